@@ -1,0 +1,166 @@
+//! Amazon resource names, as far as a retry needs them.
+
+use std::fmt;
+
+/// The name of a Lambda function, qualified or not, exactly as it was given.
+///
+/// `arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST`
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct FunctionArn {
+    text: String,
+    name: (usize, usize),
+}
+
+impl FunctionArn {
+    /// Reads an ARN of a function. The qualifier may be absent, as some emulators leave it out.
+    pub fn parse(text: &str) -> Option<Self> {
+        let parts: Vec<&str> = text.split(':').collect();
+        let (["arn", partition, "lambda", region, account, "function", name], qualifier) =
+            parts.split_at_checked(7)?
+        else {
+            return None;
+        };
+        let plain = |part: &&str| !part.is_empty() && !part.chars().any(char::is_whitespace);
+        let whole = [partition, region, account, name].into_iter().all(plain)
+            && qualifier.len() <= 1
+            && qualifier.iter().all(plain);
+        let start = text.len() - name.len() - qualifier.iter().map(|q| q.len() + 1).sum::<usize>();
+        whole.then(|| Self { text: text.to_owned(), name: (start, start + name.len()) })
+    }
+
+    /// The function's name alone.
+    pub fn name(&self) -> &str {
+        &self.text[self.name.0..self.name.1]
+    }
+
+    /// The ARN as it was given, with its qualifier.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The ARN without its qualifier.
+    pub fn unqualified(&self) -> &str {
+        &self.text[..self.name.1]
+    }
+
+    /// Where the function lives.
+    pub fn home(&self) -> Home {
+        let mut parts = self.text.split(':').skip(1);
+        let mut part = || parts.next().unwrap_or_default().to_owned();
+        let (partition, _service) = (part(), part());
+        Home { partition, region: part(), account: part() }
+    }
+}
+
+impl fmt::Display for FunctionArn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// The URL of a queue, from its ARN. With an endpoint of one's own, SQS and its emulators go by the
+/// path alone.
+pub fn queue_url(arn: &str) -> Option<String> {
+    let parts: Vec<&str> = arn.split(':').collect();
+    let ["arn", partition, "sqs", region, account, name] = parts[..] else {
+        return None;
+    };
+    Some(format!("https://sqs.{region}.{}/{account}/{name}", domain(partition)))
+}
+
+/// The domain of a partition's endpoints, from the AWS SDKs' table of partitions.
+fn domain(partition: &str) -> &'static str {
+    match partition {
+        "aws-cn" => "amazonaws.com.cn",
+        "aws-eusc" => "amazonaws.eu",
+        "aws-iso" => "c2s.ic.gov",
+        "aws-iso-b" => "sc2s.sgov.gov",
+        "aws-iso-e" => "cloud.adc-e.uk",
+        "aws-iso-f" => "csp.hci.ic.gov",
+        _ => "amazonaws.com",
+    }
+}
+
+/// A partition, a region in it and an account: where a handler may act if nobody says otherwise.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Home {
+    partition: String,
+    region: String,
+    account: String,
+}
+
+impl Home {
+    /// The function of this name here, if it can be a name.
+    pub fn function(&self, name: &str) -> Option<FunctionArn> {
+        let Self { partition, region, account } = self;
+        FunctionArn::parse(&format!("arn:{partition}:lambda:{region}:{account}:function:{name}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_arn_is_taken_apart() {
+        let table = [
+            ("arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST", "orders"),
+            ("arn:aws:lambda:us-east-1:123456789012:function:orders", "orders"),
+            ("arn:aws-cn:lambda:cn-north-1:123456789012:function:lambda:lambda", "lambda"),
+        ];
+        for (text, name) in table {
+            let arn = FunctionArn::parse(text).unwrap();
+            assert_eq!((arn.as_str(), arn.name()), (text, name));
+            assert!(arn.unqualified().ends_with(name), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_function_arn_is_refused() {
+        for text in [
+            "",
+            "orders",
+            "arn:aws:lambda:us-east-1:123456789012:function:",
+            "arn:aws:lambda:us-east-1:123456789012:layer:orders",
+            "arn:aws:sqs:us-east-1:123456789012:orders",
+            "arn:aws:lambda:us-east-1:123456789012:function:orders:",
+            "arn:aws:lambda:us-east-1:123456789012:function:orders:a:b",
+            "arn:aws:lambda::123456789012:function:orders",
+            "arn:aws:lambda:us-east-1:123456789012:function:or ders",
+        ] {
+            assert_eq!(FunctionArn::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn home_is_the_partition_the_region_and_the_account() {
+        let arn = FunctionArn::parse("arn:aws-cn:lambda:cn-north-1:1:function:a:live").unwrap();
+        let sibling = arn.home().function("b").unwrap();
+        assert_eq!(sibling.as_str(), "arn:aws-cn:lambda:cn-north-1:1:function:b");
+        assert_eq!(sibling.home(), arn.home());
+        for other in [
+            "arn:aws:lambda:cn-north-1:1:function:a",
+            "arn:aws-cn:lambda:cn-northwest-1:1:function:a",
+            "arn:aws-cn:lambda:cn-north-1:2:function:a",
+        ] {
+            assert_ne!(FunctionArn::parse(other).unwrap().home(), arn.home(), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_queue_url_follows_its_partition() {
+        let table = [
+            ("arn:aws:sqs:us-east-1:1:q", Some("https://sqs.us-east-1.amazonaws.com/1/q")),
+            ("arn:aws-cn:sqs:cn-north-1:1:q", Some("https://sqs.cn-north-1.amazonaws.com.cn/1/q")),
+            (
+                "arn:aws-us-gov:sqs:us-gov-west-1:1:q",
+                Some("https://sqs.us-gov-west-1.amazonaws.com/1/q"),
+            ),
+            ("arn:aws:sns:us-east-1:1:q", None),
+            ("q", None),
+        ];
+        for (arn, url) in table {
+            assert_eq!(queue_url(arn).as_deref(), url, "{arn}");
+        }
+    }
+}

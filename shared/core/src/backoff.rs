@@ -1,0 +1,155 @@
+//! How long to wait before an attempt: a ceiling that doubles, and a draw below it.
+//!
+//! The draw is a function of the failed invocation's request id and the attempt, so every receive of
+//! the same message, on any machine and after any crash, comes to the same delay. The receive count
+//! could not serve for that: it is approximate, and counts throttles and crashes.
+
+use std::time::Duration;
+
+use rand::{Rng, SeedableRng, rngs::Xoshiro256PlusPlus};
+
+use crate::Attempt;
+
+/// How the delay is drawn below its ceiling.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Jitter {
+    /// Evenly between the base and the ceiling.
+    Full,
+    /// Evenly between half the ceiling and the ceiling.
+    Equal,
+    /// The ceiling itself.
+    None,
+}
+
+/// A schedule of delays. Its values are checked by [`crate::policy`], which alone makes them of a
+/// user's settings.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Backoff {
+    /// The first delay.
+    pub base: Duration,
+    /// What no delay exceeds; at least `base`.
+    pub max: Duration,
+    /// How a delay is drawn.
+    pub jitter: Jitter,
+}
+
+impl Backoff {
+    /// The longest delay before this attempt: the base, doubled with every attempt, up to `max`.
+    pub fn ceiling(&self, attempt: Attempt) -> Duration {
+        1u32.checked_shl(attempt.get() - 1)
+            .and_then(|factor| self.base.checked_mul(factor))
+            .map_or(self.max, |doubled| doubled.min(self.max))
+    }
+
+    /// The delay before this attempt, to the millisecond.
+    pub fn delay(&self, attempt: Attempt, draw: Draw) -> Duration {
+        let ceiling = self.ceiling(attempt);
+        match self.jitter {
+            Jitter::Full => draw.between(self.base.min(ceiling), ceiling),
+            Jitter::Equal => draw.between(ceiling / 2, ceiling),
+            Jitter::None => ceiling,
+        }
+    }
+}
+
+/// A number drawn evenly from all of `u64`, the same for the same seed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Draw(u64);
+
+impl Draw {
+    /// The draw for one attempt after one failed invocation.
+    pub fn seeded(request_id: &str, attempt: u32) -> Self {
+        let seed = fnv1a(request_id.bytes().chain(attempt.to_be_bytes()));
+        // Documented as portable, unlike rand's `StdRng`: a new version of this program must not
+        // draw anew for the messages that wait at that moment.
+        Self(Xoshiro256PlusPlus::seed_from_u64(seed).next_u64())
+    }
+
+    /// Its place between two delays, both included, in whole milliseconds.
+    fn between(self, low: Duration, high: Duration) -> Duration {
+        let span = high.saturating_sub(low).as_millis();
+        let offset = (u128::from(self.0) * (span + 1)) >> u64::BITS;
+        low + Duration::from_millis(u64::try_from(offset).unwrap_or(u64::MAX))
+    }
+}
+
+/// FNV-1a: a few lines that spell out a hash whose values stay, as those of `std` don't.
+fn fnv1a(bytes: impl Iterator<Item = u8>) -> u64 {
+    const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    bytes.fold(OFFSET_BASIS, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn nth(ordinal: u32) -> Attempt {
+        Attempt::new(ordinal).unwrap()
+    }
+
+    const fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn up_to_a_minute(jitter: Jitter) -> Backoff {
+        Backoff { base: secs(1), max: secs(60), jitter }
+    }
+
+    #[test]
+    fn ceiling_doubles_until_the_maximum() {
+        let backoff = up_to_a_minute(Jitter::Full);
+        for (attempt, expected) in
+            [(1, 1), (2, 2), (3, 4), (6, 32), (7, 60), (40, 60), (u32::MAX, 60)]
+        {
+            assert_eq!(backoff.ceiling(nth(attempt)), secs(expected), "attempt {attempt}");
+        }
+    }
+
+    #[test]
+    fn the_draw_of_a_request_and_an_attempt_never_changes() {
+        // Values that a running deployment relies on: a change here is a change of every wait that
+        // is under way.
+        let backoff = Backoff { base: secs(1), max: secs(12 * 60 * 60), jitter: Jitter::Full };
+        let drawn = |attempt| {
+            let draw = Draw::seeded("e4b46cbf-b738-xmpl-8880-a18cdf61200e", attempt);
+            backoff.delay(nth(attempt), draw).as_millis()
+        };
+        assert_eq!([1, 2, 3, 10, 20].map(drawn), [1000, 1332, 3921, 340_448, 19_687_370]);
+    }
+
+    #[test]
+    fn full_jitter_is_spread_evenly() {
+        let backoff = Backoff { base: secs(1), max: secs(1001), jitter: Jitter::Full };
+        let mut tenths = [0u32; 10];
+        for n in 0..10_000 {
+            let delay = backoff.delay(nth(20), Draw::seeded(&format!("request-{n}"), 20));
+            tenths[((delay - secs(1)).as_millis() / 100_001) as usize] += 1;
+        }
+        assert!(tenths.iter().all(|count| (900..1100).contains(count)), "{tenths:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn a_delay_stays_in_its_range(
+            base in 1u64..43_200,
+            more in 0u64..1_123_200,
+            attempt in 1u32..100,
+            request_id in "[0-9a-f-]{0,36}",
+        ) {
+            let draw = Draw::seeded(&request_id, attempt);
+            for (jitter, low_of) in [
+                (Jitter::Full, (|backoff: &Backoff, _| backoff.base) as fn(&Backoff, Duration) -> _),
+                (Jitter::Equal, |_, ceiling| ceiling / 2),
+                (Jitter::None, |_, ceiling| ceiling),
+            ] {
+                let backoff = Backoff { base: secs(base), max: secs(base + more), jitter };
+                let ceiling = backoff.ceiling(nth(attempt));
+                let delay = backoff.delay(nth(attempt), draw);
+                prop_assert!(low_of(&backoff, ceiling) <= delay && delay <= ceiling, "{delay:?}");
+            }
+        }
+    }
+}

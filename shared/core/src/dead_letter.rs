@@ -1,0 +1,299 @@
+//! An event that is given up, as its message in the dead-letter queue.
+//!
+//! The shape is one for every reason. The body is what the target was first given, byte for byte; a
+//! message that could not be read is its body as received. Attributes say why it is here.
+
+use std::{fmt, str::FromStr};
+
+use chrono::SecondsFormat;
+
+use crate::{
+    Timestamp,
+    record::{Failure, Message},
+};
+
+/// What SQS takes of one message, and of one batch: body and attributes together.
+pub const SIZE_MAX: usize = 1_048_576;
+
+/// How much of an error's message is kept, as Lambda keeps it for its own dead-letter queues.
+const ERROR_MESSAGE_MAX: usize = 1024;
+
+/// The data type of every attribute, which counts towards the size.
+pub const DATA_TYPE: &str = "String";
+
+/// Why an event was given up.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Reason {
+    /// No further attempt fits into `MAX_AGE` after the first failure.
+    MaxAgeExceeded,
+    /// `MAX_ATTEMPTS` attempts have failed.
+    MaxAttemptsExceeded,
+    /// The error is one that never heals.
+    NotRetryable,
+    /// The record names a function that this handler may not invoke.
+    TargetNotAllowed,
+    /// Lambda's recursive-loop detection stopped the target.
+    RecursionStopped,
+    /// The record carries no payload.
+    PayloadMissing,
+    /// The envelope does not fit an asynchronous invocation.
+    PayloadTooLarge,
+    /// Lambda refuses the request for good.
+    InvokeRejected,
+    /// The message is of no known form.
+    Unreadable,
+}
+
+impl Reason {
+    /// Every reason.
+    pub const ALL: [Self; 9] = [
+        Self::MaxAgeExceeded,
+        Self::MaxAttemptsExceeded,
+        Self::NotRetryable,
+        Self::TargetNotAllowed,
+        Self::RecursionStopped,
+        Self::PayloadMissing,
+        Self::PayloadTooLarge,
+        Self::InvokeRejected,
+        Self::Unreadable,
+    ];
+
+    /// Its name in attributes, logs and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::MaxAgeExceeded => "max_age_exceeded",
+            Self::MaxAttemptsExceeded => "max_attempts_exceeded",
+            Self::NotRetryable => "not_retryable",
+            Self::TargetNotAllowed => "target_not_allowed",
+            Self::RecursionStopped => "recursion_stopped",
+            Self::PayloadMissing => "payload_missing",
+            Self::PayloadTooLarge => "payload_too_large",
+            Self::InvokeRejected => "invoke_rejected",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// No reason has this name.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("expected a reason such as max_age_exceeded, got {0:?}")]
+pub struct UnknownReason(String);
+
+impl FromStr for Reason {
+    type Err = UnknownReason;
+
+    fn from_str(name: &str) -> Result<Self, UnknownReason> {
+        let named = Self::ALL.into_iter().find(|reason| reason.as_str() == name);
+        named.ok_or_else(|| UnknownReason(name.to_owned()))
+    }
+}
+
+/// A message for the dead-letter queue that SQS will accept.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DeadLetter {
+    /// What the target was first given.
+    pub body: String,
+    /// Name and value of each attribute; the most telling first.
+    pub attributes: Vec<(&'static str, String)>,
+}
+
+impl DeadLetter {
+    /// The dead letter of a message whose failure could be read.
+    pub fn of(failure: &Failure, message: &Message, reason: Reason) -> Self {
+        let body = failure.event.payload().map_or(message.body, |payload| payload.get());
+        let attribute = |name, value: Option<String>| Some((name, value?));
+        let attributes = [
+            attribute("Reason", Some(reason.to_string())),
+            attribute("FunctionArn", Some(failure.target.to_string())),
+            attribute(
+                "RequestId",
+                Some(failure.first_request_id().unwrap_or(&failure.request_id).to_owned()),
+            ),
+            attribute("Attempts", Some(failure.attempts_made().to_string())),
+            attribute("FirstFailureAt", Some(rfc3339(failure.first_failure()))),
+            attribute("LastFailureAt", Some(rfc3339(failure.failed_at))),
+            attribute("ErrorType", failure.error.error_type.clone()),
+            attribute("ErrorMessage", failure.error.message.as_deref().map(start_of_error_message)),
+        ];
+        Self::fitting(body, attributes.into_iter().flatten().collect())
+    }
+
+    /// The dead letter of a message of which nothing is known but why.
+    pub fn unreadable(message: &Message, why: &str) -> Self {
+        let attributes = vec![
+            ("Reason", Reason::Unreadable.to_string()),
+            ("ErrorMessage", start_of_error_message(why)),
+        ];
+        Self::fitting(message.body, attributes)
+    }
+
+    /// What it counts towards [`SIZE_MAX`].
+    pub fn size(&self) -> usize {
+        let sizes = self.attributes.iter().map(|(name, value)| attribute_size(name, value));
+        self.body.len() + sizes.sum::<usize>()
+    }
+
+    fn fitting(body: &str, attributes: Vec<(&'static str, String)>) -> Self {
+        let mut letter = Self { body: acceptable_body(body), attributes };
+        for (_, value) in &mut letter.attributes {
+            *value = value
+                .chars()
+                .map(|c| if accepted(c) { c } else { char::REPLACEMENT_CHARACTER })
+                .collect();
+        }
+        // SQS refuses an attribute without a value.
+        letter.attributes.retain(|(_, value)| !value.is_empty());
+        while letter.size() > SIZE_MAX && letter.attributes.pop().is_some() {}
+        letter
+    }
+}
+
+fn attribute_size(name: &str, value: &str) -> usize {
+    name.len() + DATA_TYPE.len() + value.len()
+}
+
+fn rfc3339(at: Timestamp) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+fn start_of_error_message(message: &str) -> String {
+    message[..message.floor_char_boundary(ERROR_MESSAGE_MAX)].to_owned()
+}
+
+/// The characters that SQS accepts, which are those of XML 1.0.
+fn accepted(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
+}
+
+/// A body that SQS accepts. Almost every body is, as it came from a queue. What was decoded from an
+/// SNS notification can hold U+FFFE and U+FFFF, inside of JSON strings: there an escape means the
+/// same. SQS refuses an empty body too, and nothing but an emulator could have sent one: it becomes
+/// JSON's empty string.
+fn acceptable_body(body: &str) -> String {
+    if body.is_empty() {
+        return "\"\"".to_owned();
+    }
+    let mut acceptable = String::with_capacity(body.len());
+    for c in body.chars() {
+        if accepted(c) {
+            acceptable.push(c);
+        } else {
+            acceptable.push_str(&format!("\\u{:04x}", u32::from(c)));
+        }
+    }
+    acceptable
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        record,
+        testing::{self, message},
+    };
+
+    fn letter(body: &str, reason: Reason) -> DeadLetter {
+        let message = message(body);
+        DeadLetter::of(&record::read(&message, None).unwrap(), &message, reason)
+    }
+
+    #[test]
+    fn a_dead_letter_is_the_first_payload_with_all_that_is_known_of_its_failures() {
+        let body =
+            testing::record_of(&testing::envelope(7, 1_573_755_000, "first-id", "{ \"a\":1.0}"))
+                .replace("\"errorMessage\"", r#""errorType":"app.Broken","errorMessage""#);
+        let letter = letter(&body, Reason::MaxAttemptsExceeded);
+        assert_eq!(letter.body, "{ \"a\":1.0}");
+        let expected = [
+            ("Reason", "max_attempts_exceeded"),
+            ("FunctionArn", "arn:aws:lambda:us-east-1:123456789012:function:my-function:$LATEST"),
+            ("RequestId", "first-id"),
+            ("Attempts", "7"),
+            ("FirstFailureAt", "2019-11-14T18:10:00.000Z"),
+            ("LastFailureAt", "2019-11-14T18:16:05.568Z"),
+            ("ErrorType", "app.Broken"),
+            (
+                "ErrorMessage",
+                "RequestId: e4b46cbf-b738-xmpl-8880-a18cdf61200e Process exited before completing request",
+            ),
+        ];
+        assert_eq!(letter.attributes, expected.map(|(name, value)| (name, value.to_owned())));
+    }
+
+    #[test]
+    fn absent_facts_have_no_attribute() {
+        let names = |letter: DeadLetter| {
+            letter.attributes.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        let body = testing::record_of("1").replace("errorMessage", "message");
+        assert_eq!(
+            names(letter(&body, Reason::InvokeRejected)),
+            ["Reason", "FunctionArn", "RequestId", "Attempts", "FirstFailureAt", "LastFailureAt"]
+        );
+        let unread = DeadLetter::unreadable(&message("no JSON"), "expected a record");
+        assert_eq!(unread.body, "no JSON");
+        assert_eq!(names(unread), ["Reason", "ErrorMessage"]);
+    }
+
+    #[test]
+    fn a_record_without_a_payload_is_its_own_body() {
+        let body = testing::record_of("1").replace("requestPayload", "requestpayload");
+        assert_eq!(letter(&body, Reason::PayloadMissing).body, body);
+    }
+
+    #[test]
+    fn an_attribute_holds_only_what_sqs_accepts_and_an_empty_one_is_left_out() {
+        let said = |json: &str| {
+            let body = testing::record_of("1")
+                .replace("\"errorMessage\"", &format!(r#""errorMessage":{json},"was""#));
+            letter(&body, Reason::NotRetryable)
+                .attributes
+                .into_iter()
+                .find(|(name, _)| *name == "ErrorMessage")
+                .map(|(_, value)| value)
+        };
+        assert_eq!(
+            said(r#""tab\tand\u0000nul\ufffe\uffff\u001b""#).as_deref(),
+            Some("tab\tand\u{fffd}nul\u{fffd}\u{fffd}\u{fffd}")
+        );
+        assert_eq!(said(r#""""#), None);
+        let long = "é".repeat(600);
+        assert_eq!(said(&format!("\"a{long}\"")).unwrap(), format!("a{}", "é".repeat(511)));
+    }
+
+    #[test]
+    fn attributes_are_given_up_before_the_body() {
+        // All attributes of this record take less than a kilobyte.
+        for (spare, kept) in [(2000, 7), (100, 1), (20, 0), (0, 0)] {
+            let payload = format!("\"{}\"", "x".repeat(SIZE_MAX - spare - 2));
+            let letter = letter(&testing::record_of(&payload), Reason::PayloadTooLarge);
+            assert_eq!(letter.body, payload);
+            assert!(letter.size() <= SIZE_MAX);
+            assert_eq!(letter.attributes.len(), kept, "{spare} bytes to spare");
+        }
+    }
+
+    #[test]
+    fn a_body_that_sqs_would_refuse_means_the_same_after_its_escape() {
+        let letter = DeadLetter::unreadable(&message("\"\u{fffe}\u{10ffff}\""), "why");
+        assert_eq!(letter.body, "\"\\ufffe\u{10ffff}\"");
+        assert_eq!(DeadLetter::unreadable(&message(""), "why").body, "\"\"");
+    }
+
+    #[test]
+    fn a_reason_is_read_back_from_its_name() {
+        for reason in Reason::ALL {
+            assert_eq!(reason.as_str().parse(), Ok(reason));
+        }
+        assert_eq!(
+            "age".parse::<Reason>().unwrap_err().to_string(),
+            "expected a reason such as max_age_exceeded, got \"age\""
+        );
+    }
+}

@@ -1,0 +1,268 @@
+//! The envelope around a re-invoked payload.
+//!
+//! ```json
+//! {"_retry_metadata":{"attempt":2,"initial_timestamp":1643667670,"request_id":"e4b4…"},
+//!  "_original_payload":{"s3_bucket":"my_bucket","s3_object_key":"demo.png"}}
+//! ```
+//!
+//! Other programs write and read this format: members may be added to `_retry_metadata`, and those
+//! that are not known here are passed on; those above are never renamed or retyped. The payload is
+//! carried in its exact bytes.
+
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde_json::value::RawValue;
+
+use crate::{Attempt, Timestamp, json::Object};
+
+/// The member that tells of the retry.
+const METADATA: &str = "_retry_metadata";
+/// The member that holds what the target was first given.
+const PAYLOAD: &str = "_original_payload";
+/// Members of [`METADATA`].
+const ATTEMPT: &str = "attempt";
+const INITIAL_TIMESTAMP: &str = "initial_timestamp";
+const REQUEST_ID: &str = "request_id";
+
+/// A payload and what is known of its retry.
+#[derive(Clone, Debug)]
+pub struct Envelope {
+    /// The facts of the retry.
+    pub metadata: RetryMetadata,
+    /// What the target was first given, byte for byte.
+    pub payload: Box<RawValue>,
+}
+
+/// The facts of a retry, as they travel with the payload.
+#[derive(Clone, Debug)]
+pub struct RetryMetadata {
+    /// Which re-invocation this is.
+    pub attempt: Attempt,
+    /// The whole second of the first failure, since 1970.
+    pub initial_timestamp: i64,
+    /// The request id of the first failed invocation, the same in all attempts. Envelopes of other
+    /// writers may lack it.
+    pub request_id: Option<String>,
+    /// Members that other programs added.
+    others: Vec<(String, Box<RawValue>)>,
+}
+
+impl Envelope {
+    /// Reads a payload that is an envelope. Anything else, a string that contains an envelope
+    /// included, is an ordinary payload.
+    pub fn read(payload: &str) -> Option<Self> {
+        let object = Object::read(payload)?;
+        let metadata = RetryMetadata::read(&object.object(METADATA)?)?;
+        Some(Self { metadata, payload: object.get(PAYLOAD)?.to_owned() })
+    }
+
+    /// The bytes that the target is invoked with.
+    pub fn to_json(&self) -> String {
+        // Neither a string nor raw JSON can fail to be written to memory.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+impl RetryMetadata {
+    /// The facts of a first attempt.
+    pub fn first(first_failure: Timestamp, request_id: &str) -> Self {
+        Self {
+            attempt: Attempt::FIRST,
+            initial_timestamp: first_failure.timestamp(),
+            request_id: Some(request_id.to_owned()),
+            others: Vec::new(),
+        }
+    }
+
+    /// The same facts for another attempt.
+    #[must_use]
+    pub fn at(&self, attempt: Attempt) -> Self {
+        Self { attempt, ..self.clone() }
+    }
+
+    /// When the first invocation failed, if that is a time at all.
+    pub fn first_failure(&self) -> Option<Timestamp> {
+        Timestamp::from_timestamp(self.initial_timestamp, 0)
+    }
+
+    fn read(object: &Object) -> Option<Self> {
+        let request_id = object.text(REQUEST_ID);
+        let known = |name: &str| {
+            [ATTEMPT, INITIAL_TIMESTAMP].contains(&name)
+                || (name == REQUEST_ID && request_id.is_some())
+        };
+        Some(Self {
+            attempt: attempt(number(object.get(ATTEMPT)?)?)?,
+            initial_timestamp: whole_seconds(number(object.get(INITIAL_TIMESTAMP)?)?),
+            others: object
+                .members()
+                .filter(|(name, _)| !known(name))
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+            request_id,
+        })
+    }
+}
+
+fn number(value: &RawValue) -> Option<f64> {
+    serde_json::from_str(value.get()).ok()
+}
+
+/// A whole number from 1; more than can be counted is the last that can.
+fn attempt(number: f64) -> Option<Attempt> {
+    let ordinal = (number.fract() == 0.0 && number >= 1.0).then_some(number)?;
+    // A cast from a float saturates.
+    Attempt::new(ordinal as u32)
+}
+
+fn whole_seconds(number: f64) -> i64 {
+    number.floor() as i64
+}
+
+impl Serialize for Envelope {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry(METADATA, &self.metadata)?;
+        map.serialize_entry(PAYLOAD, &self.payload)?;
+        map.end()
+    }
+}
+
+impl Serialize for RetryMetadata {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry(ATTEMPT, &self.attempt)?;
+        map.serialize_entry(INITIAL_TIMESTAMP, &self.initial_timestamp)?;
+        if let Some(request_id) = &self.request_id {
+            map.serialize_entry(REQUEST_ID, request_id)?;
+        }
+        for (name, value) in &self.others {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SEED: &str = r#"{
+  "_retry_metadata": { "attempt": 2, "initial_timestamp": 1643667670 },
+  "_original_payload": { "s3_bucket": "my_bucket", "s3_object_key": "demo.png" }
+}"#;
+
+    #[test]
+    fn an_envelope_of_another_writer_is_read() {
+        let envelope = Envelope::read(SEED).unwrap();
+        assert_eq!(envelope.metadata.attempt.get(), 2);
+        assert_eq!(envelope.metadata.initial_timestamp, 1_643_667_670);
+        assert_eq!(envelope.metadata.request_id, None);
+        assert_eq!(
+            envelope.payload.get(),
+            r#"{ "s3_bucket": "my_bucket", "s3_object_key": "demo.png" }"#
+        );
+    }
+
+    #[test]
+    fn unknown_facts_are_kept_and_a_request_id_of_another_type_is_one_of_them() {
+        let text = r#"{"_retry_metadata":{"attempt":1,"initial_timestamp":5,"request_id":7,"by":{"b":1.50,"a":[ ]}},"_original_payload":null}"#;
+        let envelope = Envelope::read(text).unwrap();
+        assert_eq!(envelope.metadata.request_id, None);
+        assert_eq!(envelope.to_json(), text);
+    }
+
+    #[test]
+    fn only_an_object_with_both_members_and_a_numbered_attempt_is_an_envelope() {
+        let ordinary = [
+            "null",
+            "7",
+            "[]",
+            "{}",
+            r#""{\"_retry_metadata\":{\"attempt\":1,\"initial_timestamp\":5},\"_original_payload\":1}""#,
+            r#"[{"_retry_metadata":{"attempt":1,"initial_timestamp":5},"_original_payload":1}]"#,
+            r#"{"_retry_metadata":{"attempt":1,"initial_timestamp":5}}"#,
+            r#"{"_original_payload":1}"#,
+            r#"{"_retry_metadata":null,"_original_payload":1}"#,
+            r#"{"_retry_metadata":"attempt","_original_payload":1}"#,
+            r#"{"_retry_metadata":{"initial_timestamp":5},"_original_payload":1}"#,
+            r#"{"_retry_metadata":{"attempt":1},"_original_payload":1}"#,
+            r#"{"_retry_metadata":{"attempt":0,"initial_timestamp":5},"_original_payload":1}"#,
+            r#"{"_retry_metadata":{"attempt":-1,"initial_timestamp":5},"_original_payload":1}"#,
+            r#"{"_retry_metadata":{"attempt":1.5,"initial_timestamp":5},"_original_payload":1}"#,
+            r#"{"_retry_metadata":{"attempt":"1","initial_timestamp":5},"_original_payload":1}"#,
+            r#"{"_retry_metadata":{"attempt":1,"initial_timestamp":"5"},"_original_payload":1}"#,
+            r#"{"_retry_metadata":{"attempt":1,"initial_timestamp":5},"_original_payload":1"#,
+        ];
+        for text in ordinary {
+            assert!(Envelope::read(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_beyond_what_is_counted_are_held_at_the_end() {
+        let table = [
+            ("1e300", "5", u32::MAX, 5),
+            ("4294967296", "5", u32::MAX, 5),
+            ("3.0", "5.9", 3, 5),
+            ("1", "-1.5", 1, -2),
+            ("1", "1e300", 1, i64::MAX),
+        ];
+        for (attempt, initial, counted, second) in table {
+            let text = format!(
+                r#"{{"_retry_metadata":{{"attempt":{attempt},"initial_timestamp":{initial}}},"_original_payload":1}}"#
+            );
+            let metadata = Envelope::read(&text).unwrap().metadata;
+            assert_eq!((metadata.attempt.get(), metadata.initial_timestamp), (counted, second));
+        }
+        assert_eq!(
+            Envelope::read(r#"{"_retry_metadata":{"attempt":1,"initial_timestamp":1e300},"_original_payload":1}"#)
+                .unwrap().metadata.first_failure(),
+            None
+        );
+    }
+
+    /// Any JSON text, in spellings that a decoder would not write again.
+    fn any_json() -> impl Strategy<Value = String> {
+        let leaf = prop_oneof![
+            Just("null".to_owned()),
+            Just("1.0".to_owned()),
+            Just("12345678901234567890123456789".to_owned()),
+            Just("-0".to_owned()),
+            Just("1E400".to_owned()),
+            Just(r#""\u00e9\ud800 \/""#.to_owned()),
+            Just(r#""é""#.to_owned()),
+        ];
+        leaf.prop_recursive(4, 32, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4)
+                    .prop_map(|items| format!("[ {}]", items.join(" ,"))),
+                proptest::collection::vec(("[a-c]{0,2}", inner), 0..4).prop_map(|members| {
+                    let members: Vec<_> = members
+                        .iter()
+                        .map(|(name, value)| format!("\"{name}\" : {value}"))
+                        .collect();
+                    format!("{{{}}}", members.join(","))
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_of_a_payload_survives_any_number_of_envelopes(payload in any_json(), times in 1u32..5) {
+            let first = Timestamp::from_timestamp(1_643_667_670, 0).unwrap();
+            let mut envelope = Envelope {
+                metadata: RetryMetadata::first(first, "e4b46cbf"),
+                payload: RawValue::from_string(payload.clone()).unwrap(),
+            };
+            for _ in 0..times {
+                let read = Envelope::read(&envelope.to_json()).unwrap();
+                envelope = Envelope { metadata: read.metadata.at(read.metadata.attempt.next()), ..read };
+            }
+            prop_assert_eq!(envelope.payload.get(), &payload);
+            prop_assert_eq!(envelope.metadata.attempt.get(), times + 1);
+        }
+    }
+}

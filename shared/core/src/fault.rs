@@ -1,0 +1,274 @@
+//! What AWS answers when it does not accept an invocation, and what becomes of the message then.
+//!
+//! | kind | what it is | what becomes of the message |
+//! |---|---|---|
+//! | transient | throttling, 5xx, time-outs, things not ready yet | a short wait, no attempt is counted |
+//! | configuration | what a person will mend | a longer wait, until the event's age is over |
+//! | refused | this request will never be accepted | it is given up |
+
+use std::time::Duration;
+
+use crate::{
+    Attempt, Timestamp,
+    backoff::{Backoff, Draw, Jitter},
+    dead_letter::Reason,
+    decision::Decision,
+    record::Failure,
+    schedule::Schedule,
+    time::later,
+};
+
+/// After a transient fault: 1 s, doubling with the receive count up to 5 min, as Lambda itself
+/// retries throttled events.
+const TRANSIENT_WAIT: Backoff =
+    Backoff { base: Duration::from_secs(1), max: Duration::from_mins(5), jitter: Jitter::Full };
+
+/// After a fault of configuration: long enough to spare a person's log, short enough that the event
+/// goes on soon after the repair.
+const CONFIGURATION_WAIT: Backoff =
+    Backoff { base: Duration::from_mins(1), max: Duration::from_mins(15), jitter: Jitter::Equal };
+
+/// Why an invocation was not accepted.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{}{message}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default())]
+pub struct InvokeFault {
+    /// What becomes of the message.
+    pub kind: FaultKind,
+    /// AWS's name for the error, if there was an answer.
+    pub code: Option<String>,
+    /// AWS's words, or those of the connection that failed.
+    pub message: String,
+}
+
+/// What a fault means for the message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum FaultKind {
+    /// It will pass by itself, perhaps after a time that the answer names.
+    Transient {
+        /// How long AWS asks to wait.
+        retry_after: Option<Duration>,
+    },
+    /// A person will mend it.
+    Configuration,
+    /// This request will never be accepted.
+    Refused(Reason),
+}
+
+/// Judges an answer by its error code, and by its HTTP status where the code is not known. No
+/// status at all is a time-out or a connection that failed.
+pub fn classify(
+    code: Option<&str>,
+    status: Option<u16>,
+    retry_after: Option<Duration>,
+) -> FaultKind {
+    let code = code.unwrap_or_default();
+    let transient = FaultKind::Transient { retry_after };
+    match code.strip_suffix("Exception").unwrap_or(code) {
+        "RequestTooLarge" | "RequestEntityTooLarge" | "SerializedRequestEntityTooLarge" => {
+            FaultKind::Refused(Reason::PayloadTooLarge)
+        }
+        "InvalidRequestContent" | "UnsupportedMediaType" | "InvalidParameterValue" => {
+            FaultKind::Refused(Reason::InvokeRejected)
+        }
+        "RecursiveInvocation" => FaultKind::Refused(Reason::RecursionStopped),
+        // These have a 5xx status too, but no wait heals them.
+        "EC2AccessDenied"
+        | "InvalidRuntime"
+        | "InvalidSecurityGroupID"
+        | "InvalidSubnetID"
+        | "InvalidZipFile"
+        | "KMSAccessDenied"
+        | "KMSDisabled"
+        | "KMSInvalidState"
+        | "KMSNotFound" => FaultKind::Configuration,
+        "EC2Throttled"
+        | "EFSIO"
+        | "EFSMountConnectivity"
+        | "EFSMountTimeout"
+        | "RequestLimitExceeded"
+        | "ResourceConflict"
+        | "S3FilesMountConnectivity"
+        | "S3FilesMountTimeout"
+        | "ServiceQuotaExceeded"
+        | "SnapStartTimeout"
+        | "Throttled"
+        | "Throttling"
+        | "TooManyRequests" => transient,
+        name if name.ends_with("NotReady") || name.ends_with("LimitReached") => transient,
+        _ => match status {
+            None | Some(408 | 429 | 500..) => transient,
+            Some(413) => FaultKind::Refused(Reason::PayloadTooLarge),
+            // Access denied, not found, and whatever AWS may add: to wait loses nothing.
+            Some(_) => FaultKind::Configuration,
+        },
+    }
+}
+
+/// Decides what becomes of a message whose invocation was not accepted. Its attempt was not made.
+pub fn after_fault(
+    kind: FaultKind,
+    failure: &Failure,
+    schedule: &Schedule,
+    receive_count: u32,
+    now: Timestamp,
+) -> Decision {
+    let drawn = |wait: Backoff| {
+        let nth = Attempt::new(receive_count).unwrap_or(Attempt::FIRST);
+        wait.delay(nth, Draw::seeded(&failure.request_id, receive_count))
+    };
+    let wait = match kind {
+        FaultKind::Refused(reason) => return Decision::DeadLetter(reason),
+        FaultKind::Configuration => drawn(CONFIGURATION_WAIT),
+        FaultKind::Transient { retry_after: Some(asked) } => asked.max(TRANSIENT_WAIT.base),
+        FaultKind::Transient { retry_after: None } => drawn(TRANSIENT_WAIT),
+    };
+    let until = later(now, wait);
+    if until > schedule.last_chance && now < schedule.last_chance {
+        Decision::Wait { until: schedule.last_chance }
+    } else if until > schedule.expiry {
+        Decision::DeadLetter(Reason::MaxAgeExceeded)
+    } else {
+        Decision::Wait { until }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        decision::decide,
+        testing::{self, at, home, message, settings},
+        time::between,
+    };
+
+    #[test]
+    fn every_answer_has_its_kind() {
+        let transient = FaultKind::Transient { retry_after: None };
+        let table = [
+            (Some("TooManyRequestsException"), Some(429), transient),
+            (Some("ServiceException"), Some(500), transient),
+            (Some("EC2ThrottledException"), Some(502), transient),
+            (Some("ENILimitReachedException"), Some(502), transient),
+            (Some("ResourceNotReadyException"), Some(502), transient),
+            (Some("SnapStartNotReadyException"), Some(409), transient),
+            (Some("ResourceConflictException"), Some(409), transient),
+            (Some("SomethingNew"), Some(503), transient),
+            (None, Some(500), transient),
+            (None, None, transient),
+            (Some("AccessDeniedException"), Some(403), FaultKind::Configuration),
+            (Some("ResourceNotFoundException"), Some(404), FaultKind::Configuration),
+            (Some("KMSDisabledException"), Some(502), FaultKind::Configuration),
+            (Some("InvalidZipFileException"), Some(502), FaultKind::Configuration),
+            (Some("ExpiredTokenException"), Some(403), FaultKind::Configuration),
+            (Some("SomethingNew"), Some(400), FaultKind::Configuration),
+            (
+                Some("RequestTooLargeException"),
+                Some(413),
+                FaultKind::Refused(Reason::PayloadTooLarge),
+            ),
+            (None, Some(413), FaultKind::Refused(Reason::PayloadTooLarge)),
+            (
+                Some("InvalidRequestContentException"),
+                Some(400),
+                FaultKind::Refused(Reason::InvokeRejected),
+            ),
+            (
+                Some("UnsupportedMediaTypeException"),
+                Some(415),
+                FaultKind::Refused(Reason::InvokeRejected),
+            ),
+            (
+                Some("InvalidParameterValueException"),
+                Some(400),
+                FaultKind::Refused(Reason::InvokeRejected),
+            ),
+            (
+                Some("RecursiveInvocationException"),
+                Some(400),
+                FaultKind::Refused(Reason::RecursionStopped),
+            ),
+        ];
+        for (code, status, expected) in table {
+            assert_eq!(classify(code, status, None), expected, "{code:?} {status:?}");
+        }
+    }
+
+    /// How long the message waits after a fault `age` seconds after the failure, or why it is given up.
+    fn wait(kind: FaultKind, age: u64, receive_count: u32) -> Result<Duration, Reason> {
+        let failed_at = at("2019-11-14T18:16:05.568Z");
+        let body = testing::record_of("1");
+        let judged =
+            decide(&message(&body), &home(), &settings(&[("MAX_AGE", "10000s")]), failed_at);
+        let now = later(failed_at, Duration::from_secs(age));
+        let failure = judged.failure.unwrap();
+        match after_fault(kind, &failure, &judged.schedule.unwrap(), receive_count, now) {
+            Decision::Wait { until } => Ok(between(now, until)),
+            Decision::DeadLetter(reason) => Err(reason),
+            Decision::Invoke(_) => panic!("a fault is no reason to invoke"),
+        }
+    }
+
+    const TRANSIENT: FaultKind = FaultKind::Transient { retry_after: None };
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_transient_fault_waits_a_second_doubling_up_to_five_minutes() {
+        for (receive_count, ceiling) in
+            [(0, 1), (1, 1), (2, 2), (5, 16), (9, 256), (10, 300), (1000, 300)]
+        {
+            let wait = wait(TRANSIENT, 10, receive_count).unwrap();
+            assert!((SECOND..=SECOND * ceiling).contains(&wait), "{receive_count}: {wait:?}");
+        }
+    }
+
+    #[test]
+    fn the_errors_own_wish_is_granted_but_for_less_than_a_second() {
+        for (asked, granted) in [(0, 1), (1, 1), (77, 77)] {
+            let kind = FaultKind::Transient { retry_after: Some(SECOND * asked) };
+            assert_eq!(wait(kind, 10, 2), Ok(SECOND * granted));
+        }
+    }
+
+    #[test]
+    fn a_fault_of_configuration_waits_up_to_a_quarter_of_an_hour() {
+        for (receive_count, ceiling) in [(1, 60), (2, 120), (5, 900), (100, 900)] {
+            let wait = wait(FaultKind::Configuration, 10, receive_count).unwrap();
+            assert!(
+                (SECOND * ceiling / 2..=SECOND * ceiling).contains(&wait),
+                "{receive_count}: {wait:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_wait_passes_over_the_last_chance_and_none_reaches_beyond_the_age() {
+        // Of a MAX_AGE of 10,000 s the last chance is a minute before its end.
+        for kind in [TRANSIENT, FaultKind::Configuration] {
+            assert_eq!(wait(kind, 9_939, 100), Ok(SECOND), "a second before the last chance");
+            assert_eq!(wait(kind, 9_999, 100), Err(Reason::MaxAgeExceeded));
+            assert_eq!(wait(kind, 10_001, 1), Err(Reason::MaxAgeExceeded));
+        }
+        assert_eq!(wait(TRANSIENT, 9_945, 1), Ok(SECOND), "the minute is there to be used");
+    }
+
+    #[test]
+    fn what_is_refused_for_good_is_given_up() {
+        for reason in [Reason::PayloadTooLarge, Reason::InvokeRejected, Reason::RecursionStopped] {
+            assert_eq!(wait(FaultKind::Refused(reason), 10, 2), Err(reason));
+        }
+    }
+
+    #[test]
+    fn a_fault_names_what_aws_said() {
+        let fault = |code: Option<&str>| InvokeFault {
+            kind: TRANSIENT,
+            code: code.map(str::to_owned),
+            message: "Rate Exceeded.".into(),
+        };
+        assert_eq!(
+            fault(Some("TooManyRequestsException")).to_string(),
+            "TooManyRequestsException: Rate Exceeded."
+        );
+        assert_eq!(fault(None).to_string(), "Rate Exceeded.");
+    }
+}

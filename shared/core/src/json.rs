@@ -1,0 +1,132 @@
+//! One level of a JSON object, with each member's value in the bytes it came in.
+//!
+//! Documents from a queue are read leniently: a member of the wrong type is as good as absent, and a
+//! payload is never decoded at all. `serde`'s derived structs can do neither.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+/// The members of an object in their order.
+pub(crate) struct Object<'a>(Vec<(Name, &'a RawValue)>);
+
+impl<'a> Object<'a> {
+    /// Reads `text` if it is an object.
+    pub(crate) fn read(text: &'a str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// The value of a member. Where a name stands twice the last one counts, as in most readers.
+    pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
+        self.0.iter().rfind(|(member, _)| member.0 == name.as_bytes()).map(|&(_, value)| value)
+    }
+
+    /// The value of a member that is an object.
+    pub(crate) fn object(&self, name: &str) -> Option<Object<'a>> {
+        Self::read(self.get(name)?.get())
+    }
+
+    /// The value of a member that is a string.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        text(self.get(name)?)
+    }
+
+    /// The members whose names are text, in their order.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
+        self.0.iter().filter_map(|(name, value)| Some((str::from_utf8(&name.0).ok()?, *value)))
+    }
+}
+
+/// The value as a string, if it is one. A lone surrogate, which JSON can write and UTF-8 can't, is
+/// replaced: half a message is better than none.
+pub(crate) fn text(value: &RawValue) -> Option<String> {
+    let Name(bytes) = serde_json::from_str(value.get()).ok()?;
+    Some(match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(broken) => String::from_utf8_lossy(broken.as_bytes()).into_owned(),
+    })
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Vec<(Name, &'de RawValue)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::with_capacity(8);
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(members)
+            }
+        }
+        deserializer.deserialize_map(Members).map(Object)
+    }
+}
+
+/// A JSON string as bytes: `serde_json` gives lone surrogates to those who ask for bytes, and
+/// refuses the whole document to those who ask for a `String`.
+struct Name(Vec<u8>);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes;
+        impl Visitor<'_> for Bytes {
+            type Value = Name;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Name, E> {
+                Ok(Name(bytes.to_vec()))
+            }
+        }
+        deserializer.deserialize_bytes(Bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_keeps_its_bytes() {
+        let text = r#"{ "a" : {"z":1.0,"y":12345678901234567890123} , "b":"x" }"#;
+        let object = Object::read(text).unwrap();
+        assert_eq!(object.get("a").unwrap().get(), r#"{"z":1.0,"y":12345678901234567890123}"#);
+        assert_eq!(object.text("b").unwrap(), "x");
+        assert_eq!(object.text("a"), None);
+        assert!(object.object("a").is_some());
+        assert!(object.object("b").is_none());
+    }
+
+    #[test]
+    fn the_last_of_two_members_counts_and_escapes_are_read() {
+        let object = Object::read(r#"{"a":1,"\u0061":2}"#).unwrap();
+        assert_eq!(object.get("a").unwrap().get(), "2");
+    }
+
+    #[test]
+    fn a_lone_surrogate_spoils_neither_the_object_nor_the_text() {
+        let object = Object::read(r#"{"\ud800":1,"a":"x\udfffy"}"#).unwrap();
+        assert_eq!(object.text("a").unwrap().chars().next(), Some('x'));
+        assert_eq!(object.members().count(), 1);
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused() {
+        for text in ["", "null", "[]", "1", "\"{}\"", "{", "{}x", "{\"a\"}", "\u{feff}{}"] {
+            assert!(Object::read(text).is_none(), "{text:?}");
+        }
+    }
+}

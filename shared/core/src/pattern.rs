@@ -1,0 +1,59 @@
+//! Names with `*`, which stands for any run of characters, the empty one included.
+
+/// Whether `name` is one of those that `pattern` describes.
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
+    let mut pieces = pattern.split('*');
+    let (Some(start), Some(end)) = (pieces.next(), pieces.next_back()) else {
+        return pattern == name;
+    };
+    let Some(mut rest) = name.strip_prefix(start) else {
+        return false;
+    };
+    // The leftmost place for each piece leaves the most for those that follow.
+    for piece in pieces {
+        let Some(at) = rest.find(piece) else {
+            return false;
+        };
+        rest = &rest[at + piece.len()..];
+    }
+    rest.ends_with(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_run() {
+        let table = [
+            ("orders", "orders", true),
+            ("orders", "orders-eu", false),
+            ("orders*", "orders", true),
+            ("orders*", "orders-eu", true),
+            ("*orders", "eu-orders", true),
+            ("*orders", "orders-eu", false),
+            ("*", "", true),
+            ("*", "anything", true),
+            ("", "", true),
+            ("", "anything", false),
+            ("a*c*e", "abcde", true),
+            ("a*c*e", "ace", true),
+            ("a*c*e", "acd", false),
+            ("aa*aa", "aaa", false),
+            ("**a**", "bab", true),
+            ("*é*", "café au lait", true),
+        ];
+        for (pattern, name, expected) in table {
+            assert_eq!(matches(pattern, name), expected, "{pattern:?} {name:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_with_any_parts_cut_out_still_matches(parts in proptest::collection::vec("[ab]{0,3}", 1..5), fill in "[ab]{0,3}") {
+            prop_assert!(matches(&parts.join("*"), &parts.join(&fill)));
+        }
+    }
+}

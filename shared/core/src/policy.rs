@@ -1,0 +1,118 @@
+//! How long, how often and after which errors a function's events are retried.
+
+use std::time::Duration;
+
+use crate::{
+    Attempt,
+    backoff::{Backoff, Jitter},
+    error_type::NonRetryable,
+    settings::Fault,
+};
+
+/// The shortest and the longest first backoff. SQS counts visibility in whole seconds.
+const BASE_BACKOFF: [Duration; 2] = [Duration::from_secs(1), Duration::from_hours(12)];
+
+/// The longest ceiling of a backoff. SQS keeps a message for 14 days at the most; a wait of 13 leaves
+/// a day for the attempt after it.
+const MAX_BACKOFF_MAX: Duration = Duration::from_hours(13 * 24);
+
+/// The longest that an event may be retried.
+const MAX_AGE_MAX: Duration = Duration::from_hours(365 * 24);
+
+/// How much earlier than the end of an event's age its last attempt is made at the most, so that it
+/// is in time even if the queue is slow: this, or a hundredth of the age where that is less.
+const SLACK_MAX: Duration = Duration::from_mins(1);
+
+/// The rules for one function.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Policy {
+    /// The delays between a failure and the next attempt.
+    pub backoff: Backoff,
+    /// How long after its first failure an event may be retried.
+    pub max_age: Duration,
+    /// How often an event may be re-invoked.
+    pub max_attempts: Option<Attempt>,
+    /// The errors that never heal.
+    pub non_retryable: NonRetryable,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            backoff: Backoff {
+                base: Duration::from_secs(1),
+                max: Duration::from_hours(12),
+                jitter: Jitter::Full,
+            },
+            max_age: Duration::from_hours(24),
+            max_attempts: None,
+            non_retryable: NonRetryable::default(),
+        }
+    }
+}
+
+impl Policy {
+    /// How long after its first failure the last attempt of an event is made.
+    pub fn last_chance(&self) -> Duration {
+        self.max_age.saturating_sub(SLACK_MAX.min(self.max_age / 100))
+    }
+
+    /// What is wrong with these values, each named as the setting that holds it.
+    pub(crate) fn faults(&self) -> Vec<Fault> {
+        let Self { backoff: Backoff { base, max, .. }, max_age, .. } = *self;
+        let in_seconds = |value: Duration| crate::duration::format(value);
+        let mut faults = Vec::new();
+        let mut demand = |holds: bool, name: &str, expected: String, got: Duration| {
+            if !holds {
+                faults.push(Fault::new(name, expected, in_seconds(got)));
+            }
+        };
+        let [base_min, base_max] = BASE_BACKOFF;
+        let base_range = format!("from {} to {}", in_seconds(base_min), in_seconds(base_max));
+        demand((base_min..=base_max).contains(&base), "BASE_BACKOFF", base_range, base);
+        let max_range =
+            format!("from BASE_BACKOFF, {}, to {}", in_seconds(base), in_seconds(MAX_BACKOFF_MAX));
+        demand((base..=MAX_BACKOFF_MAX).contains(&max), "MAX_BACKOFF", max_range, max);
+        let age_range = format!("at most {}", in_seconds(MAX_AGE_MAX));
+        demand(max_age <= MAX_AGE_MAX, "MAX_AGE", age_range, max_age);
+        let first_attempt = format!("longer than BASE_BACKOFF, {}", in_seconds(base));
+        demand(self.last_chance() >= base, "MAX_AGE", first_attempt, max_age);
+        faults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn the_slack_is_a_hundredth_of_the_age_and_at_most_a_minute() {
+        for (age, last_chance) in [(100, 99), (6000, 5940), (86_400, 86_340)] {
+            let policy = Policy { max_age: secs(age), ..Policy::default() };
+            assert_eq!(policy.last_chance(), secs(last_chance), "{age}");
+        }
+    }
+
+    #[test]
+    fn every_value_out_of_its_range_is_named() {
+        let named = |base, max, max_age| {
+            let backoff = Backoff { base: secs(base), max: secs(max), jitter: Jitter::Full };
+            let policy = Policy { backoff, max_age: secs(max_age), ..Policy::default() };
+            policy.faults().iter().map(|fault| fault.name.clone()).collect::<Vec<_>>()
+        };
+        let (hour, day) = (3600, 86_400);
+        assert_eq!(named(1, 1, 2), [""; 0]);
+        assert_eq!(named(12 * hour, 13 * day, 365 * day), [""; 0]);
+        assert_eq!(named(0, 10, 100), ["BASE_BACKOFF"]);
+        assert_eq!(named(12 * hour + 1, 13 * day, 14 * day), ["BASE_BACKOFF"]);
+        assert_eq!(named(10, 9, 100), ["MAX_BACKOFF"]);
+        assert_eq!(named(1, 13 * day + 1, 14 * day), ["MAX_BACKOFF"]);
+        assert_eq!(named(1, 10, 365 * day + 1), ["MAX_AGE"]);
+        assert_eq!(named(10, 10, 10), ["MAX_AGE"]);
+        assert_eq!(named(0, 14 * day, 366 * day), ["BASE_BACKOFF", "MAX_BACKOFF", "MAX_AGE"]);
+    }
+}

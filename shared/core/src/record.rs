@@ -1,0 +1,464 @@
+//! The four forms in which a failed event reaches a retry queue, and what they have in common.
+//!
+//! | form | where from | what it looks like |
+//! |---|---|---|
+//! | record | on-failure destination SQS | the failure record is the body |
+//! | notification | on-failure destination SNS | the record is the `Message` of an SNS notification |
+//! | event | on-failure destination EventBridge | the record is the `detail` of an event |
+//! | bare | the function's own dead-letter queue | the body is the event, attributes tell of the failure |
+//!
+//! Lambda's records have every member that is read here. Emulators leave some out, so what SQS says of
+//! the message stands in for the time and the request id. A member of another type counts as absent.
+
+use serde_json::value::RawValue;
+
+use crate::{
+    Attempt, Timestamp,
+    arn::FunctionArn,
+    envelope::{Envelope, RetryMetadata},
+    error_type::ErrorReport,
+    json::Object,
+};
+
+/// What SQS delivers of one message, as far as a decision needs it.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// SQS's id of the message, the same on every receive.
+    pub id: &'a str,
+    /// The body as received.
+    pub body: &'a str,
+    /// How often it was received, this time included. Approximate: it counts throttles and crashes.
+    pub receive_count: u32,
+    /// When it was sent to the queue.
+    pub sent_at: Option<Timestamp>,
+    /// What a function's own dead-letter queue says of the failure.
+    pub bare: BareAttributes<'a>,
+}
+
+/// The message attributes of a function's own dead-letter queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BareAttributes<'a> {
+    /// `RequestID`; a message with this attribute is of the bare form.
+    pub request_id: Option<&'a str>,
+    /// `ErrorMessage`.
+    pub error_message: Option<&'a str>,
+}
+
+/// One failed invocation, whatever form it came in.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The function that failed, as its record names it.
+    pub target: FunctionArn,
+    /// The request id of the failed invocation.
+    pub request_id: String,
+    /// When it failed.
+    pub failed_at: Timestamp,
+    /// Why Lambda gave the event up.
+    pub condition: Condition,
+    /// What the function said.
+    pub error: ErrorReport,
+    /// What is to be retried.
+    pub event: Event,
+}
+
+/// The payload of a failed invocation, taken out of its envelope.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// It had not been re-invoked before.
+    Fresh(Box<RawValue>),
+    /// It was a re-invocation of ours.
+    Retried(Envelope),
+    /// The record carries no payload.
+    Missing,
+}
+
+/// Why Lambda gave an event up. The set is open.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Condition {
+    /// Lambda's own retries are used up, or the event grew too old in Lambda's own queue.
+    Failed,
+    /// The target is paused: its reserved concurrency is 0, and it had no part in the failure.
+    Paused,
+    /// Lambda's detection of recursive loops stopped the target.
+    RecursionStopped,
+}
+
+/// Why a message is of none of the four forms.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unreadable {
+    /// Not an object, so none of the forms.
+    #[error("expected a failure record, got a body that is no JSON object")]
+    NoObject,
+    /// An object, but nothing in it names a function.
+    #[error(
+        "expected a failure record, got JSON without a function ARN in requestContext.functionArn"
+    )]
+    NoFunction,
+    /// Nobody says when the invocation failed.
+    #[error("expected a time of failure, got neither `timestamp` nor SentTimestamp")]
+    NoTime,
+    /// A bare event, and no function that it could belong to.
+    #[error(
+        "expected DLQ_TARGET to be set, as a message of a function's own dead-letter queue names no function"
+    )]
+    NoTarget,
+    /// A bare event that is not JSON.
+    #[error("expected an event, got a dead-letter-queue message whose body is no JSON")]
+    NoEvent,
+}
+
+/// Reads a message of any of the four forms. `bare_target` is the function that bare ones belong to.
+///
+/// # Errors
+///
+/// Says which part of a failure record was looked for in vain.
+pub fn read(message: &Message, bare_target: Option<&FunctionArn>) -> Result<Failure, Unreadable> {
+    if let Some(request_id) = message.bare.request_id {
+        let said = message.bare.error_message.map(str::to_owned);
+        return bare(message, message.body, request_id, said, bare_target);
+    }
+    let body = Object::read(message.body).ok_or(Unreadable::NoObject)?;
+    if let Some(notified) = Notification::read(&body) {
+        return match &notified.bare_request_id {
+            Some(id) => bare(message, &notified.text, id, notified.bare_error_message, bare_target),
+            None => record(message, &Object::read(&notified.text).ok_or(Unreadable::NoObject)?),
+        };
+    }
+    if body.text("detail-type").is_some_and(|kind| kind.ends_with("Failure")) {
+        return record(message, &body.object("detail").ok_or(Unreadable::NoFunction)?);
+    }
+    record(message, &body)
+}
+
+/// What SNS wraps around what it delivers to a queue.
+struct Notification {
+    text: String,
+    bare_request_id: Option<String>,
+    bare_error_message: Option<String>,
+}
+
+impl Notification {
+    fn read(body: &Object) -> Option<Self> {
+        if body.text("Type")? != "Notification" {
+            return None;
+        }
+        let attribute = |name| body.object("MessageAttributes")?.object(name)?.text("Value");
+        Some(Self {
+            text: body.text("Message")?,
+            bare_request_id: attribute("RequestID"),
+            bare_error_message: attribute("ErrorMessage"),
+        })
+    }
+}
+
+fn record(message: &Message, record: &Object) -> Result<Failure, Unreadable> {
+    let context = record.object("requestContext").ok_or(Unreadable::NoFunction)?;
+    let target = context
+        .text("functionArn")
+        .and_then(|arn| FunctionArn::parse(&arn))
+        .ok_or(Unreadable::NoFunction)?;
+    let recorded_at = record.text("timestamp").and_then(|text| text.parse::<Timestamp>().ok());
+    let response = record.object("responsePayload");
+    let said = |name| response.as_ref().and_then(|response| response.text(name));
+    let error = ErrorReport { error_type: said("errorType"), message: said("errorMessage") };
+    Ok(Failure {
+        target,
+        request_id: context.text("requestId").unwrap_or_else(|| message.id.to_owned()),
+        failed_at: failed_at(message, recorded_at)?,
+        condition: Condition::read(context.text("condition").as_deref(), &error),
+        error,
+        event: record.get("requestPayload").map_or(Event::Missing, Event::read),
+    })
+}
+
+fn bare(
+    message: &Message,
+    event: &str,
+    request_id: &str,
+    said: Option<String>,
+    target: Option<&FunctionArn>,
+) -> Result<Failure, Unreadable> {
+    let event: Box<RawValue> = serde_json::from_str(event).map_err(|_| Unreadable::NoEvent)?;
+    Ok(Failure {
+        target: target.ok_or(Unreadable::NoTarget)?.clone(),
+        request_id: request_id.to_owned(),
+        failed_at: failed_at(message, None)?,
+        condition: Condition::Failed,
+        error: ErrorReport { error_type: None, message: said },
+        event: Event::read(&event),
+    })
+}
+
+/// A record is written before it is sent, so a time after that is a wrong one: believed, it could
+/// keep the message waiting for years.
+fn failed_at(message: &Message, recorded: Option<Timestamp>) -> Result<Timestamp, Unreadable> {
+    match (recorded, message.sent_at) {
+        (Some(recorded), Some(sent)) => Ok(recorded.min(sent)),
+        (Some(at), None) | (None, Some(at)) => Ok(at),
+        (None, None) => Err(Unreadable::NoTime),
+    }
+}
+
+impl Event {
+    fn read(payload: &RawValue) -> Self {
+        Envelope::read(payload.get()).map_or_else(|| Self::Fresh(payload.to_owned()), Self::Retried)
+    }
+
+    /// What the target was first given.
+    pub fn payload(&self) -> Option<&RawValue> {
+        match self {
+            Self::Fresh(payload) => Some(payload),
+            Self::Retried(envelope) => Some(&envelope.payload),
+            Self::Missing => None,
+        }
+    }
+
+    /// The facts of the re-invocation that failed, if it was one.
+    pub fn retried(&self) -> Option<&RetryMetadata> {
+        match self {
+            Self::Retried(envelope) => Some(&envelope.metadata),
+            Self::Fresh(_) | Self::Missing => None,
+        }
+    }
+}
+
+impl Condition {
+    /// AWS documents that a stopped event goes to the destination, but not what its record says
+    /// then. Any mention of recursion in the condition, or the exception's name in the error, is
+    /// taken for it.
+    fn read(condition: Option<&str>, error: &ErrorReport) -> Self {
+        let condition = condition.unwrap_or_default();
+        let stopped = |text: &str| text.contains("Recursi");
+        if condition == "ZeroReservedConcurrency" {
+            Self::Paused
+        } else if stopped(condition)
+            || error
+                .error_type
+                .as_deref()
+                .is_some_and(|kind| kind.ends_with("RecursiveInvocationException"))
+        {
+            Self::RecursionStopped
+        } else {
+            Self::Failed
+        }
+    }
+}
+
+impl Failure {
+    /// When the event failed for the first time.
+    pub fn first_failure(&self) -> Timestamp {
+        self.event
+            .retried()
+            .and_then(RetryMetadata::first_failure)
+            .map_or(self.failed_at, |first| first.min(self.failed_at))
+    }
+
+    /// The request id of the first failed invocation: one name for the event in all its attempts.
+    pub fn first_request_id(&self) -> Option<&str> {
+        match self.event.retried() {
+            Some(retried) => retried.request_id.as_deref(),
+            None => Some(&self.request_id),
+        }
+    }
+
+    /// What the target is given at this attempt, if there is anything to give.
+    pub fn envelope(&self, attempt: Attempt) -> Option<Envelope> {
+        match &self.event {
+            Event::Missing => None,
+            Event::Fresh(payload) => Some(Envelope {
+                metadata: RetryMetadata::first(self.failed_at, &self.request_id),
+                payload: payload.clone(),
+            }),
+            Event::Retried(envelope) => Some(Envelope {
+                metadata: envelope.metadata.at(attempt),
+                payload: envelope.payload.clone(),
+            }),
+        }
+    }
+
+    /// How many attempts were made so far.
+    pub fn attempts_made(&self) -> u32 {
+        self.event.retried().map_or(0, |retried| retried.attempt.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, RECORD, at, message};
+
+    const BODIES: [&str; 3] = [
+        RECORD,
+        include_str!("../fixtures/sns_notification.json"),
+        include_str!("../fixtures/eventbridge_event.json"),
+    ];
+
+    #[test]
+    fn a_record_is_the_same_in_an_sns_notification_and_in_an_eventbridge_event() {
+        for body in BODIES {
+            let failure = read(&message(body), None).unwrap();
+            assert_eq!(failure.target.name(), "my-function");
+            assert!(failure.target.as_str().ends_with(":my-function:$LATEST"));
+            assert_eq!(failure.request_id, "e4b46cbf-b738-xmpl-8880-a18cdf61200e");
+            assert_eq!(failure.failed_at, at("2019-11-14T18:16:05.568Z"));
+            assert_eq!(failure.condition, Condition::Failed);
+            assert_eq!(failure.error.error_type, None);
+            assert!(
+                failure.error.message.as_deref().unwrap().ends_with("before completing request")
+            );
+            assert!(failure.event.payload().unwrap().get().starts_with('{'));
+            assert_eq!(failure.attempts_made(), 0);
+        }
+    }
+
+    #[test]
+    fn a_message_of_a_functions_own_dead_letter_queue_is_read_by_its_attributes() {
+        let target =
+            FunctionArn::parse("arn:aws:lambda:us-east-1:123456789012:function:legacy").unwrap();
+        // Even an event that is itself a failure record is an event here.
+        for body in ["{\"order\": 1.0}", "null", "[1 ,2]", RECORD] {
+            let bare = BareAttributes { request_id: Some("r-1"), error_message: Some("boom") };
+            let message = Message { bare, ..message(body) };
+            let failure = read(&message, Some(&target)).unwrap();
+            assert_eq!(failure.target, target);
+            assert_eq!(failure.request_id, "r-1");
+            assert_eq!(failure.failed_at, message.sent_at.unwrap());
+            assert_eq!(failure.error.message.as_deref(), Some("boom"));
+            assert_eq!(failure.event.payload().unwrap().get(), body.trim());
+            assert_eq!(read(&message, None).unwrap_err(), Unreadable::NoTarget);
+        }
+    }
+
+    #[test]
+    fn a_bare_event_comes_through_sns_with_its_attributes_inside() {
+        let target =
+            FunctionArn::parse("arn:aws:lambda:us-east-1:123456789012:function:legacy").unwrap();
+        let body = include_str!("../fixtures/sns_dead_letter.json");
+        let failure = read(&message(body), Some(&target)).unwrap();
+        assert_eq!(failure.request_id, "e4b46cbf-b738-xmpl-8880-a18cdf61200e");
+        assert_eq!(failure.event.payload().unwrap().get(), r#"{"order": 1.0}"#);
+    }
+
+    #[test]
+    fn a_payload_keeps_its_bytes_and_null_is_one() {
+        for payload in
+            ["null", "0.10", "\"x\"", "[ 1 ]", r#"{"b":1,"a":123456789012345678901234567890}"#]
+        {
+            let body = testing::record_of(payload);
+            let failure = read(&message(&body), None).unwrap();
+            assert_eq!(failure.event.payload().unwrap().get(), payload);
+        }
+    }
+
+    #[test]
+    fn what_sqs_says_stands_in_for_what_a_record_lacks() {
+        let body = r#"{"requestContext":{"functionArn":"arn:aws:lambda:us-east-1:1:function:f"},"requestPayload":1}"#;
+        let failure = read(&message(body), None).unwrap();
+        assert_eq!(failure.request_id, message(body).id);
+        assert_eq!(Some(failure.failed_at), message(body).sent_at);
+        assert_eq!(failure.condition, Condition::Failed);
+
+        let undated = Message { sent_at: None, ..message(body) };
+        assert_eq!(read(&undated, None).unwrap_err(), Unreadable::NoTime);
+    }
+
+    #[test]
+    fn a_failure_is_never_later_than_its_message() {
+        let sent_at = message(RECORD).sent_at.unwrap();
+        let body = RECORD.replace("2019-11-14T18:16:05.568Z", "9999-12-31T23:59:59Z");
+        assert_eq!(read(&message(&body), None).unwrap().failed_at, sent_at);
+    }
+
+    #[test]
+    fn a_first_failure_is_never_later_than_this_one() {
+        for (initial, first) in [
+            ("1573755000", "2019-11-14T18:10:00Z"),
+            ("1e300", "2019-11-14T18:16:05.568Z"),
+            ("9999999999", "2019-11-14T18:16:05.568Z"),
+        ] {
+            let payload = format!(
+                r#"{{"_retry_metadata":{{"attempt":3,"initial_timestamp":{initial}}},"_original_payload":1}}"#
+            );
+            let body = testing::record_of(&payload);
+            let failure = read(&message(&body), None).unwrap();
+            assert_eq!(failure.first_failure(), at(first), "{initial}");
+            assert_eq!(failure.attempts_made(), 3);
+            assert_eq!(failure.first_request_id(), None);
+        }
+    }
+
+    #[test]
+    fn conditions_are_an_open_set() {
+        for (condition, expected) in [
+            ("RetriesExhausted", Condition::Failed),
+            ("EventAgeExceeded", Condition::Failed),
+            ("SomethingNew", Condition::Failed),
+            ("ZeroReservedConcurrency", Condition::Paused),
+            ("RecursiveInvocation", Condition::RecursionStopped),
+            ("RecursionDetected", Condition::RecursionStopped),
+        ] {
+            let body = RECORD.replace("RetriesExhausted", condition);
+            assert_eq!(read(&message(&body), None).unwrap().condition, expected, "{condition}");
+        }
+        let body = RECORD.replace(
+            "\"errorMessage\"",
+            r#""errorType":"RecursiveInvocationException","errorMessage""#,
+        );
+        assert_eq!(read(&message(&body), None).unwrap().condition, Condition::RecursionStopped);
+    }
+
+    #[test]
+    fn what_is_of_no_form_says_what_it_lacks() {
+        let table = [
+            ("", Unreadable::NoObject),
+            ("no JSON", Unreadable::NoObject),
+            ("null", Unreadable::NoObject),
+            ("[]", Unreadable::NoObject),
+            ("7", Unreadable::NoObject),
+            ("{}", Unreadable::NoFunction),
+            (r#"{"requestContext":7}"#, Unreadable::NoFunction),
+            (r#"{"requestContext":{"functionArn":7}}"#, Unreadable::NoFunction),
+            (r#"{"requestContext":{"functionArn":"my-function"}}"#, Unreadable::NoFunction),
+            (r#"{"Type":"Notification","Message":"no JSON"}"#, Unreadable::NoObject),
+            (r#"{"Type":"Notification","Message":{}}"#, Unreadable::NoFunction),
+            (
+                r#"{"detail-type":"Lambda Function Invocation Result - Failure","detail":7}"#,
+                Unreadable::NoFunction,
+            ),
+            (
+                r#"{"detail-type":"Lambda Function Invocation Result - Success","detail":{}}"#,
+                Unreadable::NoFunction,
+            ),
+        ];
+        for (body, expected) in table {
+            assert_eq!(read(&message(body), None).unwrap_err(), expected, "{body}");
+        }
+        let bare = BareAttributes { request_id: Some("r"), error_message: None };
+        let message = Message { bare, ..message("no JSON") };
+        assert_eq!(read(&message, None).unwrap_err(), Unreadable::NoEvent);
+    }
+
+    #[test]
+    fn a_member_of_another_type_is_as_good_as_absent() {
+        for wrong in ["null", "7", "[]", "{}", "true"] {
+            let body = format!(
+                r#"{{"timestamp":{wrong},"requestContext":{{"requestId":{wrong},"condition":{wrong},"functionArn":"arn:aws:lambda:us-east-1:1:function:f"}},"requestPayload":{wrong},"responsePayload":{{"errorType":{wrong},"errorMessage":{wrong}}}}}"#
+            );
+            let failure = read(&message(&body), None).unwrap();
+            assert_eq!(failure.error, ErrorReport::default());
+            assert_eq!(failure.request_id, message(&body).id);
+            assert_eq!(failure.event.payload().unwrap().get(), wrong);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_body_makes_the_reader_panic(body in ".*", cut in 0usize..2000) {
+            let _ = read(&message(&body), None);
+            for whole in BODIES {
+                let _ = read(&message(&whole[..whole.floor_char_boundary(cut)]), None);
+            }
+        }
+    }
+}

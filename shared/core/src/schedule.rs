@@ -1,0 +1,81 @@
+//! When the next attempt of a failed event is to be made, or why there is none.
+
+use std::time::Duration;
+
+use crate::{
+    Attempt, Timestamp,
+    backoff::{Backoff, Draw, Jitter},
+    dead_letter::Reason,
+    policy::Policy,
+    record::{Condition, Failure},
+    time::later,
+};
+
+/// How long a paused target is left alone before its event is tried again. A paused target fails
+/// every event at once, so a backoff would only count attempts that were none.
+const PAUSE: Duration = Duration::from_mins(15);
+
+/// The next attempt of a failed event. The same on every receive of its message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Schedule {
+    /// Its ordinal.
+    pub attempt: Attempt,
+    /// When it is to be made.
+    pub due: Timestamp,
+    /// When the last attempt of this event is made, if all before it fail.
+    pub last_chance: Timestamp,
+    /// After this moment the event is never invoked again.
+    pub expiry: Timestamp,
+}
+
+impl Schedule {
+    /// The next attempt after this failure.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the event is given up.
+    pub fn of(failure: &Failure, policy: &Policy) -> Result<Self, Reason> {
+        if failure.condition == Condition::RecursionStopped {
+            return Err(Reason::RecursionStopped);
+        }
+        if policy.non_retryable.covers(&failure.error) {
+            return Err(Reason::NotRetryable);
+        }
+        let attempt = next_attempt(failure);
+        if policy.max_attempts.is_some_and(|max| attempt > max) {
+            return Err(Reason::MaxAttemptsExceeded);
+        }
+        let first_failure = failure.first_failure();
+        let last_chance = later(first_failure, policy.last_chance());
+        if later(failure.failed_at, policy.backoff.base) > last_chance {
+            return Err(Reason::MaxAgeExceeded);
+        }
+        let due = later(failure.failed_at, delay(failure, attempt, policy)).min(last_chance);
+        Ok(Self { attempt, due, last_chance, expiry: later(first_failure, policy.max_age) })
+    }
+}
+
+/// A failure that the target had no part in repeats its attempt.
+fn next_attempt(failure: &Failure) -> Attempt {
+    match (failure.event.retried(), failure.condition) {
+        (None, _) => Attempt::FIRST,
+        (Some(retried), Condition::Paused) => retried.attempt,
+        (Some(retried), Condition::Failed | Condition::RecursionStopped) => retried.attempt.next(),
+    }
+}
+
+fn delay(failure: &Failure, attempt: Attempt, policy: &Policy) -> Duration {
+    let draw = Draw::seeded(&failure.request_id, attempt.get());
+    match failure.condition {
+        Condition::Paused => {
+            let pause = PAUSE.min(policy.backoff.max);
+            Backoff { base: pause, max: pause, jitter: Jitter::Equal }.delay(attempt, draw)
+        }
+        // A target may ask for longer than our backoff, never for less: honouring "now" under load
+        // is how a retry storm starts.
+        Condition::Failed | Condition::RecursionStopped => {
+            let wish = failure.error.retry_after().unwrap_or_default();
+            policy.backoff.delay(attempt, draw).max(wish)
+        }
+    }
+}

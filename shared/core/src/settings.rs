@@ -1,0 +1,501 @@
+//! The settings of the retry handler, read once at its start.
+//!
+//! Every bad value is found before any is complained of: whoever deploys this should have to read
+//! one message, not one a deployment.
+
+use std::{collections::BTreeMap, fmt, num::NonZeroU32};
+
+use serde_json::value::RawValue;
+
+use crate::{
+    Attempt,
+    arn::{FunctionArn, Home},
+    backoff::Jitter,
+    duration,
+    error_type::NonRetryable,
+    json::{self, Object},
+    pattern,
+    policy::Policy,
+};
+
+const DURATION: &str = "a duration such as 90, 90s, 15m, 24h or 7d";
+const URL: &str =
+    "the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/123456789012/name";
+const FUNCTION: &str = "the name or the ARN of a function";
+
+/// The names that `POLICIES` may set for one function; each is a variable of its own too.
+const POLICY_NAMES: [&str; 7] = [
+    "BASE_BACKOFF",
+    "MAX_BACKOFF",
+    "MAX_AGE",
+    "MAX_ATTEMPTS",
+    "MAX_RETRIES",
+    "JITTER",
+    "NON_RETRYABLE_ERRORS",
+];
+
+/// What the retry handler goes by.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where events are sent that are given up.
+    pub dead_letter_queue_url: String,
+    /// The queue that messages come from, where their own ARN does not tell.
+    pub retry_queue_url: Option<String>,
+    /// The functions that may be re-invoked.
+    pub targets: Targets,
+    /// The function that messages of a function's own dead-letter queue belong to.
+    pub dlq_target: Option<Target>,
+    /// How events are retried.
+    pub policies: Policies,
+}
+
+impl Settings {
+    /// Reads the settings from their variables. An empty variable counts as unset, as templates
+    /// write one where an optional parameter is not given.
+    ///
+    /// # Errors
+    ///
+    /// Names every variable that is wrong.
+    pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, BadSettings> {
+        let lookup = |name: &str| lookup(name).filter(|value| !value.trim().is_empty());
+        let mut faults = Vec::new();
+        let url = |name: &str, faults: &mut Vec<Fault>| {
+            let value = lookup(name)?;
+            let good = is_queue_url(&value);
+            good.then_some(()).or_else(|| fault(faults, name, URL, &value))?;
+            Some(value)
+        };
+        let dead_letter_queue_url = url("DEAD_LETTER_QUEUE_URL", &mut faults);
+        if lookup("DEAD_LETTER_QUEUE_URL").is_none() {
+            faults.push(Fault::missing("DEAD_LETTER_QUEUE_URL", URL));
+        }
+        let retry_queue_url = url("RETRY_QUEUE_URL", &mut faults);
+        let targets = lookup("TARGET_FUNCTIONS")
+            .map_or(Targets::Home, |list| Targets::read(&list, &mut faults));
+        let dlq_target = lookup("DLQ_TARGET").and_then(|text| {
+            Target::parse(&text).or_else(|| fault(&mut faults, "DLQ_TARGET", FUNCTION, &text))
+        });
+        let policies = Policies::read(&lookup, &mut faults);
+        match dead_letter_queue_url {
+            Some(dead_letter_queue_url) if faults.is_empty() => {
+                Ok(Self { dead_letter_queue_url, retry_queue_url, targets, dlq_target, policies })
+            }
+            _ => Err(BadSettings(faults)),
+        }
+    }
+}
+
+/// Every setting that is wrong.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub struct BadSettings(Vec<Fault>);
+
+impl fmt::Display for BadSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, fault) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            write!(f, "{separator}{fault}")?;
+        }
+        Ok(())
+    }
+}
+
+/// One setting that is wrong: what it must be and what it is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Fault {
+    pub(crate) name: String,
+    expected: String,
+    got: Option<String>,
+}
+
+impl Fault {
+    pub(crate) fn new(
+        name: impl Into<String>,
+        expected: impl Into<String>,
+        got: impl Into<String>,
+    ) -> Self {
+        Self { name: name.into(), expected: expected.into(), got: Some(got.into()) }
+    }
+
+    fn missing(name: &str, expected: &str) -> Self {
+        Self { name: name.to_owned(), expected: expected.to_owned(), got: None }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, expected, got } = self;
+        match got {
+            Some(got) => write!(f, "{name} must be {expected}, got {got:?}"),
+            None => write!(f, "{name} must be {expected}, and is not set"),
+        }
+    }
+}
+
+fn fault<T>(faults: &mut Vec<Fault>, name: &str, expected: &str, got: &str) -> Option<T> {
+    faults.push(Fault::new(name, expected, got));
+    None
+}
+
+/// The entries of a list, without the space around them and without empty ones.
+pub(crate) fn list<'a>(entries: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let trimmed = entries.into_iter().map(str::trim);
+    trimmed.filter(|entry| !entry.is_empty()).map(str::to_owned).collect()
+}
+
+fn is_queue_url(value: &str) -> bool {
+    let rest = value.strip_prefix("https://").or_else(|| value.strip_prefix("http://"));
+    let path = rest.and_then(|rest| rest.split_once('/'));
+    path.is_some_and(|(host, name)| !host.is_empty() && !name.trim_matches('/').is_empty())
+        && !value.contains(char::is_whitespace)
+}
+
+/// The functions that may be re-invoked.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Targets {
+    /// Any in the handler's own account and region.
+    Home,
+    /// Those that match one of these names or ARNs; a name is one of the same account and region.
+    Listed(Vec<String>),
+}
+
+impl Targets {
+    fn read(list_of_patterns: &str, faults: &mut Vec<Fault>) -> Self {
+        let patterns = list(list_of_patterns.split(','));
+        let name = |c: char| c.is_ascii_alphanumeric() || "-_*".contains(c);
+        for bad in
+            patterns.iter().filter(|text| !text.starts_with("arn:") && !text.chars().all(name))
+        {
+            let expected = "function names or ARNs, with * for any run, separated by commas";
+            faults.push(Fault::new("TARGET_FUNCTIONS", expected, bad));
+        }
+        Self::Listed(patterns)
+    }
+
+    /// Whether this function may be re-invoked by a handler that lives at `home`.
+    pub fn allow(&self, function: &FunctionArn, home: &Home) -> bool {
+        let at_home = function.home() == *home;
+        match self {
+            Self::Home => at_home,
+            Self::Listed(patterns) => patterns.iter().any(|listed| {
+                if listed.starts_with("arn:") {
+                    pattern::matches(listed, function.as_str())
+                        || pattern::matches(listed, function.unqualified())
+                } else {
+                    at_home && pattern::matches(listed, function.name())
+                }
+            }),
+        }
+    }
+}
+
+/// A function, by its ARN or by its name at home.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Target {
+    /// By its ARN.
+    Arn(FunctionArn),
+    /// By its name.
+    Name(String),
+}
+
+impl Target {
+    fn parse(text: &str) -> Option<Self> {
+        let name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        FunctionArn::parse(text)
+            .map(Self::Arn)
+            .or_else(|| text.chars().all(name).then(|| Self::Name(text.to_owned())))
+    }
+
+    /// The function's ARN, for a handler that lives at `home`.
+    pub fn at(&self, home: &Home) -> Option<FunctionArn> {
+        match self {
+            Self::Arn(arn) => Some(arn.clone()),
+            Self::Name(name) => home.function(name),
+        }
+    }
+}
+
+/// The rules for every function: the general ones, and those of the functions that have their own.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Policies {
+    general: Policy,
+    by_function: BTreeMap<String, Policy>,
+}
+
+impl Policies {
+    /// The rules for the function of this name.
+    pub fn of(&self, function: &str) -> &Policy {
+        self.by_function.get(function).unwrap_or(&self.general)
+    }
+
+    fn read(lookup: &impl Fn(&str) -> Option<String>, faults: &mut Vec<Fault>) -> Self {
+        let general = policy(&Policy::default(), "", lookup, faults);
+        let by_function = lookup("POLICIES")
+            .map(|text| Self::read_own(&text, &general, faults))
+            .unwrap_or_default();
+        Self { general, by_function }
+    }
+
+    fn read_own(text: &str, general: &Policy, faults: &mut Vec<Fault>) -> BTreeMap<String, Policy> {
+        let Some(functions) = Object::read(text) else {
+            let expected = r#"a JSON object such as {"orders":{"MAX_AGE":"7d"}}"#;
+            faults.push(Fault::new("POLICIES", expected, text));
+            return BTreeMap::new();
+        };
+        let mut policies = BTreeMap::new();
+        for (function, values) in functions.members() {
+            let prefix = format!("POLICIES.{function}");
+            let Some(values) = Object::read(values.get()) else {
+                let expected = r#"an object such as {"MAX_AGE":"7d"}"#;
+                faults.push(Fault::new(prefix, expected, values.get()));
+                continue;
+            };
+            let unknown = values.members().filter(|(name, _)| !POLICY_NAMES.contains(name));
+            for (name, _) in unknown {
+                let expected = format!("one of {}", POLICY_NAMES.join(", "));
+                faults.push(Fault::new(prefix.clone(), expected, name));
+            }
+            let own = |name: &str| values.get(name).map(plain);
+            policies
+                .insert(function.to_owned(), policy(general, &format!("{prefix}."), &own, faults));
+        }
+        policies
+    }
+}
+
+/// A value of `POLICIES` as its variable would have it: a string or a number; a list joined by commas.
+fn plain(value: &RawValue) -> String {
+    json::text(value)
+        .or_else(|| Some(serde_json::from_str::<Vec<String>>(value.get()).ok()?.join(",")))
+        .unwrap_or_else(|| value.get().to_owned())
+}
+
+/// One policy: the values that `lookup` has, over those of `base`. Values that contradict each other
+/// are named where one of them was set.
+fn policy(
+    base: &Policy,
+    prefix: &str,
+    lookup: &impl Fn(&str) -> Option<String>,
+    faults: &mut Vec<Fault>,
+) -> Policy {
+    let mut read = Reader { prefix, lookup, faults };
+    let mut policy = base.clone();
+    read.value("BASE_BACKOFF", DURATION, duration::parse, &mut policy.backoff.base);
+    read.value("MAX_BACKOFF", DURATION, duration::parse, &mut policy.backoff.max);
+    read.value("MAX_AGE", DURATION, duration::parse, &mut policy.max_age);
+    read.value("JITTER", "full, equal or none", jitter, &mut policy.backoff.jitter);
+    read.max_attempts(&mut policy.max_attempts);
+    if let Some(list) = lookup("NON_RETRYABLE_ERRORS") {
+        policy.non_retryable = NonRetryable::parse(&list);
+    }
+    let named = policy.faults().into_iter();
+    faults.extend(named.map(|fault| Fault { name: format!("{prefix}{}", fault.name), ..fault }));
+    policy
+}
+
+struct Reader<'a, L> {
+    prefix: &'a str,
+    lookup: &'a L,
+    faults: &'a mut Vec<Fault>,
+}
+
+impl<L: Fn(&str) -> Option<String>> Reader<'_, L> {
+    /// Puts a value that is set in its place; one that is wrong is noted, and the place left as it was.
+    fn value<T>(
+        &mut self,
+        name: &str,
+        expected: &str,
+        parse: fn(&str) -> Option<T>,
+        place: &mut T,
+    ) {
+        if let Some(text) = (self.lookup)(name) {
+            match parse(text.trim()) {
+                Some(value) => *place = value,
+                None => {
+                    self.faults.push(Fault::new(format!("{}{name}", self.prefix), expected, text))
+                }
+            }
+        }
+    }
+
+    fn max_attempts(&mut self, place: &mut Option<Attempt>) {
+        const EXPECTED: &str = "a whole number from 1";
+        let (mut attempts, mut retries) = (None, None);
+        self.value("MAX_ATTEMPTS", EXPECTED, |text| whole(text).map(Some), &mut attempts);
+        self.value("MAX_RETRIES", EXPECTED, |text| whole(text).map(Some), &mut retries);
+        match (attempts, retries) {
+            (Some(attempts), Some(retries)) if attempts != retries => {
+                let expected = format!("the same as MAX_ATTEMPTS, {attempts}, whose alias it is");
+                let name = format!("{}MAX_RETRIES", self.prefix);
+                self.faults.push(Fault::new(name, expected, retries.to_string()));
+            }
+            _ => *place = attempts.or(retries).or(*place),
+        }
+    }
+}
+
+fn whole(text: &str) -> Option<Attempt> {
+    Attempt::new(text.parse::<NonZeroU32>().ok()?.get())
+}
+
+fn jitter(text: &str) -> Option<Jitter> {
+    match text {
+        "full" => Some(Jitter::Full),
+        "equal" => Some(Jitter::Equal),
+        "none" => Some(Jitter::None),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::testing::{home, settings};
+
+    const QUEUE: &str = "https://sqs.us-east-1.amazonaws.com/123456789012/dead";
+
+    fn read(variables: &[(&str, &str)]) -> Result<Settings, BadSettings> {
+        let variables: BTreeMap<_, _> = variables.iter().copied().collect();
+        Settings::from_lookup(|name| variables.get(name).map(|&value| value.to_owned()))
+    }
+
+    fn complaint(variables: &[(&str, &str)]) -> String {
+        let dead = [("DEAD_LETTER_QUEUE_URL", QUEUE)];
+        let variables: Vec<_> = dead.iter().chain(variables).copied().collect();
+        read(&variables).map(|settings| panic!("{settings:?}")).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_contract() {
+        let settings = settings(&[("MAX_ATTEMPTS", ""), ("JITTER", " ")]);
+        let policy = settings.policies.of("any");
+        assert_eq!(policy.backoff.base, Duration::from_secs(1));
+        assert_eq!(policy.backoff.max, Duration::from_hours(12));
+        assert_eq!(policy.backoff.jitter, Jitter::Full);
+        assert_eq!(policy.max_age, Duration::from_hours(24));
+        assert_eq!(policy.max_attempts, None);
+        assert_eq!(policy.non_retryable, NonRetryable::default());
+        assert_eq!(settings.targets, Targets::Home);
+        assert_eq!((settings.dlq_target, settings.retry_queue_url), (None, None));
+    }
+
+    #[test]
+    fn every_bad_setting_is_named_in_one_message_with_what_it_must_be_and_what_it_is() {
+        let complaint = read(&[
+            ("BASE_BACKOFF", "soon"),
+            ("MAX_BACKOFF", "14d"),
+            ("MAX_AGE", "366d"),
+            ("MAX_ATTEMPTS", "0"),
+            ("JITTER", "some"),
+            ("TARGET_FUNCTIONS", "orders,bad name"),
+            ("DLQ_TARGET", "bad name"),
+            ("RETRY_QUEUE_URL", "retry"),
+            ("POLICIES", r#"{"orders":{"MAX_AGE":true,"MAXAGE":"1d"},"b":7}"#),
+        ]);
+        let expected = [
+            "DEAD_LETTER_QUEUE_URL must be the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/123456789012/name, and is not set",
+            "RETRY_QUEUE_URL must be the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/123456789012/name, got \"retry\"",
+            "TARGET_FUNCTIONS must be function names or ARNs, with * for any run, separated by commas, got \"bad name\"",
+            "DLQ_TARGET must be the name or the ARN of a function, got \"bad name\"",
+            "BASE_BACKOFF must be a duration such as 90, 90s, 15m, 24h or 7d, got \"soon\"",
+            "JITTER must be full, equal or none, got \"some\"",
+            "MAX_ATTEMPTS must be a whole number from 1, got \"0\"",
+            "MAX_BACKOFF must be from BASE_BACKOFF, 1s, to 13d, got \"14d\"",
+            "MAX_AGE must be at most 365d, got \"366d\"",
+            "POLICIES.orders must be one of BASE_BACKOFF, MAX_BACKOFF, MAX_AGE, MAX_ATTEMPTS, MAX_RETRIES, JITTER, NON_RETRYABLE_ERRORS, got \"MAXAGE\"",
+            "POLICIES.orders.MAX_AGE must be a duration such as 90, 90s, 15m, 24h or 7d, got \"true\"",
+        ];
+        let complaint = complaint.unwrap_err().to_string();
+        let mut rest = complaint.as_str();
+        for part in expected {
+            let at = rest
+                .find(part)
+                .unwrap_or_else(|| panic!("{part}\nis not in order in\n{complaint}"));
+            rest = &rest[at + part.len()..];
+        }
+        assert!(
+            rest.ends_with(r#"POLICIES.b must be an object such as {"MAX_AGE":"7d"}, got "7""#),
+            "{rest}"
+        );
+    }
+
+    #[test]
+    fn an_alias_may_not_contradict_its_name() {
+        let both = |retries| [("MAX_ATTEMPTS", "3"), ("MAX_RETRIES", retries)];
+        assert_eq!(settings(&both("3")).policies.of("f").max_attempts, Attempt::new(3));
+        assert_eq!(
+            complaint(&both("4")),
+            "MAX_RETRIES must be the same as MAX_ATTEMPTS, 3, whose alias it is, got \"4\""
+        );
+    }
+
+    #[test]
+    fn a_function_has_its_own_values_over_the_general_ones() {
+        let settings = settings(&[
+            ("BASE_BACKOFF", "5s"),
+            ("NON_RETRYABLE_ERRORS", "A"),
+            (
+                "POLICIES",
+                r#"{"orders":{"MAX_AGE":"7d","MAX_ATTEMPTS":9,"BASE_BACKOFF":30,"JITTER":"none","NON_RETRYABLE_ERRORS":["B","C"]}}"#,
+            ),
+        ]);
+        let (orders, others) = (settings.policies.of("orders"), settings.policies.of("others"));
+        assert_eq!(others.backoff.base, Duration::from_secs(5));
+        assert_eq!(others.non_retryable, NonRetryable::parse("A"));
+        assert_eq!(orders.backoff.base, Duration::from_secs(30));
+        assert_eq!(orders.backoff.max, others.backoff.max);
+        assert_eq!(orders.backoff.jitter, Jitter::None);
+        assert_eq!(orders.max_age, Duration::from_hours(7 * 24));
+        assert_eq!(orders.max_attempts, Attempt::new(9));
+        assert_eq!(orders.non_retryable, NonRetryable::parse("B,C"));
+        assert_eq!(
+            complaint(&[
+                ("MAX_BACKOFF", "10s"),
+                ("POLICIES", r#"{"orders":{"BASE_BACKOFF":"1m"}}"#)
+            ]),
+            "POLICIES.orders.MAX_BACKOFF must be from BASE_BACKOFF, 1m, to 13d, got \"10s\""
+        );
+        assert!(
+            complaint(&[("POLICIES", "7d")]).starts_with("POLICIES must be a JSON object such as")
+        );
+    }
+
+    #[test]
+    fn targets_are_the_functions_at_home_or_those_listed() {
+        let arn = |text: &str| FunctionArn::parse(&format!("arn:aws:lambda:{text}")).unwrap();
+        let allowed =
+            |list, text| settings(&[("TARGET_FUNCTIONS", list)]).targets.allow(&arn(text), &home());
+        let here = "us-east-1:123456789012:function:orders:live";
+        let elsewhere = "eu-west-1:123456789012:function:orders:live";
+        for (list, at_home, away) in [
+            ("", true, false),
+            ("orders", true, false),
+            ("pay*, ord*", true, false),
+            ("*", true, false),
+            ("payments", false, false),
+            ("arn:aws:lambda:*:123456789012:function:orders", true, true),
+            ("arn:aws:lambda:*:123456789012:function:orders:live", true, true),
+            ("arn:aws:lambda:*:123456789012:function:orders:other", false, false),
+            ("arn:*", true, true),
+        ] {
+            assert_eq!(
+                (allowed(list, here), allowed(list, elsewhere)),
+                (at_home, away),
+                "{list:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_bare_event_belongs_to_the_function_of_this_name_or_arn() {
+        let target =
+            |text| settings(&[("DLQ_TARGET", text)]).dlq_target.unwrap().at(&home()).unwrap();
+        assert_eq!(
+            target("legacy").as_str(),
+            "arn:aws:lambda:us-east-1:123456789012:function:legacy"
+        );
+        let arn = "arn:aws:lambda:us-east-1:1:function:legacy:live";
+        assert_eq!(target(arn).as_str(), arn);
+    }
+}

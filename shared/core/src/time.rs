@@ -1,0 +1,41 @@
+//! Points in time, and the arithmetic on them that can't overflow.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+/// A point in time. Always an argument: nothing in this crate asks for the present.
+pub type Timestamp = DateTime<Utc>;
+
+/// `from` moved `by` later; the end of time where that is sooner.
+pub fn later(from: Timestamp, by: Duration) -> Timestamp {
+    TimeDelta::from_std(by)
+        .ok()
+        .and_then(|by| from.checked_add_signed(by))
+        .unwrap_or(Timestamp::MAX_UTC)
+}
+
+/// How long it is from `earlier` to `later`; nothing where they are the other way round.
+pub fn between(earlier: Timestamp, later: Timestamp) -> Duration {
+    later.signed_duration_since(earlier).to_std().unwrap_or(Duration::ZERO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adding_more_than_time_holds_stops_at_its_end() {
+        let now = Timestamp::UNIX_EPOCH;
+        assert_eq!(later(now, Duration::MAX), Timestamp::MAX_UTC);
+        assert_eq!(later(now, Duration::from_secs(1)).timestamp(), 1);
+    }
+
+    #[test]
+    fn a_difference_is_never_negative() {
+        let now = Timestamp::UNIX_EPOCH;
+        let then = later(now, Duration::from_millis(1500));
+        assert_eq!(between(now, then), Duration::from_millis(1500));
+        assert_eq!(between(then, now), Duration::ZERO);
+    }
+}
