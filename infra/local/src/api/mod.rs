@@ -1,0 +1,1 @@
+//! The services as they are spoken to: requests in, steps on the model, AWS's answers out.

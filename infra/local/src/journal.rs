@@ -1,0 +1,276 @@
+//! What happened, for observers.
+//!
+//! The model and the host write one [`Event`] for everything that a person at the screen or a test
+//! outside would want to see. The last ones are kept in memory, bounded by number and by size; an
+//! observer asks for those after the last one it saw and waits for more.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Serialize;
+use tokio::sync::Notify;
+
+use crate::Timestamp;
+use crate::model::payload::Payload;
+
+/// How many events are kept for observers that come late.
+const EVENTS_MAX: usize = 20_000;
+
+/// How many bytes of payloads, responses and lines are kept with them.
+const BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Something that happened. `function` is a function's name, `request_id` the id of an invocation,
+/// the same in all of Lambda's own attempts of one event.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "type")]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the fields that all share are told above")]
+pub enum Event {
+    /// An asynchronous invocation was accepted (202).
+    Accepted {
+        at: Timestamp,
+        function: Arc<str>,
+        request_id: Arc<str>,
+    },
+    /// A run of a function began.
+    Started {
+        at: Timestamp,
+        function: Arc<str>,
+        request_id: Arc<str>,
+        payload: Payload,
+    },
+    /// A run of a function ended.
+    Finished {
+        at: Timestamp,
+        function: Arc<str>,
+        request_id: Arc<str>,
+        outcome: Ending,
+        response: Payload,
+    },
+    /// A run had to wait, or was refused, because the function's concurrency was used up.
+    Throttled {
+        at: Timestamp,
+        function: Arc<str>,
+        request_id: Option<Arc<str>>,
+    },
+    /// Recursive-loop detection refused a run.
+    RecursionStopped {
+        at: Timestamp,
+        function: Arc<str>,
+        request_id: Option<Arc<str>>,
+    },
+    /// An event is given up by Lambda; what it is sent to follows in events of its own.
+    GivenUp {
+        at: Timestamp,
+        function: Arc<str>,
+        request_id: Arc<str>,
+        condition: &'static str,
+    },
+    /// A record or a dead letter was sent to where a function's configuration says.
+    DestinationSent {
+        at: Timestamp,
+        function: Arc<str>,
+        request_id: Arc<str>,
+        destination: Arc<str>,
+    },
+    /// The same could not be sent; AWS counts it in the metric `DestinationDeliveryFailures`.
+    DestinationFailed {
+        at: Timestamp,
+        function: Arc<str>,
+        request_id: Arc<str>,
+        destination: Arc<str>,
+        reason: String,
+    },
+    /// A function wrote a line to its standard output or error.
+    Logged {
+        at: Timestamp,
+        function: Arc<str>,
+        request_id: Option<Arc<str>>,
+        line: String,
+    },
+}
+
+/// How a run of a function ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Ending {
+    /// It returned a response.
+    Succeeded,
+    /// It reported an error of its own.
+    Failed,
+    /// Its process ended before it answered.
+    Crashed,
+    /// Its time was up; it was killed.
+    TimedOut,
+    /// It did not come as far as to ask for an event.
+    InitFailed,
+}
+
+impl Event {
+    /// Bytes that keeping this event costs, near enough to bound the memory.
+    fn size(&self) -> usize {
+        let text = match self {
+            Self::Started { payload, .. } => payload.get().len(),
+            Self::Finished { response, .. } => response.get().len(),
+            Self::Logged { line, .. } => line.len(),
+            Self::DestinationFailed { reason, .. } => reason.len(),
+            Self::Accepted { .. }
+            | Self::Throttled { .. }
+            | Self::RecursionStopped { .. }
+            | Self::GivenUp { .. }
+            | Self::DestinationSent { .. } => 0,
+        };
+        size_of::<Self>() + text
+    }
+}
+
+/// An event and its number in the journal, counted from 1.
+#[derive(Clone, Debug, Serialize)]
+pub struct Entry {
+    /// Its number.
+    pub n: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// The kept events, shared by those who write and those who watch.
+#[derive(Clone, Default)]
+pub(crate) struct Journal {
+    shared: Arc<(Mutex<Kept>, Notify)>,
+}
+
+#[derive(Default)]
+struct Kept {
+    entries: VecDeque<Entry>,
+    bytes: usize,
+    last: u64,
+}
+
+impl Journal {
+    /// Appends `events` and wakes who waits for them.
+    pub(crate) fn write(&self, events: impl IntoIterator<Item = Event>) {
+        let (kept, written) = &*self.shared;
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        for event in events {
+            kept.push(event);
+        }
+        drop(kept);
+        written.notify_waiters();
+    }
+
+    /// The number of the last event so far.
+    pub(crate) fn last(&self) -> u64 {
+        let (kept, _) = &*self.shared;
+        kept.lock().unwrap_or_else(PoisonError::into_inner).last
+    }
+
+    /// At most `max` kept events after number `n`.
+    pub(crate) fn after(&self, n: u64, max: usize) -> Vec<Entry> {
+        let (kept, _) = &*self.shared;
+        let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let from = kept.entries.partition_point(|entry| entry.n <= n);
+        kept.entries.iter().skip(from).take(max).cloned().collect()
+    }
+
+    /// Events after number `n`; waits until there is one.
+    pub(crate) async fn wait_after(&self, n: u64, max: usize) -> Vec<Entry> {
+        loop {
+            let written = self.shared.1.notified();
+            let entries = self.after(n, max);
+            if !entries.is_empty() {
+                return entries;
+            }
+            written.await;
+        }
+    }
+}
+
+impl Kept {
+    fn push(&mut self, event: Event) {
+        self.last += 1;
+        self.bytes += event.size();
+        self.entries.push_back(Entry {
+            n: self.last,
+            event,
+        });
+        while self.entries.len() > EVENTS_MAX || self.bytes > BYTES_MAX {
+            let Some(oldest) = self.entries.pop_front() else {
+                break;
+            };
+            self.bytes -= oldest.event.size();
+        }
+    }
+}
+
+/// A place in the journal, moved on by reading. An observer that reads too slowly misses events;
+/// their numbers tell.
+pub struct Watch {
+    journal: Journal,
+    seen: u64,
+}
+
+impl Watch {
+    pub(crate) fn new(journal: Journal) -> Self {
+        let seen = journal.last();
+        Self { journal, seen }
+    }
+
+    /// The next events, at least one; waits for it.
+    pub async fn next(&mut self) -> Vec<Entry> {
+        let entries = self.journal.wait_after(self.seen, EVENTS_MAX).await;
+        if let Some(last) = entries.last() {
+            self.seen = last.n;
+        }
+        entries
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> Event {
+        Event::Logged {
+            at: Timestamp::UNIX_EPOCH,
+            function: "f".into(),
+            request_id: None,
+            line: text.to_owned(),
+        }
+    }
+
+    #[test]
+    fn events_are_numbered_from_one_and_read_from_any_place() {
+        let journal = Journal::default();
+        journal.write([line("a"), line("b"), line("c")]);
+        let numbers = |n, max| {
+            let entries = journal.after(n, max);
+            entries.iter().map(|entry| entry.n).collect::<Vec<_>>()
+        };
+        assert_eq!(numbers(0, 10), [1, 2, 3]);
+        assert_eq!(numbers(1, 1), [2]);
+        assert!(numbers(3, 10).is_empty());
+        assert_eq!(journal.last(), 3);
+    }
+
+    #[test]
+    fn the_oldest_are_forgotten_beyond_the_bounds() {
+        let journal = Journal::default();
+        journal.write((0..EVENTS_MAX + 5).map(|_| line("x")));
+        assert_eq!(journal.after(0, usize::MAX)[0].n, 6);
+        journal.write([
+            line(&"y".repeat(BYTES_MAX / 2)),
+            line(&"z".repeat(BYTES_MAX / 2)),
+        ]);
+        assert_eq!(journal.after(0, usize::MAX).len(), 1);
+    }
+
+    #[test]
+    fn an_entry_is_one_flat_object() {
+        let journal = Journal::default();
+        journal.write([line("hello")]);
+        assert_eq!(
+            serde_json::to_string(&journal.after(0, 1)).unwrap(),
+            r#"[{"n":1,"type":"Logged","at":"1970-01-01T00:00:00Z","function":"f","request_id":null,"line":"hello"}]"#
+        );
+    }
+}

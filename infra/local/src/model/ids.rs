@@ -1,0 +1,64 @@
+//! Identifiers, drawn from a seeded generator so that the same run gives the same ones.
+
+use std::fmt::Write as _;
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{Rng as _, SeedableRng as _};
+
+/// A source of identifiers.
+pub(crate) struct Ids(Xoshiro256PlusPlus);
+
+impl Ids {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Xoshiro256PlusPlus::seed_from_u64(seed))
+    }
+
+    /// A random UUID (RFC 9562, version 4), the form of request ids and of mappings.
+    pub(crate) fn uuid(&mut self) -> String {
+        let high = (self.0.next_u64() & !0xf000) | 0x4000;
+        let low = (self.0.next_u64() & (u64::MAX >> 2)) | (1 << 63);
+        let mut uuid = format!("{high:016x}{low:016x}");
+        for at in [20, 16, 12, 8] {
+            uuid.insert(at, '-');
+        }
+        uuid
+    }
+
+    /// `digits` random hexadecimal digits.
+    pub(crate) fn hex(&mut self, digits: usize) -> String {
+        let mut hex = String::with_capacity(digits + 16);
+        while hex.len() < digits {
+            // Writing to a string can't fail.
+            let _ = write!(hex, "{:016x}", self.0.next_u64());
+        }
+        hex.truncate(digits);
+        hex
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_has_its_version_and_variant() {
+        let mut ids = Ids::new(1);
+        for _ in 0..1000 {
+            let uuid = ids.uuid();
+            let parts: Vec<&str> = uuid.split('-').collect();
+            assert_eq!(
+                parts.iter().map(|part| part.len()).collect::<Vec<_>>(),
+                [8, 4, 4, 4, 12]
+            );
+            assert!(parts[2].starts_with('4'), "{uuid}");
+            assert!(parts[3].starts_with(['8', '9', 'a', 'b']), "{uuid}");
+        }
+    }
+
+    #[test]
+    fn one_seed_gives_one_sequence() {
+        assert_eq!(Ids::new(7).uuid(), Ids::new(7).uuid());
+        assert_ne!(Ids::new(7).uuid(), Ids::new(8).uuid());
+        assert_eq!(Ids::new(7).hex(24).len(), 24);
+    }
+}
