@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Timestamp;
+use comeback_core::Timestamp;
 
 /// The present, as every step on the model is given it.
 #[allow(

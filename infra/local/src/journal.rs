@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::Serialize;
 use tokio::sync::Notify;
 
-use crate::Timestamp;
+use comeback_core::Timestamp;
 use crate::model::payload::Payload;
 
 /// How many events are kept for observers that come late.

@@ -19,7 +19,4 @@ pub mod journal;
 pub mod model;
 mod server;
 
-/// A point in time. Always an argument: only the shell asks for the present.
-pub type Timestamp = chrono::DateTime<chrono::Utc>;
-
 pub use server::{Config, Server, start};

@@ -19,7 +19,8 @@ use tokio::task::JoinHandle;
 
 use crate::journal::{Journal, Watch};
 use crate::model::Cloud;
-use crate::{Timestamp, clock};
+use comeback_core::Timestamp;
+use crate::clock;
 
 /// How the local cloud is to be.
 #[derive(Clone, Debug)]
@@ -55,7 +56,7 @@ pub struct Server {
 pub async fn start(config: Config) -> io::Result<Server> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, config.port)).await?;
     let endpoint = format!("http://{}", listener.local_addr()?);
-    let shared = Shared::new();
+    let shared = Shared::new(config.concurrency);
     let pump = tokio::spawn(shared.clone().pump());
     let app = Router::new().fallback(answer).with_state(shared.clone());
     let serve = tokio::spawn(async move {
@@ -106,9 +107,9 @@ struct Inner {
 }
 
 impl Shared {
-    fn new() -> Self {
+    fn new(concurrency: u32) -> Self {
         Self(Arc::new(Inner {
-            cloud: Mutex::new(Cloud::new(seed())),
+            cloud: Mutex::new(Cloud::new(concurrency, seed())),
             journal: Journal::default(),
             changed: Notify::new(),
             due: Notify::new(),
