@@ -28,11 +28,7 @@ fn main() -> ExitCode {
 
 #[tokio::main]
 async fn run(port: u16) -> std::io::Result<()> {
-    let server = comeback_local::start(Config {
-        port,
-        ..Config::default()
-    })
-    .await?;
+    let server = comeback_local::start(Config { port, ..Config::default() }).await?;
     println!("{}", server.endpoint());
     tokio::signal::ctrl_c().await?;
     server.stop().await;
