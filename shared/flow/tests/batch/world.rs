@@ -36,6 +36,7 @@ pub enum Answer {
     Accepted,
     Refused,
     Never,
+    /// For an invocation.
     Fault(FaultKind),
 }
 
@@ -87,10 +88,8 @@ impl World {
 
     async fn entry(&self, about: &str) -> Result<(), CallFault> {
         match self.answer(about).await {
-            Answer::Accepted => Ok(()),
-            Answer::Refused | Answer::Never | Answer::Fault(_) => {
-                Err(CallFault("InternalError".into()))
-            }
+            Answer::Accepted | Answer::Fault(_) => Ok(()),
+            Answer::Refused | Answer::Never => Err(CallFault("InternalError".into())),
         }
     }
 }
