@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use chrono::SecondsFormat;
 use comeback_core::{
     Timestamp,
     dead_letter::Reason,
     fault::{FaultKind, InvokeFault},
-    time::between,
+    time::{between, rfc3339},
 };
 
 use crate::{item::Item, ports::CallFault};
@@ -103,8 +102,4 @@ pub(crate) fn out_of_time(items: &[Item<'_>]) {
             "the time was up before the message was settled; it comes back after the queue's own visibility timeout",
         );
     }
-}
-
-fn rfc3339(at: Timestamp) -> String {
-    at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
