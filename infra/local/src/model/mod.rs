@@ -5,6 +5,7 @@
 
 pub(crate) mod ids;
 pub mod payload;
+pub mod sqs;
 
 use crate::Timestamp;
 use crate::journal::Event;
@@ -23,9 +24,7 @@ pub struct Cloud {
 impl Cloud {
     /// An empty cloud. Runs with the same `seed` and the same calls are the same.
     pub fn new(_seed: u64) -> Self {
-        Self {
-            happened: Vec::new(),
-        }
+        Self { happened: Vec::new() }
     }
 
     /// When [`Cloud::advance`] is to be called next, if nothing else happens before.
