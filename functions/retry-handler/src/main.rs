@@ -1,2 +1,73 @@
-//! x
-fn main() {}
+//! The retry handler: settings, clients, run. What it decides is `comeback-core`'s, how it handles a
+//! batch `comeback-flow`'s.
+
+mod clock;
+
+use std::{io::Write, process::ExitCode};
+
+use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use clock::SystemClock;
+use comeback_aws::{LambdaFunctions, SqsQueues};
+use comeback_core::{Timestamp, arn::FunctionArn, settings::Settings};
+use comeback_flow::{batch::Handler, metrics, ports::Clock};
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+use tracing::level_filters::LevelFilter;
+
+type AwsHandler = Handler<SqsQueues, LambdaFunctions, SystemClock>;
+
+fn main() -> ExitCode {
+    tracing_subscriber::fmt()
+        .json()
+        .flatten_event(true)
+        .with_current_span(false)
+        .with_span_list(false)
+        .with_target(false)
+        .with_max_level(LevelFilter::INFO)
+        .init();
+    match start() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start() -> Result<(), Error> {
+    #[allow(clippy::disallowed_methods, reason = "a main is where the settings are read")]
+    let settings = Settings::from_lookup(|name| std::env::var(name).ok())?;
+    // One thread: a function has less than one CPU until it has 1,769 MB, and all its work is to wait.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(run(settings))
+}
+
+async fn run(settings: Settings) -> Result<(), Error> {
+    let aws = comeback_aws::connect().await;
+    let queues =
+        SqsQueues::new(aws_sdk_sqs::Client::new(&aws), settings.dead_letter_queue_url.clone());
+    let functions = LambdaFunctions::new(aws_sdk_lambda::Client::new(&aws));
+    let handler = &Handler { settings, queues, functions, clock: SystemClock };
+    lambda_runtime::run(service_fn(|event| handle(handler, event))).await
+}
+
+async fn handle(
+    handler: &AwsHandler,
+    event: LambdaEvent<SqsEvent>,
+) -> Result<SqsBatchResponse, Error> {
+    let LambdaEvent { payload, context } = event;
+    let own = &context.invoked_function_arn;
+    let home = FunctionArn::parse(own)
+        .ok_or_else(|| format!("expected the ARN of this function in its context, got {own:?}"))?
+        .home();
+    let deadline = i64::try_from(context.deadline).ok().and_then(Timestamp::from_timestamp_millis);
+    let deadline = deadline.unwrap_or(Timestamp::MAX_UTC);
+    let report = handler.handle(&payload, &home, deadline).await?;
+    publish(&metrics::lines(&report, handler.clock.now()))?;
+    Ok(report.response())
+}
+
+/// Embedded metrics are lines on standard output, as the log is.
+fn publish(lines: &[String]) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    lines.iter().try_for_each(|line| writeln!(stdout, "{line}"))
+}

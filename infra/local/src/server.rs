@@ -17,10 +17,10 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use crate::clock;
 use crate::journal::{Journal, Watch};
 use crate::model::Cloud;
 use comeback_core::Timestamp;
-use crate::clock;
 
 /// How the local cloud is to be.
 #[derive(Clone, Debug)]
@@ -34,10 +34,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self {
-            port: 0,
-            concurrency: 100,
-        }
+        Self { port: 0, concurrency: 100 }
     }
 }
 
@@ -63,11 +60,7 @@ pub async fn start(config: Config) -> io::Result<Server> {
         // It ends only with the listener, which lives as long as this task.
         let _ = axum::serve(listener, app).await;
     });
-    Ok(Server {
-        endpoint,
-        shared,
-        tasks: vec![pump, serve],
-    })
+    Ok(Server { endpoint, shared, tasks: vec![pump, serve] })
 }
 
 impl Server {

@@ -5,11 +5,9 @@
 
 use std::{fmt, str::FromStr};
 
-use chrono::SecondsFormat;
-
 use crate::{
-    Timestamp,
     record::{Failure, Message},
+    time::rfc3339,
 };
 
 /// What SQS takes of one message, and of one batch: body and attributes together.
@@ -156,10 +154,6 @@ impl DeadLetter {
 
 fn attribute_size(name: &str, value: &str) -> usize {
     name.len() + DATA_TYPE.len() + value.len()
-}
-
-fn rfc3339(at: Timestamp) -> String {
-    at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
 fn start_of_error_message(message: &str) -> String {

@@ -78,7 +78,12 @@ fn schedule(failure: &Failure, home: &Home, settings: &Settings) -> Result<Sched
     if !settings.targets.allow(&failure.target, home) {
         return Err(Reason::TargetNotAllowed);
     }
-    Schedule::of(failure, settings.policies.of(failure.target.name()))
+    let schedule = Schedule::of(failure, settings.policies.of(failure.target.name()))?;
+    // Known before the wait, which would be in vain.
+    if failure.envelope(schedule.attempt).is_some_and(|envelope| !envelope.fits()) {
+        return Err(Reason::PayloadTooLarge);
+    }
+    Ok(schedule)
 }
 
 fn act(failure: &Failure, schedule: &Schedule, now: Timestamp) -> Decision {
@@ -172,7 +177,9 @@ mod tests {
         let foreign = fresh.replace("123456789012", "999999999999");
         let recursive = fresh.replace("RetriesExhausted", "RecursiveInvocation");
         let missing = fresh.replace("requestPayload", "requestpayload");
-        let table: [(&str, Variables, Reason); 12] = [
+        let large = testing::record_of(&format!("\"{}\"", "x".repeat(1_048_574)));
+        let table: [(&str, Variables, Reason); 13] = [
+            (&large, &[], Reason::PayloadTooLarge),
             ("no JSON", &[], Reason::Unreadable),
             (&missing, &[("TARGET_FUNCTIONS", "other")], Reason::PayloadMissing),
             (&foreign, &[], Reason::TargetNotAllowed),

@@ -23,6 +23,9 @@ const ATTEMPT: &str = "attempt";
 const INITIAL_TIMESTAMP: &str = "initial_timestamp";
 const REQUEST_ID: &str = "request_id";
 
+/// What an asynchronous invocation may carry.
+pub const INVOCATION_MAX: usize = 1_048_576;
+
 /// A payload and what is known of its retry.
 #[derive(Clone, Debug)]
 pub struct Envelope {
@@ -53,6 +56,13 @@ impl Envelope {
         let object = Object::read(payload)?;
         let metadata = RetryMetadata::read(&object.object(METADATA)?)?;
         Some(Self { metadata, payload: object.get(PAYLOAD)?.to_owned() })
+    }
+
+    /// Whether an asynchronous invocation can carry it.
+    pub fn fits(&self) -> bool {
+        let Self { metadata, payload } = self;
+        let around = Self { metadata: metadata.clone(), payload: Box::default() };
+        around.to_json().len() - RawValue::NULL.get().len() + payload.get().len() <= INVOCATION_MAX
     }
 
     /// The bytes that the target is invoked with.
@@ -221,6 +231,20 @@ mod tests {
                 .unwrap().metadata.first_failure(),
             None
         );
+    }
+
+    #[test]
+    fn an_envelope_fits_up_to_the_last_byte() {
+        let first = Timestamp::from_timestamp(1_643_667_670, 0).unwrap();
+        let of_length = |length: usize| Envelope {
+            metadata: RetryMetadata::first(first, "e4b46cbf"),
+            payload: RawValue::from_string(format!("\"{}\"", "x".repeat(length - 2))).unwrap(),
+        };
+        let around = of_length(2).to_json().len() - 2;
+        let largest = of_length(INVOCATION_MAX - around);
+        assert_eq!(largest.to_json().len(), INVOCATION_MAX);
+        assert!(largest.fits());
+        assert!(!of_length(INVOCATION_MAX - around + 1).fits());
     }
 
     /// Any JSON text, in spellings that a decoder would not write again.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
 /// A point in time. Always an argument: nothing in this crate asks for the present.
 pub type Timestamp = DateTime<Utc>;
@@ -20,6 +20,11 @@ pub fn between(earlier: Timestamp, later: Timestamp) -> Duration {
     later.signed_duration_since(earlier).to_std().unwrap_or(Duration::ZERO)
 }
 
+/// The time as Lambda's records write it: RFC 3339, to the millisecond.
+pub fn rfc3339(at: Timestamp) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -29,6 +34,12 @@ mod tests {
         let now = Timestamp::UNIX_EPOCH;
         assert_eq!(later(now, Duration::MAX), Timestamp::MAX_UTC);
         assert_eq!(later(now, Duration::from_secs(1)).timestamp(), 1);
+    }
+
+    #[test]
+    fn a_time_is_written_as_in_a_failure_record() {
+        let written = "2019-11-14T18:16:05.568Z";
+        assert_eq!(rfc3339(written.parse().unwrap()), written);
     }
 
     #[test]

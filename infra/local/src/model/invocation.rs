@@ -90,8 +90,7 @@ impl Cloud {
                 let request_id: Arc<str> = self.lambda.ids.uuid().into();
                 self.may_run(now, &configuration.name, &trace, Some(&request_id))?;
                 let origin = Origin::Synchronous;
-                let mut run =
-                    self.begin(now, configuration, request_id, &trace, payload, origin);
+                let mut run = self.begin(now, configuration, request_id, &trace, payload, origin);
                 run.client_context = invocation.client_context.map(Arc::from);
                 Ok(Invoked::Running(Box::new(run)))
             }
@@ -207,8 +206,7 @@ impl Cloud {
         payload: Payload,
         origin: Origin,
     ) -> Run {
-        let header: Arc<str> =
-            trace.enter(&configuration.name, now, &mut self.lambda.ids).into();
+        let header: Arc<str> = trace.enter(&configuration.name, now, &mut self.lambda.ids).into();
         self.happened.push(Event::Started {
             at: now,
             function: Arc::clone(&configuration.name),

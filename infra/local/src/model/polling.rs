@@ -51,9 +51,8 @@ impl Cloud {
                 configuration.timeout_secs
             )));
         }
-        let same = |other: &&Mapping| {
-            other.queue == mapping.queue && other.function == mapping.function
-        };
+        let same =
+            |other: &&Mapping| other.queue == mapping.queue && other.function == mapping.function;
         if let Some(other) = self.lambda.mappings().find(same) {
             return Err(LambdaError::ResourceConflict(format!(
                 "An event source mapping with SQS arn (\" {event_source_arn} \") and function (\" \
@@ -95,9 +94,8 @@ impl Cloud {
     /// Takes messages from the queue; whether there were any.
     fn receive(&mut self, now: Timestamp, mapping: &mut Mapping) -> bool {
         let wanted = mapping.wanted().min(RECEIVE_MAX);
-        let visible = |sqs: &mut Sqs| {
-            sqs.next_visible_at(&mapping.queue, now).is_some_and(|at| at <= now)
-        };
+        let visible =
+            |sqs: &mut Sqs| sqs.next_visible_at(&mapping.queue, now).is_some_and(|at| at <= now);
         if wanted == 0 || !visible(&mut self.sqs) {
             return false;
         }
@@ -192,7 +190,8 @@ impl Cloud {
     /// When a mapping is next to be looked at.
     pub(super) fn next_poll(&mut self, now: Timestamp) -> Option<Timestamp> {
         let Self { sqs, lambda, .. } = self;
-        let polling = lambda.mappings().filter(|mapping| lambda.function(&mapping.function).is_ok());
+        let polling =
+            lambda.mappings().filter(|mapping| lambda.function(&mapping.function).is_ok());
         let polls = polling.filter_map(|mapping| {
             let visible_at = sqs.next_visible_at(&mapping.queue, now);
             mapping.next_poll(visible_at)

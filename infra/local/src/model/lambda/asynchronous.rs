@@ -14,7 +14,6 @@ use crate::model::payload::Payload;
 use comeback_core::Timestamp;
 use comeback_core::time::later;
 
-
 /// The wait after the first failed run; after the second it is twice as long.
 const RETRY_WAIT: Duration = Duration::from_secs(60);
 

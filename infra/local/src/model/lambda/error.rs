@@ -125,18 +125,12 @@ impl Faults {
 
     /// Notes that the member `name` breaks a rule.
     pub(crate) fn constraint(&mut self, name: &str, value: &str, rule: &str) {
-        self.0.push(format!(
-            "Value '{value}' at '{name}' failed to satisfy constraint: {rule}"
-        ));
+        self.0.push(format!("Value '{value}' at '{name}' failed to satisfy constraint: {rule}"));
     }
 
     /// Refuses if there was any.
     pub(crate) fn check(self) -> Result<(), LambdaError> {
-        if self.0.is_empty() {
-            Ok(())
-        } else {
-            Err(LambdaError::Validation(self.0))
-        }
+        if self.0.is_empty() { Ok(()) } else { Err(LambdaError::Validation(self.0)) }
     }
 }
 

@@ -9,8 +9,8 @@ use comeback_core::Timestamp;
 
 use super::error::{Faults, LambdaError};
 use super::invoke_config::EventInvokeConfig;
-use super::recursion::RecursiveLoop;
 use super::name;
+use super::recursion::RecursiveLoop;
 use crate::model::arn::queue_name;
 
 /// How long a run may take, in seconds: AWS's bounds and default.
@@ -256,11 +256,8 @@ mod tests {
     use super::*;
 
     fn configure(settings: Settings) -> Result<Configuration, LambdaError> {
-        let code = Code {
-            program: Program::Bootstrap("/f".into()),
-            size: 0,
-            sha256: String::new(),
-        };
+        let code =
+            Code { program: Program::Bootstrap("/f".into()), size: 0, sha256: String::new() };
         Configuration::new(Timestamp::UNIX_EPOCH, "f", code, settings, "1".to_owned())
     }
 
@@ -335,10 +332,8 @@ mod tests {
     #[test]
     fn a_dead_letter_queue_must_be_a_queue() {
         for target in ["dead", "arn:aws:sns:us-east-1:000000000000:topic"] {
-            let settings = Settings {
-                dead_letter_target: Some(target.to_owned()),
-                ..Settings::default()
-            };
+            let settings =
+                Settings { dead_letter_target: Some(target.to_owned()), ..Settings::default() };
             let error = configure(settings).unwrap_err();
             assert_eq!(error.code(), "InvalidParameterValueException", "{target}");
         }

@@ -37,10 +37,9 @@ pub(crate) fn resolve(reference: &str, qualifier: Option<&str>) -> Result<String
     }
     match own.or(qualifier) {
         None | Some(LATEST) => Ok(name.to_owned()),
-        Some(other) => Err(LambdaError::ResourceNotFound(format!(
-            "Function not found: {}:{other}",
-            arn(name)
-        ))),
+        Some(other) => {
+            Err(LambdaError::ResourceNotFound(format!("Function not found: {}:{other}", arn(name))))
+        }
     }
 }
 

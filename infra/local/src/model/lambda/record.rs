@@ -129,9 +129,7 @@ impl DeadLetterAttributes {
 /// `message` as a message attribute may hold it: without the characters that SQS refuses, and cut
 /// at a character's boundary.
 fn attribute_text(message: &str) -> String {
-    let allowed = |c: &char| {
-        matches!(*c, '\t' | '\n' | '\r' | '\u{20}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}')
-    };
+    let allowed = |c: &char| matches!(*c, '\t' | '\n' | '\r' | '\u{20}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}');
     let mut text: String = message.chars().filter(allowed).collect();
     text.truncate(text.floor_char_boundary(ERROR_MESSAGE_BYTES_MAX));
     text
@@ -188,8 +186,7 @@ mod tests {
     #[test]
     fn a_success_has_no_function_error() {
         let response = Response { payload: b"7".to_vec(), ending: Ending::Succeeded };
-        let record =
-            record(Timestamp::UNIX_EPOCH, &event(1), Condition::Success, Some(&response));
+        let record = record(Timestamp::UNIX_EPOCH, &event(1), Condition::Success, Some(&response));
         let end = r#""responseContext":{"statusCode":200,"executedVersion":"$LATEST"},"responsePayload":7}"#;
         assert!(record.get().ends_with(end), "{}", record.get());
     }

@@ -12,8 +12,8 @@
 use md5::{Digest as _, Md5};
 
 use super::name;
-use comeback_core::Timestamp;
 use crate::model::ids::Ids;
+use comeback_core::Timestamp;
 
 /// After how many runs of one function in one chain the next is stopped.
 pub const RUNS_MAX: u32 = 16;
@@ -143,7 +143,8 @@ mod tests {
 
     #[test]
     fn nonsense_is_an_empty_header() {
-        for header in ["", ";;;", "Lineage", "Lineage=;", "Lineage=a|b:c|:", "x=y", "Lineage=a:-1"] {
+        for header in ["", ";;;", "Lineage", "Lineage=;", "Lineage=a|b:c|:", "x=y", "Lineage=a:-1"]
+        {
             assert_eq!(TraceHeader::parse(header).runs("f"), 0, "{header}");
             assert!(enter(header, "f").starts_with("Root=1-00000000-"), "{header}");
         }

@@ -95,9 +95,7 @@ impl Response {
             #[serde(rename = "errorMessage")]
             message: String,
         }
-        serde_json::from_slice(&self.payload)
-            .map(|Report { message }| message)
-            .unwrap_or_default()
+        serde_json::from_slice(&self.payload).map(|Report { message }| message).unwrap_or_default()
     }
 }
 
@@ -158,7 +156,11 @@ impl Exit {
     fn message(self, request_id: &str) -> String {
         let how = match self {
             // A runtime that leaves in peace without an answer gives no reason.
-            Self::Status(0) => return format!("RequestId: {request_id} Error: Runtime exited without providing a reason"),
+            Self::Status(0) => {
+                return format!(
+                    "RequestId: {request_id} Error: Runtime exited without providing a reason"
+                );
+            }
             Self::Status(status) => Cow::from(format!("exit status {status}")),
             Self::Signal(signal) => Cow::from(format!("signal: {}", signal_name(signal))),
         };
@@ -227,10 +229,7 @@ mod tests {
                 Outcome::InitExited(Exit::Signal(64)),
                 "RequestId: r1 Error: Runtime exited with error: signal: signal 64",
             ),
-            (
-                Outcome::TimedOut,
-                "1970-01-01T00:00:00.000Z r1 Task timed out after 3.00 seconds",
-            ),
+            (Outcome::TimedOut, "1970-01-01T00:00:00.000Z r1 Task timed out after 3.00 seconds"),
         ] {
             let (ending, payload) = response(outcome);
             assert_ne!(ending, Ending::Succeeded);

@@ -1,0 +1,212 @@
+//! A queue's attributes: what each may be, and what it is where nobody says.
+
+use std::collections::BTreeMap;
+
+use super::error::SqsError;
+use super::message::{DELAY_SECONDS_MAX, MESSAGE_BYTES_MAX};
+use super::redrive::RedrivePolicy;
+
+/// A queue's attributes by name, all told as text, as SQS does.
+pub type Attributes = BTreeMap<String, String>;
+
+/// SQS refuses a visibility timeout that would keep a message from view for longer, in seconds:
+/// twelve hours.
+pub const VISIBILITY_SECONDS_MAX: u32 = 43_200;
+
+/// A receive waits at most this long for a message, in seconds.
+pub const WAIT_SECONDS_MAX: u32 = 20;
+
+/// The least and the most that a queue may limit its messages to.
+const MESSAGE_BYTES_MIN: u32 = 1024;
+
+/// A message is kept for a minute at least and fourteen days at most, in seconds.
+const RETENTION_SECONDS: (u32, u32) = (60, 1_209_600);
+
+/// Attributes that a queue keeps for its owner and that change nothing here: there are no callers
+/// to tell apart and nothing is encrypted.
+const KEPT: [&str; 5] = [
+    "KmsDataKeyReusePeriodSeconds",
+    "KmsMasterKeyId",
+    "Policy",
+    "RedriveAllowPolicy",
+    "SqsManagedSseEnabled",
+];
+
+/// What a queue's owner can set.
+#[derive(Clone, Debug)]
+pub(super) struct QueueAttributes {
+    pub(super) delay: u32,
+    pub(super) message_bytes_max: u32,
+    pub(super) retention: u32,
+    pub(super) wait: u32,
+    pub(super) visibility: u32,
+    pub(super) redrive: Option<RedrivePolicy>,
+    kept: BTreeMap<&'static str, String>,
+}
+
+impl Default for QueueAttributes {
+    fn default() -> Self {
+        Self {
+            delay: 0,
+            message_bytes_max: MESSAGE_BYTES_MAX,
+            retention: 345_600,
+            wait: 0,
+            visibility: 30,
+            redrive: None,
+            kept: [("SqsManagedSseEnabled", "true".to_owned())].into(),
+        }
+    }
+}
+
+impl QueueAttributes {
+    /// These attributes with `changes` made to them.
+    ///
+    /// # Errors
+    /// For the first of `changes` that can't be.
+    pub(super) fn with(&self, changes: &Attributes) -> Result<Self, SqsError> {
+        let mut changed = self.clone();
+        changes.iter().try_for_each(|(name, value)| changed.set(name, value))?;
+        Ok(changed)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), SqsError> {
+        match name {
+            "DelaySeconds" => self.delay = number(name, value, (0, DELAY_SECONDS_MAX))?,
+            "MaximumMessageSize" => {
+                self.message_bytes_max =
+                    number(name, value, (MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX))?;
+            }
+            "MessageRetentionPeriod" => self.retention = number(name, value, RETENTION_SECONDS)?,
+            "ReceiveMessageWaitTimeSeconds" => {
+                self.wait = number(name, value, (0, WAIT_SECONDS_MAX))?;
+            }
+            "VisibilityTimeout" => {
+                self.visibility = number(name, value, (0, VISIBILITY_SECONDS_MAX))?;
+            }
+            "RedrivePolicy" => self.redrive = RedrivePolicy::parse(value)?,
+            "FifoQueue" if value == "true" => return Err(standard_queues_only()),
+            _ => self.keep(name, value)?,
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, name: &str, value: &str) -> Result<(), SqsError> {
+        let name = KEPT
+            .into_iter()
+            .find(|kept| *kept == name)
+            .ok_or_else(|| SqsError::InvalidAttributeName { name: name.to_owned() })?;
+        if value.is_empty() {
+            self.kept.remove(name);
+        } else {
+            self.kept.insert(name, value.to_owned());
+        }
+        Ok(())
+    }
+
+    /// The attributes as SQS tells them.
+    pub(super) fn told(&self) -> Attributes {
+        let mut told: Attributes = [
+            ("DelaySeconds", self.delay),
+            ("MaximumMessageSize", self.message_bytes_max),
+            ("MessageRetentionPeriod", self.retention),
+            ("ReceiveMessageWaitTimeSeconds", self.wait),
+            ("VisibilityTimeout", self.visibility),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value.to_string()))
+        .collect();
+        told.extend(self.kept.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        if let Some(policy) = &self.redrive {
+            told.insert("RedrivePolicy".to_owned(), policy.to_json());
+        }
+        told
+    }
+}
+
+/// The refusal of a queue that would keep an order.
+pub(super) fn standard_queues_only() -> SqsError {
+    SqsError::UnsupportedOperation(
+        "This local cloud has standard queues only, no FIFO queues.".to_owned(),
+    )
+}
+
+fn number(name: &str, value: &str, (least, most): (u32, u32)) -> Result<u32, SqsError> {
+    value
+        .parse()
+        .ok()
+        .filter(|number| (least..=most).contains(number))
+        .ok_or_else(|| SqsError::InvalidAttributeValue { name: name.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(name: &str, value: &str) -> Result<Attributes, SqsError> {
+        let changes = [(name.to_owned(), value.to_owned())].into();
+        QueueAttributes::default().with(&changes).map(|attributes| attributes.told())
+    }
+
+    #[test]
+    fn every_attribute_has_awss_default() {
+        let told = QueueAttributes::default().told();
+        for (name, value) in [
+            ("DelaySeconds", "0"),
+            ("MaximumMessageSize", "1048576"),
+            ("MessageRetentionPeriod", "345600"),
+            ("ReceiveMessageWaitTimeSeconds", "0"),
+            ("SqsManagedSseEnabled", "true"),
+            ("VisibilityTimeout", "30"),
+        ] {
+            assert_eq!(told.get(name).map(String::as_str), Some(value), "{name}");
+        }
+        assert_eq!(told.len(), 6);
+    }
+
+    #[test]
+    fn numbers_are_taken_within_awss_bounds_only() {
+        for (name, least, most) in [
+            ("DelaySeconds", 0, 900),
+            ("MaximumMessageSize", 1024, 1_048_576),
+            ("MessageRetentionPeriod", 60, 1_209_600),
+            ("ReceiveMessageWaitTimeSeconds", 0, 20),
+            ("VisibilityTimeout", 0, 43_200),
+        ] {
+            for value in [least, most] {
+                let told = changed(name, &value.to_string()).unwrap();
+                assert_eq!(told.get(name), Some(&value.to_string()), "{name}");
+            }
+            let refusal = SqsError::InvalidAttributeValue { name: name.to_owned() };
+            for value in [(least - 1).to_string(), (most + 1).to_string(), "x".into(), "".into()] {
+                assert_eq!(changed(name, &value).unwrap_err(), refusal, "{name} {value}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_meaning_here_is_kept_and_an_empty_value_takes_it_away() {
+        let told = changed("Policy", "{}").unwrap();
+        assert_eq!(told.get("Policy").map(String::as_str), Some("{}"));
+        assert_eq!(changed("Policy", "").unwrap().get("Policy"), None);
+        assert_eq!(changed("SqsManagedSseEnabled", "").unwrap().len(), 5);
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_set_is_unknown() {
+        for name in ["All", "CreatedTimestamp", "QueueArn", "ContentBasedDeduplication", "x"] {
+            let refusal = SqsError::InvalidAttributeName { name: name.to_owned() };
+            assert_eq!(changed(name, "1").unwrap_err(), refusal);
+        }
+    }
+
+    #[test]
+    fn a_fifo_queue_is_refused_in_so_many_words() {
+        let refusal = changed("FifoQueue", "true").unwrap_err();
+        assert!(matches!(refusal, SqsError::UnsupportedOperation(_)));
+        assert!(refusal.to_string().contains("standard queues only"));
+        assert!(matches!(
+            changed("FifoQueue", "false"),
+            Err(SqsError::InvalidAttributeName { .. })
+        ));
+    }
+}

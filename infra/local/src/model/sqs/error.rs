@@ -1,0 +1,94 @@
+//! Why SQS refuses a request.
+
+/// A refusal, and in its text what AWS tells the caller: programs match on it, so it is AWS's
+/// wording, capitals and full stops included.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SqsError {
+    /// No queue has this name.
+    #[error("The specified queue does not exist.")]
+    QueueDoesNotExist,
+
+    /// The name is taken by a queue that differs in this attribute.
+    #[error(
+        "A queue already exists with the same name and a different value for attribute {attribute}"
+    )]
+    QueueNameExists {
+        /// The first attribute that differs.
+        attribute: String,
+    },
+
+    /// A queue of this name was deleted less than a minute ago.
+    #[error(
+        "You must wait 60 seconds after deleting a queue before you can create another with the same name."
+    )]
+    QueueDeletedRecently,
+
+    /// This queue was purged less than a minute ago.
+    #[error("Only one PurgeQueue operation on {queue} is allowed every 60 seconds.")]
+    PurgeQueueInProgress {
+        /// The queue's name.
+        queue: String,
+    },
+
+    /// No queue has, or no caller may set, an attribute of this name.
+    #[error("Unknown Attribute {name}.")]
+    InvalidAttributeName {
+        /// The name as it was given.
+        name: String,
+    },
+
+    /// A queue's attribute can't have this value.
+    #[error("Invalid value for the parameter {name}.")]
+    InvalidAttributeValue {
+        /// The attribute's name.
+        name: String,
+    },
+
+    /// A parameter can't have this value.
+    #[error("Value {value} for parameter {name} is invalid. Reason: {reason}")]
+    InvalidParameterValue {
+        /// The parameter's name.
+        name: &'static str,
+        /// The value as it was given.
+        value: String,
+        /// What it must be instead.
+        reason: String,
+    },
+
+    /// A message can't be sent like this: its size, or one of its attributes.
+    #[error("{0}")]
+    InvalidMessage(String),
+
+    /// A message's body has a character that SQS doesn't carry.
+    #[error(
+        "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF"
+    )]
+    InvalidMessageContents,
+
+    /// What can't be left out is missing or empty.
+    #[error("The request must contain the parameter {0}.")]
+    MissingParameter(&'static str),
+
+    /// The message is in the queue, but nobody holds it.
+    #[error("The specified message isn't in flight.")]
+    MessageNotInflight,
+
+    /// The handle isn't one of this queue's.
+    #[error("The input receipt handle \"{handle}\" is not a valid receipt handle.")]
+    ReceiptHandleIsInvalid {
+        /// The handle as it was given.
+        handle: String,
+    },
+
+    /// AWS can do it, this local cloud can't.
+    #[error("{0}")]
+    UnsupportedOperation(String),
+}
+
+impl SqsError {
+    /// A parameter whose value is refused for `reason`.
+    pub fn invalid(name: &'static str, value: impl ToString, reason: impl Into<String>) -> Self {
+        Self::InvalidParameterValue { name, value: value.to_string(), reason: reason.into() }
+    }
+}

@@ -1,0 +1,377 @@
+//! Amazon SQS as a pure model: standard queues, and what becomes of the messages in them.
+//!
+//! A message is *sent* ([`Outgoing`] is what SQS may refuse to carry) and lies in its queue. When
+//! its delay is over it is visible, and a *receive* hands it out: it is in flight, and its receiver
+//! has the time of the visibility timeout to *delete* it by the receipt handle that came with it. The
+//! receiver may *change* that time, which is how a retry waits for hours at no cost. Where it does
+//! neither, the message is visible again and is received once more, until the queue's redrive policy
+//! gives it up and it moves to the dead-letter queue, or until the retention period ends.
+//!
+//! Every step takes the present as an argument, and identifiers come from one seeded generator: a
+//! simulation replays the same steps to the same end. Times given must not go back; where they do,
+//! what had become visible stays so.
+//!
+//! Kinder than AWS in one thing, so that tests need no patience: what was sent is received by the
+//! next receive, and counts are exact.
+
+mod attributes;
+mod error;
+mod md5;
+mod message;
+mod name;
+mod queue;
+mod receipt;
+mod redrive;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use comeback_core::{Timestamp, time};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{Rng as _, SeedableRng as _};
+
+pub use attributes::{Attributes, VISIBILITY_SECONDS_MAX, WAIT_SECONDS_MAX};
+pub use error::SqsError;
+pub use md5::Md5;
+pub use message::{
+    AttributeValue, MESSAGE_BYTES_MAX, MessageAttribute, MessageAttributes, Outgoing, Received,
+    Sent,
+};
+pub use name::QueueName;
+pub use queue::IN_FLIGHT_MAX;
+
+use attributes::QueueAttributes;
+use queue::{Message, Queue};
+
+/// After a queue is deleted its name can't be used again for so long, and after a purge the next
+/// has to wait as long: AWS takes that time for either.
+const SETTLING: Duration = Duration::from_secs(60);
+
+/// SQS in one region of one account.
+#[derive(Debug)]
+pub struct Sqs {
+    /// What an ARN of a queue here begins with.
+    arn_prefix: String,
+    /// Whom messages come from. Callers aren't told apart, so it is always the account, as on AWS
+    /// for its root user.
+    sender_id: Arc<str>,
+    ids: Xoshiro256PlusPlus,
+    /// Queues and messages are numbered in the order in which they come to be.
+    next_number: u64,
+    queues: BTreeMap<QueueName, Queue>,
+    deleted: BTreeMap<QueueName, Timestamp>,
+}
+
+impl Sqs {
+    /// SQS without a queue. `seed` decides all identifiers to come.
+    pub fn new(region: &str, account: &str, seed: u64) -> Self {
+        Self {
+            arn_prefix: format!("arn:aws:sqs:{region}:{account}:"),
+            sender_id: account.into(),
+            ids: Xoshiro256PlusPlus::seed_from_u64(seed),
+            next_number: 0,
+            queues: BTreeMap::new(),
+            deleted: BTreeMap::new(),
+        }
+    }
+
+    /// Creates a queue. One that is there already and has every attribute as given is left as it is.
+    ///
+    /// # Errors
+    /// If the name or an attribute can't be, if the name is taken by a queue that differs, or if a
+    /// queue of this name was deleted within the last minute.
+    pub fn create_queue(
+        &mut self,
+        now: Timestamp,
+        name: &str,
+        attributes: &Attributes,
+    ) -> Result<QueueName, SqsError> {
+        let name = QueueName::new(name)?;
+        if let Some(existing) = self.queues.get(&name) {
+            let wanted = existing.attributes.with(attributes)?.told();
+            let told = existing.attributes.told();
+            return match attributes.keys().find(|name| wanted.get(*name) != told.get(*name)) {
+                Some(attribute) => Err(SqsError::QueueNameExists { attribute: attribute.clone() }),
+                None => Ok(name),
+            };
+        }
+        if self.deleted.get(&name).is_some_and(|at| now < time::later(*at, SETTLING)) {
+            return Err(SqsError::QueueDeletedRecently);
+        }
+        let attributes = QueueAttributes::default().with(attributes)?;
+        self.check_redrive(&attributes)?;
+        let number = self.number();
+        self.queues.insert(name.clone(), Queue::new(now, number, attributes));
+        Ok(name)
+    }
+
+    /// Deletes a queue and every message in it.
+    ///
+    /// # Errors
+    /// If there is none of this name.
+    pub fn delete_queue(&mut self, now: Timestamp, queue: &str) -> Result<(), SqsError> {
+        let (name, _) = self.queues.remove_entry(queue).ok_or(SqsError::QueueDoesNotExist)?;
+        self.deleted.retain(|_, at| now < time::later(*at, SETTLING));
+        self.deleted.insert(name, now);
+        Ok(())
+    }
+
+    /// Deletes every message in a queue.
+    ///
+    /// # Errors
+    /// If there is no such queue, or if it was purged within the last minute.
+    pub fn purge_queue(&mut self, now: Timestamp, queue: &str) -> Result<(), SqsError> {
+        let purged = self.queue_mut(queue)?;
+        if purged.purged_at.is_some_and(|at| now < time::later(at, SETTLING)) {
+            return Err(SqsError::PurgeQueueInProgress { queue: queue.to_owned() });
+        }
+        purged.purged_at = Some(now);
+        purged.purge();
+        Ok(())
+    }
+
+    /// The queue that has this name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn queue(&self, name: &str) -> Result<&QueueName, SqsError> {
+        self.queues.get_key_value(name).map(|(name, _)| name).ok_or(SqsError::QueueDoesNotExist)
+    }
+
+    /// The queue that has this ARN, if it exists.
+    pub fn queue_by_arn(&self, arn: &str) -> Option<&QueueName> {
+        self.queue(arn.strip_prefix(&self.arn_prefix)?).ok()
+    }
+
+    /// The ARN of the queue that has this name, be there one or not.
+    pub fn arn(&self, queue: &str) -> String {
+        format!("{}{queue}", self.arn_prefix)
+    }
+
+    /// The queues whose names begin with `prefix` and come behind `after`, in the order of their
+    /// names.
+    pub fn queues(&self, prefix: &str, after: Option<&str>) -> impl Iterator<Item = &QueueName> {
+        let from = after.map_or(Bound::Included(prefix), Bound::Excluded);
+        self.queues
+            .range::<str, _>((from, Bound::Unbounded))
+            .map(|(name, _)| name)
+            .filter(move |name| name.as_str().starts_with(prefix))
+    }
+
+    /// The queues whose dead-letter queue is `queue` and whose names come behind `after`.
+    ///
+    /// # Errors
+    /// If there is no such queue.
+    pub fn dead_letter_sources(
+        &self,
+        queue: &str,
+        after: Option<&str>,
+    ) -> Result<impl Iterator<Item = &QueueName>, SqsError> {
+        let arn = self.arn(self.queue(queue)?.as_str());
+        let is_source = move |name: &&QueueName| {
+            let redrive =
+                self.queues.get(*name).and_then(|queue| queue.attributes.redrive.as_ref());
+            redrive.is_some_and(|redrive| redrive.dead_letter_target_arn == arn)
+        };
+        Ok(self.queues("", after).filter(is_source))
+    }
+
+    /// All of a queue's attributes.
+    ///
+    /// # Errors
+    /// If there is no such queue.
+    pub fn attributes(&mut self, now: Timestamp, queue: &str) -> Result<Attributes, SqsError> {
+        let arn = self.arn(queue);
+        let queue = self.queue_mut(queue)?;
+        let counts = queue.counts(now);
+        let mut told = queue.attributes.told();
+        told.extend(
+            [
+                ("ApproximateNumberOfMessages", counts.visible.to_string()),
+                ("ApproximateNumberOfMessagesDelayed", counts.delayed.to_string()),
+                ("ApproximateNumberOfMessagesNotVisible", counts.in_flight.to_string()),
+                ("CreatedTimestamp", queue.created_at.timestamp().to_string()),
+                ("LastModifiedTimestamp", queue.modified_at.timestamp().to_string()),
+                ("QueueArn", arn),
+            ]
+            .map(|(name, value)| (name.to_owned(), value)),
+        );
+        Ok(told)
+    }
+
+    /// Changes some of a queue's attributes, all or none.
+    ///
+    /// # Errors
+    /// If there is no such queue, or for the first attribute that can't be.
+    pub fn set_attributes(
+        &mut self,
+        now: Timestamp,
+        queue: &str,
+        changes: &Attributes,
+    ) -> Result<(), SqsError> {
+        let changed = self.queue_mut(queue)?.attributes.with(changes)?;
+        if changes.contains_key("RedrivePolicy") {
+            self.check_redrive(&changed)?;
+        }
+        let queue = self.queue_mut(queue)?;
+        queue.attributes = changed;
+        queue.modified_at = now;
+        Ok(())
+    }
+
+    /// For how many seconds a queue's receivers have a message where they don't say.
+    ///
+    /// # Errors
+    /// If there is no such queue.
+    pub fn visibility_timeout(&self, queue: &str) -> Result<u32, SqsError> {
+        self.queues
+            .get(queue)
+            .map(|queue| queue.attributes.visibility)
+            .ok_or(SqsError::QueueDoesNotExist)
+    }
+
+    /// For how many seconds a receive of this queue waits for a message where it doesn't say.
+    ///
+    /// # Errors
+    /// If there is no such queue.
+    pub fn wait_time(&self, queue: &str) -> Result<u32, SqsError> {
+        self.queues.get(queue).map(|queue| queue.attributes.wait).ok_or(SqsError::QueueDoesNotExist)
+    }
+
+    /// A queue's tags, to be read or changed.
+    ///
+    /// # Errors
+    /// If there is no such queue.
+    pub fn tags(&mut self, queue: &str) -> Result<&mut BTreeMap<String, String>, SqsError> {
+        self.queue_mut(queue).map(|queue| &mut queue.tags)
+    }
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// If there is no such queue, or if it doesn't take such a message.
+    pub fn send(
+        &mut self,
+        now: Timestamp,
+        queue: &str,
+        message: Outgoing,
+    ) -> Result<Sent, SqsError> {
+        let id = u128::from(self.ids.next_u64()) << 64 | u128::from(self.ids.next_u64());
+        let number = self.number();
+        let queue = self.queue_mut(queue)?;
+        message.check(queue.attributes.message_bytes_max)?;
+        let delay = message.delay.unwrap_or(queue.attributes.delay);
+        let message = Message::new(now, id, message);
+        let sent = Sent {
+            message_id: queue::uuid(id),
+            md5_of_body: message.md5_of_body,
+            md5_of_attributes: Md5::of_attributes(&*message.attributes),
+        };
+        queue.admit(now, number, message, delay);
+        Ok(sent)
+    }
+
+    /// Receives up to `max` messages; nobody else receives them for `visibility` seconds, or for
+    /// the queue's own timeout. A message whose receives are used up goes to the queue's dead-letter
+    /// queue instead, if that is still there.
+    ///
+    /// # Errors
+    /// If there is no such queue, or if there can't be such a timeout.
+    pub fn receive(
+        &mut self,
+        now: Timestamp,
+        queue: &str,
+        max: usize,
+        visibility: Option<u32>,
+    ) -> Result<Vec<Received>, SqsError> {
+        visibility.map_or(Ok(()), queue::check_visibility)?;
+        let source = self.queues.get(queue).ok_or(SqsError::QueueDoesNotExist)?;
+        let redrive = source.attributes.redrive.as_ref().and_then(|redrive| {
+            let target = self.queue_by_arn(&redrive.dead_letter_target_arn)?;
+            Some((target.clone(), redrive.max_receive_count))
+        });
+        let receives_max = redrive.as_ref().map(|(_, count)| *count);
+        let sender_id = Arc::clone(&self.sender_id);
+        let source = self.queue_mut(queue)?;
+        let visibility = visibility.unwrap_or(source.attributes.visibility);
+        let (received, given_up) = source.receive(now, max, visibility, receives_max, &sender_id);
+        if let Some((target, _)) = redrive.filter(|_| !given_up.is_empty()) {
+            self.redrive(now, queue, &target, given_up)?;
+        }
+        Ok(received)
+    }
+
+    /// Deletes a received message. It is no error if it is gone, and it stays if it has been
+    /// received again since.
+    ///
+    /// # Errors
+    /// If there is no such queue, or if the handle isn't one of its own.
+    pub fn delete(
+        &mut self,
+        now: Timestamp,
+        queue: &str,
+        receipt_handle: &str,
+    ) -> Result<(), SqsError> {
+        self.queue_mut(queue)?.delete(now, receipt_handle)
+    }
+
+    /// Lets a message in flight be visible again after so many seconds from now.
+    ///
+    /// # Errors
+    /// If there is no such queue, if the handle isn't one of its own, if the message isn't there or
+    /// not in flight, or if it would be in flight for more than twelve hours from its receive.
+    pub fn change_visibility(
+        &mut self,
+        now: Timestamp,
+        queue: &str,
+        receipt_handle: &str,
+        seconds: u32,
+    ) -> Result<(), SqsError> {
+        self.queue_mut(queue)?.change_visibility(now, receipt_handle, seconds)
+    }
+
+    /// When a receive of this queue would next find a message, as far as is known now; `now` or
+    /// earlier where it would find one at once.
+    pub fn next_visible_at(&mut self, queue: &str, now: Timestamp) -> Option<Timestamp> {
+        self.queues.get_mut(queue)?.next_visible_at(now)
+    }
+
+    /// Moves messages to a dead-letter queue, where they are visible at once.
+    fn redrive(
+        &mut self,
+        now: Timestamp,
+        source: &str,
+        target: &QueueName,
+        given_up: Vec<(u64, Message)>,
+    ) -> Result<(), SqsError> {
+        let source: Arc<str> = self.arn(source).into();
+        let target = self.queue_mut(target.as_str())?;
+        for (number, message) in given_up {
+            target.admit(now, number, message.given_up_by(Arc::clone(&source)), 0);
+        }
+        Ok(())
+    }
+
+    fn check_redrive(&self, attributes: &QueueAttributes) -> Result<(), SqsError> {
+        match &attributes.redrive {
+            Some(redrive) if self.queue_by_arn(&redrive.dead_letter_target_arn).is_none() => {
+                Err(redrive.target_missing())
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn queue_mut(&mut self, name: &str) -> Result<&mut Queue, SqsError> {
+        self.queues.get_mut(name).ok_or(SqsError::QueueDoesNotExist)
+    }
+
+    fn number(&mut self) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        number
+    }
+}

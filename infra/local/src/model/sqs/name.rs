@@ -1,0 +1,70 @@
+//! Queue names.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+use super::attributes::standard_queues_only;
+use super::error::SqsError;
+
+/// The longest name of a queue, in characters.
+const QUEUE_NAME_MAX: usize = 80;
+
+/// A queue's name: up to 80 letters, digits, hyphens and underscores.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QueueName(Arc<str>);
+
+impl QueueName {
+    /// `name` as a queue's.
+    ///
+    /// # Errors
+    /// If no standard queue can have this name.
+    pub fn new(name: &str) -> Result<Self, SqsError> {
+        if name.ends_with(".fifo") {
+            return Err(standard_queues_only());
+        }
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        if (1..=QUEUE_NAME_MAX).contains(&name.len()) && name.bytes().all(allowed) {
+            return Ok(Self(name.into()));
+        }
+        let reason = format!(
+            "Can only include alphanumeric characters, hyphens, or underscores. 1 to {QUEUE_NAME_MAX} in length"
+        );
+        Err(SqsError::invalid("QueueName", name, reason))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for QueueName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl Borrow<str> for QueueName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_has_a_name_of_80_letters_digits_hyphens_and_underscores() {
+        let longest = "q".repeat(80);
+        for name in ["a", "A-z_0", &longest] {
+            assert_eq!(QueueName::new(name).unwrap().to_string(), name);
+        }
+        for name in ["", "a b", "a/b", "ä", &"q".repeat(81)] {
+            let refusal = QueueName::new(name);
+            assert!(matches!(refusal, Err(SqsError::InvalidParameterValue { .. })), "{name:?}");
+        }
+        assert!(matches!(QueueName::new("a.fifo"), Err(SqsError::UnsupportedOperation(_))));
+    }
+}

@@ -1,0 +1,340 @@
+//! One queue's messages and what they are waiting for.
+//!
+//! A message is in one of three places: *delayed* until its first receiver may have it, *visible*,
+//! or *in flight* with a receiver until its visibility timeout ends. Each place is ordered by time,
+//! so that a step costs no more than finding its first; what a passing moment changes is caught up
+//! with at the beginning of the next step, not when the moment comes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use comeback_core::{Timestamp, time};
+
+use super::attributes::{QueueAttributes, VISIBILITY_SECONDS_MAX};
+use super::error::SqsError;
+use super::md5::Md5;
+use super::message::{MessageAttributes, Outgoing, Received};
+use super::receipt::Receipt;
+
+/// SQS lets about so many messages of a queue be in flight; past that it hands out none.
+pub const IN_FLIGHT_MAX: usize = 120_000;
+
+/// A message in the queue.
+#[derive(Debug)]
+pub(super) struct Message {
+    pub(super) id: u128,
+    pub(super) body: Arc<str>,
+    pub(super) md5_of_body: Md5,
+    pub(super) attributes: Arc<MessageAttributes>,
+    pub(super) trace_header: Option<Arc<str>>,
+    pub(super) group_id: Option<Arc<str>>,
+    pub(super) sent_at: Timestamp,
+    first_received_at: Option<Timestamp>,
+    received_at: Timestamp,
+    /// Receives in all queues it has been in.
+    receive_count: u32,
+    /// Receives in this queue: those that its redrive policy counts.
+    receives_here: u32,
+    dead_letter_source: Option<Arc<str>>,
+    place: Place,
+}
+
+/// Where a message is, and since or until when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Delayed(Timestamp),
+    Visible(Timestamp),
+    InFlight(Timestamp),
+}
+
+/// A queue.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) attributes: QueueAttributes,
+    pub(super) tags: BTreeMap<String, String>,
+    pub(super) created_at: Timestamp,
+    pub(super) modified_at: Timestamp,
+    pub(super) purged_at: Option<Timestamp>,
+    /// Tells this queue from earlier ones of its name, in receipt handles.
+    number: u64,
+    messages: BTreeMap<u64, Message>,
+    /// All messages, the oldest first: the first to outlive the retention period.
+    ages: BTreeSet<(Timestamp, u64)>,
+    delayed: BTreeSet<(Timestamp, u64)>,
+    visible: BTreeSet<(Timestamp, u64)>,
+    in_flight: BTreeSet<(Timestamp, u64)>,
+}
+
+/// How many messages are where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) visible: usize,
+    pub(super) in_flight: usize,
+    pub(super) delayed: usize,
+}
+
+impl Message {
+    /// `outgoing` as it is kept, with the identifier that it is known by from now on.
+    pub(super) fn new(now: Timestamp, id: u128, outgoing: Outgoing) -> Self {
+        Self {
+            id,
+            md5_of_body: Md5::of_body(&outgoing.body),
+            body: outgoing.body,
+            attributes: Arc::new(outgoing.attributes),
+            trace_header: outgoing.trace_header.map(Arc::from),
+            group_id: outgoing.group_id.map(Arc::from),
+            sent_at: now,
+            first_received_at: None,
+            received_at: now,
+            receive_count: 0,
+            receives_here: 0,
+            dead_letter_source: None,
+            place: Place::Visible(now),
+        }
+    }
+
+    /// The message on its way to a dead-letter queue: everything that tells what it is stays.
+    pub(super) fn given_up_by(self, source: Arc<str>) -> Self {
+        Self { receives_here: 0, dead_letter_source: Some(source), ..self }
+    }
+}
+
+impl Queue {
+    pub(super) fn new(now: Timestamp, number: u64, attributes: QueueAttributes) -> Self {
+        Self {
+            attributes,
+            tags: BTreeMap::new(),
+            created_at: now,
+            modified_at: now,
+            purged_at: None,
+            number,
+            messages: BTreeMap::new(),
+            ages: BTreeSet::new(),
+            delayed: BTreeSet::new(),
+            visible: BTreeSet::new(),
+            in_flight: BTreeSet::new(),
+        }
+    }
+
+    /// Takes a message in; nobody receives it for `delay` seconds.
+    pub(super) fn admit(&mut self, now: Timestamp, number: u64, message: Message, delay: u32) {
+        let place = match delay {
+            0 => Place::Visible(now),
+            delay => Place::Delayed(after(now, delay)),
+        };
+        self.ages.insert((message.sent_at, number));
+        self.messages.insert(number, message);
+        self.put(number, place);
+    }
+
+    /// Hands out up to `max` visible messages, those that have been visible longest first, and
+    /// takes out those that this queue gives up on after `receives_max` receives.
+    pub(super) fn receive(
+        &mut self,
+        now: Timestamp,
+        max: usize,
+        visibility: u32,
+        receives_max: Option<u32>,
+        sender_id: &Arc<str>,
+    ) -> (Vec<Received>, Vec<(u64, Message)>) {
+        self.settle(now);
+        let max = max.min(IN_FLIGHT_MAX.saturating_sub(self.in_flight.len()));
+        let (mut received, mut given_up, mut taken) = (Vec::new(), Vec::new(), Vec::new());
+        while received.len() < max
+            && let Some(&(_, number)) = self.visible.first()
+            && let Some(message) = self.messages.get(&number)
+        {
+            if receives_max.is_some_and(|max| message.receives_here >= max) {
+                given_up.extend(self.remove(number).map(|message| (number, message)));
+                continue;
+            }
+            self.take_from_place(number);
+            received.extend(self.hand_out(now, number, sender_id));
+            taken.push(number);
+        }
+        // Only now: with a visibility timeout of nothing they are visible at once, and this receive
+        // would meet them again.
+        for number in taken {
+            match visibility {
+                0 => self.put(number, Place::Visible(now)),
+                seconds => self.put(number, Place::InFlight(after(now, seconds))),
+            }
+        }
+        (received, given_up)
+    }
+
+    fn hand_out(&mut self, now: Timestamp, number: u64, sender_id: &Arc<str>) -> Option<Received> {
+        let message = self.messages.get_mut(&number)?;
+        message.received_at = now;
+        message.receive_count = message.receive_count.saturating_add(1);
+        message.receives_here = message.receives_here.saturating_add(1);
+        let first_received_at = *message.first_received_at.get_or_insert(now);
+        let receipt =
+            Receipt { queue: self.number, message: number, receive: message.receive_count };
+        Some(Received {
+            message_id: uuid(message.id),
+            receipt_handle: receipt.handle(),
+            body: Arc::clone(&message.body),
+            md5_of_body: message.md5_of_body,
+            attributes: Arc::clone(&message.attributes),
+            sent_at: message.sent_at,
+            first_received_at,
+            receive_count: message.receive_count,
+            sender_id: Arc::clone(sender_id),
+            trace_header: message.trace_header.clone(),
+            group_id: message.group_id.clone(),
+            dead_letter_source: message.dead_letter_source.clone(),
+        })
+    }
+
+    /// Deletes the message, unless it has been received again since: then the later receiver's
+    /// handle counts. One that is gone already is no error.
+    pub(super) fn delete(&mut self, now: Timestamp, handle: &str) -> Result<(), SqsError> {
+        let receipt = self.read(handle)?;
+        self.settle(now);
+        let message = self.messages.get(&receipt.message);
+        if message.is_some_and(|message| message.receive_count == receipt.receive) {
+            self.remove(receipt.message);
+        }
+        Ok(())
+    }
+
+    /// Lets the message be visible again after `seconds` from now. As on AWS, an earlier receiver's
+    /// handle does as well as the latest.
+    pub(super) fn change_visibility(
+        &mut self,
+        now: Timestamp,
+        handle: &str,
+        seconds: u32,
+    ) -> Result<(), SqsError> {
+        let receipt = self.read(handle)?;
+        check_visibility(seconds)?;
+        self.settle(now);
+        let Some(message) = self.messages.get(&receipt.message) else {
+            let reason =
+                "Message does not exist or is not available for visibility timeout change.";
+            return Err(SqsError::invalid("ReceiptHandle", handle, reason));
+        };
+        let Place::InFlight(_) = message.place else { return Err(SqsError::MessageNotInflight) };
+        let until = after(now, seconds);
+        if until > after(message.received_at, VISIBILITY_SECONDS_MAX) {
+            let reason = format!(
+                "Total VisibilityTimeout for the message is beyond the limit [{VISIBILITY_SECONDS_MAX} seconds]"
+            );
+            return Err(SqsError::invalid("VisibilityTimeout", seconds, reason));
+        }
+        self.take_from_place(receipt.message);
+        match seconds {
+            0 => self.put(receipt.message, Place::Visible(now)),
+            _ => self.put(receipt.message, Place::InFlight(until)),
+        }
+        Ok(())
+    }
+
+    /// Deletes all messages, wherever they are.
+    pub(super) fn purge(&mut self) {
+        self.messages.clear();
+        for place in [&mut self.ages, &mut self.delayed, &mut self.visible, &mut self.in_flight] {
+            place.clear();
+        }
+    }
+
+    /// When a receive would next find something; now or earlier where it would find it now.
+    pub(super) fn next_visible_at(&mut self, now: Timestamp) -> Option<Timestamp> {
+        self.settle(now);
+        let in_flight = self.in_flight.first();
+        if self.in_flight.len() >= IN_FLIGHT_MAX {
+            return in_flight.map(|(until, _)| *until);
+        }
+        let places = [self.visible.first(), self.delayed.first(), in_flight];
+        places.into_iter().flatten().map(|(at, _)| *at).min()
+    }
+
+    pub(super) fn counts(&mut self, now: Timestamp) -> Counts {
+        self.settle(now);
+        Counts {
+            visible: self.visible.len(),
+            in_flight: self.in_flight.len(),
+            delayed: self.delayed.len(),
+        }
+    }
+
+    fn read(&self, handle: &str) -> Result<Receipt, SqsError> {
+        Receipt::read(handle)
+            .filter(|receipt| receipt.queue == self.number)
+            .ok_or_else(|| SqsError::ReceiptHandleIsInvalid { handle: handle.to_owned() })
+    }
+
+    /// Catches up with the time that has passed: what outlived the retention period is gone, what
+    /// was delayed or in flight for long enough is visible.
+    fn settle(&mut self, now: Timestamp) {
+        while let Some(&(sent_at, number)) = self.ages.first()
+            && after(sent_at, self.attributes.retention) <= now
+        {
+            self.remove(number);
+        }
+        while let Some((until, number)) = first_due(&self.delayed, &self.in_flight, now) {
+            self.take_from_place(number);
+            self.put(number, Place::Visible(until));
+        }
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Message> {
+        self.take_from_place(number);
+        let message = self.messages.remove(&number)?;
+        self.ages.remove(&(message.sent_at, number));
+        Some(message)
+    }
+
+    fn take_from_place(&mut self, number: u64) {
+        match self.messages.get(&number).map(|message| message.place) {
+            Some(Place::Delayed(until)) => self.delayed.remove(&(until, number)),
+            Some(Place::Visible(since)) => self.visible.remove(&(since, number)),
+            Some(Place::InFlight(until)) => self.in_flight.remove(&(until, number)),
+            None => false,
+        };
+    }
+
+    fn put(&mut self, number: u64, place: Place) {
+        let Some(message) = self.messages.get_mut(&number) else { return };
+        message.place = place;
+        match place {
+            Place::Delayed(until) => self.delayed.insert((until, number)),
+            Place::Visible(since) => self.visible.insert((since, number)),
+            Place::InFlight(until) => self.in_flight.insert((until, number)),
+        };
+    }
+}
+
+/// The first message of either place whose time has come.
+fn first_due(
+    delayed: &BTreeSet<(Timestamp, u64)>,
+    in_flight: &BTreeSet<(Timestamp, u64)>,
+    now: Timestamp,
+) -> Option<(Timestamp, u64)> {
+    let first = [delayed.first(), in_flight.first()].into_iter().flatten().min()?;
+    (first.0 <= now).then_some(*first)
+}
+
+/// Whether `seconds` can be a visibility timeout at all.
+pub(super) fn check_visibility(seconds: u32) -> Result<(), SqsError> {
+    if seconds <= VISIBILITY_SECONDS_MAX {
+        return Ok(());
+    }
+    let reason = format!("Must be between 0 and {VISIBILITY_SECONDS_MAX}, if provided.");
+    Err(SqsError::invalid("VisibilityTimeout", seconds, reason))
+}
+
+fn after(from: Timestamp, seconds: u32) -> Timestamp {
+    time::later(from, Duration::from_secs(seconds.into()))
+}
+
+/// `id` in the form of a random UUID (RFC 9562, version 4).
+pub(super) fn uuid(id: u128) -> String {
+    const VERSION: u128 = 0xf000_u128 << 64;
+    const VARIANT: u128 = 0b11_u128 << 62;
+    let id = (id & !VERSION | (0x4000_u128 << 64)) & !VARIANT | (0b10_u128 << 62);
+    let hex = format!("{id:032x}");
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}

@@ -1,0 +1,62 @@
+//! Receipt handles: which receive of which message a caller speaks of.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// What a receipt handle tells, once it is read. To callers it is opaque text, new with every
+/// receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Receipt {
+    /// The queue the message was received from; another queue refuses the handle.
+    pub(super) queue: u64,
+    /// The message.
+    pub(super) message: u64,
+    /// Which of the message's receives it was, counted from 1.
+    pub(super) receive: u32,
+}
+
+impl Receipt {
+    /// The handle that is given to a caller.
+    pub(super) fn handle(self) -> String {
+        let mut bytes = [0; 20];
+        bytes[..8].copy_from_slice(&self.queue.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.message.to_be_bytes());
+        bytes[16..].copy_from_slice(&self.receive.to_be_bytes());
+        STANDARD.encode(bytes)
+    }
+
+    /// The receive that `handle` names; none where it was never given to anyone.
+    pub(super) fn read(handle: &str) -> Option<Self> {
+        let bytes: [u8; 20] = STANDARD.decode(handle).ok()?.try_into().ok()?;
+        let (queue, rest) = bytes.split_first_chunk::<8>()?;
+        let (message, rest) = rest.split_first_chunk::<8>()?;
+        let receive = rest.first_chunk::<4>()?;
+        Some(Self {
+            queue: u64::from_be_bytes(*queue),
+            message: u64::from_be_bytes(*message),
+            receive: u32::from_be_bytes(*receive),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_reads_back_as_the_receive_it_was_given_for() {
+        for receipt in [
+            Receipt { queue: 0, message: 0, receive: 1 },
+            Receipt { queue: 3, message: u64::MAX, receive: u32::MAX },
+        ] {
+            assert_eq!(Receipt::read(&receipt.handle()), Some(receipt));
+        }
+    }
+
+    #[test]
+    fn anything_else_is_no_handle() {
+        for text in ["", "garbage", "Z2FyYmFnZQ==", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"] {
+            assert_eq!(Receipt::read(text), None, "{text:?}");
+        }
+    }
+}

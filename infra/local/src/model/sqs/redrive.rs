@@ -1,0 +1,119 @@
+//! Redrive policies: when a queue gives a message up, and to which queue.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::error::SqsError;
+
+/// SQS moves a message after at most so many receives.
+const MAX_RECEIVE_COUNT_MAX: u32 = 1000;
+
+/// A queue's redrive policy. Its JSON is the queue's attribute `RedrivePolicy`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RedrivePolicy {
+    pub(super) dead_letter_target_arn: String,
+    /// After so many receives the next one moves the message instead.
+    pub(super) max_receive_count: u32,
+}
+
+/// The policy as callers write it: the count may be a string, members may be missing.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Written {
+    dead_letter_target_arn: Option<String>,
+    #[serde(default, deserialize_with = "number_or_text")]
+    max_receive_count: Option<String>,
+}
+
+fn number_or_text<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>, D::Error> {
+    let value = Option::<serde_json::Value>::deserialize(source)?;
+    Ok(value.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+}
+
+impl RedrivePolicy {
+    /// The policy that `json` tells; none where it is empty, which takes a policy away.
+    /// Whether the dead-letter queue exists is for the caller to ask.
+    pub(super) fn parse(json: &str) -> Result<Option<Self>, SqsError> {
+        if json.is_empty() {
+            return Ok(None);
+        }
+        let refuse = |reason: String| invalid(json, reason);
+        let written: Written = serde_json::from_str(json)
+            .map_err(|_| refuse("Redrive policy is not a valid JSON map.".to_owned()))?;
+        let dead_letter_target_arn = written.dead_letter_target_arn.ok_or_else(|| {
+            refuse(
+                "Redrive policy does not contain mandatory attribute: deadLetterTargetArn."
+                    .to_owned(),
+            )
+        })?;
+        let count = written.max_receive_count.ok_or_else(|| {
+            refuse(
+                "Redrive policy does not contain mandatory attribute: maxReceiveCount.".to_owned(),
+            )
+        })?;
+        let max_receive_count = count
+            .parse()
+            .ok()
+            .filter(|count| (1..=MAX_RECEIVE_COUNT_MAX).contains(count))
+            .ok_or_else(|| {
+                refuse(format!(
+                    "Invalid value for maxReceiveCount: {count}, valid values are from 1 to {MAX_RECEIVE_COUNT_MAX} both inclusive."
+                ))
+            })?;
+        Ok(Some(Self { dead_letter_target_arn, max_receive_count }))
+    }
+
+    /// The refusal of a policy whose dead-letter queue doesn't exist.
+    pub(super) fn target_missing(&self) -> SqsError {
+        invalid(&self.to_json(), "Dead letter target does not exist.".to_owned())
+    }
+
+    /// The policy as the queue's attribute.
+    pub(super) fn to_json(&self) -> String {
+        // A struct of text and a number always serializes.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+fn invalid(json: &str, reason: String) -> SqsError {
+    SqsError::invalid("RedrivePolicy", json, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_may_be_a_number_or_text_and_is_told_as_a_number() {
+        for count in ["42", "\"42\""] {
+            let json = format!(r#"{{"maxReceiveCount":{count},"deadLetterTargetArn":"arn:q"}}"#);
+            let policy = RedrivePolicy::parse(&json).unwrap().unwrap();
+            assert_eq!(policy.to_json(), r#"{"deadLetterTargetArn":"arn:q","maxReceiveCount":42}"#);
+        }
+    }
+
+    #[test]
+    fn an_empty_policy_is_none() {
+        assert_eq!(RedrivePolicy::parse("").unwrap(), None);
+    }
+
+    #[test]
+    fn a_policy_that_cannot_be_followed_is_refused_with_its_reason() {
+        for (json, reason) in [
+            ("x", "not a valid JSON map"),
+            ("[]", "not a valid JSON map"),
+            (r#"{"maxReceiveCount":3}"#, "mandatory attribute: deadLetterTargetArn"),
+            (r#"{"deadLetterTargetArn":"arn:q"}"#, "mandatory attribute: maxReceiveCount"),
+            (r#"{"deadLetterTargetArn":"arn:q","maxReceiveCount":0}"#, "maxReceiveCount: 0,"),
+            (r#"{"deadLetterTargetArn":"arn:q","maxReceiveCount":1001}"#, "from 1 to 1000"),
+            (
+                r#"{"deadLetterTargetArn":"arn:q","maxReceiveCount":"many"}"#,
+                "maxReceiveCount: many,",
+            ),
+        ] {
+            let refusal = RedrivePolicy::parse(json).unwrap_err().to_string();
+            let begin = format!("Value {json} for parameter RedrivePolicy is invalid. Reason: ");
+            assert!(refusal.starts_with(&begin) && refusal.contains(reason), "{refusal}");
+        }
+    }
+}

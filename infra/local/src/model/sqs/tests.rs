@@ -1,0 +1,638 @@
+//! The rules of queues as tables, and what must hold under any sequence of steps.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::*;
+
+const QUEUE: &str = "retries";
+const DEAD: &str = "dead";
+
+fn at(second: u64) -> Timestamp {
+    time::later(Timestamp::UNIX_EPOCH, Duration::from_secs(1_000_000 + second))
+}
+
+fn attributes(given: &[(&str, &str)]) -> Attributes {
+    given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn sqs(given: &[(&str, &str)]) -> Sqs {
+    let mut sqs = Sqs::new("us-east-1", "000000000000", 7);
+    sqs.create_queue(at(0), DEAD, &Attributes::new()).unwrap();
+    sqs.create_queue(at(0), QUEUE, &attributes(given)).unwrap();
+    sqs
+}
+
+/// A queue that gives a message up after `count` receives.
+fn redriving(count: u32) -> Sqs {
+    let arn = "arn:aws:sqs:us-east-1:000000000000:dead";
+    let policy = format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":{count}}}"#);
+    sqs(&[("RedrivePolicy", &policy)])
+}
+
+fn outgoing(body: &str) -> Outgoing {
+    Outgoing { body: body.into(), ..Outgoing::default() }
+}
+
+fn send(sqs: &mut Sqs, second: u64, body: &str) -> Sent {
+    sqs.send(at(second), QUEUE, outgoing(body)).unwrap()
+}
+
+fn receive(sqs: &mut Sqs, second: u64) -> Vec<Received> {
+    sqs.receive(at(second), QUEUE, 10, None).unwrap()
+}
+
+fn receive_one(sqs: &mut Sqs, second: u64) -> Received {
+    let mut received = receive(sqs, second);
+    assert_eq!(received.len(), 1);
+    received.remove(0)
+}
+
+fn bodies(received: &[Received]) -> Vec<&str> {
+    received.iter().map(|message| &*message.body).collect()
+}
+
+fn told(sqs: &mut Sqs, second: u64, name: &str) -> String {
+    sqs.attributes(at(second), QUEUE).unwrap().remove(name).unwrap_or_default()
+}
+
+#[test]
+fn a_received_message_is_hidden_until_its_visibility_timeout_ends() {
+    let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
+    send(&mut sqs, 0, "x");
+    for (second, count) in [(0, 1), (1, 0), (9, 0), (10, 1), (19, 0), (20, 1)] {
+        assert_eq!(receive(&mut sqs, second).len(), count, "second {second}");
+    }
+}
+
+#[test]
+fn a_receive_tells_who_sent_what_when_and_how_often_it_came() {
+    let mut sqs = sqs(&[]);
+    let message = Outgoing {
+        attributes: [("a".to_owned(), MessageAttribute::string("b"))].into(),
+        trace_header: Some("Root=1".into()),
+        group_id: Some("tenant".into()),
+        ..outgoing("test")
+    };
+    let sent = sqs.send(at(1), QUEUE, message.clone()).unwrap();
+    let first = receive_one(&mut sqs, 2);
+    let second = receive_one(&mut sqs, 40);
+    assert_eq!(first.message_id, sent.message_id);
+    assert_eq!(second.message_id, sent.message_id);
+    assert_ne!(first.receipt_handle, second.receipt_handle);
+    assert_eq!((first.receive_count, second.receive_count), (1, 2));
+    assert_eq!((second.sent_at, second.first_received_at), (at(1), at(2)));
+    assert_eq!(second.body, message.body);
+    assert_eq!(*second.attributes, message.attributes);
+    assert_eq!(second.md5_of_body, sent.md5_of_body);
+    assert_eq!(&*second.sender_id, "000000000000");
+    assert_eq!(second.trace_header.as_deref(), Some("Root=1"));
+    assert_eq!(second.group_id.as_deref(), Some("tenant"));
+    assert_eq!(second.dead_letter_source, None);
+}
+
+#[test]
+fn a_receive_hands_out_no_more_than_asked_for_and_the_longest_visible_first() {
+    let mut sqs = sqs(&[]);
+    for second in 0..5 {
+        send(&mut sqs, second, &second.to_string());
+    }
+    assert_eq!(bodies(&sqs.receive(at(5), QUEUE, 3, None).unwrap()), ["0", "1", "2"]);
+    assert_eq!(bodies(&sqs.receive(at(5), QUEUE, 3, None).unwrap()), ["3", "4"]);
+}
+
+#[test]
+fn a_receive_with_no_visibility_timeout_leaves_the_message_visible_but_hands_it_out_once() {
+    let mut sqs = sqs(&[]);
+    send(&mut sqs, 0, "x");
+    for count in 1..4 {
+        let received = sqs.receive(at(0), QUEUE, 10, Some(0)).unwrap();
+        assert_eq!(received.iter().map(|it| it.receive_count).collect::<Vec<_>>(), [count]);
+    }
+}
+
+#[test]
+fn a_delayed_message_is_visible_when_its_own_or_the_queues_delay_is_over() {
+    let mut sqs = sqs(&[("DelaySeconds", "5")]);
+    send(&mut sqs, 0, "queue's");
+    for (body, delay) in [("own", 2), ("none", 0)] {
+        let message = Outgoing { delay: Some(delay), ..outgoing(body) };
+        sqs.send(at(0), QUEUE, message).unwrap();
+    }
+    for (second, expected) in
+        [(0, vec!["none"]), (1, vec![]), (2, vec!["own"]), (5, vec!["queue's"])]
+    {
+        assert_eq!(bodies(&receive(&mut sqs, second)), expected, "second {second}");
+    }
+}
+
+#[test]
+fn a_deleted_message_does_not_come_back_and_deleting_it_again_is_no_error() {
+    let mut sqs = sqs(&[]);
+    send(&mut sqs, 0, "x");
+    let handle = receive_one(&mut sqs, 0).receipt_handle;
+    for _ in 0..2 {
+        sqs.delete(at(1), QUEUE, &handle).unwrap();
+    }
+    assert!(receive(&mut sqs, 100).is_empty());
+}
+
+#[test]
+fn a_handle_deletes_after_its_visibility_timeout_unless_the_message_was_received_again() {
+    for (received_again, left) in [(false, 0), (true, 1)] {
+        let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
+        send(&mut sqs, 0, "x");
+        let handle = receive_one(&mut sqs, 0).receipt_handle;
+        if received_again {
+            receive_one(&mut sqs, 10);
+        }
+        sqs.delete(at(15), QUEUE, &handle).unwrap();
+        assert_eq!(receive(&mut sqs, 100).len(), left, "received again: {received_again}");
+    }
+}
+
+#[test]
+fn a_changed_visibility_counts_from_the_change_and_not_for_the_next_receive() {
+    let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
+    send(&mut sqs, 0, "x");
+    let handle = receive_one(&mut sqs, 0).receipt_handle;
+    sqs.change_visibility(at(5), QUEUE, &handle, 60).unwrap();
+    assert!(receive(&mut sqs, 64).is_empty());
+    let handle = receive_one(&mut sqs, 65).receipt_handle;
+    sqs.change_visibility(at(66), QUEUE, &handle, 0).unwrap();
+    receive_one(&mut sqs, 66);
+    assert!(receive(&mut sqs, 75).is_empty());
+    receive_one(&mut sqs, 76);
+}
+
+#[test]
+fn a_message_is_kept_from_view_for_twelve_hours_from_its_receive_at_most() {
+    for (second, seconds, taken) in
+        [(0, 43_200, true), (1, 43_200, false), (1, 43_199, true), (0, 43_201, false)]
+    {
+        let mut sqs = sqs(&[]);
+        send(&mut sqs, 0, "x");
+        let handle = receive_one(&mut sqs, 0).receipt_handle;
+        let changed = sqs.change_visibility(at(second), QUEUE, &handle, seconds);
+        assert_eq!(changed.is_ok(), taken, "{seconds} at second {second}: {changed:?}");
+    }
+    let mut sqs = sqs(&[]);
+    send(&mut sqs, 0, "x");
+    assert!(sqs.receive(at(0), QUEUE, 1, Some(43_201)).is_err());
+    assert_eq!(sqs.receive(at(0), QUEUE, 1, Some(43_200)).unwrap().len(), 1);
+}
+
+#[test]
+fn a_refused_change_says_how_much_is_too_much_and_changes_nothing() {
+    let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
+    send(&mut sqs, 0, "x");
+    let handle = receive_one(&mut sqs, 0).receipt_handle;
+    let refusal = sqs.change_visibility(at(1), QUEUE, &handle, 43_200).unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "Value 43200 for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout for the message is beyond the limit [43200 seconds]"
+    );
+    receive_one(&mut sqs, 10);
+}
+
+#[test]
+fn the_visibility_of_a_message_that_nobody_holds_cannot_be_changed() {
+    let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
+    send(&mut sqs, 0, "x");
+    let handle = receive_one(&mut sqs, 0).receipt_handle;
+    let change = |sqs: &mut Sqs| sqs.change_visibility(at(10), QUEUE, &handle, 5).unwrap_err();
+    assert_eq!(change(&mut sqs), SqsError::MessageNotInflight);
+    sqs.delete(at(10), QUEUE, &handle).unwrap();
+    assert!(matches!(
+        change(&mut sqs),
+        SqsError::InvalidParameterValue { name: "ReceiptHandle", .. }
+    ));
+}
+
+#[test]
+fn an_earlier_receivers_handle_changes_the_visibility_too() {
+    let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
+    send(&mut sqs, 0, "x");
+    let handle = receive_one(&mut sqs, 0).receipt_handle;
+    receive_one(&mut sqs, 10);
+    sqs.change_visibility(at(11), QUEUE, &handle, 0).unwrap();
+    receive_one(&mut sqs, 11);
+}
+
+#[test]
+fn a_handle_of_another_queue_or_of_none_is_invalid() {
+    let mut sqs = sqs(&[]);
+    send(&mut sqs, 0, "x");
+    let handle = receive_one(&mut sqs, 0).receipt_handle;
+    for (queue, handle) in [(QUEUE, "garbage"), (DEAD, handle.as_str())] {
+        let expected = Err(SqsError::ReceiptHandleIsInvalid { handle: handle.to_owned() });
+        assert_eq!(sqs.delete(at(0), queue, handle), expected);
+        assert_eq!(sqs.change_visibility(at(0), queue, handle, 1), expected);
+    }
+}
+
+#[test]
+fn a_message_outlives_its_retention_period_nowhere() {
+    for place in ["visible", "delayed", "in flight"] {
+        let mut sqs = sqs(&[("MessageRetentionPeriod", "60")]);
+        let delay = if place == "delayed" { Some(60) } else { None };
+        sqs.send(at(0), QUEUE, Outgoing { delay, ..outgoing("x") }).unwrap();
+        if place == "in flight" {
+            sqs.receive(at(0), QUEUE, 1, Some(59)).unwrap();
+        }
+        assert!(receive(&mut sqs, 60).is_empty(), "{place}");
+        for name in ["", "Delayed", "NotVisible"] {
+            let name = format!("ApproximateNumberOfMessages{name}");
+            assert_eq!(told(&mut sqs, 60, &name), "0", "{place} {name}");
+        }
+    }
+}
+
+#[test]
+fn a_changed_retention_period_counts_for_messages_that_are_there() {
+    let mut sqs = sqs(&[]);
+    send(&mut sqs, 0, "x");
+    let shorter = attributes(&[("MessageRetentionPeriod", "60")]);
+    sqs.set_attributes(at(61), QUEUE, &shorter).unwrap();
+    assert!(receive(&mut sqs, 61).is_empty());
+}
+
+#[test]
+fn a_message_moves_to_the_dead_letter_queue_when_a_receive_would_be_one_too_many() {
+    let mut sqs = redriving(2);
+    let sent = send(&mut sqs, 0, "x");
+    for second in [1, 2] {
+        assert_eq!(sqs.receive(at(second), QUEUE, 1, Some(0)).unwrap().len(), 1);
+    }
+    assert!(sqs.receive(at(3), DEAD, 1, None).unwrap().is_empty());
+    assert!(receive(&mut sqs, 3).is_empty());
+    let dead = sqs.receive(at(4), DEAD, 1, None).unwrap().remove(0);
+    assert_eq!(dead.message_id, sent.message_id);
+    assert_eq!((dead.sent_at, dead.first_received_at), (at(0), at(1)));
+    // The receive that moved it handed it to nobody.
+    assert_eq!(dead.receive_count, 3);
+    let source = "arn:aws:sqs:us-east-1:000000000000:retries";
+    assert_eq!(dead.dead_letter_source.as_deref(), Some(source));
+}
+
+#[test]
+fn a_receive_passes_over_what_it_moves_and_hands_out_what_is_behind() {
+    let mut sqs = redriving(1);
+    send(&mut sqs, 0, "worn out");
+    sqs.receive(at(0), QUEUE, 1, Some(0)).unwrap();
+    send(&mut sqs, 1, "fresh");
+    assert_eq!(bodies(&sqs.receive(at(1), QUEUE, 1, None).unwrap()), ["fresh"]);
+}
+
+#[test]
+fn retention_in_a_dead_letter_queue_counts_from_the_first_sending() {
+    let mut sqs = redriving(1);
+    sqs.set_attributes(at(0), DEAD, &attributes(&[("MessageRetentionPeriod", "60")])).unwrap();
+    send(&mut sqs, 0, "x");
+    sqs.receive(at(0), QUEUE, 1, Some(0)).unwrap();
+    assert!(receive(&mut sqs, 50).is_empty());
+    assert_eq!(sqs.receive(at(59), DEAD, 1, Some(0)).unwrap().len(), 1);
+    assert!(sqs.receive(at(60), DEAD, 1, Some(0)).unwrap().is_empty());
+}
+
+#[test]
+fn without_its_dead_letter_queue_a_message_is_received_on() {
+    let mut sqs = redriving(1);
+    send(&mut sqs, 0, "x");
+    sqs.delete_queue(at(0), DEAD).unwrap();
+    for count in 1..4 {
+        let received = sqs.receive(at(1), QUEUE, 1, Some(0)).unwrap();
+        assert_eq!(received.iter().map(|it| it.receive_count).collect::<Vec<_>>(), [count]);
+    }
+}
+
+#[test]
+fn a_redrive_policy_needs_a_dead_letter_queue_that_exists() {
+    for arn in
+        ["dead", "arn:aws:sqs:us-east-1:000000000000:x", "arn:aws:sqs:eu-west-1:000000000000:dead"]
+    {
+        let policy = format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":1}}"#);
+        let given = attributes(&[("RedrivePolicy", &policy)]);
+        let mut sqs = sqs(&[]);
+        for refusal in [
+            sqs.set_attributes(at(0), QUEUE, &given).unwrap_err(),
+            sqs.create_queue(at(0), "other", &given).unwrap_err(),
+        ] {
+            assert!(refusal.to_string().ends_with("Dead letter target does not exist."), "{arn}");
+        }
+    }
+}
+
+#[test]
+fn sources_of_a_dead_letter_queue_are_those_whose_policy_names_it() {
+    let sqs = redriving(1);
+    let sources = |queue, after| {
+        let sources = sqs.dead_letter_sources(queue, after).unwrap();
+        sources.map(QueueName::as_str).collect::<Vec<_>>()
+    };
+    assert_eq!(sources(DEAD, None), [QUEUE]);
+    assert_eq!(sources(DEAD, Some(QUEUE)), Vec::<&str>::new());
+    assert_eq!(sources(QUEUE, None), Vec::<&str>::new());
+}
+
+#[test]
+fn past_the_limit_of_messages_in_flight_a_receive_hands_out_nothing() {
+    let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
+    for _ in 0..=IN_FLIGHT_MAX {
+        send(&mut sqs, 0, "x");
+    }
+    let all_but_one = sqs.receive(at(0), QUEUE, usize::MAX, None).unwrap();
+    assert_eq!(all_but_one.len(), IN_FLIGHT_MAX);
+    assert!(receive(&mut sqs, 1).is_empty());
+    assert_eq!(sqs.next_visible_at(QUEUE, at(1)), Some(at(10)));
+    sqs.delete(at(1), QUEUE, &all_but_one[0].receipt_handle).unwrap();
+    assert_eq!(receive(&mut sqs, 1).len(), 1);
+}
+
+#[test]
+fn the_next_visible_message_is_foreseen_wherever_it_is() {
+    let mut sqs = sqs(&[]);
+    assert_eq!(sqs.next_visible_at(QUEUE, at(0)), None);
+    assert_eq!(sqs.next_visible_at("nothing", at(0)), None);
+    sqs.send(at(0), QUEUE, Outgoing { delay: Some(9), ..outgoing("delayed") }).unwrap();
+    assert_eq!(sqs.next_visible_at(QUEUE, at(0)), Some(at(9)));
+    send(&mut sqs, 1, "x");
+    assert_eq!(sqs.next_visible_at(QUEUE, at(2)), Some(at(1)));
+    sqs.receive(at(2), QUEUE, 1, Some(3)).unwrap();
+    assert_eq!(sqs.next_visible_at(QUEUE, at(2)), Some(at(5)));
+}
+
+#[test]
+fn counts_tell_the_visible_the_delayed_and_those_in_flight() {
+    let mut sqs = sqs(&[]);
+    for _ in 0..3 {
+        send(&mut sqs, 0, "x");
+    }
+    sqs.send(at(0), QUEUE, Outgoing { delay: Some(9), ..outgoing("x") }).unwrap();
+    sqs.receive(at(0), QUEUE, 1, Some(5)).unwrap();
+    for (second, visible, delayed, in_flight) in
+        [(0, "2", "1", "1"), (5, "3", "1", "0"), (9, "4", "0", "0")]
+    {
+        assert_eq!(told(&mut sqs, second, "ApproximateNumberOfMessages"), visible);
+        assert_eq!(told(&mut sqs, second, "ApproximateNumberOfMessagesDelayed"), delayed);
+        assert_eq!(told(&mut sqs, second, "ApproximateNumberOfMessagesNotVisible"), in_flight);
+    }
+}
+
+#[test]
+fn a_purge_leaves_nothing_and_cannot_be_repeated_within_a_minute() {
+    let mut sqs = sqs(&[]);
+    for delay in [None, None, Some(5)] {
+        sqs.send(at(0), QUEUE, Outgoing { delay, ..outgoing("x") }).unwrap();
+    }
+    sqs.receive(at(0), QUEUE, 1, Some(5)).unwrap();
+    sqs.purge_queue(at(1), QUEUE).unwrap();
+    assert!(receive(&mut sqs, 30).is_empty());
+    let refusal = SqsError::PurgeQueueInProgress { queue: QUEUE.to_owned() };
+    assert_eq!(sqs.purge_queue(at(60), QUEUE), Err(refusal));
+    assert_eq!(sqs.purge_queue(at(61), QUEUE), Ok(()));
+}
+
+#[test]
+fn a_deleted_queue_is_gone_with_its_messages_and_its_name_rests_for_a_minute() {
+    let mut sqs = sqs(&[]);
+    send(&mut sqs, 0, "x");
+    let handle = receive_one(&mut sqs, 0).receipt_handle;
+    sqs.delete_queue(at(0), QUEUE).unwrap();
+    assert_eq!(sqs.delete_queue(at(0), QUEUE), Err(SqsError::QueueDoesNotExist));
+    assert_eq!(sqs.receive(at(0), QUEUE, 1, None).unwrap_err(), SqsError::QueueDoesNotExist);
+    let create = |sqs: &mut Sqs, second| sqs.create_queue(at(second), QUEUE, &Attributes::new());
+    assert_eq!(create(&mut sqs, 59), Err(SqsError::QueueDeletedRecently));
+    create(&mut sqs, 60).unwrap();
+    assert!(receive(&mut sqs, 100).is_empty());
+    assert!(matches!(
+        sqs.delete(at(60), QUEUE, &handle),
+        Err(SqsError::ReceiptHandleIsInvalid { .. })
+    ));
+}
+
+#[test]
+fn creating_a_queue_again_is_no_error_if_what_is_given_is_the_same() {
+    let mut sqs = sqs(&[("DelaySeconds", "1"), ("VisibilityTimeout", "5")]);
+    for given in [
+        &[][..],
+        &[("DelaySeconds", "1")],
+        &[("DelaySeconds", "01"), ("MaximumMessageSize", "1048576")],
+    ] {
+        assert_eq!(sqs.create_queue(at(9), QUEUE, &attributes(given)).unwrap().as_str(), QUEUE);
+    }
+    let differs = attributes(&[("DelaySeconds", "1"), ("VisibilityTimeout", "6")]);
+    let refusal = SqsError::QueueNameExists { attribute: "VisibilityTimeout".to_owned() };
+    assert_eq!(sqs.create_queue(at(9), QUEUE, &differs), Err(refusal));
+}
+
+#[test]
+fn queues_are_listed_by_prefix_in_the_order_of_their_names() {
+    let mut sqs = Sqs::new("us-east-1", "000000000000", 7);
+    for name in ["b-2", "a", "b-1", "b-3", "c"] {
+        sqs.create_queue(at(0), name, &Attributes::new()).unwrap();
+    }
+    for (prefix, after, expected) in [
+        ("", None, vec!["a", "b-1", "b-2", "b-3", "c"]),
+        ("b-", None, vec!["b-1", "b-2", "b-3"]),
+        ("b-", Some("b-1"), vec!["b-2", "b-3"]),
+        ("x", None, vec![]),
+    ] {
+        let listed: Vec<_> = sqs.queues(prefix, after).map(QueueName::as_str).collect();
+        assert_eq!(listed, expected, "{prefix} after {after:?}");
+    }
+}
+
+#[test]
+fn a_queue_is_found_by_its_own_arn_only() {
+    let sqs = sqs(&[]);
+    let arn = sqs.arn(QUEUE);
+    assert_eq!(arn, "arn:aws:sqs:us-east-1:000000000000:retries");
+    assert_eq!(sqs.queue_by_arn(&arn).map(QueueName::as_str), Some(QUEUE));
+    for arn in
+        ["retries", "arn:aws:sqs:us-east-1:000000000000:x", "arn:aws:sqs:us-east-1:1:retries"]
+    {
+        assert_eq!(sqs.queue_by_arn(arn), None, "{arn}");
+    }
+}
+
+#[test]
+fn attributes_tell_when_the_queue_was_created_and_changed() {
+    let mut sqs = sqs(&[]);
+    sqs.set_attributes(at(5), QUEUE, &attributes(&[("VisibilityTimeout", "7")])).unwrap();
+    for (name, value) in [
+        ("CreatedTimestamp", "1000000"),
+        ("LastModifiedTimestamp", "1000005"),
+        ("QueueArn", "arn:aws:sqs:us-east-1:000000000000:retries"),
+        ("VisibilityTimeout", "7"),
+    ] {
+        assert_eq!(told(&mut sqs, 9, name), value, "{name}");
+    }
+}
+
+#[test]
+fn attributes_are_set_all_or_none() {
+    let mut sqs = sqs(&[]);
+    let given = attributes(&[("DelaySeconds", "7"), ("VisibilityTimeout", "x")]);
+    assert!(sqs.set_attributes(at(0), QUEUE, &given).is_err());
+    assert_eq!(told(&mut sqs, 0, "DelaySeconds"), "0");
+}
+
+#[test]
+fn message_ids_are_uuids_and_one_seed_gives_the_same_ones() {
+    let ids = |seed| {
+        let mut sqs = Sqs::new("us-east-1", "000000000000", seed);
+        sqs.create_queue(at(0), QUEUE, &Attributes::new()).unwrap();
+        (0..100).map(|_| send(&mut sqs, 0, "x").message_id).collect::<Vec<_>>()
+    };
+    for id in ids(1) {
+        let lengths: Vec<_> = id.split('-').map(str::len).collect();
+        assert_eq!(lengths, [8, 4, 4, 4, 12], "{id}");
+        assert_eq!(&id[14..15], "4", "{id}");
+        assert!("89ab".contains(&id[19..20]), "{id}");
+    }
+    assert_eq!(ids(1), ids(1));
+    assert_ne!(ids(1), ids(2));
+}
+
+/// A step that anybody may take at any time. Handles are named by when they were given.
+#[derive(Clone, Debug)]
+enum Step {
+    Send { delay: u32 },
+    Receive { max: usize, visibility: u32 },
+    Delete { handle: prop::sample::Index },
+    Change { handle: prop::sample::Index, seconds: u32 },
+    Advance { seconds: u64 },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0..20_u32).prop_map(|delay| Step::Send { delay }),
+        (1..5_usize, 0..20_u32).prop_map(|(max, visibility)| Step::Receive { max, visibility }),
+        any::<prop::sample::Index>().prop_map(|handle| Step::Delete { handle }),
+        (any::<prop::sample::Index>(), prop_oneof![0..40_u32, 43_190..43_210_u32])
+            .prop_map(|(handle, seconds)| Step::Change { handle, seconds }),
+        (0..30_u64).prop_map(|seconds| Step::Advance { seconds }),
+    ]
+}
+
+/// What an onlooker knows of a message: enough to say what every step must answer.
+#[derive(Default)]
+struct Known {
+    hidden_until: u64,
+    received_at: u64,
+    latest_handle: String,
+    deleted: bool,
+}
+
+/// Takes `steps`, checks each against what is known, and tells what is left in the end.
+fn live(sqs: &mut Sqs, steps: &[Step]) -> BTreeMap<String, Known> {
+    let mut now = 0;
+    let mut known: BTreeMap<String, Known> = BTreeMap::new();
+    let mut handles: Vec<(String, String)> = Vec::new();
+    for step in steps {
+        match step {
+            Step::Send { delay } => {
+                let message = Outgoing { delay: Some(*delay), ..outgoing("x") };
+                let id = sqs.send(at(now), QUEUE, message).unwrap().message_id;
+                let hidden_until = now + u64::from(*delay);
+                known.insert(id, Known { hidden_until, ..Known::default() });
+            }
+            Step::Receive { max, visibility } => {
+                let received = sqs.receive(at(now), QUEUE, *max, Some(*visibility)).unwrap();
+                assert!(received.len() <= *max);
+                let ids: BTreeSet<_> = received.iter().map(|it| &it.message_id).collect();
+                assert_eq!(ids.len(), received.len(), "twice in one receive");
+                for message in received {
+                    let it = known.get_mut(&message.message_id).unwrap();
+                    assert!(!it.deleted, "received after it was deleted");
+                    assert!(it.hidden_until <= now, "received while another holds it");
+                    it.hidden_until = now + u64::from(*visibility);
+                    it.received_at = now;
+                    it.latest_handle.clone_from(&message.receipt_handle);
+                    handles.push((message.message_id, message.receipt_handle));
+                }
+            }
+            Step::Delete { handle } if !handles.is_empty() => {
+                let (id, handle) = handle.get(&handles);
+                sqs.delete(at(now), QUEUE, handle).unwrap();
+                let it = known.get_mut(id).unwrap();
+                it.deleted |= it.latest_handle == *handle;
+            }
+            Step::Change { handle, seconds } if !handles.is_empty() => {
+                let (id, handle) = handle.get(&handles);
+                let changed = sqs.change_visibility(at(now), QUEUE, handle, *seconds);
+                let it = known.get_mut(id).unwrap();
+                let until = now + u64::from(*seconds);
+                let held = !it.deleted && now < it.hidden_until;
+                let allowed = *seconds <= 43_200 && until <= it.received_at + 43_200;
+                assert_eq!(changed.is_ok(), held && allowed, "{changed:?}");
+                if changed.is_ok() {
+                    it.hidden_until = until;
+                }
+            }
+            Step::Advance { seconds } => now += seconds,
+            Step::Delete { .. } | Step::Change { .. } => {}
+        }
+    }
+    known
+}
+
+/// Receives and deletes until `queue` is empty, after everything in it is visible.
+fn drain(sqs: &mut Sqs, queue: &str) -> Vec<String> {
+    let mut ids = Vec::new();
+    while let received = sqs.receive(at(100_000), queue, 10, None).unwrap()
+        && !received.is_empty()
+    {
+        for message in received {
+            sqs.delete(at(100_000), queue, &message.receipt_handle).unwrap();
+            ids.push(message.message_id);
+        }
+    }
+    ids
+}
+
+proptest! {
+    #[test]
+    fn no_message_is_lost_or_visible_to_two_at_once(steps in prop::collection::vec(step(), 0..200)) {
+        let mut sqs = sqs(&[]);
+        let known = live(&mut sqs, &steps);
+        let left: BTreeSet<_> = known.iter().filter(|(_, it)| !it.deleted).map(|(id, _)| id.clone()).collect();
+        let drained = drain(&mut sqs, QUEUE);
+        prop_assert_eq!(drained.len(), left.len());
+        prop_assert_eq!(drained.into_iter().collect::<BTreeSet<_>>(), left);
+    }
+
+    #[test]
+    fn a_message_given_up_is_in_the_dead_letter_queue_once(
+        count in 1..4_u32,
+        steps in prop::collection::vec(
+            prop_oneof![
+                Just(Step::Send { delay: 0 }),
+                (1..5_usize, 0..20_u32).prop_map(|(max, visibility)| Step::Receive { max, visibility }),
+                (0..30_u64).prop_map(|seconds| Step::Advance { seconds }),
+            ],
+            0..200,
+        ),
+    ) {
+        let mut sqs = redriving(count);
+        let known = live(&mut sqs, &steps);
+        let mut drained = drain(&mut sqs, QUEUE);
+        drained.extend(drain(&mut sqs, DEAD));
+        prop_assert_eq!(drained.len(), known.len());
+        prop_assert!(drained.iter().all(|id| known.contains_key(id)));
+    }
+
+    #[test]
+    fn counts_are_those_of_all_messages_that_are_left(steps in prop::collection::vec(step(), 0..100)) {
+        let mut sqs = sqs(&[]);
+        let known = live(&mut sqs, &steps);
+        let counted: usize = ["", "Delayed", "NotVisible"]
+            .into_iter()
+            .map(|place| told(&mut sqs, 5000, &format!("ApproximateNumberOfMessages{place}")))
+            .map(|count| count.parse::<usize>().unwrap())
+            .sum();
+        prop_assert_eq!(counted, known.values().filter(|it| !it.deleted).count());
+    }
+}

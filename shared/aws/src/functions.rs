@@ -1,0 +1,68 @@
+//! Asynchronous invocations.
+
+use std::time::Duration;
+
+use aws_sdk_lambda::{
+    Client,
+    error::{DisplayErrorContext, ProvideErrorMetadata, SdkError},
+    operation::invoke::InvokeError,
+    primitives::Blob,
+    types::InvocationType,
+};
+use comeback_core::fault::{InvokeFault, classify};
+use comeback_flow::ports::{Functions, Invocation};
+
+/// The header by which X-Ray, and Lambda's detection of loops, follow an event.
+const TRACE_HEADER: &str = "x-amzn-trace-id";
+
+/// The functions of an account.
+pub struct LambdaFunctions(Client);
+
+impl LambdaFunctions {
+    /// The functions that this client reaches.
+    pub fn new(client: Client) -> Self {
+        Self(client)
+    }
+}
+
+impl Functions for LambdaFunctions {
+    async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), InvokeFault> {
+        let trace = invocation.trace_header.map(str::to_owned);
+        let call = self
+            .0
+            .invoke()
+            .function_name(invocation.function)
+            .invocation_type(InvocationType::Event)
+            .payload(Blob::new(invocation.payload));
+        // The SDK would pass on the trace of the batch, which holds other events too.
+        let traced = call.customize().mutate_request(move |request| {
+            let headers = request.headers_mut();
+            headers.remove(TRACE_HEADER);
+            // What can't be a header can't be a trace either.
+            let _ = trace.clone().map(|trace| headers.try_insert(TRACE_HEADER, trace));
+        });
+        traced.send().await.map(drop).map_err(|error| fault(&error))
+    }
+}
+
+fn fault(error: &SdkError<InvokeError>) -> InvokeFault {
+    let code = error.code();
+    let status = error.raw_response().map(|response| response.status().as_u16());
+    let message =
+        error.message().map_or_else(|| DisplayErrorContext(error).to_string(), str::to_owned);
+    InvokeFault {
+        kind: classify(code, status, retry_after(error)),
+        code: code.map(str::to_owned),
+        message,
+    }
+}
+
+/// Lambda says it in the error or in the header.
+fn retry_after(error: &SdkError<InvokeError>) -> Option<Duration> {
+    let in_error = match error.as_service_error() {
+        Some(InvokeError::TooManyRequestsException(throttled)) => throttled.retry_after_seconds(),
+        _ => None,
+    };
+    let in_header = || error.raw_response()?.headers().get("retry-after");
+    Some(Duration::from_secs(in_error.or_else(in_header)?.parse().ok()?))
+}

@@ -1,0 +1,79 @@
+//! The time that one invocation of the handler has, and how it is divided.
+
+use std::{pin::pin, time::Duration};
+
+use comeback_core::{Timestamp, time::between};
+use futures_util::future::{Either, select};
+
+use crate::ports::Clock;
+
+/// What is kept back for the answer to reach Lambda before the function is killed.
+const ANSWER: Duration = Duration::from_millis(500);
+
+/// What is kept back for those messages whose invocation was not accepted: their visibility is still
+/// to be changed, or their dead letter to be sent.
+const FOLLOW_UP: Duration = Duration::from_secs(3);
+
+/// How long, from the start of the batch, its parts may take.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Budget {
+    /// Invocations that are not accepted by then are left to the queue.
+    pub(crate) invocations: Duration,
+    /// Everything that is not done by then is left to the queue.
+    pub(crate) all: Duration,
+}
+
+impl Budget {
+    /// Divides the time from `now` to the moment at which Lambda kills the function. Of a short time
+    /// each reserve takes a part only.
+    pub(crate) fn of(now: Timestamp, deadline: Timestamp) -> Self {
+        let rest = between(now, deadline);
+        let all = rest - ANSWER.min(rest / 4);
+        Self { invocations: all - FOLLOW_UP.min(all / 3), all }
+    }
+}
+
+/// Does this work until the time is up; says whether it came to its end.
+pub(crate) async fn within(
+    clock: &impl Clock,
+    limit: Duration,
+    work: impl Future<Output = ()>,
+) -> bool {
+    match select(pin!(work), pin!(clock.sleep(limit))).await {
+        Either::Left(((), _)) => true,
+        Either::Right(((), _)) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use comeback_core::time::later;
+
+    use super::*;
+
+    #[test]
+    fn reserves_are_kept_back_and_of_a_short_time_a_part() {
+        let now = Timestamp::UNIX_EPOCH;
+        let table = [
+            (30_000, 26_500, 29_500),
+            (10_000, 6_500, 9_500),
+            (3_000, 1_667, 2_500),
+            (1_000, 500, 750),
+            (0, 0, 0),
+        ];
+        for (rest, invocations, all) in table {
+            let budget = Budget::of(now, later(now, Duration::from_millis(rest)));
+            let rounded = |part: Duration| (part.as_micros() + 500) / 1000;
+            assert_eq!(
+                (rounded(budget.invocations), rounded(budget.all)),
+                (invocations, all),
+                "{rest}"
+            );
+        }
+        assert_eq!(
+            Budget::of(later(now, ANSWER), now).all,
+            Duration::ZERO,
+            "a deadline in the past"
+        );
+    }
+}

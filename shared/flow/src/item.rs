@@ -1,0 +1,102 @@
+//! One message on its way through a batch.
+
+use std::{cell::Cell, time::Duration};
+
+use aws_lambda_events::event::sqs::SqsMessage;
+use comeback_core::{
+    Timestamp,
+    arn::Home,
+    dead_letter::{DeadLetter, Reason},
+    decision::{Judgement, decide},
+    record::{Failure, Message},
+    settings::Settings,
+    time::between,
+};
+
+use crate::{
+    message::{source_url, trace_header, view},
+    report::{Entry, Obstacle, Outcome},
+};
+
+/// A message, what was decided, and what has become of it so far. The calls of a batch run side by
+/// side and note here how they ended: one that is cut off has noted nothing, which is the truth.
+pub(crate) struct Item<'e> {
+    record: &'e SqsMessage,
+    pub(crate) message: Message<'e>,
+    pub(crate) judgement: Judgement,
+    judged_at: Timestamp,
+    queue_url: Option<String>,
+    outcome: Cell<Outcome>,
+    obstacle: Cell<Option<Obstacle>>,
+}
+
+impl<'e> Item<'e> {
+    pub(crate) fn judge(
+        record: &'e SqsMessage,
+        home: &Home,
+        settings: &Settings,
+        now: Timestamp,
+    ) -> Self {
+        let message = view(record);
+        Self {
+            record,
+            message,
+            judgement: decide(&message, home, settings, now),
+            judged_at: now,
+            queue_url: settings.retry_queue_url.clone().or_else(|| source_url(record)),
+            outcome: Cell::new(Outcome::LeftToQueue),
+            obstacle: Cell::new(None),
+        }
+    }
+
+    pub(crate) fn failure(&self) -> Option<&Failure> {
+        self.judgement.failure.as_ref().ok()
+    }
+
+    /// How long before its judgement the event failed for the first time.
+    pub(crate) fn age(&self) -> Option<Duration> {
+        Some(between(self.failure()?.first_failure(), self.judged_at))
+    }
+
+    /// Its queue; `None` where neither the record nor the settings name it.
+    pub(crate) fn queue_url(&self) -> Option<&str> {
+        self.queue_url.as_deref()
+    }
+
+    pub(crate) fn receipt_handle(&self) -> &'e str {
+        self.record.receipt_handle.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn trace_header(&self) -> Option<&'e str> {
+        trace_header(self.record)
+    }
+
+    pub(crate) fn dead_letter(&self, reason: Reason) -> DeadLetter {
+        match &self.judgement.failure {
+            Ok(failure) => DeadLetter::of(failure, &self.message, reason),
+            Err(why) => DeadLetter::unreadable(&self.message, &why.to_string()),
+        }
+    }
+
+    pub(crate) fn became(&self, outcome: Outcome) {
+        self.outcome.set(outcome);
+    }
+
+    pub(crate) fn met(&self, obstacle: Option<Obstacle>) {
+        self.obstacle.set(obstacle);
+    }
+
+    pub(crate) fn is_left_to_queue(&self) -> bool {
+        self.outcome.get() == Outcome::LeftToQueue
+    }
+
+    pub(crate) fn report(&self) -> Entry {
+        Entry {
+            message_id: self.message.id.to_owned(),
+            target: self.failure().map(|failure| failure.target.name().to_owned()),
+            age: self.age(),
+            outcome: self.outcome.get(),
+            obstacle: self.obstacle.get(),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! One structured line for each decision, and for what kept one from being carried out. No line has a
+//! payload, nor an error's message, which may quote one.
+
+use std::time::Duration;
+
+use comeback_core::{
+    Timestamp,
+    dead_letter::Reason,
+    fault::{FaultKind, InvokeFault},
+    time::{between, rfc3339},
+};
+
+use crate::{item::Item, ports::CallFault};
+
+/// The line of one item: what is known of its event, after the fields of the occasion.
+macro_rules! line {
+    ($level:ident, $item:expr, $said:literal, $($field:ident = $value:expr),* $(,)?) => {{
+        let item: &Item<'_> = $item;
+        let failure = item.failure();
+        let schedule = item.judgement.schedule.as_ref();
+        tracing::$level!(
+            $($field = $value,)*
+            target = failure.map(|failure| failure.target.as_str()),
+            request_id = failure.map(|failure| failure.request_id.as_str()),
+            event_id = failure.and_then(|failure| failure.first_request_id()),
+            attempt = schedule.map(|schedule| schedule.attempt.get()),
+            due_time = schedule.map(|schedule| rfc3339(schedule.due)),
+            age_seconds = item.age().map(|age| age.as_secs()),
+            message_id = item.message.id,
+            receive_count = item.message.receive_count,
+            $said
+        );
+    }};
+}
+
+pub(crate) fn invoked(item: &Item<'_>, lateness: Duration) {
+    let lateness_ms = u64::try_from(lateness.as_millis()).unwrap_or(u64::MAX);
+    line!(info, item, "invoked", decision = "invoke", lateness_ms = lateness_ms);
+}
+
+pub(crate) fn waits(item: &Item<'_>, until: Timestamp, now: Timestamp) {
+    let delay_seconds = between(now, until).as_secs_f64();
+    line!(info, item, "waits", decision = "wait", delay_seconds = delay_seconds);
+}
+
+pub(crate) fn dead_lettered(item: &Item<'_>, reason: Reason) {
+    let why = item.judgement.failure.as_ref().err().map(ToString::to_string);
+    let error_type = item.failure().and_then(|failure| failure.error.error_type.as_deref());
+    line!(
+        warn,
+        item,
+        "given up",
+        decision = "dead_letter",
+        reason = reason.as_str(),
+        error_type = error_type,
+        why = why,
+    );
+}
+
+/// The invocation was not accepted; another line says what has become of the message.
+pub(crate) fn not_accepted(item: &Item<'_>, fault: &InvokeFault) {
+    let said = fault.to_string();
+    match fault.kind {
+        FaultKind::Transient { .. } => {
+            line!(warn, item, "the invocation was not accepted", decision = "invoke", error = said);
+        }
+        FaultKind::Configuration => line!(
+            error,
+            item,
+            "the invocation was not accepted, and will not be until somebody mends the cause",
+            decision = "invoke",
+            error = said,
+        ),
+        // Of a payload that it refuses, AWS's message may quote a part.
+        FaultKind::Refused(_) => line!(
+            warn,
+            item,
+            "the invocation is refused for good",
+            decision = "invoke",
+            error = fault.code,
+        ),
+    }
+}
+
+pub(crate) fn left_to_queue(item: &Item<'_>, decision: &'static str, fault: &CallFault) {
+    let error = fault.to_string();
+    line!(
+        error,
+        item,
+        "the message could not be settled, and comes back after the queue's own visibility timeout",
+        decision = decision,
+        error = error,
+    );
+}
+
+/// The time was up before these messages had an answer.
+pub(crate) fn out_of_time(items: &[Item<'_>]) {
+    for item in items.iter().filter(|item| item.is_left_to_queue()) {
+        line!(
+            warn,
+            item,
+            "the time was up before the message was settled; it comes back after the queue's own visibility timeout",
+        );
+    }
+}

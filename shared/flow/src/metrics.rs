@@ -1,0 +1,204 @@
+//! The report of a batch as CloudWatch metrics, in embedded metric format: log lines of which
+//! CloudWatch makes metrics by itself, without a call.
+//!
+//! There is a line for each target, and one more for each reason for which events of it were given
+//! up.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use comeback_core::{Timestamp, dead_letter::Reason};
+use serde_json::{Map, Value, json};
+
+use crate::report::{Entry, Obstacle, Outcome, Report};
+
+const NAMESPACE: &str = "Comeback";
+
+/// The target of messages that name none.
+const NO_TARGET: &str = "unknown";
+
+/// CloudWatch takes this many values of one metric in a line.
+const VALUES_MAX: usize = 100;
+
+/// The lines that say in numbers what became of a batch.
+pub fn lines(report: &Report, now: Timestamp) -> Vec<String> {
+    let mut targets: BTreeMap<&str, Tally> = BTreeMap::new();
+    for entry in &report.entries {
+        targets.entry(entry.target.as_deref().unwrap_or(NO_TARGET)).or_default().count(entry);
+    }
+    targets.iter().flat_map(|(target, tally)| tally.lines(target, now)).collect()
+}
+
+#[derive(Default)]
+struct Tally {
+    counts: BTreeMap<&'static str, u64>,
+    dead_letters: BTreeMap<Reason, u64>,
+    latenesses_ms: Vec<f64>,
+    ages_seconds: Vec<f64>,
+}
+
+impl Tally {
+    fn count(&mut self, entry: &Entry) {
+        let mut add = |name| *self.counts.entry(name).or_default() += 1;
+        match entry.outcome {
+            Outcome::Waits => add("Waited"),
+            Outcome::Invoked { .. } => add("Invoked"),
+            Outcome::DeadLettered(_) | Outcome::LeftToQueue => {}
+        }
+        match entry.obstacle {
+            Some(Obstacle::Throttled) => add("Throttled"),
+            Some(Obstacle::Configuration) => add("ConfigurationFaults"),
+            None => {}
+        }
+        if let Outcome::Invoked { lateness } = entry.outcome {
+            self.latenesses_ms.push(milliseconds(lateness));
+        }
+        if let Outcome::DeadLettered(reason) = entry.outcome {
+            *self.dead_letters.entry(reason).or_default() += 1;
+        }
+        self.ages_seconds.extend(entry.age.map(|age| milliseconds(age) / 1000.0));
+    }
+
+    fn lines(&self, target: &str, now: Timestamp) -> Vec<String> {
+        let part =
+            |values: &[f64], nth: usize| values.chunks(VALUES_MAX).nth(nth).map(<[f64]>::to_vec);
+        let longest = self.ages_seconds.len().max(self.latenesses_ms.len());
+        let parts = longest.div_ceil(VALUES_MAX).max(usize::from(!self.counts.is_empty()));
+        let mut lines: Vec<String> = (0..parts)
+            .map(|nth| {
+                let mut line = Line::default();
+                if nth == 0 {
+                    for (name, count) in &self.counts {
+                        line.add(name, "Count", json!(count));
+                    }
+                }
+                if let Some(values) = part(&self.latenesses_ms, nth) {
+                    line.add("InvokeLateness", "Milliseconds", json!(values));
+                }
+                if let Some(values) = part(&self.ages_seconds, nth) {
+                    line.add("EventAge", "Seconds", json!(values));
+                }
+                line.render(target, None, now)
+            })
+            .collect();
+        for (reason, count) in &self.dead_letters {
+            let mut line = Line::default();
+            line.add("DeadLettered", "Count", json!(count));
+            lines.push(line.render(target, Some(*reason), now));
+        }
+        lines
+    }
+}
+
+#[derive(Default)]
+struct Line {
+    definitions: Vec<Value>,
+    values: Map<String, Value>,
+}
+
+impl Line {
+    fn add(&mut self, name: &str, unit: &str, value: Value) {
+        self.definitions.push(json!({ "Name": name, "Unit": unit }));
+        self.values.insert(name.to_owned(), value);
+    }
+
+    fn render(self, target: &str, reason: Option<Reason>, now: Timestamp) -> String {
+        let Self { definitions, mut values } = self;
+        let dimensions = match reason {
+            None => json!([["Target"]]),
+            Some(_) => json!([["Target"], ["Target", "Reason"]]),
+        };
+        let directive = json!({
+            "Namespace": NAMESPACE,
+            "Dimensions": dimensions,
+            "Metrics": definitions,
+        });
+        values.insert("Target".to_owned(), json!(target));
+        if let Some(reason) = reason {
+            values.insert("Reason".to_owned(), json!(reason.as_str()));
+        }
+        let about =
+            json!({ "Timestamp": now.timestamp_millis(), "CloudWatchMetrics": [directive] });
+        values.insert("_aws".to_owned(), about);
+        Value::Object(values).to_string()
+    }
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(target: Option<&str>, outcome: Outcome, obstacle: Option<Obstacle>) -> Entry {
+        Entry {
+            message_id: "id".into(),
+            target: target.map(str::to_owned),
+            age: target.map(|_| Duration::from_millis(2500)),
+            outcome,
+            obstacle,
+        }
+    }
+
+    fn rendered(entries: Vec<Entry>) -> Vec<Value> {
+        let lines = lines(&Report { entries }, Timestamp::UNIX_EPOCH);
+        lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn each_target_has_its_numbers_and_each_reason_a_line() {
+        let invoked = Outcome::Invoked { lateness: Duration::from_millis(12) };
+        let lines = rendered(vec![
+            entry(Some("a"), Outcome::Waits, None),
+            entry(Some("a"), Outcome::Waits, Some(Obstacle::Throttled)),
+            entry(Some("a"), invoked, None),
+            entry(Some("b"), Outcome::LeftToQueue, Some(Obstacle::Configuration)),
+            entry(Some("b"), Outcome::DeadLettered(Reason::NotRetryable), None),
+            entry(None, Outcome::DeadLettered(Reason::Unreadable), None),
+        ]);
+        let metric = |name: &str, unit: &str| json!({ "Name": name, "Unit": unit });
+        assert_eq!(
+            lines[0],
+            json!({
+                "_aws": { "Timestamp": 0, "CloudWatchMetrics": [{
+                    "Namespace": "Comeback",
+                    "Dimensions": [["Target"]],
+                    "Metrics": [
+                        metric("Invoked", "Count"), metric("Throttled", "Count"), metric("Waited", "Count"),
+                        metric("InvokeLateness", "Milliseconds"), metric("EventAge", "Seconds"),
+                    ],
+                }] },
+                "Target": "a", "Invoked": 1, "Throttled": 1, "Waited": 2,
+                "InvokeLateness": [12.0], "EventAge": [2.5, 2.5, 2.5],
+            })
+        );
+        assert_eq!(
+            (&lines[1]["Target"], &lines[1]["ConfigurationFaults"]),
+            (&json!("b"), &json!(1))
+        );
+        assert_eq!(
+            (&lines[2]["Reason"], &lines[2]["DeadLettered"]),
+            (&json!("not_retryable"), &json!(1))
+        );
+        assert_eq!(
+            lines[2]["_aws"]["CloudWatchMetrics"][0]["Dimensions"],
+            json!([["Target"], ["Target", "Reason"]])
+        );
+        assert_eq!(
+            (&lines[3]["Target"], &lines[3]["Reason"]),
+            (&json!("unknown"), &json!("unreadable"))
+        );
+        assert_eq!(lines.len(), 4);
+    }
+
+    #[test]
+    fn no_line_has_more_values_than_cloudwatch_takes() {
+        let lines = rendered(vec![entry(Some("a"), Outcome::Waits, None); 250]);
+        let counted: Vec<_> =
+            lines.iter().map(|line| line["EventAge"].as_array().unwrap().len()).collect();
+        assert_eq!(counted, [100, 100, 50]);
+        assert_eq!(lines[0]["Waited"], json!(250));
+        assert_eq!(lines[1]["Waited"], Value::Null);
+    }
+}

@@ -1,0 +1,195 @@
+//! Batches against ports that fail in every way.
+
+mod world;
+
+use std::time::Duration;
+
+use aws_lambda_events::event::sqs::SqsEvent;
+use comeback_core::{dead_letter::Reason, fault::FaultKind};
+use comeback_flow::{
+    batch::{Handler, RecordWithoutId},
+    report::Obstacle,
+};
+use proptest::prelude::*;
+use world::{
+    Answer, QUEUE_URL, World, due, failed, handle, handle_within, home, kept, message, outcomes,
+    poison, waiting,
+};
+
+const THROTTLED: FaultKind = FaultKind::Transient { retry_after: None };
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_goes_back_in_one_call_and_what_is_due_is_invoked() {
+    let world = World::new(&[]);
+    let records = vec![waiting("a"), due("b"), failed("c", 20), due("d"), poison("e")];
+    let report = handle(&world, records).await;
+    assert_eq!(outcomes(&report), ["waits", "invoked", "waits", "invoked", "unreadable"]);
+    assert_eq!(kept(&report), ["a", "c"]);
+    let changes = vec![("handle of a".to_owned(), 60), ("handle of c".to_owned(), 40)];
+    assert_eq!(*world.visibility_calls.borrow(), [(QUEUE_URL.to_owned(), changes)]);
+    let invocations = world.invocations.borrow();
+    assert_eq!(invocations.len(), 2);
+    assert_eq!(invocations[0].0, "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST");
+    assert!(
+        invocations[0].1.contains(r#""attempt":1"#)
+            && invocations[0].1.contains(r#""payload of b""#)
+    );
+    assert_eq!(world.letter_calls.borrow()[0][0].body, "no JSON in e");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_are_made_in_batches_of_ten_and_invocations_ten_at_a_time() {
+    let world = World::new(&[]);
+    let mut records: Vec<_> = (0..25).map(|n| waiting(&format!("w{n}"))).collect();
+    records.extend((0..35).map(|n| due(&format!("d{n}"))));
+    records.extend((0..12).map(|n| poison(&format!("p{n}"))));
+    let report = handle(&world, records).await;
+    assert_eq!(kept(&report).len(), 25);
+    let sizes: Vec<_> =
+        world.visibility_calls.borrow().iter().map(|(_, changes)| changes.len()).collect();
+    assert_eq!(sizes, [10, 10, 5]);
+    let sizes: Vec<_> = world.letter_calls.borrow().iter().map(Vec::len).collect();
+    assert_eq!(sizes, [10, 2]);
+    assert_eq!(world.invocations.borrow().len(), 35);
+    assert_eq!(world.most_under_way.get(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_queue_has_calls_of_its_own() {
+    let world = World::new(&[]);
+    let mut other = waiting("b");
+    other.event_source_arn = Some("arn:aws:sqs:us-east-1:123456789012:other".into());
+    let mut unnamed = waiting("c");
+    unnamed.event_source_arn = None;
+    let report = handle(&world, vec![waiting("a"), other, unnamed, due("d")]).await;
+    assert_eq!(outcomes(&report), ["waits", "waits", "left to queue", "invoked"]);
+    assert_eq!(kept(&report), ["a", "b", "c"]);
+    let urls: Vec<_> = world.visibility_calls.borrow().iter().map(|(url, _)| url.clone()).collect();
+    assert_eq!(urls.len(), 2);
+    assert!(urls.contains(&QUEUE_URL.replace("retry", "other")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_refused_entry_touches_none_of_its_neighbours() {
+    let world = World::new(&[("handle of b", Answer::Refused), ("in e", Answer::Refused)]);
+    let records =
+        vec![waiting("a"), waiting("b"), waiting("c"), poison("d"), poison("e"), poison("f")];
+    let report = handle(&world, records).await;
+    assert_eq!(
+        outcomes(&report),
+        ["waits", "left to queue", "waits", "unreadable", "left to queue", "unreadable"]
+    );
+    assert_eq!(kept(&report), ["a", "b", "c", "e"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_fault_of_an_invocation_ends_in_its_outcome() {
+    let world = World::new(&[
+        ("payload of throttled", Answer::Fault(THROTTLED)),
+        (
+            "of asked",
+            Answer::Fault(FaultKind::Transient { retry_after: Some(Duration::from_secs(77)) }),
+        ),
+        ("payload of denied", Answer::Fault(FaultKind::Configuration)),
+        ("payload of large", Answer::Fault(FaultKind::Refused(Reason::PayloadTooLarge))),
+        ("payload of looped", Answer::Fault(FaultKind::Refused(Reason::RecursionStopped))),
+    ]);
+    let records = ["throttled", "asked", "denied", "large", "looped", "good"].map(due).to_vec();
+    let report = handle(&world, records).await;
+    assert_eq!(
+        outcomes(&report),
+        ["waits", "waits", "waits", "payload_too_large", "recursion_stopped", "invoked"]
+    );
+    let obstacles: Vec<_> = report.entries.iter().map(|entry| entry.obstacle).collect();
+    let (throttled, configuration) = (Some(Obstacle::Throttled), Some(Obstacle::Configuration));
+    assert_eq!(obstacles, [throttled, throttled, configuration, None, None, None]);
+    let calls = world.visibility_calls.borrow();
+    let [(_, changes)] = &calls[..] else { panic!("expected one call, got {calls:?}") };
+    let waits: Vec<_> = changes.iter().map(|(_, seconds)| *seconds).collect();
+    assert!((1..=2).contains(&waits[0]) && waits[1] == 77 && waits[2] >= 60, "{waits:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_is_in_time_even_if_every_endpoint_hangs() {
+    for seconds in [1, 3, 30, 900] {
+        let world = World::new(&[("", Answer::Never)]);
+        let report =
+            handle_within(seconds, &world, vec![waiting("a"), due("b"), poison("c")]).await;
+        assert_eq!(outcomes(&report), ["left to queue"; 3]);
+        assert_eq!(kept(&report), ["a", "b", "c"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_hangs_holds_up_no_other() {
+    let world = World::new(&[
+        ("payload of hung", Answer::Never),
+        ("handle of stuck", Answer::Never),
+        ("payload of throttled", Answer::Fault(THROTTLED)),
+    ]);
+    let mut records =
+        vec![due("hung"), due("throttled"), due("good"), poison("p"), waiting("stuck")];
+    records[4].event_source_arn = Some("arn:aws:sqs:us-east-1:123456789012:stuck".into());
+    records.push(waiting("w"));
+    let report = handle(&world, records).await;
+    assert_eq!(
+        outcomes(&report),
+        ["left to queue", "waits", "invoked", "unreadable", "left to queue", "waits"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trace_belongs_to_its_message() {
+    let world = World::new(&[]);
+    let mut traced = due("a");
+    traced.attributes.insert("AWSTraceHeader".into(), "Root=1-a;Lineage=1:f:3".into());
+    handle(&world, vec![traced, due("b")]).await;
+    let traces: Vec<_> =
+        world.invocations.borrow().iter().map(|(_, _, trace)| trace.clone()).collect();
+    assert_eq!(traces, [Some("Root=1-a;Lineage=1:f:3".to_owned()), None]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dead_letters_near_the_limit_go_one_by_one() {
+    let world = World::new(&[]);
+    let large = |id: &str| message(id, &format!("no JSON {}", "x".repeat(1_000_000)));
+    let report = handle(&world, vec![large("a"), large("b"), poison("c"), poison("d")]).await;
+    assert_eq!(outcomes(&report), ["unreadable"; 4]);
+    let sizes: Vec<_> = world.letter_calls.borrow().iter().map(Vec::len).collect();
+    assert_eq!(sizes, [1, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_without_an_id_stops_the_batch_before_anything_is_done() {
+    let world = World::new(&[]);
+    let mut nameless = due("a");
+    nameless.message_id = Some(String::new());
+    let mut event = SqsEvent::default();
+    event.records = vec![due("b"), nameless];
+    let lookup = |name: &str| (name == "DEAD_LETTER_QUEUE_URL").then(|| QUEUE_URL.to_owned());
+    let settings = comeback_core::settings::Settings::from_lookup(lookup).unwrap();
+    let handler = Handler { settings, queues: &world, functions: &world, clock: &world };
+    let deadline = world::start() + Duration::from_secs(30);
+    assert_eq!(handler.handle(&event, &home(), deadline).await.unwrap_err(), RecordWithoutId);
+    assert!(world.invocations.borrow().is_empty());
+}
+
+proptest! {
+    /// Whatever is in a batch, each message has one outcome, and the good ones are served.
+    #[test]
+    fn whatever_its_neighbours_are_a_good_message_is_served(bodies in proptest::collection::vec(".{0,40}", 0..12), place in 0usize..12) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let world = World::new(&[]);
+            let mut records: Vec<_> = bodies.iter().enumerate().map(|(n, body)| message(&format!("m{n}"), body)).collect();
+            let place = place.min(records.len());
+            records.insert(place, due("good"));
+            let report = handle(&world, records).await;
+            let outcomes = outcomes(&report);
+            prop_assert_eq!(outcomes.len(), bodies.len() + 1);
+            prop_assert_eq!(outcomes[place], "invoked");
+            prop_assert!(kept(&report).is_empty(), "{:?}", kept(&report));
+            Ok(())
+        })?;
+    }
+}

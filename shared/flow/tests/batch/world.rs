@@ -1,0 +1,235 @@
+//! A world of ports that fail in every way, in virtual time.
+#![allow(clippy::unwrap_used, reason = "a test's own helpers")]
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
+use comeback_core::{
+    Timestamp,
+    arn::{FunctionArn, Home},
+    dead_letter::{DeadLetter, Reason},
+    fault::{FaultKind, InvokeFault},
+    settings::Settings,
+    time::later,
+};
+use comeback_flow::{
+    batch::Handler,
+    ports::{CallFault, Clock, Functions, Invocation, Queues, VisibilityChange},
+    report::{Outcome, Report},
+};
+
+pub const QUEUE: &str = "arn:aws:sqs:us-east-1:123456789012:retry";
+pub const QUEUE_URL: &str = "https://sqs.us-east-1.amazonaws.com/123456789012/retry";
+
+/// When the batches of these tests arrive.
+pub fn start() -> Timestamp {
+    "2026-02-01T12:00:00Z".parse().unwrap()
+}
+
+/// What becomes of a call, or of one entry of it.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Answer {
+    Accepted,
+    Refused,
+    Never,
+    /// For an invocation.
+    Fault(FaultKind),
+}
+
+/// A queue's URL, and the handle and the timeout of each entry.
+type VisibilityCall = (String, Vec<(String, u32)>);
+
+/// A function's ARN, the payload and the trace header.
+type InvokeCall = (String, String, Option<String>);
+
+/// The ports, and what was asked of them.
+pub struct World {
+    started: tokio::time::Instant,
+    /// What becomes of a call about the message or payload that this is part of; else it is accepted.
+    pub answers: HashMap<&'static str, Answer>,
+    pub visibility_calls: RefCell<Vec<VisibilityCall>>,
+    pub letter_calls: RefCell<Vec<Vec<DeadLetter>>>,
+    pub invocations: RefCell<Vec<InvokeCall>>,
+    under_way: Cell<usize>,
+    pub most_under_way: Cell<usize>,
+}
+
+impl World {
+    #[allow(clippy::disallowed_methods, reason = "tokio's paused clock is this world's time")]
+    pub fn new(answers: &[(&'static str, Answer)]) -> Self {
+        Self {
+            started: tokio::time::Instant::now(),
+            answers: answers.iter().copied().collect(),
+            visibility_calls: RefCell::default(),
+            letter_calls: RefCell::default(),
+            invocations: RefCell::default(),
+            under_way: Cell::new(0),
+            most_under_way: Cell::new(0),
+        }
+    }
+
+    async fn answer(&self, about: &str) -> Answer {
+        let (_, answer) = self
+            .answers
+            .iter()
+            .find(|(part, _)| about.contains(**part))
+            .unwrap_or((&"", &Answer::Accepted));
+        if *answer == Answer::Never {
+            std::future::pending::<()>().await;
+        }
+        // Every answer takes a moment, so that calls are under way at the same time.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        *answer
+    }
+
+    async fn entry(&self, about: &str) -> Result<(), CallFault> {
+        match self.answer(about).await {
+            Answer::Accepted | Answer::Fault(_) => Ok(()),
+            Answer::Refused | Answer::Never => Err(CallFault("InternalError".into())),
+        }
+    }
+}
+
+impl Queues for &World {
+    async fn change_visibility(
+        &self,
+        queue_url: &str,
+        changes: &[VisibilityChange<'_>],
+    ) -> Vec<Result<(), CallFault>> {
+        let asked = changes.iter().map(|change| (change.receipt_handle.to_owned(), change.timeout));
+        self.visibility_calls.borrow_mut().push((queue_url.to_owned(), asked.collect()));
+        let mut answers = Vec::new();
+        for change in changes {
+            answers.push(self.entry(change.receipt_handle).await);
+        }
+        answers
+    }
+
+    async fn send_dead_letters(&self, letters: &[&DeadLetter]) -> Vec<Result<(), CallFault>> {
+        self.letter_calls
+            .borrow_mut()
+            .push(letters.iter().map(|letter| (*letter).clone()).collect());
+        let mut answers = Vec::new();
+        for letter in letters {
+            answers.push(self.entry(&letter.body).await);
+        }
+        answers
+    }
+}
+
+impl Functions for &World {
+    async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), InvokeFault> {
+        self.under_way.set(self.under_way.get() + 1);
+        self.most_under_way.set(self.most_under_way.get().max(self.under_way.get()));
+        let trace = invocation.trace_header.map(str::to_owned);
+        let call = (invocation.function.to_owned(), invocation.payload.to_owned(), trace);
+        self.invocations.borrow_mut().push(call);
+        let answer = self.answer(invocation.payload).await;
+        self.under_way.set(self.under_way.get() - 1);
+        let kind = match answer {
+            Answer::Accepted => return Ok(()),
+            Answer::Refused | Answer::Never => FaultKind::Transient { retry_after: None },
+            Answer::Fault(kind) => kind,
+        };
+        Err(InvokeFault { kind, code: None, message: "no".into() })
+    }
+}
+
+impl Clock for &World {
+    fn now(&self) -> Timestamp {
+        later(start(), self.started.elapsed())
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+/// A message with this id and body, sent and received when the batches arrive.
+pub fn message(id: &str, body: &str) -> SqsMessage {
+    let mut message = SqsMessage::default();
+    message.message_id = Some(id.to_owned());
+    message.receipt_handle = Some(format!("handle of {id}"));
+    message.body = Some(body.to_owned());
+    message.event_source_arn = Some(QUEUE.to_owned());
+    message.attributes = HashMap::from([
+        ("ApproximateReceiveCount".to_owned(), "2".to_owned()),
+        ("SentTimestamp".to_owned(), start().timestamp_millis().to_string()),
+    ]);
+    message
+}
+
+/// An event that failed so long ago; with the backoff of these tests, a minute, it waits or is due.
+pub fn failed(id: &str, seconds_ago: u64) -> SqsMessage {
+    let failed_at = (start() - Duration::from_secs(seconds_ago)).to_rfc3339();
+    message(
+        id,
+        &format!(
+            r#"{{"timestamp":"{failed_at}","requestContext":{{"requestId":"request of {id}","functionArn":"arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST","condition":"RetriesExhausted"}},"requestPayload":"payload of {id}"}}"#
+        ),
+    )
+}
+
+pub fn waiting(id: &str) -> SqsMessage {
+    failed(id, 0)
+}
+
+pub fn due(id: &str) -> SqsMessage {
+    failed(id, 60)
+}
+
+pub fn poison(id: &str) -> SqsMessage {
+    message(id, &format!("no JSON in {id}"))
+}
+
+/// Handles these messages within `seconds`, checks that the answer came in time, and gives the report.
+pub async fn handle_within(seconds: u64, world: &World, records: Vec<SqsMessage>) -> Report {
+    let variables = BTreeMap::from([
+        ("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/dead"),
+        ("BASE_BACKOFF", "60s"),
+    ]);
+    let settings =
+        Settings::from_lookup(|name| variables.get(name).map(|&value| value.to_owned())).unwrap();
+    let handler = Handler { settings, queues: world, functions: world, clock: world };
+    let mut event = SqsEvent::default();
+    event.records = records;
+    let deadline = later(start(), Duration::from_secs(seconds));
+    let report = handler.handle(&event, &home(), deadline).await.unwrap();
+    assert!((&world).now() < deadline, "answered after {:?}", world.started.elapsed());
+    report
+}
+
+pub async fn handle(world: &World, records: Vec<SqsMessage>) -> Report {
+    handle_within(30, world, records).await
+}
+
+pub fn home() -> Home {
+    FunctionArn::parse("arn:aws:lambda:us-east-1:123456789012:function:retry-handler")
+        .unwrap()
+        .home()
+}
+
+/// What became of each message, in a word.
+pub fn outcomes(report: &Report) -> Vec<&'static str> {
+    let word = |outcome| match outcome {
+        Outcome::Invoked { .. } => "invoked",
+        Outcome::DeadLettered(reason) => Reason::as_str(reason),
+        Outcome::Waits => "waits",
+        Outcome::LeftToQueue => "left to queue",
+    };
+    report.entries.iter().map(|entry| word(entry.outcome)).collect()
+}
+
+/// The messages that Lambda is told to keep.
+pub fn kept(report: &Report) -> Vec<String> {
+    report
+        .response()
+        .batch_item_failures
+        .into_iter()
+        .map(|failure| failure.item_identifier)
+        .collect()
+}

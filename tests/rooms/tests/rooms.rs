@@ -1,0 +1,186 @@
+//! Who may depend on whom, as ARCHITECTURE.md tells it: a rule that isn't tested is a wish.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::Command,
+};
+
+use serde_json::Value;
+
+/// What each crate may name in its dependencies; those of its tests are its own affair.
+const MAY_USE: [(&str, &[&str]); 7] = [
+    ("comeback-core", &["chrono", "rand", "serde", "serde_json", "thiserror"]),
+    (
+        "comeback-flow",
+        &[
+            "aws_lambda_events",
+            "comeback-core",
+            "futures-util",
+            "serde_json",
+            "thiserror",
+            "tracing",
+        ],
+    ),
+    (
+        "comeback-aws",
+        &["aws-config", "aws-sdk-lambda", "aws-sdk-sqs", "comeback-core", "comeback-flow"],
+    ),
+    (
+        "comeback-local",
+        &[
+            "axum",
+            "base64",
+            "chrono",
+            "comeback-core",
+            "http",
+            "http-body-util",
+            "hyper",
+            "hyper-util",
+            "md-5",
+            "percent-encoding",
+            "rand",
+            "rustix",
+            "serde",
+            "serde_json",
+            "thiserror",
+            "tokio",
+            "zip",
+        ],
+    ),
+    (
+        "retry-handler",
+        &[
+            "aws-sdk-lambda",
+            "aws-sdk-sqs",
+            "aws_lambda_events",
+            "chrono",
+            "comeback-aws",
+            "comeback-core",
+            "comeback-flow",
+            "lambda_runtime",
+            "tokio",
+            "tracing",
+            "tracing-subscriber",
+        ],
+    ),
+    (
+        "example-target",
+        &["chrono", "comeback-core", "lambda_runtime", "serde", "serde_json", "tokio"],
+    ),
+    (
+        "comeback-cli",
+        &[
+            "aws-sdk-lambda",
+            "aws-sdk-sqs",
+            "chrono",
+            "clap",
+            "comeback-core",
+            "comeback-local",
+            "rustix",
+            "serde",
+            "serde_json",
+            "thiserror",
+            "tokio",
+        ],
+    ),
+];
+
+/// What each crate may not even have behind its dependencies: a name, or the start of one.
+const NEVER: [(&str, &[&str]); 3] = [
+    ("comeback-core", &["tokio", "aws", "hyper", "tracing"]),
+    ("comeback-flow", &["tokio", "aws-", "hyper", "comeback-aws"]),
+    ("comeback-local", &["aws-", "aws_lambda_events", "comeback-aws", "comeback-flow"]),
+];
+
+/// Crates of tests, which nothing may depend on.
+const TESTS: [&str; 2] = ["end-to-end", "rooms"];
+
+#[test]
+fn each_room_uses_what_it_may_and_no_room_is_forgotten() {
+    let graph = Graph::read();
+    let mut known: BTreeSet<&str> = TESTS.into();
+    for (room, allowed) in MAY_USE {
+        known.insert(room);
+        for used in graph.named_by(room) {
+            assert!(allowed.contains(&used.as_str()), "{room} may not use {used}");
+            assert!(!TESTS.contains(&used.as_str()), "{room} uses a crate of tests");
+        }
+    }
+    let members: BTreeSet<&str> = graph.members.iter().map(String::as_str).collect();
+    assert_eq!(members, known);
+}
+
+#[test]
+fn what_a_room_may_never_see_is_not_behind_its_dependencies_either() {
+    let graph = Graph::read();
+    for (room, never) in NEVER {
+        for behind in graph.behind(room) {
+            let forbidden = never.iter().find(|start| behind.starts_with(*start));
+            assert_eq!(forbidden, None, "{room} has {behind} behind it");
+        }
+    }
+}
+
+/// The packages that would be linked, and what each depends on.
+struct Graph {
+    members: Vec<String>,
+    named: BTreeMap<String, Vec<String>>,
+    linked: BTreeMap<String, Vec<String>>,
+}
+
+impl Graph {
+    fn read() -> Self {
+        let metadata = Command::new(env!("CARGO"))
+            .args(["metadata", "--format-version", "1", "--locked"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .unwrap();
+        assert!(metadata.status.success(), "{}", String::from_utf8_lossy(&metadata.stderr));
+        let metadata: Value = serde_json::from_slice(&metadata.stdout).unwrap();
+        let packages = metadata["packages"].as_array().unwrap();
+        let name_of: BTreeMap<&str, String> = packages
+            .iter()
+            .map(|package| (text(&package["id"]), text(&package["name"]).to_owned()))
+            .collect();
+        let members = metadata["workspace_members"].as_array().unwrap();
+        let is_normal = |dependency: &&Value| dependency["kind"].is_null();
+        let named = packages.iter().map(|package| {
+            let dependencies = package["dependencies"].as_array().unwrap().iter().filter(is_normal);
+            let names = dependencies.map(|dependency| text(&dependency["name"]).to_owned());
+            (text(&package["name"]).to_owned(), names.collect())
+        });
+        let linked = metadata["resolve"]["nodes"].as_array().unwrap().iter().map(|node| {
+            let linked = node["deps"].as_array().unwrap().iter().filter(|dependency| {
+                dependency["dep_kinds"].as_array().unwrap().iter().any(|kind| is_normal(&kind))
+            });
+            let names = linked.map(|dependency| name_of[text(&dependency["pkg"])].clone());
+            (name_of[text(&node["id"])].clone(), names.collect())
+        });
+        Self {
+            members: members.iter().map(|id| name_of[text(id)].clone()).collect(),
+            named: named.collect(),
+            linked: linked.collect(),
+        }
+    }
+
+    fn named_by(&self, package: &str) -> &[String] {
+        &self.named[package]
+    }
+
+    fn behind(&self, package: &str) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        let mut open = vec![package.to_owned()];
+        while let Some(next) = open.pop() {
+            for dependency in &self.linked[&next] {
+                if found.insert(dependency.clone()) {
+                    open.push(dependency.clone());
+                }
+            }
+        }
+        found
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
