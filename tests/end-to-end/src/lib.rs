@@ -1,1 +1,1 @@
-//! x
+//! Nothing to link: the tests are in `tests/system`.

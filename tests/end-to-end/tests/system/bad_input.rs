@@ -1,0 +1,84 @@
+//! Whatever arrives on the queue, and whatever the settings are.
+
+use std::{collections::BTreeMap, process::Command};
+
+use aws_sdk_sqs::types::MessageAttributeValue;
+
+use crate::{
+    cloud::binary,
+    retry_loop::{Plan, TARGET},
+};
+
+#[tokio::test]
+async fn poison_is_given_up_with_its_bytes_and_its_neighbours_are_served() {
+    let retry_loop = Plan::quick(&[]).deploy().await;
+    let huge = format!("no JSON {}", "x".repeat(1_048_000));
+    let wrong = r#"{"requestContext":{"functionArn":["orders"]},"requestPayload":{}}"#;
+    let foreign = r#"{"timestamp":"2019-11-14T18:16:05.568Z","requestContext":{"requestId":"r","functionArn":"arn:aws:lambda:us-east-1:999999999999:function:orders:$LATEST","condition":"RetriesExhausted"},"requestPayload":{"a":1.0}}"#;
+    let without_payload =
+        foreign.replace("999999999999", "000000000000").replace("requestPayload", "payload");
+    let foreign_payload = r#"{"a":1.0}"#;
+    let table = [
+        ("no JSON", "no JSON", "unreadable"),
+        ("[]", "[]", "unreadable"),
+        (r#""{}""#, r#""{}""#, "unreadable"),
+        (wrong, wrong, "unreadable"),
+        (&huge, &huge, "unreadable"),
+        (foreign, foreign_payload, "target_not_allowed"),
+        (&without_payload, &without_payload, "payload_missing"),
+    ];
+    retry_loop.invoke(r#"{"id":"neighbour","fail":{"attempts":1}}"#).await;
+    for (body, _, _) in table {
+        let call = retry_loop.cloud.sqs.send_message().queue_url(&retry_loop.retry_queue);
+        call.message_body(body).send().await.unwrap();
+    }
+    let mut expected: BTreeMap<&str, &str> =
+        table.iter().map(|&(_, body, reason)| (body, reason)).collect();
+    while !expected.is_empty() {
+        let letter = retry_loop.dead_letter().await;
+        let reason = expected.remove(letter.body.as_str());
+        assert_eq!(reason, Some(letter.reason()), "{:.80}", letter.body);
+    }
+    let mut journal = retry_loop.cloud.journal();
+    assert_eq!(journal.run(TARGET).await.ending, "Failed");
+    assert_eq!(journal.run(TARGET).await.ending, "Succeeded");
+}
+
+#[tokio::test]
+async fn a_message_of_a_functions_own_dead_letter_queue_is_retried_too() {
+    let retry_loop = Plan::quick(&[("DLQ_TARGET", TARGET)]).deploy().await;
+    let attribute = |value: &str| {
+        MessageAttributeValue::builder().data_type("String").string_value(value).build().unwrap()
+    };
+    let event = r#"{ "id": "bare", "fail": {"attempts": 1} }"#;
+    let call = retry_loop.cloud.sqs.send_message().queue_url(&retry_loop.retry_queue);
+    call.message_body(event)
+        .message_attributes("RequestID", attribute("first-id"))
+        .message_attributes("ErrorMessage", attribute("boom"))
+        .send()
+        .await
+        .unwrap();
+    let run = retry_loop.cloud.journal().run(TARGET).await;
+    assert_eq!(run.ending, "Succeeded");
+    assert!(
+        run.payload
+            .ends_with(&format!(r#""request_id":"first-id"}},"_original_payload":{event}}}"#)),
+        "{}",
+        run.payload
+    );
+}
+
+#[test]
+fn every_bad_setting_is_named_in_one_message_at_start() {
+    let started = Command::new(binary("retry-handler"))
+        .env_clear()
+        .envs([("MAX_AGE", "soon"), ("JITTER", "some"), ("BASE_BACKOFF", "13h")])
+        .output()
+        .unwrap();
+    assert_eq!(started.status.code(), Some(1));
+    let said = String::from_utf8(started.stdout).unwrap();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    for name in ["DEAD_LETTER_QUEUE_URL", "MAX_AGE", "JITTER", "BASE_BACKOFF"] {
+        assert!(said.contains(name), "{name} is not named in {said}");
+    }
+}

@@ -1,0 +1,148 @@
+//! A local cloud of a test's own, in a process of its own.
+
+use std::{path::PathBuf, process::Stdio};
+
+use aws_sdk_lambda::{
+    config::{BehaviorVersion, Credentials, Region},
+    primitives::Blob,
+    types::{Environment, FunctionCode, InvocationType, Runtime},
+};
+use aws_sdk_sqs::types::QueueAttributeName;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+};
+
+use crate::journal::Journal;
+
+/// The folder in which cargo has put the binaries.
+pub fn binaries() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.parent().unwrap().parent().unwrap().to_owned()
+}
+
+/// A binary of this workspace.
+pub fn binary(name: &str) -> PathBuf {
+    let path = binaries().join(name);
+    assert!(path.exists(), "{} is missing: run `cargo build --workspace --bins`", path.display());
+    path
+}
+
+/// SQS and Lambda on a port of their own, gone when this is dropped.
+pub struct Cloud {
+    pub process: Child,
+    pub endpoint: String,
+    pub sqs: aws_sdk_sqs::Client,
+    pub lambda: aws_sdk_lambda::Client,
+}
+
+/// How a function is deployed.
+#[derive(Clone)]
+pub struct Deployed<'a> {
+    pub name: &'a str,
+    pub command: Vec<String>,
+    pub environment: Vec<(String, String)>,
+    pub timeout: i32,
+}
+
+impl<'a> Deployed<'a> {
+    /// A function that is a binary of this workspace.
+    pub fn binary(name: &'a str, binary_name: &str) -> Self {
+        let command = vec![binary(binary_name).display().to_string()];
+        Self { name, command, environment: Vec::new(), timeout: 10 }
+    }
+}
+
+impl Cloud {
+    pub async fn start() -> Self {
+        let mut process = Command::new(binary("comeback"))
+            .args(["local", "--empty", "--port", "0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let endpoint = loop {
+            let line =
+                lines.next_line().await.unwrap().expect("an endpoint before the end of output");
+            if let Some(at) = line.find("http://127.0.0.1:") {
+                break line[at..].split_whitespace().next().unwrap().to_owned();
+            }
+        };
+        // Whatever else it prints must not fill the pipe.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        let credentials = Credentials::new("local", "local", None, None, "test");
+        let lambda = aws_sdk_lambda::Config::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(Region::new("us-east-1"))
+            .credentials_provider(credentials.clone())
+            .endpoint_url(&endpoint)
+            .build();
+        let sqs = aws_sdk_sqs::Config::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(Region::new("us-east-1"))
+            .credentials_provider(credentials)
+            .endpoint_url(&endpoint)
+            .build();
+        Self {
+            process,
+            lambda: aws_sdk_lambda::Client::from_conf(lambda),
+            sqs: aws_sdk_sqs::Client::from_conf(sqs),
+            endpoint,
+        }
+    }
+
+    /// What has happened here since the beginning.
+    pub fn journal(&self) -> Journal {
+        Journal::of(&self.endpoint)
+    }
+
+    pub async fn queue(&self, name: &str, attributes: &[(QueueAttributeName, &str)]) -> String {
+        let mut call = self.sqs.create_queue().queue_name(name);
+        for (name, value) in attributes {
+            call = call.attributes(name.clone(), *value);
+        }
+        call.send().await.unwrap().queue_url.unwrap()
+    }
+
+    pub async fn queue_arn(&self, url: &str) -> String {
+        self.queue_attribute(url, QueueAttributeName::QueueArn).await
+    }
+
+    pub async fn queue_attribute(&self, url: &str, name: QueueAttributeName) -> String {
+        let call = self.sqs.get_queue_attributes().queue_url(url).attribute_names(name.clone());
+        call.send().await.unwrap().attributes.unwrap().remove(&name).unwrap()
+    }
+
+    /// Creates a function of a command on this machine; gives its ARN.
+    pub async fn function(&self, deployed: &Deployed<'_>) -> String {
+        let image = aws_sdk_lambda::types::ImageConfig::builder()
+            .set_command(Some(deployed.command.clone()))
+            .working_directory(std::env::temp_dir().display().to_string())
+            .build();
+        let variables = deployed.environment.iter().cloned().collect();
+        let call = self.lambda.create_function().function_name(deployed.name);
+        let created = call
+            .role("arn:aws:iam::000000000000:role/local")
+            .runtime(Runtime::Providedal2023)
+            .package_type(aws_sdk_lambda::types::PackageType::Image)
+            .code(FunctionCode::builder().image_uri("local-command").build())
+            .image_config(image)
+            .environment(Environment::builder().set_variables(Some(variables)).build())
+            .timeout(deployed.timeout)
+            .send()
+            .await
+            .unwrap();
+        created.function_arn.unwrap()
+    }
+
+    /// Invokes asynchronously; gives the request id that Lambda answers with.
+    pub async fn invoke(&self, function: &str, payload: &str) -> String {
+        use aws_sdk_lambda::operation::RequestId;
+        let call = self.lambda.invoke().function_name(function).payload(Blob::new(payload));
+        let accepted = call.invocation_type(InvocationType::Event).send().await.unwrap();
+        assert_eq!(accepted.status_code(), 202);
+        accepted.request_id().unwrap().to_owned()
+    }
+}

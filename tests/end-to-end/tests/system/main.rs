@@ -1,0 +1,15 @@
+//! The whole system, from outside: the real binaries in the local cloud, observed by what stands in
+//! queues, by what is invoked, and by how it ends.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod bad_input;
+mod cloud;
+mod giving_up;
+mod handler_faults;
+mod interrupted;
+mod journal;
+mod other_clients;
+mod proxy;
+mod recovery;
+mod recursion;
+mod retry_loop;
