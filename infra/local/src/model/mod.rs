@@ -16,7 +16,7 @@ pub mod sqs;
 
 use comeback_core::Timestamp;
 
-pub use invocation::{Invocation, InvocationType, Invoked, SYNCHRONOUS_BYTES_MAX};
+pub use invocation::{Invocation, InvocationType, Invoked};
 
 use crate::journal::Event;
 use lambda::Lambda;
