@@ -13,6 +13,8 @@ pub mod lambda;
 pub mod payload;
 mod polling;
 pub mod sqs;
+#[cfg(test)]
+mod tests;
 
 use comeback_core::Timestamp;
 
