@@ -96,10 +96,17 @@ impl Unpacked {
     }
 }
 
-impl Drop for Unpacked {
-    fn drop(&mut self) {
+impl Unpacked {
+    /// Removes everything.
+    pub(crate) fn remove(&self) {
         // Most often it was never made.
         let _ = fs::remove_dir_all(&self.root);
+    }
+}
+
+impl Drop for Unpacked {
+    fn drop(&mut self) {
+        self.remove();
     }
 }
 
@@ -261,7 +268,8 @@ mod tests {
 
     #[test]
     fn a_zip_that_unpacks_to_too_much_is_refused() {
-        let unpacked = Unpacked { bytes_max: 100_000, ..unpacked("bomb") };
+        let mut unpacked = unpacked("bomb");
+        unpacked.bytes_max = 100_000;
         let bytes = zip(&[("bootstrap", 0o755, &[0; 60_000]), ("more", 0o644, &[0; 60_000])]);
         assert!(bytes.len() < 1_000, "{}", bytes.len());
         assert!(matches!(unpacked.zip(&bytes), Err(CodeError::Unpacked(100_000))));

@@ -110,10 +110,9 @@ impl World {
 
     /// Sends an event to `f`; its request id.
     fn event(&mut self, payload: &str) -> String {
-        match self.invoke(InvocationType::Event, payload, None).unwrap() {
-            Invoked::Accepted(request_id) => request_id.to_string(),
-            other => panic!("{other:?}"),
-        }
+        let invoked = self.invoke(InvocationType::Event, payload, None).unwrap();
+        let Invoked::Accepted(request_id) = invoked else { panic!("{invoked:?}") };
+        request_id.to_string()
     }
 
     fn send(&mut self, queue: &str, body: &str) {
