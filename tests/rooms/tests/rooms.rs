@@ -76,6 +76,7 @@ const MAY_USE: [(&str, &[&str]); 7] = [
             "clap",
             "comeback-core",
             "comeback-local",
+            "rand",
             "rustix",
             "serde",
             "serde_json",
