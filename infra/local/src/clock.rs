@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Timestamp;
+use comeback_core::Timestamp;
 
 /// The present, as every step on the model is given it.
 #[allow(
@@ -15,7 +15,5 @@ pub(crate) fn now() -> Timestamp {
 
 /// How long it is until `then`; nothing if that has passed.
 pub(crate) fn until(then: Timestamp) -> Duration {
-    then.signed_duration_since(now())
-        .to_std()
-        .unwrap_or(Duration::ZERO)
+    then.signed_duration_since(now()).to_std().unwrap_or(Duration::ZERO)
 }

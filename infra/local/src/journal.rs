@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::Serialize;
 use tokio::sync::Notify;
 
-use crate::Timestamp;
 use crate::model::payload::Payload;
+use comeback_core::Timestamp;
 
 /// How many events are kept for observers that come late.
 const EVENTS_MAX: usize = 20_000;
@@ -27,18 +27,9 @@ const BYTES_MAX: usize = 64 * 1024 * 1024;
 #[allow(missing_docs, reason = "the fields that all share are told above")]
 pub enum Event {
     /// An asynchronous invocation was accepted (202).
-    Accepted {
-        at: Timestamp,
-        function: Arc<str>,
-        request_id: Arc<str>,
-    },
+    Accepted { at: Timestamp, function: Arc<str>, request_id: Arc<str> },
     /// A run of a function began.
-    Started {
-        at: Timestamp,
-        function: Arc<str>,
-        request_id: Arc<str>,
-        payload: Payload,
-    },
+    Started { at: Timestamp, function: Arc<str>, request_id: Arc<str>, payload: Payload },
     /// A run of a function ended.
     Finished {
         at: Timestamp,
@@ -48,24 +39,11 @@ pub enum Event {
         response: Payload,
     },
     /// A run had to wait, or was refused, because the function's concurrency was used up.
-    Throttled {
-        at: Timestamp,
-        function: Arc<str>,
-        request_id: Option<Arc<str>>,
-    },
+    Throttled { at: Timestamp, function: Arc<str>, request_id: Option<Arc<str>> },
     /// Recursive-loop detection refused a run.
-    RecursionStopped {
-        at: Timestamp,
-        function: Arc<str>,
-        request_id: Option<Arc<str>>,
-    },
+    RecursionStopped { at: Timestamp, function: Arc<str>, request_id: Option<Arc<str>> },
     /// An event is given up by Lambda; what it is sent to follows in events of its own.
-    GivenUp {
-        at: Timestamp,
-        function: Arc<str>,
-        request_id: Arc<str>,
-        condition: &'static str,
-    },
+    GivenUp { at: Timestamp, function: Arc<str>, request_id: Arc<str>, condition: &'static str },
     /// A record or a dead letter was sent to where a function's configuration says.
     DestinationSent {
         at: Timestamp,
@@ -82,12 +60,7 @@ pub enum Event {
         reason: String,
     },
     /// A function wrote a line to its standard output or error.
-    Logged {
-        at: Timestamp,
-        function: Arc<str>,
-        request_id: Option<Arc<str>>,
-        line: String,
-    },
+    Logged { at: Timestamp, function: Arc<str>, request_id: Option<Arc<str>>, line: String },
 }
 
 /// How a run of a function ended.
@@ -189,10 +162,7 @@ impl Kept {
     fn push(&mut self, event: Event) {
         self.last += 1;
         self.bytes += event.size();
-        self.entries.push_back(Entry {
-            n: self.last,
-            event,
-        });
+        self.entries.push_back(Entry { n: self.last, event });
         while self.entries.len() > EVENTS_MAX || self.bytes > BYTES_MAX {
             let Some(oldest) = self.entries.pop_front() else {
                 break;
@@ -257,10 +227,7 @@ mod tests {
         let journal = Journal::default();
         journal.write((0..EVENTS_MAX + 5).map(|_| line("x")));
         assert_eq!(journal.after(0, usize::MAX)[0].n, 6);
-        journal.write([
-            line(&"y".repeat(BYTES_MAX / 2)),
-            line(&"z".repeat(BYTES_MAX / 2)),
-        ]);
+        journal.write([line(&"y".repeat(BYTES_MAX / 2)), line(&"z".repeat(BYTES_MAX / 2))]);
         assert_eq!(journal.after(0, usize::MAX).len(), 1);
     }
 

@@ -1,46 +1,52 @@
-//! The listener, the state that all requests share, and the pump that advances the model.
+//! The state that all requests share, the pump that advances the model, and their start and end.
 //!
 //! Every request makes its [`Shared::step`] under one lock: the model is fast and never waits. After
-//! a step, whatever became due is started, and whoever waits for a change is woken. Where nothing
-//! happens from outside, the pump makes the next step at the moment that the model asks for.
+//! a step, the runs that became due are given to the host, and whoever waits for a change is woken.
+//! Where nothing happens from outside, the pump makes the next step at the moment that the model
+//! asks for.
 
 use std::future::Future;
 use std::io;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::serve::ListenerExt as _;
+use comeback_core::Timestamp;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use crate::clock;
+use crate::gate;
+use crate::host::Host;
+use crate::host::code::Unpacked;
+use crate::host::variables::Common;
 use crate::journal::{Journal, Watch};
 use crate::model::Cloud;
-use crate::{Timestamp, clock};
+use crate::model::lambda::run::{Response, Run};
+
+/// How often environments that have been idle for long are looked for.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How the local cloud is to be.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The port on 127.0.0.1 to listen on; 0 for any that is free.
     pub port: u16,
-    /// How many runs of functions there may be at a time. AWS's default for an account is 1,000;
-    /// here each of them is a process.
+    /// How many runs of functions there may be at a time. AWS gives an account 1,000; here each of
+    /// them is a process.
     pub concurrency: u32,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self {
-            port: 0,
-            concurrency: 100,
-        }
+        Self { port: 0, concurrency: 100 }
     }
 }
 
-/// A local cloud that is running. It ends when it is dropped or stopped; to stop it also waits for
+/// A local cloud that is running. It ends when it is stopped or dropped; to stop it also waits for
 /// the functions' processes to be gone.
 pub struct Server {
     endpoint: String,
@@ -50,23 +56,28 @@ pub struct Server {
 
 /// Starts a local cloud.
 ///
+/// Functions are started through this process's own executable: see [`warden`](crate::warden).
+///
 /// # Errors
 /// If the port can't be listened on.
 pub async fn start(config: Config) -> io::Result<Server> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, config.port)).await?;
     let endpoint = format!("http://{}", listener.local_addr()?);
-    let shared = Shared::new();
-    let pump = tokio::spawn(shared.clone().pump());
-    let app = Router::new().fallback(answer).with_state(shared.clone());
+    let journal = Journal::default();
+    let host = Host::new(Common::new(inherited, &endpoint), journal.clone())?;
+    let shared = Shared::new(config.concurrency, host, journal);
+    let app = Router::new().fallback(gate::enter).with_state(shared.clone());
+    let listener = listener.tap_io(|stream| {
+        // An answer in two packets must not wait for the first one's acknowledgement.
+        let _ = stream.set_nodelay(true);
+    });
     let serve = tokio::spawn(async move {
         // It ends only with the listener, which lives as long as this task.
         let _ = axum::serve(listener, app).await;
     });
-    Ok(Server {
-        endpoint,
-        shared,
-        tasks: vec![pump, serve],
-    })
+    let pump = tokio::spawn(shared.clone().pump());
+    let sweep = tokio::spawn(shared.clone().sweep());
+    Ok(Server { endpoint, shared, tasks: vec![serve, pump, sweep] })
 }
 
 impl Server {
@@ -80,15 +91,22 @@ impl Server {
         Watch::new(self.shared.0.journal.clone())
     }
 
-    /// Stops listening, and ends every function's process.
-    pub async fn stop(self) {}
+    /// Stops listening, ends every function's process, and waits until they are gone.
+    pub async fn stop(self) {
+        self.abort();
+        self.shared.0.host.stop().await;
+    }
+
+    fn abort(&self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        for task in &self.tasks {
-            task.abort();
-        }
+        self.abort();
     }
 }
 
@@ -97,21 +115,32 @@ impl Drop for Server {
 pub(crate) struct Shared(Arc<Inner>);
 
 struct Inner {
-    cloud: Mutex<Cloud>,
+    state: Mutex<State>,
+    host: Host,
+    unpacked: Unpacked,
     journal: Journal,
     /// Wakes everyone who waits for a change.
     changed: Notify,
-    /// Wakes the pump, because the moment of the next step may have moved.
-    due: Notify,
+    /// Wakes the pump, because the moment of the next step has come nearer.
+    sooner: Notify,
+}
+
+struct State {
+    cloud: Cloud,
+    /// When the model wants the next step.
+    wakeup: Option<Timestamp>,
 }
 
 impl Shared {
-    fn new() -> Self {
+    fn new(concurrency: u32, host: Host, journal: Journal) -> Self {
+        let seed = seed();
         Self(Arc::new(Inner {
-            cloud: Mutex::new(Cloud::new(seed())),
-            journal: Journal::default(),
+            state: Mutex::new(State { cloud: Cloud::new(concurrency, seed), wakeup: None }),
+            host,
+            unpacked: Unpacked::new(&std::env::temp_dir(), seed),
+            journal,
             changed: Notify::new(),
-            due: Notify::new(),
+            sooner: Notify::new(),
         }))
     }
 
@@ -120,7 +149,6 @@ impl Shared {
     pub(crate) fn step<T>(&self, step: impl FnOnce(&mut Cloud, Timestamp) -> T) -> T {
         let (result, _) = self.advance(step);
         self.0.changed.notify_waiters();
-        self.0.due.notify_one();
         result
     }
 
@@ -131,7 +159,6 @@ impl Shared {
         if happened {
             self.0.changed.notify_waiters();
         }
-        self.0.due.notify_one();
         result
     }
 
@@ -140,36 +167,98 @@ impl Shared {
         self.0.changed.notified()
     }
 
-    /// Makes a step, and writes down what happened; whether anything did.
+    /// Gives a run to the host, and its outcome to the model. The handle resolves to what the run's
+    /// invoker is to be told.
+    pub(crate) fn start(&self, run: Run) -> JoinHandle<Option<Response>> {
+        let shared = self.clone();
+        tokio::spawn(async move {
+            let (outcome, warm) = shared.0.host.run(&run).await;
+            // The environment is kept before the model hears of the end: what it starts next shall
+            // find it warm.
+            if let Some(warm) = warm
+                && shared.is_current(&run)
+            {
+                shared.0.host.keep(warm);
+            }
+            shared.step(|cloud, now| cloud.finish(now, run.id, outcome))
+        })
+    }
+
+    /// The host, to prepare and to retire functions.
+    pub(crate) fn host(&self) -> &Host {
+        &self.0.host
+    }
+
+    /// Where zips are unpacked.
+    pub(crate) fn unpacked(&self) -> &Unpacked {
+        &self.0.unpacked
+    }
+
+    /// What happened so far.
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.0.journal
+    }
+
+    /// Makes a step and all that follows from it; whether anything happened that is told of.
     fn advance<T>(&self, step: impl FnOnce(&mut Cloud, Timestamp) -> T) -> (T, bool) {
-        let mut cloud = self.cloud();
-        let result = step(&mut cloud, clock::now());
-        let happened = cloud.take_happened();
-        drop(cloud);
+        let now = clock::now();
+        let mut state = self.state();
+        let result = step(&mut state.cloud, now);
+        let runs = state.cloud.advance(now);
+        let happened = state.cloud.take_happened();
+        let wakeup = state.cloud.next_wakeup(now);
+        let sooner = match (wakeup, state.wakeup) {
+            (Some(new), Some(old)) => new < old,
+            (new, _) => new.is_some(),
+        };
+        state.wakeup = wakeup;
+        drop(state);
         let any = !happened.is_empty();
         if any {
             self.0.journal.write(happened);
         }
+        for run in runs {
+            // Nobody waits for it: the model itself does what follows.
+            drop(self.start(run));
+        }
+        if sooner {
+            self.0.sooner.notify_one();
+        }
         (result, any)
     }
 
-    fn cloud(&self) -> MutexGuard<'_, Cloud> {
+    /// Whether a run's function is still as it was when the run began.
+    fn is_current(&self, run: &Run) -> bool {
+        let state = self.state();
+        let current = state.cloud.lambda.configuration(&run.configuration.name);
+        current.is_ok_and(|current| current.revision_id == run.configuration.revision_id)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
         // A step that panicked has changed what it had changed; the others still want answers.
-        self.0.cloud.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes a step whenever the model asks for one.
     async fn pump(self) {
         loop {
-            let due = self.0.due.notified();
-            let next = self.cloud().next_wakeup(clock::now());
-            match next {
-                None => due.await,
-                Some(next) => tokio::select! {
-                    () = due => {}
-                    () = tokio::time::sleep(clock::until(next)) => self.look(|_, _| ()),
+            let sooner = self.0.sooner.notified();
+            let wakeup = self.state().wakeup;
+            match wakeup {
+                None => sooner.await,
+                Some(wakeup) => tokio::select! {
+                    () = sooner => {}
+                    () = tokio::time::sleep(clock::until(wakeup)) => self.look(|_, _| ()),
                 },
             }
+        }
+    }
+
+    /// Ends idle environments from time to time.
+    async fn sweep(self) {
+        loop {
+            tokio::time::sleep(SWEEP_INTERVAL).await;
+            self.0.host.sweep();
         }
     }
 }
@@ -177,30 +266,10 @@ impl Shared {
 /// Ids differ from one start to the next, as a client that outlives the local cloud expects.
 fn seed() -> u64 {
     let nanos = clock::now().timestamp_nanos_opt().unwrap_or_default();
-    nanos.cast_unsigned() ^ u64::from(std::process::id())
+    nanos.cast_unsigned() ^ u64::from(std::process::id()).rotate_left(32)
 }
 
-/// Every request: one of AWS's, for either service, or one for the observer's side door.
-async fn answer(State(_shared): State<Shared>, request: Request) -> Response {
-    if !is_signed(request.headers()) {
-        return missing_authentication();
-    }
-    StatusCode::NOT_FOUND.into_response()
-}
-
-/// Whether a request carries a signature as every AWS client's does. Any key is good: the point is
-/// that a web page can't send this header here.
-fn is_signed(headers: &HeaderMap) -> bool {
-    headers
-        .get(header::AUTHORIZATION)
-        .is_some_and(|value| value.as_bytes().starts_with(b"AWS4-HMAC-SHA256 "))
-}
-
-fn missing_authentication() -> Response {
-    (
-        StatusCode::FORBIDDEN,
-        [("x-amzn-errortype", "MissingAuthenticationTokenException")],
-        r#"{"message":"Missing Authentication Token"}"#,
-    )
-        .into_response()
+/// Reads this process's own environment, for the few variables that functions inherit.
+fn inherited(name: &str) -> Option<std::ffi::OsString> {
+    std::env::var_os(name)
 }

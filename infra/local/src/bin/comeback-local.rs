@@ -5,14 +5,19 @@
 
 use std::process::ExitCode;
 
-use comeback_local::Config;
+use comeback_local::{Config, WARDEN};
+use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
-    let mut args = std::env::args().skip(1);
-    let port = match args.next().map(|port| port.parse()) {
+    let mut args = std::env::args_os().skip(1);
+    let first = args.next();
+    if first.as_deref().is_some_and(|first| first == WARDEN) {
+        return comeback_local::warden(args);
+    }
+    let port = match first.map(|port| port.to_str().and_then(|port| port.parse().ok())) {
         None => 0,
-        Some(Ok(port)) => port,
-        Some(Err(_)) => {
+        Some(Some(port)) => port,
+        Some(None) => {
             eprintln!("usage: comeback-local [PORT]");
             return ExitCode::from(2);
         }
@@ -28,13 +33,13 @@ fn main() -> ExitCode {
 
 #[tokio::main]
 async fn run(port: u16) -> std::io::Result<()> {
-    let server = comeback_local::start(Config {
-        port,
-        ..Config::default()
-    })
-    .await?;
+    let server = comeback_local::start(Config { port, ..Config::default() }).await?;
     println!("{}", server.endpoint());
-    tokio::signal::ctrl_c().await?;
+    let mut terminated = signal(SignalKind::terminate())?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted?,
+        _ = terminated.recv() => {}
+    }
     server.stop().await;
     Ok(())
 }

@@ -46,10 +46,7 @@ mod tests {
         for _ in 0..1000 {
             let uuid = ids.uuid();
             let parts: Vec<&str> = uuid.split('-').collect();
-            assert_eq!(
-                parts.iter().map(|part| part.len()).collect::<Vec<_>>(),
-                [8, 4, 4, 4, 12]
-            );
+            assert_eq!(parts.iter().map(|part| part.len()).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
             assert!(parts[2].starts_with('4'), "{uuid}");
             assert!(parts[3].starts_with(['8', '9', 'a', 'b']), "{uuid}");
         }

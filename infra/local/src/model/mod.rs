@@ -1,14 +1,27 @@
 //! The rules of the local cloud, pure: every method takes the present as an argument.
 //!
 //! [`Cloud`] joins the two services where AWS does: Lambda's destinations and dead-letter queues
-//! send to SQS, and event source mappings poll it.
+//! send to SQS, and event source mappings poll it. Who drives it does three things: it calls
+//! [`Cloud::advance`] whenever [`Cloud::next_wakeup`] says so and after every request, it makes the
+//! runs that come out, and it gives each one's outcome to [`Cloud::finish`].
 
+pub(crate) mod arn;
+mod delivery;
 pub(crate) mod ids;
+mod invocation;
+pub mod lambda;
 pub mod payload;
+mod polling;
 pub mod sqs;
 
-use crate::Timestamp;
+use comeback_core::Timestamp;
+
+pub use invocation::{Invocation, InvocationType, Invoked, SYNCHRONOUS_BYTES_MAX};
+
 use crate::journal::Event;
+use lambda::Lambda;
+use lambda::run::Run;
+use sqs::Sqs;
 
 /// The account that everything belongs to.
 pub const ACCOUNT: &str = "000000000000";
@@ -18,18 +31,41 @@ pub const REGION: &str = "us-east-1";
 
 /// The whole of the local cloud's state.
 pub struct Cloud {
+    /// The queues.
+    pub sqs: Sqs,
+    /// The functions.
+    pub lambda: Lambda,
     happened: Vec<Event>,
 }
 
 impl Cloud {
-    /// An empty cloud. Runs with the same `seed` and the same calls are the same.
-    pub fn new(_seed: u64) -> Self {
-        Self { happened: Vec::new() }
+    /// An empty cloud with room for `concurrency` runs of functions at a time. With the same
+    /// `seed`, the same calls have the same results.
+    pub fn new(concurrency: u32, seed: u64) -> Self {
+        Self {
+            sqs: Sqs::new(REGION, ACCOUNT, seed),
+            // Another sequence than that of the queues.
+            lambda: Lambda::new(concurrency, seed.wrapping_add(1)),
+            happened: Vec::new(),
+        }
+    }
+
+    /// Does everything that is due, and returns the runs that are to be made for it.
+    pub fn advance(&mut self, now: Timestamp) -> Vec<Run> {
+        let mut runs = Vec::new();
+        self.run_due_events(now, &mut runs);
+        self.poll_queues(now, &mut runs);
+        runs
     }
 
     /// When [`Cloud::advance`] is to be called next, if nothing else happens before.
-    pub fn next_wakeup(&mut self, _now: Timestamp) -> Option<Timestamp> {
-        None
+    pub fn next_wakeup(&mut self, now: Timestamp) -> Option<Timestamp> {
+        let event = self.lambda.queue.next_due();
+        let poll = self.next_poll(now);
+        match (event, poll) {
+            (Some(event), Some(poll)) => Some(event.min(poll)),
+            (event, poll) => event.or(poll),
+        }
     }
 
     /// What happened since this was last asked.

@@ -1,0 +1,96 @@
+//! `Invoke`: a function is run now, or its event is accepted.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use super::{Query, read};
+use crate::model::lambda::error::LambdaError;
+use crate::model::lambda::name::LATEST;
+use crate::model::{Invocation, InvocationType, Invoked, SYNCHRONOUS_BYTES_MAX};
+use crate::server::Shared;
+
+/// How much of a payload is read. What is over its type's limit, and not over this, is told its
+/// size.
+const READ_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+pub(super) async fn handle(
+    shared: &Shared,
+    reference: &str,
+    query: Query<'_>,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Response, LambdaError> {
+    let name = query.function(reference)?;
+    let Some(payload) = read(body, READ_BYTES_MAX).await? else {
+        let (limit, operation) = (SYNCHRONOUS_BYTES_MAX, "InvokeFunction");
+        return Err(LambdaError::RequestEntityTooLarge { limit, operation });
+    };
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let invocation_type = invocation_type(text("x-amz-invocation-type"))?;
+    let client_context = client_context(text("x-amz-client-context"))?;
+    let invocation = Invocation {
+        function: &name,
+        invocation_type,
+        payload: &payload,
+        trace_header: text("x-amzn-trace-id"),
+        client_context: client_context.as_deref(),
+    };
+    match shared.step(|cloud, now| cloud.invoke(now, invocation))? {
+        Invoked::Possible => Ok(StatusCode::NO_CONTENT.into_response()),
+        Invoked::Accepted(request_id) => {
+            Ok(with_request_id(StatusCode::ACCEPTED.into_response(), &request_id))
+        }
+        Invoked::Running(run) => {
+            let request_id = run.request_id.clone();
+            // The run goes on to its end even if the invoker goes away.
+            let response = shared.start(*run).await.ok().flatten();
+            let Some(response) = response else {
+                return Ok(StatusCode::INTERNAL_SERVER_ERROR.into_response());
+            };
+            let json = [(header::CONTENT_TYPE, "application/json")];
+            let is_error = response.is_error();
+            let mut answer = (json, response.payload).into_response();
+            let headers = answer.headers_mut();
+            headers.insert("x-amz-executed-version", HeaderValue::from_static(LATEST));
+            if is_error {
+                headers.insert("x-amz-function-error", HeaderValue::from_static("Unhandled"));
+            }
+            Ok(with_request_id(answer, &request_id))
+        }
+    }
+}
+
+fn with_request_id(mut response: Response, request_id: &str) -> Response {
+    if let Ok(value) = HeaderValue::from_str(request_id) {
+        response.headers_mut().insert(HeaderName::from_static("x-amzn-requestid"), value);
+    }
+    response
+}
+
+fn invocation_type(value: Option<&str>) -> Result<InvocationType, LambdaError> {
+    match value {
+        None | Some("RequestResponse") => Ok(InvocationType::RequestResponse),
+        Some("Event") => Ok(InvocationType::Event),
+        Some("DryRun") => Ok(InvocationType::DryRun),
+        Some(other) => Err(LambdaError::Validation(vec![format!(
+            "Value '{other}' at 'invocationType' failed to satisfy constraint: Member must satisfy \
+             enum value set: [Event, RequestResponse, DryRun]"
+        )])),
+    }
+}
+
+/// The client context, which is JSON in base64.
+fn client_context(value: Option<&str>) -> Result<Option<String>, LambdaError> {
+    let Some(value) = value else {
+        return Ok(None);
+    };
+    let decoded = BASE64.decode(value).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    decoded.map(Some).ok_or_else(|| {
+        LambdaError::InvalidRequestContent(
+            "Client context must be valid Base64-encoded JSON object".to_owned(),
+        )
+    })
+}

@@ -1,0 +1,250 @@
+//! One environment of a function: its process, its Runtime API, and what it writes.
+
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::serve::ListenerExt as _;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::net::TcpListener;
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::runtime_api::{self, Answer, Handed, RuntimeApi};
+use super::warden::WARDEN;
+use crate::clock;
+use crate::journal::{Event, Journal};
+use crate::model::lambda::function::{Configuration, Program};
+use crate::model::lambda::run::{Exit, INIT_TIMEOUT, Outcome, Run};
+
+/// How much of a line that a function writes is kept as one.
+const LINE_BYTES_MAX: usize = 16 * 1024;
+
+/// How an environment is started.
+pub(super) struct Plan<'a> {
+    pub(super) warden: &'a Path,
+    pub(super) common: &'a super::variables::Common,
+    pub(super) configuration: &'a Arc<Configuration>,
+    pub(super) log_stream: &'a str,
+    pub(super) journal: &'a Journal,
+    /// Held as long as the process lives.
+    pub(super) alive: mpsc::Sender<()>,
+}
+
+/// A process that runs a function for one event at a time. It is killed when this is dropped.
+pub(super) struct Environment {
+    pub(super) configuration: Arc<Configuration>,
+    api: Arc<RuntimeApi>,
+    /// Whether the function has yet to ask for its first event.
+    cold: bool,
+    exited: watch::Receiver<Option<Exit>>,
+    server: JoinHandle<()>,
+    /// Its end tells the warden to kill the function.
+    _guard: Option<ChildStdin>,
+}
+
+/// What became of a run in an environment.
+pub(super) enum Ran {
+    /// It ended, and the environment is good for another.
+    Reusable(Outcome),
+    /// It ended, and so did the environment.
+    Over(Outcome),
+    /// The function's process was gone before it took the event; it is as if it was never asked.
+    Gone,
+}
+
+impl Drop for Environment {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl Environment {
+    /// Starts one.
+    pub(super) async fn start(plan: Plan<'_>) -> Result<Self, String> {
+        let failed = |what: &str, error: std::io::Error| format!("{what}: {error}");
+        let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await;
+        let listener = listener.map_err(|error| failed("no Runtime API", error))?;
+        let address = listener.local_addr().map_err(|error| failed("no Runtime API", error))?;
+
+        let mut child = command(&plan, &address.to_string())
+            .spawn()
+            .map_err(|error| failed("the function can't be started", error))?;
+        let api = Arc::new(RuntimeApi::default());
+        let router = runtime_api::router(Arc::clone(&api));
+        let listener = listener.tap_io(|stream| {
+            // An answer in two packets must not wait for the first one's acknowledgement.
+            let _ = stream.set_nodelay(true);
+        });
+        let server = tokio::spawn(async move {
+            let _ = axum::serve(listener, router).await;
+        });
+        let name = &plan.configuration.name;
+        if let Some(stdout) = child.stdout.take() {
+            tokio::spawn(log(stdout, plan.journal.clone(), Arc::clone(&api), Arc::clone(name)));
+        }
+        if let Some(stderr) = child.stderr.take() {
+            tokio::spawn(log(stderr, plan.journal.clone(), Arc::clone(&api), Arc::clone(name)));
+        }
+        let guard = child.stdin.take();
+        let (sender, exited) = watch::channel(None);
+        tokio::spawn(wait(child, sender, plan.alive));
+        Ok(Self {
+            configuration: Arc::clone(plan.configuration),
+            api,
+            cold: true,
+            exited,
+            server,
+            _guard: guard,
+        })
+    }
+
+    /// Runs the function once.
+    pub(super) async fn run(&mut self, run: &Run) -> Ran {
+        let init = self.cold.then(|| self.api.init());
+        let handed = self.api.hand_over(run);
+        if let Some(init) = init {
+            tokio::select! {
+                biased;
+                init = init => match init {
+                    Ok(Ok(())) => self.cold = false,
+                    Ok(Err(report)) => return Ran::Over(Outcome::InitFailed(report)),
+                    Err(_) => return Ran::Gone,
+                },
+                exit = exit(self.exited.clone()) => return Ran::Over(Outcome::InitExited(exit)),
+                () = tokio::time::sleep(INIT_TIMEOUT) => return Ran::Over(Outcome::InitTimedOut),
+            }
+        }
+        self.wait_for_answer(handed, run.configuration.timeout()).await
+    }
+
+    async fn wait_for_answer(&self, handed: Handed, limit: Duration) -> Ran {
+        let Handed { taken, mut answer } = handed;
+        let asked = async {
+            tokio::select! {
+                biased;
+                taken = taken => taken.is_ok(),
+                _ = exit(self.exited.clone()) => false,
+            }
+        };
+        match timeout(limit, asked).await {
+            Ok(true) => {}
+            Ok(false) => return Ran::Gone,
+            // It is still busy with something after its last answer.
+            Err(_) => return Ran::Over(Outcome::TimedOut),
+        }
+        let answered = async {
+            tokio::select! {
+                biased;
+                answer = &mut answer => answer.ok(),
+                _ = exit(self.exited.clone()) => None,
+            }
+        };
+        match timeout(limit, answered).await {
+            Ok(Some(Answer::Response(bytes))) => Ran::Reusable(Outcome::Returned(bytes)),
+            Ok(Some(Answer::Error(bytes))) => Ran::Reusable(Outcome::Failed(bytes)),
+            Ok(Some(Answer::TooLarge)) => Ran::Over(Outcome::ResponseTooLarge),
+            Ok(None) => Ran::Over(Outcome::Exited(exit(self.exited.clone()).await)),
+            Err(_) => Ran::Over(Outcome::TimedOut),
+        }
+    }
+
+    /// Whether its process is there.
+    pub(super) fn is_alive(&self) -> bool {
+        self.exited.borrow().is_none()
+    }
+}
+
+/// The warden's command line, and the function's behind it.
+fn command(plan: &Plan<'_>, runtime_api: &str) -> Command {
+    let (arguments, folder) = match &plan.configuration.code.program {
+        Program::Bootstrap(folder) => {
+            (vec![folder.join("bootstrap").into_os_string()], Some(folder.clone()))
+        }
+        Program::Command { command, working_directory } => {
+            (command.iter().map(Into::into).collect(), working_directory.clone())
+        }
+    };
+    let task_root = folder.clone().unwrap_or_else(|| PathBuf::from("."));
+    let variables = plan.common.of(plan.configuration, &task_root, runtime_api, plan.log_stream);
+    let mut command = Command::new(plan.warden);
+    command
+        .arg(WARDEN)
+        .args(arguments)
+        .env_clear()
+        .envs(variables)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    if let Some(folder) = folder {
+        command.current_dir(folder);
+    }
+    command
+}
+
+/// Waits for the end of a process, and tells it.
+async fn wait(mut child: Child, exited: watch::Sender<Option<Exit>>, alive: mpsc::Sender<()>) {
+    let exit = child.wait().await.map_or(Exit::Status(1), how);
+    let _ = exited.send(Some(exit));
+    drop(alive);
+}
+
+fn how(status: ExitStatus) -> Exit {
+    use std::os::unix::process::ExitStatusExt as _;
+    match status.signal() {
+        Some(signal) => Exit::Signal(signal),
+        None => Exit::Status(status.code().unwrap_or_default()),
+    }
+}
+
+/// Resolves when the process has ended.
+async fn exit(mut exited: watch::Receiver<Option<Exit>>) -> Exit {
+    match exited.wait_for(Option::is_some).await.map(|exit| *exit) {
+        Ok(Some(exit)) => exit,
+        // Nobody waits for the process any more, so this process is ending too.
+        Ok(None) | Err(_) => std::future::pending().await,
+    }
+}
+
+/// Writes what a function writes into the journal, line by line.
+async fn log(
+    output: impl AsyncRead + Unpin,
+    journal: Journal,
+    api: Arc<RuntimeApi>,
+    function: Arc<str>,
+) {
+    let mut output = BufReader::new(output);
+    let mut line = Vec::new();
+    loop {
+        let available = match output.fill_buf().await {
+            Ok(available) if !available.is_empty() => available,
+            Ok(_) | Err(_) => break,
+        };
+        let end = available.iter().position(|byte| *byte == b'\n');
+        let room = LINE_BYTES_MAX - line.len();
+        let used = end.unwrap_or(available.len()).min(room);
+        line.extend_from_slice(&available[..used]);
+        let whole = end == Some(used);
+        output.consume(used + usize::from(whole));
+        if whole || line.len() >= LINE_BYTES_MAX {
+            journal.write([logged(&line, &api, &function)]);
+            line.clear();
+        }
+    }
+    if !line.is_empty() {
+        journal.write([logged(&line, &api, &function)]);
+    }
+}
+
+fn logged(line: &[u8], api: &RuntimeApi, function: &Arc<str>) -> Event {
+    Event::Logged {
+        at: clock::now(),
+        function: Arc::clone(function),
+        request_id: api.request_id(),
+        line: String::from_utf8_lossy(line).trim_end_matches('\r').to_owned(),
+    }
+}

@@ -1,0 +1,181 @@
+//! Runs functions: as child processes, each in an environment of its own, one event at a time.
+//!
+//! An environment whose run has ended well stays warm and takes the function's next event; the most
+//! recently used is taken first. It is ended when it has been idle for long, when its function has
+//! changed, and when it fails in a way after which it can't be trusted. To end one is to let go of
+//! the pipe to its [`warden`]; that kills all of it.
+
+pub(crate) mod code;
+mod environment;
+mod runtime_api;
+pub(crate) mod variables;
+mod warden;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use comeback_core::Timestamp;
+use comeback_core::time::between;
+use tokio::sync::{mpsc, watch};
+
+pub use warden::{WARDEN, warden};
+
+use crate::clock;
+use crate::journal::Journal;
+use crate::model::lambda::run::{Outcome, Run};
+use environment::{Environment, Plan, Ran};
+use variables::Common;
+
+/// How long an environment stays warm without an event. AWS says no more than that it is minutes.
+const IDLE_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// How long to wait at the end until all processes are gone.
+const STOP_MAX: Duration = Duration::from_secs(5);
+
+/// Where functions run.
+pub(crate) struct Host {
+    warden: PathBuf,
+    common: Common,
+    journal: Journal,
+    idle: Mutex<HashMap<Arc<str>, Vec<Idle>>>,
+    stopping: watch::Sender<bool>,
+    /// Each process holds a copy of the sender; without a copy left, the receiver is told.
+    alive: Mutex<Option<mpsc::Sender<()>>>,
+    all_gone: tokio::sync::Mutex<mpsc::Receiver<()>>,
+}
+
+struct Idle {
+    environment: Environment,
+    since: Timestamp,
+}
+
+/// An environment that has ended a run and could make another.
+pub(crate) struct Warm(Environment);
+
+impl Host {
+    /// A host without a process.
+    ///
+    /// # Errors
+    /// If this process's own executable can't be found.
+    pub(crate) fn new(common: Common, journal: Journal) -> io::Result<Self> {
+        let (alive, all_gone) = mpsc::channel(1);
+        Ok(Self {
+            warden: std::env::current_exe()?,
+            common,
+            journal,
+            idle: Mutex::default(),
+            stopping: watch::Sender::new(false),
+            alive: Mutex::new(Some(alive)),
+            all_gone: tokio::sync::Mutex::new(all_gone),
+        })
+    }
+
+    /// What all functions' variables have in common.
+    pub(crate) fn common(&self) -> &Common {
+        &self.common
+    }
+
+    /// Makes a run, and says how it ended. The environment, if it is good for another, is for the
+    /// caller to [`keep`](Self::keep).
+    pub(crate) async fn run(&self, run: &Run) -> (Outcome, Option<Warm>) {
+        let mut stopping = self.stopping.subscribe();
+        tokio::select! {
+            ran = self.run_to_its_end(run) => ran,
+            _ = stopping.wait_for(|stopping| *stopping) => {
+                (Outcome::NotStarted("the local cloud is stopping".to_owned()), None)
+            }
+        }
+    }
+
+    async fn run_to_its_end(&self, run: &Run) -> (Outcome, Option<Warm>) {
+        loop {
+            let mut environment = match self.take_idle(run) {
+                Some(environment) => environment,
+                None => match self.start(run).await {
+                    Ok(environment) => environment,
+                    Err(reason) => return (Outcome::NotStarted(reason), None),
+                },
+            };
+            match environment.run(run).await {
+                Ran::Reusable(outcome) => return (outcome, Some(Warm(environment))),
+                Ran::Over(outcome) => return (outcome, None),
+                Ran::Gone => {}
+            }
+        }
+    }
+
+    async fn start(&self, run: &Run) -> Result<Environment, String> {
+        let alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(alive) = alive else {
+            return Err("the local cloud is stopping".to_owned());
+        };
+        Environment::start(Plan {
+            warden: &self.warden,
+            common: &self.common,
+            configuration: &run.configuration,
+            log_stream: &log_stream(run),
+            journal: &self.journal,
+            alive,
+        })
+        .await
+    }
+
+    /// Keeps an environment for its function's next event.
+    pub(crate) fn keep(&self, Warm(environment): Warm) {
+        let name = Arc::clone(&environment.configuration.name);
+        let idle = Idle { environment, since: clock::now() };
+        self.idle().entry(name).or_default().push(idle);
+    }
+
+    /// The warm environment of a run's function that was used last, if there is one. Those of an
+    /// earlier revision are ended.
+    fn take_idle(&self, run: &Run) -> Option<Environment> {
+        let mut idle = self.idle();
+        let environments = idle.get_mut(&run.configuration.name)?;
+        environments.retain(|Idle { environment, .. }| {
+            environment.is_alive()
+                && environment.configuration.revision_id == run.configuration.revision_id
+        });
+        environments.pop().map(|Idle { environment, .. }| environment)
+    }
+
+    /// Ends a function's idle environments, because it has changed or is gone.
+    pub(crate) fn retire(&self, function: &str) {
+        self.idle().remove(function);
+    }
+
+    /// Ends the environments that have been idle for long.
+    pub(crate) fn sweep(&self) {
+        let now = clock::now();
+        self.idle().retain(|_, environments| {
+            environments.retain(|Idle { environment, since }| {
+                environment.is_alive() && between(*since, now) < IDLE_MAX
+            });
+            !environments.is_empty()
+        });
+    }
+
+    /// Ends everything, and waits until all processes are gone.
+    pub(crate) async fn stop(&self) {
+        self.stopping.send_replace(true);
+        self.idle().clear();
+        self.alive.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut all_gone = self.all_gone.lock().await;
+        // A process that even SIGKILL doesn't end is not worth waiting for.
+        let _ = tokio::time::timeout(STOP_MAX, all_gone.recv()).await;
+    }
+
+    fn idle(&self) -> MutexGuard<'_, HashMap<Arc<str>, Vec<Idle>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A log stream's name in Lambda's form. The id of the environment's first event tells it from the
+/// others.
+fn log_stream(run: &Run) -> String {
+    let day = clock::now().format("%Y/%m/%d");
+    format!("{day}/[$LATEST]{}", run.request_id.replace('-', ""))
+}

@@ -1,0 +1,252 @@
+//! The Lambda Runtime API of one environment, where its function asks for events and answers them.
+//!
+//! Each environment has a listener of its own, because runtime clients can be told a host and a
+//! port, but no path. There is one event at a time: it is handed over to the next request for one,
+//! and answered by a response or an error with its request id.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use comeback_core::time::later;
+use tokio::sync::{Notify, oneshot};
+
+use crate::clock;
+use crate::model::lambda::run::{RESPONSE_BYTES_MAX, Run};
+
+/// What a function answered an event with.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// A response.
+    Response(Vec<u8>),
+    /// A report of its error.
+    Error(Vec<u8>),
+    /// Something over Lambda's limit.
+    TooLarge,
+}
+
+/// One environment's side of the API.
+#[derive(Default)]
+pub(super) struct RuntimeApi {
+    state: Mutex<Exchange>,
+    handed: Notify,
+}
+
+#[derive(Default)]
+struct Exchange {
+    /// Told when the function first asks for an event, or reports why it can't.
+    init: Option<oneshot::Sender<Result<(), Vec<u8>>>>,
+    /// The event that waits to be asked for.
+    waiting: Option<Handover>,
+    /// The event that was asked for and is not answered.
+    current: Option<Current>,
+}
+
+struct Handover {
+    run: Run,
+    taken: oneshot::Sender<()>,
+    answer: oneshot::Sender<Answer>,
+}
+
+struct Current {
+    request_id: Arc<str>,
+    answer: oneshot::Sender<Answer>,
+}
+
+/// What the host waits for after it handed an event over.
+pub(super) struct Handed {
+    /// The function has asked for it.
+    pub(super) taken: oneshot::Receiver<()>,
+    /// The function has answered it.
+    pub(super) answer: oneshot::Receiver<Answer>,
+}
+
+impl RuntimeApi {
+    /// Resolves when the function first asks for an event, or to its report of why it can't.
+    pub(super) fn init(&self) -> oneshot::Receiver<Result<(), Vec<u8>>> {
+        let (sender, receiver) = oneshot::channel();
+        self.exchange().init = Some(sender);
+        receiver
+    }
+
+    /// Hands an event over to the next request for one.
+    pub(super) fn hand_over(&self, run: &Run) -> Handed {
+        let (taken, is_taken) = oneshot::channel();
+        let (answer, is_answered) = oneshot::channel();
+        self.exchange().waiting = Some(Handover { run: run.clone(), taken, answer });
+        self.handed.notify_one();
+        Handed { taken: is_taken, answer: is_answered }
+    }
+
+    /// The request id of the event that the function is at.
+    pub(super) fn request_id(&self) -> Option<Arc<str>> {
+        self.exchange().current.as_ref().map(|current| Arc::clone(&current.request_id))
+    }
+
+    fn exchange(&self) -> MutexGuard<'_, Exchange> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the event that waits, if one does.
+    fn take(&self) -> Option<Run> {
+        let mut exchange = self.exchange();
+        if let Some(init) = exchange.init.take() {
+            let _ = init.send(Ok(()));
+        }
+        let Handover { run, taken, answer } = exchange.waiting.take()?;
+        let request_id = Arc::clone(&run.request_id);
+        exchange.current = Some(Current { request_id, answer });
+        let _ = taken.send(());
+        Some(run)
+    }
+
+    /// Answers the event with this id, if the function is at it.
+    fn answer(&self, request_id: &str, answer: Answer) -> bool {
+        let mut exchange = self.exchange();
+        let current = exchange.current.take_if(|current| *current.request_id == *request_id);
+        current.map(|current| current.answer.send(answer)).is_some()
+    }
+
+    fn is_at(&self, request_id: &str) -> bool {
+        self.exchange().current.as_ref().is_some_and(|current| *current.request_id == *request_id)
+    }
+}
+
+/// The API's routes.
+pub(super) fn router(api: Arc<RuntimeApi>) -> Router {
+    Router::new()
+        .route("/2018-06-01/runtime/invocation/next", get(next))
+        .route("/2018-06-01/runtime/invocation/{id}/response", post(response))
+        .route("/2018-06-01/runtime/invocation/{id}/error", post(error))
+        .route("/2018-06-01/runtime/init/error", post(init_error))
+        .fallback(|| async {
+            refusal(StatusCode::NOT_FOUND, "InvalidPath", "there is no such path")
+        })
+        .with_state(api)
+}
+
+async fn next(State(api): State<Arc<RuntimeApi>>) -> Response {
+    loop {
+        let handed = api.handed.notified();
+        if let Some(run) = api.take() {
+            return event(&run);
+        }
+        handed.await;
+    }
+}
+
+/// An event as it is given to a function.
+fn event(run: &Run) -> Response {
+    let timeout: Duration = run.configuration.timeout();
+    let deadline = later(clock::now(), timeout).timestamp_millis().to_string();
+    let mut headers = HeaderMap::new();
+    for (name, value) in [
+        ("lambda-runtime-aws-request-id", &*run.request_id),
+        ("lambda-runtime-deadline-ms", &deadline),
+        ("lambda-runtime-invoked-function-arn", &run.invoked_arn),
+        ("lambda-runtime-trace-id", &run.trace_header),
+        ("lambda-runtime-client-context", run.client_context.as_deref().unwrap_or_default()),
+    ] {
+        // What a header can't hold is left out; of these only a client context could be such.
+        if let Ok(value) = value.parse::<HeaderValue>()
+            && !value.is_empty()
+        {
+            headers.insert(name, value);
+        }
+    }
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    (headers, json, run.payload.get().to_owned()).into_response()
+}
+
+async fn response(
+    State(api): State<Arc<RuntimeApi>>,
+    Path(id): Path<String>,
+    body: Body,
+) -> Response {
+    settle(&api, &id, body, Answer::Response).await
+}
+
+async fn error(State(api): State<Arc<RuntimeApi>>, Path(id): Path<String>, body: Body) -> Response {
+    settle(&api, &id, body, Answer::Error).await
+}
+
+async fn settle(
+    api: &RuntimeApi,
+    id: &str,
+    body: Body,
+    answer: impl FnOnce(Vec<u8>) -> Answer,
+) -> Response {
+    if !api.is_at(id) {
+        return refusal(StatusCode::BAD_REQUEST, "InvalidRequestID", "Invalid request ID");
+    }
+    match read(body).await {
+        Read::Whole(bytes) => match api.answer(id, answer(bytes)) {
+            true => accepted(),
+            false => refusal(StatusCode::BAD_REQUEST, "InvalidRequestID", "Invalid request ID"),
+        },
+        Read::TooLarge => {
+            api.answer(id, Answer::TooLarge);
+            refusal(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "RequestEntityTooLarge",
+                &format!("Exceeded maximum allowed payload size ({RESPONSE_BYTES_MAX} bytes)."),
+            )
+        }
+        // The function went away in the middle; its process's end says the rest.
+        Read::Broken => refusal(StatusCode::BAD_REQUEST, "InvalidRequest", "incomplete body"),
+    }
+}
+
+async fn init_error(State(api): State<Arc<RuntimeApi>>, body: Body) -> Response {
+    let Read::Whole(report) = read(body).await else {
+        return refusal(StatusCode::BAD_REQUEST, "InvalidRequest", "incomplete body");
+    };
+    let init = api.exchange().init.take();
+    match init {
+        Some(init) => {
+            let _ = init.send(Err(report));
+            accepted()
+        }
+        None => refusal(
+            StatusCode::FORBIDDEN,
+            "InvalidStateTransition",
+            "an error of the initialisation came after it",
+        ),
+    }
+}
+
+/// A body, chunked or not.
+enum Read {
+    Whole(Vec<u8>),
+    TooLarge,
+    Broken,
+}
+
+async fn read(body: Body) -> Read {
+    let mut stream = body.into_data_stream();
+    let mut bytes = Vec::new();
+    while let Some(chunk) = futures_util::StreamExt::next(&mut stream).await {
+        match chunk {
+            Ok(chunk) if bytes.len() + chunk.len() > RESPONSE_BYTES_MAX => return Read::TooLarge,
+            Ok(chunk) => bytes.extend_from_slice(&chunk),
+            Err(_) => return Read::Broken,
+        }
+    }
+    Read::Whole(bytes)
+}
+
+fn accepted() -> Response {
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    (StatusCode::ACCEPTED, json, "{\"status\":\"OK\"}\n").into_response()
+}
+
+fn refusal(status: StatusCode, error_type: &str, message: &str) -> Response {
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    let body = format!(r#"{{"errorMessage":"{message}","errorType":"{error_type}"}}"#);
+    (status, json, body).into_response()
+}

@@ -1,0 +1,32 @@
+//! The names of queues, as other services give them.
+
+use super::{ACCOUNT, REGION};
+
+/// The name of the queue that `arn` means, if it is one of this account and region.
+pub(crate) fn queue_name(arn: &str) -> Option<&str> {
+    let rest = arn.strip_prefix("arn:aws:sqs:")?;
+    let rest = rest.strip_prefix(REGION)?.strip_prefix(':')?;
+    let name = rest.strip_prefix(ACCOUNT)?.strip_prefix(':')?;
+    (!name.is_empty() && !name.contains(':')).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_queues_of_this_account_and_region_have_a_name_here() {
+        assert_eq!(queue_name("arn:aws:sqs:us-east-1:000000000000:q"), Some("q"));
+        for arn in [
+            "",
+            "q",
+            "arn:aws:sqs:us-east-1:000000000000:",
+            "arn:aws:sqs:us-east-1:000000000000:q:x",
+            "arn:aws:sqs:eu-west-1:000000000000:q",
+            "arn:aws:sqs:us-east-1:111111111111:q",
+            "arn:aws:sns:us-east-1:000000000000:q",
+        ] {
+            assert_eq!(queue_name(arn), None, "{arn}");
+        }
+    }
+}

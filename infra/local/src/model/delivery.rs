@@ -1,0 +1,139 @@
+//! Where Lambda sends what it is done with: destinations and functions' dead-letter queues.
+//!
+//! What is sent carries the trace header of the event's last run, or the one that the event came
+//! with if it never ran, so that a chain that leads back to the function is counted.
+
+use std::sync::Arc;
+
+use comeback_core::Timestamp;
+
+use super::Cloud;
+use super::arn::queue_name;
+use super::invocation::ASYNCHRONOUS_BYTES_MAX;
+use super::lambda::asynchronous::QueuedEvent;
+use super::lambda::invoke_config::{Destination, DestinationKind};
+use super::lambda::record::{self, Condition, DeadLetterAttributes};
+use super::lambda::run::Response;
+use super::payload::Payload;
+use super::sqs::{MessageAttribute, MessageAttributes, Outgoing};
+use crate::journal::Event;
+
+impl Cloud {
+    /// Sends an event, and what became of it, to where its function's configuration says.
+    pub(super) fn settle(
+        &mut self,
+        now: Timestamp,
+        event: &QueuedEvent,
+        condition: Condition,
+        response: Option<&Response>,
+    ) {
+        let function = self.lambda.function(&event.function).ok();
+        let config = function.and_then(|function| function.event_invoke_config.as_ref());
+        let success = condition == Condition::Success;
+        let destination = config.and_then(|config| match success {
+            true => config.on_success.clone(),
+            false => config.on_failure.clone(),
+        });
+        let dead_letter_target = function
+            .filter(|_| !success)
+            .and_then(|function| function.configuration.dead_letter_target.clone());
+        if !success {
+            self.give_up(now, event, condition.name());
+        }
+        if let Some(destination) = destination {
+            let record = record::record(now, event, condition, response);
+            let sent = self.send_record(now, event, &destination, record);
+            self.note_delivery(now, event, destination.arn, sent);
+        }
+        if let Some(target) = dead_letter_target {
+            let attributes = DeadLetterAttributes::new(condition, response);
+            let sent = self.send_dead_letter(now, event, &target, attributes);
+            self.note_delivery(now, event, target, sent);
+        }
+    }
+
+    fn send_record(
+        &mut self,
+        now: Timestamp,
+        event: &QueuedEvent,
+        destination: &Destination,
+        record: Payload,
+    ) -> Result<(), String> {
+        match &destination.kind {
+            DestinationKind::Queue(queue) => {
+                let message = Outgoing {
+                    body: record.get().into(),
+                    trace_header: event.trace_header.as_deref().map(str::to_owned),
+                    ..Outgoing::default()
+                };
+                self.sqs.send(now, queue, message).map(|_| ()).map_err(|error| error.to_string())
+            }
+            DestinationKind::Function(name) => {
+                let function = self.lambda.function(name).map_err(|error| error.to_string())?;
+                let name = Arc::clone(&function.configuration.name);
+                let bytes = record.get().len();
+                if bytes > ASYNCHRONOUS_BYTES_MAX {
+                    return Err(format!(
+                        "a record of {bytes} bytes is over an event's {ASYNCHRONOUS_BYTES_MAX}"
+                    ));
+                }
+                self.accept(now, &name, record, event.trace_header.clone());
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends the event as it is to the function's dead-letter queue.
+    fn send_dead_letter(
+        &mut self,
+        now: Timestamp,
+        event: &QueuedEvent,
+        target: &str,
+        attributes: DeadLetterAttributes,
+    ) -> Result<(), String> {
+        let queue = queue_name(target).ok_or_else(|| "it is no queue".to_owned())?;
+        let DeadLetterAttributes { error_code, error_message } = attributes;
+        let mut attributes = MessageAttributes::from([
+            ("RequestID".to_owned(), MessageAttribute::string(event.request_id.as_ref())),
+            ("ErrorCode".to_owned(), MessageAttribute::number(error_code)),
+        ]);
+        if !error_message.is_empty() {
+            // SQS refuses an attribute without a value.
+            let message = MessageAttribute::string(error_message);
+            attributes.insert("ErrorMessage".to_owned(), message);
+        }
+        let message = Outgoing {
+            body: event.payload.get().into(),
+            attributes,
+            trace_header: event.trace_header.as_deref().map(str::to_owned),
+            ..Outgoing::default()
+        };
+        self.sqs.send(now, queue, message).map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    fn note_delivery(
+        &mut self,
+        at: Timestamp,
+        event: &QueuedEvent,
+        destination: Arc<str>,
+        sent: Result<(), String>,
+    ) {
+        let function = Arc::clone(&event.function);
+        let request_id = Arc::clone(&event.request_id);
+        self.happened.push(match sent {
+            Ok(()) => Event::DestinationSent { at, function, request_id, destination },
+            Err(reason) => {
+                Event::DestinationFailed { at, function, request_id, destination, reason }
+            }
+        });
+    }
+
+    pub(super) fn give_up(&mut self, at: Timestamp, event: &QueuedEvent, condition: &'static str) {
+        self.happened.push(Event::GivenUp {
+            at,
+            function: Arc::clone(&event.function),
+            request_id: Arc::clone(&event.request_id),
+            condition,
+        });
+    }
+}

@@ -1,0 +1,307 @@
+//! The life of an invocation, from its acceptance to what becomes of it.
+//!
+//! A synchronous one runs now or is refused. An asynchronous one is accepted into the queue; from
+//! there it runs, is run again after a failure, waits while it is throttled, and in the end is
+//! delivered to where its function's configuration says.
+
+use std::sync::Arc;
+
+use comeback_core::Timestamp;
+use comeback_core::time::later;
+
+use super::Cloud;
+use super::lambda::Origin;
+use super::lambda::asynchronous::QueuedEvent;
+use super::lambda::error::LambdaError;
+use super::lambda::function::Configuration;
+use super::lambda::record::Condition;
+use super::lambda::recursion::{RUNS_MAX, RecursiveLoop, TraceHeader};
+use super::lambda::run::{Outcome, Response, Run, RunId};
+use super::lambda::{invoke_config, name};
+use super::payload::Payload;
+use crate::journal::Event;
+
+/// How large the payload of a synchronous invocation may be, in bytes: 6 MB.
+pub const SYNCHRONOUS_BYTES_MAX: usize = 6 * 1024 * 1024;
+
+/// How large the payload of an asynchronous invocation may be, in bytes: 1 MB.
+pub(crate) const ASYNCHRONOUS_BYTES_MAX: usize = 1024 * 1024;
+
+/// What a function gets where its invoker gave no payload.
+const NO_PAYLOAD: &[u8] = b"{}";
+
+/// How an invoker wants an invocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvocationType {
+    /// It waits for the response.
+    RequestResponse,
+    /// It wants the event to be accepted.
+    Event,
+    /// It only wants to know whether it could.
+    DryRun,
+}
+
+/// A request to run a function.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the names are those of Lambda's API")]
+pub struct Invocation<'a> {
+    pub function: &'a str,
+    pub invocation_type: InvocationType,
+    pub payload: &'a [u8],
+    /// `X-Amzn-Trace-Id`.
+    pub trace_header: Option<&'a str>,
+    /// `X-Amz-Client-Context`, decoded.
+    pub client_context: Option<&'a str>,
+}
+
+/// What becomes of a request to run a function.
+#[derive(Debug)]
+pub enum Invoked {
+    /// The event is in the asynchronous queue; it has this request id.
+    Accepted(Arc<str>),
+    /// The run is to be made, and its invoker waits.
+    Running(Box<Run>),
+    /// It could be done.
+    Possible,
+}
+
+impl Cloud {
+    /// Invokes a function.
+    ///
+    /// # Errors
+    /// If there is no such function, the payload is too large or no JSON, or, where the invoker
+    /// waits, the function may not run now.
+    pub fn invoke(
+        &mut self,
+        now: Timestamp,
+        invocation: Invocation<'_>,
+    ) -> Result<Invoked, LambdaError> {
+        let function = self.lambda.function(invocation.function)?;
+        let configuration = Arc::clone(&function.configuration);
+        let payload = check_payload(invocation)?;
+        match invocation.invocation_type {
+            InvocationType::DryRun => Ok(Invoked::Possible),
+            InvocationType::Event => {
+                let header = invocation.trace_header.map(Arc::from);
+                Ok(Invoked::Accepted(self.accept(now, &configuration.name, payload, header)))
+            }
+            InvocationType::RequestResponse => {
+                let trace = TraceHeader::parse(invocation.trace_header.unwrap_or_default());
+                let request_id: Arc<str> = self.lambda.ids.uuid().into();
+                self.may_run(now, &configuration.name, &trace, Some(&request_id))?;
+                let origin = Origin::Synchronous;
+                let mut run = self.begin(now, configuration, request_id, &trace, payload, origin);
+                run.client_context = invocation.client_context.map(Arc::from);
+                Ok(Invoked::Running(Box::new(run)))
+            }
+        }
+    }
+
+    /// Takes an event into the asynchronous queue.
+    pub(super) fn accept(
+        &mut self,
+        now: Timestamp,
+        function: &Arc<str>,
+        payload: Payload,
+        trace_header: Option<Arc<str>>,
+    ) -> Arc<str> {
+        let request_id: Arc<str> = self.lambda.ids.uuid().into();
+        self.happened.push(Event::Accepted {
+            at: now,
+            function: Arc::clone(function),
+            request_id: Arc::clone(&request_id),
+        });
+        let event = QueuedEvent {
+            function: Arc::clone(function),
+            request_id: Arc::clone(&request_id),
+            payload,
+            trace_header,
+            accepted_at: now,
+            runs: 0,
+            throttles: 0,
+        };
+        self.lambda.queue.push(now, event);
+        request_id
+    }
+
+    /// Runs the events that are due, or sends them where they belong.
+    pub(super) fn run_due_events(&mut self, now: Timestamp, runs: &mut Vec<Run>) {
+        while let Some(event) = self.lambda.queue.pop_due(now) {
+            runs.extend(self.run_event(now, event));
+        }
+    }
+
+    fn run_event(&mut self, now: Timestamp, mut event: QueuedEvent) -> Option<Run> {
+        let Ok(function) = self.lambda.function(&event.function) else {
+            // With the function its configuration is gone, and so is every place to send to.
+            self.give_up(now, &event, "FunctionDeleted");
+            return None;
+        };
+        let configuration = Arc::clone(&function.configuration);
+        let paused = function.reserved_concurrency == Some(0);
+        let age = invoke_config::event_age(function.event_invoke_config.as_ref());
+        let expires_at = later(event.accepted_at, age);
+        if paused {
+            self.settle(now, &event, Condition::ZeroReservedConcurrency, None);
+            return None;
+        }
+        if now >= expires_at {
+            self.settle(now, &event, Condition::EventAgeExceeded, None);
+            return None;
+        }
+        let trace = TraceHeader::parse(event.trace_header.as_deref().unwrap_or_default());
+        match self.may_run(now, &event.function, &trace, Some(&event.request_id)) {
+            Ok(()) => {}
+            Err(LambdaError::RecursiveInvocation(_)) => {
+                self.settle(now, &event, Condition::RecursiveInvocation, None);
+                return None;
+            }
+            Err(_) => {
+                event.throttles += 1;
+                // Past its age it comes back once more, to be given up.
+                let due = event.throttled_until(now).min(expires_at);
+                self.lambda.queue.push(due, event);
+                return None;
+            }
+        }
+        event.runs += 1;
+        event.throttles = 0;
+        let request_id = Arc::clone(&event.request_id);
+        let payload = event.payload.clone();
+        let origin = Origin::Asynchronous(event);
+        Some(self.begin(now, configuration, request_id, &trace, payload, origin))
+    }
+
+    /// Whether a function may run once more now: it is not going round in a loop, and there is
+    /// concurrency for it.
+    pub(super) fn may_run(
+        &mut self,
+        now: Timestamp,
+        name: &str,
+        trace: &TraceHeader,
+        request_id: Option<&Arc<str>>,
+    ) -> Result<(), LambdaError> {
+        let function = self.lambda.function(name)?;
+        let name = Arc::clone(&function.configuration.name);
+        let request_id = request_id.cloned();
+        if function.recursive_loop == RecursiveLoop::Terminate && trace.runs(&name) >= RUNS_MAX {
+            let error = LambdaError::RecursiveInvocation(name.to_string());
+            self.happened.push(Event::RecursionStopped { at: now, function: name, request_id });
+            return Err(error);
+        }
+        if let Some(reason) = self.lambda.throttle(function) {
+            self.happened.push(Event::Throttled { at: now, function: name, request_id });
+            return Err(LambdaError::TooManyRequests(reason));
+        }
+        Ok(())
+    }
+
+    /// Begins a run.
+    pub(super) fn begin(
+        &mut self,
+        now: Timestamp,
+        configuration: Arc<Configuration>,
+        request_id: Arc<str>,
+        trace: &TraceHeader,
+        payload: Payload,
+        origin: Origin,
+    ) -> Run {
+        let header: Arc<str> = trace.enter(&configuration.name, now, &mut self.lambda.ids).into();
+        self.happened.push(Event::Started {
+            at: now,
+            function: Arc::clone(&configuration.name),
+            request_id: Arc::clone(&request_id),
+            payload: payload.clone(),
+        });
+        let id = self.lambda.begin(
+            Arc::clone(&configuration),
+            Arc::clone(&request_id),
+            Arc::clone(&header),
+            origin,
+        );
+        Run {
+            id,
+            invoked_arn: name::arn(&configuration.name).into(),
+            configuration,
+            request_id,
+            payload,
+            trace_header: header,
+            client_context: None,
+        }
+    }
+
+    /// Takes a run's outcome: its event is settled or will run again, its batch's messages are
+    /// deleted. Returns what its invoker, if one waits, is to be told; nothing if there is no such
+    /// run.
+    pub fn finish(&mut self, now: Timestamp, run: RunId, outcome: Outcome) -> Option<Response> {
+        let running = self.lambda.end(run)?;
+        let timeout = running.configuration.timeout();
+        let response = outcome.response(now, &running.request_id, timeout);
+        self.happened.push(Event::Finished {
+            at: now,
+            function: Arc::clone(&running.configuration.name),
+            request_id: Arc::clone(&running.request_id),
+            outcome: response.ending,
+            response: Payload::of_response(&response.payload),
+        });
+        match running.origin {
+            Origin::Synchronous => {}
+            Origin::Asynchronous(mut event) => {
+                let came_with = event.trace_header.replace(running.trace_header);
+                self.finish_event(now, event, came_with, &response);
+            }
+            Origin::Mapping { uuid, queue, report_batch_item_failures, batch } => {
+                if !response.is_error() {
+                    let report = report_batch_item_failures.then_some(&*response.payload);
+                    self.delete_batch(now, &queue, &batch, report);
+                }
+                self.finish_batch(&uuid);
+            }
+        }
+        Some(response)
+    }
+
+    /// Settles an event whose run has ended, or queues it for the next. `event` has the trace header
+    /// of the run, for what is sent away; it is queued with the one that it came with.
+    fn finish_event(
+        &mut self,
+        now: Timestamp,
+        mut event: QueuedEvent,
+        came_with: Option<Arc<str>>,
+        response: &Response,
+    ) {
+        let function = self.lambda.function(&event.function).ok();
+        let config = function.and_then(|function| function.event_invoke_config.as_ref());
+        let retries = invoke_config::retry_attempts(config);
+        let expires_at = later(event.accepted_at, invoke_config::event_age(config));
+        let retry_at = event.retry_at(now);
+        let condition = if !response.is_error() {
+            Condition::Success
+        } else if event.runs > retries {
+            Condition::RetriesExhausted
+        } else if retry_at > expires_at {
+            // It would be too old by then, so it is not kept until then.
+            Condition::EventAgeExceeded
+        } else {
+            event.trace_header = came_with;
+            self.lambda.queue.push(retry_at, event);
+            return;
+        };
+        self.settle(now, &event, condition, Some(response));
+    }
+}
+
+/// The payload of an invocation, within its type's limit.
+fn check_payload(invocation: Invocation<'_>) -> Result<Payload, LambdaError> {
+    let (limit, invocation_type) = match invocation.invocation_type {
+        InvocationType::Event => (ASYNCHRONOUS_BYTES_MAX, "Event"),
+        InvocationType::RequestResponse => (SYNCHRONOUS_BYTES_MAX, "RequestResponse"),
+        InvocationType::DryRun => (SYNCHRONOUS_BYTES_MAX, "DryRun"),
+    };
+    let bytes = invocation.payload.len();
+    if bytes > limit {
+        return Err(LambdaError::RequestTooLarge { bytes, invocation_type, limit });
+    }
+    let payload = if bytes == 0 { NO_PAYLOAD } else { invocation.payload };
+    Payload::parse(payload).map_err(|error| LambdaError::InvalidRequestContent(error.to_string()))
+}

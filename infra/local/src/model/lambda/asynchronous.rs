@@ -1,0 +1,127 @@
+//! The queue in front of asynchronous invocations.
+//!
+//! An event waits here until it is due: at once when it is accepted, a minute after its first failed
+//! run, two minutes after its second. An event that finds no free concurrency is throttled: it comes
+//! back after a second, then after twice as long each time, up to five minutes, and none of this
+//! counts as a run. An event leaves the queue for good when it succeeds, when its runs or its age
+//! are used up, or when the function may not run at all.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::payload::Payload;
+use comeback_core::Timestamp;
+use comeback_core::time::later;
+
+/// The wait after the first failed run; after the second it is twice as long.
+const RETRY_WAIT: Duration = Duration::from_secs(60);
+
+/// The wait after an event was throttled for the first time.
+const THROTTLE_WAIT_MIN: Duration = Duration::from_secs(1);
+
+/// The longest wait after an event was throttled.
+const THROTTLE_WAIT_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// An event on its way to its function.
+#[derive(Clone, Debug)]
+pub(crate) struct QueuedEvent {
+    pub(crate) function: Arc<str>,
+    pub(crate) request_id: Arc<str>,
+    pub(crate) payload: Payload,
+    /// The trace header that the event came with; each run is given one made from it, so that
+    /// Lambda's own retries don't count as a loop.
+    pub(crate) trace_header: Option<Arc<str>>,
+    pub(crate) accepted_at: Timestamp,
+    /// How often the function has run with it.
+    pub(crate) runs: u32,
+    /// How often in a row it was throttled.
+    pub(crate) throttles: u32,
+}
+
+impl QueuedEvent {
+    /// When it is tried again after a failed run.
+    pub(crate) fn retry_at(&self, now: Timestamp) -> Timestamp {
+        later(now, RETRY_WAIT.saturating_mul(self.runs))
+    }
+
+    /// When it is tried again after it was throttled.
+    pub(crate) fn throttled_until(&self, now: Timestamp) -> Timestamp {
+        let factor = 2_u32.saturating_pow(self.throttles.saturating_sub(1));
+        later(now, THROTTLE_WAIT_MIN.saturating_mul(factor).min(THROTTLE_WAIT_MAX))
+    }
+}
+
+/// The events that wait, in the order in which they are due.
+#[derive(Default)]
+pub(crate) struct AsynchronousQueue {
+    waiting: BTreeMap<(Timestamp, u64), QueuedEvent>,
+    sequence: u64,
+}
+
+impl AsynchronousQueue {
+    /// Puts an event in, to be taken out at `due`.
+    pub(crate) fn push(&mut self, due: Timestamp, event: QueuedEvent) {
+        self.sequence += 1;
+        self.waiting.insert((due, self.sequence), event);
+    }
+
+    /// Takes the first event that is due.
+    pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<QueuedEvent> {
+        let first = self.waiting.first_entry()?;
+        (first.key().0 <= now).then(|| first.remove())
+    }
+
+    /// When the first event is due.
+    pub(crate) fn next_due(&self) -> Option<Timestamp> {
+        self.waiting.first_key_value().map(|((due, _), _)| *due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(runs: u32, throttles: u32) -> QueuedEvent {
+        QueuedEvent {
+            function: "f".into(),
+            request_id: "r".into(),
+            payload: Payload::of(&()),
+            trace_header: None,
+            accepted_at: Timestamp::UNIX_EPOCH,
+            runs,
+            throttles,
+        }
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_timestamp(seconds, 0).unwrap()
+    }
+
+    #[test]
+    fn failed_runs_are_repeated_after_one_and_two_minutes() {
+        for (runs, wait) in [(1, 60), (2, 120)] {
+            assert_eq!(event(runs, 0).retry_at(at(0)), at(wait), "after run {runs}");
+        }
+    }
+
+    #[test]
+    fn throttled_events_come_back_from_one_second_doubling_to_five_minutes() {
+        for (throttles, wait) in [(1, 1), (2, 2), (3, 4), (9, 256), (10, 300), (200, 300)] {
+            assert_eq!(event(0, throttles).throttled_until(at(0)), at(wait), "{throttles}");
+        }
+    }
+
+    #[test]
+    fn events_leave_in_the_order_they_are_due_and_first_come_first_served() {
+        let mut queue = AsynchronousQueue::default();
+        for (due, runs) in [(5, 1), (3, 2), (5, 3)] {
+            queue.push(at(due), event(runs, 0));
+        }
+        assert_eq!(queue.next_due(), Some(at(3)));
+        assert!(queue.pop_due(at(2)).is_none());
+        let order: Vec<u32> = std::iter::from_fn(|| queue.pop_due(at(9))).map(|e| e.runs).collect();
+        assert_eq!(order, [2, 1, 3]);
+        assert_eq!(queue.next_due(), None);
+    }
+}

@@ -1,0 +1,107 @@
+//! The event that a function gets for a batch of a queue's messages, as Lambda writes it.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::Serialize;
+
+use super::mapping::Held;
+use crate::model::REGION;
+use crate::model::payload::Payload;
+use crate::model::sqs::{AttributeValue, Md5, Received};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Record<'a> {
+    message_id: &'a str,
+    receipt_handle: &'a str,
+    body: &'a str,
+    attributes: SystemAttributes<'a>,
+    message_attributes: BTreeMap<&'a str, MessageAttribute<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    md5_of_message_attributes: Option<String>,
+    md5_of_body: String,
+    event_source: &'static str,
+    #[serde(rename = "eventSourceARN")]
+    event_source_arn: &'a str,
+    aws_region: &'static str,
+}
+
+/// The attributes that SQS itself gives a message; all values are strings.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct SystemAttributes<'a> {
+    approximate_receive_count: String,
+    #[serde(rename = "AWSTraceHeader", skip_serializing_if = "Option::is_none")]
+    trace_header: Option<&'a str>,
+    sent_timestamp: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_group_id: Option<&'a str>,
+    sender_id: &'a str,
+    approximate_first_receive_timestamp: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dead_letter_queue_source_arn: Option<&'a str>,
+}
+
+/// An attribute of the sender's. The lists are always empty: SQS has never filled them.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MessageAttribute<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    string_value: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    binary_value: Option<String>,
+    string_list_values: [&'static str; 0],
+    binary_list_values: [&'static str; 0],
+    data_type: &'a str,
+}
+
+/// One message as a member of `Records`.
+pub(crate) fn record(message: &Received, event_source_arn: &str) -> String {
+    let attributes = message.attributes.iter().map(|(name, attribute)| {
+        let (string_value, binary_value) = match &attribute.value {
+            AttributeValue::String(text) => (Some(text.as_str()), None),
+            AttributeValue::Binary(bytes) => (None, Some(BASE64.encode(bytes))),
+        };
+        let attribute = MessageAttribute {
+            string_value,
+            binary_value,
+            string_list_values: [],
+            binary_list_values: [],
+            data_type: &attribute.data_type,
+        };
+        (name.as_str(), attribute)
+    });
+    let record = Record {
+        message_id: &message.message_id,
+        receipt_handle: &message.receipt_handle,
+        body: &message.body,
+        attributes: SystemAttributes {
+            approximate_receive_count: message.receive_count.to_string(),
+            trace_header: message.trace_header.as_deref(),
+            sent_timestamp: message.sent_at.timestamp_millis().to_string(),
+            message_group_id: message.group_id.as_deref(),
+            sender_id: &message.sender_id,
+            approximate_first_receive_timestamp: message
+                .first_received_at
+                .timestamp_millis()
+                .to_string(),
+            dead_letter_queue_source_arn: message.dead_letter_source.as_deref(),
+        },
+        message_attributes: attributes.collect(),
+        md5_of_message_attributes: Md5::of_attributes(&*message.attributes)
+            .map(|md5| md5.to_string()),
+        md5_of_body: message.md5_of_body.to_string(),
+        event_source: "aws:sqs",
+        event_source_arn,
+        aws_region: REGION,
+    };
+    Payload::of(&record).get().to_owned()
+}
+
+/// The event for a batch.
+pub(crate) fn event(batch: &[Held]) -> String {
+    let records: Vec<&str> = batch.iter().map(|held| held.record.as_str()).collect();
+    format!(r#"{{"Records":[{}]}}"#, records.join(","))
+}

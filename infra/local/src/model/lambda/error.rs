@@ -1,0 +1,156 @@
+//! Lambda's refusals, by AWS's names and with AWS's words.
+
+/// Why an operation of Lambda's API was refused. Its `Display` is the message that AWS gives.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LambdaError {
+    /// What the request names doesn't exist.
+    #[error("{0}")]
+    ResourceNotFound(String),
+    /// What the request would create exists.
+    #[error("{0}")]
+    ResourceConflict(String),
+    /// A parameter's value is not acceptable.
+    #[error("{0}")]
+    InvalidParameterValue(String),
+    /// Parameters are out of their ranges; each fault is told.
+    #[error("{} validation error{} detected: {}", .0.len(), if .0.len() == 1 { "" } else { "s" }, .0.join("; "))]
+    Validation(Vec<String>),
+    /// The body of the request is not what the operation takes.
+    #[error("Could not parse request body into json: {0}")]
+    InvalidRequestContent(String),
+    /// The payload of an invocation is over the limit of its type.
+    #[error(
+        "{bytes} byte payload is too large for the {invocation_type} invocation type (limit {limit} bytes)"
+    )]
+    RequestTooLarge {
+        /// Its size.
+        bytes: usize,
+        /// `Event` or `RequestResponse`.
+        invocation_type: &'static str,
+        /// The size that is allowed.
+        limit: usize,
+    },
+    /// The body of a request is over the limit of its operation.
+    #[error("Request must be smaller than {limit} bytes for the {operation} operation")]
+    RequestEntityTooLarge {
+        /// The size that is allowed.
+        limit: usize,
+        /// The operation.
+        operation: &'static str,
+    },
+    /// All the concurrency that the function may use is in use.
+    #[error("Rate Exceeded.")]
+    TooManyRequests(ThrottleReason),
+    /// The function has run too often in one chain of requests.
+    #[error("Recursive invocation detected for function: {0}.")]
+    RecursiveInvocation(String),
+    /// No operation has this method and path.
+    #[error("The operation {0} is not one that this local cloud knows.")]
+    UnknownOperation(String),
+    /// The request's body is not JSON, or not of the operation's shape.
+    #[error("{0}")]
+    Serialization(String),
+}
+
+/// Which bound on concurrency throttled an invocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThrottleReason {
+    /// What the account has for functions without a reservation.
+    Account,
+    /// What the function has reserved.
+    Reserved,
+}
+
+impl ThrottleReason {
+    /// AWS's name of it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Account => "ConcurrentInvocationLimitExceeded",
+            Self::Reserved => "ReservedFunctionConcurrentInvocationLimitExceeded",
+        }
+    }
+}
+
+impl LambdaError {
+    /// AWS's name of the error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::ResourceNotFound(_) => "ResourceNotFoundException",
+            Self::ResourceConflict(_) => "ResourceConflictException",
+            Self::InvalidParameterValue(_) => "InvalidParameterValueException",
+            Self::Validation(_) => "ValidationException",
+            Self::InvalidRequestContent(_) => "InvalidRequestContentException",
+            Self::RequestTooLarge { .. } => "RequestTooLargeException",
+            Self::RequestEntityTooLarge { .. } => "RequestEntityTooLargeException",
+            Self::TooManyRequests(_) => "TooManyRequestsException",
+            Self::RecursiveInvocation(_) => "RecursiveInvocationException",
+            Self::UnknownOperation(_) => "UnknownOperationException",
+            Self::Serialization(_) => "SerializationException",
+        }
+    }
+
+    /// The HTTP status that AWS gives it.
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::InvalidParameterValue(_)
+            | Self::Validation(_)
+            | Self::InvalidRequestContent(_)
+            | Self::RecursiveInvocation(_)
+            | Self::Serialization(_) => 400,
+            Self::ResourceNotFound(_) | Self::UnknownOperation(_) => 404,
+            Self::ResourceConflict(_) => 409,
+            Self::RequestTooLarge { .. } | Self::RequestEntityTooLarge { .. } => 413,
+            Self::TooManyRequests(_) => 429,
+        }
+    }
+}
+
+/// Collects the faults of a request's values, so that all are told at once, in AWS's form.
+#[derive(Default)]
+pub(crate) struct Faults(Vec<String>);
+
+impl Faults {
+    /// Requires that `value` of the member `name` is within `range`.
+    pub(crate) fn range(&mut self, name: &str, value: i64, range: std::ops::RangeInclusive<i64>) {
+        let bound = if value < *range.start() {
+            format!("greater than or equal to {}", range.start())
+        } else if value > *range.end() {
+            format!("less than or equal to {}", range.end())
+        } else {
+            return;
+        };
+        self.constraint(name, &value.to_string(), &format!("Member must have value {bound}"));
+    }
+
+    /// Notes that the member `name` breaks a rule.
+    pub(crate) fn constraint(&mut self, name: &str, value: &str, rule: &str) {
+        self.0.push(format!("Value '{value}' at '{name}' failed to satisfy constraint: {rule}"));
+    }
+
+    /// Refuses if there was any.
+    pub(crate) fn check(self) -> Result<(), LambdaError> {
+        if self.0.is_empty() { Ok(()) } else { Err(LambdaError::Validation(self.0)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_faults_are_told_at_once() {
+        let mut faults = Faults::default();
+        faults.range("timeout", 0, 1..=900);
+        faults.range("memorySize", 128, 128..=10_240);
+        faults.range("maximumRetryAttempts", 3, 0..=2);
+        assert_eq!(
+            faults.check().unwrap_err().to_string(),
+            "2 validation errors detected: Value '0' at 'timeout' failed to satisfy constraint: \
+             Member must have value greater than or equal to 1; Value '3' at \
+             'maximumRetryAttempts' failed to satisfy constraint: Member must have value less \
+             than or equal to 2"
+        );
+        assert_eq!(Faults::default().check(), Ok(()));
+    }
+}

@@ -1,0 +1,341 @@
+//! A function: its configuration, its code, and what is set beside them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use comeback_core::Timestamp;
+
+use super::error::{Faults, LambdaError};
+use super::invoke_config::EventInvokeConfig;
+use super::name;
+use super::recursion::RecursiveLoop;
+use crate::model::arn::queue_name;
+
+/// How long a run may take, in seconds: AWS's bounds and default.
+const TIMEOUT_SECS: std::ops::RangeInclusive<i64> = 1..=900;
+const TIMEOUT_SECS_DEFAULT: u32 = 3;
+
+/// How much memory a function is said to have, in MB: AWS's bounds and default. It is told to the
+/// function, and not enforced.
+const MEMORY_MB: std::ops::RangeInclusive<i64> = 128..=10_240;
+const MEMORY_MB_DEFAULT: u32 = 128;
+
+/// How many bytes a function's environment variables may take, names and values together.
+const ENVIRONMENT_BYTES_MAX: usize = 4 * 1024;
+
+/// The variables that Lambda sets itself and refuses in a function's configuration.
+const RESERVED_VARIABLES: [&str; 18] = [
+    "AWS_ACCESS_KEY",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_DEFAULT_REGION",
+    "AWS_EXECUTION_ENV",
+    "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
+    "AWS_LAMBDA_FUNCTION_NAME",
+    "AWS_LAMBDA_FUNCTION_VERSION",
+    "AWS_LAMBDA_INITIALIZATION_TYPE",
+    "AWS_LAMBDA_LOG_GROUP_NAME",
+    "AWS_LAMBDA_LOG_STREAM_NAME",
+    "AWS_LAMBDA_RUNTIME_API",
+    "AWS_REGION",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "LAMBDA_RUNTIME_DIR",
+    "LAMBDA_TASK_ROOT",
+    "_HANDLER",
+    "_X_AMZN_TRACE_ID",
+];
+
+/// A function's code, ready to be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// What is started.
+    pub program: Program,
+    /// How large the package was, in bytes.
+    pub size: u64,
+    /// Its SHA-256 in base64; empty where there was no package.
+    pub sha256: String,
+}
+
+/// How a function's process is started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// The executable `bootstrap` in a folder.
+    Bootstrap(PathBuf),
+    /// A command of this machine.
+    Command {
+        /// The program and its arguments.
+        command: Vec<String>,
+        /// The folder that it is started in.
+        working_directory: Option<PathBuf>,
+    },
+}
+
+/// What a request sets of a configuration; what is absent stays as it is.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs, reason = "the names are those of Lambda's API")]
+pub struct Settings {
+    pub role: Option<String>,
+    pub handler: Option<String>,
+    pub runtime: Option<String>,
+    pub description: Option<String>,
+    pub package_type: Option<String>,
+    pub timeout: Option<i64>,
+    pub memory_size: Option<i64>,
+    pub environment: Option<BTreeMap<String, String>>,
+    /// The ARN of a queue; an empty one takes the dead-letter queue away.
+    pub dead_letter_target: Option<String>,
+}
+
+/// A function's configuration and code at one time. Runs hold the one that they began with.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names are those of Lambda's API")]
+pub struct Configuration {
+    pub name: Arc<str>,
+    pub role: String,
+    pub handler: Option<String>,
+    pub runtime: Option<String>,
+    pub description: String,
+    pub package_type: String,
+    pub timeout_secs: u32,
+    pub memory_mb: u32,
+    pub environment: BTreeMap<String, String>,
+    pub dead_letter_target: Option<Arc<str>>,
+    pub code: Code,
+    pub last_modified: Timestamp,
+    /// Another one after every change.
+    pub revision_id: String,
+}
+
+impl Configuration {
+    /// The configuration of a new function.
+    pub(crate) fn new(
+        now: Timestamp,
+        name: &str,
+        code: Code,
+        settings: Settings,
+        revision_id: String,
+    ) -> Result<Self, LambdaError> {
+        let mut configuration = Self {
+            name: name.into(),
+            role: String::new(),
+            handler: None,
+            runtime: None,
+            description: String::new(),
+            package_type: "Zip".to_owned(),
+            timeout_secs: TIMEOUT_SECS_DEFAULT,
+            memory_mb: MEMORY_MB_DEFAULT,
+            environment: BTreeMap::new(),
+            dead_letter_target: None,
+            code,
+            last_modified: now,
+            revision_id: String::new(),
+        };
+        configuration.set(now, settings, revision_id)?;
+        Ok(configuration)
+    }
+
+    /// Sets what `settings` has; nothing if any of it is wrong.
+    pub(crate) fn set(
+        &mut self,
+        now: Timestamp,
+        settings: Settings,
+        revision_id: String,
+    ) -> Result<(), LambdaError> {
+        check(&settings)?;
+        let number = |given: Option<i64>, old: u32| match given {
+            Some(given) => u32::try_from(given).unwrap_or(old),
+            None => old,
+        };
+        self.timeout_secs = number(settings.timeout, self.timeout_secs);
+        self.memory_mb = number(settings.memory_size, self.memory_mb);
+        self.role = settings.role.unwrap_or_else(|| std::mem::take(&mut self.role));
+        self.handler = settings.handler.or_else(|| self.handler.take());
+        self.runtime = settings.runtime.or_else(|| self.runtime.take());
+        if let Some(description) = settings.description {
+            self.description = description;
+        }
+        if let Some(package_type) = settings.package_type {
+            self.package_type = package_type;
+        }
+        if let Some(environment) = settings.environment {
+            self.environment = environment;
+        }
+        if let Some(target) = settings.dead_letter_target {
+            self.dead_letter_target = (!target.is_empty()).then(|| target.into());
+        }
+        self.last_modified = now;
+        self.revision_id = revision_id;
+        Ok(())
+    }
+
+    /// How long a run may take.
+    pub fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout_secs.into())
+    }
+
+    /// The function's ARN.
+    pub fn arn(&self) -> String {
+        name::arn(&self.name)
+    }
+}
+
+/// Refuses settings that AWS refuses.
+fn check(settings: &Settings) -> Result<(), LambdaError> {
+    let mut faults = Faults::default();
+    if let Some(timeout) = settings.timeout {
+        faults.range("timeout", timeout, TIMEOUT_SECS);
+    }
+    if let Some(memory) = settings.memory_size {
+        faults.range("memorySize", memory, MEMORY_MB);
+    }
+    faults.check()?;
+    if let Some(target) = settings.dead_letter_target.as_deref()
+        && !target.is_empty()
+        && queue_name(target).is_none()
+    {
+        return Err(LambdaError::InvalidParameterValue(format!(
+            "a dead-letter queue must be an SQS queue of this account and region here, got {target}"
+        )));
+    }
+    settings.environment.as_ref().map_or(Ok(()), check_environment)
+}
+
+fn check_environment(environment: &BTreeMap<String, String>) -> Result<(), LambdaError> {
+    let reserved: Vec<&str> = environment
+        .keys()
+        .map(String::as_str)
+        .filter(|name| RESERVED_VARIABLES.contains(name))
+        .collect();
+    if !reserved.is_empty() {
+        return Err(LambdaError::InvalidParameterValue(format!(
+            "Lambda was unable to configure your environment variables because the environment \
+             variables you have provided contains reserved keys that are currently not supported \
+             for modification. Reserved keys used in this request: {}",
+            reserved.join(", ")
+        )));
+    }
+    // Neither could be put into a process's environment.
+    if let Some(name) = environment.iter().find_map(|(name, value)| {
+        let good = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            && !value.contains('\0');
+        (!good).then_some(name)
+    }) {
+        return Err(LambdaError::InvalidParameterValue(format!(
+            "environment variable {name:?} must have a name of letters, digits and underscores \
+             that begins with a letter or an underscore, and a value without NUL"
+        )));
+    }
+    let bytes: usize = environment.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if bytes > ENVIRONMENT_BYTES_MAX {
+        return Err(LambdaError::InvalidParameterValue(format!(
+            "Lambda was unable to configure your environment variables because the environment \
+             variables you have provided exceeded the 4KB limit: {bytes} bytes"
+        )));
+    }
+    Ok(())
+}
+
+/// A function as the model keeps it.
+#[derive(Debug)]
+pub(crate) struct Function {
+    /// Tells it from an earlier function of the same name.
+    pub(crate) incarnation: u64,
+    pub(crate) configuration: Arc<Configuration>,
+    pub(crate) reserved_concurrency: Option<u32>,
+    pub(crate) recursive_loop: RecursiveLoop,
+    pub(crate) event_invoke_config: Option<EventInvokeConfig>,
+    /// How many runs of it there are now.
+    pub(crate) running: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn configure(settings: Settings) -> Result<Configuration, LambdaError> {
+        let code =
+            Code { program: Program::Bootstrap("/f".into()), size: 0, sha256: String::new() };
+        Configuration::new(Timestamp::UNIX_EPOCH, "f", code, settings, "1".to_owned())
+    }
+
+    #[test]
+    fn the_defaults_are_awss() {
+        let configuration = configure(Settings::default()).unwrap();
+        assert_eq!(configuration.timeout(), Duration::from_secs(3));
+        assert_eq!(configuration.memory_mb, 128);
+    }
+
+    #[test]
+    fn values_outside_awss_bounds_are_refused_and_all_are_named() {
+        let error = configure(Settings {
+            timeout: Some(901),
+            memory_size: Some(127),
+            ..Settings::default()
+        })
+        .unwrap_err();
+        assert_eq!(error.code(), "ValidationException");
+        let message = error.to_string();
+        assert!(message.contains("'901' at 'timeout'"), "{message}");
+        assert!(message.contains("'127' at 'memorySize'"), "{message}");
+        for timeout in [1, 900] {
+            let settings = Settings { timeout: Some(timeout), ..Settings::default() };
+            assert!(configure(settings).is_ok());
+        }
+    }
+
+    #[test]
+    fn an_environment_that_a_function_could_not_be_given_is_refused() {
+        let with = |name: &str, value: &str| {
+            configure(Settings {
+                environment: Some([(name.to_owned(), value.to_owned())].into()),
+                ..Settings::default()
+            })
+        };
+        assert!(with("A", &"x".repeat(4095)).is_ok());
+        for (name, value) in [
+            ("AWS_REGION", "x"),
+            ("_HANDLER", "x"),
+            ("A", &"x".repeat(4096)),
+            ("", "x"),
+            ("A=B", "x"),
+            ("1A", "x"),
+            ("A", "x\0y"),
+        ] {
+            let error = with(name, value).unwrap_err();
+            assert_eq!(error.code(), "InvalidParameterValueException", "{name}");
+        }
+    }
+
+    #[test]
+    fn an_update_changes_only_what_it_names() {
+        let mut configuration = configure(Settings {
+            timeout: Some(60),
+            handler: Some("app.handler".to_owned()),
+            dead_letter_target: Some("arn:aws:sqs:us-east-1:000000000000:dead".to_owned()),
+            ..Settings::default()
+        })
+        .unwrap();
+        let memory = Settings { memory_size: Some(256), ..Settings::default() };
+        configuration.set(Timestamp::UNIX_EPOCH, memory, "2".to_owned()).unwrap();
+        assert_eq!((configuration.timeout_secs, configuration.memory_mb), (60, 256));
+        assert_eq!(configuration.handler.as_deref(), Some("app.handler"));
+        assert!(configuration.dead_letter_target.is_some());
+
+        let none = Settings { dead_letter_target: Some(String::new()), ..Settings::default() };
+        configuration.set(Timestamp::UNIX_EPOCH, none, "3".to_owned()).unwrap();
+        assert_eq!(configuration.dead_letter_target, None);
+    }
+
+    #[test]
+    fn a_dead_letter_queue_must_be_a_queue() {
+        for target in ["dead", "arn:aws:sns:us-east-1:000000000000:topic"] {
+            let settings =
+                Settings { dead_letter_target: Some(target.to_owned()), ..Settings::default() };
+            let error = configure(settings).unwrap_err();
+            assert_eq!(error.code(), "InvalidParameterValueException", "{target}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! How a function's asynchronous invocations are treated: retries, age and destinations.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use comeback_core::Timestamp;
+
+use super::error::{Faults, LambdaError};
+use super::name;
+use crate::model::arn::queue_name;
+
+/// How often a failed event is run again: AWS's bounds and default.
+const RETRY_ATTEMPTS: std::ops::RangeInclusive<i64> = 0..=2;
+const RETRY_ATTEMPTS_DEFAULT: u32 = 2;
+
+/// How old an event may become before it is given up, in seconds: AWS's bounds and default.
+const EVENT_AGE_SECS: std::ops::RangeInclusive<i64> = 60..=21_600;
+const EVENT_AGE_SECS_DEFAULT: u32 = 21_600;
+
+/// What a request sets; what is absent is the default, or stays as it is in an update.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs, reason = "the names are those of Lambda's API")]
+pub struct EventInvokeSettings {
+    pub maximum_retry_attempts: Option<i64>,
+    pub maximum_event_age_in_seconds: Option<i64>,
+    /// The ARN of a queue or a function; an empty one takes the destination away.
+    pub on_success: Option<String>,
+    pub on_failure: Option<String>,
+}
+
+/// An event invoke config. What was not set is absent, so that it can be answered like that.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names are those of Lambda's API")]
+pub struct EventInvokeConfig {
+    pub maximum_retry_attempts: Option<u32>,
+    pub maximum_event_age_in_seconds: Option<u32>,
+    pub on_success: Option<Destination>,
+    pub on_failure: Option<Destination>,
+    pub last_modified: Timestamp,
+}
+
+/// Where a record of an invocation is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Destination {
+    /// Its ARN, as it was given.
+    pub arn: Arc<str>,
+    /// What it is.
+    pub kind: DestinationKind,
+}
+
+/// What a destination is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DestinationKind {
+    /// The queue of this name.
+    Queue(Arc<str>),
+    /// The function of this name.
+    Function(Arc<str>),
+}
+
+impl Destination {
+    /// The destination that an ARN means.
+    fn parse(arn: &str) -> Result<Self, LambdaError> {
+        let kind = if let Some(queue) = queue_name(arn) {
+            DestinationKind::Queue(queue.into())
+        } else if arn.starts_with("arn:aws:lambda:") {
+            DestinationKind::Function(name::resolve(arn, None)?.into())
+        } else {
+            return Err(LambdaError::InvalidParameterValue(format!(
+                "a destination must be an SQS queue or a Lambda function of this account and \
+                 region here, got {arn}"
+            )));
+        };
+        Ok(Self { arn: arn.into(), kind })
+    }
+}
+
+impl EventInvokeConfig {
+    /// The config that `settings` make, over what `old` had.
+    pub(crate) fn set(
+        now: Timestamp,
+        old: Option<&Self>,
+        settings: &EventInvokeSettings,
+    ) -> Result<Self, LambdaError> {
+        let mut faults = Faults::default();
+        if let Some(attempts) = settings.maximum_retry_attempts {
+            faults.range("maximumRetryAttempts", attempts, RETRY_ATTEMPTS);
+        }
+        if let Some(age) = settings.maximum_event_age_in_seconds {
+            faults.range("maximumEventAgeInSeconds", age, EVENT_AGE_SECS);
+        }
+        faults.check()?;
+        let number = |given: Option<i64>| given.and_then(|given| u32::try_from(given).ok());
+        let destination = |given: &Option<String>, old: Option<&Destination>| match given.as_deref()
+        {
+            None => Ok(old.cloned()),
+            Some("") => Ok(None),
+            Some(arn) => Destination::parse(arn).map(Some),
+        };
+        Ok(Self {
+            maximum_retry_attempts: number(settings.maximum_retry_attempts)
+                .or(old.and_then(|old| old.maximum_retry_attempts)),
+            maximum_event_age_in_seconds: number(settings.maximum_event_age_in_seconds)
+                .or(old.and_then(|old| old.maximum_event_age_in_seconds)),
+            on_success: destination(
+                &settings.on_success,
+                old.and_then(|old| old.on_success.as_ref()),
+            )?,
+            on_failure: destination(
+                &settings.on_failure,
+                old.and_then(|old| old.on_failure.as_ref()),
+            )?,
+            last_modified: now,
+        })
+    }
+}
+
+/// How often a failed event is run again.
+pub(crate) fn retry_attempts(config: Option<&EventInvokeConfig>) -> u32 {
+    config.and_then(|config| config.maximum_retry_attempts).unwrap_or(RETRY_ATTEMPTS_DEFAULT)
+}
+
+/// How old an event may become.
+pub(crate) fn event_age(config: Option<&EventInvokeConfig>) -> Duration {
+    let secs = config.and_then(|config| config.maximum_event_age_in_seconds);
+    Duration::from_secs(secs.unwrap_or(EVENT_AGE_SECS_DEFAULT).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUEUE: &str = "arn:aws:sqs:us-east-1:000000000000:retries";
+    const FUNCTION: &str = "arn:aws:lambda:us-east-1:000000000000:function:next";
+
+    fn put(settings: &EventInvokeSettings) -> Result<EventInvokeConfig, LambdaError> {
+        EventInvokeConfig::set(Timestamp::UNIX_EPOCH, None, settings)
+    }
+
+    #[test]
+    fn without_a_config_there_are_two_retries_within_six_hours() {
+        assert_eq!(retry_attempts(None), 2);
+        assert_eq!(event_age(None), Duration::from_secs(6 * 60 * 60));
+    }
+
+    #[test]
+    fn values_outside_awss_bounds_are_refused() {
+        for (attempts, age, good) in [
+            (0, 60, true),
+            (2, 21_600, true),
+            (3, 60, false),
+            (-1, 60, false),
+            (0, 59, false),
+            (0, 21_601, false),
+        ] {
+            let result = put(&EventInvokeSettings {
+                maximum_retry_attempts: Some(attempts),
+                maximum_event_age_in_seconds: Some(age),
+                ..EventInvokeSettings::default()
+            });
+            assert_eq!(result.is_ok(), good, "{attempts} {age}");
+        }
+    }
+
+    #[test]
+    fn a_destination_is_a_queue_or_a_function() {
+        let config = put(&EventInvokeSettings {
+            on_success: Some(FUNCTION.to_owned()),
+            on_failure: Some(QUEUE.to_owned()),
+            ..EventInvokeSettings::default()
+        })
+        .unwrap();
+        let kind = |destination: Option<Destination>| destination.map(|d| d.kind);
+        assert_eq!(kind(config.on_success), Some(DestinationKind::Function("next".into())));
+        assert_eq!(kind(config.on_failure), Some(DestinationKind::Queue("retries".into())));
+        for arn in ["arn:aws:sns:us-east-1:000000000000:topic", "retries", "arn:aws:s3:::b"] {
+            let error = Destination::parse(arn).unwrap_err();
+            assert_eq!(error.code(), "InvalidParameterValueException", "{arn}");
+        }
+    }
+
+    #[test]
+    fn an_update_keeps_what_it_does_not_name() {
+        let old = put(&EventInvokeSettings {
+            maximum_retry_attempts: Some(0),
+            on_failure: Some(QUEUE.to_owned()),
+            ..EventInvokeSettings::default()
+        })
+        .unwrap();
+        let age = EventInvokeSettings {
+            maximum_event_age_in_seconds: Some(60),
+            ..EventInvokeSettings::default()
+        };
+        let new = EventInvokeConfig::set(Timestamp::UNIX_EPOCH, Some(&old), &age).unwrap();
+        assert_eq!(retry_attempts(Some(&new)), 0);
+        assert_eq!(event_age(Some(&new)), Duration::from_secs(60));
+        assert_eq!(new.on_failure, old.on_failure);
+
+        let none = EventInvokeSettings {
+            on_failure: Some(String::new()),
+            ..EventInvokeSettings::default()
+        };
+        let new = EventInvokeConfig::set(Timestamp::UNIX_EPOCH, Some(&new), &none).unwrap();
+        assert_eq!(new.on_failure, None);
+    }
+}

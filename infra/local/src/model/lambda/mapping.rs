@@ -1,0 +1,511 @@
+//! An event source mapping: which queue is polled for which function, and how.
+//!
+//! Its settings are AWS's. Its [`Poller`] is what AWS's fleet of pollers would be doing: which
+//! messages it has taken from the queue and not delivered yet, how many batches are with the
+//! function, and how many there may be.
+//!
+//! A poller starts with five batches at a time and is given five more each second for as long as it
+//! uses all it has, up to the mapping's bound. A batch that finds no free concurrency stays here and
+//! is tried again, less and less often, until the queue shows its messages again.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use comeback_core::Timestamp;
+use comeback_core::time::later;
+
+use super::error::{Faults, LambdaError};
+use crate::model::arn::queue_name;
+
+/// How many messages a batch may have: AWS's bounds and its default.
+const BATCH_SIZE: std::ops::RangeInclusive<i64> = 1..=10_000;
+const BATCH_SIZE_DEFAULT: u32 = 10;
+
+/// A batch over this many messages needs a batching window.
+const BATCH_SIZE_WITHOUT_WINDOW_MAX: u32 = 10;
+
+/// How long a batch may be gathered, in seconds: AWS's bounds.
+const WINDOW_SECS: std::ops::RangeInclusive<i64> = 0..=300;
+
+/// The bounds on a mapping's own bound on concurrency.
+const MAXIMUM_CONCURRENCY: std::ops::RangeInclusive<i64> = 2..=1_000;
+
+/// How large the event of a batch may be, in bytes: that of any synchronous invocation.
+const BATCH_BYTES_MAX: usize = 6 * 1024 * 1024;
+
+/// How many batches a poller may have with the function at first, and how many more each second.
+const BATCHES_START: u32 = 5;
+const BATCHES_GROWTH: u32 = 5;
+const GROWTH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many batches a mapping without a bound of its own may have with the function at a time.
+const BATCHES_MAX: u32 = 1_250;
+
+/// The first and the longest wait after a batch found no free concurrency.
+const THROTTLE_WAIT_MIN: Duration = Duration::from_secs(1);
+const THROTTLE_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// The wait where a queue says that it has a message and gives none: too many are in flight.
+const EMPTY_WAIT: Duration = Duration::from_secs(1);
+
+/// What a request sets of a mapping; what is absent stays as it is.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs, reason = "the names are those of Lambda's API")]
+pub struct MappingSettings {
+    pub batch_size: Option<i64>,
+    pub maximum_batching_window_in_seconds: Option<i64>,
+    pub function_response_types: Option<Vec<String>>,
+    /// The bound on concurrency; the inner absence takes it away.
+    pub maximum_concurrency: Option<Option<i64>>,
+    pub enabled: Option<bool>,
+}
+
+/// An event source mapping.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the names are those of Lambda's API")]
+pub struct Mapping {
+    pub uuid: Arc<str>,
+    pub event_source_arn: Arc<str>,
+    pub queue: Arc<str>,
+    pub function: Arc<str>,
+    pub batch_size: u32,
+    pub window: Duration,
+    pub report_batch_item_failures: bool,
+    pub maximum_concurrency: Option<u32>,
+    pub enabled: bool,
+    pub last_modified: Timestamp,
+    pub(crate) poller: Poller,
+}
+
+impl Mapping {
+    /// A mapping of the queue with this ARN to `function`.
+    pub(crate) fn new(
+        now: Timestamp,
+        uuid: Arc<str>,
+        event_source_arn: &str,
+        function: Arc<str>,
+        settings: &MappingSettings,
+    ) -> Result<Self, LambdaError> {
+        let queue = queue_name(event_source_arn).ok_or_else(|| {
+            LambdaError::InvalidParameterValue(format!(
+                "an event source must be an SQS queue of this account and region here, got \
+                 {event_source_arn}"
+            ))
+        })?;
+        let mut mapping = Self {
+            uuid,
+            event_source_arn: event_source_arn.into(),
+            queue: queue.into(),
+            function,
+            batch_size: BATCH_SIZE_DEFAULT,
+            window: Duration::ZERO,
+            report_batch_item_failures: false,
+            maximum_concurrency: None,
+            enabled: true,
+            last_modified: now,
+            poller: Poller::default(),
+        };
+        mapping.set(now, settings)?;
+        Ok(mapping)
+    }
+
+    /// Sets what `settings` has; nothing if any of it is wrong.
+    pub(crate) fn set(
+        &mut self,
+        now: Timestamp,
+        settings: &MappingSettings,
+    ) -> Result<(), LambdaError> {
+        check(settings)?;
+        let number = |given: i64| u32::try_from(given).unwrap_or(u32::MAX);
+        let batch_size = settings.batch_size.map_or(self.batch_size, number);
+        let window = match settings.maximum_batching_window_in_seconds {
+            Some(secs) => Duration::from_secs(number(secs).into()),
+            None => self.window,
+        };
+        if batch_size > BATCH_SIZE_WITHOUT_WINDOW_MAX && window.is_zero() {
+            return Err(LambdaError::InvalidParameterValue(format!(
+                "Maximum batch window in seconds must be greater than 0 if maximum batch size is \
+                 greater than {BATCH_SIZE_WITHOUT_WINDOW_MAX}"
+            )));
+        }
+        self.batch_size = batch_size;
+        self.window = window;
+        if let Some(types) = &settings.function_response_types {
+            self.report_batch_item_failures = !types.is_empty();
+        }
+        if let Some(maximum) = settings.maximum_concurrency {
+            self.maximum_concurrency = maximum.map(number);
+        }
+        if let Some(enabled) = settings.enabled {
+            self.enabled = enabled;
+        }
+        if !self.enabled {
+            // What it holds comes back into view in the queue by itself.
+            self.poller.held.clear();
+            self.poller.held_bytes = 0;
+        }
+        self.last_modified = now;
+        Ok(())
+    }
+
+    /// How many batches may be with the function at a time.
+    fn batches_max(&self) -> u32 {
+        self.poller.granted.min(self.maximum_concurrency.unwrap_or(BATCHES_MAX))
+    }
+
+    /// Whether one more batch may be delivered now.
+    pub(crate) fn may_deliver(&mut self, now: Timestamp) -> bool {
+        if self.poller.paused_until.is_some_and(|until| now < until) {
+            return false;
+        }
+        self.poller.grow(now);
+        self.poller.running < self.batches_max()
+    }
+
+    /// How many messages to ask the queue for: what the batch at hand lacks.
+    pub(crate) fn wanted(&self) -> usize {
+        let size = usize::try_from(self.batch_size).unwrap_or(usize::MAX);
+        size.saturating_sub(self.poller.held.len())
+    }
+
+    /// When the messages at hand are to be delivered: at once when they fill a batch.
+    fn ready_at(&self) -> Option<Timestamp> {
+        let first = self.poller.held.front()?;
+        let full = self.wanted() == 0 || self.poller.held_bytes > BATCH_BYTES_MAX;
+        Some(if full { first.received_at } else { later(first.received_at, self.window) })
+    }
+
+    /// The next batch, if one is to be delivered now.
+    pub(crate) fn take_batch(&mut self, now: Timestamp) -> Option<Vec<Held>> {
+        if self.ready_at()? > now {
+            return None;
+        }
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        while let Some(first) = self.poller.held.front() {
+            bytes += first.record.len() + 1;
+            let full = batch.len() >= usize::try_from(self.batch_size).unwrap_or(usize::MAX);
+            if !batch.is_empty() && (full || bytes > BATCH_BYTES_MAX) {
+                break;
+            }
+            self.poller.held_bytes -= first.record.len() + 1;
+            batch.extend(self.poller.held.pop_front());
+        }
+        Some(batch)
+    }
+
+    /// When this is to be looked at again, where the queue has something to show at `visible_at`.
+    pub(crate) fn next_poll(&self, visible_at: Option<Timestamp>) -> Option<Timestamp> {
+        if !self.enabled {
+            return None;
+        }
+        let wanted = if self.wanted() > 0 { visible_at } else { None };
+        let mut at = match (self.ready_at(), wanted) {
+            (Some(ready), Some(visible)) => ready.min(visible),
+            (ready, visible) => ready.or(visible)?,
+        };
+        if self.poller.running >= self.batches_max() {
+            let bound = self.maximum_concurrency.unwrap_or(BATCHES_MAX);
+            if self.poller.granted >= bound {
+                // Only the end of a run makes room.
+                return None;
+            }
+            at = at.max(later(self.poller.granted_at, GROWTH_INTERVAL));
+        }
+        Some(self.poller.paused_until.map_or(at, |until| at.max(until)))
+    }
+}
+
+fn check(settings: &MappingSettings) -> Result<(), LambdaError> {
+    let mut faults = Faults::default();
+    if let Some(size) = settings.batch_size {
+        faults.range("batchSize", size, BATCH_SIZE);
+    }
+    if let Some(window) = settings.maximum_batching_window_in_seconds {
+        faults.range("maximumBatchingWindowInSeconds", window, WINDOW_SECS);
+    }
+    if let Some(Some(maximum)) = settings.maximum_concurrency {
+        faults.range("scalingConfig.maximumConcurrency", maximum, MAXIMUM_CONCURRENCY);
+    }
+    for other in settings.function_response_types.iter().flatten() {
+        if other != "ReportBatchItemFailures" {
+            faults.constraint(
+                "functionResponseTypes",
+                other,
+                "Member must satisfy enum value set: [ReportBatchItemFailures]",
+            );
+        }
+    }
+    faults.check()
+}
+
+/// A message that was received for a batch.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) message_id: Arc<str>,
+    pub(crate) receipt_handle: Arc<str>,
+    pub(crate) trace_header: Option<Arc<str>>,
+    /// The message as the function will see it, in JSON.
+    pub(crate) record: String,
+    pub(crate) received_at: Timestamp,
+    /// When the queue shows it again.
+    pub(crate) hidden_until: Timestamp,
+}
+
+/// What a mapping is doing.
+#[derive(Debug)]
+pub(crate) struct Poller {
+    /// Received and not delivered, in the order in which they came.
+    held: VecDeque<Held>,
+    /// Bytes of their records.
+    held_bytes: usize,
+    /// Batches that are with the function.
+    running: u32,
+    /// How many there may be, since when.
+    granted: u32,
+    granted_at: Timestamp,
+    /// How often in a row a batch found no free concurrency.
+    throttles: u32,
+    paused_until: Option<Timestamp>,
+}
+
+impl Default for Poller {
+    fn default() -> Self {
+        Self {
+            held: VecDeque::new(),
+            held_bytes: 0,
+            running: 0,
+            granted: BATCHES_START,
+            granted_at: Timestamp::UNIX_EPOCH,
+            throttles: 0,
+            paused_until: None,
+        }
+    }
+}
+
+impl Poller {
+    /// Takes in a message.
+    pub(crate) fn hold(&mut self, message: Held) {
+        self.held_bytes += message.record.len() + 1;
+        self.held.push_back(message);
+    }
+
+    /// Lets go of messages that the queue shows again.
+    pub(crate) fn drop_expired(&mut self, now: Timestamp) {
+        self.held.retain(|message| now < message.hidden_until);
+        self.held_bytes = self.held.iter().map(|message| message.record.len() + 1).sum();
+    }
+
+    /// Notes that a batch was delivered.
+    pub(crate) fn delivered(&mut self, now: Timestamp) {
+        self.throttles = 0;
+        self.running += 1;
+        if self.running == self.granted {
+            self.granted_at = now;
+        }
+    }
+
+    /// Notes that the function is done with a batch.
+    pub(crate) fn finished(&mut self) {
+        self.running = self.running.saturating_sub(1);
+        if self.running == 0 && self.held.is_empty() {
+            self.granted = BATCHES_START;
+        }
+    }
+
+    /// Takes a batch back that found no free concurrency, and pauses.
+    pub(crate) fn throttled(&mut self, now: Timestamp, batch: Vec<Held>) {
+        for message in batch.into_iter().rev() {
+            self.held_bytes += message.record.len() + 1;
+            self.held.push_front(message);
+        }
+        let factor = 2_u32.saturating_pow(self.throttles);
+        let wait = THROTTLE_WAIT_MIN.saturating_mul(factor).min(THROTTLE_WAIT_MAX);
+        self.throttles = self.throttles.saturating_add(1);
+        self.paused_until = Some(later(now, wait));
+    }
+
+    /// Pauses because the queue gave nothing.
+    pub(crate) fn starved(&mut self, now: Timestamp) {
+        self.paused_until = Some(later(now, EMPTY_WAIT));
+    }
+
+    /// Grants more batches if all that were granted have been in use for long enough.
+    fn grow(&mut self, now: Timestamp) {
+        if self.running >= self.granted && now >= later(self.granted_at, GROWTH_INTERVAL) {
+            self.granted = self.granted.saturating_add(BATCHES_GROWTH).min(BATCHES_MAX);
+            self.granted_at = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ARN: &str = "arn:aws:sqs:us-east-1:000000000000:q";
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_timestamp_millis(millis).unwrap()
+    }
+
+    fn mapping(settings: &MappingSettings) -> Result<Mapping, LambdaError> {
+        Mapping::new(at(0), "m".into(), ARN, "f".into(), settings)
+    }
+
+    fn batches_of(size: i64, window: i64) -> Mapping {
+        mapping(&MappingSettings {
+            batch_size: Some(size),
+            maximum_batching_window_in_seconds: Some(window),
+            ..MappingSettings::default()
+        })
+        .unwrap()
+    }
+
+    fn hold(mapping: &mut Mapping, id: &str, received_at: Timestamp, bytes: usize) {
+        mapping.poller.hold(Held {
+            message_id: id.into(),
+            receipt_handle: id.into(),
+            trace_header: None,
+            record: "x".repeat(bytes),
+            received_at,
+            hidden_until: at(30_000),
+        });
+    }
+
+    fn ids(batch: Option<Vec<Held>>) -> Vec<String> {
+        batch.into_iter().flatten().map(|held| held.message_id.to_string()).collect()
+    }
+
+    #[test]
+    fn settings_outside_awss_bounds_are_refused() {
+        for (batch_size, window, maximum, good) in [
+            (1, 0, None, true),
+            (10, 0, Some(2), true),
+            (11, 1, Some(1_000), true),
+            (10_000, 300, None, true),
+            (11, 0, None, false),
+            (0, 0, None, false),
+            (10_001, 1, None, false),
+            (10, 301, None, false),
+            (10, -1, None, false),
+            (10, 0, Some(1), false),
+            (10, 0, Some(1_001), false),
+        ] {
+            let result = mapping(&MappingSettings {
+                batch_size: Some(batch_size),
+                maximum_batching_window_in_seconds: Some(window),
+                maximum_concurrency: Some(maximum),
+                ..MappingSettings::default()
+            });
+            assert_eq!(result.is_ok(), good, "{batch_size} {window} {maximum:?}");
+        }
+        let types = Some(vec!["ReportEverything".to_owned()]);
+        let settings = MappingSettings { function_response_types: types, ..Default::default() };
+        assert_eq!(mapping(&settings).unwrap_err().code(), "ValidationException");
+    }
+
+    #[test]
+    fn an_update_keeps_what_it_does_not_name() {
+        let mut mapping = batches_of(100, 5);
+        let bad = MappingSettings {
+            maximum_batching_window_in_seconds: Some(0),
+            enabled: Some(false),
+            ..MappingSettings::default()
+        };
+        assert!(mapping.set(at(1), &bad).is_err());
+        assert!(mapping.enabled);
+        let off = MappingSettings { enabled: Some(false), ..MappingSettings::default() };
+        mapping.set(at(1), &off).unwrap();
+        assert_eq!((mapping.batch_size, mapping.window.as_secs()), (100, 5));
+        assert_eq!(mapping.next_poll(Some(at(0))), None);
+    }
+
+    #[test]
+    fn without_a_window_whatever_is_there_is_a_batch() {
+        let mut mapping = batches_of(10, 0);
+        assert!(mapping.take_batch(at(0)).is_none());
+        hold(&mut mapping, "a", at(5), 10);
+        assert_eq!(ids(mapping.take_batch(at(5))), ["a"]);
+    }
+
+    #[test]
+    fn a_window_gathers_until_it_ends_or_the_batch_is_full() {
+        let mut mapping = batches_of(2, 5);
+        hold(&mut mapping, "a", at(1_000), 10);
+        assert!(mapping.take_batch(at(5_999)).is_none());
+        assert_eq!(mapping.next_poll(None), Some(at(6_000)));
+        assert_eq!(mapping.next_poll(Some(at(3_000))), Some(at(3_000)));
+        assert_eq!(ids(mapping.take_batch(at(6_000))), ["a"]);
+
+        hold(&mut mapping, "b", at(7_000), 10);
+        hold(&mut mapping, "c", at(7_001), 10);
+        assert_eq!(mapping.wanted(), 0);
+        assert_eq!(ids(mapping.take_batch(at(7_001))), ["b", "c"]);
+    }
+
+    #[test]
+    fn a_batch_stays_within_a_payload() {
+        let mut mapping = batches_of(10, 0);
+        for id in ["a", "b", "c", "d"] {
+            hold(&mut mapping, id, at(0), 2 * 1024 * 1024);
+        }
+        assert_eq!(ids(mapping.take_batch(at(0))), ["a", "b"]);
+        assert_eq!(ids(mapping.take_batch(at(0))), ["c", "d"]);
+    }
+
+    #[test]
+    fn concurrency_starts_at_five_and_grows_by_five_a_second_while_all_is_used() {
+        let mut mapping = batches_of(1, 0);
+        for (second, granted) in [(0, 5), (1, 10), (2, 15)] {
+            let now = at(second * 1000);
+            let mut delivered = 0;
+            while mapping.may_deliver(now) {
+                mapping.poller.delivered(now);
+                delivered += 1;
+            }
+            assert_eq!(delivered, 5, "second {second}");
+            assert_eq!(mapping.poller.running, granted);
+            assert_eq!(mapping.next_poll(Some(now)), Some(at(second * 1000 + 1000)));
+        }
+        for _ in 0..15 {
+            mapping.poller.finished();
+        }
+        assert_eq!(mapping.poller.granted, BATCHES_START);
+    }
+
+    #[test]
+    fn concurrency_stays_within_the_mappings_bound() {
+        let mut mapping = batches_of(1, 0);
+        mapping.maximum_concurrency = Some(2);
+        for _ in 0..2 {
+            assert!(mapping.may_deliver(at(0)));
+            mapping.poller.delivered(at(0));
+        }
+        assert!(!mapping.may_deliver(at(60_000)));
+        assert_eq!(mapping.next_poll(Some(at(0))), None);
+        mapping.poller.finished();
+        assert!(mapping.may_deliver(at(60_000)));
+    }
+
+    #[test]
+    fn a_throttled_batch_is_tried_again_less_and_less_often_until_its_messages_are_visible() {
+        let mut mapping = batches_of(10, 0);
+        hold(&mut mapping, "a", at(0), 10);
+        let mut now = at(0);
+        for wait in [1, 2, 4, 8] {
+            assert!(mapping.may_deliver(now), "at {now}");
+            let batch = mapping.take_batch(now).unwrap();
+            mapping.poller.throttled(now, batch);
+            let next = mapping.next_poll(None).unwrap();
+            assert_eq!(next, later(now, Duration::from_secs(wait)));
+            assert!(!mapping.may_deliver(now));
+            now = next;
+        }
+        mapping.poller.drop_expired(at(29_999));
+        assert_eq!(mapping.poller.held.len(), 1);
+        mapping.poller.drop_expired(at(30_000));
+        assert!(mapping.poller.held.is_empty());
+    }
+}

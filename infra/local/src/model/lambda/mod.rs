@@ -1,0 +1,375 @@
+//! What Lambda keeps: functions and what is set of them, the asynchronous queue, the runs of now,
+//! and the mappings.
+//!
+//! This module is the functions' administration. What is done with them is `invocation` and
+//! `polling`, beside this module, because both need SQS too.
+
+pub(crate) mod asynchronous;
+pub(crate) mod batch;
+pub(crate) mod batch_response;
+pub mod error;
+pub mod function;
+pub mod invoke_config;
+pub mod mapping;
+pub mod name;
+pub(crate) mod record;
+pub mod recursion;
+pub mod run;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use comeback_core::Timestamp;
+
+use asynchronous::{AsynchronousQueue, QueuedEvent};
+use error::{LambdaError, ThrottleReason};
+use function::{Code, Configuration, Function, Settings};
+use invoke_config::{EventInvokeConfig, EventInvokeSettings};
+use mapping::{Held, Mapping, MappingSettings};
+use recursion::RecursiveLoop;
+use run::RunId;
+
+use super::ids::Ids;
+
+/// Lambda's state.
+pub struct Lambda {
+    pub(crate) ids: Ids,
+    functions: BTreeMap<Arc<str>, Function>,
+    pub(crate) queue: AsynchronousQueue,
+    pub(crate) mappings: BTreeMap<Arc<str>, Mapping>,
+    pub(crate) runs: BTreeMap<RunId, Running>,
+    concurrency: u32,
+    /// Numbers runs and functions; never the same twice.
+    sequence: u64,
+}
+
+/// A run that the host is making.
+pub(crate) struct Running {
+    pub(crate) configuration: Arc<Configuration>,
+    incarnation: u64,
+    pub(crate) request_id: Arc<str>,
+    /// The header that the function was given.
+    pub(crate) trace_header: Arc<str>,
+    pub(crate) origin: Origin,
+}
+
+/// What a run is made for.
+pub(crate) enum Origin {
+    /// Someone waits for its response.
+    Synchronous,
+    /// An event of the asynchronous queue.
+    Asynchronous(QueuedEvent),
+    /// A batch of a mapping's queue.
+    Mapping {
+        /// The mapping.
+        uuid: Arc<str>,
+        /// Its queue's name.
+        queue: Arc<str>,
+        /// Whether the response may name failures.
+        report_batch_item_failures: bool,
+        /// The messages.
+        batch: Vec<Held>,
+    },
+}
+
+impl Lambda {
+    /// No functions, and room for `concurrency` runs at a time.
+    pub(crate) fn new(concurrency: u32, seed: u64) -> Self {
+        Self {
+            ids: Ids::new(seed),
+            functions: BTreeMap::new(),
+            queue: AsynchronousQueue::default(),
+            mappings: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            concurrency,
+            sequence: 0,
+        }
+    }
+
+    /// Creates a function.
+    ///
+    /// # Errors
+    /// If there is one of that name, or a setting is wrong.
+    pub fn create_function(
+        &mut self,
+        now: Timestamp,
+        name: &str,
+        code: Code,
+        settings: Settings,
+    ) -> Result<Arc<Configuration>, LambdaError> {
+        if self.functions.contains_key(name) {
+            return Err(LambdaError::ResourceConflict(format!("Function already exist: {name}")));
+        }
+        let configuration = Configuration::new(now, name, code, settings, self.ids.uuid())?;
+        let configuration = Arc::new(configuration);
+        self.sequence += 1;
+        let function = Function {
+            incarnation: self.sequence,
+            configuration: Arc::clone(&configuration),
+            reserved_concurrency: None,
+            recursive_loop: RecursiveLoop::default(),
+            event_invoke_config: None,
+            running: 0,
+        };
+        self.functions.insert(Arc::clone(&configuration.name), function);
+        Ok(configuration)
+    }
+
+    /// A function's configuration.
+    ///
+    /// # Errors
+    /// If there is no such function; so it is with every operation on one.
+    pub fn configuration(&self, name: &str) -> Result<&Arc<Configuration>, LambdaError> {
+        self.function(name).map(|function| &function.configuration)
+    }
+
+    /// All functions, by name.
+    pub fn functions(&self) -> impl Iterator<Item = &Arc<Configuration>> {
+        self.functions.values().map(|function| &function.configuration)
+    }
+
+    /// Changes a function's configuration.
+    ///
+    /// # Errors
+    /// If a setting is wrong.
+    pub fn update_configuration(
+        &mut self,
+        now: Timestamp,
+        name: &str,
+        settings: Settings,
+    ) -> Result<Arc<Configuration>, LambdaError> {
+        let revision_id = self.ids.uuid();
+        let function = self.function_mut(name)?;
+        Arc::make_mut(&mut function.configuration).set(now, settings, revision_id)?;
+        Ok(Arc::clone(&function.configuration))
+    }
+
+    /// Changes a function's code.
+    ///
+    /// # Errors
+    /// If there is no such function.
+    pub fn update_code(
+        &mut self,
+        now: Timestamp,
+        name: &str,
+        code: Code,
+    ) -> Result<Arc<Configuration>, LambdaError> {
+        let revision_id = self.ids.uuid();
+        let function = self.function_mut(name)?;
+        let configuration = Arc::make_mut(&mut function.configuration);
+        configuration.code = code;
+        configuration.last_modified = now;
+        configuration.revision_id = revision_id;
+        Ok(Arc::clone(&function.configuration))
+    }
+
+    /// Deletes a function. Its runs go on to their end; its queued events are lost.
+    ///
+    /// # Errors
+    /// If there is no such function.
+    pub fn delete_function(&mut self, name: &str) -> Result<(), LambdaError> {
+        self.functions.remove(name).map(|_| ()).ok_or_else(|| name::not_found(name))
+    }
+
+    /// Reserves concurrency for a function, or takes the reservation back.
+    ///
+    /// # Errors
+    /// If the other functions have reserved too much for that.
+    pub fn set_reserved_concurrency(
+        &mut self,
+        name: &str,
+        reserved: Option<u32>,
+    ) -> Result<(), LambdaError> {
+        let others = self.functions.iter().filter(|(other, _)| other.as_ref() != name);
+        let others: u32 = others.filter_map(|(_, other)| other.reserved_concurrency).sum();
+        let available = self.concurrency.saturating_sub(others);
+        let function = self.function_mut(name)?;
+        if reserved.is_some_and(|reserved| reserved > available) {
+            return Err(LambdaError::InvalidParameterValue(format!(
+                "Specified ReservedConcurrentExecutions for function exceeds the concurrency that \
+                 is left in the account, {available}."
+            )));
+        }
+        function.reserved_concurrency = reserved;
+        Ok(())
+    }
+
+    /// The concurrency that is reserved for a function.
+    ///
+    /// # Errors
+    /// If there is no such function.
+    pub fn reserved_concurrency(&self, name: &str) -> Result<Option<u32>, LambdaError> {
+        self.function(name).map(|function| function.reserved_concurrency)
+    }
+
+    /// What happens to a function in a recursive loop.
+    ///
+    /// # Errors
+    /// If there is no such function.
+    pub fn recursive_loop(&self, name: &str) -> Result<RecursiveLoop, LambdaError> {
+        self.function(name).map(|function| function.recursive_loop)
+    }
+
+    /// Sets what happens to a function in a recursive loop.
+    ///
+    /// # Errors
+    /// If there is no such function.
+    pub fn set_recursive_loop(
+        &mut self,
+        name: &str,
+        recursive_loop: RecursiveLoop,
+    ) -> Result<(), LambdaError> {
+        self.function_mut(name)?.recursive_loop = recursive_loop;
+        Ok(())
+    }
+
+    /// Sets a function's event invoke config anew, or with `update` over the one that it has.
+    ///
+    /// # Errors
+    /// If a setting is wrong, or there is nothing to update.
+    pub fn set_event_invoke_config(
+        &mut self,
+        now: Timestamp,
+        name: &str,
+        settings: &EventInvokeSettings,
+        update: bool,
+    ) -> Result<EventInvokeConfig, LambdaError> {
+        let function = self.function_mut(name)?;
+        let old = match (&function.event_invoke_config, update) {
+            (None, true) => return Err(no_event_invoke_config(name)),
+            (old, true) => old.as_ref(),
+            (_, false) => None,
+        };
+        let config = EventInvokeConfig::set(now, old, settings)?;
+        function.event_invoke_config = Some(config.clone());
+        Ok(config)
+    }
+
+    /// A function's event invoke config.
+    ///
+    /// # Errors
+    /// If it has none.
+    pub fn event_invoke_config(&self, name: &str) -> Result<&EventInvokeConfig, LambdaError> {
+        let config = self.function(name)?.event_invoke_config.as_ref();
+        config.ok_or_else(|| no_event_invoke_config(name))
+    }
+
+    /// Takes a function's event invoke config away.
+    ///
+    /// # Errors
+    /// If it has none.
+    pub fn delete_event_invoke_config(&mut self, name: &str) -> Result<(), LambdaError> {
+        let config = self.function_mut(name)?.event_invoke_config.take();
+        config.map(|_| ()).ok_or_else(|| no_event_invoke_config(name))
+    }
+
+    /// All mappings, by their ids.
+    pub fn mappings(&self) -> impl Iterator<Item = &Mapping> {
+        self.mappings.values()
+    }
+
+    /// A mapping.
+    ///
+    /// # Errors
+    /// If there is none with this id; so it is with every operation on one.
+    pub fn mapping(&self, uuid: &str) -> Result<&Mapping, LambdaError> {
+        self.mappings.get(uuid).ok_or_else(|| no_mapping(uuid))
+    }
+
+    /// Changes a mapping, and the function that it is for.
+    ///
+    /// # Errors
+    /// If a setting is wrong.
+    pub fn update_mapping(
+        &mut self,
+        now: Timestamp,
+        uuid: &str,
+        function: Option<&str>,
+        settings: &MappingSettings,
+    ) -> Result<&Mapping, LambdaError> {
+        let function = match function {
+            Some(function) => Some(Arc::clone(&self.configuration(function)?.name)),
+            None => None,
+        };
+        let mapping = self.mappings.get_mut(uuid).ok_or_else(|| no_mapping(uuid))?;
+        mapping.set(now, settings)?;
+        if let Some(function) = function {
+            mapping.function = function;
+        }
+        Ok(mapping)
+    }
+
+    /// Deletes a mapping. What it holds comes back into view in its queue.
+    ///
+    /// # Errors
+    /// If there is no such mapping.
+    pub fn delete_mapping(&mut self, uuid: &str) -> Result<Mapping, LambdaError> {
+        self.mappings.remove(uuid).ok_or_else(|| no_mapping(uuid))
+    }
+
+    pub(crate) fn function(&self, name: &str) -> Result<&Function, LambdaError> {
+        self.functions.get(name).ok_or_else(|| name::not_found(name))
+    }
+
+    fn function_mut(&mut self, name: &str) -> Result<&mut Function, LambdaError> {
+        self.functions.get_mut(name).ok_or_else(|| name::not_found(name))
+    }
+
+    /// Which bound keeps a function from one more run, if one does.
+    ///
+    /// A reservation is taken from the account's concurrency even while it isn't used.
+    pub(crate) fn throttle(&self, function: &Function) -> Option<ThrottleReason> {
+        if let Some(reserved) = function.reserved_concurrency {
+            return (function.running >= reserved).then_some(ThrottleReason::Reserved);
+        }
+        let reserved: u32 = self.functions.values().filter_map(|f| f.reserved_concurrency).sum();
+        let unreserved = self.functions.values().filter(|f| f.reserved_concurrency.is_none());
+        let running: u32 = unreserved.map(|f| f.running).sum();
+        let bound = self.concurrency.saturating_sub(reserved);
+        (running >= bound).then_some(ThrottleReason::Account)
+    }
+
+    /// Notes that a run begins.
+    pub(crate) fn begin(
+        &mut self,
+        configuration: Arc<Configuration>,
+        request_id: Arc<str>,
+        trace_header: Arc<str>,
+        origin: Origin,
+    ) -> RunId {
+        self.sequence += 1;
+        let id = RunId(self.sequence);
+        let mut incarnation = 0;
+        if let Some(function) = self.functions.get_mut(&configuration.name) {
+            function.running += 1;
+            incarnation = function.incarnation;
+        }
+        let running = Running { configuration, incarnation, request_id, trace_header, origin };
+        self.runs.insert(id, running);
+        id
+    }
+
+    /// Notes that a run has ended, and gives back what it was made for.
+    pub(crate) fn end(&mut self, id: RunId) -> Option<Running> {
+        let run = self.runs.remove(&id)?;
+        if let Some(function) = self.functions.get_mut(&run.configuration.name)
+            && function.incarnation == run.incarnation
+        {
+            function.running = function.running.saturating_sub(1);
+        }
+        Some(run)
+    }
+}
+
+fn no_event_invoke_config(name: &str) -> LambdaError {
+    LambdaError::ResourceNotFound(format!(
+        "The function {} doesn't have an EventInvokeConfig",
+        name::qualified_arn(name)
+    ))
+}
+
+fn no_mapping(uuid: &str) -> LambdaError {
+    LambdaError::ResourceNotFound(format!(
+        "The resource you requested does not exist. (event source mapping {uuid})"
+    ))
+}

@@ -1,0 +1,134 @@
+//! The ways to name a function: its name, its ARN or a part of that, with or without a qualifier.
+//!
+//! Versions and aliases are not made here, so the only qualifier that names something is `$LATEST`.
+
+use super::error::LambdaError;
+use crate::model::{ACCOUNT, REGION};
+
+/// The version that every function has, and the only one here.
+pub const LATEST: &str = "$LATEST";
+
+/// How long a function's name may be.
+const NAME_MAX: usize = 64;
+
+/// The ARN of the function `name`.
+pub(crate) fn arn(name: &str) -> String {
+    format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}")
+}
+
+/// The ARN of the version `$LATEST` of the function `name`.
+pub(crate) fn qualified_arn(name: &str) -> String {
+    format!("{}:{LATEST}", arn(name))
+}
+
+/// The name of the function that `reference` means, whether it exists or not.
+///
+/// # Errors
+/// If it is no reference, or one to something that can't exist here.
+pub(crate) fn resolve(reference: &str, qualifier: Option<&str>) -> Result<String, LambdaError> {
+    let (name, own) = split(reference).ok_or_else(|| malformed(reference))?;
+    if let (Some(own), Some(given)) = (own, qualifier)
+        && own != given
+    {
+        return Err(LambdaError::InvalidParameterValue(
+            "The derived qualifier from the function name does not match the specified qualifier."
+                .to_owned(),
+        ));
+    }
+    match own.or(qualifier) {
+        None | Some(LATEST) => Ok(name.to_owned()),
+        Some(other) => {
+            Err(LambdaError::ResourceNotFound(format!("Function not found: {}:{other}", arn(name))))
+        }
+    }
+}
+
+/// The refusal for a function that doesn't exist.
+pub(crate) fn not_found(name: &str) -> LambdaError {
+    LambdaError::ResourceNotFound(format!("Function not found: {}", arn(name)))
+}
+
+/// The name and the qualifier in a reference.
+fn split(reference: &str) -> Option<(&str, Option<&str>)> {
+    let rest = match reference.strip_prefix("arn:aws:lambda:") {
+        Some(rest) => rest.strip_prefix(REGION)?.strip_prefix(':')?,
+        None => reference,
+    };
+    let rest = match rest.strip_prefix(ACCOUNT) {
+        Some(rest) => rest.strip_prefix(':')?.strip_prefix("function:")?,
+        None if rest.len() < reference.len() => return None,
+        None => rest.strip_prefix("function:").unwrap_or(rest),
+    };
+    let (name, qualifier) = match rest.split_once(':') {
+        Some((name, qualifier)) => (name, Some(qualifier)),
+        None => (rest, None),
+    };
+    let good = is_name(name) && qualifier.is_none_or(is_qualifier);
+    good.then_some((name, qualifier))
+}
+
+fn is_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(allowed)
+}
+
+fn is_qualifier(qualifier: &str) -> bool {
+    qualifier == LATEST || is_name(qualifier)
+}
+
+fn malformed(reference: &str) -> LambdaError {
+    LambdaError::Validation(vec![format!(
+        "Value '{reference}' at 'functionName' failed to satisfy constraint: Member must be a \
+         function's name of up to {NAME_MAX} letters, digits, hyphens and underscores, or an ARN \
+         in region {REGION} and account {ACCOUNT}"
+    )])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_is_named_in_every_form_of_aws() {
+        for reference in [
+            "f",
+            "f:$LATEST",
+            "function:f",
+            "000000000000:function:f",
+            "000000000000:function:f:$LATEST",
+            "arn:aws:lambda:us-east-1:000000000000:function:f",
+            "arn:aws:lambda:us-east-1:000000000000:function:f:$LATEST",
+        ] {
+            assert_eq!(resolve(reference, None).as_deref(), Ok("f"), "{reference}");
+            assert_eq!(resolve(reference, Some(LATEST)).as_deref(), Ok("f"), "{reference}");
+        }
+    }
+
+    #[test]
+    fn another_version_is_not_found() {
+        for (reference, qualifier) in [("f:7", None), ("f", Some("live")), ("f:7", Some("7"))] {
+            let error = resolve(reference, qualifier).unwrap_err();
+            assert_eq!(error.code(), "ResourceNotFoundException", "{reference}");
+        }
+        let error = resolve("f:7", Some("8")).unwrap_err();
+        assert_eq!(error.code(), "InvalidParameterValueException");
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused() {
+        let long = "x".repeat(NAME_MAX + 1);
+        for reference in [
+            "",
+            "a b",
+            "é",
+            long.as_str(),
+            "arn:aws:lambda:eu-west-1:000000000000:function:f",
+            "arn:aws:lambda:us-east-1:111111111111:function:f",
+            "arn:aws:lambda:us-east-1:f",
+            "arn:aws:sqs:us-east-1:000000000000:f",
+        ] {
+            let error = resolve(reference, None).unwrap_err();
+            assert_eq!(error.code(), "ValidationException", "{reference:?}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What Lambda sends away of an asynchronous invocation: the record to a destination, and the dead
+//! letter to a function's own dead-letter queue.
+//!
+//! The record's members stand in AWS's order. The payloads are in it as the bytes they are.
+
+use chrono::SecondsFormat;
+use comeback_core::Timestamp;
+use serde::Serialize;
+
+use super::asynchronous::QueuedEvent;
+use super::name;
+use super::run::Response;
+use crate::model::payload::Payload;
+
+/// How much of an error's message a dead letter's attribute has: the first KB.
+const ERROR_MESSAGE_BYTES_MAX: usize = 1024;
+
+/// Why Lambda is done with an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    /// A run succeeded.
+    Success,
+    /// The last run that it may have has failed.
+    RetriesExhausted,
+    /// It is too old, or would be at its next run.
+    EventAgeExceeded,
+    /// Its function may not run at all.
+    ZeroReservedConcurrency,
+    /// It has gone round in a loop. AWS doesn't document what it writes here; this is the name of
+    /// the error that a synchronous invocation gets.
+    RecursiveInvocation,
+}
+
+impl Condition {
+    /// AWS's name of it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Success => "Success",
+            Self::RetriesExhausted => "RetriesExhausted",
+            Self::EventAgeExceeded => "EventAgeExceeded",
+            Self::ZeroReservedConcurrency => "ZeroReservedConcurrency",
+            Self::RecursiveInvocation => "RecursiveInvocation",
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Record<'a> {
+    version: &'static str,
+    timestamp: String,
+    request_context: RequestContext<'a>,
+    request_payload: &'a Payload,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_context: Option<ResponseContext>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_payload: Option<Payload>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RequestContext<'a> {
+    request_id: &'a str,
+    function_arn: String,
+    condition: &'static str,
+    approximate_invoke_count: u32,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResponseContext {
+    status_code: u16,
+    executed_version: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function_error: Option<&'static str>,
+}
+
+/// The record of an event that Lambda is done with. Without a response there are no response parts.
+pub(crate) fn record(
+    now: Timestamp,
+    event: &QueuedEvent,
+    condition: Condition,
+    response: Option<&Response>,
+) -> Payload {
+    Payload::of(&Record {
+        version: "1.0",
+        timestamp: now.to_rfc3339_opts(SecondsFormat::Millis, true),
+        request_context: RequestContext {
+            request_id: &event.request_id,
+            function_arn: name::qualified_arn(&event.function),
+            condition: condition.name(),
+            approximate_invoke_count: event.runs,
+        },
+        request_payload: &event.payload,
+        response_context: response.map(|response| ResponseContext {
+            status_code: 200,
+            executed_version: name::LATEST,
+            function_error: response.is_error().then_some("Unhandled"),
+        }),
+        response_payload: response.map(|response| Payload::of_response(&response.payload)),
+    })
+}
+
+/// The attributes of a dead letter: what failed, with which HTTP status, and the error's message.
+/// AWS documents the attributes, but not their values for an event that never ran: here it is the
+/// status that a synchronous invocation would have got, and the condition's name.
+pub(crate) struct DeadLetterAttributes {
+    pub(crate) error_code: u16,
+    pub(crate) error_message: String,
+}
+
+impl DeadLetterAttributes {
+    pub(crate) fn new(condition: Condition, response: Option<&Response>) -> Self {
+        let (error_code, message) = match (response, condition) {
+            (Some(response), _) => (200, response.error_message()),
+            (None, Condition::RecursiveInvocation) => (400, condition.name().to_owned()),
+            (
+                None,
+                Condition::Success
+                | Condition::RetriesExhausted
+                | Condition::EventAgeExceeded
+                | Condition::ZeroReservedConcurrency,
+            ) => (429, condition.name().to_owned()),
+        };
+        Self { error_code, error_message: attribute_text(&message) }
+    }
+}
+
+/// `message` as a message attribute may hold it: without the characters that SQS refuses, and cut
+/// at a character's boundary.
+fn attribute_text(message: &str) -> String {
+    let allowed = |c: &char| matches!(*c, '\t' | '\n' | '\r' | '\u{20}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}');
+    let mut text: String = message.chars().filter(allowed).collect();
+    text.truncate(text.floor_char_boundary(ERROR_MESSAGE_BYTES_MAX));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Ending;
+
+    fn event(runs: u32) -> QueuedEvent {
+        QueuedEvent {
+            function: "my-function".into(),
+            request_id: "e4b46cbf".into(),
+            payload: Payload::parse(br#"{"z":1.0,"big":12345678901234567890123}"#).unwrap(),
+            trace_header: None,
+            accepted_at: Timestamp::UNIX_EPOCH,
+            runs,
+            throttles: 0,
+        }
+    }
+
+    fn failed(payload: &str) -> Response {
+        Response { payload: payload.into(), ending: Ending::Failed }
+    }
+
+    #[test]
+    fn a_record_has_awss_members_in_awss_order_and_the_payloads_bytes() {
+        let now = Timestamp::from_timestamp_millis(1_573_755_365_568).unwrap();
+        let response = failed(r#"{"errorMessage":"no","n":1.50}"#);
+        let record = record(now, &event(3), Condition::RetriesExhausted, Some(&response));
+        assert_eq!(
+            record.get(),
+            concat!(
+                r#"{"version":"1.0","timestamp":"2019-11-14T18:16:05.568Z","requestContext":{"#,
+                r#""requestId":"e4b46cbf","functionArn":"#,
+                r#""arn:aws:lambda:us-east-1:000000000000:function:my-function:$LATEST","#,
+                r#""condition":"RetriesExhausted","approximateInvokeCount":3},"#,
+                r#""requestPayload":{"z":1.0,"big":12345678901234567890123},"#,
+                r#""responseContext":{"statusCode":200,"executedVersion":"$LATEST","#,
+                r#""functionError":"Unhandled"},"responsePayload":{"errorMessage":"no","n":1.50}}"#,
+            )
+        );
+    }
+
+    #[test]
+    fn an_event_that_never_ran_has_no_response_parts() {
+        let condition = Condition::ZeroReservedConcurrency;
+        let record = record(Timestamp::UNIX_EPOCH, &event(0), condition, None);
+        assert!(record.get().contains(r#""approximateInvokeCount":0}"#), "{}", record.get());
+        assert!(!record.get().contains("response"), "{}", record.get());
+    }
+
+    #[test]
+    fn a_success_has_no_function_error() {
+        let response = Response { payload: b"7".to_vec(), ending: Ending::Succeeded };
+        let record = record(Timestamp::UNIX_EPOCH, &event(1), Condition::Success, Some(&response));
+        let end = r#""responseContext":{"statusCode":200,"executedVersion":"$LATEST"},"responsePayload":7}"#;
+        assert!(record.get().ends_with(end), "{}", record.get());
+    }
+
+    #[test]
+    fn a_dead_letter_tells_the_first_kilobyte_that_an_attribute_can_hold() {
+        let long = format!("\u{1}{}é", "x".repeat(ERROR_MESSAGE_BYTES_MAX - 1));
+        for (message, expected) in [
+            ("plain", "plain"),
+            ("a\u{0}b\u{fffe}c\u{ffff}d\u{1f}e\tf", "abcde\tf"),
+            (long.as_str(), &"x".repeat(ERROR_MESSAGE_BYTES_MAX - 1)),
+        ] {
+            let response = failed(&serde_json::json!({ "errorMessage": message }).to_string());
+            let attributes =
+                DeadLetterAttributes::new(Condition::RetriesExhausted, Some(&response));
+            assert_eq!(attributes.error_code, 200);
+            assert_eq!(attributes.error_message, expected);
+        }
+        let throttled = DeadLetterAttributes::new(Condition::EventAgeExceeded, None);
+        assert_eq!(throttled.error_code, 429);
+        assert_eq!(throttled.error_message, "EventAgeExceeded");
+    }
+}

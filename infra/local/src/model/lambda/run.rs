@@ -1,0 +1,252 @@
+//! One run of a function: what the host is told to do, and what it tells in the end.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::SecondsFormat;
+use comeback_core::Timestamp;
+use serde::Serialize;
+
+use super::function::Configuration;
+use crate::journal::Ending;
+use crate::model::payload::Payload;
+
+/// How large a function's response may be, in bytes: 6 MB. AWS gives it 100 bytes more.
+pub const RESPONSE_BYTES_MAX: usize = 6 * 1024 * 1024 + 100;
+
+/// How long a function has from the start of its process until it asks for its first event.
+pub const INIT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Tells a run from all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(pub(crate) u64);
+
+/// A run that the host must make.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// To be given back with the outcome.
+    pub id: RunId,
+    /// The function as it is at the run's beginning.
+    pub configuration: Arc<Configuration>,
+    /// The id that the function sees: the same in all runs of one event.
+    pub request_id: Arc<str>,
+    /// The ARN that the function was invoked by.
+    pub invoked_arn: Arc<str>,
+    /// The event.
+    pub payload: Payload,
+    /// The trace header that the function is given.
+    pub trace_header: Arc<str>,
+    /// The client context of a synchronous invocation, as JSON.
+    pub client_context: Option<Arc<str>>,
+}
+
+/// How a run ended, as the host saw it.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// The function returned this.
+    Returned(Vec<u8>),
+    /// The function reported this as an error.
+    Failed(Vec<u8>),
+    /// Its response was over [`RESPONSE_BYTES_MAX`].
+    ResponseTooLarge,
+    /// Its process ended before it answered.
+    Exited(Exit),
+    /// It took longer than its timeout, and was killed.
+    TimedOut,
+    /// It reported this as an error of its initialisation.
+    InitFailed(Vec<u8>),
+    /// Its process ended before it asked for an event.
+    InitExited(Exit),
+    /// It took longer than [`INIT_TIMEOUT`] to ask for an event, and was killed.
+    InitTimedOut,
+    /// Its process could not be started, for this reason.
+    NotStarted(String),
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// With this status.
+    Status(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// What the invoker of a function is told.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// What the function returned or reported, or what Lambda says in its place.
+    pub payload: Vec<u8>,
+    /// How the run ended.
+    pub ending: Ending,
+}
+
+impl Response {
+    /// Whether the function failed, `X-Amz-Function-Error: Unhandled`.
+    pub fn is_error(&self) -> bool {
+        self.ending != Ending::Succeeded
+    }
+
+    /// The message of the error, if it says one.
+    pub(crate) fn error_message(&self) -> String {
+        #[derive(serde::Deserialize)]
+        struct Report {
+            #[serde(rename = "errorMessage")]
+            message: String,
+        }
+        serde_json::from_slice(&self.payload).map(|Report { message }| message).unwrap_or_default()
+    }
+}
+
+/// What Lambda itself says of a run that ended without a word from the function.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_type: Option<&'a str>,
+    error_message: String,
+}
+
+impl Outcome {
+    /// What the invoker is told. A crash or a time-out has only an `errorMessage`.
+    pub(crate) fn response(self, now: Timestamp, request_id: &str, timeout: Duration) -> Response {
+        let at = now.to_rfc3339_opts(SecondsFormat::Millis, true);
+        let say = |error_type, error_message| {
+            let report = Report { error_type, error_message };
+            Payload::of(&report).get().as_bytes().to_vec()
+        };
+        let (ending, payload) = match self {
+            Self::Returned(payload) => (Ending::Succeeded, payload),
+            Self::Failed(payload) => (Ending::Failed, payload),
+            Self::ResponseTooLarge => {
+                let message = format!(
+                    "Response payload size exceeded maximum allowed payload size \
+                     ({RESPONSE_BYTES_MAX} bytes)."
+                );
+                (Ending::Failed, say(Some("Function.ResponseSizeTooLarge"), message))
+            }
+            Self::Exited(exit) => (Ending::Crashed, say(None, exit.message(request_id))),
+            Self::TimedOut => {
+                let message = format!(
+                    "{at} {request_id} Task timed out after {:.2} seconds",
+                    timeout.as_secs_f64()
+                );
+                (Ending::TimedOut, say(None, message))
+            }
+            Self::InitFailed(payload) => (Ending::InitFailed, payload),
+            Self::InitExited(exit) => (Ending::InitFailed, say(None, exit.message(request_id))),
+            Self::InitTimedOut => {
+                let message = format!(
+                    "{at} {request_id} Init timed out after {:.2} seconds",
+                    INIT_TIMEOUT.as_secs_f64()
+                );
+                (Ending::InitFailed, say(None, message))
+            }
+            Self::NotStarted(reason) => {
+                let message = format!("RequestId: {request_id} Error: {reason}");
+                (Ending::InitFailed, say(Some("Runtime.InvalidEntrypoint"), message))
+            }
+        };
+        Response { payload, ending }
+    }
+}
+
+impl Exit {
+    fn message(self, request_id: &str) -> String {
+        let how = match self {
+            // A runtime that leaves in peace without an answer gives no reason.
+            Self::Status(0) => {
+                return format!(
+                    "RequestId: {request_id} Error: Runtime exited without providing a reason"
+                );
+            }
+            Self::Status(status) => Cow::from(format!("exit status {status}")),
+            Self::Signal(signal) => Cow::from(format!("signal: {}", signal_name(signal))),
+        };
+        format!("RequestId: {request_id} Error: Runtime exited with error: {how}")
+    }
+}
+
+/// A signal's name in the words of Lambda's own supervisor.
+fn signal_name(signal: i32) -> Cow<'static, str> {
+    let name = match signal {
+        1 => "hangup",
+        2 => "interrupt",
+        3 => "quit",
+        4 => "illegal instruction",
+        5 => "trace/breakpoint trap",
+        6 => "aborted",
+        8 => "floating point exception",
+        9 => "killed",
+        11 => "segmentation fault",
+        13 => "broken pipe",
+        14 => "alarm clock",
+        15 => "terminated",
+        other => return Cow::from(format!("signal {other}")),
+    };
+    Cow::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn response(outcome: Outcome) -> (Ending, String) {
+        let response = outcome.response(Timestamp::UNIX_EPOCH, "r1", Duration::from_secs(3));
+        (response.ending, String::from_utf8(response.payload).unwrap())
+    }
+
+    #[test]
+    fn what_a_function_says_is_passed_on_byte_for_byte() {
+        let bytes = br#"{ "errorType" : "X", "n": 1.00 }"#.to_vec();
+        for (outcome, ending) in [
+            (Outcome::Returned(bytes.clone()), Ending::Succeeded),
+            (Outcome::Failed(bytes.clone()), Ending::Failed),
+            (Outcome::InitFailed(bytes.clone()), Ending::InitFailed),
+        ] {
+            let response = outcome.response(Timestamp::UNIX_EPOCH, "r1", Duration::ZERO);
+            assert_eq!((response.ending, response.payload), (ending, bytes.clone()));
+        }
+    }
+
+    #[test]
+    fn a_crash_and_a_time_out_have_only_a_message() {
+        for (outcome, message) in [
+            (
+                Outcome::Exited(Exit::Status(1)),
+                "RequestId: r1 Error: Runtime exited with error: exit status 1",
+            ),
+            (
+                Outcome::Exited(Exit::Signal(9)),
+                "RequestId: r1 Error: Runtime exited with error: signal: killed",
+            ),
+            (
+                Outcome::Exited(Exit::Status(0)),
+                "RequestId: r1 Error: Runtime exited without providing a reason",
+            ),
+            (
+                Outcome::InitExited(Exit::Signal(64)),
+                "RequestId: r1 Error: Runtime exited with error: signal: signal 64",
+            ),
+            (Outcome::TimedOut, "1970-01-01T00:00:00.000Z r1 Task timed out after 3.00 seconds"),
+        ] {
+            let (ending, payload) = response(outcome);
+            assert_ne!(ending, Ending::Succeeded);
+            assert_eq!(payload, format!(r#"{{"errorMessage":"{message}"}}"#));
+        }
+    }
+
+    #[test]
+    fn the_message_of_an_error_is_found_if_it_has_one() {
+        for (payload, message) in [
+            (r#"{"errorType":"E","errorMessage":"no \"luck\""}"#, "no \"luck\""),
+            (r#"{"errorMessage":7}"#, ""),
+            ("[]", ""),
+            ("<html>", ""),
+        ] {
+            let response = Response { payload: payload.into(), ending: Ending::Failed };
+            assert_eq!(response.error_message(), message, "{payload}");
+        }
+    }
+}

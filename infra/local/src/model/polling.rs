@@ -1,0 +1,201 @@
+//! What event source mappings do: take messages from their queue, run their function with a batch of
+//! them, and delete those that are done.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use comeback_core::Timestamp;
+use comeback_core::time::later;
+
+use super::Cloud;
+use super::lambda::batch_response::{self, Done};
+use super::lambda::error::LambdaError;
+use super::lambda::mapping::{Held, Mapping, MappingSettings};
+use super::lambda::recursion::TraceHeader;
+use super::lambda::run::Run;
+use super::lambda::{Origin, batch};
+use super::payload::Payload;
+use super::sqs::Sqs;
+
+/// How many messages SQS gives at a time.
+const RECEIVE_MAX: usize = 10;
+
+impl Cloud {
+    /// Creates a mapping of the queue with the ARN `event_source_arn` to `function`.
+    ///
+    /// # Errors
+    /// If there is no such function or queue, they are mapped already, the queue hides messages for
+    /// less than the function's timeout, or a setting is wrong.
+    pub fn create_mapping(
+        &mut self,
+        now: Timestamp,
+        event_source_arn: &str,
+        function: &str,
+        settings: &MappingSettings,
+    ) -> Result<&Mapping, LambdaError> {
+        let configuration = Arc::clone(self.lambda.configuration(function)?);
+        let uuid: Arc<str> = self.lambda.ids.uuid().into();
+        let name = Arc::clone(&configuration.name);
+        let mapping = Mapping::new(now, Arc::clone(&uuid), event_source_arn, name, settings)?;
+        let Ok(visibility) = self.sqs.visibility_timeout(&mapping.queue) else {
+            return Err(LambdaError::InvalidParameterValue(format!(
+                "Error occurred while ReceiveMessage. SQS Error Code: \
+                 AWS.SimpleQueueService.NonExistentQueue. SQS Error Message: The specified queue \
+                 does not exist. ({event_source_arn})"
+            )));
+        };
+        if visibility < configuration.timeout_secs {
+            return Err(LambdaError::InvalidParameterValue(format!(
+                "Queue visibility timeout: {visibility} seconds is less than Function timeout: {} \
+                 seconds",
+                configuration.timeout_secs
+            )));
+        }
+        let same =
+            |other: &&Mapping| other.queue == mapping.queue && other.function == mapping.function;
+        if let Some(other) = self.lambda.mappings().find(same) {
+            return Err(LambdaError::ResourceConflict(format!(
+                "An event source mapping with SQS arn (\" {event_source_arn} \") and function (\" \
+                 {function} \") already exists. Please update or delete the existing mapping with \
+                 UUID {}",
+                other.uuid
+            )));
+        }
+        Ok(self.lambda.mappings.entry(uuid).or_insert(mapping))
+    }
+
+    /// Lets every mapping deliver what it can.
+    pub(super) fn poll_queues(&mut self, now: Timestamp, runs: &mut Vec<Run>) {
+        let due: Vec<Arc<str>> = self.lambda.mappings.keys().cloned().collect();
+        for uuid in due {
+            // Out of the map while it works, because its work needs the rest of the cloud.
+            let Some(mut mapping) = self.lambda.mappings.remove(&uuid) else {
+                continue;
+            };
+            // Without its function a mapping leaves the queue alone.
+            if mapping.enabled && self.lambda.function(&mapping.function).is_ok() {
+                self.poll(now, &mut mapping, runs);
+            }
+            self.lambda.mappings.insert(uuid, mapping);
+        }
+    }
+
+    fn poll(&mut self, now: Timestamp, mapping: &mut Mapping, runs: &mut Vec<Run>) {
+        mapping.poller.drop_expired(now);
+        while mapping.may_deliver(now) {
+            match mapping.take_batch(now) {
+                Some(batch) => runs.extend(self.run_batch(now, mapping, batch)),
+                None if self.receive(now, mapping) => {}
+                None => break,
+            }
+        }
+    }
+
+    /// Takes messages from the queue; whether there were any.
+    fn receive(&mut self, now: Timestamp, mapping: &mut Mapping) -> bool {
+        let wanted = mapping.wanted().min(RECEIVE_MAX);
+        let visible =
+            |sqs: &mut Sqs| sqs.next_visible_at(&mapping.queue, now).is_some_and(|at| at <= now);
+        if wanted == 0 || !visible(&mut self.sqs) {
+            return false;
+        }
+        // A queue that hides nothing would give the same message without an end.
+        let visibility = self.sqs.visibility_timeout(&mapping.queue).unwrap_or_default().max(1);
+        let received = self.sqs.receive(now, &mapping.queue, wanted, Some(visibility));
+        let received = received.unwrap_or_default();
+        let any = !received.is_empty();
+        if !any && visible(&mut self.sqs) {
+            mapping.poller.starved(now);
+        }
+        let hidden_until = later(now, Duration::from_secs(visibility.into()));
+        for message in received {
+            mapping.poller.hold(Held {
+                record: batch::record(&message, &mapping.event_source_arn),
+                message_id: message.message_id.into(),
+                receipt_handle: message.receipt_handle.into(),
+                trace_header: message.trace_header,
+                received_at: now,
+                hidden_until,
+            });
+        }
+        any
+    }
+
+    /// Runs the function with a batch, if it may run. A batch that finds no concurrency goes back
+    /// to the mapping; one that is refused for another reason is dropped, and its messages come back
+    /// into view in their queue.
+    fn run_batch(
+        &mut self,
+        now: Timestamp,
+        mapping: &mut Mapping,
+        batch: Vec<Held>,
+    ) -> Option<Run> {
+        // The messages of a larger batch belong to several traces.
+        let header = match batch.as_slice() {
+            [only] => only.trace_header.as_deref(),
+            _ => None,
+        };
+        let trace = TraceHeader::parse(header.unwrap_or_default());
+        match self.may_run(now, &mapping.function, &trace, None) {
+            Ok(()) => {}
+            Err(LambdaError::TooManyRequests(_)) => {
+                mapping.poller.throttled(now, batch);
+                return None;
+            }
+            Err(_) => return None,
+        }
+        let configuration = Arc::clone(self.lambda.configuration(&mapping.function).ok()?);
+        let payload = Payload::parse(batch::event(&batch).as_bytes()).ok()?;
+        let request_id: Arc<str> = self.lambda.ids.uuid().into();
+        let origin = Origin::Mapping {
+            uuid: Arc::clone(&mapping.uuid),
+            queue: Arc::clone(&mapping.queue),
+            report_batch_item_failures: mapping.report_batch_item_failures,
+            batch,
+        };
+        mapping.poller.delivered(now);
+        Some(self.begin(now, configuration, request_id, &trace, payload, origin))
+    }
+
+    /// Deletes the messages of a batch that the function is done with: all of them, unless there is
+    /// a report.
+    pub(super) fn delete_batch(
+        &mut self,
+        now: Timestamp,
+        queue: &str,
+        batch: &[Held],
+        report: Option<&[u8]>,
+    ) {
+        let has = |id: &str| batch.iter().any(|held| held.message_id.as_ref() == id);
+        let failed = match report.map_or(Done::All, |report| batch_response::read(report, has)) {
+            Done::All => Vec::new(),
+            Done::AllBut(failed) => failed,
+            Done::None => return,
+        };
+        for held in batch {
+            if !failed.iter().any(|id| *id == *held.message_id) {
+                // A queue that is gone has no message left to delete.
+                let _ = self.sqs.delete(now, queue, &held.receipt_handle);
+            }
+        }
+    }
+
+    /// Makes room for the mapping's next batch.
+    pub(super) fn finish_batch(&mut self, uuid: &str) {
+        if let Some(mapping) = self.lambda.mappings.get_mut(uuid) {
+            mapping.poller.finished();
+        }
+    }
+
+    /// When a mapping is next to be looked at.
+    pub(super) fn next_poll(&mut self, now: Timestamp) -> Option<Timestamp> {
+        let Self { sqs, lambda, .. } = self;
+        let polling =
+            lambda.mappings().filter(|mapping| lambda.function(&mapping.function).is_ok());
+        let polls = polling.filter_map(|mapping| {
+            let visible_at = sqs.next_visible_at(&mapping.queue, now);
+            mapping.next_poll(visible_at)
+        });
+        polls.min()
+    }
+}

@@ -1,0 +1,166 @@
+//! What Lambda and SQS answer, on the wire, and what it is taken for.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::time::Duration;
+
+use aws_sdk_lambda::config::{BehaviorVersion, Credentials, Region, retry::RetryConfig};
+use comeback_aws::{LambdaFunctions, SqsQueues};
+use comeback_core::{
+    dead_letter::{DeadLetter, Reason},
+    fault::FaultKind,
+    record::{BareAttributes, Message},
+};
+use comeback_flow::ports::{Functions, Invocation, Queues, VisibilityChange};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+
+/// A server that gives one answer to one request, and hands out what it was asked.
+async fn answering(answer: String) -> (String, tokio::task::JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let asked = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = Vec::new();
+        while !is_whole(&request) {
+            assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0);
+        }
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        String::from_utf8(request).unwrap()
+    });
+    (endpoint, asked)
+}
+
+fn is_whole(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head
+        .lines()
+        .find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+    body.len() >= length.unwrap_or(0)
+}
+
+fn response(status: u16, headers: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status} x\r\n{headers}content-length: {}\r\n\r\n{body}", body.len())
+}
+
+async fn invoke(
+    endpoint: &str,
+    trace_header: Option<&str>,
+) -> Result<(), comeback_core::fault::InvokeFault> {
+    let config = aws_sdk_lambda::Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::new("us-east-1"))
+        .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
+        .retry_config(RetryConfig::disabled())
+        .endpoint_url(endpoint)
+        .build();
+    let functions = LambdaFunctions::new(aws_sdk_lambda::Client::from_conf(config));
+    let function = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
+    functions.invoke(Invocation { function, payload: r#"{"a":1.0}"#, trace_header }).await
+}
+
+fn queues(endpoint: &str) -> SqsQueues {
+    let config = aws_sdk_sqs::Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::new("us-east-1"))
+        .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
+        .retry_config(RetryConfig::disabled())
+        .endpoint_url(endpoint)
+        .build();
+    SqsQueues::new(aws_sdk_sqs::Client::from_conf(config), "https://sqs/1/dead".to_owned())
+}
+
+#[tokio::test]
+async fn an_invocation_is_asynchronous_by_qualified_arn_with_the_trace_of_its_message() {
+    let (endpoint, asked) = answering(response(202, "", "")).await;
+    let trace = "Root=1-5759e988-bd862e3fe1be46a994272793;Lineage=a87bd80c:3";
+    invoke(&endpoint, Some(trace)).await.unwrap();
+    let asked = asked.await.unwrap();
+    let path = "/2015-03-31/functions/arn%3Aaws%3Alambda%3Aus-east-1%3A123456789012%3Afunction%3Aorders%3A%24LATEST/invocations";
+    assert!(asked.starts_with(&format!("POST {path} ")), "{asked}");
+    assert!(asked.contains("x-amz-invocation-type: Event\r\n"), "{asked}");
+    assert!(asked.contains(&format!("x-amzn-trace-id: {trace}\r\n")), "{asked}");
+    assert!(asked.ends_with("\r\n\r\n{\"a\":1.0}"), "{asked}");
+}
+
+#[tokio::test]
+async fn what_is_no_header_is_no_trace() {
+    let (endpoint, asked) = answering(response(202, "", "")).await;
+    invoke(&endpoint, Some("Root=1\r\nX-Evil: yes")).await.unwrap();
+    assert!(!asked.await.unwrap().contains("x-amzn-trace-id"));
+}
+
+#[tokio::test]
+async fn every_answer_of_lambda_is_taken_for_what_it_is() {
+    let transient = |seconds: Option<u64>| FaultKind::Transient {
+        retry_after: seconds.map(Duration::from_secs),
+    };
+    let table = [
+        (429, "TooManyRequestsException", "", transient(None)),
+        (429, "TooManyRequestsException", "retry-after: 7\r\n", transient(Some(7))),
+        (500, "ServiceException", "", transient(None)),
+        (503, "", "", transient(None)),
+        (502, "ResourceNotReadyException", "", transient(None)),
+        (502, "KMSDisabledException", "", FaultKind::Configuration),
+        (403, "AccessDeniedException", "", FaultKind::Configuration),
+        (404, "ResourceNotFoundException", "", FaultKind::Configuration),
+        (413, "RequestTooLargeException", "", FaultKind::Refused(Reason::PayloadTooLarge)),
+        (400, "InvalidRequestContentException", "", FaultKind::Refused(Reason::InvokeRejected)),
+        (400, "RecursiveInvocationException", "", FaultKind::Refused(Reason::RecursionStopped)),
+    ];
+    for (status, code, headers, kind) in table {
+        let headers = format!("x-amzn-errortype: {code}\r\n{headers}");
+        let (endpoint, _asked) = answering(response(status, &headers, r#"{"message":"no"}"#)).await;
+        assert_eq!(invoke(&endpoint, None).await.unwrap_err().kind, kind, "{status} {code}");
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_nobody_listens_at_is_a_transient_fault() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let fault = invoke(&endpoint, None).await.unwrap_err();
+    assert_eq!((fault.kind, fault.code), (FaultKind::Transient { retry_after: None }, None));
+}
+
+#[tokio::test]
+async fn each_visibility_change_has_its_own_answer() {
+    let body = r#"{"Successful":[{"Id":"0"}],"Failed":[{"Id":"1","Code":"ReceiptHandleIsInvalid","SenderFault":true,"Message":"stale"}]}"#;
+    let (endpoint, asked) =
+        answering(response(200, "content-type: application/x-amz-json-1.0\r\n", body)).await;
+    let change = |receipt_handle, timeout| VisibilityChange { receipt_handle, timeout };
+    let changes = [change("a", 7), change("b", 43_140)];
+    let answers = queues(&endpoint).change_visibility("https://sqs/1/retry", &changes).await;
+    assert!(answers[0].is_ok());
+    assert_eq!(answers[1].clone().unwrap_err().0, "ReceiptHandleIsInvalid: stale");
+    let asked = asked.await.unwrap();
+    assert!(asked.contains("AmazonSQS.ChangeMessageVisibilityBatch"), "{asked}");
+    assert!(asked.contains(r#""ReceiptHandle":"b","VisibilityTimeout":43140"#), "{asked}");
+}
+
+#[tokio::test]
+async fn a_call_that_fails_fails_for_every_entry() {
+    let refusal = response(
+        400,
+        "x-amzn-query-error: AWS.SimpleQueueService.NonExistentQueue;Sender\r\n",
+        r#"{"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"gone"}"#,
+    );
+    let (endpoint, asked) = answering(refusal).await;
+    let bare = BareAttributes::default();
+    let message = Message { id: "m", body: "no JSON", receive_count: 1, sent_at: None, bare };
+    let letter = DeadLetter::unreadable(&message, "expected a record");
+    let answers = queues(&endpoint).send_dead_letters(&[&letter, &letter]).await;
+    assert_eq!(answers.len(), 2);
+    for answer in answers {
+        assert!(answer.unwrap_err().0.contains("gone"));
+    }
+    let asked = asked.await.unwrap();
+    assert!(
+        asked.contains(r#""Reason":{"StringValue":"unreadable","DataType":"String"}"#)
+            || asked.contains(r#""Reason":{"DataType":"String","StringValue":"unreadable"}"#),
+        "{asked}"
+    );
+}
