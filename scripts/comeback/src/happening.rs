@@ -259,14 +259,10 @@ mod tests {
 
     #[test]
     fn a_run_belongs_to_the_event_that_its_envelope_names() {
-        let started = |json| {
-            let started = Event::Started {
-                at: AT,
-                function: "f".into(),
-                request_id: "r2".into(),
-                payload: payload(json),
-            };
-            match what(&started) {
+        let started = |json: &str| {
+            let (function, request_id) = ("f".into(), "r2".into());
+            let payload = payload(json);
+            match what(&Event::Started { at: AT, function, request_id, payload }) {
                 Some(What::Started(run)) => (run.attempt, run.event_id.to_string(), run.payload),
                 other => panic!("{other:?}"),
             }
@@ -284,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_run_ends_with_the_error_that_was_reported() {
-        let ended = |outcome, json| {
+        let ended = |outcome, json: &str| {
             let finished = Event::Finished {
                 at: AT,
                 function: "f".into(),

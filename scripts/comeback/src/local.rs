@@ -73,7 +73,10 @@ async fn serve(
 
 fn heading(endpoint: &str) -> Vec<Line> {
     let line = Line::of(Style::Strong, endpoint);
-    vec![line.and(Style::Plain, " is SQS and Lambda on this machine, for trying and for testing."), Line::default()]
+    vec![
+        line.and(Style::Plain, " is SQS and Lambda on this machine, for trying and for testing."),
+        Line::default(),
+    ]
 }
 
 fn deployed(queues: &Queues, given: &[Setting]) -> Vec<Line> {
@@ -178,7 +181,9 @@ mod tests {
         assert!(with(&[]).contains("retry-handler, with its own defaults\n"));
         let given = with(&[("JITTER", "none"), ("MAX_AGE", "1h")]);
         assert!(given.contains("retry-handler, with JITTER=none MAX_AGE=1h\n"), "{given}");
-        assert!(given.contains("dead-letter queue http://127.0.0.1:4700/000000000000/dead-letters"));
+        assert!(
+            given.contains("dead-letter queue http://127.0.0.1:4700/000000000000/dead-letters")
+        );
     }
 
     #[test]

@@ -64,7 +64,11 @@ impl Log {
     }
 }
 
-fn ended(ending: Ending, error: Option<&Error>, known: Option<&(Arc<str>, u32)>) -> (Style, String) {
+fn ended(
+    ending: Ending,
+    error: Option<&Error>,
+    known: Option<&(Arc<str>, u32)>,
+) -> (Style, String) {
     let which = known.map_or_else(|| "the run".to_owned(), |(_, attempt)| run(*attempt));
     match error {
         None => (Style::Good, format!("{which} succeeds")),
@@ -155,7 +159,9 @@ mod tests {
         assert!(given_up("RetriesExhausted").is_empty());
         assert_eq!(
             given_up("ZeroReservedConcurrency"),
-            ["00:00:00.000Z  example-target  r         Lambda does not run it: ZeroReservedConcurrency"]
+            [
+                "00:00:00.000Z  example-target  r         Lambda does not run it: ZeroReservedConcurrency"
+            ]
         );
     }
 }

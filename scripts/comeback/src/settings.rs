@@ -35,8 +35,11 @@ pub enum NoSetting {
     #[error("expected NAME=VALUE, such as BASE_BACKOFF=2s")]
     NoValue,
     /// The handler has no such setting.
-    #[error("expected one of {}, got {0:?}", NAMES.join(", "))]
-    Unknown(String),
+    #[error("expected one of {}, got {name:?}", NAMES.join(", "))]
+    Unknown {
+        /// What was given.
+        name: String,
+    },
 }
 
 /// Reads `NAME=VALUE`.
@@ -49,7 +52,7 @@ pub fn parse(argument: &str) -> Result<Setting, NoSetting> {
     if NAMES.contains(&name) {
         Ok((name.to_owned(), value.to_owned()))
     } else {
-        Err(NoSetting::Unknown(name.to_owned()))
+        Err(NoSetting::Unknown { name: name.to_owned() })
     }
 }
 

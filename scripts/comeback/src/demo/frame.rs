@@ -19,8 +19,8 @@ const WORDS_WIDTH: usize = 23;
 /// With fewer columns than this for the rows, the words are left out.
 const ROW_WIDTH_MIN: usize = 24;
 
-/// How many lines there are beside those of the events.
-const OTHER_LINES: usize = 7;
+/// How many lines there are beside those of the events, where there is no trouble.
+const OTHER_LINES: usize = 6;
 
 /// How much further the time axis reaches each time that the present has come to its end.
 const HORIZON_GROWTH: f64 = 1.25;
@@ -57,7 +57,9 @@ pub fn draw(story: &Story, title: &str, view: &View) -> Vec<Line> {
         let row = row.padded(name_width + GAP.len() + scale.width).and(Style::Plain, GAP);
         row.then(words).cut(view.width)
     };
-    let (shown, hidden) = shown(story, view.height.map(|height| height.saturating_sub(OTHER_LINES)));
+    let other_lines = OTHER_LINES + usize::from(!story.troubles.is_empty());
+    let (shown, hidden) =
+        shown(story, view.height.map(|height| height.saturating_sub(other_lines)));
     let mut lines = vec![
         heading(story, title, view),
         row(
@@ -72,12 +74,16 @@ pub fn draw(story: &Story, title: &str, view: &View) -> Vec<Line> {
         row(name, scale.row(life, view.now), words(life, view.now))
     }));
     if !hidden.is_empty() {
-        let more = format!("… and {} more: {}; a taller terminal shows them", hidden.len(), counts(hidden.iter().copied()));
+        let more = format!(
+            "… and {} more: {}; a taller terminal shows them",
+            hidden.len(),
+            counts(hidden.iter().copied())
+        );
         lines.push(Line::of(Style::Faint, more).cut(view.width));
     }
     lines.push(Line::default());
     lines.push(Line::of(Style::Plain, counts(story.lives.iter())).cut(view.width));
-    lines.push(legend().cut(view.width));
+    lines.push(legend(view.width));
     if let Some(trouble) = story.troubles.last() {
         lines.push(Line::of(Style::Bad, trouble).cut(view.width));
     }
@@ -138,7 +144,8 @@ fn shown(story: &Story, lines_max: Option<usize>) -> (Vec<&Life>, Vec<&Life>) {
 fn heading(story: &Story, title: &str, view: &View) -> Line {
     let elapsed = format!("{:.1} s", between(story.began, view.now).as_secs_f64());
     let room = view.width.saturating_sub(elapsed.chars().count() + 1);
-    Line::of(Style::Strong, title).cut(room).padded(room + 1).and(Style::Strong, elapsed)
+    let title = Line::of(Style::Strong, title).cut(room).padded(room + 1);
+    title.and(Style::Strong, elapsed).cut(view.width)
 }
 
 fn upstream_words(view: &View) -> Line {
@@ -175,9 +182,7 @@ fn words(life: &Life, now: Timestamp) -> Line {
             };
             Line::of(Style::Faint, format!("{} {when}", attempt(*nth)))
         }
-        Turn::Succeeded { attempt: nth } => {
-            Line::of(Style::Good, format!("✓ {}", attempt(*nth)))
-        }
+        Turn::Succeeded { attempt: nth } => Line::of(Style::Good, format!("✓ {}", attempt(*nth))),
         Turn::GivenUp { reason } => Line::of(Style::GivenUp, format!("† {reason}")),
     }
 }
@@ -239,9 +244,52 @@ mod tests {
             [
                 "demo                                                   3.0 s",
                 "upstream  ▓▓▓▓▓▓▓░░░░░               down, back in 3.0 s",
-                "          0s    3s",
+                "          0s        5s        10s",
+                "order-1   ✗───✓                      ✓ attempt 1",
+                "poison-1  ✗†                         † not_retryable",
+                "order-2   ━━✗────····○               attempt 1 in 2.5 s",
+                "paused-1  ‖──────                    attempt 1 is due",
+                "order-3",
                 "",
+                "1 not sent yet, 2 waiting, 1 succeeded, 1 given up",
+                "✗ failed  ━ runs  ─ waits  ○ due  ‖ turned away  ✓ succeeded",
             ]
         );
+    }
+
+    #[test]
+    fn events_without_a_line_are_counted_and_those_that_show_something_are_drawn() {
+        let picture = picture(60, Some(10));
+        assert_eq!(picture.len(), 10);
+        let names = picture.iter().filter_map(|line| line.split_whitespace().next());
+        let names: Vec<_> = names.filter(|name| name.contains('-')).collect();
+        assert_eq!(names, ["order-1", "poison-1", "paused-1"]);
+        assert_eq!(picture[6], "… and 2 more: 1 not sent yet, 1 waiting; a taller terminal s");
+    }
+
+    #[test]
+    fn a_picture_never_exceeds_its_terminal() {
+        for (width, height) in [(0, 0), (1, 1), (12, 3), (30, 8), (40, 9), (80, 24), (300, 100)] {
+            let picture = picture(width, Some(height));
+            assert!(picture.len() <= height, "{} lines of {height}", picture.len());
+            let widest = picture.iter().map(|line| line.chars().count()).max().unwrap_or_default();
+            assert!(widest <= width, "{widest} columns of {width}");
+        }
+    }
+
+    #[test]
+    fn a_narrow_picture_leaves_out_the_words() {
+        let picture = picture(40, None);
+        assert_eq!(picture[3], "order-1   ✗────✓");
+        assert_eq!(picture[6], "paused-1  ─‖──────");
+    }
+
+    #[test]
+    fn the_time_axis_grows_in_leaps() {
+        let seconds = Duration::from_secs;
+        for (elapsed, expected) in [(0, 16), (16, 16), (17, 20), (20, 20), (21, 25)] {
+            assert_eq!(horizon(seconds(16), seconds(elapsed)), seconds(expected), "{elapsed} s");
+        }
+        assert_eq!(horizon(Duration::ZERO, Duration::ZERO), seconds(1));
     }
 }

@@ -237,7 +237,9 @@ impl Show {
     fn news(&mut self, stage: &Stage<'_>) -> io::Result<()> {
         match self {
             Self::Picture(_) => Ok(()),
-            Self::Lines(teller) => stage.shell.print(&teller.news(&stage.story, (stage.shell.now)())),
+            Self::Lines(teller) => {
+                stage.shell.print(&teller.news(&stage.story, (stage.shell.now)()))
+            }
         }
     }
 

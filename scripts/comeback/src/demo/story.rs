@@ -320,8 +320,7 @@ mod tests {
         ] {
             story.observe(&happening);
         }
-        let expected =
-            ["sent", "started 0", "failed 0", "waits for 1", "started 1", "succeeded 1"];
+        let expected = ["sent", "started 0", "failed 0", "waits for 1", "started 1", "succeeded 1"];
         assert_eq!(turns(&story), expected);
         assert!(story.is_over());
         assert_eq!(story.last_step_at(), at(1.7));

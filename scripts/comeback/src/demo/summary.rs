@@ -65,10 +65,8 @@ fn longest(story: &Story) -> Option<Line> {
 
 /// The attempt at which an event succeeded, and how long after its first failure that was.
 fn success(life: &Life) -> Option<(u32, Option<Duration>)> {
-    let first_failure = life
-        .steps
-        .iter()
-        .find(|step| matches!(step.what, Turn::Failed { .. } | Turn::TurnedAway));
+    let first_failure =
+        life.steps.iter().find(|step| matches!(step.what, Turn::Failed { .. } | Turn::TurnedAway));
     life.steps.iter().find_map(|step| {
         let Turn::Succeeded { attempt } = step.what else { return None };
         Some((attempt, first_failure.map(|failure| between(failure.at, step.at))))

@@ -82,8 +82,10 @@ impl Scale {
     fn stretches(&self, life: &Life, now: Timestamp, cells: &mut [Cell]) {
         for (nth, step) in life.steps.iter().enumerate() {
             let cell = match step.what {
-                Turn::Sent | Turn::Started { .. } => Cell::Runs,
-                Turn::Failed { .. } | Turn::TurnedAway | Turn::Waits { .. } => Cell::Waits,
+                Turn::Started { .. } => Cell::Runs,
+                Turn::Sent | Turn::Failed { .. } | Turn::TurnedAway | Turn::Waits { .. } => {
+                    Cell::Waits
+                }
                 Turn::Succeeded { .. } | Turn::GivenUp { .. } => continue,
             };
             let until = life.steps.get(nth + 1).map_or(now, |next| next.at);
@@ -116,23 +118,25 @@ impl Scale {
     }
 }
 
-/// The meaning of the marks.
-pub fn legend() -> Line {
+/// The meaning of the marks, as many as there is room for.
+pub fn legend(width: usize) -> Line {
     let cells = [
-        (Cell::Fails(1), "failed (digit: times)"),
+        (Cell::Fails(1), "failed"),
         (Cell::Runs, "runs"),
         (Cell::Waits, "waits"),
         (Cell::Due, "due"),
         (Cell::TurnedAway, "turned away"),
         (Cell::Succeeded, "succeeded"),
         (Cell::GivenUp, "dead letter"),
+        (Cell::Fails(2), "failed twice"),
     ];
     cells.into_iter().fold(Line::default(), |line, (cell, meaning)| {
         let (style, mark) = cell.drawn();
         let gap = if line.width() == 0 { "" } else { "  " };
-        line.and(Style::Plain, gap)
+        let entry = Line::of(Style::Plain, gap)
             .and(style, mark.to_string())
-            .and(Style::Faint, format!(" {meaning}"))
+            .and(Style::Faint, format!(" {meaning}"));
+        if line.width() + entry.width() > width { line } else { line.then(entry) }
     })
 }
 
@@ -216,10 +220,10 @@ mod tests {
     #[test]
     fn a_row_shows_failures_waits_runs_and_the_end() {
         for (now, expected) in [
-            (0.0, "━         "),
+            (0.0, "─         "),
             (0.25, "✗         "),
-            (1.0, "✗─·○      "),
-            (2.5, "✗─── ".replace("── ", "─○ ").as_str()),
+            (1.0, "✗─○       "),
+            (2.5, "✗──       "),
             (3.15, "✗──✗      "),
             (4.0, "✗──✗─·○   "),
             (6.9, "✗──✗───   "),
@@ -246,7 +250,7 @@ mod tests {
             story.observe(&happening);
         }
         let row = scale(10, 10).row(&story.lives[0], at(9.0)).paint(false);
-        assert_eq!(row, "━━━━✗†    ");
+        assert_eq!(row, "────✗†    ");
     }
 
     #[test]
@@ -260,7 +264,10 @@ mod tests {
 
     #[test]
     fn nothing_is_drawn_of_an_event_that_is_not_sent_or_where_there_is_no_room() {
-        assert_eq!(scale(10, 4).row(&story(0, &["order-1"]).lives[0], at(5.0)).paint(false), "    ");
+        assert_eq!(
+            scale(10, 4).row(&story(0, &["order-1"]).lives[0], at(5.0)).paint(false),
+            "    "
+        );
         assert_eq!(scale(10, 0).row(&order(9.0).lives[0], at(9.0)).width(), 0);
         assert_eq!(scale(10, 1).row(&order(9.0).lives[0], at(9.0)).paint(false), "✓");
     }
@@ -276,6 +283,15 @@ mod tests {
         ] {
             assert_eq!(scale(seconds, width).axis().paint(false), expected, "{seconds} s");
         }
+    }
+
+    #[test]
+    fn the_legend_is_as_long_as_there_is_room() {
+        let all = "✗ failed  ━ runs  ─ waits  ○ due  ‖ turned away  ✓ succeeded  † dead letter";
+        assert_eq!(legend(80).paint(false), all);
+        assert_eq!(legend(120).paint(false), format!("{all}  2 failed twice"));
+        assert_eq!(legend(20).paint(false), "✗ failed  ━ runs");
+        assert_eq!(legend(0), Line::default());
     }
 
     #[test]

@@ -99,8 +99,7 @@ fn on_the_way(part: Part, life: &Life) -> Result<(), String> {
 
 fn waited_as_asked(steps: &[Step]) -> bool {
     let failed = steps.iter().find(|step| matches!(step.what, Turn::Failed { .. }));
-    let again =
-        steps.iter().find(|step| matches!(step.what, Turn::Started { attempt: 1, .. }));
+    let again = steps.iter().find(|step| matches!(step.what, Turn::Started { attempt: 1, .. }));
     failed.zip(again).is_some_and(|(failed, again)| between(failed.at, again.at) >= ASKED_FOR)
 }
 
