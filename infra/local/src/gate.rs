@@ -45,6 +45,9 @@ pub(crate) async fn enter(State(shared): State<Shared>, request: Request) -> Res
         )
             .into_response();
     }
+    if api::sqs::is_meant(request.headers()) {
+        return api::sqs::handle(&shared, request).await;
+    }
     api::lambda::handle(&shared, request).await
 }
 

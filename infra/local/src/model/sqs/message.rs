@@ -132,16 +132,13 @@ impl Outgoing {
             return Err(SqsError::MissingParameter("MessageBody"));
         }
         if self.size() > bytes_max as usize {
-            return Err(SqsError::InvalidMessage(format!(
-                "One or more parameters are invalid. Reason: Message must be shorter than {bytes_max} bytes."
-            )));
+            return Err(SqsError::too_long(bytes_max));
         }
         if !self.body.chars().all(is_carried) {
             return Err(SqsError::InvalidMessageContents);
         }
         if let Some(delay) = self.delay.filter(|delay| *delay > DELAY_SECONDS_MAX) {
-            let reason = format!("DelaySeconds must be >= 0 and <= {DELAY_SECONDS_MAX}.");
-            return Err(SqsError::invalid("DelaySeconds", delay, reason));
+            return Err(SqsError::delay(delay));
         }
         if let Some(group) = self.group_id.as_ref().filter(|group| !is_group_id(group)) {
             let reason = "MessageGroupId can only include alphanumeric and punctuation characters. 1 to 128 in length.";

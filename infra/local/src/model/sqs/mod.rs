@@ -51,6 +51,13 @@ use queue::{Message, Queue};
 /// has to wait as long: AWS takes that time for either.
 const SETTLING: Duration = Duration::from_secs(60);
 
+/// What a receive found.
+pub(crate) struct Reception {
+    pub(crate) messages: Vec<Received>,
+    /// Whether messages went to the dead-letter queue, where others may wait for them.
+    pub(crate) redriven: bool,
+}
+
 /// SQS in one region of one account.
 #[derive(Debug)]
 pub struct Sqs {
@@ -260,7 +267,7 @@ impl Sqs {
         queue: &str,
         message: Outgoing,
     ) -> Result<Sent, SqsError> {
-        let id = u128::from(self.ids.next_u64()) << 64 | u128::from(self.ids.next_u64());
+        let id = self.id();
         let number = self.number();
         let queue = self.queue_mut(queue)?;
         message.check(queue.attributes.message_bytes_max)?;
@@ -288,6 +295,17 @@ impl Sqs {
         max: usize,
         visibility: Option<u32>,
     ) -> Result<Vec<Received>, SqsError> {
+        self.receive_or_redrive(now, queue, max, visibility).map(|reception| reception.messages)
+    }
+
+    /// As [`Sqs::receive`], for who also wants to know whether messages went to the dead-letter queue.
+    pub(crate) fn receive_or_redrive(
+        &mut self,
+        now: Timestamp,
+        queue: &str,
+        max: usize,
+        visibility: Option<u32>,
+    ) -> Result<Reception, SqsError> {
         visibility.map_or(Ok(()), queue::check_visibility)?;
         let source = self.queues.get(queue).ok_or(SqsError::QueueDoesNotExist)?;
         let redrive = source.attributes.redrive.as_ref().and_then(|redrive| {
@@ -298,11 +316,12 @@ impl Sqs {
         let sender_id = Arc::clone(&self.sender_id);
         let source = self.queue_mut(queue)?;
         let visibility = visibility.unwrap_or(source.attributes.visibility);
-        let (received, given_up) = source.receive(now, max, visibility, receives_max, &sender_id);
-        if let Some((target, _)) = redrive.filter(|_| !given_up.is_empty()) {
+        let (messages, given_up) = source.receive(now, max, visibility, receives_max, &sender_id);
+        let redriven = !given_up.is_empty();
+        if let Some((target, _)) = redrive.filter(|_| redriven) {
             self.redrive(now, queue, &target, given_up)?;
         }
-        Ok(received)
+        Ok(Reception { messages, redriven })
     }
 
     /// Deletes a received message. It is no error if it is gone, and it stays if it has been
@@ -340,6 +359,11 @@ impl Sqs {
         self.queues.get_mut(queue)?.next_visible_at(now)
     }
 
+    /// A name for a request, which callers quote when they ask about it.
+    pub(crate) fn request_id(&mut self) -> String {
+        queue::uuid(self.id())
+    }
+
     /// Moves messages to a dead-letter queue, where they are visible at once.
     fn redrive(
         &mut self,
@@ -367,6 +391,10 @@ impl Sqs {
 
     fn queue_mut(&mut self, name: &str) -> Result<&mut Queue, SqsError> {
         self.queues.get_mut(name).ok_or(SqsError::QueueDoesNotExist)
+    }
+
+    fn id(&mut self) -> u128 {
+        u128::from(self.ids.next_u64()) << 64 | u128::from(self.ids.next_u64())
     }
 
     fn number(&mut self) -> u64 {

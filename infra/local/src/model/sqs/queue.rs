@@ -319,11 +319,7 @@ fn first_due(
 
 /// Whether `seconds` can be a visibility timeout at all.
 pub(super) fn check_visibility(seconds: u32) -> Result<(), SqsError> {
-    if seconds <= VISIBILITY_SECONDS_MAX {
-        return Ok(());
-    }
-    let reason = format!("Must be between 0 and {VISIBILITY_SECONDS_MAX}, if provided.");
-    Err(SqsError::invalid("VisibilityTimeout", seconds, reason))
+    if seconds <= VISIBILITY_SECONDS_MAX { Ok(()) } else { Err(SqsError::visibility(seconds)) }
 }
 
 fn after(from: Timestamp, seconds: u32) -> Timestamp {

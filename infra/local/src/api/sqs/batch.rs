@@ -1,0 +1,87 @@
+//! Batches: what makes a whole one refused, and entries that succeed or fail one by one.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::fault::SqsFault;
+
+/// SQS takes at most so many entries in a batch.
+const ENTRIES_MAX: usize = 10;
+
+/// The longest id of an entry, in characters.
+const ENTRY_ID_MAX: usize = 80;
+
+/// What became of a batch's entries. The request succeeds whatever it says.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct BatchResult<T> {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    successful: Vec<Succeeded<T>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    failed: Vec<Failed>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Succeeded<T> {
+    id: String,
+    #[serde(flatten)]
+    result: T,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Failed {
+    id: String,
+    code: &'static str,
+    message: String,
+    sender_fault: bool,
+}
+
+/// The ids of a batch whose entries AWS calls `entry`, if it can be one.
+pub(super) fn check<'a>(
+    entry: &'static str,
+    ids: impl ExactSizeIterator<Item = &'a Option<String>>,
+) -> Result<(), SqsFault> {
+    match ids.len() {
+        0 => return Err(SqsFault::EmptyBatchRequest { entry }),
+        1..=ENTRIES_MAX => {}
+        sent => return Err(SqsFault::TooManyEntriesInBatchRequest { max: ENTRIES_MAX, sent }),
+    }
+    let mut seen = BTreeSet::new();
+    for id in ids {
+        let id = id.as_deref().filter(|id| is_id(id)).ok_or(SqsFault::InvalidBatchEntryId)?;
+        if !seen.insert(id) {
+            return Err(SqsFault::BatchEntryIdsNotDistinct { id: id.to_owned() });
+        }
+    }
+    Ok(())
+}
+
+fn is_id(id: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    (1..=ENTRY_ID_MAX).contains(&id.len()) && id.bytes().all(allowed)
+}
+
+/// Performs each entry by itself: one's fault doesn't touch its neighbours.
+pub(super) fn perform<E, T>(
+    entries: Vec<E>,
+    id: impl Fn(&mut E) -> Option<String>,
+    mut perform: impl FnMut(E) -> Result<T, SqsFault>,
+) -> BatchResult<T> {
+    let mut done = BatchResult { successful: Vec::new(), failed: Vec::new() };
+    for mut entry in entries {
+        let id = id(&mut entry).unwrap_or_default();
+        match perform(entry) {
+            Ok(result) => done.successful.push(Succeeded { id, result }),
+            Err(fault) => done.failed.push(Failed {
+                id,
+                code: fault.name().code,
+                message: fault.to_string(),
+                sender_fault: true,
+            }),
+        }
+    }
+    done
+}

@@ -1,0 +1,130 @@
+//! SQS as SDKs speak to it: AWS JSON 1.0.
+//!
+//! A request names its operation in a header and carries its parameters as JSON. Here each operation
+//! is one type that the JSON is read into and that performs itself on the model, under [`queues`],
+//! [`send`], [`receive`] and [`settle`]; what is refused is a [`fault`]. All of it is a function of
+//! the request, the model and the time. Only [`http`] knows of HTTP, and of receives that wait.
+
+mod batch;
+mod fault;
+mod http;
+mod queues;
+mod receive;
+mod send;
+mod settle;
+
+use comeback_core::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub(crate) use http::{handle, is_meant};
+
+use crate::model::ACCOUNT;
+use crate::model::sqs::{QueueName, Sqs, SqsError};
+use fault::SqsFault;
+
+/// What a request tells besides its operation and its parameters.
+struct Caller<'a> {
+    /// How the caller reached this cloud: queue URLs lead there.
+    host: &'a str,
+    /// The trace that the request belongs to. Messages that it sends belong to it too.
+    trace_header: Option<&'a str>,
+}
+
+impl Caller<'_> {
+    fn queue_url(&self, name: &QueueName) -> String {
+        format!("http://{}/{ACCOUNT}/{name}", self.host)
+    }
+}
+
+/// One of SQS's operations, with its parameters.
+trait Operation: DeserializeOwned {
+    /// What AWS answers to it.
+    type Answer: Serialize;
+
+    fn perform(
+        self,
+        sqs: &mut Sqs,
+        now: Timestamp,
+        caller: &Caller<'_>,
+    ) -> Result<Self::Answer, SqsFault>;
+}
+
+/// The answer that has nothing to tell.
+#[derive(Debug, Serialize)]
+struct Empty {}
+
+/// Answers a request in JSON: `action` is to be done with the parameters in `body`.
+fn answer(
+    action: &str,
+    body: &[u8],
+    caller: &Caller<'_>,
+    sqs: &mut Sqs,
+    now: Timestamp,
+) -> Result<Vec<u8>, SqsFault> {
+    let perform = match action {
+        "ChangeMessageVisibility" => perform::<settle::ChangeMessageVisibility>,
+        "ChangeMessageVisibilityBatch" => perform::<settle::ChangeMessageVisibilityBatch>,
+        "CreateQueue" => perform::<queues::CreateQueue>,
+        "DeleteMessage" => perform::<settle::DeleteMessage>,
+        "DeleteMessageBatch" => perform::<settle::DeleteMessageBatch>,
+        "DeleteQueue" => perform::<queues::DeleteQueue>,
+        "GetQueueAttributes" => perform::<queues::GetQueueAttributes>,
+        "GetQueueUrl" => perform::<queues::GetQueueUrl>,
+        "ListDeadLetterSourceQueues" => perform::<queues::ListDeadLetterSourceQueues>,
+        "ListQueueTags" => perform::<queues::ListQueueTags>,
+        "ListQueues" => perform::<queues::ListQueues>,
+        "PurgeQueue" => perform::<queues::PurgeQueue>,
+        "ReceiveMessage" => perform::<receive::ReceiveMessage>,
+        "SendMessage" => perform::<send::SendMessage>,
+        "SendMessageBatch" => perform::<send::SendMessageBatch>,
+        "SetQueueAttributes" => perform::<queues::SetQueueAttributes>,
+        "TagQueue" => perform::<queues::TagQueue>,
+        "UntagQueue" => perform::<queues::UntagQueue>,
+        "AddPermission"
+        | "CancelMessageMoveTask"
+        | "ListMessageMoveTasks"
+        | "RemovePermission"
+        | "StartMessageMoveTask" => return Err(unsupported(action)),
+        _ => return Err(SqsFault::UnknownOperation(action.to_owned())),
+    };
+    perform(body, caller, sqs, now)
+}
+
+fn perform<O: Operation>(
+    body: &[u8],
+    caller: &Caller<'_>,
+    sqs: &mut Sqs,
+    now: Timestamp,
+) -> Result<Vec<u8>, SqsFault> {
+    write(&read::<O>(body)?.perform(sqs, now, caller)?)
+}
+
+fn read<O: Operation>(body: &[u8]) -> Result<O, SqsFault> {
+    serde_json::from_slice(body).map_err(|error| SqsFault::Serialization(error.to_string()))
+}
+
+fn write(answer: &impl Serialize) -> Result<Vec<u8>, SqsFault> {
+    serde_json::to_vec(answer).map_err(|error| SqsFault::Serialization(error.to_string()))
+}
+
+fn unsupported(action: &str) -> SqsFault {
+    SqsError::UnsupportedOperation(format!("This local cloud does not have {action}.")).into()
+}
+
+/// A parameter that can't be left out.
+fn required<'a>(name: &'static str, value: &'a Option<String>) -> Result<&'a str, SqsFault> {
+    let value = value.as_deref().filter(|value| !value.is_empty());
+    Ok(value.ok_or(SqsError::MissingParameter(name))?)
+}
+
+/// The name of the queue that a URL leads to. AWS takes the bare name as well.
+fn queue_name(url: &Option<String>) -> Result<&str, SqsFault> {
+    let url = required("QueueUrl", url)?;
+    let Some((_, address)) = url.split_once("://") else { return Ok(url) };
+    let mut parts = address.split('/').skip(1);
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(ACCOUNT), Some(name), None) => Ok(name),
+        _ => Err(SqsError::QueueDoesNotExist.into()),
+    }
+}

@@ -1,0 +1,235 @@
+//! ReceiveMessage.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use comeback_core::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::fault::SqsFault;
+use super::{Caller, Operation, queue_name};
+use crate::model::sqs::{
+    AttributeValue, Md5, MessageAttribute, Received, Sqs, SqsError, WAIT_SECONDS_MAX,
+};
+
+/// SQS hands out at most so many messages at a time.
+const MESSAGES_MAX: u32 = 10;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct ReceiveMessage {
+    queue_url: Option<String>,
+    max_number_of_messages: Option<i64>,
+    visibility_timeout: Option<i64>,
+    wait_time_seconds: Option<i64>,
+    /// The older name of the next.
+    attribute_names: Option<Vec<String>>,
+    message_system_attribute_names: Option<Vec<String>>,
+    message_attribute_names: Option<Vec<String>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct ReceivedAnswer {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    messages: Vec<MessageAnswer>,
+}
+
+#[derive(Serialize)]
+struct MessageAnswer {
+    #[serde(rename = "MessageId")]
+    message_id: String,
+    #[serde(rename = "ReceiptHandle")]
+    receipt_handle: String,
+    #[serde(rename = "MD5OfBody")]
+    md5_of_body: Md5,
+    #[serde(rename = "Body")]
+    body: Arc<str>,
+    #[serde(rename = "Attributes", skip_serializing_if = "BTreeMap::is_empty")]
+    system: BTreeMap<&'static str, String>,
+    /// Of the attributes that are told, not of those that the message has.
+    #[serde(rename = "MD5OfMessageAttributes", skip_serializing_if = "Option::is_none")]
+    md5_of_attributes: Option<Md5>,
+    #[serde(rename = "MessageAttributes", skip_serializing_if = "BTreeMap::is_empty")]
+    attributes: BTreeMap<String, AttributeAnswer>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct AttributeAnswer {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    string_value: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    binary_value: Option<String>,
+    data_type: String,
+}
+
+/// What one look at the queue has found.
+pub(super) struct Look {
+    pub(super) answer: ReceivedAnswer,
+    /// How long the caller would wait for a message in all.
+    pub(super) wait: Duration,
+    /// When looking again makes sense even if nothing happens before.
+    pub(super) next_visible_at: Option<Timestamp>,
+    /// Whether messages went to the dead-letter queue, where others may wait for them.
+    pub(super) redriven: bool,
+}
+
+impl Look {
+    pub(super) fn found_nothing(&self) -> bool {
+        self.answer.messages.is_empty()
+    }
+}
+
+impl Operation for ReceiveMessage {
+    type Answer = ReceivedAnswer;
+
+    fn perform(
+        self,
+        sqs: &mut Sqs,
+        now: Timestamp,
+        _caller: &Caller<'_>,
+    ) -> Result<ReceivedAnswer, SqsFault> {
+        self.look(sqs, now).map(|look| look.answer)
+    }
+}
+
+impl ReceiveMessage {
+    /// Receives what is there now.
+    pub(super) fn look(&self, sqs: &mut Sqs, now: Timestamp) -> Result<Look, SqsFault> {
+        let queue = queue_name(&self.queue_url)?;
+        let max = self.max()?;
+        let wait = self.wait()?;
+        let visibility = self
+            .visibility_timeout
+            .map(|seconds| u32::try_from(seconds).map_err(|_| SqsError::visibility(seconds)));
+        let wanted = Wanted::of(self)?;
+        let wait = wait.map_or_else(|| sqs.wait_time(queue), Ok)?;
+        let received = sqs.receive_or_redrive(now, queue, max, visibility.transpose()?)?;
+        let messages = received.messages.into_iter().map(|it| wanted.tell(it)).collect();
+        Ok(Look {
+            answer: ReceivedAnswer { messages },
+            wait: Duration::from_secs(wait.into()),
+            next_visible_at: sqs.next_visible_at(queue, now),
+            redriven: received.redriven,
+        })
+    }
+
+    fn max(&self) -> Result<usize, SqsError> {
+        let max = self.max_number_of_messages.unwrap_or(1);
+        usize::try_from(max)
+            .ok()
+            .filter(|max| (1..=MESSAGES_MAX as usize).contains(max))
+            .ok_or_else(|| {
+                let reason = format!("Must be between 1 and {MESSAGES_MAX}, if provided.");
+                SqsError::invalid("MaxNumberOfMessages", max, reason)
+            })
+    }
+
+    fn wait(&self) -> Result<Option<u32>, SqsError> {
+        let Some(seconds) = self.wait_time_seconds else { return Ok(None) };
+        match u32::try_from(seconds) {
+            Ok(wait) if wait <= WAIT_SECONDS_MAX => Ok(Some(wait)),
+            Ok(_) | Err(_) => {
+                let reason = format!("Must be >= 0 and <= {WAIT_SECONDS_MAX}, if provided.");
+                Err(SqsError::invalid("WaitTimeSeconds", seconds, reason))
+            }
+        }
+    }
+}
+
+/// Which attributes a receiver wants to be told.
+struct Wanted<'a> {
+    system: Vec<&'a str>,
+    attributes: &'a [String],
+}
+
+impl<'a> Wanted<'a> {
+    fn of(request: &'a ReceiveMessage) -> Result<Self, SqsError> {
+        let names = [&request.attribute_names, &request.message_system_attribute_names];
+        let system: Vec<&str> = names.into_iter().flatten().flatten().map(String::as_str).collect();
+        if let Some(name) = system.iter().find(|name| !is_system_attribute(name)) {
+            return Err(SqsError::InvalidAttributeName { name: (*name).to_owned() });
+        }
+        Ok(Self { system, attributes: request.message_attribute_names.as_deref().unwrap_or(&[]) })
+    }
+
+    fn wants_system(&self, name: &str) -> bool {
+        self.system.iter().any(|wanted| *wanted == "All" || *wanted == name)
+    }
+
+    /// Attributes are named wholly, by what comes before `.*`, or all at once.
+    fn wants(&self, name: &str) -> bool {
+        self.attributes.iter().any(|wanted| match wanted.as_str() {
+            "All" | "*" | ".*" => true,
+            wanted => {
+                wanted.strip_suffix(".*").map_or(wanted == name, |begin| name.starts_with(begin))
+            }
+        })
+    }
+
+    fn tell(&self, message: Received) -> MessageAnswer {
+        let system =
+            system_attributes(&message).filter(|(name, _)| self.wants_system(name)).collect();
+        let wanted = || message.attributes.iter().filter(|(name, _)| self.wants(name));
+        let attributes = wanted().map(|(name, it)| (name.clone(), AttributeAnswer::of(it)));
+        MessageAnswer {
+            md5_of_attributes: Md5::of_attributes(wanted()),
+            attributes: attributes.collect(),
+            system,
+            message_id: message.message_id,
+            receipt_handle: message.receipt_handle,
+            md5_of_body: message.md5_of_body,
+            body: message.body,
+        }
+    }
+}
+
+impl AttributeAnswer {
+    fn of(attribute: &MessageAttribute) -> Self {
+        let (string_value, binary_value) = match &attribute.value {
+            AttributeValue::String(text) => (Some(text.clone()), None),
+            AttributeValue::Binary(bytes) => (None, Some(STANDARD.encode(bytes))),
+        };
+        Self { string_value, binary_value, data_type: attribute.data_type.clone() }
+    }
+}
+
+/// The system attributes that a message has, times in milliseconds since 1970.
+fn system_attributes(message: &Received) -> impl Iterator<Item = (&'static str, String)> {
+    let text = |value: &Option<Arc<str>>| value.as_deref().map(str::to_owned);
+    let millis = |at: Timestamp| Some(at.timestamp_millis().to_string());
+    [
+        ("AWSTraceHeader", text(&message.trace_header)),
+        ("ApproximateFirstReceiveTimestamp", millis(message.first_received_at)),
+        ("ApproximateReceiveCount", Some(message.receive_count.to_string())),
+        ("DeadLetterQueueSourceArn", text(&message.dead_letter_source)),
+        ("MessageGroupId", text(&message.group_id)),
+        ("SenderId", Some(message.sender_id.to_string())),
+        ("SentTimestamp", millis(message.sent_at)),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name, value?)))
+}
+
+/// Whether a message can have a system attribute of this name, if only in a FIFO queue, or it is
+/// the word for all of them.
+fn is_system_attribute(name: &str) -> bool {
+    matches!(
+        name,
+        "All"
+            | "AWSTraceHeader"
+            | "ApproximateFirstReceiveTimestamp"
+            | "ApproximateReceiveCount"
+            | "DeadLetterQueueSourceArn"
+            | "MessageDeduplicationId"
+            | "MessageGroupId"
+            | "SenderId"
+            | "SentTimestamp"
+            | "SequenceNumber"
+            | "SqsManagedSseEnabled"
+    )
+}

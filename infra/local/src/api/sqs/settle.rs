@@ -1,0 +1,137 @@
+//! What a receiver does with a message: DeleteMessage, ChangeMessageVisibility and their batches.
+
+use comeback_core::Timestamp;
+use serde::Deserialize;
+
+use super::batch::{self, BatchResult};
+use super::fault::SqsFault;
+use super::{Caller, Empty, Operation, queue_name, required};
+use crate::model::sqs::{Sqs, SqsError};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct DeleteMessage {
+    queue_url: Option<String>,
+    receipt_handle: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct DeleteMessageBatch {
+    queue_url: Option<String>,
+    entries: Option<Vec<HeldMessage>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct ChangeMessageVisibility {
+    queue_url: Option<String>,
+    receipt_handle: Option<String>,
+    visibility_timeout: Option<i64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct ChangeMessageVisibilityBatch {
+    queue_url: Option<String>,
+    entries: Option<Vec<HeldMessage>>,
+}
+
+/// One entry of either batch.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct HeldMessage {
+    id: Option<String>,
+    receipt_handle: Option<String>,
+    visibility_timeout: Option<i64>,
+}
+
+impl Operation for DeleteMessage {
+    type Answer = Empty;
+
+    fn perform(
+        self,
+        sqs: &mut Sqs,
+        now: Timestamp,
+        _caller: &Caller<'_>,
+    ) -> Result<Empty, SqsFault> {
+        delete(sqs, now, queue_name(&self.queue_url)?, &self.receipt_handle)
+    }
+}
+
+impl Operation for DeleteMessageBatch {
+    type Answer = BatchResult<Empty>;
+
+    fn perform(
+        self,
+        sqs: &mut Sqs,
+        now: Timestamp,
+        _caller: &Caller<'_>,
+    ) -> Result<Self::Answer, SqsFault> {
+        let queue = queue_name(&self.queue_url)?;
+        let entries = self.entries.unwrap_or_default();
+        batch::check("DeleteMessageBatchRequestEntry", entries.iter().map(|entry| &entry.id))?;
+        sqs.queue(queue)?;
+        let id = |entry: &mut HeldMessage| entry.id.take();
+        Ok(batch::perform(entries, id, |entry| delete(sqs, now, queue, &entry.receipt_handle)))
+    }
+}
+
+impl Operation for ChangeMessageVisibility {
+    type Answer = Empty;
+
+    fn perform(
+        self,
+        sqs: &mut Sqs,
+        now: Timestamp,
+        _caller: &Caller<'_>,
+    ) -> Result<Empty, SqsFault> {
+        let queue = queue_name(&self.queue_url)?;
+        change(sqs, now, queue, &self.receipt_handle, self.visibility_timeout)
+    }
+}
+
+impl Operation for ChangeMessageVisibilityBatch {
+    type Answer = BatchResult<Empty>;
+
+    fn perform(
+        self,
+        sqs: &mut Sqs,
+        now: Timestamp,
+        _caller: &Caller<'_>,
+    ) -> Result<Self::Answer, SqsFault> {
+        let queue = queue_name(&self.queue_url)?;
+        let entries = self.entries.unwrap_or_default();
+        let ids = entries.iter().map(|entry| &entry.id);
+        batch::check("ChangeMessageVisibilityBatchRequestEntry", ids)?;
+        sqs.queue(queue)?;
+        let id = |entry: &mut HeldMessage| entry.id.take();
+        Ok(batch::perform(entries, id, |entry| {
+            change(sqs, now, queue, &entry.receipt_handle, entry.visibility_timeout)
+        }))
+    }
+}
+
+fn delete(
+    sqs: &mut Sqs,
+    now: Timestamp,
+    queue: &str,
+    handle: &Option<String>,
+) -> Result<Empty, SqsFault> {
+    sqs.delete(now, queue, required("ReceiptHandle", handle)?)?;
+    Ok(Empty {})
+}
+
+fn change(
+    sqs: &mut Sqs,
+    now: Timestamp,
+    queue: &str,
+    handle: &Option<String>,
+    seconds: Option<i64>,
+) -> Result<Empty, SqsFault> {
+    let handle = required("ReceiptHandle", handle)?;
+    let seconds = seconds.ok_or(SqsError::MissingParameter("VisibilityTimeout"))?;
+    let seconds = u32::try_from(seconds).map_err(|_| SqsError::visibility(seconds))?;
+    sqs.change_visibility(now, queue, handle, seconds)?;
+    Ok(Empty {})
+}

@@ -1,0 +1,190 @@
+"""The part of AWS that a retry handler talks to, on loopback, answering at once.
+
+One listener is the Lambda Runtime API, which hands out batches and takes their answers; SQS, which
+accepts every change of visibility; and Lambda, which accepts every asynchronous invocation. It
+reads as little of HTTP as the clients under test write, and says so where one writes more. What
+arrives is kept, and judged only after the run, so that a handler waits for as little as can be.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from messages import ACCOUNT, BACKOFF, QUEUE_ARN, REGION, TARGET, Batch, Message
+
+OWN_ARN = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:retry-handler"
+
+# The handler's time-out, as its event source mapping would have it.
+TIMEOUT_MS = 30_000
+
+RUNTIME = "/2018-06-01/runtime/"
+INVOCATION = RUNTIME + "invocation/"
+FUNCTIONS = "/2015-03-31/functions/"
+INVOCATIONS = "/invocations"
+
+
+class NotMeasured(Exception):
+    """A handler that does not do its work: its figures would be worth nothing."""
+
+
+@dataclass
+class Cloud:
+    """What a handler is given and what it has done."""
+
+    batches: Sequence[Batch]
+    # Of a change the operation and the body, of an invocation the function and the body.
+    changes: list[tuple[str, bytes]] = field(default_factory=list)
+    invocations: list[tuple[str, bytes]] = field(default_factory=list)
+    answers: list[bytes] = field(default_factory=list)
+    first_answer_at: float | None = None
+    # Done when the handler asks for more than there is; failed when it reports an error.
+    finished: asyncio.Future[None] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+    @property
+    def calls(self) -> int:
+        """How many requests AWS was sent."""
+        return len(self.changes) + len(self.invocations)
+
+    def answer(self, method: str, path: str, target: str, body: bytes) -> bytes | None:
+        """The response to a request; `None` where it is to wait for ever."""
+        if path == INVOCATION + "next":
+            return self._next()
+        if path.startswith(INVOCATION) and path.endswith("/response"):
+            self.first_answer_at = self.first_answer_at or time.perf_counter()
+            self.answers.append(body)
+            return _response(202, b'{"status":"OK"}')
+        if path.startswith(RUNTIME):
+            raise NotMeasured(f"the handler reported {path}: {body.decode(errors='replace')}")
+        if path.startswith(FUNCTIONS) and path.endswith(INVOCATIONS):
+            self.invocations.append((path[len(FUNCTIONS) : -len(INVOCATIONS)], body))
+            return _response(202, b"")
+        if path == "/" and target.startswith("AmazonSQS.ChangeMessageVisibility"):
+            self.changes.append((target, body))
+            return _response(200, _all_successful(body), "application/x-amz-json-1.0")
+        raise NotMeasured(f"expected a call that a handler makes, got {method} {path} {target}")
+
+    def _next(self) -> bytes | None:
+        given = len(self.answers)
+        if given == len(self.batches):
+            self.finished.set_result(None)
+            return None
+        deadline = int(time.time() * 1000) + TIMEOUT_MS
+        return _response(
+            200,
+            self.batches[given].event,
+            "application/json",
+            f"Lambda-Runtime-Aws-Request-Id: {given:08x}-0000-4000-8000-000000000000\r\n"
+            f"Lambda-Runtime-Deadline-Ms: {deadline}\r\n"
+            f"Lambda-Runtime-Invoked-Function-Arn: {OWN_ARN}\r\n"
+            f"Lambda-Runtime-Trace-Id: Root=1-00000000-{given:024x};Sampled=0\r\n",
+        )
+
+    def check(self) -> None:
+        """Holds what was done against what was to be done.
+
+        Raises:
+            NotMeasured: if one message was treated otherwise.
+        """
+        for batch, answer in zip(self.batches, self.answers, strict=True):
+            failures = json.loads(answer)["batchItemFailures"]
+            staying = [failure["itemIdentifier"] for failure in failures]
+            expected = [message.id for message in batch.messages if not message.is_due]
+            _expect_same("items reported as failed", sorted(staying), sorted(expected))
+        messages = [message for batch in self.batches for message in batch.messages]
+        self._check_changes(message for message in messages if not message.is_due)
+        self._check_invocations(message for message in messages if message.is_due)
+
+    def _check_changes(self, waiting: Iterable[Message]) -> None:
+        changed: list[dict[str, Any]] = []
+        for target, body in self.changes:
+            request = json.loads(body)
+            _expect_same("queue", request["QueueUrl"].rsplit("/")[-1], QUEUE_ARN.rsplit(":")[-1])
+            changed += request["Entries"] if target.endswith("Batch") else [request]
+        longest = int(BACKOFF.total_seconds())
+        for change in changed:
+            # The rest of a backoff that began when the batches were made.
+            if not 0 < longest - change["VisibilityTimeout"] + 1 < 300:
+                raise NotMeasured(f"expected a wait of {longest} s at most, got {change}")
+        handles = sorted(change["ReceiptHandle"] for change in changed)
+        _expect_same("handles", handles, sorted(message.receipt_handle for message in waiting))
+
+    def _check_invocations(self, due: Iterable[Message]) -> None:
+        expected = {message.payload["order"]: message for message in due}
+        for function, body in self.invocations:
+            _expect_same("function", unquote(function), TARGET)
+            envelope = json.loads(body)
+            payload: Any = envelope["_original_payload"]
+            message = expected.pop(payload["order"], None)
+            if message is None:
+                raise NotMeasured(f"expected each due message to be invoked once, got {payload}")
+            _expect_same("payload", payload, message.payload)
+            _expect_same("attempt", envelope["_retry_metadata"]["attempt"], message.next_attempt)
+        _expect_same("due messages left", len(expected), 0)
+
+
+class Connection(asyncio.Protocol):
+    """One kept-alive connection."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+        self._received = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keeps the other end."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Answers every request that is complete."""
+        self._received += data
+        try:
+            while (request := self._take_request()) is not None:
+                response = self._cloud.answer(*request)
+                if response is not None:
+                    self._transport.write(response)
+        except (NotMeasured, ValueError, KeyError, IndexError) as error:
+            if not self._cloud.finished.done():
+                self._cloud.finished.set_exception(NotMeasured(f"{error!r}"))
+            self._transport.abort()
+
+    def _take_request(self) -> tuple[str, str, str, bytes] | None:
+        head, separator, rest = self._received.partition(b"\r\n\r\n")
+        if not separator:
+            return None
+        request_line, *lines = head.decode("latin-1").split("\r\n")
+        headers = {
+            name.lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in lines)
+        }
+        if "transfer-encoding" in headers or "expect" in headers:
+            raise NotMeasured(f"expected a plain request, got {head!r}")
+        length = int(headers.get("content-length", 0))
+        if len(rest) < length:
+            return None
+        self._received = rest[length:]
+        method, path, _version = request_line.split(" ")
+        return method, path, headers.get("x-amz-target", ""), rest[:length]
+
+
+def _response(status: int, body: bytes, kind: str = "application/json", headers: str = "") -> bytes:
+    head = f"HTTP/1.1 {status} -\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
+    return f"{head}{headers}\r\n".encode() + body
+
+
+def _all_successful(body: bytes) -> bytes:
+    entries = json.loads(body).get("Entries")
+    if entries is None:
+        return b""
+    successful = [{"Id": entry["Id"]} for entry in entries]
+    return json.dumps({"Successful": successful, "Failed": []}).encode()
+
+
+def _expect_same(what: str, got: object, expected: object) -> None:
+    if got != expected:
+        raise NotMeasured(f"expected {what} {expected!r}, got {got!r}")

@@ -1,0 +1,135 @@
+"""One run of a handler as Lambda would run it, measured from outside.
+
+The kernel's own books are read: the CPU time of the process, and the peak of its resident memory.
+The latter is taken from `/proc` and not from `getrusage`, whose peak a child inherits from the
+process that started it: this one, which is a Python too.
+"""
+
+import asyncio
+import os
+import re
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cloud import OWN_ARN, Cloud, Connection, NotMeasured
+from messages import ACCOUNT, BACKOFF, REGION, Batch
+
+HOST = "127.0.0.1"
+
+# Far more than any run needs: a handler that hangs is given up.
+PATIENCE_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Handler:
+    """A program under test."""
+
+    name: str
+    command: list[str]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run has cost."""
+
+    messages: int
+    calls: int
+    cpu_seconds: float
+    start_seconds: float
+    peak_bytes: int
+
+
+async def run(handler: Handler, batches: Sequence[Batch], log: Path) -> Run:
+    """Feeds these batches to a new process of the handler, which ends with the run.
+
+    Raises:
+        NotMeasured: if it does not do its work.
+    """
+    cloud = Cloud(batches)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Connection(cloud), HOST, 0)
+    port = server.sockets[0].getsockname()[1]
+    environment = {**_lambda_environment(port), **handler.environment}
+    # The log goes to a file: writing it is the handler's work, and nobody is woken to read it.
+    output = (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    redirections = [output, (os.POSIX_SPAWN_DUP2, 1, 2)]
+
+    started_at = time.perf_counter()
+    pid = os.posix_spawn(
+        handler.command[0], handler.command, environment, file_actions=redirections
+    )
+    exited = os.pidfd_open(pid)
+    loop.add_reader(exited, _fail, cloud, "the process ended by itself")
+    try:
+        await asyncio.wait_for(cloud.finished, PATIENCE_SECONDS)
+        peak_bytes = _peak_bytes(pid)
+    except (NotMeasured, TimeoutError) as error:
+        said = log.read_text(errors="replace")[-2000:]
+        raise NotMeasured(f"{handler.name}: {error or 'it hangs'}\n{said}") from error
+    finally:
+        loop.remove_reader(exited)
+        signal.pidfd_send_signal(exited, signal.SIGKILL)
+        _, _, usage = os.wait4(pid, 0)
+        os.close(exited)
+        server.close()
+    try:
+        cloud.check()
+    except (NotMeasured, ValueError, KeyError, TypeError) as error:
+        raise NotMeasured(f"{handler.name}: {error!r}") from error
+    assert cloud.first_answer_at is not None
+    return Run(
+        messages=sum(len(batch.messages) for batch in batches),
+        calls=cloud.calls,
+        cpu_seconds=usage.ru_utime + usage.ru_stime,
+        start_seconds=cloud.first_answer_at - started_at,
+        peak_bytes=peak_bytes,
+    )
+
+
+def _fail(cloud: Cloud, why: str) -> None:
+    if not cloud.finished.done():
+        cloud.finished.set_exception(NotMeasured(why))
+
+
+def _lambda_environment(port: int) -> dict[str, str]:
+    """What Lambda sets, the endpoints of the stub, and settings that leave nothing to chance."""
+    endpoint = f"http://{HOST}:{port}"
+    queue_url = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}"
+    backoff = str(int(BACKOFF.total_seconds()))
+    return {
+        "AWS_LAMBDA_RUNTIME_API": f"{HOST}:{port}",
+        "AWS_LAMBDA_FUNCTION_NAME": OWN_ARN.rsplit(":")[-1],
+        "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "128",
+        "AWS_LAMBDA_LOG_GROUP_NAME": "/aws/lambda/retry-handler",
+        "AWS_LAMBDA_LOG_STREAM_NAME": "stream",
+        "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
+        "AWS_SECRET_ACCESS_KEY": "not-a-secret",
+        "AWS_SESSION_TOKEN": "not-a-token" * 30,
+        "AWS_ENDPOINT_URL": endpoint,
+        "DEAD_LETTER_QUEUE_URL": f"{queue_url}/dead-letter-queue",
+        "BASE_BACKOFF": backoff,
+        "MAX_BACKOFF": backoff,
+        "MAX_AGE": str(24 * 60 * 60),
+        "JITTER": "none",
+        # There is no configuration of a person's own.
+        "HOME": "/nonexistent",
+        "LANG": "en_US.UTF-8",
+        "TZ": ":UTC",
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+    }
+
+
+def _peak_bytes(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    peak = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
+    if peak is None:
+        raise NotMeasured("expected the kernel to tell the peak of resident memory")
+    return int(peak[1]) * 1024

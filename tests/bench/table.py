@@ -1,0 +1,77 @@
+"""Figures of two programs side by side, and whether they reach what they must."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+HEADING = ("figure", "retry-handler", "peer", "ratio", "must reach", "reached?")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """How a value is shown."""
+
+    name: str
+    size: float
+    digits: int
+
+    def show(self, value: float) -> str:
+        """The number alone."""
+        return f"{value / self.size:.{self.digits}f}"
+
+
+CALLS = Unit("", 1, 2)
+MICROSECONDS = Unit(" µs", 1e-6, 0)
+MILLISECONDS = Unit(" ms", 1e-3, 1)
+MEBIBYTES = Unit(" MiB", 2**20, 2)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of the table; the values are those of the rounds, in their order."""
+
+    name: str
+    unit: Unit
+    ours: Sequence[float]
+    peers: Sequence[float]
+    # Either a limit of its own, in the unit of the values, or a part of what the peer needs.
+    limit: float | None = None
+    part: float | None = None
+
+    @property
+    def ratio(self) -> float:
+        """Ours by the peer's, each round by itself; the median of the rounds."""
+        pairs = zip(self.ours, self.peers, strict=True)
+        return statistics.median(ours / peers for ours, peers in pairs)
+
+    def cells(self) -> list[str]:
+        """The line, cell by cell."""
+        goal, reached = self._goal()
+        return [
+            self.name,
+            self._spread(self.ours),
+            self._spread(self.peers) if self.peers else "–",
+            f"1/{1 / self.ratio:.1f}" if self.peers else "–",
+            goal,
+            "yes" if reached else "NO",
+        ]
+
+    def _goal(self) -> tuple[str, bool]:
+        if self.part is not None:
+            return f"≤ 1/{1 / self.part:.0f} of the peer", self.ratio <= self.part
+        assert self.limit is not None
+        shown = f"≤ {self.unit.show(self.limit)}{self.unit.name}"
+        return shown, statistics.median(self.ours) <= self.limit
+
+    def _spread(self, values: Sequence[float]) -> str:
+        middle, low, high = (self.unit.show(of(values)) for of in (statistics.median, min, max))
+        middle += self.unit.name
+        return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def render(figures: Sequence[Figure]) -> str:
+    """A table that reads well in a terminal and in Markdown."""
+    lines = [list(HEADING), *(figure.cells() for figure in figures)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    lines.insert(1, ["-" * width for width in widths])
+    return "\n".join("| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in lines)
