@@ -95,6 +95,7 @@ impl Server {
     pub async fn stop(self) {
         self.abort();
         self.shared.0.host.stop().await;
+        self.shared.0.unpacked.remove();
     }
 
     fn abort(&self) {

@@ -44,8 +44,8 @@ pub(crate) enum CodeError {
     Outside(String),
     #[error("the zip has {0} entries, at most {ENTRIES_MAX} are unpacked")]
     Entries(usize),
-    #[error("unzipped size must be smaller than {UNPACKED_BYTES_MAX} bytes")]
-    Unpacked,
+    #[error("unzipped size must be smaller than {0} bytes")]
+    Unpacked(u64),
     #[error("the folder must be an absolute path to a folder, got {0:?}")]
     Folder(PathBuf),
     #[error("there must be an executable {BOOTSTRAP:?} in {0}")]
@@ -61,13 +61,14 @@ pub(crate) enum CodeError {
 pub(crate) struct Unpacked {
     root: PathBuf,
     next: AtomicU64,
+    bytes_max: u64,
 }
 
 impl Unpacked {
     /// Names the folder, of which there is one for each start; it is made when it is needed.
     pub(crate) fn new(temporary: &Path, start: u64) -> Self {
         let root = temporary.join(format!("comeback-local-{}-{start:x}", std::process::id()));
-        Self { root, next: AtomicU64::new(0) }
+        Self { root, next: AtomicU64::new(0), bytes_max: UNPACKED_BYTES_MAX }
     }
 
     /// Unpacks a zip.
@@ -78,7 +79,7 @@ impl Unpacked {
         }
         let folder = self.root.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
         make_private(&self.root).map_err(CodeError::Temporary)?;
-        let unpacked = unpack(&mut archive, &folder).and_then(|()| {
+        let unpacked = unpack(&mut archive, &folder, self.bytes_max).and_then(|()| {
             let named = format!("the zip; {}", entries(&archive));
             bootstrap(&folder, named)
         });
@@ -95,10 +96,17 @@ impl Unpacked {
     }
 }
 
-impl Drop for Unpacked {
-    fn drop(&mut self) {
+impl Unpacked {
+    /// Removes everything.
+    pub(crate) fn remove(&self) {
         // Most often it was never made.
         let _ = fs::remove_dir_all(&self.root);
+    }
+}
+
+impl Drop for Unpacked {
+    fn drop(&mut self) {
+        self.remove();
     }
 }
 
@@ -108,8 +116,12 @@ fn make_private(folder: &Path) -> io::Result<()> {
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
 }
 
-fn unpack(archive: &mut ZipArchive<Cursor<&[u8]>>, folder: &Path) -> Result<(), CodeError> {
-    let mut left = UNPACKED_BYTES_MAX;
+fn unpack(
+    archive: &mut ZipArchive<Cursor<&[u8]>>,
+    folder: &Path,
+    bytes_max: u64,
+) -> Result<(), CodeError> {
+    let mut left = bytes_max;
     for index in 0..archive.len() {
         let mut entry = archive.by_index(index)?;
         let name = entry.name()?.into_owned();
@@ -130,7 +142,7 @@ fn unpack(archive: &mut ZipArchive<Cursor<&[u8]>>, folder: &Path) -> Result<(), 
         let mut file = File::create(&path).map_err(failed)?;
         let mode = entry.unix_mode().unwrap_or(0o755) & 0o777 | 0o600;
         let written = io::copy(&mut (&mut entry).take(left + 1), &mut file).map_err(failed)?;
-        left = left.checked_sub(written).ok_or(CodeError::Unpacked)?;
+        left = left.checked_sub(written).ok_or(CodeError::Unpacked(bytes_max))?;
         file.set_permissions(fs::Permissions::from_mode(mode)).map_err(failed)?;
     }
     Ok(())
@@ -256,15 +268,11 @@ mod tests {
 
     #[test]
     fn a_zip_that_unpacks_to_too_much_is_refused() {
-        let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
-        writer.start_file("bootstrap", SimpleFileOptions::default()).unwrap();
-        let megabyte = vec![0; 1024 * 1024];
-        for _ in 0..=UNPACKED_BYTES_MAX / (1024 * 1024) {
-            writer.write_all(&megabyte).unwrap();
-        }
-        let bytes = writer.finish().unwrap().into_inner();
-        assert!(bytes.len() < 1024 * 1024, "{}", bytes.len());
-        assert!(matches!(unpacked("bomb").zip(&bytes), Err(CodeError::Unpacked)));
+        let mut unpacked = unpacked("bomb");
+        unpacked.bytes_max = 100_000;
+        let bytes = zip(&[("bootstrap", 0o755, &[0; 60_000]), ("more", 0o644, &[0; 60_000])]);
+        assert!(bytes.len() < 1_000, "{}", bytes.len());
+        assert!(matches!(unpacked.zip(&bytes), Err(CodeError::Unpacked(100_000))));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use super::payload::Payload;
 use crate::journal::Event;
 
 /// How large the payload of a synchronous invocation may be, in bytes: 6 MB.
-pub const SYNCHRONOUS_BYTES_MAX: usize = 6 * 1024 * 1024;
+const SYNCHRONOUS_BYTES_MAX: usize = 6 * 1024 * 1024;
 
 /// How large the payload of an asynchronous invocation may be, in bytes: 1 MB.
 pub(crate) const ASYNCHRONOUS_BYTES_MAX: usize = 1024 * 1024;

@@ -13,10 +13,12 @@ pub mod lambda;
 pub mod payload;
 mod polling;
 pub mod sqs;
+#[cfg(test)]
+mod tests;
 
 use comeback_core::Timestamp;
 
-pub use invocation::{Invocation, InvocationType, Invoked, SYNCHRONOUS_BYTES_MAX};
+pub use invocation::{Invocation, InvocationType, Invoked};
 
 use crate::journal::Event;
 use lambda::Lambda;

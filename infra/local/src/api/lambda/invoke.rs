@@ -1,40 +1,30 @@
 //! `Invoke`: a function is run now, or its event is accepted.
 
-use axum::body::Body;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use super::{Query, read};
+use super::with_request_id;
 use crate::model::lambda::error::LambdaError;
 use crate::model::lambda::name::LATEST;
-use crate::model::{Invocation, InvocationType, Invoked, SYNCHRONOUS_BYTES_MAX};
+use crate::model::{Invocation, InvocationType, Invoked};
 use crate::server::Shared;
 
-/// How much of a payload is read. What is over its type's limit, and not over this, is told its
-/// size.
-const READ_BYTES_MAX: usize = 8 * 1024 * 1024;
-
-pub(super) async fn handle(
+/// Answers `Invoke` of the function `name`.
+pub(super) async fn invoke(
     shared: &Shared,
-    reference: &str,
-    query: Query<'_>,
+    name: &str,
     headers: &HeaderMap,
-    body: Body,
+    payload: &[u8],
 ) -> Result<Response, LambdaError> {
-    let name = query.function(reference)?;
-    let Some(payload) = read(body, READ_BYTES_MAX).await? else {
-        let (limit, operation) = (SYNCHRONOUS_BYTES_MAX, "InvokeFunction");
-        return Err(LambdaError::RequestEntityTooLarge { limit, operation });
-    };
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let invocation_type = invocation_type(text("x-amz-invocation-type"))?;
     let client_context = client_context(text("x-amz-client-context"))?;
     let invocation = Invocation {
-        function: &name,
+        function: name,
         invocation_type,
-        payload: &payload,
+        payload,
         trace_header: text("x-amzn-trace-id"),
         client_context: client_context.as_deref(),
     };
@@ -61,13 +51,6 @@ pub(super) async fn handle(
             Ok(with_request_id(answer, &request_id))
         }
     }
-}
-
-fn with_request_id(mut response: Response, request_id: &str) -> Response {
-    if let Ok(value) = HeaderValue::from_str(request_id) {
-        response.headers_mut().insert(HeaderName::from_static("x-amzn-requestid"), value);
-    }
-    response
 }
 
 fn invocation_type(value: Option<&str>) -> Result<InvocationType, LambdaError> {

@@ -4,31 +4,56 @@ use percent_encoding::percent_decode_str;
 
 /// An operation, and what its path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(clippy::enum_variant_names, reason = "the names are those of Lambda's API")]
 pub(super) enum Operation {
-    CreateFunction,
-    ListFunctions,
-    GetFunction(String),
-    DeleteFunction(String),
-    GetFunctionConfiguration(String),
-    UpdateFunctionConfiguration(String),
-    UpdateFunctionCode(String),
+    /// `Invoke` of the function that this means.
     Invoke(String),
-    PutFunctionConcurrency(String),
-    GetFunctionConcurrency(String),
-    DeleteFunctionConcurrency(String),
-    PutFunctionEventInvokeConfig(String),
-    UpdateFunctionEventInvokeConfig(String),
-    GetFunctionEventInvokeConfig(String),
-    DeleteFunctionEventInvokeConfig(String),
-    ListFunctionEventInvokeConfigs(String),
+    /// `CreateFunction`.
+    CreateFunction,
+    /// `ListFunctions`.
+    ListFunctions,
+    /// A change of the function that this means, so that its processes have to go.
+    Change(String, Change),
+    /// Another operation on the function that this means.
+    OnFunction(String, OnFunction),
+    /// `CreateEventSourceMapping`.
     CreateEventSourceMapping,
+    /// `ListEventSourceMappings`.
     ListEventSourceMappings,
-    GetEventSourceMapping(String),
-    UpdateEventSourceMapping(String),
-    DeleteEventSourceMapping(String),
-    PutFunctionRecursionConfig(String),
-    GetFunctionRecursionConfig(String),
+    /// An operation on the event source mapping with this id.
+    OnMapping(String, OnMapping),
+}
+
+/// What is asked or set of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnFunction {
+    Get,
+    GetConfiguration,
+    PutConcurrency,
+    GetConcurrency,
+    DeleteConcurrency,
+    PutEventInvokeConfig,
+    UpdateEventInvokeConfig,
+    GetEventInvokeConfig,
+    DeleteEventInvokeConfig,
+    ListEventInvokeConfigs,
+    PutRecursionConfig,
+    GetRecursionConfig,
+}
+
+/// What is changed of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Delete,
+    UpdateCode,
+    UpdateConfiguration,
+}
+
+/// What is done with an event source mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnMapping {
+    Get,
+    Update,
+    Delete,
 }
 
 impl Operation {
@@ -40,66 +65,61 @@ impl Operation {
             .map(|segment| percent_decode_str(segment).decode_utf8_lossy().into_owned())
             .collect();
         let segments: Vec<&str> = decoded.iter().map(String::as_str).collect();
-        match segments.as_slice() {
-            ["2015-03-31", "functions", rest @ ..] => Self::of_function(method, rest),
-            ["2015-03-31", "event-source-mappings", rest @ ..] => Self::of_mapping(method, rest),
-            [date, "functions", name, rest @ ..] => {
-                Self::of_setting(method, date, (*name).to_owned(), rest)
+        Some(match (method, segments.as_slice()) {
+            ("POST", ["2015-03-31", "functions"]) => Self::CreateFunction,
+            ("GET", ["2015-03-31", "functions"]) => Self::ListFunctions,
+            ("POST", ["2015-03-31", "functions", name, "invocations"]) => {
+                Self::Invoke((*name).to_owned())
             }
-            _ => None,
-        }
-    }
-
-    fn of_function(method: &str, rest: &[&str]) -> Option<Self> {
-        Some(match (method, rest) {
-            ("POST", []) => Self::CreateFunction,
-            ("GET", []) => Self::ListFunctions,
-            ("GET", [name]) => Self::GetFunction((*name).to_owned()),
-            ("DELETE", [name]) => Self::DeleteFunction((*name).to_owned()),
-            ("GET", [name, "configuration"]) => Self::GetFunctionConfiguration((*name).to_owned()),
-            ("PUT", [name, "configuration"]) => {
-                Self::UpdateFunctionConfiguration((*name).to_owned())
+            ("POST", ["2015-03-31", "event-source-mappings"]) => Self::CreateEventSourceMapping,
+            ("GET", ["2015-03-31", "event-source-mappings"]) => Self::ListEventSourceMappings,
+            (method, ["2015-03-31", "event-source-mappings", uuid]) => {
+                Self::OnMapping((*uuid).to_owned(), OnMapping::of(method)?)
             }
-            ("PUT", [name, "code"]) => Self::UpdateFunctionCode((*name).to_owned()),
-            ("POST", [name, "invocations"]) => Self::Invoke((*name).to_owned()),
+            ("DELETE", ["2015-03-31", "functions", name]) => {
+                Self::Change((*name).to_owned(), Change::Delete)
+            }
+            ("PUT", ["2015-03-31", "functions", name, "code"]) => {
+                Self::Change((*name).to_owned(), Change::UpdateCode)
+            }
+            ("PUT", ["2015-03-31", "functions", name, "configuration"]) => {
+                Self::Change((*name).to_owned(), Change::UpdateConfiguration)
+            }
+            (method, [date, "functions", name, rest @ ..]) => {
+                Self::OnFunction((*name).to_owned(), OnFunction::of(date, method, rest)?)
+            }
             _ => return None,
         })
     }
+}
 
-    fn of_mapping(method: &str, rest: &[&str]) -> Option<Self> {
-        Some(match (method, rest) {
-            ("POST", []) => Self::CreateEventSourceMapping,
-            ("GET", []) => Self::ListEventSourceMappings,
-            ("GET", [uuid]) => Self::GetEventSourceMapping((*uuid).to_owned()),
-            ("PUT", [uuid]) => Self::UpdateEventSourceMapping((*uuid).to_owned()),
-            ("DELETE", [uuid]) => Self::DeleteEventSourceMapping((*uuid).to_owned()),
-            _ => return None,
-        })
-    }
-
-    /// What is set beside a function's configuration; each has come with a date of its own.
-    fn of_setting(method: &str, date: &str, name: String, rest: &[&str]) -> Option<Self> {
+impl OnFunction {
+    /// Each setting has come to Lambda with a date of its own.
+    fn of(date: &str, method: &str, rest: &[&str]) -> Option<Self> {
         Some(match (date, method, rest) {
-            ("2017-10-31", "PUT", ["concurrency"]) => Self::PutFunctionConcurrency(name),
-            ("2017-10-31", "DELETE", ["concurrency"]) => Self::DeleteFunctionConcurrency(name),
-            ("2019-09-30", "GET", ["concurrency"]) => Self::GetFunctionConcurrency(name),
-            ("2019-09-25", "PUT", ["event-invoke-config"]) => {
-                Self::PutFunctionEventInvokeConfig(name)
-            }
-            ("2019-09-25", "POST", ["event-invoke-config"]) => {
-                Self::UpdateFunctionEventInvokeConfig(name)
-            }
-            ("2019-09-25", "GET", ["event-invoke-config"]) => {
-                Self::GetFunctionEventInvokeConfig(name)
-            }
-            ("2019-09-25", "DELETE", ["event-invoke-config"]) => {
-                Self::DeleteFunctionEventInvokeConfig(name)
-            }
-            ("2019-09-25", "GET", ["event-invoke-config", "list"]) => {
-                Self::ListFunctionEventInvokeConfigs(name)
-            }
-            ("2024-08-31", "PUT", ["recursion-config"]) => Self::PutFunctionRecursionConfig(name),
-            ("2024-08-31", "GET", ["recursion-config"]) => Self::GetFunctionRecursionConfig(name),
+            ("2015-03-31", "GET", []) => Self::Get,
+            ("2015-03-31", "GET", ["configuration"]) => Self::GetConfiguration,
+            ("2017-10-31", "PUT", ["concurrency"]) => Self::PutConcurrency,
+            ("2017-10-31", "DELETE", ["concurrency"]) => Self::DeleteConcurrency,
+            ("2019-09-30", "GET", ["concurrency"]) => Self::GetConcurrency,
+            ("2019-09-25", "PUT", ["event-invoke-config"]) => Self::PutEventInvokeConfig,
+            ("2019-09-25", "POST", ["event-invoke-config"]) => Self::UpdateEventInvokeConfig,
+            ("2019-09-25", "GET", ["event-invoke-config"]) => Self::GetEventInvokeConfig,
+            ("2019-09-25", "DELETE", ["event-invoke-config"]) => Self::DeleteEventInvokeConfig,
+            ("2019-09-25", "GET", ["event-invoke-config", "list"]) => Self::ListEventInvokeConfigs,
+            ("2024-08-31", "PUT", ["recursion-config"]) => Self::PutRecursionConfig,
+            ("2024-08-31", "GET", ["recursion-config"]) => Self::GetRecursionConfig,
+            _ => return None,
+        })
+    }
+}
+
+impl OnMapping {
+    fn of(method: &str) -> Option<Self> {
+        Some(match method {
+            "GET" => Self::Get,
+            "PUT" => Self::Update,
+            "DELETE" => Self::Delete,
             _ => return None,
         })
     }
@@ -111,35 +131,26 @@ mod tests {
 
     #[test]
     fn every_operation_has_awss_method_and_path() {
-        let name = || "f".to_owned();
+        let on = |what| Operation::OnFunction("f".to_owned(), what);
+        let change = |what| Operation::Change("f".to_owned(), what);
+        let mapping = |what| Operation::OnMapping("m".to_owned(), what);
         for (method, path, operation) in [
             ("POST", "/2015-03-31/functions", Operation::CreateFunction),
             ("GET", "/2015-03-31/functions/", Operation::ListFunctions),
-            ("GET", "/2015-03-31/functions/f", Operation::GetFunction(name())),
-            ("DELETE", "/2015-03-31/functions/f", Operation::DeleteFunction(name())),
-            ("POST", "/2015-03-31/functions/f/invocations", Operation::Invoke(name())),
-            ("PUT", "/2015-03-31/functions/f/code", Operation::UpdateFunctionCode(name())),
-            (
-                "PUT",
-                "/2017-10-31/functions/f/concurrency",
-                Operation::PutFunctionConcurrency(name()),
-            ),
-            (
-                "GET",
-                "/2019-09-30/functions/f/concurrency",
-                Operation::GetFunctionConcurrency(name()),
-            ),
+            ("POST", "/2015-03-31/functions/f/invocations", Operation::Invoke("f".to_owned())),
+            ("GET", "/2015-03-31/functions/f", on(OnFunction::Get)),
+            ("DELETE", "/2015-03-31/functions/f", change(Change::Delete)),
+            ("PUT", "/2015-03-31/functions/f/code", change(Change::UpdateCode)),
+            ("PUT", "/2017-10-31/functions/f/concurrency", on(OnFunction::PutConcurrency)),
+            ("GET", "/2019-09-30/functions/f/concurrency", on(OnFunction::GetConcurrency)),
             (
                 "GET",
                 "/2019-09-25/functions/f/event-invoke-config/list",
-                Operation::ListFunctionEventInvokeConfigs(name()),
+                on(OnFunction::ListEventInvokeConfigs),
             ),
+            ("PUT", "/2024-08-31/functions/f/recursion-config", on(OnFunction::PutRecursionConfig)),
             ("POST", "/2015-03-31/event-source-mappings/", Operation::CreateEventSourceMapping),
-            (
-                "PUT",
-                "/2024-08-31/functions/f/recursion-config",
-                Operation::PutFunctionRecursionConfig(name()),
-            ),
+            ("PUT", "/2015-03-31/event-source-mappings/m", mapping(OnMapping::Update)),
         ] {
             assert_eq!(Operation::of(method, path), Some(operation), "{method} {path}");
         }
@@ -149,7 +160,7 @@ mod tests {
     fn an_arn_in_a_path_is_decoded() {
         let path = "/2015-03-31/functions/arn%3Aaws%3Alambda%3Ar%3A1%3Afunction%3Af%3A%24LATEST";
         let arn = "arn:aws:lambda:r:1:function:f:$LATEST".to_owned();
-        assert_eq!(Operation::of("GET", path), Some(Operation::GetFunction(arn)));
+        assert_eq!(Operation::of("GET", path), Some(Operation::OnFunction(arn, OnFunction::Get)));
     }
 
     #[test]

@@ -31,13 +31,11 @@ pub enum LambdaError {
         /// The size that is allowed.
         limit: usize,
     },
-    /// The body of a request is over the limit of its operation.
-    #[error("Request must be smaller than {limit} bytes for the {operation} operation")]
+    /// The body of a request is over the limit of any operation.
+    #[error("Request must be smaller than {limit} bytes")]
     RequestEntityTooLarge {
         /// The size that is allowed.
         limit: usize,
-        /// The operation.
-        operation: &'static str,
     },
     /// All the concurrency that the function may use is in use.
     #[error("Rate Exceeded.")]

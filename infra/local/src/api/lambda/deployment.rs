@@ -1,0 +1,114 @@
+//! The operations that change what is started for a function.
+//!
+//! Its code is made ready first, as [`crate::host::code`] tells; then the model takes the change;
+//! then processes of the function as it was are ended.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use super::route::Change;
+use super::shapes::{CodeRequest, FunctionConfiguration, FunctionRequest, ImageConfig};
+use super::{answer, parse};
+use crate::host::code::{self, CodeError};
+use crate::model::lambda::error::LambdaError;
+use crate::model::lambda::function::{Code, Configuration, Program};
+use crate::model::lambda::name::resolve;
+use crate::server::Shared;
+
+/// What names a folder of this machine in place of an S3 bucket.
+const LOCAL_FOLDER: &str = "local-folder";
+
+/// What names a command of this machine in place of an image.
+const LOCAL_COMMAND: &str = "local-command";
+
+/// Creates a function.
+pub(super) async fn create(shared: &Shared, body: &[u8]) -> Result<Response, LambdaError> {
+    let mut request: FunctionRequest = parse(body)?;
+    let name = resolve(request.function_name.as_deref().unwrap_or_default(), None)?;
+    let image_config = request.image_config.take();
+    let code = prepare(shared, std::mem::take(&mut request.code), image_config).await?;
+    let settings = request.settings();
+    let created =
+        shared.step(|cloud, now| cloud.lambda.create_function(now, &name, code, settings))?;
+    Ok(answer(StatusCode::CREATED, &FunctionConfiguration::new(&created)))
+}
+
+/// Changes or deletes a function.
+pub(super) async fn change(
+    shared: &Shared,
+    name: &str,
+    change: Change,
+    body: &[u8],
+) -> Result<Response, LambdaError> {
+    let changed = match change {
+        Change::Delete => {
+            shared.step(|cloud, _| cloud.lambda.delete_function(name))?;
+            None
+        }
+        Change::UpdateConfiguration => {
+            let settings = parse::<FunctionRequest>(body)?.settings();
+            Some(shared.step(|cloud, now| cloud.lambda.update_configuration(now, name, settings))?)
+        }
+        Change::UpdateCode => {
+            let old = shared.look(|cloud, _| cloud.lambda.configuration(name).cloned())?;
+            let code = prepare(shared, parse(body)?, image_config(&old)).await?;
+            Some(shared.step(|cloud, now| cloud.lambda.update_code(now, name, code))?)
+        }
+    };
+    shared.host().retire(name);
+    Ok(match changed {
+        Some(changed) => answer(StatusCode::OK, &FunctionConfiguration::new(&changed)),
+        None => StatusCode::NO_CONTENT.into_response(),
+    })
+}
+
+/// The command that a function is started by: new code for it is the same command again.
+fn image_config(configuration: &Configuration) -> Option<ImageConfig> {
+    match &configuration.code.program {
+        Program::Bootstrap(_) => None,
+        Program::Command { command, working_directory } => Some(ImageConfig {
+            entry_point: None,
+            command: Some(command.clone()),
+            working_directory: working_directory.as_ref().map(|at| at.display().to_string()),
+        }),
+    }
+}
+
+/// A function's code, ready to be started.
+async fn prepare(
+    shared: &Shared,
+    code: CodeRequest,
+    image_config: Option<ImageConfig>,
+) -> Result<Code, LambdaError> {
+    let prepared = match code {
+        CodeRequest { zip_file: Some(zip), .. } => {
+            let bytes = BASE64.decode(zip).map_err(|error| {
+                LambdaError::Serialization(format!("ZipFile must be base64: {error}"))
+            })?;
+            let shared = shared.clone();
+            let unpacking = tokio::task::spawn_blocking(move || shared.unpacked().zip(&bytes));
+            unpacking
+                .await
+                .map_err(|error| LambdaError::InvalidParameterValue(error.to_string()))?
+        }
+        CodeRequest { s3_bucket: Some(bucket), s3_key, .. } if bucket == LOCAL_FOLDER => {
+            code::folder(s3_key.as_deref().unwrap_or_default())
+        }
+        CodeRequest { image_uri: Some(image), .. } if image == LOCAL_COMMAND => {
+            let config = image_config.unwrap_or_default();
+            let mut command = config.entry_point.unwrap_or_default();
+            command.extend(config.command.unwrap_or_default());
+            let path = shared.host().common().path();
+            code::command(command, config.working_directory.as_deref(), path)
+        }
+        _ => {
+            return Err(LambdaError::InvalidParameterValue(format!(
+                "code must be a ZipFile, a folder (S3Bucket={LOCAL_FOLDER}, S3Key=the folder) or a \
+                 command (ImageUri={LOCAL_COMMAND}, with the command in ImageConfig)"
+            )));
+        }
+    };
+    prepared.map_err(|error: CodeError| LambdaError::InvalidParameterValue(error.to_string()))
+}

@@ -1,0 +1,225 @@
+use super::*;
+
+#[test]
+fn an_event_runs_three_times_with_one_id_and_then_becomes_a_record() {
+    let mut world = World::new();
+    world.on_failure(2, 21_600);
+    let payload = r#"{"n":1.50,"big":123456789012345678901}"#;
+    let request_id = world.event(payload);
+    for wait in [60, 120] {
+        let run = world.run();
+        assert_eq!(*run.request_id, *request_id);
+        assert_eq!(run.payload.get(), payload);
+        world.finish(&run, failure());
+        assert!(world.advance().is_empty());
+        assert_eq!(world.wait(), Some(secs(wait)));
+    }
+    assert_eq!(world.messages("failed"), 0);
+    let run = world.run();
+    world.finish(&run, failure());
+    let message = world.receive("failed").remove(0);
+    let record: Value = serde_json::from_str(&message.body).unwrap();
+    assert_eq!(record["requestContext"]["requestId"], request_id);
+    assert_eq!(record["requestContext"]["condition"], "RetriesExhausted");
+    assert_eq!(record["requestContext"]["approximateInvokeCount"], 3);
+    assert_eq!(record["responsePayload"]["errorMessage"], "no luck");
+    assert!(message.body.contains(&format!(r#""requestPayload":{payload},"#)), "{}", message.body);
+    assert_eq!(world.wait(), None);
+}
+
+#[test]
+fn without_retries_the_first_failure_becomes_a_record() {
+    let mut world = World::new();
+    world.on_failure(0, 60);
+    for outcome in [failure(), Outcome::TimedOut, Outcome::Exited(Exit::Signal(9))] {
+        world.event("{}");
+        let run = world.run();
+        world.finish(&run, outcome);
+        let record = world.record("failed");
+        assert_eq!(record["requestContext"]["condition"], "RetriesExhausted");
+        assert_eq!(record["requestContext"]["approximateInvokeCount"], 1);
+        assert_eq!(record["responseContext"]["functionError"], "Unhandled");
+    }
+}
+
+#[test]
+fn a_success_is_recorded_only_where_it_is_asked_for() {
+    let mut world = World::new();
+    world.on_failure(0, 60);
+    world.event("{}");
+    let run = world.run();
+    world.finish(&run, success());
+    assert_eq!(world.messages("failed"), 0);
+
+    world.queue("done", &[]);
+    let settings =
+        EventInvokeSettings { on_success: Some(queue_arn("done")), ..Default::default() };
+    world.cloud.lambda.set_event_invoke_config(world.now, "f", &settings, true).unwrap();
+    world.event("[1]");
+    let run = world.run();
+    world.finish(&run, success());
+    let record = world.record("done");
+    assert_eq!(record["requestContext"]["condition"], "Success");
+    assert_eq!(record["requestPayload"], serde_json::json!([1]));
+    assert_eq!(record["responsePayload"], Value::Null);
+}
+
+#[test]
+fn a_retry_that_would_come_too_late_is_not_waited_for() {
+    let mut world = World::new();
+    world.on_failure(2, 60);
+    world.event("{}");
+    let run = world.run();
+    world.pass(secs(1));
+    world.finish(&run, failure());
+    let record = world.record("failed");
+    assert_eq!(record["requestContext"]["condition"], "EventAgeExceeded");
+    assert_eq!(record["requestContext"]["approximateInvokeCount"], 1);
+    assert_eq!(record["responsePayload"]["errorMessage"], "no luck");
+}
+
+#[test]
+fn a_throttled_event_waits_longer_and_longer_until_it_is_too_old() {
+    let mut world = World::with_concurrency(1);
+    world.on_failure(2, 60);
+    world.event("1");
+    let busy = world.run();
+    world.event("2");
+    let mut waits = Vec::new();
+    loop {
+        assert!(world.advance().is_empty());
+        match world.wait() {
+            Some(wait) => waits.push(wait.as_secs()),
+            None => break,
+        }
+    }
+    assert_eq!(waits, [1, 2, 4, 8, 16, 29]);
+    let record = world.record("failed");
+    assert_eq!(record["requestContext"]["condition"], "EventAgeExceeded");
+    assert_eq!(record["requestContext"]["approximateInvokeCount"], 0);
+    assert_eq!(record["requestPayload"], 2);
+    assert!(record.get("responseContext").is_none());
+    world.finish(&busy, success());
+}
+
+#[test]
+fn throttling_is_not_counted_as_a_run() {
+    let mut world = World::with_concurrency(1);
+    world.on_failure(0, 21_600);
+    world.event("1");
+    let busy = world.run();
+    world.event("2");
+    assert!(world.advance().is_empty());
+    world.finish(&busy, success());
+    world.wait();
+    let run = world.run();
+    world.finish(&run, failure());
+    assert_eq!(world.record("failed")["requestContext"]["approximateInvokeCount"], 1);
+}
+
+#[test]
+fn zero_reserved_concurrency_sends_events_away_at_once() {
+    let mut world = World::new();
+    world.on_failure(2, 21_600);
+    world.cloud.lambda.set_reserved_concurrency("f", Some(0)).unwrap();
+    let request_id = world.event(r#""x""#);
+    assert!(world.advance().is_empty());
+    let record = world.record("failed");
+    assert_eq!(record["requestContext"]["requestId"], request_id);
+    assert_eq!(record["requestContext"]["condition"], "ZeroReservedConcurrency");
+    assert_eq!(record["requestContext"]["approximateInvokeCount"], 0);
+    assert!(record.get("responseContext").is_none());
+    assert!(record.get("responsePayload").is_none());
+}
+
+#[test]
+fn a_dead_letter_is_the_bare_event_with_the_failure_in_its_attributes() {
+    let mut world = World::new();
+    world.queue("dead", &[]);
+    let settings = Settings { dead_letter_target: Some(queue_arn("dead")), ..Settings::default() };
+    world.cloud.lambda.update_configuration(world.now, "f", settings).unwrap();
+    let retries = EventInvokeSettings { maximum_retry_attempts: Some(0), ..Default::default() };
+    world.cloud.lambda.set_event_invoke_config(world.now, "f", &retries, false).unwrap();
+    let request_id = world.event(r#"{"a": 1.0}"#);
+    let run = world.run();
+    world.finish(&run, failure());
+    let message = world.receive("dead").remove(0);
+    assert_eq!(&*message.body, r#"{"a": 1.0}"#);
+    let attributes: Vec<_> = message
+        .attributes
+        .iter()
+        .map(|(name, a)| (name.as_str(), a.data_type.as_str(), text(&a.value)))
+        .collect();
+    assert_eq!(
+        attributes,
+        [
+            ("ErrorCode", "Number", "200"),
+            ("ErrorMessage", "String", "no luck"),
+            ("RequestID", "String", request_id.as_str()),
+        ]
+    );
+}
+
+#[test]
+fn a_record_that_a_message_cannot_hold_is_not_delivered_and_is_told() {
+    let mut world = World::new();
+    world.on_failure(0, 60);
+    world.event(&format!("\"{}\"", "x".repeat(1024 * 1024 - 2)));
+    let run = world.run();
+    world.finish(&run, failure());
+    assert_eq!(world.messages("failed"), 0);
+    let happened = world.cloud.take_happened();
+    assert!(
+        happened.iter().any(|event| matches!(event, Event::DestinationFailed { .. })),
+        "{:?}",
+        happened.last()
+    );
+}
+
+#[test]
+fn a_destination_that_is_gone_loses_the_record_and_is_told() {
+    let mut world = World::new();
+    world.on_failure(0, 60);
+    world.cloud.sqs.delete_queue(world.now, "failed").unwrap();
+    world.event("1");
+    let run = world.run();
+    world.finish(&run, failure());
+    let happened = world.cloud.take_happened();
+    assert!(matches!(happened.last(), Some(Event::DestinationFailed { .. })), "{happened:?}");
+}
+
+#[test]
+fn a_function_can_be_a_destination() {
+    let mut world = World::new();
+    world.function("next", Settings::default());
+    let settings = EventInvokeSettings {
+        maximum_retry_attempts: Some(0),
+        on_failure: Some("arn:aws:lambda:us-east-1:000000000000:function:next".to_owned()),
+        ..EventInvokeSettings::default()
+    };
+    world.cloud.lambda.set_event_invoke_config(world.now, "f", &settings, false).unwrap();
+    world.event("7");
+    let run = world.run();
+    world.finish(&run, failure());
+    let run = world.run();
+    assert_eq!(&*run.configuration.name, "next");
+    let record: Value = serde_json::from_str(run.payload.get()).unwrap();
+    assert_eq!(record["requestPayload"], 7);
+    assert_eq!(record["requestContext"]["condition"], "RetriesExhausted");
+}
+
+#[test]
+fn the_events_of_a_deleted_function_are_dropped() {
+    let mut world = World::new();
+    world.on_failure(0, 60);
+    world.event("1");
+    let run = world.run();
+    world.event("2");
+    world.cloud.lambda.delete_function("f").unwrap();
+    assert!(world.advance().is_empty());
+    world.finish(&run, failure());
+    while world.wait().is_some() {
+        assert!(world.advance().is_empty());
+    }
+    assert_eq!(world.messages("failed"), 0);
+}

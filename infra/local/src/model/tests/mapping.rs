@@ -1,0 +1,290 @@
+use super::*;
+
+/// A queue `q` that hides messages for 30 seconds, mapped to `f`.
+fn mapped(settings: &MappingSettings) -> World {
+    let mut world = World::new();
+    world.queue("q", &[]);
+    world.map("q", settings);
+    world
+}
+
+fn reporting() -> MappingSettings {
+    MappingSettings {
+        function_response_types: Some(vec!["ReportBatchItemFailures".to_owned()]),
+        ..MappingSettings::default()
+    }
+}
+
+fn records(run: &Run) -> Vec<Value> {
+    let mut event: Value = serde_json::from_str(run.payload.get()).unwrap();
+    serde_json::from_value(event["Records"].take()).unwrap()
+}
+
+fn returned(response: &str) -> Outcome {
+    Outcome::Returned(response.as_bytes().to_vec())
+}
+
+#[test]
+fn a_message_reaches_the_function_at_once_and_is_deleted_after_its_success() {
+    let mut world = mapped(&MappingSettings::default());
+    world.send("q", "hello");
+    assert_eq!(world.wait(), Some(Duration::ZERO));
+    let run = world.run();
+    let records = records(&run);
+    assert_eq!(records[0]["body"], "hello");
+    assert_eq!(records[0]["eventSource"], "aws:sqs");
+    assert_eq!(records[0]["eventSourceARN"], queue_arn("q"));
+    assert_eq!(records[0]["attributes"]["ApproximateReceiveCount"], "1");
+    world.finish(&run, success());
+    assert_eq!(world.messages("q"), 0);
+    assert_eq!(world.wait(), None);
+}
+
+#[test]
+fn the_event_is_written_as_lambda_writes_it() {
+    let mut world = mapped(&MappingSettings::default());
+    let message = Outgoing {
+        body: "b\"1".into(),
+        attributes: [
+            ("t".to_owned(), super::super::sqs::MessageAttribute::string("x")),
+            ("n".to_owned(), super::super::sqs::MessageAttribute::number(7)),
+        ]
+        .into(),
+        trace_header: Some("Root=1-2-3".to_owned()),
+        ..Outgoing::default()
+    };
+    world.cloud.sqs.send(world.now, "q", message).unwrap();
+    let run = world.run();
+    let record = &records(&run)[0];
+    let members: Vec<&str> = record.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(
+        members,
+        [
+            "attributes",
+            "awsRegion",
+            "body",
+            "eventSource",
+            "eventSourceARN",
+            "md5OfBody",
+            "md5OfMessageAttributes",
+            "messageAttributes",
+            "messageId",
+            "receiptHandle",
+        ]
+    );
+    let millis = world.now.timestamp_millis().to_string();
+    assert_eq!(
+        record["attributes"],
+        serde_json::json!({
+            "ApproximateReceiveCount": "1",
+            "AWSTraceHeader": "Root=1-2-3",
+            "SentTimestamp": millis,
+            "SenderId": "000000000000",
+            "ApproximateFirstReceiveTimestamp": millis,
+        })
+    );
+    assert_eq!(
+        record["messageAttributes"],
+        serde_json::json!({
+            "t": {
+                "stringValue": "x", "stringListValues": [], "binaryListValues": [],
+                "dataType": "String",
+            },
+            "n": {
+                "stringValue": "7", "stringListValues": [], "binaryListValues": [],
+                "dataType": "Number",
+            },
+        })
+    );
+    assert_eq!(record["awsRegion"], "us-east-1");
+}
+
+#[test]
+fn only_named_failures_stay_and_come_back_after_their_visibility() {
+    let mut world = mapped(&reporting());
+    for body in ["a", "b", "c"] {
+        world.send("q", body);
+    }
+    let run = world.run();
+    let failed = records(&run)[1]["messageId"].clone();
+    world.finish(
+        &run,
+        returned(&serde_json::json!({"batchItemFailures":[{"itemIdentifier":failed}]}).to_string()),
+    );
+    assert_eq!(world.messages("q"), 1);
+    assert!(world.advance().is_empty());
+    assert_eq!(world.wait(), Some(secs(30)));
+    let run = world.run();
+    let records = records(&run);
+    assert_eq!(records[0]["body"], "b");
+    assert_eq!(records[0]["attributes"]["ApproximateReceiveCount"], "2");
+}
+
+#[test]
+fn a_batch_fails_as_a_whole_by_an_error_or_a_response_that_is_not_to_be_trusted() {
+    for outcome in [
+        failure(),
+        Outcome::TimedOut,
+        Outcome::Exited(Exit::Status(1)),
+        returned("<html>"),
+        returned(r#"{"batchItemFailures":[{"itemIdentifier":""}]}"#),
+        returned(r#"{"batchItemFailures":[{"itemIdentifier":"other"}]}"#),
+    ] {
+        let mut world = mapped(&reporting());
+        world.send("q", "a");
+        world.send("q", "b");
+        let run = world.run();
+        world.finish(&run, outcome.clone());
+        assert_eq!(world.messages("q"), 2, "{outcome:?}");
+        assert_eq!(world.wait(), Some(secs(30)));
+    }
+}
+
+#[test]
+fn without_the_report_a_success_deletes_all_whatever_was_returned() {
+    let mut world = mapped(&MappingSettings::default());
+    world.send("q", "a");
+    let run = world.run();
+    world.finish(&run, returned(r#"{"batchItemFailures":[{"itemIdentifier":"x"}]}"#));
+    assert_eq!(world.messages("q"), 0);
+}
+
+#[test]
+fn a_backlog_goes_out_in_five_batches_of_ten_then_more_each_second() {
+    let mut world = mapped(&MappingSettings::default());
+    for n in 0..200 {
+        world.send("q", &n.to_string());
+    }
+    let runs = world.advance();
+    assert_eq!(runs.len(), 5);
+    assert!(runs.iter().all(|run| records(run).len() == 10));
+    assert!(world.advance().is_empty());
+    assert_eq!(world.wait(), Some(secs(1)));
+    assert_eq!(world.advance().len(), 5);
+    world.finish(&runs[0], success());
+    assert_eq!(world.advance().len(), 1);
+}
+
+#[test]
+fn a_bound_on_concurrency_leaves_the_rest_visible() {
+    let bound = MappingSettings {
+        batch_size: Some(1),
+        maximum_concurrency: Some(Some(2)),
+        ..MappingSettings::default()
+    };
+    let mut world = mapped(&bound);
+    for body in ["a", "b", "c"] {
+        world.send("q", body);
+    }
+    let runs = world.advance();
+    assert_eq!(runs.len(), 2);
+    assert_eq!(world.count("q", "ApproximateNumberOfMessages"), 1);
+    assert_eq!(world.wait(), None);
+    world.finish(&runs[0], success());
+    assert_eq!(world.advance().len(), 1);
+}
+
+#[test]
+fn a_window_gathers_a_batch() {
+    let window = MappingSettings {
+        batch_size: Some(25),
+        maximum_batching_window_in_seconds: Some(5),
+        ..MappingSettings::default()
+    };
+    let mut world = mapped(&window);
+    world.send("q", "first");
+    assert!(world.advance().is_empty());
+    world.pass(secs(3));
+    for n in 0..20 {
+        world.send("q", &n.to_string());
+    }
+    assert!(world.advance().is_empty());
+    assert_eq!(world.wait(), Some(secs(2)));
+    assert_eq!(records(&world.run()).len(), 21);
+
+    for n in 0..25 {
+        world.send("q", &n.to_string());
+    }
+    assert_eq!(records(&world.run()).len(), 25, "a full batch doesn't wait");
+}
+
+#[test]
+fn a_throttled_batch_is_tried_again_until_its_messages_are_visible_and_then_received_anew() {
+    let mut world = mapped(&MappingSettings::default());
+    world.cloud.lambda.set_reserved_concurrency("f", Some(0)).unwrap();
+    world.send("q", "a");
+    let start = world.now;
+    while world.now < later(start, secs(31)) {
+        assert!(world.advance().is_empty());
+        world.wait();
+    }
+    world.cloud.lambda.set_reserved_concurrency("f", None).unwrap();
+    let run = world.run();
+    assert_eq!(records(&run)[0]["attributes"]["ApproximateReceiveCount"], "2");
+}
+
+#[test]
+fn a_queue_that_hides_messages_for_less_than_the_timeout_is_refused() {
+    let mut world = World::new();
+    world.queue("q", &[("VisibilityTimeout", "2")]);
+    let mut create = |arn: &str, function: &str| {
+        let settings = MappingSettings::default();
+        world.cloud.create_mapping(world.now, arn, function, &settings).map(|_| ()).unwrap_err()
+    };
+    assert_eq!(
+        create(&queue_arn("q"), "f").to_string(),
+        "Queue visibility timeout: 2 seconds is less than Function timeout: 3 seconds"
+    );
+    assert_eq!(create(&queue_arn("none"), "f").code(), "InvalidParameterValueException");
+    assert_eq!(create("q", "f").code(), "InvalidParameterValueException");
+    assert_eq!(create(&queue_arn("q"), "none").code(), "ResourceNotFoundException");
+}
+
+#[test]
+fn a_queue_is_mapped_to_a_function_once() {
+    let mut world = mapped(&MappingSettings::default());
+    let again =
+        world.cloud.create_mapping(world.now, &queue_arn("q"), "f", &MappingSettings::default());
+    assert_eq!(again.map(|_| ()).unwrap_err().code(), "ResourceConflictException");
+}
+
+#[test]
+fn a_mapping_that_is_off_or_without_its_function_leaves_the_queue_alone() {
+    let mut world = mapped(&MappingSettings::default());
+    let uuid = world.cloud.lambda.mappings().next().unwrap().uuid.clone();
+    let off = MappingSettings { enabled: Some(false), ..MappingSettings::default() };
+    world.cloud.lambda.update_mapping(world.now, &uuid, None, &off).unwrap();
+    world.send("q", "a");
+    assert!(world.advance().is_empty());
+    assert_eq!(world.wait(), None);
+
+    let on = MappingSettings { enabled: Some(true), ..MappingSettings::default() };
+    world.cloud.lambda.update_mapping(world.now, &uuid, None, &on).unwrap();
+    world.cloud.lambda.delete_function("f").unwrap();
+    assert!(world.advance().is_empty());
+    assert_eq!(world.wait(), None);
+    assert_eq!(world.count("q", "ApproximateNumberOfMessages"), 1);
+
+    world.cloud.lambda.delete_mapping(&uuid).unwrap();
+    assert!(world.cloud.lambda.mapping(&uuid).is_err());
+}
+
+#[test]
+fn a_mapping_whose_queue_is_gone_rests() {
+    let mut world = mapped(&MappingSettings::default());
+    world.send("q", "a");
+    let run = world.run();
+    world.cloud.sqs.delete_queue(world.now, "q").unwrap();
+    world.finish(&run, success());
+    assert!(world.advance().is_empty());
+    assert_eq!(world.wait(), None);
+}
+
+#[test]
+fn a_queue_that_comes_to_hide_nothing_does_not_stall_the_model() {
+    let mut world = mapped(&MappingSettings::default());
+    let none = [("VisibilityTimeout".to_owned(), "0".to_owned())].into();
+    world.cloud.sqs.set_attributes(world.now, "q", &none).unwrap();
+    world.send("q", "a");
+    assert_eq!(world.advance().len(), 1);
+}

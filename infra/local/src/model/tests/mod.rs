@@ -1,0 +1,179 @@
+//! The rules that need both services: what becomes of events, records, batches and chains.
+
+mod asynchronous;
+mod mapping;
+mod properties;
+mod recursion;
+mod synchronous;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use comeback_core::Timestamp;
+use comeback_core::time::later;
+use serde_json::Value;
+
+use super::lambda::error::LambdaError;
+use super::lambda::function::{Code, Program, Settings};
+use super::lambda::invoke_config::EventInvokeSettings;
+use super::lambda::mapping::MappingSettings;
+use super::lambda::run::{Exit, Outcome, Run};
+use super::sqs::{AttributeValue, Outgoing, Received};
+use super::{Cloud, Invocation, InvocationType, Invoked};
+use crate::journal::Event;
+
+/// A cloud and its time, which only a test moves.
+struct World {
+    cloud: Cloud,
+    now: Timestamp,
+    runs: Vec<Run>,
+}
+
+fn queue_arn(name: &str) -> String {
+    format!("arn:aws:sqs:us-east-1:000000000000:{name}")
+}
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A function's own report of an error.
+fn failure() -> Outcome {
+    Outcome::Failed(br#"{"errorType":"E","errorMessage":"no luck"}"#.to_vec())
+}
+
+fn success() -> Outcome {
+    Outcome::Returned(b"null".to_vec())
+}
+
+impl World {
+    /// A cloud with the function `f`, and room for `concurrency` runs.
+    fn with_concurrency(concurrency: u32) -> Self {
+        let mut world = Self {
+            cloud: Cloud::new(concurrency, 1),
+            now: Timestamp::from_timestamp(1_700_000_000, 0).unwrap(),
+            runs: Vec::new(),
+        };
+        world.function("f", Settings::default());
+        world
+    }
+
+    fn new() -> Self {
+        Self::with_concurrency(100)
+    }
+
+    fn function(&mut self, name: &str, settings: Settings) {
+        let code =
+            Code { program: Program::Bootstrap("/f".into()), size: 0, sha256: String::new() };
+        self.cloud.lambda.create_function(self.now, name, code, settings).unwrap();
+    }
+
+    fn queue(&mut self, name: &str, attributes: &[(&str, &str)]) {
+        let attributes = attributes.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
+        self.cloud.sqs.create_queue(self.now, name, &attributes.collect()).unwrap();
+    }
+
+    /// Sets the event invoke config of `f`, with the queue `failed` for failures.
+    fn on_failure(&mut self, retries: i64, age: i64) {
+        self.queue("failed", &[]);
+        let settings = EventInvokeSettings {
+            maximum_retry_attempts: Some(retries),
+            maximum_event_age_in_seconds: Some(age),
+            on_success: None,
+            on_failure: Some(queue_arn("failed")),
+        };
+        self.cloud.lambda.set_event_invoke_config(self.now, "f", &settings, false).unwrap();
+    }
+
+    fn map(&mut self, queue: &str, settings: &MappingSettings) -> Arc<str> {
+        let mapping = self.cloud.create_mapping(self.now, &queue_arn(queue), "f", settings);
+        mapping.unwrap().uuid.clone()
+    }
+
+    fn invoke(
+        &mut self,
+        invocation_type: InvocationType,
+        payload: &str,
+        trace_header: Option<&str>,
+    ) -> Result<Invoked, LambdaError> {
+        self.cloud.invoke(
+            self.now,
+            Invocation {
+                function: "f",
+                invocation_type,
+                payload: payload.as_bytes(),
+                trace_header,
+                client_context: None,
+            },
+        )
+    }
+
+    /// Sends an event to `f`; its request id.
+    fn event(&mut self, payload: &str) -> String {
+        let invoked = self.invoke(InvocationType::Event, payload, None).unwrap();
+        let Invoked::Accepted(request_id) = invoked else { panic!("{invoked:?}") };
+        request_id.to_string()
+    }
+
+    fn send(&mut self, queue: &str, body: &str) {
+        let message = Outgoing { body: body.into(), ..Outgoing::default() };
+        self.cloud.sqs.send(self.now, queue, message).unwrap();
+    }
+
+    /// Does what is due now; the runs that begin.
+    fn advance(&mut self) -> Vec<Run> {
+        self.cloud.advance(self.now)
+    }
+
+    /// The one run that begins now.
+    fn run(&mut self) -> Run {
+        let mut runs = self.advance();
+        assert_eq!(runs.len(), 1, "{runs:?}");
+        runs.remove(0)
+    }
+
+    fn finish(&mut self, run: &Run, outcome: Outcome) {
+        self.cloud.finish(self.now, run.id, outcome).unwrap();
+    }
+
+    /// Lets time pass until something is due; how long that was.
+    fn wait(&mut self) -> Option<Duration> {
+        let next = self.cloud.next_wakeup(self.now)?;
+        let waited = comeback_core::time::between(self.now, next);
+        self.now = self.now.max(next);
+        Some(waited)
+    }
+
+    fn pass(&mut self, duration: Duration) {
+        self.now = later(self.now, duration);
+    }
+
+    fn receive(&mut self, queue: &str) -> Vec<Received> {
+        self.cloud.sqs.receive(self.now, queue, 10, None).unwrap()
+    }
+
+    /// The body of the one message in a queue, as JSON.
+    fn record(&mut self, queue: &str) -> Value {
+        let messages = self.receive(queue);
+        assert_eq!(messages.len(), 1, "{messages:?}");
+        serde_json::from_str(&messages[0].body).unwrap()
+    }
+
+    fn count(&mut self, queue: &str, attribute: &str) -> u32 {
+        let attributes = self.cloud.sqs.attributes(self.now, queue).unwrap();
+        attributes[attribute].parse().unwrap()
+    }
+
+    /// How many messages a queue has, visible or not.
+    fn messages(&mut self, queue: &str) -> u32 {
+        self.count(queue, "ApproximateNumberOfMessages")
+            + self.count(queue, "ApproximateNumberOfMessagesNotVisible")
+    }
+}
+
+fn text(attribute: &AttributeValue) -> &str {
+    match attribute {
+        AttributeValue::String(text) => text,
+        AttributeValue::Binary(_) => panic!("{attribute:?}"),
+    }
+}

@@ -1,0 +1,96 @@
+use super::*;
+use crate::model::lambda::error::ThrottleReason;
+
+fn running(invoked: Result<Invoked, LambdaError>) -> Run {
+    match invoked {
+        Ok(Invoked::Running(run)) => *run,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_invoker_that_waits_is_told_what_the_function_said() {
+    let mut world = World::new();
+    let run = running(world.invoke(InvocationType::RequestResponse, "1", None));
+    let response = world.cloud.finish(world.now, run.id, failure()).unwrap();
+    assert!(response.is_error());
+    assert_eq!(response.payload, br#"{"errorType":"E","errorMessage":"no luck"}"#);
+    assert!(world.advance().is_empty(), "a synchronous run is not repeated");
+}
+
+#[test]
+fn without_a_payload_a_function_gets_an_empty_object() {
+    let mut world = World::new();
+    let run = running(world.invoke(InvocationType::RequestResponse, "", None));
+    assert_eq!(run.payload.get(), "{}");
+}
+
+#[test]
+fn a_payload_must_be_json_within_its_types_limit() {
+    let mut world = World::new();
+    let string = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
+    for (kind, limit) in
+        [(InvocationType::Event, 1024 * 1024), (InvocationType::RequestResponse, 6 * 1024 * 1024)]
+    {
+        assert!(world.invoke(kind, &string(limit), None).is_ok());
+        let error = world.invoke(kind, &string(limit + 1), None).unwrap_err();
+        assert_eq!((error.code(), error.status()), ("RequestTooLargeException", 413));
+        for payload in ["{", "nul", "1 2", "'a'"] {
+            let error = world.invoke(kind, payload, None).unwrap_err();
+            assert_eq!(error.code(), "InvalidRequestContentException", "{payload}");
+        }
+    }
+}
+
+#[test]
+fn a_dry_run_only_checks() {
+    let mut world = World::new();
+    assert!(matches!(world.invoke(InvocationType::DryRun, "1", None), Ok(Invoked::Possible)));
+    assert!(world.invoke(InvocationType::DryRun, "{", None).is_err());
+    assert!(world.advance().is_empty());
+}
+
+#[test]
+fn concurrency_that_is_used_up_refuses_and_says_which() {
+    let mut world = World::with_concurrency(3);
+    world.function("g", Settings::default());
+    let refusal = |world: &mut World| {
+        world.invoke(InvocationType::RequestResponse, "1", None).map(|_| ()).unwrap_err()
+    };
+    world.cloud.lambda.set_reserved_concurrency("g", Some(2)).unwrap();
+    let run = running(world.invoke(InvocationType::RequestResponse, "1", None));
+    assert_eq!(refusal(&mut world), LambdaError::TooManyRequests(ThrottleReason::Account));
+
+    world.cloud.lambda.set_reserved_concurrency("f", Some(1)).unwrap();
+    assert_eq!(refusal(&mut world), LambdaError::TooManyRequests(ThrottleReason::Reserved));
+    world.finish(&run, success());
+    let run = running(world.invoke(InvocationType::RequestResponse, "1", None));
+
+    world.cloud.lambda.set_reserved_concurrency("f", Some(0)).unwrap();
+    world.finish(&run, success());
+    assert_eq!(refusal(&mut world), LambdaError::TooManyRequests(ThrottleReason::Reserved));
+
+    let error = world.cloud.lambda.set_reserved_concurrency("f", Some(2)).unwrap_err();
+    assert_eq!(error.code(), "InvalidParameterValueException");
+}
+
+#[test]
+fn the_runs_of_a_deleted_function_do_not_count_for_its_successor() {
+    let mut world = World::with_concurrency(1);
+    let old = running(world.invoke(InvocationType::RequestResponse, "1", None));
+    world.cloud.lambda.delete_function("f").unwrap();
+    world.function("f", Settings::default());
+    let new = running(world.invoke(InvocationType::RequestResponse, "1", None));
+    world.finish(&old, success());
+    assert!(world.invoke(InvocationType::RequestResponse, "1", None).is_err());
+    world.finish(&new, success());
+    assert!(world.invoke(InvocationType::RequestResponse, "1", None).is_ok());
+}
+
+#[test]
+fn what_ends_twice_ends_once() {
+    let mut world = World::new();
+    let run = running(world.invoke(InvocationType::RequestResponse, "1", None));
+    assert!(world.cloud.finish(world.now, run.id, success()).is_some());
+    assert!(world.cloud.finish(world.now, run.id, success()).is_none());
+}
