@@ -1,4 +1,5 @@
 //! The demo, played as a person would: what it prints, and its exit code.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::process::{Command, Output};
 
