@@ -12,6 +12,8 @@ mod queues;
 mod receive;
 mod send;
 mod settle;
+#[cfg(test)]
+mod tests;
 
 use comeback_core::Timestamp;
 use serde::Serialize;

@@ -1,0 +1,537 @@
+//! Every operation as JSON goes in and comes out. What queues do with messages is the model's test.
+
+use std::time::Duration;
+
+use comeback_core::time;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::model::REGION;
+
+const URL: &str = "http://127.0.0.1:4566/000000000000/q";
+
+/// A trace header, and the digest that AWS answers for it.
+const TRACE: (&str, &str) = (
+    "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1",
+    "5ae4d5d7636402d80f4eb6d213245a88",
+);
+
+fn at(second: u64) -> Timestamp {
+    time::later(Timestamp::UNIX_EPOCH, Duration::from_secs(second))
+}
+
+/// SQS with one queue, spoken to at one time.
+struct Spoken {
+    sqs: Sqs,
+    now: Timestamp,
+    trace_header: Option<&'static str>,
+}
+
+impl Spoken {
+    fn new() -> Self {
+        let sqs = Sqs::new(REGION, ACCOUNT, 7);
+        let mut spoken = Self { sqs, now: at(0), trace_header: None };
+        spoken.ok("CreateQueue", json!({"QueueName": "q"}));
+        spoken
+    }
+
+    fn raw(&mut self, action: &str, body: &[u8]) -> Result<Value, SqsFault> {
+        let caller = Caller { host: "127.0.0.1:4566", trace_header: self.trace_header };
+        answer(action, body, &caller, &mut self.sqs, self.now)
+            .map(|body| serde_json::from_slice(&body).unwrap())
+    }
+
+    fn ok(&mut self, action: &str, body: Value) -> Value {
+        self.raw(action, body.to_string().as_bytes()).unwrap()
+    }
+
+    /// The code of the refusal.
+    fn refused(&mut self, action: &str, body: Value) -> (&'static str, u16) {
+        let fault = self.raw(action, body.to_string().as_bytes()).unwrap_err();
+        (fault.name().code, fault.name().status)
+    }
+
+    fn send(&mut self, body: &str) -> Value {
+        self.ok("SendMessage", json!({"QueueUrl": URL, "MessageBody": body}))
+    }
+
+    fn receive(&mut self, more: Value) -> Value {
+        let mut request = json!({"QueueUrl": URL});
+        request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.ok("ReceiveMessage", request).pointer("/Messages/0").cloned().unwrap_or_default()
+    }
+}
+
+#[test]
+fn a_queue_is_named_by_its_url_which_leads_to_where_the_caller_came_in() {
+    let mut spoken = Spoken::new();
+    assert_eq!(spoken.ok("GetQueueUrl", json!({"QueueName": "q"})), json!({"QueueUrl": URL}));
+    for url in [URL, "q", "https://sqs.us-east-1.amazonaws.com/000000000000/q"] {
+        spoken.ok("SendMessage", json!({"QueueUrl": url, "MessageBody": "x"}));
+    }
+    for url in [
+        "http://127.0.0.1:4566/000000000000/other",
+        "http://127.0.0.1:4566/111111111111/q",
+        "http://127.0.0.1:4566/000000000000/q/",
+        "http://127.0.0.1:4566/q",
+        "http://127.0.0.1:4566",
+        "other",
+    ] {
+        let refusal = spoken.refused("SendMessage", json!({"QueueUrl": url, "MessageBody": "x"}));
+        assert_eq!(refusal, ("AWS.SimpleQueueService.NonExistentQueue", 400), "{url}");
+    }
+    let owner = json!({"QueueName": "q", "QueueOwnerAWSAccountId": "111111111111"});
+    assert_eq!(spoken.refused("GetQueueUrl", owner).0, "AWS.SimpleQueueService.NonExistentQueue");
+}
+
+#[test]
+fn a_queue_is_created_with_attributes_and_tags() {
+    let mut spoken = Spoken::new();
+    let request = json!({
+        "QueueName": "q2", "Attributes": {"VisibilityTimeout": "7"}, "tags": {"team": "a"},
+    });
+    let answer = spoken.ok("CreateQueue", request);
+    assert_eq!(answer, json!({"QueueUrl": "http://127.0.0.1:4566/000000000000/q2"}));
+    let request = json!({"QueueUrl": "q2", "AttributeNames": ["VisibilityTimeout", "QueueArn"]});
+    let arn = "arn:aws:sqs:us-east-1:000000000000:q2";
+    let told = json!({"Attributes": {"VisibilityTimeout": "7", "QueueArn": arn}});
+    assert_eq!(spoken.ok("GetQueueAttributes", request), told);
+    assert_eq!(
+        spoken.ok("ListQueueTags", json!({"QueueUrl": "q2"})),
+        json!({"Tags": {"team": "a"}})
+    );
+}
+
+#[test]
+fn attributes_are_told_as_asked_for() {
+    let mut spoken = Spoken::new();
+    let set = json!({"QueueUrl": URL, "Attributes": {"DelaySeconds": "3"}});
+    assert_eq!(spoken.ok("SetQueueAttributes", set), json!({}));
+    for (names, count) in
+        [(json!(null), 0), (json!([]), 0), (json!(["DelaySeconds"]), 1), (json!(["All"]), 12)]
+    {
+        let request = json!({"QueueUrl": URL, "AttributeNames": names});
+        let told = spoken.ok("GetQueueAttributes", request);
+        let told = told.get("Attributes").and_then(Value::as_object);
+        assert_eq!(told.map_or(0, serde_json::Map::len), count, "{names}");
+    }
+}
+
+#[test]
+fn tags_are_added_replaced_and_removed() {
+    let mut spoken = Spoken::new();
+    for tags in [json!({"a": "1", "b": "2"}), json!({"b": "3"})] {
+        spoken.ok("TagQueue", json!({"QueueUrl": URL, "Tags": tags}));
+    }
+    spoken.ok("UntagQueue", json!({"QueueUrl": URL, "TagKeys": ["a", "unknown"]}));
+    assert_eq!(spoken.ok("ListQueueTags", json!({"QueueUrl": URL})), json!({"Tags": {"b": "3"}}));
+    spoken.ok("UntagQueue", json!({"QueueUrl": URL, "TagKeys": ["b"]}));
+    assert_eq!(spoken.ok("ListQueueTags", json!({"QueueUrl": URL})), json!({}));
+}
+
+#[test]
+fn queues_are_listed_page_by_page() {
+    let mut spoken = Spoken::new();
+    for name in ["r1", "r2", "r3"] {
+        spoken.ok("CreateQueue", json!({"QueueName": name}));
+    }
+    let url = |name: &str| format!("http://127.0.0.1:4566/000000000000/{name}");
+    let first = spoken.ok("ListQueues", json!({"QueueNamePrefix": "r", "MaxResults": 2}));
+    assert_eq!(first["QueueUrls"], json!([url("r1"), url("r2")]));
+    let token = &first["NextToken"];
+    let next = json!({"QueueNamePrefix": "r", "MaxResults": 2, "NextToken": token});
+    assert_eq!(spoken.ok("ListQueues", next), json!({"QueueUrls": [url("r3")]}));
+    assert_eq!(spoken.ok("ListQueues", json!({}))["QueueUrls"].as_array().unwrap().len(), 4);
+    assert_eq!(spoken.ok("ListQueues", json!({"QueueNamePrefix": "x"})), json!({}));
+}
+
+#[test]
+fn sources_of_a_dead_letter_queue_are_listed() {
+    let mut spoken = Spoken::new();
+    spoken.ok("CreateQueue", json!({"QueueName": "dead"}));
+    let arn = "arn:aws:sqs:us-east-1:000000000000:dead";
+    let policy = json!({"deadLetterTargetArn": arn, "maxReceiveCount": 3}).to_string();
+    spoken.ok(
+        "SetQueueAttributes",
+        json!({"QueueUrl": URL, "Attributes": {"RedrivePolicy": policy}}),
+    );
+    let list = |spoken: &mut Spoken, queue| {
+        spoken.ok("ListDeadLetterSourceQueues", json!({"QueueUrl": queue}))
+    };
+    assert_eq!(list(&mut spoken, "dead"), json!({"queueUrls": [URL]}));
+    assert_eq!(list(&mut spoken, "q"), json!({"queueUrls": []}));
+}
+
+#[test]
+fn a_message_goes_in_and_comes_out_with_its_digests_and_attributes() {
+    let mut spoken = Spoken::new();
+    let attributes = json!({
+        "Hello": {"DataType": "String", "StringValue": "There"},
+        "General": {"DataType": "String", "StringValue": "Kenobi"},
+    });
+    let sent = spoken.ok(
+        "SendMessage",
+        json!({
+            "QueueUrl": URL, "MessageBody": "msg", "MessageAttributes": attributes,
+            "MessageSystemAttributes": {"AWSTraceHeader": {"DataType": "String", "StringValue": TRACE.0}},
+        }),
+    );
+    assert_eq!(sent["MD5OfMessageBody"], "6e2baaf3b97dbeef01c0043275f9a0e7");
+    assert_eq!(sent["MD5OfMessageAttributes"], "fca026605781cb4126a1e9044df24232");
+    assert_eq!(sent["MD5OfMessageSystemAttributes"], TRACE.1);
+    spoken.now = at(2);
+    let received =
+        spoken.receive(json!({"AttributeNames": ["All"], "MessageAttributeNames": ["All"]}));
+    let expected = json!({
+        "MessageId": sent["MessageId"],
+        "ReceiptHandle": received["ReceiptHandle"],
+        "MD5OfBody": "6e2baaf3b97dbeef01c0043275f9a0e7",
+        "Body": "msg",
+        "Attributes": {
+            "AWSTraceHeader": TRACE.0,
+            "ApproximateFirstReceiveTimestamp": "2000",
+            "ApproximateReceiveCount": "1",
+            "SenderId": "000000000000",
+            "SentTimestamp": "0",
+        },
+        "MD5OfMessageAttributes": "fca026605781cb4126a1e9044df24232",
+        "MessageAttributes": attributes,
+    });
+    assert_eq!(received, expected);
+}
+
+#[test]
+fn binary_attributes_are_base64_on_the_wire() {
+    let mut spoken = Spoken::new();
+    let attributes = json!({"b": {"DataType": "Binary", "BinaryValue": "AP8="}});
+    let message = json!({"QueueUrl": URL, "MessageBody": "x", "MessageAttributes": attributes});
+    spoken.ok("SendMessage", message);
+    let received = spoken.receive(json!({"MessageAttributeNames": ["b"]}));
+    assert_eq!(received["MessageAttributes"], attributes);
+}
+
+#[test]
+fn nothing_is_told_that_was_not_asked_for() {
+    let mut spoken = Spoken::new();
+    let sent = spoken.send("x");
+    assert_eq!(sent.as_object().unwrap().len(), 2);
+    assert_eq!(spoken.receive(json!({})).as_object().unwrap().len(), 4);
+    assert_eq!(spoken.ok("ReceiveMessage", json!({"QueueUrl": URL})), json!({}));
+}
+
+#[test]
+fn message_attributes_are_chosen_by_name_by_prefix_or_all_and_digested_as_told() {
+    let attributes = json!({
+        "Help.Me": {"DataType": "String", "StringValue": "Me"},
+        "Hello": {"DataType": "String", "StringValue": "There"},
+        "General": {"DataType": "String", "StringValue": "Kenobi"},
+    });
+    // The digests are those that AWS answered.
+    for (wanted, told, digest) in [
+        (
+            json!(["All"]),
+            vec!["General", "Hello", "Help.Me"],
+            json!("4c360f3fdafd970e05fae2f149d997f5"),
+        ),
+        (
+            json!([".*"]),
+            vec!["General", "Hello", "Help.Me"],
+            json!("4c360f3fdafd970e05fae2f149d997f5"),
+        ),
+        (json!(["Hel.*"]), vec!["Hello", "Help.Me"], json!("83fee93c1bcd8b9a5a923ffacdc636c7")),
+        (json!(["Foo", "Hello"]), vec!["Hello"], json!("a311262e065454b75da111d535b8dacd")),
+        (json!(["Foo", "Help", "AWS.", "..x"]), vec![], json!(null)),
+        (json!([]), vec![], json!(null)),
+    ] {
+        let mut spoken = Spoken::new();
+        let message = json!({"QueueUrl": URL, "MessageBody": "x", "MessageAttributes": attributes});
+        spoken.ok("SendMessage", message);
+        let received = spoken.receive(json!({"MessageAttributeNames": wanted}));
+        let names = received["MessageAttributes"].as_object();
+        let names: Vec<_> = names.into_iter().flat_map(|them| them.keys()).collect();
+        assert_eq!(names, told, "{wanted}");
+        assert_eq!(received["MD5OfMessageAttributes"], digest, "{wanted}");
+    }
+}
+
+#[test]
+fn system_attributes_are_asked_for_by_either_parameter() {
+    for names in ["AttributeNames", "MessageSystemAttributeNames"] {
+        let mut spoken = Spoken::new();
+        spoken.send("x");
+        let received = spoken.receive(json!({names: ["SenderId", "SequenceNumber"]}));
+        assert_eq!(received["Attributes"], json!({"SenderId": ACCOUNT}), "{names}");
+    }
+}
+
+#[test]
+fn the_requests_trace_is_its_messages_unless_they_name_their_own() {
+    let mut spoken = Spoken::new();
+    spoken.trace_header = Some("Root=1-request");
+    let own = json!({"AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1-own"}});
+    let entries = json!([
+        {"Id": "a", "MessageBody": "a"},
+        {"Id": "b", "MessageBody": "b", "MessageSystemAttributes": own},
+    ]);
+    let sent = spoken.ok("SendMessageBatch", json!({"QueueUrl": URL, "Entries": entries}));
+    assert_eq!(sent["Successful"][0]["MD5OfMessageSystemAttributes"], json!(null));
+    spoken.send("c");
+    for trace in ["Root=1-request", "Root=1-own", "Root=1-request"] {
+        let received = spoken.receive(json!({"AttributeNames": ["AWSTraceHeader"]}));
+        assert_eq!(received["Attributes"]["AWSTraceHeader"], trace);
+    }
+}
+
+#[test]
+fn a_received_message_is_changed_and_deleted() {
+    let mut spoken = Spoken::new();
+    spoken.send("x");
+    let handle = spoken.receive(json!({}))["ReceiptHandle"].take();
+    let change = json!({"QueueUrl": URL, "ReceiptHandle": handle, "VisibilityTimeout": 0});
+    assert_eq!(spoken.ok("ChangeMessageVisibility", change), json!({}));
+    let handle = spoken.receive(json!({"VisibilityTimeout": 0}))["ReceiptHandle"].take();
+    let delete = json!({"QueueUrl": URL, "ReceiptHandle": handle});
+    assert_eq!(spoken.ok("DeleteMessage", delete), json!({}));
+    assert_eq!(spoken.receive(json!({})), json!(null));
+}
+
+#[test]
+fn each_entry_of_a_batch_succeeds_or_fails_alone() {
+    let mut spoken = Spoken::new();
+    let entries = json!([
+        {"Id": "good", "MessageBody": "x"},
+        {"Id": "control", "MessageBody": "\u{1}"},
+        {"Id": "empty"},
+        {"Id": "late", "MessageBody": "x", "DelaySeconds": 901},
+        {"Id": "fifo", "MessageBody": "x", "MessageDeduplicationId": "1"},
+    ]);
+    let sent = spoken.ok("SendMessageBatch", json!({"QueueUrl": URL, "Entries": entries}));
+    assert_eq!(sent["Successful"][0]["Id"], "good");
+    let failed: Vec<_> = sent["Failed"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| {
+            assert_eq!(entry["SenderFault"], true);
+            (entry["Id"].as_str().unwrap(), entry["Code"].as_str().unwrap())
+        })
+        .collect();
+    assert_eq!(
+        failed,
+        [
+            ("control", "InvalidMessageContents"),
+            ("empty", "MissingParameter"),
+            ("late", "InvalidParameterValue"),
+            ("fifo", "InvalidParameterValue"),
+        ]
+    );
+    let handle = spoken.receive(json!({}))["ReceiptHandle"].take();
+    for (action, failed) in [("ChangeMessageVisibilityBatch", 2), ("DeleteMessageBatch", 1)] {
+        let entries = json!([
+            {"Id": "good", "ReceiptHandle": handle, "VisibilityTimeout": 60},
+            {"Id": "garbage", "ReceiptHandle": "garbage", "VisibilityTimeout": 60},
+            {"Id": "long", "ReceiptHandle": handle, "VisibilityTimeout": 43_201},
+        ]);
+        let done = spoken.ok(action, json!({"QueueUrl": URL, "Entries": entries}));
+        assert_eq!(done["Successful"][0], json!({"Id": "good"}), "{action}");
+        assert_eq!(done["Failed"][0]["Code"], "ReceiptHandleIsInvalid", "{action}");
+        assert_eq!(done["Failed"].as_array().unwrap().len(), failed, "{action}");
+    }
+}
+
+#[test]
+fn a_batch_without_faults_has_no_list_of_them() {
+    let mut spoken = Spoken::new();
+    let entries = json!([{"Id": "a", "MessageBody": "x"}]);
+    let sent = spoken.ok("SendMessageBatch", json!({"QueueUrl": URL, "Entries": entries}));
+    assert_eq!(sent.as_object().unwrap().keys().collect::<Vec<_>>(), ["Successful"]);
+}
+
+#[test]
+fn a_batch_that_is_none_is_refused_whole() {
+    let many: Vec<_> =
+        (0..11).map(|id| json!({"Id": id.to_string(), "MessageBody": "x"})).collect();
+    let half = "x".repeat(524_288);
+    for (entries, code) in [
+        (json!(null), "EmptyBatchRequest"),
+        (json!([]), "EmptyBatchRequest"),
+        (json!(many), "TooManyEntriesInBatchRequest"),
+        (
+            json!([{"Id": "a", "MessageBody": "x"}, {"Id": "a", "MessageBody": "x"}]),
+            "BatchEntryIdsNotDistinct",
+        ),
+        (json!([{"MessageBody": "x"}]), "InvalidBatchEntryId"),
+        (json!([{"Id": "", "MessageBody": "x"}]), "InvalidBatchEntryId"),
+        (json!([{"Id": "a b", "MessageBody": "x"}]), "InvalidBatchEntryId"),
+        (json!([{"Id": "i".repeat(81), "MessageBody": "x"}]), "InvalidBatchEntryId"),
+        (
+            json!([{"Id": "a", "MessageBody": half}, {"Id": "b", "MessageBody": half}, {"Id": "c", "MessageBody": "x"}]),
+            "BatchRequestTooLong",
+        ),
+    ] {
+        let mut spoken = Spoken::new();
+        let refusal =
+            spoken.refused("SendMessageBatch", json!({"QueueUrl": URL, "Entries": entries}));
+        assert_eq!(refusal, (format!("AWS.SimpleQueueService.{code}").as_str(), 400));
+        assert_eq!(spoken.receive(json!({})), json!(null), "{code}");
+    }
+}
+
+#[test]
+fn a_batch_of_exactly_one_mebibyte_is_taken() {
+    let mut spoken = Spoken::new();
+    let half = "x".repeat(524_288);
+    let entries = json!([{"Id": "a", "MessageBody": half}, {"Id": "b", "MessageBody": half}]);
+    let sent = spoken.ok("SendMessageBatch", json!({"QueueUrl": URL, "Entries": entries}));
+    assert_eq!(sent["Successful"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn every_batch_on_a_queue_that_is_not_there_is_refused_whole() {
+    let mut spoken = Spoken::new();
+    for action in ["SendMessageBatch", "DeleteMessageBatch", "ChangeMessageVisibilityBatch"] {
+        let request = json!({"QueueUrl": "none", "Entries": [{"Id": "a"}]});
+        assert_eq!(spoken.refused(action, request).0, "AWS.SimpleQueueService.NonExistentQueue");
+    }
+}
+
+/// Checks the code and the status of the refusal of each request.
+fn assert_refused<const N: usize>(requests: [(&str, Value, &str, u16); N]) {
+    for (action, request, code, status) in requests {
+        let refusal = Spoken::new().refused(action, request.clone());
+        assert_eq!(refusal, (code, status), "{action} {request}");
+    }
+}
+
+#[test]
+fn parameters_of_queues_are_refused_by_awss_code() {
+    let create = |attributes| json!({"QueueName": "q2", "Attributes": attributes});
+    let set = |attributes| json!({"QueueUrl": URL, "Attributes": attributes});
+    let differs = json!({"QueueName": "q", "Attributes": {"DelaySeconds": "1"}});
+    let unknown = json!({"QueueUrl": URL, "AttributeNames": ["X"]});
+    assert_refused([
+        ("CreateQueue", json!({}), "MissingParameter", 400),
+        ("CreateQueue", json!({"QueueName": "a b"}), "InvalidParameterValue", 400),
+        (
+            "CreateQueue",
+            json!({"QueueName": "q.fifo"}),
+            "AWS.SimpleQueueService.UnsupportedOperation",
+            400,
+        ),
+        ("CreateQueue", differs, "QueueAlreadyExists", 400),
+        ("CreateQueue", create(json!({"X": "1"})), "InvalidAttributeName", 400),
+        ("CreateQueue", create(json!({"DelaySeconds": "901"})), "InvalidAttributeValue", 400),
+        ("GetQueueAttributes", unknown, "InvalidAttributeName", 400),
+        ("SetQueueAttributes", json!({"QueueUrl": URL}), "MissingParameter", 400),
+        ("SetQueueAttributes", set(json!({"RedrivePolicy": "x"})), "InvalidParameterValue", 400),
+        ("ListQueues", json!({"MaxResults": 0}), "InvalidParameterValue", 400),
+        ("ListQueues", json!({"MaxResults": 1001}), "InvalidParameterValue", 400),
+        ("ListQueues", json!({"NextToken": "?"}), "InvalidParameterValue", 400),
+        ("TagQueue", json!({"QueueUrl": URL}), "MissingParameter", 400),
+        ("UntagQueue", json!({"QueueUrl": URL}), "MissingParameter", 400),
+        (
+            "AddPermission",
+            json!({"QueueUrl": URL}),
+            "AWS.SimpleQueueService.UnsupportedOperation",
+            400,
+        ),
+        ("Dance", json!({}), "InvalidAction", 400),
+    ]);
+}
+
+#[test]
+fn parameters_of_messages_are_refused_by_awss_code() {
+    let with = |name: &str, value: Value| json!({"QueueUrl": URL, "MessageBody": "x", name: value});
+    let of = |name: &str, value: Value| json!({"QueueUrl": URL, name: value});
+    let held = |seconds: Value| json!({"QueueUrl": URL, "ReceiptHandle": "x", "VisibilityTimeout": seconds});
+    let both = json!({"a": {"DataType": "String", "StringValue": "x", "BinaryValue": "AA=="}});
+    let foreign = json!({"Other": {"DataType": "String", "StringValue": "x"}});
+    let empty = json!({"AWSTraceHeader": {"DataType": "String", "StringValue": ""}});
+    assert_refused([
+        ("SendMessage", json!({"MessageBody": "x"}), "MissingParameter", 400),
+        ("SendMessage", json!({"QueueUrl": URL}), "MissingParameter", 400),
+        ("SendMessage", of("MessageBody", json!("\u{ffff}")), "InvalidMessageContents", 400),
+        ("SendMessage", with("DelaySeconds", json!(-1)), "InvalidParameterValue", 400),
+        ("SendMessage", with("MessageAttributes", both), "InvalidParameterValue", 400),
+        ("SendMessage", with("MessageSystemAttributes", foreign), "InvalidParameterValue", 400),
+        ("SendMessage", with("MessageSystemAttributes", empty), "InvalidParameterValue", 400),
+        ("ReceiveMessage", of("MaxNumberOfMessages", json!(0)), "InvalidParameterValue", 400),
+        ("ReceiveMessage", of("MaxNumberOfMessages", json!(11)), "InvalidParameterValue", 400),
+        ("ReceiveMessage", of("MaxNumberOfMessages", json!(-1)), "InvalidParameterValue", 400),
+        ("ReceiveMessage", of("VisibilityTimeout", json!(43_201)), "InvalidParameterValue", 400),
+        ("ReceiveMessage", of("VisibilityTimeout", json!(-1)), "InvalidParameterValue", 400),
+        ("ReceiveMessage", of("WaitTimeSeconds", json!(21)), "InvalidParameterValue", 400),
+        ("ReceiveMessage", of("WaitTimeSeconds", json!(-1)), "InvalidParameterValue", 400),
+        ("ReceiveMessage", of("AttributeNames", json!(["X"])), "InvalidAttributeName", 400),
+        ("DeleteMessage", json!({"QueueUrl": URL}), "MissingParameter", 400),
+        ("DeleteMessage", of("ReceiptHandle", json!("x")), "ReceiptHandleIsInvalid", 404),
+        ("ChangeMessageVisibility", held(json!(null)), "MissingParameter", 400),
+        ("ChangeMessageVisibility", held(json!(-1)), "InvalidParameterValue", 400),
+        ("ChangeMessageVisibility", held(json!(1)), "ReceiptHandleIsInvalid", 404),
+    ]);
+}
+
+#[test]
+fn a_refusal_names_its_shape_and_says_why() {
+    let mut spoken = Spoken::new();
+    for (action, request, shape, message) in [
+        (
+            "DeleteQueue",
+            json!({"QueueUrl": "none"}),
+            "com.amazonaws.sqs#QueueDoesNotExist",
+            "The specified queue does not exist.",
+        ),
+        (
+            "PurgeQueue",
+            json!({"QueueUrl": ""}),
+            "com.amazon.coral.service#MissingRequiredParameterException",
+            "The request must contain the parameter QueueUrl.",
+        ),
+        (
+            "Dance",
+            json!({}),
+            "com.amazon.coral.service#UnknownOperationException",
+            "The operation Dance is not known.",
+        ),
+    ] {
+        let fault = spoken.raw(action, request.to_string().as_bytes()).unwrap_err();
+        assert_eq!((fault.name().shape, fault.to_string().as_str()), (shape, message));
+    }
+    spoken.ok("PurgeQueue", json!({"QueueUrl": URL}));
+    let again = spoken.refused("PurgeQueue", json!({"QueueUrl": URL}));
+    assert_eq!(again, ("AWS.SimpleQueueService.PurgeQueueInProgress", 403));
+    spoken.ok("DeleteQueue", json!({"QueueUrl": URL}));
+    let again = spoken.refused("CreateQueue", json!({"QueueName": "q"}));
+    assert_eq!(again, ("AWS.SimpleQueueService.QueueDeletedRecently", 400));
+}
+
+#[test]
+fn what_is_not_the_operations_json_cannot_be_read() {
+    let mut spoken = Spoken::new();
+    for body in [
+        &b""[..],
+        b"{",
+        b"[]",
+        b"\"x\"",
+        b"\xff",
+        br#"{"QueueUrl": 7}"#,
+        br#"{"QueueUrl": "q", "MessageBody": {}}"#,
+        br#"{"QueueUrl": "q", "MessageBody": "x", "DelaySeconds": "1"}"#,
+        br#"{"QueueUrl": "q", "MessageBody": "\ud800"}"#,
+        br#"{"QueueUrl": "q", "MessageBody": "x", "MessageAttributes": {"a": {"BinaryValue": "?"}}}"#,
+    ] {
+        let name = spoken.raw("SendMessage", body).unwrap_err().name();
+        let expected = ("com.amazon.coral.service#SerializationException", 400);
+        assert_eq!((name.shape, name.status), expected, "{}", String::from_utf8_lossy(body));
+    }
+}
+
+#[test]
+fn members_that_are_not_known_are_passed_over_and_nulls_are_absent() {
+    let mut spoken = Spoken::new();
+    let request = json!({
+        "QueueUrl": URL, "MessageBody": "x", "DelaySeconds": null, "MessageAttributes": null,
+        "Unknown": [1],
+    });
+    spoken.ok("SendMessage", request);
+}
