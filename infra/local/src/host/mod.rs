@@ -3,7 +3,7 @@
 //! An environment whose run has ended well stays warm and takes the function's next event; the most
 //! recently used is taken first. It is ended when it has been idle for long, when its function has
 //! changed, and when it fails in a way after which it can't be trusted. To end one is to let go of
-//! the pipe to its [`warden`]; that kills all of it.
+//! the pipe to its [`mod@warden`]; that kills all of it.
 
 pub(crate) mod code;
 mod environment;

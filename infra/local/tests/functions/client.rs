@@ -71,6 +71,11 @@ impl Cloud {
         assert!(killed.success());
     }
 
+    /// Waits for the end of the local cloud's process.
+    pub fn ended(mut self) {
+        self.process.wait().unwrap();
+    }
+
     /// Creates a function from `function.py`.
     pub fn function(&self, name: &str, settings: Value) -> Function<'_> {
         let mut request = json!({

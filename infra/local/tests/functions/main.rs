@@ -8,11 +8,16 @@
 
 mod client;
 
-use std::io::{Read as _, Write as _};
+use std::io::{Cursor, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::thread;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
 
 use client::Cloud;
 
@@ -289,6 +294,36 @@ fn who_is_not_a_client_of_aws_stays_outside() {
     let unknown = cloud.call("GET", "/2015-03-31/nothing", &[], b"");
     assert_eq!(unknown.status, 404);
     assert_eq!(unknown.header("x-amzn-errortype"), Some("UnknownOperationException"));
+}
+
+#[test]
+fn a_zip_is_unpacked_run_and_removed_in_the_end() {
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    let executable = SimpleFileOptions::default().unix_permissions(0o755);
+    zip.start_file("bootstrap", executable).unwrap();
+    zip.write_all(include_bytes!("function.py")).unwrap();
+    let zip = zip.finish().unwrap().into_inner();
+    let cloud = Cloud::start();
+    let code = json!({"PackageType": "Zip", "Code": {"ZipFile": BASE64.encode(zip)}});
+    let folder = cloud.function("f", code).invoke(&json!({})).json().body["folder"].clone();
+    let folder = PathBuf::from(folder.as_str().unwrap());
+    assert!(folder.join("bootstrap").exists());
+    cloud.signal("TERM");
+    cloud.ended();
+    assert!(!folder.exists());
+}
+
+#[test]
+fn a_command_can_be_changed() {
+    let cloud = Cloud::start();
+    let f = cloud.function("f", json!({}));
+    assert!(!f.invoke(&json!({})).is_error);
+    let path = "/2015-03-31/functions/f/configuration";
+    for (command, status) in [("no-such", 400), ("false", 200)] {
+        let change = json!({"ImageConfig": {"Command": [command]}}).to_string();
+        assert_eq!(cloud.call("PUT", path, &[], change.as_bytes()).status, status);
+    }
+    assert!(f.invoke(&json!({})).text().contains("exit status 1"));
 }
 
 #[test]

@@ -48,8 +48,17 @@ pub(super) async fn change(
             None
         }
         Change::UpdateConfiguration => {
-            let settings = parse::<FunctionRequest>(body)?.settings();
-            Some(shared.step(|cloud, now| cloud.lambda.update_configuration(now, name, settings))?)
+            let mut request: FunctionRequest = parse(body)?;
+            let command = request.image_config.take();
+            let command = command.map(|config| command_code(shared, config)).transpose()?;
+            let settings = request.settings();
+            Some(shared.step(|cloud, now| {
+                let updated = cloud.lambda.update_configuration(now, name, settings)?;
+                match command {
+                    Some(command) => cloud.lambda.update_code(now, name, command),
+                    None => Ok(updated),
+                }
+            })?)
         }
         Change::UpdateCode => {
             let old = shared.look(|cloud, _| cloud.lambda.configuration(name).cloned())?;
@@ -97,11 +106,7 @@ async fn prepare(
             code::folder(s3_key.as_deref().unwrap_or_default())
         }
         CodeRequest { image_uri: Some(image), .. } if image == LOCAL_COMMAND => {
-            let config = image_config.unwrap_or_default();
-            let mut command = config.entry_point.unwrap_or_default();
-            command.extend(config.command.unwrap_or_default());
-            let path = shared.host().common().path();
-            code::command(command, config.working_directory.as_deref(), path)
+            return command_code(shared, image_config.unwrap_or_default());
         }
         _ => {
             return Err(LambdaError::InvalidParameterValue(format!(
@@ -110,5 +115,17 @@ async fn prepare(
             )));
         }
     };
-    prepared.map_err(|error: CodeError| LambdaError::InvalidParameterValue(error.to_string()))
+    prepared.map_err(unusable)
+}
+
+/// A command of this machine as a function's code.
+fn command_code(shared: &Shared, config: ImageConfig) -> Result<Code, LambdaError> {
+    let mut command = config.entry_point.unwrap_or_default();
+    command.extend(config.command.unwrap_or_default());
+    let path = shared.host().common().path();
+    code::command(command, config.working_directory.as_deref(), path).map_err(unusable)
+}
+
+fn unusable(error: CodeError) -> LambdaError {
+    LambdaError::InvalidParameterValue(error.to_string())
 }

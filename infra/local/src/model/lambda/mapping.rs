@@ -1,6 +1,6 @@
 //! An event source mapping: which queue is polled for which function, and how.
 //!
-//! Its settings are AWS's. Its [`Poller`] is what AWS's fleet of pollers would be doing: which
+//! Its settings are AWS's. Its `Poller` is what AWS's fleet of pollers would be doing: which
 //! messages it has taken from the queue and not delivered yet, how many batches are with the
 //! function, and how many there may be.
 //!
