@@ -64,9 +64,8 @@ impl<Q: Queues, F: Functions, C: Clock> Handler<Q, F, C> {
         let judge = |record| Item::judge(record, home, &self.settings, now);
         let items: Vec<Item> = event.records.iter().map(judge).collect();
         let budget = Budget::of(now, deadline);
-        if !within(&self.clock, budget.all, self.act(&items, budget)).await {
-            log::out_of_time(&items);
-        }
+        within(&self.clock, budget.all, self.act(&items, budget)).await;
+        items.iter().filter(|item| !item.is_reached()).for_each(log::not_reached);
         Ok(Report { entries: items.iter().map(Item::report).collect() })
     }
 
@@ -175,7 +174,7 @@ impl<Q: Queues, F: Functions, C: Clock> Handler<Q, F, C> {
                     wait.item.became(Outcome::Waits);
                     log::waits(wait.item, wait.until, now);
                 }
-                Err(fault) => log::left_to_queue(wait.item, "wait", &fault),
+                Err(fault) => wait.item.left_to_queue("wait", &fault),
             }
         }
     }
@@ -189,7 +188,7 @@ impl<Q: Queues, F: Functions, C: Clock> Handler<Q, F, C> {
                     letter.item.became(Outcome::DeadLettered(letter.reason));
                     log::dead_lettered(letter.item, letter.reason);
                 }
-                Err(fault) => log::left_to_queue(letter.item, "dead_letter", &fault),
+                Err(fault) => letter.item.left_to_queue("dead_letter", &fault),
             }
         }
     }

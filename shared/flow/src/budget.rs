@@ -3,7 +3,7 @@
 use std::{pin::pin, time::Duration};
 
 use comeback_core::{Timestamp, time::between};
-use futures_util::future::{Either, select};
+use futures_util::future::select;
 
 use crate::ports::Clock;
 
@@ -34,15 +34,8 @@ impl Budget {
 }
 
 /// Does this work until the time is up; says whether it came to its end.
-pub(crate) async fn within(
-    clock: &impl Clock,
-    limit: Duration,
-    work: impl Future<Output = ()>,
-) -> bool {
-    match select(pin!(work), pin!(clock.sleep(limit))).await {
-        Either::Left(((), _)) => true,
-        Either::Right(((), _)) => false,
-    }
+pub(crate) async fn within(clock: &impl Clock, limit: Duration, work: impl Future<Output = ()>) {
+    select(pin!(work), pin!(clock.sleep(limit))).await;
 }
 
 #[cfg(test)]

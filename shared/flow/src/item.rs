@@ -14,7 +14,9 @@ use comeback_core::{
 };
 
 use crate::{
+    log,
     message::{source_url, trace_header, view},
+    ports::CallFault,
     report::{Entry, Obstacle, Outcome},
 };
 
@@ -44,7 +46,7 @@ impl<'e> Item<'e> {
             judgement: decide(&message, home, settings, now),
             judged_at: now,
             queue_url: settings.retry_queue_url.clone().or_else(|| source_url(record)),
-            outcome: Cell::new(Outcome::LeftToQueue),
+            outcome: Cell::new(Outcome::NotReached),
             obstacle: Cell::new(None),
         }
     }
@@ -82,12 +84,18 @@ impl<'e> Item<'e> {
         self.outcome.set(outcome);
     }
 
+    /// The call that was to carry out this decision failed.
+    pub(crate) fn left_to_queue(&self, decision: &'static str, fault: &CallFault) {
+        self.became(Outcome::LeftToQueue);
+        log::left_to_queue(self, decision, fault);
+    }
+
     pub(crate) fn met(&self, obstacle: Option<Obstacle>) {
         self.obstacle.set(obstacle);
     }
 
-    pub(crate) fn is_left_to_queue(&self) -> bool {
-        self.outcome.get() == Outcome::LeftToQueue
+    pub(crate) fn is_reached(&self) -> bool {
+        self.outcome.get() != Outcome::NotReached
     }
 
     pub(crate) fn report(&self) -> Entry {

@@ -82,24 +82,23 @@ pub(crate) fn not_accepted(item: &Item<'_>, fault: &InvokeFault) {
     }
 }
 
+/// A call failed, and the message is as it was.
 pub(crate) fn left_to_queue(item: &Item<'_>, decision: &'static str, fault: &CallFault) {
     let error = fault.to_string();
     line!(
         error,
         item,
-        "the message could not be settled, and comes back after the queue's own visibility timeout",
+        "the call failed; the message comes back after the queue's own visibility timeout",
         decision = decision,
         error = error,
     );
 }
 
-/// The time was up before these messages had an answer.
-pub(crate) fn out_of_time(items: &[Item<'_>]) {
-    for item in items.iter().filter(|item| item.is_left_to_queue()) {
-        line!(
-            warn,
-            item,
-            "the time was up before the message was settled; it comes back after the queue's own visibility timeout",
-        );
-    }
+/// The time was up before this message had an answer.
+pub(crate) fn not_reached(item: &Item<'_>) {
+    line!(
+        warn,
+        item,
+        "the time was up before there was an answer; the message comes back after the queue's own visibility timeout",
+    );
 }

@@ -42,7 +42,7 @@ impl Tally {
         match entry.outcome {
             Outcome::Waits => add("Waited"),
             Outcome::Invoked { .. } => add("Invoked"),
-            Outcome::DeadLettered(_) | Outcome::LeftToQueue => {}
+            Outcome::DeadLettered(_) | Outcome::LeftToQueue | Outcome::NotReached => {}
         }
         match entry.obstacle {
             Some(Obstacle::Throttled) => add("Throttled"),

@@ -39,8 +39,10 @@ pub enum Outcome {
     DeadLettered(Reason),
     /// It was put back until its time comes.
     Waits,
-    /// A call failed or was not reached in time: the queue's own visibility timeout brings it back.
+    /// A call failed: the queue's own visibility timeout brings it back.
     LeftToQueue,
+    /// The time was up before there was an answer: it comes back likewise.
+    NotReached,
 }
 
 /// What kept an invocation from being accepted.
@@ -56,7 +58,7 @@ impl Report {
     /// What Lambda is told: which messages stay in the queue.
     pub fn response(&self) -> SqsBatchResponse {
         let stays = |entry: &&Entry| match entry.outcome {
-            Outcome::Waits | Outcome::LeftToQueue => true,
+            Outcome::Waits | Outcome::LeftToQueue | Outcome::NotReached => true,
             Outcome::Invoked { .. } | Outcome::DeadLettered(_) => false,
         };
         let mut response = SqsBatchResponse::default();

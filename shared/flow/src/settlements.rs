@@ -7,7 +7,7 @@ use comeback_core::{
     dead_letter::{DeadLetter, Reason},
 };
 
-use crate::{item::Item, log, ports::CallFault};
+use crate::{item::Item, ports::CallFault};
 
 /// What is to be put back, by queue, and what is to be given up.
 #[derive(Default)]
@@ -35,7 +35,7 @@ impl<'a, 'e> Settlements<'a, 'e> {
             Some(url) => self.waits.entry(url).or_default().push(Wait { item, until }),
             None => {
                 let unknown = "its eventSourceARN names no queue: set RETRY_QUEUE_URL";
-                log::left_to_queue(item, "wait", &CallFault(unknown.to_owned()));
+                item.left_to_queue("wait", &CallFault(unknown.to_owned()));
             }
         }
     }

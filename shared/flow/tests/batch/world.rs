@@ -220,6 +220,7 @@ pub fn outcomes(report: &Report) -> Vec<&'static str> {
         Outcome::DeadLettered(reason) => Reason::as_str(reason),
         Outcome::Waits => "waits",
         Outcome::LeftToQueue => "left to queue",
+        Outcome::NotReached => "not reached",
     };
     report.entries.iter().map(|entry| word(entry.outcome)).collect()
 }

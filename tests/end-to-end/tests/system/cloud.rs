@@ -55,8 +55,8 @@ impl<'a> Deployed<'a> {
 
 impl Cloud {
     pub async fn start() -> Self {
-        let mut process = Command::new(binary("comeback"))
-            .args(["local", "--empty", "--port", "0"])
+        let mut process = Command::new(binary("comeback-local"))
+            .args(["0"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .kill_on_drop(true)

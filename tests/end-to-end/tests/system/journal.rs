@@ -1,21 +1,43 @@
 //! What the local cloud says has happened, read as it happens.
 
-use std::time::Duration;
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
 
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
 
-/// A test that sees nothing for so long has failed.
+/// A test that waits for so long has failed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A reader of the journal, at some place in it.
 pub struct Journal {
     address: String,
     after: u64,
-    pending: std::collections::VecDeque<Value>,
+    pending: VecDeque<Happening>,
+    payloads: HashMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    next: u64,
+    events: Vec<Box<RawValue>>,
+}
+
+/// Something that happened to a function.
+#[derive(Clone, Debug, Deserialize)]
+struct Happening {
+    r#type: String,
+    function: String,
+    request_id: Option<String>,
+    payload: Option<Box<RawValue>>,
+    outcome: Option<String>,
+    line: Option<String>,
 }
 
 /// One run of a function.
@@ -31,48 +53,18 @@ pub struct Run {
 impl Journal {
     pub fn of(endpoint: &str) -> Self {
         let address = endpoint.trim_start_matches("http://").to_owned();
-        Self { address, after: 0, pending: Default::default() }
-    }
-
-    /// Waits for the first thing, from here on, that `wanted` recognises.
-    pub async fn find<T>(&mut self, what: &str, mut wanted: impl FnMut(&Value) -> Option<T>) -> T {
-        let mut story = Vec::new();
-        let search = async {
-            loop {
-                let event = self.next().await;
-                let found = wanted(&event);
-                story.push(event.to_string());
-                if let Some(found) = found {
-                    return found;
-                }
-            }
-        };
-        match tokio::time::timeout(PATIENCE, search).await {
-            Ok(found) => found,
-            Err(_) => panic!("{what}: not seen in\n{}", story.join("\n")),
-        }
+        Self { address, after: 0, pending: VecDeque::new(), payloads: HashMap::new() }
     }
 
     /// Waits for the next run of this function to end.
     pub async fn run(&mut self, function: &str) -> Run {
-        let mut payloads = std::collections::HashMap::new();
-        self.find(&format!("a run of {function}"), |event| {
-            if event["function"] != function {
-                return None;
+        self.patiently(&format!("a run of {function}"), |journal, happening| {
+            let id = happening.request_id.filter(|_| happening.function == function)?;
+            if let Some(payload) = happening.payload {
+                journal.payloads.insert(id.clone(), payload.get().to_owned());
             }
-            let id = event["request_id"].as_str()?.to_owned();
-            match event["type"].as_str()? {
-                "Started" => {
-                    payloads.insert(id, event["payload"].to_string());
-                    None
-                }
-                "Finished" => Some(Run {
-                    payload: payloads.get(&id)?.clone(),
-                    ending: event["outcome"].as_str()?.to_owned(),
-                    request_id: id,
-                }),
-                _ => None,
-            }
+            let payload = journal.payloads.get(&id)?.clone();
+            Some(Run { payload, ending: happening.outcome?, request_id: id })
         })
         .await
     }
@@ -84,27 +76,49 @@ impl Journal {
         what: &str,
         wanted: impl Fn(&Value) -> bool,
     ) -> Value {
-        self.find(what, |event| {
-            let line = (event["type"] == "Logged" && event["function"] == function)
-                .then(|| &event["line"])?;
-            let line: Value = serde_json::from_str(line.as_str()?).ok()?;
+        self.patiently(what, |_, happening| {
+            let line = happening.line.filter(|_| happening.function == function)?;
+            let line: Value = serde_json::from_str(&line).ok()?;
             wanted(&line).then_some(line)
         })
         .await
     }
 
-    async fn next(&mut self) -> Value {
-        loop {
-            if let Some(event) = self.pending.pop_front() {
-                return event;
+    async fn patiently<T>(
+        &mut self,
+        what: &str,
+        mut wanted: impl FnMut(&mut Self, Happening) -> Option<T>,
+    ) -> T {
+        let mut story = Vec::new();
+        let search = async {
+            loop {
+                let happening = self.next().await;
+                story.push(format!("{happening:.300?}"));
+                if let Some(found) = wanted(self, happening) {
+                    return found;
+                }
             }
-            let page = self.get(&format!("/_local/journal?after={}&wait=20", self.after)).await;
-            self.after = page["next"].as_u64().unwrap();
-            self.pending.extend(page["events"].as_array().unwrap().iter().cloned());
+        };
+        match tokio::time::timeout(PATIENCE, search).await {
+            Ok(found) => found,
+            Err(_) => panic!("{what}: not seen in\n{}", story.join("\n")),
         }
     }
 
-    async fn get(&self, path: &str) -> Value {
+    async fn next(&mut self) -> Happening {
+        loop {
+            if let Some(happening) = self.pending.pop_front() {
+                return happening;
+            }
+            let page = self.get(&format!("/_local/journal?after={}&wait=20", self.after)).await;
+            self.after = page.next;
+            let known =
+                page.events.iter().filter_map(|event| serde_json::from_str(event.get()).ok());
+            self.pending.extend(known);
+        }
+    }
+
+    async fn get(&self, path: &str) -> Page {
         let mut stream = TcpStream::connect(&self.address).await.unwrap();
         let request =
             format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address);

@@ -46,7 +46,10 @@ async fn the_aws_cli_can_use_the_local_cloud() {
     let run = |arguments: &str| {
         let ran = Command::new(&aws)
             .args(arguments.split(' '))
-            .env("AWS_ENDPOINT_URL", &cloud.endpoint)
+            .env_clear()
+            .env("HOME", std::env::temp_dir())
+            // By the option, as version 1 of the CLI takes no endpoint for SQS from the environment.
+            .args(["--endpoint-url", &cloud.endpoint])
             .envs([("AWS_ACCESS_KEY_ID", "local"), ("AWS_SECRET_ACCESS_KEY", "local")])
             .env("AWS_DEFAULT_REGION", "us-east-1")
             .output()

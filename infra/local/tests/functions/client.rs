@@ -1,0 +1,199 @@
+//! The local cloud as its clients see it: a process, and HTTP.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+/// What every AWS client sends; nobody checks more than its beginning.
+pub const SIGNATURE: (&str, &str) = (
+    "authorization",
+    "AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/lambda/aws4_request, Signature=0",
+);
+
+/// A local cloud of its own for one test.
+pub struct Cloud {
+    process: Child,
+    endpoint: String,
+}
+
+/// An answer over HTTP.
+pub struct Answer<B = Vec<u8>> {
+    pub status: u16,
+    pub is_error: bool,
+    pub request_id: String,
+    pub body: B,
+    headers: Vec<(String, String)>,
+}
+
+impl Answer {
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    pub fn header(&self, wanted: &str) -> Option<&str> {
+        let mut headers = self.headers.iter();
+        headers.find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
+    }
+
+    pub fn json(self) -> Answer<Value> {
+        Answer {
+            body: serde_json::from_slice(&self.body).unwrap(),
+            status: self.status,
+            is_error: self.is_error,
+            request_id: self.request_id,
+            headers: self.headers,
+        }
+    }
+}
+
+impl Cloud {
+    pub fn start() -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_comeback-local"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut endpoint = String::new();
+        let stdout = process.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut endpoint).unwrap();
+        Self { process, endpoint: endpoint.trim().to_owned() }
+    }
+
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// Sends a signal to the local cloud's process, and to it alone.
+    pub fn signal(&self, signal: &str) {
+        let pid = self.process.id().to_string();
+        let killed = Command::new("kill").args(["-s", signal, &pid]).status().unwrap();
+        assert!(killed.success());
+    }
+
+    /// Creates a function from `function.py`.
+    pub fn function(&self, name: &str, settings: Value) -> Function<'_> {
+        let mut request = json!({
+            "FunctionName": name,
+            "Role": "arn:aws:iam::000000000000:role/local",
+            "Handler": "own.handler",
+            "PackageType": "Image",
+            "Code": {"ImageUri": "local-command"},
+            "ImageConfig": {
+                "Command": ["python3", "function.py"],
+                "WorkingDirectory": concat!(env!("CARGO_MANIFEST_DIR"), "/tests/functions"),
+            },
+        });
+        for (member, value) in settings.as_object().unwrap() {
+            request[member] = value.clone();
+        }
+        let body = request.to_string();
+        let answer = self.call("POST", "/2015-03-31/functions", &[], body.as_bytes());
+        assert_eq!(answer.status, 201, "{}", answer.text());
+        Function { cloud: self, name: name.to_owned() }
+    }
+
+    /// An operation of SQS.
+    pub fn sqs(&self, operation: &str, request: &Value) -> Value {
+        let target = format!("AmazonSQS.{operation}");
+        let body = request.to_string();
+        let answer = self.call("POST", "/", &[("x-amz-target", &target)], body.as_bytes());
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json().body
+    }
+
+    /// Waits for an event in the journal.
+    pub fn journal_until(&self, wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut after = 0;
+        loop {
+            let path = format!("/_local/journal?after={after}&wait=60");
+            let news = self.raw("GET", &path, &[], b"").json().body;
+            let events = news["events"].as_array().unwrap();
+            assert!(!events.is_empty(), "nothing more happened");
+            if let Some(event) = events.iter().find(|event| wanted(event)) {
+                return event.clone();
+            }
+            after = news["next"].as_u64().unwrap();
+        }
+    }
+
+    /// A request with a signature.
+    pub fn call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        let headers: Vec<_> = headers.iter().copied().chain([SIGNATURE]).collect();
+        self.raw(method, path, &headers, body)
+    }
+
+    /// A request as it is.
+    pub fn raw(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        let address = self.endpoint.strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
+        if !headers.iter().any(|(name, _)| *name == "host") {
+            head += &format!("host: {address}\r\n");
+        }
+        for (name, value) in headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        head += &format!("content-length: {}\r\n\r\n", body.len());
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(body).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        parse(&answer)
+    }
+}
+
+impl Drop for Cloud {
+    fn drop(&mut self) {
+        // It may be gone already; that is some tests' point.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn parse(answer: &[u8]) -> Answer {
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+    let head = std::str::from_utf8(&answer[..end]).unwrap();
+    let mut lines = head.split("\r\n");
+    let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    let headers: Vec<(String, String)> = lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+        .collect();
+    let header = |wanted: &str| {
+        headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone())
+    };
+    Answer {
+        status,
+        is_error: header("x-amz-function-error").is_some(),
+        request_id: header("x-amzn-requestid").unwrap_or_default(),
+        body: answer[end + 4..].to_vec(),
+        headers,
+    }
+}
+
+/// A function of a test's local cloud.
+pub struct Function<'a> {
+    cloud: &'a Cloud,
+    name: String,
+}
+
+impl Function<'_> {
+    fn request(&self, kind: &str, event: &Value) -> Answer {
+        let path = format!("/2015-03-31/functions/{}/invocations", self.name);
+        let kind = [("x-amz-invocation-type", kind)];
+        self.cloud.call("POST", &path, &kind, event.to_string().as_bytes())
+    }
+
+    /// Invokes it and waits for the response.
+    pub fn invoke(&self, event: &Value) -> Answer {
+        self.request("RequestResponse", event)
+    }
+
+    /// Sends it an event; its request id.
+    pub fn send(&self, event: &Value) -> String {
+        let answer = self.request("Event", event);
+        assert_eq!(answer.status, 202, "{}", answer.text());
+        answer.request_id
+    }
+}

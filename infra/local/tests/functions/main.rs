@@ -1,0 +1,334 @@
+//! The local cloud as a process, with functions that are processes: what a client sees, and what is
+//! left behind.
+//!
+//! Nothing here waits for a time to pass. That processes are gone is told by a connection which they
+//! alone hold: it ends with the last of them.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod client;
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use client::Cloud;
+
+/// Waits for a function's process to connect, and for its first byte.
+fn accept(listener: &TcpListener) -> TcpStream {
+    let (mut connection, _) = listener.accept().unwrap();
+    connection.read_exact(&mut [0]).unwrap();
+    connection
+}
+
+/// Waits until every process that holds the other end is gone.
+fn ends(mut connection: TcpStream) {
+    let read = connection.read(&mut [0]);
+    assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+}
+
+fn listener() -> (TcpListener, u16) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, port)
+}
+
+#[test]
+fn a_function_is_told_what_lambda_tells() {
+    let cloud = Cloud::start();
+    let f = cloud.function(
+        "f",
+        json!({"Timeout": 7, "MemorySize": 256,
+        "Environment": {"Variables": {"OWN": "1"}}}),
+    );
+    let told = f.invoke(&json!({"a": [1]})).json();
+    assert_eq!(told.body["event"], json!({"a": [1]}));
+    let headers = &told.body["headers"];
+    assert_eq!(headers["lambda-runtime-aws-request-id"], told.request_id);
+    assert_eq!(
+        headers["lambda-runtime-invoked-function-arn"],
+        "arn:aws:lambda:us-east-1:000000000000:function:f"
+    );
+    let trace = headers["lambda-runtime-trace-id"].as_str().unwrap();
+    assert!(trace.starts_with("Root=1-") && trace.contains(";Lineage="), "{trace}");
+    assert!(headers["lambda-runtime-deadline-ms"].as_str().unwrap().parse::<i64>().is_ok());
+    let variables = &told.body["variables"];
+    for (name, value) in [
+        ("OWN", "1"),
+        ("AWS_LAMBDA_FUNCTION_NAME", "f"),
+        ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
+        ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST"),
+        ("AWS_LAMBDA_LOG_GROUP_NAME", "/aws/lambda/f"),
+        ("AWS_REGION", "us-east-1"),
+        ("AWS_ENDPOINT_URL", cloud.endpoint()),
+        ("_HANDLER", "own.handler"),
+    ] {
+        assert_eq!(variables[name], value, "{name}");
+    }
+    assert_eq!(variables["LAMBDA_TASK_ROOT"], told.body["folder"]);
+    assert_eq!(variables.get("CARGO_MANIFEST_DIR"), None, "the test's own environment");
+}
+
+#[test]
+fn what_a_function_answers_is_passed_on_byte_for_byte() {
+    let cloud = Cloud::start();
+    let f = cloud.function("f", json!({}));
+    for (event, error, body) in [
+        (json!({"do": "raise"}), true, r#"{ "errorMessage": "no luck", "n": 1.50 }"#),
+        (json!({"do": "chunks"}), false, "[1,2]"),
+        (json!({"do": "text"}), false, "<not json>"),
+    ] {
+        let answer = f.invoke(&event);
+        assert_eq!((answer.status, answer.is_error), (200, error), "{event}");
+        assert_eq!(answer.text(), body);
+    }
+}
+
+#[test]
+fn a_process_that_ends_is_a_crash_and_the_next_event_gets_a_new_one() {
+    let cloud = Cloud::start();
+    let f = cloud.function("f", json!({}));
+    for (event, how) in [
+        (json!({"do": "exit", "status": 1}), "exited with error: exit status 1"),
+        (json!({"do": "exit", "status": 0}), "exited without providing a reason"),
+        (json!({"do": "exit", "status": 137}), "exited with error: exit status 137"),
+        (json!({"do": "kill"}), "exited with error: signal: killed"),
+    ] {
+        let answer = f.invoke(&event).json();
+        assert!(answer.is_error);
+        let message = format!("RequestId: {} Error: Runtime {how}", answer.request_id);
+        assert_eq!(answer.body, json!({"errorMessage": message}));
+        assert!(!f.invoke(&json!({})).is_error);
+    }
+}
+
+#[test]
+fn an_initialisation_that_fails_is_told() {
+    let cloud = Cloud::start();
+    let init =
+        |name, how| cloud.function(name, json!({"Environment": {"Variables": {"INIT": how}}}));
+    let report = init("report", "report").invoke(&json!({}));
+    assert!(report.is_error);
+    assert_eq!(report.text(), r#"{"errorType":"Init","errorMessage":"no start"}"#);
+    let exit = init("exit", "exit").invoke(&json!({})).json();
+    let message =
+        format!("RequestId: {} Error: Runtime exited with error: exit status 7", exit.request_id);
+    assert_eq!(exit.body, json!({"errorMessage": message}));
+}
+
+#[test]
+fn a_response_over_the_limit_is_an_error() {
+    let cloud = Cloud::start();
+    let answer = cloud.function("f", json!({})).invoke(&json!({"do": "large"})).json();
+    assert!(answer.is_error);
+    assert_eq!(answer.body["errorType"], "Function.ResponseSizeTooLarge");
+}
+
+#[test]
+fn the_runtime_api_refuses_what_is_not_the_current_event() {
+    let cloud = Cloud::start();
+    let answer = cloud.function("f", json!({})).invoke(&json!({"do": "wrong"})).json();
+    assert_eq!(answer.body[0], 400);
+    assert_eq!(answer.body[1]["errorType"], "InvalidRequestID");
+    cloud.journal_until(|event| event["line"] == "again 400");
+}
+
+#[test]
+fn a_time_out_kills_all_that_the_function_started() {
+    let cloud = Cloud::start();
+    let (listener, port) = listener();
+    let answer = thread::scope(|scope| {
+        let f = cloud.function("f", json!({"Timeout": 1}));
+        let invoked = scope.spawn(move || f.invoke(&json!({"do": "hang", "canary": port})).json());
+        let canary = accept(&listener);
+        let answer = invoked.join().unwrap();
+        ends(canary);
+        answer
+    });
+    let message = answer.body["errorMessage"].as_str().unwrap();
+    let end = format!("Z {} Task timed out after 1.00 seconds", answer.request_id);
+    assert!(message.ends_with(&end), "{message}");
+    assert!(answer.is_error);
+}
+
+#[test]
+fn a_function_that_leaves_takes_along_all_that_it_started() {
+    let cloud = Cloud::start();
+    let (listener, port) = listener();
+    let f = cloud.function("f", json!({}));
+    thread::scope(|scope| {
+        let invoked = scope.spawn(move || f.invoke(&json!({"do": "leave", "canary": port})));
+        let canary = accept(&listener);
+        assert!(invoked.join().unwrap().text().contains("exit status 3"));
+        ends(canary);
+    });
+}
+
+#[test]
+fn nothing_is_left_when_the_local_cloud_is_killed() {
+    for signal in ["KILL", "TERM", "INT"] {
+        let cloud = Cloud::start();
+        let (listener, port) = listener();
+        let f = cloud.function("f", json!({"Timeout": 900}));
+        f.send(&json!({"do": "hang", "canary": port}));
+        let canary = accept(&listener);
+        cloud.signal(signal);
+        ends(canary);
+    }
+}
+
+#[test]
+fn an_idle_process_ends_when_its_function_is_deleted() {
+    let cloud = Cloud::start();
+    let f = cloud.function("f", json!({}));
+    let (listener, port) = listener();
+    let canary = thread::scope(|scope| {
+        let invoked = scope.spawn(|| f.invoke(&json!({"do": "stay", "canary": port})));
+        let canary = accept(&listener);
+        assert!(!invoked.join().unwrap().is_error);
+        canary
+    });
+    assert_eq!(cloud.call("DELETE", "/2015-03-31/functions/f", &[], b"").status, 204);
+    ends(canary);
+    let gone = f.invoke(&json!({})).json();
+    assert_eq!((gone.status, &gone.body["Type"]), (404, &json!("User")));
+}
+
+#[test]
+fn a_warm_process_takes_the_next_event_and_a_busy_one_is_not_waited_for() {
+    let cloud = Cloud::start();
+    let f = cloud.function("f", json!({}));
+    let pid = |event: &Value| f.invoke(event).json().body["pid"].clone();
+    let first = pid(&json!({}));
+    assert_eq!(pid(&json!({})), first);
+    let (listener, port) = listener();
+    thread::scope(|scope| {
+        let meet = json!({"do": "meet", "port": port});
+        let one = scope.spawn({
+            let meet = meet.clone();
+            move || pid(&meet)
+        });
+        let mut first_met = accept(&listener);
+        let two = scope.spawn(move || pid(&meet));
+        let mut second_met = accept(&listener);
+        first_met.write_all(b"x").unwrap();
+        second_met.write_all(b"x").unwrap();
+        assert_ne!(one.join().unwrap(), two.join().unwrap());
+    });
+}
+
+#[test]
+fn a_changed_function_runs_in_a_new_process() {
+    let cloud = Cloud::start();
+    let f = cloud.function("f", json!({}));
+    let before = f.invoke(&json!({})).json().body;
+    let change = json!({"Environment": {"Variables": {"OWN": "2"}}}).to_string();
+    let path = "/2015-03-31/functions/f/configuration";
+    assert_eq!(cloud.call("PUT", path, &[], change.as_bytes()).status, 200);
+    let after = f.invoke(&json!({})).json().body;
+    assert_ne!(after["pid"], before["pid"]);
+    assert_eq!(after["variables"]["OWN"], "2");
+}
+
+#[test]
+fn what_a_function_writes_is_in_the_journal_with_its_request_id() {
+    let cloud = Cloud::start();
+    let f = cloud.function("f", json!({}));
+    let answer = f.invoke(&json!({"do": "write", "line": "hello there"}));
+    let logged = cloud.journal_until(|event| event["line"] == "hello there");
+    assert_eq!(logged["type"], "Logged");
+    assert_eq!(logged["request_id"], answer.request_id);
+}
+
+#[test]
+fn a_failed_event_reaches_another_function_through_a_queue() {
+    let cloud = Cloud::start();
+    let f = cloud.function("f", json!({}));
+    cloud.function("reader", json!({}));
+    cloud.sqs("CreateQueue", &json!({"QueueName": "failed"}));
+    let arn = "arn:aws:sqs:us-east-1:000000000000:failed";
+    let config = json!({
+        "MaximumRetryAttempts": 0,
+        "DestinationConfig": {"OnFailure": {"Destination": arn}},
+    });
+    let path = "/2019-09-25/functions/f/event-invoke-config";
+    assert_eq!(cloud.call("PUT", path, &[], config.to_string().as_bytes()).status, 200);
+    let mapping = json!({"EventSourceArn": arn, "FunctionName": "reader"}).to_string();
+    let path = "/2015-03-31/event-source-mappings/";
+    assert_eq!(cloud.call("POST", path, &[], mapping.as_bytes()).status, 202);
+
+    let request_id = f.send(&json!({"do": "raise"}));
+    let read =
+        cloud.journal_until(|event| event["type"] == "Finished" && event["function"] == "reader");
+    let record: Value =
+        serde_json::from_str(read["response"]["event"]["Records"][0]["body"].as_str().unwrap())
+            .unwrap();
+    assert_eq!(record["requestContext"]["requestId"], request_id);
+    assert_eq!(record["requestPayload"], json!({"do": "raise"}));
+    assert_eq!(record["responsePayload"]["errorMessage"], "no luck");
+}
+
+#[test]
+fn who_is_not_a_client_of_aws_stays_outside() {
+    let cloud = Cloud::start();
+    for (headers, status) in [
+        (&[][..], 403),
+        (&[("authorization", "Basic eDp5")][..], 403),
+        (&[("host", "evil.example"), client::SIGNATURE][..], 403),
+        (&[client::SIGNATURE][..], 200),
+    ] {
+        let answer = cloud.raw("GET", "/2015-03-31/functions", headers, b"");
+        assert_eq!(answer.status, status, "{headers:?}");
+    }
+    let journal = "/_local/journal";
+    assert_eq!(cloud.raw("GET", journal, &[], b"").status, 200);
+    assert_eq!(cloud.raw("GET", journal, &[("origin", "http://127.0.0.1")], b"").status, 403);
+    assert_eq!(cloud.raw("GET", journal, &[("host", "evil.example")], b"").status, 403);
+    let unknown = cloud.call("GET", "/2015-03-31/nothing", &[], b"");
+    assert_eq!(unknown.status, 404);
+    assert_eq!(unknown.header("x-amzn-errortype"), Some("UnknownOperationException"));
+}
+
+#[test]
+fn code_that_cannot_be_started_is_refused_by_name() {
+    let cloud = Cloud::start();
+    for (code, named) in [
+        (json!({"Code": {"S3Bucket": "local-folder", "S3Key": "/no/such"}}), "/no/such"),
+        (json!({"Code": {"S3Bucket": "local-folder", "S3Key": "/"}}), "bootstrap"),
+        (json!({"Code": {"S3Bucket": "bucket", "S3Key": "key"}}), "local-folder"),
+        (json!({"Code": {"ZipFile": "bm8gemlw"}}), "zip"),
+        (
+            json!({"Code": {"ImageUri": "local-command"}, "ImageConfig": {"Command": ["no-such"]}}),
+            "no-such",
+        ),
+    ] {
+        let mut request = code;
+        request["FunctionName"] = json!("g");
+        let body = request.to_string();
+        let answer = cloud.call("POST", "/2015-03-31/functions", &[], body.as_bytes());
+        assert_eq!(answer.status, 400, "{named}");
+        assert_eq!(answer.header("x-amzn-errortype"), Some("InvalidParameterValueException"));
+        assert!(answer.text().contains(named), "{}", answer.text());
+    }
+}
+
+#[test]
+fn events_of_one_function_run_beside_each_other_up_to_its_concurrency() {
+    let cloud = Cloud::start();
+    let f = cloud.function("f", json!({}));
+    let path = "/2017-10-31/functions/f/concurrency";
+    let two = json!({"ReservedConcurrentExecutions": 2}).to_string();
+    assert_eq!(cloud.call("PUT", path, &[], two.as_bytes()).status, 200);
+    let (listener, port) = listener();
+    let meet = json!({"do": "meet", "port": port});
+    f.send(&meet);
+    f.send(&meet);
+    let (mut one, mut two) = (accept(&listener), accept(&listener));
+    let refused = f.invoke(&json!({})).json();
+    assert_eq!(refused.status, 429);
+    assert_eq!(refused.body["Reason"], "ReservedFunctionConcurrentInvocationLimitExceeded");
+    one.write_all(b"x").unwrap();
+    two.write_all(b"x").unwrap();
+}
