@@ -1,0 +1,167 @@
+//! The command line.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::{Parser, Subcommand};
+use comeback_core::duration;
+
+use crate::{
+    binaries::{Binaries, Missing},
+    settings::{self, Setting},
+};
+
+/// Failed asynchronous Lambda invocations come back until they succeed.
+///
+/// These commands run the whole of it on this machine: the real function binaries, in SQS and Lambda on
+/// 127.0.0.1. Nothing leaves this machine, and nothing is left behind.
+#[derive(Debug, Parser)]
+#[command(name = "comeback", version, after_help = "Example: comeback demo")]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Keep SQS and Lambda running on this machine, with the retry loop deployed in them.
+    ///
+    /// Prints the endpoint, the queues and lines of the AWS CLI to try, then what happens, until
+    /// Ctrl-C. Any AWS SDK and the AWS CLI can talk to the endpoint, with any credentials.
+    #[command(
+        after_help = "Example: comeback local --port 0 --set MAX_BACKOFF=10s --set MAX_ATTEMPTS=5"
+    )]
+    Local(LocalArgs),
+    /// Watch events fail, wait, come back and succeed, or be given up.
+    ///
+    /// Sends events to functions whose upstream is down for some seconds, shows each event's attempts
+    /// on a time line, and looks at the end whether every event ended as it should: exit code 0 if so,
+    /// 1 if not.
+    #[command(after_help = "Example: comeback demo --events 60 --outage 15")]
+    Demo(DemoArgs),
+}
+
+/// How `comeback local` is to be.
+#[derive(Debug, clap::Args)]
+pub struct LocalArgs {
+    /// The port on 127.0.0.1 to listen on; 0 for any that is free.
+    #[arg(long, value_name = "N", default_value_t = 4700)]
+    pub port: u16,
+    /// Deploy nothing: only SQS and Lambda.
+    #[arg(long, conflicts_with_all = ["functions", "set"])]
+    pub empty: bool,
+    /// A setting of the retry handler, such as BASE_BACKOFF=2s; repeatable [default: its own].
+    #[arg(long, value_name = "NAME=VALUE", value_parser = settings::parse)]
+    pub set: Vec<Setting>,
+    /// Where the functions are that run.
+    #[command(flatten)]
+    pub functions: FunctionsArg,
+}
+
+/// How `comeback demo` is to be.
+#[derive(Debug, clap::Args)]
+pub struct DemoArgs {
+    /// How many events are sent.
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=500))]
+    pub events: u16,
+    /// How long the upstream is down, in seconds, or as 90s, 2m.
+    #[arg(long, value_name = "DURATION", default_value = "8", value_parser = outage)]
+    pub outage: Duration,
+    /// Decides who is sent when; the same number plays the same again.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Where the functions are that run.
+    #[command(flatten)]
+    pub functions: FunctionsArg,
+}
+
+/// Where the functions are that run.
+#[derive(Debug, clap::Args)]
+pub struct FunctionsArg {
+    /// The folder of the binaries retry-handler and example-target [default: this program's own].
+    #[arg(long = "functions", id = "functions", value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+}
+
+impl FunctionsArg {
+    /// The binaries in that folder.
+    ///
+    /// # Errors
+    ///
+    /// If one is missing.
+    pub fn binaries(&self) -> Result<Binaries, Missing> {
+        let own = std::env::current_exe().ok();
+        let own = own.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
+        Binaries::find(self.folder.as_deref().unwrap_or(own))
+    }
+}
+
+/// Shorter than this, the upstream is back before the first events have failed.
+const OUTAGE_MIN: Duration = Duration::from_secs(1);
+/// Nobody watches for longer.
+const OUTAGE_MAX: Duration = Duration::from_hours(1);
+
+fn outage(text: &str) -> Result<Duration, String> {
+    duration::parse(text)
+        .filter(|outage| (OUTAGE_MIN..=OUTAGE_MAX).contains(outage))
+        .ok_or_else(|| "expected a duration from 1s to 1h, such as 8, 90s or 2m".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Command, String> {
+        let args = Args::try_parse_from(line.split_whitespace());
+        args.map(|args| args.command).map_err(|error| error.to_string())
+    }
+
+    fn complaint(line: &str) -> String {
+        parse(line).map(|command| panic!("{command:?}")).unwrap_err()
+    }
+
+    #[test]
+    fn the_definition_of_the_command_line_is_sound() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn both_commands_do_without_arguments() {
+        let Ok(Command::Local(local)) = parse("comeback local") else { panic!("expected local") };
+        assert_eq!((local.port, local.empty, local.set.len()), (4700, false, 0));
+        let Ok(Command::Demo(demo)) = parse("comeback demo") else { panic!("expected demo") };
+        assert_eq!((demo.events, demo.outage.as_secs(), demo.seed), (30, 8, 1));
+    }
+
+    #[test]
+    fn settings_are_repeatable() {
+        let line = "comeback local --set BASE_BACKOFF=2s --set JITTER=none";
+        let Ok(Command::Local(local)) = parse(line) else { panic!("expected local") };
+        assert_eq!(local.set.len(), 2);
+    }
+
+    #[test]
+    fn a_bad_argument_is_answered_with_what_is_expected() {
+        for (line, part) in [
+            ("comeback", "Usage: comeback <COMMAND>"),
+            ("comeback demo --events 0", "0 is not in 1..=500"),
+            ("comeback demo --outage 2h", "expected a duration from 1s to 1h"),
+            ("comeback demo --outage soon", "expected a duration from 1s to 1h"),
+            ("comeback demo --seed x", "invalid value 'x' for '--seed <N>'"),
+            ("comeback local --port 70000", "70000 is not in 0..=65535"),
+            ("comeback local --set JITTER", "expected NAME=VALUE"),
+            ("comeback local --set NOISE=1", "expected one of BASE_BACKOFF"),
+            ("comeback local --empty --set JITTER=none", "cannot be used with"),
+            ("comeback local --empty --functions .", "cannot be used with"),
+        ] {
+            let complaint = complaint(line);
+            assert!(complaint.contains(part), "{line}: {complaint}");
+        }
+    }
+}

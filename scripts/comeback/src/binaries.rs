@@ -1,0 +1,54 @@
+//! Where the functions' binaries are.
+
+use std::path::{Path, PathBuf};
+
+/// The functions that the retry loop consists of.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Binaries {
+    /// What makes failed events come back.
+    pub retry_handler: PathBuf,
+    /// What fails.
+    pub example_target: PathBuf,
+}
+
+/// A binary is not where it should be.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{name} must be in {folder}, and is not; build it with `cargo build --bins -p retry-handler -p example-target`, or name its folder with --functions",
+    folder = folder.display()
+)]
+pub struct Missing {
+    name: &'static str,
+    folder: PathBuf,
+}
+
+impl Binaries {
+    /// Those in `folder`.
+    ///
+    /// # Errors
+    ///
+    /// If one is missing.
+    pub fn find(folder: &Path) -> Result<Self, Missing> {
+        // A function is started from a folder of its own.
+        let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+        let find = |name| {
+            let path = absolute.join(name);
+            if path.is_file() { Ok(path) } else { Err(Missing { name, folder: absolute.clone() }) }
+        };
+        Ok(Self { retry_handler: find("retry-handler")?, example_target: find("example-target")? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_binary_is_named_with_its_folder_and_how_to_build_it() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let missing = Binaries::find(folder).unwrap_err().to_string();
+        let start = format!("retry-handler must be in {}, and is not; build it", folder.display());
+        assert!(missing.starts_with(&start), "{missing}");
+        assert!(missing.contains("cargo build --bins"), "{missing}");
+    }
+}

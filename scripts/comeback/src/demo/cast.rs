@@ -1,0 +1,273 @@
+//! Who plays in the demo: which events are sent, to which function, and how each is to end.
+//!
+//! Most are orders that fail until the upstream is back. The others each show one more way to fail,
+//! and are there in a fixed proportion, so that a small demo is not all exceptions.
+
+use std::time::Duration;
+
+use chrono::SecondsFormat;
+use comeback_core::{Timestamp, dead_letter::Reason, time::later};
+use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus, seq::SliceRandom};
+use serde_json::{Value, json};
+
+use crate::deploy::Target;
+
+/// The function of all events that don't need one of their own.
+const TARGET: &str = "example-target";
+/// The function whose events are given up after [`CAPPED_ATTEMPTS`].
+const CAPPED: &str = "capped-target";
+/// The function that has a reserved concurrency of 0 until the upstream is back.
+pub const PAUSED: &str = "paused-target";
+
+/// `MAX_ATTEMPTS` of [`CAPPED`].
+pub const CAPPED_ATTEMPTS: u32 = 3;
+
+/// A function's time-out: long enough for a cold start on a busy machine, short enough to be watched.
+const TARGET_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long the event that asks for time asks for; longer than any backoff here.
+pub const ASKED_FOR: Duration = Duration::from_secs(6);
+
+/// Backoffs made for watching: whole seconds, since SQS counts in those.
+const BASE_BACKOFF: Duration = Duration::from_secs(1);
+/// The longest wait after the upstream is back.
+pub const MAX_BACKOFF: Duration = Duration::from_secs(4);
+
+/// How much longer than the outage an event may be retried. It is more than any event here needs, so
+/// that none is given up for its age on a slow machine.
+const MAX_AGE_AFTER_OUTAGE: Duration = Duration::from_mins(1);
+
+/// Events are sent over this part of the outage, at most [`SENDING_MAX`].
+const SENDING_PART: u32 = 4;
+/// Nobody wants to watch events being sent for longer.
+const SENDING_MAX: Duration = Duration::from_secs(3);
+
+/// One event in so many plays a part of its own, as long as there are parts.
+const EVENTS_PER_PART: usize = 3;
+
+/// The parts beside the orders, in the order in which a growing demo takes them up.
+const PARTS: [Part; 9] = [
+    Part::Poison,
+    Part::Hopeless,
+    Part::Crashing,
+    Part::Paused,
+    Part::Hanging,
+    Part::Asking,
+    Part::Poison,
+    Part::Hopeless,
+    Part::Poison,
+];
+
+/// What an event is there to show.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Part {
+    /// It fails until the upstream is back.
+    Order,
+    /// Its error is one that never heals.
+    Poison,
+    /// It fails for ever, and its function's policy allows a few attempts only.
+    Hopeless,
+    /// Its function's process ends in the middle, twice.
+    Crashing,
+    /// Its function has to be killed at its time-out, once.
+    Hanging,
+    /// Its error asks for a longer wait than the backoff.
+    Asking,
+    /// Its function is paused by its operator, and does not run at all until the upstream is back.
+    Paused,
+}
+
+impl Part {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Order => "order",
+            Self::Poison => "poison",
+            Self::Hopeless => "hopeless",
+            Self::Crashing => "crashing",
+            Self::Hanging => "hanging",
+            Self::Asking => "asking",
+            Self::Paused => "paused",
+        }
+    }
+
+    fn function(self) -> &'static str {
+        match self {
+            Self::Order | Self::Poison | Self::Crashing | Self::Hanging | Self::Asking => TARGET,
+            Self::Hopeless => CAPPED,
+            Self::Paused => PAUSED,
+        }
+    }
+
+    /// How an event of this part fails, as the example target is told.
+    fn fail(self, upstream_back: Timestamp) -> Option<Value> {
+        let until = upstream_back.to_rfc3339_opts(SecondsFormat::Millis, true);
+        let asks = format!("{}s: the upstream says 429", ASKED_FOR.as_secs());
+        match self {
+            Self::Order => Some(json!({ "until": until, "message": "the upstream says 503" })),
+            Self::Poison => Some(json!({ "error": "PermanentFailure", "message": "no such item" })),
+            Self::Hopeless => Some(json!({ "error": "Misconfigured", "message": "no database" })),
+            Self::Crashing => Some(json!({ "attempts": 2, "by": "crash" })),
+            Self::Hanging => Some(json!({ "attempts": 1, "by": "hang" })),
+            Self::Asking => Some(json!({ "attempts": 1, "error": "RetryAfter", "message": asks })),
+            Self::Paused => None,
+        }
+    }
+
+    /// Why an event of this part is to be given up; nothing where it is to succeed.
+    pub fn given_up_for(self) -> Option<Reason> {
+        match self {
+            Self::Poison => Some(Reason::NotRetryable),
+            Self::Hopeless => Some(Reason::MaxAttemptsExceeded),
+            Self::Order | Self::Crashing | Self::Hanging | Self::Asking | Self::Paused => None,
+        }
+    }
+}
+
+/// An event to be sent.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Role {
+    /// Its name, and the `id` in its payload.
+    pub name: String,
+    /// What it is there to show.
+    pub part: Part,
+    /// The function that it is sent to.
+    pub function: &'static str,
+    /// What it carries.
+    pub payload: String,
+    /// How long after the beginning it is sent.
+    pub sent_after: Duration,
+}
+
+/// What the demo plays.
+#[derive(Clone, Copy, Debug)]
+pub struct Play {
+    /// How many events are sent.
+    pub events: usize,
+    /// How long the upstream is down.
+    pub outage: Duration,
+    /// Decides who is sent when.
+    pub seed: u64,
+}
+
+impl Play {
+    /// The events, in the order in which they are sent, for a play that begins at `began`.
+    pub fn cast(&self, began: Timestamp) -> Vec<Role> {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
+        let others = PARTS.len().min(self.events / EVENTS_PER_PART);
+        let mut parts = vec![Part::Order; self.events - others];
+        parts.extend(&PARTS[..others]);
+        parts.shuffle(&mut random);
+        let sending = SENDING_MAX.min(self.outage / SENDING_PART);
+        let slot = sending.div_f64(self.events.max(1) as f64);
+        let upstream_back = later(began, self.outage);
+        let role = |(nth, &part): (usize, &Part)| {
+            let earlier = parts[..nth].iter().filter(|&&other| other == part).count();
+            let name = format!("{}-{}", part.name(), earlier + 1);
+            let payload = match part.fail(upstream_back) {
+                Some(fail) => json!({ "id": name, "fail": fail }),
+                None => json!({ "id": name }),
+            };
+            let sent_after = slot.mul_f64(nth as f64 + random.random_range(0.0..1.0));
+            let (function, payload) = (part.function(), payload.to_string());
+            Role { name, part, function, payload, sent_after }
+        };
+        parts.iter().enumerate().map(role).collect()
+    }
+
+    /// The functions that the events are sent to.
+    pub fn targets() -> Vec<Target> {
+        let target = |name: &str| Target { name: name.to_owned(), timeout: TARGET_TIMEOUT };
+        [TARGET, CAPPED, PAUSED].map(target).into()
+    }
+
+    /// How long an event may be retried.
+    pub fn max_age(&self) -> Duration {
+        self.outage + MAX_AGE_AFTER_OUTAGE
+    }
+
+    /// The settings of the retry handler.
+    pub fn settings(&self) -> Vec<(String, String)> {
+        let seconds = |duration: Duration| format!("{}s", duration.as_secs());
+        let policies = json!({ CAPPED: { "MAX_ATTEMPTS": CAPPED_ATTEMPTS } });
+        let settings = [
+            ("BASE_BACKOFF", seconds(BASE_BACKOFF)),
+            ("MAX_BACKOFF", seconds(MAX_BACKOFF)),
+            ("MAX_AGE", seconds(self.max_age())),
+            ("POLICIES", policies.to_string()),
+        ];
+        settings.map(|(name, value)| (name.to_owned(), value)).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use comeback_core::settings::Settings;
+
+    use super::*;
+
+    fn play(events: usize, seed: u64) -> Play {
+        Play { events, outage: Duration::from_secs(8), seed }
+    }
+
+    fn cast(events: usize, seed: u64) -> Vec<Role> {
+        play(events, seed).cast(Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn most_events_are_orders_and_every_part_is_played_once_there_are_enough() {
+        for (events, others) in [(1, 0), (2, 0), (3, 1), (10, 3), (26, 8), (30, 9), (200, 9)] {
+            let cast = cast(events, 7);
+            assert_eq!(cast.len(), events);
+            let orders = cast.iter().filter(|role| role.part == Part::Order).count();
+            assert_eq!(events - orders, others, "of {events}");
+        }
+        let cast = cast(30, 7);
+        assert!(PARTS.iter().all(|part| cast.iter().any(|role| role.part == *part)));
+    }
+
+    #[test]
+    fn a_seed_plays_the_same_again_and_another_one_differently() {
+        assert_eq!(cast(30, 1), cast(30, 1));
+        assert_ne!(cast(30, 1), cast(30, 2));
+    }
+
+    #[test]
+    fn events_have_names_of_their_own_and_are_sent_in_order_early_in_the_outage() {
+        let cast = cast(30, 3);
+        let mut names: Vec<_> = cast.iter().map(|role| &role.name).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 30);
+        assert!(cast.is_sorted_by_key(|role| role.sent_after));
+        assert!(cast.iter().all(|role| role.sent_after < Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn a_payload_says_how_its_event_fails() {
+        let payload = |part| {
+            let cast = cast(30, 1);
+            cast.into_iter().find(|role| role.part == part).unwrap().payload
+        };
+        assert_eq!(
+            payload(Part::Order),
+            r#"{"fail":{"message":"the upstream says 503","until":"1970-01-01T00:00:08.000Z"},"id":"order-1"}"#
+        );
+        assert_eq!(payload(Part::Paused), r#"{"id":"paused-1"}"#);
+        assert!(payload(Part::Asking).contains(r#""message":"6s: the upstream says 429""#));
+    }
+
+    #[test]
+    fn the_settings_are_good_and_cap_one_function() {
+        let variables = play(30, 1).settings();
+        let settings = Settings::from_lookup(|name| match name {
+            "DEAD_LETTER_QUEUE_URL" => Some("http://127.0.0.1/000000000000/dead".to_owned()),
+            _ => variables.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone()),
+        });
+        let policies = settings.unwrap().policies;
+        let attempts =
+            |function| policies.of(function).max_attempts.map(comeback_core::Attempt::get);
+        assert_eq!((attempts(CAPPED), attempts(TARGET)), (Some(CAPPED_ATTEMPTS), None));
+        assert_eq!(policies.of(TARGET).backoff.max, MAX_BACKOFF);
+        assert_eq!(policies.of(TARGET).max_age, Duration::from_secs(68));
+    }
+}

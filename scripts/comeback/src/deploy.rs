@@ -1,0 +1,282 @@
+//! The retry loop, deployed into the local cloud through the same calls that deploy it on AWS.
+//!
+//! ```text
+//! target ──fails──▶ retry queue ──mapping──▶ retry handler ──gives up──▶ dead-letter queue
+//! ```
+//!
+//! Every value here is one that a deployment on AWS needs too: how long messages are kept, how often
+//! they may be received, that a batch may fail in part, and that the loop is meant to be one.
+
+use std::{fmt::Debug, path::Path, time::Duration};
+
+use aws_sdk_lambda::{
+    operation::RequestId,
+    primitives::Blob,
+    types::{
+        DestinationConfig, Environment, FunctionCode, FunctionResponseType, ImageConfig,
+        InvocationType, OnFailure, PackageType, RecursiveLoop,
+    },
+};
+use aws_sdk_sqs::{
+    config::{BehaviorVersion, Credentials, Region},
+    error::{DisplayErrorContext, ProvideErrorMetadata, SdkError},
+    types::QueueAttributeName,
+};
+
+use crate::{
+    binaries::Binaries,
+    settings::{DEAD_LETTER_QUEUE_URL, Setting},
+};
+
+/// The name under which the retry handler is deployed.
+pub const HANDLER: &str = "retry-handler";
+
+const RETRY_QUEUE: &str = "retry";
+const DEAD_LETTER_QUEUE: &str = "dead-letters";
+
+/// As long as SQS keeps a message.
+const RETENTION: Duration = Duration::from_hours(14 * 24);
+
+/// As often as SQS allows: every wait and every throttle is a receive, and a bad deploy of the handler
+/// must lose nothing.
+const MAX_RECEIVE_COUNT: u32 = 1_000;
+
+/// The time-out of the retry handler.
+const HANDLER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// AWS asks for a visibility timeout of the queue of six times the function's time-out, so that a
+/// batch that was throttled for a while is not delivered twice.
+const VISIBILITY_PER_TIMEOUT: u32 = 6;
+
+/// The batch that one call each changes or sends as a whole.
+const BATCH_SIZE: i32 = 10;
+
+/// Any batching window can delay a quiet queue by up to 20 s.
+const BATCHING_WINDOW_SECONDS: i32 = 0;
+
+/// Functions need a role; the local cloud asks for nothing but its form.
+const ROLE: &str = "arn:aws:iam::000000000000:role/local";
+
+/// By this image the local cloud knows that the function is a command of this machine.
+const LOCAL_COMMAND: &str = "local-command";
+
+/// A call to the local cloud failed.
+#[derive(Debug, thiserror::Error)]
+#[error("expected to {what}, got {cause}")]
+pub struct CallError {
+    what: String,
+    cause: String,
+}
+
+/// A function whose failures come back.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Target {
+    /// Its name.
+    pub name: String,
+    /// Its time-out.
+    pub timeout: Duration,
+}
+
+/// The queues of a retry loop.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Queues {
+    /// Where failures wait.
+    pub retry: String,
+    /// Where events are that were given up.
+    pub dead_letter: String,
+}
+
+/// A client of the local cloud.
+pub struct Cloud {
+    /// Its SQS.
+    pub sqs: aws_sdk_sqs::Client,
+    /// Its Lambda.
+    pub lambda: aws_sdk_lambda::Client,
+}
+
+impl Cloud {
+    /// The client of the local cloud at `endpoint`, which takes any credentials.
+    pub fn at(endpoint: &str) -> Self {
+        let region = Region::from_static(comeback_local::model::REGION);
+        let credentials = Credentials::new("local", "local", None, None, "comeback");
+        let sqs = aws_sdk_sqs::Config::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(region.clone())
+            .credentials_provider(credentials.clone())
+            .endpoint_url(endpoint)
+            .build();
+        let lambda = aws_sdk_lambda::Config::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(region)
+            .credentials_provider(credentials)
+            .endpoint_url(endpoint)
+            .build();
+        Self {
+            sqs: aws_sdk_sqs::Client::from_conf(sqs),
+            lambda: aws_sdk_lambda::Client::from_conf(lambda),
+        }
+    }
+
+    /// Deploys the retry loop for these targets, all of them the example target's binary.
+    ///
+    /// # Errors
+    ///
+    /// If a call fails.
+    pub async fn deploy(
+        &self,
+        binaries: &Binaries,
+        settings: &[Setting],
+        targets: &[Target],
+    ) -> Result<Queues, CallError> {
+        let seconds = |duration: Duration| duration.as_secs().to_string();
+        let retention = (QueueAttributeName::MessageRetentionPeriod, seconds(RETENTION));
+        let dead_letter = self.queue(DEAD_LETTER_QUEUE, vec![retention.clone()]).await?;
+        let redrive = serde_json::json!({
+            "deadLetterTargetArn": self.queue_arn(&dead_letter).await?,
+            "maxReceiveCount": MAX_RECEIVE_COUNT,
+        });
+        let visibility = seconds(HANDLER_TIMEOUT * VISIBILITY_PER_TIMEOUT);
+        let attributes = vec![
+            retention,
+            (QueueAttributeName::VisibilityTimeout, visibility),
+            (QueueAttributeName::RedrivePolicy, redrive.to_string()),
+        ];
+        let retry = self.queue(RETRY_QUEUE, attributes).await?;
+        let retry_arn = self.queue_arn(&retry).await?;
+
+        let mut environment = settings.to_vec();
+        environment.push((DEAD_LETTER_QUEUE_URL.to_owned(), dead_letter.clone()));
+        self.function(HANDLER, &binaries.retry_handler, HANDLER_TIMEOUT, environment).await?;
+        self.map(&retry_arn, HANDLER).await?;
+        for Target { name, timeout } in targets {
+            self.function(name, &binaries.example_target, *timeout, Vec::new()).await?;
+            self.send_failures(name, &retry_arn).await?;
+        }
+        Ok(Queues { retry, dead_letter })
+    }
+
+    /// Invokes a function asynchronously; gives the request id under which that was accepted.
+    ///
+    /// # Errors
+    ///
+    /// If it was not.
+    pub async fn invoke(&self, function: &str, payload: &str) -> Result<String, CallError> {
+        let call = self.lambda.invoke().function_name(function).payload(Blob::new(payload));
+        let accepted = call.invocation_type(InvocationType::Event).send().await;
+        let accepted = accepted.map_err(failed(&format!("invoke {function}")))?;
+        let request_id = accepted.request_id().map(str::to_owned);
+        request_id.ok_or_else(|| CallError {
+            what: format!("be told the request id of an invocation of {function}"),
+            cause: "none".to_owned(),
+        })
+    }
+
+    /// Reserves no concurrency for a function: its operator's pause.
+    ///
+    /// # Errors
+    ///
+    /// If the call fails.
+    pub async fn pause(&self, function: &str) -> Result<(), CallError> {
+        let call = self.lambda.put_function_concurrency().function_name(function);
+        let paused = call.reserved_concurrent_executions(0).send().await;
+        paused.map(drop).map_err(failed(&format!("pause {function}")))
+    }
+
+    /// Ends the pause.
+    ///
+    /// # Errors
+    ///
+    /// If the call fails.
+    pub async fn resume(&self, function: &str) -> Result<(), CallError> {
+        let call = self.lambda.delete_function_concurrency().function_name(function);
+        call.send().await.map(drop).map_err(failed(&format!("resume {function}")))
+    }
+
+    async fn queue(
+        &self,
+        name: &str,
+        attributes: Vec<(QueueAttributeName, String)>,
+    ) -> Result<String, CallError> {
+        let what = format!("create the queue {name}");
+        let attributes = attributes.into_iter().collect();
+        let call = self.sqs.create_queue().queue_name(name).set_attributes(Some(attributes));
+        let created = call.send().await.map_err(failed(&what))?;
+        created.queue_url.ok_or(CallError { what, cause: "no URL".to_owned() })
+    }
+
+    async fn queue_arn(&self, url: &str) -> Result<String, CallError> {
+        let what = format!("learn the ARN of {url}");
+        let call = self.sqs.get_queue_attributes().queue_url(url);
+        let answer = call.attribute_names(QueueAttributeName::QueueArn).send().await;
+        let attributes = answer.map_err(failed(&what))?.attributes.unwrap_or_default();
+        let arn = attributes.get(&QueueAttributeName::QueueArn).cloned();
+        arn.ok_or(CallError { what, cause: "none".to_owned() })
+    }
+
+    async fn function(
+        &self,
+        name: &str,
+        binary: &Path,
+        timeout: Duration,
+        environment: Vec<Setting>,
+    ) -> Result<(), CallError> {
+        let environment = environment.into_iter().collect();
+        let environment = Environment::builder().set_variables(Some(environment)).build();
+        let command = ImageConfig::builder().command(binary.to_string_lossy());
+        let create = self.lambda.create_function().function_name(name).role(ROLE);
+        let created = create
+            .package_type(PackageType::Image)
+            .code(FunctionCode::builder().image_uri(LOCAL_COMMAND).build())
+            .image_config(command.build())
+            .timeout(i32::try_from(timeout.as_secs()).unwrap_or(i32::MAX))
+            .environment(environment)
+            .send()
+            .await;
+        created.map_err(failed(&format!("create the function {name}")))?;
+        // Function to queue to function is a loop by intent, with a bound of its own.
+        let allow = self.lambda.put_function_recursion_config().function_name(name);
+        let allowed = allow.recursive_loop(RecursiveLoop::Allow).send().await;
+        allowed.map(drop).map_err(failed(&format!("allow {name} its loop")))
+    }
+
+    async fn map(&self, queue_arn: &str, function: &str) -> Result<(), CallError> {
+        let call = self.lambda.create_event_source_mapping().function_name(function);
+        let mapped = call
+            .event_source_arn(queue_arn)
+            .batch_size(BATCH_SIZE)
+            .maximum_batching_window_in_seconds(BATCHING_WINDOW_SECONDS)
+            .function_response_types(FunctionResponseType::ReportBatchItemFailures)
+            .send()
+            .await;
+        mapped.map(drop).map_err(failed(&format!("map {queue_arn} to {function}")))
+    }
+
+    /// Lambda's own retries would only come before ours, a minute and two minutes late.
+    async fn send_failures(&self, function: &str, queue_arn: &str) -> Result<(), CallError> {
+        let queue = OnFailure::builder().destination(queue_arn).build();
+        let call = self.lambda.put_function_event_invoke_config().function_name(function);
+        let put = call
+            .maximum_retry_attempts(0)
+            .destination_config(DestinationConfig::builder().on_failure(queue).build())
+            .send()
+            .await;
+        put.map(drop).map_err(failed(&format!("send failures of {function} to {queue_arn}")))
+    }
+}
+
+/// What AWS says, where it says something; the whole chain of causes where it can't be asked.
+pub fn failed<E, R>(what: &str) -> impl FnOnce(SdkError<E, R>) -> CallError
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+    R: Debug,
+{
+    let what = what.to_owned();
+    move |error| {
+        let said = error.code().zip(error.message());
+        let cause = match said {
+            Some((code, message)) => format!("{code}: {message}"),
+            None => DisplayErrorContext(&error).to_string(),
+        };
+        CallError { what, cause }
+    }
+}

@@ -1,0 +1,345 @@
+//! What happens in the local cloud, as a person would tell it.
+//!
+//! The local cloud's journal tells of runs and of lines that functions wrote. Two things are read out
+//! of it here: which attempt of which event a run is, which stands in the envelope of its payload, and
+//! what the retry handler decided, which stands in its structured log.
+
+use std::{sync::Arc, time::Duration};
+
+use comeback_core::{Timestamp, envelope::Envelope};
+use comeback_local::journal::{Ending, Event};
+use serde::Deserialize;
+
+/// Something that happened to a function.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Happening {
+    /// When.
+    pub at: Timestamp,
+    /// The function's name.
+    pub function: Arc<str>,
+    /// What.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// A run began.
+    Started(Run),
+    /// A run ended.
+    Ended {
+        /// The run's request id.
+        request_id: Arc<str>,
+        /// How it ended.
+        ending: Ending,
+        /// The error that it reported, or that was reported for it.
+        error: Option<Error>,
+    },
+    /// Lambda gave an event up.
+    GivenUpByLambda {
+        /// The request id of its invocation.
+        request_id: Arc<str>,
+        /// Why.
+        condition: String,
+    },
+    /// The retry handler decided, and did it.
+    Decided(Decided),
+    /// A function wrote a line that is none of the above.
+    Said(String),
+    /// Something is wrong with the arrangement itself.
+    Trouble(String),
+}
+
+/// A run of a function.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// The id of its invocation.
+    pub request_id: Arc<str>,
+    /// Which re-invocation of its event it is; 0 is Lambda's own invocation.
+    pub attempt: u32,
+    /// The request id of its event's first failed invocation; its own if this is the first.
+    pub event_id: Arc<str>,
+    /// The event, out of its envelope.
+    pub payload: Box<str>,
+}
+
+/// A function's error.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+pub struct Error {
+    /// Its type. Crashes and time-outs have none.
+    #[serde(rename = "errorType")]
+    pub kind: Option<String>,
+    /// Its message.
+    #[serde(rename = "errorMessage", default)]
+    pub message: String,
+}
+
+/// A decision of the retry handler.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decided {
+    /// The request id of the event's first failed invocation.
+    pub event_id: Arc<str>,
+    /// What it decided.
+    pub decision: Decision,
+}
+
+/// What the retry handler decided.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// The event waits.
+    Wait {
+        /// For this attempt.
+        attempt: u32,
+        /// Which is due then.
+        due: Timestamp,
+        /// How long that is from the moment of the decision.
+        delay: Duration,
+    },
+    /// The event was re-invoked.
+    Invoke {
+        /// As this attempt.
+        attempt: u32,
+        /// This long after its due time.
+        lateness: Duration,
+    },
+    /// The event was sent to the dead-letter queue.
+    DeadLetter {
+        /// With this reason.
+        reason: String,
+    },
+}
+
+/// Reads what happened out of an event of the journal. Nothing, where a person need not be told.
+pub fn read(event: &Event) -> Option<Happening> {
+    let (at, function, what) = match event {
+        Event::Started { at, function, request_id, payload } => {
+            (at, function, What::Started(run(request_id, payload.get())))
+        }
+        Event::Finished { at, function, request_id, outcome, response } => {
+            let error = (*outcome != Ending::Succeeded).then(|| error(response.get()));
+            let request_id = Arc::clone(request_id);
+            (at, function, What::Ended { request_id, ending: *outcome, error })
+        }
+        Event::GivenUp { at, function, request_id, condition } => {
+            let (request_id, condition) = (Arc::clone(request_id), (*condition).to_owned());
+            (at, function, What::GivenUpByLambda { request_id, condition })
+        }
+        Event::Logged { at, function, line, .. } => (at, function, log_line(line)?),
+        Event::DestinationFailed { at, function, destination, reason, .. } => {
+            let trouble = format!("its record did not reach {destination}: {reason}");
+            (at, function, What::Trouble(trouble))
+        }
+        Event::RecursionStopped { at, function, .. } => {
+            let trouble = "recursive-loop detection stopped it";
+            (at, function, What::Trouble(trouble.to_owned()))
+        }
+        Event::Accepted { .. } | Event::Throttled { .. } | Event::DestinationSent { .. } => {
+            return None;
+        }
+        // The journal may tell more one day than this program knows to tell.
+        _ => return None,
+    };
+    Some(Happening { at: *at, function: Arc::clone(function), what })
+}
+
+fn run(request_id: &Arc<str>, payload: &str) -> Run {
+    let request_id = Arc::clone(request_id);
+    match Envelope::read(payload) {
+        Some(Envelope { metadata, payload }) => Run {
+            event_id: metadata.request_id.map_or_else(|| Arc::clone(&request_id), Arc::from),
+            request_id,
+            attempt: metadata.attempt.get(),
+            payload: payload.get().into(),
+        },
+        None => Run {
+            event_id: Arc::clone(&request_id),
+            request_id,
+            attempt: 0,
+            payload: payload.into(),
+        },
+    }
+}
+
+fn error(response: &str) -> Error {
+    serde_json::from_str(response)
+        .unwrap_or_else(|_| Error { kind: None, message: response.to_owned() })
+}
+
+/// A line of the retry handler's log.
+#[derive(Deserialize)]
+struct LogLine {
+    level: String,
+    message: String,
+    decision: Option<String>,
+    event_id: Option<Arc<str>>,
+    request_id: Option<Arc<str>>,
+    attempt: Option<u32>,
+    due_time: Option<Timestamp>,
+    delay_seconds: Option<f64>,
+    lateness_ms: Option<u64>,
+    reason: Option<String>,
+    /// What kept the decision from being carried out.
+    error: Option<String>,
+}
+
+/// Embedded metrics are log lines too; what they count is told line by line already.
+#[derive(Deserialize)]
+struct Metrics {
+    #[serde(rename = "_aws")]
+    _aws: serde::de::IgnoredAny,
+}
+
+fn log_line(text: &str) -> Option<What> {
+    if serde_json::from_str::<Metrics>(text).is_ok() {
+        return None;
+    }
+    let Ok(line) = serde_json::from_str::<LogLine>(text) else {
+        return Some(What::Said(text.to_owned()));
+    };
+    Some(decided(&line).map(What::Decided).unwrap_or_else(|| plain(line)))
+}
+
+/// The decision that a line tells of, if it was carried out.
+fn decided(line: &LogLine) -> Option<Decided> {
+    if line.error.is_some() {
+        return None;
+    }
+    let decision = match line.decision.as_deref()? {
+        "wait" => Decision::Wait {
+            attempt: line.attempt?,
+            due: line.due_time?,
+            delay: Duration::try_from_secs_f64(line.delay_seconds?).ok()?,
+        },
+        "invoke" => Decision::Invoke {
+            attempt: line.attempt?,
+            lateness: Duration::from_millis(line.lateness_ms?),
+        },
+        "dead_letter" => Decision::DeadLetter { reason: line.reason.clone()? },
+        _ => return None,
+    };
+    let event_id = line.event_id.clone().or_else(|| line.request_id.clone())?;
+    Some(Decided { event_id, decision })
+}
+
+fn plain(line: LogLine) -> What {
+    let text = match line.error {
+        Some(error) => format!("{}: {error}", line.message),
+        None => line.message,
+    };
+    match line.level.as_str() {
+        "WARN" | "ERROR" => What::Trouble(text),
+        _ => What::Said(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use comeback_local::model::payload::Payload;
+
+    use super::*;
+
+    const AT: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn payload(json: &str) -> Payload {
+        Payload::parse(json.as_bytes()).unwrap()
+    }
+
+    fn what(event: &Event) -> Option<What> {
+        read(event).map(|happening| happening.what)
+    }
+
+    fn logged(line: &str) -> Option<What> {
+        what(&Event::Logged {
+            at: AT,
+            function: "retry-handler".into(),
+            request_id: None,
+            line: line.to_owned(),
+        })
+    }
+
+    #[test]
+    fn a_run_belongs_to_the_event_that_its_envelope_names() {
+        let started = |json: &str| {
+            let (function, request_id) = ("f".into(), "r2".into());
+            let payload = payload(json);
+            match what(&Event::Started { at: AT, function, request_id, payload }) {
+                Some(What::Started(run)) => (run.attempt, run.event_id.to_string(), run.payload),
+                other => panic!("{other:?}"),
+            }
+        };
+        let envelope = |metadata: &str| {
+            format!(r#"{{"_retry_metadata":{{{metadata}}},"_original_payload":{{"id": 1.0}}}}"#)
+        };
+        let named = r#""attempt":3,"initial_timestamp":1,"request_id":"r1""#;
+        let nameless = r#""attempt":3,"initial_timestamp":1"#;
+        let event = r#"{"id": 1.0}"#;
+        assert_eq!(started(event), (0, "r2".to_owned(), event.into()));
+        assert_eq!(started(&envelope(named)), (3, "r1".to_owned(), event.into()));
+        assert_eq!(started(&envelope(nameless)), (3, "r2".to_owned(), event.into()));
+    }
+
+    #[test]
+    fn a_run_ends_with_the_error_that_was_reported() {
+        let ended = |outcome, json: &str| {
+            let finished = Event::Finished {
+                at: AT,
+                function: "f".into(),
+                request_id: "r".into(),
+                outcome,
+                response: payload(json),
+            };
+            match what(&finished) {
+                Some(What::Ended { error, .. }) => error.map(|error| (error.kind, error.message)),
+                other => panic!("{other:?}"),
+            }
+        };
+        let reported = r#"{"errorType":"A.B","errorMessage":"503","stackTrace":[]}"#;
+        let crashed = r#"{"errorMessage":"exit status 1"}"#;
+        assert_eq!(ended(Ending::Succeeded, "null"), None);
+        assert_eq!(ended(Ending::Failed, reported), Some((Some("A.B".into()), "503".into())));
+        assert_eq!(ended(Ending::Crashed, crashed), Some((None, "exit status 1".into())));
+        assert_eq!(ended(Ending::Failed, "[1]"), Some((None, "[1]".into())));
+    }
+
+    #[test]
+    fn the_handlers_decisions_are_read_from_its_log() {
+        let line = |rest: &str| {
+            logged(&format!(
+                r#"{{"timestamp":"2026-01-01T00:00:00Z","level":"INFO","message":"said","target":"arn","request_id":"r3","event_id":"r1",{rest}}}"#
+            ))
+        };
+        let decided = |decision| Some(What::Decided(Decided { event_id: "r1".into(), decision }));
+        assert_eq!(
+            line(
+                r#""decision":"wait","attempt":2,"due_time":"1970-01-01T00:00:00.000Z","delay_seconds":1.5"#
+            ),
+            decided(Decision::Wait { attempt: 2, due: AT, delay: Duration::from_millis(1500) })
+        );
+        assert_eq!(
+            line(r#""decision":"invoke","attempt":2,"lateness_ms":740"#),
+            decided(Decision::Invoke { attempt: 2, lateness: Duration::from_millis(740) })
+        );
+        assert_eq!(
+            line(r#""decision":"dead_letter","reason":"not_retryable""#),
+            decided(Decision::DeadLetter { reason: "not_retryable".to_owned() })
+        );
+    }
+
+    #[test]
+    fn a_decision_that_was_not_carried_out_is_trouble() {
+        let line = |level: &str| {
+            logged(&format!(
+                r#"{{"level":"{level}","message":"not accepted","decision":"invoke","attempt":2,"event_id":"r1","error":"429"}}"#
+            ))
+        };
+        assert_eq!(line("WARN"), Some(What::Trouble("not accepted: 429".to_owned())));
+        assert_eq!(line("INFO"), Some(What::Said("not accepted: 429".to_owned())));
+    }
+
+    #[test]
+    fn other_lines_are_passed_on_and_metrics_are_not() {
+        assert_eq!(logged("hello"), Some(What::Said("hello".to_owned())));
+        assert_eq!(logged(r#"{"a":1}"#), Some(What::Said(r#"{"a":1}"#.to_owned())));
+        assert_eq!(logged(r#"{"Waited":1,"_aws":{"Timestamp":1}}"#), None);
+    }
+}

@@ -1,0 +1,135 @@
+//! Text in styles: drawn as values, which tests can look at, and turned into a terminal's colours
+//! at the very end, or not at all.
+
+/// What a piece of text is to look like, by its meaning.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Style {
+    /// As the terminal has it.
+    Plain,
+    /// A heading.
+    Strong,
+    /// What is there to be looked up, not to be read first.
+    Faint,
+    /// Something went well.
+    Good,
+    /// Something failed.
+    Bad,
+    /// Something is under way.
+    Busy,
+    /// Something was given up.
+    GivenUp,
+}
+
+impl Style {
+    /// The parameters of "select graphic rendition" (ECMA-48). Only the eight basic colours: those
+    /// every theme has chosen to be readable.
+    fn rendition(self) -> Option<&'static str> {
+        match self {
+            Self::Plain => None,
+            Self::Strong => Some("1"),
+            Self::Faint => Some("2"),
+            Self::Good => Some("32"),
+            Self::Bad => Some("31"),
+            Self::Busy => Some("36"),
+            Self::GivenUp => Some("35"),
+        }
+    }
+}
+
+/// One line of styled text. Every character that this program draws is one column wide.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Line(Vec<(Style, String)>);
+
+impl Line {
+    /// A line of one piece.
+    pub fn of(style: Style, text: impl AsRef<str>) -> Self {
+        Self::default().and(style, text)
+    }
+
+    /// The line with one piece more. What a function wrote must not command the terminal, so
+    /// control characters are shown as a mark.
+    #[must_use]
+    pub fn and(mut self, style: Style, text: impl AsRef<str>) -> Self {
+        let text = text.as_ref().replace(char::is_control, "\u{fffd}");
+        match self.0.last_mut() {
+            Some((last, so_far)) if *last == style => so_far.push_str(&text),
+            _ if text.is_empty() => {}
+            _ => self.0.push((style, text)),
+        }
+        self
+    }
+
+    /// Both lines as one.
+    #[must_use]
+    pub fn then(self, other: Self) -> Self {
+        other.0.into_iter().fold(self, |line, (style, text)| line.and(style, text))
+    }
+
+    /// How many columns it takes.
+    pub fn width(&self) -> usize {
+        self.0.iter().map(|(_, text)| text.chars().count()).sum()
+    }
+
+    /// The line with spaces up to `width`.
+    #[must_use]
+    pub fn padded(self, width: usize) -> Self {
+        let missing = width.saturating_sub(self.width());
+        self.and(Style::Plain, " ".repeat(missing))
+    }
+
+    /// The line, cut to `width`.
+    #[must_use]
+    pub fn cut(self, width: usize) -> Self {
+        let mut left = width;
+        let mut line = Self::default();
+        for (style, text) in self.0 {
+            let kept: String = text.chars().take(left).collect();
+            left -= kept.chars().count();
+            line = line.and(style, kept);
+        }
+        line
+    }
+
+    /// The line as a terminal takes it.
+    pub fn paint(&self, colour: bool) -> String {
+        let piece = |(style, text): &(Style, String)| match style.rendition() {
+            Some(rendition) if colour => format!("\x1b[{rendition}m{text}\x1b[0m"),
+            _ => text.clone(),
+        };
+        self.0.iter().map(piece).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line() -> Line {
+        Line::of(Style::Good, "✓ ").and(Style::Good, "yes").and(Style::Plain, "!")
+    }
+
+    #[test]
+    fn a_line_is_painted_with_colours_or_without() {
+        assert_eq!(line().paint(false), "✓ yes!");
+        assert_eq!(line().paint(true), "\x1b[32m✓ yes\x1b[0m!");
+    }
+
+    #[test]
+    fn a_line_is_padded_and_cut_by_columns_not_by_bytes() {
+        assert_eq!(line().padded(8).paint(false), "✓ yes!  ");
+        assert_eq!(line().padded(3), line());
+        assert_eq!(line().cut(1).paint(true), "\x1b[32m✓\x1b[0m");
+        assert_eq!(line().cut(80), line());
+        assert_eq!(line().cut(0).width(), 0);
+    }
+
+    #[test]
+    fn text_of_others_cannot_command_the_terminal() {
+        assert_eq!(Line::of(Style::Plain, "a\x1b[2Jb\r\n").paint(false), "a�[2Jb��");
+    }
+
+    #[test]
+    fn lines_are_joined_in_order() {
+        assert_eq!(line().then(line()).paint(false), "✓ yes!✓ yes!");
+    }
+}

@@ -1,0 +1,104 @@
+//! Settings of the retry handler, as they are given on the command line.
+//!
+//! The handler itself refuses to start with a bad setting. Here they are refused before anything is
+//! deployed, by the handler's own rules and in its own words.
+
+use comeback_core::settings::{BadSettings, Settings};
+
+/// The settings that a person may give. `DEAD_LETTER_QUEUE_URL` is the deployment's to know.
+const NAMES: [&str; 10] = [
+    "BASE_BACKOFF",
+    "MAX_BACKOFF",
+    "MAX_AGE",
+    "MAX_ATTEMPTS",
+    "MAX_RETRIES",
+    "JITTER",
+    "NON_RETRYABLE_ERRORS",
+    "TARGET_FUNCTIONS",
+    "POLICIES",
+    "DLQ_TARGET",
+];
+
+/// The variable in which the handler is told where dead letters go.
+pub const DEAD_LETTER_QUEUE_URL: &str = "DEAD_LETTER_QUEUE_URL";
+
+/// Stands for the queue that there will be, where only the other settings are looked at.
+const ANY_QUEUE_URL: &str = "http://127.0.0.1/000000000000/any";
+
+/// One setting: a variable and its value.
+pub type Setting = (String, String);
+
+/// An argument is no setting.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum NoSetting {
+    /// There is no equals sign.
+    #[error("expected NAME=VALUE, such as BASE_BACKOFF=2s")]
+    NoValue,
+    /// The handler has no such setting.
+    #[error("expected one of {}, got {name:?}", NAMES.join(", "))]
+    Unknown {
+        /// What was given.
+        name: String,
+    },
+}
+
+/// Reads `NAME=VALUE`.
+///
+/// # Errors
+///
+/// If it is not of that form, or names no setting.
+pub fn parse(argument: &str) -> Result<Setting, NoSetting> {
+    let (name, value) = argument.split_once('=').ok_or(NoSetting::NoValue)?;
+    if NAMES.contains(&name) {
+        Ok((name.to_owned(), value.to_owned()))
+    } else {
+        Err(NoSetting::Unknown { name: name.to_owned() })
+    }
+}
+
+/// Whether the handler would start with these.
+///
+/// # Errors
+///
+/// Names every setting that is wrong.
+pub fn check(settings: &[Setting]) -> Result<(), BadSettings> {
+    let given = |name: &str| {
+        // As in an environment, the last one counts.
+        let last = settings.iter().rev().find(|(given, _)| given == name);
+        last.map(|(_, value)| value.clone())
+    };
+    Settings::from_lookup(|name| match name {
+        DEAD_LETTER_QUEUE_URL => Some(ANY_QUEUE_URL.to_owned()),
+        name => given(name),
+    })
+    .map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setting(name: &str, value: &str) -> Setting {
+        (name.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn a_setting_is_a_known_name_and_any_value() {
+        assert_eq!(parse("MAX_AGE=2h"), Ok(setting("MAX_AGE", "2h")));
+        assert_eq!(parse("POLICIES={\"f\":{\"JITTER\":\"a=b\"}}").unwrap().1.len(), 22);
+        assert_eq!(parse("MAX_AGE"), Err(NoSetting::NoValue));
+        let unknown = parse("MAXAGE=2h").unwrap_err().to_string();
+        assert!(unknown.starts_with("expected one of BASE_BACKOFF, MAX_BACKOFF"), "{unknown}");
+        assert!(unknown.ends_with("got \"MAXAGE\""), "{unknown}");
+    }
+
+    #[test]
+    fn settings_are_judged_as_the_handler_judges_them() {
+        assert_eq!(check(&[]), Ok(()));
+        assert_eq!(check(&[setting("JITTER", "some"), setting("JITTER", "none")]), Ok(()));
+        let bad = check(&[setting("JITTER", "some"), setting("MAX_AGE", "long")]).unwrap_err();
+        let bad = bad.to_string();
+        assert!(bad.contains("JITTER must be full, equal or none, got \"some\""), "{bad}");
+        assert!(bad.contains("MAX_AGE must be a duration"), "{bad}");
+    }
+}

@@ -1,0 +1,58 @@
+//! Words that several outputs share.
+
+use std::time::Duration;
+
+use comeback_local::journal::Ending;
+
+use crate::happening::Error;
+
+/// A duration to a tenth of a second.
+pub fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}
+
+/// A run of an event by its ordinal.
+pub fn run(attempt: u32) -> String {
+    match attempt {
+        0 => "the first run".to_owned(),
+        attempt => format!("attempt {attempt}"),
+    }
+}
+
+/// How a run failed.
+pub fn failure(ending: Ending, error: &Error) -> String {
+    let Error { kind, message } = error;
+    match (ending, kind) {
+        (Ending::Crashed, _) => format!("crashes: {message}"),
+        (Ending::TimedOut, _) => "is killed at its time-out".to_owned(),
+        (Ending::InitFailed, _) => format!("does not start: {message}"),
+        (Ending::Failed | Ending::Succeeded, Some(kind)) if message.is_empty() => {
+            format!("fails: {kind}")
+        }
+        (Ending::Failed | Ending::Succeeded, Some(kind)) => format!("fails: {kind}: {message}"),
+        (Ending::Failed | Ending::Succeeded, None) => format!("fails: {message}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_told_by_its_kind() {
+        let error = |kind: Option<&str>, message: &str| Error {
+            kind: kind.map(str::to_owned),
+            message: message.to_owned(),
+        };
+        for (ending, error, expected) in [
+            (Ending::Failed, error(Some("Busy"), "503"), "fails: Busy: 503"),
+            (Ending::Failed, error(Some("Busy"), ""), "fails: Busy"),
+            (Ending::Failed, error(None, "503"), "fails: 503"),
+            (Ending::Crashed, error(None, "exit status 1"), "crashes: exit status 1"),
+            (Ending::TimedOut, error(None, "timed out"), "is killed at its time-out"),
+            (Ending::InitFailed, error(None, "no settings"), "does not start: no settings"),
+        ] {
+            assert_eq!(failure(ending, &error), expected);
+        }
+    }
+}

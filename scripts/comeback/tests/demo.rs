@@ -1,0 +1,47 @@
+//! The demo, played as a person would: what it prints, and its exit code.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::process::{Command, Output};
+
+fn comeback(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_comeback")).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn a_demo_ends_with_every_event_as_it_should() {
+    let demo = comeback(&["demo", "--events", "6", "--outage", "2"]);
+    let (stdout, stderr) = (text(&demo.stdout), text(&demo.stderr));
+    assert!(demo.status.success(), "{stdout}\n{stderr}");
+    for part in [
+        "6 events, upstream down for 2 s, seed 1\n",
+        "  order-1     is sent\n",
+        "poison-1    the first run fails: PermanentFailure: no such item\n",
+        "  poison-1    is dead-lettered: not_retryable\n",
+        "  hopeless-1  attempt 3 fails: Misconfigured: no database\n",
+        "  hopeless-1  is dead-lettered: max_attempts_exceeded\n",
+        "  the upstream is back\n",
+        "succeeded    4 of 6 events",
+        "dead letters 1 max_attempts_exceeded, 1 not_retryable\n",
+        "Every event ended as it should.\n",
+    ] {
+        assert!(stdout.contains(part), "{part:?} is not in\n{stdout}");
+    }
+    assert!(!stdout.contains('\x1b'), "a pipe is no terminal: {stdout}");
+    assert_eq!(stderr, "");
+}
+
+#[test]
+fn a_missing_binary_ends_a_command_before_anything_runs() {
+    let folder = env!("CARGO_MANIFEST_DIR");
+    for command in ["demo", "local"] {
+        let refused = comeback(&[command, "--functions", folder]);
+        let stderr = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(stderr.starts_with("comeback: retry-handler must be in "), "{stderr}");
+        assert_eq!(text(&refused.stdout), "");
+    }
+}
