@@ -4,7 +4,8 @@
 //!
 //! - as on AWS, a zip that holds an executable `bootstrap`: `--zip-file fileb://function.zip`;
 //! - a folder of this machine that holds one: `--code S3Bucket=local-folder,S3Key=/absolute/folder`.
-//!   It is used as it is, so that a build can change it under the local cloud;
+//!   It is used as it is: a build can change it under the local cloud, and an update of the
+//!   function's code to the same folder ends the processes of the old one;
 //! - a command of this machine: `--package-type Image --code ImageUri=local-command --image-config
 //!   Command=python3,-m,awslambdaric,app.handler,WorkingDirectory=/absolute/folder`.
 //!

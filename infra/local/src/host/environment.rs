@@ -244,7 +244,7 @@ fn logged(line: &[u8], api: &RuntimeApi, function: &Arc<str>) -> Event {
     Event::Logged {
         at: clock::now(),
         function: Arc::clone(function),
-        request_id: api.request_id(),
+        request_id: api.latest_request_id(),
         line: String::from_utf8_lossy(line).trim_end_matches('\r').to_owned(),
     }
 }

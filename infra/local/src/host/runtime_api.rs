@@ -45,6 +45,8 @@ struct Exchange {
     waiting: Option<Handover>,
     /// The event that was asked for and is not answered.
     current: Option<Current>,
+    /// The id of the event that was asked for last.
+    latest: Option<Arc<str>>,
 }
 
 struct Handover {
@@ -83,9 +85,10 @@ impl RuntimeApi {
         Handed { taken: is_taken, answer: is_answered }
     }
 
-    /// The request id of the event that the function is at.
-    pub(super) fn request_id(&self) -> Option<Arc<str>> {
-        self.exchange().current.as_ref().map(|current| Arc::clone(&current.request_id))
+    /// The request id that a line which the function wrote belongs to: its latest event's, because
+    /// what was written before an answer may be read after it.
+    pub(super) fn latest_request_id(&self) -> Option<Arc<str>> {
+        self.exchange().latest.clone()
     }
 
     fn exchange(&self) -> MutexGuard<'_, Exchange> {
@@ -100,6 +103,7 @@ impl RuntimeApi {
         }
         let Handover { run, taken, answer } = exchange.waiting.take()?;
         let request_id = Arc::clone(&run.request_id);
+        exchange.latest = Some(Arc::clone(&request_id));
         exchange.current = Some(Current { request_id, answer });
         let _ = taken.send(());
         Some(run)

@@ -184,12 +184,12 @@ impl Mapping {
         let mut batch = Vec::new();
         let mut bytes = 0;
         while let Some(first) = self.poller.held.front() {
-            bytes += first.record.len() + 1;
+            bytes += first.bytes();
             let full = batch.len() >= usize::try_from(self.batch_size).unwrap_or(usize::MAX);
             if !batch.is_empty() && (full || bytes > BATCH_BYTES_MAX) {
                 break;
             }
-            self.poller.held_bytes -= first.record.len() + 1;
+            self.poller.held_bytes -= first.bytes();
             batch.extend(self.poller.held.pop_front());
         }
         Some(batch)
@@ -253,6 +253,13 @@ pub(crate) struct Held {
     pub(crate) hidden_until: Timestamp,
 }
 
+impl Held {
+    /// What it takes of the event: itself and a comma.
+    fn bytes(&self) -> usize {
+        self.record.len() + 1
+    }
+}
+
 /// What a mapping is doing.
 #[derive(Debug)]
 pub(crate) struct Poller {
@@ -287,14 +294,16 @@ impl Default for Poller {
 impl Poller {
     /// Takes in a message.
     pub(crate) fn hold(&mut self, message: Held) {
-        self.held_bytes += message.record.len() + 1;
+        self.held_bytes += message.bytes();
         self.held.push_back(message);
     }
 
-    /// Lets go of messages that the queue shows again.
+    /// Lets go of messages that the queue shows again. They expire in the order in which they came.
     pub(crate) fn drop_expired(&mut self, now: Timestamp) {
-        self.held.retain(|message| now < message.hidden_until);
-        self.held_bytes = self.held.iter().map(|message| message.record.len() + 1).sum();
+        let is_expired = |message: &mut Held| message.hidden_until <= now;
+        while let Some(expired) = self.held.pop_front_if(is_expired) {
+            self.held_bytes -= expired.bytes();
+        }
     }
 
     /// Notes that a batch was delivered.
@@ -317,7 +326,7 @@ impl Poller {
     /// Takes a batch back that found no free concurrency, and pauses.
     pub(crate) fn throttled(&mut self, now: Timestamp, batch: Vec<Held>) {
         for message in batch.into_iter().rev() {
-            self.held_bytes += message.record.len() + 1;
+            self.held_bytes += message.bytes();
             self.held.push_front(message);
         }
         let factor = 2_u32.saturating_pow(self.throttles);

@@ -171,7 +171,8 @@ impl Lambda {
         self.functions.remove(name).map(|_| ()).ok_or_else(|| name::not_found(name))
     }
 
-    /// Reserves concurrency for a function, or takes the reservation back.
+    /// Reserves concurrency for a function, or takes the reservation back. AWS keeps 100 of an
+    /// account's concurrency unreserved; here all of it can be reserved, because there is less.
     ///
     /// # Errors
     /// If the other functions have reserved too much for that.
