@@ -86,6 +86,12 @@ impl Server {
         &self.endpoint
     }
 
+    /// The state behind it, for tests that step on the model beside its requests.
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// What happens from now on.
     pub fn watch(&self) -> Watch {
         Watch::new(self.shared.0.journal.clone())

@@ -21,6 +21,9 @@ const TARGET: &str = "example-target";
 /// The time-out that Lambda gives a function by default.
 const TARGET_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// Longer commands are broken into lines.
+const WIDTH_MAX: usize = 100;
+
 /// Keeps the local cloud running until a person ends it.
 ///
 /// # Errors
@@ -109,14 +112,25 @@ fn access(endpoint: &str) -> Vec<Line> {
 }
 
 fn to_try(endpoint: &str, queues: &Queues) -> Vec<Line> {
-    let Queues { retry, dead_letter } = queues;
     // `fileb://` is read as it is by both versions of the AWS CLI.
     let invoke = |payload: &str| {
-        format!(
-            "echo '{payload}' | aws lambda invoke --function-name {TARGET} --invocation-type Event --payload fileb:///dev/stdin /dev/stdout"
-        )
+        [
+            format!("echo '{payload}' |"),
+            format!("aws lambda invoke --function-name {TARGET} --invocation-type Event"),
+            "--payload fileb:///dev/stdin /dev/null".to_owned(),
+        ]
     };
-    let concurrency = |what: &str| format!("aws lambda {what} --function-name {TARGET}");
+    // For SQS, version 1 of the AWS CLI ignores the endpoint in the environment.
+    let sqs = |what: &str, queue: &str, options: &str| {
+        let queue = format!("--endpoint-url $AWS_ENDPOINT_URL --queue-url {queue}");
+        [format!("aws sqs {what}"), queue, options.to_owned()]
+    };
+    let lambda = |what: &str, options: &str| {
+        [format!("aws lambda {what}"), format!("--function-name {TARGET}"), options.to_owned()]
+    };
+    let counts =
+        "--attribute-names ApproximateNumberOfMessages ApproximateNumberOfMessagesNotVisible";
+    let whole = "--max-number-of-messages 10 --message-attribute-names All";
     let mut lines = access(endpoint);
     for (what, command) in [
         (
@@ -127,29 +141,35 @@ fn to_try(endpoint: &str, queues: &Queues) -> Vec<Line> {
             "an event that is given up at once",
             invoke(r#"{"id":"order-2","fail":{"error":"PermanentFailure"}}"#),
         ),
-        (
-            "how many events wait",
-            format!(
-                "aws sqs get-queue-attributes --queue-url {retry} --attribute-names ApproximateNumberOfMessages ApproximateNumberOfMessagesNotVisible"
-            ),
-        ),
-        (
-            "the dead letters, and why",
-            format!(
-                "aws sqs receive-message --queue-url {dead_letter} --max-number-of-messages 10 --message-attribute-names All"
-            ),
-        ),
+        ("how many events wait", sqs("get-queue-attributes", &queues.retry, counts)),
+        ("the dead letters, and why", sqs("receive-message", &queues.dead_letter, whole)),
         (
             "pause the function: its events wait in the retry queue",
-            concurrency("put-function-concurrency --reserved-concurrent-executions 0"),
+            lambda("put-function-concurrency", "--reserved-concurrent-executions 0"),
         ),
-        ("and go on", concurrency("delete-function-concurrency")),
+        ("and go on", lambda("delete-function-concurrency", "")),
     ] {
         lines.push(Line::of(Style::Faint, format!("# {what}")));
-        lines.push(Line::of(Style::Plain, command));
+        lines.extend(broken(&command));
     }
     lines.push(Line::default());
     lines
+}
+
+/// A command in lines that a person can read, and a shell takes as one.
+fn broken(parts: &[String]) -> Vec<Line> {
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts.iter().filter(|part| !part.is_empty()) {
+        match lines.last_mut() {
+            Some(line) if line.len() + part.len() < WIDTH_MAX => *line = format!("{line} {part}"),
+            Some(line) => {
+                line.push_str(" \\");
+                lines.push(format!("    {part}"));
+            }
+            None => lines.push(part.clone()),
+        }
+    }
+    lines.iter().map(|line| Line::of(Style::Plain, line)).collect()
 }
 
 #[cfg(test)]
@@ -189,14 +209,28 @@ mod tests {
     #[test]
     fn the_lines_to_try_name_this_endpoint_and_these_queues() {
         let lines = text(&to_try(ENDPOINT, &queues()));
+        let whole = lines.replace(" \\\n   ", "");
         for part in [
             "export AWS_ENDPOINT_URL=http://127.0.0.1:4700\n",
-            r#"echo '{"id":"order-1","fail":{"attempts":3}}' | aws lambda invoke --function-name example-target --invocation-type Event"#,
-            "--queue-url http://127.0.0.1:4700/000000000000/retry --attribute-names",
-            "--queue-url http://127.0.0.1:4700/000000000000/dead-letters --max-number-of-messages 10 --message-attribute-names All",
-            "put-function-concurrency --reserved-concurrent-executions 0 --function-name example-target",
+            "echo '{\"id\":\"order-1\",\"fail\":{\"attempts\":3}}' | aws lambda invoke --function-name example-target --invocation-type Event --payload fileb:///dev/stdin /dev/null\n",
+            "aws sqs get-queue-attributes --endpoint-url $AWS_ENDPOINT_URL --queue-url http://127.0.0.1:4700/000000000000/retry --attribute-names",
+            "--queue-url http://127.0.0.1:4700/000000000000/dead-letters --max-number-of-messages 10 --message-attribute-names All\n",
+            "aws lambda put-function-concurrency --function-name example-target --reserved-concurrent-executions 0\n",
+            "aws lambda delete-function-concurrency --function-name example-target\n",
         ] {
-            assert!(lines.contains(part), "{part} is not in\n{lines}");
+            assert!(whole.contains(part), "{part} is not in\n{lines}");
         }
+    }
+
+    #[test]
+    fn a_long_command_is_broken_between_its_parts() {
+        let part = |length| "x".repeat(length);
+        let broken = |lengths: &[usize]| {
+            let parts: Vec<_> = lengths.iter().map(|&length| part(length)).collect();
+            text(&broken(&parts))
+        };
+        assert_eq!(broken(&[3, 0, 2]), "xxx xx\n");
+        let (first, second) = (part(60), part(50));
+        assert_eq!(broken(&[60, 50, 4]), format!("{first} \\\n    {second} xxxx\n"));
     }
 }

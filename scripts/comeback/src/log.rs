@@ -85,7 +85,10 @@ fn decided(decision: &Decision) -> (Style, String) {
         }
         Decision::Invoke { attempt, lateness } => {
             let late = lateness.as_millis();
-            (Style::Plain, format!("is re-invoked, attempt {attempt}, {late} ms after it was due"))
+            (
+                Style::Plain,
+                format!("was re-invoked as attempt {attempt}, {late} ms after it was due"),
+            )
         }
         Decision::DeadLetter { reason } => (Style::GivenUp, format!("is given up: {reason}")),
     }
@@ -130,7 +133,7 @@ mod tests {
                 "00:00:00.100Z  example-target  3f2a91bc  the first run begins",
                 "00:00:00.200Z  example-target  3f2a91bc  the first run fails: UpstreamUnavailable: 503",
                 "00:00:00.300Z  retry-handler   3f2a91bc  waits 1.7 s for attempt 1, due 00:00:02.000Z",
-                "00:00:02.312Z  retry-handler   3f2a91bc  is re-invoked, attempt 1, 312 ms after it was due",
+                "00:00:02.312Z  retry-handler   3f2a91bc  was re-invoked as attempt 1, 312 ms after it was due",
                 "00:00:02.320Z  example-target  3f2a91bc  attempt 1 begins",
                 "00:00:02.400Z  example-target  3f2a91bc  attempt 1 succeeds",
                 "00:00:02.500Z  retry-handler   3f2a91bc  is given up: not_retryable",

@@ -253,14 +253,16 @@ impl Show {
         }
     }
 
-    /// The last picture stays, whole and true to the last event's end.
+    /// The last picture stays, whole: of the moment when the last event ended, or of now where some
+    /// have not.
     fn end(mut self, stage: &Stage<'_>) -> io::Result<()> {
         self.news(stage)?;
         let Self::Picture(screen) = self else { return Ok(()) };
         drop(screen);
-        let now = stage.story.last_step_at();
-        let expected = between(stage.story.began, now);
+        let story = &stage.story;
+        let now = if story.is_over() { story.last_step_at() } else { (stage.shell.now)() };
+        let expected = between(story.began, now);
         let view = View { now, expected, height: None, ..stage.view() };
-        stage.shell.print(&frame::draw(&stage.story, &stage.title, &view))
+        stage.shell.print(&frame::draw(story, &stage.title, &view))
     }
 }

@@ -19,6 +19,9 @@ const NAME_WIDTH: usize = 12;
 /// A line that a person reads at a glance, on any terminal.
 const WIDTH_MAX: usize = 80;
 
+/// What keeps going wrong is told as often as it takes to see that.
+const TROUBLES_MAX: usize = 5;
+
 /// How the demo went, and what was wrong.
 pub fn summary(story: &Story, evidence: &Evidence, faults: &[String]) -> Vec<Line> {
     let mut lines = recovered(story);
@@ -33,7 +36,11 @@ pub fn summary(story: &Story, evidence: &Evidence, faults: &[String]) -> Vec<Lin
         let fault = |fault| Line::of(Style::Bad, "  ✗ ").and(Style::Plain, fault);
         lines.extend(faults.iter().map(fault));
         let trouble = |trouble| Line::of(Style::Bad, "  ! ").and(Style::Plain, trouble);
-        lines.extend(story.troubles.iter().map(trouble));
+        lines.extend(story.troubles.iter().take(TROUBLES_MAX).map(trouble));
+        let more = story.troubles.len().saturating_sub(TROUBLES_MAX);
+        if more > 0 {
+            lines.push(Line::of(Style::Faint, format!("  … and {more} more of that kind")));
+        }
     }
     lines
 }
@@ -176,14 +183,15 @@ mod tests {
         assert_eq!(lines[..6], facts);
         assert_eq!(lines[6..], ["Every event ended as it should."]);
 
-        story.troubles.push("retry-handler: access denied".to_owned());
+        story.troubles = vec!["retry-handler: access denied".to_owned(); TROUBLES_MAX + 2];
         let lines = painted(&summary(&story, &evidence, &["order-1: expected that".to_owned()]));
         let expected = [
             "Not every event ended as it should:",
             "  ✗ order-1: expected that",
             "  ! retry-handler: access denied",
         ];
-        assert_eq!(lines[6..], expected);
+        assert_eq!(lines[6..9], expected);
+        assert_eq!(lines[8 + TROUBLES_MAX..], ["  … and 2 more of that kind"]);
     }
 
     #[test]

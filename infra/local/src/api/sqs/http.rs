@@ -147,3 +147,185 @@ impl Done {
         response
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::poll;
+
+    use super::*;
+    use crate::model::sqs::{Attributes, Outgoing};
+    use crate::{Config, Server, start};
+
+    const LONG_POLL: &[u8] = br#"{"QueueUrl":"q","WaitTimeSeconds":20}"#;
+
+    /// A local cloud with queue `q`, and with `dead` as its dead-letter queue after one receive.
+    async fn cloud() -> Server {
+        let server = start(Config::default()).await.unwrap();
+        server.shared().step(|cloud, now| {
+            cloud.sqs.create_queue(now, "dead", &Attributes::new()).unwrap();
+            let arn = cloud.sqs.arn("dead");
+            let policy = format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":1}}"#);
+            let attributes = [("RedrivePolicy".to_owned(), policy)].into();
+            cloud.sqs.create_queue(now, "q", &attributes).unwrap();
+        });
+        server
+    }
+
+    fn send(shared: &Shared, queue: &str, body: &str) {
+        let message = Outgoing { body: body.into(), ..Outgoing::default() };
+        shared.step(|cloud, now| cloud.sqs.send(now, queue, message)).unwrap();
+    }
+
+    fn hold(shared: &Shared, queue: &str, seconds: u32) -> String {
+        let step = |cloud: &mut Cloud, now| cloud.sqs.receive(now, queue, 1, Some(seconds));
+        shared.step(step).unwrap().remove(0).receipt_handle
+    }
+
+    fn told(done: &Done) -> &str {
+        std::str::from_utf8(done.answer.as_deref().unwrap()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_receive_without_patience_answers_at_once() {
+        let server = cloud().await;
+        let mut receive = pin!(receive(server.shared(), br#"{"QueueUrl":"q"}"#));
+        let poll = poll!(receive.as_mut());
+        assert!(matches!(poll, std::task::Poll::Ready(done) if told(&done) == "{}"));
+    }
+
+    #[tokio::test]
+    async fn a_receive_waits_until_a_message_is_sent() {
+        let server = cloud().await;
+        let mut receive = pin!(receive(server.shared(), LONG_POLL));
+        assert!(poll!(receive.as_mut()).is_pending());
+        send(server.shared(), "dead", "elsewhere");
+        assert!(poll!(receive.as_mut()).is_pending());
+        send(server.shared(), "q", "here");
+        assert!(told(&receive.await).contains(r#""Body":"here""#));
+    }
+
+    #[tokio::test]
+    async fn a_receive_waits_until_a_message_is_let_go() {
+        let server = cloud().await;
+        send(server.shared(), "dead", "held");
+        let handle = hold(server.shared(), "dead", 600);
+        let mut receive =
+            pin!(receive(server.shared(), br#"{"QueueUrl":"dead","WaitTimeSeconds":20}"#));
+        assert!(poll!(receive.as_mut()).is_pending());
+        let let_go = |cloud: &mut Cloud, now| cloud.sqs.change_visibility(now, "dead", &handle, 0);
+        server.shared().step(let_go).unwrap();
+        assert!(told(&receive.await).contains(r#""Body":"held""#));
+    }
+
+    #[tokio::test]
+    async fn a_receive_waits_until_a_message_becomes_visible() {
+        let server = cloud().await;
+        send(server.shared(), "dead", "held");
+        hold(server.shared(), "dead", 1);
+        let mut receive =
+            pin!(receive(server.shared(), br#"{"QueueUrl":"dead","WaitTimeSeconds":20}"#));
+        assert!(poll!(receive.as_mut()).is_pending());
+        assert!(told(&receive.await).contains(r#""Body":"held""#));
+    }
+
+    #[tokio::test]
+    async fn a_receive_of_a_dead_letter_queue_waits_until_another_receive_fills_it() {
+        let server = cloud().await;
+        send(server.shared(), "q", "worn out");
+        hold(server.shared(), "q", 0);
+        let mut waiting =
+            pin!(receive(server.shared(), br#"{"QueueUrl":"dead","WaitTimeSeconds":20}"#));
+        assert!(poll!(waiting.as_mut()).is_pending());
+        assert_eq!(told(&receive(server.shared(), br#"{"QueueUrl":"q"}"#).await), "{}");
+        assert!(told(&waiting.await).contains(r#""Body":"worn out""#));
+    }
+
+    #[tokio::test]
+    async fn a_receive_gives_up_when_its_or_its_queues_patience_ends() {
+        let server = cloud().await;
+        let patience = [("ReceiveMessageWaitTimeSeconds".to_owned(), "1".to_owned())].into();
+        let set = |cloud: &mut Cloud, now| cloud.sqs.set_attributes(now, "dead", &patience);
+        server.shared().step(set).unwrap();
+        for request in [&br#"{"QueueUrl":"q","WaitTimeSeconds":1}"#[..], br#"{"QueueUrl":"dead"}"#]
+        {
+            let mut receive = pin!(receive(server.shared(), request));
+            assert!(poll!(receive.as_mut()).is_pending());
+            assert_eq!(told(&receive.await), "{}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_receive_ends_with_its_queue() {
+        let server = cloud().await;
+        let mut receive = pin!(receive(server.shared(), LONG_POLL));
+        assert!(poll!(receive.as_mut()).is_pending());
+        server.shared().step(|cloud, now| cloud.sqs.delete_queue(now, "q")).unwrap();
+        let fault = receive.await.answer.unwrap_err();
+        assert_eq!(fault, SqsError::QueueDoesNotExist.into());
+    }
+
+    async fn respond(
+        server: &Server,
+        target: &str,
+        body: impl Into<Body>,
+    ) -> (u16, String, String) {
+        let request = Request::builder()
+            .header("x-amz-target", target)
+            .header("host", "127.0.0.1:4566")
+            .body(body.into())
+            .unwrap();
+        assert!(is_meant(request.headers()));
+        let answer = handle(server.shared(), request).await;
+        let header = |name: &str| match answer.headers().get(name) {
+            Some(value) => value.to_str().unwrap().to_owned(),
+            None => String::new(),
+        };
+        assert_eq!(header("content-type"), "application/x-amz-json-1.0");
+        assert_eq!(header("x-amzn-requestid").len(), 36);
+        let (status, code) = (answer.status().as_u16(), header("x-amzn-query-error"));
+        let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+        (status, code, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_ok_and_tells_in_json() {
+        let server = cloud().await;
+        let answer = respond(&server, "AmazonSQS.GetQueueUrl", r#"{"QueueName":"q"}"#).await;
+        let url = r#"{"QueueUrl":"http://127.0.0.1:4566/000000000000/q"}"#.to_owned();
+        assert_eq!(answer, (200, String::new(), url));
+    }
+
+    #[tokio::test]
+    async fn a_refusal_tells_its_error_twice() {
+        let server = cloud().await;
+        let (status, code, told) =
+            respond(&server, "AmazonSQS.DeleteQueue", r#"{"QueueUrl":"none"}"#).await;
+        assert_eq!(
+            (status, code.as_str()),
+            (400, "AWS.SimpleQueueService.NonExistentQueue;Sender")
+        );
+        let shape = "com.amazonaws.sqs#QueueDoesNotExist";
+        let message = "The specified queue does not exist.";
+        assert_eq!(told, format!(r#"{{"__type":"{shape}","message":"{message}"}}"#));
+    }
+
+    #[tokio::test]
+    async fn a_body_too_long_for_any_message_is_refused_as_one() {
+        let server = cloud().await;
+        let body = vec![b'x'; BODY_BYTES_MAX + 1];
+        let (status, code, told) = respond(&server, "AmazonSQS.SendMessage", body).await;
+        assert_eq!((status, code.as_str()), (400, "InvalidParameterValue;Sender"));
+        assert!(told.contains("Message must be shorter than 1048576 bytes."), "{told}");
+    }
+
+    #[test]
+    fn a_request_to_another_service_is_not_meant() {
+        for target in [None, Some("AmazonSNS.Publish"), Some("amazonsqs.SendMessage")] {
+            let headers =
+                target.map(|target| ("x-amz-target".parse().unwrap(), target.parse().unwrap()));
+            assert!(!is_meant(&HeaderMap::from_iter(headers)), "{target:?}");
+        }
+    }
+}

@@ -67,7 +67,7 @@ pub struct Sqs {
     /// for its root user.
     sender_id: Arc<str>,
     ids: Xoshiro256PlusPlus,
-    /// Queues and messages are numbered in the order in which they come to be.
+    /// Messages are numbered in the order in which they are sent, whichever queue they are in.
     next_number: u64,
     queues: BTreeMap<QueueName, Queue>,
     deleted: BTreeMap<QueueName, Timestamp>,
@@ -111,8 +111,8 @@ impl Sqs {
         }
         let attributes = QueueAttributes::default().with(attributes)?;
         self.check_redrive(&attributes)?;
-        let number = self.number();
-        self.queues.insert(name.clone(), Queue::new(now, number, attributes));
+        let queue = Queue::new(now, self.ids.next_u64(), attributes);
+        self.queues.insert(name.clone(), queue);
         Ok(name)
     }
 

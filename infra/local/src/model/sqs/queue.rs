@@ -56,8 +56,9 @@ pub(super) struct Queue {
     pub(super) created_at: Timestamp,
     pub(super) modified_at: Timestamp,
     pub(super) purged_at: Option<Timestamp>,
-    /// Tells this queue from earlier ones of its name, in receipt handles.
-    number: u64,
+    /// Tells this queue from every other, be it an earlier one of its name or one of another run: a
+    /// receipt handle that outlived its queue must not hit a message of this one.
+    identity: u64,
     messages: BTreeMap<u64, Message>,
     /// All messages, the oldest first: the first to outlive the retention period.
     ages: BTreeSet<(Timestamp, u64)>,
@@ -101,14 +102,14 @@ impl Message {
 }
 
 impl Queue {
-    pub(super) fn new(now: Timestamp, number: u64, attributes: QueueAttributes) -> Self {
+    pub(super) fn new(now: Timestamp, identity: u64, attributes: QueueAttributes) -> Self {
         Self {
             attributes,
             tags: BTreeMap::new(),
             created_at: now,
             modified_at: now,
             purged_at: None,
-            number,
+            identity,
             messages: BTreeMap::new(),
             ages: BTreeSet::new(),
             delayed: BTreeSet::new(),
@@ -171,7 +172,7 @@ impl Queue {
         message.receives_here = message.receives_here.saturating_add(1);
         let first_received_at = *message.first_received_at.get_or_insert(now);
         let receipt =
-            Receipt { queue: self.number, message: number, receive: message.receive_count };
+            Receipt { queue: self.identity, message: number, receive: message.receive_count };
         Some(Received {
             message_id: uuid(message.id),
             receipt_handle: receipt.handle(),
@@ -262,7 +263,7 @@ impl Queue {
 
     fn read(&self, handle: &str) -> Result<Receipt, SqsError> {
         Receipt::read(handle)
-            .filter(|receipt| receipt.queue == self.number)
+            .filter(|receipt| receipt.queue == self.identity)
             .ok_or_else(|| SqsError::ReceiptHandleIsInvalid { handle: handle.to_owned() })
     }
 

@@ -233,6 +233,19 @@ fn a_handle_of_another_queue_or_of_none_is_invalid() {
 }
 
 #[test]
+fn a_handle_of_another_run_is_invalid() {
+    let handle = |seed| {
+        let mut sqs = Sqs::new("us-east-1", "000000000000", seed);
+        sqs.create_queue(at(0), QUEUE, &Attributes::new()).unwrap();
+        send(&mut sqs, 0, "x");
+        (receive_one(&mut sqs, 0).receipt_handle, sqs)
+    };
+    let ((first, _), (_, mut later)) = (handle(1), handle(2));
+    let refused = later.delete(at(0), QUEUE, &first);
+    assert_eq!(refused, Err(SqsError::ReceiptHandleIsInvalid { handle: first }));
+}
+
+#[test]
 fn a_message_outlives_its_retention_period_nowhere() {
     for place in ["visible", "delayed", "in flight"] {
         let mut sqs = sqs(&[("MessageRetentionPeriod", "60")]);

@@ -1,0 +1,116 @@
+//! How many messages a second the local cloud carries through one queue, over HTTP.
+//!
+//! The cloud and its callers share this process and the machine's cores. Each caller has one
+//! connection and goes round: it sends ten messages, receives ten, and deletes them. A message
+//! counts when it has been through all three.
+
+mod client;
+
+use std::error::Error;
+use std::time::Instant;
+
+use client::Client;
+use comeback_local::Config;
+use serde::Deserialize;
+use serde_json::json;
+
+/// How often it is measured; the middle of the results is the one to quote.
+const ROUNDS: usize = 7;
+
+/// Messages in one round, and callers who share them.
+const MESSAGES: usize = 40_000;
+const CALLERS: usize = 4;
+
+/// SQS's largest batch.
+const BATCH: usize = 10;
+
+const BODY_BYTES: usize = 1024;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let server = comeback_local::start(Config::default()).await?;
+    let endpoint = server.endpoint().to_owned();
+    Client::connect(&endpoint).await?.call("CreateQueue", r#"{"QueueName":"bench"}"#).await?;
+    println!("one queue, {CALLERS} callers, batches of {BATCH}, bodies of {BODY_BYTES} bytes");
+    let mut rates = Vec::new();
+    for round in 1..=ROUNDS {
+        let rate = measure(&endpoint).await?;
+        println!("round {round}: {rate:>7.0} messages/s sent, received and deleted");
+        rates.push(rate);
+    }
+    rates.sort_by(f64::total_cmp);
+    let (min, median, max) = (rates[0], rates[ROUNDS / 2], rates[ROUNDS - 1]);
+    println!("min {min:.0}  median {median:.0}  max {max:.0} messages/s");
+    server.stop().await;
+    Ok(())
+}
+
+#[allow(clippy::disallowed_methods, reason = "to measure is to read the clock")]
+async fn measure(endpoint: &str) -> Result<f64, Failure> {
+    let started = Instant::now();
+    let callers: Vec<_> = (0..CALLERS).map(|_| tokio::spawn(call(endpoint.to_owned()))).collect();
+    for caller in callers {
+        caller.await??;
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    let left =
+        Client::connect(endpoint).await?.call("ReceiveMessage", r#"{"QueueUrl":"bench"}"#).await?;
+    if left.body != b"{}" {
+        return Err("the queue is not empty after the round".into());
+    }
+    Ok(MESSAGES as f64 / seconds)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Received {
+    messages: Vec<Message>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Message {
+    receipt_handle: String,
+}
+
+/// One caller's share of a round.
+async fn call(endpoint: String) -> Result<(), Failure> {
+    let mut client = Client::connect(&endpoint).await?;
+    let body = "x".repeat(BODY_BYTES);
+    let entries: Vec<_> =
+        (0..BATCH).map(|id| json!({"Id": id.to_string(), "MessageBody": body})).collect();
+    let send = json!({"QueueUrl": "bench", "Entries": entries}).to_string();
+    let receive = json!({"QueueUrl": "bench", "MaxNumberOfMessages": BATCH}).to_string();
+    for _ in 0..MESSAGES / CALLERS / BATCH {
+        done(&mut client, "SendMessageBatch", &send).await?;
+        // Every caller has sent before it receives, so there are ten for each.
+        let received = client.call("ReceiveMessage", &receive).await?.body;
+        let received: Received = serde_json::from_slice(&received)?;
+        if received.messages.len() != BATCH {
+            return Err(
+                format!("received {} messages, not {BATCH}", received.messages.len()).into()
+            );
+        }
+        let entries: Vec<_> = received
+            .messages
+            .iter()
+            .enumerate()
+            .map(|(id, it)| json!({"Id": id.to_string(), "ReceiptHandle": it.receipt_handle}))
+            .collect();
+        let delete = json!({"QueueUrl": "bench", "Entries": entries}).to_string();
+        done(&mut client, "DeleteMessageBatch", &delete).await?;
+    }
+    Ok(())
+}
+
+/// Performs a batch of which nothing may fail.
+async fn done(client: &mut Client, action: &str, request: &str) -> Result<(), Failure> {
+    let answer = client.call(action, request).await?;
+    let told = String::from_utf8_lossy(&answer.body);
+    if answer.status != 200 || told.contains("\"Failed\"") {
+        return Err(format!("{action}: {told}").into());
+    }
+    Ok(())
+}
