@@ -55,6 +55,9 @@ pub struct LocalArgs {
     #[arg(long, conflicts_with_all = ["functions", "set"])]
     pub empty: bool,
     /// A setting of the retry handler, such as BASE_BACKOFF=2s; repeatable [default: its own].
+    ///
+    /// Settings are BASE_BACKOFF, MAX_BACKOFF, MAX_AGE, MAX_ATTEMPTS (or MAX_RETRIES), JITTER,
+    /// NON_RETRYABLE_ERRORS, TARGET_FUNCTIONS, POLICIES and DLQ_TARGET.
     #[arg(long, value_name = "NAME=VALUE", value_parser = settings::parse)]
     pub set: Vec<Setting>,
     /// Where the functions are that run.
@@ -71,7 +74,7 @@ pub struct DemoArgs {
     /// How long the upstream is down, in seconds, or as 90s, 2m.
     #[arg(long, value_name = "DURATION", default_value = "8", value_parser = outage)]
     pub outage: Duration,
-    /// Decides who is sent when; the same number plays the same again.
+    /// Decides who is sent when. How long each event waits is drawn anew every time.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Where the functions are that run.
@@ -82,7 +85,7 @@ pub struct DemoArgs {
 /// Where the functions are that run.
 #[derive(Debug, clap::Args)]
 pub struct FunctionsArg {
-    /// The folder of the binaries retry-handler and example-target [default: this program's own].
+    /// The folder of the binaries retry-handler and example-target [default: this program's].
     #[arg(long = "functions", id = "functions", value_name = "DIR")]
     pub folder: Option<PathBuf>,
 }
@@ -137,6 +140,14 @@ mod tests {
         assert_eq!((local.port, local.empty, local.set.len()), (4700, false, 0));
         let Ok(Command::Demo(demo)) = parse("comeback demo") else { panic!("expected demo") };
         assert_eq!((demo.events, demo.outage.as_secs(), demo.seed), (30, 8, 1));
+    }
+
+    #[test]
+    fn the_help_names_every_setting() {
+        let help = Args::try_parse_from(["comeback", "local", "--help"]).unwrap_err().to_string();
+        for name in settings::NAMES {
+            assert!(help.contains(name), "{name} is not in\n{help}");
+        }
     }
 
     #[test]

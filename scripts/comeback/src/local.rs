@@ -55,22 +55,22 @@ async fn serve(
     shell: &Shell,
 ) -> Result<(), Failure> {
     let endpoint = server.endpoint();
-    shell.print(&heading(endpoint))?;
+    shell.print(&heading(endpoint)).await?;
     if let Some(binaries) = binaries {
         let target = Target { name: TARGET.to_owned(), timeout: TARGET_TIMEOUT };
         let queues = Cloud::at(endpoint).deploy(binaries, settings, &[target]).await?;
-        shell.print(&deployed(&queues, settings))?;
-        shell.print(&to_try(endpoint, &queues))?;
+        shell.print(&deployed(&queues, settings)).await?;
+        shell.print(&to_try(endpoint, &queues)).await?;
     } else {
-        shell.print(&access(endpoint))?;
+        shell.print(&access(endpoint)).await?;
     }
-    shell.print(&[Line::of(Style::Faint, "What happens, until Ctrl-C:")])?;
+    shell.print(&[Line::of(Style::Faint, "What happens, until Ctrl-C:")]).await?;
     let mut log = Log::default();
     loop {
         let entries = watch.next().await;
         let happenings = entries.iter().filter_map(|entry| happening::read(&entry.event));
         let lines: Vec<_> = happenings.filter_map(|happening| log.line(&happening)).collect();
-        shell.print(&lines)?;
+        shell.print(&lines).await?;
     }
 }
 

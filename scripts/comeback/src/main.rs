@@ -26,6 +26,7 @@ use clap::Parser;
 use comeback_core::Timestamp;
 use demo::Outcome;
 use shell::{Failure, Shell};
+use tokio::runtime::Runtime;
 
 /// What shells answer for a program that ended at Ctrl-C.
 const INTERRUPTED: u8 = 130;
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     #[allow(clippy::disallowed_methods, reason = "a main is where the environment is read")]
     let shell = Shell::look(now, |name| env::var(name).ok());
-    match run(&args, &shell) {
+    match start(&args, &shell) {
         Ok(code) => code,
         // Who closed the pipe knows.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
@@ -51,7 +52,14 @@ fn main() -> ExitCode {
     }
 }
 
-#[tokio::main]
+fn start(args: &Args, shell: &Shell) -> Result<ExitCode, Failure> {
+    let runtime = Runtime::new()?;
+    let ended = runtime.block_on(run(args, shell));
+    // A write into a pipe that nobody reads must not keep this program.
+    runtime.shutdown_background();
+    ended
+}
+
 async fn run(args: &Args, shell: &Shell) -> Result<ExitCode, Failure> {
     match &args.command {
         Command::Local(args) => local::run(args, shell).await.map(|()| ExitCode::SUCCESS),

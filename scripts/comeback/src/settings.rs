@@ -6,7 +6,7 @@
 use comeback_core::settings::{BadSettings, Settings};
 
 /// The settings that a person may give. `DEAD_LETTER_QUEUE_URL` is the deployment's to know.
-const NAMES: [&str; 10] = [
+pub const NAMES: [&str; 10] = [
     "BASE_BACKOFF",
     "MAX_BACKOFF",
     "MAX_AGE",

@@ -6,7 +6,10 @@ use std::{
 };
 
 use comeback_core::{Timestamp, settings::BadSettings, time::between};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::{
+    io::AsyncWriteExt,
+    signal::unix::{Signal, SignalKind, signal},
+};
 
 use crate::{binaries::Missing, deploy::CallError, paint::Line};
 
@@ -87,13 +90,13 @@ impl Shell {
     /// # Errors
     ///
     /// If nobody reads any more.
-    pub fn print(&self, lines: &[Line]) -> io::Result<()> {
+    pub async fn print(&self, lines: &[Line]) -> io::Result<()> {
         let mut text = String::new();
         for line in lines {
             text.push_str(&line.paint(self.colour));
             text.push('\n');
         }
-        write(&text)
+        write(&text).await
     }
 }
 
@@ -146,7 +149,7 @@ impl Screen {
     ///
     /// If the terminal is gone.
     pub fn take() -> io::Result<Self> {
-        write(Self::ENTER).map(|()| Self(()))
+        command(Self::ENTER).map(|()| Self(()))
     }
 
     /// Columns and lines, which may change at any time.
@@ -163,22 +166,31 @@ impl Screen {
     /// # Errors
     ///
     /// If the terminal is gone.
-    pub fn draw(&mut self, lines: &[Line], colour: bool) -> io::Result<()> {
+    pub async fn draw(&mut self, lines: &[Line], colour: bool) -> io::Result<()> {
         let lines = lines.iter().map(|line| line.paint(colour) + Self::END_OF_LINE);
         // No line break behind the last one: it would move a full screen up.
         let picture = lines.collect::<Vec<_>>().join("\r\n");
-        write(&format!("{}{picture}{}", Self::HOME, Self::END_OF_PICTURE))
+        write(&format!("{}{picture}{}", Self::HOME, Self::END_OF_PICTURE)).await
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
         // It fails only where there is no terminal left to be given back.
-        let _ = write(Self::LEAVE);
+        let _ = command(Self::LEAVE);
     }
 }
 
-fn write(text: &str) -> io::Result<()> {
+/// Writes, and lets other things happen meanwhile: a pipe that nobody reads may hold this up for ever,
+/// and a person must still be able to end the command.
+async fn write(text: &str) -> io::Result<()> {
+    let mut stdout = tokio::io::stdout();
+    stdout.write_all(text.as_bytes()).await?;
+    stdout.flush().await
+}
+
+/// Tells the terminal what to do.
+fn command(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()

@@ -124,8 +124,8 @@ async fn close(
 ) -> Result<Outcome, Failure> {
     let evidence = evidence::gather(cloud, queues).await?;
     let faults = verdict::faults(cast, story, &evidence);
-    shell.print(&[Line::default()])?;
-    shell.print(&summary::summary(story, &evidence, &faults))?;
+    shell.print(&[Line::default()]).await?;
+    shell.print(&summary::summary(story, &evidence, &faults)).await?;
     Ok(if faults.is_empty() { Outcome::AsItShould } else { Outcome::NotAsItShould })
 }
 
@@ -153,7 +153,7 @@ enum Cue {
 impl Stage<'_> {
     /// Plays to the end.
     async fn play(mut self, mut watch: Watch) -> Result<Story, Failure> {
-        let mut show = Show::begin(&self)?;
+        let mut show = Show::begin(&self).await?;
         let mut ticks = interval(PICTURE_PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut cues = self.cues().into_iter();
@@ -172,13 +172,13 @@ impl Stage<'_> {
                 entries = watch.next() => {
                     for happening in entries.iter().filter_map(|entry| happening::read(&entry.event)) {
                         self.story.observe(&happening);
-                        show.news(&self)?;
+                        show.news(&self).await?;
                     }
                 }
-                _ = ticks.tick() => show.picture(&self)?,
+                _ = ticks.tick() => show.picture(&self).await?,
             }
         }
-        show.end(&self)?;
+        show.end(&self).await?;
         Ok(self.story)
     }
 
@@ -226,43 +226,43 @@ enum Show {
 }
 
 impl Show {
-    fn begin(stage: &Stage<'_>) -> io::Result<Self> {
+    async fn begin(stage: &Stage<'_>) -> io::Result<Self> {
         if stage.shell.terminal {
             return Screen::take().map(Self::Picture);
         }
-        stage.shell.print(&[Line::of(Style::Strong, &stage.title)])?;
+        stage.shell.print(&[Line::of(Style::Strong, &stage.title)]).await?;
         Ok(Self::Lines(Teller::new(stage.upstream_back)))
     }
 
-    fn news(&mut self, stage: &Stage<'_>) -> io::Result<()> {
+    async fn news(&mut self, stage: &Stage<'_>) -> io::Result<()> {
         match self {
             Self::Picture(_) => Ok(()),
             Self::Lines(teller) => {
-                stage.shell.print(&teller.news(&stage.story, (stage.shell.now)()))
+                stage.shell.print(&teller.news(&stage.story, (stage.shell.now)())).await
             }
         }
     }
 
-    fn picture(&mut self, stage: &Stage<'_>) -> io::Result<()> {
+    async fn picture(&mut self, stage: &Stage<'_>) -> io::Result<()> {
         match self {
             Self::Picture(screen) => {
                 let picture = frame::draw(&stage.story, &stage.title, &stage.view());
-                screen.draw(&picture, stage.shell.colour)
+                screen.draw(&picture, stage.shell.colour).await
             }
-            Self::Lines(_) => self.news(stage),
+            Self::Lines(_) => self.news(stage).await,
         }
     }
 
     /// The last picture stays, whole: of the moment when the last event ended, or of now where some
     /// have not.
-    fn end(mut self, stage: &Stage<'_>) -> io::Result<()> {
-        self.news(stage)?;
+    async fn end(mut self, stage: &Stage<'_>) -> io::Result<()> {
+        self.news(stage).await?;
         let Self::Picture(screen) = self else { return Ok(()) };
         drop(screen);
         let story = &stage.story;
         let now = if story.is_over() { story.last_step_at() } else { (stage.shell.now)() };
         let expected = between(story.began, now);
         let view = View { now, expected, height: None, ..stage.view() };
-        stage.shell.print(&frame::draw(story, &stage.title, &view))
+        stage.shell.print(&frame::draw(story, &stage.title, &view)).await
     }
 }
