@@ -159,11 +159,11 @@ impl Shared {
         result
     }
 
-    /// A step that changes nothing which others wait for, such as a receive: it wakes nobody by
-    /// itself. Two long polls that woke each other by looking would never rest.
+    /// A step that by itself changes nothing which others wait for, such as a receive: it wakes them
+    /// only if something came of it. Two long polls that woke each other by looking would never rest.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&mut Cloud, Timestamp) -> T) -> T {
-        let (result, happened) = self.advance(look);
-        if happened {
+        let (result, concerns_others) = self.advance(look);
+        if concerns_others {
             self.0.changed.notify_waiters();
         }
         result
@@ -206,7 +206,8 @@ impl Shared {
         &self.0.journal
     }
 
-    /// Makes a step and all that follows from it; whether anything happened that is told of.
+    /// Makes a step and all that follows from it; whether anything happened that others may wait
+    /// for.
     fn advance<T>(&self, step: impl FnOnce(&mut Cloud, Timestamp) -> T) -> (T, bool) {
         let now = clock::now();
         let mut state = self.state();
@@ -219,11 +220,12 @@ impl Shared {
             (new, _) => new.is_some(),
         };
         state.wakeup = wakeup;
-        drop(state);
-        let any = !happened.is_empty();
-        if any {
+        let concerns_others = state.cloud.take_redriven() || !happened.is_empty();
+        if !happened.is_empty() {
+            // Before another step can be made: the journal tells them in their order.
             self.0.journal.write(happened);
         }
+        drop(state);
         for run in runs {
             // Nobody waits for it: the model itself does what follows.
             drop(self.start(run));
@@ -231,7 +233,7 @@ impl Shared {
         if sooner {
             self.0.sooner.notify_one();
         }
-        (result, any)
+        (result, concerns_others)
     }
 
     /// Whether a run's function is still as it was when the run began.

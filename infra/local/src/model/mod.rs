@@ -70,6 +70,12 @@ impl Cloud {
         }
     }
 
+    /// Whether messages went to a dead-letter queue since this was last asked: that can happen in a
+    /// step that tells of nothing else.
+    pub fn take_redriven(&mut self) -> bool {
+        self.sqs.take_redriven()
+    }
+
     /// What happened since this was last asked.
     pub fn take_happened(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.happened)

@@ -96,9 +96,6 @@ async fn receive(shared: &Shared, body: &[u8]) -> Done {
             Ok(look) => look,
             Err(fault) => return Done { answer: Err(fault), request_id },
         };
-        if look.redriven {
-            shared.step(|_, _| ());
-        }
         if !look.found_nothing() || look.wait.is_zero() {
             return Done { answer: write(&look.answer), request_id };
         }
@@ -155,6 +152,8 @@ mod tests {
     use futures_util::poll;
 
     use super::*;
+    use crate::model::lambda::function::{Code, Program, Settings};
+    use crate::model::lambda::mapping::MappingSettings;
     use crate::model::sqs::{Attributes, Outgoing};
     use crate::{Config, Server, start};
 
@@ -239,6 +238,27 @@ mod tests {
             pin!(receive(server.shared(), br#"{"QueueUrl":"dead","WaitTimeSeconds":20}"#));
         assert!(poll!(waiting.as_mut()).is_pending());
         assert_eq!(told(&receive(server.shared(), br#"{"QueueUrl":"q"}"#).await), "{}");
+        assert!(told(&waiting.await).contains(r#""Body":"worn out""#));
+    }
+
+    #[tokio::test]
+    async fn a_receive_of_a_dead_letter_queue_waits_until_the_pump_fills_it() {
+        let server = cloud().await;
+        let function = |cloud: &mut Cloud, now| {
+            let program = Program::Bootstrap("/no/such/folder".into());
+            let code = Code { program, size: 0, sha256: String::new() };
+            cloud.lambda.create_function(now, "f", code, Settings::default()).unwrap();
+            let mapping = MappingSettings::default();
+            let arn = cloud.sqs.arn("q");
+            cloud.create_mapping(now, &arn, "f", &mapping).unwrap();
+        };
+        // Worn out, and held until the pump's next look: that one gives it up and starts nothing.
+        send(server.shared(), "q", "worn out");
+        hold(server.shared(), "q", 1);
+        server.shared().step(function);
+        let mut waiting =
+            pin!(receive(server.shared(), br#"{"QueueUrl":"dead","WaitTimeSeconds":20}"#));
+        assert!(poll!(waiting.as_mut()).is_pending());
         assert!(told(&waiting.await).contains(r#""Body":"worn out""#));
     }
 

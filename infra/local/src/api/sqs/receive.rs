@@ -74,8 +74,6 @@ pub(super) struct Look {
     pub(super) wait: Duration,
     /// When looking again makes sense even if nothing happens before.
     pub(super) next_visible_at: Option<Timestamp>,
-    /// Whether messages went to the dead-letter queue, where others may wait for them.
-    pub(super) redriven: bool,
 }
 
 impl Look {
@@ -108,13 +106,12 @@ impl ReceiveMessage {
             .map(|seconds| u32::try_from(seconds).map_err(|_| SqsError::visibility(seconds)));
         let wanted = Wanted::of(self)?;
         let wait = wait.map_or_else(|| sqs.wait_time(queue), Ok)?;
-        let received = sqs.receive_or_redrive(now, queue, max, visibility.transpose()?)?;
-        let messages = received.messages.into_iter().map(|it| wanted.tell(it)).collect();
+        let received = sqs.receive(now, queue, max, visibility.transpose()?)?;
+        let messages = received.into_iter().map(|it| wanted.tell(it)).collect();
         Ok(Look {
             answer: ReceivedAnswer { messages },
             wait: Duration::from_secs(wait.into()),
             next_visible_at: sqs.next_visible_at(queue, now),
-            redriven: received.redriven,
         })
     }
 

@@ -51,13 +51,6 @@ use queue::{Message, Queue};
 /// has to wait as long: AWS takes that time for either.
 const SETTLING: Duration = Duration::from_secs(60);
 
-/// What a receive found.
-pub(crate) struct Reception {
-    pub(crate) messages: Vec<Received>,
-    /// Whether messages went to the dead-letter queue, where others may wait for them.
-    pub(crate) redriven: bool,
-}
-
 /// SQS in one region of one account.
 #[derive(Debug)]
 pub struct Sqs {
@@ -71,6 +64,8 @@ pub struct Sqs {
     next_number: u64,
     queues: BTreeMap<QueueName, Queue>,
     deleted: BTreeMap<QueueName, Timestamp>,
+    /// Whether messages went to a dead-letter queue since this was last asked.
+    redriven: bool,
 }
 
 impl Sqs {
@@ -83,6 +78,7 @@ impl Sqs {
             next_number: 0,
             queues: BTreeMap::new(),
             deleted: BTreeMap::new(),
+            redriven: false,
         }
     }
 
@@ -295,17 +291,6 @@ impl Sqs {
         max: usize,
         visibility: Option<u32>,
     ) -> Result<Vec<Received>, SqsError> {
-        self.receive_or_redrive(now, queue, max, visibility).map(|reception| reception.messages)
-    }
-
-    /// As [`Sqs::receive`], for who also wants to know whether messages went to the dead-letter queue.
-    pub(crate) fn receive_or_redrive(
-        &mut self,
-        now: Timestamp,
-        queue: &str,
-        max: usize,
-        visibility: Option<u32>,
-    ) -> Result<Reception, SqsError> {
         visibility.map_or(Ok(()), queue::check_visibility)?;
         let source = self.queues.get(queue).ok_or(SqsError::QueueDoesNotExist)?;
         let redrive = source.attributes.redrive.as_ref().and_then(|redrive| {
@@ -317,11 +302,10 @@ impl Sqs {
         let source = self.queue_mut(queue)?;
         let visibility = visibility.unwrap_or(source.attributes.visibility);
         let (messages, given_up) = source.receive(now, max, visibility, receives_max, &sender_id);
-        let redriven = !given_up.is_empty();
-        if let Some((target, _)) = redrive.filter(|_| redriven) {
+        if let Some((target, _)) = redrive.filter(|_| !given_up.is_empty()) {
             self.redrive(now, queue, &target, given_up)?;
         }
-        Ok(Reception { messages, redriven })
+        Ok(messages)
     }
 
     /// Deletes a received message. It is no error if it is gone, and it stays if it has been
@@ -359,6 +343,12 @@ impl Sqs {
         self.queues.get_mut(queue)?.next_visible_at(now)
     }
 
+    /// Whether messages went to a dead-letter queue since this was last asked, whoever's receive it
+    /// was: others may wait for them there.
+    pub(crate) fn take_redriven(&mut self) -> bool {
+        std::mem::take(&mut self.redriven)
+    }
+
     /// A name for a request, which callers quote when they ask about it.
     pub(crate) fn request_id(&mut self) -> String {
         queue::uuid(self.id())
@@ -377,6 +367,7 @@ impl Sqs {
         for (number, message) in given_up {
             target.admit(now, number, message.given_up_by(Arc::clone(&source)), 0);
         }
+        self.redriven = true;
         Ok(())
     }
 
