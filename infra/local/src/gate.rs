@@ -25,8 +25,17 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 /// How many entries of the journal one answer has at most.
 const ENTRIES_MAX: usize = 1_000;
 
-/// Every request.
+/// Every request. One that waits is let go when the local cloud stops.
 pub(crate) async fn enter(State(shared): State<Shared>, request: Request) -> Response {
+    tokio::select! {
+        response = answer(&shared, request) => response,
+        () = shared.closing() => {
+            (StatusCode::SERVICE_UNAVAILABLE, "the local cloud is stopping\n").into_response()
+        }
+    }
+}
+
+async fn answer(shared: &Shared, request: Request) -> Response {
     let headers = request.headers();
     if !is_to_loopback(headers) {
         return refuse("this local cloud answers only to loopback names, such as 127.0.0.1");
@@ -35,7 +44,7 @@ pub(crate) async fn enter(State(shared): State<Shared>, request: Request) -> Res
         if headers.contains_key(header::ORIGIN) {
             return refuse("web pages may not look in here");
         }
-        return observe(&shared, door, request.uri().query().unwrap_or_default()).await;
+        return observe(shared, door, request.uri().query().unwrap_or_default()).await;
     }
     if !is_signed(headers) {
         return (
@@ -46,9 +55,9 @@ pub(crate) async fn enter(State(shared): State<Shared>, request: Request) -> Res
             .into_response();
     }
     if api::sqs::is_meant(request.headers()) {
-        return api::sqs::handle(&shared, request).await;
+        return api::sqs::handle(shared, request).await;
     }
-    api::lambda::handle(&shared, request).await
+    api::lambda::handle(shared, request).await
 }
 
 fn refuse(why: &str) -> Response {

@@ -15,8 +15,8 @@ use axum::Router;
 use axum::serve::ListenerExt as _;
 use comeback_core::Timestamp;
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
-use tokio::task::JoinHandle;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::clock;
 use crate::gate;
@@ -29,6 +29,9 @@ use crate::model::lambda::run::{Response, Run};
 
 /// How often environments that have been idle for long are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
+
+/// How long to wait at the end until every request is let go.
+const LEAVE_MAX: Duration = Duration::from_secs(5);
 
 /// How the local cloud is to be.
 #[derive(Clone, Debug)]
@@ -51,7 +54,12 @@ impl Default for Config {
 pub struct Server {
     endpoint: String,
     shared: Shared,
-    tasks: Vec<JoinHandle<()>>,
+    /// The listener, the pump and the sweep: they end with this.
+    tasks: JoinSet<()>,
+    /// Its end closes the connections.
+    open: watch::Sender<()>,
+    /// Told when nobody has the shared state any more.
+    gone: mpsc::Receiver<()>,
 }
 
 /// Starts a local cloud.
@@ -65,19 +73,22 @@ pub async fn start(config: Config) -> io::Result<Server> {
     let endpoint = format!("http://{}", listener.local_addr()?);
     let journal = Journal::default();
     let host = Host::new(Common::new(inherited, &endpoint), journal.clone())?;
-    let shared = Shared::new(config.concurrency, host, journal);
+    let (open, closing) = watch::channel(());
+    let (held, gone) = mpsc::channel(1);
+    let shared = Shared::new(config.concurrency, host, journal, closing, held);
     let app = Router::new().fallback(gate::enter).with_state(shared.clone());
     let listener = listener.tap_io(|stream| {
         // An answer in two packets must not wait for the first one's acknowledgement.
         let _ = stream.set_nodelay(true);
     });
-    let serve = tokio::spawn(async move {
-        // It ends only with the listener, which lives as long as this task.
-        let _ = axum::serve(listener, app).await;
+    let closing = shared.closing();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let _ = axum::serve(listener, app).with_graceful_shutdown(closing).await;
     });
-    let pump = tokio::spawn(shared.clone().pump());
-    let sweep = tokio::spawn(shared.clone().sweep());
-    Ok(Server { endpoint, shared, tasks: vec![serve, pump, sweep] })
+    tasks.spawn(shared.clone().pump());
+    tasks.spawn(shared.clone().sweep());
+    Ok(Server { endpoint, shared, tasks, open, gone })
 }
 
 impl Server {
@@ -97,23 +108,15 @@ impl Server {
         Watch::new(self.shared.0.journal.clone())
     }
 
-    /// Stops listening, ends every function's process, and waits until they are gone.
+    /// Stops listening, ends every connection and every function's process, and waits until they are
+    /// gone, and with them what was unpacked.
     pub async fn stop(self) {
-        self.abort();
-        self.shared.0.host.stop().await;
-        self.shared.0.unpacked.remove();
-    }
-
-    fn abort(&self) {
-        for task in &self.tasks {
-            task.abort();
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.abort();
+        let Self { shared, tasks, open, mut gone, .. } = self;
+        drop((tasks, open));
+        shared.0.host.stop().await;
+        drop(shared);
+        // A client that doesn't take its answer is not worth waiting for.
+        let _ = tokio::time::timeout(LEAVE_MAX, gone.recv()).await;
     }
 }
 
@@ -130,6 +133,10 @@ struct Inner {
     changed: Notify,
     /// Wakes the pump, because the moment of the next step has come nearer.
     sooner: Notify,
+    /// Closed when connections are to be.
+    closing: watch::Receiver<()>,
+    /// The last to be dropped: its end tells that all the others are.
+    _held: mpsc::Sender<()>,
 }
 
 struct State {
@@ -139,7 +146,13 @@ struct State {
 }
 
 impl Shared {
-    fn new(concurrency: u32, host: Host, journal: Journal) -> Self {
+    fn new(
+        concurrency: u32,
+        host: Host,
+        journal: Journal,
+        closing: watch::Receiver<()>,
+        held: mpsc::Sender<()>,
+    ) -> Self {
         let seed = seed();
         Self(Arc::new(Inner {
             state: Mutex::new(State { cloud: Cloud::new(concurrency, seed), wakeup: None }),
@@ -148,6 +161,8 @@ impl Shared {
             journal,
             changed: Notify::new(),
             sooner: Notify::new(),
+            closing,
+            _held: held,
         }))
     }
 
@@ -172,6 +187,11 @@ impl Shared {
     /// Resolves when anything has changed since this call: make it before looking, then wait on it.
     pub(crate) fn changed(&self) -> impl Future<Output = ()> + '_ {
         self.0.changed.notified()
+    }
+
+    /// Resolves when requests are to be let go, because the local cloud stops.
+    pub(crate) fn closing(&self) -> impl Future<Output = ()> + use<> {
+        closed(self.0.closing.clone())
     }
 
     /// Gives a run to the host, and its outcome to the model. The handle resolves to what the run's
@@ -272,6 +292,11 @@ impl Shared {
     }
 }
 
+/// Resolves when the other end is gone; nothing is ever sent.
+async fn closed(mut open: watch::Receiver<()>) {
+    while open.changed().await.is_ok() {}
+}
+
 /// Ids differ from one start to the next, as a client that outlives the local cloud expects.
 fn seed() -> u64 {
     let nanos = clock::now().timestamp_nanos_opt().unwrap_or_default();
@@ -281,4 +306,63 @@ fn seed() -> u64 {
 /// Reads this process's own environment, for the few variables that functions inherit.
 fn inherited(name: &str) -> Option<std::ffi::OsString> {
     std::env::var_os(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// Longer than anything here takes; a test that needs it has failed.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// What comes over a connection until its end. It may be a reset, where the listener went before
+    /// it had read all.
+    async fn rest(mut connection: TcpStream) -> String {
+        let mut text = String::new();
+        let read = timeout(PATIENCE, connection.read_to_string(&mut text)).await;
+        let _ = read.expect("the connection stays open");
+        text
+    }
+
+    async fn request(connection: &mut TcpStream, path: &str) {
+        let head = format!("GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
+        connection.write_all(head.as_bytes()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn with_the_end_connections_and_requests_that_wait_end_and_nothing_is_held() {
+        let server = start(Config::default()).await.unwrap();
+        let address = server.endpoint().strip_prefix("http://").unwrap().to_owned();
+        let connect = || async { TcpStream::connect(&address).await.unwrap() };
+        let (silent, mut idle, mut waiting) = (connect().await, connect().await, connect().await);
+        request(&mut idle, "/_local/health").await;
+        assert_eq!(idle.read_u8().await.unwrap(), b'H');
+        request(&mut waiting, "/_local/journal?wait=60").await;
+        let state = Arc::downgrade(&server.shared.0);
+
+        server.stop().await;
+        assert!(state.upgrade().is_none());
+        assert!(rest(silent).await.is_empty());
+        assert!(rest(idle).await.contains("200 OK"));
+        let refusal = rest(waiting).await;
+        assert!(refusal.is_empty() || refusal.starts_with("HTTP/1.1 503 "), "{refusal}");
+        assert!(TcpStream::connect(&address).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_local_cloud_that_is_dropped_ends_too() {
+        let mut server = start(Config::default()).await.unwrap();
+        let address = server.endpoint().strip_prefix("http://").unwrap().to_owned();
+        let connection = TcpStream::connect(&address).await.unwrap();
+        let mut gone = std::mem::replace(&mut server.gone, mpsc::channel(1).1);
+        drop(server);
+        assert!(rest(connection).await.is_empty());
+        assert_eq!(timeout(PATIENCE, gone.recv()).await, Ok(None));
+    }
 }

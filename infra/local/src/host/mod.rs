@@ -126,8 +126,13 @@ impl Host {
     /// Keeps an environment for its function's next event.
     pub(crate) fn keep(&self, Warm(environment): Warm) {
         let name = Arc::clone(&environment.configuration.name);
-        let idle = Idle { environment, since: clock::now() };
-        self.idle().entry(name).or_default().push(idle);
+        let mut idle = self.idle();
+        // Asked under the lock: the end is told before the idle ones are ended, and this one would
+        // come too late for that.
+        if !*self.stopping.borrow() {
+            let since = clock::now();
+            idle.entry(name).or_default().push(Idle { environment, since });
+        }
     }
 
     /// The warm environment of a run's function that was used last, if there is one. Those of an
@@ -144,7 +149,9 @@ impl Host {
 
     /// Ends a function's idle environments, because it has changed or is gone.
     pub(crate) fn retire(&self, function: &str) {
-        self.idle().remove(function);
+        let ended = self.idle().remove(function);
+        // Not under the lock: the folder of their code may go with them.
+        drop(ended);
     }
 
     /// Ends the environments that have been idle for long.
