@@ -9,7 +9,8 @@
 //! - a command of this machine: `--package-type Image --code ImageUri=local-command --image-config
 //!   Command=python3,-m,awslambdaric,app.handler,WorkingDirectory=/absolute/folder`.
 //!
-//! Zips are unpacked into a temporary folder that is removed when the local cloud stops.
+//! A zip is unpacked into a temporary folder of its own. That is removed when nobody has the code
+//! any more: no function, no run and no process; at the latest when the local cloud stops.
 
 use std::fs::{self, File};
 use std::io::{self, Cursor, Read as _};
@@ -22,7 +23,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use sha2::{Digest as _, Sha256};
 use zip::ZipArchive;
 
-use crate::model::lambda::function::{Code, Program};
+use crate::model::lambda::function::{Code, Folder, Program};
 
 /// What a function's zip must hold, and is started.
 const BOOTSTRAP: &str = "bootstrap";
@@ -57,10 +58,10 @@ pub(crate) enum CodeError {
     Temporary(io::Error),
 }
 
-/// The folder that zips are unpacked into.
+/// Where zips are unpacked: a folder that has a folder for each of them.
 #[derive(Debug)]
 pub(crate) struct Unpacked {
-    root: PathBuf,
+    root: Temporary,
     next: AtomicU64,
     bytes_max: u64,
 }
@@ -69,7 +70,7 @@ impl Unpacked {
     /// Names the folder, of which there is one for each start; it is made when it is needed.
     pub(crate) fn new(temporary: &Path, start: u64) -> Self {
         let root = temporary.join(format!("comeback-local-{}-{start:x}", std::process::id()));
-        Self { root, next: AtomicU64::new(0), bytes_max: UNPACKED_BYTES_MAX }
+        Self { root: Temporary(root), next: AtomicU64::new(0), bytes_max: UNPACKED_BYTES_MAX }
     }
 
     /// Unpacks a zip.
@@ -78,36 +79,28 @@ impl Unpacked {
         if archive.len() > ENTRIES_MAX {
             return Err(CodeError::Entries(archive.len()));
         }
-        let folder = self.root.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
-        make_private(&self.root).map_err(CodeError::Temporary)?;
-        let unpacked = unpack(&mut archive, &folder, self.bytes_max).and_then(|()| {
-            let named = format!("the zip; {}", entries(&archive));
-            bootstrap(&folder, named)
-        });
-        if let Err(error) = unpacked {
-            // What is left of it goes when the local cloud stops.
-            let _ = fs::remove_dir_all(&folder);
-            return Err(error);
-        }
+        make_private(&self.root.0).map_err(CodeError::Temporary)?;
+        let folder = self.root.0.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
+        // From here on: what is unpacked of a zip that is refused goes too.
+        let keeper = Temporary(folder.clone());
+        unpack(&mut archive, &folder, self.bytes_max)?;
+        bootstrap(&folder, format!("the zip; {}", entries(&archive)))?;
         Ok(Code {
-            program: Program::Bootstrap(folder),
+            program: Program::Bootstrap(Folder::kept(folder, keeper)),
             size: bytes.len() as u64,
             sha256: BASE64.encode(Sha256::digest(bytes)),
         })
     }
 }
 
-impl Unpacked {
-    /// Removes everything.
-    pub(crate) fn remove(&self) {
-        // Most often it was never made.
-        let _ = fs::remove_dir_all(&self.root);
-    }
-}
+/// A folder that is removed with this, if it was made at all.
+#[derive(Debug)]
+struct Temporary(PathBuf);
 
-impl Drop for Unpacked {
+impl Drop for Temporary {
     fn drop(&mut self) {
-        self.remove();
+        // Nobody is left who could be told why it can't be.
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -163,7 +156,7 @@ pub(crate) fn folder(path: &str) -> Result<Code, CodeError> {
     }
     bootstrap(&path, path.display().to_string())?;
     let size = fs::metadata(path.join(BOOTSTRAP)).map_or(0, |bootstrap| bootstrap.len());
-    Ok(Code { program: Program::Bootstrap(path), size, sha256: String::new() })
+    Ok(Code { program: Program::Bootstrap(path.into()), size, sha256: String::new() })
 }
 
 /// A command of this machine as a function's code. Programs without a slash are looked for in
@@ -231,17 +224,33 @@ mod tests {
         Unpacked::new(&std::env::temp_dir(), named)
     }
 
+    fn folder_of(code: &Code) -> PathBuf {
+        let Program::Bootstrap(folder) = &code.program else { panic!("{code:?}") };
+        folder.path().to_owned()
+    }
+
     #[test]
-    fn a_zip_with_a_bootstrap_is_unpacked_and_removed_in_the_end() {
+    fn a_zip_with_a_bootstrap_is_unpacked_and_removed_with_the_last_of_its_code() {
         let unpacked = unpacked("good");
         let bytes = zip(&[("bootstrap", 0o755, b"#!/bin/sh\n"), ("lib/data", 0o644, b"1")]);
         let code = unpacked.zip(&bytes).unwrap();
-        let Program::Bootstrap(folder) = code.program else { panic!("{code:?}") };
-        assert_eq!(fs::read(folder.join("lib/data")).unwrap(), b"1");
+        let folder = folder_of(&code);
         assert_eq!(code.size, bytes.len() as u64);
         assert_eq!(code.sha256.len(), 44);
-        drop(unpacked);
+        let copy = code.clone();
+        drop(code);
+        assert_eq!(fs::read(folder.join("lib/data")).unwrap(), b"1");
+        drop(copy);
         assert!(!folder.exists());
+    }
+
+    #[test]
+    fn all_that_was_unpacked_is_removed_in_the_end() {
+        let unpacked = unpacked("end");
+        let code = unpacked.zip(&zip(&[("bootstrap", 0o755, b"")])).unwrap();
+        let root = unpacked.root.0.clone();
+        drop(unpacked);
+        assert!(!folder_of(&code).exists() && !root.exists());
     }
 
     #[test]
@@ -257,6 +266,7 @@ mod tests {
             let error = unpacked.zip(&bytes).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
+        assert_eq!(fs::read_dir(&unpacked.root.0).unwrap().count(), 0);
     }
 
     #[test]

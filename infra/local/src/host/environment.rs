@@ -91,7 +91,8 @@ impl Environment {
         }
         let guard = child.stdin.take();
         let (sender, exited) = watch::channel(None);
-        tokio::spawn(wait(child, sender, plan.alive));
+        let held = (Arc::clone(plan.configuration), plan.alive);
+        tokio::spawn(wait(child, sender, held));
         Ok(Self {
             configuration: Arc::clone(plan.configuration),
             api,
@@ -162,7 +163,8 @@ impl Environment {
 fn command(plan: &Plan<'_>, runtime_api: &str) -> Command {
     let (arguments, folder) = match &plan.configuration.code.program {
         Program::Bootstrap(folder) => {
-            (vec![folder.join("bootstrap").into_os_string()], Some(folder.clone()))
+            let folder = folder.path();
+            (vec![folder.join("bootstrap").into_os_string()], Some(folder.to_owned()))
         }
         Program::Command { command, working_directory } => {
             (command.iter().map(Into::into).collect(), working_directory.clone())
@@ -186,11 +188,17 @@ fn command(plan: &Plan<'_>, runtime_api: &str) -> Command {
     command
 }
 
-/// Waits for the end of a process, and tells it.
-async fn wait(mut child: Child, exited: watch::Sender<Option<Exit>>, alive: mpsc::Sender<()>) {
+/// Waits for the end of a process, and tells it. What the process needs, and what tells that it is
+/// there, is held until then: an unpacked zip is removed after the last process that was started
+/// from it.
+async fn wait(
+    mut child: Child,
+    exited: watch::Sender<Option<Exit>>,
+    held: (Arc<Configuration>, mpsc::Sender<()>),
+) {
     let exit = child.wait().await.map_or(Exit::Status(1), how);
     let _ = exited.send(Some(exit));
-    drop(alive);
+    drop(held);
 }
 
 fn how(status: ExitStatus) -> Exit {

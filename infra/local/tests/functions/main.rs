@@ -296,15 +296,46 @@ fn who_is_not_a_client_of_aws_stays_outside() {
     assert_eq!(unknown.header("x-amzn-errortype"), Some("UnknownOperationException"));
 }
 
-#[test]
-fn a_zip_is_unpacked_run_and_removed_in_the_end() {
+/// A zip with `function.py` in it, in base64.
+fn zipped() -> String {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     let executable = SimpleFileOptions::default().unix_permissions(0o755);
     zip.start_file("bootstrap", executable).unwrap();
     zip.write_all(include_bytes!("function.py")).unwrap();
-    let zip = zip.finish().unwrap().into_inner();
+    BASE64.encode(zip.finish().unwrap().into_inner())
+}
+
+#[test]
+fn of_all_zips_only_those_of_functions_stay_unpacked() {
     let cloud = Cloud::start();
-    let code = json!({"PackageType": "Zip", "Code": {"ZipFile": BASE64.encode(zip)}});
+    let code = json!({"PackageType": "Zip", "Code": {"ZipFile": zipped()}});
+    cloud.function("f", code.clone());
+    cloud.function("g", code);
+    let location = |name: &str| {
+        let path = format!("/2015-03-31/functions/{name}");
+        let told = cloud.call("GET", &path, &[], b"").json().body["Code"]["Location"].clone();
+        PathBuf::from(told.as_str().unwrap().strip_prefix("file://").unwrap())
+    };
+    let update = json!({"ZipFile": zipped()}).to_string();
+    for _ in 0..3 {
+        let path = "/2015-03-31/functions/f/code";
+        assert_eq!(cloud.call("PUT", path, &[], update.as_bytes()).status, 200);
+    }
+    let again = json!({"FunctionName": "f", "Code": {"ZipFile": zipped()}}).to_string();
+    let refused = cloud.call("POST", "/2015-03-31/functions", &[], again.as_bytes());
+    assert_eq!(refused.status, 409, "{}", refused.text());
+    let unpacked = location("f").parent().unwrap().to_owned();
+    let count = || unpacked.read_dir().unwrap().count();
+    assert!(location("f").exists() && location("g").exists());
+    assert_eq!(count(), 2);
+    assert_eq!(cloud.call("DELETE", "/2015-03-31/functions/f", &[], b"").status, 204);
+    assert_eq!(count(), 1);
+}
+
+#[test]
+fn a_zip_is_unpacked_run_and_removed_in_the_end() {
+    let cloud = Cloud::start();
+    let code = json!({"PackageType": "Zip", "Code": {"ZipFile": zipped()}});
     let folder = cloud.function("f", code).invoke(&json!({})).json().body["folder"].clone();
     let folder = PathBuf::from(folder.as_str().unwrap());
     assert!(folder.join("bootstrap").exists());

@@ -30,8 +30,10 @@ pub(super) async fn create(shared: &Shared, body: &[u8]) -> Result<Response, Lam
     let image_config = request.image_config.take();
     let code = prepare(shared, std::mem::take(&mut request.code), image_config).await?;
     let settings = request.settings();
+    // A copy: the folder of code that is refused is not to be removed within the step.
+    let taken = code.clone();
     let created =
-        shared.step(|cloud, now| cloud.lambda.create_function(now, &name, code, settings))?;
+        shared.step(|cloud, now| cloud.lambda.create_function(now, &name, taken, settings))?;
     Ok(answer(StatusCode::CREATED, &FunctionConfiguration::new(&created)))
 }
 
@@ -42,6 +44,8 @@ pub(super) async fn change(
     change: Change,
     body: &[u8],
 ) -> Result<Response, LambdaError> {
+    // Held until after the step: with the last to have it, its code's folder is removed.
+    let old = shared.look(|cloud, _| cloud.lambda.configuration(name).cloned())?;
     let changed = match change {
         Change::Delete => {
             shared.step(|cloud, _| cloud.lambda.delete_function(name))?;
@@ -61,7 +65,6 @@ pub(super) async fn change(
             })?)
         }
         Change::UpdateCode => {
-            let old = shared.look(|cloud, _| cloud.lambda.configuration(name).cloned())?;
             let code = prepare(shared, parse(body)?, image_config(&old)).await?;
             Some(shared.step(|cloud, now| cloud.lambda.update_code(now, name, code))?)
         }

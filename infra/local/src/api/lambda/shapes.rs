@@ -198,7 +198,7 @@ struct CodeLocation {
 impl<'a> FunctionResponse<'a> {
     pub(super) fn new(configuration: &'a Configuration, reserved: Option<u32>) -> Self {
         let location = match &configuration.code.program {
-            Program::Bootstrap(folder) => format!("file://{}", folder.display()),
+            Program::Bootstrap(folder) => format!("file://{}", folder.path().display()),
             Program::Command { command, .. } => command.join(" "),
         };
         Self {

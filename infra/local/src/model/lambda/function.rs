@@ -1,7 +1,8 @@
 //! A function: its configuration, its code, and what is set beside them.
 
+use std::any::Any;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,7 +49,7 @@ const RESERVED_VARIABLES: [&str; 18] = [
 ];
 
 /// A function's code, ready to be started.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Code {
     /// What is started.
     pub program: Program,
@@ -59,10 +60,10 @@ pub struct Code {
 }
 
 /// How a function's process is started.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Program {
     /// The executable `bootstrap` in a folder.
-    Bootstrap(PathBuf),
+    Bootstrap(Folder),
     /// A command of this machine.
     Command {
         /// The program and its arguments.
@@ -70,6 +71,33 @@ pub enum Program {
         /// The folder that it is started in.
         working_directory: Option<PathBuf>,
     },
+}
+
+/// The folder that a function's executable is in.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    path: PathBuf,
+    /// What keeps the folder there, dropped with the last copy of the code; none for a folder that
+    /// is a person's own. The model only passes it on.
+    _keeper: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Folder {
+    /// A folder that is there for as long as its `keeper`.
+    pub(crate) fn kept(path: PathBuf, keeper: impl Any + Send + Sync) -> Self {
+        Self { path, _keeper: Some(Arc::new(keeper)) }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl<P: Into<PathBuf>> From<P> for Folder {
+    fn from(path: P) -> Self {
+        Self { path: path.into(), _keeper: None }
+    }
 }
 
 /// What a request sets of a configuration; what is absent stays as it is.
