@@ -22,5 +22,5 @@ pub mod journal;
 pub mod model;
 mod server;
 
-pub use host::{WARDEN, warden};
+pub use host::{Inherited, WARDEN, warden};
 pub use server::{Config, Server, start};

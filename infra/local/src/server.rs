@@ -20,9 +20,9 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::clock;
 use crate::gate;
-use crate::host::Host;
 use crate::host::code::Unpacked;
 use crate::host::variables::Common;
+use crate::host::{Host, Inherited};
 use crate::journal::{Journal, Watch};
 use crate::model::Cloud;
 use crate::model::lambda::run::{Response, Run};
@@ -41,11 +41,13 @@ pub struct Config {
     /// How many runs of functions there may be at a time. AWS gives an account 1,000; here each of
     /// them is a process.
     pub concurrency: u32,
+    /// What functions have of the environment of who starts them.
+    pub inherited: Inherited,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { port: 0, concurrency: 100 }
+        Self { port: 0, concurrency: 100, inherited: Inherited::default() }
     }
 }
 
@@ -71,11 +73,9 @@ pub struct Server {
 pub async fn start(config: Config) -> io::Result<Server> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, config.port)).await?;
     let endpoint = format!("http://{}", listener.local_addr()?);
-    let journal = Journal::default();
-    let host = Host::new(Common::new(inherited, &endpoint), journal.clone())?;
     let (open, closing) = watch::channel(());
     let (held, gone) = mpsc::channel(1);
-    let shared = Shared::new(config.concurrency, host, journal, closing, held);
+    let shared = Shared::new(config, &endpoint, closing, held)?;
     let app = Router::new().fallback(gate::enter).with_state(shared.clone());
     let listener = listener.tap_io(|stream| {
         // An answer in two packets must not wait for the first one's acknowledgement.
@@ -147,23 +147,25 @@ struct State {
 
 impl Shared {
     fn new(
-        concurrency: u32,
-        host: Host,
-        journal: Journal,
+        config: Config,
+        endpoint: &str,
         closing: watch::Receiver<()>,
         held: mpsc::Sender<()>,
-    ) -> Self {
+    ) -> io::Result<Self> {
         let seed = seed();
-        Self(Arc::new(Inner {
-            state: Mutex::new(State { cloud: Cloud::new(concurrency, seed), wakeup: None }),
-            host,
-            unpacked: Unpacked::new(&std::env::temp_dir(), seed),
+        let journal = Journal::default();
+        let unpacked = Unpacked::new(config.inherited.temporary(), seed);
+        let common = Common::new(config.inherited, endpoint);
+        Ok(Self(Arc::new(Inner {
+            state: Mutex::new(State { cloud: Cloud::new(config.concurrency, seed), wakeup: None }),
+            host: Host::new(common, journal.clone())?,
+            unpacked,
             journal,
             changed: Notify::new(),
             sooner: Notify::new(),
             closing,
             _held: held,
-        }))
+        })))
     }
 
     /// One step on the model at the present time. Afterwards whatever became due is started, and
@@ -301,11 +303,6 @@ async fn closed(mut open: watch::Receiver<()>) {
 fn seed() -> u64 {
     let nanos = clock::now().timestamp_nanos_opt().unwrap_or_default();
     nanos.cast_unsigned() ^ u64::from(std::process::id()).rotate_left(32)
-}
-
-/// Reads this process's own environment, for the few variables that functions inherit.
-fn inherited(name: &str) -> Option<std::ffi::OsString> {
-    std::env::var_os(name)
 }
 
 #[cfg(test)]

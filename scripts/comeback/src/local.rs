@@ -33,7 +33,8 @@ pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
     settings::check(&args.set)?;
     let binaries = if args.empty { None } else { Some(args.functions.binaries()?) };
     let mut signals = Signals::listen()?;
-    let config = Config { port: args.port, ..Config::default() };
+    let inherited = shell.inherited.clone();
+    let config = Config { port: args.port, inherited, ..Config::default() };
     let server = comeback_local::start(config)
         .await
         .map_err(|source| Failure::Port { port: args.port, source })?;

@@ -6,6 +6,7 @@ use std::{
 };
 
 use comeback_core::{Timestamp, settings::BadSettings, time::between};
+use comeback_local::Inherited;
 use tokio::{
     io::AsyncWriteExt,
     signal::unix::{Signal, SignalKind, signal},
@@ -53,7 +54,7 @@ fn advice(error: &io::Error) -> &'static str {
 }
 
 /// What a command has around it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Shell {
     /// The present.
     pub now: fn() -> Timestamp,
@@ -61,6 +62,8 @@ pub struct Shell {
     pub terminal: bool,
     /// Whether text may have colours.
     pub colour: bool,
+    /// What functions on the local cloud have of the environment.
+    pub inherited: Inherited,
 }
 
 impl Shell {
@@ -77,7 +80,8 @@ impl Shell {
         let terminal = is_terminal && variables("TERM").is_none_or(|term| term != "dumb");
         // https://no-color.org: any value counts but the empty one.
         let no_colour = variables("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self { now, terminal, colour: terminal && !no_colour }
+        let inherited = Inherited::from_lookup(|name| variables(name).map(Into::into));
+        Self { now, terminal, colour: terminal && !no_colour, inherited }
     }
 
     /// How long it is until a moment.

@@ -5,7 +5,7 @@
 
 use std::process::ExitCode;
 
-use comeback_local::{Config, WARDEN};
+use comeback_local::{Config, Inherited, WARDEN};
 use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
@@ -33,7 +33,8 @@ fn main() -> ExitCode {
 
 #[tokio::main]
 async fn run(port: u16) -> std::io::Result<()> {
-    let server = comeback_local::start(Config { port, ..Config::default() }).await?;
+    let inherited = Inherited::from_lookup(|name| std::env::var_os(name));
+    let server = comeback_local::start(Config { port, inherited, ..Config::default() }).await?;
     println!("{}", server.endpoint());
     let mut terminated = signal(SignalKind::terminate())?;
     tokio::select! {

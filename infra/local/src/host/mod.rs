@@ -21,6 +21,7 @@ use comeback_core::Timestamp;
 use comeback_core::time::between;
 use tokio::sync::{mpsc, watch};
 
+pub use variables::Inherited;
 pub use warden::{WARDEN, warden};
 
 use crate::clock;

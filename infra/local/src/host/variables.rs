@@ -15,27 +15,53 @@ const INHERITED: [&str; 5] = ["HOME", "LANG", "PATH", "TMPDIR", "USER"];
 /// Where programs are looked for if the local cloud's own environment doesn't say.
 const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
 
+/// Where temporary folders are made if it doesn't say.
+const TMPDIR_DEFAULT: &str = "/tmp";
+
+/// The variables of its user's environment that the local cloud knows and functions have too: by
+/// default none.
+#[derive(Clone, Debug, Default)]
+pub struct Inherited(BTreeMap<OsString, OsString>);
+
+impl Inherited {
+    /// Reads them through `lookup`.
+    pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Self {
+        let named = INHERITED.iter().filter_map(|name| Some((OsString::from(name), lookup(name)?)));
+        Self(named.collect())
+    }
+
+    /// Where programs are looked for.
+    fn path(&self) -> &OsStr {
+        self.get("PATH").unwrap_or(OsStr::new(PATH_DEFAULT))
+    }
+
+    /// Where temporary folders are made.
+    pub(crate) fn temporary(&self) -> &Path {
+        Path::new(self.get("TMPDIR").unwrap_or(OsStr::new(TMPDIR_DEFAULT)))
+    }
+
+    /// A variable that says something: an empty one is as good as none.
+    fn get(&self, name: &str) -> Option<&OsStr> {
+        self.0.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
+    }
+}
+
 /// What all functions have in common.
 #[derive(Debug)]
 pub(crate) struct Common {
-    inherited: BTreeMap<OsString, OsString>,
+    inherited: Inherited,
     endpoint: String,
 }
 
 impl Common {
-    /// `lookup` reads the local cloud's own environment; `endpoint` is where functions find it.
-    pub(crate) fn new(lookup: impl Fn(&str) -> Option<OsString>, endpoint: &str) -> Self {
-        let mut inherited: BTreeMap<OsString, OsString> = INHERITED
-            .iter()
-            .filter_map(|name| Some((OsString::from(name), lookup(name)?)))
-            .collect();
-        inherited.entry("PATH".into()).or_insert_with(|| PATH_DEFAULT.into());
+    /// `endpoint` is where functions find the local cloud.
+    pub(crate) fn new(inherited: Inherited, endpoint: &str) -> Self {
         Self { inherited, endpoint: endpoint.to_owned() }
     }
 
     /// Where programs are looked for.
     pub(crate) fn path(&self) -> &OsStr {
-        self.inherited.get(OsStr::new("PATH")).map_or(OsStr::new(PATH_DEFAULT), OsString::as_os_str)
+        self.inherited.path()
     }
 
     /// All the variables of one environment of a function.
@@ -46,7 +72,8 @@ impl Common {
         runtime_api: &str,
         log_stream: &str,
     ) -> BTreeMap<OsString, OsString> {
-        let mut variables = self.inherited.clone();
+        let mut variables = self.inherited.0.clone();
+        variables.insert("PATH".into(), self.path().into());
         let name = &*configuration.name;
         let memory = configuration.memory_mb.to_string();
         let log_group = format!("/aws/lambda/{name}");
@@ -77,5 +104,27 @@ impl Common {
             variables.insert(variable.into(), value.into());
         }
         variables
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_an_environment_only_what_finds_programs_and_files_is_inherited() {
+        let inherited = Inherited::from_lookup(|name| Some(format!("{name}'s").into()));
+        let names: Vec<_> = inherited.0.keys().map(|name| name.to_str().unwrap()).collect();
+        assert_eq!(names, INHERITED);
+        assert_eq!(inherited.path(), "PATH's");
+        assert_eq!(inherited.temporary(), Path::new("TMPDIR's"));
+    }
+
+    #[test]
+    fn programs_and_temporary_folders_have_a_place_where_nothing_says_one() {
+        for inherited in [Inherited::default(), Inherited::from_lookup(|_| Some(OsString::new()))] {
+            assert_eq!(inherited.path(), PATH_DEFAULT);
+            assert_eq!(inherited.temporary(), Path::new(TMPDIR_DEFAULT));
+        }
     }
 }

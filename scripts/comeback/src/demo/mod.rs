@@ -70,9 +70,9 @@ pub async fn run(args: &DemoArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let binaries = args.functions.binaries()?;
     let play = Play { events: usize::from(args.events), outage: args.outage, seed: args.seed };
     let mut signals = Signals::listen()?;
-    let server = comeback_local::start(Config::default())
-        .await
-        .map_err(|source| Failure::Port { port: 0, source })?;
+    let config = Config { inherited: shell.inherited.clone(), ..Config::default() };
+    let server =
+        comeback_local::start(config).await.map_err(|source| Failure::Port { port: 0, source })?;
     let played = tokio::select! {
         played = perform(&server, &binaries, play, shell) => played,
         () = signals.any() => Ok(Outcome::Interrupted),
