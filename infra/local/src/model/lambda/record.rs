@@ -11,6 +11,7 @@ use super::asynchronous::QueuedEvent;
 use super::name;
 use super::run::Response;
 use crate::model::payload::Payload;
+use crate::model::sqs::is_carried;
 
 /// How much of an error's message a dead letter's attribute has: the first KB.
 const ERROR_MESSAGE_BYTES_MAX: usize = 1024;
@@ -129,8 +130,7 @@ impl DeadLetterAttributes {
 /// `message` as a message attribute may hold it: without the characters that SQS refuses, and cut
 /// at a character's boundary.
 fn attribute_text(message: &str) -> String {
-    let allowed = |c: &char| matches!(*c, '\t' | '\n' | '\r' | '\u{20}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}');
-    let mut text: String = message.chars().filter(allowed).collect();
+    let mut text: String = message.chars().filter(|character| is_carried(*character)).collect();
     text.truncate(text.floor_char_boundary(ERROR_MESSAGE_BYTES_MAX));
     text
 }

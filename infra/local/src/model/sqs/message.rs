@@ -149,7 +149,7 @@ impl Outgoing {
 }
 
 /// Whether SQS carries `character` in a body or an attribute: those that XML 1.0 can tell.
-pub(super) fn is_carried(character: char) -> bool {
+pub(crate) fn is_carried(character: char) -> bool {
     !matches!(
         character,
         '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}'

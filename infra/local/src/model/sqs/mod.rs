@@ -37,6 +37,7 @@ use rand::{Rng as _, SeedableRng as _};
 pub use attributes::{Attributes, VISIBILITY_SECONDS_MAX, WAIT_SECONDS_MAX};
 pub use error::SqsError;
 pub use md5::Md5;
+pub(crate) use message::is_carried;
 pub use message::{
     AttributeValue, MESSAGE_BYTES_MAX, MessageAttribute, MessageAttributes, Outgoing, Received,
     Sent,
