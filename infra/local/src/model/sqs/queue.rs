@@ -65,6 +65,8 @@ pub(super) struct Queue {
     delayed: BTreeSet<(Timestamp, u64)>,
     visible: BTreeSet<(Timestamp, u64)>,
     in_flight: BTreeSet<(Timestamp, u64)>,
+    /// A field, so that a test reaches it soon.
+    pub(super) in_flight_max: usize,
 }
 
 /// How many messages are where.
@@ -115,6 +117,7 @@ impl Queue {
             delayed: BTreeSet::new(),
             visible: BTreeSet::new(),
             in_flight: BTreeSet::new(),
+            in_flight_max: IN_FLIGHT_MAX,
         }
     }
 
@@ -140,7 +143,7 @@ impl Queue {
         sender_id: &Arc<str>,
     ) -> (Vec<Received>, Vec<(u64, Message)>) {
         self.settle(now);
-        let max = max.min(IN_FLIGHT_MAX.saturating_sub(self.in_flight.len()));
+        let max = max.min(self.in_flight_max.saturating_sub(self.in_flight.len()));
         let (mut received, mut given_up, mut taken) = (Vec::new(), Vec::new(), Vec::new());
         while received.len() < max
             && let Some(&(_, number)) = self.visible.first()
@@ -245,7 +248,7 @@ impl Queue {
     pub(super) fn next_visible_at(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.settle(now);
         let in_flight = self.in_flight.first();
-        if self.in_flight.len() >= IN_FLIGHT_MAX {
+        if self.in_flight.len() >= self.in_flight_max {
             return in_flight.map(|(until, _)| *until);
         }
         let places = [self.visible.first(), self.delayed.first(), in_flight];

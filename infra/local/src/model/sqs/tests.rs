@@ -351,12 +351,14 @@ fn sources_of_a_dead_letter_queue_are_those_whose_policy_names_it() {
 
 #[test]
 fn past_the_limit_of_messages_in_flight_a_receive_hands_out_nothing() {
+    const MAX: usize = 3;
     let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
-    for _ in 0..=IN_FLIGHT_MAX {
+    sqs.queue_mut(QUEUE).unwrap().in_flight_max = MAX;
+    for _ in 0..=MAX {
         send(&mut sqs, 0, "x");
     }
     let all_but_one = sqs.receive(at(0), QUEUE, usize::MAX, None).unwrap();
-    assert_eq!(all_but_one.len(), IN_FLIGHT_MAX);
+    assert_eq!(all_but_one.len(), MAX);
     assert!(receive(&mut sqs, 1).is_empty());
     assert_eq!(sqs.next_visible_at(QUEUE, at(1)), Some(at(10)));
     sqs.delete(at(1), QUEUE, &all_but_one[0].receipt_handle).unwrap();
