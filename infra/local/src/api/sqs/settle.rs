@@ -16,11 +16,7 @@ pub(super) struct DeleteMessage {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub(super) struct DeleteMessageBatch {
-    queue_url: Option<String>,
-    entries: Option<Vec<HeldMessage>>,
-}
+pub(super) struct DeleteMessageBatch(HeldMessages);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -31,8 +27,12 @@ pub(super) struct ChangeMessageVisibility {
 }
 
 #[derive(Deserialize)]
+pub(super) struct ChangeMessageVisibilityBatch(HeldMessages);
+
+/// The parameters of either batch.
+#[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct ChangeMessageVisibilityBatch {
+struct HeldMessages {
     queue_url: Option<String>,
     entries: Option<Vec<HeldMessage>>,
 }
@@ -68,12 +68,9 @@ impl Operation for DeleteMessageBatch {
         now: Timestamp,
         _caller: &Caller<'_>,
     ) -> Result<Self::Answer, SqsFault> {
-        let queue = queue_name(&self.queue_url)?;
-        let entries = self.entries.unwrap_or_default();
-        batch::check("DeleteMessageBatchRequestEntry", entries.iter().map(|entry| &entry.id))?;
-        sqs.queue(queue)?;
-        let id = |entry: &mut HeldMessage| entry.id.take();
-        Ok(batch::perform(entries, id, |entry| delete(sqs, now, queue, &entry.receipt_handle)))
+        self.0.perform("DeleteMessageBatchRequestEntry", sqs, |sqs, queue, entry| {
+            delete(sqs, now, queue, &entry.receipt_handle)
+        })
     }
 }
 
@@ -100,15 +97,26 @@ impl Operation for ChangeMessageVisibilityBatch {
         now: Timestamp,
         _caller: &Caller<'_>,
     ) -> Result<Self::Answer, SqsFault> {
+        self.0.perform("ChangeMessageVisibilityBatchRequestEntry", sqs, |sqs, queue, entry| {
+            change(sqs, now, queue, &entry.receipt_handle, entry.visibility_timeout)
+        })
+    }
+}
+
+impl HeldMessages {
+    /// Settles each message by itself, in a batch whose entries AWS calls `entry`.
+    fn perform(
+        self,
+        entry: &'static str,
+        sqs: &mut Sqs,
+        settle: impl Fn(&mut Sqs, &str, HeldMessage) -> Result<Empty, SqsFault>,
+    ) -> Result<BatchResult<Empty>, SqsFault> {
         let queue = queue_name(&self.queue_url)?;
         let entries = self.entries.unwrap_or_default();
-        let ids = entries.iter().map(|entry| &entry.id);
-        batch::check("ChangeMessageVisibilityBatchRequestEntry", ids)?;
+        batch::check(entry, entries.iter().map(|entry| &entry.id))?;
         sqs.queue(queue)?;
         let id = |entry: &mut HeldMessage| entry.id.take();
-        Ok(batch::perform(entries, id, |entry| {
-            change(sqs, now, queue, &entry.receipt_handle, entry.visibility_timeout)
-        }))
+        Ok(batch::perform(entries, id, |entry| settle(sqs, queue, entry)))
     }
 }
 
