@@ -62,12 +62,15 @@ async fn handle(
     let deadline = i64::try_from(context.deadline).ok().and_then(Timestamp::from_timestamp_millis);
     let deadline = deadline.unwrap_or(Timestamp::MAX_UTC);
     let report = handler.handle(&payload, &home, deadline).await?;
-    publish(&metrics::lines(&report, handler.clock.now()))?;
+    publish(&metrics::lines(&report, handler.clock.now()));
     Ok(report.response())
 }
 
-/// Embedded metrics are lines on standard output, as the log is.
-fn publish(lines: &[String]) -> std::io::Result<()> {
+/// Embedded metrics are lines on standard output, as the log is. The batch is done by now: that a line
+/// can't be written is no reason to have it all again.
+fn publish(lines: &[String]) {
     let mut stdout = std::io::stdout().lock();
-    lines.iter().try_for_each(|line| writeln!(stdout, "{line}"))
+    for line in lines {
+        let _ = writeln!(stdout, "{line}");
+    }
 }

@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn the_help_names_every_setting() {
         let help = Args::try_parse_from(["comeback", "local", "--help"]).unwrap_err().to_string();
-        for name in settings::NAMES {
+        for name in settings::names() {
             assert!(help.contains(name), "{name} is not in\n{help}");
         }
     }

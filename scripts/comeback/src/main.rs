@@ -5,7 +5,7 @@
 //! AWS calls that deploy it anywhere, and then only looks on: all that it shows and judges comes out
 //! of the local cloud's journal, the functions' own logs, and the queues.
 //!
-//! This file alone reads the clock and the environment.
+//! This file alone reads the clock and the environment's variables.
 
 mod args;
 mod binaries;

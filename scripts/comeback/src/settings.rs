@@ -3,21 +3,11 @@
 //! The handler itself refuses to start with a bad setting. Here they are refused before anything is
 //! deployed, by the handler's own rules and in its own words.
 
-use comeback_core::settings::{BadSettings, Settings};
+use comeback_core::settings::{BadSettings, POLICY_NAMES, Settings};
 
-/// The settings that a person may give. `DEAD_LETTER_QUEUE_URL` is the deployment's to know.
-pub const NAMES: [&str; 10] = [
-    "BASE_BACKOFF",
-    "MAX_BACKOFF",
-    "MAX_AGE",
-    "MAX_ATTEMPTS",
-    "MAX_RETRIES",
-    "JITTER",
-    "NON_RETRYABLE_ERRORS",
-    "TARGET_FUNCTIONS",
-    "POLICIES",
-    "DLQ_TARGET",
-];
+/// The settings that a person may give beside those of a policy. The queues are the deployment's to
+/// know.
+const OTHER_NAMES: [&str; 3] = ["TARGET_FUNCTIONS", "POLICIES", "DLQ_TARGET"];
 
 /// The variable in which the handler is told where dead letters go.
 pub const DEAD_LETTER_QUEUE_URL: &str = "DEAD_LETTER_QUEUE_URL";
@@ -35,11 +25,16 @@ pub enum NoSetting {
     #[error("expected NAME=VALUE, such as BASE_BACKOFF=2s")]
     NoValue,
     /// The handler has no such setting.
-    #[error("expected one of {}, got {name:?}", NAMES.join(", "))]
+    #[error("expected one of {}, got {name:?}", names().join(", "))]
     Unknown {
         /// What was given.
         name: String,
     },
+}
+
+/// The names of the settings that a person may give.
+pub fn names() -> Vec<&'static str> {
+    POLICY_NAMES.into_iter().chain(OTHER_NAMES).collect()
 }
 
 /// Reads `NAME=VALUE`.
@@ -49,7 +44,7 @@ pub enum NoSetting {
 /// If it is not of that form, or names no setting.
 pub fn parse(argument: &str) -> Result<Setting, NoSetting> {
     let (name, value) = argument.split_once('=').ok_or(NoSetting::NoValue)?;
-    if NAMES.contains(&name) {
+    if names().contains(&name) {
         Ok((name.to_owned(), value.to_owned()))
     } else {
         Err(NoSetting::Unknown { name: name.to_owned() })

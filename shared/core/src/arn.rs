@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+/// The longest name and the longest qualifier of a function, as Lambda's API has them.
+const NAME_MAX: usize = 64;
+const QUALIFIER_MAX: usize = 128;
+
 /// The name of a Lambda function, qualified or not, exactly as it was given.
 ///
 /// `arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST`
@@ -12,7 +16,9 @@ pub struct FunctionArn {
 }
 
 impl FunctionArn {
-    /// Reads an ARN of a function. The qualifier may be absent, as some emulators leave it out.
+    /// Reads an ARN of a function. The qualifier may be absent, as some emulators leave it out. What
+    /// Lambda would not take for a name is none: it comes from a queue that anyone may have written
+    /// to, and ends up in a request's path.
     pub fn parse(text: &str) -> Option<Self> {
         let parts: Vec<&str> = text.split(':').collect();
         let (["arn", partition, "lambda", region, account, "function", name], qualifier) =
@@ -20,10 +26,15 @@ impl FunctionArn {
         else {
             return None;
         };
-        let plain = |part: &&str| !part.is_empty() && !part.chars().any(char::is_whitespace);
-        let whole = [partition, region, account, name].into_iter().all(plain)
+        let qualifier_is_good =
+            |text: &&str| is_name(text.strip_prefix('$').unwrap_or(text), QUALIFIER_MAX);
+        let whole = is_name(partition, NAME_MAX)
+            && is_name(region, NAME_MAX)
+            && account.len() == 12
+            && account.bytes().all(|byte| byte.is_ascii_digit())
+            && is_name(name, NAME_MAX)
             && qualifier.len() <= 1
-            && qualifier.iter().all(plain);
+            && qualifier.iter().all(qualifier_is_good);
         let start = text.len() - name.len() - qualifier.iter().map(|q| q.len() + 1).sum::<usize>();
         whole.then(|| Self { text: text.to_owned(), name: (start, start + name.len()) })
     }
@@ -56,6 +67,16 @@ impl fmt::Display for FunctionArn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
+}
+
+/// Whether this can be the name of a function.
+pub fn is_function_name(text: &str) -> bool {
+    is_name(text, NAME_MAX)
+}
+
+fn is_name(text: &str, length_max: usize) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    (1..=length_max).contains(&text.len()) && text.bytes().all(allowed)
 }
 
 /// The URL of a queue, from its ARN. With an endpoint of one's own, SQS and its emulators go by the
@@ -126,22 +147,30 @@ mod tests {
             "arn:aws:lambda:us-east-1:123456789012:function:orders:",
             "arn:aws:lambda:us-east-1:123456789012:function:orders:a:b",
             "arn:aws:lambda::123456789012:function:orders",
+            "arn:aws:lambda:us-east-1:1234:function:orders",
             "arn:aws:lambda:us-east-1:123456789012:function:or ders",
+            "arn:aws:lambda:us-east-1:123456789012:function:orders/../x",
         ] {
             assert_eq!(FunctionArn::parse(text), None, "{text:?}");
         }
+        let named = |length| {
+            format!("arn:aws:lambda:us-east-1:123456789012:function:{}", "n".repeat(length))
+        };
+        assert!(FunctionArn::parse(&named(64)).is_some());
+        assert_eq!(FunctionArn::parse(&named(65)), None);
     }
 
     #[test]
     fn home_is_the_partition_the_region_and_the_account() {
-        let arn = FunctionArn::parse("arn:aws-cn:lambda:cn-north-1:1:function:a:live").unwrap();
+        let arn = FunctionArn::parse("arn:aws-cn:lambda:cn-north-1:000000000001:function:a:live")
+            .unwrap();
         let sibling = arn.home().function("b").unwrap();
-        assert_eq!(sibling.as_str(), "arn:aws-cn:lambda:cn-north-1:1:function:b");
+        assert_eq!(sibling.as_str(), "arn:aws-cn:lambda:cn-north-1:000000000001:function:b");
         assert_eq!(sibling.home(), arn.home());
         for other in [
-            "arn:aws:lambda:cn-north-1:1:function:a",
-            "arn:aws-cn:lambda:cn-northwest-1:1:function:a",
-            "arn:aws-cn:lambda:cn-north-1:2:function:a",
+            "arn:aws:lambda:cn-north-1:000000000001:function:a",
+            "arn:aws-cn:lambda:cn-northwest-1:000000000001:function:a",
+            "arn:aws-cn:lambda:cn-north-1:000000000002:function:a",
         ] {
             assert_ne!(FunctionArn::parse(other).unwrap().home(), arn.home(), "{other}");
         }

@@ -3,7 +3,7 @@
 //! The shape is one for every reason. The body is what the target was first given, byte for byte; a
 //! message that could not be read is its body as received. Attributes say why it is here.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 use crate::{
     record::{Failure, Message},
@@ -13,8 +13,9 @@ use crate::{
 /// What SQS takes of one message, and of one batch: body and attributes together.
 pub const SIZE_MAX: usize = 1_048_576;
 
-/// How much of an error's message is kept, as Lambda keeps it for its own dead-letter queues.
-const ERROR_MESSAGE_MAX: usize = 1024;
+/// How much of an error's message is kept, as Lambda keeps it for its own dead-letter queues; and of
+/// its type.
+const ERROR_TEXT_MAX: usize = 1024;
 
 /// The data type of every attribute, which counts towards the size.
 pub const DATA_TYPE: &str = "String";
@@ -43,19 +44,6 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Every reason.
-    pub const ALL: [Self; 9] = [
-        Self::MaxAgeExceeded,
-        Self::MaxAttemptsExceeded,
-        Self::NotRetryable,
-        Self::TargetNotAllowed,
-        Self::RecursionStopped,
-        Self::PayloadMissing,
-        Self::PayloadTooLarge,
-        Self::InvokeRejected,
-        Self::Unreadable,
-    ];
-
     /// Its name in attributes, logs and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -78,20 +66,6 @@ impl fmt::Display for Reason {
     }
 }
 
-/// No reason has this name.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("expected a reason such as max_age_exceeded, got {0:?}")]
-pub struct UnknownReason(String);
-
-impl FromStr for Reason {
-    type Err = UnknownReason;
-
-    fn from_str(name: &str) -> Result<Self, UnknownReason> {
-        let named = Self::ALL.into_iter().find(|reason| reason.as_str() == name);
-        named.ok_or_else(|| UnknownReason(name.to_owned()))
-    }
-}
-
 /// A message for the dead-letter queue that SQS will accept.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DeadLetter {
@@ -104,7 +78,7 @@ pub struct DeadLetter {
 impl DeadLetter {
     /// The dead letter of a message whose failure could be read.
     pub fn of(failure: &Failure, message: &Message, reason: Reason) -> Self {
-        let body = failure.event.payload().map_or(message.body, |payload| payload.get());
+        let body = failure.event.as_ref().map_or(message.body, |event| event.payload().get());
         let attribute = |name, value: Option<String>| Some((name, value?));
         let attributes = [
             attribute("Reason", Some(reason.to_string())),
@@ -116,18 +90,16 @@ impl DeadLetter {
             attribute("Attempts", Some(failure.attempts_made().to_string())),
             attribute("FirstFailureAt", Some(rfc3339(failure.first_failure()))),
             attribute("LastFailureAt", Some(rfc3339(failure.failed_at))),
-            attribute("ErrorType", failure.error.error_type.clone()),
-            attribute("ErrorMessage", failure.error.message.as_deref().map(start_of_error_message)),
+            attribute("ErrorType", failure.error.error_type.as_deref().map(beginning)),
+            attribute("ErrorMessage", failure.error.message.as_deref().map(beginning)),
         ];
         Self::fitting(body, attributes.into_iter().flatten().collect())
     }
 
     /// The dead letter of a message of which nothing is known but why.
     pub fn unreadable(message: &Message, why: &str) -> Self {
-        let attributes = vec![
-            ("Reason", Reason::Unreadable.to_string()),
-            ("ErrorMessage", start_of_error_message(why)),
-        ];
+        let attributes =
+            vec![("Reason", Reason::Unreadable.to_string()), ("ErrorMessage", beginning(why))];
         Self::fitting(message.body, attributes)
     }
 
@@ -156,8 +128,8 @@ fn attribute_size(name: &str, value: &str) -> usize {
     name.len() + DATA_TYPE.len() + value.len()
 }
 
-fn start_of_error_message(message: &str) -> String {
-    message[..message.floor_char_boundary(ERROR_MESSAGE_MAX)].to_owned()
+fn beginning(text: &str) -> String {
+    text[..text.floor_char_boundary(ERROR_TEXT_MAX)].to_owned()
 }
 
 /// The characters that SQS accepts, which are those of XML 1.0.
@@ -278,16 +250,5 @@ mod tests {
         let letter = DeadLetter::unreadable(&message("\"\u{fffe}\u{10ffff}\""), "why");
         assert_eq!(letter.body, "\"\\ufffe\u{10ffff}\"");
         assert_eq!(DeadLetter::unreadable(&message(""), "why").body, "\"\"");
-    }
-
-    #[test]
-    fn a_reason_is_read_back_from_its_name() {
-        for reason in Reason::ALL {
-            assert_eq!(reason.as_str().parse(), Ok(reason));
-        }
-        assert_eq!(
-            "age".parse::<Reason>().unwrap_err().to_string(),
-            "expected a reason such as max_age_exceeded, got \"age\""
-        );
     }
 }

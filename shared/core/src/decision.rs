@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::{
     Timestamp,
-    arn::Home,
+    arn::{FunctionArn, Home},
     dead_letter::Reason,
     envelope::Envelope,
     record::{self, Failure, Message, Unreadable},
@@ -32,9 +32,22 @@ pub enum Decision {
         until: Timestamp,
     },
     /// Its attempt is due.
-    Invoke(Envelope),
+    Invoke(Reinvocation),
     /// It is given up.
     DeadLetter(Reason),
+}
+
+/// An attempt to be made.
+#[derive(Clone, Debug)]
+pub struct Reinvocation {
+    /// The function that failed, as its record names it.
+    pub target: FunctionArn,
+    /// What it is given.
+    pub envelope: Envelope,
+    /// When this was to be done, and what is left if it can't be.
+    pub schedule: Schedule,
+    /// The request id of the failed invocation.
+    pub request_id: String,
 }
 
 /// A decision and what was known when it was made.
@@ -58,44 +71,42 @@ pub fn decide(message: &Message, home: &Home, settings: &Settings, now: Timestam
             return Judgement { decision, failure: Err(why), schedule: None };
         }
     };
-    match schedule(&failure, home, settings) {
-        Ok(schedule) => {
-            let decision = act(&failure, &schedule, now);
-            Judgement { decision, failure: Ok(failure), schedule: Some(schedule) }
+    match plan(&failure, home, settings) {
+        Ok(planned) => {
+            let schedule = Some(planned.schedule);
+            Judgement { decision: act(planned, now), failure: Ok(failure), schedule }
         }
-        Err(reason) => Judgement {
-            decision: Decision::DeadLetter(reason),
-            failure: Ok(failure),
-            schedule: None,
-        },
+        Err(reason) => {
+            let decision = Decision::DeadLetter(reason);
+            Judgement { decision, failure: Ok(failure), schedule: None }
+        }
     }
 }
 
-fn schedule(failure: &Failure, home: &Home, settings: &Settings) -> Result<Schedule, Reason> {
-    if failure.event.payload().is_none() {
-        return Err(Reason::PayloadMissing);
-    }
+/// The next attempt, or the reason why there is none.
+fn plan(failure: &Failure, home: &Home, settings: &Settings) -> Result<Reinvocation, Reason> {
+    let event = failure.event.as_ref().ok_or(Reason::PayloadMissing)?;
     if !settings.targets.allow(&failure.target, home) {
         return Err(Reason::TargetNotAllowed);
     }
     let schedule = Schedule::of(failure, settings.policies.of(failure.target.name()))?;
+    let envelope = failure.envelope(event, schedule.attempt);
     // Known before the wait, which would be in vain.
-    if failure.envelope(schedule.attempt).is_some_and(|envelope| !envelope.fits()) {
+    if !envelope.fits() {
         return Err(Reason::PayloadTooLarge);
     }
-    Ok(schedule)
+    let (target, request_id) = (failure.target.clone(), failure.request_id.clone());
+    Ok(Reinvocation { target, envelope, schedule, request_id })
 }
 
-fn act(failure: &Failure, schedule: &Schedule, now: Timestamp) -> Decision {
-    if now > schedule.expiry {
-        return Decision::DeadLetter(Reason::MaxAgeExceeded);
-    }
-    if now < schedule.due {
-        return Decision::Wait { until: schedule.due };
-    }
-    match failure.envelope(schedule.attempt) {
-        Some(envelope) => Decision::Invoke(envelope),
-        None => Decision::DeadLetter(Reason::PayloadMissing),
+fn act(planned: Reinvocation, now: Timestamp) -> Decision {
+    let Schedule { due, expiry, .. } = planned.schedule;
+    if now > expiry {
+        Decision::DeadLetter(Reason::MaxAgeExceeded)
+    } else if now < due {
+        Decision::Wait { until: due }
+    } else {
+        Decision::Invoke(planned)
     }
 }
 
@@ -147,7 +158,8 @@ mod tests {
         assert!(
             matches!(decide_at(&body, &[], early).decision, Decision::Wait { until: again } if again == until)
         );
-        let Decision::Invoke(envelope) = decide_at(&body, &[], until).decision else {
+        let Decision::Invoke(Reinvocation { envelope, .. }) = decide_at(&body, &[], until).decision
+        else {
             panic!("expected an invocation")
         };
         assert_eq!(
@@ -159,7 +171,7 @@ mod tests {
     #[test]
     fn attempts_rise_by_one_and_the_first_request_keeps_its_name() {
         let body = testing::record_of(&testing::envelope(4, 1_573_755_000, "first-id", "[1 , 2]"));
-        let Decision::Invoke(envelope) =
+        let Decision::Invoke(Reinvocation { envelope, .. }) =
             decide_at(&body, &[("MAX_BACKOFF", "2s")], at("2019-11-14T18:17:00Z")).decision
         else {
             panic!("expected an invocation")
@@ -268,6 +280,21 @@ mod tests {
             |ms| decide_at(&body, &age, later(at(FAILED_AT), Duration::from_millis(ms))).decision;
         assert!(matches!(after(1_000_000), Decision::Invoke(_)));
         assert!(matches!(after(1_000_001), Decision::DeadLetter(Reason::MaxAgeExceeded)));
+    }
+
+    #[test]
+    fn a_message_is_never_left_to_the_end_of_its_time_in_sqs() {
+        // SQS deletes a message after 14 days, whatever MAX_AGE says.
+        let error = r#""errorType":"RetryAfter","errorMessage":"20d","was""#;
+        let body = testing::record_of("1").replace("\"errorMessage\"", error);
+        let year = [("MAX_AGE", "365d")];
+        let day = 86_400_000;
+        assert_eq!(due_after(&body, &year), Ok(13 * day));
+        let after =
+            |ms| decide_at(&body, &year, later(at(FAILED_AT), Duration::from_millis(ms))).decision;
+        let half = u64::try_from(day / 2).unwrap();
+        assert!(matches!(after(27 * half), Decision::Invoke(_)));
+        assert!(matches!(after(27 * half + 1), Decision::DeadLetter(Reason::MaxAgeExceeded)));
     }
 
     #[test]

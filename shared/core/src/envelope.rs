@@ -83,10 +83,10 @@ impl RetryMetadata {
         }
     }
 
-    /// The same facts for another attempt.
+    /// The same facts for another attempt of an event that failed first at this time.
     #[must_use]
-    pub fn at(&self, attempt: Attempt) -> Self {
-        Self { attempt, ..self.clone() }
+    pub fn next(&self, attempt: Attempt, first_failure: Timestamp) -> Self {
+        Self { attempt, initial_timestamp: first_failure.timestamp(), ..self.clone() }
     }
 
     /// When the first invocation failed, if that is a time at all.
@@ -283,7 +283,7 @@ mod tests {
             };
             for _ in 0..times {
                 let read = Envelope::read(&envelope.to_json()).unwrap();
-                envelope = Envelope { metadata: read.metadata.at(read.metadata.attempt.next()), ..read };
+                envelope = Envelope { metadata: read.metadata.next(read.metadata.attempt.next(), first), ..read };
             }
             prop_assert_eq!(envelope.payload.get(), &payload);
             prop_assert_eq!(envelope.metadata.attempt.get(), times + 1);

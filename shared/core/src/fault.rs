@@ -12,9 +12,7 @@ use crate::{
     Attempt, Timestamp,
     backoff::{Backoff, Draw, Jitter},
     dead_letter::Reason,
-    decision::Decision,
-    record::Failure,
-    schedule::Schedule,
+    decision::Reinvocation,
     time::later,
 };
 
@@ -67,9 +65,10 @@ pub fn classify(
         "RequestTooLarge" | "RequestEntityTooLarge" | "SerializedRequestEntityTooLarge" => {
             FaultKind::Refused(Reason::PayloadTooLarge)
         }
-        "InvalidRequestContent" | "UnsupportedMediaType" | "InvalidParameterValue" => {
-            FaultKind::Refused(Reason::InvokeRejected)
-        }
+        "InvalidRequestContent"
+        | "InvalidParameterValue"
+        | "UnsupportedMediaType"
+        | "Validation" => FaultKind::Refused(Reason::InvokeRejected),
         "RecursiveInvocation" => FaultKind::Refused(Reason::RecursionStopped),
         // These have a 5xx status too, but no wait heals them.
         "EC2AccessDenied"
@@ -104,31 +103,43 @@ pub fn classify(
     }
 }
 
+/// What becomes of a message whose invocation was not accepted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Unaccepted {
+    /// It is tried again.
+    Wait {
+        /// When.
+        until: Timestamp,
+    },
+    /// It is given up.
+    DeadLetter(Reason),
+}
+
 /// Decides what becomes of a message whose invocation was not accepted. Its attempt was not made.
 pub fn after_fault(
     kind: FaultKind,
-    failure: &Failure,
-    schedule: &Schedule,
+    attempted: &Reinvocation,
     receive_count: u32,
     now: Timestamp,
-) -> Decision {
+) -> Unaccepted {
     let drawn = |wait: Backoff| {
         let nth = Attempt::new(receive_count).unwrap_or(Attempt::FIRST);
-        wait.delay(nth, Draw::seeded(&failure.request_id, receive_count))
+        wait.delay(nth, Draw::seeded(&attempted.request_id, receive_count))
     };
     let wait = match kind {
-        FaultKind::Refused(reason) => return Decision::DeadLetter(reason),
+        FaultKind::Refused(reason) => return Unaccepted::DeadLetter(reason),
         FaultKind::Configuration => drawn(CONFIGURATION_WAIT),
         FaultKind::Transient { retry_after: Some(asked) } => asked.max(TRANSIENT_WAIT.base),
         FaultKind::Transient { retry_after: None } => drawn(TRANSIENT_WAIT),
     };
+    let schedule = &attempted.schedule;
     let until = later(now, wait);
     if until > schedule.last_chance && now < schedule.last_chance {
-        Decision::Wait { until: schedule.last_chance }
+        Unaccepted::Wait { until: schedule.last_chance }
     } else if until > schedule.expiry {
-        Decision::DeadLetter(Reason::MaxAgeExceeded)
+        Unaccepted::DeadLetter(Reason::MaxAgeExceeded)
     } else {
-        Decision::Wait { until }
+        Unaccepted::Wait { until }
     }
 }
 
@@ -136,7 +147,7 @@ pub fn after_fault(
 mod tests {
     use super::*;
     use crate::{
-        decision::decide,
+        decision::{Decision, decide},
         testing::{self, at, home, message, settings},
         time::between,
     };
@@ -198,13 +209,14 @@ mod tests {
         let failed_at = at("2019-11-14T18:16:05.568Z");
         let body = testing::record_of("1");
         let judged =
-            decide(&message(&body), &home(), &settings(&[("MAX_AGE", "10000s")]), failed_at);
+            |now| decide(&message(&body), &home(), &settings(&[("MAX_AGE", "10000s")]), now);
+        let Decision::Invoke(attempted) = judged(later(failed_at, SECOND)).decision else {
+            panic!("expected an invocation")
+        };
         let now = later(failed_at, Duration::from_secs(age));
-        let failure = judged.failure.unwrap();
-        match after_fault(kind, &failure, &judged.schedule.unwrap(), receive_count, now) {
-            Decision::Wait { until } => Ok(between(now, until)),
-            Decision::DeadLetter(reason) => Err(reason),
-            Decision::Invoke(_) => panic!("a fault is no reason to invoke"),
+        match after_fault(kind, &attempted, receive_count, now) {
+            Unaccepted::Wait { until } => Ok(between(now, until)),
+            Unaccepted::DeadLetter(reason) => Err(reason),
         }
     }
 

@@ -14,7 +14,7 @@ const BASE_BACKOFF: [Duration; 2] = [Duration::from_secs(1), Duration::from_hour
 
 /// The longest ceiling of a backoff. SQS keeps a message for 14 days at the most; a wait of 13 leaves
 /// a day for the attempt after it.
-const MAX_BACKOFF_MAX: Duration = Duration::from_hours(13 * 24);
+pub(crate) const MAX_BACKOFF_MAX: Duration = Duration::from_hours(13 * 24);
 
 /// The longest that an event may be retried.
 const MAX_AGE_MAX: Duration = Duration::from_hours(365 * 24);

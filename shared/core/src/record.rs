@@ -57,8 +57,8 @@ pub struct Failure {
     pub condition: Condition,
     /// What the function said.
     pub error: ErrorReport,
-    /// What is to be retried.
-    pub event: Event,
+    /// What is to be retried; `None` where the record carries no payload.
+    pub event: Option<Event>,
 }
 
 /// The payload of a failed invocation, taken out of its envelope.
@@ -68,8 +68,6 @@ pub enum Event {
     Fresh(Box<RawValue>),
     /// It was a re-invocation of ours.
     Retried(Envelope),
-    /// The record carries no payload.
-    Missing,
 }
 
 /// Why Lambda gave an event up. The set is open.
@@ -166,9 +164,9 @@ fn record(message: &Message, record: &Object) -> Result<Failure, Unreadable> {
         target,
         request_id: context.text("requestId").unwrap_or_else(|| message.id.to_owned()),
         failed_at: failed_at(message, recorded_at)?,
-        condition: Condition::read(context.text("condition").as_deref(), &error),
+        condition: Condition::read(context.text("condition").as_deref()),
         error,
-        event: record.get("requestPayload").map_or(Event::Missing, Event::read),
+        event: record.get("requestPayload").map(Event::read),
     })
 }
 
@@ -186,7 +184,7 @@ fn bare(
         failed_at: failed_at(message, None)?,
         condition: Condition::Failed,
         error: ErrorReport { error_type: None, message: said },
-        event: Event::read(&event),
+        event: Some(Event::read(&event)),
     })
 }
 
@@ -206,80 +204,68 @@ impl Event {
     }
 
     /// What the target was first given.
-    pub fn payload(&self) -> Option<&RawValue> {
+    pub fn payload(&self) -> &RawValue {
         match self {
-            Self::Fresh(payload) => Some(payload),
-            Self::Retried(envelope) => Some(&envelope.payload),
-            Self::Missing => None,
-        }
-    }
-
-    /// The facts of the re-invocation that failed, if it was one.
-    pub fn retried(&self) -> Option<&RetryMetadata> {
-        match self {
-            Self::Retried(envelope) => Some(&envelope.metadata),
-            Self::Fresh(_) | Self::Missing => None,
+            Self::Fresh(payload) => payload,
+            Self::Retried(envelope) => &envelope.payload,
         }
     }
 }
 
 impl Condition {
-    /// AWS documents that a stopped event goes to the destination, but not what its record says
-    /// then. Any mention of recursion in the condition, or the exception's name in the error, is
-    /// taken for it.
-    fn read(condition: Option<&str>, error: &ErrorReport) -> Self {
-        let condition = condition.unwrap_or_default();
-        let stopped = |text: &str| text.contains("Recursi");
-        if condition == "ZeroReservedConcurrency" {
-            Self::Paused
-        } else if stopped(condition)
-            || error
-                .error_type
-                .as_deref()
-                .is_some_and(|kind| kind.ends_with("RecursiveInvocationException"))
-        {
-            Self::RecursionStopped
-        } else {
-            Self::Failed
+    /// AWS documents that an event of a stopped loop goes to the destination, but not what its record
+    /// says then: any mention of recursion is taken for it. The error's type says nothing here: a
+    /// target whose own call was stopped may report `RecursiveInvocationException`, and did run.
+    fn read(condition: Option<&str>) -> Self {
+        match condition.unwrap_or_default() {
+            "ZeroReservedConcurrency" => Self::Paused,
+            stopped if stopped.contains("Recursi") => Self::RecursionStopped,
+            _ => Self::Failed,
         }
     }
 }
 
 impl Failure {
-    /// When the event failed for the first time.
+    /// The facts of the re-invocation that failed, if it was one.
+    pub fn retried(&self) -> Option<&RetryMetadata> {
+        match &self.event {
+            Some(Event::Retried(envelope)) => Some(&envelope.metadata),
+            Some(Event::Fresh(_)) | None => None,
+        }
+    }
+
+    /// When the event failed for the first time. What is no time, or is later than this failure, was
+    /// written by somebody else and in another unit: the event's age begins here then.
     pub fn first_failure(&self) -> Timestamp {
-        self.event
-            .retried()
+        self.retried()
             .and_then(RetryMetadata::first_failure)
             .map_or(self.failed_at, |first| first.min(self.failed_at))
     }
 
     /// The request id of the first failed invocation: one name for the event in all its attempts.
     pub fn first_request_id(&self) -> Option<&str> {
-        match self.event.retried() {
+        match self.retried() {
             Some(retried) => retried.request_id.as_deref(),
             None => Some(&self.request_id),
         }
     }
 
-    /// What the target is given at this attempt, if there is anything to give.
-    pub fn envelope(&self, attempt: Attempt) -> Option<Envelope> {
-        match &self.event {
-            Event::Missing => None,
-            Event::Fresh(payload) => Some(Envelope {
-                metadata: RetryMetadata::first(self.failed_at, &self.request_id),
-                payload: payload.clone(),
-            }),
-            Event::Retried(envelope) => Some(Envelope {
-                metadata: envelope.metadata.at(attempt),
-                payload: envelope.payload.clone(),
-            }),
-        }
+    /// What the target is given at this attempt of `event`, which is this failure's.
+    pub fn envelope(&self, event: &Event, attempt: Attempt) -> Envelope {
+        let metadata = match event {
+            Event::Fresh(_) => RetryMetadata::first(self.failed_at, &self.request_id),
+            Event::Retried(envelope) => envelope.metadata.next(attempt, self.first_failure()),
+        };
+        Envelope { metadata, payload: event.payload().to_owned() }
     }
 
-    /// How many attempts were made so far.
+    /// How many attempts were made so far. One that a pause turned away was none.
     pub fn attempts_made(&self) -> u32 {
-        self.event.retried().map_or(0, |retried| retried.attempt.get())
+        let ordinal = self.retried().map_or(0, |retried| retried.attempt.get());
+        match self.condition {
+            Condition::Paused => ordinal.saturating_sub(1),
+            Condition::Failed | Condition::RecursionStopped => ordinal,
+        }
     }
 }
 
@@ -307,7 +293,7 @@ mod tests {
             assert!(
                 failure.error.message.as_deref().unwrap().ends_with("before completing request")
             );
-            assert!(failure.event.payload().unwrap().get().starts_with('{'));
+            assert!(failure.event.as_ref().unwrap().payload().get().starts_with('{'));
             assert_eq!(failure.attempts_made(), 0);
         }
     }
@@ -325,7 +311,7 @@ mod tests {
             assert_eq!(failure.request_id, "r-1");
             assert_eq!(failure.failed_at, message.sent_at.unwrap());
             assert_eq!(failure.error.message.as_deref(), Some("boom"));
-            assert_eq!(failure.event.payload().unwrap().get(), body.trim());
+            assert_eq!(failure.event.as_ref().unwrap().payload().get(), body.trim());
             assert_eq!(read(&message, None).unwrap_err(), Unreadable::NoTarget);
         }
     }
@@ -337,7 +323,7 @@ mod tests {
         let body = include_str!("../fixtures/sns_dead_letter.json");
         let failure = read(&message(body), Some(&target)).unwrap();
         assert_eq!(failure.request_id, "e4b46cbf-b738-xmpl-8880-a18cdf61200e");
-        assert_eq!(failure.event.payload().unwrap().get(), r#"{"order": 1.0}"#);
+        assert_eq!(failure.event.as_ref().unwrap().payload().get(), r#"{"order": 1.0}"#);
     }
 
     #[test]
@@ -347,13 +333,13 @@ mod tests {
         {
             let body = testing::record_of(payload);
             let failure = read(&message(&body), None).unwrap();
-            assert_eq!(failure.event.payload().unwrap().get(), payload);
+            assert_eq!(failure.event.as_ref().unwrap().payload().get(), payload);
         }
     }
 
     #[test]
     fn what_sqs_says_stands_in_for_what_a_record_lacks() {
-        let body = r#"{"requestContext":{"functionArn":"arn:aws:lambda:us-east-1:1:function:f"},"requestPayload":1}"#;
+        let body = r#"{"requestContext":{"functionArn":"arn:aws:lambda:us-east-1:123456789012:function:f"},"requestPayload":1}"#;
         let failure = read(&message(body), None).unwrap();
         assert_eq!(failure.request_id, message(body).id);
         assert_eq!(Some(failure.failed_at), message(body).sent_at);
@@ -385,7 +371,18 @@ mod tests {
             assert_eq!(failure.first_failure(), at(first), "{initial}");
             assert_eq!(failure.attempts_made(), 3);
             assert_eq!(failure.first_request_id(), None);
+            let event = failure.event.as_ref().unwrap();
+            let next = failure.envelope(event, Attempt::FIRST).metadata.initial_timestamp;
+            assert_eq!(next, at(first).timestamp(), "every later attempt knows it");
         }
+    }
+
+    #[test]
+    fn an_attempt_that_a_pause_turned_away_was_not_made() {
+        let body = testing::record_of(&testing::envelope(3, 1_573_755_000, "id", "1"));
+        assert_eq!(read(&message(&body), None).unwrap().attempts_made(), 3);
+        let paused = body.replace("RetriesExhausted", "ZeroReservedConcurrency");
+        assert_eq!(read(&message(&paused), None).unwrap().attempts_made(), 2);
     }
 
     #[test]
@@ -405,7 +402,8 @@ mod tests {
             "\"errorMessage\"",
             r#""errorType":"RecursiveInvocationException","errorMessage""#,
         );
-        assert_eq!(read(&message(&body), None).unwrap().condition, Condition::RecursionStopped);
+        let condition = read(&message(&body), None).unwrap().condition;
+        assert_eq!(condition, Condition::Failed, "the target's own call was stopped");
     }
 
     #[test]
@@ -443,12 +441,12 @@ mod tests {
     fn a_member_of_another_type_is_as_good_as_absent() {
         for wrong in ["null", "7", "[]", "{}", "true"] {
             let body = format!(
-                r#"{{"timestamp":{wrong},"requestContext":{{"requestId":{wrong},"condition":{wrong},"functionArn":"arn:aws:lambda:us-east-1:1:function:f"}},"requestPayload":{wrong},"responsePayload":{{"errorType":{wrong},"errorMessage":{wrong}}}}}"#
+                r#"{{"timestamp":{wrong},"requestContext":{{"requestId":{wrong},"condition":{wrong},"functionArn":"arn:aws:lambda:us-east-1:123456789012:function:f"}},"requestPayload":{wrong},"responsePayload":{{"errorType":{wrong},"errorMessage":{wrong}}}}}"#
             );
             let failure = read(&message(&body), None).unwrap();
             assert_eq!(failure.error, ErrorReport::default());
             assert_eq!(failure.request_id, message(&body).id);
-            assert_eq!(failure.event.payload().unwrap().get(), wrong);
+            assert_eq!(failure.event.as_ref().unwrap().payload().get(), wrong);
         }
     }
 

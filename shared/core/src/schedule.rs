@@ -6,7 +6,7 @@ use crate::{
     Attempt, Timestamp,
     backoff::{Backoff, Draw, Jitter},
     dead_letter::Reason,
-    policy::Policy,
+    policy::{MAX_BACKOFF_MAX, Policy},
     record::{Condition, Failure},
     time::later,
 };
@@ -15,6 +15,12 @@ use crate::{
 /// every event at once, so a backoff would only count attempts that were none.
 const PAUSE: Duration = Duration::from_mins(15);
 
+/// How long a failure's message may stay in its queue until its last attempt, and until it is given
+/// up. SQS deletes it after 14 days, as an age of up to a year does not: what waits longer, because
+/// its target asks for it or is out of order, would be lost without a word.
+const STAY_MAX: Duration = MAX_BACKOFF_MAX;
+const STAY_END: Duration = Duration::from_hours(13 * 24 + 12);
+
 /// The next attempt of a failed event. The same on every receive of its message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Schedule {
@@ -22,9 +28,9 @@ pub struct Schedule {
     pub attempt: Attempt,
     /// When it is to be made.
     pub due: Timestamp,
-    /// When the last attempt of this event is made, if all before it fail.
+    /// The latest moment for which an attempt is planned.
     pub last_chance: Timestamp,
-    /// After this moment the event is never invoked again.
+    /// After this moment the event is never invoked.
     pub expiry: Timestamp,
 }
 
@@ -47,17 +53,19 @@ impl Schedule {
         }
         let first_failure = failure.first_failure();
         let last_chance = later(first_failure, policy.last_chance());
+        let last_chance = last_chance.min(later(failure.failed_at, STAY_MAX));
         if later(failure.failed_at, policy.backoff.base) > last_chance {
             return Err(Reason::MaxAgeExceeded);
         }
         let due = later(failure.failed_at, delay(failure, attempt, policy)).min(last_chance);
-        Ok(Self { attempt, due, last_chance, expiry: later(first_failure, policy.max_age) })
+        let expiry = later(first_failure, policy.max_age).min(later(failure.failed_at, STAY_END));
+        Ok(Self { attempt, due, last_chance, expiry })
     }
 }
 
 /// A failure that the target had no part in repeats its attempt.
 fn next_attempt(failure: &Failure) -> Attempt {
-    match (failure.event.retried(), failure.condition) {
+    match (failure.retried(), failure.condition) {
         (None, _) => Attempt::FIRST,
         (Some(retried), Condition::Paused) => retried.attempt,
         (Some(retried), Condition::Failed | Condition::RecursionStopped) => retried.attempt.next(),

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     Attempt,
-    arn::{FunctionArn, Home},
+    arn::{FunctionArn, Home, is_function_name},
     backoff::Jitter,
     duration,
     error_type::NonRetryable,
@@ -24,7 +24,7 @@ const URL: &str =
 const FUNCTION: &str = "the name or the ARN of a function";
 
 /// The names that `POLICIES` may set for one function; each is a variable of its own too.
-const POLICY_NAMES: [&str; 7] = [
+pub const POLICY_NAMES: [&str; 7] = [
     "BASE_BACKOFF",
     "MAX_BACKOFF",
     "MAX_AGE",
@@ -168,6 +168,13 @@ impl Targets {
             let expected = "function names or ARNs, with * for any run, separated by commas";
             faults.push(Fault::new("TARGET_FUNCTIONS", expected, bad));
         }
+        if patterns.is_empty() {
+            faults.push(Fault::new(
+                "TARGET_FUNCTIONS",
+                "a list that names a function",
+                list_of_patterns,
+            ));
+        }
         Self::Listed(patterns)
     }
 
@@ -199,10 +206,9 @@ pub enum Target {
 
 impl Target {
     fn parse(text: &str) -> Option<Self> {
-        let name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         FunctionArn::parse(text)
             .map(Self::Arn)
-            .or_else(|| text.chars().all(name).then(|| Self::Name(text.to_owned())))
+            .or_else(|| is_function_name(text).then(|| Self::Name(text.to_owned())))
     }
 
     /// The function's ARN, for a handler that lives at `home`.
@@ -244,6 +250,10 @@ impl Policies {
         let mut policies = BTreeMap::new();
         for (function, values) in functions.members() {
             let prefix = format!("POLICIES.{function}");
+            if !is_function_name(function) {
+                let expected = "for a function by its name, without ARN and alias";
+                faults.push(Fault::new("POLICIES", expected, function));
+            }
             let Some(values) = Object::read(values.get()) else {
                 let expected = r#"an object such as {"MAX_AGE":"7d"}"#;
                 faults.push(Fault::new(prefix, expected, values.get()));
@@ -488,6 +498,14 @@ mod tests {
     }
 
     #[test]
+    fn a_list_that_names_nobody_is_refused() {
+        assert!(
+            complaint(&[("TARGET_FUNCTIONS", " , ")])
+                .starts_with("TARGET_FUNCTIONS must be a list")
+        );
+    }
+
+    #[test]
     fn a_bare_event_belongs_to_the_function_of_this_name_or_arn() {
         let target =
             |text| settings(&[("DLQ_TARGET", text)]).dlq_target.unwrap().at(&home()).unwrap();
@@ -495,7 +513,7 @@ mod tests {
             target("legacy").as_str(),
             "arn:aws:lambda:us-east-1:123456789012:function:legacy"
         );
-        let arn = "arn:aws:lambda:us-east-1:1:function:legacy:live";
+        let arn = "arn:aws:lambda:us-east-1:000000000001:function:legacy:live";
         assert_eq!(target(arn).as_str(), arn);
     }
 }

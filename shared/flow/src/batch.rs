@@ -1,12 +1,13 @@
 //! A batch, from the event that Lambda delivers to the answer that it is given.
 
+use std::time::Duration;
+
 use aws_lambda_events::event::sqs::SqsEvent;
 use comeback_core::{
     Timestamp,
     arn::Home,
-    decision::{Decision, visibility_timeout},
-    envelope::Envelope,
-    fault::{FaultKind, after_fault},
+    decision::{Decision, Reinvocation, visibility_timeout},
+    fault::{FaultKind, Unaccepted, after_fault},
     settings::Settings,
     time::between,
 };
@@ -69,55 +70,49 @@ impl<Q: Queues, F: Functions, C: Clock> Handler<Q, F, C> {
         Ok(Report { entries: items.iter().map(Item::report).collect() })
     }
 
-    /// Does what was decided, everything at once, so that no message waits for another's call; then
-    /// what has become of the invocations that were not accepted.
+    /// Does what was decided, everything at once, so that no message waits for another's call.
     async fn act(&self, items: &[Item<'_>], budget: Budget) {
         let mut due = Vec::new();
         let mut settlements = Settlements::default();
         for item in items {
             match &item.judgement.decision {
-                Decision::Invoke(envelope) => due.push((item, envelope)),
+                Decision::Invoke(attempt) => due.push((item, attempt)),
                 Decision::Wait { until } => settlements.wait(item, *until),
                 Decision::DeadLetter(reason) => settlements.give_up(item, *reason),
             }
         }
-        let invoke_and_follow_up = async {
-            let mut unaccepted = Settlements::default();
-            let invocations = self.invoke_all(due, &mut unaccepted);
-            within(&self.clock, budget.invocations, invocations).await;
-            self.settle(&unaccepted).await;
-        };
-        join(self.settle(&settlements), invoke_and_follow_up).await;
+        join(self.settle(&settlements), self.invoke_all(due, budget.invocations)).await;
     }
 
-    async fn invoke_all<'a, 'e>(
-        &self,
-        due: Vec<(&'a Item<'e>, &'a Envelope)>,
-        unaccepted: &mut Settlements<'a, 'e>,
-    ) {
+    /// Invokes what is due, for so long. What was not accepted is settled while other invocations are
+    /// still under way; those that were answered at the same time share a call.
+    async fn invoke_all(&self, due: Vec<(&Item<'_>, &Reinvocation)>, limit: Duration) {
         let calls =
-            due.into_iter().map(async |(item, envelope)| (item, self.invoke(item, envelope).await));
-        let mut decided = stream::iter(calls).buffer_unordered(CALLS_AT_ONCE);
-        while let Some((item, decision)) = decided.next().await {
-            match decision {
-                // Accepted.
-                None | Some(Decision::Invoke(_)) => {}
-                Some(Decision::Wait { until }) => unaccepted.wait(item, until),
-                Some(Decision::DeadLetter(reason)) => unaccepted.give_up(item, reason),
-            }
-        }
+            due.into_iter().map(async |(item, attempt)| (item, self.invoke(item, attempt).await));
+        stream::iter(calls)
+            .buffer_unordered(CALLS_AT_ONCE)
+            .take_until(self.clock.sleep(limit))
+            .ready_chunks(ENTRIES_MAX)
+            .for_each_concurrent(None, async |answered| {
+                let mut settlements = Settlements::default();
+                for (item, instead) in answered {
+                    match instead {
+                        None => {}
+                        Some(Unaccepted::Wait { until }) => settlements.wait(item, until),
+                        Some(Unaccepted::DeadLetter(reason)) => settlements.give_up(item, reason),
+                    }
+                }
+                self.settle(&settlements).await;
+            })
+            .await;
     }
 
     /// Invokes the target. Says what is to be done instead where that was not accepted.
-    async fn invoke(&self, item: &Item<'_>, envelope: &Envelope) -> Option<Decision> {
-        let (Ok(failure), Some(schedule)) = (&item.judgement.failure, &item.judgement.schedule)
-        else {
-            return None;
-        };
-        let lateness = between(schedule.due, self.clock.now());
-        let payload = envelope.to_json();
+    async fn invoke(&self, item: &Item<'_>, attempt: &Reinvocation) -> Option<Unaccepted> {
+        let lateness = between(attempt.schedule.due, self.clock.now());
+        let payload = attempt.envelope.to_json();
         let invocation = Invocation {
-            function: failure.target.as_str(),
+            function: attempt.target.as_str(),
             payload: &payload,
             trace_header: item.trace_header(),
         };
@@ -135,8 +130,7 @@ impl<Q: Queues, F: Functions, C: Clock> Handler<Q, F, C> {
             FaultKind::Refused(_) => None,
         });
         log::not_accepted(item, &fault);
-        let now = self.clock.now();
-        Some(after_fault(fault.kind, failure, schedule, item.message.receive_count, now))
+        Some(after_fault(fault.kind, attempt, item.message.receive_count, self.clock.now()))
     }
 
     /// Puts back what waits and sends what is given up.

@@ -33,7 +33,7 @@ impl Budget {
     }
 }
 
-/// Does this work until the time is up; says whether it came to its end.
+/// Does this work until the time is up.
 pub(crate) async fn within(clock: &impl Clock, limit: Duration, work: impl Future<Output = ()>) {
     select(pin!(work), pin!(clock.sleep(limit))).await;
 }

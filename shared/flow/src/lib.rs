@@ -13,7 +13,7 @@ mod budget;
 mod chunks;
 mod item;
 mod log;
-pub mod message;
+mod message;
 pub mod metrics;
 pub mod ports;
 pub mod report;

@@ -9,7 +9,7 @@ use comeback_core::{
 
 /// What `comeback-core` needs of a record. SQS always says how often a message was received and when
 /// it was sent; where an emulator doesn't, it is taken for the first receive.
-pub fn view(record: &SqsMessage) -> Message<'_> {
+pub(crate) fn view(record: &SqsMessage) -> Message<'_> {
     let number = |name: &str| record.attributes.get(name)?.parse::<i64>().ok();
     let attribute = |name: &str| record.message_attributes.get(name)?.string_value.as_deref();
     Message {

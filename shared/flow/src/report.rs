@@ -30,9 +30,9 @@ pub struct Entry {
 /// Whether a message is done, and how.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
-    /// Lambda has accepted its invocation, so long after the due time.
+    /// Lambda has accepted its invocation.
     Invoked {
-        /// From due time to acceptance.
+        /// From due time to the call.
         lateness: Duration,
     },
     /// The dead-letter queue has it.

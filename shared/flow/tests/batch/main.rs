@@ -136,6 +136,9 @@ async fn a_call_that_hangs_holds_up_no_other() {
         outcomes(&report),
         ["not reached", "waits", "invoked", "unreadable", "not reached", "waits"]
     );
+    // Every answer of this world takes 20 ms: the throttled message goes back as soon as it has its own.
+    let calls_at = world.visibility_calls_at.borrow();
+    assert!(calls_at.iter().all(|at| *at < Duration::from_millis(50)), "{calls_at:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -49,9 +49,12 @@ type InvokeCall = (String, String, Option<String>);
 /// The ports, and what was asked of them.
 pub struct World {
     started: tokio::time::Instant,
-    /// What becomes of a call about the message or payload that this is part of; else it is accepted.
-    pub answers: HashMap<&'static str, Answer>,
+    /// What becomes of a call about the message or payload that this is part of, the first that fits;
+    /// else it is accepted.
+    pub answers: Vec<(&'static str, Answer)>,
     pub visibility_calls: RefCell<Vec<VisibilityCall>>,
+    /// How long after the batch's arrival each of them was made.
+    pub visibility_calls_at: RefCell<Vec<Duration>>,
     pub letter_calls: RefCell<Vec<Vec<DeadLetter>>>,
     pub invocations: RefCell<Vec<InvokeCall>>,
     under_way: Cell<usize>,
@@ -63,8 +66,9 @@ impl World {
     pub fn new(answers: &[(&'static str, Answer)]) -> Self {
         Self {
             started: tokio::time::Instant::now(),
-            answers: answers.iter().copied().collect(),
+            answers: answers.to_vec(),
             visibility_calls: RefCell::default(),
+            visibility_calls_at: RefCell::default(),
             letter_calls: RefCell::default(),
             invocations: RefCell::default(),
             under_way: Cell::new(0),
@@ -76,8 +80,8 @@ impl World {
         let (_, answer) = self
             .answers
             .iter()
-            .find(|(part, _)| about.contains(**part))
-            .unwrap_or((&"", &Answer::Accepted));
+            .find(|(part, _)| about.contains(part))
+            .unwrap_or(&("", Answer::Accepted));
         if *answer == Answer::Never {
             std::future::pending::<()>().await;
         }
@@ -102,6 +106,7 @@ impl Queues for &World {
     ) -> Vec<Result<(), CallFault>> {
         let asked = changes.iter().map(|change| (change.receipt_handle.to_owned(), change.timeout));
         self.visibility_calls.borrow_mut().push((queue_url.to_owned(), asked.collect()));
+        self.visibility_calls_at.borrow_mut().push(self.started.elapsed());
         let mut answers = Vec::new();
         for change in changes {
             answers.push(self.entry(change.receipt_handle).await);

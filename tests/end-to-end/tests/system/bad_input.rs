@@ -18,12 +18,14 @@ async fn poison_is_given_up_with_its_bytes_and_its_neighbours_are_served() {
     let without_payload =
         foreign.replace("999999999999", "000000000000").replace("requestPayload", "payload");
     let foreign_payload = r#"{"a":1.0}"#;
+    let endless = foreign.replace("orders", &"n".repeat(70_000));
     let table = [
         ("no JSON", "no JSON", "unreadable"),
         ("[]", "[]", "unreadable"),
         (r#""{}""#, r#""{}""#, "unreadable"),
         (wrong, wrong, "unreadable"),
         (&huge, &huge, "unreadable"),
+        (&endless, &endless, "unreadable"),
         (foreign, foreign_payload, "target_not_allowed"),
         (&without_payload, &without_payload, "payload_missing"),
     ];

@@ -41,6 +41,51 @@ async fn all_come_back(retry_loop: &RetryLoop) {
     assert_eq!(retry_loop.left().await, (0, 0));
 }
 
+#[tokio::test]
+async fn a_throttled_invocation_is_made_again_and_counts_no_attempt() {
+    let refusal = "HTTP/1.1 429 Too Many Requests\r\nx-amzn-errortype: TooManyRequestsException\r\nretry-after: 2\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
+    let mut proxy = Proxy::answering(refusal).await;
+    let mut plan = Plan::quick(&[("AWS_MAX_ATTEMPTS", "1"), ("MAX_ATTEMPTS", "1")]);
+    plan.settings.push(("AWS_ENDPOINT_URL_LAMBDA", proxy.endpoint.clone()));
+    let retry_loop = plan.deploy().await;
+    retry_loop.invoke(r#"{"id":7,"fail":{"attempts":1}}"#).await;
+    proxy.asked().await;
+    let mut journal = retry_loop.cloud.journal();
+    let refused = journal.log(HANDLER, "a refusal", |line| line["level"] == "WARN").await;
+    assert!(
+        refused["error"].as_str().unwrap().starts_with("TooManyRequestsException"),
+        "{refused}"
+    );
+    let waits = journal.log(HANDLER, "another wait", |line| line["decision"] == "wait").await;
+    assert!(waits["delay_seconds"].as_f64().unwrap() <= 2.0, "{waits}");
+    proxy.release(&retry_loop.cloud.endpoint);
+    let mut journal = retry_loop.cloud.journal();
+    assert_eq!(journal.run(TARGET).await.ending, "Failed");
+    let again = journal.run(TARGET).await;
+    assert_eq!(again.ending, "Succeeded");
+    assert!(again.payload.contains(r#""attempt":1,"#), "{}", again.payload);
+}
+
+#[tokio::test]
+async fn an_invocation_has_no_trace_but_its_own_messages() {
+    let mut proxy = Proxy::hanging().await;
+    let mut plan = Plan::quick(&[("DLQ_TARGET", TARGET)]);
+    plan.settings.push(("AWS_ENDPOINT_URL_LAMBDA", proxy.endpoint.clone()));
+    let retry_loop = plan.deploy().await;
+    // Sent by a program that is no function, this message has no trace; the batch's run has one.
+    let request_id = aws_sdk_sqs::types::MessageAttributeValue::builder();
+    let request_id = request_id.data_type("String").string_value("first-id").build().unwrap();
+    let call = retry_loop.cloud.sqs.send_message().queue_url(&retry_loop.retry_queue);
+    call.message_body("{}").message_attributes("RequestID", request_id).send().await.unwrap();
+    proxy.asked().await;
+    let asked = proxy.requests().to_lowercase();
+    assert!(
+        asked.starts_with("post /2015-03-31/functions/") && asked.contains("\r\n\r\n"),
+        "{asked}"
+    );
+    assert!(!asked.contains("x-amzn-trace-id"), "{asked}");
+}
+
 async fn ending_of_handler(journal: &mut Journal, wanted: &str) {
     while journal.run(HANDLER).await.ending != wanted {}
 }

@@ -4,7 +4,10 @@ use std::fs;
 
 use rustix::process::Pid;
 
-use crate::retry_loop::{Plan, TARGET};
+use crate::{
+    journal::PATIENCE,
+    retry_loop::{Plan, TARGET},
+};
 
 /// The processes of this name that have `ancestor` above them.
 pub fn processes_below(ancestor: u32, name: &str) -> Vec<Pid> {
@@ -48,11 +51,14 @@ async fn a_killed_cloud_leaves_no_process_behind() {
     assert!(children.len() >= 2, "{children:?}");
 
     retry_loop.cloud.process.kill().await.unwrap();
-    // `waitpid` is not for the children of others: their end shows in /proc, and they are many hops
-    // of a scheduler away at the most.
-    while children.iter().any(|child| is_running(child.as_raw_pid())) {
-        tokio::task::yield_now().await;
-    }
+    // Nobody can wait for the children of others: their end shows in /proc.
+    let ended = async {
+        while children.iter().any(|child| is_running(child.as_raw_pid())) {
+            tokio::task::yield_now().await;
+        }
+    };
+    let ended = tokio::time::timeout(PATIENCE, ended).await;
+    assert!(ended.is_ok(), "of {children:?} some still run");
 }
 
 fn is_running(pid: i32) -> bool {

@@ -13,7 +13,7 @@ use tokio::{
 };
 
 /// A test that waits for so long has failed.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A reader of the journal, at some place in it.
 pub struct Journal {
@@ -32,12 +32,12 @@ struct Page {
 /// Something that happened to a function.
 #[derive(Clone, Debug, Deserialize)]
 struct Happening {
-    r#type: String,
     function: String,
     request_id: Option<String>,
     payload: Option<Box<RawValue>>,
     outcome: Option<String>,
     line: Option<String>,
+    at: String,
 }
 
 /// One run of a function.
@@ -48,6 +48,8 @@ pub struct Run {
     pub payload: String,
     /// `Succeeded`, `Failed`, `Crashed`, `TimedOut`.
     pub ending: String,
+    /// When it ended, RFC 3339.
+    pub ended_at: String,
 }
 
 impl Journal {
@@ -64,7 +66,12 @@ impl Journal {
                 journal.payloads.insert(id.clone(), payload.get().to_owned());
             }
             let payload = journal.payloads.get(&id)?.clone();
-            Some(Run { payload, ending: happening.outcome?, request_id: id })
+            Some(Run {
+                payload,
+                ending: happening.outcome?,
+                request_id: id,
+                ended_at: happening.at,
+            })
         })
         .await
     }

@@ -1,62 +1,100 @@
-//! An endpoint between the handler and the local cloud that can be told to hang.
+//! An endpoint between the handler and the local cloud that can be told how to answer.
+
+use std::sync::{Arc, Mutex};
 
 use tokio::{
-    io::{AsyncReadExt, copy_bidirectional},
+    io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
     net::{TcpListener, TcpStream},
     sync::watch,
 };
 
-/// Takes requests and never answers, until it is told where to pass them on to.
+/// What becomes of a connection.
+#[derive(Clone)]
+enum Behaviour {
+    /// It is taken, and never answered.
+    Hang,
+    /// Each request has this answer.
+    Answer(&'static str),
+    /// It is passed on to this address.
+    Pass(String),
+}
+
+/// Takes requests in place of the local cloud, until it is told to pass them on.
 pub struct Proxy {
     pub endpoint: String,
-    destination: watch::Sender<Option<String>>,
+    behaviour: watch::Sender<Behaviour>,
     asked: watch::Receiver<()>,
+    requests: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Proxy {
     /// A proxy that hangs.
     pub async fn hanging() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let endpoint = format!("http://{}", listener.local_addr().unwrap());
-        let (destination, state) = watch::channel(None);
-        let (ask, asked) = watch::channel(());
-        tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(serve(client, state.clone(), ask.clone()));
-            }
-        });
-        Self { endpoint, destination, asked }
+        Self::with(Behaviour::Hang).await
     }
 
-    /// Waits until somebody has sent a request that is not answered.
+    /// A proxy that answers every request with this.
+    pub async fn answering(answer: &'static str) -> Self {
+        Self::with(Behaviour::Answer(answer)).await
+    }
+
+    async fn with(behaviour: Behaviour) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let (behaviour, state) = watch::channel(behaviour);
+        let (ask, asked) = watch::channel(());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&requests);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(serve(client, state.clone(), ask.clone(), Arc::clone(&seen)));
+            }
+        });
+        Self { endpoint, behaviour, asked, requests }
+    }
+
+    /// Waits until somebody has sent a request that is not passed on.
     pub async fn asked(&mut self) {
         self.asked.changed().await.unwrap();
+    }
+
+    /// What was sent in requests that were not passed on.
+    pub fn requests(&self) -> String {
+        String::from_utf8_lossy(&self.requests.lock().unwrap()).into_owned()
     }
 
     /// From now on new connections are passed on to this endpoint; those that hang are cut.
     pub fn release(&self, endpoint: &str) {
         let address = endpoint.trim_start_matches("http://").to_owned();
-        self.destination.send(Some(address)).unwrap();
+        self.behaviour.send(Behaviour::Pass(address)).unwrap();
     }
 }
 
 async fn serve(
     mut client: TcpStream,
-    mut state: watch::Receiver<Option<String>>,
+    mut state: watch::Receiver<Behaviour>,
     ask: watch::Sender<()>,
+    requests: Arc<Mutex<Vec<u8>>>,
 ) {
-    let destination = state.borrow_and_update().clone();
-    if let Some(address) = destination {
+    let behaviour = state.borrow_and_update().clone();
+    if let Behaviour::Pass(address) = behaviour {
         let mut server = TcpStream::connect(address).await.unwrap();
         let _ = copy_bidirectional(&mut client, &mut server).await;
         return;
     }
-    let mut sink = [0; 4096];
+    let mut buffer = [0; 4096];
     loop {
         tokio::select! {
-            read = client.read(&mut sink) => match read {
-                Ok(1..) => ask.send(()).unwrap(),
+            read = client.read(&mut buffer) => match read {
                 Ok(0) | Err(_) => return,
+                Ok(length) => {
+                    requests.lock().unwrap().extend(&buffer[..length]);
+                    ask.send(()).unwrap();
+                    if let Behaviour::Answer(answer) = behaviour {
+                        let _ = client.write_all(answer.as_bytes()).await;
+                        return;
+                    }
+                }
             },
             _ = state.changed() => return,
         }
