@@ -4,7 +4,12 @@
 //! Nothing here waits for a time to pass. That processes are gone is told by a connection which they
 //! alone hold: it ends with the last of them.
 
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that can't go on fails"
+)]
 
 mod client;
 

@@ -31,9 +31,8 @@ pub(super) async fn create(shared: &Shared, body: &[u8]) -> Result<Response, Lam
     let code = prepare(shared, std::mem::take(&mut request.code), image_config).await?;
     let settings = request.settings();
     // A copy: the folder of code that is refused is not to be removed within the step.
-    let taken = code.clone();
-    let created =
-        shared.step(|cloud, now| cloud.lambda.create_function(now, &name, taken, settings))?;
+    let created = shared
+        .step(|cloud, now| cloud.lambda.create_function(now, &name, code.clone(), settings))?;
     Ok(answer(StatusCode::CREATED, &FunctionConfiguration::new(&created)))
 }
 
