@@ -148,10 +148,15 @@ class Connection(asyncio.Protocol):
                 response = self._cloud.answer(*request)
                 if response is not None:
                     self._transport.write(response)
-        except (NotMeasured, ValueError, KeyError, IndexError) as error:
-            if not self._cloud.finished.done():
-                self._cloud.finished.set_exception(NotMeasured(f"{error!r}"))
-            self._transport.abort()
+        except NotMeasured as error:
+            self._give_up(error)
+        except (ValueError, KeyError, TypeError) as error:
+            self._give_up(NotMeasured(f"wrote what can't be read: {error!r}"))
+
+    def _give_up(self, error: NotMeasured) -> None:
+        if not self._cloud.finished.done():
+            self._cloud.finished.set_exception(error)
+        self._transport.abort()
 
     def _take_request(self) -> tuple[str, str, str, bytes] | None:
         head, separator, rest = self._received.partition(b"\r\n\r\n")

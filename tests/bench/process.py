@@ -78,8 +78,10 @@ async def run(handler: Handler, batches: Sequence[Batch], log: Path) -> Run:
         server.close()
     try:
         cloud.check()
-    except (NotMeasured, ValueError, KeyError, TypeError) as error:
-        raise NotMeasured(f"{handler.name}: {error!r}") from error
+    except NotMeasured as error:
+        raise NotMeasured(f"{handler.name}: {error}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise NotMeasured(f"{handler.name}: wrote what can't be read: {error!r}") from error
     assert cloud.first_answer_at is not None
     return Run(
         messages=sum(len(batch.messages) for batch in batches),
