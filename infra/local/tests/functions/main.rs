@@ -357,6 +357,10 @@ fn of_all_zips_only_those_of_functions_stay_unpacked() {
     assert_eq!(count(), 2);
     assert_eq!(cloud.call("DELETE", "/2015-03-31/functions/f", &[], b"").status, 204);
     assert_eq!(count(), 1);
+    // What is killed leaves its folders behind.
+    cloud.signal("TERM");
+    cloud.ended();
+    assert!(!unpacked.exists());
 }
 
 #[test]
