@@ -31,7 +31,7 @@ impl ErrorReport {
     }
 }
 
-/// The error types that never heal: [`PERMANENT_FAILURE`] and those that the owner names.
+/// The error types that never heal: `PermanentFailure` and those that the owner names.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct NonRetryable(Vec<String>);
 

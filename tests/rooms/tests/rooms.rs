@@ -1,4 +1,5 @@
 //! Who may depend on whom, as ARCHITECTURE.md tells it: a rule that isn't tested is a wish.
+#![allow(clippy::unwrap_used, reason = "cargo's metadata has what it has always had")]
 
 use std::{
     collections::{BTreeMap, BTreeSet},
