@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::fault::SqsFault;
 use super::receive::ReceiveMessage;
-use super::{Caller, answer, read, write};
+use super::{Call, Caller, answer, read, write};
 use crate::clock;
 use crate::model::Cloud;
 use crate::model::sqs::{MESSAGE_BYTES_MAX, SqsError};
@@ -42,7 +42,10 @@ pub(crate) async fn handle(shared: &Shared, request: Request) -> Response<Body> 
         (action, body) => {
             let step = |cloud: &mut Cloud, now| Done {
                 request_id: cloud.sqs.request_id(),
-                answer: body.and_then(|body| answer(action, &body, &caller, &mut cloud.sqs, now)),
+                answer: body.and_then(|body| {
+                    let call = Call { sqs: &mut cloud.sqs, now, caller: &caller };
+                    answer(action, &body, call)
+                }),
             };
             if is_reading(action) { shared.look(step) } else { shared.step(step) }
         }

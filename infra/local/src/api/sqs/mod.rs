@@ -39,17 +39,19 @@ impl Caller<'_> {
     }
 }
 
+/// What an operation is performed on.
+struct Call<'a> {
+    sqs: &'a mut Sqs,
+    now: Timestamp,
+    caller: &'a Caller<'a>,
+}
+
 /// One of SQS's operations, with its parameters.
 trait Operation: DeserializeOwned {
     /// What AWS answers to it.
     type Answer: Serialize;
 
-    fn perform(
-        self,
-        sqs: &mut Sqs,
-        now: Timestamp,
-        caller: &Caller<'_>,
-    ) -> Result<Self::Answer, SqsFault>;
+    fn perform(self, call: Call<'_>) -> Result<Self::Answer, SqsFault>;
 }
 
 /// The answer that has nothing to tell.
@@ -57,13 +59,7 @@ trait Operation: DeserializeOwned {
 struct Empty {}
 
 /// Answers a request in JSON: `action` is to be done with the parameters in `body`.
-fn answer(
-    action: &str,
-    body: &[u8],
-    caller: &Caller<'_>,
-    sqs: &mut Sqs,
-    now: Timestamp,
-) -> Result<Vec<u8>, SqsFault> {
+fn answer(action: &str, body: &[u8], call: Call<'_>) -> Result<Vec<u8>, SqsFault> {
     let perform = match action {
         "ChangeMessageVisibility" => perform::<settle::ChangeMessageVisibility>,
         "ChangeMessageVisibilityBatch" => perform::<settle::ChangeMessageVisibilityBatch>,
@@ -90,16 +86,11 @@ fn answer(
         | "StartMessageMoveTask" => return Err(unsupported(action)),
         _ => return Err(SqsFault::UnknownOperation(action.to_owned())),
     };
-    perform(body, caller, sqs, now)
+    perform(body, call)
 }
 
-fn perform<O: Operation>(
-    body: &[u8],
-    caller: &Caller<'_>,
-    sqs: &mut Sqs,
-    now: Timestamp,
-) -> Result<Vec<u8>, SqsFault> {
-    write(&read::<O>(body)?.perform(sqs, now, caller)?)
+fn perform<O: Operation>(body: &[u8], call: Call<'_>) -> Result<Vec<u8>, SqsFault> {
+    write(&read::<O>(body)?.perform(call)?)
 }
 
 fn read<O: Operation>(body: &[u8]) -> Result<O, SqsFault> {

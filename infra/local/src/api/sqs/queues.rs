@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use comeback_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::fault::SqsFault;
-use super::{Caller, Empty, Operation, queue_name, required};
+use super::{Call, Caller, Empty, Operation, queue_name, required};
 use crate::model::ACCOUNT;
-use crate::model::sqs::{Attributes, QueueName, Sqs, SqsError};
+use crate::model::sqs::{Attributes, QueueName, SqsError};
 
 /// SQS lists at most so many queues at a time.
 const RESULTS_MAX: usize = 1000;
@@ -34,12 +33,7 @@ pub(super) struct QueueAnswer {
 impl Operation for CreateQueue {
     type Answer = QueueAnswer;
 
-    fn perform(
-        self,
-        sqs: &mut Sqs,
-        now: Timestamp,
-        caller: &Caller<'_>,
-    ) -> Result<QueueAnswer, SqsFault> {
+    fn perform(self, Call { sqs, now, caller }: Call<'_>) -> Result<QueueAnswer, SqsFault> {
         let name = required("QueueName", &self.queue_name)?;
         let name = sqs.create_queue(now, name, &self.attributes.unwrap_or_default())?;
         sqs.tags(name.as_str())?.extend(self.tags.unwrap_or_default());
@@ -58,12 +52,7 @@ pub(super) struct GetQueueUrl {
 impl Operation for GetQueueUrl {
     type Answer = QueueAnswer;
 
-    fn perform(
-        self,
-        sqs: &mut Sqs,
-        _now: Timestamp,
-        caller: &Caller<'_>,
-    ) -> Result<QueueAnswer, SqsFault> {
+    fn perform(self, Call { sqs, caller, .. }: Call<'_>) -> Result<QueueAnswer, SqsFault> {
         let name = required("QueueName", &self.queue_name)?;
         if self.owner.is_some_and(|owner| owner != ACCOUNT) {
             return Err(SqsError::QueueDoesNotExist.into());
@@ -92,12 +81,7 @@ pub(super) struct QueuesAnswer {
 impl Operation for ListQueues {
     type Answer = QueuesAnswer;
 
-    fn perform(
-        self,
-        sqs: &mut Sqs,
-        _now: Timestamp,
-        caller: &Caller<'_>,
-    ) -> Result<QueuesAnswer, SqsFault> {
+    fn perform(self, Call { sqs, caller, .. }: Call<'_>) -> Result<QueuesAnswer, SqsFault> {
         let after = self.page.after()?;
         let prefix = self.queue_name_prefix.as_deref().unwrap_or_default();
         let (queue_urls, next_token) =
@@ -126,12 +110,7 @@ pub(super) struct SourcesAnswer {
 impl Operation for ListDeadLetterSourceQueues {
     type Answer = SourcesAnswer;
 
-    fn perform(
-        self,
-        sqs: &mut Sqs,
-        _now: Timestamp,
-        caller: &Caller<'_>,
-    ) -> Result<SourcesAnswer, SqsFault> {
+    fn perform(self, Call { sqs, caller, .. }: Call<'_>) -> Result<SourcesAnswer, SqsFault> {
         let after = self.page.after()?;
         let queue = queue_name(&self.queue_url)?;
         let (queue_urls, next_token) =
@@ -199,12 +178,7 @@ pub(super) struct AttributesAnswer {
 impl Operation for GetQueueAttributes {
     type Answer = AttributesAnswer;
 
-    fn perform(
-        self,
-        sqs: &mut Sqs,
-        now: Timestamp,
-        _caller: &Caller<'_>,
-    ) -> Result<AttributesAnswer, SqsFault> {
+    fn perform(self, Call { sqs, now, .. }: Call<'_>) -> Result<AttributesAnswer, SqsFault> {
         let mut attributes = sqs.attributes(now, queue_name(&self.queue_url)?)?;
         let names = self.attribute_names.unwrap_or_default();
         if let Some(name) = names.iter().find(|name| !is_attribute(name)) {
@@ -252,12 +226,7 @@ pub(super) struct SetQueueAttributes {
 impl Operation for SetQueueAttributes {
     type Answer = Empty;
 
-    fn perform(
-        self,
-        sqs: &mut Sqs,
-        now: Timestamp,
-        _caller: &Caller<'_>,
-    ) -> Result<Empty, SqsFault> {
+    fn perform(self, Call { sqs, now, .. }: Call<'_>) -> Result<Empty, SqsFault> {
         let queue = queue_name(&self.queue_url)?;
         let changes = self.attributes.ok_or(SqsError::MissingParameter("Attributes"))?;
         sqs.set_attributes(now, queue, &changes)?;
@@ -278,12 +247,7 @@ pub(super) struct DeleteQueue(OfQueue);
 impl Operation for DeleteQueue {
     type Answer = Empty;
 
-    fn perform(
-        self,
-        sqs: &mut Sqs,
-        now: Timestamp,
-        _caller: &Caller<'_>,
-    ) -> Result<Empty, SqsFault> {
+    fn perform(self, Call { sqs, now, .. }: Call<'_>) -> Result<Empty, SqsFault> {
         sqs.delete_queue(now, queue_name(&self.0.queue_url)?)?;
         Ok(Empty {})
     }
@@ -295,12 +259,7 @@ pub(super) struct PurgeQueue(OfQueue);
 impl Operation for PurgeQueue {
     type Answer = Empty;
 
-    fn perform(
-        self,
-        sqs: &mut Sqs,
-        now: Timestamp,
-        _caller: &Caller<'_>,
-    ) -> Result<Empty, SqsFault> {
+    fn perform(self, Call { sqs, now, .. }: Call<'_>) -> Result<Empty, SqsFault> {
         sqs.purge_queue(now, queue_name(&self.0.queue_url)?)?;
         Ok(Empty {})
     }
@@ -319,12 +278,7 @@ pub(super) struct TagsAnswer {
 impl Operation for ListQueueTags {
     type Answer = TagsAnswer;
 
-    fn perform(
-        self,
-        sqs: &mut Sqs,
-        _now: Timestamp,
-        _caller: &Caller<'_>,
-    ) -> Result<TagsAnswer, SqsFault> {
+    fn perform(self, Call { sqs, .. }: Call<'_>) -> Result<TagsAnswer, SqsFault> {
         Ok(TagsAnswer { tags: sqs.tags(queue_name(&self.0.queue_url)?)?.clone() })
     }
 }
@@ -339,12 +293,7 @@ pub(super) struct TagQueue {
 impl Operation for TagQueue {
     type Answer = Empty;
 
-    fn perform(
-        self,
-        sqs: &mut Sqs,
-        _now: Timestamp,
-        _caller: &Caller<'_>,
-    ) -> Result<Empty, SqsFault> {
+    fn perform(self, Call { sqs, .. }: Call<'_>) -> Result<Empty, SqsFault> {
         let tags = self.tags.ok_or(SqsError::MissingParameter("Tags"))?;
         sqs.tags(queue_name(&self.queue_url)?)?.extend(tags);
         Ok(Empty {})
@@ -361,12 +310,7 @@ pub(super) struct UntagQueue {
 impl Operation for UntagQueue {
     type Answer = Empty;
 
-    fn perform(
-        self,
-        sqs: &mut Sqs,
-        _now: Timestamp,
-        _caller: &Caller<'_>,
-    ) -> Result<Empty, SqsFault> {
+    fn perform(self, Call { sqs, .. }: Call<'_>) -> Result<Empty, SqsFault> {
         let keys = self.tag_keys.ok_or(SqsError::MissingParameter("TagKeys"))?;
         sqs.tags(queue_name(&self.queue_url)?)?.retain(|key, _| !keys.contains(key));
         Ok(Empty {})

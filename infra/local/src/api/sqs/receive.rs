@@ -10,7 +10,7 @@ use comeback_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::fault::SqsFault;
-use super::{Caller, Operation, queue_name};
+use super::{Call, Operation, queue_name};
 use crate::model::sqs::{
     AttributeValue, Md5, MessageAttribute, Received, Sqs, SqsError, WAIT_SECONDS_MAX,
 };
@@ -85,12 +85,7 @@ impl Look {
 impl Operation for ReceiveMessage {
     type Answer = ReceivedAnswer;
 
-    fn perform(
-        self,
-        sqs: &mut Sqs,
-        now: Timestamp,
-        _caller: &Caller<'_>,
-    ) -> Result<ReceivedAnswer, SqsFault> {
+    fn perform(self, Call { sqs, now, .. }: Call<'_>) -> Result<ReceivedAnswer, SqsFault> {
         self.look(sqs, now).map(|look| look.answer)
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::batch::{self, BatchResult};
 use super::fault::SqsFault;
-use super::{Caller, Operation, queue_name};
+use super::{Call, Caller, Operation, queue_name};
 use crate::model::sqs::{
     AttributeValue, MESSAGE_BYTES_MAX, Md5, MessageAttribute, MessageAttributes, Outgoing, Sqs,
     SqsError,
@@ -77,12 +77,7 @@ pub(super) struct SentAnswer {
 impl Operation for SendMessage {
     type Answer = SentAnswer;
 
-    fn perform(
-        self,
-        sqs: &mut Sqs,
-        now: Timestamp,
-        caller: &Caller<'_>,
-    ) -> Result<SentAnswer, SqsFault> {
+    fn perform(self, Call { sqs, now, caller }: Call<'_>) -> Result<SentAnswer, SqsFault> {
         self.message.send(sqs, now, queue_name(&self.queue_url)?, caller)
     }
 }
@@ -90,12 +85,7 @@ impl Operation for SendMessage {
 impl Operation for SendMessageBatch {
     type Answer = BatchResult<SentAnswer>;
 
-    fn perform(
-        self,
-        sqs: &mut Sqs,
-        now: Timestamp,
-        caller: &Caller<'_>,
-    ) -> Result<Self::Answer, SqsFault> {
+    fn perform(self, Call { sqs, now, caller }: Call<'_>) -> Result<Self::Answer, SqsFault> {
         let queue = queue_name(&self.queue_url)?;
         let entries = self.entries.unwrap_or_default();
         batch::check("SendMessageBatchRequestEntry", entries.iter().map(|entry| &entry.id))?;

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::batch::{self, BatchResult};
 use super::fault::SqsFault;
-use super::{Caller, Empty, Operation, queue_name, required};
+use super::{Call, Empty, Operation, queue_name, required};
 use crate::model::sqs::{Sqs, SqsError};
 
 #[derive(Deserialize)]
@@ -49,12 +49,7 @@ struct HeldMessage {
 impl Operation for DeleteMessage {
     type Answer = Empty;
 
-    fn perform(
-        self,
-        sqs: &mut Sqs,
-        now: Timestamp,
-        _caller: &Caller<'_>,
-    ) -> Result<Empty, SqsFault> {
+    fn perform(self, Call { sqs, now, .. }: Call<'_>) -> Result<Empty, SqsFault> {
         delete(sqs, now, queue_name(&self.queue_url)?, &self.receipt_handle)
     }
 }
@@ -62,12 +57,7 @@ impl Operation for DeleteMessage {
 impl Operation for DeleteMessageBatch {
     type Answer = BatchResult<Empty>;
 
-    fn perform(
-        self,
-        sqs: &mut Sqs,
-        now: Timestamp,
-        _caller: &Caller<'_>,
-    ) -> Result<Self::Answer, SqsFault> {
+    fn perform(self, Call { sqs, now, .. }: Call<'_>) -> Result<Self::Answer, SqsFault> {
         self.0.perform("DeleteMessageBatchRequestEntry", sqs, |sqs, queue, entry| {
             delete(sqs, now, queue, &entry.receipt_handle)
         })
@@ -77,12 +67,7 @@ impl Operation for DeleteMessageBatch {
 impl Operation for ChangeMessageVisibility {
     type Answer = Empty;
 
-    fn perform(
-        self,
-        sqs: &mut Sqs,
-        now: Timestamp,
-        _caller: &Caller<'_>,
-    ) -> Result<Empty, SqsFault> {
+    fn perform(self, Call { sqs, now, .. }: Call<'_>) -> Result<Empty, SqsFault> {
         let queue = queue_name(&self.queue_url)?;
         change(sqs, now, queue, &self.receipt_handle, self.visibility_timeout)
     }
@@ -91,12 +76,7 @@ impl Operation for ChangeMessageVisibility {
 impl Operation for ChangeMessageVisibilityBatch {
     type Answer = BatchResult<Empty>;
 
-    fn perform(
-        self,
-        sqs: &mut Sqs,
-        now: Timestamp,
-        _caller: &Caller<'_>,
-    ) -> Result<Self::Answer, SqsFault> {
+    fn perform(self, Call { sqs, now, .. }: Call<'_>) -> Result<Self::Answer, SqsFault> {
         self.0.perform("ChangeMessageVisibilityBatchRequestEntry", sqs, |sqs, queue, entry| {
             change(sqs, now, queue, &entry.receipt_handle, entry.visibility_timeout)
         })

@@ -37,7 +37,7 @@ impl Spoken {
 
     fn raw(&mut self, action: &str, body: &[u8]) -> Result<Value, SqsFault> {
         let caller = Caller { host: "127.0.0.1:4566", trace_header: self.trace_header };
-        answer(action, body, &caller, &mut self.sqs, self.now)
+        answer(action, body, Call { sqs: &mut self.sqs, now: self.now, caller: &caller })
             .map(|body| serde_json::from_slice(&body).unwrap())
     }
 

@@ -1,0 +1,119 @@
+//! Queues: made, listed, changed, emptied and deleted.
+
+use super::*;
+
+#[test]
+fn a_purge_leaves_nothing_and_cannot_be_repeated_within_a_minute() {
+    let mut sqs = sqs(&[]);
+    for delay in [None, None, Some(5)] {
+        sqs.send(at(0), QUEUE, Outgoing { delay, ..outgoing("x") }).unwrap();
+    }
+    sqs.receive(at(0), QUEUE, 1, Some(5)).unwrap();
+    sqs.purge_queue(at(1), QUEUE).unwrap();
+    assert!(receive(&mut sqs, 30).is_empty());
+    let refusal = SqsError::PurgeQueueInProgress { queue: QUEUE.to_owned() };
+    assert_eq!(sqs.purge_queue(at(60), QUEUE), Err(refusal));
+    assert_eq!(sqs.purge_queue(at(61), QUEUE), Ok(()));
+}
+
+#[test]
+fn a_deleted_queue_is_gone_with_its_messages_and_its_name_rests_for_a_minute() {
+    let mut sqs = sqs(&[]);
+    send(&mut sqs, 0, "x");
+    let handle = receive_one(&mut sqs, 0).receipt_handle;
+    sqs.delete_queue(at(0), QUEUE).unwrap();
+    assert_eq!(sqs.delete_queue(at(0), QUEUE), Err(SqsError::QueueDoesNotExist));
+    assert_eq!(sqs.receive(at(0), QUEUE, 1, None).unwrap_err(), SqsError::QueueDoesNotExist);
+    let create = |sqs: &mut Sqs, second| sqs.create_queue(at(second), QUEUE, &Attributes::new());
+    assert_eq!(create(&mut sqs, 59), Err(SqsError::QueueDeletedRecently));
+    create(&mut sqs, 60).unwrap();
+    assert!(receive(&mut sqs, 100).is_empty());
+    assert!(matches!(
+        sqs.delete(at(60), QUEUE, &handle),
+        Err(SqsError::ReceiptHandleIsInvalid { .. })
+    ));
+}
+
+#[test]
+fn creating_a_queue_again_is_no_error_if_what_is_given_is_the_same() {
+    let mut sqs = sqs(&[("DelaySeconds", "1"), ("VisibilityTimeout", "5")]);
+    for given in [
+        &[][..],
+        &[("DelaySeconds", "1")],
+        &[("DelaySeconds", "01"), ("MaximumMessageSize", "1048576")],
+    ] {
+        assert_eq!(sqs.create_queue(at(9), QUEUE, &attributes(given)).unwrap().as_str(), QUEUE);
+    }
+    let differs = attributes(&[("DelaySeconds", "1"), ("VisibilityTimeout", "6")]);
+    let refusal = SqsError::QueueNameExists { attribute: "VisibilityTimeout".to_owned() };
+    assert_eq!(sqs.create_queue(at(9), QUEUE, &differs), Err(refusal));
+}
+
+#[test]
+fn queues_are_listed_by_prefix_in_the_order_of_their_names() {
+    let mut sqs = Sqs::new("us-east-1", "000000000000", 7);
+    for name in ["b-2", "a", "b-1", "b-3", "c"] {
+        sqs.create_queue(at(0), name, &Attributes::new()).unwrap();
+    }
+    for (prefix, after, expected) in [
+        ("", None, vec!["a", "b-1", "b-2", "b-3", "c"]),
+        ("b-", None, vec!["b-1", "b-2", "b-3"]),
+        ("b-", Some("b-1"), vec!["b-2", "b-3"]),
+        ("x", None, vec![]),
+    ] {
+        let listed: Vec<_> = sqs.queues(prefix, after).map(QueueName::as_str).collect();
+        assert_eq!(listed, expected, "{prefix} after {after:?}");
+    }
+}
+
+#[test]
+fn a_queue_is_found_by_its_own_arn_only() {
+    let sqs = sqs(&[]);
+    let arn = sqs.arn(QUEUE);
+    assert_eq!(arn, "arn:aws:sqs:us-east-1:000000000000:retries");
+    assert_eq!(sqs.queue_by_arn(&arn).map(QueueName::as_str), Some(QUEUE));
+    for arn in
+        ["retries", "arn:aws:sqs:us-east-1:000000000000:x", "arn:aws:sqs:us-east-1:1:retries"]
+    {
+        assert_eq!(sqs.queue_by_arn(arn), None, "{arn}");
+    }
+}
+
+#[test]
+fn attributes_tell_when_the_queue_was_created_and_changed() {
+    let mut sqs = sqs(&[]);
+    sqs.set_attributes(at(5), QUEUE, &attributes(&[("VisibilityTimeout", "7")])).unwrap();
+    for (name, value) in [
+        ("CreatedTimestamp", "1000000"),
+        ("LastModifiedTimestamp", "1000005"),
+        ("QueueArn", "arn:aws:sqs:us-east-1:000000000000:retries"),
+        ("VisibilityTimeout", "7"),
+    ] {
+        assert_eq!(told(&mut sqs, 9, name), value, "{name}");
+    }
+}
+
+#[test]
+fn attributes_are_set_all_or_none() {
+    let mut sqs = sqs(&[]);
+    let given = attributes(&[("DelaySeconds", "7"), ("VisibilityTimeout", "x")]);
+    assert!(sqs.set_attributes(at(0), QUEUE, &given).is_err());
+    assert_eq!(told(&mut sqs, 0, "DelaySeconds"), "0");
+}
+
+#[test]
+fn message_ids_are_uuids_and_one_seed_gives_the_same_ones() {
+    let ids = |seed| {
+        let mut sqs = Sqs::new("us-east-1", "000000000000", seed);
+        sqs.create_queue(at(0), QUEUE, &Attributes::new()).unwrap();
+        (0..100).map(|_| send(&mut sqs, 0, "x").message_id).collect::<Vec<_>>()
+    };
+    for id in ids(1) {
+        let lengths: Vec<_> = id.split('-').map(str::len).collect();
+        assert_eq!(lengths, [8, 4, 4, 4, 12], "{id}");
+        assert_eq!(&id[14..15], "4", "{id}");
+        assert!("89ab".contains(&id[19..20]), "{id}");
+    }
+    assert_eq!(ids(1), ids(1));
+    assert_ne!(ids(1), ids(2));
+}
