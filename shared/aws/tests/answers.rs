@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use aws_sdk_lambda::config::{BehaviorVersion, Credentials, Region, retry::RetryConfig};
+use aws_config::{BehaviorVersion, Region, SdkConfig, retry::RetryConfig};
+use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use comeback_aws::{LambdaFunctions, SqsQueues};
 use comeback_core::{
     dead_letter::{DeadLetter, Reason},
-    fault::FaultKind,
+    fault::{FaultKind, InvokeFault},
     record::{BareAttributes, Message},
 };
 use comeback_flow::ports::{Functions, Invocation, Queues, VisibilityChange};
@@ -45,31 +46,26 @@ fn response(status: u16, headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {status} x\r\n{headers}content-length: {}\r\n\r\n{body}", body.len())
 }
 
-async fn invoke(
-    endpoint: &str,
-    trace_header: Option<&str>,
-) -> Result<(), comeback_core::fault::InvokeFault> {
-    let config = aws_sdk_lambda::Config::builder()
+fn config(endpoint: &str) -> SdkConfig {
+    let credentials = Credentials::new("key", "secret", None, None, "test");
+    SdkConfig::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::new("us-east-1"))
-        .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
         .retry_config(RetryConfig::disabled())
         .endpoint_url(endpoint)
-        .build();
-    let functions = LambdaFunctions::new(aws_sdk_lambda::Client::from_conf(config));
+        .build()
+}
+
+async fn invoke(endpoint: &str, trace_header: Option<&str>) -> Result<(), InvokeFault> {
+    let functions = LambdaFunctions::new(aws_sdk_lambda::Client::new(&config(endpoint)));
     let function = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
     functions.invoke(Invocation { function, payload: r#"{"a":1.0}"#, trace_header }).await
 }
 
 fn queues(endpoint: &str) -> SqsQueues {
-    let config = aws_sdk_sqs::Config::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(Region::new("us-east-1"))
-        .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
-        .retry_config(RetryConfig::disabled())
-        .endpoint_url(endpoint)
-        .build();
-    SqsQueues::new(aws_sdk_sqs::Client::from_conf(config), "https://sqs/1/dead".to_owned())
+    let client = aws_sdk_sqs::Client::new(&config(endpoint));
+    SqsQueues::new(client, "https://sqs/1/dead".to_owned())
 }
 
 #[tokio::test]
