@@ -13,9 +13,9 @@ use crate::{
 /// What SQS takes of one message, and of one batch: body and attributes together.
 pub const SIZE_MAX: usize = 1_048_576;
 
-/// How much of an error's message is kept, as Lambda keeps it for its own dead-letter queues; and of
-/// its type.
-const ERROR_TEXT_MAX: usize = 1024;
+/// How much of an error's message is kept, as Lambda keeps it for its own dead-letter queues; of other
+/// texts from outside, in attributes and in the log, no more.
+const TEXT_MAX: usize = 1024;
 
 /// The data type of every attribute, which counts towards the size.
 pub const DATA_TYPE: &str = "String";
@@ -80,6 +80,7 @@ impl DeadLetter {
     pub fn of(failure: &Failure, message: &Message, reason: Reason) -> Self {
         let body = failure.event.as_ref().map_or(message.body, |event| event.payload().get());
         let attribute = |name, value: Option<String>| Some((name, value?));
+        let said = |text: &Option<String>| Some(beginning(text.as_deref()?).to_owned());
         let attributes = [
             attribute("Reason", Some(reason.to_string())),
             attribute("FunctionArn", Some(failure.target.to_string())),
@@ -90,16 +91,18 @@ impl DeadLetter {
             attribute("Attempts", Some(failure.attempts_made().to_string())),
             attribute("FirstFailureAt", Some(rfc3339(failure.first_failure()))),
             attribute("LastFailureAt", Some(rfc3339(failure.failed_at))),
-            attribute("ErrorType", failure.error.error_type.as_deref().map(beginning)),
-            attribute("ErrorMessage", failure.error.message.as_deref().map(beginning)),
+            attribute("ErrorType", said(&failure.error.error_type)),
+            attribute("ErrorMessage", said(&failure.error.message)),
         ];
         Self::fitting(body, attributes.into_iter().flatten().collect())
     }
 
     /// The dead letter of a message of which nothing is known but why.
     pub fn unreadable(message: &Message, why: &str) -> Self {
-        let attributes =
-            vec![("Reason", Reason::Unreadable.to_string()), ("ErrorMessage", beginning(why))];
+        let attributes = vec![
+            ("Reason", Reason::Unreadable.to_string()),
+            ("ErrorMessage", beginning(why).to_owned()),
+        ];
         Self::fitting(message.body, attributes)
     }
 
@@ -128,8 +131,9 @@ fn attribute_size(name: &str, value: &str) -> usize {
     name.len() + DATA_TYPE.len() + value.len()
 }
 
-fn beginning(text: &str) -> String {
-    text[..text.floor_char_boundary(ERROR_TEXT_MAX)].to_owned()
+/// As much of a text from outside as is kept of it.
+pub fn beginning(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_MAX)]
 }
 
 /// The characters that SQS accepts, which are those of XML 1.0.

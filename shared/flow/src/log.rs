@@ -1,11 +1,11 @@
 //! One structured line for each decision, and for what kept one from being carried out. No line has a
-//! payload, nor an error's message, which may quote one.
+//! payload, nor an error's message, which may quote one; a text from outside is cut to a length that fits.
 
 use std::time::Duration;
 
 use comeback_core::{
     Timestamp,
-    dead_letter::Reason,
+    dead_letter::{Reason, beginning},
     fault::{FaultKind, InvokeFault},
     time::{between, rfc3339},
 };
@@ -21,8 +21,8 @@ macro_rules! line {
         tracing::$level!(
             $($field = $value,)*
             target = failure.map(|failure| failure.target.as_str()),
-            request_id = failure.map(|failure| failure.request_id.as_str()),
-            event_id = failure.and_then(|failure| failure.first_request_id()),
+            request_id = failure.map(|failure| beginning(&failure.request_id)),
+            event_id = failure.and_then(|failure| failure.first_request_id()).map(beginning),
             attempt = schedule.map(|schedule| schedule.attempt.get()),
             due_time = schedule.map(|schedule| rfc3339(schedule.due)),
             age_seconds = item.age().map(|age| age.as_secs()),
@@ -46,6 +46,7 @@ pub(crate) fn waits(item: &Item<'_>, until: Timestamp, now: Timestamp) {
 pub(crate) fn dead_lettered(item: &Item<'_>, reason: Reason) {
     let why = item.judgement.failure.as_ref().err().map(ToString::to_string);
     let error_type = item.failure().and_then(|failure| failure.error.error_type.as_deref());
+    let error_type = error_type.map(beginning);
     line!(
         warn,
         item,
