@@ -1,4 +1,4 @@
-"""The two implementations, each as a process of its own on a free port of loopback."""
+"""The implementations, each as a process of its own on a free port of loopback."""
 
 import os
 import subprocess
@@ -61,6 +61,14 @@ def moto() -> Iterator[Endpoint]:
     with _started("moto", [sys.executable, str(server)]) as endpoint:
         role = ROLE.rsplit("/", 1)[-1]
         endpoint.client("iam").create_role(RoleName=role, AssumeRolePolicyDocument="{}")
+        yield endpoint
+
+
+@contextmanager
+def ministack() -> Iterator[Endpoint]:
+    """ministack's."""
+    server = Path(__file__).with_name("ministack_server.py")
+    with _started("ministack", [sys.executable, str(server)]) as endpoint:
         yield endpoint
 
 
