@@ -1,4 +1,5 @@
-//! What AWS answers when it does not accept an invocation, and what becomes of the message then.
+//! What AWS answers when it does not accept an invocation, or the claim that comes before it, and what
+//! becomes of the message then.
 //!
 //! | kind | what it is | what becomes of the message |
 //! |---|---|---|
@@ -26,7 +27,7 @@ const TRANSIENT_WAIT: Backoff =
 const CONFIGURATION_WAIT: Backoff =
     Backoff { base: Duration::from_mins(1), max: Duration::from_mins(15), jitter: Jitter::Equal };
 
-/// Why an invocation was not accepted.
+/// Why an invocation was not accepted, or could not be claimed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}{message}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default())]
 pub struct InvokeFault {
@@ -103,6 +104,26 @@ pub fn classify(
     }
 }
 
+/// Judges DynamoDB's answer to the claim that an invocation needs. What throttles has a status of 400
+/// there, as what a person must mend has.
+pub fn classify_claim(code: Option<&str>, status: Option<u16>) -> FaultKind {
+    let transient = FaultKind::Transient { retry_after: None };
+    let code = code.unwrap_or_default();
+    match code.strip_suffix("Exception").unwrap_or(code) {
+        "LimitExceeded"
+        | "ProvisionedThroughputExceeded"
+        | "ReplicatedWriteConflict"
+        | "RequestLimitExceeded"
+        | "Throttling"
+        | "TransactionConflict"
+        | "TransactionInProgress" => transient,
+        _ => match status {
+            None | Some(408 | 429 | 500..) => transient,
+            Some(_) => FaultKind::Configuration,
+        },
+    }
+}
+
 /// What becomes of a message whose invocation was not accepted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Unaccepted {
@@ -151,6 +172,25 @@ mod tests {
         testing::{self, at, home, message, settings},
         time::between,
     };
+
+    #[test]
+    fn every_answer_of_the_ledger_has_its_kind() {
+        let transient = FaultKind::Transient { retry_after: None };
+        for (code, status, kind) in [
+            (Some("ProvisionedThroughputExceededException"), Some(400), transient),
+            (Some("ThrottlingException"), Some(400), transient),
+            (Some("RequestLimitExceeded"), Some(400), transient),
+            (Some("InternalServerError"), Some(500), transient),
+            (None, Some(503), transient),
+            (None, None, transient),
+            (Some("ResourceNotFoundException"), Some(400), FaultKind::Configuration),
+            (Some("AccessDeniedException"), Some(400), FaultKind::Configuration),
+            (Some("ValidationException"), Some(400), FaultKind::Configuration),
+            (Some("UnrecognizedClientException"), Some(400), FaultKind::Configuration),
+        ] {
+            assert_eq!(classify_claim(code, status), kind, "{code:?} {status:?}");
+        }
+    }
 
     #[test]
     fn every_answer_has_its_kind() {
