@@ -51,14 +51,26 @@ async fn a_killed_cloud_leaves_no_process_behind() {
     assert!(children.len() >= 2, "{children:?}");
 
     retry_loop.cloud.process.kill().await.unwrap();
-    // Nobody can wait for the children of others: their end shows in /proc.
+    ended(&children).await;
+}
+
+/// Kills these processes, and returns when they do nothing more.
+pub async fn kill(processes: &[Pid]) {
+    for process in processes {
+        rustix::process::kill_process(*process, rustix::process::Signal::KILL).unwrap();
+    }
+    ended(processes).await;
+}
+
+/// Nobody can wait for the children of others: their end shows in /proc.
+async fn ended(processes: &[Pid]) {
     let ended = async {
-        while children.iter().any(|child| is_running(child.as_raw_pid())) {
+        while processes.iter().any(|process| is_running(process.as_raw_pid())) {
             tokio::task::yield_now().await;
         }
     };
     let ended = tokio::time::timeout(PATIENCE, ended).await;
-    assert!(ended.is_ok(), "of {children:?} some still run");
+    assert!(ended.is_ok(), "of {processes:?} some still run");
 }
 
 fn is_running(pid: i32) -> bool {

@@ -8,6 +8,8 @@ mod giving_up;
 mod handler_faults;
 mod interrupted;
 mod journal;
+mod ledger;
+mod once_per_failure;
 mod other_clients;
 mod proxy;
 mod recovery;
