@@ -1,8 +1,8 @@
 //! What can happen to the handler itself.
 
 use crate::{
-    interrupted::processes_below,
     journal::Journal,
+    processes,
     proxy::Proxy,
     retry_loop::{HANDLER, Plan, RetryLoop, TARGET},
 };
@@ -93,11 +93,9 @@ async fn ending_of_handler(journal: &mut Journal, wanted: &str) {
 #[tokio::test]
 async fn nothing_is_lost_when_the_handler_is_killed_in_the_middle_of_a_batch() {
     let (retry_loop, proxy) = stuck_in_a_batch(10).await;
-    let handlers = processes_below(retry_loop.cloud.process.id().unwrap(), "retry-handler");
+    let handlers = processes::below(retry_loop.cloud.process.id().unwrap(), "retry-handler");
     assert!(!handlers.is_empty());
-    for handler in handlers {
-        rustix::process::kill_process(handler, rustix::process::Signal::KILL).unwrap();
-    }
+    assert!(handlers.into_iter().all(processes::kill));
     proxy.release(&retry_loop.cloud.endpoint);
     ending_of_handler(&mut retry_loop.cloud.journal(), "Crashed").await;
     all_come_back(&retry_loop).await;
@@ -116,7 +114,7 @@ async fn the_handler_answers_before_its_time_is_up_though_no_endpoint_does() {
 #[tokio::test]
 async fn nothing_is_lost_when_the_handler_runs_out_of_time() {
     let (retry_loop, proxy) = stuck_in_a_batch(3).await;
-    for handler in processes_below(retry_loop.cloud.process.id().unwrap(), "retry-handler") {
+    for handler in processes::below(retry_loop.cloud.process.id().unwrap(), "retry-handler") {
         rustix::process::kill_process(handler, rustix::process::Signal::STOP).unwrap();
     }
     proxy.release(&retry_loop.cloud.endpoint);
