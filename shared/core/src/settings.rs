@@ -305,7 +305,8 @@ fn policy(
         policy.non_retryable = NonRetryable::parse(&list);
     }
     let inherited = base.faults();
-    let own = policy.faults().into_iter().filter(|fault| !inherited.contains(fault));
+    let is_own = |fault: &Fault| lookup(&fault.name).is_some() || !inherited.contains(fault);
+    let own = policy.faults().into_iter().filter(is_own);
     faults.extend(own.map(|fault| Fault { name: format!("{prefix}{}", fault.name), ..fault }));
     policy
 }
@@ -477,6 +478,13 @@ mod tests {
         assert_eq!(
             complaint(&[("BASE_BACKOFF", "13h"), ("POLICIES", r#"{"orders":{"JITTER":"none"}}"#)]),
             "BASE_BACKOFF must be from 1s to 12h, got \"13h\""
+        );
+        assert!(
+            complaint(&[
+                ("BASE_BACKOFF", "13h"),
+                ("POLICIES", r#"{"orders":{"BASE_BACKOFF":"13h"}}"#)
+            ])
+            .contains("; POLICIES.orders.BASE_BACKOFF must be from 1s to 12h, got \"13h\"")
         );
         assert!(
             complaint(&[("POLICIES", "7d")]).starts_with("POLICIES must be a JSON object such as")
