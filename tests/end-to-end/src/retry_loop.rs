@@ -128,17 +128,30 @@ impl RetryLoop {
     /// Waits for the next dead letter.
     pub async fn dead_letter(&self) -> DeadLetter {
         for _ in 0..6 {
-            let call = self.cloud.sqs.receive_message().queue_url(&self.dead_letter_queue);
-            let received =
-                call.wait_time_seconds(20).message_attribute_names("All").send().await.unwrap();
-            if let Some(message) = received.messages.unwrap_or_default().pop() {
-                let handle = message.receipt_handle.clone().unwrap();
-                let call = self.cloud.sqs.delete_message().queue_url(&self.dead_letter_queue);
-                call.receipt_handle(handle).send().await.unwrap();
-                return read(message);
+            if let Some(letter) = self.take_dead_letters(1, 20).await.pop() {
+                return letter;
             }
         }
         panic!("no dead letter in two minutes");
+    }
+
+    /// The dead letters that are there, up to ten.
+    pub async fn dead_letters(&self) -> Vec<DeadLetter> {
+        self.take_dead_letters(10, 0).await
+    }
+
+    async fn take_dead_letters(&self, max: i32, wait_seconds: i32) -> Vec<DeadLetter> {
+        let call = self.cloud.sqs.receive_message().queue_url(&self.dead_letter_queue);
+        let call = call.max_number_of_messages(max).wait_time_seconds(wait_seconds);
+        let received = call.message_attribute_names("All").send().await.unwrap();
+        let mut letters = Vec::new();
+        for message in received.messages.unwrap_or_default() {
+            let handle = message.receipt_handle.clone().unwrap();
+            let call = self.cloud.sqs.delete_message().queue_url(&self.dead_letter_queue);
+            call.receipt_handle(handle).send().await.unwrap();
+            letters.push(read(message));
+        }
+        letters
     }
 
     /// How many messages the two queues hold, in whatever state.
