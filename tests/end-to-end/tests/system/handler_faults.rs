@@ -1,8 +1,9 @@
 //! What can happen to the handler itself.
 
 use crate::{
-    interrupted::{kill, processes_below},
+    interrupted::kill,
     journal::Journal,
+    processes,
     proxy::Proxy,
     retry_loop::{HANDLER, Plan, RetryLoop, TARGET},
 };
@@ -95,7 +96,7 @@ async fn ending_of_handler(journal: &mut Journal, wanted: &str) {
 #[tokio::test]
 async fn nothing_is_lost_when_the_handler_is_killed_in_the_middle_of_a_batch() {
     let (retry_loop, proxy) = stuck_in_a_batch(with_timeout(10)).await;
-    let handlers = processes_below(retry_loop.cloud.process.id().unwrap(), "retry-handler");
+    let handlers = processes::below(retry_loop.cloud.process.id().unwrap(), "retry-handler");
     assert!(!handlers.is_empty());
     kill(&handlers).await;
     proxy.release(&retry_loop.cloud.endpoint);
@@ -116,7 +117,7 @@ async fn the_handler_answers_before_its_time_is_up_though_no_endpoint_does() {
 #[tokio::test]
 async fn nothing_is_lost_when_the_handler_runs_out_of_time() {
     let (retry_loop, proxy) = stuck_in_a_batch(with_timeout(3)).await;
-    for handler in processes_below(retry_loop.cloud.process.id().unwrap(), "retry-handler") {
+    for handler in processes::below(retry_loop.cloud.process.id().unwrap(), "retry-handler") {
         rustix::process::kill_process(handler, rustix::process::Signal::STOP).unwrap();
     }
     proxy.release(&retry_loop.cloud.endpoint);

@@ -2,8 +2,9 @@
 
 use crate::{
     handler_faults::{EVENTS, all_come_back, stuck_in_a_batch},
-    interrupted::{kill, processes_below},
+    interrupted::kill,
     ledger::{TABLE, Tables},
+    processes,
     proxy::Proxy,
     retry_loop::{HANDLER, Plan, RetryLoop, TARGET},
 };
@@ -122,7 +123,7 @@ async fn the_claims_of_a_killed_handler_are_taken_over() {
     let tables = Tables::start().await;
     tables.create("id").await;
     let (retry_loop, proxy) = stuck_in_a_batch(plan_with_ledger(&tables.endpoint, &[])).await;
-    kill(&processes_below(retry_loop.cloud.process.id().unwrap(), "retry-handler")).await;
+    kill(&processes::below(retry_loop.cloud.process.id().unwrap(), "retry-handler")).await;
     proxy.release(&retry_loop.cloud.endpoint);
     all_come_back(&retry_loop).await;
     assert_eq!(runs_in_all(&retry_loop).await, 2 * EVENTS, "no invocation had got through");
