@@ -154,10 +154,11 @@ pub fn after_fault(
         FaultKind::Transient { retry_after: None } => drawn(TRANSIENT_WAIT),
     };
     let schedule = &attempted.schedule;
-    let until = later(now, wait);
-    if until > schedule.last_chance && now < schedule.last_chance {
-        Unaccepted::Wait { until: schedule.last_chance }
-    } else if until > schedule.expiry {
+    let mut until = later(now, wait);
+    if now < schedule.last_chance {
+        until = until.min(schedule.last_chance);
+    }
+    if until > schedule.expiry {
         Unaccepted::DeadLetter(Reason::MaxAgeExceeded)
     } else {
         Unaccepted::Wait { until }
@@ -314,7 +315,12 @@ mod tests {
             assert_eq!(wait(kind, 9_999, 100), Err(Reason::MaxAgeExceeded));
             assert_eq!(wait(kind, 10_001, 1), Err(Reason::MaxAgeExceeded));
         }
-        assert_eq!(wait(TRANSIENT, 9_945, 1), Ok(SECOND), "the minute is there to be used");
+        for age in [9_940, 9_945] {
+            assert_eq!(wait(TRANSIENT, age, 1), Ok(SECOND), "the minute is there to be used");
+        }
+        let asked = |seconds| FaultKind::Transient { retry_after: Some(SECOND * seconds) };
+        assert_eq!(wait(asked(50), 9_950, 1), Ok(SECOND * 50), "to its end");
+        assert_eq!(wait(asked(51), 9_950, 1), Err(Reason::MaxAgeExceeded));
     }
 
     #[test]
