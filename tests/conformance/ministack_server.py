@@ -27,6 +27,7 @@ os.environ |= {
 
 from hypercorn.asyncio import serve  # noqa: E402
 from hypercorn.config import Config  # noqa: E402
+from lifeline import end_with_starter  # noqa: E402
 from ministack.app import app  # noqa: E402
 from ministack.services import lambda_svc, sqs  # noqa: E402
 
@@ -41,6 +42,7 @@ def append_failure_record_alone(*arguments: Any) -> None:
 
 lambda_svc._route_async_failure = append_failure_record_alone
 
+end_with_starter()
 config = Config()
 config.bind = [f"fd://{listener.detach()}"]
 config.loglevel = "ERROR"
