@@ -1,8 +1,9 @@
 """A server that is started for a test ends with it, however the test ends."""
 
 import os
-import sys
 import threading
+
+STANDARD_INPUT = 0
 
 
 def end_with_starter() -> None:
@@ -11,5 +12,7 @@ def end_with_starter() -> None:
 
 
 def _wait() -> None:
-    sys.stdin.buffer.read()
+    # Not by `sys.stdin`, whose lock Python wants for itself when it ends.
+    while os.read(STANDARD_INPUT, 1024):
+        pass
     os._exit(0)

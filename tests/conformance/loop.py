@@ -36,6 +36,11 @@ class Kind:
     runs: int
     reason: str | None = None
 
+    @property
+    def failures(self) -> int:
+        """How many failure records each has."""
+        return self.runs if self.reason else self.runs - 1
+
     def payloads(self) -> list[dict[str, Any]]:
         """What the target is invoked with: values that a careless hand would change."""
         return [
@@ -142,36 +147,50 @@ def collect(loop: Loop) -> list[dict[str, Any]]:
     )
 
 
-def faults(loop: Loop, dead_letters: list[dict[str, Any]]) -> list[str]:
+def faults(loop: Loop, dead_letters: list[dict[str, Any]], *, with_ledger: bool) -> list[str]:
     """What is not as it must be."""
     found = Counter(
         (letter["Body"], letter["MessageAttributes"]["Reason"]["StringValue"])
         for letter in dead_letters
     )
     expected = expected_dead_letters()
-    runs = sum(kind.count * kind.runs for kind in KINDS)
-    run_count = loop.run_count(TARGET)
+    counts = {"runs": (sum(kind.count * kind.runs for kind in KINDS), loop.run_count(TARGET))}
+    if with_ledger:
+        # What can't be read has nothing to be claimed by.
+        readable = sum(reason != "unreadable" for reason in POISON.values())
+        failures = sum(kind.count * kind.failures for kind in KINDS)
+        counts["claims"] = (failures + readable, loop.claim_count())
     return [
         *(f"lost: {letter}" for letter in (expected - found).elements()),
         *(f"not expected: {letter}" for letter in (found - expected).elements()),
-        *([f"expected {runs} runs, got {run_count}"] if run_count != runs else []),
+        *(
+            f"expected {wanted} {what}, got {got}"
+            for what, (wanted, got) in counts.items()
+            if wanted != got
+        ),
     ]
 
 
 def main() -> int:
-    """Runs the loop once."""
+    """Runs the loop twice, without a ledger and with one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("binaries", type=Path, help="the folder of the built binaries")
     arguments = parser.parse_args()
-    with endpoints.ministack() as ministack:
-        loop = deploy(ministack, arguments.binaries)
-        send(loop)
-        dead_letters = collect(loop)
-        wrong = faults(loop, dead_letters)
+    events = sum(kind.count for kind in KINDS)
+    wrong: list[str] = []
+    for with_ledger in (False, True):
+        with endpoints.ministack() as ministack:
+            loop = deploy(ministack, arguments.binaries, with_ledger=with_ledger)
+            send(loop)
+            found = faults(loop, collect(loop), with_ledger=with_ledger)
+        ledger = "with" if with_ledger else "without"
+        print(
+            f"{ledger} a ledger: {events} events and {len(POISON)} messages of poison, "
+            f"{len(found)} faults"
+        )
+        wrong += found
     for fault in wrong:
         print(fault, file=sys.stderr)
-    events = sum(kind.count for kind in KINDS)
-    print(f"{events} events and {len(POISON)} messages of poison, {len(wrong)} faults")
     return 1 if wrong else 0
 
 
