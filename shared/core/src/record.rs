@@ -18,6 +18,7 @@ use crate::{
     envelope::{Envelope, RetryMetadata},
     error_type::ErrorReport,
     json::Object,
+    time,
 };
 
 /// Lambda's request ids are UUIDs of 36 bytes. DynamoDB takes 2,048 for a key.
@@ -159,7 +160,7 @@ fn record(message: &Message, record: &Object) -> Result<Failure, Unreadable> {
         .text("functionArn")
         .and_then(|arn| FunctionArn::parse(&arn))
         .ok_or(Unreadable::NoFunction)?;
-    let recorded_at = record.text("timestamp").and_then(|text| text.parse::<Timestamp>().ok());
+    let recorded_at = record.text("timestamp").and_then(|text| time::parse(&text));
     let response = record.object("responsePayload");
     let said = |name| response.as_ref().and_then(|response| response.text(name));
     let error = ErrorReport { error_type: said("errorType"), message: said("errorMessage") };

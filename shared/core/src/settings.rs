@@ -101,6 +101,13 @@ impl Settings {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub struct BadSettings(Vec<Fault>);
 
+impl BadSettings {
+    /// The variables that are wrong; what is wrong within `POLICIES` by its path.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|fault| fault.name.as_str())
+    }
+}
+
 impl fmt::Display for BadSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, fault) in self.0.iter().enumerate() {
@@ -321,8 +328,10 @@ fn policy(
     if let Some(list) = lookup("NON_RETRYABLE_ERRORS") {
         policy.non_retryable = NonRetryable::parse(&list);
     }
-    let named = policy.faults().into_iter();
-    faults.extend(named.map(|fault| Fault { name: format!("{prefix}{}", fault.name), ..fault }));
+    let inherited = base.faults();
+    let is_own = |fault: &Fault| lookup(&fault.name).is_some() || !inherited.contains(fault);
+    let own = policy.faults().into_iter().filter(is_own);
+    faults.extend(own.map(|fault| Fault { name: format!("{prefix}{}", fault.name), ..fault }));
     policy
 }
 
@@ -492,6 +501,17 @@ mod tests {
                 ("POLICIES", r#"{"orders":{"BASE_BACKOFF":"1m"}}"#)
             ]),
             "POLICIES.orders.MAX_BACKOFF must be from BASE_BACKOFF, 1m, to 13d, got \"10s\""
+        );
+        assert_eq!(
+            complaint(&[("BASE_BACKOFF", "13h"), ("POLICIES", r#"{"orders":{"JITTER":"none"}}"#)]),
+            "BASE_BACKOFF must be from 1s to 12h, got \"13h\""
+        );
+        assert!(
+            complaint(&[
+                ("BASE_BACKOFF", "13h"),
+                ("POLICIES", r#"{"orders":{"BASE_BACKOFF":"13h"}}"#)
+            ])
+            .contains("; POLICIES.orders.BASE_BACKOFF must be from 1s to 12h, got \"13h\"")
         );
         assert!(
             complaint(&[("POLICIES", "7d")]).starts_with("POLICIES must be a JSON object such as")

@@ -102,7 +102,7 @@ const NEVER: [(&str, &[&str]); 3] = [
 ];
 
 /// Crates of tests, which nothing may depend on.
-const TESTS: [&str; 2] = ["end-to-end", "rooms"];
+const TESTS: [&str; 4] = ["end-to-end", "fuzz", "rooms", "soak"];
 
 #[test]
 fn each_room_uses_what_it_may_and_no_room_is_forgotten() {
