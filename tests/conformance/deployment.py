@@ -1,4 +1,4 @@
-"""The loop as a user deploys it: two queues, the handler, and a target that fails into one of them."""
+"""The loop as a user deploys it: two queues, the handler, and a target that fails into one."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,8 +1,8 @@
 """The whole loop in ministack: the real binaries, a hundred events at once, and none may be lost.
 
 ministack's failure records lack what Lambda's have: version, time, request id and qualifier. The
-handler must make do with what SQS says. A success leaves no trace but its run in the log, so runs are
-counted: one record lost is one run too few, one doubled is one too many.
+handler must make do with what SQS says. A success leaves no trace but its run in the log, so runs
+are counted: one record lost is one run too few, one doubled is one too many.
 """
 
 import argparse
