@@ -13,7 +13,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import endpoints
 from deployment import SETTINGS, TARGET, Loop, deploy
@@ -86,20 +86,39 @@ POISON = {
 }
 
 
-def expected_dead_letters() -> Counter[tuple[str, str]]:
-    """Body and reason of all that must be given up; ministack itself writes payloads anew."""
+class DeadLetter(NamedTuple):
+    """What is looked at of a dead letter."""
+
+    body: str
+    reason: str
+    attempts: str | None
+
+
+def expected_dead_letters() -> Counter[DeadLetter]:
+    """All that must be given up; ministack itself writes payloads anew."""
     given_up = [
-        (json.dumps(payload), kind.reason)
+        DeadLetter(json.dumps(payload), kind.reason, str(kind.runs - 1))
         for kind in KINDS
         if kind.reason is not None
         for payload in kind.payloads()
     ]
-    foreign = '{"id": "foreign"}'
     poison = [
-        (foreign if reason == "target_not_allowed" else body, reason)
+        DeadLetter(
+            '{"id": "foreign"}' if reason == "target_not_allowed" else body,
+            reason,
+            None if reason == "unreadable" else "0",
+        )
         for body, reason in POISON.items()
     ]
     return Counter(given_up + poison)
+
+
+def as_received(message: dict[str, Any]) -> DeadLetter:
+    """A message of the dead-letter queue."""
+    attributes = {
+        name: attribute["StringValue"] for name, attribute in message["MessageAttributes"].items()
+    }
+    return DeadLetter(message["Body"], attributes["Reason"], attributes.get("Attempts"))
 
 
 def send(loop: Loop) -> None:
@@ -119,13 +138,13 @@ def send(loop: Loop) -> None:
     assert statuses == {202}, statuses
 
 
-def collect(loop: Loop) -> list[dict[str, Any]]:
+def collect(loop: Loop) -> list[DeadLetter]:
     """The dead letters, once nothing is in the retry queue and every run has been made.
 
     Raises:
         TimeoutError: if that does not happen.
     """
-    dead_letters: list[dict[str, Any]] = []
+    dead_letters: list[DeadLetter] = []
     runs = sum(kind.count * kind.runs for kind in KINDS)
     letters = expected_dead_letters().total()
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -137,7 +156,7 @@ def collect(loop: Loop) -> list[dict[str, Any]]:
             VisibilityTimeout=6 * PATIENCE_SECONDS,
             MessageAttributeNames=["All"],
         ).get("Messages", [])
-        dead_letters += received
+        dead_letters += map(as_received, received)
         is_quiet = not received and loop.waiting_count() == 0
         if is_quiet and len(dead_letters) >= letters and loop.run_count(TARGET) >= runs:
             return dead_letters
@@ -147,12 +166,9 @@ def collect(loop: Loop) -> list[dict[str, Any]]:
     )
 
 
-def faults(loop: Loop, dead_letters: list[dict[str, Any]], *, with_ledger: bool) -> list[str]:
+def faults(loop: Loop, dead_letters: list[DeadLetter], *, with_ledger: bool) -> list[str]:
     """What is not as it must be."""
-    found = Counter(
-        (letter["Body"], letter["MessageAttributes"]["Reason"]["StringValue"])
-        for letter in dead_letters
-    )
+    found = Counter(dead_letters)
     expected = expected_dead_letters()
     counts = {"runs": (sum(kind.count * kind.runs for kind in KINDS), loop.run_count(TARGET))}
     if with_ledger:
