@@ -172,10 +172,11 @@ def faults(loop: Loop, dead_letters: list[DeadLetter], *, with_ledger: bool) -> 
     expected = expected_dead_letters()
     counts = {"runs": (sum(kind.count * kind.runs for kind in KINDS), loop.run_count(TARGET))}
     if with_ledger:
-        # What can't be read has nothing to be claimed by.
-        readable = sum(reason != "unreadable" for reason in POISON.values())
+        # Not what concerns this handler only, or no failure at all.
+        unclaimed = ("unreadable", "target_not_allowed")
+        claimed = sum(reason not in unclaimed for reason in POISON.values())
         failures = sum(kind.count * kind.failures for kind in KINDS)
-        counts["claims"] = (failures + readable, loop.claim_count())
+        counts["claims"] = (failures + claimed, loop.claim_count())
     return [
         *(f"lost: {letter}" for letter in (expected - found).elements()),
         *(f"not expected: {letter}" for letter in (found - expected).elements()),

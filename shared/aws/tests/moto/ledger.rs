@@ -5,10 +5,7 @@ use aws_sdk_dynamodb::{
     types::{AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType},
 };
 use comeback_aws::DynamoLedger;
-use comeback_core::{
-    claim::{Claim, State, Token},
-    fault::FaultKind,
-};
+use comeback_core::claim::{Claim, State, Token};
 use comeback_flow::ports::{Ledger, NotReplaced};
 
 use super::config;
@@ -30,7 +27,7 @@ async fn ledger(table: &str, key: &str) -> DynamoLedger {
         .send()
         .await
         .unwrap();
-    DynamoLedger::new(client, table.to_owned())
+    DynamoLedger::new(&config(), table.to_owned())
 }
 
 fn held(owner: &str, generation: u32) -> Claim {
@@ -108,7 +105,7 @@ async fn of_many_that_claim_at_once_one_succeeds() {
 
 #[tokio::test]
 async fn a_table_that_is_missing_or_has_another_key_is_for_a_person_to_mend() {
-    let missing = DynamoLedger::new(Client::new(&config()), "missing".to_owned());
+    let missing = DynamoLedger::new(&config(), "missing".to_owned());
     let other_key = ledger("other-key", "pk").await;
     let claim = held("one", 1);
     for (ledger, code) in
@@ -117,7 +114,7 @@ async fn a_table_that_is_missing_or_has_another_key_is_for_a_person_to_mend() {
         for (seen, next) in [(None, Some(&claim)), (Some(&claim), None)] {
             let result = ledger.replace(KEY, seen, next).await;
             let Err(NotReplaced::Fault(fault)) = result else { unreachable!("{result:?}") };
-            assert_eq!((fault.kind, fault.code.as_deref()), (FaultKind::Configuration, Some(code)));
+            assert_eq!((fault.passes, fault.code.as_deref()), (false, Some(code)));
         }
     }
 }

@@ -93,9 +93,9 @@ async fn a_ledger_that_a_person_must_mend_is_named_and_nothing_is_invoked_or_los
         let error = line["error"].as_str().unwrap();
         assert!(error.starts_with(&format!("{code}: table {TABLE}: ")), "{error}");
         assert!(error.to_lowercase().contains(said), "{error}");
+        journal.log(HANDLER, "a wait", |line| line["decision"] == "wait").await;
         let metric = journal.log(HANDLER, "a metric", |line| line["LedgerFaults"] == 1).await;
         assert_eq!(metric["Target"], TARGET);
-        journal.log(HANDLER, "a wait", |line| line["decision"] == "wait").await;
         assert_eq!(retry_loop.left().await, (1, 0));
     }
 }
