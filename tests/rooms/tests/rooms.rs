@@ -24,7 +24,14 @@ const MAY_USE: [(&str, &[&str]); 7] = [
     ),
     (
         "comeback-aws",
-        &["aws-config", "aws-sdk-lambda", "aws-sdk-sqs", "comeback-core", "comeback-flow"],
+        &[
+            "aws-config",
+            "aws-sdk-dynamodb",
+            "aws-sdk-lambda",
+            "aws-sdk-sqs",
+            "comeback-core",
+            "comeback-flow",
+        ],
     ),
     (
         "comeback-local",
@@ -50,6 +57,7 @@ const MAY_USE: [(&str, &[&str]); 7] = [
     (
         "retry-handler",
         &[
+            "aws-sdk-dynamodb",
             "aws-sdk-lambda",
             "aws-sdk-sqs",
             "aws_lambda_events",

@@ -2,7 +2,7 @@
 
 use crate::{
     journal::PATIENCE,
-    processes,
+    processes::{self, Pid},
     retry_loop::{Plan, TARGET},
 };
 
@@ -19,12 +19,22 @@ async fn a_killed_cloud_leaves_no_process_behind() {
     assert!(children.len() >= 2, "{children:?}");
 
     retry_loop.cloud.process.kill().await.unwrap();
-    // Nobody can wait for the children of others: their end shows in /proc.
+    ended(&children).await;
+}
+
+/// Kills these processes, and returns when they do nothing more.
+pub async fn kill(processes: &[Pid]) {
+    assert!(processes.iter().copied().all(processes::kill));
+    ended(processes).await;
+}
+
+/// Nobody can wait for the children of others: their end shows in /proc.
+async fn ended(processes: &[Pid]) {
     let ended = async {
-        while children.iter().any(|child| processes::is_running(*child)) {
+        while processes.iter().any(|process| processes::is_running(*process)) {
             tokio::task::yield_now().await;
         }
     };
     let ended = tokio::time::timeout(PATIENCE, ended).await;
-    assert!(ended.is_ok(), "of {children:?} some still run");
+    assert!(ended.is_ok(), "of {processes:?} some still run");
 }

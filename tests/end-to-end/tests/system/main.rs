@@ -8,6 +8,8 @@ mod bad_input;
 mod giving_up;
 mod handler_faults;
 mod interrupted;
+mod ledger;
+mod once_per_failure;
 mod other_clients;
 mod proxy;
 mod recovery;
