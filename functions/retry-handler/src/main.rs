@@ -51,7 +51,7 @@ async fn run(settings: Settings) -> Result<(), Error> {
         SqsQueues::new(aws_sdk_sqs::Client::new(&aws), settings.dead_letter_queue_url.clone());
     let functions = LambdaFunctions::new(aws_sdk_lambda::Client::new(&aws));
     let ledger = settings.ledger_table.clone();
-    let ledger = ledger.map(|table| DynamoLedger::new(aws_sdk_dynamodb::Client::new(&aws), table));
+    let ledger = ledger.map(|table| DynamoLedger::new(&aws, table));
     let handler = &Handler { settings, queues, functions, ledger, clock: SystemClock };
     lambda_runtime::run(service_fn(|event| handle(handler, event))).await
 }

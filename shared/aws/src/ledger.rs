@@ -3,10 +3,11 @@
 //! The table has the partition key `id`, a string, and no sort key. `expires_at` is meant for its time to
 //! live, which only cleans up: that a claim has expired is judged by `comeback-core`.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
+use aws_config::{SdkConfig, timeout::TimeoutConfig};
 use aws_sdk_dynamodb::{
-    Client,
+    Client, Config,
     error::{DisplayErrorContext, ProvideErrorMetadata, SdkError},
     operation::{delete_item::DeleteItemError, put_item::PutItemError},
     types::{AttributeValue, ReturnValuesOnConditionCheckFailure},
@@ -14,7 +15,7 @@ use aws_sdk_dynamodb::{
 use comeback_core::{
     Timestamp,
     claim::{Claim, State, Token},
-    fault::{FaultKind, InvokeFault, classify_claim},
+    fault::{LedgerFault, ledger_fault_passes},
 };
 use comeback_flow::ports::{Ledger, NotReplaced};
 
@@ -32,6 +33,10 @@ const DONE: &str = "done";
 
 type Item = HashMap<String, AttributeValue>;
 
+/// DynamoDB answers within milliseconds. A claim comes before an invocation and has to leave it time.
+const ATTEMPT_MAX: Duration = Duration::from_secs(1);
+const CALL_MAX: Duration = Duration::from_secs(3);
+
 /// A table of claims.
 pub struct DynamoLedger {
     client: Client,
@@ -40,8 +45,9 @@ pub struct DynamoLedger {
 
 impl DynamoLedger {
     /// The table of this name or ARN.
-    pub fn new(client: Client, table: String) -> Self {
-        Self { client, table }
+    pub fn new(aws: &SdkConfig, table: String) -> Self {
+        let config = Config::new(aws).to_builder().timeout_config(timeouts(aws)).build();
+        Self { client: Client::from_conf(config), table }
     }
 
     async fn put(&self, key: &str, seen: Option<&Claim>, next: &Claim) -> Result<(), NotReplaced> {
@@ -88,8 +94,8 @@ impl DynamoLedger {
         };
         match claim(there) {
             Some(claim) => NotReplaced::Changed(Some(claim)),
-            None => NotReplaced::Fault(InvokeFault {
-                kind: FaultKind::Configuration,
+            None => NotReplaced::Fault(LedgerFault {
+                passes: false,
                 code: None,
                 message: format!(
                     "table {}: expected an item with the attributes of a claim, got one with {:?}",
@@ -108,8 +114,8 @@ impl DynamoLedger {
         let status = error.raw_response().map(|response| response.status().as_u16());
         let said =
             error.message().map_or_else(|| DisplayErrorContext(error).to_string(), str::to_owned);
-        NotReplaced::Fault(InvokeFault {
-            kind: classify_claim(code, status),
+        NotReplaced::Fault(LedgerFault {
+            passes: ledger_fault_passes(code, status),
             code: code.map(str::to_owned),
             message: format!("table {}: {said}", self.table),
         })
@@ -128,6 +134,11 @@ impl Ledger for DynamoLedger {
             None => self.delete(key, seen).await,
         }
     }
+}
+
+fn timeouts(aws: &SdkConfig) -> TimeoutConfig {
+    let builder = aws.timeout_config().map(TimeoutConfig::to_builder).unwrap_or_default();
+    builder.operation_attempt_timeout(ATTEMPT_MAX).operation_timeout(CALL_MAX).build()
 }
 
 /// That the item is still as it was seen.

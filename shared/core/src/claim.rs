@@ -18,7 +18,10 @@
 
 use std::{mem::discriminant, time::Duration};
 
-use crate::{Timestamp, time::later};
+use crate::{
+    Timestamp,
+    time::{between, later},
+};
 
 /// How far apart the clocks of two machines are taken to be: a lease holds for so much longer than the
 /// claimant lives, so that nobody whose clock is ahead takes over from a claimant at work.
@@ -27,15 +30,18 @@ const CLOCKS_APART_MAX: Duration = Duration::from_secs(10);
 /// Lambda kills a function after this time, whatever its deadline is said to be.
 const LIFE_MAX: Duration = Duration::from_mins(15);
 
-/// How long a claim is remembered: SQS keeps no message for longer, so none of a failure comes later.
+/// The longest lease there is, as a machine may see it whose clock is behind.
+const LEASE_MAX: Duration = LIFE_MAX.saturating_add(CLOCKS_APART_MAX.saturating_mul(2));
+
+/// How long a claim is remembered: SQS keeps no message for longer.
 const KEPT: Duration = Duration::from_hours(14 * 24);
 
 /// The name of one holding of a claim; no two are the same.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Token {
-    /// How many held the claim before, and this one; counted from 1.
+    /// How many have taken it over since it was free, and its first holder; counted from 1.
     pub generation: u32,
-    /// Whoever holds it.
+    /// Whoever holds it, by a name that nobody else has.
     pub owner: String,
 }
 
@@ -97,7 +103,10 @@ impl Claimant<'_> {
         match found.state {
             State::Done => Verdict::Done,
             State::Held { .. } if found.token.owner == self.owner => Verdict::Own(found.clone()),
-            State::Held { until } if now < until => Verdict::Held { until },
+            // No claimant writes a longer lease: who did has another clock, or is no claimant.
+            State::Held { until } if now < until && between(now, until) <= LEASE_MAX => {
+                Verdict::Held { until }
+            }
             State::Held { .. } => Verdict::Take(self.claim_after(found, now)),
         }
     }
@@ -133,7 +142,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{testing::at, time::between};
+    use crate::testing::at;
 
     fn now() -> Timestamp {
         at("2026-02-01T12:00:00Z")
@@ -179,6 +188,19 @@ mod tests {
         assert_eq!(claimant("a").judge(Some(&held), until), Verdict::Own(held.clone()));
         assert_eq!(claimant("b").judge(Some(&held.done()), secs(86_400)), Verdict::Done);
         assert_eq!(claimant("a").judge(Some(&held.done()), now()), Verdict::Done);
+    }
+
+    #[test]
+    fn a_lease_that_nobody_could_have_written_holds_nobody_back() {
+        let held = |seconds| {
+            let claim = taken(claimant("a").judge(None, now()));
+            Claim { state: State::Held { until: secs(seconds) }, ..claim }
+        };
+        let longest = 15 * 60 + 20;
+        let verdict = claimant("b").judge(Some(&held(longest)), now());
+        assert_eq!(verdict, Verdict::Held { until: secs(longest) });
+        let taken_over = taken(claimant("b").judge(Some(&held(longest + 1)), now()));
+        assert_eq!(taken_over.token.generation, 2);
     }
 
     #[test]

@@ -58,6 +58,21 @@ impl Reason {
             Self::Unreadable => "unreadable",
         }
     }
+
+    /// Whether it is said of the failure, so that whoever reads it comes to the same; else of the
+    /// handler that reads it, or of a message that tells of no failure.
+    pub fn concerns_failure(self) -> bool {
+        match self {
+            Self::TargetNotAllowed | Self::Unreadable => false,
+            Self::MaxAgeExceeded
+            | Self::MaxAttemptsExceeded
+            | Self::NotRetryable
+            | Self::RecursionStopped
+            | Self::PayloadMissing
+            | Self::PayloadTooLarge
+            | Self::InvokeRejected => true,
+        }
+    }
 }
 
 impl fmt::Display for Reason {

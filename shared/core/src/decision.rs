@@ -270,6 +270,8 @@ mod tests {
         let base = |base| [("MAX_AGE", "1000s"), ("BASE_BACKOFF", base)];
         assert!(due_after(&body, &base("624s")).is_ok());
         assert_eq!(due_after(&body, &base("625s")), Err(Reason::MaxAgeExceeded));
+        let fresh = testing::record_of("1");
+        assert_eq!(due_after(&fresh, &base("990s")), Ok(990_000), "just in time");
     }
 
     #[test]

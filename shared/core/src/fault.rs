@@ -14,6 +14,8 @@ use crate::{
     backoff::{Backoff, Draw, Jitter},
     dead_letter::Reason,
     decision::Reinvocation,
+    record::Failure,
+    schedule::{Schedule, stay_end},
     time::later,
 };
 
@@ -27,12 +29,24 @@ const TRANSIENT_WAIT: Backoff =
 const CONFIGURATION_WAIT: Backoff =
     Backoff { base: Duration::from_mins(1), max: Duration::from_mins(15), jitter: Jitter::Equal };
 
-/// Why an invocation was not accepted, or could not be claimed.
+/// Why an invocation was not accepted.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}{message}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default())]
 pub struct InvokeFault {
     /// What becomes of the message.
     pub kind: FaultKind,
+    /// AWS's name for the error, if there was an answer.
+    pub code: Option<String>,
+    /// AWS's words, or those of the connection that failed.
+    pub message: String,
+}
+
+/// Why a failure could not be claimed, or what became of it not be marked.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{}{message}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default())]
+pub struct LedgerFault {
+    /// Whether it will pass by itself; else a person will mend it.
+    pub passes: bool,
     /// AWS's name for the error, if there was an answer.
     pub code: Option<String>,
     /// AWS's words, or those of the connection that failed.
@@ -104,10 +118,9 @@ pub fn classify(
     }
 }
 
-/// Judges DynamoDB's answer to the claim that an invocation needs. What throttles has a status of 400
-/// there, as what a person must mend has.
-pub fn classify_claim(code: Option<&str>, status: Option<u16>) -> FaultKind {
-    let transient = FaultKind::Transient { retry_after: None };
+/// Whether what DynamoDB answers to a claim passes by itself. What throttles has a status of 400 there, as
+/// what a person must mend has.
+pub fn ledger_fault_passes(code: Option<&str>, status: Option<u16>) -> bool {
     let code = code.unwrap_or_default();
     match code.strip_suffix("Exception").unwrap_or(code) {
         "LimitExceeded"
@@ -116,11 +129,8 @@ pub fn classify_claim(code: Option<&str>, status: Option<u16>) -> FaultKind {
         | "RequestLimitExceeded"
         | "Throttling"
         | "TransactionConflict"
-        | "TransactionInProgress" => transient,
-        _ => match status {
-            None | Some(408 | 429 | 500..) => transient,
-            Some(_) => FaultKind::Configuration,
-        },
+        | "TransactionInProgress" => true,
+        _ => matches!(status, None | Some(408 | 429 | 500..)),
     }
 }
 
@@ -143,15 +153,14 @@ pub fn after_fault(
     receive_count: u32,
     now: Timestamp,
 ) -> Unaccepted {
-    let drawn = |wait: Backoff| {
-        let nth = Attempt::new(receive_count).unwrap_or(Attempt::FIRST);
-        wait.delay(nth, Draw::seeded(&attempted.request_id, receive_count))
-    };
+    let request_id = &attempted.request_id;
     let wait = match kind {
         FaultKind::Refused(reason) => return Unaccepted::DeadLetter(reason),
-        FaultKind::Configuration => drawn(CONFIGURATION_WAIT),
+        FaultKind::Configuration => drawn(CONFIGURATION_WAIT, request_id, receive_count),
         FaultKind::Transient { retry_after: Some(asked) } => asked.max(TRANSIENT_WAIT.base),
-        FaultKind::Transient { retry_after: None } => drawn(TRANSIENT_WAIT),
+        FaultKind::Transient { retry_after: None } => {
+            drawn(TRANSIENT_WAIT, request_id, receive_count)
+        }
     };
     let schedule = &attempted.schedule;
     let mut until = later(now, wait);
@@ -165,6 +174,31 @@ pub fn after_fault(
     }
 }
 
+/// Decides what becomes of a message whose failure could not be claimed, be it to be invoked by this
+/// schedule or to be given up for this reason. It waits until it can be: nobody knows whether it was
+/// acted on. Only before SQS would delete it, it is given up without.
+pub fn after_unclaimed(
+    passes: bool,
+    failure: &Failure,
+    schedule: Option<&Schedule>,
+    reason: Reason,
+    receive_count: u32,
+    now: Timestamp,
+) -> Unaccepted {
+    if now > stay_end(failure) {
+        return Unaccepted::DeadLetter(reason);
+    }
+    let wait = if passes { TRANSIENT_WAIT } else { CONFIGURATION_WAIT };
+    let until = later(now, drawn(wait, &failure.request_id, receive_count));
+    let last_chance = schedule.map(|schedule| schedule.last_chance).filter(|at| now < *at);
+    Unaccepted::Wait { until: last_chance.map_or(until, |at| until.min(at)) }
+}
+
+fn drawn(wait: Backoff, request_id: &str, receive_count: u32) -> Duration {
+    let nth = Attempt::new(receive_count).unwrap_or(Attempt::FIRST);
+    wait.delay(nth, Draw::seeded(request_id, receive_count))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,21 +209,26 @@ mod tests {
     };
 
     #[test]
-    fn every_answer_of_the_ledger_has_its_kind() {
-        let transient = FaultKind::Transient { retry_after: None };
-        for (code, status, kind) in [
-            (Some("ProvisionedThroughputExceededException"), Some(400), transient),
-            (Some("ThrottlingException"), Some(400), transient),
-            (Some("RequestLimitExceeded"), Some(400), transient),
-            (Some("InternalServerError"), Some(500), transient),
-            (None, Some(503), transient),
-            (None, None, transient),
-            (Some("ResourceNotFoundException"), Some(400), FaultKind::Configuration),
-            (Some("AccessDeniedException"), Some(400), FaultKind::Configuration),
-            (Some("ValidationException"), Some(400), FaultKind::Configuration),
-            (Some("UnrecognizedClientException"), Some(400), FaultKind::Configuration),
+    fn every_answer_of_the_ledger_passes_or_is_for_a_person() {
+        for (code, status, passes) in [
+            (Some("ProvisionedThroughputExceededException"), Some(400), true),
+            (Some("LimitExceededException"), Some(400), true),
+            (Some("ReplicatedWriteConflictException"), Some(400), true),
+            (Some("RequestLimitExceeded"), Some(400), true),
+            (Some("ThrottlingException"), Some(400), true),
+            (Some("TransactionConflictException"), Some(400), true),
+            (Some("TransactionInProgressException"), Some(400), true),
+            (Some("InternalServerError"), Some(500), true),
+            (None, Some(503), true),
+            (None, Some(429), true),
+            (None, Some(408), true),
+            (None, None, true),
+            (Some("ResourceNotFoundException"), Some(400), false),
+            (Some("AccessDeniedException"), Some(400), false),
+            (Some("ValidationException"), Some(400), false),
+            (Some("UnrecognizedClientException"), Some(400), false),
         ] {
-            assert_eq!(classify_claim(code, status), kind, "{code:?} {status:?}");
+            assert_eq!(ledger_fault_passes(code, status), passes, "{code:?} {status:?}");
         }
     }
 
@@ -229,13 +268,6 @@ mod tests {
                 let code = format!("{code}Exception");
                 assert_eq!(classify(Some(&code), Some(status), None), kind, "{code}");
             }
-        }
-        for code in "LimitExceeded ProvisionedThroughputExceeded ReplicatedWriteConflict \
-                     RequestLimitExceeded Throttling TransactionConflict TransactionInProgress"
-            .split_whitespace()
-        {
-            let code = format!("{code}Exception");
-            assert_eq!(classify_claim(Some(&code), Some(400)), transient, "{code}");
         }
     }
 
@@ -321,6 +353,36 @@ mod tests {
         let asked = |seconds| FaultKind::Transient { retry_after: Some(SECOND * seconds) };
         assert_eq!(wait(asked(50), 9_950, 1), Ok(SECOND * 50), "to its end");
         assert_eq!(wait(asked(51), 9_950, 1), Err(Reason::MaxAgeExceeded));
+    }
+
+    #[test]
+    fn what_cannot_be_claimed_waits_however_old_it_is_until_sqs_would_delete_it() {
+        let failed_at = at("2019-11-14T18:16:05.568Z");
+        let body = testing::record_of("1");
+        let judged = decide(&message(&body), &home(), &settings(&[]), failed_at);
+        let (failure, schedule) = (judged.failure.unwrap(), judged.schedule.unwrap());
+        let after = |passes, schedule, seconds, receive_count| {
+            let now = later(failed_at, SECOND * seconds);
+            let reason = Reason::NotRetryable;
+            match after_unclaimed(passes, &failure, schedule, reason, receive_count, now) {
+                Unaccepted::Wait { until } => Ok(between(now, until)),
+                Unaccepted::DeadLetter(reason) => Err(reason),
+            }
+        };
+        let half_a_day = 12 * 3600;
+        for days in [0, 1, 26] {
+            let soon = after(true, None, days * half_a_day, 2).unwrap();
+            assert!((SECOND..=SECOND * 2).contains(&soon), "{soon:?}");
+            let mended = after(false, None, days * half_a_day, 2).unwrap();
+            assert!((SECOND * 60..=SECOND * 120).contains(&mended), "{mended:?}");
+        }
+        assert!(after(true, None, 27 * half_a_day, 2).is_ok());
+        for passes in [true, false] {
+            assert_eq!(after(passes, None, 27 * half_a_day + 1, 2), Err(Reason::NotRetryable));
+        }
+        let last_chance = 24 * 3600 - 60;
+        assert_eq!(after(false, Some(&schedule), last_chance - 1, 9), Ok(SECOND));
+        assert!(after(false, Some(&schedule), last_chance, 9).unwrap() > SECOND * 60);
     }
 
     #[test]

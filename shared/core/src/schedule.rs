@@ -58,9 +58,14 @@ impl Schedule {
             return Err(Reason::MaxAgeExceeded);
         }
         let due = later(failure.failed_at, delay(failure, attempt, policy)).min(last_chance);
-        let expiry = later(first_failure, policy.max_age).min(later(failure.failed_at, STAY_END));
+        let expiry = later(first_failure, policy.max_age).min(stay_end(failure));
         Ok(Self { attempt, due, last_chance, expiry })
     }
+}
+
+/// After this moment a failure's message is given up whatever hinders it, before SQS deletes it.
+pub(crate) fn stay_end(failure: &Failure) -> Timestamp {
+    later(failure.failed_at, STAY_END)
 }
 
 /// A failure that the target had no part in repeats its attempt.

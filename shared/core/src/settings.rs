@@ -168,7 +168,7 @@ fn is_queue_url(value: &str) -> bool {
         && !value.contains(char::is_whitespace)
 }
 
-/// DynamoDB's own rule for the names of tables; an ARN names one of another account or region.
+/// DynamoDB's own rule for the names of tables; an ARN names one of another account.
 fn is_table(value: &str) -> bool {
     let named = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let is_name = |name: &str| (3..=255).contains(&name.len()) && name.chars().all(named);

@@ -8,13 +8,13 @@ use comeback_core::{
     arn::Home,
     dead_letter::Reason,
     decision::{Decision, Reinvocation, visibility_timeout},
-    fault::{FaultKind, InvokeFault, Unaccepted, after_fault},
+    fault::{FaultKind, LedgerFault, Unaccepted, after_fault, after_unclaimed},
     settings::Settings,
     time::between,
 };
 use futures_util::{
     StreamExt,
-    future::{join, join_all, join3},
+    future::{join_all, join3, join4},
     stream,
 };
 
@@ -108,31 +108,37 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
         let budget = Budget::of(now, context.deadline);
         within(&self.clock, budget.all, self.carry_out(&items, context, budget)).await;
         items.iter().filter(|item| !item.is_reached()).for_each(log::not_reached);
+        items.iter().filter(|item| item.is_unmarked()).for_each(log::unmarked);
         Ok(Report { entries: items.iter().map(Item::report).collect() })
     }
 
     /// Does what was decided, everything at once, so that no message waits for another's call.
     async fn carry_out(&self, items: &[Item<'_>], context: &Context<'_>, budget: Budget) {
-        let mut acts = Vec::new();
+        let (mut due, mut given_up) = (Vec::new(), Vec::new());
         let mut settlements = Settlements::default();
-        let unclaimed = |item: &Item<'_>| self.ledger.is_none() || item.failure().is_none();
         for item in items {
             match &item.judgement.decision {
-                Decision::Invoke(attempt) => acts.push((item, Act::Invoke(attempt))),
+                Decision::Invoke(attempt) => due.push((item, Act::Invoke(attempt))),
                 Decision::Wait { until } => settlements.wait(item, *until),
-                // Together, in as few calls as can be.
-                Decision::DeadLetter(reason) if unclaimed(item) => {
-                    settlements.give_up(item, *reason);
+                Decision::DeadLetter(reason)
+                    if self.ledger.is_some() && reason.concerns_failure() =>
+                {
+                    given_up.push((item, Act::GiveUp(*reason)));
                 }
-                Decision::DeadLetter(reason) => acts.push((item, Act::GiveUp(*reason))),
+                // Together, in as few calls as can be.
+                Decision::DeadLetter(reason) => settlements.give_up(item, *reason),
             }
         }
-        let acts = self.act_on_all(acts, context, budget.invocations);
-        join(self.settle(&settlements), acts).await;
+        join3(
+            self.settle(&settlements),
+            self.act_on_all(due, context, budget.acts),
+            self.act_on_all(given_up, context, budget.acts),
+        )
+        .await;
     }
 
-    /// Acts on what is due, for so long. What is left to do then is done while other acts are still
-    /// under way; those that ended at the same time share a call.
+    /// Begins to act on one after the other for so long; what has begun by then goes on. What is left to
+    /// do is done while other acts are still under way; those that ended at the same time share a call.
     async fn act_on_all(
         &self,
         acts: Vec<(&Item<'_>, Act<'_>)>,
@@ -142,8 +148,8 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
         let acts =
             acts.into_iter().map(async |(item, act)| (item, self.act(item, act, context).await));
         stream::iter(acts)
-            .buffer_unordered(CALLS_AT_ONCE)
             .take_until(self.clock.sleep(limit))
+            .buffer_unordered(CALLS_AT_ONCE)
             .ready_chunks(ENTRIES_MAX)
             .for_each_concurrent(None, async |ended| {
                 let mut settlements = Settlements::default();
@@ -177,18 +183,29 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
             (Err(Barred::Unknown(fault)), act) => {
                 item.met(Obstacle::Ledger);
                 log::not_claimed(item, &fault);
-                match act {
-                    Act::Invoke(attempt) => self.after_fault(item, &fault, attempt),
-                    // Two dead letters of an event are better than none.
-                    Act::GiveUp(reason) => FollowUp::GiveUp(reason),
-                }
+                self.after_unclaimed(item, &act, &fault)
             }
         }
     }
 
-    /// Invokes the target. Says what is left to do, be it accepted or not.
+    fn after_unclaimed(&self, item: &Item<'_>, act: &Act<'_>, fault: &LedgerFault) -> FollowUp {
+        let (schedule, reason) = match *act {
+            Act::Invoke(attempt) => (Some(&attempt.schedule), Reason::MaxAgeExceeded),
+            Act::GiveUp(reason) => (None, reason),
+        };
+        let Some(failure) = item.failure() else { return FollowUp::GiveUp(reason) };
+        let (count, now) = (item.message.receive_count, self.clock.now());
+        after_unclaimed(fault.passes, failure, schedule, reason, count, now).into()
+    }
+
+    /// Invokes the target, if its time is not over. Says what is left to do, be it accepted or not.
     async fn invoke(&self, item: &Item<'_>, attempt: &Reinvocation) -> FollowUp {
-        let lateness = between(attempt.schedule.due, self.clock.now());
+        let now = self.clock.now();
+        // Its claim, or the calls before this one, may have taken until the age was over.
+        if now > attempt.schedule.expiry {
+            return FollowUp::GiveUp(Reason::MaxAgeExceeded);
+        }
+        let lateness = between(attempt.schedule.due, now);
         let payload = attempt.envelope.to_json();
         let invocation = Invocation {
             function: attempt.target.as_str(),
@@ -209,19 +226,10 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
             FaultKind::Refused(_) => {}
         }
         log::not_accepted(item, &fault);
-        self.after_fault(item, &fault, attempt)
-    }
-
-    fn after_fault(
-        &self,
-        item: &Item<'_>,
-        fault: &InvokeFault,
-        attempt: &Reinvocation,
-    ) -> FollowUp {
         after_fault(fault.kind, attempt, item.message.receive_count, self.clock.now()).into()
     }
 
-    /// Puts back what waits, sends what is given up, and marks what was acted on.
+    /// Puts back what waits, sends what is given up, and says of each claim what has become of it.
     async fn settle(&self, settlements: &Settlements<'_, '_>) {
         let waits = settlements
             .waits
@@ -233,11 +241,13 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
         let letters = chunks::by_size(&settlements.letters, |letter| letter.content.size());
         let letters = letters.into_iter().map(|part| self.give_up(part));
         let marks = settlements.marks.iter().map(|item| self.mark(item));
+        let releases = settlements.releases.iter().map(|item| self.release(item));
         let at_once = Some(CALLS_AT_ONCE);
-        join3(
+        join4(
             stream::iter(waits).for_each_concurrent(at_once, |call| call),
             stream::iter(letters).for_each_concurrent(at_once, |call| call),
             stream::iter(marks).for_each_concurrent(at_once, |call| call),
+            stream::iter(releases).for_each_concurrent(at_once, |call| call),
         )
         .await;
     }
@@ -261,13 +271,12 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
                 Err(fault) => wait.item.left_to_queue("wait", &fault),
             }
         }
-        join_all(waits.iter().map(|wait| self.release(wait.item))).await;
     }
 
     async fn give_up(&self, letters: &[Letter<'_, '_>]) {
         let contents: Vec<_> = letters.iter().map(|letter| &letter.content).collect();
         let answers = self.queues.send_dead_letters(&contents).await;
-        let follow_ups = letters.iter().zip(answers).map(async |(letter, answer)| match answer {
+        let claims = letters.iter().zip(answers).map(async |(letter, answer)| match answer {
             Ok(()) => {
                 letter.item.became(Outcome::DeadLettered(letter.reason));
                 log::dead_lettered(letter.item, letter.reason);
@@ -278,6 +287,6 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
                 self.release(letter.item).await;
             }
         });
-        join_all(follow_ups).await;
+        join_all(claims).await;
     }
 }

@@ -10,15 +10,15 @@ use crate::ports::Clock;
 /// What is kept back for the answer to reach Lambda before the function is killed.
 const ANSWER: Duration = Duration::from_millis(500);
 
-/// What is kept back for those messages whose invocation was not accepted: their visibility is still
-/// to be changed, or their dead letter to be sent.
+/// What is kept back for what was begun last: an invocation that is cut off may have been accepted, and
+/// of one that is not accepted the visibility is still to be changed, or the dead letter to be sent.
 const FOLLOW_UP: Duration = Duration::from_secs(3);
 
 /// How long, from the start of the batch, its parts may take.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Budget {
-    /// Invocations that are not accepted by then are left to the queue.
-    pub(crate) invocations: Duration,
+    /// Nothing more is begun then: what has begun has time to end, and what was not accepted to be settled.
+    pub(crate) acts: Duration,
     /// Everything that is not done by then is left to the queue.
     pub(crate) all: Duration,
 }
@@ -29,7 +29,7 @@ impl Budget {
     pub(crate) fn of(now: Timestamp, deadline: Timestamp) -> Self {
         let rest = between(now, deadline);
         let all = rest - ANSWER.min(rest / 4);
-        Self { invocations: all - FOLLOW_UP.min(all / 3), all }
+        Self { acts: all - FOLLOW_UP.min(all / 3), all }
     }
 }
 
@@ -54,14 +54,10 @@ mod tests {
             (1_000, 500, 750),
             (0, 0, 0),
         ];
-        for (rest, invocations, all) in table {
+        for (rest, acts, all) in table {
             let budget = Budget::of(now, later(now, Duration::from_millis(rest)));
             let rounded = |part: Duration| (part.as_micros() + 500) / 1000;
-            assert_eq!(
-                (rounded(budget.invocations), rounded(budget.all)),
-                (invocations, all),
-                "{rest}"
-            );
+            assert_eq!((rounded(budget.acts), rounded(budget.all)), (acts, all), "{rest}");
         }
         assert_eq!(
             Budget::of(later(now, ANSWER), now).all,

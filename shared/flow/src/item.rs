@@ -1,7 +1,7 @@
 //! One message on its way through a batch.
 
 use std::{
-    cell::{Cell, OnceCell},
+    cell::{Cell, RefCell},
     time::Duration,
 };
 
@@ -34,7 +34,7 @@ pub(crate) struct Item<'e> {
     pub(crate) judgement: Judgement,
     judged_at: Timestamp,
     queue_url: Option<String>,
-    claim: OnceCell<Claim>,
+    claim: RefCell<Option<Claim>>,
     outcome: Cell<Outcome>,
     obstacle: Cell<Option<Obstacle>>,
 }
@@ -54,7 +54,7 @@ impl<'e> Item<'e> {
             judgement: decide(&message, home, settings, now),
             judged_at: now,
             queue_url: settings.retry_queue_url.clone().or_else(|| source_url(record)),
-            claim: OnceCell::new(),
+            claim: RefCell::new(None),
             outcome: Cell::new(Outcome::NotReached),
             obstacle: Cell::new(None),
         }
@@ -89,14 +89,25 @@ impl<'e> Item<'e> {
         }
     }
 
-    /// Notes the claim by which this item's failure may be acted on.
+    /// Notes the claim that is written for this item's failure, and is still to be marked or released.
     pub(crate) fn hold(&self, claim: Claim) {
-        // A batch claims each item once.
-        let _ = self.claim.set(claim);
+        self.claim.replace(Some(claim));
     }
 
-    pub(crate) fn claim(&self) -> Option<&Claim> {
-        self.claim.get()
+    /// Hands out that claim, for its last write or because it was not written.
+    pub(crate) fn let_go(&self) -> Option<Claim> {
+        self.claim.take()
+    }
+
+    /// Whether it was acted on, and its claim says nothing of it.
+    pub(crate) fn is_unmarked(&self) -> bool {
+        let acted = match self.outcome.get() {
+            Outcome::Invoked { .. } | Outcome::DeadLettered(_) => true,
+            Outcome::Duplicate | Outcome::Waits | Outcome::LeftToQueue | Outcome::NotReached => {
+                false
+            }
+        };
+        acted && self.claim.borrow().is_some()
     }
 
     pub(crate) fn became(&self, outcome: Outcome) {

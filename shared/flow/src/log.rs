@@ -6,7 +6,7 @@ use std::time::Duration;
 use comeback_core::{
     Timestamp,
     dead_letter::{Reason, beginning},
-    fault::{FaultKind, InvokeFault},
+    fault::{FaultKind, InvokeFault, LedgerFault},
     time::{between, rfc3339},
 };
 
@@ -61,6 +61,7 @@ pub(crate) fn dead_lettered(item: &Item<'_>, reason: Reason) {
 /// The invocation was not accepted; another line says what has become of the message.
 pub(crate) fn not_accepted(item: &Item<'_>, fault: &InvokeFault) {
     let said = fault.to_string();
+    let said = beginning(&said);
     match fault.kind {
         FaultKind::Transient { .. } => {
             line!(warn, item, "the invocation was not accepted", decision = "invoke", error = said);
@@ -94,42 +95,68 @@ pub(crate) fn held(item: &Item<'_>, until: Timestamp) {
     line!(info, item, "another invocation is at work on the same failure", held_until = until);
 }
 
-/// The ledger can't be asked; another line says what has become of the message.
-pub(crate) fn not_claimed(item: &Item<'_>, fault: &InvokeFault) {
-    let said = fault.to_string();
-    match fault.kind {
-        FaultKind::Transient { .. } => {
-            line!(warn, item, "the ledger could not be asked", decision = "claim", error = said);
+/// A call to the ledger failed, in a way that passes or that a person must mend.
+macro_rules! ledger_line {
+    ($item:expr, $fault:expr, $said:literal, $decision:literal) => {{
+        let said = $fault.to_string();
+        let said = beginning(&said);
+        if $fault.passes {
+            line!(warn, $item, $said, decision = $decision, error = said);
+        } else {
+            line!(error, $item, $said, decision = $decision, error = said);
         }
-        FaultKind::Configuration | FaultKind::Refused(_) => line!(
-            error,
-            item,
-            "the ledger can't be asked, and nothing is invoked until somebody mends LEDGER_TABLE",
-            decision = "claim",
-            error = said,
-        ),
-    }
+    }};
 }
 
-/// The lease was over before the claim was marked or released.
-pub(crate) fn claim_lost(item: &Item<'_>) {
-    line!(warn, item, "another invocation has taken the claim over; the event may come twice",);
+/// Nobody can tell whether it was acted on; another line says what has become of the message.
+pub(crate) fn not_claimed(item: &Item<'_>, fault: &LedgerFault) {
+    ledger_line!(
+        item,
+        fault,
+        "the failure can't be claimed in LEDGER_TABLE; its event waits until it can be",
+        "claim"
+    );
 }
 
-/// The claim stays as it is until its lease is over.
-pub(crate) fn claim_left(item: &Item<'_>, fault: &InvokeFault) {
-    let said = fault.to_string();
+/// It was acted on, and the ledger does not know.
+pub(crate) fn not_marked(item: &Item<'_>, fault: &LedgerFault) {
+    ledger_line!(
+        item,
+        fault,
+        "what was done can't be noted in LEDGER_TABLE; if its failure is delivered again, it is done again",
+        "mark"
+    );
+}
+
+/// It was not acted on, and the ledger takes it for being acted on until the lease is over.
+pub(crate) fn not_released(item: &Item<'_>, fault: &LedgerFault) {
+    ledger_line!(
+        item,
+        fault,
+        "the claim in LEDGER_TABLE can't be released; its event waits until the lease is over",
+        "release"
+    );
+}
+
+/// It was acted on, and the time was up before the ledger had noted it.
+pub(crate) fn unmarked(item: &Item<'_>) {
     line!(
         warn,
         item,
-        "the claim is left to its lease; if its message is delivered again, the event may come twice",
-        error = said,
+        "the time was up before the ledger had noted what was done; if its failure is delivered again, it is done again",
+        decision = "mark",
     );
+}
+
+/// It was acted on after its lease was over.
+pub(crate) fn claim_lost(item: &Item<'_>) {
+    line!(warn, item, "another invocation has taken the claim over; the event may come twice",);
 }
 
 /// A call failed, and the message is as it was.
 pub(crate) fn left_to_queue(item: &Item<'_>, decision: &'static str, fault: &CallFault) {
     let error = fault.to_string();
+    let error = beginning(&error);
     line!(
         error,
         item,

@@ -1,14 +1,14 @@
 //! Each failure is acted on once: it is claimed before, and marked after.
 //!
 //! Without a ledger everybody may act. With one, a message whose failure was acted on already is
-//! dropped, and one whose failure another invocation is acting on waits until that one has surely
-//! ended. A claim that could not be marked ends with its lease: then a further delivery of the same
-//! failure, should there be one, acts again. Lost is never worse than twice.
+//! dropped; one whose failure another invocation is acting on waits until that one has surely ended;
+//! and one of which nobody can tell waits until somebody can. A claim that could not be marked ends with
+//! its lease: then a further delivery of the same failure, should there be one, acts again.
 
 use comeback_core::{
     Timestamp,
     claim::{Claim, Claimant, Verdict},
-    fault::{FaultKind, InvokeFault},
+    fault::LedgerFault,
 };
 
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
     item::Item,
     log,
     ports::{Clock, Ledger, NotReplaced},
+    report::Obstacle,
 };
 
 /// How often a claim that changes under our eyes is looked at, at most: whoever changes it is at work.
@@ -31,7 +32,7 @@ pub(crate) enum Barred {
         until: Timestamp,
     },
     /// Nobody can tell.
-    Unknown(InvokeFault),
+    Unknown(LedgerFault),
 }
 
 impl<Q, F, L: Ledger, C: Clock> Handler<Q, F, L, C> {
@@ -51,53 +52,72 @@ impl<Q, F, L: Ledger, C: Clock> Handler<Q, F, L, C> {
                 Verdict::Held { until } => return Err(Barred::Held { until }),
                 Verdict::Done => return Err(Barred::Done),
             };
+            // Before the write: it may be made though its answer is lost, and is to be released then.
+            item.hold(claim.clone());
             match ledger.replace(&failure.request_id, found.as_ref(), Some(&claim)).await {
-                Ok(()) => {
-                    item.hold(claim);
-                    return Ok(());
+                Ok(()) => return Ok(()),
+                Err(NotReplaced::Changed(now_there)) => {
+                    item.let_go();
+                    found = now_there;
                 }
-                Err(NotReplaced::Changed(now_there)) => found = now_there,
-                Err(NotReplaced::Fault(fault)) => return Err(Barred::Unknown(fault)),
+                Err(NotReplaced::Fault(fault)) => {
+                    if !fault.passes {
+                        item.let_go();
+                    }
+                    return Err(Barred::Unknown(fault));
+                }
             }
         }
-        Err(Barred::Unknown(InvokeFault {
-            kind: FaultKind::Transient { retry_after: None },
-            code: None,
-            message: "the claim changed each time it was looked at".to_owned(),
-        }))
+        let message = "the claim changed each time it was looked at".to_owned();
+        Err(Barred::Unknown(LedgerFault { passes: true, code: None, message }))
     }
 
     /// Notes that the item's failure was acted on.
     pub(crate) async fn mark(&self, item: &Item<'_>) {
-        let done = item.claim().map(Claim::done);
-        self.follow_up(item, done.as_ref()).await;
-    }
-
-    /// Notes that it was not acted on, so that the next delivery may.
-    pub(crate) async fn release(&self, item: &Item<'_>) {
-        self.follow_up(item, None).await;
-    }
-
-    /// Writes what becomes of the claim that the item holds, if there is a ledger and it holds one.
-    async fn follow_up(&self, item: &Item<'_>, next: Option<&Claim>) {
-        let (Some(ledger), Some(failure), Some(held)) =
-            (&self.ledger, item.failure(), item.claim())
-        else {
-            return;
-        };
-        match ledger.replace(&failure.request_id, Some(held), next).await {
+        let done = |held: &Claim| Some(held.done());
+        match self.rewrite(item, done).await {
             Ok(()) => {}
-            Err(NotReplaced::Changed(there)) => {
-                // A write whose answer was lost, and that was made again, finds what it wrote.
-                let written = match (&there, next) {
-                    (Some(there), Some(next)) => there.is(next),
-                    (there, next) => there.is_none() && next.is_none(),
-                };
-                if !written {
-                    log::claim_lost(item);
-                }
+            Err(NotReplaced::Changed(_)) => log::claim_lost(item),
+            Err(NotReplaced::Fault(fault)) => {
+                item.met(Obstacle::Ledger);
+                log::not_marked(item, &fault);
             }
-            Err(NotReplaced::Fault(fault)) => log::claim_left(item, &fault),
         }
+    }
+
+    /// Notes that it was not acted on, so that the next delivery may. What another has taken over by
+    /// now is that one's affair.
+    pub(crate) async fn release(&self, item: &Item<'_>) {
+        if let Err(NotReplaced::Fault(fault)) = self.rewrite(item, |_| None).await {
+            item.met(Obstacle::Ledger);
+            log::not_released(item, &fault);
+        }
+    }
+
+    /// Writes what becomes of the claim that the item holds, if it holds one.
+    async fn rewrite(
+        &self,
+        item: &Item<'_>,
+        next: impl FnOnce(&Claim) -> Option<Claim>,
+    ) -> Result<(), NotReplaced> {
+        let (Some(ledger), Some(failure)) = (&self.ledger, item.failure()) else { return Ok(()) };
+        let Some(held) = item.let_go() else { return Ok(()) };
+        let next = next(&held);
+        // Back until it is written: a mark that is cut off is told of.
+        item.hold(held.clone());
+        let written = ledger.replace(&failure.request_id, Some(&held), next.as_ref()).await;
+        item.let_go();
+        match written {
+            // A write whose answer was lost, and that was made again, finds what it has written.
+            Err(NotReplaced::Changed(there)) if is_same(there.as_ref(), next.as_ref()) => Ok(()),
+            written => written,
+        }
+    }
+}
+
+fn is_same(there: Option<&Claim>, written: Option<&Claim>) -> bool {
+    match (there, written) {
+        (Some(there), Some(written)) => there.is(written),
+        (there, written) => there.is_none() && written.is_none(),
     }
 }

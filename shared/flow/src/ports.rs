@@ -5,7 +5,12 @@
 
 use std::time::Duration;
 
-use comeback_core::{Timestamp, claim::Claim, dead_letter::DeadLetter, fault::InvokeFault};
+use comeback_core::{
+    Timestamp,
+    claim::Claim,
+    dead_letter::DeadLetter,
+    fault::{InvokeFault, LedgerFault},
+};
 
 /// SQS takes this many entries in one call.
 pub const ENTRIES_MAX: usize = 10;
@@ -80,7 +85,7 @@ pub enum NotReplaced {
     /// Another was there than the one that was seen: this one, or none.
     Changed(Option<Claim>),
     /// The ledger can't be asked. The write may still have been made.
-    Fault(InvokeFault),
+    Fault(LedgerFault),
 }
 
 /// A call to SQS, or one entry of it, that failed.

@@ -9,12 +9,14 @@ use comeback_core::{
 
 use crate::{item::Item, ports::CallFault};
 
-/// What is to be put back, by queue, what is to be given up, and what is to be marked as acted on.
+/// What is to be put back, by queue, what is to be given up, and whose claims are to be marked or
+/// released.
 #[derive(Default)]
 pub(crate) struct Settlements<'a, 'e> {
     pub(crate) waits: BTreeMap<&'a str, Vec<Wait<'a, 'e>>>,
     pub(crate) letters: Vec<Letter<'a, 'e>>,
     pub(crate) marks: Vec<&'a Item<'e>>,
+    pub(crate) releases: Vec<&'a Item<'e>>,
 }
 
 /// A message to be put back until its time comes.
@@ -32,6 +34,7 @@ pub(crate) struct Letter<'a, 'e> {
 
 impl<'a, 'e> Settlements<'a, 'e> {
     pub(crate) fn wait(&mut self, item: &'a Item<'e>, until: Timestamp) {
+        self.releases.push(item);
         match item.queue_url() {
             Some(url) => self.waits.entry(url).or_default().push(Wait { item, until }),
             None => {

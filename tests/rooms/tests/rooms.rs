@@ -57,7 +57,6 @@ const MAY_USE: [(&str, &[&str]); 7] = [
     (
         "retry-handler",
         &[
-            "aws-sdk-dynamodb",
             "aws-sdk-lambda",
             "aws-sdk-sqs",
             "aws_lambda_events",

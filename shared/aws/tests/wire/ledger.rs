@@ -1,10 +1,7 @@
 //! What DynamoDB is asked, and what its answers are taken for.
 
 use comeback_aws::DynamoLedger;
-use comeback_core::{
-    claim::{Claim, State, Token},
-    fault::FaultKind,
-};
+use comeback_core::claim::{Claim, State, Token};
 use comeback_flow::ports::{Ledger, NotReplaced};
 
 use super::{answering, config, response};
@@ -12,7 +9,7 @@ use super::{answering, config, response};
 const JSON: &str = "content-type: application/x-amz-json-1.0\r\n";
 
 fn ledger(endpoint: &str) -> DynamoLedger {
-    DynamoLedger::new(aws_sdk_dynamodb::Client::new(&config(endpoint)), "claims".to_owned())
+    DynamoLedger::new(&config(endpoint), "claims".to_owned())
 }
 
 fn held() -> Claim {
@@ -100,7 +97,7 @@ async fn a_condition_that_fails_tells_what_is_there() {
         let foreign = r#","Item":{"id":{"S":"failed-request"},"order":{"N":"7"}}"#;
         let (_, result) = replace(refusal(foreign), None, next).await;
         let Err(NotReplaced::Fault(fault)) = result else { panic!("{result:?}") };
-        assert_eq!(fault.kind, FaultKind::Configuration);
+        assert!(!fault.passes);
         assert_eq!(
             fault.message,
             r#"table claims: expected an item with the attributes of a claim, got one with {"id", "order"}"#
@@ -110,20 +107,19 @@ async fn a_condition_that_fails_tells_what_is_there() {
 
 #[tokio::test]
 async fn a_table_that_is_not_there_or_not_ours_is_for_a_person_to_mend() {
-    let transient = FaultKind::Transient { retry_after: None };
-    for (status, code, kind) in [
-        (400, "ResourceNotFoundException", FaultKind::Configuration),
-        (400, "AccessDeniedException", FaultKind::Configuration),
-        (400, "ValidationException", FaultKind::Configuration),
-        (400, "ProvisionedThroughputExceededException", transient),
-        (500, "InternalServerError", transient),
+    for (status, code, passes) in [
+        (400, "ResourceNotFoundException", false),
+        (400, "AccessDeniedException", false),
+        (400, "ValidationException", false),
+        (400, "ProvisionedThroughputExceededException", true),
+        (500, "InternalServerError", true),
     ] {
         let body =
             format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"no"}}"#);
         for next in [Some(held()), None] {
             let (_, result) = replace(response(status, JSON, &body), None, next.as_ref()).await;
             let Err(NotReplaced::Fault(fault)) = result else { panic!("{code}: {result:?}") };
-            assert_eq!((fault.kind, fault.code.as_deref()), (kind, Some(code)));
+            assert_eq!((fault.passes, fault.code.as_deref()), (passes, Some(code)));
             assert_eq!(fault.to_string(), format!("{code}: table claims: no"));
         }
     }

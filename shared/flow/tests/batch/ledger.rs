@@ -40,12 +40,18 @@ fn where_claimed(id: &str, claim: Claim, answers: &[(&'static str, Answer)]) -> 
     world
 }
 
-/// The key of each claim, its generation and whether it is done.
-fn states(world: &World) -> Vec<(String, u32, bool)> {
+/// The key of each claim, its generation, its owner and whether it is done.
+fn states(world: &World) -> Vec<(String, u32, String, bool)> {
     let told = |(key, claim): (&String, &Claim)| {
-        (key.clone(), claim.token.generation, claim.state == State::Done)
+        let Token { generation, owner } = claim.token.clone();
+        (key.clone(), generation, owner, claim.state == State::Done)
     };
     world.claims().iter().map(told).collect()
+}
+
+/// What `states` says of a claim of the handler's own, for the message at this place of the batch.
+fn own(id: &str, generation: u32, nth: usize, done: bool) -> (String, u32, String, bool) {
+    (format!("request of {id}"), generation, format!("the handler's/{nth}"), done)
 }
 
 #[tokio::test(start_paused = true)]
@@ -54,8 +60,7 @@ async fn what_is_acted_on_is_claimed_before_and_marked_after_with_two_writes() {
     let records = vec![waiting("a"), due("b"), expired("c"), poison("d")];
     let report = handle(&world, records).await;
     assert_eq!(outcomes(&report), ["waits", "invoked", "max_age_exceeded", "unreadable"]);
-    let done = |key: &str| (key.to_owned(), 1, true);
-    assert_eq!(states(&world), [done("request of b"), done("request of c")]);
+    assert_eq!(states(&world), [own("b", 1, 1, true), own("c", 1, 2, true)]);
     assert_eq!(world.ledger_calls.borrow().len(), 4, "nothing for what waits or is unreadable");
 }
 
@@ -86,7 +91,7 @@ async fn the_claim_of_one_that_has_died_is_taken_over() {
     let world = where_claimed("a", claim_of("other", State::Held { until: start() }), &[]);
     let report = handle(&world, vec![due("a")]).await;
     assert_eq!(outcomes(&report), ["invoked"]);
-    assert_eq!(states(&world), [("request of a".to_owned(), 2, true)]);
+    assert_eq!(states(&world), [own("a", 2, 0, true)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,52 +116,117 @@ async fn what_was_not_accepted_is_free_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ledger_that_cannot_be_asked_delays_an_invocation_but_no_dead_letter() {
-    for kind in [THROTTLED, FaultKind::Configuration] {
+async fn where_the_ledger_cannot_be_asked_nothing_is_done_until_it_can() {
+    for (kind, seconds) in [(THROTTLED, 1..=2), (FaultKind::Configuration, 60..=120)] {
         let world = World::with_ledger(&[("claim", Answer::Fault(kind))]);
         let report = handle(&world, vec![due("a"), expired("b")]).await;
-        assert_eq!(outcomes(&report), ["waits", "max_age_exceeded"]);
+        assert_eq!(outcomes(&report), ["waits"; 2]);
         let obstacles: Vec<_> = report.entries.iter().map(|entry| entry.obstacle).collect();
         assert_eq!(obstacles, [Some(Obstacle::Ledger); 2]);
-        assert!(world.invocations.borrow().is_empty());
+        assert!(world.invocations.borrow().is_empty() && world.letter_calls.borrow().is_empty());
+        for (handle, timeout) in world.visibility_calls.borrow().iter().flat_map(|call| &call.1) {
+            assert!(seconds.contains(timeout), "{handle}: {timeout}");
+        }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_hangs_is_left_to_the_queue_in_time() {
+async fn what_sqs_would_delete_soon_is_given_up_though_the_ledger_cannot_be_asked() {
+    let world = World::with_ledger(&[("claim", Answer::Fault(FaultKind::Configuration))]);
+    let report = handle(&world, vec![failed("a", 14 * 86_400)]).await;
+    assert_eq!(outcomes(&report), ["max_age_exceeded"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_be_of_this_handler_only_is_given_up_without_a_claim() {
+    let world = World::with_ledger(&[("claim", Answer::Never)]);
+    let mut foreign = due("a");
+    foreign.body = foreign.body.map(|body| body.replace("123456789012", "999999999999"));
+    let report = handle(&world, vec![foreign]).await;
+    assert_eq!(outcomes(&report), ["target_not_allowed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_hangs_is_left_to_the_queue_in_time_and_holds_up_no_other() {
     let world = World::with_ledger(&[("claim request of a", Answer::Never)]);
-    let report = handle_within(10, &world, vec![due("a"), due("b")]).await;
-    assert_eq!(outcomes(&report), ["not reached", "invoked"]);
+    let records = vec![due("a"), due("b"), expired("c"), waiting("d")];
+    let report = handle_within(10, &world, records).await;
+    assert_eq!(outcomes(&report), ["not reached", "invoked", "max_age_exceeded", "waits"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_invoked_whose_age_was_over_when_its_claim_was_answered() {
+    // Of a MAX_AGE of a day 2 s are left, and the claim takes 3.
+    let world = World::with_ledger(&[("claim", Answer::Slow(3))]);
+    let report = handle(&world, vec![failed("a", 86_398)]).await;
+    assert_eq!(outcomes(&report), ["max_age_exceeded"]);
+    assert!(world.invocations.borrow().is_empty());
+    assert_eq!(states(&world), [own("a", 1, 0, true)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_invoked_is_done_even_if_it_cannot_be_marked() {
-    for answer in [Answer::Fault(THROTTLED), Answer::Never] {
+    for (answer, obstacle) in
+        [(Answer::Fault(THROTTLED), Some(Obstacle::Ledger)), (Answer::Never, None)]
+    {
         let world = World::with_ledger(&[("mark", answer)]);
         let report = handle_within(10, &world, vec![due("a")]).await;
         assert_eq!(outcomes(&report), ["invoked"]);
-        assert_eq!(states(&world), [("request of a".to_owned(), 1, false)], "its lease will end");
+        assert_eq!(report.entries[0].obstacle, obstacle);
+        assert_eq!(states(&world), [own("a", 1, 0, false)], "its lease will end");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_whose_answer_was_lost_is_its_owners() {
-    let world = World::with_ledger(&[("request of a", Answer::Unheard)]);
-    let report = handle(&world, vec![due("a")]).await;
-    assert_eq!(outcomes(&report), ["invoked"]);
-    assert_eq!(states(&world), [("request of a".to_owned(), 1, true)]);
+async fn a_write_that_was_made_twice_is_its_owners() {
+    let world = World::with_ledger(&[
+        ("payload of b", Answer::Fault(THROTTLED)),
+        ("request of", Answer::Unheard),
+    ]);
+    let report = handle(&world, vec![due("a"), due("b")]).await;
+    assert_eq!(outcomes(&report), ["invoked", "waits"]);
+    assert!(report.entries.iter().all(|entry| entry.obstacle != Some(Obstacle::Ledger)));
+    assert_eq!(states(&world), [own("a", 1, 0, true)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_who_comes_late_undoes_nothing() {
-    // While the target of `a` hangs, its claim is taken over and marked by another.
-    let world = World::with_ledger(&[("payload of a", Answer::Fault(THROTTLED))]);
+async fn a_claim_that_nobody_knows_of_is_released_with_its_wait() {
+    let world = World::with_ledger(&[("claim", Answer::Lost)]);
+    let report = handle(&world, vec![due("a")]).await;
+    assert_eq!(outcomes(&report), ["waits"]);
+    assert!(states(&world).is_empty(), "the next receive need not wait for a lease");
+}
+
+/// While Lambda answers to the invocation of `a` in this way, its claim is taken over and marked.
+async fn taken_over_during(answer: Answer) -> World {
+    let world = World::with_ledger(&[("payload of a", answer)]);
     let taken_over = async {
         tokio::time::sleep(Duration::from_millis(30)).await;
         let other = claim_of("other", State::Done);
         world.claims().insert("request of a".to_owned(), other);
     };
-    let (report, ()) = futures_util::future::join(handle(&world, vec![due("a")]), taken_over).await;
+    futures_util::future::join(handle(&world, vec![due("a")]), taken_over).await;
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_who_comes_late_can_neither_mark_nor_release_what_another_holds() {
+    for answer in [Answer::Accepted, Answer::Fault(THROTTLED)] {
+        let world = taken_over_during(answer).await;
+        let others = ("request of a".to_owned(), 1, "other".to_owned(), true);
+        assert_eq!(states(&world), [others]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_never_stands_still_is_left_for_later() {
+    let world = World::with_ledger(&[]);
+    // One whose lease is over, and another one at each look.
+    let other = claim_of("other", State::Held { until: start() });
+    world.restless.replace(Some(other));
+    let report = handle(&world, vec![due("a")]).await;
     assert_eq!(outcomes(&report), ["waits"]);
-    assert_eq!(states(&world), [("request of a".to_owned(), 1, true)], "still the other's");
+    assert!(world.invocations.borrow().is_empty());
+    let claims = world.ledger_calls.borrow().iter().filter(|(_, next)| next.is_some()).count();
+    assert_eq!(claims, 3);
 }

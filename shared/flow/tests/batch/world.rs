@@ -13,7 +13,7 @@ use comeback_core::{
     arn::{FunctionArn, Home},
     claim::{Claim, State},
     dead_letter::{DeadLetter, Reason},
-    fault::{FaultKind, InvokeFault},
+    fault::{FaultKind, InvokeFault, LedgerFault},
     settings::Settings,
     time::later,
 };
@@ -39,8 +39,12 @@ pub enum Answer {
     Accepted,
     Refused,
     Never,
-    /// For the ledger: done, but nobody was told.
+    /// After so many seconds, it is accepted.
+    Slow(u64),
+    /// For the ledger: done, but nobody was told before it was done again.
     Unheard,
+    /// For the ledger: done, but nobody was ever told.
+    Lost,
     /// For an invocation.
     Fault(FaultKind),
 }
@@ -66,6 +70,8 @@ pub struct World {
     claims: Option<RefCell<BTreeMap<String, Claim>>>,
     /// What was to be written under which key; nothing where a claim was to be removed.
     pub ledger_calls: RefCell<Vec<(String, Option<Claim>)>>,
+    /// What every claim finds in its place, however often it looks.
+    pub restless: RefCell<Option<Claim>>,
     under_way: Cell<usize>,
     pub most_under_way: Cell<usize>,
 }
@@ -82,6 +88,7 @@ impl World {
             invocations: RefCell::default(),
             claims: None,
             ledger_calls: RefCell::default(),
+            restless: RefCell::default(),
             under_way: Cell::new(0),
             most_under_way: Cell::new(0),
         }
@@ -117,6 +124,9 @@ impl World {
         if *answer == Answer::Never {
             std::future::pending::<()>().await;
         }
+        if let Answer::Slow(seconds) = answer {
+            tokio::time::sleep(Duration::from_secs(*seconds)).await;
+        }
         // Every answer takes a moment, so that calls are under way at the same time.
         tokio::time::sleep(Duration::from_millis(20)).await;
         *answer
@@ -124,7 +134,11 @@ impl World {
 
     async fn entry(&self, about: &str) -> Result<(), CallFault> {
         match self.answer(about).await {
-            Answer::Accepted | Answer::Unheard | Answer::Fault(_) => Ok(()),
+            Answer::Accepted
+            | Answer::Slow(_)
+            | Answer::Unheard
+            | Answer::Lost
+            | Answer::Fault(_) => Ok(()),
             Answer::Refused | Answer::Never => Err(CallFault("InternalError".into())),
         }
     }
@@ -168,7 +182,7 @@ impl Functions for &World {
         let answer = self.answer(invocation.payload).await;
         self.under_way.set(self.under_way.get() - 1);
         let kind = match answer {
-            Answer::Accepted | Answer::Unheard => return Ok(()),
+            Answer::Accepted | Answer::Slow(_) | Answer::Unheard | Answer::Lost => return Ok(()),
             Answer::Refused | Answer::Never => FaultKind::Transient { retry_after: None },
             Answer::Fault(kind) => kind,
         };
@@ -190,10 +204,14 @@ impl Ledger for &World {
             None => "release",
         };
         let answer = self.answer(&format!("{verb} {key}")).await;
-        let fault = |kind| InvokeFault { kind, code: None, message: "no".into() };
-        match answer {
-            Answer::Fault(kind) => return Err(NotReplaced::Fault(fault(kind))),
-            Answer::Accepted | Answer::Unheard | Answer::Refused | Answer::Never => {}
+        let fault = |passes| {
+            Err(NotReplaced::Fault(LedgerFault { passes, code: None, message: "no".into() }))
+        };
+        if let Answer::Fault(kind) = answer {
+            return fault(kind != FaultKind::Configuration);
+        }
+        if let Some(restless) = &*self.restless.borrow() {
+            return Err(NotReplaced::Changed(Some(restless.clone())));
         }
         let mut claims = self.claims();
         let there = claims.get(key);
@@ -209,11 +227,16 @@ impl Ledger for &World {
             Some(next) => claims.insert(key.to_owned(), next.clone()),
             None => claims.remove(key),
         };
-        if answer == Answer::Unheard {
+        match answer {
             // The SDK makes the call again, and that one finds what the first has written.
-            return Err(NotReplaced::Changed(next.cloned()));
+            Answer::Unheard => Err(NotReplaced::Changed(next.cloned())),
+            Answer::Lost => fault(true),
+            Answer::Accepted
+            | Answer::Slow(_)
+            | Answer::Refused
+            | Answer::Never
+            | Answer::Fault(_) => Ok(()),
         }
-        Ok(())
     }
 }
 
