@@ -1,9 +1,9 @@
-"""Calls and their answers, written down so that two implementations can be compared to the letter.
+"""Calls and their answers, written down so that implementations can be compared to the letter.
 
-What is an implementation's own choice, an identifier, a time, its address, is replaced by a word for
-it. Identifiers are numbered in the order in which they are first seen, so it still shows where two
-answers tell the same one, or where a receive hands out a new handle. Texts of errors are free and
-left out: an error is its status, its code, its type, and whose fault it is.
+What is an implementation's own choice, an identifier, a time, its address, is replaced by a word
+for it. Identifiers are numbered in the order in which they are first seen, so it still shows where
+two answers tell the same one, or where a receive hands out a new handle. Texts of errors are free
+and left out: an error is its status, its code, its type, and whose fault it is.
 """
 
 import json
@@ -68,9 +68,7 @@ class Notebook:
 
     def queue(self, own: str = "queue", **attributes: str) -> str:
         """A queue to work with; its creation is not what the case is about."""
-        created = self._clients["sqs"].create_queue(
-            QueueName=self.name(own), Attributes=attributes
-        )
+        created = self._clients["sqs"].create_queue(QueueName=self.name(own), Attributes=attributes)
         return str(created["QueueUrl"])
 
     def sqs(self, operation: str, **parameters: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The loop as a user deploys it: two queues, the handler, and a target that fails into one of them."""
+"""The loop as a user deploys it: two queues, the handler, and a target that fails into one."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +9,7 @@ from endpoints import ACCOUNT, REGION, ROLE, Endpoint
 
 HANDLER = "retry-handler"
 TARGET = "example-target"
+LEDGER = "ledger"
 
 # Backoffs of a second: what is tested is that all come back, not when.
 SETTINGS = {"BASE_BACKOFF": "1s", "MAX_BACKOFF": "1s", "MAX_ATTEMPTS": "4"}
@@ -23,6 +24,7 @@ class Loop:
     sqs: Any
     functions: Any
     logs: Any
+    dynamodb: Any
     retry_queue: str
     dead_letter_queue: str
 
@@ -33,6 +35,12 @@ class Loop:
         )
         events = (event for page in pages for event in page["events"])
         return sum(event["message"].startswith("START RequestId") for event in events)
+
+    def claim_count(self) -> int:
+        """How many failures were claimed in the ledger and are done."""
+        pages = self.dynamodb.get_paginator("scan").paginate(TableName=LEDGER)
+        claims = [claim for page in pages for claim in page["Items"]]
+        return sum(claim["state"]["S"] == "done" for claim in claims)
 
     def waiting_count(self) -> int:
         """How many messages are in the retry queue, whether anybody holds them or not."""
@@ -45,9 +53,9 @@ class Loop:
         return sum(int(told["Attributes"][name]) for name in names)
 
 
-def deploy(endpoint: Endpoint, binaries: Path) -> Loop:
+def deploy(endpoint: Endpoint, binaries: Path, *, with_ledger: bool) -> Loop:
     """Deploys the binaries of this folder."""
-    sqs, functions, logs = map(endpoint.client, ("sqs", "lambda", "logs"))
+    sqs, functions, logs, dynamodb = map(endpoint.client, ("sqs", "lambda", "logs", "dynamodb"))
     dead_letter_queue = sqs.create_queue(QueueName="dead-letter-queue")["QueueUrl"]
     retry_queue = sqs.create_queue(
         QueueName="retry-queue",
@@ -66,6 +74,14 @@ def deploy(endpoint: Endpoint, binaries: Path) -> Loop:
         )
 
     variables = {**SETTINGS, "DEAD_LETTER_QUEUE_URL": dead_letter_queue}
+    if with_ledger:
+        dynamodb.create_table(
+            TableName=LEDGER,
+            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        variables["LEDGER_TABLE"] = LEDGER
     environment = {"Variables": variables}
     function(HANDLER, Timeout=HANDLER_TIMEOUT_SECONDS, Environment=environment)
     function(TARGET)
@@ -80,4 +96,4 @@ def deploy(endpoint: Endpoint, binaries: Path) -> Loop:
         BatchSize=10,
         FunctionResponseTypes=["ReportBatchItemFailures"],
     )
-    return Loop(sqs, functions, logs, retry_queue, dead_letter_queue)
+    return Loop(sqs, functions, logs, dynamodb, retry_queue, dead_letter_queue)

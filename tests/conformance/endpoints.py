@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -74,14 +75,16 @@ def ministack() -> Iterator[Endpoint]:
 
 @contextmanager
 def _started(name: str, command: Sequence[str]) -> Iterator[Endpoint]:
-    environment = {"PATH": os.environ["PATH"]}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
-    try:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        if not url:
-            raise RuntimeError(f"expected {name} to print its endpoint, it exited instead")
-        yield Endpoint(name, url)
-    finally:
-        process.terminate()
-        process.wait(PATIENCE_SECONDS)
+    pipe = subprocess.PIPE
+    with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder:
+        environment = {"PATH": os.environ["PATH"], "TMPDIR": folder}
+        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True)
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().strip()
+            if not url:
+                raise RuntimeError(f"expected {name} to print its endpoint, it exited instead")
+            yield Endpoint(name, url)
+        finally:
+            process.terminate()
+            process.wait(PATIENCE_SECONDS)

@@ -1,8 +1,8 @@
 """The whole loop in ministack: the real binaries, a hundred events at once, and none may be lost.
 
 ministack's failure records lack what Lambda's have: version, time, request id and qualifier. The
-handler must make do with what SQS says. A success leaves no trace but its run in the log, so runs are
-counted: one record lost is one run too few, one doubled is one too many.
+handler must make do with what SQS says. A success leaves no trace but its run in the log, so runs
+are counted: one record lost is one run too few, one doubled is one too many.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import endpoints
 from deployment import SETTINGS, TARGET, Loop, deploy
@@ -35,6 +35,11 @@ class Kind:
     # How often each runs, and why it is given up, if it is.
     runs: int
     reason: str | None = None
+
+    @property
+    def failures(self) -> int:
+        """How many failure records each has."""
+        return self.runs if self.reason else self.runs - 1
 
     def payloads(self) -> list[dict[str, Any]]:
         """What the target is invoked with: values that a careless hand would change."""
@@ -81,20 +86,39 @@ POISON = {
 }
 
 
-def expected_dead_letters() -> Counter[tuple[str, str]]:
-    """Body and reason of all that must be given up; ministack itself writes payloads anew."""
+class DeadLetter(NamedTuple):
+    """What is looked at of a dead letter."""
+
+    body: str
+    reason: str
+    attempts: str | None
+
+
+def expected_dead_letters() -> Counter[DeadLetter]:
+    """All that must be given up; ministack itself writes payloads anew."""
     given_up = [
-        (json.dumps(payload), kind.reason)
+        DeadLetter(json.dumps(payload), kind.reason, str(kind.runs - 1))
         for kind in KINDS
         if kind.reason is not None
         for payload in kind.payloads()
     ]
-    foreign = '{"id": "foreign"}'
     poison = [
-        (foreign if reason == "target_not_allowed" else body, reason)
+        DeadLetter(
+            '{"id": "foreign"}' if reason == "target_not_allowed" else body,
+            reason,
+            None if reason == "unreadable" else "0",
+        )
         for body, reason in POISON.items()
     ]
     return Counter(given_up + poison)
+
+
+def as_received(message: dict[str, Any]) -> DeadLetter:
+    """A message of the dead-letter queue."""
+    attributes = {
+        name: attribute["StringValue"] for name, attribute in message["MessageAttributes"].items()
+    }
+    return DeadLetter(message["Body"], attributes["Reason"], attributes.get("Attempts"))
 
 
 def send(loop: Loop) -> None:
@@ -114,13 +138,13 @@ def send(loop: Loop) -> None:
     assert statuses == {202}, statuses
 
 
-def collect(loop: Loop) -> list[dict[str, Any]]:
+def collect(loop: Loop) -> list[DeadLetter]:
     """The dead letters, once nothing is in the retry queue and every run has been made.
 
     Raises:
         TimeoutError: if that does not happen.
     """
-    dead_letters: list[dict[str, Any]] = []
+    dead_letters: list[DeadLetter] = []
     runs = sum(kind.count * kind.runs for kind in KINDS)
     letters = expected_dead_letters().total()
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -132,7 +156,7 @@ def collect(loop: Loop) -> list[dict[str, Any]]:
             VisibilityTimeout=6 * PATIENCE_SECONDS,
             MessageAttributeNames=["All"],
         ).get("Messages", [])
-        dead_letters += received
+        dead_letters += map(as_received, received)
         is_quiet = not received and loop.waiting_count() == 0
         if is_quiet and len(dead_letters) >= letters and loop.run_count(TARGET) >= runs:
             return dead_letters
@@ -142,36 +166,47 @@ def collect(loop: Loop) -> list[dict[str, Any]]:
     )
 
 
-def faults(loop: Loop, dead_letters: list[dict[str, Any]]) -> list[str]:
+def faults(loop: Loop, dead_letters: list[DeadLetter], *, with_ledger: bool) -> list[str]:
     """What is not as it must be."""
-    found = Counter(
-        (letter["Body"], letter["MessageAttributes"]["Reason"]["StringValue"])
-        for letter in dead_letters
-    )
+    found = Counter(dead_letters)
     expected = expected_dead_letters()
-    runs = sum(kind.count * kind.runs for kind in KINDS)
-    run_count = loop.run_count(TARGET)
+    counts = {"runs": (sum(kind.count * kind.runs for kind in KINDS), loop.run_count(TARGET))}
+    if with_ledger:
+        # What can't be read has nothing to be claimed by.
+        readable = sum(reason != "unreadable" for reason in POISON.values())
+        failures = sum(kind.count * kind.failures for kind in KINDS)
+        counts["claims"] = (failures + readable, loop.claim_count())
     return [
         *(f"lost: {letter}" for letter in (expected - found).elements()),
         *(f"not expected: {letter}" for letter in (found - expected).elements()),
-        *([f"expected {runs} runs, got {run_count}"] if run_count != runs else []),
+        *(
+            f"expected {wanted} {what}, got {got}"
+            for what, (wanted, got) in counts.items()
+            if wanted != got
+        ),
     ]
 
 
 def main() -> int:
-    """Runs the loop once."""
+    """Runs the loop twice, without a ledger and with one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("binaries", type=Path, help="the folder of the built binaries")
     arguments = parser.parse_args()
-    with endpoints.ministack() as ministack:
-        loop = deploy(ministack, arguments.binaries)
-        send(loop)
-        dead_letters = collect(loop)
-        wrong = faults(loop, dead_letters)
+    events = sum(kind.count for kind in KINDS)
+    wrong: list[str] = []
+    for with_ledger in (False, True):
+        with endpoints.ministack() as ministack:
+            loop = deploy(ministack, arguments.binaries, with_ledger=with_ledger)
+            send(loop)
+            found = faults(loop, collect(loop), with_ledger=with_ledger)
+        ledger = "with" if with_ledger else "without"
+        print(
+            f"{ledger} a ledger: {events} events and {len(POISON)} messages of poison, "
+            f"{len(found)} faults"
+        )
+        wrong += found
     for fault in wrong:
         print(fault, file=sys.stderr)
-    events = sum(kind.count for kind in KINDS)
-    print(f"{events} events and {len(POISON)} messages of poison, {len(wrong)} faults")
     return 1 if wrong else 0
 
 

@@ -1,9 +1,10 @@
 """ministack on a free port of loopback; prints its endpoint, as `comeback-local` does.
 
-It must know its port before it is imported, so it is given a socket that is bound already. And it has
-a fault that would make any test of the loop a matter of luck: a failure record is appended to its
-queue's list of messages while the event source mapping, under a lock, replaces that list by a shorter
-one, and about three records in a thousand are never seen again. Here the record takes the lock too.
+It must know its port before it is imported, so it is given a socket that is bound already. And it
+has a fault that would make any test of the loop a matter of luck: a failure record is appended to
+its queue's list of messages while the event source mapping, under a lock, replaces that list by a
+shorter one, and about three records in a thousand are never seen again. Here the record takes the
+lock too.
 """
 
 import asyncio
@@ -25,10 +26,11 @@ os.environ |= {
     "LOG_LEVEL": "ERROR",
 }
 
-from hypercorn.asyncio import serve  # noqa: E402
-from hypercorn.config import Config  # noqa: E402
-from ministack.app import app  # noqa: E402
-from ministack.services import lambda_svc, sqs  # noqa: E402
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+from lifeline import end_with_starter
+from ministack.app import app
+from ministack.services import lambda_svc, sqs
 
 append_failure_record = lambda_svc._route_async_failure
 
@@ -41,6 +43,7 @@ def append_failure_record_alone(*arguments: Any) -> None:
 
 lambda_svc._route_async_failure = append_failure_record_alone
 
+end_with_starter()
 config = Config()
 config.bind = [f"fd://{listener.detach()}"]
 config.loglevel = "ERROR"

@@ -553,6 +553,33 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_is_a_url_with_a_host_and_a_name() {
+        for url in ["https://host/q", "http://127.0.0.1:4566/000000000000/q"] {
+            let settings = settings(&[("RETRY_QUEUE_URL", url)]);
+            assert_eq!(settings.retry_queue_url.as_deref(), Some(url));
+        }
+        for none in [
+            "q",
+            "ftp://host/q",
+            "https:///q",
+            "https://host",
+            "https://host//",
+            "https://host/a b",
+        ] {
+            assert!(complaint(&[("RETRY_QUEUE_URL", none)]).contains("RETRY_QUEUE_URL"), "{none}");
+        }
+    }
+
+    #[test]
+    fn each_jitter_has_its_name() {
+        for (name, jitter) in
+            [("full", Jitter::Full), ("equal", Jitter::Equal), ("none", Jitter::None)]
+        {
+            assert_eq!(settings(&[("JITTER", name)]).policies.of("f").backoff.jitter, jitter);
+        }
+    }
+
+    #[test]
     fn a_ledger_is_a_table_by_its_name_or_arn() {
         let longest = "x".repeat(255);
         for table in ["abc", "a-b_c.9", &longest, "arn:aws:dynamodb:us-east-1:1:table/ledger"] {

@@ -89,9 +89,7 @@ def with_attributes_and_a_delay(aws: Notebook) -> None:
         {**_entry("now"), "MessageAttributes": attributes},
     ]
     _send(aws, queue, entries)
-    aws.sqs(
-        "ReceiveMessage", QueueUrl=queue, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
-    )
+    aws.sqs("ReceiveMessage", QueueUrl=queue, MaxNumberOfMessages=10, MessageAttributeNames=["All"])
 
 
 def one_visibility_refused_among_others(aws: Notebook) -> None:

@@ -19,7 +19,8 @@ def sent_received_deleted(aws: Notebook) -> None:
 
 def bodies(aws: Notebook) -> None:
     queue = aws.queue()
-    for body in ("x", " ", "ünïcödé \U0001f600", "\t\n\r", "\u007f\ud7ff\ue000\ufffd", '{"a": 1.0}'):
+    edges = "\u007f\ud7ff\ue000\ufffd"
+    for body in ("x", " ", "ünïcödé \U0001f600", "\t\n\r", edges, '{"a": 1.0}'):
         aws.sqs("SendMessage", QueueUrl=queue, MessageBody=body)
     aws.sqs("ReceiveMessage", QueueUrl=queue, MaxNumberOfMessages=10)
 

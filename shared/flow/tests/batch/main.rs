@@ -1,6 +1,7 @@
 //! Batches against ports that fail in every way.
 
 mod ledger;
+mod log;
 mod world;
 
 use std::time::Duration;

@@ -79,6 +79,7 @@ pub struct World {
 impl World {
     #[allow(clippy::disallowed_methods, reason = "tokio's paused clock is this world's time")]
     pub fn new(answers: &[(&'static str, Answer)]) -> Self {
+        crate::log::listen();
         Self {
             started: tokio::time::Instant::now(),
             answers: answers.to_vec(),

@@ -26,7 +26,8 @@ impl Tables {
     pub async fn start() -> Self {
         let mut process = Command::new(python("tests/conformance/requirements.txt"))
             .arg(format!("{ROOT}/tests/conformance/moto_server.py"))
-            .stdin(Stdio::null())
+            // It ends when this is closed.
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()

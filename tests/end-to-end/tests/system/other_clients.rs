@@ -1,4 +1,5 @@
-//! Programs that nobody here wrote: Python's runtime client as a function, the AWS CLI as a caller.
+//! Programs that nobody here wrote: the runtime clients of Python and Node.js as functions, the AWS CLI as
+//! a caller.
 
 use std::{path::PathBuf, process::Command};
 
@@ -15,24 +16,49 @@ pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The interpreter with the packages of this file of the project.
 pub fn python(requirements: &str) -> PathBuf {
-    let script = format!("{ROOT}/scripts/python");
-    let made = Command::new(script).arg(requirements).output().unwrap();
+    installed("python", requirements)
+}
+
+/// What a script prints that installs packages: where they are.
+fn installed(script: &str, packages: &str) -> PathBuf {
+    let script = format!("{ROOT}/scripts/{script}");
+    let made = Command::new(script).arg(packages).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     String::from_utf8(made.stdout).unwrap().trim().into()
 }
 
-#[tokio::test]
-async fn a_python_function_under_awslambdaric_comes_back() {
-    let source = "def handler(event, context):\n    retry = event.get('_retry_metadata')\n    if not retry or retry['attempt'] < 2:\n        raise ConnectionError(f'no answer for {context.aws_request_id}')\n    return event['_original_payload']\n";
-    let folder = std::env::temp_dir().join(format!("comeback-python-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("app.py"), source).unwrap();
+/// A folder with the code of a function, removed at the end of the test.
+struct Code(PathBuf);
+
+impl Code {
+    fn new(file: &str, source: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("comeback-{}-{file}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(file), source).unwrap();
+        Self(folder)
+    }
+
+    fn folder(&self) -> String {
+        self.0.display().to_string()
+    }
+}
+
+impl Drop for Code {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+/// Deploys a target that fails until its second retry, and sees it come back.
+async fn assert_comes_back(command: &[&str], environment: &[(&str, String)]) {
     let mut plan = Plan::quick(&[("MAX_ATTEMPTS", "3")]);
-    let python = python(REQUIREMENTS).display().to_string();
     plan.target = Deployed {
         name: TARGET,
-        command: [&python, "-m", "awslambdaric", "app.handler"].map(str::to_owned).to_vec(),
-        environment: vec![("PYTHONPATH".to_owned(), folder.display().to_string())],
+        command: command.iter().map(|&word| word.to_owned()).collect(),
+        environment: environment
+            .iter()
+            .map(|(name, it)| ((*name).to_owned(), it.clone()))
+            .collect(),
         timeout: 30,
     };
     let retry_loop = plan.deploy().await;
@@ -40,7 +66,42 @@ async fn a_python_function_under_awslambdaric_comes_back() {
     let mut journal = retry_loop.cloud.journal();
     let runs = [journal.run(TARGET).await, journal.run(TARGET).await, journal.run(TARGET).await];
     assert_eq!(runs.map(|run| run.ending), ["Failed", "Failed", "Succeeded"]);
-    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[tokio::test]
+async fn a_python_function_under_awslambdaric_comes_back() {
+    let code = Code::new(
+        "app.py",
+        r#"
+def handler(event, context):
+    retry = event.get("_retry_metadata")
+    if not retry or retry["attempt"] < 2:
+        raise ConnectionError(f"no answer for {context.aws_request_id}")
+    return event["_original_payload"]
+"#,
+    );
+    let python = python(REQUIREMENTS).display().to_string();
+    let command = [&python, "-m", "awslambdaric", "app.handler"];
+    assert_comes_back(&command, &[("PYTHONPATH", code.folder())]).await;
+}
+
+#[tokio::test]
+async fn a_node_js_function_under_aws_lambda_ric_comes_back() {
+    let code = Code::new(
+        "app.js",
+        r#"
+exports.handler = async (event, context) => {
+    const retry = event._retry_metadata;
+    if (!retry || retry.attempt < 2) {
+        throw new Error(`no answer for ${context.awsRequestId}`);
+    }
+    return event._original_payload;
+};
+"#,
+    );
+    let client = installed("node", "tests/node").join("aws-lambda-ric/bin/index.mjs");
+    let handler = code.folder() + "/app.handler";
+    assert_comes_back(&["node", &client.display().to_string(), &handler], &[]).await;
 }
 
 #[tokio::test]

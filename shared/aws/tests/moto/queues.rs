@@ -1,0 +1,149 @@
+//! Waits and dead letters.
+
+use aws_sdk_sqs::{Client, types::Message};
+use comeback_aws::SqsQueues;
+use comeback_core::dead_letter::DeadLetter;
+use comeback_flow::ports::{CallFault, Queues, VisibilityChange};
+
+use super::config;
+
+/// What SQS takes in one message, and in one batch.
+const MESSAGE_BYTES_MAX: usize = 1_048_576;
+
+/// A queue that is used as the retry queue and as the dead-letter queue, and the adapter on it.
+struct Queue {
+    client: Client,
+    url: String,
+    adapter: SqsQueues,
+}
+
+impl Queue {
+    async fn new(name: &str) -> Self {
+        let client = Client::new(&config());
+        let created = client.create_queue().queue_name(name).send().await.unwrap();
+        let url = created.queue_url().unwrap().to_owned();
+        Self { adapter: SqsQueues::new(client.clone(), url.clone()), client, url }
+    }
+
+    async fn send(&self, bodies: &[&str]) {
+        for body in bodies {
+            let call = self.client.send_message().queue_url(&self.url);
+            call.message_body(*body).send().await.unwrap();
+        }
+    }
+
+    /// What can be received now, in the order of the bodies.
+    async fn receive(&self) -> Vec<Message> {
+        let call = self.client.receive_message().queue_url(&self.url).max_number_of_messages(10);
+        let received = call.message_attribute_names("All").send().await.unwrap();
+        let mut messages = received.messages.unwrap_or_default();
+        messages.sort_by(|one, other| one.body.cmp(&other.body));
+        messages
+    }
+
+    async fn change(&self, changes: &[(&str, u32)]) -> Vec<Result<(), CallFault>> {
+        let changes: Vec<_> = changes
+            .iter()
+            .map(|&(receipt_handle, timeout)| VisibilityChange { receipt_handle, timeout })
+            .collect();
+        self.adapter.change_visibility(&self.url, &changes).await
+    }
+}
+
+fn handle(message: &Message) -> &str {
+    message.receipt_handle().unwrap()
+}
+
+#[tokio::test]
+async fn a_message_waits_for_as_long_as_it_is_told() {
+    let queue = Queue::new("waits").await;
+    queue.send(&["due", "early"]).await;
+    let [due, early] = &queue.receive().await[..] else { unreachable!("two were sent") };
+    let answers = queue.change(&[(handle(due), 0), (handle(early), 43_140)]).await;
+    assert_eq!(answers, [Ok(()), Ok(())]);
+    let visible = queue.receive().await;
+    assert_eq!(visible.iter().map(|it| it.body()).collect::<Vec<_>>(), [Some("due")]);
+}
+
+#[tokio::test]
+async fn one_change_that_is_refused_leaves_its_neighbours_alone() {
+    let queue = Queue::new("one-refused-change").await;
+    queue.send(&["first", "last", "long"]).await;
+    let [first, last, long] = &queue.receive().await[..] else { unreachable!("three were sent") };
+    let answers = queue
+        .change(&[(handle(first), 0), ("no handle", 0), (handle(long), 43_201), (handle(last), 0)])
+        .await;
+    let codes: Vec<_> = answers
+        .iter()
+        .map(|answer| answer.as_ref().map_err(|fault| fault.0.split(':').next().unwrap()))
+        .collect();
+    assert_eq!(
+        codes,
+        [Ok(&()), Err("ReceiptHandleIsInvalid"), Err("InvalidParameterValue"), Ok(&())]
+    );
+    let visible = queue.receive().await;
+    assert_eq!(
+        visible.iter().map(|it| it.body()).collect::<Vec<_>>(),
+        [Some("first"), Some("last")]
+    );
+}
+
+#[tokio::test]
+async fn a_dead_letter_arrives_as_it_was_sent() {
+    let queue = Queue::new("dead-letters").await;
+    let letter = |body: &str, reason: &str| DeadLetter {
+        body: body.to_owned(),
+        attributes: vec![("Reason", reason.to_owned()), ("ErrorMessage", "ö\t\"?\"".to_owned())],
+    };
+    // No digit and no space of it is to change.
+    let number = letter("{\"big\": 12345678901234567890.10,\t\"é\":\"\\u00e9\"}", "not_retryable");
+    let text = letter("no JSON", "unreadable");
+    assert_eq!(queue.adapter.send_dead_letters(&[&text, &number]).await, [Ok(()), Ok(())]);
+    let received = queue.receive().await;
+    assert_eq!(received.len(), 2);
+    for (message, letter) in received.iter().zip([&text, &number]) {
+        assert_eq!(message.body(), Some(letter.body.as_str()));
+        let attributes = message.message_attributes().unwrap();
+        assert_eq!(attributes.len(), letter.attributes.len());
+        for (name, value) in &letter.attributes {
+            assert_eq!(attributes[*name].string_value(), Some(value.as_str()));
+            assert_eq!(attributes[*name].data_type(), "String");
+        }
+    }
+}
+
+#[tokio::test]
+async fn dead_letters_that_are_too_large_together_are_all_refused() {
+    let queue = Queue::new("too-large-together").await;
+    let letter = |bytes| DeadLetter { body: "x".repeat(bytes), attributes: vec![] };
+    let letters = [letter(1), letter(MESSAGE_BYTES_MAX - 1), letter(1)];
+    let [small, large, one_more] = letters.each_ref();
+    assert_eq!(queue.adapter.send_dead_letters(&[small, large]).await, [Ok(()), Ok(())]);
+    let refused = queue.adapter.send_dead_letters(&[small, large, one_more]).await;
+    assert_eq!(refused.len(), 3);
+    for answer in refused {
+        let said = answer.unwrap_err().0;
+        assert!(said.contains("BatchRequestTooLong"), "{said}");
+    }
+    assert_eq!(queue.receive().await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_queue_that_does_not_exist_fails_for_every_entry() {
+    let queue = Queue::new("to-be-deleted").await;
+    queue.send(&["a"]).await;
+    let received = queue.receive().await;
+    queue.client.delete_queue().queue_url(&queue.url).send().await.unwrap();
+    let letter = DeadLetter { body: "x".to_owned(), attributes: vec![] };
+    let answers = [
+        queue.change(&[(handle(&received[0]), 1), ("other", 1)]).await,
+        queue.adapter.send_dead_letters(&[&letter, &letter]).await,
+    ];
+    for answers in answers {
+        assert_eq!(answers.len(), 2);
+        for answer in answers {
+            let said = answer.unwrap_err().0;
+            assert!(said.contains("The specified queue does not exist"), "{said}");
+        }
+    }
+}

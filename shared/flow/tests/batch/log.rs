@@ -1,0 +1,144 @@
+//! What the log says of a batch.
+#![allow(clippy::unwrap_used, reason = "a test's own helpers")]
+
+use std::{cell::RefCell, io::Write, sync::Once};
+
+use comeback_core::{dead_letter::Reason, fault::FaultKind};
+use serde_json::Value;
+
+use crate::world::{Answer, World, due, failed, handle_within, poison, waiting};
+
+const THROTTLED: FaultKind = FaultKind::Transient { retry_after: None };
+
+thread_local! {
+    /// What the test of this thread has logged.
+    static LOGGED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Keeps every line for the test whose thread writes it. One subscriber for all, and before any line:
+/// `tracing` remembers for each place in the code whether anybody listens.
+pub fn listen() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let subscriber = tracing_subscriber::fmt().json().flatten_event(true).without_time();
+        subscriber.with_writer(|| Logged).init();
+    });
+    LOGGED.take();
+}
+
+struct Logged;
+
+impl Write for Logged {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        LOGGED.with_borrow_mut(|logged| logged.extend(bytes));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn lines() -> Vec<Value> {
+    let written = LOGGED.with_borrow(|logged| String::from_utf8(logged.clone()).unwrap());
+    written.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The level and the decision of every line about this message, in order.
+fn lines_about(id: &str) -> Vec<(String, String)> {
+    let text = |line: &Value, name: &str| line[name].as_str().unwrap_or("none").to_owned();
+    let about = lines().into_iter().filter(|line| line["message_id"] == id);
+    about.map(|line| (text(&line, "level"), text(&line, "decision"))).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_message_has_a_line_for_its_decision_and_one_for_each_thing_in_its_way() {
+    let world = World::new(&[
+        ("payload of throttled", Answer::Fault(THROTTLED)),
+        ("payload of denied", Answer::Fault(FaultKind::Configuration)),
+        ("payload of refused", Answer::Fault(FaultKind::Refused(Reason::InvokeRejected))),
+        ("payload of hung", Answer::Never),
+        ("handle of stuck", Answer::Refused),
+    ]);
+    let mut records = ["good", "throttled", "denied", "refused", "hung"].map(due).to_vec();
+    records.extend([waiting("early"), waiting("stuck"), poison("poison")]);
+    let report = handle_within(10, &world, records).await;
+    for (id, expected) in [
+        ("good", &[("INFO", "invoke")][..]),
+        ("throttled", &[("WARN", "invoke"), ("INFO", "wait")]),
+        ("denied", &[("ERROR", "invoke"), ("INFO", "wait")]),
+        ("refused", &[("WARN", "invoke"), ("WARN", "dead_letter")]),
+        ("hung", &[("WARN", "none")]),
+        ("early", &[("INFO", "wait")]),
+        ("stuck", &[("ERROR", "wait")]),
+        ("poison", &[("WARN", "dead_letter")]),
+    ] {
+        let expected: Vec<_> =
+            expected.iter().map(|&(level, said)| (level.to_owned(), said.to_owned())).collect();
+        assert_eq!(lines_about(id), expected, "{id}");
+    }
+    let ages: Vec<_> =
+        report.entries.iter().map(|entry| entry.age.map(|age| age.as_secs())).collect();
+    let minute = Some(60);
+    assert_eq!(ages, [minute, minute, minute, minute, minute, Some(0), Some(0), None]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_turn_of_the_ledger_has_its_line() {
+    let configuration = Answer::Fault(FaultKind::Configuration);
+    let world = World::with_ledger(&[
+        ("claim request of slow", Answer::Fault(THROTTLED)),
+        ("claim request of closed", configuration),
+        ("mark request of noted", Answer::Fault(THROTTLED)),
+        ("mark request of forbidden", configuration),
+        ("mark request of cut", Answer::Never),
+        ("payload of kept", Answer::Fault(THROTTLED)),
+        ("release request of kept", configuration),
+        ("payload of late", Answer::Slow(5)),
+    ]);
+    let ids = ["slow", "closed", "noted", "forbidden", "cut", "kept", "late", "twin"];
+    let mut records = ids.map(due).to_vec();
+    let mut twin = due("twin");
+    twin.message_id = Some("other twin".into());
+    records.push(twin.clone());
+    let taken_over = async {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        world.claims().remove("request of late");
+    };
+    futures_util::future::join(handle_within(10, &world, records), taken_over).await;
+    handle_within(10, &world, vec![twin]).await;
+    for (id, expected) in [
+        ("slow", &[("WARN", "claim"), ("INFO", "wait")][..]),
+        ("closed", &[("ERROR", "claim"), ("INFO", "wait")]),
+        ("noted", &[("INFO", "invoke"), ("WARN", "mark")]),
+        ("forbidden", &[("INFO", "invoke"), ("ERROR", "mark")]),
+        ("cut", &[("INFO", "invoke"), ("WARN", "mark")]),
+        ("kept", &[("WARN", "invoke"), ("INFO", "wait"), ("ERROR", "release")]),
+        ("late", &[("INFO", "invoke"), ("WARN", "none")]),
+        ("twin", &[("INFO", "invoke")]),
+        ("other twin", &[("INFO", "none"), ("INFO", "wait"), ("INFO", "drop")]),
+    ] {
+        let mut expected: Vec<_> =
+            expected.iter().map(|&(level, said)| (level.to_owned(), said.to_owned())).collect();
+        let mut about = lines_about(id);
+        // A release and a wait go out at the same time.
+        expected.sort();
+        about.sort();
+        assert_eq!(about, expected, "{id}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_line_has_a_payload_or_an_errors_message() {
+    let world = World::new(&[("payload of b", Answer::Fault(FaultKind::Configuration))]);
+    let mut expired = failed("c", 2 * 86_400);
+    let said = r#""responsePayload":{"errorType":"Broken","errorMessage":"payload of c"},"requestPayload""#;
+    expired.body = expired.body.map(|body| body.replace(r#""requestPayload""#, said));
+    handle_within(10, &world, vec![due("a"), due("b"), expired, poison("d"), waiting("e")]).await;
+    let lines = lines();
+    assert_eq!(lines.len(), 6);
+    for line in lines {
+        let line = line.to_string();
+        assert!(!line.contains("payload of") && !line.contains("no JSON in"), "{line}");
+    }
+}
