@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_lambda::types::{DestinationConfig, FunctionResponseType, OnFailure, RecursiveLoop};
-use aws_sdk_sqs::types::{Message, QueueAttributeName};
+use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, QueueAttributeName};
 
 use crate::cloud::{Cloud, Deployed};
 
@@ -144,14 +144,16 @@ impl RetryLoop {
         let call = self.cloud.sqs.receive_message().queue_url(&self.dead_letter_queue);
         let call = call.max_number_of_messages(max).wait_time_seconds(wait_seconds);
         let received = call.message_attribute_names("All").send().await.unwrap();
-        let mut letters = Vec::new();
-        for message in received.messages.unwrap_or_default() {
-            let handle = message.receipt_handle.clone().unwrap();
-            let call = self.cloud.sqs.delete_message().queue_url(&self.dead_letter_queue);
-            call.receipt_handle(handle).send().await.unwrap();
-            letters.push(read(message));
+        let messages = received.messages.unwrap_or_default();
+        let taken = messages.iter().enumerate().map(|(n, message)| {
+            let entry = DeleteMessageBatchRequestEntry::builder().id(n.to_string());
+            entry.receipt_handle(message.receipt_handle.as_ref().unwrap()).build().unwrap()
+        });
+        if !messages.is_empty() {
+            let call = self.cloud.sqs.delete_message_batch().queue_url(&self.dead_letter_queue);
+            call.set_entries(Some(taken.collect())).send().await.unwrap();
         }
-        letters
+        messages.into_iter().map(read).collect()
     }
 
     /// How many messages the two queues hold, in whatever state.

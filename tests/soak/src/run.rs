@@ -7,6 +7,7 @@ use aws_sdk_lambda::types::ScalingConfig;
 use end_to_end::journal::{Journal, PATIENCE};
 use end_to_end::retry_loop::{HANDLER, Plan, RetryLoop};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::fate::{self, MAX_ATTEMPTS};
@@ -20,6 +21,9 @@ const UNDER_WAY_MAX: usize = 600;
 
 /// How many batches may be with the handler at a time: each is a process.
 const HANDLERS_MAX: i32 = 6;
+
+/// How many events are sent in at a time.
+const FEEDERS: usize = 4;
 
 /// How often the processes' memory is looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -74,7 +78,11 @@ async fn watch(memory: &mut Memory, cloud: u32) {
 /// anywhere, or until no event has come to one for long. Gives what is left in the two queues too.
 async fn settle(retry_loop: &Arc<RetryLoop>, events: usize) -> (Tally, (u32, u32)) {
     let room = Arc::new(Semaphore::new(UNDER_WAY_MAX));
-    let feeding = tokio::spawn(feed(Arc::clone(retry_loop), events, Arc::clone(&room)));
+    let mut feeding = JoinSet::new();
+    for first in 0..FEEDERS {
+        let ids = (first..events).step_by(FEEDERS);
+        feeding.spawn(feed(Arc::clone(retry_loop), ids, Arc::clone(&room)));
+    }
     let mut tally = Tally::default();
     let mut journal = retry_loop.cloud.journal();
     loop {
@@ -82,7 +90,6 @@ async fn settle(retry_loop: &Arc<RetryLoop>, events: usize) -> (Tally, (u32, u32
         let progress = progress(retry_loop, events, &mut journal, &mut tally);
         let is_over = timeout(PATIENCE, progress).await.unwrap_or(true);
         if is_over {
-            feeding.abort();
             return (tally, retry_loop.left().await);
         }
         room.add_permits(tally.settled() - settled);
@@ -113,9 +120,9 @@ async fn progress(
     }
 }
 
-/// Invokes the target with every event, as fast as earlier ones come to their ends.
-async fn feed(retry_loop: Arc<RetryLoop>, events: usize, room: Arc<Semaphore>) {
-    for id in 0..events {
+/// Invokes the target with these events, as fast as earlier ones come to their ends.
+async fn feed(retry_loop: Arc<RetryLoop>, ids: impl Iterator<Item = usize>, room: Arc<Semaphore>) {
+    for id in ids {
         room.acquire().await.unwrap().forget();
         retry_loop.invoke(&fate::payload(id)).await;
     }

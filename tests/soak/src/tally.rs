@@ -126,3 +126,76 @@ impl Tally {
 fn fate_of(reason: &str) -> Option<End> {
     (0..10).map(fate::end).find(|end| matches!(end, End::DeadLetter(of) if *of == reason))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(tally: &mut Tally, function: &str, kind: &str, members: &str) {
+        let text = format!(
+            r#"{{"n":1,"at":"","type":"{kind}","function":"{function}","request_id":"r"{members}}}"#
+        );
+        tally.note(&serde_json::from_str(&text).unwrap());
+    }
+
+    /// One run of the target that is given this payload and ends so.
+    fn run(tally: &mut Tally, payload: &str, outcome: &str) {
+        note(tally, TARGET, "Accepted", "");
+        note(tally, TARGET, "Started", &format!(r#","payload":{payload}"#));
+        assert!(!tally.target_is_idle());
+        note(tally, TARGET, "Finished", &format!(r#","outcome":"{outcome}""#));
+        assert!(tally.target_is_idle());
+    }
+
+    fn enveloped(id: usize, attempt: u32) -> String {
+        let payload = fate::payload(id);
+        format!(r#"{{"_retry_metadata":{{"attempt":{attempt}}},"_original_payload":{payload}}}"#)
+    }
+
+    fn letter(id: usize, reason: &str) -> DeadLetter {
+        let attributes = [("Reason".to_owned(), reason.to_owned())].into();
+        DeadLetter { body: fate::payload(id), attributes }
+    }
+
+    #[test]
+    fn an_event_without_an_end_is_lost() {
+        let mut tally = Tally::default();
+        run(&mut tally, &fate::payload(0), "Failed");
+        run(&mut tally, &fate::payload(1), "Failed");
+        run(&mut tally, &enveloped(1, 1), "Succeeded");
+        tally.buried(&letter(8, "max_attempts_exceeded"));
+        assert_eq!(tally.lost(3), [0, 2]);
+        assert_eq!((tally.settled(), tally.runs, tally.count(End::Succeeded)), (2, 3, 1));
+        assert_eq!(tally.faults, [""; 0]);
+    }
+
+    #[test]
+    fn a_second_run_of_an_attempt_and_a_second_end_are_doubles() {
+        let mut tally = Tally::default();
+        for _ in 0..2 {
+            run(&mut tally, &enveloped(1, 1), "Succeeded");
+            tally.buried(&letter(9, "not_retryable"));
+        }
+        run(&mut tally, &enveloped(1, 2), "Failed");
+        assert_eq!((tally.duplicate_runs, tally.duplicate_ends), (1, 2));
+        assert_eq!(tally.settled(), 2);
+    }
+
+    #[test]
+    fn an_end_that_an_event_is_not_to_have_is_a_fault() {
+        let mut tally = Tally::default();
+        run(&mut tally, &enveloped(8, 1), "Succeeded");
+        tally.buried(&letter(0, "not_retryable"));
+        tally.buried(&letter(0, "max_age_exceeded"));
+        assert_eq!(tally.faults.len(), 3, "{:?}", tally.faults);
+    }
+
+    #[test]
+    fn a_batch_counts_as_crashed_where_the_handler_did() {
+        let mut tally = Tally::default();
+        for outcome in ["Succeeded", "Crashed", "Crashed", "InitFailed"] {
+            note(&mut tally, HANDLER, "Finished", &format!(r#","outcome":"{outcome}""#));
+        }
+        assert_eq!(tally.crashed_batches, 2);
+    }
+}
