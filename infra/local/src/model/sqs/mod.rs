@@ -338,6 +338,16 @@ impl Sqs {
         self.queue_mut(queue)?.change_visibility(now, receipt_handle, seconds)
     }
 
+    /// Lets only so many messages of a queue be in flight, where a simulation is to reach AWS's limit,
+    /// [`IN_FLIGHT_MAX`], with fewer.
+    ///
+    /// # Errors
+    /// If there is no such queue.
+    pub fn limit_in_flight(&mut self, queue: &str, most: usize) -> Result<(), SqsError> {
+        self.queue_mut(queue)?.in_flight_max = most;
+        Ok(())
+    }
+
     /// When a receive of this queue would next find a message, as far as is known now; `now` or
     /// earlier where it would find one at once.
     pub fn next_visible_at(&mut self, queue: &str, now: Timestamp) -> Option<Timestamp> {
