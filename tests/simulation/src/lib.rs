@@ -15,6 +15,7 @@ mod judge;
 mod payload;
 pub mod plan;
 mod rules;
+pub mod run;
 mod spell;
 pub mod story;
 pub mod tally;

@@ -80,11 +80,14 @@ pub(crate) struct Facts {
 impl Rules {
     pub(crate) fn draw(draw: &mut Draw) -> Self {
         let base = *draw.pick(&[1, 1, 1, 2, 5, 30, 60, 600]);
-        let age = *draw.pick(&[30, 600, 3600, 6 * 3600, 86_400, 86_400, 3 * 86_400, 20 * 86_400]);
+        let age = match draw.happens(0.05) {
+            true => *draw.pick(&[3 * 86_400, 20 * 86_400]),
+            false => *draw.pick(&[30, 600, 3600, 6 * 3600, 86_400]),
+        };
         // One attempt must fit; and an event that never succeeds shall not take the time of all.
         let age = age.max(2 * base);
         let max = *draw.pick(&[1, 60, 300, 900, 3600, 43_200, 43_200, 4 * 86_400]);
-        let max = max.max(base).max(age / 40);
+        let max = max.max(base).max(age / 25);
         Self {
             base,
             max,

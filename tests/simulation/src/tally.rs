@@ -81,6 +81,49 @@ pub enum Fault {
     RecordTooLarge,
 }
 
+impl Fault {
+    /// All of them.
+    pub const ALL: [Self; 37] = [
+        Self::CallThrottled,
+        Self::ServerError,
+        Self::CallUnsent,
+        Self::AnswerLost,
+        Self::CallLate,
+        Self::CallRepeated,
+        Self::CallHung,
+        Self::VisibilityRefused,
+        Self::LetterRefused,
+        Self::InvokeRejected,
+        Self::Misconfigured,
+        Self::KilledBefore,
+        Self::KilledBetween,
+        Self::KilledAfter,
+        Self::LateDelivery,
+        Self::Duplicate,
+        Self::Redelivery,
+        Self::Reordered,
+        Self::CountTooLow,
+        Self::CountTooHigh,
+        Self::ClockOff,
+        Self::HandlerThrottled,
+        Self::MappingOff,
+        Self::BadDeploy,
+        Self::CallsThrottled,
+        Self::QueueCrowded,
+        Self::TargetDown,
+        Self::TargetFlapped,
+        Self::TargetPaused,
+        Self::TargetDeleted,
+        Self::TargetRenamed,
+        Self::AccessDenied,
+        Self::TargetCrashed,
+        Self::TargetTimedOut,
+        Self::TargetAskedToWait,
+        Self::Poison,
+        Self::RecordTooLarge,
+    ];
+}
+
 /// How often each kind of thing happened.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {

@@ -68,8 +68,17 @@ impl Judge {
         self.runs.insert(run, watched);
     }
 
-    /// A handler has answered, and Lambda has its answer unless it was lost.
-    pub(crate) fn answered(&mut self, now: Timestamp, run: u64, report: &Report, lost: bool) {
+    /// A handler has answered, and Lambda has its answer unless that was lost.
+    ///
+    /// `stays` tells of a handle whether its message is still in the queue: of what a handler is done
+    /// with, SQS may have handed out another receipt meanwhile.
+    pub(crate) fn answered(
+        &mut self,
+        now: Timestamp,
+        run: u64,
+        report: &Report,
+        stays: impl Fn(&str) -> bool,
+    ) {
         let Some(watched) = self.runs.remove(&run) else { return };
         for (message, entry) in watched.iter().zip(&report.entries) {
             if let Outcome::Invoked { lateness } = entry.outcome
@@ -94,7 +103,7 @@ impl Judge {
                 let what = format!("a message is {is}, and run {run} says that it {said}");
                 self.violated(Check::ReportsTruly, now, Some(event), what);
             }
-            self.let_go(now, run, &message, is_kept || lost);
+            self.let_go(now, run, &message, stays(&message.handle));
         }
     }
 

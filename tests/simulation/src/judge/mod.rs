@@ -30,6 +30,19 @@ pub(crate) use deliveries::Delivered;
 /// What an asynchronous invocation may carry.
 const INVOCATION_MAX: usize = 1_048_576;
 
+/// The reasons of the contract.
+pub(crate) const REASONS: [&str; 9] = [
+    "max_age_exceeded",
+    "max_attempts_exceeded",
+    "not_retryable",
+    "target_not_allowed",
+    "recursion_stopped",
+    "payload_missing",
+    "payload_too_large",
+    "invoke_rejected",
+    "unreadable",
+];
+
 /// An event that has been forked so often is spared further causes.
 const FORKS_MAX: u32 = 6;
 

@@ -48,6 +48,8 @@ pub(super) struct Environment {
 pub(super) struct HandlerRun {
     id: RunId,
     handler: usize,
+    /// The queue that it is from.
+    queue: Option<String>,
     event: SqsEvent,
     timeout: Duration,
     working: Option<Working>,
@@ -70,6 +72,7 @@ impl World {
             serde_json::from_str(run.payload.get()).expect("an event of SQS");
         let key = self.next_run;
         self.next_run += 1;
+        self.judge.tally.count("batches");
         self.spoil(&mut event);
         let batch = event.records.iter().map(delivered).collect();
         self.judge.delivered(self.now, key, batch);
@@ -82,6 +85,7 @@ impl World {
         let begun = HandlerRun {
             id: run.id,
             handler,
+            queue: event.records.first().and_then(source),
             event,
             timeout,
             working: None,
@@ -223,7 +227,6 @@ impl World {
             return self.judge.violated(Check::ReportsTruly, self.now, None, what);
         };
         let lost = self.judge.may_fork(key) && self.happens(|rates| rates.answer_lost);
-        self.judge.answered(self.now, key, &report, lost);
         let outcome = if lost {
             self.judge.tally.fault(Fault::KilledAfter);
             Outcome::Exited(Exit::Signal(9))
@@ -234,6 +237,9 @@ impl World {
             Outcome::Returned(serde_json::to_vec(&report.response()).unwrap_or_default())
         };
         self.cloud.finish(self.now, run.id, outcome);
+        let sqs = &self.cloud.sqs;
+        let stays = |handle: &str| run.queue.as_deref().is_some_and(|queue| sqs.has(queue, handle));
+        self.judge.answered(self.now, key, &report, stays);
         self.observe();
     }
 
@@ -293,6 +299,11 @@ fn delivered(record: &SqsMessage) -> Delivered {
         trace: trace_of(record).into(),
         receive_count: receive_count(record),
     }
+}
+
+/// The name of the queue that a record is from.
+fn source(record: &SqsMessage) -> Option<String> {
+    Some(record.event_source_arn.as_deref()?.rsplit(':').next()?.to_owned())
 }
 
 fn trace_of(record: &SqsMessage) -> &str {

@@ -189,6 +189,7 @@ impl World {
             self.judge.at_rest(self.now);
             self.read_dead_letters();
         }
+        self.judge.tally.counts.insert("steps", self.steps);
         let covered = comeback_core::time::between(self.began_at, self.now).max(DAY);
         let Judge { violation, tally, story, .. } = self.judge;
         Ended { violation, tally, story, covered }

@@ -15,25 +15,12 @@ use comeback_local::model::{
 
 use super::{Step, World, handlers::timer_end};
 use crate::{
-    judge::{FaultSeen, Subject},
+    judge::{FaultSeen, REASONS, Subject},
     plan::Rates,
     spell::Trouble,
     tally::Fault,
     wire::{Asked, Entries, Hide, Invoke, Invoked, Slot},
 };
-
-/// The reasons of the contract.
-const REASONS: [&str; 9] = [
-    "max_age_exceeded",
-    "max_attempts_exceeded",
-    "not_retryable",
-    "target_not_allowed",
-    "recursion_stopped",
-    "payload_missing",
-    "payload_too_large",
-    "invoke_rejected",
-    "unreadable",
-];
 
 /// What Lambda says where it refuses for good, and what that means.
 const REJECTIONS: [(&str, u16, &str); 5] = [

@@ -323,6 +323,11 @@ impl Sqs {
         self.queue_mut(queue)?.delete(now, receipt_handle)
     }
 
+    /// Whether the message that a receipt handle was given for is still in its queue.
+    pub fn has(&self, queue: &str, receipt_handle: &str) -> bool {
+        self.queues.get(queue).is_some_and(|queue| queue.has(receipt_handle))
+    }
+
     /// Lets a message in flight be visible again after so many seconds from now.
     ///
     /// # Errors
