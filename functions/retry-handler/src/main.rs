@@ -7,13 +7,17 @@ use std::{io::Write, process::ExitCode};
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use clock::SystemClock;
-use comeback_aws::{LambdaFunctions, SqsQueues};
+use comeback_aws::{DynamoLedger, LambdaFunctions, SqsQueues};
 use comeback_core::{Timestamp, arn::FunctionArn, settings::Settings};
-use comeback_flow::{batch::Handler, metrics, ports::Clock};
+use comeback_flow::{
+    batch::{Context, Handler},
+    metrics,
+    ports::Clock,
+};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use tracing::level_filters::LevelFilter;
 
-type AwsHandler = Handler<SqsQueues, LambdaFunctions, SystemClock>;
+type AwsHandler = Handler<SqsQueues, LambdaFunctions, DynamoLedger, SystemClock>;
 
 fn main() -> ExitCode {
     tracing_subscriber::fmt()
@@ -46,7 +50,9 @@ async fn run(settings: Settings) -> Result<(), Error> {
     let queues =
         SqsQueues::new(aws_sdk_sqs::Client::new(&aws), settings.dead_letter_queue_url.clone());
     let functions = LambdaFunctions::new(aws_sdk_lambda::Client::new(&aws));
-    let handler = &Handler { settings, queues, functions, clock: SystemClock };
+    let ledger = settings.ledger_table.clone();
+    let ledger = ledger.map(|table| DynamoLedger::new(aws_sdk_dynamodb::Client::new(&aws), table));
+    let handler = &Handler { settings, queues, functions, ledger, clock: SystemClock };
     lambda_runtime::run(service_fn(|event| handle(handler, event))).await
 }
 
@@ -61,7 +67,8 @@ async fn handle(
         .home();
     let deadline = i64::try_from(context.deadline).ok().and_then(Timestamp::from_timestamp_millis);
     let deadline = deadline.unwrap_or(Timestamp::MAX_UTC);
-    let report = handler.handle(&payload, &home, deadline).await?;
+    let context = Context { request_id: &context.request_id, home: &home, deadline };
+    let report = handler.handle(&payload, &context).await?;
     publish(&metrics::lines(&report, handler.clock.now()));
     Ok(report.response())
 }

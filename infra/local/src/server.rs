@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::Request;
 use axum::serve::ListenerExt as _;
 use comeback_core::Timestamp;
 use tokio::net::TcpListener;
@@ -95,6 +96,11 @@ impl Server {
     /// Where SDKs are to be pointed: `http://127.0.0.1:PORT`.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
+    }
+
+    /// Answers a request that comes over no connection.
+    pub async fn answer(&self, request: Request) -> axum::response::Response {
+        gate::enter(axum::extract::State(self.shared.clone()), request).await
     }
 
     /// The state behind it, for tests that step on the model beside its requests.

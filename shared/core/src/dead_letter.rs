@@ -239,13 +239,22 @@ mod tests {
 
     #[test]
     fn attributes_are_given_up_before_the_body() {
-        // All attributes of this record take less than a kilobyte.
-        for (spare, kept) in [(2000, 7), (100, 1), (20, 0), (0, 0)] {
+        let with_spare = |spare: usize| {
             let payload = format!("\"{}\"", "x".repeat(SIZE_MAX - spare - 2));
             let letter = letter(&testing::record_of(&payload), Reason::PayloadTooLarge);
             assert_eq!(letter.body, payload);
             assert!(letter.size() <= SIZE_MAX);
-            assert_eq!(letter.attributes.len(), kept, "{spare} bytes to spare");
+            letter
+        };
+        let whole = with_spare(2000);
+        let taken = |letter: &DeadLetter| letter.size() - letter.body.len();
+        // Each has a name, the type `String` and a value.
+        let values: usize =
+            whole.attributes.iter().map(|(name, value)| name.len() + 6 + value.len()).sum();
+        assert_eq!((whole.attributes.len(), taken(&whole)), (7, values));
+        let kept = [(values, 7), (values - 1, 6), (100, 1), (20, 0), (0, 0)];
+        for (spare, kept) in kept {
+            assert_eq!(with_spare(spare).attributes.len(), kept, "{spare} bytes to spare");
         }
     }
 

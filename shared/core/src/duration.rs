@@ -69,6 +69,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_duration_is_written_in_the_largest_unit_that_divides_it() {
+        for (seconds, written) in
+            [(0, "0s"), (59, "59s"), (60, "1m"), (5400, "90m"), (86_400, "1d"), (90_000, "25h")]
+        {
+            assert_eq!(format(Duration::from_secs(seconds)), written);
+        }
+    }
+
     proptest! {
         #[test]
         fn what_is_written_is_read_back(seconds in 0..=u64::MAX) {

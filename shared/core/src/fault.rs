@@ -1,4 +1,5 @@
-//! What AWS answers when it does not accept an invocation, and what becomes of the message then.
+//! What AWS answers when it does not accept an invocation, or the claim that comes before it, and what
+//! becomes of the message then.
 //!
 //! | kind | what it is | what becomes of the message |
 //! |---|---|---|
@@ -26,7 +27,7 @@ const TRANSIENT_WAIT: Backoff =
 const CONFIGURATION_WAIT: Backoff =
     Backoff { base: Duration::from_mins(1), max: Duration::from_mins(15), jitter: Jitter::Equal };
 
-/// Why an invocation was not accepted.
+/// Why an invocation was not accepted, or could not be claimed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}{message}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default())]
 pub struct InvokeFault {
@@ -103,6 +104,26 @@ pub fn classify(
     }
 }
 
+/// Judges DynamoDB's answer to the claim that an invocation needs. What throttles has a status of 400
+/// there, as what a person must mend has.
+pub fn classify_claim(code: Option<&str>, status: Option<u16>) -> FaultKind {
+    let transient = FaultKind::Transient { retry_after: None };
+    let code = code.unwrap_or_default();
+    match code.strip_suffix("Exception").unwrap_or(code) {
+        "LimitExceeded"
+        | "ProvisionedThroughputExceeded"
+        | "ReplicatedWriteConflict"
+        | "RequestLimitExceeded"
+        | "Throttling"
+        | "TransactionConflict"
+        | "TransactionInProgress" => transient,
+        _ => match status {
+            None | Some(408 | 429 | 500..) => transient,
+            Some(_) => FaultKind::Configuration,
+        },
+    }
+}
+
 /// What becomes of a message whose invocation was not accepted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Unaccepted {
@@ -133,10 +154,11 @@ pub fn after_fault(
         FaultKind::Transient { retry_after: None } => drawn(TRANSIENT_WAIT),
     };
     let schedule = &attempted.schedule;
-    let until = later(now, wait);
-    if until > schedule.last_chance && now < schedule.last_chance {
-        Unaccepted::Wait { until: schedule.last_chance }
-    } else if until > schedule.expiry {
+    let mut until = later(now, wait);
+    if now < schedule.last_chance {
+        until = until.min(schedule.last_chance);
+    }
+    if until > schedule.expiry {
         Unaccepted::DeadLetter(Reason::MaxAgeExceeded)
     } else {
         Unaccepted::Wait { until }
@@ -153,54 +175,87 @@ mod tests {
     };
 
     #[test]
-    fn every_answer_has_its_kind() {
+    fn every_answer_of_the_ledger_has_its_kind() {
         let transient = FaultKind::Transient { retry_after: None };
-        let table = [
-            (Some("TooManyRequestsException"), Some(429), transient),
+        for (code, status, kind) in [
+            (Some("ProvisionedThroughputExceededException"), Some(400), transient),
+            (Some("ThrottlingException"), Some(400), transient),
+            (Some("RequestLimitExceeded"), Some(400), transient),
+            (Some("InternalServerError"), Some(500), transient),
+            (None, Some(503), transient),
+            (None, None, transient),
+            (Some("ResourceNotFoundException"), Some(400), FaultKind::Configuration),
+            (Some("AccessDeniedException"), Some(400), FaultKind::Configuration),
+            (Some("ValidationException"), Some(400), FaultKind::Configuration),
+            (Some("UnrecognizedClientException"), Some(400), FaultKind::Configuration),
+        ] {
+            assert_eq!(classify_claim(code, status), kind, "{code:?} {status:?}");
+        }
+    }
+
+    #[test]
+    fn a_code_that_is_known_outweighs_its_status() {
+        let transient = FaultKind::Transient { retry_after: None };
+        let too_large = FaultKind::Refused(Reason::PayloadTooLarge);
+        let rejected = FaultKind::Refused(Reason::InvokeRejected);
+        // Each status would be taken for another kind.
+        for (codes, status, kind) in [
+            (
+                "RequestTooLarge RequestEntityTooLarge SerializedRequestEntityTooLarge",
+                400,
+                too_large,
+            ),
+            (
+                "InvalidRequestContent InvalidParameterValue UnsupportedMediaType Validation",
+                500,
+                rejected,
+            ),
+            ("RecursiveInvocation", 500, FaultKind::Refused(Reason::RecursionStopped)),
+            (
+                "EC2AccessDenied InvalidRuntime InvalidSecurityGroupID InvalidSubnetID InvalidZipFile \
+                 KMSAccessDenied KMSDisabled KMSInvalidState KMSNotFound",
+                502,
+                FaultKind::Configuration,
+            ),
+            (
+                "EC2Throttled EFSIO EFSMountConnectivity EFSMountTimeout RequestLimitExceeded \
+                 ResourceConflict S3FilesMountConnectivity S3FilesMountTimeout ServiceQuotaExceeded \
+                 SnapStartTimeout Throttled Throttling TooManyRequests ENINotReady ENILimitReached",
+                400,
+                transient,
+            ),
+        ] {
+            for code in codes.split_whitespace() {
+                let code = format!("{code}Exception");
+                assert_eq!(classify(Some(&code), Some(status), None), kind, "{code}");
+            }
+        }
+        for code in "LimitExceeded ProvisionedThroughputExceeded ReplicatedWriteConflict \
+                     RequestLimitExceeded Throttling TransactionConflict TransactionInProgress"
+            .split_whitespace()
+        {
+            let code = format!("{code}Exception");
+            assert_eq!(classify_claim(Some(&code), Some(400)), transient, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_code_that_is_not_known_counts_by_its_status() {
+        let transient = FaultKind::Transient { retry_after: None };
+        for (code, status, kind) in [
             (Some("ServiceException"), Some(500), transient),
-            (Some("EC2ThrottledException"), Some(502), transient),
-            (Some("ENILimitReachedException"), Some(502), transient),
-            (Some("ResourceNotReadyException"), Some(502), transient),
-            (Some("SnapStartNotReadyException"), Some(409), transient),
-            (Some("ResourceConflictException"), Some(409), transient),
             (Some("SomethingNew"), Some(503), transient),
             (None, Some(500), transient),
+            (None, Some(429), transient),
+            (None, Some(408), transient),
             (None, None, transient),
             (Some("AccessDeniedException"), Some(403), FaultKind::Configuration),
             (Some("ResourceNotFoundException"), Some(404), FaultKind::Configuration),
-            (Some("KMSDisabledException"), Some(502), FaultKind::Configuration),
-            (Some("InvalidZipFileException"), Some(502), FaultKind::Configuration),
             (Some("ExpiredTokenException"), Some(403), FaultKind::Configuration),
             (Some("SomethingNew"), Some(400), FaultKind::Configuration),
-            (
-                Some("RequestTooLargeException"),
-                Some(413),
-                FaultKind::Refused(Reason::PayloadTooLarge),
-            ),
             (None, Some(413), FaultKind::Refused(Reason::PayloadTooLarge)),
-            (
-                Some("InvalidRequestContentException"),
-                Some(400),
-                FaultKind::Refused(Reason::InvokeRejected),
-            ),
-            (
-                Some("UnsupportedMediaTypeException"),
-                Some(415),
-                FaultKind::Refused(Reason::InvokeRejected),
-            ),
-            (
-                Some("InvalidParameterValueException"),
-                Some(400),
-                FaultKind::Refused(Reason::InvokeRejected),
-            ),
-            (
-                Some("RecursiveInvocationException"),
-                Some(400),
-                FaultKind::Refused(Reason::RecursionStopped),
-            ),
-        ];
-        for (code, status, expected) in table {
-            assert_eq!(classify(code, status, None), expected, "{code:?} {status:?}");
+        ] {
+            assert_eq!(classify(code, status, None), kind, "{code:?} {status:?}");
         }
     }
 
@@ -260,7 +315,12 @@ mod tests {
             assert_eq!(wait(kind, 9_999, 100), Err(Reason::MaxAgeExceeded));
             assert_eq!(wait(kind, 10_001, 1), Err(Reason::MaxAgeExceeded));
         }
-        assert_eq!(wait(TRANSIENT, 9_945, 1), Ok(SECOND), "the minute is there to be used");
+        for age in [9_940, 9_945] {
+            assert_eq!(wait(TRANSIENT, age, 1), Ok(SECOND), "the minute is there to be used");
+        }
+        let asked = |seconds| FaultKind::Transient { retry_after: Some(SECOND * seconds) };
+        assert_eq!(wait(asked(50), 9_950, 1), Ok(SECOND * 50), "to its end");
+        assert_eq!(wait(asked(51), 9_950, 1), Err(Reason::MaxAgeExceeded));
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! the [`envelope`] of an earlier retry. Its next attempt is *scheduled* ([`schedule`]): the ordinal,
 //! the [`backoff`], the due time, or the reason why there is none. At a given moment that makes a
 //! *decision* ([`decision`]): wait, invoke, or give up. What is given up becomes a [`dead_letter`],
-//! and what AWS answers to an invocation is [`fault`]'s to judge.
+//! and what AWS answers to an invocation is [`fault`]'s to judge. Where each failure is to be acted on
+//! once, however often its message comes, whoever acts holds a [`claim`].
 //!
 //! Nothing here reads a clock, an environment or a network. The same message, settings and time
 //! give the same decision on every machine; that is why a crash between two steps loses nothing.
@@ -13,6 +14,7 @@
 pub mod arn;
 pub mod attempt;
 pub mod backoff;
+pub mod claim;
 pub mod dead_letter;
 pub mod decision;
 pub mod duration;

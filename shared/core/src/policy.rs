@@ -69,7 +69,10 @@ impl Policy {
         };
         let [base_min, base_max] = BASE_BACKOFF;
         let base_range = format!("from {} to {}", in_seconds(base_min), in_seconds(base_max));
-        demand((base_min..=base_max).contains(&base), "BASE_BACKOFF", base_range, base);
+        let base_is_good = (base_min..=base_max).contains(&base);
+        demand(base_is_good, "BASE_BACKOFF", base_range, base);
+        // One wrong value is one fault: the others are judged as if this one was not set.
+        let base = if base_is_good { base } else { base_min };
         let max_range =
             format!("from BASE_BACKOFF, {}, to {}", in_seconds(base), in_seconds(MAX_BACKOFF_MAX));
         demand((base..=MAX_BACKOFF_MAX).contains(&max), "MAX_BACKOFF", max_range, max);
@@ -109,6 +112,8 @@ mod tests {
         assert_eq!(named(12 * hour, 13 * day, 365 * day), [""; 0]);
         assert_eq!(named(0, 10, 100), ["BASE_BACKOFF"]);
         assert_eq!(named(12 * hour + 1, 13 * day, 14 * day), ["BASE_BACKOFF"]);
+        assert_eq!(named(13 * hour, 12 * hour, 10 * hour), ["BASE_BACKOFF"]);
+        assert_eq!(named(13 * hour, 0, 1), ["BASE_BACKOFF", "MAX_BACKOFF", "MAX_AGE"]);
         assert_eq!(named(10, 9, 100), ["MAX_BACKOFF"]);
         assert_eq!(named(1, 13 * day + 1, 14 * day), ["MAX_BACKOFF"]);
         assert_eq!(named(1, 10, 365 * day + 1), ["MAX_AGE"]);

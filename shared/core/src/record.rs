@@ -18,7 +18,11 @@ use crate::{
     envelope::{Envelope, RetryMetadata},
     error_type::ErrorReport,
     json::Object,
+    time,
 };
+
+/// Lambda's request ids are UUIDs of 36 bytes. DynamoDB takes 2,048 for a key.
+const REQUEST_ID_MAX: usize = 1024;
 
 /// What SQS delivers of one message, as far as a decision needs it.
 #[derive(Clone, Copy, Debug)]
@@ -156,13 +160,13 @@ fn record(message: &Message, record: &Object) -> Result<Failure, Unreadable> {
         .text("functionArn")
         .and_then(|arn| FunctionArn::parse(&arn))
         .ok_or(Unreadable::NoFunction)?;
-    let recorded_at = record.text("timestamp").and_then(|text| text.parse::<Timestamp>().ok());
+    let recorded_at = record.text("timestamp").and_then(|text| time::parse(&text));
     let response = record.object("responsePayload");
     let said = |name| response.as_ref().and_then(|response| response.text(name));
     let error = ErrorReport { error_type: said("errorType"), message: said("errorMessage") };
     Ok(Failure {
         target,
-        request_id: context.text("requestId").unwrap_or_else(|| message.id.to_owned()),
+        request_id: own_or_messages_id(message, context.text("requestId").as_deref()),
         failed_at: failed_at(message, recorded_at)?,
         condition: Condition::read(context.text("condition").as_deref()),
         error,
@@ -180,12 +184,18 @@ fn bare(
     let event: Box<RawValue> = serde_json::from_str(event).map_err(|_| Unreadable::NoEvent)?;
     Ok(Failure {
         target: target.ok_or(Unreadable::NoTarget)?.clone(),
-        request_id: request_id.to_owned(),
+        request_id: own_or_messages_id(message, Some(request_id)),
         failed_at: failed_at(message, None)?,
         condition: Condition::Failed,
         error: ErrorReport { error_type: None, message: said },
         event: Some(Event::read(&event)),
     })
+}
+
+/// The failed invocation's own id, unless it can be none: an odd emulator's is empty or has no end.
+fn own_or_messages_id(message: &Message, request_id: Option<&str>) -> String {
+    let own = request_id.filter(|id| (1..=REQUEST_ID_MAX).contains(&id.len()));
+    own.unwrap_or(message.id).to_owned()
 }
 
 /// A record is written before it is sent, so a time after that is a wrong one: believed, it could
@@ -344,6 +354,11 @@ mod tests {
         assert_eq!(failure.request_id, message(body).id);
         assert_eq!(Some(failure.failed_at), message(body).sent_at);
         assert_eq!(failure.condition, Condition::Failed);
+
+        for odd in [String::new(), "x".repeat(1025)] {
+            let body = RECORD.replace("e4b46cbf-b738-xmpl-8880-a18cdf61200e", &odd);
+            assert_eq!(read(&message(&body), None).unwrap().request_id, message(&body).id);
+        }
 
         let undated = Message { sent_at: None, ..message(body) };
         assert_eq!(read(&undated, None).unwrap_err(), Unreadable::NoTime);

@@ -21,6 +21,7 @@ use crate::{
 const DURATION: &str = "a duration such as 90, 90s, 15m, 24h or 7d";
 const URL: &str =
     "the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/123456789012/name";
+const TABLE: &str = "the name or the ARN of a DynamoDB table";
 const FUNCTION: &str = "the name or the ARN of a function";
 
 /// The names that `POLICIES` may set for one function; each is a variable of its own too.
@@ -45,6 +46,8 @@ pub struct Settings {
     pub targets: Targets,
     /// The function that messages of a function's own dead-letter queue belong to.
     pub dlq_target: Option<Target>,
+    /// The table in which each failure is claimed before it is acted on.
+    pub ledger_table: Option<String>,
     /// How events are retried.
     pub policies: Policies,
 }
@@ -75,11 +78,20 @@ impl Settings {
         let dlq_target = lookup("DLQ_TARGET").and_then(|text| {
             Target::parse(&text).or_else(|| fault(&mut faults, "DLQ_TARGET", FUNCTION, &text))
         });
+        let ledger_table = lookup("LEDGER_TABLE");
+        if let Some(table) = ledger_table.as_ref().filter(|table| !is_table(table)) {
+            faults.push(Fault::new("LEDGER_TABLE", TABLE, table));
+        }
         let policies = Policies::read(&lookup, &mut faults);
         match dead_letter_queue_url {
-            Some(dead_letter_queue_url) if faults.is_empty() => {
-                Ok(Self { dead_letter_queue_url, retry_queue_url, targets, dlq_target, policies })
-            }
+            Some(dead_letter_queue_url) if faults.is_empty() => Ok(Self {
+                dead_letter_queue_url,
+                retry_queue_url,
+                targets,
+                dlq_target,
+                ledger_table,
+                policies,
+            }),
             _ => Err(BadSettings(faults)),
         }
     }
@@ -88,6 +100,13 @@ impl Settings {
 /// Every setting that is wrong.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub struct BadSettings(Vec<Fault>);
+
+impl BadSettings {
+    /// The variables that are wrong; what is wrong within `POLICIES` by its path.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|fault| fault.name.as_str())
+    }
+}
 
 impl fmt::Display for BadSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -147,6 +166,18 @@ fn is_queue_url(value: &str) -> bool {
     let path = rest.and_then(|rest| rest.split_once('/'));
     path.is_some_and(|(host, name)| !host.is_empty() && !name.trim_matches('/').is_empty())
         && !value.contains(char::is_whitespace)
+}
+
+/// DynamoDB's own rule for the names of tables; an ARN names one of another account or region.
+fn is_table(value: &str) -> bool {
+    let named = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    let is_name = |name: &str| (3..=255).contains(&name.len()) && name.chars().all(named);
+    match value.strip_prefix("arn:") {
+        Some(rest) => rest
+            .split_once(":table/")
+            .is_some_and(|(owner, name)| owner.contains(":dynamodb:") && is_name(name)),
+        None => is_name(value),
+    }
 }
 
 /// The functions that may be re-invoked.
@@ -297,8 +328,10 @@ fn policy(
     if let Some(list) = lookup("NON_RETRYABLE_ERRORS") {
         policy.non_retryable = NonRetryable::parse(&list);
     }
-    let named = policy.faults().into_iter();
-    faults.extend(named.map(|fault| Fault { name: format!("{prefix}{}", fault.name), ..fault }));
+    let inherited = base.faults();
+    let is_own = |fault: &Fault| lookup(&fault.name).is_some() || !inherited.contains(fault);
+    let own = policy.faults().into_iter().filter(is_own);
+    faults.extend(own.map(|fault| Fault { name: format!("{prefix}{}", fault.name), ..fault }));
     policy
 }
 
@@ -388,6 +421,7 @@ mod tests {
         assert_eq!(policy.non_retryable, NonRetryable::default());
         assert_eq!(settings.targets, Targets::Home);
         assert_eq!((settings.dlq_target, settings.retry_queue_url), (None, None));
+        assert_eq!(settings.ledger_table, None);
     }
 
     #[test]
@@ -401,6 +435,7 @@ mod tests {
             ("TARGET_FUNCTIONS", "orders,bad name"),
             ("DLQ_TARGET", "bad name"),
             ("RETRY_QUEUE_URL", "retry"),
+            ("LEDGER_TABLE", "bad name"),
             ("POLICIES", r#"{"orders":{"MAX_AGE":true,"MAXAGE":"1d"},"b":7}"#),
         ]);
         let expected = [
@@ -408,6 +443,7 @@ mod tests {
             "RETRY_QUEUE_URL must be the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/123456789012/name, got \"retry\"",
             "TARGET_FUNCTIONS must be function names or ARNs, with * for any run, separated by commas, got \"bad name\"",
             "DLQ_TARGET must be the name or the ARN of a function, got \"bad name\"",
+            "LEDGER_TABLE must be the name or the ARN of a DynamoDB table, got \"bad name\"",
             "BASE_BACKOFF must be a duration such as 90, 90s, 15m, 24h or 7d, got \"soon\"",
             "JITTER must be full, equal or none, got \"some\"",
             "MAX_ATTEMPTS must be a whole number from 1, got \"0\"",
@@ -466,6 +502,17 @@ mod tests {
             ]),
             "POLICIES.orders.MAX_BACKOFF must be from BASE_BACKOFF, 1m, to 13d, got \"10s\""
         );
+        assert_eq!(
+            complaint(&[("BASE_BACKOFF", "13h"), ("POLICIES", r#"{"orders":{"JITTER":"none"}}"#)]),
+            "BASE_BACKOFF must be from 1s to 12h, got \"13h\""
+        );
+        assert!(
+            complaint(&[
+                ("BASE_BACKOFF", "13h"),
+                ("POLICIES", r#"{"orders":{"BASE_BACKOFF":"13h"}}"#)
+            ])
+            .contains("; POLICIES.orders.BASE_BACKOFF must be from 1s to 12h, got \"13h\"")
+        );
         assert!(
             complaint(&[("POLICIES", "7d")]).starts_with("POLICIES must be a JSON object such as")
         );
@@ -503,6 +550,20 @@ mod tests {
             complaint(&[("TARGET_FUNCTIONS", " , ")])
                 .starts_with("TARGET_FUNCTIONS must be a list")
         );
+    }
+
+    #[test]
+    fn a_ledger_is_a_table_by_its_name_or_arn() {
+        let longest = "x".repeat(255);
+        for table in ["abc", "a-b_c.9", &longest, "arn:aws:dynamodb:us-east-1:1:table/ledger"] {
+            assert_eq!(settings(&[("LEDGER_TABLE", table)]).ledger_table.as_deref(), Some(table));
+        }
+        let too_long = "x".repeat(256);
+        for none in
+            ["ab", "a b", &too_long, "arn:aws:sqs:us-east-1:1:q", "arn:aws:dynamodb:r:1:table/"]
+        {
+            assert!(complaint(&[("LEDGER_TABLE", none)]).contains("LEDGER_TABLE"), "{none}");
+        }
     }
 
     #[test]

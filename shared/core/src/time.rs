@@ -15,6 +15,14 @@ pub fn later(from: Timestamp, by: Duration) -> Timestamp {
         .unwrap_or(Timestamp::MAX_UTC)
 }
 
+/// Reads RFC 3339. What is written as a leap second is told as the second after it: a difference to
+/// a leap second would be a second short.
+pub fn parse(text: &str) -> Option<Timestamp> {
+    let at: Timestamp = text.parse().ok()?;
+    let second = Timestamp::from_timestamp(at.timestamp(), 0)?;
+    Some(later(second, Duration::from_nanos(at.timestamp_subsec_nanos().into())))
+}
+
 /// How long it is from `earlier` to `later`; nothing where they are the other way round.
 pub fn between(earlier: Timestamp, later: Timestamp) -> Duration {
     later.signed_duration_since(earlier).to_std().unwrap_or(Duration::ZERO)
@@ -40,6 +48,19 @@ mod tests {
     fn a_time_is_written_as_in_a_failure_record() {
         let written = "2019-11-14T18:16:05.568Z";
         assert_eq!(rfc3339(written.parse().unwrap()), written);
+    }
+
+    #[test]
+    fn a_second_after_a_leap_second_is_a_second() {
+        for (written, expected) in [
+            ("2016-12-31T23:59:60.999Z", "2017-01-01T00:00:00.999Z"),
+            ("2016-12-31T23:59:59.999Z", "2016-12-31T23:59:59.999Z"),
+        ] {
+            let at = parse(written).unwrap();
+            assert_eq!(rfc3339(at), expected);
+            assert_eq!(between(at, later(at, Duration::from_secs(1))), Duration::from_secs(1));
+        }
+        assert_eq!(parse("soon"), None);
     }
 
     #[test]

@@ -6,19 +6,25 @@ use aws_lambda_events::event::sqs::SqsEvent;
 use comeback_core::{
     Timestamp,
     arn::Home,
+    dead_letter::Reason,
     decision::{Decision, Reinvocation, visibility_timeout},
-    fault::{FaultKind, Unaccepted, after_fault},
+    fault::{FaultKind, InvokeFault, Unaccepted, after_fault},
     settings::Settings,
     time::between,
 };
-use futures_util::{StreamExt, future::join, stream};
+use futures_util::{
+    StreamExt,
+    future::{join, join_all, join3},
+    stream,
+};
 
 use crate::{
     budget::{Budget, within},
     chunks,
     item::Item,
     log,
-    ports::{Clock, ENTRIES_MAX, Functions, Invocation, Queues, VisibilityChange},
+    once::Barred,
+    ports::{Clock, ENTRIES_MAX, Functions, Invocation, Ledger, Queues, VisibilityChange},
     report::{Obstacle, Outcome, Report},
     settlements::{Letter, Settlements, Wait},
 };
@@ -33,20 +39,56 @@ const CALLS_AT_ONCE: usize = 10;
 #[error("expected every record to have a messageId, got one without")]
 pub struct RecordWithoutId;
 
+/// The invocation of the handler in which a batch is handled.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// Its own request id, which no other invocation has.
+    pub request_id: &'a str,
+    /// Where the handler lives.
+    pub home: &'a Home,
+    /// When Lambda kills it.
+    pub deadline: Timestamp,
+}
+
 /// The retry handler.
-pub struct Handler<Q, F, C> {
+pub struct Handler<Q, F, L, C> {
     /// How events are retried.
     pub settings: Settings,
     /// The retry queue and the dead-letter queue.
     pub queues: Q,
     /// The targets.
     pub functions: F,
+    /// The claims on failures, where each is to be acted on once.
+    pub ledger: Option<L>,
     /// The time.
     pub clock: C,
 }
 
-impl<Q: Queues, F: Functions, C: Clock> Handler<Q, F, C> {
-    /// Handles a batch at `home` and answers before `deadline`.
+/// What is done with a message once, however often it is delivered.
+enum Act<'a> {
+    Invoke(&'a Reinvocation),
+    GiveUp(Reason),
+}
+
+/// What is left to do for a message.
+enum FollowUp {
+    Nothing,
+    Mark,
+    Wait { until: Timestamp },
+    GiveUp(Reason),
+}
+
+impl From<Unaccepted> for FollowUp {
+    fn from(unaccepted: Unaccepted) -> Self {
+        match unaccepted {
+            Unaccepted::Wait { until } => Self::Wait { until },
+            Unaccepted::DeadLetter(reason) => Self::GiveUp(reason),
+        }
+    }
+}
+
+impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
+    /// Handles a batch and answers before its deadline.
     ///
     /// # Errors
     ///
@@ -54,52 +96,63 @@ impl<Q: Queues, F: Functions, C: Clock> Handler<Q, F, C> {
     pub async fn handle(
         &self,
         event: &SqsEvent,
-        home: &Home,
-        deadline: Timestamp,
+        context: &Context<'_>,
     ) -> Result<Report, RecordWithoutId> {
         let nameless = |id: &Option<String>| id.as_deref().is_none_or(str::is_empty);
         if event.records.iter().any(|record| nameless(&record.message_id)) {
             return Err(RecordWithoutId);
         }
         let now = self.clock.now();
-        let judge = |record| Item::judge(record, home, &self.settings, now);
-        let items: Vec<Item> = event.records.iter().map(judge).collect();
-        let budget = Budget::of(now, deadline);
-        within(&self.clock, budget.all, self.act(&items, budget)).await;
+        let judge = |record| Item::judge(record, context.home, &self.settings, now);
+        let items: Vec<Item> = event.records.iter().enumerate().map(judge).collect();
+        let budget = Budget::of(now, context.deadline);
+        within(&self.clock, budget.all, self.carry_out(&items, context, budget)).await;
         items.iter().filter(|item| !item.is_reached()).for_each(log::not_reached);
         Ok(Report { entries: items.iter().map(Item::report).collect() })
     }
 
     /// Does what was decided, everything at once, so that no message waits for another's call.
-    async fn act(&self, items: &[Item<'_>], budget: Budget) {
-        let mut due = Vec::new();
+    async fn carry_out(&self, items: &[Item<'_>], context: &Context<'_>, budget: Budget) {
+        let mut acts = Vec::new();
         let mut settlements = Settlements::default();
+        let unclaimed = |item: &Item<'_>| self.ledger.is_none() || item.failure().is_none();
         for item in items {
             match &item.judgement.decision {
-                Decision::Invoke(attempt) => due.push((item, attempt)),
+                Decision::Invoke(attempt) => acts.push((item, Act::Invoke(attempt))),
                 Decision::Wait { until } => settlements.wait(item, *until),
-                Decision::DeadLetter(reason) => settlements.give_up(item, *reason),
+                // Together, in as few calls as can be.
+                Decision::DeadLetter(reason) if unclaimed(item) => {
+                    settlements.give_up(item, *reason);
+                }
+                Decision::DeadLetter(reason) => acts.push((item, Act::GiveUp(*reason))),
             }
         }
-        join(self.settle(&settlements), self.invoke_all(due, budget.invocations)).await;
+        let acts = self.act_on_all(acts, context, budget.invocations);
+        join(self.settle(&settlements), acts).await;
     }
 
-    /// Invokes what is due, for so long. What was not accepted is settled while other invocations are
-    /// still under way; those that were answered at the same time share a call.
-    async fn invoke_all(&self, due: Vec<(&Item<'_>, &Reinvocation)>, limit: Duration) {
-        let calls =
-            due.into_iter().map(async |(item, attempt)| (item, self.invoke(item, attempt).await));
-        stream::iter(calls)
+    /// Acts on what is due, for so long. What is left to do then is done while other acts are still
+    /// under way; those that ended at the same time share a call.
+    async fn act_on_all(
+        &self,
+        acts: Vec<(&Item<'_>, Act<'_>)>,
+        context: &Context<'_>,
+        limit: Duration,
+    ) {
+        let acts =
+            acts.into_iter().map(async |(item, act)| (item, self.act(item, act, context).await));
+        stream::iter(acts)
             .buffer_unordered(CALLS_AT_ONCE)
             .take_until(self.clock.sleep(limit))
             .ready_chunks(ENTRIES_MAX)
-            .for_each_concurrent(None, async |answered| {
+            .for_each_concurrent(None, async |ended| {
                 let mut settlements = Settlements::default();
-                for (item, instead) in answered {
-                    match instead {
-                        None => {}
-                        Some(Unaccepted::Wait { until }) => settlements.wait(item, until),
-                        Some(Unaccepted::DeadLetter(reason)) => settlements.give_up(item, reason),
+                for (item, follow_up) in ended {
+                    match follow_up {
+                        FollowUp::Nothing => {}
+                        FollowUp::Mark => settlements.mark(item),
+                        FollowUp::Wait { until } => settlements.wait(item, until),
+                        FollowUp::GiveUp(reason) => settlements.give_up(item, reason),
                     }
                 }
                 self.settle(&settlements).await;
@@ -107,8 +160,34 @@ impl<Q: Queues, F: Functions, C: Clock> Handler<Q, F, C> {
             .await;
     }
 
-    /// Invokes the target. Says what is to be done instead where that was not accepted.
-    async fn invoke(&self, item: &Item<'_>, attempt: &Reinvocation) -> Option<Unaccepted> {
+    /// Acts on a message if nobody has or does.
+    async fn act(&self, item: &Item<'_>, act: Act<'_>, context: &Context<'_>) -> FollowUp {
+        match (self.claim(item, context).await, act) {
+            (Ok(()), Act::Invoke(attempt)) => self.invoke(item, attempt).await,
+            (Ok(()), Act::GiveUp(reason)) => FollowUp::GiveUp(reason),
+            (Err(Barred::Done), _) => {
+                item.became(Outcome::Duplicate);
+                log::duplicate(item);
+                FollowUp::Nothing
+            }
+            (Err(Barred::Held { until }), _) => {
+                log::held(item, until);
+                FollowUp::Wait { until }
+            }
+            (Err(Barred::Unknown(fault)), act) => {
+                item.met(Obstacle::Ledger);
+                log::not_claimed(item, &fault);
+                match act {
+                    Act::Invoke(attempt) => self.after_fault(item, &fault, attempt),
+                    // Two dead letters of an event are better than none.
+                    Act::GiveUp(reason) => FollowUp::GiveUp(reason),
+                }
+            }
+        }
+    }
+
+    /// Invokes the target. Says what is left to do, be it accepted or not.
+    async fn invoke(&self, item: &Item<'_>, attempt: &Reinvocation) -> FollowUp {
         let lateness = between(attempt.schedule.due, self.clock.now());
         let payload = attempt.envelope.to_json();
         let invocation = Invocation {
@@ -120,20 +199,29 @@ impl<Q: Queues, F: Functions, C: Clock> Handler<Q, F, C> {
             Ok(()) => {
                 item.became(Outcome::Invoked { lateness });
                 log::invoked(item, lateness);
-                return None;
+                return FollowUp::Mark;
             }
             Err(fault) => fault,
         };
-        item.met(match fault.kind {
-            FaultKind::Transient { .. } => Some(Obstacle::Throttled),
-            FaultKind::Configuration => Some(Obstacle::Configuration),
-            FaultKind::Refused(_) => None,
-        });
+        match fault.kind {
+            FaultKind::Transient { .. } => item.met(Obstacle::Throttled),
+            FaultKind::Configuration => item.met(Obstacle::Configuration),
+            FaultKind::Refused(_) => {}
+        }
         log::not_accepted(item, &fault);
-        Some(after_fault(fault.kind, attempt, item.message.receive_count, self.clock.now()))
+        self.after_fault(item, &fault, attempt)
     }
 
-    /// Puts back what waits and sends what is given up.
+    fn after_fault(
+        &self,
+        item: &Item<'_>,
+        fault: &InvokeFault,
+        attempt: &Reinvocation,
+    ) -> FollowUp {
+        after_fault(fault.kind, attempt, item.message.receive_count, self.clock.now()).into()
+    }
+
+    /// Puts back what waits, sends what is given up, and marks what was acted on.
     async fn settle(&self, settlements: &Settlements<'_, '_>) {
         let waits = settlements
             .waits
@@ -144,10 +232,12 @@ impl<Q: Queues, F: Functions, C: Clock> Handler<Q, F, C> {
             .map(|(queue_url, part)| self.put_back(queue_url, part));
         let letters = chunks::by_size(&settlements.letters, |letter| letter.content.size());
         let letters = letters.into_iter().map(|part| self.give_up(part));
+        let marks = settlements.marks.iter().map(|item| self.mark(item));
         let at_once = Some(CALLS_AT_ONCE);
-        join(
+        join3(
             stream::iter(waits).for_each_concurrent(at_once, |call| call),
             stream::iter(letters).for_each_concurrent(at_once, |call| call),
+            stream::iter(marks).for_each_concurrent(at_once, |call| call),
         )
         .await;
     }
@@ -171,19 +261,23 @@ impl<Q: Queues, F: Functions, C: Clock> Handler<Q, F, C> {
                 Err(fault) => wait.item.left_to_queue("wait", &fault),
             }
         }
+        join_all(waits.iter().map(|wait| self.release(wait.item))).await;
     }
 
     async fn give_up(&self, letters: &[Letter<'_, '_>]) {
         let contents: Vec<_> = letters.iter().map(|letter| &letter.content).collect();
         let answers = self.queues.send_dead_letters(&contents).await;
-        for (letter, answer) in letters.iter().zip(answers) {
-            match answer {
-                Ok(()) => {
-                    letter.item.became(Outcome::DeadLettered(letter.reason));
-                    log::dead_lettered(letter.item, letter.reason);
-                }
-                Err(fault) => letter.item.left_to_queue("dead_letter", &fault),
+        let follow_ups = letters.iter().zip(answers).map(async |(letter, answer)| match answer {
+            Ok(()) => {
+                letter.item.became(Outcome::DeadLettered(letter.reason));
+                log::dead_lettered(letter.item, letter.reason);
+                self.mark(letter.item).await;
             }
-        }
+            Err(fault) => {
+                letter.item.left_to_queue("dead_letter", &fault);
+                self.release(letter.item).await;
+            }
+        });
+        join_all(follow_ups).await;
     }
 }

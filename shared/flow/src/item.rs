@@ -1,11 +1,15 @@
 //! One message on its way through a batch.
 
-use std::{cell::Cell, time::Duration};
+use std::{
+    cell::{Cell, OnceCell},
+    time::Duration,
+};
 
 use aws_lambda_events::event::sqs::SqsMessage;
 use comeback_core::{
     Timestamp,
     arn::Home,
+    claim::Claim,
     dead_letter::{DeadLetter, Reason},
     decision::{Judgement, decide},
     record::{Failure, Message},
@@ -24,17 +28,20 @@ use crate::{
 /// side and note here how they ended: one that is cut off has noted nothing, which is the truth.
 pub(crate) struct Item<'e> {
     record: &'e SqsMessage,
+    /// Its place in the batch.
+    pub(crate) nth: usize,
     pub(crate) message: Message<'e>,
     pub(crate) judgement: Judgement,
     judged_at: Timestamp,
     queue_url: Option<String>,
+    claim: OnceCell<Claim>,
     outcome: Cell<Outcome>,
     obstacle: Cell<Option<Obstacle>>,
 }
 
 impl<'e> Item<'e> {
     pub(crate) fn judge(
-        record: &'e SqsMessage,
+        (nth, record): (usize, &'e SqsMessage),
         home: &Home,
         settings: &Settings,
         now: Timestamp,
@@ -42,10 +49,12 @@ impl<'e> Item<'e> {
         let message = view(record);
         Self {
             record,
+            nth,
             message,
             judgement: decide(&message, home, settings, now),
             judged_at: now,
             queue_url: settings.retry_queue_url.clone().or_else(|| source_url(record)),
+            claim: OnceCell::new(),
             outcome: Cell::new(Outcome::NotReached),
             obstacle: Cell::new(None),
         }
@@ -80,6 +89,16 @@ impl<'e> Item<'e> {
         }
     }
 
+    /// Notes the claim by which this item's failure may be acted on.
+    pub(crate) fn hold(&self, claim: Claim) {
+        // A batch claims each item once.
+        let _ = self.claim.set(claim);
+    }
+
+    pub(crate) fn claim(&self) -> Option<&Claim> {
+        self.claim.get()
+    }
+
     pub(crate) fn became(&self, outcome: Outcome) {
         self.outcome.set(outcome);
     }
@@ -90,8 +109,8 @@ impl<'e> Item<'e> {
         log::left_to_queue(self, decision, fault);
     }
 
-    pub(crate) fn met(&self, obstacle: Option<Obstacle>) {
-        self.obstacle.set(obstacle);
+    pub(crate) fn met(&self, obstacle: Obstacle) {
+        self.obstacle.set(Some(obstacle));
     }
 
     pub(crate) fn is_reached(&self) -> bool {

@@ -83,6 +83,50 @@ pub(crate) fn not_accepted(item: &Item<'_>, fault: &InvokeFault) {
     }
 }
 
+/// Another delivery of the same failure was acted on.
+pub(crate) fn duplicate(item: &Item<'_>) {
+    line!(info, item, "dropped: its failure was acted on already", decision = "drop");
+}
+
+/// Another invocation of the handler acts on the same failure at this moment.
+pub(crate) fn held(item: &Item<'_>, until: Timestamp) {
+    let until = rfc3339(until);
+    line!(info, item, "another invocation is at work on the same failure", held_until = until);
+}
+
+/// The ledger can't be asked; another line says what has become of the message.
+pub(crate) fn not_claimed(item: &Item<'_>, fault: &InvokeFault) {
+    let said = fault.to_string();
+    match fault.kind {
+        FaultKind::Transient { .. } => {
+            line!(warn, item, "the ledger could not be asked", decision = "claim", error = said);
+        }
+        FaultKind::Configuration | FaultKind::Refused(_) => line!(
+            error,
+            item,
+            "the ledger can't be asked, and nothing is invoked until somebody mends LEDGER_TABLE",
+            decision = "claim",
+            error = said,
+        ),
+    }
+}
+
+/// The lease was over before the claim was marked or released.
+pub(crate) fn claim_lost(item: &Item<'_>) {
+    line!(warn, item, "another invocation has taken the claim over; the event may come twice",);
+}
+
+/// The claim stays as it is until its lease is over.
+pub(crate) fn claim_left(item: &Item<'_>, fault: &InvokeFault) {
+    let said = fault.to_string();
+    line!(
+        warn,
+        item,
+        "the claim is left to its lease; if its message is delivered again, the event may come twice",
+        error = said,
+    );
+}
+
 /// A call failed, and the message is as it was.
 pub(crate) fn left_to_queue(item: &Item<'_>, decision: &'static str, fault: &CallFault) {
     let error = fault.to_string();

@@ -42,11 +42,13 @@ impl Tally {
         match entry.outcome {
             Outcome::Waits => add("Waited"),
             Outcome::Invoked { .. } => add("Invoked"),
+            Outcome::Duplicate => add("Duplicates"),
             Outcome::DeadLettered(_) | Outcome::LeftToQueue | Outcome::NotReached => {}
         }
         match entry.obstacle {
             Some(Obstacle::Throttled) => add("Throttled"),
             Some(Obstacle::Configuration) => add("ConfigurationFaults"),
+            Some(Obstacle::Ledger) => add("LedgerFaults"),
             None => {}
         }
         if let Outcome::Invoked { lateness } = entry.outcome {
@@ -152,6 +154,8 @@ mod tests {
         let lines = rendered(vec![
             entry(Some("a"), Outcome::Waits, None),
             entry(Some("a"), Outcome::Waits, Some(Obstacle::Throttled)),
+            entry(Some("a"), Outcome::Waits, Some(Obstacle::Ledger)),
+            entry(Some("a"), Outcome::Duplicate, None),
             entry(Some("a"), invoked, None),
             entry(Some("b"), Outcome::LeftToQueue, Some(Obstacle::Configuration)),
             entry(Some("b"), Outcome::DeadLettered(Reason::NotRetryable), None),
@@ -165,12 +169,13 @@ mod tests {
                     "Namespace": "Comeback",
                     "Dimensions": [["Target"]],
                     "Metrics": [
-                        metric("Invoked", "Count"), metric("Throttled", "Count"), metric("Waited", "Count"),
+                        metric("Duplicates", "Count"), metric("Invoked", "Count"), metric("LedgerFaults", "Count"),
+                        metric("Throttled", "Count"), metric("Waited", "Count"),
                         metric("InvokeLateness", "Milliseconds"), metric("EventAge", "Seconds"),
                     ],
                 }] },
-                "Target": "a", "Invoked": 1, "Throttled": 1, "Waited": 2,
-                "InvokeLateness": [12.0], "EventAge": [2.5, 2.5, 2.5],
+                "Target": "a", "Duplicates": 1, "Invoked": 1, "LedgerFaults": 1, "Throttled": 1, "Waited": 3,
+                "InvokeLateness": [12.0], "EventAge": [2.5, 2.5, 2.5, 2.5, 2.5],
             })
         );
         assert_eq!(

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use comeback_core::{Timestamp, dead_letter::DeadLetter, fault::InvokeFault};
+use comeback_core::{Timestamp, claim::Claim, dead_letter::DeadLetter, fault::InvokeFault};
 
 /// SQS takes this many entries in one call.
 pub const ENTRIES_MAX: usize = 10;
@@ -31,6 +31,18 @@ pub trait Queues {
 pub trait Functions {
     /// Invokes a function asynchronously: accepted means that Lambda keeps the event from now on.
     fn invoke(&self, invocation: Invocation<'_>) -> impl Future<Output = Result<(), InvokeFault>>;
+}
+
+/// The claims on failures, shared by all handlers.
+pub trait Ledger {
+    /// Writes `next` under `key` in place of the claim that was `seen` there, or removes that one, if
+    /// it is still as it was; without one seen, if there is still none. One write, whatever its answer.
+    fn replace(
+        &self,
+        key: &str,
+        seen: Option<&Claim>,
+        next: Option<&Claim>,
+    ) -> impl Future<Output = Result<(), NotReplaced>>;
 }
 
 /// The time, read and waited for.
@@ -60,6 +72,15 @@ pub struct Invocation<'a> {
     pub payload: &'a str,
     /// The trace that this event belongs to; by it Lambda counts the rounds of a loop.
     pub trace_header: Option<&'a str>,
+}
+
+/// Why a claim is as it was.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum NotReplaced {
+    /// Another was there than the one that was seen: this one, or none.
+    Changed(Option<Claim>),
+    /// The ledger can't be asked. The write may still have been made.
+    Fault(InvokeFault),
 }
 
 /// A call to SQS, or one entry of it, that failed.

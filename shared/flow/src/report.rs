@@ -37,6 +37,8 @@ pub enum Outcome {
     },
     /// The dead-letter queue has it.
     DeadLettered(Reason),
+    /// Its failure was acted on already, when another delivery told of it.
+    Duplicate,
     /// It was put back until its time comes.
     Waits,
     /// A call failed: the queue's own visibility timeout brings it back.
@@ -52,6 +54,8 @@ pub enum Obstacle {
     Throttled,
     /// A person has to mend it.
     Configuration,
+    /// The ledger could not be asked whether it was invoked already.
+    Ledger,
 }
 
 impl Report {
@@ -59,7 +63,7 @@ impl Report {
     pub fn response(&self) -> SqsBatchResponse {
         let stays = |entry: &&Entry| match entry.outcome {
             Outcome::Waits | Outcome::LeftToQueue | Outcome::NotReached => true,
-            Outcome::Invoked { .. } | Outcome::DeadLettered(_) => false,
+            Outcome::Invoked { .. } | Outcome::DeadLettered(_) | Outcome::Duplicate => false,
         };
         let mut response = SqsBatchResponse::default();
         response.batch_item_failures = self

@@ -1,4 +1,4 @@
-//! The messages of a batch that are not to be invoked, gathered for as few calls as can be.
+//! What is still to be done for the messages of a batch, gathered for as few calls as can be.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,12 @@ use comeback_core::{
 
 use crate::{item::Item, ports::CallFault};
 
-/// What is to be put back, by queue, and what is to be given up.
+/// What is to be put back, by queue, what is to be given up, and what is to be marked as acted on.
 #[derive(Default)]
 pub(crate) struct Settlements<'a, 'e> {
     pub(crate) waits: BTreeMap<&'a str, Vec<Wait<'a, 'e>>>,
     pub(crate) letters: Vec<Letter<'a, 'e>>,
+    pub(crate) marks: Vec<&'a Item<'e>>,
 }
 
 /// A message to be put back until its time comes.
@@ -38,6 +39,10 @@ impl<'a, 'e> Settlements<'a, 'e> {
                 item.left_to_queue("wait", &CallFault(unknown.to_owned()));
             }
         }
+    }
+
+    pub(crate) fn mark(&mut self, item: &'a Item<'e>) {
+        self.marks.push(item);
     }
 
     pub(crate) fn give_up(&mut self, item: &'a Item<'e>, reason: Reason) {

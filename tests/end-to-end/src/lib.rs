@@ -1,1 +1,8 @@
-//! Nothing to link: the tests are in `tests/system`.
+//! The whole system as a test or a soak starts it: the real binaries in a local cloud of their own,
+//! observed from outside.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+
+pub mod cloud;
+pub mod journal;
+pub mod processes;
+pub mod retry_loop;

@@ -24,7 +24,14 @@ const MAY_USE: [(&str, &[&str]); 7] = [
     ),
     (
         "comeback-aws",
-        &["aws-config", "aws-sdk-lambda", "aws-sdk-sqs", "comeback-core", "comeback-flow"],
+        &[
+            "aws-config",
+            "aws-sdk-dynamodb",
+            "aws-sdk-lambda",
+            "aws-sdk-sqs",
+            "comeback-core",
+            "comeback-flow",
+        ],
     ),
     (
         "comeback-local",
@@ -50,6 +57,7 @@ const MAY_USE: [(&str, &[&str]); 7] = [
     (
         "retry-handler",
         &[
+            "aws-sdk-dynamodb",
             "aws-sdk-lambda",
             "aws-sdk-sqs",
             "aws_lambda_events",
@@ -95,7 +103,7 @@ const NEVER: [(&str, &[&str]); 4] = [
 ];
 
 /// Crates of tests, which nothing may depend on.
-const TESTS: [&str; 3] = ["end-to-end", "rooms", "simulation"];
+const TESTS: [&str; 5] = ["end-to-end", "fuzz", "rooms", "simulation", "soak"];
 
 #[test]
 fn each_room_uses_what_it_may_and_no_room_is_forgotten() {

@@ -49,6 +49,18 @@ pub enum Check {
     NothingUnexplained,
     /// A call has at most ten entries, and together they are no larger than one message may be.
     CallsFit,
+    /// Nothing is invoked before it is claimed, where there is a ledger.
+    ClaimsFirst,
+    /// A claim holds until its holder has ended, and nobody takes it over before.
+    ClaimsHold,
+    /// A claim is marked or released by its holder only.
+    ClaimsFence,
+    /// A claim is marked once its holder has acted, and released only if it has not.
+    MarksAfterActing,
+    /// What is dropped as a duplicate was acted on.
+    DropsOnlyTheDone,
+    /// What another acts on waits until that one has ended.
+    WaitsForHolder,
     /// Draws spread evenly over their range, over all worlds.
     DrawsSpread,
 }
@@ -90,6 +102,16 @@ impl Check {
             Self::CallsFit => {
                 "a call has at most ten entries, together no larger than one message may be"
             }
+            Self::ClaimsFirst => "nothing is invoked before it is claimed, where there is a ledger",
+            Self::ClaimsHold => {
+                "a claim holds until its holder has ended, and nobody takes it over before"
+            }
+            Self::ClaimsFence => "a claim is marked or released by its holder only",
+            Self::MarksAfterActing => {
+                "a claim is marked once its holder has acted, and released only if it has not"
+            }
+            Self::DropsOnlyTheDone => "what is dropped as a duplicate was acted on",
+            Self::WaitsForHolder => "what another acts on waits until that one has ended",
             Self::DrawsSpread => "draws spread evenly over their range, over all worlds",
         }
     }

@@ -46,6 +46,8 @@ pub(crate) struct HandlerPlan {
     pub(crate) general: Rules,
     /// Whether it lists its targets, or takes any of its account.
     pub(crate) lists_targets: bool,
+    /// Whether it claims each failure before it acts on it.
+    pub(crate) has_ledger: bool,
 }
 
 /// A retry queue and its mapping.
@@ -212,6 +214,7 @@ impl Plan {
             skew: Duration::from_secs(5),
             general: rules,
             lists_targets: false,
+            has_ledger: true,
         };
         let queue = QueuePlan {
             name: "retry-0".to_owned(),
@@ -276,6 +279,11 @@ impl Plan {
     pub(crate) fn rules(&self, target: usize) -> &Rules {
         let target = &self.targets[target];
         target.own.as_ref().unwrap_or(&self.handlers[self.queues[target.queue].handler].general)
+    }
+
+    /// Whether the failures of a target are claimed before they are acted on.
+    pub(crate) fn has_ledger(&self, target: usize) -> bool {
+        self.handlers[self.queues[self.targets[target].queue].handler].has_ledger
     }
 
     /// The longest that an event of this world may be retried.
@@ -351,6 +359,7 @@ impl HandlerPlan {
             skew: Duration::from_secs(if skewed { draw.number(1..=5) } else { 0 }),
             general: Rules::draw(draw),
             lists_targets: draw.happens(0.3),
+            has_ledger: draw.happens(0.5),
         }
     }
 }

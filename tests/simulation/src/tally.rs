@@ -27,6 +27,8 @@ pub enum Fault {
     InvokeRejected,
     /// An invocation was refused until a person mends the cause.
     Misconfigured,
+    /// The ledger could not be asked until a person mends the cause.
+    LedgerDenied,
     /// A handler was killed before its first call was sent.
     KilledBefore,
     /// A handler was killed between its calls.
@@ -83,7 +85,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::CallThrottled,
         Self::ServerError,
         Self::CallUnsent,
@@ -95,6 +97,7 @@ impl Fault {
         Self::LetterRefused,
         Self::InvokeRejected,
         Self::Misconfigured,
+        Self::LedgerDenied,
         Self::KilledBefore,
         Self::KilledBetween,
         Self::KilledAfter,

@@ -14,11 +14,14 @@ use std::{
 
 use comeback_core::{
     Timestamp,
+    claim::Claim,
     dead_letter::DeadLetter,
     fault::InvokeFault,
     time::later,
 };
-use comeback_flow::ports::{CallFault, Clock, Functions, Invocation, Queues, VisibilityChange};
+use comeback_flow::ports::{
+    CallFault, Clock, Functions, Invocation, Ledger, NotReplaced, Queues, VisibilityChange,
+};
 
 /// What SQS says to each entry of a call.
 pub(crate) type Entries = Vec<Result<(), CallFault>>;
@@ -26,12 +29,23 @@ pub(crate) type Entries = Vec<Result<(), CallFault>>;
 /// What Lambda says to an invocation.
 pub(crate) type Invoked = Result<(), InvokeFault>;
 
+/// What the ledger says to a write.
+pub(crate) type Replaced = Result<(), NotReplaced>;
+
 /// Something that a handler asked for, and where its answer goes.
 pub(crate) enum Asked {
     Sleep(Duration, Rc<Slot<()>>),
     Hide(Hide, Rc<Slot<Entries>>),
     Letters(Vec<DeadLetter>, Rc<Slot<Entries>>),
     Invoke(Invoke, Rc<Slot<Invoked>>),
+    Replace(Replace, Rc<Slot<Replaced>>),
+}
+
+/// A write to the ledger: one claim in the place of another.
+pub(crate) struct Replace {
+    pub(crate) key: String,
+    pub(crate) seen: Option<Claim>,
+    pub(crate) next: Option<Claim>,
 }
 
 /// A call that keeps messages from view: handles and seconds.
@@ -148,6 +162,14 @@ impl Functions for Port {
             trace: invocation.trace_header.map(str::to_owned),
         };
         self.ask(|slot| Asked::Invoke(invoke, slot)).await
+    }
+}
+
+impl Ledger for Port {
+    async fn replace(&self, key: &str, seen: Option<&Claim>, next: Option<&Claim>) -> Replaced {
+        let replace =
+            Replace { key: key.to_owned(), seen: seen.cloned(), next: next.cloned() };
+        self.ask(|slot| Asked::Replace(replace, slot)).await
     }
 }
 

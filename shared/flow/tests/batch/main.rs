@@ -1,5 +1,6 @@
 //! Batches against ports that fail in every way.
 
+mod ledger;
 mod world;
 
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use aws_lambda_events::event::sqs::SqsEvent;
 use comeback_core::{dead_letter::Reason, fault::FaultKind};
 use comeback_flow::{
-    batch::{Handler, RecordWithoutId},
+    batch::{Context, RecordWithoutId},
     report::Obstacle,
 };
 use proptest::prelude::*;
@@ -169,11 +170,11 @@ async fn a_record_without_an_id_stops_the_batch_before_anything_is_done() {
     nameless.message_id = Some(String::new());
     let mut event = SqsEvent::default();
     event.records = vec![due("b"), nameless];
-    let lookup = |name: &str| (name == "DEAD_LETTER_QUEUE_URL").then(|| QUEUE_URL.to_owned());
-    let settings = comeback_core::settings::Settings::from_lookup(lookup).unwrap();
-    let handler = Handler { settings, queues: &world, functions: &world, clock: &world };
     let deadline = world::start() + Duration::from_secs(30);
-    assert_eq!(handler.handle(&event, &home(), deadline).await.unwrap_err(), RecordWithoutId);
+    let home = home();
+    let context = Context { request_id: "the handler's", home: &home, deadline };
+    let refusal = world.handler().handle(&event, &context).await.unwrap_err();
+    assert_eq!(refusal, RecordWithoutId);
     assert!(world.invocations.borrow().is_empty());
 }
 

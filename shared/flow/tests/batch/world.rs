@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test's own helpers")]
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, RefCell, RefMut},
     collections::{BTreeMap, HashMap},
     time::Duration,
 };
@@ -11,14 +11,17 @@ use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use comeback_core::{
     Timestamp,
     arn::{FunctionArn, Home},
+    claim::{Claim, State},
     dead_letter::{DeadLetter, Reason},
     fault::{FaultKind, InvokeFault},
     settings::Settings,
     time::later,
 };
 use comeback_flow::{
-    batch::Handler,
-    ports::{CallFault, Clock, Functions, Invocation, Queues, VisibilityChange},
+    batch::{Context, Handler},
+    ports::{
+        CallFault, Clock, Functions, Invocation, Ledger, NotReplaced, Queues, VisibilityChange,
+    },
     report::{Outcome, Report},
 };
 
@@ -36,6 +39,8 @@ pub enum Answer {
     Accepted,
     Refused,
     Never,
+    /// For the ledger: done, but nobody was told.
+    Unheard,
     /// For an invocation.
     Fault(FaultKind),
 }
@@ -57,6 +62,10 @@ pub struct World {
     pub visibility_calls_at: RefCell<Vec<Duration>>,
     pub letter_calls: RefCell<Vec<Vec<DeadLetter>>>,
     pub invocations: RefCell<Vec<InvokeCall>>,
+    /// The claims by their keys; `None` where the handler has no ledger.
+    claims: Option<RefCell<BTreeMap<String, Claim>>>,
+    /// What was to be written under which key; nothing where a claim was to be removed.
+    pub ledger_calls: RefCell<Vec<(String, Option<Claim>)>>,
     under_way: Cell<usize>,
     pub most_under_way: Cell<usize>,
 }
@@ -71,9 +80,32 @@ impl World {
             visibility_calls_at: RefCell::default(),
             letter_calls: RefCell::default(),
             invocations: RefCell::default(),
+            claims: None,
+            ledger_calls: RefCell::default(),
             under_way: Cell::new(0),
             most_under_way: Cell::new(0),
         }
+    }
+
+    pub fn with_ledger(answers: &[(&'static str, Answer)]) -> Self {
+        Self { claims: Some(RefCell::default()), ..Self::new(answers) }
+    }
+
+    /// The handler of this world.
+    pub fn handler(&self) -> Handler<&Self, &Self, &Self, &Self> {
+        let variables = BTreeMap::from([
+            ("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/dead"),
+            ("BASE_BACKOFF", "60s"),
+        ]);
+        let lookup = |name: &str| variables.get(name).map(|&value| value.to_owned());
+        let settings = Settings::from_lookup(lookup).unwrap();
+        let ledger = self.claims.is_some().then_some(self);
+        Handler { settings, queues: self, functions: self, ledger, clock: self }
+    }
+
+    /// The claims of a world with a ledger.
+    pub fn claims(&self) -> RefMut<'_, BTreeMap<String, Claim>> {
+        self.claims.as_ref().unwrap().borrow_mut()
     }
 
     async fn answer(&self, about: &str) -> Answer {
@@ -92,7 +124,7 @@ impl World {
 
     async fn entry(&self, about: &str) -> Result<(), CallFault> {
         match self.answer(about).await {
-            Answer::Accepted | Answer::Fault(_) => Ok(()),
+            Answer::Accepted | Answer::Unheard | Answer::Fault(_) => Ok(()),
             Answer::Refused | Answer::Never => Err(CallFault("InternalError".into())),
         }
     }
@@ -136,11 +168,52 @@ impl Functions for &World {
         let answer = self.answer(invocation.payload).await;
         self.under_way.set(self.under_way.get() - 1);
         let kind = match answer {
-            Answer::Accepted => return Ok(()),
+            Answer::Accepted | Answer::Unheard => return Ok(()),
             Answer::Refused | Answer::Never => FaultKind::Transient { retry_after: None },
             Answer::Fault(kind) => kind,
         };
         Err(InvokeFault { kind, code: None, message: "no".into() })
+    }
+}
+
+impl Ledger for &World {
+    async fn replace(
+        &self,
+        key: &str,
+        seen: Option<&Claim>,
+        next: Option<&Claim>,
+    ) -> Result<(), NotReplaced> {
+        self.ledger_calls.borrow_mut().push((key.to_owned(), next.cloned()));
+        let verb = match next.map(|claim| claim.state) {
+            Some(State::Held { .. }) => "claim",
+            Some(State::Done) => "mark",
+            None => "release",
+        };
+        let answer = self.answer(&format!("{verb} {key}")).await;
+        let fault = |kind| InvokeFault { kind, code: None, message: "no".into() };
+        match answer {
+            Answer::Fault(kind) => return Err(NotReplaced::Fault(fault(kind))),
+            Answer::Accepted | Answer::Unheard | Answer::Refused | Answer::Never => {}
+        }
+        let mut claims = self.claims();
+        let there = claims.get(key);
+        let unchanged = match (there, seen) {
+            (None, None) => true,
+            (Some(there), Some(seen)) => there.is(seen),
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        if !unchanged {
+            return Err(NotReplaced::Changed(there.cloned()));
+        }
+        match next {
+            Some(next) => claims.insert(key.to_owned(), next.clone()),
+            None => claims.remove(key),
+        };
+        if answer == Answer::Unheard {
+            // The SDK makes the call again, and that one finds what the first has written.
+            return Err(NotReplaced::Changed(next.cloned()));
+        }
+        Ok(())
     }
 }
 
@@ -193,17 +266,12 @@ pub fn poison(id: &str) -> SqsMessage {
 
 /// Handles these messages within `seconds`, checks that the answer came in time, and gives the report.
 pub async fn handle_within(seconds: u64, world: &World, records: Vec<SqsMessage>) -> Report {
-    let variables = BTreeMap::from([
-        ("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/dead"),
-        ("BASE_BACKOFF", "60s"),
-    ]);
-    let settings =
-        Settings::from_lookup(|name| variables.get(name).map(|&value| value.to_owned())).unwrap();
-    let handler = Handler { settings, queues: world, functions: world, clock: world };
     let mut event = SqsEvent::default();
     event.records = records;
     let deadline = later(start(), Duration::from_secs(seconds));
-    let report = handler.handle(&event, &home(), deadline).await.unwrap();
+    let home = home();
+    let context = Context { request_id: "the handler's", home: &home, deadline };
+    let report = world.handler().handle(&event, &context).await.unwrap();
     assert!((&world).now() < deadline, "answered after {:?}", world.started.elapsed());
     report
 }
@@ -223,6 +291,7 @@ pub fn outcomes(report: &Report) -> Vec<&'static str> {
     let word = |outcome| match outcome {
         Outcome::Invoked { .. } => "invoked",
         Outcome::DeadLettered(reason) => Reason::as_str(reason),
+        Outcome::Duplicate => "duplicate",
         Outcome::Waits => "waits",
         Outcome::LeftToQueue => "left to queue",
         Outcome::NotReached => "not reached",

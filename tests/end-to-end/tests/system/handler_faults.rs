@@ -1,19 +1,18 @@
 //! What can happen to the handler itself.
 
 use crate::{
-    interrupted::processes_below,
+    interrupted::kill,
     journal::Journal,
+    processes,
     proxy::Proxy,
     retry_loop::{HANDLER, Plan, RetryLoop, TARGET},
 };
 
-const EVENTS: usize = 6;
+pub const EVENTS: usize = 6;
 
 /// A loop whose handler gets no answer from Lambda, and whose first batch is in the middle of it.
-async fn stuck_in_a_batch(handler_timeout: i32) -> (RetryLoop, Proxy) {
+pub async fn stuck_in_a_batch(mut plan: Plan) -> (RetryLoop, Proxy) {
     let mut proxy = Proxy::hanging().await;
-    let mut plan = Plan::quick(&[]);
-    plan.handler_timeout = handler_timeout;
     plan.settings.push(("AWS_ENDPOINT_URL_LAMBDA", proxy.endpoint.clone()));
     let retry_loop = plan.deploy().await;
     for n in 0..EVENTS {
@@ -23,8 +22,12 @@ async fn stuck_in_a_batch(handler_timeout: i32) -> (RetryLoop, Proxy) {
     (retry_loop, proxy)
 }
 
+fn with_timeout(handler_timeout: i32) -> Plan {
+    Plan { handler_timeout, ..Plan::quick(&[]) }
+}
+
 /// Every event succeeds, and nothing is left anywhere.
-async fn all_come_back(retry_loop: &RetryLoop) {
+pub async fn all_come_back(retry_loop: &RetryLoop) {
     let mut journal = retry_loop.cloud.journal();
     let mut succeeded = std::collections::BTreeSet::new();
     while succeeded.len() < EVENTS {
@@ -92,12 +95,10 @@ async fn ending_of_handler(journal: &mut Journal, wanted: &str) {
 
 #[tokio::test]
 async fn nothing_is_lost_when_the_handler_is_killed_in_the_middle_of_a_batch() {
-    let (retry_loop, proxy) = stuck_in_a_batch(10).await;
-    let handlers = processes_below(retry_loop.cloud.process.id().unwrap(), "retry-handler");
+    let (retry_loop, proxy) = stuck_in_a_batch(with_timeout(10)).await;
+    let handlers = processes::below(retry_loop.cloud.process.id().unwrap(), "retry-handler");
     assert!(!handlers.is_empty());
-    for handler in handlers {
-        rustix::process::kill_process(handler, rustix::process::Signal::KILL).unwrap();
-    }
+    kill(&handlers).await;
     proxy.release(&retry_loop.cloud.endpoint);
     ending_of_handler(&mut retry_loop.cloud.journal(), "Crashed").await;
     all_come_back(&retry_loop).await;
@@ -105,7 +106,7 @@ async fn nothing_is_lost_when_the_handler_is_killed_in_the_middle_of_a_batch() {
 
 #[tokio::test]
 async fn the_handler_answers_before_its_time_is_up_though_no_endpoint_does() {
-    let (retry_loop, proxy) = stuck_in_a_batch(3).await;
+    let (retry_loop, proxy) = stuck_in_a_batch(with_timeout(3)).await;
     let mut journal = retry_loop.cloud.journal();
     journal.log(HANDLER, "the time is up", |line| line["level"] == "WARN").await;
     assert_eq!(journal.run(HANDLER).await.ending, "Succeeded");
@@ -115,8 +116,8 @@ async fn the_handler_answers_before_its_time_is_up_though_no_endpoint_does() {
 
 #[tokio::test]
 async fn nothing_is_lost_when_the_handler_runs_out_of_time() {
-    let (retry_loop, proxy) = stuck_in_a_batch(3).await;
-    for handler in processes_below(retry_loop.cloud.process.id().unwrap(), "retry-handler") {
+    let (retry_loop, proxy) = stuck_in_a_batch(with_timeout(3)).await;
+    for handler in processes::below(retry_loop.cloud.process.id().unwrap(), "retry-handler") {
         rustix::process::kill_process(handler, rustix::process::Signal::STOP).unwrap();
     }
     proxy.release(&retry_loop.cloud.endpoint);

@@ -2,14 +2,15 @@
 //! queues, by what is invoked, and by how it ends.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+use end_to_end::{cloud, journal, processes, retry_loop};
+
 mod bad_input;
-mod cloud;
 mod giving_up;
 mod handler_faults;
 mod interrupted;
-mod journal;
+mod ledger;
+mod once_per_failure;
 mod other_clients;
 mod proxy;
 mod recovery;
 mod recursion;
-mod retry_loop;

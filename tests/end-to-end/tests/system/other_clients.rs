@@ -7,11 +7,16 @@ use crate::{
     retry_loop::{Plan, TARGET},
 };
 
-/// The interpreter with the packages of `tests/requirements.txt`.
-fn python() -> PathBuf {
-    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    let made =
-        Command::new(root.join("scripts/python")).arg("tests/requirements.txt").output().unwrap();
+/// The AWS CLI and Python's runtime client.
+const REQUIREMENTS: &str = "tests/requirements.txt";
+
+/// Where the project is.
+pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// The interpreter with the packages of this file of the project.
+pub fn python(requirements: &str) -> PathBuf {
+    let script = format!("{ROOT}/scripts/python");
+    let made = Command::new(script).arg(requirements).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     String::from_utf8(made.stdout).unwrap().trim().into()
 }
@@ -23,7 +28,7 @@ async fn a_python_function_under_awslambdaric_comes_back() {
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("app.py"), source).unwrap();
     let mut plan = Plan::quick(&[("MAX_ATTEMPTS", "3")]);
-    let python = python().display().to_string();
+    let python = python(REQUIREMENTS).display().to_string();
     plan.target = Deployed {
         name: TARGET,
         command: [&python, "-m", "awslambdaric", "app.handler"].map(str::to_owned).to_vec(),
@@ -42,7 +47,7 @@ async fn a_python_function_under_awslambdaric_comes_back() {
 async fn the_aws_cli_can_use_the_local_cloud() {
     let cloud = Cloud::start().await;
     cloud.function(&Deployed::binary(TARGET, "example-target")).await;
-    let aws = python().with_file_name("aws");
+    let aws = python(REQUIREMENTS).with_file_name("aws");
     let run = |arguments: &str| {
         let ran = Command::new(&aws)
             .args(arguments.split(' '))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use comeback_core::{Timestamp, dead_letter::DeadLetter};
 
-use super::{Check, Failure, Judge, Open, Verdict, millis};
+use super::{Check, Failure, Judge, Open, Verdict, deliveries::Watched, millis};
 use crate::{
     plan::{Form, Plan},
     rules::{Millis, Next},
@@ -54,9 +54,10 @@ impl Judge {
         let trace = invoke.trace.as_deref().unwrap_or_default();
         let index = self.by_trace.get(trace).copied();
         let watched = self.runs.get_mut(&run)?;
-        let place = watched.iter().position(|message| {
-            Some(message.failure) == index && message.invoked_at.is_none()
-        });
+        let is_it =
+            |message: &Watched| Some(message.failure) == index && message.invoked_at.is_none();
+        let claimed = watched.iter().position(|message| is_it(message) && message.claim.is_some());
+        let place = claimed.or_else(|| watched.iter().position(is_it));
         let (Some(failure), Some(place)) = (index, place) else {
             let event = index.map(|index| self.failures[index].event);
             let what = format!("run {run} invokes with trace {trace:?}, which no message has left");
@@ -65,6 +66,11 @@ impl Judge {
         };
         let at = millis(clock);
         watched[place].invoked_at = Some(at);
+        if self.failures[failure].claimed && claimed.is_none() {
+            let event = Some(self.failures[failure].event);
+            let what = format!("run {run} invokes without a claim");
+            self.violated(Check::ClaimsFirst, now, event, what);
+        }
         self.judge_invocation(plan, now, at, failure, invoke);
         Some(Subject { run, place, failure })
     }
@@ -170,8 +176,13 @@ impl Judge {
         match message {
             Some(message) => {
                 message.acts += 1;
-                // A call that was repeated on its way has two effects.
-                failure.permits += u32::from(message.acts > 1);
+                let unclaimed = failure.claimed && message.claim.is_none();
+                // A call that was repeated on its way has two effects. Dead letters go out even where
+                // the ledger can't be asked: two are better than none.
+                failure.permits += u32::from(message.acts > 1 || unclaimed);
+                if unclaimed {
+                    self.tally.count("dead letters without a claim");
+                }
             }
             // Its handler is gone, and its message comes back, or came back already.
             None => failure.permits += 1,
@@ -229,9 +240,13 @@ impl Judge {
                 continue;
             };
             let (index, fault, count) = (message.failure, message.fault, message.receive_count);
+            let held_until = message.held_until;
             let event = self.failures[index].event;
             self.story.tell(now, Some(event), || format!("run {run} puts it back for {seconds} s"));
             match fault {
+                None if held_until.is_some() => {
+                    self.judge_held(now, millis(clock), index, *seconds, held_until);
+                }
                 None => self.judge_wait(now, millis(clock), index, *seconds),
                 Some(fault) => {
                     self.judge_fault_wait(now, millis(clock), index, *seconds, fault, count);
@@ -266,6 +281,23 @@ impl Judge {
         } else if after >= before || high <= after || low > before {
             let what = format!("it waits until {end}, and was due within {after} to {before}");
             self.violated(Check::SameDraw, now, event, what);
+        }
+    }
+
+    fn judge_held(
+        &mut self,
+        now: Timestamp,
+        at: Millis,
+        index: usize,
+        seconds: u32,
+        held_until: Option<Millis>,
+    ) {
+        let rest = held_until.map_or(0, |until| until - at);
+        let expected = (rest.max(0) + 999).div_euclid(1000).min(WAIT_MAX.into());
+        if expected != i64::from(seconds) {
+            let event = Some(self.failures[index].event);
+            let what = format!("it waits for {seconds} s, and is held for {expected} s");
+            self.violated(Check::WaitsForHolder, now, event, what);
         }
     }
 

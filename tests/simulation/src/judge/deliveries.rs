@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use comeback_core::Timestamp;
+use comeback_core::{Timestamp, claim::Claim};
 use comeback_flow::report::{Outcome, Report};
 
 use super::{Check, FaultSeen, Judge, Verdict};
@@ -32,6 +32,12 @@ pub(super) struct Watched {
     pub(super) acts: u32,
     /// Whether the handler knows that it is done.
     pub(super) done: bool,
+    /// The claim that the handler holds.
+    pub(super) claim: Option<Claim>,
+    /// In which order the ledger has answered claims.
+    pub(super) claim_answered: Option<u64>,
+    /// Until when another holds the claim, as far as the handler knows.
+    pub(super) held_until: Option<Millis>,
 }
 
 impl Judge {
@@ -51,7 +57,7 @@ impl Judge {
                 format!("received by run {run}, for the {}. time", message.receive_count)
             });
             if *with > 1 {
-                self.failures[failure].permits += 1;
+                self.failures[failure].delivered_twice();
             }
             watched.push(Watched {
                 failure,
@@ -63,6 +69,9 @@ impl Judge {
                 lettered: false,
                 acts: 0,
                 done: false,
+                claim: None,
+                claim_answered: None,
+                held_until: None,
             });
         }
         self.runs.insert(run, watched);
@@ -80,6 +89,7 @@ impl Judge {
         stays: impl Fn(&str) -> bool,
     ) {
         let Some(watched) = self.runs.remove(&run) else { return };
+        self.deadlines.remove(&run);
         for (message, entry) in watched.iter().zip(&report.entries) {
             if let Outcome::Invoked { lateness } = entry.outcome
                 && !lateness.is_zero()
@@ -109,6 +119,7 @@ impl Judge {
 
     /// A handler has ended without an answer.
     pub(crate) fn cut(&mut self, now: Timestamp, run: u64) {
+        self.deadlines.remove(&run);
         for message in self.runs.remove(&run).unwrap_or_default() {
             self.let_go(now, run, &message, true);
         }
@@ -122,7 +133,8 @@ impl Judge {
             }
         }
         let failure = &mut self.failures[message.failure];
-        if comes_back && message.acts > 0 {
+        let has_no_mark = if failure.claimed { !failure.marked } else { comes_back };
+        if has_no_mark && message.acts > 0 {
             failure.permits += 1;
             self.tally.count("acts without their mark");
         }

@@ -32,7 +32,11 @@ impl Judge {
             wrong_reason(&self.failures[message.failure], at, message.fault, reason).is_none()
         };
         let find = |is: &dyn Fn(&Watched) -> bool| {
-            watched.iter().position(|message| !message.lettered && is(message))
+            let free = watched.iter().enumerate();
+            let free = free.filter(|(_, message)| !message.lettered && is(message));
+            // Where there is a ledger, a handler writes when it has its answer.
+            let order = |(_, message): &(usize, &Watched)| message.claim_answered.unwrap_or(u64::MAX);
+            free.min_by_key(order).map(|(place, _)| place)
         };
         let whole = |message: &Watched| has_bytes(message.failure) && has_facts(message.failure);
         // Copies of one message may be in one batch: the best fit first.
@@ -48,8 +52,12 @@ impl Judge {
         };
         let message = &watched[place];
         let (index, fault) = (message.failure, message.fault);
+        let asked = message.claim_answered.is_some();
         let event = Some(self.failures[index].event);
-        if !has_bytes(index) {
+        if self.failures[index].claimed && !asked {
+            let what = format!("run {run} gives up without asking the ledger");
+            self.violated(Check::ClaimsFirst, now, event, what);
+        } else if !has_bytes(index) {
             let (expected, got) = (&self.events[self.failures[index].event].payload, &letter.body);
             let what = format!("a dead letter has the bytes {got}, expected {expected}");
             self.violated(Check::OriginalBytes, now, event, what);

@@ -8,6 +8,7 @@
 //! undo, such as a handler that died between Lambda's yes and its own answer.
 
 mod calls;
+mod claims;
 mod deliveries;
 mod letters;
 
@@ -59,6 +60,9 @@ pub(crate) struct Judge {
     /// Failures by the trace that their messages carry.
     by_trace: HashMap<Arc<str>, usize>,
     runs: HashMap<u64, Vec<deliveries::Watched>>,
+    /// When runs are killed, by their own clocks.
+    deadlines: HashMap<u64, Timestamp>,
+    claims_answered: u64,
     /// How many runs have a message now.
     with: HashMap<String, u32>,
     dead_letters: u64,
@@ -134,6 +138,16 @@ struct Failure {
     due: Option<Millis>,
     acts: u32,
     permits: u32,
+    /// Whether it is claimed before it is acted on, and whether the ledger has the mark.
+    claimed: bool,
+    marked: bool,
+}
+
+impl Failure {
+    /// A second delivery lets a handler act again, unless there is a ledger to tell.
+    fn delivered_twice(&mut self) {
+        self.permits += u32::from(!self.claimed);
+    }
 }
 
 impl Event {
@@ -168,6 +182,8 @@ impl Judge {
             open: HashMap::new(),
             by_trace: HashMap::new(),
             runs: HashMap::new(),
+            deadlines: HashMap::new(),
+            claims_answered: 0,
             with: HashMap::new(),
             dead_letters: 0,
         }
@@ -315,6 +331,8 @@ impl Judge {
             due: None,
             acts: 0,
             permits: 0,
+            claimed: plan.has_ledger(open.target),
+            marked: false,
         };
         failure.verdict = self.verdict(plan, &failure, open.initial);
         self.by_trace.insert(open.trace, self.failures.len());
@@ -347,6 +365,8 @@ impl Judge {
             due: None,
             acts: 0,
             permits: 0,
+            claimed: plan.has_ledger(stranger.target) && stranger.over != Some("unreadable"),
+            marked: false,
         };
         failure.verdict = match stranger.over {
             Some(reason) => Verdict::Over(reason),
@@ -359,7 +379,7 @@ impl Judge {
     /// A record was sent twice: each copy may be acted on.
     pub(crate) fn copied(&mut self, now: Timestamp, trace: &str) {
         let Some(&index) = self.by_trace.get(trace) else { return };
-        self.failures[index].permits += 1;
+        self.failures[index].delivered_twice();
         let event = self.failures[index].event;
         self.events[event].copies += 1;
         self.story.tell(now, Some(event), || "its record is sent once more".to_owned());

@@ -4,6 +4,7 @@ use std::{
     cell::RefCell,
     pin::Pin,
     rc::Rc,
+    sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -15,7 +16,7 @@ use comeback_core::{
     time::later,
 };
 use comeback_flow::{
-    batch::{Handler, RecordWithoutId},
+    batch::{Context as Invocation, Handler, RecordWithoutId},
     report::Report,
 };
 use comeback_local::model::{
@@ -40,13 +41,14 @@ type Answer = Result<Report, RecordWithoutId>;
 
 /// Where a handler runs: its process keeps its clock from batch to batch.
 pub(super) struct Environment {
-    handler: Rc<Handler<Port, Port, Port>>,
+    handler: Rc<Handler<Port, Port, Port, Port>>,
     desk: Rc<Desk>,
 }
 
 /// A batch with a handler.
 pub(super) struct HandlerRun {
     id: RunId,
+    request_id: Arc<str>,
     handler: usize,
     /// The queue that it is from.
     queue: Option<String>,
@@ -84,6 +86,7 @@ impl World {
         let timeout = run.configuration.timeout();
         let begun = HandlerRun {
             id: run.id,
+            request_id: run.request_id,
             handler,
             queue: event.records.first().and_then(source),
             event,
@@ -171,8 +174,12 @@ impl World {
             .home();
         let (handler, event) = (Rc::clone(&environment.handler), std::mem::take(&mut run.event));
         let deadline = later(environment.desk.clock(), run.timeout);
-        let future =
-            Box::pin(async move { handler.handle(&event, &home, deadline).await });
+        let request_id = run.request_id.clone();
+        self.judge.ends_by(key, deadline);
+        let future = Box::pin(async move {
+            let context = Invocation { request_id: &request_id, home: &home, deadline };
+            handler.handle(&event, &context).await
+        });
         self.agenda.plan(self.after(run.timeout), Step::Cut(key));
         run.working = Some(Working { environment, future });
         self.runs.insert(key, run);
@@ -200,6 +207,7 @@ impl World {
             settings: build::settings(&self.plan, handler),
             queues: port(),
             functions: port(),
+            ledger: self.plan.handlers[handler].has_ledger.then(port),
             clock: port(),
         };
         Environment { handler: Rc::new(handler), desk }

@@ -13,7 +13,7 @@ mod targets;
 
 use std::{cell::Cell, collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
-use comeback_core::{Timestamp, time::later};
+use comeback_core::{Timestamp, claim::Claim, time::later};
 use comeback_local::model::{
     Cloud,
     lambda::run::{Outcome, Run, RunId},
@@ -98,6 +98,8 @@ struct World {
     agenda: Agenda<Step>,
     draw: Draw,
     judge: Judge,
+    /// What the handlers' ledgers have, by request id.
+    ledger: BTreeMap<String, Claim>,
     runs: BTreeMap<u64, HandlerRun>,
     /// Environments that are free, by handler.
     idle: Vec<Vec<Environment>>,
@@ -126,6 +128,7 @@ impl World {
             cloud: Cloud::new(plan.concurrency, draw.seed()),
             agenda: Agenda::new(),
             judge: Judge::new(&plan, telling),
+            ledger: BTreeMap::new(),
             runs: BTreeMap::new(),
             idle: plan.handlers.iter().map(|_| Vec::new()).collect(),
             next_run: 0,

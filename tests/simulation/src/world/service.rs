@@ -5,9 +5,10 @@ use std::{rc::Rc, sync::Arc, time::Duration};
 use comeback_core::{
     Timestamp,
     dead_letter::DeadLetter,
-    fault::{InvokeFault, classify},
+    claim::State,
+    fault::{FaultKind, InvokeFault, classify, classify_claim},
 };
-use comeback_flow::ports::CallFault;
+use comeback_flow::ports::{CallFault, NotReplaced};
 use comeback_local::model::{
     Invocation, InvocationType, Invoked as Accepted,
     sqs::{MessageAttribute, Outgoing},
@@ -19,7 +20,7 @@ use crate::{
     plan::Rates,
     spell::Trouble,
     tally::Fault,
-    wire::{Asked, Entries, Hide, Invoke, Invoked, Slot},
+    wire::{Asked, Entries, Hide, Invoke, Invoked, Replace, Replaced, Slot},
 };
 
 /// What Lambda says where it refuses for good, and what that means.
@@ -40,6 +41,7 @@ pub(super) enum Call {
     Hide(Hide, Rc<Slot<Entries>>),
     Letters(Letters, Rc<Slot<Entries>>),
     Invoke(Invoke, Option<Subject>, Rc<Slot<Invoked>>),
+    Replace(Replace, Option<Subject>, Rc<Slot<Replaced>>),
 }
 
 /// A call that sends dead letters: what each is about, and the queue that they are for.
@@ -70,6 +72,7 @@ pub(super) enum Reply {
     Awake(Rc<Slot<()>>),
     Entries(Rc<Call>, Entries),
     Invoked(Rc<Call>, Invoked, Option<FaultSeen>),
+    Replaced(Rc<Call>, Replaced, Option<FaultSeen>),
 }
 
 impl World {
@@ -98,6 +101,10 @@ impl World {
             Asked::Invoke(invoke, slot) => {
                 let subject = self.judge.invokes(&plan, self.now, clock, run, &invoke);
                 Call::Invoke(invoke, subject, slot)
+            }
+            Asked::Replace(replace, slot) => {
+                let subject = self.judge.replaces(self.now, clock, run, &replace);
+                Call::Replace(replace, subject, slot)
             }
         };
         self.dispatch(run, Rc::new(call));
@@ -145,14 +152,17 @@ impl World {
 
     /// The service says no to the whole call.
     fn refuse(&mut self, run: u64, call: &Rc<Call>, after: Duration, throttled: bool) {
-        let (code, status) = match throttled {
-            true => ("TooManyRequestsException", 429),
-            false => ("ServiceException", 500),
+        let of_ledger = matches!(&**call, Call::Replace(..));
+        let says_when = throttled && !of_ledger && self.draw.happens(0.3);
+        let (code, status) = match (of_ledger, throttled) {
+            (false, true) => ("TooManyRequestsException", 429),
+            (false, false) => ("ServiceException", 500),
+            (true, true) => ("ProvisionedThroughputExceededException", 400),
+            (true, false) => ("InternalServerError", 500),
         };
-        let says_when = throttled && self.draw.happens(0.3);
         let retry_after = says_when.then(|| self.draw.number(0..=400));
-        let fault = fault(Some(code), Some(status), retry_after);
-        self.fail(run, call, after, fault, FaultSeen::Transient(retry_after));
+        let refusal = Refusal { code: Some(code), status: Some(status), retry_after };
+        self.fail(run, call, after, refusal);
     }
 
     /// A call has no answer: it fails after a while, or not even that.
@@ -161,22 +171,20 @@ impl World {
             return self.judge.tally.fault(Fault::CallHung);
         }
         let after = self.draw.millis(1_000..=20_000);
-        self.fail(run, call, after, fault(None, None, None), FaultSeen::Transient(None));
+        self.fail(run, call, after, Refusal::default());
     }
 
-    fn fail(
-        &mut self,
-        run: u64,
-        call: &Rc<Call>,
-        after: Duration,
-        fault: InvokeFault,
-        seen: FaultSeen,
-    ) {
-        let failed = |count: usize| vec![Err(CallFault(fault.to_string())); count];
+    fn fail(&mut self, run: u64, call: &Rc<Call>, after: Duration, refusal: Refusal) {
+        let failed = |count: usize| vec![Err(CallFault("no answer".to_owned())); count];
+        let seen = Some(FaultSeen::Transient(refusal.retry_after));
         let reply = match &**call {
             Call::Hide(hide, _) => Reply::Entries(Rc::clone(call), failed(hide.changes.len())),
             Call::Letters(sent, _) => Reply::Entries(Rc::clone(call), failed(sent.letters.len())),
-            Call::Invoke(..) => Reply::Invoked(Rc::clone(call), Err(fault), Some(seen)),
+            Call::Invoke(..) => Reply::Invoked(Rc::clone(call), Err(refusal.of_lambda()), seen),
+            Call::Replace(..) => {
+                let fault = NotReplaced::Fault(refusal.of_ledger());
+                Reply::Replaced(Rc::clone(call), Err(fault), seen)
+            }
         };
         self.agenda.plan(self.after(after), Step::Answer(run, reply));
     }
@@ -193,6 +201,10 @@ impl World {
             Call::Invoke(invoke, subject, _) => {
                 let (answer, seen) = self.take_invocation(invoke, *subject);
                 Reply::Invoked(Rc::clone(&call), answer, seen)
+            }
+            Call::Replace(replace, subject, _) => {
+                let (answer, seen) = self.replace(replace, *subject);
+                Reply::Replaced(Rc::clone(&call), answer, seen)
             }
         };
         if let Back::Answer(after) = back {
@@ -244,6 +256,42 @@ impl World {
         entries
     }
 
+    /// The ledger's one operation.
+    fn replace(
+        &mut self,
+        replace: &Replace,
+        subject: Option<Subject>,
+    ) -> (Replaced, Option<FaultSeen>) {
+        if self.happens(|rates| rates.misconfigured) {
+            self.judge.tally.fault(Fault::LedgerDenied);
+            let code = Some("AccessDeniedException");
+            let refusal = Refusal { code, status: Some(400), retry_after: None };
+            return (Err(NotReplaced::Fault(refusal.of_ledger())), Some(FaultSeen::Configuration));
+        }
+        let there = self.ledger.get(&replace.key);
+        let is_as_seen = match (there, &replace.seen) {
+            (Some(there), Some(seen)) => {
+                there.token == seen.token && (there.state == State::Done) == (seen.state == State::Done)
+            }
+            (there, seen) => there.is_none() && seen.is_none(),
+        };
+        if !is_as_seen {
+            return (Err(NotReplaced::Changed(there.cloned())), None);
+        }
+        match &replace.next {
+            Some(next) => {
+                if let (State::Done, Some(subject)) = (next.state, subject) {
+                    self.judge.marked(self.now, subject);
+                }
+                self.ledger.insert(replace.key.clone(), next.clone());
+            }
+            None => {
+                self.ledger.remove(&replace.key);
+            }
+        }
+        (Ok(()), None)
+    }
+
     fn take_invocation(
         &mut self,
         invoke: &Invoke,
@@ -256,12 +304,12 @@ impl World {
             let kind = if denied { Fault::AccessDenied } else { Fault::Misconfigured };
             self.judge.tally.fault(kind);
             let &(code, status) = self.draw.pick(&MISCONFIGURATIONS);
-            return (Err(fault(Some(code), Some(status), None)), Some(FaultSeen::Configuration));
+            return (Err(Refusal::says(code, status)), Some(FaultSeen::Configuration));
         }
         if self.happens(|rates| rates.rejected) {
             self.judge.tally.fault(Fault::InvokeRejected);
             let &(code, status, reason) = self.draw.pick(&REJECTIONS);
-            return (Err(fault(Some(code), Some(status), None)), Some(FaultSeen::Refused(reason)));
+            return (Err(Refusal::says(code, status)), Some(FaultSeen::Refused(reason)));
         }
         let trace = self.next_hop(invoke.trace.as_deref().unwrap_or_default());
         let invocation = Invocation {
@@ -281,8 +329,7 @@ impl World {
             Ok(Accepted::Running(_) | Accepted::Possible) => (Ok(()), None),
             // The one refusal that this world provokes: its function is gone.
             Err(error) => {
-                let refusal = fault(Some(error.code()), Some(error.status()), None);
-                (Err(refusal), Some(FaultSeen::Configuration))
+                (Err(Refusal::says(error.code(), error.status())), Some(FaultSeen::Configuration))
             }
         }
     }
@@ -325,6 +372,16 @@ impl World {
                 }
                 slot.answer(answer);
             }
+            Reply::Replaced(call, answer, seen) => {
+                let Call::Replace(replace, subject, slot) = &*call else { return };
+                if !slot.is_awaited() || !self.survives(run) {
+                    return;
+                }
+                if let Some(subject) = subject {
+                    self.judge.told_of_claim(self.now, *subject, replace, &answer, seen);
+                }
+                slot.answer(answer);
+            }
         }
         self.poll(run);
     }
@@ -340,11 +397,31 @@ impl World {
     }
 }
 
-/// What production's own adapter makes of an answer of Lambda's.
-fn fault(code: Option<&str>, status: Option<u16>, retry_after: Option<u64>) -> InvokeFault {
-    InvokeFault {
-        kind: classify(code, status, retry_after.map(Duration::from_secs)),
-        code: code.map(str::to_owned),
-        message: "the simulation says no".to_owned(),
+/// What a service says instead of yes; nothing where there is no answer.
+#[derive(Default)]
+struct Refusal {
+    code: Option<&'static str>,
+    status: Option<u16>,
+    retry_after: Option<u64>,
+}
+
+impl Refusal {
+    fn says(code: &'static str, status: u16) -> InvokeFault {
+        Self { code: Some(code), status: Some(status), retry_after: None }.of_lambda()
+    }
+
+    /// What production's own adapters make of it.
+    fn of_lambda(&self) -> InvokeFault {
+        let retry_after = self.retry_after.map(Duration::from_secs);
+        self.of(classify(self.code, self.status, retry_after))
+    }
+
+    fn of_ledger(&self) -> InvokeFault {
+        self.of(classify_claim(self.code, self.status))
+    }
+
+    fn of(&self, kind: FaultKind) -> InvokeFault {
+        let message = "the simulation says no".to_owned();
+        InvokeFault { kind, code: self.code.map(str::to_owned), message }
     }
 }

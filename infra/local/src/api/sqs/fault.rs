@@ -133,7 +133,7 @@ fn name_of(error: &SqsError) -> Name {
             name(sqs!("MessageNotInflight"), "AWS.SimpleQueueService.MessageNotInflight", 400)
         }
         SqsError::ReceiptHandleIsInvalid { .. } => {
-            name(sqs!("ReceiptHandleIsInvalid"), "ReceiptHandleIsInvalid", 404)
+            name(sqs!("ReceiptHandleIsInvalid"), "ReceiptHandleIsInvalid", 400)
         }
         SqsError::UnsupportedOperation(_) => {
             name(sqs!("UnsupportedOperation"), "AWS.SimpleQueueService.UnsupportedOperation", 400)

@@ -464,10 +464,10 @@ fn parameters_of_messages_are_refused_by_awss_code() {
         ("ReceiveMessage", of("WaitTimeSeconds", json!(-1)), "InvalidParameterValue", 400),
         ("ReceiveMessage", of("AttributeNames", json!(["X"])), "InvalidAttributeName", 400),
         ("DeleteMessage", json!({"QueueUrl": URL}), "MissingParameter", 400),
-        ("DeleteMessage", of("ReceiptHandle", json!("x")), "ReceiptHandleIsInvalid", 404),
+        ("DeleteMessage", of("ReceiptHandle", json!("x")), "ReceiptHandleIsInvalid", 400),
         ("ChangeMessageVisibility", held(json!(null)), "MissingParameter", 400),
         ("ChangeMessageVisibility", held(json!(-1)), "InvalidParameterValue", 400),
-        ("ChangeMessageVisibility", held(json!(1)), "ReceiptHandleIsInvalid", 404),
+        ("ChangeMessageVisibility", held(json!(1)), "ReceiptHandleIsInvalid", 400),
     ]);
 }
 

@@ -4,7 +4,6 @@
 //! that failed; and a response that can't be trusted to name them rightly fails the whole batch, so
 //! that no message is lost.
 
-use serde::Deserialize;
 use serde_json::Value;
 
 /// Which messages of a batch are done, and so are deleted.
@@ -20,11 +19,6 @@ pub(crate) enum Done {
 
 /// Reads the response to a batch with the message ids that `has` knows.
 pub(crate) fn read(response: &[u8], has: impl Fn(&str) -> bool) -> Done {
-    #[derive(Deserialize)]
-    struct Item {
-        #[serde(rename = "itemIdentifier")]
-        id: String,
-    }
     // Runtimes differ in what they answer for "nothing": an empty body is as good as `null`.
     if response.is_empty() {
         return Done::All;
@@ -40,13 +34,17 @@ pub(crate) fn read(response: &[u8], has: impl Fn(&str) -> bool) -> Done {
     let Some(failures) = failures.filter(|failures| !failures.is_null()) else {
         return Done::All;
     };
-    match serde_json::from_value::<Vec<Item>>(failures) {
-        Ok(items) if items.is_empty() => Done::All,
-        Ok(items) if items.iter().all(|item| has(&item.id)) => {
-            Done::AllBut(items.into_iter().map(|item| item.id).collect())
-        }
-        Ok(_) | Err(_) => Done::None,
+    let items = failures.as_array().map(|items| items.iter().map(identifier));
+    match items.and_then(Iterator::collect::<Option<Vec<String>>>) {
+        Some(ids) if ids.is_empty() => Done::All,
+        Some(ids) if ids.iter().all(|id| has(id)) => Done::AllBut(ids),
+        Some(_) | None => Done::None,
     }
+}
+
+/// The message that an item of the report names, if it is an object that names one.
+fn identifier(item: &Value) -> Option<String> {
+    item.get("itemIdentifier")?.as_str().map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -91,6 +89,7 @@ mod tests {
             r#"{"batchItemFailures":"a"}"#,
             r#"{"batchItemFailures":{}}"#,
             r#"{"batchItemFailures":["a"]}"#,
+            r#"{"batchItemFailures":[["a"]]}"#,
             r#"{"batchItemFailures":[{"itemIdentifier":"c"}]}"#,
             r#"{"batchItemFailures":[{"itemIdentifier":"a"},{"itemIdentifier":"c"}]}"#,
             r#"{"batchItemFailures":[{"itemIdentifier":""}]}"#,

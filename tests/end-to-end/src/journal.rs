@@ -26,23 +26,29 @@ pub struct Journal {
 #[derive(Deserialize)]
 struct Page {
     next: u64,
-    events: Vec<Box<RawValue>>,
+    events: Vec<Happening>,
 }
 
 /// Something that happened to a function.
 #[derive(Clone, Debug, Deserialize)]
-struct Happening {
-    function: String,
-    request_id: Option<String>,
-    payload: Option<Box<RawValue>>,
-    outcome: Option<String>,
-    line: Option<String>,
-    at: String,
+#[allow(missing_docs, reason = "the names are those of the journal")]
+pub struct Happening {
+    /// Its number, one above that of what happened before.
+    pub n: u64,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub function: String,
+    pub request_id: Option<String>,
+    pub payload: Option<Box<RawValue>>,
+    pub outcome: Option<String>,
+    pub line: Option<String>,
+    pub at: String,
 }
 
 /// One run of a function.
 #[derive(Clone, Debug)]
 pub struct Run {
+    /// The id of its invocation.
     pub request_id: String,
     /// The payload in the bytes that the function saw.
     pub payload: String,
@@ -53,6 +59,7 @@ pub struct Run {
 }
 
 impl Journal {
+    /// The journal of the local cloud at this endpoint, from its beginning.
     pub fn of(endpoint: &str) -> Self {
         let address = endpoint.trim_start_matches("http://").to_owned();
         Self { address, after: 0, pending: VecDeque::new(), payloads: HashMap::new() }
@@ -117,12 +124,21 @@ impl Journal {
             if let Some(happening) = self.pending.pop_front() {
                 return happening;
             }
-            let page = self.get(&format!("/_local/journal?after={}&wait=20", self.after)).await;
-            self.after = page.next;
-            let known =
-                page.events.iter().filter_map(|event| serde_json::from_str(event.get()).ok());
-            self.pending.extend(known);
+            let page = self.page(Duration::from_secs(20)).await;
+            self.pending.extend(page);
         }
+    }
+
+    /// What happened next; nothing if that is nothing for so long. The local cloud forgets what
+    /// nobody reads for long: that stops this.
+    pub async fn page(&mut self, wait: Duration) -> Vec<Happening> {
+        let path = format!("/_local/journal?after={}&wait={}", self.after, wait.as_secs());
+        let page = self.get(&path).await;
+        if let Some(first) = page.events.first() {
+            assert_eq!(first.n, self.after + 1, "what happened before is forgotten");
+        }
+        self.after = page.next;
+        page.events
     }
 
     async fn get(&self, path: &str) -> Page {

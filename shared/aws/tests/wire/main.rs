@@ -1,5 +1,7 @@
-//! What Lambda and SQS answer, on the wire, and what it is taken for.
+//! What AWS answers, on the wire, and what it is taken for.
 #![allow(clippy::unwrap_used, reason = "tests")]
+
+mod ledger;
 
 use std::time::Duration;
 

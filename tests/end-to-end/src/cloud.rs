@@ -15,29 +15,29 @@ use tokio::{
 
 use crate::journal::Journal;
 
-/// The folder in which cargo has put the binaries.
-pub fn binaries() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    test.parent().unwrap().parent().unwrap().to_owned()
-}
-
-/// A binary of this workspace.
+/// A binary of this workspace: cargo puts it beside other binaries, and tests into a folder there.
 pub fn binary(name: &str) -> PathBuf {
-    let path = binaries().join(name);
-    assert!(path.exists(), "{} is missing: run `cargo build --workspace --bins`", path.display());
-    path
+    let own = std::env::current_exe().unwrap();
+    let mut folders = own.ancestors().skip(1).take(2).map(|folder| folder.join(name));
+    let missing = || panic!("{name} is missing: run `cargo build --workspace --bins`");
+    folders.find(|path| path.exists()).unwrap_or_else(missing)
 }
 
 /// SQS and Lambda on a port of their own, gone when this is dropped.
 pub struct Cloud {
+    /// Its process.
     pub process: Child,
+    /// Where it listens.
     pub endpoint: String,
+    /// A client of its queues.
     pub sqs: aws_sdk_sqs::Client,
+    /// A client of its functions.
     pub lambda: aws_sdk_lambda::Client,
 }
 
 /// How a function is deployed.
 #[derive(Clone)]
+#[allow(missing_docs, reason = "the names are those of Lambda's API")]
 pub struct Deployed<'a> {
     pub name: &'a str,
     pub command: Vec<String>,
@@ -54,6 +54,7 @@ impl<'a> Deployed<'a> {
 }
 
 impl Cloud {
+    /// Starts one.
     pub async fn start() -> Self {
         let mut process = Command::new(binary("comeback-local"))
             .args(["0"])
@@ -98,6 +99,7 @@ impl Cloud {
         Journal::of(&self.endpoint)
     }
 
+    /// Creates a queue; gives its URL.
     pub async fn queue(&self, name: &str, attributes: &[(QueueAttributeName, &str)]) -> String {
         let mut call = self.sqs.create_queue().queue_name(name);
         for (name, value) in attributes {
@@ -106,10 +108,12 @@ impl Cloud {
         call.send().await.unwrap().queue_url.unwrap()
     }
 
+    /// The ARN of the queue with this URL.
     pub async fn queue_arn(&self, url: &str) -> String {
         self.queue_attribute(url, QueueAttributeName::QueueArn).await
     }
 
+    /// An attribute of the queue with this URL.
     pub async fn queue_attribute(&self, url: &str, name: QueueAttributeName) -> String {
         let call = self.sqs.get_queue_attributes().queue_url(url).attribute_names(name.clone());
         call.send().await.unwrap().attributes.unwrap().remove(&name).unwrap()

@@ -7,13 +7,18 @@ use aws_sdk_sqs::types::{Message, QueueAttributeName};
 
 use crate::cloud::{Cloud, Deployed};
 
+/// The name of the function that makes failed events come back.
 pub const HANDLER: &str = "retry-handler";
+/// The name of the function that fails.
 pub const TARGET: &str = "orders";
 
 /// A cloud with a retry queue, a dead-letter queue, the handler and a target.
 pub struct RetryLoop {
+    /// Where it all is.
     pub cloud: Cloud,
+    /// The URL of the queue that failures go to.
     pub retry_queue: String,
+    /// The URL of the queue that events go to which are given up.
     pub dead_letter_queue: String,
 }
 
@@ -21,9 +26,13 @@ pub struct RetryLoop {
 pub struct Plan {
     /// Settings of the handler.
     pub settings: Vec<(&'static str, String)>,
+    /// How long the handler may take for a batch, in seconds.
     pub handler_timeout: i32,
+    /// The target.
     pub target: Deployed<'static>,
+    /// Whether the target may be part of a loop.
     pub target_recursion: RecursiveLoop,
+    /// How many messages a batch may have.
     pub batch_size: i32,
 }
 
@@ -41,6 +50,7 @@ impl Plan {
         }
     }
 
+    /// Starts a cloud with all of it.
     pub async fn deploy(self) -> RetryLoop {
         let cloud = Cloud::start().await;
         let dead_letter_queue = cloud.queue("dead-letters", &[]).await;
@@ -96,17 +106,21 @@ async fn allow_recursion(cloud: &Cloud, function: &str, recursion: RecursiveLoop
 /// A message of the dead-letter queue.
 #[derive(Debug)]
 pub struct DeadLetter {
+    /// The payload.
     pub body: String,
+    /// What is told of it.
     pub attributes: BTreeMap<String, String>,
 }
 
 impl DeadLetter {
+    /// Why it is one.
     pub fn reason(&self) -> &str {
         &self.attributes["Reason"]
     }
 }
 
 impl RetryLoop {
+    /// Invokes the target asynchronously; gives the request id.
     pub async fn invoke(&self, payload: &str) -> String {
         self.cloud.invoke(TARGET, payload).await
     }
@@ -114,17 +128,30 @@ impl RetryLoop {
     /// Waits for the next dead letter.
     pub async fn dead_letter(&self) -> DeadLetter {
         for _ in 0..6 {
-            let call = self.cloud.sqs.receive_message().queue_url(&self.dead_letter_queue);
-            let received =
-                call.wait_time_seconds(20).message_attribute_names("All").send().await.unwrap();
-            if let Some(message) = received.messages.unwrap_or_default().pop() {
-                let handle = message.receipt_handle.clone().unwrap();
-                let call = self.cloud.sqs.delete_message().queue_url(&self.dead_letter_queue);
-                call.receipt_handle(handle).send().await.unwrap();
-                return read(message);
+            if let Some(letter) = self.take_dead_letters(1, 20).await.pop() {
+                return letter;
             }
         }
         panic!("no dead letter in two minutes");
+    }
+
+    /// The dead letters that are there, up to ten.
+    pub async fn dead_letters(&self) -> Vec<DeadLetter> {
+        self.take_dead_letters(10, 0).await
+    }
+
+    async fn take_dead_letters(&self, max: i32, wait_seconds: i32) -> Vec<DeadLetter> {
+        let call = self.cloud.sqs.receive_message().queue_url(&self.dead_letter_queue);
+        let call = call.max_number_of_messages(max).wait_time_seconds(wait_seconds);
+        let received = call.message_attribute_names("All").send().await.unwrap();
+        let mut letters = Vec::new();
+        for message in received.messages.unwrap_or_default() {
+            let handle = message.receipt_handle.clone().unwrap();
+            let call = self.cloud.sqs.delete_message().queue_url(&self.dead_letter_queue);
+            call.receipt_handle(handle).send().await.unwrap();
+            letters.push(read(message));
+        }
+        letters
     }
 
     /// How many messages the two queues hold, in whatever state.

@@ -1,0 +1,130 @@
+//! What DynamoDB is asked, and what its answers are taken for.
+
+use comeback_aws::DynamoLedger;
+use comeback_core::{
+    claim::{Claim, State, Token},
+    fault::FaultKind,
+};
+use comeback_flow::ports::{Ledger, NotReplaced};
+
+use super::{answering, config, response};
+
+const JSON: &str = "content-type: application/x-amz-json-1.0\r\n";
+
+fn ledger(endpoint: &str) -> DynamoLedger {
+    DynamoLedger::new(aws_sdk_dynamodb::Client::new(&config(endpoint)), "claims".to_owned())
+}
+
+fn held() -> Claim {
+    Claim {
+        token: Token { generation: 2, owner: "handler/0".to_owned() },
+        state: State::Held { until: "2026-02-01T12:00:40.568Z".parse().unwrap() },
+        expires_at: "2026-02-15T12:00:00Z".parse().unwrap(),
+    }
+}
+
+/// Makes this write, to which DynamoDB answers so: what it was asked, and what came of it.
+async fn replace(
+    answer: String,
+    seen: Option<&Claim>,
+    next: Option<&Claim>,
+) -> (String, Result<(), NotReplaced>) {
+    let (endpoint, asked) = answering(answer).await;
+    let result = ledger(&endpoint).replace("failed-request", seen, next).await;
+    (asked.await.unwrap(), result)
+}
+
+fn assert_asks(asked: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(asked.contains(part), "{part}\nis not in\n{asked}");
+    }
+}
+
+#[tokio::test]
+async fn a_first_claim_is_written_if_there_is_none() {
+    let (asked, result) = replace(response(200, JSON, "{}"), None, Some(&held())).await;
+    assert_eq!(result, Ok(()));
+    assert_asks(
+        &asked,
+        &[
+            "x-amz-target: DynamoDB_20120810.PutItem",
+            r#""TableName":"claims""#,
+            r##""ConditionExpression":"attribute_not_exists(#id)""##,
+            r#""ReturnValuesOnConditionCheckFailure":"ALL_OLD""#,
+            r#""id":{"S":"failed-request"}"#,
+            r#""owner":{"S":"handler/0"}"#,
+            r#""generation":{"N":"2"}"#,
+            r#""state":{"S":"held"}"#,
+            r#""held_until":{"N":"1769947240568"}"#,
+            r#""expires_at":{"N":"1771156800"}"#,
+        ],
+    );
+}
+
+#[tokio::test]
+async fn every_later_write_names_the_token_and_the_state_that_were_seen() {
+    let fence = [
+        r##""ConditionExpression":"#owner = :owner AND #generation = :generation AND #state = :state""##,
+        r#"":owner":{"S":"handler/0"}"#,
+        r#"":generation":{"N":"2"}"#,
+        r#"":state":{"S":"held"}"#,
+    ];
+    let done = response(200, JSON, "{}");
+    let (asked, _) = replace(done.clone(), Some(&held()), Some(&held().done())).await;
+    assert_asks(&asked, &fence);
+    assert_asks(&asked, &["DynamoDB_20120810.PutItem", r#""state":{"S":"done"}"#]);
+    assert!(!asked.contains("held_until"), "{asked}");
+    let (asked, _) = replace(done, Some(&held()), None).await;
+    assert_asks(&asked, &fence);
+    assert_asks(
+        &asked,
+        &["DynamoDB_20120810.DeleteItem", r#""Key":{"id":{"S":"failed-request"}}"#],
+    );
+}
+
+#[tokio::test]
+async fn a_condition_that_fails_tells_what_is_there() {
+    let refusal = |item: &str| {
+        let body = format!(
+            r#"{{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"The conditional request failed"{item}}}"#
+        );
+        response(400, JSON, &body)
+    };
+    let there = r#","Item":{"id":{"S":"failed-request"},"owner":{"S":"handler/0"},"generation":{"N":"2"},"state":{"S":"held"},"held_until":{"N":"1769947240568"},"expires_at":{"N":"1771156800"}}"#;
+    for next in [Some(held().done()), None] {
+        let next = next.as_ref();
+        let (_, result) = replace(refusal(there), None, next).await;
+        assert_eq!(result, Err(NotReplaced::Changed(Some(held()))));
+        let (_, result) = replace(refusal(""), Some(&held()), next).await;
+        assert_eq!(result, Err(NotReplaced::Changed(None)));
+        let foreign = r#","Item":{"id":{"S":"failed-request"},"order":{"N":"7"}}"#;
+        let (_, result) = replace(refusal(foreign), None, next).await;
+        let Err(NotReplaced::Fault(fault)) = result else { panic!("{result:?}") };
+        assert_eq!(fault.kind, FaultKind::Configuration);
+        assert_eq!(
+            fault.message,
+            r#"table claims: expected an item with the attributes of a claim, got one with {"id", "order"}"#
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_is_not_there_or_not_ours_is_for_a_person_to_mend() {
+    let transient = FaultKind::Transient { retry_after: None };
+    for (status, code, kind) in [
+        (400, "ResourceNotFoundException", FaultKind::Configuration),
+        (400, "AccessDeniedException", FaultKind::Configuration),
+        (400, "ValidationException", FaultKind::Configuration),
+        (400, "ProvisionedThroughputExceededException", transient),
+        (500, "InternalServerError", transient),
+    ] {
+        let body =
+            format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"no"}}"#);
+        for next in [Some(held()), None] {
+            let (_, result) = replace(response(status, JSON, &body), None, next.as_ref()).await;
+            let Err(NotReplaced::Fault(fault)) = result else { panic!("{code}: {result:?}") };
+            assert_eq!((fault.kind, fault.code.as_deref()), (kind, Some(code)));
+            assert_eq!(fault.to_string(), format!("{code}: table claims: no"));
+        }
+    }
+}

@@ -1,0 +1,83 @@
+"""Asks the local cloud and moto the same, and compares answer by answer.
+
+Neither is AWS. But they were written by different people from the same documentation, so where they
+agree they are probably right, and where they differ the documentation is read: `differences.toml`
+says what it says.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
+from pathlib import Path
+
+import endpoints
+from answers import Answer, Notebook
+from cases import Case, all_cases
+from differences import NO_CALL, Difference, Table
+from endpoints import Endpoint
+
+# Cases wait for time to pass more than they compute, so they outnumber the cores.
+CASES_AT_A_TIME = 8
+
+
+def ask(endpoint: Endpoint, cases: Mapping[str, Case]) -> dict[str, list[Answer]]:
+    """Every case's answers at one endpoint."""
+    clients = {service: endpoint.client(service) for service in ("sqs", "lambda")}
+
+    def answers(item: tuple[str, Case]) -> list[Answer]:
+        name, case = item
+        notebook = Notebook(endpoint, clients, name)
+        try:
+            case(notebook)
+        except Exception as error:
+            error.add_note(f"in {name} at {endpoint.name}, after {notebook.answers}")
+            raise
+        return notebook.answers
+
+    with ThreadPoolExecutor(CASES_AT_A_TIME) as pool:
+        return dict(zip(cases, pool.map(answers, cases.items()), strict=True))
+
+
+def compare(ours: list[Answer], theirs: list[Answer]) -> dict[str, Difference]:
+    """The steps of one case that were answered differently."""
+    absent = Answer("", NO_CALL)
+    pairs = zip_longest(ours, theirs, fillvalue=absent)
+    return {
+        own.step or other.step: Difference(own.text, other.text)
+        for own, other in pairs
+        if own.text != other.text
+    }
+
+
+def main() -> int:
+    """Runs all cases at both."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("program", type=Path, help="comeback-local")
+    arguments = parser.parse_args()
+
+    table = Table.read()
+    cases = dict(all_cases())
+    with (
+        endpoints.local(arguments.program.resolve()) as local,
+        endpoints.moto() as moto,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        ours, theirs = pool.map(lambda endpoint: ask(endpoint, cases), (local, moto))
+    found = {
+        f"{name}/{step}": difference
+        for name in cases
+        for step, difference in compare(ours[name], theirs[name]).items()
+    }
+    complaints = table.complaints(found)
+    for complaint in complaints:
+        print(complaint, end="\n\n", file=sys.stderr)
+    answers = sum(map(len, ours.values()))
+    print(f"{len(cases)} cases, {answers} answers, {len(found)} of them differ", end=", ")
+    print(f"{len(complaints)} complaints" if complaints else "all of those are looked up")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""The loop as a user deploys it: two queues, the handler, and a target that fails into one of them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bootstrap import zipped
+from endpoints import ACCOUNT, REGION, ROLE, Endpoint
+
+HANDLER = "retry-handler"
+TARGET = "example-target"
+
+# Backoffs of a second: what is tested is that all come back, not when.
+SETTINGS = {"BASE_BACKOFF": "1s", "MAX_BACKOFF": "1s", "MAX_ATTEMPTS": "4"}
+
+HANDLER_TIMEOUT_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What was deployed, and the clients to ask about it."""
+
+    sqs: Any
+    functions: Any
+    logs: Any
+    retry_queue: str
+    dead_letter_queue: str
+
+    def run_count(self, function: str) -> int:
+        """How often a function was run, by its log."""
+        pages = self.logs.get_paginator("filter_log_events").paginate(
+            logGroupName=f"/aws/lambda/{function}", filterPattern='"START RequestId"'
+        )
+        events = (event for page in pages for event in page["events"])
+        return sum(event["message"].startswith("START RequestId") for event in events)
+
+    def waiting_count(self) -> int:
+        """How many messages are in the retry queue, whether anybody holds them or not."""
+        names = [
+            "ApproximateNumberOfMessages",
+            "ApproximateNumberOfMessagesNotVisible",
+            "ApproximateNumberOfMessagesDelayed",
+        ]
+        told = self.sqs.get_queue_attributes(QueueUrl=self.retry_queue, AttributeNames=names)
+        return sum(int(told["Attributes"][name]) for name in names)
+
+
+def deploy(endpoint: Endpoint, binaries: Path) -> Loop:
+    """Deploys the binaries of this folder."""
+    sqs, functions, logs = map(endpoint.client, ("sqs", "lambda", "logs"))
+    dead_letter_queue = sqs.create_queue(QueueName="dead-letter-queue")["QueueUrl"]
+    retry_queue = sqs.create_queue(
+        QueueName="retry-queue",
+        Attributes={"VisibilityTimeout": str(6 * HANDLER_TIMEOUT_SECONDS)},
+    )["QueueUrl"]
+    retry_queue_arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:retry-queue"
+
+    def function(name: str, **settings: Any) -> None:
+        functions.create_function(
+            FunctionName=name,
+            Role=ROLE,
+            Runtime="provided.al2023",
+            Handler="bootstrap",
+            Code={"ZipFile": zipped((binaries / name).read_bytes())},
+            **settings,
+        )
+
+    variables = {**SETTINGS, "DEAD_LETTER_QUEUE_URL": dead_letter_queue}
+    environment = {"Variables": variables}
+    function(HANDLER, Timeout=HANDLER_TIMEOUT_SECONDS, Environment=environment)
+    function(TARGET)
+    functions.put_function_event_invoke_config(
+        FunctionName=TARGET,
+        MaximumRetryAttempts=0,
+        DestinationConfig={"OnFailure": {"Destination": retry_queue_arn}},
+    )
+    functions.create_event_source_mapping(
+        FunctionName=HANDLER,
+        EventSourceArn=retry_queue_arn,
+        BatchSize=10,
+        FunctionResponseTypes=["ReportBatchItemFailures"],
+    )
+    return Loop(sqs, functions, logs, retry_queue, dead_letter_queue)

@@ -1,0 +1,87 @@
+"""The implementations, each as a process of its own on a free port of loopback."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+REGION = "us-east-1"
+ACCOUNT = "000000000000"
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/conformance"
+
+# Longer than any answer takes; the longest wait that SQS allows is 20 s.
+PATIENCE_SECONDS = 60
+
+# Requests go out as they are written, wrong ones too, and once.
+CONFIG = Config(
+    parameter_validation=False,
+    read_timeout=PATIENCE_SECONDS,
+    retries={"total_max_attempts": 1},
+    max_pool_connections=32,
+)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An implementation of SQS and Lambda that is up."""
+
+    name: str
+    url: str
+
+    def client(self, service: str) -> Any:
+        """boto3's client of a service there."""
+        return boto3.client(
+            service,
+            endpoint_url=self.url,
+            region_name=REGION,
+            aws_access_key_id="local",
+            aws_secret_access_key="local",
+            config=CONFIG,
+        )
+
+
+@contextmanager
+def local(program: Path) -> Iterator[Endpoint]:
+    """The project's own."""
+    with _started("local", [str(program)]) as endpoint:
+        yield endpoint
+
+
+@contextmanager
+def moto() -> Iterator[Endpoint]:
+    """moto's. It wants a function's role to exist."""
+    server = Path(__file__).with_name("moto_server.py")
+    with _started("moto", [sys.executable, str(server)]) as endpoint:
+        role = ROLE.rsplit("/", 1)[-1]
+        endpoint.client("iam").create_role(RoleName=role, AssumeRolePolicyDocument="{}")
+        yield endpoint
+
+
+@contextmanager
+def ministack() -> Iterator[Endpoint]:
+    """ministack's."""
+    server = Path(__file__).with_name("ministack_server.py")
+    with _started("ministack", [sys.executable, str(server)]) as endpoint:
+        yield endpoint
+
+
+@contextmanager
+def _started(name: str, command: Sequence[str]) -> Iterator[Endpoint]:
+    environment = {"PATH": os.environ["PATH"]}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        if not url:
+            raise RuntimeError(f"expected {name} to print its endpoint, it exited instead")
+        yield Endpoint(name, url)
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_SECONDS)

@@ -1,0 +1,50 @@
+//! The processes of this machine, as the kernel tells of them.
+
+use std::fs;
+
+pub use rustix::process::Pid;
+use rustix::process::{Signal, kill_process};
+
+/// The processes of this name that have `ancestor` above them.
+pub fn below(ancestor: u32, name: &str) -> Vec<Pid> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
+        if status(pid, "Name").is_some_and(|of| name.starts_with(&of)) && is_below(pid, ancestor) {
+            found.extend(Pid::from_raw(pid));
+        }
+    }
+    found
+}
+
+fn is_below(mut pid: i32, ancestor: u32) -> bool {
+    while let Some(parent) = status(pid, "PPid").and_then(|parent| parent.parse().ok()) {
+        if u32::try_from(parent) == Ok(ancestor) {
+            return true;
+        }
+        pid = parent;
+    }
+    false
+}
+
+/// Whether a process runs; one that has ended and is not waited for does not.
+pub fn is_running(pid: Pid) -> bool {
+    status(pid.as_raw_pid(), "State").is_some_and(|state| !state.starts_with('Z'))
+}
+
+/// How much of a process is in memory, in KiB; none of one that is gone.
+pub fn resident_kib(pid: Pid) -> Option<u64> {
+    status(pid.as_raw_pid(), "VmRSS")?.split_whitespace().next()?.parse().ok()
+}
+
+/// Kills a process by a signal that it can't see; whether it was still there.
+pub fn kill(pid: Pid) -> bool {
+    kill_process(pid, Signal::KILL).is_ok()
+}
+
+/// A line of what the kernel says of a process; the name there is cut to fifteen characters.
+fn status(pid: i32, name: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    Some(line.trim().to_owned())
+}

@@ -1,0 +1,130 @@
+//! With a ledger, each failure re-invokes its target once, and nothing is lost for want of the ledger.
+
+use crate::{
+    handler_faults::{EVENTS, all_come_back, stuck_in_a_batch},
+    interrupted::kill,
+    ledger::{TABLE, Tables},
+    processes,
+    proxy::Proxy,
+    retry_loop::{HANDLER, Plan, RetryLoop, TARGET},
+};
+
+/// A loop with its ledger at this endpoint.
+async fn with_ledger(endpoint: &str, settings: &[(&'static str, &str)]) -> RetryLoop {
+    plan_with_ledger(endpoint, settings).deploy().await
+}
+
+fn plan_with_ledger(endpoint: &str, settings: &[(&'static str, &str)]) -> Plan {
+    let mut plan = Plan::quick(settings);
+    plan.settings.push(("LEDGER_TABLE", TABLE.to_owned()));
+    plan.settings.push(("AWS_ENDPOINT_URL_DYNAMODB", endpoint.to_owned()));
+    plan
+}
+
+/// How many runs of the target there were, once nothing is left to run.
+async fn runs_in_all(retry_loop: &RetryLoop) -> usize {
+    let mut journal = retry_loop.cloud.journal();
+    while retry_loop.left().await.0 > 0 {
+        journal.run(HANDLER).await;
+    }
+    retry_loop.invoke(r#"{"id":"the last one"}"#).await;
+    let mut journal = retry_loop.cloud.journal();
+    let mut runs = 0;
+    while !journal.run(TARGET).await.payload.contains("the last one") {
+        runs += 1;
+    }
+    runs
+}
+
+#[tokio::test]
+async fn one_failure_in_two_messages_is_re_invoked_once() {
+    let tables = Tables::start().await;
+    tables.create("id").await;
+    let retry_loop = with_ledger(&tables.endpoint, &[]).await;
+    let record = format!(
+        r#"{{"version":"1.0","requestContext":{{"requestId":"failed-request","functionArn":"arn:aws:lambda:us-east-1:000000000000:function:{TARGET}:$LATEST","condition":"RetriesExhausted","approximateInvokeCount":1}},"requestPayload":{{"id":"twice"}}}}"#
+    );
+    for _ in 0..2 {
+        let call = retry_loop.cloud.sqs.send_message().queue_url(&retry_loop.retry_queue);
+        call.message_body(&record).send().await.unwrap();
+    }
+    let mut journal = retry_loop.cloud.journal();
+    let dropped = journal.log(HANDLER, "a drop", |line| line["decision"] == "drop").await;
+    assert_eq!(dropped["request_id"], "failed-request");
+    assert_eq!(runs_in_all(&retry_loop).await, 1);
+    assert_eq!(tables.claims().await, [("failed-request".to_owned(), "done".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_retry_takes_two_writes_and_no_read() {
+    let tables = Tables::start().await;
+    tables.create("id").await;
+    let proxy = Proxy::hanging().await;
+    proxy.release(&tables.endpoint);
+    let retry_loop = with_ledger(&proxy.endpoint, &[]).await;
+    retry_loop.invoke(r#"{"fail":{"attempts":2}}"#).await;
+    let mut journal = retry_loop.cloud.journal();
+    while journal.run(TARGET).await.ending != "Succeeded" {}
+    assert_eq!(runs_in_all(&retry_loop).await, 3);
+    let asked = proxy.requests();
+    let calls: Vec<_> =
+        asked.lines().filter_map(|line| line.strip_prefix("x-amz-target: ")).collect();
+    assert_eq!(calls, ["DynamoDB_20120810.PutItem"; 4], "two retries");
+}
+
+#[tokio::test]
+async fn a_ledger_that_a_person_must_mend_is_named_and_nothing_is_invoked_or_lost() {
+    let denied = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/x-amz-json-1.0\r\nconnection: close\r\ncontent-length: 115\r\n\r\n{\"__type\":\"com.amazon.coral.service#AccessDeniedException\",\"Message\":\"not authorized to perform: dynamodb:PutItem\"}";
+    let (missing, odd, forbidden) =
+        (Tables::start().await, Tables::start().await, Proxy::answering(denied).await);
+    odd.create("name").await;
+    for (endpoint, code, said) in [
+        (&missing.endpoint, "ResourceNotFoundException", "not found"),
+        (&odd.endpoint, "ValidationException", "key"),
+        (&forbidden.endpoint, "AccessDeniedException", "dynamodb:PutItem"),
+    ] {
+        let retry_loop = with_ledger(endpoint, &[("MAX_AGE", "4s")]).await;
+        let event = r#"{ "id": 1.50, "fail": {} }"#;
+        retry_loop.invoke(event).await;
+        let mut journal = retry_loop.cloud.journal();
+        let line = journal.log(HANDLER, code, |line| line["decision"] == "claim").await;
+        assert_eq!(line["level"], "ERROR");
+        assert!(line["message"].as_str().unwrap().contains("LEDGER_TABLE"), "{line}");
+        let error = line["error"].as_str().unwrap();
+        assert!(error.starts_with(&format!("{code}: table {TABLE}: ")), "{error}");
+        assert!(error.to_lowercase().contains(&said.to_lowercase()), "{error}");
+        let letter = retry_loop.dead_letter().await;
+        assert_eq!((letter.body.as_str(), letter.reason()), (event, "max_age_exceeded"));
+        assert_eq!(letter.attributes["Attempts"], "0");
+        assert_eq!(runs_in_all(&retry_loop).await, 1, "the sender's own");
+    }
+}
+
+#[tokio::test]
+async fn a_ledger_that_was_out_of_order_delays_an_event_and_no_more() {
+    let tables = Tables::start().await;
+    tables.create("id").await;
+    let broken =
+        "HTTP/1.1 500 Internal Server Error\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
+    let proxy = Proxy::answering(broken).await;
+    let retry_loop = with_ledger(&proxy.endpoint, &[("AWS_MAX_ATTEMPTS", "1")]).await;
+    retry_loop.invoke(r#"{"fail":{"attempts":1}}"#).await;
+    let mut journal = retry_loop.cloud.journal();
+    let line = journal.log(HANDLER, "a fault", |line| line["decision"] == "claim").await;
+    assert_eq!(line["level"], "WARN");
+    proxy.release(&tables.endpoint);
+    let mut journal = retry_loop.cloud.journal();
+    while journal.run(TARGET).await.ending != "Succeeded" {}
+    assert_eq!(runs_in_all(&retry_loop).await, 2);
+}
+
+#[tokio::test]
+async fn the_claims_of_a_killed_handler_are_taken_over() {
+    let tables = Tables::start().await;
+    tables.create("id").await;
+    let (retry_loop, proxy) = stuck_in_a_batch(plan_with_ledger(&tables.endpoint, &[])).await;
+    kill(&processes::below(retry_loop.cloud.process.id().unwrap(), "retry-handler")).await;
+    proxy.release(&retry_loop.cloud.endpoint);
+    all_come_back(&retry_loop).await;
+    assert_eq!(runs_in_all(&retry_loop).await, 2 * EVENTS, "no invocation had got through");
+}

@@ -1,0 +1,69 @@
+//! The envelope.
+//!
+//! The bytes are the payload of an event, which may be an envelope already. Whatever it is, what its
+//! target is first given keeps its bytes through any number of failures, and is never wrapped twice.
+
+use comeback_core::Timestamp;
+use comeback_core::envelope::{Envelope, INVOCATION_MAX};
+use comeback_core::record::{self, BareAttributes, Event, Message};
+use serde_json::value::RawValue;
+
+/// Checks an event with this payload.
+pub fn check(data: &[u8]) {
+    let Ok(Ok(payload)) = str::from_utf8(data).map(serde_json::from_str::<&RawValue>) else {
+        return;
+    };
+    let original = match Envelope::read(payload.get()) {
+        Some(envelope) => {
+            check_envelope(&envelope);
+            assert!(payload.get().contains(envelope.payload.get()));
+            envelope.payload.get().to_owned()
+        }
+        None => payload.get().to_owned(),
+    };
+    fail_again_and_again(payload.get(), &original);
+}
+
+/// What is written is what is read.
+fn check_envelope(envelope: &Envelope) {
+    let json = envelope.to_json();
+    let again = Envelope::read(&json).unwrap();
+    assert_eq!(again.to_json(), json);
+    assert_eq!(again.payload.get(), envelope.payload.get());
+    let facts = |of: &Envelope| {
+        let metadata = &of.metadata;
+        (metadata.attempt, metadata.initial_timestamp, metadata.request_id.clone())
+    };
+    assert_eq!(facts(&again), facts(envelope));
+    assert_eq!(envelope.fits(), json.len() <= INVOCATION_MAX);
+}
+
+/// The event fails with this payload, is wrapped, and fails again: the attempt counts on, and nothing
+/// else of the envelope changes.
+fn fail_again_and_again(payload: &str, original: &str) {
+    let mut given = payload.to_owned();
+    for failures in 0..3 {
+        let (event, envelope) = wrapped_after_failure(&given);
+        assert_eq!(matches!(event, Event::Fresh(_)), failures == 0 && payload == original);
+        assert_eq!(envelope.payload.get(), original);
+        check_envelope(&envelope);
+        given = envelope.to_json();
+    }
+}
+
+/// What is read of the failure of an event with this payload, and what the next attempt is given.
+fn wrapped_after_failure(payload: &str) -> (Event, Envelope) {
+    let body = format!(
+        r#"{{"timestamp":"2019-11-14T18:16:05.568Z","requestContext":{{"requestId":"r-1","functionArn":"arn:aws:lambda:us-east-1:123456789012:function:f"}},"requestPayload":{payload}}}"#
+    );
+    let sent_at = Timestamp::from_timestamp(1_573_755_366, 0);
+    let bare = BareAttributes::default();
+    let message = Message { id: "m-1", body: &body, receive_count: 1, sent_at, bare };
+    let failure = record::read(&message, None).unwrap();
+    let event = failure.event.clone().unwrap();
+    let attempt = failure.retried().map_or(comeback_core::Attempt::FIRST, |of| of.attempt.next());
+    let envelope = failure.envelope(&event, attempt);
+    assert_eq!(envelope.metadata.attempt, attempt);
+    assert_eq!(envelope.metadata.initial_timestamp, failure.first_failure().timestamp());
+    (event, envelope)
+}

@@ -1,0 +1,196 @@
+//! The record reader, and what is decided of what it reads.
+//!
+//! The bytes are the body of a message in the retry queue. Whatever they are: the same failure makes
+//! the same schedule at every moment, each decision is in its time, the payload is carried in its
+//! bytes, and the dead letter is one that SQS takes.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use comeback_core::arn::{FunctionArn, Home};
+use comeback_core::dead_letter::DeadLetter;
+use comeback_core::decision::{Decision, Judgement, Reinvocation, decide, visibility_timeout};
+use comeback_core::envelope::{Envelope, INVOCATION_MAX};
+use comeback_core::record::{BareAttributes, Failure, Message};
+use comeback_core::schedule::Schedule;
+use comeback_core::settings::Settings;
+use comeback_core::{Timestamp, time};
+use comeback_local::model::sqs::{Attributes, MessageAttribute, Outgoing, Sqs};
+use serde_json::Value;
+
+/// The account of AWS's sample record.
+static HOME: LazyLock<Home> = LazyLock::new(|| {
+    let own = "arn:aws:lambda:us-east-1:123456789012:function:retry-handler";
+    FunctionArn::parse(own).unwrap().home()
+});
+
+/// The defaults, and settings that leave nothing at its default.
+static SETTINGS: LazyLock<[Settings; 2]> = LazyLock::new(|| {
+    [
+        settings(&[]),
+        settings(&[
+            ("BASE_BACKOFF", "12h"),
+            ("MAX_BACKOFF", "13d"),
+            ("MAX_AGE", "365d"),
+            ("MAX_ATTEMPTS", "7"),
+            ("JITTER", "equal"),
+            ("NON_RETRYABLE_ERRORS", "ValueError,app.*"),
+            ("TARGET_FUNCTIONS", "my-*,arn:aws:lambda:*:function:orders"),
+            ("DLQ_TARGET", "my-function"),
+            ("POLICIES", r#"{"orders":{"BASE_BACKOFF":"1s","MAX_BACKOFF":"2s","JITTER":"none"}}"#),
+        ]),
+    ]
+});
+
+fn settings(variables: &[(&str, &str)]) -> Settings {
+    let dead = [("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/dead")];
+    let lookup = |name: &str| {
+        let found = dead.iter().chain(variables).find(|(variable, _)| *variable == name);
+        found.map(|(_, value)| (*value).to_owned())
+    };
+    Settings::from_lookup(lookup).unwrap()
+}
+
+/// Checks a message with this body.
+pub fn check(data: &[u8]) {
+    let Ok(body) = str::from_utf8(data) else { return };
+    let sent_at = Timestamp::from_timestamp_millis(1_573_755_366_068).unwrap();
+    let mut sqs = Sqs::new("us-east-1", "123456789012", 1);
+    sqs.create_queue(sent_at, "q", &Attributes::new()).unwrap();
+    let outgoing = Outgoing { body: body.into(), ..Outgoing::default() };
+    if sqs.send(sent_at, "q", outgoing).is_err() {
+        // No queue can have such a message.
+        return;
+    }
+    let id = "19dd0b57-b21e-4ac1-bd88-01bbb068cb78";
+    let failed = BareAttributes { request_id: Some("r-1"), error_message: Some("boom") };
+    for bare in [BareAttributes::default(), failed] {
+        for sent_at in [Some(sent_at), None] {
+            let message = Message { id, body, receive_count: 1, sent_at, bare };
+            for settings in &*SETTINGS {
+                check_message(&message, settings, &mut sqs);
+            }
+        }
+    }
+}
+
+fn check_message(message: &Message, settings: &Settings, sqs: &mut Sqs) {
+    let judge = |now| decide(message, &HOME, settings, now);
+    let first = judge(Timestamp::UNIX_EPOCH);
+    for now in moments(&first) {
+        let judgement = judge(now);
+        assert_eq!(judgement.schedule, first.schedule, "the schedule depends on the time");
+        let again = Message { receive_count: 1000, ..*message };
+        let repeated = decide(&again, &HOME, settings, now);
+        assert_eq!(repeated.schedule, first.schedule, "the schedule depends on the receive count");
+        check_judgement(message, settings, &judgement, now, sqs);
+    }
+}
+
+/// The moments at which a decision may change, and one on either side of all.
+fn moments(judgement: &Judgement) -> Vec<Timestamp> {
+    let mut moments = vec![Timestamp::MIN_UTC, Timestamp::MAX_UTC];
+    if let Ok(failure) = &judgement.failure {
+        moments.push(failure.failed_at);
+    }
+    if let Some(Schedule { due, last_chance, expiry, .. }) = judgement.schedule {
+        for at in [due, last_chance, expiry] {
+            moments.extend(at.checked_sub_signed(TimeDelta::milliseconds(1)));
+            moments.extend([at, time::later(at, Duration::from_millis(1))]);
+        }
+    }
+    moments
+}
+
+fn check_judgement(
+    message: &Message,
+    settings: &Settings,
+    judgement: &Judgement,
+    now: Timestamp,
+    sqs: &mut Sqs,
+) {
+    let letter = match (&judgement.failure, &judgement.decision) {
+        (Ok(failure), Decision::DeadLetter(reason)) => {
+            Some(DeadLetter::of(failure, message, *reason))
+        }
+        (Err(why), Decision::DeadLetter(_)) => {
+            Some(DeadLetter::unreadable(message, &why.to_string()))
+        }
+        (Ok(_), Decision::Wait { .. } | Decision::Invoke(_)) => None,
+        (Err(why), decision) => unreachable!("{why}, and yet {decision:?}"),
+    };
+    if let Some(letter) = letter {
+        check_letter(message, judgement, &letter, now, sqs);
+    }
+    let Ok(failure) = &judgement.failure else { return };
+    check_payload(message, failure);
+    let Some(schedule) = judgement.schedule else { return };
+    let Schedule { due, last_chance, expiry, .. } = schedule;
+    assert!(failure.first_failure() <= failure.failed_at);
+    assert!(failure.failed_at <= due && due <= last_chance && last_chance <= expiry);
+    match &judgement.decision {
+        Decision::Wait { until } => {
+            assert!(now < due && *until == due, "it waits until {until}, and is due at {due}");
+            let timeout = visibility_timeout(*until, now);
+            assert!((1..=43_140).contains(&timeout), "{timeout} s at {now} until {until}");
+        }
+        Decision::Invoke(reinvocation) => {
+            assert!(due <= now && now <= expiry, "invoked at {now}: {schedule:?}");
+            check_invocation(failure, settings, reinvocation);
+        }
+        Decision::DeadLetter(_) => assert!(now > expiry, "given up at {now}: {schedule:?}"),
+    }
+}
+
+fn check_invocation(failure: &Failure, settings: &Settings, reinvocation: &Reinvocation) {
+    let Reinvocation { target, envelope, schedule, .. } = reinvocation;
+    assert!(settings.targets.allow(target, &HOME), "{target}");
+    let max = settings.policies.of(target.name()).max_attempts;
+    assert!(max.is_none_or(|max| schedule.attempt <= max), "{}", schedule.attempt);
+    assert_eq!(envelope.metadata.attempt, schedule.attempt);
+    assert_eq!(envelope.payload.get(), failure.event.as_ref().unwrap().payload().get());
+    let json = envelope.to_json();
+    assert!(json.len() <= INVOCATION_MAX);
+    let read = Envelope::read(&json).unwrap();
+    assert_eq!(read.to_json(), json);
+}
+
+/// The payload is a run of bytes of what the message carries, except where that can't be told.
+fn check_payload(message: &Message, failure: &Failure) {
+    let Some(event) = &failure.event else { return };
+    let is_bare = message.bare.request_id.is_some();
+    let carried = match serde_json::from_str::<Value>(message.body) {
+        Ok(body) if !is_bare && body["Type"] == "Notification" => {
+            body["Message"].as_str().map(str::to_owned)
+        }
+        Ok(_) => Some(message.body.to_owned()),
+        // What is more lenient than this parser is the reader's to be.
+        Err(_) => None,
+    };
+    let payload = event.payload().get();
+    assert!(carried.is_none_or(|carried| carried.contains(payload)), "{payload}");
+}
+
+/// SQS takes the dead letter, and its body is the payload or else the message.
+fn check_letter(
+    message: &Message,
+    judgement: &Judgement,
+    letter: &DeadLetter,
+    now: Timestamp,
+    sqs: &mut Sqs,
+) {
+    let payload = judgement.failure.as_ref().ok().and_then(|failure| failure.event.as_ref());
+    let kept = payload.map_or(message.body, |payload| payload.payload().get());
+    let is_cleaned = kept.contains(['\u{fffe}', '\u{ffff}']);
+    assert!(letter.body == kept || is_cleaned, "{}", letter.body);
+    assert_eq!(letter.attributes[0].0, "Reason");
+    let attributes = letter.attributes.iter();
+    let attributes = attributes.map(|(name, value)| ((*name).to_owned(), value.as_str()));
+    let outgoing = Outgoing {
+        body: letter.body.as_str().into(),
+        attributes: attributes.map(|(name, it)| (name, MessageAttribute::string(it))).collect(),
+        ..Outgoing::default()
+    };
+    assert_eq!(sqs.send(now, "q", outgoing).map(|_| ()), Ok(()));
+}

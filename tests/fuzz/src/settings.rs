@@ -1,0 +1,68 @@
+//! The settings of the retry handler.
+//!
+//! The bytes are an environment, one `NAME=value` a line. Either they are settings within their
+//! bounds, or every variable that is wrong is named: without those, the rest is accepted.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use comeback_core::policy::Policy;
+use comeback_core::settings::{BadSettings, Settings};
+
+const REQUIRED: (&str, &str) =
+    ("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/dead");
+
+/// The bounds of the contract.
+const BASE_BACKOFF: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(12);
+const MAX_BACKOFF_MAX: Duration = Duration::from_hours(13 * 24);
+const MAX_AGE_MAX: Duration = Duration::from_hours(365 * 24);
+
+type Variables<'a> = BTreeMap<&'a str, &'a str>;
+
+/// Checks the settings in this environment.
+pub fn check(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    let mut variables: Variables = text.lines().filter_map(|line| line.split_once('=')).collect();
+    match read(&variables) {
+        Ok(settings) => check_bounds(&settings, &variables),
+        Err(bad) => {
+            let complaint = bad.to_string();
+            for name in bad.names() {
+                assert!(complaint.contains(&format!("{name} must be ")), "{complaint}");
+                // A fault within POLICIES is named by its path.
+                let variable = name.split('.').next().unwrap_or(name);
+                assert!(variable == REQUIRED.0 || variables.contains_key(variable), "{complaint}");
+            }
+            let wrong: Vec<_> = bad.names().filter_map(|name| name.split('.').next()).collect();
+            variables.retain(|name, _| !wrong.contains(name));
+            if wrong.contains(&REQUIRED.0) {
+                variables.insert(REQUIRED.0, REQUIRED.1);
+            }
+            let rest = read(&variables);
+            assert!(rest.is_ok(), "{complaint} – and then {rest:?}");
+        }
+    }
+}
+
+fn read(variables: &Variables) -> Result<Settings, BadSettings> {
+    Settings::from_lookup(|name| variables.get(name).map(|&value| value.to_owned()))
+}
+
+fn check_bounds(settings: &Settings, variables: &Variables) {
+    assert!(settings.dead_letter_queue_url.starts_with("http"));
+    check_policy(settings.policies.of("a function without values of its own"));
+    let own = variables.get("POLICIES").filter(|text| !text.trim().is_empty());
+    let own: BTreeMap<String, serde_json::Value> =
+        own.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    for function in own.keys() {
+        check_policy(settings.policies.of(function));
+    }
+}
+
+fn check_policy(policy: &Policy) {
+    let (base, max) = (policy.backoff.base, policy.backoff.max);
+    assert!(BASE_BACKOFF.contains(&base), "{policy:?}");
+    assert!(base <= max && max <= MAX_BACKOFF_MAX, "{policy:?}");
+    assert!(policy.max_age <= MAX_AGE_MAX && base <= policy.last_chance(), "{policy:?}");
+}

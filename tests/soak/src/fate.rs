@@ -1,0 +1,34 @@
+//! How an event fails, and how it is to end: both are told by its number.
+
+/// How often an event may be re-invoked here.
+pub const MAX_ATTEMPTS: u32 = 3;
+
+/// How an event comes to its end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum End {
+    /// A run of it succeeded.
+    Succeeded,
+    /// It was given up, for this reason.
+    DeadLetter(&'static str),
+}
+
+/// The payload of the event of this number: what it tells the target to do.
+pub fn payload(id: usize) -> String {
+    let fail = match id % 10 {
+        0..=5 => r#"{"attempts":1}"#,
+        6 => r#"{"attempts":2}"#,
+        7 => r#"{"attempts":1,"by":"crash"}"#,
+        8 => "{}",
+        _ => r#"{"error":"PermanentFailure"}"#,
+    };
+    format!(r#"{{"id":{id},"fail":{fail}}}"#)
+}
+
+/// How the event of this number is to end.
+pub fn end(id: usize) -> End {
+    match id % 10 {
+        0..=7 => End::Succeeded,
+        8 => End::DeadLetter("max_attempts_exceeded"),
+        _ => End::DeadLetter("not_retryable"),
+    }
+}

@@ -1,0 +1,33 @@
+//! `soak [EVENTS [SEED]]`: prints the figures, and fails where anything was lost.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use soak::report::Report;
+use soak::run::soak;
+
+const EVENTS: usize = 20_000;
+const SEED: u64 = 1;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let (events, seed) = (arguments.next(), arguments.next());
+    let events = events.map_or(Ok(EVENTS), |text| text.parse());
+    let seed = seed.map_or(Ok(SEED), |text| text.parse());
+    let (Ok(events), Ok(seed)) = (events, seed) else {
+        eprintln!("usage: soak [EVENTS [SEED]]");
+        return ExitCode::from(2);
+    };
+    #[allow(clippy::disallowed_methods, reason = "to measure is to read the clock")]
+    let started = Instant::now();
+    let soaked = soak(events, seed).await;
+    let seconds = started.elapsed().as_secs_f64();
+    let report = Report::of(events, &soaked);
+    println!(
+        "{events} events in {seconds:.0} s, {:.0} a second, seed {seed}",
+        events as f64 / seconds
+    );
+    println!("{report}");
+    if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,72 @@
+//! The figures of a soak, and whether they are good.
+
+use std::fmt;
+
+use crate::fate::End;
+use crate::memory::Samples;
+use crate::run::Soaked;
+
+/// How many of the lost events and of the faults are told.
+const TOLD_MAX: usize = 10;
+
+/// The figures of a soak.
+pub struct Report<'a> {
+    soaked: &'a Soaked,
+    lost: Vec<usize>,
+}
+
+impl<'a> Report<'a> {
+    /// The figures of a soak of so many events.
+    pub fn of(events: usize, soaked: &'a Soaked) -> Self {
+        Self { soaked, lost: soaked.tally.lost(events) }
+    }
+
+    /// Whether every event has come to its right end and nothing else is left.
+    pub fn nothing_is_lost(&self) -> bool {
+        self.lost.is_empty() && self.soaked.tally.faults.is_empty() && self.soaked.left == (0, 0)
+    }
+
+    /// Whether nothing is lost and no process kept growing.
+    pub fn is_good(&self) -> bool {
+        let memory = &self.soaked.memory;
+        self.nothing_is_lost() && memory.cloud.is_flat() && memory.handler.is_flat()
+    }
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Soaked { tally, memory, killed, left } = self.soaked;
+        let buried = |reason| tally.count(End::DeadLetter(reason));
+        writeln!(f, "{:>7} succeeded", tally.count(End::Succeeded))?;
+        for reason in ["max_attempts_exceeded", "not_retryable"] {
+            writeln!(f, "{:>7} dead-lettered, {reason}", buried(reason))?;
+        }
+        writeln!(f, "{:>7} lost", self.lost.len())?;
+        let (in_retry, in_dead_letter) = left;
+        writeln!(f, "{in_retry:>7} left in the retry queue, {in_dead_letter} in the other")?;
+        writeln!(f, "{:>7} runs of the target", tally.runs)?;
+        let (runs, ends) = (tally.duplicate_runs, tally.duplicate_ends);
+        writeln!(
+            f,
+            "{runs:>7} of them for an attempt that had one; {ends} ends were doubled by that"
+        )?;
+        let crashed = tally.crashed_batches;
+        writeln!(f, "{killed:>7} handlers killed, {crashed} in the middle of a batch")?;
+        writeln!(f, "resident memory, median MiB of each third of the time")?;
+        write_memory(f, "comeback-local", &memory.cloud)?;
+        write_memory(f, "largest retry-handler", &memory.handler)?;
+        for id in self.lost.iter().take(TOLD_MAX) {
+            writeln!(f, "event {id} has come to no end")?;
+        }
+        for fault in tally.faults.iter().take(TOLD_MAX) {
+            writeln!(f, "{fault}")?;
+        }
+        f.write_str(if self.is_good() { "good" } else { "NOT GOOD" })
+    }
+}
+
+fn write_memory(f: &mut fmt::Formatter<'_>, name: &str, samples: &Samples) -> fmt::Result {
+    let [start, middle, end] = samples.thirds().map(|kib| kib as f64 / 1024.0);
+    let verdict = if samples.is_flat() { "flat" } else { "GROWING" };
+    writeln!(f, "{start:>7.1} {middle:>7.1} {end:>7.1}  {name}, {verdict}")
+}
