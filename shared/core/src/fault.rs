@@ -27,6 +27,12 @@ const TRANSIENT_WAIT: Backoff =
 const CONFIGURATION_WAIT: Backoff =
     Backoff { base: Duration::from_mins(1), max: Duration::from_mins(15), jitter: Jitter::Equal };
 
+/// After any fault, once a message was received this often: SQS gives a message up at 1,000 receives at the
+/// most, without a reason. The rest of them is to last for as long as SQS keeps the message.
+const RECEIVES_SPARED_FROM: u32 = 500;
+const SPARING_WAIT: Backoff =
+    Backoff { base: Duration::from_hours(1), max: Duration::from_hours(1), jitter: Jitter::Equal };
+
 /// Why an invocation was not accepted, or could not be claimed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}{message}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default())]
@@ -152,6 +158,10 @@ pub fn after_fault(
         FaultKind::Configuration => drawn(CONFIGURATION_WAIT),
         FaultKind::Transient { retry_after: Some(asked) } => asked.max(TRANSIENT_WAIT.base),
         FaultKind::Transient { retry_after: None } => drawn(TRANSIENT_WAIT),
+    };
+    let wait = match receive_count >= RECEIVES_SPARED_FROM {
+        true => wait.max(drawn(SPARING_WAIT)),
+        false => wait,
     };
     let schedule = &attempted.schedule;
     let mut until = later(now, wait);
@@ -281,10 +291,36 @@ mod tests {
     #[test]
     fn a_transient_fault_waits_a_second_doubling_up_to_five_minutes() {
         for (receive_count, ceiling) in
-            [(0, 1), (1, 1), (2, 2), (5, 16), (9, 256), (10, 300), (1000, 300)]
+            [(0, 1), (1, 1), (2, 2), (5, 16), (9, 256), (10, 300), (499, 300)]
         {
             let wait = wait(TRANSIENT, 10, receive_count).unwrap();
             assert!((SECOND..=SECOND * ceiling).contains(&wait), "{receive_count}: {wait:?}");
+        }
+    }
+
+    #[test]
+    fn the_receives_of_a_message_last_for_as_long_as_sqs_keeps_it() {
+        // The least that each wait may be, for the first to the last receive that SQS allows.
+        let asked = FaultKind::Transient { retry_after: Some(SECOND) };
+        for kind in [TRANSIENT, asked, FaultKind::Configuration] {
+            let spared: Duration = (RECEIVES_SPARED_FROM..=1000)
+                .map(|receive_count| {
+                    let body = testing::record_of("1");
+                    let failed_at = at("2019-11-14T18:16:05.568Z");
+                    let now = later(failed_at, SECOND);
+                    let year = settings(&[("MAX_AGE", "365d")]);
+                    let Decision::Invoke(attempted) =
+                        decide(&message(&body), &home(), &year, now).decision
+                    else {
+                        panic!("expected an invocation")
+                    };
+                    match after_fault(kind, &attempted, receive_count, now) {
+                        Unaccepted::Wait { until } => between(now, until),
+                        Unaccepted::DeadLetter(reason) => panic!("{reason}"),
+                    }
+                })
+                .sum();
+            assert!(spared > Duration::from_hours(14 * 24), "{kind:?}: {spared:?}");
         }
     }
 
