@@ -186,9 +186,14 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
         }
     }
 
-    /// Invokes the target. Says what is left to do, be it accepted or not.
+    /// Invokes the target, if its time is not over. Says what is left to do, be it accepted or not.
     async fn invoke(&self, item: &Item<'_>, attempt: &Reinvocation) -> FollowUp {
-        let lateness = between(attempt.schedule.due, self.clock.now());
+        let now = self.clock.now();
+        // Its claim, or the calls before this one, may have taken until the age was over.
+        if now > attempt.schedule.expiry {
+            return FollowUp::GiveUp(Reason::MaxAgeExceeded);
+        }
+        let lateness = between(attempt.schedule.due, now);
         let payload = attempt.envelope.to_json();
         let invocation = Invocation {
             function: attempt.target.as_str(),

@@ -160,3 +160,13 @@ async fn one_who_comes_late_undoes_nothing() {
     assert_eq!(outcomes(&report), ["waits"]);
     assert_eq!(states(&world), [("request of a".to_owned(), 1, true)], "still the other's");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_age_that_ends_while_a_failure_is_claimed_is_over() {
+    // It may be invoked for this moment and no longer; the ledger's answer takes 20 ms.
+    let world = World::with_ledger(&[]);
+    let report = handle(&world, vec![failed("a", 86_400)]).await;
+    assert_eq!(outcomes(&report), ["max_age_exceeded"]);
+    assert!(world.invocations.borrow().is_empty());
+    assert_eq!(states(&world), [("request of a".to_owned(), 1, true)]);
+}
