@@ -5,7 +5,7 @@ use std::{
     ops::Range,
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -27,19 +27,22 @@ pub struct Summary {
     pub failed: Vec<(u64, Violation)>,
 }
 
-/// Plays the worlds of these seeds. A world is one thread's; several may be played side by side.
+/// Plays the worlds of these seeds, up to the first in which a rule does not hold. A world is one
+/// thread's; several may be played side by side.
 pub fn worlds(seeds: Range<u64>, threads: usize) -> Summary {
     let next = AtomicU64::new(seeds.start);
+    let has_failed = AtomicBool::new(false);
     let summary = Mutex::new(Summary::default());
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
+                    if seed >= seeds.end || has_failed.load(Ordering::Relaxed) {
                         return;
                     }
                     let ended = play(Plan::of(seed), false);
+                    has_failed.fetch_or(ended.violation.is_some(), Ordering::Relaxed);
                     let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
                     summary.worlds += 1;
                     summary.tally.add(&ended.tally);

@@ -18,6 +18,11 @@ const CALL_BYTES_MAX: usize = 1_048_576;
 /// The longest wait, in seconds: twelve hours less a minute.
 const WAIT_MAX: u32 = 43_140;
 
+/// From so many receives on, and between so many milliseconds, a wait after a fault spares them: SQS
+/// gives a message up after a thousand.
+const SPARED_FROM: u32 = 500;
+const SPARING: (Millis, Millis) = (1_800_000, 3_600_000);
+
 /// How late an attempt may be where nothing keeps it: the visibility timeout is in whole seconds, and
 /// the batch before may take its time.
 const LATENESS_MAX: Millis = 5_000;
@@ -179,7 +184,12 @@ impl Judge {
                 let unclaimed = failure.claimed && message.claim.is_none();
                 // A call that was repeated on its way has two effects. Dead letters go out even where
                 // the ledger can't be asked: two are better than none.
-                failure.permits += u32::from(message.acts > 1 || unclaimed);
+                if message.acts > 1 {
+                    failure.permits += 1;
+                } else if unclaimed || message.told_no {
+                    failure.permits += 1;
+                    message.permitted = true;
+                }
                 if unclaimed {
                     self.tally.count("dead letters without a claim");
                 }
@@ -220,7 +230,15 @@ impl Judge {
         };
         match answer {
             Ok(()) => message.done = true,
-            Err(fault) => message.fault = fault.or(message.fault),
+            Err(fault) => {
+                message.fault = fault.or(message.fault);
+                message.told_no = true;
+                // It had its effect, and nobody told the handler: whoever comes next acts again.
+                if message.acts > 0 && !message.permitted {
+                    message.permitted = true;
+                    self.failures[message.failure].permits += 1;
+                }
+            }
         }
         let event = self.failures[message.failure].event;
         self.story.tell(now, Some(event), || format!("run {run} is told: {answer:?}"));
@@ -327,6 +345,10 @@ impl Judge {
                 let what = format!("it waits, and is refused for good as {reason}");
                 return self.violated(Check::FaultWaits, now, event, what);
             }
+        };
+        let (low, high) = match count >= SPARED_FROM {
+            true => (low.max(SPARING.0), high.max(SPARING.1)),
+            false => (low, high),
         };
         let rest = if at < next.last_chance { next.last_chance - at } else { next.expiry - at };
         let whole = |wait: i64| (wait.min(rest) + 999).div_euclid(1000).min(WAIT_MAX.into());

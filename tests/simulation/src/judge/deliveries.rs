@@ -30,6 +30,10 @@ pub(super) struct Watched {
     pub(super) lettered: bool,
     /// Whether it had an effect that can't be undone, and how often.
     pub(super) acts: u32,
+    /// Whether the handler was told that its act had no effect, and whether there is a permit for one
+    /// that had.
+    pub(super) told_no: bool,
+    pub(super) permitted: bool,
     /// Whether the handler knows that it is done.
     pub(super) done: bool,
     /// The claim that the handler holds.
@@ -68,6 +72,8 @@ impl Judge {
                 fault: None,
                 lettered: false,
                 acts: 0,
+                told_no: false,
+                permitted: false,
                 done: false,
                 claim: None,
                 claim_answered: None,
@@ -102,10 +108,16 @@ impl Judge {
         let response = report.response();
         let kept: BTreeSet<&str> =
             response.batch_item_failures.iter().map(|item| item.item_identifier.as_str()).collect();
+        // Where a message is in a batch twice, both stay or neither.
+        let undone: BTreeSet<String> = watched
+            .iter()
+            .filter(|message| !message.done)
+            .map(|message| message.message_id.clone())
+            .collect();
         for message in watched {
             let is_kept = kept.contains(message.message_id.as_str());
             let event = self.failures[message.failure].event;
-            if is_kept == message.done {
+            if is_kept != undone.contains(&message.message_id) {
                 let (is, said) = match message.done {
                     true => ("done", "stays in the queue"),
                     false => ("not done", "is done"),
@@ -134,7 +146,7 @@ impl Judge {
         }
         let failure = &mut self.failures[message.failure];
         let has_no_mark = if failure.claimed { !failure.marked } else { comes_back };
-        if has_no_mark && message.acts > 0 {
+        if has_no_mark && message.acts > 0 && !message.permitted {
             failure.permits += 1;
             self.tally.count("acts without their mark");
         }
