@@ -26,7 +26,7 @@ pub struct Plan {
     /// How many functions run at a time.
     pub(crate) concurrency: u32,
     pub(crate) rates: Rates,
-    /// The share of events whose target never takes them, and of those near the limit of size.
+    /// The share of events whose target never takes them, and of messages near the limit of size.
     pub(crate) stubborn: f64,
     pub(crate) large: f64,
     pub(crate) spells: Vec<Spell>,
@@ -178,7 +178,14 @@ impl Plan {
             }
             known_to.push(handler);
         }
-        let sending = draw.number(0..=20 * HOUR);
+        // Most worlds are small. In some a crowd comes at once, in a few everything is near the limits.
+        let (events, sending, strangers, large) = match draw.number(0..=199) {
+            0..=2 => (draw.number(2..=6), 0, draw.number(4..=8), 0.3),
+            3..=5 => (draw.number(50..=150), draw.number(0..=60), 0, 0.0),
+            6..=11 => (draw.number(50..=150), draw.number(0..=20 * HOUR), 3, 0.0),
+            12..=105 => (draw.number(1..=25), draw.number(0..=20 * HOUR), 0, 0.0),
+            _ => (draw.number(1..=25), draw.number(0..=20 * HOUR), draw.number(1..=8), 0.0),
+        };
         let calm_after = draw.number(sending / 2..=FAULTS_MAX);
         let rates = if flawless { Rates::default() } else { Rates::draw(&mut draw) };
         let mut plan = Self {
@@ -186,13 +193,13 @@ impl Plan {
             handlers,
             queues,
             targets,
-            events: if draw.happens(0.05) { draw.number(50..=150) } else { draw.number(1..=25) },
+            events,
             sending: Duration::from_secs(sending),
-            strangers: if draw.happens(0.5) { 0 } else { draw.number(1..=8) },
+            strangers,
             concurrency: if flawless || draw.happens(0.7) { 1000 } else { 10 },
             rates,
             stubborn: if draw.happens(0.5) { 0.0 } else { 0.3 * draw.unit() },
-            large: if draw.happens(0.97) { 0.0 } else { 0.1 },
+            large,
             spells: Vec::new(),
             calm_after: Duration::from_secs(calm_after),
             flawless,

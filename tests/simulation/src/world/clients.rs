@@ -104,6 +104,9 @@ impl World {
         let carried = format!(r#","requestPayload":{payload}"#);
         let given_up = |body: String, reason| (body.clone(), body, Some(reason));
         match self.draw.number(0..=9) {
+            9 | 0 if self.draw.happens(self.plan.large) => {
+                given_up(format!("no JSON, {id}, {}", "x".repeat(TOO_LARGE)), "unreadable")
+            }
             0 => given_up(format!("no JSON, {id}"), "unreadable"),
             1 => given_up(format!(r#"{{"no":"function","id":"{id}"}}"#), "unreadable"),
             2 => given_up(record(&now, r#""functionArn":"orders""#, &carried), "unreadable"),
@@ -118,11 +121,8 @@ impl World {
                 (record(&now, &nameless, &carried), payload, None)
             }
             7 => (record("yesterday", &whole, &carried), payload, None),
-            8 if self.draw.happens(0.1) && target.form == Form::Bare => {
+            8 if target.form == Form::Bare && self.draw.happens(self.plan.large) => {
                 too_large(target, id, message)
-            }
-            9 if self.draw.happens(0.05) => {
-                given_up(format!("no JSON, {id}, {}", "x".repeat(TOO_LARGE)), "unreadable")
             }
             _ => (record(&now, &whole, &carried), payload, None),
         }
