@@ -94,7 +94,9 @@ impl Check {
                 "a wait brings its message back at its due time, and is one that SQS takes"
             }
             Self::FaultWaits => "after a fault an invocation waits as the fault asks",
-            Self::ReportsTruly => "what is reported as done is done, and what is done is reported so",
+            Self::ReportsTruly => {
+                "what is reported as done is done, and what is done is reported so"
+            }
             Self::AnswersInTime => "a handler answers before its deadline",
             Self::NothingUnexplained => {
                 "nothing is in a dead-letter queue that no handler sent there"

@@ -34,7 +34,9 @@ pub(crate) fn payload(event: usize, second: i64, draw: &mut Draw) -> Payload {
         0 => plain(format!(r#"{{ "order" : {event} , "big":12345678901234567890{event} }}"#)),
         1 => plain(format!(r#"[{event}, 1.0, 1e3, 1E+3, -0.0, "ü\u00fc\ud83d\ude00"]"#)),
         2 => plain(format!(r#""_retry_metadata {event} _original_payload""#)),
-        3 => plain(format!(r#"{{"_retry_metadata":{{"attempt":0,"initial_timestamp":1}},"_original_payload":{event}}}"#)),
+        3 => plain(format!(
+            r#"{{"_retry_metadata":{{"attempt":0,"initial_timestamp":1}},"_original_payload":{event}}}"#
+        )),
         4 => plain(format!(r#"{{"b":1,"a":2,"b":{event}}}"#)),
         5 => plain((*draw.pick(&["null", "true", "7", "\"\"", "{}", "[]", "-1.50"])).to_owned()),
         6 => foreign(event, second, draw),

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use crate::{draw::Draw, rules::Rules, spell::{Spell, Trouble}};
+use crate::{
+    draw::Draw,
+    rules::Rules,
+    spell::{Spell, Trouble},
+};
 
 /// Names of error types that never heal, as an owner may configure them, and types that they cover.
 pub(crate) const NEVER: [(&str, &str); 3] = [
@@ -327,7 +331,11 @@ impl Plan {
             if draw.happens(probability) {
                 let from = draw.within(Duration::ZERO, self.calm_after);
                 let lasts = draw.within(Duration::from_secs(60), trouble.longest());
-                self.spells.push(Spell { trouble, from, until: (from + lasts).min(self.calm_after) });
+                self.spells.push(Spell {
+                    trouble,
+                    from,
+                    until: (from + lasts).min(self.calm_after),
+                });
             }
         }
         for target in 0..self.targets.len() {
@@ -351,7 +359,11 @@ impl Plan {
         };
         let from = draw.within(Duration::ZERO, self.calm_after);
         // For good: nobody brings the old name back.
-        self.spells.push(Spell { trouble: Trouble::TargetRenamed { target }, from, until: Duration::MAX });
+        self.spells.push(Spell {
+            trouble: Trouble::TargetRenamed { target },
+            from,
+            until: Duration::MAX,
+        });
         self.targets.push(successor);
     }
 }

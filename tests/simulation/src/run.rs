@@ -86,7 +86,8 @@ impl Summary {
     pub fn uneven_draws(&self) -> Option<String> {
         let all: u64 = self.tally.draws.iter().sum();
         // Of a few draws nothing can be said.
-        let uneven = |&count: &u64| all > 5_000 && (count * 10 < all * 8 / 10 || count * 10 > all * 12 / 10);
+        let uneven =
+            |&count: &u64| all > 5_000 && (count * 10 < all * 8 / 10 || count * 10 > all * 12 / 10);
         self.tally.draws.iter().any(uneven).then(|| {
             let rule = Check::DrawsSpread;
             format!("{rule}: {}\n  by tenths: {:?}", rule.sentence(), self.tally.draws)

@@ -41,7 +41,8 @@ impl Story {
     /// The story of one event, with what happened to the whole world; of everything where no event
     /// is named.
     pub fn of(&self, event: Option<usize>) -> String {
-        let concerns = |line: &&Line| event.is_none() || line.event.is_none() || line.event == event;
+        let concerns =
+            |line: &&Line| event.is_none() || line.event.is_none() || line.event == event;
         let mut text = String::new();
         for line in self.lines.iter().filter(concerns) {
             let whose = line.event.map_or("world".to_owned(), |event| format!("event {event}"));

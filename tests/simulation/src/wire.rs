@@ -13,11 +13,7 @@ use std::{
 };
 
 use comeback_core::{
-    Timestamp,
-    claim::Claim,
-    dead_letter::DeadLetter,
-    fault::InvokeFault,
-    time::later,
+    Timestamp, claim::Claim, dead_letter::DeadLetter, fault::InvokeFault, time::later,
 };
 use comeback_flow::ports::{
     CallFault, Clock, Functions, Invocation, Ledger, NotReplaced, Queues, VisibilityChange,
@@ -141,7 +137,11 @@ impl Port {
 }
 
 impl Queues for Port {
-    async fn change_visibility(&self, queue_url: &str, changes: &[VisibilityChange<'_>]) -> Entries {
+    async fn change_visibility(
+        &self,
+        queue_url: &str,
+        changes: &[VisibilityChange<'_>],
+    ) -> Entries {
         let changes =
             changes.iter().map(|change| (change.receipt_handle.to_owned(), change.timeout));
         let hide = Hide { queue_url: queue_url.to_owned(), changes: changes.collect() };
@@ -167,8 +167,7 @@ impl Functions for Port {
 
 impl Ledger for Port {
     async fn replace(&self, key: &str, seen: Option<&Claim>, next: Option<&Claim>) -> Replaced {
-        let replace =
-            Replace { key: key.to_owned(), seen: seen.cloned(), next: next.cloned() };
+        let replace = Replace { key: key.to_owned(), seen: seen.cloned(), next: next.cloned() };
         self.ask(|slot| Asked::Replace(replace, slot)).await
     }
 }

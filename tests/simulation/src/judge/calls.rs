@@ -126,8 +126,7 @@ impl Judge {
         let event = failure.event;
         let arn = failure.arn(plan);
         let initial = Some(failure.first.div_euclid(1000));
-        let expected =
-            self.expected_payload(event, next.attempt, initial, &failure.first_request);
+        let expected = self.expected_payload(event, next.attempt, initial, &failure.first_request);
         let ordinal = format!(r#"{{"_retry_metadata":{{"attempt":{},"#, next.attempt);
         if invoke.function != arn {
             let what = format!("{} is invoked, and {arn} failed", invoke.function);

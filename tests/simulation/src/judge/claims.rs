@@ -25,7 +25,8 @@ impl Judge {
     ) -> Option<Subject> {
         let subject = self.subject_of(run, replace)?;
         let event = Some(self.failures[subject.failure].event);
-        let message = &self.runs.get(&run)?[subject.place];
+        let message = self.runs.get_mut(&run)?.get_mut(subject.place)?;
+        message.marks |= replace.next.as_ref().is_some_and(|next| next.state == State::Done);
         let (held, done) = (message.claim.clone(), message.done);
         let is_held = |claim: &Claim| held.as_ref().is_some_and(|held| held.token == claim.token);
         let seen = replace.seen.as_ref();
@@ -48,7 +49,8 @@ impl Judge {
                 }
             }
             (next, seen) => {
-                let what = format!("{next:?} is written in the place of {seen:?}, held is {held:?}");
+                let what =
+                    format!("{next:?} is written in the place of {seen:?}, held is {held:?}");
                 self.violated(Check::ClaimsFence, now, event, what);
             }
         }
@@ -63,9 +65,8 @@ impl Judge {
         let watched = self.runs.get(&run)?;
         let is_it = |place: &usize| {
             let message = watched.get(*place);
-            message.is_some_and(|message| {
-                *self.failures[message.failure].request_id == *replace.key
-            })
+            message
+                .is_some_and(|message| *self.failures[message.failure].request_id == *replace.key)
         };
         let place = named.filter(is_it).or_else(|| (0..watched.len()).find(is_it))?;
         Some(Subject { run, place, failure: watched[place].failure })

@@ -38,6 +38,8 @@ pub(super) struct Watched {
     pub(super) done: bool,
     /// The claim that the handler holds.
     pub(super) claim: Option<Claim>,
+    /// Whether the handler wrote that it has acted.
+    pub(super) marks: bool,
     /// In which order the ledger has answered claims.
     pub(super) claim_answered: Option<u64>,
     /// Until when another holds the claim, as far as the handler knows.
@@ -76,6 +78,7 @@ impl Judge {
                 permitted: false,
                 done: false,
                 claim: None,
+                marks: false,
                 claim_answered: None,
                 held_until: None,
             });
@@ -124,6 +127,10 @@ impl Judge {
                 };
                 let what = format!("a message is {is}, and run {run} says that it {said}");
                 self.violated(Check::ReportsTruly, now, Some(event), what);
+            }
+            if message.claim.is_some() && message.done && !message.marks {
+                let what = format!("run {run} has acted and leaves no mark of it");
+                self.violated(Check::MarksAfterActing, now, Some(event), what);
             }
             self.let_go(now, run, &message, stays(&message.handle));
         }

@@ -2,9 +2,7 @@
 
 use comeback_core::{Timestamp, dead_letter::DeadLetter, time::rfc3339};
 
-use super::{
-    Check, Failure, FaultSeen, Judge, Subject, Verdict, Why, deliveries::Watched,
-};
+use super::{Check, Failure, FaultSeen, Judge, Subject, Verdict, Why, deliveries::Watched};
 use crate::{plan::Plan, rules::Millis};
 
 /// How much of an error's texts a dead letter has.
@@ -25,7 +23,8 @@ impl Judge {
     ) -> Option<Subject> {
         let watched = self.runs.get(&run)?;
         let has_facts = |index: usize| wrong_facts(plan, self, index, letter).is_none();
-        let has_bytes = |index: usize| letter.body == self.events[self.failures[index].event].payload;
+        let has_bytes =
+            |index: usize| letter.body == self.events[self.failures[index].event].payload;
         let named = |index: usize| attribute(letter, "RequestId") == Some(&*self.request_of(index));
         let reason = attribute(letter, "Reason").unwrap_or_default();
         let has_reason = |message: &Watched| {
@@ -35,7 +34,8 @@ impl Judge {
             let free = watched.iter().enumerate();
             let free = free.filter(|(_, message)| !message.lettered && is(message));
             // Where there is a ledger, a handler writes when it has its answer.
-            let order = |(_, message): &(usize, &Watched)| message.claim_answered.unwrap_or(u64::MAX);
+            let order =
+                |(_, message): &(usize, &Watched)| message.claim_answered.unwrap_or(u64::MAX);
             free.min_by_key(order).map(|(place, _)| place)
         };
         let whole = |message: &Watched| has_bytes(message.failure) && has_facts(message.failure);
@@ -46,7 +46,8 @@ impl Judge {
             .or_else(|| find(&|message| has_bytes(message.failure)));
         let Some(place) = place else {
             let body = &letter.body[..letter.body.floor_char_boundary(200)];
-            let what = format!("run {run} sends a dead letter of no message that it was given: {body}");
+            let what =
+                format!("run {run} sends a dead letter of no message that it was given: {body}");
             self.violated(Check::OriginalBytes, now, None, what);
             return None;
         };
@@ -119,8 +120,7 @@ fn wrong_facts(plan: &Plan, judge: &Judge, index: usize, letter: &DeadLetter) ->
     if matches!(failure.verdict, Verdict::Over("unreadable")) {
         return None;
     }
-    let abroad =
-        failure.strange && matches!(failure.verdict, Verdict::Over("target_not_allowed"));
+    let abroad = failure.strange && matches!(failure.verdict, Verdict::Over("target_not_allowed"));
     let made = failure.attempt.saturating_sub(u32::from(failure.why == Why::Paused));
     let text = |text: &Option<String>| text.as_deref().map(kept).filter(|text| !text.is_empty());
     let facts = [

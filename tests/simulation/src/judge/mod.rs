@@ -10,7 +10,9 @@
 mod calls;
 mod claims;
 mod deliveries;
+mod failures;
 mod letters;
+mod said;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -19,14 +21,15 @@ use comeback_core::Timestamp;
 use crate::{
     check::{Check, Violation},
     payload::{Foreign, Payload, envelope},
-    plan::{Form, NEVER, Plan},
-    rules::{Facts, Millis, Next},
+    plan::Plan,
+    rules::{Millis, Next},
     story::Story,
     tally::Tally,
 };
 
 pub(crate) use calls::{FaultSeen, Subject, qualified};
 pub(crate) use deliveries::Delivered;
+pub(crate) use said::Said;
 
 /// What an asynchronous invocation may carry.
 const INVOCATION_MAX: usize = 1_048_576;
@@ -103,13 +106,6 @@ pub(crate) enum Why {
     Stopped,
 }
 
-/// What an invocation left behind when it failed.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Said {
-    pub(crate) error_type: Option<String>,
-    pub(crate) message: Option<String>,
-}
-
 /// What is to become of a failure.
 #[derive(Clone, Copy, Debug)]
 enum Verdict {
@@ -143,7 +139,39 @@ struct Failure {
     marked: bool,
 }
 
+/// Whose failure it is.
+struct About {
+    event: usize,
+    target: usize,
+    request_id: Arc<str>,
+    first_request: Arc<str>,
+}
+
 impl Failure {
+    /// One of which nothing has become so far.
+    fn new(about: About, at: Timestamp, claimed: bool) -> Self {
+        let About { event, target, request_id, first_request } = about;
+        Self {
+            strange: false,
+            event,
+            target,
+            request_id,
+            first_request,
+            attempt: 0,
+            why: Why::Failed,
+            at: millis(at),
+            first: millis(at),
+            said: Said::default(),
+            verdict: Verdict::Over(""),
+            shown: (Millis::MIN, Millis::MAX),
+            due: None,
+            acts: 0,
+            permits: 0,
+            claimed,
+            marked: false,
+        }
+    }
+
     /// A second delivery lets a handler act again, unless there is a ledger to tell.
     fn delivered_twice(&mut self) {
         self.permits += u32::from(!self.claimed);
@@ -243,7 +271,13 @@ impl Judge {
     }
 
     /// A target's run has begun, and was given this.
-    pub(crate) fn began(&mut self, now: Timestamp, request_id: &str, payload: &str, trace: &Arc<str>) {
+    pub(crate) fn began(
+        &mut self,
+        now: Timestamp,
+        request_id: &str,
+        payload: &str,
+        trace: &Arc<str>,
+    ) {
         let Some(open) = self.open.get_mut(request_id) else { return };
         open.trace = Arc::clone(trace);
         let (event, attempt, initial) = (open.event, open.attempt, open.initial);
@@ -300,129 +334,6 @@ impl Judge {
         self.events[event].ends += 1;
     }
 
-    /// Lambda has given an invocation up and put that into a queue.
-    pub(crate) fn failed(&mut self, plan: &Plan, now: Timestamp, request_id: &Arc<str>, condition: &str, said: Said) {
-        let Some(open) = self.open.remove(request_id) else { return };
-        self.story.tell(now, Some(open.event), || {
-            format!("attempt {} failed ({condition}): {said:?}", open.attempt)
-        });
-        self.tally.count("failures");
-        let (why, said) = match (plan.targets[open.target].form, condition) {
-            (Form::Bare, _) => (Why::Failed, said.bare(condition)),
-            (_, "ZeroReservedConcurrency") => (Why::Paused, said),
-            (_, "RecursiveInvocation") => (Why::Stopped, said),
-            (_, _) => (Why::Failed, said),
-        };
-        let at = millis(now);
-        let first = open.initial.map_or(at, |initial| at.min(initial * 1000));
-        let mut failure = Failure {
-            strange: false,
-            event: open.event,
-            target: open.target,
-            request_id: Arc::clone(request_id),
-            first_request: open.first_request,
-            attempt: open.attempt,
-            why,
-            at,
-            first,
-            said,
-            verdict: Verdict::Over(""),
-            shown: (Millis::MIN, Millis::MAX),
-            due: None,
-            acts: 0,
-            permits: 0,
-            claimed: plan.has_ledger(open.target),
-            marked: false,
-        };
-        failure.verdict = self.verdict(plan, &failure, open.initial);
-        self.by_trace.insert(open.trace, self.failures.len());
-        self.failures.push(failure);
-    }
-
-    /// Somebody has put a message into a retry queue that no function wrote.
-    pub(crate) fn stranger(&mut self, plan: &Plan, now: Timestamp, stranger: Stranger, trace: Arc<str>) {
-        let event = self.events.len();
-        self.story.tell(now, Some(event), || {
-            let body = &stranger.body[..stranger.body.floor_char_boundary(80)];
-            format!("a stranger's message, given up as {:?}: {body}", stranger.over)
-        });
-        self.tally.count("strangers");
-        self.events.push(Event { payload: stranger.body, foreign: None, ends: 0, forks: 0, copies: 0 });
-        let request_id: Arc<str> = stranger.request_id.into();
-        let mut failure = Failure {
-            strange: true,
-            event,
-            target: stranger.target,
-            first_request: Arc::clone(&request_id),
-            request_id,
-            attempt: 0,
-            why: Why::Failed,
-            at: millis(now),
-            first: millis(now),
-            said: Said::default(),
-            verdict: Verdict::Over(""),
-            shown: (Millis::MIN, Millis::MAX),
-            due: None,
-            acts: 0,
-            permits: 0,
-            claimed: plan.has_ledger(stranger.target) && stranger.over != Some("unreadable"),
-            marked: false,
-        };
-        failure.verdict = match stranger.over {
-            Some(reason) => Verdict::Over(reason),
-            None => self.verdict(plan, &failure, None),
-        };
-        self.by_trace.insert(trace, self.failures.len());
-        self.failures.push(failure);
-    }
-
-    /// A record was sent twice: each copy may be acted on.
-    pub(crate) fn copied(&mut self, now: Timestamp, trace: &str) {
-        let Some(&index) = self.by_trace.get(trace) else { return };
-        self.failures[index].delivered_twice();
-        let event = self.failures[index].event;
-        self.events[event].copies += 1;
-        self.story.tell(now, Some(event), || "its record is sent once more".to_owned());
-    }
-
-    /// The target whose failure has this trace, if Lambda wrote its record and it may be repeated.
-    pub(crate) fn repeatable(&self, trace: &str) -> Option<usize> {
-        let failure = &self.failures[*self.by_trace.get(trace)?];
-        let may = !failure.strange && self.events[failure.event].may_fork();
-        may.then_some(failure.target)
-    }
-
-    /// Section 3 of the contract.
-    fn verdict(&self, plan: &Plan, failure: &Failure, initial: Option<i64>) -> Verdict {
-        let target = &plan.targets[failure.target];
-        let rules = plan.rules(failure.target);
-        if !target.allowed {
-            return Verdict::Over("target_not_allowed");
-        }
-        if failure.why == Why::Stopped {
-            return Verdict::Over("recursion_stopped");
-        }
-        if failure.said.never_heals(&rules.never) {
-            return Verdict::Over("not_retryable");
-        }
-        let paused = failure.why == Why::Paused;
-        let attempt = if paused { failure.attempt.max(1) } else { failure.attempt + 1 };
-        if rules.attempts.is_some_and(|most| attempt > most) {
-            return Verdict::Over("max_attempts_exceeded");
-        }
-        let wish = if paused { 0 } else { failure.said.wish().unwrap_or_default() };
-        let facts =
-            Facts { first: failure.first, at: failure.at, attempt, paused, wish };
-        let Some(next) = rules.next(&facts) else { return Verdict::Over("max_age_exceeded") };
-        let initial = initial.unwrap_or(failure.at.div_euclid(1000));
-        let payload =
-            self.expected_payload(failure.event, attempt, Some(initial), &failure.first_request);
-        match payload.len() <= INVOCATION_MAX {
-            true => Verdict::Next(next),
-            false => Verdict::Over("payload_too_large"),
-        }
-    }
-
     /// What must hold when nothing happens any more: everything has ended, once.
     pub(crate) fn at_rest(&mut self, now: Timestamp) {
         let open = self.open.values().map(|open| open.event).min();
@@ -448,43 +359,5 @@ impl Judge {
     /// How many dead letters handlers have sent.
     pub(crate) fn dead_letters(&self) -> u64 {
         self.dead_letters
-    }
-}
-
-impl Said {
-    /// What a function's own dead-letter queue is told: no type; of what never ran, the condition.
-    fn bare(self, condition: &str) -> Self {
-        let ran = condition == "RetriesExhausted";
-        let message = if ran { self.message } else { Some(condition.to_owned()) };
-        let carried = |c: &char| !(c.is_ascii_control() && *c != '\u{7f}') && *c != '\u{ffff}';
-        let message = message.map(|text| text.chars().filter(carried).collect::<String>());
-        Self { error_type: None, message: message.filter(|text| !text.is_empty()) }
-    }
-
-    /// Whether this is an error that never heals, for an owner who names these of [`NEVER`].
-    fn never_heals(&self, named: &[usize]) -> bool {
-        self.error_type.as_deref().is_some_and(|error_type| {
-            error_type == "PermanentFailure"
-                || error_type.ends_with(".PermanentFailure")
-                || named.iter().any(|&n| error_type == NEVER[n].1)
-        })
-    }
-
-    /// For how many seconds the target asks to wait.
-    fn wish(&self) -> Option<u64> {
-        let error_type = self.error_type.as_deref()?;
-        if error_type != "RetryAfter" && !error_type.ends_with("::RetryAfter") {
-            return None;
-        }
-        let message = self.message.as_deref()?;
-        let digits = message.find(|c: char| !c.is_ascii_digit()).unwrap_or(message.len());
-        let unit = match message[digits..].split([':', ' ']).next() {
-            Some("s" | "") => 1,
-            Some("m") => 60,
-            Some("h") => 3600,
-            Some("d") => 86_400,
-            Some(_) | None => return None,
-        };
-        message[..digits].parse::<u64>().ok().map(|count| count * unit)
     }
 }

@@ -46,7 +46,10 @@ impl World {
             self.create_function(&handler.name, settings);
             self.handlers.insert(handler.name.as_str().into(), number);
             let loops = RecursiveLoop::Allow;
-            self.cloud.lambda.set_recursive_loop(&handler.name, loops).expect("it was just created");
+            self.cloud
+                .lambda
+                .set_recursive_loop(&handler.name, loops)
+                .expect("it was just created");
         }
         for queue in &plan.queues {
             let handler = &plan.handlers[queue.handler];
@@ -123,8 +126,7 @@ impl World {
 
     #[allow(clippy::expect_used, reason = "what a plan has the model takes, or the plan is wrong")]
     fn create_function(&mut self, name: &str, settings: Settings) {
-        let code =
-            Code { program: Program::Bootstrap("/".into()), size: 0, sha256: String::new() };
+        let code = Code { program: Program::Bootstrap("/".into()), size: 0, sha256: String::new() };
         self.cloud
             .lambda
             .create_function(self.now, name, code, settings)

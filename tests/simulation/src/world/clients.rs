@@ -58,7 +58,10 @@ impl World {
     /// Where a new chain of requests begins.
     fn trace(&mut self) -> String {
         let (root, parent) = (self.draw.seed(), self.draw.seed());
-        format!("Root=1-{:08x}-00000000{root:016x};Parent={parent:016x};Sampled=0", self.now.timestamp())
+        format!(
+            "Root=1-{:08x}-00000000{root:016x};Parent={parent:016x};Sampled=0",
+            self.now.timestamp()
+        )
     }
 
     /// Somebody puts a message into a retry queue that Lambda did not write.
@@ -100,7 +103,8 @@ impl World {
         let record = |time: &str, context: &str, rest: &str| {
             format!(r#"{{"timestamp":"{time}","requestContext":{{{context}}}{rest}}}"#)
         };
-        let whole = format!(r#""requestId":"{id}","functionArn":"{arn}","condition":"SomethingNew""#);
+        let whole =
+            format!(r#""requestId":"{id}","functionArn":"{arn}","condition":"SomethingNew""#);
         let carried = format!(r#","requestPayload":{payload}"#);
         let given_up = |body: String, reason| (body.clone(), body, Some(reason));
         match self.draw.number(0..=9) {

@@ -10,11 +10,7 @@ use std::{
 };
 
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
-use comeback_core::{
-    Timestamp,
-    arn::FunctionArn,
-    time::later,
-};
+use comeback_core::{Timestamp, arn::FunctionArn, time::later};
 use comeback_flow::{
     batch::{Context as Invocation, Handler, RecordWithoutId},
     report::Report,
@@ -70,8 +66,7 @@ impl World {
     /// Lambda hands a batch to a handler.
     #[allow(clippy::expect_used, reason = "the model writes the event as Lambda does")]
     pub(super) fn deliver(&mut self, handler: usize, run: Run) {
-        let mut event: SqsEvent =
-            serde_json::from_str(run.payload.get()).expect("an event of SQS");
+        let mut event: SqsEvent = serde_json::from_str(run.payload.get()).expect("an event of SQS");
         let key = self.next_run;
         self.next_run += 1;
         self.judge.tally.count("batches");
@@ -196,12 +191,8 @@ impl World {
         if ahead != behind {
             self.judge.tally.fault(Fault::ClockOff);
         }
-        let desk = Rc::new(Desk {
-            now: Rc::clone(&self.clock),
-            ahead,
-            behind,
-            asked: RefCell::default(),
-        });
+        let desk =
+            Rc::new(Desk { now: Rc::clone(&self.clock), ahead, behind, asked: RefCell::default() });
         let port = || Port(Rc::clone(&desk));
         let handler = Handler {
             settings: build::settings(&self.plan, handler),

@@ -247,7 +247,8 @@ impl World {
         }
         let (read, sent) = (self.dead_letters_read, self.judge.dead_letters());
         if read != sent {
-            let what = format!("{read} messages are in dead-letter queues, and {sent} were sent there");
+            let what =
+                format!("{read} messages are in dead-letter queues, and {sent} were sent there");
             self.judge.violated(Check::NothingUnexplained, self.now, None, what);
         }
     }

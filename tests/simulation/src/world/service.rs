@@ -4,8 +4,8 @@ use std::{rc::Rc, sync::Arc, time::Duration};
 
 use comeback_core::{
     Timestamp,
-    dead_letter::DeadLetter,
     claim::State,
+    dead_letter::DeadLetter,
     fault::{FaultKind, InvokeFault, classify, classify_claim},
 };
 use comeback_flow::ports::{CallFault, NotReplaced};
@@ -33,8 +33,11 @@ const REJECTIONS: [(&str, u16, &str); 5] = [
 ];
 
 /// What it says where a person must mend something.
-const MISCONFIGURATIONS: [(&str, u16); 3] =
-    [("AccessDeniedException", 403), ("KMSDisabledException", 502), ("InvalidZipFileException", 502)];
+const MISCONFIGURATIONS: [(&str, u16); 3] = [
+    ("AccessDeniedException", 403),
+    ("KMSDisabledException", 502),
+    ("InvalidZipFileException", 502),
+];
 
 /// A call, as it is on its way.
 pub(super) enum Call {
@@ -121,7 +124,11 @@ impl World {
             self.refuse(run, &call, round, true);
         } else if self.happens(|rates| rates.refused) {
             let throttled = self.draw.happens(0.5);
-            self.judge.tally.fault(if throttled { Fault::CallThrottled } else { Fault::ServerError });
+            self.judge.tally.fault(if throttled {
+                Fault::CallThrottled
+            } else {
+                Fault::ServerError
+            });
             self.refuse(run, &call, round, throttled);
         } else if self.happens(|rates| rates.unsent) {
             self.judge.tally.fault(Fault::CallUnsent);
@@ -247,7 +254,8 @@ impl World {
             let taken = self.cloud.sqs.send(self.now, &sent.queue, message);
             if let (Ok(_), Some(subject)) = (&taken, subject) {
                 let said = letter.attributes.iter().find(|(name, _)| *name == "Reason");
-                let reason = REASONS.into_iter().find(|known| said.is_some_and(|(_, r)| r == known));
+                let reason =
+                    REASONS.into_iter().find(|known| said.is_some_and(|(_, r)| r == known));
                 self.judge.given_up(self.now, *subject, reason.unwrap_or("no reason"));
             }
             entries.push(taken.map(drop).map_err(|error| CallFault(error.to_string())));
@@ -271,7 +279,8 @@ impl World {
         let there = self.ledger.get(&replace.key);
         let is_as_seen = match (there, &replace.seen) {
             (Some(there), Some(seen)) => {
-                there.token == seen.token && (there.state == State::Done) == (seen.state == State::Done)
+                there.token == seen.token
+                    && (there.state == State::Done) == (seen.state == State::Done)
             }
             (there, seen) => there.is_none() && seen.is_none(),
         };

@@ -9,13 +9,7 @@ use comeback_local::{
 use serde_json::Value;
 
 use super::{Step, World};
-use crate::{
-    draw::Draw,
-    judge::Said,
-    plan::NEVER,
-    spell::Trouble,
-    tally::Fault,
-};
+use crate::{draw::Draw, judge::Said, plan::NEVER, spell::Trouble, tally::Fault};
 
 /// By turns of so many minutes a flapping target works and fails.
 const FLAP_MINUTES: i64 = 7;
@@ -26,9 +20,9 @@ impl World {
         let Some(&target) = self.targets.get(&run.configuration.name) else { return };
         self.judge.began(self.now, &run.request_id, run.payload.get(), &run.trace_header);
         let outcome = self.outcome(target, run);
-        let lasts = match outcome {
-            Outcome::TimedOut => run.configuration.timeout(),
-            _ => self.draw.millis(5..=2_000),
+        let lasts = match matches!(outcome, Outcome::TimedOut) {
+            true => run.configuration.timeout(),
+            false => self.draw.millis(5..=2_000),
         };
         self.agenda.plan(self.after(lasts), Step::TargetEnds(run.id, Box::new(outcome)));
     }
@@ -64,7 +58,8 @@ impl World {
                 return Outcome::TimedOut;
             }
             10..=12 => {
-                let odd = *self.draw.pick(&["\"no\"", "[1]", "{\"errorType\":7}", "null", "<html>"]);
+                let odd =
+                    *self.draw.pick(&["\"no\"", "[1]", "{\"errorType\":7}", "null", "<html>"]);
                 return Outcome::Failed(odd.as_bytes().to_vec());
             }
             13..=20 => {
@@ -73,7 +68,9 @@ impl World {
                 (kind, format!("{count}{unit}: the upstream says 429"))
             }
             21..=22 => ("RetryAfter", "soon: no duration".to_owned()),
-            23..=25 => (*self.draw.pick(&["PermanentFailure", "app.PermanentFailure"]), String::new()),
+            23..=25 => {
+                (*self.draw.pick(&["PermanentFailure", "app.PermanentFailure"]), String::new())
+            }
             26..=29 => (self.draw.pick(&NEVER).1, "it never heals".to_owned()),
             30..=32 => ("NotPermanentFailure", "é".repeat(800)),
             33..=34 => ("Error", "\\u0001 \\uffff".to_owned()),
@@ -95,42 +92,37 @@ impl World {
         // What a failed run said is told before what becomes of it.
         let mut said = Said::default();
         while let Some(event) = happened.next() {
-            match event {
-                Event::Finished { request_id, outcome: Ending::Succeeded, .. } => {
+            // Nothing else says how an invocation ended.
+            if let Event::Finished { request_id, outcome, response, .. } = event {
+                if outcome == Ending::Succeeded {
                     self.judge.succeeded(self.now, &request_id);
+                } else if self.judge.open(&request_id).is_some() {
+                    said = read(response.get());
                 }
-                Event::Finished { request_id, response, .. } => {
-                    if self.judge.open(&request_id).is_some() {
-                        said = read(response.get());
+            } else if let Event::GivenUp { request_id, condition, .. } = event {
+                match happened.next_if(|next| is_delivery_of(next, &request_id)) {
+                    Some(Event::DestinationSent { .. }) => {
+                        let said = std::mem::take(&mut said);
+                        self.judge.failed(&plan, self.now, &request_id, condition, said);
                     }
-                }
-                Event::GivenUp { request_id, condition, .. } => {
-                    let of_it = |next: &Event| is_delivery_of(next, &request_id);
-                    match happened.next_if(of_it) {
-                        Some(Event::DestinationSent { .. }) => {
-                            let said = std::mem::take(&mut said);
-                            self.judge.failed(&plan, self.now, &request_id, condition, said);
-                        }
-                        Some(_) => {
-                            self.judge.tally.fault(Fault::RecordTooLarge);
-                            self.judge.lost(self.now, &request_id, "its record is too large");
-                        }
-                        None => self.judge.lost(self.now, &request_id, "its function is gone"),
+                    Some(_) => {
+                        self.judge.tally.fault(Fault::RecordTooLarge);
+                        self.judge.lost(self.now, &request_id, "its record is too large");
                     }
+                    None => self.judge.lost(self.now, &request_id, "its function is gone"),
                 }
-                // The rest says nothing of how an invocation ended.
-                _ => {}
             }
         }
     }
 }
 
 fn is_delivery_of(event: &Event, of: &Arc<str>) -> bool {
-    match event {
-        Event::DestinationSent { request_id, .. } | Event::DestinationFailed { request_id, .. } => {
-            request_id == of
-        }
-        _ => false,
+    if let Event::DestinationSent { request_id, .. } | Event::DestinationFailed { request_id, .. } =
+        event
+    {
+        request_id == of
+    } else {
+        false
     }
 }
 
