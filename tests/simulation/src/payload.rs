@@ -6,7 +6,7 @@ use crate::draw::Draw;
 
 /// How many bytes a payload near the limit has at least: the most that a message carries, less what a
 /// record is around it, and a little.
-const LARGE: (u64, u64) = (1_047_000, 1_048_576);
+const LARGE: (u64, u64) = (1_047_600, 1_048_576);
 
 /// A payload as it is first given to a target.
 pub(crate) struct Payload {

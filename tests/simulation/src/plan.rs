@@ -184,7 +184,7 @@ impl Plan {
         }
         // Most worlds are small. In some a crowd comes at once, in a few everything is near the limits.
         let (events, sending, strangers, large) = match draw.number(0..=199) {
-            0..=2 => (draw.number(2..=6), 0, draw.number(4..=8), 0.3),
+            0..=2 => (draw.number(2..=6), 0, draw.number(4..=8), 0.6),
             3..=5 => (draw.number(50..=150), draw.number(0..=60), 0, 0.0),
             6..=11 => (draw.number(50..=150), draw.number(0..=20 * HOUR), 3, 0.0),
             12..=105 => (draw.number(1..=25), draw.number(0..=20 * HOUR), 0, 0.0),

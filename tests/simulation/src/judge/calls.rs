@@ -216,6 +216,12 @@ impl Judge {
         self.runs.get(&run).is_none_or(|run| run.iter().all(|message| may(message.failure)))
     }
 
+    /// The number of an answer that a handler is given now.
+    pub(super) fn next_answer(&mut self) -> u64 {
+        self.answers += 1;
+        self.answers
+    }
+
     /// A handler has the answer to an invocation, or to its dead letter.
     pub(crate) fn told(
         &mut self,
@@ -224,9 +230,11 @@ impl Judge {
         answer: Result<(), Option<FaultSeen>>,
     ) {
         let Subject { run, place, .. } = of;
+        let nth = self.next_answer();
         let Some(message) = self.runs.get_mut(&run).and_then(|run| run.get_mut(place)) else {
             return;
         };
+        message.told = nth;
         match answer {
             Ok(()) => message.done = true,
             Err(fault) => {

@@ -89,8 +89,7 @@ impl Judge {
         answer: &Replaced,
         seen: Option<FaultSeen>,
     ) {
-        self.claims_answered += 1;
-        let nth = self.claims_answered;
+        let nth = self.next_answer();
         let failure = &self.failures[of.failure];
         let (event, acts) = (failure.event, failure.acts);
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
@@ -99,11 +98,16 @@ impl Judge {
         if next.state == State::Done {
             return;
         }
-        message.claim_answered = Some(nth);
         message.held_until = None;
         match answer {
-            Ok(()) => message.claim = Some(next.clone()),
+            Ok(()) => {
+                message.told = nth;
+                message.asked = true;
+                message.claim = Some(next.clone());
+            }
             Err(NotReplaced::Changed(Some(there))) if there.token.owner == next.token.owner => {
+                message.told = nth;
+                message.asked = true;
                 message.claim = Some(there.clone());
             }
             Err(NotReplaced::Changed(Some(there))) => match there.state {
@@ -118,7 +122,11 @@ impl Judge {
                 }
             },
             Err(NotReplaced::Changed(None)) => {}
-            Err(NotReplaced::Fault(_)) => message.fault = seen.or(message.fault),
+            Err(NotReplaced::Fault(_)) => {
+                message.told = nth;
+                message.asked = true;
+                message.fault = seen.or(message.fault);
+            }
         }
     }
 }

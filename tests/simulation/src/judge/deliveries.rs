@@ -40,8 +40,10 @@ pub(super) struct Watched {
     pub(super) claim: Option<Claim>,
     /// Whether the handler wrote that it has acted.
     pub(super) marks: bool,
-    /// In which order the ledger has answered claims.
-    pub(super) claim_answered: Option<u64>,
+    /// Whether the ledger has answered that the handler may act, or that it can't tell.
+    pub(super) asked: bool,
+    /// Which answer was the last that is about this message, of all answers.
+    pub(super) told: u64,
     /// Until when another holds the claim, as far as the handler knows.
     pub(super) held_until: Option<Millis>,
 }
@@ -79,7 +81,8 @@ impl Judge {
                 done: false,
                 claim: None,
                 marks: false,
-                claim_answered: None,
+                asked: false,
+                told: 0,
                 held_until: None,
             });
         }

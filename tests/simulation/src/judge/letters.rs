@@ -1,5 +1,7 @@
 //! What the judge holds a dead letter to: the bytes, the reason, the facts.
 
+use std::cmp::Reverse;
+
 use comeback_core::{Timestamp, dead_letter::DeadLetter, time::rfc3339};
 
 use super::{Check, Failure, FaultSeen, Judge, Subject, Verdict, Why, deliveries::Watched};
@@ -33,9 +35,8 @@ impl Judge {
         let find = |is: &dyn Fn(&Watched) -> bool| {
             let free = watched.iter().enumerate();
             let free = free.filter(|(_, message)| !message.lettered && is(message));
-            // Where there is a ledger, a handler writes when it has its answer.
-            let order =
-                |(_, message): &(usize, &Watched)| message.claim_answered.unwrap_or(u64::MAX);
+            // A handler writes as soon as it has the answer that leads to it.
+            let order = |(_, message): &(usize, &Watched)| Reverse(message.told);
             free.min_by_key(order).map(|(place, _)| place)
         };
         let whole = |message: &Watched| has_bytes(message.failure) && has_facts(message.failure);
@@ -53,7 +54,7 @@ impl Judge {
         };
         let message = &watched[place];
         let (index, fault) = (message.failure, message.fault);
-        let asked = message.claim_answered.is_some();
+        let asked = message.asked;
         let event = Some(self.failures[index].event);
         if self.failures[index].claimed && !asked {
             let what = format!("run {run} gives up without asking the ledger");

@@ -65,7 +65,8 @@ pub(crate) struct Judge {
     runs: HashMap<u64, Vec<deliveries::Watched>>,
     /// When runs are killed, by their own clocks.
     deadlines: HashMap<u64, Timestamp>,
-    claims_answered: u64,
+    /// How many answers handlers were given.
+    answers: u64,
     /// How many runs have a message now.
     with: HashMap<String, u32>,
     dead_letters: u64,
@@ -211,7 +212,7 @@ impl Judge {
             by_trace: HashMap::new(),
             runs: HashMap::new(),
             deadlines: HashMap::new(),
-            claims_answered: 0,
+            answers: 0,
             with: HashMap::new(),
             dead_letters: 0,
         }
