@@ -29,6 +29,12 @@ const TRANSIENT_WAIT: Backoff =
 const CONFIGURATION_WAIT: Backoff =
     Backoff { base: Duration::from_mins(1), max: Duration::from_mins(15), jitter: Jitter::Equal };
 
+/// After any fault, once a message was received this often: SQS gives a message up at 1,000 receives at the
+/// most, without a reason. The rest of them is to last for as long as SQS keeps the message.
+const RECEIVES_SPARED_FROM: u32 = 500;
+const SPARING_WAIT: Backoff =
+    Backoff { base: Duration::from_hours(1), max: Duration::from_hours(1), jitter: Jitter::Equal };
+
 /// Why an invocation was not accepted.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}{message}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default())]
@@ -163,7 +169,7 @@ pub fn after_fault(
         }
     };
     let schedule = &attempted.schedule;
-    let mut until = later(now, wait);
+    let mut until = later(now, sparing(wait, request_id, receive_count));
     if now < schedule.last_chance {
         until = until.min(schedule.last_chance);
     }
@@ -188,10 +194,20 @@ pub fn after_unclaimed(
     if now > stay_end(failure) {
         return Unaccepted::DeadLetter(reason);
     }
+    let request_id = &failure.request_id;
     let wait = if passes { TRANSIENT_WAIT } else { CONFIGURATION_WAIT };
-    let until = later(now, drawn(wait, &failure.request_id, receive_count));
+    let wait = drawn(wait, request_id, receive_count);
+    let until = later(now, sparing(wait, request_id, receive_count));
     let last_chance = schedule.map(|schedule| schedule.last_chance).filter(|at| now < *at);
     Unaccepted::Wait { until: last_chance.map_or(until, |at| until.min(at)) }
+}
+
+/// This wait, or a longer one where the message has not many receives left.
+fn sparing(wait: Duration, request_id: &str, receive_count: u32) -> Duration {
+    if receive_count < RECEIVES_SPARED_FROM {
+        return wait;
+    }
+    wait.max(drawn(SPARING_WAIT, request_id, receive_count))
 }
 
 fn drawn(wait: Backoff, request_id: &str, receive_count: u32) -> Duration {
@@ -313,10 +329,36 @@ mod tests {
     #[test]
     fn a_transient_fault_waits_a_second_doubling_up_to_five_minutes() {
         for (receive_count, ceiling) in
-            [(0, 1), (1, 1), (2, 2), (5, 16), (9, 256), (10, 300), (1000, 300)]
+            [(0, 1), (1, 1), (2, 2), (5, 16), (9, 256), (10, 300), (499, 300)]
         {
             let wait = wait(TRANSIENT, 10, receive_count).unwrap();
             assert!((SECOND..=SECOND * ceiling).contains(&wait), "{receive_count}: {wait:?}");
+        }
+    }
+
+    #[test]
+    fn the_receives_of_a_message_last_for_as_long_as_sqs_keeps_it() {
+        // The least that each wait may be, for the first to the last receive that SQS allows.
+        let asked = FaultKind::Transient { retry_after: Some(SECOND) };
+        for kind in [TRANSIENT, asked, FaultKind::Configuration] {
+            let spared: Duration = (RECEIVES_SPARED_FROM..=1000)
+                .map(|receive_count| {
+                    let body = testing::record_of("1");
+                    let failed_at = at("2019-11-14T18:16:05.568Z");
+                    let now = later(failed_at, SECOND);
+                    let year = settings(&[("MAX_AGE", "365d")]);
+                    let Decision::Invoke(attempted) =
+                        decide(&message(&body), &home(), &year, now).decision
+                    else {
+                        panic!("expected an invocation")
+                    };
+                    match after_fault(kind, &attempted, receive_count, now) {
+                        Unaccepted::Wait { until } => between(now, until),
+                        Unaccepted::DeadLetter(reason) => panic!("{reason}"),
+                    }
+                })
+                .sum();
+            assert!(spared > Duration::from_hours(14 * 24), "{kind:?}: {spared:?}");
         }
     }
 

@@ -323,6 +323,11 @@ impl Sqs {
         self.queue_mut(queue)?.delete(now, receipt_handle)
     }
 
+    /// Whether the message that a receipt handle was given for is still in its queue.
+    pub fn has(&self, queue: &str, receipt_handle: &str) -> bool {
+        self.queues.get(queue).is_some_and(|queue| queue.has(receipt_handle))
+    }
+
     /// Lets a message in flight be visible again after so many seconds from now.
     ///
     /// # Errors
@@ -336,6 +341,16 @@ impl Sqs {
         seconds: u32,
     ) -> Result<(), SqsError> {
         self.queue_mut(queue)?.change_visibility(now, receipt_handle, seconds)
+    }
+
+    /// Lets only so many messages of a queue be in flight, where a simulation is to reach AWS's limit,
+    /// [`IN_FLIGHT_MAX`], with fewer.
+    ///
+    /// # Errors
+    /// If there is no such queue.
+    pub fn limit_in_flight(&mut self, queue: &str, most: usize) -> Result<(), SqsError> {
+        self.queue_mut(queue)?.in_flight_max = most;
+        Ok(())
     }
 
     /// When a receive of this queue would next find a message, as far as is known now; `now` or

@@ -204,6 +204,11 @@ impl Queue {
         Ok(())
     }
 
+    /// Whether the message is still here.
+    pub(super) fn has(&self, handle: &str) -> bool {
+        self.read(handle).is_ok_and(|receipt| self.messages.contains_key(&receipt.message))
+    }
+
     /// Lets the message be visible again after `seconds` from now. As on AWS, an earlier receiver's
     /// handle does as well as the latest.
     pub(super) fn change_visibility(

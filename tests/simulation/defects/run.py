@@ -1,0 +1,74 @@
+"""Puts each defect into a copy of the tree, plays worlds until a rule does not hold, and prints the
+table of the README: what the defect was, which check caught it, and in the how-manieth world.
+
+    tests/simulation/defects/run.py [--seeds N] [WORD ...]     only defects whose names have one of WORD
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from defects import DEFECTS
+
+ROOT = Path(__file__).resolve().parents[3]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+COPY = TARGET / "defects"
+CARGO = ["cargo", "build", "--quiet", "--jobs", "2", "--package", "simulation", "--manifest-path", COPY / "Cargo.toml"]
+
+
+def copy_tree():
+    """Copies what is changed only: an unchanged file must not look newer than what was built of it."""
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\n")
+    for name in filter(None, names):
+        source, copy = ROOT / name, COPY / name
+        if source.is_file() and not (copy.is_file() and copy.read_bytes() == source.read_bytes()):
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copy)
+
+
+def build():
+    return subprocess.run([*CARGO], env={**os.environ, "CARGO_TARGET_DIR": str(TARGET)}).returncode == 0
+
+
+def play(seeds):
+    """Which check did not hold, and for which seed; nothing where all did."""
+    program = TARGET / "debug" / "simulation"
+    played = subprocess.run([program, "run", "--seeds", str(seeds), "--threads", "2"], capture_output=True)
+    said = played.stdout.decode(errors="replace")
+    if found := re.search(r"^seed (\d+): (\w+): ", said, re.MULTILINE):
+        return found[2], f"seed {found[1]}"
+    if found := re.search(r"^(DrawsSpread): ", said, re.MULTILINE):
+        return found[1], f"all {seeds} worlds"
+    return (None, None) if played.returncode == 0 else ("a panic", played.stderr.decode()[-300:])
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--seeds", type=int, default=2000)
+    arguments.add_argument("words", nargs="*")
+    arguments = arguments.parse_args()
+    copy_tree()
+    missed = 0
+    print("| defect | where | caught by | in |\n|---|---|---|---|", flush=True)
+    for name, path, old, new in DEFECTS:
+        if arguments.words and not any(word in name for word in arguments.words):
+            continue
+        file = COPY / path
+        text = file.read_text()
+        if text.count(old) != 1:
+            sys.exit(f"{name}: expected once in {path}, found {text.count(old)} times: {old}")
+        file.write_text(text.replace(old, new))
+        check, seed = play(arguments.seeds) if build() else ("the compiler", "")
+        file.write_text(text)
+        missed += check is None or check == "the compiler"
+        print(f"| {name} | `{path.removeprefix('shared/')}` | {check or '**nothing**'} | {seed or ''} |", flush=True)
+    return missed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
