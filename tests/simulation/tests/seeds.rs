@@ -9,7 +9,7 @@ use simulation::{
 const WORLDS: u64 = 2_000;
 
 /// How often each fault and each reason must have been seen at least.
-const SEEN_MIN: u64 = 10;
+const SEEN_MIN: u64 = 5;
 
 #[test]
 fn whatever_goes_wrong_every_event_ends_as_the_rules_say() {
