@@ -181,16 +181,12 @@ impl Judge {
             Some(message) => {
                 message.acts += 1;
                 let unclaimed = failure.claimed && message.claim.is_none();
-                // A call that was repeated on its way has two effects. Dead letters go out even where
-                // the ledger can't be asked: two are better than none.
+                // A call that was repeated on its way has two effects.
                 if message.acts > 1 {
                     failure.permits += 1;
                 } else if unclaimed || message.told_no {
                     failure.permits += 1;
                     message.permitted = true;
-                }
-                if unclaimed {
-                    self.tally.count("dead letters without a claim");
                 }
             }
             // Its handler is gone, and its message comes back, or came back already.
@@ -266,6 +262,7 @@ impl Judge {
             };
             let (index, fault, count) = (message.failure, message.fault, message.receive_count);
             let held_until = message.held_until;
+            let is_unclaimed = self.failures[index].claimed && message.claim.is_none();
             let event = self.failures[index].event;
             self.story.tell(now, Some(event), || format!("run {run} puts it back for {seconds} s"));
             match fault {
@@ -274,7 +271,9 @@ impl Judge {
                 }
                 None => self.judge_wait(now, millis(clock), index, *seconds),
                 Some(fault) => {
-                    self.judge_fault_wait(now, millis(clock), index, *seconds, fault, count);
+                    let at = millis(clock);
+                    let rest = self.rest_after_fault(index, at, is_unclaimed);
+                    self.judge_fault_wait(now, index, *seconds, fault, count, rest);
                 }
             }
         }
@@ -326,18 +325,26 @@ impl Judge {
         }
     }
 
+    /// How long a message may wait at the most after a fault. What can't be claimed waits however old it
+    /// is: nobody knows whether it was acted on.
+    fn rest_after_fault(&self, index: usize, at: Millis, is_unclaimed: bool) -> Millis {
+        match self.failures[index].verdict {
+            Verdict::Next(next) if at < next.last_chance => next.last_chance - at,
+            Verdict::Next(next) if !is_unclaimed => next.expiry - at,
+            Verdict::Next(_) | Verdict::Over(_) => Millis::MAX,
+        }
+    }
+
     fn judge_fault_wait(
         &mut self,
         now: Timestamp,
-        at: Millis,
         index: usize,
         seconds: u32,
         fault: FaultSeen,
         count: u32,
+        rest: Millis,
     ) {
-        let failure = &self.failures[index];
-        let event = Some(failure.event);
-        let Verdict::Next(next) = failure.verdict else { return };
+        let event = Some(self.failures[index].event);
         let doubled = |first: i64, most: i64| {
             first.saturating_mul(1 << count.saturating_sub(1).min(20)).min(most) * 1000
         };
@@ -357,7 +364,6 @@ impl Judge {
             true => (low.max(SPARING.0), high.max(SPARING.1)),
             false => (low, high),
         };
-        let rest = if at < next.last_chance { next.last_chance - at } else { next.expiry - at };
         let whole = |wait: i64| (wait.min(rest) + 999).div_euclid(1000).min(WAIT_MAX.into());
         if !(whole(low)..=whole(high)).contains(&i64::from(seconds)) {
             let what = format!(

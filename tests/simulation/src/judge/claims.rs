@@ -27,8 +27,13 @@ impl Judge {
         let event = Some(self.failures[subject.failure].event);
         let message = self.runs.get_mut(&run)?.get_mut(subject.place)?;
         message.marks |= replace.next.as_ref().is_some_and(|next| next.state == State::Done);
-        let (held, done) = (message.claim.clone(), message.done);
+        let done = message.done;
+        // One whose write was never answered is its own too, and may be released.
+        let held = message.claim.clone().or_else(|| message.written.clone());
         let is_held = |claim: &Claim| held.as_ref().is_some_and(|held| held.token == claim.token);
+        if replace.next.as_ref().is_some_and(|next| next.state != State::Done) {
+            message.written.clone_from(&replace.next);
+        }
         let seen = replace.seen.as_ref();
         match (&replace.next, seen) {
             (Some(Claim { state: State::Held { until }, .. }), seen) => {
@@ -102,12 +107,10 @@ impl Judge {
         match answer {
             Ok(()) => {
                 message.told = nth;
-                message.asked = true;
                 message.claim = Some(next.clone());
             }
             Err(NotReplaced::Changed(Some(there))) if there.token.owner == next.token.owner => {
                 message.told = nth;
-                message.asked = true;
                 message.claim = Some(there.clone());
             }
             Err(NotReplaced::Changed(Some(there))) => match there.state {
@@ -124,7 +127,6 @@ impl Judge {
             Err(NotReplaced::Changed(None)) => {}
             Err(NotReplaced::Fault(_)) => {
                 message.told = nth;
-                message.asked = true;
                 message.fault = seen.or(message.fault);
             }
         }

@@ -40,8 +40,8 @@ pub(super) struct Watched {
     pub(super) claim: Option<Claim>,
     /// Whether the handler wrote that it has acted.
     pub(super) marks: bool,
-    /// Whether the ledger has answered that the handler may act, or that it can't tell.
-    pub(super) asked: bool,
+    /// The claim that the handler wrote last, whether or not it knows what became of that.
+    pub(super) written: Option<Claim>,
     /// Which answer was the last that is about this message, of all answers.
     pub(super) told: u64,
     /// Until when another holds the claim, as far as the handler knows.
@@ -81,7 +81,7 @@ impl Judge {
                 done: false,
                 claim: None,
                 marks: false,
-                asked: false,
+                written: None,
                 told: 0,
                 held_until: None,
             });

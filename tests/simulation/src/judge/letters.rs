@@ -54,10 +54,11 @@ impl Judge {
         };
         let message = &watched[place];
         let (index, fault) = (message.failure, message.fault);
-        let asked = message.asked;
+        // What concerns the handler and not the failure is not claimed.
+        let unclaimed = message.claim.is_none() && reason != "target_not_allowed";
         let event = Some(self.failures[index].event);
-        if self.failures[index].claimed && !asked {
-            let what = format!("run {run} gives up without asking the ledger");
+        if self.failures[index].claimed && unclaimed {
+            let what = format!("run {run} gives up without a claim, as {reason}");
             self.violated(Check::ClaimsFirst, now, event, what);
         } else if !has_bytes(index) {
             let (expected, got) = (&self.events[self.failures[index].event].payload, &letter.body);

@@ -6,7 +6,7 @@ use comeback_core::{
     Timestamp,
     claim::State,
     dead_letter::DeadLetter,
-    fault::{FaultKind, InvokeFault, classify, classify_claim},
+    fault::{FaultKind, InvokeFault, LedgerFault, classify, ledger_fault_passes},
 };
 use comeback_flow::ports::{CallFault, NotReplaced};
 use comeback_local::model::{
@@ -31,6 +31,9 @@ const REJECTIONS: [(&str, u16, &str); 5] = [
     ("RequestTooLargeException", 413, "payload_too_large"),
     ("RecursiveInvocationException", 400, "recursion_stopped"),
 ];
+
+/// The words of every refusal.
+const SAID: &str = "the simulation says no";
 
 /// What it says where a person must mend something.
 const MISCONFIGURATIONS: [(&str, u16); 3] = [
@@ -425,12 +428,15 @@ impl Refusal {
         self.of(classify(self.code, self.status, retry_after))
     }
 
-    fn of_ledger(&self) -> InvokeFault {
-        self.of(classify_claim(self.code, self.status))
+    fn of_ledger(&self) -> LedgerFault {
+        LedgerFault {
+            passes: ledger_fault_passes(self.code, self.status),
+            code: self.code.map(str::to_owned),
+            message: SAID.to_owned(),
+        }
     }
 
     fn of(&self, kind: FaultKind) -> InvokeFault {
-        let message = "the simulation says no".to_owned();
-        InvokeFault { kind, code: self.code.map(str::to_owned), message }
+        InvokeFault { kind, code: self.code.map(str::to_owned), message: SAID.to_owned() }
     }
 }
