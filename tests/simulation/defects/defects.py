@@ -5,6 +5,7 @@ ONCE = "shared/flow/src/once.rs"
 REPORT = "shared/flow/src/report.rs"
 BUDGET = "shared/flow/src/budget.rs"
 CHUNKS = "shared/flow/src/chunks.rs"
+SETTLEMENTS = "shared/flow/src/settlements.rs"
 MESSAGE = "shared/flow/src/message.rs"
 BACKOFF = "shared/core/src/backoff.rs"
 SCHEDULE = "shared/core/src/schedule.rs"
@@ -98,12 +99,12 @@ DEFECTS = [
     ("control characters are left in attributes", LETTER,
      "if accepted(c) { c } else { char::REPLACEMENT_CHARACTER }", "c"),
     ("a person's faults count as transient", FAULT,
-     "FaultKind::Configuration => drawn(CONFIGURATION_WAIT),", "FaultKind::Configuration => drawn(TRANSIENT_WAIT),"),
+     "FaultKind::Configuration => drawn(CONFIGURATION_WAIT, request_id, receive_count),", "FaultKind::Configuration => drawn(TRANSIENT_WAIT, request_id, receive_count),"),
     ("what asks for time gets no more than a second", FAULT,
      "asked.max(TRANSIENT_WAIT.base)", "asked.min(TRANSIENT_WAIT.base)"),
     ("a fault near the end gives up at once", FAULT,
      "until = until.min(schedule.last_chance);", "until = until.max(schedule.last_chance);"),
-    ("a message's receives are not spared", FAULT, "match receive_count >= RECEIVES_SPARED_FROM {", "match false {"),
+    ("a message's receives are not spared", FAULT, "if receive_count < RECEIVES_SPARED_FROM {", "if receive_count < u32::MAX {"),
     # the ledger
     ("marked before invoked", BATCH,
      "(Ok(()), Act::Invoke(attempt)) => self.invoke(item, attempt).await,",
@@ -113,8 +114,8 @@ DEFECTS = [
      "match (self.claim(item, context).await, act) {",
      "match (self.claim(item, context).await.or(Ok::<(), Barred>(())), act) {"),
     ("taken over while the lease holds", CLAIM,
-     "State::Held { until } if now < until => Verdict::Held { until },",
-     "State::Held { until } if now < until && self.owner.is_empty() => Verdict::Held { until },"),
+     "State::Held { until } if now < until && between(now, until) <= LEASE_MAX => {",
+     "State::Held { until } if now < until && self.owner.is_empty() => {"),
     ("the lease ends before its holder does", CLAIM,
      "State::Held { until: later(dead_by, CLOCKS_APART_MAX) }", "State::Held { until: later(now, CLOCKS_APART_MAX / 10) }"),
     ("dropped where another only holds the claim", BATCH,
@@ -122,11 +123,13 @@ DEFECTS = [
     ("released after it was accepted", BATCH,
      "log::invoked(item, lateness);\n                return FollowUp::Mark;", "log::invoked(item, lateness);\n                self.release(item).await;\n                return FollowUp::Nothing;"),
     ("a mark is not fenced: it replaces whatever is there", ONCE,
-     "match ledger.replace(&failure.request_id, Some(held), next).await {",
-     "match ledger.replace(&failure.request_id, None, next).await {"),
+     "ledger.replace(&failure.request_id, Some(&held), next.as_ref()).await",
+     "ledger.replace(&failure.request_id, None, next.as_ref()).await"),
     ("a duplicate of what is done is acted on again", CLAIM, "State::Done => Verdict::Done,", "State::Done => Verdict::Take(self.claim_after(found, now)),"),
-    ("nothing is given up where the ledger can't be asked", BATCH,
-     "Act::GiveUp(reason) => FollowUp::GiveUp(reason),\n                }", "Act::GiveUp(_) => FollowUp::Nothing,\n                }"),
-    ("a wait keeps its claim", BATCH,
-     "join_all(waits.iter().map(|wait| self.release(wait.item))).await;", ""),
+    ("given up where the ledger can't be asked", BATCH,
+     "after_unclaimed(fault.passes, failure, schedule, reason, count, now).into()",
+     "let _ = after_unclaimed(fault.passes, failure, schedule, reason, count, now);\n        FollowUp::GiveUp(reason)"),
+    ("an event is given up while its failure can't be claimed, like one that can't be invoked", FAULT,
+     "    if now > stay_end(failure) {", "    if schedule.is_none() || now > stay_end(failure) {"),
+    ("a wait keeps its claim", SETTLEMENTS, "self.releases.push(item);", ""),
 ]

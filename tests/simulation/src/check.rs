@@ -55,7 +55,7 @@ pub enum Check {
     ClaimsHold,
     /// A claim is marked or released by its holder only.
     ClaimsFence,
-    /// A claim is marked once its holder has acted, and released only if it has not.
+    /// A claim is marked once its holder has acted, and released once it will not.
     MarksAfterActing,
     /// What is dropped as a duplicate was acted on.
     DropsOnlyTheDone,
@@ -110,7 +110,7 @@ impl Check {
             }
             Self::ClaimsFence => "a claim is marked or released by its holder only",
             Self::MarksAfterActing => {
-                "a claim is marked once its holder has acted, and released only if it has not"
+                "a claim is marked once its holder has acted, and released once it will not"
             }
             Self::DropsOnlyTheDone => "what is dropped as a duplicate was acted on",
             Self::WaitsForHolder => "what another acts on waits until that one has ended",

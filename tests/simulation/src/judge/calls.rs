@@ -254,14 +254,16 @@ impl Judge {
             self.violated(Check::CallsFit, now, None, what);
         }
         for (handle, seconds) in &hide.changes {
-            let watched = self.runs.get(&run).map(Vec::as_slice).unwrap_or_default();
-            let Some(message) = watched.iter().find(|message| message.handle == *handle) else {
+            let watched = self.runs.get_mut(&run).map(Vec::as_mut_slice).unwrap_or_default();
+            let message = watched.iter_mut().find(|message| message.handle == *handle);
+            let Some(message) = message else {
                 let what = format!("run {run} puts back a message that it was not given");
                 self.violated(Check::ReportsTruly, now, None, what);
                 continue;
             };
             let (index, fault, count) = (message.failure, message.fault, message.receive_count);
             let held_until = message.held_until;
+            message.put_back = true;
             let is_unclaimed = self.failures[index].claimed && message.claim.is_none();
             let event = self.failures[index].event;
             self.story.tell(now, Some(event), || format!("run {run} puts it back for {seconds} s"));

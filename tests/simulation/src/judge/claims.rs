@@ -26,7 +26,7 @@ impl Judge {
         let subject = self.subject_of(run, replace)?;
         let event = Some(self.failures[subject.failure].event);
         let message = self.runs.get_mut(&run)?.get_mut(subject.place)?;
-        message.marks |= replace.next.as_ref().is_some_and(|next| next.state == State::Done);
+        message.concluded |= replace.next.as_ref().is_none_or(|next| next.state == State::Done);
         let done = message.done;
         // One whose write was never answered is its own too, and may be released.
         let held = message.claim.clone().or_else(|| message.written.clone());

@@ -38,8 +38,10 @@ pub(super) struct Watched {
     pub(super) done: bool,
     /// The claim that the handler holds.
     pub(super) claim: Option<Claim>,
-    /// Whether the handler wrote that it has acted.
-    pub(super) marks: bool,
+    /// Whether the handler has put it back.
+    pub(super) put_back: bool,
+    /// Whether the handler wrote what has become of its claim.
+    pub(super) concluded: bool,
     /// The claim that the handler wrote last, whether or not it knows what became of that.
     pub(super) written: Option<Claim>,
     /// Which answer was the last that is about this message, of all answers.
@@ -80,7 +82,8 @@ impl Judge {
                 permitted: false,
                 done: false,
                 claim: None,
-                marks: false,
+                put_back: false,
+                concluded: false,
                 written: None,
                 told: 0,
                 held_until: None,
@@ -131,8 +134,9 @@ impl Judge {
                 let what = format!("a message is {is}, and run {run} says that it {said}");
                 self.violated(Check::ReportsTruly, now, Some(event), what);
             }
-            if message.claim.is_some() && message.done && !message.marks {
-                let what = format!("run {run} has acted and leaves no mark of it");
+            let is_over = message.done || message.put_back;
+            if message.claim.is_some() && is_over && !message.concluded {
+                let what = format!("run {run} has acted or put it back, and leaves its claim");
                 self.violated(Check::MarksAfterActing, now, Some(event), what);
             }
             self.let_go(now, run, &message, stays(&message.handle));
