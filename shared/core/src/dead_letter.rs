@@ -212,6 +212,22 @@ mod tests {
     }
 
     #[test]
+    fn a_reason_is_said_of_the_failure_or_of_the_handler_that_reads_it() {
+        let of_the_failure = [
+            Reason::MaxAgeExceeded,
+            Reason::MaxAttemptsExceeded,
+            Reason::NotRetryable,
+            Reason::RecursionStopped,
+            Reason::PayloadMissing,
+            Reason::PayloadTooLarge,
+            Reason::InvokeRejected,
+        ];
+        assert!(of_the_failure.into_iter().all(Reason::concerns_failure));
+        assert!(!Reason::TargetNotAllowed.concerns_failure());
+        assert!(!Reason::Unreadable.concerns_failure());
+    }
+
+    #[test]
     fn absent_facts_have_no_attribute() {
         let names = |letter: DeadLetter| {
             letter.attributes.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
