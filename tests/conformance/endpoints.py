@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import boto3
@@ -84,6 +85,8 @@ def _started(name: str, command: Sequence[str]) -> Iterator[Endpoint]:
             url = process.stdout.readline().strip()
             if not url:
                 raise RuntimeError(f"expected {name} to print its endpoint, it exited instead")
+            # Whatever else it prints must not fill the pipe.
+            Thread(target=process.stdout.read, daemon=True).start()
             yield Endpoint(name, url)
         finally:
             process.terminate()

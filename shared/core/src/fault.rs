@@ -6,6 +6,8 @@
 //! | transient | throttling, 5xx, time-outs, things not ready yet | a short wait, no attempt is counted |
 //! | configuration | what a person will mend | a longer wait, until the event's age is over |
 //! | refused | this request will never be accepted | it is given up |
+//!
+//! What can't be claimed waits in the same way, and beyond its age, until SQS would delete its message.
 
 use std::time::Duration;
 
@@ -338,6 +340,8 @@ mod tests {
 
     #[test]
     fn the_receives_of_a_message_last_for_as_long_as_sqs_keeps_it() {
+        assert!(wait(TRANSIENT, 10, 499).unwrap() <= Duration::from_mins(5));
+        assert!(wait(TRANSIENT, 10, 500).unwrap() >= Duration::from_mins(30));
         // The least that each wait may be, for the first to the last receive that SQS allows.
         let asked = FaultKind::Transient { retry_after: Some(SECOND) };
         for kind in [TRANSIENT, asked, FaultKind::Configuration] {

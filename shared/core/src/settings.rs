@@ -452,7 +452,10 @@ mod tests {
             "POLICIES.orders must be one of BASE_BACKOFF, MAX_BACKOFF, MAX_AGE, MAX_ATTEMPTS, MAX_RETRIES, JITTER, NON_RETRYABLE_ERRORS, got \"MAXAGE\"",
             "POLICIES.orders.MAX_AGE must be a duration such as 90, 90s, 15m, 24h or 7d, got \"true\"",
         ];
-        let complaint = complaint.unwrap_err().to_string();
+        let bad = complaint.unwrap_err();
+        let names: Vec<_> = bad.names().collect();
+        assert!(names.contains(&"LEDGER_TABLE") && names.contains(&"POLICIES.b"), "{names:?}");
+        let complaint = bad.to_string();
         let mut rest = complaint.as_str();
         for part in expected {
             let at = rest

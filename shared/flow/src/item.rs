@@ -120,8 +120,9 @@ impl<'e> Item<'e> {
         log::left_to_queue(self, decision, fault);
     }
 
+    /// Notes what is in its way; what came first is the cause.
     pub(crate) fn met(&self, obstacle: Obstacle) {
-        self.obstacle.set(Some(obstacle));
+        self.obstacle.set(self.obstacle.get().or(Some(obstacle)));
     }
 
     pub(crate) fn is_reached(&self) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! Without a ledger everybody may act. With one, a message whose failure was acted on already is
 //! dropped; one whose failure another invocation is acting on waits until that one has surely ended;
-//! and one of which nobody can tell waits until somebody can. A claim that could not be marked ends with
+//! and one of which nobody can tell waits until somebody can, or until SQS would delete it. A claim that could not be marked ends with
 //! its lease: then a further delivery of the same failure, should there be one, acts again.
 
 use comeback_core::{

@@ -54,7 +54,7 @@ pub enum Obstacle {
     Throttled,
     /// A person has to mend it.
     Configuration,
-    /// The ledger could not be asked whether it was invoked already.
+    /// A call to the ledger failed.
     Ledger,
 }
 

@@ -1,4 +1,4 @@
-//! The retry loop, deployed as SPEC's rules ask for: what CDK and SAM do in an account.
+//! The retry loop, deployed as the README says: what CDK and SAM do in an account.
 
 use std::collections::BTreeMap;
 

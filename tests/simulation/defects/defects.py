@@ -14,8 +14,6 @@ FAULT = "shared/core/src/fault.rs"
 RECORD = "shared/core/src/record.rs"
 ENVELOPE = "shared/core/src/envelope.rs"
 LETTER = "shared/core/src/dead_letter.rs"
-ERROR_TYPE = "shared/core/src/error_type.rs"
-POLICY = "shared/core/src/policy.rs"
 CLAIM = "shared/core/src/claim.rs"
 
 DEFECTS = [
@@ -56,6 +54,8 @@ DEFECTS = [
      "fnv1a(request_id.bytes().take(0).chain(attempt.to_be_bytes()))"),
     ("the draw depends on the time of the receive", DECISION,
      "if now > expiry {", "let due = crate::time::later(due, Duration::from_millis(now.timestamp_millis() as u64 % 7_000));\n    if now > expiry {"),
+    ("a second receive comes to a later due time", DECISION,
+     "Ok(planned) => {", "Ok(mut planned) => {\n            if message.receive_count > 1 {\n                planned.schedule.due = crate::time::later(planned.schedule.due, Duration::from_secs(3));\n            }"),
     ("the ceiling is a doubling ahead", BACKOFF, "attempt.get() - 1)", "attempt.get())"),
     ("the maximum is applied to the ceiling only by half", BACKOFF,
      "doubled.min(self.max)", "doubled.min(self.max + self.max / 2)"),
@@ -64,7 +64,7 @@ DEFECTS = [
     ("an attempt is made half a second before it is due", DECISION,
      "} else if now < due {", "} else if now + Duration::from_millis(500) < due {"),
     ("events are dead-lettered a minute before their age is over", DECISION,
-     "if now > expiry {", "if now + Duration::from_mins(2) > expiry {"),
+     "if now > expiry {", "if now + Duration::from_mins(1) > expiry {"),
     ("an event past its age is still invoked", DECISION, "if now > expiry {", "if false {"),
     ("the due time is not brought forward to the last chance", SCHEDULE,
      "delay(failure, attempt, policy)).min(last_chance);", "delay(failure, attempt, policy));"),
@@ -118,6 +118,12 @@ DEFECTS = [
      "State::Held { until } if now < until && self.owner.is_empty() => {"),
     ("the lease ends before its holder does", CLAIM,
      "State::Held { until: later(dead_by, CLOCKS_APART_MAX) }", "State::Held { until: later(now, CLOCKS_APART_MAX / 10) }"),
+    ("invoked twice under one claim", BATCH,
+     "let fault = match self.functions.invoke(invocation).await {",
+     "let _ = self.functions.invoke(invocation).await;\n        let fault = match self.functions.invoke(invocation).await {"),
+    ("what another holds comes back at once", BATCH,
+     "log::held(item, until);\n                FollowUp::Wait { until }",
+     "log::held(item, until);\n                FollowUp::Wait { until: self.clock.now() }"),
     ("dropped where another only holds the claim", BATCH,
      "FollowUp::Wait { until }\n            }\n            (Err(Barred::Unknown", "item.became(Outcome::Duplicate);\n                let _ = until;\n                FollowUp::Nothing\n            }\n            (Err(Barred::Unknown"),
     ("released after it was accepted", BATCH,

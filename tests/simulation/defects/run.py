@@ -1,5 +1,6 @@
+#!/usr/bin/env python3
 """Puts each defect into a copy of the tree, plays worlds until a rule does not hold, and prints the
-table of the README: what the defect was, which check caught it, and in the how-manieth world.
+table of the README: what the defect was, which check caught it, and with which seed.
 
     tests/simulation/defects/run.py [--seeds N] [WORD ...]     only defects whose names have one of WORD
 """
@@ -15,8 +16,9 @@ from pathlib import Path
 from defects import DEFECTS
 
 ROOT = Path(__file__).resolve().parents[3]
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-COPY = TARGET / "defects"
+COPY = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "defects"
+# Of its own: nobody else should find a program there that has a defect.
+TARGET = COPY / "target"
 CARGO = ["cargo", "build", "--quiet", "--jobs", "2", "--package", "simulation", "--manifest-path", COPY / "Cargo.toml"]
 
 

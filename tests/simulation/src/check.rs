@@ -49,7 +49,7 @@ pub enum Check {
     NothingUnexplained,
     /// A call has at most ten entries, and together they are no larger than one message may be.
     CallsFit,
-    /// Nothing is invoked before it is claimed, where there is a ledger.
+    /// Nothing is invoked or given up before it is claimed, where there is a ledger.
     ClaimsFirst,
     /// A claim holds until its holder has ended, and nobody takes it over before.
     ClaimsHold,
@@ -104,7 +104,9 @@ impl Check {
             Self::CallsFit => {
                 "a call has at most ten entries, together no larger than one message may be"
             }
-            Self::ClaimsFirst => "nothing is invoked before it is claimed, where there is a ledger",
+            Self::ClaimsFirst => {
+                "nothing is invoked or given up before it is claimed, where there is a ledger"
+            }
             Self::ClaimsHold => {
                 "a claim holds until its holder has ended, and nobody takes it over before"
             }

@@ -67,7 +67,8 @@ pub fn report(seed: u64, violation: &Violation) -> String {
 }
 
 impl Summary {
-    /// What was seen too rarely to say anything of it, each fault and reason at least `least` times.
+    /// What was seen too rarely to say anything of it: each fault, each reason, and what a ledger is there
+    /// for, at least `least` times.
     pub fn unseen(&self, least: u64) -> Vec<String> {
         let faults = Fault::ALL
             .iter()
@@ -75,8 +76,11 @@ impl Summary {
         let reasons = crate::judge::REASONS
             .iter()
             .map(|reason| ((*reason).to_owned(), self.tally.letters.get(reason).copied()));
+        let ledgers = ["duplicates dropped", "acts without their mark", "forks"]
+            .map(|name| (name.to_owned(), self.tally.counts.get(name).copied()));
         faults
             .chain(reasons)
+            .chain(ledgers)
             .filter(|(_, seen)| seen.unwrap_or_default() < least)
             .map(|(name, seen)| format!("{name}: {} times", seen.unwrap_or_default()))
             .collect()

@@ -162,6 +162,8 @@ async fn nothing_is_invoked_whose_age_was_over_when_its_claim_was_answered() {
     assert_eq!(outcomes(&report), ["max_age_exceeded"]);
     assert!(world.invocations.borrow().is_empty());
     assert_eq!(states(&world), [own("a", 1, 0, true)]);
+    let in_time = handle(&World::new(&[]), vec![failed("a", 86_400)]).await;
+    assert_eq!(outcomes(&in_time), ["invoked"], "at the very end of its age");
 }
 
 #[tokio::test(start_paused = true)]

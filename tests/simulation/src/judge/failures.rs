@@ -99,7 +99,7 @@ impl Judge {
         may.then_some(failure.target)
     }
 
-    /// Section 3 of the contract.
+    /// What is to become of a failure.
     fn verdict(&self, plan: &Plan, failure: &Failure, initial: Option<i64>) -> Verdict {
         let target = &plan.targets[failure.target];
         let rules = plan.rules(failure.target);
