@@ -99,6 +99,7 @@ const MAY_USE: [(&str, &[&str]); 8] = [
             "comeback-core",
             "comeback-flow",
             "comeback-local",
+            "mimalloc",
             "rand",
             "serde_json",
         ],

@@ -92,11 +92,12 @@ async fn each_turn_of_the_ledger_has_its_line() {
         ("mark request of noted", Answer::Fault(THROTTLED)),
         ("mark request of forbidden", configuration),
         ("mark request of cut", Answer::Never),
+        ("mark request of echoed", Answer::Unheard),
         ("payload of kept", Answer::Fault(THROTTLED)),
         ("release request of kept", configuration),
         ("payload of late", Answer::Slow(5)),
     ]);
-    let ids = ["slow", "closed", "noted", "forbidden", "cut", "kept", "late", "twin"];
+    let ids = ["slow", "closed", "noted", "forbidden", "cut", "echoed", "kept", "late", "twin"];
     let mut records = ids.map(due).to_vec();
     let mut twin = due("twin");
     twin.message_id = Some("other twin".into());
@@ -113,6 +114,7 @@ async fn each_turn_of_the_ledger_has_its_line() {
         ("noted", &[("INFO", "invoke"), ("WARN", "mark")]),
         ("forbidden", &[("INFO", "invoke"), ("ERROR", "mark")]),
         ("cut", &[("INFO", "invoke"), ("WARN", "mark")]),
+        ("echoed", &[("INFO", "invoke")]),
         ("kept", &[("WARN", "invoke"), ("INFO", "wait"), ("ERROR", "release")]),
         ("late", &[("INFO", "invoke"), ("WARN", "none")]),
         ("twin", &[("INFO", "invoke")]),
