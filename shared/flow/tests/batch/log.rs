@@ -131,7 +131,7 @@ async fn each_turn_of_the_ledger_has_its_line() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_line_has_a_payload_or_an_errors_message() {
+async fn no_line_has_a_payload_or_a_long_text_from_outside() {
     let world = World::new(&[("payload of b", Answer::Fault(FaultKind::Configuration))]);
     let mut expired = failed("c", 2 * 86_400);
     let said = r#""responsePayload":{"errorType":"Broken","errorMessage":"payload of c"},"requestPayload""#;
@@ -141,6 +141,7 @@ async fn no_line_has_a_payload_or_an_errors_message() {
     assert_eq!(lines.len(), 6);
     for line in lines {
         let line = line.to_string();
+        assert!(line.len() < 2_000, "{line}");
         assert!(!line.contains("payload of") && !line.contains("no JSON in"), "{line}");
     }
 }

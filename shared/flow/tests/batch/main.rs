@@ -144,6 +144,18 @@ async fn a_call_that_hangs_holds_up_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_has_begun_is_not_cut_off_to_begin_nothing_more() {
+    // Ten are under way at a time. After 6.5 s of ten nothing more is begun; there is time until 9.5 s.
+    let world = World::new(&[("payload of slow", Answer::Slow(8))]);
+    let mut records: Vec<_> = (0..10).map(|n| due(&format!("slow {n}"))).collect();
+    records.push(due("next"));
+    let report = handle_within(10, &world, records).await;
+    let mut expected = vec!["invoked"; 10];
+    expected.push("not reached");
+    assert_eq!(outcomes(&report), expected);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_trace_belongs_to_its_message() {
     let world = World::new(&[]);
     let mut traced = due("a");

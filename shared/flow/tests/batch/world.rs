@@ -187,7 +187,7 @@ impl Functions for &World {
             Answer::Refused | Answer::Never => FaultKind::Transient { retry_after: None },
             Answer::Fault(kind) => kind,
         };
-        Err(InvokeFault { kind, code: None, message: "no".into() })
+        Err(InvokeFault { kind, code: None, message: "no ".repeat(1000) })
     }
 }
 
