@@ -137,6 +137,14 @@ impl Claim {
     }
 }
 
+/// Whether a store still has what was `seen`, or has what was written: the same claim, or none.
+pub fn is_same(there: Option<&Claim>, seen: Option<&Claim>) -> bool {
+    match (there, seen) {
+        (Some(there), Some(seen)) => there.is(seen),
+        (there, seen) => there.is_none() && seen.is_none(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -220,6 +228,9 @@ mod tests {
         let written_otherwise = Claim { expires_at: secs(1), ..held.clone() };
         assert!(held.is(&held) && held.is(&written_otherwise) && held.done().is(&held.done()));
         assert!(!held.is(&held.done()) && !held.done().is(&held) && !held.is(&other));
+        let held = Some(&held);
+        assert!(is_same(held, held) && is_same(None, None));
+        assert!(!is_same(held, None) && !is_same(None, held) && !is_same(held, Some(&other)));
     }
 
     /// What a claimant does next in the property below.

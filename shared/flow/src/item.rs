@@ -94,9 +94,14 @@ impl<'e> Item<'e> {
         self.claim.replace(Some(claim));
     }
 
-    /// Hands out that claim, for its last write or because it was not written.
-    pub(crate) fn let_go(&self) -> Option<Claim> {
-        self.claim.take()
+    /// That claim.
+    pub(crate) fn held(&self) -> Option<Claim> {
+        self.claim.borrow().clone()
+    }
+
+    /// Forgets that claim, after its last write or because it was not written.
+    pub(crate) fn let_go(&self) {
+        self.claim.take();
     }
 
     /// Whether it was acted on, and its claim says nothing of it.

@@ -7,7 +7,7 @@
 
 use comeback_core::{
     Timestamp,
-    claim::{Claim, Claimant, Verdict},
+    claim::{Claim, Claimant, Verdict, is_same},
     fault::LedgerFault,
 };
 
@@ -101,10 +101,9 @@ impl<Q, F, L: Ledger, C: Clock> Handler<Q, F, L, C> {
         next: impl FnOnce(&Claim) -> Option<Claim>,
     ) -> Result<(), NotReplaced> {
         let (Some(ledger), Some(failure)) = (&self.ledger, item.failure()) else { return Ok(()) };
-        let Some(held) = item.let_go() else { return Ok(()) };
+        let Some(held) = item.held() else { return Ok(()) };
         let next = next(&held);
-        // Back until it is written: a mark that is cut off is told of.
-        item.hold(held.clone());
+        // It is held until the answer is there: a mark that is cut off is told of.
         let written = ledger.replace(&failure.request_id, Some(&held), next.as_ref()).await;
         item.let_go();
         match written {
@@ -112,12 +111,5 @@ impl<Q, F, L: Ledger, C: Clock> Handler<Q, F, L, C> {
             Err(NotReplaced::Changed(there)) if is_same(there.as_ref(), next.as_ref()) => Ok(()),
             written => written,
         }
-    }
-}
-
-fn is_same(there: Option<&Claim>, written: Option<&Claim>) -> bool {
-    match (there, written) {
-        (Some(there), Some(written)) => there.is(written),
-        (there, written) => there.is_none() && written.is_none(),
     }
 }

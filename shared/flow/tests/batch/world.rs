@@ -11,7 +11,7 @@ use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use comeback_core::{
     Timestamp,
     arn::{FunctionArn, Home},
-    claim::{Claim, State},
+    claim::{Claim, State, is_same},
     dead_letter::{DeadLetter, Reason},
     fault::{FaultKind, InvokeFault, LedgerFault},
     settings::Settings,
@@ -216,12 +216,7 @@ impl Ledger for &World {
         }
         let mut claims = self.claims();
         let there = claims.get(key);
-        let unchanged = match (there, seen) {
-            (None, None) => true,
-            (Some(there), Some(seen)) => there.is(seen),
-            (Some(_), None) | (None, Some(_)) => false,
-        };
-        if !unchanged {
+        if !is_same(there, seen) {
             return Err(NotReplaced::Changed(there.cloned()));
         }
         match next {

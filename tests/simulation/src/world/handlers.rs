@@ -95,7 +95,8 @@ impl World {
             self.judge.tally.fault(Fault::BadDeploy);
             return self.agenda.plan(self.after(Duration::from_millis(50)), Step::Kill(key));
         }
-        let delay = if self.happens(|rates| rates.slow_start) {
+        // One that is later than its message is hidden has the message delivered again beside it.
+        let delay = if self.judge.may_fork(key) && self.happens(|rates| rates.slow_start) {
             self.judge.tally.fault(Fault::LateDelivery);
             self.draw.millis(1_000..=600_000)
         } else {
