@@ -15,7 +15,7 @@ use aws_sdk_dynamodb::{
 use comeback_core::{
     Timestamp,
     claim::{Claim, State, Token},
-    fault::{LedgerFault, ledger_fault_passes},
+    fault::{StoreFault, store_fault_passes},
 };
 use comeback_flow::ports::{Ledger, NotReplaced};
 
@@ -94,7 +94,7 @@ impl DynamoLedger {
         };
         match claim(there) {
             Some(claim) => NotReplaced::Changed(Some(claim)),
-            None => NotReplaced::Fault(LedgerFault {
+            None => NotReplaced::Fault(StoreFault {
                 passes: false,
                 code: None,
                 message: format!(
@@ -114,8 +114,8 @@ impl DynamoLedger {
         let status = error.raw_response().map(|response| response.status().as_u16());
         let said =
             error.message().map_or_else(|| DisplayErrorContext(error).to_string(), str::to_owned);
-        NotReplaced::Fault(LedgerFault {
-            passes: ledger_fault_passes(code, status),
+        NotReplaced::Fault(StoreFault {
+            passes: store_fault_passes(code, status),
             code: code.map(str::to_owned),
             message: format!("table {}: {said}", self.table),
         })

@@ -43,9 +43,14 @@ impl Backoff {
 
     /// The delay before this attempt, to the millisecond.
     pub fn delay(&self, attempt: Attempt, draw: Draw) -> Duration {
+        self.delay_from(self.base, attempt, draw)
+    }
+
+    /// The same, where full jitter draws from `least` and not from the base.
+    pub fn delay_from(&self, least: Duration, attempt: Attempt, draw: Draw) -> Duration {
         let ceiling = self.ceiling(attempt);
         match self.jitter {
-            Jitter::Full => draw.between(self.base.min(ceiling), ceiling),
+            Jitter::Full => draw.between(least.min(ceiling), ceiling),
             Jitter::Equal => draw.between(ceiling / 2, ceiling),
             Jitter::None => ceiling,
         }
@@ -57,6 +62,11 @@ impl Backoff {
 pub struct Draw(u64);
 
 impl Draw {
+    /// A number that was drawn elsewhere.
+    pub fn of(number: u64) -> Self {
+        Self(number)
+    }
+
     /// The draw for one attempt after one failed invocation.
     pub fn seeded(request_id: &str, attempt: u32) -> Self {
         let seed = fnv1a(request_id.bytes().chain(attempt.to_be_bytes()));

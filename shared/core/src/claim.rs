@@ -31,10 +31,11 @@ const CLOCKS_APART_MAX: Duration = Duration::from_secs(10);
 const LIFE_MAX: Duration = Duration::from_mins(15);
 
 /// The longest lease there is, as a machine may see it whose clock is behind.
-const LEASE_MAX: Duration = LIFE_MAX.saturating_add(CLOCKS_APART_MAX.saturating_mul(2));
+pub const LEASE_MAX: Duration = LIFE_MAX.saturating_add(CLOCKS_APART_MAX.saturating_mul(2));
 
-/// How long a claim is remembered: SQS keeps no message for longer.
-const KEPT: Duration = Duration::from_hours(14 * 24);
+/// How often a claim that changes under a claimant's eyes is looked at, at most: whoever changes it is at
+/// work.
+pub const LOOKS_MAX: u32 = 3;
 
 /// The name of one holding of a claim; no two are the same.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -75,6 +76,8 @@ pub struct Claimant<'a> {
     pub owner: &'a str,
     /// When it will be killed, if it has not ended.
     pub deadline: Timestamp,
+    /// How long its claim is to be remembered; at least [`LEASE_MAX`].
+    pub kept: Duration,
 }
 
 /// Whether a claimant may act.
@@ -120,7 +123,7 @@ impl Claimant<'_> {
         Claim {
             token: Token { generation, owner: self.owner.to_owned() },
             state: State::Held { until: later(dead_by, CLOCKS_APART_MAX) },
-            expires_at: later(now, KEPT),
+            expires_at: later(now, self.kept),
         }
     }
 }
@@ -152,6 +155,8 @@ mod tests {
     use super::*;
     use crate::testing::at;
 
+    const KEPT: Duration = Duration::from_hours(14 * 24);
+
     fn now() -> Timestamp {
         at("2026-02-01T12:00:00Z")
     }
@@ -161,7 +166,7 @@ mod tests {
     }
 
     fn claimant(owner: &str) -> Claimant<'_> {
-        Claimant { owner, deadline: secs(30) }
+        Claimant { owner, deadline: secs(30), kept: KEPT }
     }
 
     fn taken(verdict: Verdict) -> Claim {
@@ -175,7 +180,7 @@ mod tests {
         assert_eq!(claim.token, Token { generation: 1, owner: "a".to_owned() });
         assert_eq!(claim.state, State::Held { until: secs(40) });
         assert_eq!(claim.expires_at, at("2026-02-15T12:00:00Z"));
-        let endless = Claimant { owner: "a", deadline: Timestamp::MAX_UTC };
+        let endless = Claimant { deadline: Timestamp::MAX_UTC, ..claimant("a") };
         let claim = taken(endless.judge(None, now()));
         assert_eq!(claim.state, State::Held { until: secs(15 * 60 + 10) });
     }
@@ -264,7 +269,7 @@ mod tests {
                     (Step::Claim, None) => {
                         let owner = format!("{who} in round {round}");
                         let deadline = later(clock, Duration::from_secs(30));
-                        let verdict = Claimant { owner: &owner, deadline }.judge(store.as_ref(), clock);
+                        let verdict = Claimant { owner: &owner, deadline, kept: KEPT }.judge(store.as_ref(), clock);
                         if let Verdict::Take(claim) = verdict {
                             let dead_at = later(time, Duration::from_secs(30));
                             let alive = held.iter().flatten().find(|(_, dead_at)| time < *dead_at);

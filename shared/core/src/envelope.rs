@@ -15,9 +15,9 @@ use serde_json::value::RawValue;
 use crate::{Attempt, Timestamp, json::Object};
 
 /// The member that tells of the retry.
-const METADATA: &str = "_retry_metadata";
+pub const METADATA: &str = "_retry_metadata";
 /// The member that holds what the target was first given.
-const PAYLOAD: &str = "_original_payload";
+pub const PAYLOAD: &str = "_original_payload";
 /// Members of [`METADATA`].
 const ATTEMPT: &str = "attempt";
 const INITIAL_TIMESTAMP: &str = "initial_timestamp";
@@ -54,7 +54,7 @@ impl Envelope {
     /// included, is an ordinary payload.
     pub fn read(payload: &str) -> Option<Self> {
         let object = Object::read(payload)?;
-        let metadata = RetryMetadata::read(&object.object(METADATA)?)?;
+        let metadata = RetryMetadata::read(object.get(METADATA)?)?;
         Some(Self { metadata, payload: object.get(PAYLOAD)?.to_owned() })
     }
 
@@ -94,7 +94,9 @@ impl RetryMetadata {
         Timestamp::from_timestamp(self.initial_timestamp, 0)
     }
 
-    fn read(object: &Object) -> Option<Self> {
+    /// Reads the value of [`METADATA`], if it is what an envelope has there.
+    pub fn read(value: &RawValue) -> Option<Self> {
+        let object = Object::read(value.get())?;
         let request_id = object.text(REQUEST_ID);
         let known = |name: &str| {
             [ATTEMPT, INITIAL_TIMESTAMP].contains(&name)

@@ -52,7 +52,7 @@ pub struct InvokeFault {
 /// Why a failure could not be claimed, or what became of it not be marked.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}{message}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default())]
-pub struct LedgerFault {
+pub struct StoreFault {
     /// Whether it will pass by itself; else a person will mend it.
     pub passes: bool,
     /// AWS's name for the error, if there was an answer.
@@ -128,7 +128,7 @@ pub fn classify(
 
 /// Whether what DynamoDB answers to a claim passes by itself. What throttles has a status of 400 there, as
 /// what a person must mend has.
-pub fn ledger_fault_passes(code: Option<&str>, status: Option<u16>) -> bool {
+pub fn store_fault_passes(code: Option<&str>, status: Option<u16>) -> bool {
     let code = code.unwrap_or_default();
     match code.strip_suffix("Exception").unwrap_or(code) {
         "LimitExceeded"
@@ -246,7 +246,7 @@ mod tests {
             (Some("ValidationException"), Some(400), false),
             (Some("UnrecognizedClientException"), Some(400), false),
         ] {
-            assert_eq!(ledger_fault_passes(code, status), passes, "{code:?} {status:?}");
+            assert_eq!(store_fault_passes(code, status), passes, "{code:?} {status:?}");
         }
     }
 

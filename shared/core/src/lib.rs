@@ -18,6 +18,7 @@ pub mod claim;
 pub mod dead_letter;
 pub mod decision;
 pub mod duration;
+pub mod emf;
 pub mod envelope;
 pub mod error_type;
 pub mod fault;

@@ -8,7 +8,7 @@ use comeback_core::{
     arn::Home,
     dead_letter::Reason,
     decision::{Decision, Reinvocation, visibility_timeout},
-    fault::{FaultKind, LedgerFault, Unaccepted, after_fault, after_unclaimed},
+    fault::{FaultKind, StoreFault, Unaccepted, after_fault, after_unclaimed},
     settings::Settings,
     time::between,
 };
@@ -188,7 +188,7 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
         }
     }
 
-    fn after_unclaimed(&self, item: &Item<'_>, act: &Act<'_>, fault: &LedgerFault) -> FollowUp {
+    fn after_unclaimed(&self, item: &Item<'_>, act: &Act<'_>, fault: &StoreFault) -> FollowUp {
         let (schedule, reason) = match *act {
             Act::Invoke(attempt) => (Some(&attempt.schedule), Reason::MaxAgeExceeded),
             Act::GiveUp(reason) => (None, reason),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use comeback_core::{
     Timestamp,
     dead_letter::{Reason, beginning},
-    fault::{FaultKind, InvokeFault, LedgerFault},
+    fault::{FaultKind, InvokeFault, StoreFault},
     time::{between, rfc3339},
 };
 
@@ -109,7 +109,7 @@ macro_rules! ledger_line {
 }
 
 /// Nobody can tell whether it was acted on; another line says what has become of the message.
-pub(crate) fn not_claimed(item: &Item<'_>, fault: &LedgerFault) {
+pub(crate) fn not_claimed(item: &Item<'_>, fault: &StoreFault) {
     ledger_line!(
         item,
         fault,
@@ -119,7 +119,7 @@ pub(crate) fn not_claimed(item: &Item<'_>, fault: &LedgerFault) {
 }
 
 /// It was acted on, and the ledger does not know.
-pub(crate) fn not_marked(item: &Item<'_>, fault: &LedgerFault) {
+pub(crate) fn not_marked(item: &Item<'_>, fault: &StoreFault) {
     ledger_line!(
         item,
         fault,
@@ -129,7 +129,7 @@ pub(crate) fn not_marked(item: &Item<'_>, fault: &LedgerFault) {
 }
 
 /// It was not acted on, and the ledger takes it for being acted on until the lease is over.
-pub(crate) fn not_released(item: &Item<'_>, fault: &LedgerFault) {
+pub(crate) fn not_released(item: &Item<'_>, fault: &StoreFault) {
     ledger_line!(
         item,
         fault,

@@ -1,17 +1,14 @@
-//! The report of a batch as CloudWatch metrics, in embedded metric format: log lines of which
-//! CloudWatch makes metrics by itself, without a call.
+//! The report of a batch as CloudWatch metrics.
 //!
 //! There is a line for each target, and one more for each reason for which events of it were given
 //! up.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use comeback_core::{Timestamp, dead_letter::Reason};
-use serde_json::{Map, Value, json};
+use comeback_core::{Timestamp, dead_letter::Reason, emf::MetricLine};
+use serde_json::json;
 
 use crate::report::{Entry, Obstacle, Outcome, Report};
-
-const NAMESPACE: &str = "Comeback";
 
 /// The target of messages that name none.
 const NO_TARGET: &str = "unknown";
@@ -67,7 +64,7 @@ impl Tally {
         let parts = longest.div_ceil(VALUES_MAX).max(usize::from(!self.counts.is_empty()));
         let mut lines: Vec<String> = (0..parts)
             .map(|nth| {
-                let mut line = Line::default();
+                let mut line = MetricLine::default();
                 if nth == 0 {
                     for (name, count) in &self.counts {
                         line.add(name, "Count", json!(count));
@@ -79,49 +76,16 @@ impl Tally {
                 if let Some(values) = part(&self.ages_seconds, nth) {
                     line.add("EventAge", "Seconds", json!(values));
                 }
-                line.render(target, None, now)
+                line.render(&[("Target", target)], now)
             })
             .collect();
         for (reason, count) in &self.dead_letters {
-            let mut line = Line::default();
+            let mut line = MetricLine::default();
             line.add("DeadLettered", "Count", json!(count));
-            lines.push(line.render(target, Some(*reason), now));
+            let dimensions = [("Target", target), ("Reason", reason.as_str())];
+            lines.push(line.render(&dimensions, now));
         }
         lines
-    }
-}
-
-#[derive(Default)]
-struct Line {
-    definitions: Vec<Value>,
-    values: Map<String, Value>,
-}
-
-impl Line {
-    fn add(&mut self, name: &str, unit: &str, value: Value) {
-        self.definitions.push(json!({ "Name": name, "Unit": unit }));
-        self.values.insert(name.to_owned(), value);
-    }
-
-    fn render(self, target: &str, reason: Option<Reason>, now: Timestamp) -> String {
-        let Self { definitions, mut values } = self;
-        let dimensions = match reason {
-            None => json!([["Target"]]),
-            Some(_) => json!([["Target"], ["Target", "Reason"]]),
-        };
-        let directive = json!({
-            "Namespace": NAMESPACE,
-            "Dimensions": dimensions,
-            "Metrics": definitions,
-        });
-        values.insert("Target".to_owned(), json!(target));
-        if let Some(reason) = reason {
-            values.insert("Reason".to_owned(), json!(reason.as_str()));
-        }
-        let about =
-            json!({ "Timestamp": now.timestamp_millis(), "CloudWatchMetrics": [directive] });
-        values.insert("_aws".to_owned(), about);
-        Value::Object(values).to_string()
     }
 }
 
@@ -131,6 +95,8 @@ fn milliseconds(duration: Duration) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     fn entry(target: Option<&str>, outcome: Outcome, obstacle: Option<Obstacle>) -> Entry {

@@ -5,10 +5,12 @@
 //! and one of which nobody can tell waits until somebody can, or until SQS would delete it. A claim that could not be marked ends with
 //! its lease: then a further delivery of the same failure, should there be one, acts again.
 
+use std::time::Duration;
+
 use comeback_core::{
     Timestamp,
-    claim::{Claim, Claimant, Verdict, is_same},
-    fault::LedgerFault,
+    claim::{Claim, Claimant, LOOKS_MAX, Verdict, is_same},
+    fault::StoreFault,
 };
 
 use crate::{
@@ -19,8 +21,8 @@ use crate::{
     report::Obstacle,
 };
 
-/// How often a claim that changes under our eyes is looked at, at most: whoever changes it is at work.
-const LOOKS_MAX: u32 = 3;
+/// How long a claim is remembered: SQS keeps no message for longer.
+const KEPT: Duration = Duration::from_hours(14 * 24);
 
 /// Why a message may not be acted on now.
 pub(crate) enum Barred {
@@ -32,7 +34,7 @@ pub(crate) enum Barred {
         until: Timestamp,
     },
     /// Nobody can tell.
-    Unknown(LedgerFault),
+    Unknown(StoreFault),
 }
 
 impl<Q, F, L: Ledger, C: Clock> Handler<Q, F, L, C> {
@@ -40,7 +42,7 @@ impl<Q, F, L: Ledger, C: Clock> Handler<Q, F, L, C> {
     pub(crate) async fn claim(&self, item: &Item<'_>, context: &Context<'_>) -> Result<(), Barred> {
         let (Some(ledger), Some(failure)) = (&self.ledger, item.failure()) else { return Ok(()) };
         let owner = format!("{}/{}", context.request_id, item.nth);
-        let claimant = Claimant { owner: &owner, deadline: context.deadline };
+        let claimant = Claimant { owner: &owner, deadline: context.deadline, kept: KEPT };
         let mut found = None;
         for _ in 0..LOOKS_MAX {
             let claim = match claimant.judge(found.as_ref(), self.clock.now()) {
@@ -69,7 +71,7 @@ impl<Q, F, L: Ledger, C: Clock> Handler<Q, F, L, C> {
             }
         }
         let message = "the claim changed each time it was looked at".to_owned();
-        Err(Barred::Unknown(LedgerFault { passes: true, code: None, message }))
+        Err(Barred::Unknown(StoreFault { passes: true, code: None, message }))
     }
 
     /// Notes that the item's failure was acted on.

@@ -9,7 +9,7 @@ use comeback_core::{
     Timestamp,
     claim::Claim,
     dead_letter::DeadLetter,
-    fault::{InvokeFault, LedgerFault},
+    fault::{InvokeFault, StoreFault},
 };
 
 /// SQS takes this many entries in one call.
@@ -85,7 +85,7 @@ pub enum NotReplaced {
     /// Another was there than the one that was seen: this one, or none.
     Changed(Option<Claim>),
     /// The ledger can't be asked. The write may still have been made.
-    Fault(LedgerFault),
+    Fault(StoreFault),
 }
 
 /// A call to SQS, or one entry of it, that failed.

@@ -13,7 +13,7 @@ use comeback_core::{
     arn::{FunctionArn, Home},
     claim::{Claim, State, is_same},
     dead_letter::{DeadLetter, Reason},
-    fault::{FaultKind, InvokeFault, LedgerFault},
+    fault::{FaultKind, InvokeFault, StoreFault},
     settings::Settings,
     time::later,
 };
@@ -206,7 +206,7 @@ impl Ledger for &World {
         };
         let answer = self.answer(&format!("{verb} {key}")).await;
         let fault = |passes| {
-            Err(NotReplaced::Fault(LedgerFault { passes, code: None, message: "no".into() }))
+            Err(NotReplaced::Fault(StoreFault { passes, code: None, message: "no".into() }))
         };
         if let Answer::Fault(kind) = answer {
             return fault(kind != FaultKind::Configuration);

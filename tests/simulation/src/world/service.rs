@@ -6,7 +6,7 @@ use comeback_core::{
     Timestamp,
     claim::State,
     dead_letter::DeadLetter,
-    fault::{FaultKind, InvokeFault, LedgerFault, classify, ledger_fault_passes},
+    fault::{FaultKind, InvokeFault, StoreFault, classify, store_fault_passes},
 };
 use comeback_flow::ports::{CallFault, NotReplaced};
 use comeback_local::model::{
@@ -428,9 +428,9 @@ impl Refusal {
         self.of(classify(self.code, self.status, retry_after))
     }
 
-    fn of_ledger(&self) -> LedgerFault {
-        LedgerFault {
-            passes: ledger_fault_passes(self.code, self.status),
+    fn of_ledger(&self) -> StoreFault {
+        StoreFault {
+            passes: store_fault_passes(self.code, self.status),
             code: self.code.map(str::to_owned),
             message: SAID.to_owned(),
         }
