@@ -1,0 +1,3 @@
+//! What the author of a Lambda function adds to it.
+
+mod clock;
