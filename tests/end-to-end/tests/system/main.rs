@@ -11,6 +11,7 @@ mod interrupted;
 mod ledger;
 mod once_per_failure;
 mod other_clients;
+mod other_languages;
 mod proxy;
 mod recovery;
 mod recursion;

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// The AWS CLI and Python's runtime client.
-const REQUIREMENTS: &str = "tests/requirements.txt";
+pub const REQUIREMENTS: &str = "tests/requirements.txt";
 
 /// Where the project is.
 pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -20,7 +20,7 @@ pub fn python(requirements: &str) -> PathBuf {
 }
 
 /// What a script prints that installs packages: where they are.
-fn installed(script: &str, packages: &str) -> PathBuf {
+pub fn installed(script: &str, packages: &str) -> PathBuf {
     let script = format!("{ROOT}/scripts/{script}");
     let made = Command::new(script).arg(packages).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -28,17 +28,17 @@ fn installed(script: &str, packages: &str) -> PathBuf {
 }
 
 /// A folder with the code of a function, removed at the end of the test.
-struct Code(PathBuf);
+pub struct Code(PathBuf);
 
 impl Code {
-    fn new(file: &str, source: &str) -> Self {
+    pub fn new(file: &str, source: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("comeback-{}-{file}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join(file), source).unwrap();
         Self(folder)
     }
 
-    fn folder(&self) -> String {
+    pub fn folder(&self) -> String {
         self.0.display().to_string()
     }
 }

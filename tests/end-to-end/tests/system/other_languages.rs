@@ -1,0 +1,135 @@
+//! What the kit's README says of other languages, word for word: its code takes off what is an envelope
+//! and nothing else, and a function that is made of it comes back and is told the same key each time.
+
+use std::{
+    fs,
+    io::Write as _,
+    process::{Command, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    cloud::Deployed,
+    other_clients::{Code, REQUIREMENTS, installed, python},
+    retry_loop::{Plan, TARGET},
+};
+
+const README: &str = include_str!("../../../../shared/kit/README.md");
+const EVENTS: &str = include_str!("../../../../shared/core/fixtures/envelopes.json");
+
+/// The code that the README has in this language.
+fn code(language: &str) -> &'static str {
+    let begin = format!("```{language}\n");
+    let (_, code) = README.split_once(&begin).unwrap();
+    code.split_once("```").unwrap().0
+}
+
+/// Gives a program the events that are envelopes or look like one, and expects of each the payload and the
+/// attempt.
+fn assert_unwraps(mut program: Command) {
+    let cases: Vec<Value> = serde_json::from_str(EVENTS).unwrap();
+    let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(EVENTS.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let unwrapped: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let expected: Vec<Value> = cases
+        .into_iter()
+        .map(|case| {
+            let event = &case["event"];
+            match case["is_envelope"] == true {
+                true => json!([event["_original_payload"], event["_retry_metadata"]["attempt"]]),
+                false => json!([event, null]),
+            }
+        })
+        .collect();
+    assert_eq!(unwrapped, expected);
+}
+
+/// Deploys a function that fails at its first two attempts to place an order, and notes each.
+async fn assert_is_told_the_same_each_time(code: &Code, command: &[&str]) {
+    let mut plan = Plan::quick(&[("MAX_ATTEMPTS", "3")]);
+    plan.target = Deployed {
+        command: command.iter().map(|&word| word.to_owned()).collect(),
+        environment: vec![
+            ("PYTHONPATH".to_owned(), code.folder()),
+            ("NOTES".to_owned(), notes(code)),
+        ],
+        timeout: 30,
+        ..Deployed::binary(TARGET, "example-target")
+    };
+    let retry_loop = plan.deploy().await;
+    let key = retry_loop.invoke(r#"{"order":"7"}"#).await;
+    let mut journal = retry_loop.cloud.journal();
+    let runs = [journal.run(TARGET).await, journal.run(TARGET).await, journal.run(TARGET).await];
+    assert_eq!(runs.map(|run| run.ending), ["Failed", "Failed", "Succeeded"]);
+    let told = fs::read_to_string(notes(code)).unwrap();
+    assert_eq!(told, (format!(r#"[{{"order":"7"}},"{key}"]"#) + "\n").repeat(3));
+}
+
+fn notes(code: &Code) -> String {
+    code.folder() + "/notes"
+}
+
+#[tokio::test]
+async fn the_python_code_of_the_readme_unwraps_what_is_retried() {
+    let place = r#"
+import json, os, sys
+
+
+def place(order, key):
+    with open(os.environ["NOTES"], "a+") as notes:
+        notes.write(json.dumps([order, key], separators=(",", ":")) + "\n")
+        notes.seek(0)
+        if len(notes.readlines()) < 3:
+            raise ConnectionError("no answer")
+
+
+if __name__ == "__main__":
+    answers = [unwrap(case["event"]) for case in json.load(sys.stdin)]
+    print(json.dumps([[payload, retry.get("attempt")] for payload, retry in answers]))
+"#;
+    let app = Code::new("told.py", &(code("python").to_owned() + place));
+    let python = python(REQUIREMENTS);
+    let mut program = Command::new(&python);
+    program.arg(app.folder() + "/told.py");
+    assert_unwraps(program);
+    let python = python.display().to_string();
+    assert_is_told_the_same_each_time(&app, &[&python, "-m", "awslambdaric", "told.handler"]).await;
+}
+
+#[tokio::test]
+async fn the_typescript_code_of_the_readme_unwraps_what_is_retried() {
+    let place = r#"
+declare const require: any, process: any;
+const fs = require("fs");
+
+function place(order: unknown, key: string) {
+  fs.appendFileSync(process.env.NOTES, JSON.stringify([order, key]) + "\n");
+  if (fs.readFileSync(process.env.NOTES, "utf8").split("\n").length <= 3) {
+    throw new Error("no answer");
+  }
+}
+
+if (!process.env.NOTES) {
+  const cases: { event: unknown }[] = JSON.parse(fs.readFileSync(0, "utf8"));
+  const answers = cases.map(({ event }) => unwrap(event));
+  console.log(JSON.stringify(answers.map(({ payload, retry }) => [payload, retry?.attempt ?? null])));
+}
+"#;
+    let app = Code::new("told.ts", &(code("typescript").to_owned() + place));
+    let packages = installed("node", "tests/node");
+    let compiled = Command::new(packages.join(".bin/tsc"))
+        .args(["--strict", "--target", "es2022", "--module", "commonjs", "told.ts"])
+        .current_dir(app.folder())
+        .output()
+        .unwrap();
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stdout));
+    let mut program = Command::new("node");
+    program.arg(app.folder() + "/told.js");
+    assert_unwraps(program);
+    let client = packages.join("aws-lambda-ric/bin/index.mjs").display().to_string();
+    let handler = app.folder() + "/told.handler";
+    assert_is_told_the_same_each_time(&app, &["node", &client, &handler]).await;
+}
