@@ -1,3 +1,4 @@
 //! What the author of a Lambda function adds to it.
 
 mod clock;
+pub mod retry;
