@@ -1,0 +1,7 @@
+//! Retries inside a function.
+
+mod adaptive;
+mod quota;
+
+pub use adaptive::Adaptive;
+pub use quota::{Quota, Spent};
