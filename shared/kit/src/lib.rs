@@ -2,3 +2,4 @@
 
 mod clock;
 pub mod retry;
+pub mod transient;
