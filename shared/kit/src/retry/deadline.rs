@@ -10,6 +10,7 @@ use comeback_core::{Timestamp, time::between};
 use lambda_runtime::Context;
 use tokio::time::Instant;
 
+use super::Reason;
 use crate::clock;
 
 /// What counts as without end: no invocation lasts as long, and every clock can count so far.
@@ -147,6 +148,16 @@ impl Deadline {
     /// How long may be waited.
     pub(super) fn spare(&self) -> Duration {
         self.left().saturating_sub(self.minimum)
+    }
+
+    /// Whether enough is left after this delay.
+    pub(super) fn bears(&self, delay: Duration) -> Result<(), Reason> {
+        let Self { minimum, .. } = *self;
+        let left = self.left();
+        if left.saturating_sub(delay) < minimum {
+            return Err(Reason::Time { delay, left, minimum });
+        }
+        Ok(())
     }
 
     fn left_at(&self, now: Instant) -> Duration {
