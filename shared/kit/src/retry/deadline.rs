@@ -102,7 +102,24 @@ impl Deadline {
     /// assert_eq!(bad.to_string(), "minimum must be less than the 2.9s that are left, got 5s");
     /// ```
     pub fn in_(left: Duration) -> Result<Self, BadDeadline> {
-        Self::after(left, Self::MINIMUM, now())
+        Self::in_with_minimum(left, Self::MINIMUM)
+    }
+
+    /// The same with a minimum of your own.
+    ///
+    /// # Errors
+    ///
+    /// If that is no more than the minimum.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use comeback::retry::Deadline;
+    ///
+    /// let (left, minimum) = (Duration::from_secs(3), Duration::from_millis(500));
+    /// assert!(Deadline::in_with_minimum(left, minimum).is_ok());
+    /// ```
+    pub fn in_with_minimum(left: Duration, minimum: Duration) -> Result<Self, BadDeadline> {
+        Self::after(left, minimum, now())
     }
 
     /// The same deadline with another minimum: how much time shall be left when nothing is waited for

@@ -98,3 +98,148 @@ impl Counts {
         (self.0)(&line.render(&[("Operation", operation)], now));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io,
+        sync::{Mutex, mpsc},
+    };
+
+    use serde_json::Value;
+
+    use super::*;
+    use crate::{
+        retry::{Jitter, Policy, Retry},
+        transient::{Kind, Transient},
+    };
+
+    /// What no line may hold.
+    const SECRET: &str = "card 4242";
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{SECRET} was refused")]
+    struct Fault(Verdict);
+
+    const THROTTLED: Verdict = Verdict::Retry(Transient::new(Kind::Throttled));
+
+    fn retry() -> Retry<impl Fn(&Fault) -> Verdict> {
+        let policy = Policy::builder().jitter(Jitter::None).build().unwrap();
+        Retry::new(policy).rule(|fault: &Fault| fault.0)
+    }
+
+    /// Makes a call that fails with these verdicts and then succeeds.
+    async fn call<R: crate::transient::Rule<Fault>>(retry: &Retry<R>, faults: &[Verdict]) {
+        let deadline = Deadline::in_(Duration::from_secs(30)).unwrap();
+        let mut faults = faults.iter();
+        let attempt = || {
+            let fault = faults.next().map(|verdict| Fault(*verdict));
+            async { fault.map_or(Ok(()), Err) }
+        };
+        let _ = retry.operation("charge").until(deadline).run(attempt).await;
+    }
+
+    /// A subscriber's writer that keeps what is written.
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The events of a call, as a function's log has them.
+    async fn events(faults: &[Verdict]) -> Vec<Value> {
+        let kept = Kept::default();
+        let writer = kept.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .json()
+            .flatten_event(true)
+            .without_time()
+            .with_max_level(tracing::Level::TRACE)
+            .with_writer(move || writer.clone())
+            .finish();
+        let listening = tracing::subscriber::set_default(subscriber);
+        call(&retry(), faults).await;
+        drop(listening);
+        let lines = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        assert!(!lines.contains(SECRET), "{lines}");
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn event(attempt: u32, left_ms: u32) -> Value {
+        json!({
+            "target": TARGET, "operation": "charge", "attempt": attempt, "left_ms": left_ms,
+        })
+    }
+
+    fn with(mut event: Value, more: Value) -> Value {
+        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        event
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_attempt_has_one_event_and_none_tells_the_text_of_its_error() {
+        let retrying = json!({
+            "level": "INFO", "message": "an attempt failed, another follows",
+            "outcome": "retrying", "error_kind": "throttled", "delay_ms": 200,
+        });
+        let succeeded = json!({
+            "level": "DEBUG", "message": "an attempt succeeded", "outcome": "succeeded",
+        });
+        assert_eq!(
+            events(&[THROTTLED]).await,
+            [with(event(1, 30_000), retrying), with(event(2, 29_800), succeeded)]
+        );
+        for (verdict, error_kind) in
+            [(Verdict::Never, "permanent"), (Verdict::NoOpinion, "unknown")]
+        {
+            let gave_up = json!({
+                "level": "WARN", "message": "an attempt failed, and was the last",
+                "outcome": "gave_up", "error_kind": error_kind, "reason": "not_transient",
+            });
+            assert_eq!(events(&[verdict]).await, [with(event(1, 30_000), gave_up)]);
+        }
+        let outcomes: Vec<Value> = events(&[THROTTLED; 3])
+            .await
+            .into_iter()
+            .map(|event| json!([event["outcome"], event["delay_ms"], event["reason"]]))
+            .collect();
+        assert_eq!(
+            outcomes,
+            [
+                json!(["retrying", 200, null]),
+                json!(["retrying", 400, null]),
+                json!(["gave_up", null, "attempts"]),
+            ]
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_has_ended_is_counted_in_one_line() {
+        let (lines, received) = mpsc::channel();
+        let retry = retry().counted_to(move |line| lines.send(line.to_owned()).unwrap());
+        for (faults, counts) in [
+            (&[][..], [1, 0, 0]),
+            (&[THROTTLED], [1, 1, 0]),
+            (&[THROTTLED; 3], [1, 2, 1]),
+            (&[Verdict::Never], [1, 0, 1]),
+        ] {
+            call(&retry, faults).await;
+            let line = received.try_recv().unwrap();
+            assert!(!line.contains(SECRET), "{line}");
+            let line: Value = serde_json::from_str(&line).unwrap();
+            let counted = ["Calls", "Retries", "GaveUp"].map(|name| &line[name]);
+            assert_eq!(counted.map(Value::as_i64), counts.map(Some));
+            assert_eq!(line["Operation"], "charge");
+            assert_eq!(line["_aws"]["CloudWatchMetrics"][0]["Dimensions"], json!([["Operation"]]));
+            assert!(received.try_recv().is_err(), "one line");
+        }
+    }
+}
