@@ -5,7 +5,7 @@
 //! time-outs, statuses and formats holds until a rule of the author's has an opinion of its own.
 //!
 //! ```
-//! use comeback::transient::{Kind, Rule, Standard, Transient, Verdict};
+//! use comeback::transient::{Kind, Rule, Standard, Verdict};
 //!
 //! #[derive(Debug, thiserror::Error)]
 //! enum RatesError {
@@ -16,20 +16,29 @@
 //! }
 //!
 //! let rule = Standard.under(|error: &RatesError| match error {
-//!     RatesError::NotReady => Verdict::Retry(Transient::new(Kind::Unavailable)),
+//!     RatesError::NotReady => Verdict::retry(Kind::Unavailable),
 //!     RatesError::Connection(_) => Verdict::NoOpinion,
 //! });
 //! let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
 //! for error in [RatesError::NotReady, RatesError::Connection(reset)] {
-//!     assert_eq!(rule.judge(&error), Verdict::Retry(Transient::new(Kind::Unavailable)));
+//!     assert_eq!(rule.judge(&error), Verdict::retry(Kind::Unavailable));
 //! }
 //! ```
 //!
 //! Where nobody has an opinion, an error is not retried.
 
+#[cfg(feature = "aws")]
+mod aws;
+mod connection;
+mod declared;
+mod format;
+mod http_status;
 mod standard;
 mod wish;
 
+#[cfg(feature = "aws")]
+pub use aws::Aws;
+pub use http_status::HttpStatus;
 pub use standard::{Boxed, Standard, judge};
 pub use wish::Wish;
 
@@ -45,6 +54,17 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// To be retried, after a fault of this kind.
+    ///
+    /// ```
+    /// # use comeback::transient::{Kind, Transient, Verdict};
+    /// let verdict = Verdict::retry(Kind::Throttled);
+    /// assert_eq!(verdict, Verdict::Retry(Transient::new(Kind::Throttled)));
+    /// ```
+    pub const fn retry(kind: Kind) -> Self {
+        Self::Retry(Transient::new(kind))
+    }
+
     /// This verdict; without an opinion, the one of a more general rule.
     ///
     /// ```
@@ -56,6 +76,14 @@ impl Verdict {
         match self {
             Self::Retry(_) | Self::Never => self,
             Self::NoOpinion => general(),
+        }
+    }
+
+    /// The same with a server's wish, if it is one to retry.
+    fn with_wish(self, wish: Option<Wish>) -> Self {
+        match (self, wish) {
+            (Self::Retry(transient), Some(wish)) => Self::Retry(transient.with_wish(wish)),
+            (verdict, _) => verdict,
         }
     }
 }
@@ -135,15 +163,15 @@ pub trait Rule<E: ?Sized> {
     /// Puts a specific rule over this general one, which is asked where the specific rule has no opinion.
     ///
     /// ```
-    /// # use comeback::transient::{Kind, Rule, Standard, Transient, Verdict};
+    /// # use comeback::transient::{Kind, Rule, Standard, Verdict};
     /// # use std::io::{Error, ErrorKind};
     /// let rule = Standard.under(|error: &Error| match error.kind() {
     ///     ErrorKind::ConnectionRefused => Verdict::Never,
     ///     _ => Verdict::NoOpinion,
     /// });
     /// assert_eq!(rule.judge(&ErrorKind::ConnectionRefused.into()), Verdict::Never);
-    /// let reset = Verdict::Retry(Transient::new(Kind::Unavailable));
-    /// assert_eq!(rule.judge(&ErrorKind::ConnectionReset.into()), reset);
+    /// let reset = rule.judge(&ErrorKind::ConnectionReset.into());
+    /// assert_eq!(reset, Verdict::retry(Kind::Unavailable));
     /// ```
     fn under<S: Rule<E>>(self, specific: S) -> Under<Self, S>
     where
@@ -169,5 +197,60 @@ pub struct Under<G, S> {
 impl<E: ?Sized, G: Rule<E>, S: Rule<E>> Rule<E> for Under<G, S> {
     fn judge(&self, error: &E) -> Verdict {
         self.specific.judge(error).or_else(|| self.general.judge(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn the_most_specific_opinion_counts() {
+        let throttled = Verdict::retry(Kind::Throttled);
+        let says = |verdict: Verdict| move |_: &str| verdict;
+        for (general, specific, most_specific, expected) in [
+            (Verdict::Never, throttled, Verdict::NoOpinion, throttled),
+            (throttled, Verdict::Never, Verdict::NoOpinion, Verdict::Never),
+            (throttled, throttled, Verdict::Never, Verdict::Never),
+            (throttled, Verdict::NoOpinion, Verdict::NoOpinion, throttled),
+            (Verdict::NoOpinion, Verdict::NoOpinion, Verdict::NoOpinion, Verdict::NoOpinion),
+        ] {
+            let rule = says(general).under(says(specific)).under(says(most_specific));
+            assert_eq!(rule.judge("any"), expected);
+        }
+    }
+
+    #[test]
+    fn a_general_rule_is_not_asked_where_a_specific_one_has_an_opinion() {
+        let rule = (|_: &Error| panic!("asked")).under(|_: &Error| Verdict::Never);
+        assert_eq!(rule.judge(&ErrorKind::TimedOut.into()), Verdict::Never);
+    }
+
+    #[test]
+    fn a_rule_of_ones_own_stands_over_the_standard_and_leaves_it_the_rest() {
+        let rule = Standard.under(|error: &Error| match error.kind() {
+            ErrorKind::NotFound => Verdict::retry(Kind::Throttled),
+            _ => Verdict::NoOpinion,
+        });
+        for (kind, expected) in [
+            (ErrorKind::NotFound, Verdict::retry(Kind::Throttled)),
+            (ErrorKind::TimedOut, Verdict::retry(Kind::TimedOut)),
+            (ErrorKind::InvalidData, Verdict::Never),
+            (ErrorKind::StorageFull, Verdict::NoOpinion),
+        ] {
+            assert_eq!(rule.judge(&kind.into()), expected, "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_wish_is_kept_only_beside_a_retry() {
+        let wish = Wish::In(std::time::Duration::from_secs(1));
+        let wished = Transient::new(Kind::TimedOut).with_wish(wish);
+        let retry = Verdict::retry(Kind::TimedOut);
+        assert_eq!(retry.with_wish(Some(wish)), Verdict::Retry(wished));
+        assert_eq!(retry.with_wish(None), retry);
+        assert_eq!(Verdict::Never.with_wish(Some(wish)), Verdict::Never);
     }
 }

@@ -193,3 +193,213 @@ impl Limit {
         self.rate.max(BURST_MIN)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "any instant serves as the start")]
+mod tests {
+    use std::thread;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn secs(seconds: f64) -> Duration {
+        Duration::from_secs_f64(seconds)
+    }
+
+    /// Throttled from the beginning: half a call a second is let through.
+    fn throttled(start: Instant) -> Adaptive {
+        let adaptive = Adaptive::new();
+        adaptive.answered(start, true);
+        adaptive
+    }
+
+    #[test]
+    fn nothing_is_limited_until_the_service_throttles() {
+        let (adaptive, start) = (Adaptive::new(), Instant::now());
+        for n in 0..10_000 {
+            let now = start + Duration::from_micros(n);
+            assert_eq!(adaptive.acquire(now, LONG), Duration::ZERO);
+            adaptive.answered(now, false);
+        }
+        assert_eq!(adaptive.rate_max(), None);
+    }
+
+    #[test]
+    fn the_rate_follows_that_of_the_sdks() {
+        // The table that the SDKs for Rust and Go share in their tests, from the first throttle on.
+        let table = [
+            (0.2, false, None),
+            (0.4, false, None),
+            (0.6, false, None),
+            (0.8, false, None),
+            (1.0, false, None),
+            (1.2, false, None),
+            (1.4, false, None),
+            (1.6, false, None),
+            (1.8, false, None),
+            (2.0, true, Some(3.028_479_999_999_999_6)),
+            (2.2, false, Some(3.486_639_173_470_26)),
+            (2.4, false, Some(3.821_874_416_040_255)),
+            (2.6, false, Some(4.053_385_727_709_987)),
+            (2.8, false, Some(4.200_373_108_479_454)),
+            (3.0, false, Some(4.282_036_558_348_658)),
+            (3.2, true, Some(2.997_425_590_844_06)),
+            (3.4, false, Some(3.452_226_394_386_346_3)),
+        ];
+        let (adaptive, start) = (Adaptive::new(), Instant::now());
+        adaptive.acquire(start, LONG);
+        for (at, throttled, expected) in table {
+            adaptive.answered(start + secs(at), throttled);
+            let difference = match (adaptive.rate_max(), expected) {
+                (Some(rate), Some(expected)) => rate - expected,
+                (rate, expected) => {
+                    assert_eq!(rate, expected, "after {at} s");
+                    0.0
+                }
+            };
+            assert!(difference.abs() < 1e-6, "after {at} s: {difference} off");
+        }
+    }
+
+    #[test]
+    fn those_who_come_at_once_go_one_after_the_other() {
+        let start = Instant::now();
+        let adaptive = throttled(start);
+        let waits: Vec<_> = (0..4).map(|_| adaptive.acquire(start, LONG).as_secs()).collect();
+        assert_eq!(waits, [2, 4, 6, 8]);
+        assert_eq!(adaptive.acquire(start + secs(9.0), LONG), secs(1.0), "the fifth");
+    }
+
+    #[test]
+    fn who_can_not_wait_that_long_takes_no_token() {
+        let start = Instant::now();
+        let adaptive = throttled(start);
+        for most in [Duration::ZERO, secs(1.0), secs(1.999)] {
+            assert_eq!(adaptive.acquire(start, most), most);
+        }
+        assert_eq!(adaptive.acquire(start, secs(2.0)), secs(2.0), "nobody was before");
+    }
+
+    #[test]
+    fn a_pause_lets_no_more_than_a_second_of_calls_through_at_once() {
+        let start = Instant::now();
+        let adaptive = throttled(start);
+        let after = start + secs(1000.0);
+        assert_eq!(adaptive.acquire(after, LONG), Duration::ZERO);
+        assert_eq!(adaptive.acquire(after, LONG), secs(2.0));
+    }
+
+    #[test]
+    fn what_is_told_late_by_another_thread_does_not_turn_time_back() {
+        let start = Instant::now();
+        let adaptive = throttled(start + secs(5.0));
+        adaptive.acquire(start + secs(10.0), LONG);
+        let late = adaptive.acquire(start, LONG);
+        assert_eq!(late, secs(2.0), "as if it were told at the latest time that is known");
+    }
+
+    #[test]
+    fn threads_that_share_it_are_all_given_different_times() {
+        let start = Instant::now();
+        let adaptive = throttled(start);
+        let mut waits: Vec<u64> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let waits = (0..50).map(|_| adaptive.acquire(start, LONG).as_secs());
+                        waits.collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        waits.sort_unstable();
+        assert_eq!(waits, (1..=200).map(|nth| nth * 2).collect::<Vec<_>>());
+    }
+
+    /// A client that sends as fast as it may, for some seconds, to a service that bears so many calls a second.
+    /// How many calls it bore, and how many it throttled.
+    fn play(adaptive: &Adaptive, from: Instant, seconds: u32, bears: u32) -> (u32, u32) {
+        let (mut now, mut bore, mut throttled) = (from, 0, 0);
+        let end = from + Duration::from_secs(seconds.into());
+        let (mut second, mut in_second) = (from, 0);
+        while now < end {
+            // No answer comes in less than five milliseconds: the most that this client sends is 200 a second.
+            now += adaptive.acquire(now, LONG) + Duration::from_millis(5);
+            if now - second >= Duration::from_secs(1) {
+                (second, in_second) = (now, 0);
+            }
+            in_second += 1;
+            let too_many = in_second > bears;
+            adaptive.answered(now, too_many);
+            if too_many { throttled += 1 } else { bore += 1 }
+        }
+        (bore, throttled)
+    }
+
+    #[test]
+    fn a_client_comes_to_the_rate_that_its_service_bears() {
+        for bears in [10, 50, 100] {
+            let (adaptive, start) = (Adaptive::new(), Instant::now());
+            play(&adaptive, start, 30, bears);
+            let (bore, throttled) = play(&adaptive, start + secs(30.0), 120, bears);
+            // Each throttle cuts the rate, and a second that is full throttles more than one call.
+            assert!(bore * 5 > 120 * bears * 2, "{bears} a second: {bore} of {}", 120 * bears);
+            assert!(throttled * 20 < bore, "{bears} a second: {throttled} beside {bore}");
+        }
+    }
+
+    #[test]
+    fn a_rate_that_was_cut_recovers_when_the_service_does() {
+        let (adaptive, start) = (Adaptive::new(), Instant::now());
+        play(&adaptive, start, 30, 5);
+        let cut = adaptive.rate_max().unwrap();
+        assert!(cut < 20.0, "{cut}");
+        play(&adaptive, start + secs(30.0), 60, u32::MAX);
+        let recovered = adaptive.rate_max().unwrap();
+        assert!(recovered > 150.0, "{recovered}");
+    }
+
+    proptest! {
+        #[test]
+        fn at_the_least_rate_calls_go_out_two_seconds_apart(
+            gaps in prop::collection::vec(0u64..10_000, 1..100),
+        ) {
+            let mut now = Instant::now();
+            let adaptive = throttled(now);
+            let mut sent = Vec::new();
+            for gap in gaps {
+                now += Duration::from_millis(gap);
+                sent.push(now + adaptive.acquire(now, Duration::MAX));
+            }
+            for pair in sent.windows(2) {
+                // To the rounding of a nanosecond.
+                prop_assert!(pair[1] - pair[0] >= Duration::from_micros(1_999_999));
+            }
+        }
+
+        #[test]
+        fn no_history_lets_the_rate_fall_below_the_least_nor_beyond_twice_what_is_answered(
+            history in prop::collection::vec((0u64..3_000, any::<bool>()), 1..200),
+        ) {
+            let (adaptive, mut now) = (Adaptive::new(), Instant::now());
+            for (gap, throttled) in history {
+                now += Duration::from_millis(gap);
+                let before = adaptive.rate_max();
+                adaptive.answered(now, throttled);
+                let measured = adaptive.lock().measured.rate;
+                if let Some(rate) = adaptive.rate_max() {
+                    prop_assert!(rate >= RATE_MIN);
+                    prop_assert!(rate <= (2.0 * measured).max(RATE_MIN));
+                    if throttled {
+                        prop_assert!(rate <= before.unwrap_or(f64::MAX).max(RATE_MIN));
+                    }
+                }
+                prop_assert!(adaptive.acquire(now, LONG) <= LONG);
+            }
+        }
+    }
+}

@@ -124,3 +124,150 @@ impl Default for Quota {
         Self::new(CAPACITY)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const KINDS: [Kind; 3] = [Kind::Throttled, Kind::TimedOut, Kind::Unavailable];
+
+    #[test]
+    fn a_full_bucket_allows_a_hundred_retries_or_fifty_after_time_outs() {
+        for (kind, retries) in
+            [(Kind::Throttled, 100), (Kind::Unavailable, 100), (Kind::TimedOut, 50)]
+        {
+            let quota = Quota::default();
+            let spent = (0..1000).map_while(|_| quota.spend(kind)).count();
+            assert_eq!(spent, retries, "{kind:?}");
+            assert_eq!(quota.left(), 0);
+        }
+    }
+
+    #[test]
+    fn an_empty_bucket_is_filled_by_calls_that_succeed_at_once() {
+        let quota = Quota::default();
+        while quota.spend(Kind::Throttled).is_some() {}
+        for _ in 0..4 {
+            quota.succeeded(None);
+            assert!(quota.spend(Kind::Throttled).is_none());
+        }
+        quota.succeeded(None);
+        assert!(quota.spend(Kind::Throttled).is_some());
+    }
+
+    #[test]
+    fn only_the_last_retry_of_a_call_is_brought_back() {
+        let quota = Quota::default();
+        let _first = quota.spend(Kind::TimedOut);
+        let last = quota.spend(Kind::Throttled);
+        quota.succeeded(last);
+        assert_eq!(quota.left(), 490);
+    }
+
+    #[test]
+    fn a_bucket_without_a_bottom_gives_and_keeps_nothing() {
+        let quota = Quota::unlimited();
+        for kind in KINDS.repeat(1000) {
+            assert!(quota.spend(kind).is_some());
+        }
+        quota.succeeded(None);
+        assert_eq!(quota.left(), u32::MAX);
+    }
+
+    #[test]
+    fn the_largest_bucket_does_not_overflow() {
+        let quota = Quota::new(u32::MAX);
+        quota.succeeded(None);
+        let spent = quota.spend(Kind::Throttled);
+        quota.succeeded(None);
+        quota.succeeded(spent);
+        assert_eq!(quota.left(), u32::MAX);
+    }
+
+    #[test]
+    fn threads_that_share_it_never_hold_more_than_there_is_and_lose_nothing() {
+        let quota = Quota::new(23);
+        thread::scope(|scope| {
+            for kind in KINDS {
+                let quota = &quota;
+                scope.spawn(move || {
+                    for _ in 0..20_000 {
+                        let spent = quota.spend(kind);
+                        assert!(quota.left() <= 23);
+                        // A success at once would add to what the others have taken.
+                        if spent.is_some() {
+                            quota.succeeded(spent);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(quota.left(), 23);
+    }
+
+    /// One thing that happens to a client's calls.
+    #[derive(Clone, Debug)]
+    enum Step {
+        Retry(Kind),
+        SuccessOf(usize),
+        SuccessAtOnce,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            prop::sample::select(&KINDS[..]).prop_map(Step::Retry),
+            (0usize..8).prop_map(Step::SuccessOf),
+            Just(Step::SuccessAtOnce),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_bucket_holds_what_its_history_leaves(
+            capacity in 0u32..60, steps in prop::collection::vec(step(), 0..200),
+        ) {
+            let quota = Quota::new(capacity);
+            let mut expected = capacity;
+            let mut open = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Retry(kind) => {
+                        let cost = if kind == Kind::TimedOut { 10 } else { 5 };
+                        let spent = quota.spend(kind);
+                        prop_assert_eq!(spent.is_some(), expected >= cost);
+                        if let Some(spent) = spent {
+                            expected -= cost;
+                            open.push((spent, cost));
+                        }
+                    }
+                    Step::SuccessOf(nth) if nth < open.len() => {
+                        let (spent, cost) = open.swap_remove(nth);
+                        quota.succeeded(Some(spent));
+                        expected = capacity.min(expected + cost);
+                    }
+                    Step::SuccessOf(_) | Step::SuccessAtOnce => {
+                        quota.succeeded(None);
+                        expected = capacity.min(expected + 1);
+                    }
+                }
+                prop_assert_eq!(quota.left(), expected);
+            }
+        }
+
+        #[test]
+        fn what_is_spent_and_brought_back_balances(kinds in prop::collection::vec(
+            prop::sample::select(&KINDS[..]), 0..150,
+        )) {
+            let quota = Quota::default();
+            let spent: Vec<_> = kinds.into_iter().map_while(|kind| quota.spend(kind)).collect();
+            let cost: u32 = spent.iter().map(|Spent(cost)| cost).sum();
+            prop_assert_eq!(quota.left(), 500 - cost);
+            spent.into_iter().for_each(|spent| quota.succeeded(Some(spent)));
+            prop_assert_eq!(quota.left(), 500);
+        }
+    }
+}
