@@ -3,14 +3,16 @@
 
 use std::{
     cell::{Cell, RefCell},
+    error::Error,
     future::pending,
     sync::Arc,
     time::Duration,
 };
 
 use comeback::{
+    Failure, RetryAfter,
     retry::{Deadline, Jitter, Policy, Quota, Reason, Retry},
-    transient::{Boxed, Kind, Transient, Verdict, Wish},
+    transient::{Boxed, HttpStatus, Kind, Transient, Verdict, Wish},
 };
 use proptest::prelude::*;
 use tokio::time::{Instant, advance, sleep, timeout};
@@ -182,6 +184,51 @@ fn at(seconds: u64) -> comeback_core::Timestamp {
     (std::time::SystemTime::UNIX_EPOCH + secs(seconds)).into()
 }
 
+#[derive(Debug, thiserror::Error)]
+#[error("the rates are not there: {0}")]
+struct Busy(#[source] HttpStatus);
+
+#[tokio::test(start_paused = true)]
+async fn a_wish_that_was_not_kept_goes_out_to_the_retry_loop() {
+    let retry = Retry::new(Policy::builder().max_attempts(1).build().unwrap());
+    let throttled = |wish: Option<u32>| {
+        let headers = wish.map(|wish| (http::header::RETRY_AFTER, wish.into()));
+        let headers = http::HeaderMap::from_iter(headers);
+        Busy(HttpStatus::of(http::StatusCode::TOO_MANY_REQUESTS, &headers))
+    };
+    for (wish, error_type, begin) in [
+        (Some(120), "RetryAfter", "120s: "),
+        (Some(0), "retry::Busy", ""),
+        (None, "retry::Busy", ""),
+    ] {
+        let stopped = retry.operation("rates").run(async || Err::<(), _>(throttled(wish))).await;
+        let failure = Failure::from(stopped.unwrap_err());
+        assert_eq!(failure.error_type(), error_type);
+        let words = "rates gave up after 1 attempt: no more are allowed: the rates are not there: \
+                     the response has the status 429 Too Many Requests";
+        assert_eq!(failure.message(), format!("{begin}{words}"));
+    }
+    let own = async || Err::<(), _>(RetryAfter::new(secs(90), throttled(Some(120))));
+    let stopped = retry.operation("rates").run(own).await.unwrap_err();
+    assert!(stopped.source().unwrap().downcast_ref::<RetryAfter>().is_some());
+    let begin = "90s: rates gave up after 1 attempt: no more are allowed: ";
+    let failure = Failure::from(stopped);
+    assert!(failure.message().starts_with(begin), "{failure}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_fail_together_do_not_come_back_together() {
+    let retry = Retry::new(Policy::default()).rule(judged);
+    let mut delays = Vec::new();
+    for _ in 0..200 {
+        let upstream = Upstream::failing([BUSY]);
+        retry.operation("rates").run(|| upstream.call()).await.unwrap();
+        delays.push(upstream.called_after_ms()[1]);
+    }
+    let early = delays.iter().filter(|delay| **delay < 100).count();
+    assert!((1..200).contains(&early), "all of {delays:?} are on one side");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_quota_is_shared_by_clones_and_an_empty_one_ends_calls_at_their_first_attempt() {
     let quota = Arc::new(Quota::new(12));
@@ -234,6 +281,14 @@ async fn a_client_that_is_throttled_waits_for_its_turn_but_not_into_the_minimum(
         retry.operation("rates").until(deadline).run(|| upstream.call()).await.unwrap();
         assert_eq!(upstream.called_after_ms(), [0, second_attempt]);
     }
+
+    let once = policy.to_builder().max_attempts(1).build().unwrap();
+    let retry = Retry::new(once).rule(judged).adaptive();
+    let upstream = Upstream::failing([throttled]);
+    retry.operation("rates").run(|| upstream.call()).await.unwrap_err();
+    let next = Upstream::failing([]);
+    retry.operation("rates").run(|| next.call()).await.unwrap();
+    assert_eq!(next.called_after_ms(), [2_000], "the first attempt of a call waits too");
 }
 
 #[tokio::test(start_paused = true)]

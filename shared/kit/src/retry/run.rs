@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     clock,
-    transient::{Kind, Rule, Standard, Verdict},
+    transient::{Kind, Rule, Standard, Transient, Verdict},
 };
 
 /// A call that is about to be made; see [`Retry::operation`].
@@ -88,7 +88,7 @@ impl<'a, R> Call<'a, R> {
         let pace = Pace { adaptive: self.retry.adaptive.clone(), deadline: self.deadline };
         pace.turn().await;
         let delays = Delays { policy: self.retry.policy, failed: 0 };
-        let mut run = Run { call: self, failed: 0, spent: None, reason: Reason::NotTransient };
+        let mut run = Run::of(self);
         let ended = attempt
             .retry(delays)
             .sleep(move |delay| pace.clone().rest(delay))
@@ -154,9 +154,16 @@ struct Run<'a, R> {
     spent: Option<Spent>,
     /// Why there is no other attempt, once one has failed and there is none.
     reason: Reason,
+    /// How long the server wants to be left alone after the last failure.
+    wish: Duration,
 }
 
-impl<R> Run<'_, R> {
+impl<'a, R> Run<'a, R> {
+    fn of(call: Call<'a, R>) -> Self {
+        let (reason, wish) = (Reason::NotTransient, Duration::ZERO);
+        Self { call, failed: 0, spent: None, reason, wish }
+    }
+
     /// How long is waited before another attempt; nothing where there is none.
     fn after_failure<E>(&mut self, error: &E, drawn: Option<Duration>) -> Option<Duration>
     where
@@ -165,6 +172,7 @@ impl<R> Run<'_, R> {
         let attempt = self.attempt();
         self.failed = self.failed.saturating_add(1);
         let verdict = self.call.retry.rule.judge(error);
+        self.wish = wish(verdict);
         self.answered(is_throttle(verdict));
         let next = self.decide(verdict, drawn);
         attempt.failed(verdict, next);
@@ -174,13 +182,9 @@ impl<R> Run<'_, R> {
     /// The delay before another attempt, or why there is none.
     fn decide(&mut self, verdict: Verdict, drawn: Option<Duration>) -> Result<Duration, Reason> {
         let Call { retry, deadline, .. } = &self.call;
-        let transient = match verdict {
-            Verdict::Retry(transient) => transient,
-            Verdict::Never | Verdict::NoOpinion => return Err(Reason::NotTransient),
-        };
+        let transient = transient(verdict).ok_or(Reason::NotTransient)?;
         let drawn = drawn.ok_or(Reason::Attempts)?;
-        let wish = transient.wish.map_or(Duration::ZERO, |wish| wish.wait(clock::now()));
-        let delay = drawn.max(wish.min(retry.policy.max()));
+        let delay = drawn.max(self.wish.min(retry.policy.max()));
         if let Some(deadline) = deadline {
             deadline.bears(delay)?;
         }
@@ -199,11 +203,11 @@ impl<R> Run<'_, R> {
     }
 
     fn stopped<E: Cause<Form>, Form>(self, cause: E) -> Stopped<E> {
-        let Self { call: Call { retry, operation, .. }, failed: attempts, reason, .. } = self;
+        let Self { call: Call { retry, operation, .. }, failed, reason, wish, .. } = self;
         if let Some(counts) = &retry.counts {
-            counts.ended(operation, attempts.saturating_sub(1), true, clock::now());
+            counts.ended(operation, failed.saturating_sub(1), true, clock::now());
         }
-        Stopped { operation, attempts, reason, cause, as_error: E::as_error }
+        Stopped::after(operation, failed, reason, cause, wish)
     }
 
     /// The attempt that has just ended.
@@ -221,8 +225,18 @@ impl<R> Run<'_, R> {
 }
 
 fn is_throttle(verdict: Verdict) -> bool {
+    transient(verdict).is_some_and(|transient| transient.kind == Kind::Throttled)
+}
+
+/// How long the server wants to be left alone.
+fn wish(verdict: Verdict) -> Duration {
+    let wish = transient(verdict).and_then(|transient| transient.wish);
+    wish.map_or(Duration::ZERO, |wish| wish.wait(clock::now()))
+}
+
+fn transient(verdict: Verdict) -> Option<Transient> {
     match verdict {
-        Verdict::Retry(transient) => transient.kind == Kind::Throttled,
-        Verdict::Never | Verdict::NoOpinion => false,
+        Verdict::Retry(transient) => Some(transient),
+        Verdict::Never | Verdict::NoOpinion => None,
     }
 }

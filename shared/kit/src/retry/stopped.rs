@@ -3,10 +3,13 @@
 use std::{error::Error, fmt, time::Duration};
 
 use super::deadline::to_the_ms;
+use crate::{RetryAfter, failure::Ask};
 
 /// A call has failed and is not tried again: why, and its last cause.
 ///
-/// It is an error whatever the cause is, so that `?` takes it anywhere.
+/// It is an error whatever the cause is, so that `?` takes it anywhere. Where a server wants to be asked
+/// again later than could be waited for here, its source is a [`RetryAfter`] that says so: a function that
+/// fails with it is called again then.
 ///
 /// ```
 /// # async fn example() {
@@ -28,15 +31,35 @@ use super::deadline::to_the_ms;
 /// ```
 #[derive(Debug)]
 pub struct Stopped<E> {
-    pub(super) operation: &'static str,
-    pub(super) attempts: u32,
-    pub(super) reason: Reason,
-    pub(super) cause: E,
+    operation: &'static str,
+    attempts: u32,
+    reason: Reason,
+    cause: E,
     /// The cause as the error that it is or leads to.
-    pub(super) as_error: fn(&E) -> &(dyn Error + 'static),
+    as_error: fn(&E) -> &(dyn Error + 'static),
+    /// The server's wish, where the cause does not tell it in a way that the retry loop reads.
+    wish: Option<RetryAfter>,
 }
 
 impl<E> Stopped<E> {
+    /// A call whose last attempt has failed with this cause, after which the server wants to be left alone
+    /// for so long.
+    pub(super) fn after<Form>(
+        operation: &'static str,
+        attempts: u32,
+        reason: Reason,
+        cause: E,
+        wish: Duration,
+    ) -> Self
+    where
+        E: Cause<Form>,
+    {
+        let error = cause.as_error();
+        let is_untold = !wish.is_zero() && Ask::of(error).is_none();
+        let wish = is_untold.then(|| RetryAfter::new(wish, Words::of(error)));
+        Self { operation, attempts, reason, cause, as_error: E::as_error, wish }
+    }
+
     /// The name of the operation.
     pub fn operation(&self) -> &'static str {
         self.operation
@@ -74,7 +97,25 @@ impl<E> fmt::Display for Stopped<E> {
 
 impl<E: fmt::Debug> Error for Stopped<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some((self.as_error)(&self.cause))
+        match &self.wish {
+            Some(wish) => Some(wish),
+            None => Some((self.as_error)(&self.cause)),
+        }
+    }
+}
+
+/// What an error and its sources say, for a place where they themselves can't be.
+#[derive(Debug, thiserror::Error)]
+#[error("{words}")]
+struct Words {
+    words: String,
+    source: Option<Box<Words>>,
+}
+
+impl Words {
+    fn of(error: &dyn Error) -> Self {
+        let source = error.source().map(|source| Box::new(Self::of(source)));
+        Self { words: error.to_string(), source }
     }
 }
 
