@@ -161,7 +161,12 @@ pub(crate) enum Ask {
 impl Ask {
     /// What this error asks for, or the nearest of its sources that asks.
     pub(crate) fn of(error: &(dyn Error + 'static)) -> Option<Self> {
-        chain(error).find_map(|link| Some(link.downcast_ref::<Asking>()?.ask))
+        chain(error).find_map(Self::by)
+    }
+
+    /// What this error itself asks for.
+    pub(crate) fn by(link: &(dyn Error + 'static)) -> Option<Self> {
+        Some(link.downcast_ref::<Asking>()?.ask)
     }
 }
 
