@@ -75,6 +75,33 @@ pub enum FaultKind {
     Refused(Reason),
 }
 
+/// Whether this code asks for fewer calls, whatever its status is: the AWS SDKs' list, for every service.
+pub fn throttles(code: &str) -> bool {
+    matches!(
+        code.strip_suffix("Exception").unwrap_or(code),
+        "BandwidthLimitExceeded"
+            | "EC2Throttled"
+            | "LimitExceeded"
+            | "PriorRequestNotComplete"
+            | "ProvisionedThroughputExceeded"
+            | "RequestLimitExceeded"
+            | "RequestThrottled"
+            | "SlowDown"
+            | "Throttled"
+            | "Throttling"
+            | "TooManyRequests"
+            | "TransactionInProgress"
+    )
+}
+
+/// Whether this code tells of another write to the same item of DynamoDB, which will be over soon.
+pub fn conflict_passes(code: &str) -> bool {
+    matches!(
+        code.strip_suffix("Exception").unwrap_or(code),
+        "ReplicatedWriteConflict" | "TransactionConflict"
+    )
+}
+
 /// Judges an answer by its error code, and by its HTTP status where the code is not known. No
 /// status at all is a time-out or a connection that failed.
 pub fn classify(
@@ -103,19 +130,15 @@ pub fn classify(
         | "KMSDisabled"
         | "KMSInvalidState"
         | "KMSNotFound" => FaultKind::Configuration,
-        "EC2Throttled"
-        | "EFSIO"
+        "EFSIO"
         | "EFSMountConnectivity"
         | "EFSMountTimeout"
-        | "RequestLimitExceeded"
         | "ResourceConflict"
         | "S3FilesMountConnectivity"
         | "S3FilesMountTimeout"
         | "ServiceQuotaExceeded"
-        | "SnapStartTimeout"
-        | "Throttled"
-        | "Throttling"
-        | "TooManyRequests" => transient,
+        | "SnapStartTimeout" => transient,
+        name if throttles(name) => transient,
         name if name.ends_with("NotReady") || name.ends_with("LimitReached") => transient,
         _ => match status {
             None | Some(408 | 429 | 500..) => transient,
@@ -129,17 +152,8 @@ pub fn classify(
 /// Whether what DynamoDB answers to a claim passes by itself. What throttles has a status of 400 there, as
 /// what a person must mend has.
 pub fn store_fault_passes(code: Option<&str>, status: Option<u16>) -> bool {
-    let code = code.unwrap_or_default();
-    match code.strip_suffix("Exception").unwrap_or(code) {
-        "LimitExceeded"
-        | "ProvisionedThroughputExceeded"
-        | "ReplicatedWriteConflict"
-        | "RequestLimitExceeded"
-        | "Throttling"
-        | "TransactionConflict"
-        | "TransactionInProgress" => true,
-        _ => matches!(status, None | Some(408 | 429 | 500..)),
-    }
+    code.is_some_and(|code| throttles(code) || conflict_passes(code))
+        || matches!(status, None | Some(408 | 429 | 500..))
 }
 
 /// What becomes of a message whose invocation was not accepted.
@@ -287,6 +301,30 @@ mod tests {
                 assert_eq!(classify(Some(&code), Some(status), None), kind, "{code}");
             }
         }
+    }
+
+    #[test]
+    fn what_asks_for_fewer_calls_passes_whichever_service_says_so() {
+        for code in [
+            "BandwidthLimitExceeded",
+            "EC2ThrottledException",
+            "LimitExceededException",
+            "PriorRequestNotComplete",
+            "ProvisionedThroughputExceededException",
+            "RequestLimitExceeded",
+            "RequestThrottled",
+            "SlowDown",
+            "ThrottledException",
+            "ThrottlingException",
+            "TooManyRequestsException",
+            "TransactionInProgressException",
+        ] {
+            assert!(throttles(code), "{code}");
+            assert!(store_fault_passes(Some(code), Some(400)), "{code}");
+            let transient = FaultKind::Transient { retry_after: None };
+            assert_eq!(classify(Some(code), Some(400), None), transient, "{code}");
+        }
+        assert!(!throttles("TransactionConflictException") && !throttles("") && !throttles("Slow"));
     }
 
     #[test]

@@ -1,0 +1,223 @@
+//! The error of a call that is not tried again.
+
+use std::{error::Error, fmt, time::Duration};
+
+use super::deadline::to_the_ms;
+use crate::{RetryAfter, failure::Ask};
+
+/// A call has failed and is not tried again: why, and its last cause.
+///
+/// It is an error whatever the cause is, so that `?` takes it anywhere. Where a server wants to be asked
+/// again later than could be waited for here, its source is a [`RetryAfter`] that says so: a function that
+/// fails with it is called again then.
+///
+/// ```
+/// # async fn example() {
+/// use std::io;
+/// use comeback::retry::{Policy, Reason, Retry};
+///
+/// let retry = Retry::new(Policy::default());
+/// let missing = || async { Err::<(), _>(io::Error::other("no such rate")) };
+/// let stopped = retry.operation("rates").run(missing).await.unwrap_err();
+/// assert_eq!(stopped.reason(), Reason::NotTransient);
+/// assert_eq!(stopped.attempts(), 1);
+/// assert_eq!(
+///     stopped.to_string(),
+///     "rates gave up after 1 attempt: its error is not known to be transient: no such rate"
+/// );
+/// assert_eq!(stopped.into_cause().kind(), io::ErrorKind::Other);
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example());
+/// ```
+#[derive(Debug)]
+pub struct Stopped<E> {
+    operation: &'static str,
+    attempts: u32,
+    reason: Reason,
+    cause: E,
+    /// The cause as the error that it is or leads to.
+    as_error: fn(&E) -> &(dyn Error + 'static),
+    /// The server's wish, where the cause does not tell it in a way that the retry loop reads.
+    wish: Option<RetryAfter>,
+}
+
+impl<E> Stopped<E> {
+    /// A call whose last attempt has failed with this cause, after which the server wants to be left alone
+    /// for so long.
+    pub(super) fn after<Form>(
+        operation: &'static str,
+        attempts: u32,
+        reason: Reason,
+        cause: E,
+        wish: Duration,
+    ) -> Self
+    where
+        E: Cause<Form>,
+    {
+        let error = cause.as_error();
+        let is_untold = !wish.is_zero() && Ask::of(error).is_none();
+        let wish = is_untold.then(|| RetryAfter::new(wish, Words::of(error)));
+        Self { operation, attempts, reason, cause, as_error: E::as_error, wish }
+    }
+
+    /// The name of the operation.
+    pub fn operation(&self) -> &'static str {
+        self.operation
+    }
+
+    /// How many attempts were made.
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// Why there is no other.
+    pub fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// The error of the last attempt.
+    pub fn cause(&self) -> &E {
+        &self.cause
+    }
+
+    /// The error of the last attempt, by itself.
+    pub fn into_cause(self) -> E {
+        self.cause
+    }
+}
+
+impl<E> fmt::Display for Stopped<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, attempts, reason, .. } = self;
+        let plural = if *attempts == 1 { "" } else { "s" };
+        let cause = (self.as_error)(&self.cause);
+        write!(f, "{operation} gave up after {attempts} attempt{plural}: {reason}: {cause}")
+    }
+}
+
+impl<E: fmt::Debug> Error for Stopped<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.wish {
+            Some(wish) => Some(wish),
+            None => Some((self.as_error)(&self.cause)),
+        }
+    }
+}
+
+/// What an error and its sources say, for a place where they themselves can't be.
+#[derive(Debug, thiserror::Error)]
+#[error("{words}")]
+struct Words {
+    words: String,
+    source: Option<Box<Words>>,
+}
+
+impl Words {
+    fn of(error: &dyn Error) -> Self {
+        let source = error.source().map(|source| Box::new(Self::of(source)));
+        Self { words: error.to_string(), source }
+    }
+}
+
+/// Why a call is not tried again.
+///
+/// ```
+/// use std::time::Duration;
+/// use comeback::retry::Reason;
+///
+/// assert_eq!(Reason::Quota.to_string(), "the retry quota is used up");
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The rule says that it never heals, or has no opinion.
+    NotTransient,
+    /// All attempts of the policy are made.
+    Attempts,
+    /// After its delay, less than the deadline's minimum would remain.
+    Time {
+        /// How long it would have waited.
+        delay: Duration,
+        /// How much time is left.
+        left: Duration,
+        /// How much should be when the wait is over.
+        minimum: Duration,
+    },
+    /// The client's calls have used up their retries.
+    Quota,
+}
+
+impl Reason {
+    /// Its name, as events tell it.
+    ///
+    /// ```
+    /// # use comeback::retry::Reason;
+    /// assert_eq!(Reason::NotTransient.as_str(), "not_transient");
+    /// ```
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotTransient => "not_transient",
+            Self::Attempts => "attempts",
+            Self::Time { .. } => "time",
+            Self::Quota => "quota",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NotTransient => f.write_str("its error is not known to be transient"),
+            Self::Attempts => f.write_str("no more are allowed"),
+            Self::Time { delay, left, minimum } => {
+                let (delay, left) = (to_the_ms(delay), to_the_ms(left));
+                write!(
+                    f,
+                    "after a delay of {delay:?}, less than {minimum:?} would remain of the {left:?} \
+                     that are left"
+                )
+            }
+            Self::Quota => f.write_str("the retry quota is used up"),
+        }
+    }
+}
+
+/// What an operation may fail with: an [`Error`], or what leads to one by reference, such as
+/// `lambda_runtime::Error` and `anyhow::Error`, which are none themselves.
+///
+/// `Form` tells one from the other, and is always inferred.
+///
+/// ```
+/// use comeback::retry::Cause;
+///
+/// fn text<F>(cause: &impl Cause<F>) -> String {
+///     cause.as_error().to_string()
+/// }
+///
+/// let error = "twelve".parse::<u32>().unwrap_err();
+/// assert_eq!(text(&error), text(&lambda_runtime::Error::from(error.clone())));
+/// ```
+pub trait Cause<Form> {
+    /// The error.
+    fn as_error(&self) -> &(dyn Error + 'static);
+}
+
+/// The form of a [`Cause`] that is an error.
+#[derive(Debug)]
+pub enum Itself {}
+
+/// The form of a [`Cause`] that leads to one.
+#[derive(Debug)]
+pub enum Referring {}
+
+impl<E: Error + 'static> Cause<Itself> for E {
+    fn as_error(&self) -> &(dyn Error + 'static) {
+        self
+    }
+}
+
+impl<E: AsRef<dyn Error + Send + Sync>> Cause<Referring> for E {
+    fn as_error(&self) -> &(dyn Error + 'static) {
+        self.as_ref()
+    }
+}

@@ -1,0 +1,256 @@
+//! Which errors are transient.
+//!
+//! A [`Rule`] looks at an error and gives one of three answers: retry it, never retry it, or no opinion.
+//! General rules come first, and specific ones stand over them: what [`Standard`] says of connections,
+//! time-outs, statuses and formats holds until a rule of the author's has an opinion of its own.
+//!
+//! ```
+//! use comeback::transient::{Kind, Rule, Standard, Verdict};
+//!
+//! #[derive(Debug, thiserror::Error)]
+//! enum RatesError {
+//!     #[error("the rates are being computed")]
+//!     NotReady,
+//!     #[error("the connection failed")]
+//!     Connection(#[from] std::io::Error),
+//! }
+//!
+//! let rule = Standard.under(|error: &RatesError| match error {
+//!     RatesError::NotReady => Verdict::retry(Kind::Unavailable),
+//!     RatesError::Connection(_) => Verdict::NoOpinion,
+//! });
+//! let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+//! for error in [RatesError::NotReady, RatesError::Connection(reset)] {
+//!     assert_eq!(rule.judge(&error), Verdict::retry(Kind::Unavailable));
+//! }
+//! ```
+//!
+//! Where nobody has an opinion, an error is not retried.
+
+#[cfg(feature = "aws")]
+mod aws;
+mod connection;
+mod declared;
+mod format;
+mod http_status;
+mod standard;
+mod wish;
+
+#[cfg(feature = "aws")]
+pub use aws::Aws;
+pub use http_status::HttpStatus;
+pub use standard::{Boxed, Standard, judge};
+pub use wish::Wish;
+
+/// What a rule says of an error.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Verdict {
+    /// The same attempt may succeed later.
+    Retry(Transient),
+    /// No repetition will heal it.
+    Never,
+    /// A more general rule is to say.
+    NoOpinion,
+}
+
+impl Verdict {
+    /// To be retried, after a fault of this kind.
+    ///
+    /// ```
+    /// # use comeback::transient::{Kind, Transient, Verdict};
+    /// let verdict = Verdict::retry(Kind::Throttled);
+    /// assert_eq!(verdict, Verdict::Retry(Transient::new(Kind::Throttled)));
+    /// ```
+    pub const fn retry(kind: Kind) -> Self {
+        Self::Retry(Transient::new(kind))
+    }
+
+    /// This verdict; without an opinion, the one of a more general rule.
+    ///
+    /// ```
+    /// # use comeback::transient::Verdict;
+    /// assert_eq!(Verdict::NoOpinion.or_else(|| Verdict::Never), Verdict::Never);
+    /// ```
+    #[must_use]
+    pub fn or_else(self, general: impl FnOnce() -> Self) -> Self {
+        match self {
+            Self::Retry(_) | Self::Never => self,
+            Self::NoOpinion => general(),
+        }
+    }
+
+    /// The same with a server's wish, if it is one to retry.
+    fn with_wish(self, wish: Option<Wish>) -> Self {
+        match (self, wish) {
+            (Self::Retry(transient), Some(wish)) => Self::Retry(transient.with_wish(wish)),
+            (verdict, _) => verdict,
+        }
+    }
+}
+
+/// A fault that will pass.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Transient {
+    /// What it is.
+    pub kind: Kind,
+    /// When the server wants to be asked again, if it said so.
+    pub wish: Option<Wish>,
+}
+
+impl Transient {
+    /// One of this kind, without a server's wish.
+    ///
+    /// ```
+    /// # use comeback::transient::{Kind, Transient};
+    /// assert_eq!(Transient::new(Kind::Throttled).wish, None);
+    /// ```
+    pub const fn new(kind: Kind) -> Self {
+        Self { kind, wish: None }
+    }
+
+    /// The same with a server's wish.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use comeback::transient::{Kind, Transient, Wish};
+    /// let wish = Wish::In(Duration::from_secs(3));
+    /// assert_eq!(Transient::new(Kind::Throttled).with_wish(wish).wish, Some(wish));
+    /// ```
+    #[must_use]
+    pub const fn with_wish(self, wish: Wish) -> Self {
+        Self { wish: Some(wish), ..self }
+    }
+}
+
+/// What a transient fault is.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Kind {
+    /// The service asks for fewer calls.
+    Throttled,
+    /// There was no answer in time. The operation may have been done.
+    TimedOut,
+    /// The service could not be reached, or could not do it now.
+    Unavailable,
+}
+
+impl Kind {
+    /// Its name, as events and logs tell it.
+    ///
+    /// ```
+    /// # use comeback::transient::Kind;
+    /// assert_eq!(Kind::TimedOut.as_str(), "timed_out");
+    /// ```
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Throttled => "throttled",
+            Self::TimedOut => "timed_out",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
+/// Says whether errors of a type are transient. Every `Fn(&E) -> Verdict` is a rule.
+pub trait Rule<E: ?Sized> {
+    /// Judges an error.
+    ///
+    /// ```
+    /// # use comeback::transient::{Rule, Standard, Verdict};
+    /// let error = "twelve".parse::<u32>().unwrap_err();
+    /// assert_eq!(Standard.judge(&error), Verdict::Never);
+    /// ```
+    fn judge(&self, error: &E) -> Verdict;
+
+    /// Puts a specific rule over this general one, which is asked where the specific rule has no opinion.
+    ///
+    /// ```
+    /// # use comeback::transient::{Kind, Rule, Standard, Verdict};
+    /// # use std::io::{Error, ErrorKind};
+    /// let rule = Standard.under(|error: &Error| match error.kind() {
+    ///     ErrorKind::ConnectionRefused => Verdict::Never,
+    ///     _ => Verdict::NoOpinion,
+    /// });
+    /// assert_eq!(rule.judge(&ErrorKind::ConnectionRefused.into()), Verdict::Never);
+    /// let reset = rule.judge(&ErrorKind::ConnectionReset.into());
+    /// assert_eq!(reset, Verdict::retry(Kind::Unavailable));
+    /// ```
+    fn under<S: Rule<E>>(self, specific: S) -> Under<Self, S>
+    where
+        Self: Sized,
+    {
+        Under { general: self, specific }
+    }
+}
+
+impl<E: ?Sized, F: Fn(&E) -> Verdict> Rule<E> for F {
+    fn judge(&self, error: &E) -> Verdict {
+        self(error)
+    }
+}
+
+/// A general rule under a specific one; see [`Rule::under`].
+#[derive(Clone, Copy, Debug)]
+pub struct Under<G, S> {
+    general: G,
+    specific: S,
+}
+
+impl<E: ?Sized, G: Rule<E>, S: Rule<E>> Rule<E> for Under<G, S> {
+    fn judge(&self, error: &E) -> Verdict {
+        self.specific.judge(error).or_else(|| self.general.judge(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn the_most_specific_opinion_counts() {
+        let throttled = Verdict::retry(Kind::Throttled);
+        let says = |verdict: Verdict| move |_: &str| verdict;
+        for (general, specific, most_specific, expected) in [
+            (Verdict::Never, throttled, Verdict::NoOpinion, throttled),
+            (throttled, Verdict::Never, Verdict::NoOpinion, Verdict::Never),
+            (throttled, throttled, Verdict::Never, Verdict::Never),
+            (throttled, Verdict::NoOpinion, Verdict::NoOpinion, throttled),
+            (Verdict::NoOpinion, Verdict::NoOpinion, Verdict::NoOpinion, Verdict::NoOpinion),
+        ] {
+            let rule = says(general).under(says(specific)).under(says(most_specific));
+            assert_eq!(rule.judge("any"), expected);
+        }
+    }
+
+    #[test]
+    fn a_general_rule_is_not_asked_where_a_specific_one_has_an_opinion() {
+        let rule = (|_: &Error| panic!("asked")).under(|_: &Error| Verdict::Never);
+        assert_eq!(rule.judge(&ErrorKind::TimedOut.into()), Verdict::Never);
+    }
+
+    #[test]
+    fn a_rule_of_ones_own_stands_over_the_standard_and_leaves_it_the_rest() {
+        let rule = Standard.under(|error: &Error| match error.kind() {
+            ErrorKind::NotFound => Verdict::retry(Kind::Throttled),
+            _ => Verdict::NoOpinion,
+        });
+        for (kind, expected) in [
+            (ErrorKind::NotFound, Verdict::retry(Kind::Throttled)),
+            (ErrorKind::TimedOut, Verdict::retry(Kind::TimedOut)),
+            (ErrorKind::InvalidData, Verdict::Never),
+            (ErrorKind::StorageFull, Verdict::NoOpinion),
+        ] {
+            assert_eq!(rule.judge(&kind.into()), expected, "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_wish_is_kept_only_beside_a_retry() {
+        let wish = Wish::In(std::time::Duration::from_secs(1));
+        let wished = Transient::new(Kind::TimedOut).with_wish(wish);
+        let retry = Verdict::retry(Kind::TimedOut);
+        assert_eq!(retry.with_wish(Some(wish)), Verdict::Retry(wished));
+        assert_eq!(retry.with_wish(None), retry);
+        assert_eq!(Verdict::Never.with_wish(Some(wish)), Verdict::Never);
+    }
+}

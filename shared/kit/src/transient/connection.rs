@@ -1,0 +1,154 @@
+//! Connections that fail, and answers that don't come in time.
+
+use std::{
+    error::Error,
+    io::{self, ErrorKind},
+};
+
+use super::{
+    Kind, Verdict,
+    standard::Opinion::{self, Certain, UnlessItsCauseSays},
+};
+
+/// Reads that time out end as `WouldBlock` on Unix.
+const TIMED_OUT: &[ErrorKind] = &[ErrorKind::TimedOut, ErrorKind::WouldBlock];
+
+const UNAVAILABLE: &[ErrorKind] = &[
+    ErrorKind::BrokenPipe,
+    ErrorKind::ConnectionAborted,
+    ErrorKind::ConnectionRefused,
+    ErrorKind::ConnectionReset,
+    ErrorKind::HostUnreachable,
+    ErrorKind::Interrupted,
+    ErrorKind::NetworkDown,
+    ErrorKind::NetworkUnreachable,
+    ErrorKind::NotConnected,
+    ErrorKind::UnexpectedEof,
+];
+
+/// A certificate that rustls refuses is `InvalidData`.
+const NEVER: &[ErrorKind] = &[
+    ErrorKind::InvalidData,
+    ErrorKind::InvalidInput,
+    ErrorKind::PermissionDenied,
+    ErrorKind::Unsupported,
+];
+
+/// How std tells of a name that is not found: it has no kind for that, nor a type.
+const NOT_FOUND: &str = "failed to lookup address information";
+
+pub(super) fn of_io(error: &(dyn Error + 'static)) -> Option<Opinion> {
+    let error = error.downcast_ref::<io::Error>()?;
+    if error.to_string().starts_with(NOT_FOUND) {
+        return Some(UnlessItsCauseSays(Verdict::retry(Kind::Unavailable)));
+    }
+    of_kind(error.kind())
+}
+
+pub(super) fn of_kind(kind: ErrorKind) -> Option<Opinion> {
+    if TIMED_OUT.contains(&kind) {
+        Some(Certain(Verdict::retry(Kind::TimedOut)))
+    } else if UNAVAILABLE.contains(&kind) {
+        Some(UnlessItsCauseSays(Verdict::retry(Kind::Unavailable)))
+    } else {
+        NEVER.contains(&kind).then_some(UnlessItsCauseSays(Verdict::Never))
+    }
+}
+
+pub(super) fn of_time(error: &(dyn Error + 'static)) -> Option<Opinion> {
+    let elapsed = error.is::<tokio::time::error::Elapsed>();
+    elapsed.then_some(Certain(Verdict::retry(Kind::TimedOut)))
+}
+
+#[cfg(feature = "hyper")]
+pub(super) fn of_hyper(error: &(dyn Error + 'static)) -> Option<Opinion> {
+    if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
+        let connecting = UnlessItsCauseSays(Verdict::retry(Kind::Unavailable));
+        return error.is_connect().then_some(connecting);
+    }
+    let error = error.downcast_ref::<hyper::Error>()?;
+    Some(if error.is_timeout() {
+        Certain(Verdict::retry(Kind::TimedOut))
+    } else if error.is_user() || error.is_parse() {
+        UnlessItsCauseSays(Verdict::Never)
+    } else {
+        // Whatever else hyper tells of happened to the connection.
+        UnlessItsCauseSays(Verdict::retry(Kind::Unavailable))
+    })
+}
+
+#[cfg(feature = "reqwest")]
+pub(super) fn of_reqwest(error: &(dyn Error + 'static)) -> Option<Opinion> {
+    let error = error.downcast_ref::<reqwest::Error>()?;
+    if let Some(status) = error.status() {
+        return Some(Certain(super::http_status::of_status(status.as_u16())));
+    }
+    Some(if error.is_timeout() {
+        Certain(Verdict::retry(Kind::TimedOut))
+    } else if error.is_request() || error.is_body() {
+        UnlessItsCauseSays(Verdict::retry(Kind::Unavailable))
+    } else {
+        // A request that can't be built, a redirect too many, a body that can't be read. What ends in its
+        // middle can't be read either, but there the cause says so.
+        UnlessItsCauseSays(Verdict::Never)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::transient::judge;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_codes_of_a_connection_that_fails_are_transient() {
+        for (name, code, kind) in [
+            ("EPIPE", 32, Kind::Unavailable),
+            ("ENETDOWN", 100, Kind::Unavailable),
+            ("ENETUNREACH", 101, Kind::Unavailable),
+            ("ECONNABORTED", 103, Kind::Unavailable),
+            ("ECONNRESET", 104, Kind::Unavailable),
+            ("ENOTCONN", 107, Kind::Unavailable),
+            ("ETIMEDOUT", 110, Kind::TimedOut),
+            ("ECONNREFUSED", 111, Kind::Unavailable),
+            ("EHOSTUNREACH", 113, Kind::Unavailable),
+        ] {
+            let error = io::Error::from_raw_os_error(code);
+            assert_eq!(judge(&error), Verdict::retry(kind), "{name}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_that_is_not_found_is_transient() {
+        // ENOTFOUND. An empty label: no server is asked for it.
+        let error = tokio::net::lookup_host("no..name:443").await.map(drop).unwrap_err();
+        assert_eq!(judge(&error), Verdict::retry(Kind::Unavailable), "{error:?}");
+    }
+
+    #[test]
+    fn each_kind_of_io_has_its_verdict() {
+        for (kind, verdict) in [
+            (ErrorKind::TimedOut, Verdict::retry(Kind::TimedOut)),
+            (ErrorKind::WouldBlock, Verdict::retry(Kind::TimedOut)),
+            (ErrorKind::UnexpectedEof, Verdict::retry(Kind::Unavailable)),
+            (ErrorKind::Interrupted, Verdict::retry(Kind::Unavailable)),
+            (ErrorKind::InvalidData, Verdict::Never),
+            (ErrorKind::InvalidInput, Verdict::Never),
+            (ErrorKind::PermissionDenied, Verdict::Never),
+            (ErrorKind::Unsupported, Verdict::Never),
+            (ErrorKind::NotFound, Verdict::NoOpinion),
+            (ErrorKind::Other, Verdict::NoOpinion),
+        ] {
+            assert_eq!(judge(&io::Error::from(kind)), verdict, "{kind}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_time_limit_that_is_over_is_a_time_out() {
+        let never = std::future::pending::<()>();
+        let error = tokio::time::timeout(Duration::from_secs(3), never).await.unwrap_err();
+        assert_eq!(judge(&error), Verdict::retry(Kind::TimedOut));
+    }
+}

@@ -1,0 +1,55 @@
+//! Errors that say of themselves whether they pass.
+
+use std::error::Error;
+
+use comeback_core::fault::StoreFault;
+
+use super::{Kind, Verdict, Wish, standard::Opinion};
+use crate::failure::Ask;
+
+pub(super) fn opinion(error: &(dyn Error + 'static)) -> Option<Opinion> {
+    let verdict = Ask::by(error).map(of_ask);
+    let verdict = verdict.or_else(|| error.downcast_ref().map(of_store_fault))?;
+    Some(Opinion::Certain(verdict))
+}
+
+/// Of what a `PermanentFailure` or a `RetryAfter` asks for.
+fn of_ask(ask: Ask) -> Verdict {
+    match ask {
+        Ask::Never => Verdict::Never,
+        Ask::After(wait) => Verdict::retry(Kind::Unavailable).with_wish(Some(Wish::In(wait))),
+    }
+}
+
+fn of_store_fault(fault: &StoreFault) -> Verdict {
+    if fault.passes { Verdict::retry(Kind::Unavailable) } else { Verdict::Never }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io, time::Duration};
+
+    use super::*;
+    use crate::{PermanentFailure, RetryAfter, transient::judge};
+
+    #[test]
+    fn the_retry_loops_own_errors_mean_the_same_here() {
+        let reset = || io::Error::from(io::ErrorKind::ConnectionReset);
+        assert_eq!(judge(&PermanentFailure::new(reset())), Verdict::Never);
+        let wish = Some(Wish::In(Duration::from_secs(90)));
+        let busy = RetryAfter::new(Duration::from_millis(89_001), "the upstream says 429");
+        let verdict = Verdict::retry(Kind::Unavailable).with_wish(wish);
+        assert_eq!(judge(&busy), verdict);
+        assert_eq!(judge(&io::Error::other(busy)), verdict, "wherever it stands");
+    }
+
+    #[test]
+    fn a_store_says_itself_whether_its_fault_passes() {
+        for (passes, verdict) in
+            [(true, Verdict::retry(Kind::Unavailable)), (false, Verdict::Never)]
+        {
+            let fault = StoreFault { passes, code: None, message: "connection reset".into() };
+            assert_eq!(judge(&fault), verdict);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What is known of errors in general: an error's chain of causes is walked, and what is known there judged.
+//!
+//! The outermost link is the closest to the author, and a wrapper that is sure of what it says is believed.
+//! Most wrappers only know that something about the connection failed; there the innermost cause that is
+//! known counts: a certificate that is refused never passes, a name that is not found may.
+
+use std::{error::Error, io};
+
+#[cfg(feature = "aws")]
+use super::aws;
+use super::{Rule, Verdict, connection, declared, format, http_status};
+
+/// What one link of a chain says.
+pub(super) enum Opinion {
+    /// This, whatever its cause is.
+    Certain(Verdict),
+    /// This, where its cause is not known.
+    UnlessItsCauseSays(Verdict),
+}
+
+/// What is known of errors; each knows some types.
+const KNOWN: &[fn(&(dyn Error + 'static)) -> Option<Opinion>] = &[
+    declared::opinion,
+    http_status::opinion,
+    #[cfg(feature = "reqwest")]
+    connection::of_reqwest,
+    #[cfg(feature = "hyper")]
+    connection::of_hyper,
+    connection::of_io,
+    connection::of_time,
+    #[cfg(feature = "aws")]
+    aws::opinion,
+    format::opinion,
+];
+
+/// The rule for every [`Error`]: what [`judge`] says.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Standard;
+
+impl<E: Error + 'static> Rule<E> for Standard {
+    fn judge(&self, error: &E) -> Verdict {
+        judge(error)
+    }
+}
+
+/// The same rule for what is no [`Error`] itself but leads to one: `Box<dyn Error + Send + Sync>`, which is
+/// `lambda_runtime::Error` too, and `anyhow::Error`.
+///
+/// ```
+/// use comeback::transient::{Boxed, Rule, Verdict};
+///
+/// let error: lambda_runtime::Error = "twelve".parse::<u32>().unwrap_err().into();
+/// assert_eq!(Boxed.judge(&error), Verdict::Never);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Boxed;
+
+impl<E: AsRef<dyn Error + Send + Sync>> Rule<E> for Boxed {
+    fn judge(&self, error: &E) -> Verdict {
+        judge(error.as_ref())
+    }
+}
+
+/// Judges an error by what is known along its chain of causes.
+///
+/// ```
+/// use std::io::{Error, ErrorKind};
+/// use comeback::transient::{Kind, Verdict, judge};
+///
+/// let reset = Error::from(ErrorKind::ConnectionReset);
+/// assert_eq!(judge(&reset), Verdict::retry(Kind::Unavailable));
+/// ```
+pub fn judge(error: &(dyn Error + 'static)) -> Verdict {
+    let mut verdict = Verdict::NoOpinion;
+    let mut link = Some(error);
+    while let Some(error) = link {
+        match KNOWN.iter().find_map(|knows| knows(error)) {
+            Some(Opinion::Certain(certain)) => return certain,
+            Some(Opinion::UnlessItsCauseSays(otherwise)) => verdict = otherwise,
+            None => {}
+        }
+        link = cause(error);
+    }
+    verdict
+}
+
+/// The next link of the chain.
+fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    // `io::Error` names its cause's cause as its own.
+    let carried = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    carried.map(|carried| carried as _).or_else(|| error.source())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fmt, io::ErrorKind};
+
+    use super::*;
+    use crate::transient::Kind;
+
+    /// An error of the author's, of which nothing is known but its cause.
+    #[derive(Debug)]
+    struct Wrapped(Box<dyn Error + Send + Sync>);
+
+    impl fmt::Display for Wrapped {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("wrapped")
+        }
+    }
+
+    impl Error for Wrapped {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&*self.0)
+        }
+    }
+
+    fn wrapped(error: impl Into<Box<dyn Error + Send + Sync>>) -> Wrapped {
+        Wrapped(error.into())
+    }
+
+    #[test]
+    fn a_cause_is_found_however_deep_it_is() {
+        for (kind, verdict) in [
+            (ErrorKind::TimedOut, Verdict::retry(Kind::TimedOut)),
+            (ErrorKind::BrokenPipe, Verdict::retry(Kind::Unavailable)),
+            (ErrorKind::InvalidInput, Verdict::Never),
+            (ErrorKind::Other, Verdict::NoOpinion),
+        ] {
+            assert_eq!(judge(&wrapped(wrapped(io::Error::from(kind)))), verdict, "{kind}");
+            let carried = io::Error::other(wrapped(io::Error::other(io::Error::from(kind))));
+            assert_eq!(judge(&carried), verdict, "carried: {kind}");
+        }
+        assert_eq!(judge(&wrapped("some text")), Verdict::NoOpinion);
+    }
+
+    #[test]
+    fn the_innermost_cause_that_is_known_knows_best() {
+        let format = "twelve".parse::<u32>().unwrap_err();
+        let refused = io::Error::new(ErrorKind::ConnectionAborted, format);
+        assert_eq!(judge(&refused), Verdict::Never);
+        let aborted = io::Error::from(ErrorKind::ConnectionAborted);
+        let invalid = io::Error::new(ErrorKind::InvalidData, wrapped(aborted));
+        assert_eq!(judge(&invalid), Verdict::retry(Kind::Unavailable));
+        let unknown = io::Error::new(ErrorKind::ConnectionAborted, wrapped("some text"));
+        assert_eq!(judge(&unknown), Verdict::retry(Kind::Unavailable));
+    }
+
+    #[test]
+    fn a_wrapper_that_is_certain_is_believed() {
+        let timed_out = io::Error::new(ErrorKind::TimedOut, io::Error::other("some text"));
+        let certain = io::Error::new(ErrorKind::TimedOut, "x".parse::<u32>().unwrap_err());
+        for error in [timed_out, certain] {
+            assert_eq!(judge(&wrapped(error)), Verdict::retry(Kind::TimedOut));
+        }
+    }
+
+    #[test]
+    fn an_error_in_a_box_is_judged_as_without_it() {
+        let error: Box<dyn Error + Send + Sync> =
+            wrapped(io::Error::from(ErrorKind::TimedOut)).into();
+        assert_eq!(Boxed.judge(&error), Verdict::retry(Kind::TimedOut));
+    }
+}

@@ -1,0 +1,109 @@
+//! When a server wants to be asked again.
+
+use std::time::Duration;
+
+use comeback_core::{Timestamp, time::between};
+
+/// When a server wants to be asked again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Wish {
+    /// After this time.
+    In(Duration),
+    /// At this time.
+    At(Timestamp),
+}
+
+impl Wish {
+    /// Reads the value of a `Retry-After` header: whole seconds, or an HTTP date.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use comeback::transient::Wish;
+    /// assert_eq!(Wish::parse("120"), Some(Wish::In(Duration::from_secs(120))));
+    /// assert!(matches!(Wish::parse("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Wish::At(_))));
+    /// assert_eq!(Wish::parse("soon"), None);
+    /// ```
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        match text.parse() {
+            Ok(seconds) => Some(Self::In(Duration::from_secs(seconds))),
+            Err(_) => httpdate::parse_http_date(text).ok().map(|at| Self::At(at.into())),
+        }
+    }
+
+    /// How long it is until then; nothing where that time is over.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use comeback::transient::Wish;
+    /// let now = std::time::SystemTime::UNIX_EPOCH.into();
+    /// assert_eq!(Wish::In(Duration::from_secs(3)).wait(now), Duration::from_secs(3));
+    /// assert_eq!(Wish::At(now).wait(now), Duration::ZERO);
+    /// ```
+    pub fn wait(self, now: Timestamp) -> Duration {
+        match self {
+            Self::In(wait) => wait,
+            Self::At(at) => between(now, at),
+        }
+    }
+
+    /// What a response's headers say: AWS's own in milliseconds, else `Retry-After`.
+    pub(super) fn among<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Option<Self> {
+        let millis = header("x-amz-retry-after").and_then(|text| text.trim().parse().ok());
+        millis
+            .map(|millis| Self::In(Duration::from_millis(millis)))
+            .or_else(|| header("retry-after").and_then(Self::parse))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use comeback_core::time::later;
+
+    use super::*;
+
+    #[test]
+    fn a_wish_is_whole_seconds_or_a_date() {
+        let at = |text: &str| Some(Wish::At(text.parse().unwrap()));
+        let seconds = |seconds| Some(Wish::In(Duration::from_secs(seconds)));
+        for (text, expected) in [
+            ("0", seconds(0)),
+            ("120", seconds(120)),
+            (" 3 ", seconds(3)),
+            ("18446744073709551615", seconds(u64::MAX)),
+            ("18446744073709551616", None),
+            ("Fri, 31 Dec 1999 23:59:59 GMT", at("1999-12-31T23:59:59Z")),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", at("1994-11-06T08:49:37Z")),
+            ("Sun Nov  6 08:49:37 1994", at("1994-11-06T08:49:37Z")),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", at("9999-12-31T23:59:59Z")),
+            ("2026-01-01T00:00:00Z", None),
+            ("-1", None),
+            ("1.5", None),
+            ("", None),
+        ] {
+            assert_eq!(Wish::parse(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_date_that_is_over_is_waited_for_no_longer() {
+        let now: Timestamp = "1999-12-31T23:59:50Z".parse().unwrap();
+        let wish = Wish::parse("Fri, 31 Dec 1999 23:59:59 GMT").unwrap();
+        assert_eq!(wish.wait(now), Duration::from_secs(9));
+        assert_eq!(wish.wait(later(now, Duration::from_secs(10))), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_header_of_aws_is_read_in_milliseconds_and_comes_first() {
+        let among = |headers: &[(&str, &'static str)]| {
+            Wish::among(|name| {
+                headers.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
+            })
+        };
+        let millis = |millis| Some(Wish::In(Duration::from_millis(millis)));
+        assert_eq!(among(&[("retry-after", "9"), ("x-amz-retry-after", "1500")]), millis(1500));
+        assert_eq!(among(&[("retry-after", "9"), ("x-amz-retry-after", "soon")]), millis(9000));
+        assert_eq!(among(&[("retry-after", "soon")]), None);
+        assert_eq!(among(&[]), None);
+    }
+}

@@ -1,0 +1,435 @@
+//! Calls that fail in every way, under paused time: what was tried when, and why it ended.
+#![allow(clippy::unwrap_used, reason = "what these tests make of good values is made")]
+
+use std::{
+    cell::{Cell, RefCell},
+    error::Error,
+    future::pending,
+    sync::Arc,
+    time::Duration,
+};
+
+use comeback::{
+    Failure, RetryAfter,
+    retry::{Deadline, Jitter, Policy, Quota, Reason, Retry},
+    transient::{Boxed, HttpStatus, Kind, Transient, Verdict, Wish},
+};
+use proptest::prelude::*;
+use tokio::time::{Instant, advance, sleep, timeout};
+
+const fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// The error of one attempt.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("attempt {attempt} failed")]
+struct Fault {
+    attempt: usize,
+    verdict: Verdict,
+}
+
+fn judged(fault: &Fault) -> Verdict {
+    fault.verdict
+}
+
+const BUSY: Verdict = Verdict::Retry(Transient::new(Kind::Unavailable));
+
+fn wishing(wish: Wish) -> Verdict {
+    Verdict::Retry(Transient::new(Kind::Throttled).with_wish(wish))
+}
+
+/// An operation whose first attempts fail as it is told, and which succeeds when that is over.
+struct Upstream {
+    faults: Vec<Verdict>,
+    start: Instant,
+    called_after: RefCell<Vec<Duration>>,
+}
+
+impl Upstream {
+    #[allow(clippy::disallowed_methods, reason = "the time is paused")]
+    fn failing(faults: impl Into<Vec<Verdict>>) -> Self {
+        let start = Instant::now();
+        Self { faults: faults.into(), start, called_after: RefCell::default() }
+    }
+
+    async fn call(&self) -> Result<usize, Fault> {
+        let mut called_after = self.called_after.borrow_mut();
+        called_after.push(self.start.elapsed());
+        let attempt = called_after.len();
+        match self.faults.get(attempt - 1) {
+            Some(&verdict) => Err(Fault { attempt, verdict }),
+            None => Ok(attempt),
+        }
+    }
+
+    fn called_after_ms(&self) -> Vec<u128> {
+        self.called_after.borrow().iter().map(Duration::as_millis).collect()
+    }
+}
+
+fn undrawn(policy: Policy) -> Policy {
+    policy.to_builder().jitter(Jitter::None).build().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_jitter_each_attempt_has_its_time() {
+    for (policy, times) in [
+        (Policy::default(), vec![0, 200, 600]),
+        (Policy::DYNAMODB, vec![0, 50, 150, 350, 750]),
+        (Policy::S3, vec![0, 500, 1500]),
+        (Policy::OUTSIDE_API, vec![0, 2000, 6000]),
+    ] {
+        let retry = Retry::new(undrawn(policy)).rule(judged);
+        let upstream = Upstream::failing([BUSY; 9]);
+        let stopped = retry.operation("rates").run(|| upstream.call()).await.unwrap_err();
+        assert_eq!(upstream.called_after_ms(), times);
+        assert_eq!((stopped.reason(), stopped.cause().attempt), (Reason::Attempts, times.len()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_succeeds_at_its_kth_attempt_is_called_k_times() {
+    for failures in 0..5 {
+        let retry = Retry::new(Policy::DYNAMODB).rule(judged);
+        let upstream = Upstream::failing(vec![BUSY; failures]);
+        let answer = retry.operation("rates").run(|| upstream.call()).await;
+        assert_eq!(answer.unwrap(), failures + 1);
+        assert_eq!(upstream.called_after_ms().len(), failures + 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_known_to_be_transient_is_not_tried_again() {
+    for verdict in [Verdict::Never, Verdict::NoOpinion] {
+        let retry = Retry::new(Policy::default()).rule(judged);
+        let upstream = Upstream::failing([BUSY, verdict]);
+        let stopped = retry.operation("rates").run(|| upstream.call()).await.unwrap_err();
+        assert_eq!((stopped.reason(), stopped.attempts()), (Reason::NotTransient, 2));
+        assert_eq!(stopped.into_cause(), Fault { attempt: 2, verdict });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_ends_at_once_where_its_delay_would_leave_less_than_the_minimum() {
+    let policy = Policy::builder().base(secs(4)).jitter(Jitter::None).build().unwrap();
+    let (retry, upstream) = (Retry::new(policy).rule(judged), Upstream::failing([BUSY; 9]));
+    let deadline = Deadline::in_(secs(10)).unwrap();
+    let call = retry.operation("rates").until(deadline);
+    let stopped = call.run(|| upstream.call()).await.unwrap_err();
+    assert_eq!(upstream.called_after_ms(), [0, 4000]);
+    assert_eq!(upstream.start.elapsed(), secs(4), "it has not waited in vain");
+    assert_eq!(stopped.reason(), Reason::Time { delay: secs(8), left: secs(6), minimum: secs(5) });
+    assert_eq!(
+        stopped.to_string(),
+        "rates gave up after 2 attempts: after a delay of 8s, less than 5s would remain of the 6s \
+         that are left: attempt 2 failed"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn exactly_the_minimum_is_enough() {
+    for (left, attempts) in [(secs(9), 2), (ms(8999), 1)] {
+        let policy = Policy::builder().max_attempts(2).base(secs(4)).jitter(Jitter::None);
+        let retry = Retry::new(policy.build().unwrap()).rule(judged);
+        let upstream = Upstream::failing([BUSY; 9]);
+        let deadline = Deadline::in_(left).unwrap();
+        let call = retry.operation("rates").until(deadline);
+        assert_eq!(call.run(|| upstream.call()).await.unwrap_err().attempts(), attempts);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_the_attempts_counts_and_the_first_is_made_however_late_it_is() {
+    let retry = Retry::new(undrawn(Policy::default())).rule(judged);
+    let deadline = Deadline::in_(secs(30)).unwrap();
+    let slow = Upstream::failing([BUSY; 9]);
+    let slowly = async || {
+        sleep(secs(13)).await;
+        slow.call().await
+    };
+    let stopped = retry.operation("rates").until(deadline).run(slowly).await.unwrap_err();
+    let left = ms(30_000 - 26_200);
+    let (delay, minimum) = (ms(400), secs(5));
+    assert_eq!(stopped.reason(), Reason::Time { delay, left, minimum });
+    advance(secs(30)).await;
+    let late = Upstream::failing([]);
+    let answer = retry.operation("rates").until(deadline).run(|| late.call()).await;
+    assert_eq!(answer.unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_servers_wish_is_honoured_where_it_is_longer_and_up_to_the_maximum() {
+    let (past, future) = (Wish::At(at(1_000)), Wish::At(at(100_000_000_000)));
+    for (wish, second_attempt) in [
+        (Wish::In(secs(3)), 3_000),
+        (Wish::In(ms(199)), 200),
+        (Wish::In(secs(3600)), 30_000),
+        (Wish::In(Duration::MAX), 30_000),
+        (past, 200),
+        (future, 30_000),
+    ] {
+        let retry = Retry::new(undrawn(Policy::default())).rule(judged);
+        let upstream = Upstream::failing([wishing(wish)]);
+        retry.operation("rates").run(|| upstream.call()).await.unwrap();
+        assert_eq!(upstream.called_after_ms(), [0, second_attempt], "{wish:?}");
+    }
+}
+
+fn at(seconds: u64) -> comeback_core::Timestamp {
+    (std::time::SystemTime::UNIX_EPOCH + secs(seconds)).into()
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the rates are not there")]
+struct Busy(#[source] HttpStatus);
+
+#[tokio::test(start_paused = true)]
+async fn a_wish_that_was_not_kept_goes_out_to_the_retry_loop() {
+    let retry = Retry::new(Policy::builder().max_attempts(1).build().unwrap());
+    let throttled = |wish: Option<u32>| {
+        let headers = wish.map(|wish| (http::header::RETRY_AFTER, wish.into()));
+        let headers = http::HeaderMap::from_iter(headers);
+        Busy(HttpStatus::of(http::StatusCode::TOO_MANY_REQUESTS, &headers))
+    };
+    for (wish, error_type, begin) in [
+        (Some(120), "RetryAfter", "120s: "),
+        (Some(0), "retry::Busy", ""),
+        (None, "retry::Busy", ""),
+    ] {
+        let stopped = retry.operation("rates").run(async || Err::<(), _>(throttled(wish))).await;
+        let failure = Failure::from(stopped.unwrap_err());
+        assert_eq!(failure.error_type(), error_type);
+        let words = "rates gave up after 1 attempt: no more are allowed: the rates are not there: \
+                     the response has the status 429 Too Many Requests";
+        assert_eq!(failure.message(), format!("{begin}{words}"));
+    }
+    let own = async || Err::<(), _>(RetryAfter::new(secs(90), throttled(Some(120))));
+    let stopped = retry.operation("rates").run(own).await.unwrap_err();
+    let chain = std::iter::successors(stopped.source(), |error| error.source());
+    assert!(chain.last().unwrap().is::<HttpStatus>(), "one's own wish is told by the cause itself");
+    let begin = "90s: rates gave up after 1 attempt: no more are allowed: ";
+    let failure = Failure::from(stopped);
+    assert!(failure.message().starts_with(begin), "{failure}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_fail_together_do_not_come_back_together() {
+    let retry = Retry::new(Policy::default()).rule(judged);
+    let mut delays = Vec::new();
+    for _ in 0..200 {
+        let upstream = Upstream::failing([BUSY]);
+        retry.operation("rates").run(|| upstream.call()).await.unwrap();
+        delays.push(upstream.called_after_ms()[1]);
+    }
+    let early = delays.iter().filter(|delay| **delay < 100).count();
+    assert!((1..200).contains(&early), "all of {delays:?} are on one side");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_is_shared_by_clones_and_an_empty_one_ends_calls_at_their_first_attempt() {
+    let quota = Arc::new(Quota::new(12));
+    let retry = Retry::new(Policy::default()).rule(judged).quota(Arc::clone(&quota));
+    let stopped_after = async || {
+        let (shared, upstream) = (retry.clone(), Upstream::failing([BUSY; 9]));
+        let stopped = shared.operation("rates").run(|| upstream.call()).await.unwrap_err();
+        (stopped.attempts(), stopped.reason())
+    };
+    assert_eq!(stopped_after().await, (3, Reason::Attempts));
+    assert_eq!(stopped_after().await, (1, Reason::Quota));
+    assert_eq!(quota.left(), 2);
+    for left in [3, 4, 5] {
+        retry.operation("rates").run(async || Ok::<_, Fault>(())).await.unwrap();
+        assert_eq!(quota.left(), left, "a success at once brings back a token");
+    }
+    let upstream = Upstream::failing([BUSY]);
+    retry.operation("rates").run(|| upstream.call()).await.unwrap();
+    assert_eq!(quota.left(), 5, "a success after a retry brings back what that has cost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_dropped_leaves_nothing_but_its_cost() {
+    let quota = Arc::new(Quota::default());
+    let retry = Retry::new(undrawn(Policy::OUTSIDE_API)).rule(judged).quota(Arc::clone(&quota));
+    let upstream = Upstream::failing([BUSY; 9]);
+    let call = retry.operation("rates").run(|| upstream.call());
+    assert!(timeout(secs(1), call).await.is_err(), "it waits for two seconds");
+    sleep(secs(60)).await;
+    assert_eq!(upstream.called_after_ms(), [0]);
+    assert_eq!(quota.left(), 495);
+
+    let begun = Cell::new(0);
+    let hangs = || {
+        begun.set(begun.get() + 1);
+        pending::<Result<(), Fault>>()
+    };
+    assert!(timeout(secs(1), retry.operation("rates").run(hangs)).await.is_err());
+    assert_eq!((begun.get(), quota.left()), (1, 495));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_throttled_waits_for_its_turn_but_not_into_the_minimum() {
+    let policy = Policy::builder().base(ms(1)).max(ms(1)).jitter(Jitter::None).build().unwrap();
+    let throttled = Verdict::Retry(Transient::new(Kind::Throttled));
+    for (deadline, second_attempt) in [(secs(60), 2_000), (secs(6), 1_000)] {
+        let retry = Retry::new(policy).rule(judged).adaptive();
+        let upstream = Upstream::failing([throttled]);
+        let deadline = Deadline::in_(deadline).unwrap();
+        retry.operation("rates").until(deadline).run(|| upstream.call()).await.unwrap();
+        assert_eq!(upstream.called_after_ms(), [0, second_attempt]);
+    }
+
+    let once = policy.to_builder().max_attempts(1).build().unwrap();
+    let retry = Retry::new(once).rule(judged).adaptive();
+    let upstream = Upstream::failing([throttled]);
+    retry.operation("rates").run(|| upstream.call()).await.unwrap_err();
+    let next = Upstream::failing([]);
+    retry.operation("rates").run(|| next.call()).await.unwrap();
+    assert_eq!(next.called_after_ms(), [2_000], "the first attempt of a call waits too");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_an_operation_fails_with_its_call_fails_with_an_error_of_that_cause() {
+    async fn plain(retry: Retry) -> Result<u32, lambda_runtime::Error> {
+        Ok(retry.operation("number").run(async || "twelve".parse::<u32>()).await?)
+    }
+    async fn boxed(retry: Retry) -> Result<u32, lambda_runtime::Error> {
+        let number = async || Ok::<_, lambda_runtime::Error>("twelve".parse::<u32>()?);
+        Ok(retry.rule(Boxed).operation("number").run(number).await?)
+    }
+    async fn report(retry: Retry) -> Result<u32, lambda_runtime::Error> {
+        let number = async || Ok::<_, anyhow::Error>("twelve".parse::<u32>()?);
+        Ok(retry.rule(Boxed).operation("number").run(number).await?)
+    }
+    let retry = || Retry::new(Policy::default());
+    for result in [plain(retry()).await, boxed(retry()).await, report(retry()).await] {
+        let error = result.unwrap_err();
+        let cause = error.source().unwrap();
+        assert!(cause.is::<std::num::ParseIntError>(), "{cause}");
+    }
+}
+
+#[test]
+fn a_call_can_be_made_by_any_thread() {
+    fn is_send(_: &impl Send) {}
+    let retry = Retry::new(Policy::default()).adaptive().counted();
+    let call = retry.operation("rates").run(|| async { "42".parse::<u32>() });
+    is_send(&call);
+}
+
+/// What proptest draws of a fault.
+fn verdicts() -> impl Strategy<Value = Verdict> {
+    let kinds = prop_oneof![Just(Kind::Throttled), Just(Kind::TimedOut), Just(Kind::Unavailable)];
+    let wishes = proptest::option::of((0u64..20_000).prop_map(|wish| Wish::In(ms(wish))));
+    prop_oneof![
+        12 => (kinds, wishes).prop_map(|(kind, wish)| Verdict::Retry(Transient { kind, wish })),
+        1 => Just(Verdict::Never),
+        1 => Just(Verdict::NoOpinion),
+    ]
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    let jitters = prop_oneof![Just(Jitter::Full), Just(Jitter::Equal), Just(Jitter::None)];
+    (1u32..8, 1u64..3_000, 0u64..10_000, jitters).prop_map(|(max_attempts, base, more, jitter)| {
+        let builder = Policy::builder().max_attempts(max_attempts).jitter(jitter);
+        builder.base(ms(base)).max(ms(base + more)).build().unwrap()
+    })
+}
+
+/// How much time a call has, and the minimum.
+fn times() -> impl Strategy<Value = (Duration, Duration)> {
+    (1u64..40_000, 0u64..6_000).prop_map(|(spare, minimum)| (ms(spare + minimum), ms(minimum)))
+}
+
+/// The shortest and the longest delay after this many failures, the last of which was judged so.
+fn delays(policy: Policy, failed: usize, verdict: Verdict) -> (Duration, Duration) {
+    let ceiling = policy.base().saturating_mul(1 << (failed - 1)).min(policy.max());
+    let low = match policy.jitter() {
+        Jitter::Full => Duration::ZERO,
+        Jitter::Equal => ceiling / 2,
+        Jitter::None => ceiling,
+    };
+    let wish = match verdict {
+        Verdict::Retry(Transient { wish: Some(Wish::In(wish)), .. }) => wish.min(policy.max()),
+        Verdict::Retry(_) | Verdict::Never | Verdict::NoOpinion => Duration::ZERO,
+    };
+    (low.max(wish), ceiling.max(wish))
+}
+
+/// What a retry costs after a failure that was judged so; nothing where there is none.
+fn cost(verdict: Verdict) -> Option<u32> {
+    match verdict {
+        Verdict::Retry(Transient { kind: Kind::TimedOut, .. }) => Some(10),
+        Verdict::Retry(_) => Some(5),
+        Verdict::Never | Verdict::NoOpinion => None,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))]
+    #[test]
+    fn every_call_keeps_to_its_policy_its_deadline_and_its_quota(
+        policy in policies(),
+        (left, minimum) in times(),
+        capacity in 0u32..60,
+        faults in proptest::collection::vec(verdicts(), 0..9),
+    ) {
+        let quota = Arc::new(Quota::new(capacity));
+        let retry = Retry::new(policy).rule(judged).quota(Arc::clone(&quota));
+        let (ended, attempts, took) = paused().block_on(async {
+            let upstream = Upstream::failing(faults.clone());
+            let deadline = Deadline::in_with_minimum(left, minimum).unwrap();
+            let ended = retry.operation("rates").until(deadline).run(|| upstream.call()).await;
+            (ended, upstream.called_after.take(), upstream.start.elapsed())
+        });
+
+        prop_assert!(attempts.len() <= policy.max_attempts() as usize);
+        prop_assert_eq!(took, *attempts.last().unwrap(), "nothing is waited for at the end");
+        for (failed, times) in attempts.windows(2).enumerate() {
+            let (shortest, longest) = delays(policy, failed + 1, faults[failed]);
+            let delay = times[1] - times[0];
+            // Timers tick in milliseconds.
+            prop_assert!((shortest..=longest + ms(1)).contains(&delay), "{:?}", delay);
+            prop_assert!(times[1] <= left - minimum);
+        }
+
+        let retries = attempts.len() - 1;
+        let spent: Vec<u32> = faults[..retries].iter().map(|fault| cost(*fault).unwrap()).collect();
+        let left_of_quota = capacity - spent.iter().sum::<u32>();
+        let stopped = match ended {
+            Ok(attempt) => {
+                prop_assert_eq!(attempt, attempts.len());
+                prop_assert_eq!(attempt, faults.len() + 1);
+                prop_assert_eq!(quota.left(), left_of_quota + spent.last().unwrap_or(&0));
+                return Ok(());
+            }
+            Err(stopped) => stopped,
+        };
+        prop_assert_eq!(quota.left(), left_of_quota);
+        prop_assert_eq!(stopped.cause().attempt, attempts.len(), "the last cause");
+        prop_assert_eq!(stopped.attempts() as usize, attempts.len());
+        let verdict = stopped.cause().verdict;
+        match stopped.reason() {
+            Reason::NotTransient => prop_assert_eq!(cost(verdict), None),
+            Reason::Attempts => prop_assert_eq!(stopped.attempts(), policy.max_attempts()),
+            Reason::Time { delay, left: left_then, minimum: kept } => {
+                let (shortest, longest) = delays(policy, attempts.len(), verdict);
+                prop_assert!((shortest..=longest).contains(&delay), "{:?}", delay);
+                prop_assert_eq!((left_then, kept), (left - took, minimum));
+                prop_assert!(delay > left_then - minimum);
+            }
+            Reason::Quota => prop_assert!(cost(verdict) > Some(left_of_quota)),
+            reason => prop_assert!(false, "{}", reason),
+        }
+    }
+}
+
+/// A runtime whose time passes only where everything waits.
+fn paused() -> tokio::runtime::Runtime {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_time().start_paused(true).build().unwrap()
+}

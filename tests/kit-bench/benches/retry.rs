@@ -1,0 +1,68 @@
+//! What the retry of a call costs that succeeds at once, beside the same call without it.
+#![allow(missing_docs, reason = "criterion's macros make items that have none")]
+#![allow(clippy::unwrap_used, reason = "a call that succeeds at once is what is measured")]
+
+use std::{
+    convert::Infallible,
+    hint::black_box,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use backon::{ExponentialBuilder, Retryable};
+use comeback::{
+    retry::{Deadline, Policy, Quota, Retry},
+    transient::Kind,
+};
+use criterion::{Criterion, criterion_group, criterion_main};
+
+/// The operation.
+async fn answer() -> Result<u32, Infallible> {
+    Ok(black_box(42))
+}
+
+/// What a future comes to that never waits. Without a runtime, as its share would be in all figures.
+fn at_once<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => unreachable!("it never waits"),
+    }
+}
+
+fn success_at_once(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("success at once");
+    group.bench_function("bare", |bencher| bencher.iter(|| at_once(answer())));
+    group.bench_function("backon", |bencher| {
+        bencher.iter(|| {
+            at_once(answer.retry(ExponentialBuilder::default()).when(|_| true).into_future())
+        });
+    });
+
+    let retry = Retry::new(Policy::default());
+    group.bench_function("retry", |bencher| {
+        bencher.iter(|| at_once(retry.operation("answer").run(answer)));
+    });
+    let deadline = Deadline::in_(Duration::from_hours(1)).unwrap();
+    group.bench_function("retry until a deadline", |bencher| {
+        bencher.iter(|| at_once(retry.operation("answer").until(deadline).run(answer)));
+    });
+    let quota = Arc::new(Quota::default());
+    let retry = Retry::new(Policy::default()).quota(Arc::clone(&quota));
+    group.bench_function("retry with a quota that is used", |bencher| {
+        bencher.iter(|| {
+            // Else it is full at once, and nothing is written. This is measured too.
+            let _ = black_box(quota.spend(Kind::TimedOut));
+            at_once(retry.operation("answer").until(deadline).run(answer))
+        });
+    });
+    let retry = Retry::new(Policy::default()).adaptive();
+    group.bench_function("retry at an adaptive rate", |bencher| {
+        bencher.iter(|| at_once(retry.operation("answer").until(deadline).run(answer)));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, success_at_once);
+criterion_main!(benches);
