@@ -136,6 +136,7 @@ pub fn store_fault_passes(code: Option<&str>, status: Option<u16>) -> bool {
         | "ReplicatedWriteConflict"
         | "RequestLimitExceeded"
         | "Throttling"
+        | "ThrottlingError"
         | "TransactionConflict"
         | "TransactionInProgress" => true,
         _ => matches!(status, None | Some(408 | 429 | 500..)),
@@ -235,6 +236,9 @@ mod tests {
             (Some("RequestLimitExceeded"), Some(400), true),
             (Some("ThrottlingException"), Some(400), true),
             (Some("TransactionConflictException"), Some(400), true),
+            (Some("TransactionConflict"), Some(400), true),
+            (Some("ThrottlingError"), Some(400), true),
+            (Some("ConditionalCheckFailed"), Some(400), false),
             (Some("TransactionInProgressException"), Some(400), true),
             (Some("InternalServerError"), Some(500), true),
             (None, Some(503), true),
