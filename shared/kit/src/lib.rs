@@ -1,3 +1,11 @@
 //! What the author of a Lambda function adds to it.
 
 mod clock;
+mod envelope;
+mod failure;
+mod layer;
+
+pub use comeback_core::Timestamp;
+pub use envelope::{Enveloped, Retried, idempotency_key};
+pub use failure::{Failure, PermanentFailure, RetryAfter};
+pub use layer::{Unwrap, Unwrapped};
