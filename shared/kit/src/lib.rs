@@ -3,6 +3,7 @@
 mod clock;
 mod envelope;
 mod failure;
+pub mod idempotency;
 mod layer;
 
 pub use comeback_core::Timestamp;
