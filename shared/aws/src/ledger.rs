@@ -1,16 +1,10 @@
 //! The ledger: a table of claims, one for each failure.
 
-use std::time::Duration;
-
-use aws_config::{SdkConfig, timeout::TimeoutConfig};
-use aws_sdk_dynamodb::{Client, Config};
+use aws_config::SdkConfig;
+use aws_sdk_dynamodb::Client;
 use comeback_core::claim::Claim;
 use comeback_dynamodb::{ClaimTable, Item, NotReplaced as NotWritten};
 use comeback_flow::ports::{Ledger, NotReplaced};
-
-/// DynamoDB answers within milliseconds. A claim comes before an invocation and has to leave it time.
-const ATTEMPT_MAX: Duration = Duration::from_secs(1);
-const CALL_MAX: Duration = Duration::from_secs(3);
 
 /// A table of claims.
 pub struct DynamoLedger(ClaimTable);
@@ -18,8 +12,7 @@ pub struct DynamoLedger(ClaimTable);
 impl DynamoLedger {
     /// The table of this name or ARN.
     pub fn new(aws: &SdkConfig, table: String) -> Self {
-        let config = Config::new(aws).to_builder().timeout_config(timeouts(aws)).build();
-        Self(ClaimTable::new(Client::from_conf(config), table))
+        Self(ClaimTable::new(&Client::new(aws), table))
     }
 }
 
@@ -39,9 +32,4 @@ impl Ledger for DynamoLedger {
             NotWritten::Fault(fault) => NotReplaced::Fault(fault),
         })
     }
-}
-
-fn timeouts(aws: &SdkConfig) -> TimeoutConfig {
-    let builder = aws.timeout_config().map(TimeoutConfig::to_builder).unwrap_or_default();
-    builder.operation_attempt_timeout(ATTEMPT_MAX).operation_timeout(CALL_MAX).build()
 }

@@ -25,10 +25,10 @@ use crate::{
 
 /// How far apart the clocks of two machines are taken to be: a lease holds for so much longer than the
 /// claimant lives, so that nobody whose clock is ahead takes over from a claimant at work.
-const CLOCKS_APART_MAX: Duration = Duration::from_secs(10);
+pub const CLOCKS_APART_MAX: Duration = Duration::from_secs(10);
 
 /// Lambda kills a function after this time, whatever its deadline is said to be.
-const LIFE_MAX: Duration = Duration::from_mins(15);
+pub const LIFE_MAX: Duration = Duration::from_mins(15);
 
 /// The longest lease there is, as a machine may see it whose clock is behind.
 pub const LEASE_MAX: Duration = LIFE_MAX.saturating_add(CLOCKS_APART_MAX.saturating_mul(2));
@@ -100,7 +100,7 @@ impl Claimant<'_> {
     /// Judges the claim that was found, if there is one.
     pub fn judge(&self, found: Option<&Claim>, now: Timestamp) -> Verdict {
         let Some(found) = found else { return Verdict::Take(self.claim(1, now)) };
-        if found.expires_at <= now {
+        if found.is_expired(now) {
             return Verdict::Take(self.claim_after(found, now));
         }
         match found.state {
@@ -132,6 +132,11 @@ impl Claim {
     /// This claim when its holder has acted.
     pub fn done(&self) -> Self {
         Self { state: State::Done, ..self.clone() }
+    }
+
+    /// Whether it is as if there were none.
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires_at <= now
     }
 
     /// Whether this is the `other` claim and as far: what a store compares before it replaces one.

@@ -89,6 +89,8 @@ pub fn throttles(code: &str) -> bool {
             | "SlowDown"
             | "Throttled"
             | "Throttling"
+            // As DynamoDB names it among the reasons of a cancelled transaction.
+            | "ThrottlingError"
             | "TooManyRequests"
             | "TransactionInProgress"
     )
@@ -249,6 +251,9 @@ mod tests {
             (Some("RequestLimitExceeded"), Some(400), true),
             (Some("ThrottlingException"), Some(400), true),
             (Some("TransactionConflictException"), Some(400), true),
+            (Some("TransactionConflict"), Some(400), true),
+            (Some("ThrottlingError"), Some(400), true),
+            (Some("ConditionalCheckFailed"), Some(400), false),
             (Some("TransactionInProgressException"), Some(400), true),
             (Some("InternalServerError"), Some(500), true),
             (None, Some(503), true),

@@ -39,13 +39,23 @@ impl<'a> Object<'a> {
     pub(crate) fn members(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
         self.0.iter().filter_map(|(name, value)| Some((str::from_utf8(&name.0).ok()?, *value)))
     }
+
+    /// All members in their order, by the bytes of their names.
+    pub(crate) fn into_members(self) -> impl Iterator<Item = (Vec<u8>, &'a RawValue)> {
+        self.0.into_iter().map(|(name, value)| (name.0, value))
+    }
+}
+
+/// The value as a string, if it is one: UTF-8 but for lone surrogates, which JSON can write.
+pub(crate) fn bytes(value: &RawValue) -> Option<Vec<u8>> {
+    let Name(bytes) = serde_json::from_str(value.get()).ok()?;
+    Some(bytes)
 }
 
 /// The value as a string, if it is one. A lone surrogate, which JSON can write and UTF-8 can't, is
 /// replaced: half a message is better than none.
 pub(crate) fn text(value: &RawValue) -> Option<String> {
-    let Name(bytes) = serde_json::from_str(value.get()).ok()?;
-    Some(match String::from_utf8(bytes) {
+    Some(match String::from_utf8(bytes(value)?) {
         Ok(text) => text,
         Err(broken) => String::from_utf8_lossy(broken.as_bytes()).into_owned(),
     })

@@ -14,6 +14,7 @@
 pub mod arn;
 pub mod attempt;
 pub mod backoff;
+pub mod canonical;
 pub mod claim;
 pub mod dead_letter;
 pub mod decision;

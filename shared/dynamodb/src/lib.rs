@@ -9,21 +9,31 @@
 //! nothing is ever read by a call of its own.
 
 mod item;
+mod transaction;
 
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
 
 use aws_sdk_dynamodb::{
     Client,
-    error::{BuildError, DisplayErrorContext, ProvideErrorMetadata, SdkError},
+    config::timeout::TimeoutConfig,
+    error::{DisplayErrorContext, ProvideErrorMetadata, SdkError},
     operation::{delete_item::DeleteItemError, put_item::PutItemError},
-    types::{AttributeValue, Put, ReturnValuesOnConditionCheckFailure::AllOld},
+    types::{AttributeValue, ReturnValuesOnConditionCheckFailure::AllOld},
 };
 use comeback_core::{
     claim::Claim,
     fault::{StoreFault, store_fault_passes},
 };
 
+pub use self::transaction::NotCommitted;
 use crate::item::{Condition, ID};
+
+/// DynamoDB answers within milliseconds, and what comes after a claim needs time too.
+const ATTEMPT_MAX: Duration = Duration::from_secs(1);
+const CALL_MAX: Duration = Duration::from_secs(3);
 
 /// The attributes of an item.
 pub type Item = HashMap<String, AttributeValue>;
@@ -54,14 +64,18 @@ pub enum NotReplaced {
 }
 
 impl ClaimTable {
-    /// The table of this name or ARN.
-    pub fn new(client: Client, table: String) -> Self {
-        Self { client, table }
-    }
-
-    /// The client that the table is asked by.
-    pub fn client(&self) -> &Client {
-        &self.client
+    /// The table of this name or ARN, asked by this client. Where it has no time-outs of its own, a call has
+    /// 3 s.
+    pub fn new(client: &Client, table: String) -> Self {
+        let config = client.config();
+        let own = config.timeout_config().map(TimeoutConfig::to_builder).unwrap_or_default();
+        let timeouts = own.take_unset_from(
+            TimeoutConfig::builder()
+                .operation_attempt_timeout(ATTEMPT_MAX)
+                .operation_timeout(CALL_MAX),
+        );
+        let config = config.to_builder().timeout_config(timeouts.build()).build();
+        Self { client: Client::from_conf(config), table }
     }
 
     /// Writes a claim and the attributes beside it in place of the claim that was `seen` under this key; if
@@ -120,31 +134,8 @@ impl ClaimTable {
         })
     }
 
-    /// What [`ClaimTable::put`] writes, as a part of a transaction of the caller's.
-    ///
-    /// # Errors
-    ///
-    /// None that is known: the parts that the SDK asks for are all there.
-    pub fn put_in_transaction(
-        &self,
-        key: &str,
-        seen: &Claim,
-        next: &Claim,
-        beside: Item,
-    ) -> Result<Put, BuildError> {
-        let condition = Condition::of(Some(seen));
-        Put::builder()
-            .table_name(&self.table)
-            .set_item(Some(item::write(key, next, beside)))
-            .condition_expression(condition.expression)
-            .set_expression_attribute_names(Some(condition.names))
-            .set_expression_attribute_values(condition.values)
-            .return_values_on_condition_check_failure(AllOld)
-            .build()
-    }
-
     /// What is there instead of what was seen.
-    pub fn changed(&self, there: Option<&Item>) -> NotReplaced {
+    fn changed(&self, there: Option<&Item>) -> NotReplaced {
         let Some(there) = there.filter(|item| !item.is_empty()) else {
             return NotReplaced::Changed(None);
         };
@@ -163,7 +154,7 @@ impl ClaimTable {
     }
 
     /// What it means that a call failed.
-    pub fn fault<E>(&self, error: &SdkError<E>) -> StoreFault
+    fn fault<E>(&self, error: &SdkError<E>) -> StoreFault
     where
         E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
     {

@@ -3,6 +3,7 @@
 mod clock;
 mod envelope;
 mod failure;
+pub mod idempotency;
 mod layer;
 pub mod retry;
 pub mod transient;

@@ -1,0 +1,87 @@
+//! A claim and the writes of its holder, all or nothing.
+
+use aws_sdk_dynamodb::{
+    error::BuildError,
+    operation::transact_write_items::TransactWriteItemsError,
+    types::{
+        CancellationReason, Put, ReturnValuesOnConditionCheckFailure::AllOld, TransactWriteItem,
+    },
+};
+use comeback_core::{claim::Claim, fault::StoreFault};
+
+use crate::{
+    ClaimTable, Found, Item, NotReplaced,
+    item::{self, Condition},
+};
+
+/// DynamoDB's code for a condition that was not met.
+const CONDITION_FAILED: &str = "ConditionalCheckFailed";
+
+/// Why neither the claim nor the other writes were made.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NotCommitted {
+    /// Another was there than the one that was seen: this one, or none.
+    Changed(Option<Found>),
+    /// The claim was as it was seen, but DynamoDB has cancelled the transaction: why, for each of the other
+    /// writes in their order, and last for the claim.
+    Cancelled(Vec<CancellationReason>),
+    /// DynamoDB can't be asked. The writes may still have been made.
+    Fault(StoreFault),
+}
+
+impl ClaimTable {
+    /// Does what [`ClaimTable::put`] does, and makes other writes with it, all or nothing. One call.
+    ///
+    /// # Errors
+    ///
+    /// Where another claim is there, where DynamoDB cancels it all, and where it can't be asked.
+    pub async fn put_with(
+        &self,
+        key: &str,
+        seen: &Claim,
+        next: &Claim,
+        beside: Item,
+        others: Vec<TransactWriteItem>,
+    ) -> Result<(), NotCommitted> {
+        let put = self.as_put(key, seen, next, beside).map_err(|error| {
+            let message = error.to_string();
+            NotCommitted::Fault(StoreFault { passes: false, code: None, message })
+        })?;
+        let call = self
+            .client
+            .transact_write_items()
+            .set_transact_items(Some(others))
+            .transact_items(TransactWriteItem::builder().put(put).build());
+        let Err(error) = call.send().await else { return Ok(()) };
+        let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
+            error.as_service_error()
+        else {
+            return Err(NotCommitted::Fault(self.fault(&error)));
+        };
+        let reasons = cancelled.cancellation_reasons();
+        let own = reasons.last().filter(|own| own.code() == Some(CONDITION_FAILED));
+        Err(match own.map(|own| self.changed(own.item())) {
+            Some(NotReplaced::Changed(there)) => NotCommitted::Changed(there),
+            Some(NotReplaced::Fault(fault)) => NotCommitted::Fault(fault),
+            None => NotCommitted::Cancelled(reasons.to_vec()),
+        })
+    }
+
+    fn as_put(
+        &self,
+        key: &str,
+        seen: &Claim,
+        next: &Claim,
+        beside: Item,
+    ) -> Result<Put, BuildError> {
+        let condition = Condition::of(Some(seen));
+        Put::builder()
+            .table_name(&self.table)
+            .set_item(Some(item::write(key, next, beside)))
+            .condition_expression(condition.expression)
+            .set_expression_attribute_names(Some(condition.names))
+            .set_expression_attribute_values(condition.values)
+            .return_values_on_condition_check_failure(AllOld)
+            .build()
+    }
+}

@@ -1,0 +1,196 @@
+//! Run an operation once for a key, and answer every repetition the same.
+//!
+//! Whatever is retried must bear to be run twice. A charge of a card doesn't, unless somebody remembers
+//! that it was made, and what came of it:
+//!
+//! ```
+//! # use lambda_runtime::Context;
+//! # use std::time::{Duration, SystemTime};
+//! use comeback::idempotency::{Idempotency, Memory, Request};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let mut context = Context::default();
+//! # let end = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)? + Duration::from_secs(60);
+//! # context.deadline = end.as_millis() as u64;
+//! # async fn charge(_: &str) -> Result<String, std::io::Error> { Ok("ch_1".to_owned()) }
+//! let charges = Idempotency::new("charges", Memory::new())?;
+//! let request = Request::new("order 7", "charge 100", &context)?;
+//! for _ in 0..2 {
+//!     let receipt = charges.run(&request, |_lease| charge("order 7")).await?;
+//!     assert_eq!(receipt, "ch_1", "and the card was charged once");
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The life of a record
+//!
+//! | step | what is written | what a repetition gets meanwhile |
+//! |---|---|---|
+//! | the operation is claimed | held, until Lambda has surely ended this invocation | [`Error::InProgress`], as which it comes back then |
+//! | it succeeds | done, with its answer | the answer |
+//! | it fails | nothing: the record is removed | it runs |
+//! | it dies or is never heard of | nothing | once its lease is over, it runs, with the next generation |
+//! | another intent comes under its key | nothing | [`Error::Mismatch`] |
+//!
+//! The first write expects that there is no record, and one that fails brings along what is there. So an
+//! operation costs two writes, and a repetition one call. Every later write names the token that it was
+//! given: a late owner can neither overwrite nor erase what another has written, and learns of it
+//! ([`Error::LostLease`]).
+//!
+//! # What a caller can rely on
+//!
+//! - *While a record is kept, an operation that was marked as done is not run again*, and every repetition
+//!   is answered the same, also by another version of the function. What it answers must be written and
+//!   read back by `serde_json`.
+//! - *An effect that was made but not marked is made again*, when the lease is over: where the process died
+//!   in between, or the store could not be asked any more. Nobody can rule that out for an effect outside of
+//!   the store. Give such an effect the key, if its service takes one, or have it refuse an older
+//!   [`Lease`]. Writes to DynamoDB can be made together with the mark, or not at all: see
+//!   `Idempotency::run_in_transaction`.
+//! - *If the store goes down while the operation runs*, the answer is returned all the same: an error would
+//!   have the retry loop repeat what was done. The mark is tried a few times, then the log has an error.
+//! - *A repetition that comes after the record has expired is a first request*: it runs the operation. So a
+//!   record is kept for longer than the retry loop can bring its event back (see
+//!   [`Idempotency::kept_for`]). For callers that may repeat later than that, keep records longer, or make
+//!   the effect itself refuse what was done long ago.
+//! - *Expiry is judged here*, not by a store's own cleaning, which may be days late.
+
+mod decide;
+#[cfg(feature = "dynamodb")]
+mod dynamo;
+mod error;
+mod fingerprint;
+mod log;
+mod once;
+mod record;
+mod request;
+mod store;
+#[cfg(feature = "dynamodb")]
+mod transaction;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use comeback_core::{
+    Timestamp,
+    claim::{CLOCKS_APART_MAX, LEASE_MAX, LIFE_MAX},
+    duration,
+};
+pub use comeback_core::{
+    claim::{Claim, State, Token},
+    fault::StoreFault,
+};
+
+use self::request::Scope;
+#[cfg(feature = "dynamodb")]
+pub use self::{
+    dynamo::DynamoStore,
+    transaction::{Cancelled, WRITES_MAX},
+};
+pub use self::{
+    error::Error,
+    fingerprint::{BadIntent, Fingerprint},
+    record::{Answer, Lease, Record},
+    request::{BadRequest, Request},
+    store::{Memory, NotReplaced, Store},
+};
+use crate::clock;
+
+/// How long after its first failure an event comes back by default: the handler's `MAX_AGE`.
+const KEPT: Duration = Duration::from_hours(24);
+
+/// How long an event may wait in Lambda's own queue: `MaximumEventAgeInSeconds` is 21,600 at most.
+const QUEUED_MAX: Duration = Duration::from_hours(6);
+
+/// How much longer than asked for a record is kept. `MAX_AGE` counts from the first failure, which may come
+/// as long after the completion as a function lives; the last attempt may be made as late as `MAX_AGE`
+/// allows, and then wait in Lambda's queue; and the two may read clocks that are apart.
+const MARGIN: Duration = LIFE_MAX.saturating_add(QUEUED_MAX).saturating_add(CLOCKS_APART_MAX);
+
+/// Runs operations once for each key, and answers every repetition the same.
+///
+/// Make one for each operation, and use it for all invocations of an execution environment. See the
+/// [module](self) for an example.
+#[derive(Clone)]
+pub struct Idempotency<S> {
+    scope: Scope,
+    store: S,
+    kept: Duration,
+    clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+}
+
+impl<S: fmt::Debug> fmt::Debug for Idempotency<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { scope, store, kept, clock: _ } = self;
+        f.debug_struct("Idempotency")
+            .field("scope", scope)
+            .field("store", store)
+            .field("kept", kept)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S> Idempotency<S> {
+    /// For the operation of this name, whose keys are apart from those of all others. The function's own
+    /// name will do where it has one operation.
+    ///
+    /// ```
+    /// use comeback::idempotency::{Idempotency, Memory};
+    ///
+    /// let charges = Idempotency::new("orders/charge", Memory::new())?;
+    /// # Ok::<(), comeback::idempotency::BadRequest>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the name is empty, has more than 256 bytes, or has a `#`.
+    pub fn new(scope: &str, store: S) -> Result<Self, BadRequest> {
+        Ok(Self { scope: Scope::new(scope)?, store, kept: KEPT, clock: Arc::new(clock::now) })
+    }
+
+    /// Keeps answers for so long after the operation was done; 24 h where nothing else is said. Give it the
+    /// handler's `MAX_AGE`: 6 h 15 min and 10 s are added, for which an event's last attempt may be late.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use comeback::idempotency::{Idempotency, Memory};
+    ///
+    /// let charges = Idempotency::new("charges", Memory::new())?;
+    /// let charges = charges.kept_for(Duration::from_secs(7 * 24 * 3600))?;
+    ///
+    /// let error = charges.kept_for(Duration::from_secs(60)).unwrap_err();
+    /// assert_eq!(error.to_string(), "answers must be kept for at least 920s, got 1m");
+    /// # Ok::<(), comeback::idempotency::BadRequest>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If it is shorter than an operation may hold its key.
+    pub fn kept_for(self, kept: Duration) -> Result<Self, BadRequest> {
+        if kept < LEASE_MAX {
+            let [least, kept] = [LEASE_MAX, kept].map(duration::format);
+            let fault = format!("answers must be kept for at least {least}, got {kept}");
+            return Err(BadRequest::one(fault));
+        }
+        Ok(Self { kept, ..self })
+    }
+
+    /// Reads the time from this clock, for tests.
+    ///
+    /// ```
+    /// use comeback::idempotency::{Idempotency, Memory};
+    ///
+    /// let noon = "2026-02-01T12:00:00Z".parse().unwrap();
+    /// let charges = Idempotency::new("charges", Memory::new())?.with_clock(move || noon);
+    /// # Ok::<(), comeback::idempotency::BadRequest>(())
+    /// ```
+    #[must_use]
+    pub fn with_clock(self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self { clock: Arc::new(clock), ..self }
+    }
+
+    fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+}

@@ -1,0 +1,126 @@
+//! What is done about a request: a function of the record that was found, of who asks and of the time.
+
+use comeback_core::{
+    Timestamp,
+    claim::{Claimant, Verdict},
+};
+
+use super::{Answer, Fingerprint, Record};
+
+/// What is done about a request.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Decision {
+    /// The operation is run, once this record is written in place of the one that was found.
+    Claim(Record),
+    /// It is run: the record that was found is the asker's own, of a write whose answer was lost.
+    Run(Record),
+    /// It was run, and this came of it.
+    Answer(Answer),
+    /// Another is running it.
+    InProgress {
+        /// When that one has surely ended.
+        until: Timestamp,
+    },
+    /// The key belongs to a request of this other intent.
+    Mismatch(Fingerprint),
+}
+
+/// Decides. What has expired counts for nothing; of the rest the intent comes first: a key stands for one
+/// intent whether its operation runs, has run, or was left undone by one who died.
+pub(super) fn decide(
+    claimant: &Claimant<'_>,
+    fingerprint: Fingerprint,
+    found: Option<&Record>,
+    now: Timestamp,
+) -> Decision {
+    let other = found.filter(|record| record.fingerprint != fingerprint);
+    if let Some(other) = other.filter(|record| !record.claim.is_expired(now)) {
+        return Decision::Mismatch(other.fingerprint);
+    }
+    let record = |claim| Record { claim, fingerprint, answer: None };
+    match claimant.judge(found.map(|record| &record.claim), now) {
+        Verdict::Take(claim) => Decision::Claim(record(claim)),
+        Verdict::Own(claim) => Decision::Run(record(claim)),
+        Verdict::Held { until } => Decision::InProgress { until },
+        Verdict::Done => {
+            let answer = found.and_then(|record| record.answer.clone());
+            Decision::Answer(answer.unwrap_or_else(|| Answer::NotKept("there is none".to_owned())))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use comeback_core::{claim::State, time::later};
+
+    use super::*;
+
+    const KEPT: Duration = Duration::from_hours(24);
+
+    fn secs(seconds: u64) -> Timestamp {
+        later("2026-02-01T12:00:00Z".parse().unwrap(), Duration::from_secs(seconds))
+    }
+
+    /// What is decided for this owner, who wants this, at a second; a minute is left to it.
+    fn decided(owner: &str, intent: &str, found: Option<&Record>, second: u64) -> Decision {
+        let claimant = Claimant { owner, deadline: secs(second + 60), kept: KEPT };
+        decide(&claimant, Fingerprint::of(intent).unwrap(), found, secs(second))
+    }
+
+    fn claimed(owner: &str, found: Option<&Record>, second: u64) -> Record {
+        let decision = decided(owner, "charge 7", found, second);
+        let Decision::Claim(record) = decision else {
+            panic!("expected a claim, got {decision:?}")
+        };
+        record
+    }
+
+    #[test]
+    fn each_record_that_is_found_has_its_decision() {
+        let held = claimed("a", None, 0);
+        let other = Fingerprint::of("charge 7").unwrap();
+        let answer = Answer::Kept("\"paid\"".to_owned());
+        let done = held.done(answer.clone(), secs(1000));
+        let mute = Record { answer: None, ..done.clone() };
+        let until = secs(70);
+        let taken_over = claimed("b", Some(&held), 70);
+        let after_expiry = claimed("b", Some(&done), 1000);
+        for (what, found, owner, intent, second, expected) in [
+            ("held", &held, "b", "charge 7", 69, Decision::InProgress { until }),
+            ("lease over", &held, "b", "charge 7", 70, Decision::Claim(taken_over.clone())),
+            ("its own", &held, "a", "charge 7", 69, Decision::Run(held.clone())),
+            ("its own of another intent", &held, "a", "charge 8", 69, Decision::Mismatch(other)),
+            ("held for another intent", &held, "b", "charge 8", 69, Decision::Mismatch(other)),
+            ("left by another intent", &held, "b", "charge 8", 70, Decision::Mismatch(other)),
+            ("done", &done, "b", "charge 7", 999, Decision::Answer(answer.clone())),
+            ("done by itself", &done, "a", "charge 7", 999, Decision::Answer(answer)),
+            ("done for another intent", &done, "b", "charge 8", 999, Decision::Mismatch(other)),
+            ("expired", &done, "b", "charge 7", 1000, Decision::Claim(after_expiry.clone())),
+            (
+                "no answer beside it",
+                &mute,
+                "b",
+                "charge 7",
+                999,
+                Decision::Answer(Answer::NotKept("there is none".to_owned())),
+            ),
+        ] {
+            assert_eq!(decided(owner, intent, Some(found), second), expected, "{what}");
+        }
+        assert_eq!(taken_over.claim.token.generation, 2);
+        assert_eq!(after_expiry.claim.token.generation, 2);
+    }
+
+    #[test]
+    fn what_has_expired_bars_no_other_intent() {
+        let done = claimed("a", None, 0).done(Answer::Kept("1".to_owned()), secs(1000));
+        let Decision::Claim(record) = decided("b", "charge 8", Some(&done), 1000) else {
+            panic!("it has expired")
+        };
+        assert_eq!(record.fingerprint, Fingerprint::of("charge 8").unwrap());
+        assert_eq!(record.answer, None);
+        assert!(matches!(record.claim.state, State::Held { .. }));
+    }
+}

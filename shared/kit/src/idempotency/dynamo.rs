@@ -1,0 +1,130 @@
+//! Records in a DynamoDB table.
+
+use aws_sdk_dynamodb::{Client, primitives::Blob, types::AttributeValue};
+use comeback_dynamodb::{ClaimTable, Found, Item, NotReplaced as NotWritten};
+
+use super::{Answer, NotReplaced, Record, Store, StoreFault};
+
+const FINGERPRINT: &str = "fingerprint";
+const ANSWER: &str = "answer";
+/// Why there is no answer.
+const NOT_KEPT: &str = "not_kept";
+
+/// DynamoDB refuses an item of more bytes, the names of its attributes included.
+const ITEM_MAX: usize = 400 * 1024;
+
+/// What stands beside an answer: a key of at most 2,048 bytes, an owner of some fifty, and less than 200
+/// bytes of everything else.
+const BESIDE_MAX: usize = 4 * 1024;
+
+/// A store in a DynamoDB table with the partition key `id`, a string, and no sort key. Let its time to live
+/// be `expires_at`: it only cleans up.
+///
+/// The function needs `dynamodb:PutItem` and `dynamodb:DeleteItem` on it. An answer may have 396 KiB of
+/// JSON; keep larger ones elsewhere, and their place as the answer.
+///
+/// This needs the feature `dynamodb`.
+///
+/// ```
+/// # use aws_sdk_dynamodb::{Client, Config, config::{BehaviorVersion, Region, retry::RetryConfig}};
+/// # use lambda_runtime::Context;
+/// # use std::time::{Duration, SystemTime};
+/// use comeback::idempotency::{DynamoStore, Error, Idempotency, Request};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let mut context = Context::default();
+/// # let end = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)? + Duration::from_secs(60);
+/// # context.deadline = end.as_millis() as u64;
+/// # let config = Config::builder()
+/// #     .behavior_version(BehaviorVersion::latest())
+/// #     .region(Region::new("us-east-1"))
+/// #     .allow_no_auth()
+/// #     .retry_config(RetryConfig::disabled())
+/// #     .endpoint_url("http://127.0.0.1:1");
+/// # let client = Client::from_conf(config.build());
+/// let charges = Idempotency::new("charges", DynamoStore::new(&client, "charges"))?;
+/// let request = Request::new("order 7", "charge 100", &context)?;
+///
+/// // Where the table can't be asked, nothing is run.
+/// let charge = |_| async { unreachable!("no card is charged") };
+/// let answer: Result<String, Error<std::io::Error>> = charges.run(&request, charge).await;
+/// assert!(matches!(answer, Err(Error::Store(fault)) if fault.passes));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct DynamoStore(ClaimTable);
+
+impl DynamoStore {
+    /// The table of this name or ARN. Where the client has no time-outs of its own, a call has 3 s.
+    pub fn new(client: &Client, table: impl Into<String>) -> Self {
+        Self(ClaimTable::new(client, table.into()))
+    }
+
+    pub(super) fn table(&self) -> &ClaimTable {
+        &self.0
+    }
+}
+
+impl Store for DynamoStore {
+    async fn replace(
+        &self,
+        key: &str,
+        seen: Option<&Record>,
+        next: Option<&Record>,
+    ) -> Result<(), NotReplaced> {
+        let seen = seen.map(|record| &record.claim);
+        let written = match next {
+            Some(next) => self.0.put(key, seen, &next.claim, beside(next)).await,
+            None => self.0.delete(key, seen).await,
+        };
+        written.map_err(not_replaced)
+    }
+
+    fn answer_max(&self) -> usize {
+        ITEM_MAX - BESIDE_MAX
+    }
+}
+
+/// What stands beside the claim.
+pub(super) fn beside(record: &Record) -> Item {
+    let fingerprint = AttributeValue::B(Blob::new(record.fingerprint.as_bytes()));
+    let mut item = Item::from([(FINGERPRINT.to_owned(), fingerprint)]);
+    if let Some(answer) = &record.answer {
+        let (name, text) = match answer {
+            Answer::Kept(json) => (ANSWER, json),
+            Answer::NotKept(why) => (NOT_KEPT, why),
+        };
+        item.insert(name.to_owned(), AttributeValue::S(text.clone()));
+    }
+    item
+}
+
+pub(super) fn not_replaced(why: NotWritten) -> NotReplaced {
+    let found = match why {
+        NotWritten::Changed(found) => found,
+        NotWritten::Fault(fault) => return NotReplaced::Fault(fault),
+    };
+    match found.map(record).transpose() {
+        Ok(there) => NotReplaced::Changed(there.map(Box::new)),
+        Err(fault) => NotReplaced::Fault(fault),
+    }
+}
+
+fn record(found: Found) -> Result<Record, StoreFault> {
+    let Found { claim, mut item } = found;
+    let fingerprint = item.get(FINGERPRINT).and_then(|value| value.as_b().ok());
+    let Some(fingerprint) = fingerprint.and_then(|bytes| <[u8; 32]>::try_from(bytes.as_ref()).ok())
+    else {
+        let message =
+            format!("expected an item with a {FINGERPRINT} of 32 bytes: is the table another's?");
+        return Err(StoreFault { passes: false, code: None, message });
+    };
+    let mut text = |name| match item.remove(name) {
+        Some(AttributeValue::S(text)) => Some(text),
+        _ => None,
+    };
+    let answer = text(ANSWER).map(Answer::Kept).or_else(|| text(NOT_KEPT).map(Answer::NotKept));
+    Ok(Record { claim, fingerprint: fingerprint.into(), answer })
+}

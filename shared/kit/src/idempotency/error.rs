@@ -1,0 +1,165 @@
+//! Why an operation has no answer.
+
+use std::{any::type_name, convert::Infallible};
+
+use comeback_core::{
+    Timestamp,
+    claim::Token,
+    fault::StoreFault,
+    time::{between, rfc3339},
+};
+
+use super::Fingerprint;
+use crate::{Failure, PermanentFailure, RetryAfter};
+
+/// Why an operation has no answer: its own error, or why it may not be run or be answered for.
+///
+/// As an error of a handler each tells the retry loop what is best: what will never heal is a
+/// [`PermanentFailure`] and given up, what runs elsewhere is a [`RetryAfter`] and comes back when that has
+/// ended, and everything else is retried as any error is.
+///
+/// ```
+/// # use comeback::idempotency::{Idempotency, Memory, Request};
+/// # use lambda_runtime::Context;
+/// # use std::time::{Duration, SystemTime};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let mut context = Context::default();
+/// # let end = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)? + Duration::from_secs(60);
+/// # context.deadline = end.as_millis() as u64;
+/// use comeback::{Failure, idempotency::Error};
+///
+/// let charges = Idempotency::new("charges", Memory::new())?;
+/// let charge = async |amount: u32| {
+///     let request = Request::new("order 7", &amount, &context).unwrap();
+///     charges.run(&request, |_| async { Ok::<_, std::io::Error>("paid".to_owned()) }).await
+/// };
+/// charge(100).await?;
+/// let error = charge(101).await.unwrap_err();
+/// assert!(matches!(error, Error::Mismatch(_)));
+/// assert_eq!(Failure::from(error).error_type(), "PermanentFailure");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error<E> {
+    /// The operation failed. Its key is free again.
+    #[error(transparent)]
+    Operation(E),
+    /// The key belongs to a request that asked for something else.
+    #[error("the key belongs to another request")]
+    Mismatch(#[source] PermanentFailure),
+    /// Another execution is running the operation.
+    #[error("the operation is in progress until {} at the latest", rfc3339(*until))]
+    InProgress {
+        /// When that one has surely ended.
+        until: Timestamp,
+        /// Asks the retry loop to come back then.
+        #[source]
+        come_back: RetryAfter,
+    },
+    /// The operation was run, but its lease was over before it was done: another has taken over, and what
+    /// it wrote stands. A repetition gets that one's answer.
+    #[error("the lease was lost{}", holder(there.as_ref()))]
+    LostLease {
+        /// Whose record is there instead, if there is one.
+        there: Option<Token>,
+    },
+    /// The invocation has no time left in which a lease could hold. The operation was not run.
+    #[error("the deadline passed at {}: no lease can hold", rfc3339(*deadline))]
+    Late {
+        /// When the time was over.
+        deadline: Timestamp,
+    },
+    /// The store can't be asked. The operation was not run.
+    #[error("the store of answers can't be asked")]
+    Store(#[source] StoreFault),
+    /// The operation was run once, but its answer could not be kept. Every repetition gets this error.
+    #[error("the operation was run, but its answer could not be kept")]
+    AnswerNotKept(#[source] PermanentFailure),
+    /// The operation was run once, but its answer no longer reads as what is expected. A deployment that
+    /// reads it again heals this.
+    #[error("the answer no longer reads as {expected}, at line {line} and column {column}")]
+    UnreadableAnswer {
+        /// The type that is expected.
+        expected: &'static str,
+        /// Where in its JSON it is something else. What stands there is not told: it may be confidential.
+        line: usize,
+        /// The place in this line.
+        column: usize,
+    },
+    /// DynamoDB has made no write of the transaction. The key is free again.
+    #[cfg(feature = "dynamodb")]
+    #[error("the transaction was cancelled")]
+    Cancelled(#[source] super::Cancelled),
+    /// More writes than a transaction may have. None was made, and the key is free again.
+    #[cfg(feature = "dynamodb")]
+    #[error("the transaction is too large")]
+    TooManyWrites(#[source] PermanentFailure),
+}
+
+impl<E> Error<E> {
+    pub(super) fn mismatch(kept: Fingerprint, asked: Fingerprint) -> Self {
+        let what = format!("expected the intent with the fingerprint {kept}, got {asked}");
+        Self::Mismatch(PermanentFailure::new(what))
+    }
+
+    pub(super) fn in_progress(until: Timestamp, now: Timestamp) -> Self {
+        let come_back = RetryAfter::new(between(now, until), "another execution holds the key");
+        Self::InProgress { until, come_back }
+    }
+
+    pub(super) fn answer_not_kept(why: String) -> Self {
+        Self::AnswerNotKept(PermanentFailure::new(why))
+    }
+
+    pub(super) fn unreadable<T>(error: &serde_json::Error) -> Self {
+        let (line, column) = (error.line(), error.column());
+        Self::UnreadableAnswer { expected: type_name::<T>(), line, column }
+    }
+
+    /// The operation's own error, else what is no error of the operation.
+    ///
+    /// ```
+    /// use comeback::idempotency::Error;
+    ///
+    /// let error = Error::Operation("the card was declined");
+    /// assert_eq!(error.into_operation().ok(), Some("the card was declined"));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Where it is not the operation's.
+    pub fn into_operation(self) -> Result<E, Error<Infallible>> {
+        Err(match self {
+            Self::Operation(error) => return Ok(error),
+            Self::Mismatch(never) => Error::Mismatch(never),
+            Self::InProgress { until, come_back } => Error::InProgress { until, come_back },
+            Self::LostLease { there } => Error::LostLease { there },
+            Self::Late { deadline } => Error::Late { deadline },
+            Self::Store(fault) => Error::Store(fault),
+            Self::AnswerNotKept(never) => Error::AnswerNotKept(never),
+            Self::UnreadableAnswer { expected, line, column } => {
+                Error::UnreadableAnswer { expected, line, column }
+            }
+            #[cfg(feature = "dynamodb")]
+            Self::Cancelled(cancelled) => Error::Cancelled(cancelled),
+            #[cfg(feature = "dynamodb")]
+            Self::TooManyWrites(never) => Error::TooManyWrites(never),
+        })
+    }
+}
+
+/// An operation may fail with what a handler fails with.
+impl From<Error<Failure>> for Failure {
+    fn from(error: Error<Failure>) -> Self {
+        error.into_operation().unwrap_or_else(Self::from)
+    }
+}
+
+fn holder(there: Option<&Token>) -> String {
+    there.map_or_else(String::new, |token| {
+        format!(" to {}, generation {}", token.owner, token.generation)
+    })
+}

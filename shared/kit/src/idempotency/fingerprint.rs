@@ -1,0 +1,97 @@
+//! What a request means, in 32 bytes.
+
+use std::fmt;
+
+use comeback_core::canonical::canonical;
+use serde::Serialize;
+use serde_json::value::to_raw_value;
+use sha2::{Digest, Sha256};
+
+/// The SHA-256 of a request's canonical JSON: the same for requests that mean the same, in whatever order
+/// their members are written and however their numbers are spelled.
+///
+/// ```
+/// use comeback::idempotency::Fingerprint;
+/// use serde_json::json;
+///
+/// let charge = Fingerprint::of(&json!({"card": "tok_7", "amount": 100}))?;
+/// assert_eq!(charge, Fingerprint::of(&json!({"amount": 1e2, "card": "tok_7"}))?);
+/// assert_ne!(charge, Fingerprint::of(&json!({"amount": 101, "card": "tok_7"}))?);
+///
+/// // How a store keeps it and gets it back.
+/// assert_eq!(charge, Fingerprint::from(*charge.as_bytes()));
+/// # Ok::<(), comeback::idempotency::BadIntent>(())
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Fingerprint([u8; 32]);
+
+impl Fingerprint {
+    /// The fingerprint of what is asked for.
+    ///
+    /// # Errors
+    ///
+    /// If it can't be written as JSON, or nests deeper than JSON may.
+    pub fn of(intent: &(impl Serialize + ?Sized)) -> Result<Self, BadIntent> {
+        let json = to_raw_value(intent).map_err(|error| BadIntent(error.to_string()))?;
+        let spelled = canonical(&json).map_err(|error| BadIntent(error.to_string()))?;
+        Ok(Self(Sha256::digest(spelled).into()))
+    }
+
+    /// Its bytes, for a store.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl From<[u8; 32]> for Fingerprint {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
+/// The digits that tell two of them apart for a reader.
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0[..4].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// What is asked for can't be written as JSON, so nobody could tell whether it is the same again.
+///
+/// ```
+/// use std::collections::HashMap;
+/// use comeback::idempotency::Fingerprint;
+///
+/// let no_json = HashMap::from([((1, 2), "a pair can't be the name of a member")]);
+/// let error = Fingerprint::of(&no_json).unwrap_err();
+/// assert_eq!(error.to_string(), "the intent must be JSON: key must be a string");
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("the intent must be JSON: {0}")]
+pub struct BadIntent(String);
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{json, value::RawValue};
+
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_is_the_hash_of_the_canonical_json() {
+        // printf '{"amount":1e2,"card":"tok_7"}' | sha256sum
+        let hex = |print: Fingerprint| {
+            print.0.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        };
+        let print = Fingerprint::of(&json!({"card": "tok_7", "amount": 100})).unwrap();
+        assert_eq!(hex(print), "071de1dcdc74afdcfed64e9d31dfc54b84da127c0d9e468aee15f00b48f8504f");
+        assert!(hex(print).starts_with(&print.to_string()));
+    }
+
+    #[test]
+    fn amounts_that_differ_beyond_a_float_are_told_apart() {
+        let print =
+            |text: &str| Fingerprint::of(&RawValue::from_string(text.to_owned()).unwrap()).unwrap();
+        assert_ne!(print("9007199254740992.1"), print("9007199254740992.2"));
+        assert_ne!(print("12345678901234567890123"), print("12345678901234567890124"));
+    }
+}

@@ -1,0 +1,227 @@
+//! An operation is claimed before it is run, and marked as done after.
+
+use std::{any::type_name, time::Duration};
+
+use comeback_core::{
+    Attempt, Timestamp,
+    backoff::{Backoff, Draw, Jitter},
+    claim::{Claimant, LOOKS_MAX, State, is_same},
+    time::later,
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    Answer, Error, Idempotency, Lease, MARGIN, NotReplaced, Record, Request, Store, StoreFault,
+    decide::{Decision, decide},
+    log,
+};
+
+/// How a completion is tried again: the effect has been made, and a store that is down for seconds is not
+/// to have it made twice.
+const COMPLETION: Backoff =
+    Backoff { base: Duration::from_millis(100), max: Duration::from_secs(2), jitter: Jitter::Full };
+
+/// How often a completion is written. A client of DynamoDB makes attempts of its own in each.
+const COMPLETIONS_MAX: u32 = 5;
+
+/// What is left to the function when a completion is given up, to return its answer.
+const RETURN_TIME: Duration = Duration::from_secs(1);
+
+/// A record that this execution holds.
+pub(super) struct Held {
+    pub(super) key: String,
+    pub(super) record: Record,
+}
+
+/// How a request begins.
+pub(super) enum Begun {
+    /// With an operation to run.
+    Held(Held),
+    /// With the answer of the one that was run.
+    Answered(Answer),
+}
+
+impl<S: Store> Idempotency<S> {
+    /// Runs the operation, unless it was run under this request's key before: then it answers what was
+    /// answered then.
+    ///
+    /// A future that is dropped before its end leaves its record as a crash does: held until the lease is
+    /// over.
+    ///
+    /// ```
+    /// # use lambda_runtime::Context;
+    /// # use std::time::{Duration, SystemTime};
+    /// # use comeback::idempotency::{Idempotency, Memory, Request};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut context = Context::default();
+    /// # let end = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)? + Duration::from_secs(60);
+    /// # context.deadline = end.as_millis() as u64;
+    /// let charges = Idempotency::new("charges", Memory::new())?;
+    /// let request = Request::new("order 7", "charge 100", &context)?;
+    ///
+    /// // What failed may be tried again.
+    /// let declined = || Err::<String, _>(std::io::Error::other("the card was declined"));
+    /// assert!(charges.run(&request, |_| async { declined() }).await.is_err());
+    /// let paid = || Ok::<_, std::io::Error>("ch_1".to_owned());
+    /// assert_eq!(charges.run(&request, |_| async { paid() }).await?, "ch_1");
+    ///
+    /// // What was done is not done again.
+    /// assert_eq!(charges.run(&request, |_| async { declined() }).await?, "ch_1");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The operation's own; else why it may not be run, or not be answered for.
+    pub async fn run<T, E, F>(
+        &self,
+        request: &Request,
+        operation: impl FnOnce(Lease) -> F,
+    ) -> Result<T, Error<E>>
+    where
+        T: Serialize + DeserializeOwned,
+        F: Future<Output = Result<T, E>>,
+    {
+        let held = match self.begin(request).await? {
+            Begun::Held(held) => held,
+            Begun::Answered(answer) => return read(answer),
+        };
+        match operation(held.lease()).await {
+            Ok(value) => {
+                let done = self.done(&held, &value);
+                self.complete(&held, &done, request.deadline).await?;
+                answered(done, value)
+            }
+            Err(error) => {
+                self.release(&held).await;
+                Err(Error::Operation(error))
+            }
+        }
+    }
+
+    /// Claims the request's key, or finds what was answered.
+    pub(super) async fn begin<E>(&self, request: &Request) -> Result<Begun, Error<E>> {
+        let Request { fingerprint, deadline, .. } = *request;
+        if deadline <= self.now() {
+            return Err(Error::Late { deadline });
+        }
+        // The same event may be delivered twice, and at the same time: its request id alone is no name.
+        let owner = format!("{}/{:016x}", request.request_id, fastrand::u64(..));
+        let claimant = Claimant { owner: &owner, deadline, kept: self.kept.saturating_add(MARGIN) };
+        let key = request.stored_key(&self.scope);
+        let mut found = None;
+        for _ in 0..LOOKS_MAX {
+            let now = self.now();
+            let record = match decide(&claimant, fingerprint, found.as_deref(), now) {
+                Decision::Claim(record) => record,
+                Decision::Run(record) => return Ok(Begun::Held(Held { key, record })),
+                Decision::Answer(answer) => return Ok(Begun::Answered(answer)),
+                Decision::InProgress { until } => return Err(Error::in_progress(until, now)),
+                Decision::Mismatch(kept) => return Err(Error::mismatch(kept, fingerprint)),
+            };
+            match self.store.replace(&key, found.as_deref(), Some(&record)).await {
+                Ok(()) => return Ok(Begun::Held(Held { key, record })),
+                Err(NotReplaced::Changed(there)) => found = there,
+                Err(NotReplaced::Fault(fault)) => {
+                    // The write may have been made, though its answer was lost.
+                    if fault.passes {
+                        self.release(&Held { key, record }).await;
+                    }
+                    return Err(Error::Store(fault));
+                }
+            }
+        }
+        let message = "the record changed each time it was looked at".to_owned();
+        Err(Error::Store(StoreFault { passes: true, code: None, message }))
+    }
+
+    /// Marks an operation as done. A store that can't be asked does not undo what was done.
+    async fn complete<E>(
+        &self,
+        held: &Held,
+        done: &Record,
+        deadline: Timestamp,
+    ) -> Result<(), Error<E>> {
+        for nth in (1..=COMPLETIONS_MAX).filter_map(Attempt::new) {
+            let written = self.store.replace(&held.key, Some(&held.record), Some(done)).await;
+            let fault = match written {
+                Ok(()) => return Ok(()),
+                Err(NotReplaced::Changed(there)) => return found_instead(there.as_deref(), done),
+                Err(NotReplaced::Fault(fault)) => fault,
+            };
+            let pause = COMPLETION.delay_from(Duration::ZERO, nth, Draw::of(fastrand::u64(..)));
+            let in_time = later(self.now(), pause + RETURN_TIME) < deadline;
+            if nth.get() == COMPLETIONS_MAX || !fault.passes || !in_time {
+                log::not_completed(self.scope.name(), held, &fault);
+                return Ok(());
+            }
+            tokio::time::sleep(pause).await;
+        }
+        Ok(())
+    }
+
+    /// Frees the key for whoever comes next. What another has taken over by now is that one's affair.
+    pub(super) async fn release(&self, held: &Held) {
+        let written = self.store.replace(&held.key, Some(&held.record), None).await;
+        if let Err(NotReplaced::Fault(fault)) = written {
+            log::not_released(self.scope.name(), held, &fault);
+        }
+    }
+
+    /// The record of an operation that has answered this.
+    pub(super) fn done(&self, held: &Held, value: &impl Serialize) -> Record {
+        let expires_at = later(self.now(), self.kept.saturating_add(MARGIN));
+        held.record.done(answer(value, self.store.answer_max()), expires_at)
+    }
+}
+
+impl Held {
+    pub(super) fn lease(&self) -> Lease {
+        let claim = &self.record.claim;
+        let until = match claim.state {
+            State::Held { until } => until,
+            State::Done => claim.expires_at,
+        };
+        Lease::new(claim.token.clone(), until)
+    }
+}
+
+/// A write whose answer was lost, and that was made again, finds what it has written; another finds what
+/// the next owner has written.
+pub(super) fn found_instead<E>(there: Option<&Record>, done: &Record) -> Result<(), Error<E>> {
+    if is_same(there.map(|record| &record.claim), Some(&done.claim)) {
+        return Ok(());
+    }
+    Err(Error::LostLease { there: there.map(|record| record.claim.token.clone()) })
+}
+
+fn answer<T: Serialize>(value: &T, max: usize) -> Answer {
+    match serde_json::to_string(value) {
+        Ok(json) if json.len() <= max => Answer::Kept(json),
+        Ok(json) => {
+            let size = json.len();
+            Answer::NotKept(format!("expected at most {max} bytes of JSON, got {size}"))
+        }
+        Err(_) => Answer::NotKept(format!("{} can't be written as JSON", type_name::<T>())),
+    }
+}
+
+/// What is answered at first: the value itself, if repetitions will get it too.
+pub(super) fn answered<T, E>(done: Record, value: T) -> Result<T, Error<E>> {
+    match done.answer {
+        Some(Answer::NotKept(why)) => Err(Error::answer_not_kept(why)),
+        Some(Answer::Kept(_)) | None => Ok(value),
+    }
+}
+
+/// What is answered to a repetition.
+pub(super) fn read<T: DeserializeOwned, E>(answer: Answer) -> Result<T, Error<E>> {
+    match answer {
+        Answer::Kept(json) => {
+            serde_json::from_str(&json).map_err(|error| Error::unreadable::<T>(&error))
+        }
+        Answer::NotKept(why) => Err(Error::answer_not_kept(why)),
+    }
+}

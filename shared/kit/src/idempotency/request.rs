@@ -1,0 +1,240 @@
+//! What is to be done once, and under which key.
+
+use std::fmt::{self, Write as _};
+
+use comeback_core::Timestamp;
+use lambda_runtime::Context;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::Fingerprint;
+use crate::envelope::idempotency_key;
+
+/// DynamoDB refuses a partition key of more bytes; every store has the same keys.
+const STORED_KEY_MAX: usize = 2048;
+
+/// Lambda's function names have up to 140 characters; an operation's own name has room beside it.
+const SCOPE_MAX: usize = 256;
+
+/// Stands between scope and key, and in no scope: so no two pairs of them make the same key.
+const SEPARATOR: char = '#';
+
+/// Begins a key that is stored as its hash.
+const HASHED: &str = "sha256:";
+
+/// One request to run an operation: its key, what is asked for, and for how long this invocation lives.
+///
+/// ```
+/// use comeback::idempotency::Request;
+/// use lambda_runtime::Context;
+/// use serde_json::json;
+///
+/// let context = Context::default();
+/// let intent = json!({"card": "tok_7", "amount": 100});
+/// assert!(Request::new("order 7", &intent, &context).is_ok());
+///
+/// let error = Request::new("", &intent, &context).unwrap_err();
+/// assert_eq!(error.to_string(), "the key must have at least one byte, got \"\"");
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Request {
+    key: String,
+    pub(super) fingerprint: Fingerprint,
+    pub(super) request_id: String,
+    pub(super) deadline: Timestamp,
+}
+
+impl Request {
+    /// A request under a key of the caller's, such as an order's number.
+    ///
+    /// The `intent` is all that makes two requests the same: with the same key and another intent, the
+    /// operation is refused as a [`Mismatch`](super::Error::Mismatch). Leave out what differs in each
+    /// repetition, such as the time of the call.
+    ///
+    /// A key may have any length: where a store couldn't hold it, its SHA-256 is stored.
+    ///
+    /// # Errors
+    ///
+    /// If the key is empty, or the intent can't be written as JSON.
+    pub fn new(
+        key: &str,
+        intent: &(impl Serialize + ?Sized),
+        context: &Context,
+    ) -> Result<Self, BadRequest> {
+        let mut faults = Vec::new();
+        if key.is_empty() {
+            faults.push("the key must have at least one byte, got \"\"".to_owned());
+        }
+        match Fingerprint::of(intent) {
+            Ok(fingerprint) if faults.is_empty() => Ok(Self {
+                key: key.to_owned(),
+                fingerprint,
+                request_id: context.request_id.clone(),
+                deadline: i64::try_from(context.deadline)
+                    .ok()
+                    .and_then(Timestamp::from_timestamp_millis)
+                    .unwrap_or(Timestamp::MAX_UTC),
+            }),
+            fingerprint => {
+                faults.extend(fingerprint.err().map(|bad| bad.to_string()));
+                Err(BadRequest(faults))
+            }
+        }
+    }
+
+    /// A request under the event's own key, which is the same in all its retries:
+    /// [`idempotency_key`].
+    ///
+    /// ```
+    /// use comeback::idempotency::Request;
+    /// use lambda_runtime::Context;
+    ///
+    /// let mut context = Context::default();
+    /// context.request_id = "e4b46cbf-b738-4e5c-8880-a18cdf61200e".to_owned();
+    /// let own = Request::of_event("charge 7", &context)?;
+    /// assert_eq!(own, Request::new(&context.request_id, "charge 7", &context)?);
+    /// # Ok::<(), comeback::idempotency::BadRequest>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the context has no request id, or the intent can't be written as JSON.
+    pub fn of_event(
+        intent: &(impl Serialize + ?Sized),
+        context: &Context,
+    ) -> Result<Self, BadRequest> {
+        Self::new(&idempotency_key(context), intent, context)
+    }
+
+    /// The key that the record is stored under.
+    pub(super) fn stored_key(&self, scope: &Scope) -> String {
+        let Self { key, .. } = self;
+        let too_long = scope.0.len() + SEPARATOR.len_utf8() + key.len() > STORED_KEY_MAX;
+        // What looks like a hash is hashed too: no caller's key can be mistaken for another's hash.
+        if too_long || key.starts_with(HASHED) {
+            return format!("{}{SEPARATOR}{HASHED}{}", scope.0, hash(key));
+        }
+        format!("{}{SEPARATOR}{key}", scope.0)
+    }
+}
+
+/// The SHA-256 of a text, in hexadecimal.
+pub(super) fn hash(text: &str) -> String {
+    Sha256::digest(text).iter().fold(String::new(), |mut hash, byte| {
+        // Writing to memory can't fail.
+        let _ = write!(hash, "{byte:02x}");
+        hash
+    })
+}
+
+/// What keys belong to: a function, or one operation of it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Scope(String);
+
+impl Scope {
+    pub(super) fn new(name: &str) -> Result<Self, BadRequest> {
+        if name.is_empty() || name.len() > SCOPE_MAX || name.contains(SEPARATOR) {
+            let fault = format!(
+                "the scope must have 1 to {SCOPE_MAX} bytes and no {SEPARATOR:?}, got {name:?}"
+            );
+            return Err(BadRequest::one(fault));
+        }
+        Ok(Self(name.to_owned()))
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Every fault of a request, or of how requests are to be kept.
+///
+/// ```
+/// use comeback::idempotency::{Idempotency, Memory};
+///
+/// let error = Idempotency::new("", Memory::new()).unwrap_err();
+/// assert_eq!(error.to_string(), "the scope must have 1 to 256 bytes and no '#', got \"\"");
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub struct BadRequest(Vec<String>);
+
+impl BadRequest {
+    pub(super) fn one(fault: String) -> Self {
+        Self(vec![fault])
+    }
+}
+
+impl fmt::Display for BadRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, HashSet};
+
+    use super::*;
+
+    fn stored(scope: &str, key: &str) -> String {
+        let request = Request::new(key, "intent", &Context::default()).unwrap();
+        request.stored_key(&Scope::new(scope).unwrap())
+    }
+
+    #[test]
+    fn no_two_requests_share_a_stored_key_unless_scope_and_key_are_the_same() {
+        let long = "k".repeat(3000);
+        let hashed = stored("a", &long).split_once('#').unwrap().1.to_owned();
+        let scopes = ["a", "a/b", "b"];
+        let keys = ["k", "#k", "b#k", "/b", "sha256:", &long, &long[1..], &hashed];
+        let all: HashSet<_> =
+            scopes.iter().flat_map(|scope| keys.iter().map(|key| stored(scope, key))).collect();
+        assert_eq!(all.len(), scopes.len() * keys.len());
+    }
+
+    #[test]
+    fn a_key_is_stored_as_it_is_where_dynamodb_can_hold_it() {
+        assert_eq!(stored("charges", "order#7"), "charges#order#7");
+        let scope = "s".repeat(SCOPE_MAX);
+        let longest = "k".repeat(STORED_KEY_MAX - SCOPE_MAX - 1);
+        assert_eq!(stored(&scope, &longest), format!("{scope}#{longest}"));
+        let longer = stored(&scope, &format!("{longest}k"));
+        assert_eq!(longer, format!("{scope}#sha256:{}", hash(&format!("{longest}k"))));
+    }
+
+    #[test]
+    fn all_faults_of_a_request_are_told_at_once() {
+        let no_json = HashMap::from([((1, 2), 3)]);
+        assert_eq!(
+            Request::new("", &no_json, &Context::default()).unwrap_err().to_string(),
+            "the key must have at least one byte, got \"\"; \
+             the intent must be JSON: key must be a string"
+        );
+    }
+
+    #[test]
+    fn a_scope_is_a_short_name() {
+        for bad in ["", "a#b", &"s".repeat(SCOPE_MAX + 1)] {
+            let error = Scope::new(bad).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                format!("the scope must have 1 to 256 bytes and no '#', got {bad:?}")
+            );
+        }
+        assert!(Scope::new(&"s".repeat(SCOPE_MAX)).is_ok());
+    }
+
+    #[test]
+    fn a_deadline_that_is_no_time_is_no_end() {
+        let deadline = |millis| {
+            let mut context = Context::default();
+            context.deadline = millis;
+            Request::new("k", "intent", &context).unwrap().deadline
+        };
+        assert_eq!(
+            deadline(1_769_947_240_568),
+            "2026-02-01T12:00:40.568Z".parse::<Timestamp>().unwrap()
+        );
+        assert_eq!(deadline(u64::MAX), Timestamp::MAX_UTC);
+    }
+}

@@ -1,0 +1,196 @@
+//! An operation's writes to DynamoDB and its mark, all or nothing.
+
+use std::fmt;
+
+use aws_sdk_dynamodb::types::{CancellationReason, TransactWriteItem};
+use comeback_core::fault::{StoreFault, store_fault_passes};
+use comeback_dynamodb::{NotCommitted, NotReplaced as NotWritten};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    DynamoStore, Error, Idempotency, Lease, NotReplaced, Record, Request, Store,
+    dynamo::{beside, not_replaced},
+    log,
+    once::{Begun, Held, answered, found_instead, read},
+};
+use crate::PermanentFailure;
+
+/// How many writes of its own an operation may have in its transaction: DynamoDB takes 100 in all, and one
+/// is the mark.
+pub const WRITES_MAX: usize = 99;
+
+/// DynamoDB's code where a write had no part in a cancellation.
+const NO_REASON: &str = "None";
+
+/// The status of every cancellation.
+const CANCELLED_STATUS: u16 = 400;
+
+impl Idempotency<DynamoStore> {
+    /// Runs an operation that only prepares writes to DynamoDB, and makes them in one transaction with the
+    /// mark that it is done: all of them once, or none. Two calls in all.
+    ///
+    /// What has no answer, such as a time-out, is found out about at once: the key is freed, which fails if
+    /// the transaction was made, and after which it can't be made any more.
+    ///
+    /// The function needs the permissions for its writes beside those of [`DynamoStore`]. This needs the
+    /// feature `dynamodb`.
+    ///
+    /// ```
+    /// # use aws_sdk_dynamodb::{Client, Config, config::{BehaviorVersion, Region, retry::RetryConfig}};
+    /// # use lambda_runtime::Context;
+    /// # use std::time::{Duration, SystemTime};
+    /// use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
+    /// use comeback::idempotency::{DynamoStore, Error, Idempotency, Request};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut context = Context::default();
+    /// # let end = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)? + Duration::from_secs(60);
+    /// # context.deadline = end.as_millis() as u64;
+    /// # let config = Config::builder()
+    /// #     .behavior_version(BehaviorVersion::latest())
+    /// #     .region(Region::new("us-east-1"))
+    /// #     .allow_no_auth()
+    /// #     .retry_config(RetryConfig::disabled())
+    /// #     .endpoint_url("http://127.0.0.1:1");
+    /// # let client = Client::from_conf(config.build());
+    /// let orders = Idempotency::new("orders", DynamoStore::new(&client, "requests"))?;
+    /// let request = Request::new("order 7", "two lamps", &context)?;
+    /// let placed = orders.run_in_transaction(&request, |_lease| async {
+    ///     let order = Put::builder()
+    ///         .table_name("orders")
+    ///         .item("id", AttributeValue::S("order 7".to_owned()))
+    ///         .item("line", AttributeValue::S("two lamps".to_owned()))
+    ///         .build()?;
+    ///     let write = TransactWriteItem::builder().put(order).build();
+    ///     Ok::<_, aws_sdk_dynamodb::error::BuildError>(("placed".to_owned(), vec![write]))
+    /// });
+    /// # assert!(matches!(placed.await, Err(Error::Store(fault)) if fault.passes));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Idempotency::run`]; and where there are more than [`WRITES_MAX`] writes, or DynamoDB
+    /// refuses one.
+    pub async fn run_in_transaction<T, E, F>(
+        &self,
+        request: &Request,
+        operation: impl FnOnce(Lease) -> F,
+    ) -> Result<T, Error<E>>
+    where
+        T: Serialize + DeserializeOwned,
+        F: Future<Output = Result<(T, Vec<TransactWriteItem>), E>>,
+    {
+        let held = match self.begin(request).await? {
+            Begun::Held(held) => held,
+            Begun::Answered(answer) => return read(answer),
+        };
+        let prepared = match operation(held.lease()).await {
+            Ok((_, writes)) if writes.len() > WRITES_MAX => Err(too_many(writes.len())),
+            prepared => prepared.map_err(Error::Operation),
+        };
+        match prepared {
+            Ok((value, writes)) => {
+                let done = self.done(&held, &value);
+                self.commit(&held, &done, writes).await?;
+                answered(done, value)
+            }
+            Err(error) => {
+                self.release(&held).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the writes and the mark.
+    async fn commit<E>(
+        &self,
+        held: &Held,
+        done: &Record,
+        writes: Vec<TransactWriteItem>,
+    ) -> Result<(), Error<E>> {
+        let table = self.store.table();
+        let (seen, next) = (&held.record.claim, &done.claim);
+        let made = table.put_with(&held.key, seen, next, beside(done), writes).await;
+        let error = match made {
+            Ok(()) => return Ok(()),
+            Err(NotCommitted::Changed(there)) => {
+                return match not_replaced(NotWritten::Changed(there)) {
+                    NotReplaced::Changed(there) => found_instead(there.as_deref(), done),
+                    NotReplaced::Fault(fault) => Err(Error::Store(fault)),
+                };
+            }
+            Err(NotCommitted::Cancelled(reasons)) => cancelled(reasons),
+            Err(NotCommitted::Fault(fault)) => Error::Store(fault),
+        };
+        // What frees the key finds out whether the transaction was made, and bars it where it was not.
+        match self.store.replace(&held.key, Some(&held.record), None).await {
+            Err(NotReplaced::Changed(Some(there))) if there.claim.is(&done.claim) => Ok(()),
+            Err(NotReplaced::Fault(fault)) => {
+                log::not_released(self.scope.name(), held, &fault);
+                Err(error)
+            }
+            Ok(()) | Err(NotReplaced::Changed(_)) => Err(error),
+        }
+    }
+}
+
+/// Why DynamoDB has refused an operation's writes.
+///
+/// This needs the feature `dynamodb`.
+///
+/// ```
+/// use aws_sdk_dynamodb::types::CancellationReason;
+/// use comeback::idempotency::Error;
+///
+/// fn is_taken(error: &Error<std::fmt::Error>) -> bool {
+///     let failed = |reason: &CancellationReason| reason.code() == Some("ConditionalCheckFailed");
+///     matches!(error, Error::Cancelled(cancelled) if cancelled.reasons().iter().any(failed))
+/// }
+/// # assert!(!is_taken(&Error::Operation(std::fmt::Error)));
+/// ```
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub struct Cancelled(Vec<CancellationReason>);
+
+impl Cancelled {
+    /// DynamoDB's reason for each of the operation's writes, in their order, and last for the mark. The code
+    /// is `None`, as a text, where a write had no part in it.
+    pub fn reasons(&self) -> &[CancellationReason] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, (write, code)) in blamed(&self.0).enumerate() {
+            let separator = if nth == 0 { "" } else { ", " };
+            write!(f, "{separator}write {write}: {code}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The writes that are to blame, counted from 1.
+fn blamed(reasons: &[CancellationReason]) -> impl Iterator<Item = (usize, &str)> {
+    let codes = reasons.iter().map(|reason| reason.code().unwrap_or(NO_REASON));
+    codes.enumerate().map(|(nth, code)| (nth + 1, code)).filter(|(_, code)| *code != NO_REASON)
+}
+
+/// What throttles or is in each other's way passes; what a write is refused for by itself doesn't.
+fn cancelled<E>(reasons: Vec<CancellationReason>) -> Error<E> {
+    let passes =
+        blamed(&reasons).all(|(_, code)| store_fault_passes(Some(code), Some(CANCELLED_STATUS)));
+    let cancelled = Cancelled(reasons);
+    if !passes {
+        return Error::Cancelled(cancelled);
+    }
+    let code = Some("TransactionCanceledException".to_owned());
+    Error::Store(StoreFault { passes, code, message: cancelled.to_string() })
+}
+
+fn too_many<E>(writes: usize) -> Error<E> {
+    let what = format!("expected at most {WRITES_MAX} writes, got {writes}");
+    Error::TooManyWrites(PermanentFailure::new(what))
+}
