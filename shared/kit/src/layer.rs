@@ -51,17 +51,21 @@ impl<S> Layer<S> for Unwrap {
     }
 }
 
-/// A function under the layer [`Unwrap`].
+/// A function under the layer [`Unwrap`]. It may stand under others.
 ///
-/// ```
-/// use comeback::Unwrap;
-/// use lambda_runtime::{LambdaEvent, service_fn, tower::Layer};
+/// ```no_run
+/// use comeback::{Failure, Unwrap, Unwrapped};
+/// use lambda_runtime::{LambdaEvent, Runtime, layers::TracingLayer, service_fn, tower::Layer};
 ///
-/// async fn echo(event: LambdaEvent<u32>) -> Result<u32, comeback::Failure> {
+/// async fn echo(event: LambdaEvent<String>) -> Result<String, Failure> {
 ///     Ok(event.payload)
 /// }
 ///
-/// let service: comeback::Unwrapped<_> = Unwrap::new().layer(service_fn(echo));
+/// # #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), lambda_runtime::Error> {
+///     let function: Unwrapped<_> = Unwrap::new().layer(service_fn(echo));
+///     Runtime::new(function).layer(TracingLayer::new()).run().await
+/// }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Unwrapped<S> {

@@ -1,0 +1,184 @@
+//! A function under the layer, given its events as the Lambda runtime gives them.
+#![allow(clippy::unwrap_used, reason = "a test's expectation")]
+
+use std::{
+    convert::Infallible,
+    task::{Context as TaskContext, Poll},
+    time::Duration,
+};
+
+use comeback::{
+    Enveloped, Failure, PermanentFailure, Retried, RetryAfter, Unwrap, idempotency_key,
+};
+use lambda_runtime::{
+    Context, Diagnostic, LambdaEvent, Service, service_fn,
+    tower::{ServiceBuilder, ServiceExt},
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{json, value::RawValue};
+
+const RETRIED: &str = r#"{"_retry_metadata":{"attempt":2,"initial_timestamp":1643667670,"request_id":"first","by":"x"},
+    "_original_payload":{"id": 7}}"#;
+
+#[derive(Debug, Deserialize)]
+struct Order {
+    id: u64,
+}
+
+fn context() -> Context {
+    let mut context = Context::default();
+    "second".clone_into(&mut context.request_id);
+    context
+}
+
+/// As the runtime reads it.
+fn event<T: DeserializeOwned>(body: &str, context: Context) -> LambdaEvent<T> {
+    let mut json = serde_json::Deserializer::from_slice(body.as_bytes());
+    LambdaEvent::new(serde_path_to_error::deserialize(&mut json).unwrap(), context)
+}
+
+/// What a function says that knows nothing of envelopes, but asks for the facts of the retry.
+async fn tell(event: LambdaEvent<Order>) -> Result<String, Failure> {
+    let (Order { id }, context) = event.into_parts();
+    let key = idempotency_key(&context);
+    Ok(match Retried::of(&context) {
+        None => format!("order {id}, key {key}"),
+        Some(retried) => {
+            let first_failure = retried.first_failure().timestamp();
+            format!("order {id}, key {key}, attempt {}, since {first_failure}", retried.attempt())
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_function_sees_only_its_payload_and_the_facts_if_it_asks() {
+    let mut service = ServiceBuilder::new().layer(Unwrap::new()).service(service_fn(tell));
+    for (body, told) in [
+        (r#"{"id":7}"#, "order 7, key second"),
+        (RETRIED, "order 7, key first, attempt 2, since 1643667670"),
+        (
+            r#"{"_original_payload":{"id":8},"_retry_metadata":{"attempt":1,"initial_timestamp":5}}"#,
+            "order 8, key second, attempt 1, since 5",
+        ),
+    ] {
+        let service = service.ready().await.unwrap();
+        assert_eq!(service.call(event(body, context())).await.unwrap(), told);
+    }
+}
+
+#[tokio::test]
+async fn raw_json_is_given_byte_for_byte() {
+    async fn echo(event: LambdaEvent<Box<RawValue>>) -> Result<Box<RawValue>, Infallible> {
+        Ok(event.payload)
+    }
+    for (body, payload) in [(RETRIED, r#"{"id": 7}"#), (r#"{ "id":7.0}"#, r#"{ "id":7.0}"#)] {
+        let service = ServiceBuilder::new().layer(Unwrap::new()).service(service_fn(echo));
+        assert_eq!(service.oneshot(event(body, context())).await.unwrap().get(), payload);
+    }
+}
+
+#[tokio::test]
+async fn what_is_in_the_client_context_stays_there() {
+    async fn custom(event: LambdaEvent<Order>) -> Result<serde_json::Value, Infallible> {
+        Ok(json!(event.context.client_context))
+    }
+    let there = json!({
+        "client": {
+            "installationId": "i", "appTitle": "shop", "appVersionName": "1", "appVersionCode": "1",
+            "appPackageName": "com.example",
+        },
+        "custom": { "tenant": "42" },
+        "environment": { "locale": "de" },
+    });
+    let mut context = context();
+    context.client_context = serde_json::from_value(there.clone()).unwrap();
+
+    let service = ServiceBuilder::new().layer(Unwrap::new()).service(service_fn(custom));
+    let bare = service.clone().oneshot(event(r#"{"id":7}"#, context.clone())).await.unwrap();
+    assert_eq!(bare, there);
+
+    let mut retried = service.oneshot(event(RETRIED, context)).await.unwrap();
+    let facts = retried["custom"].as_object_mut().unwrap().remove("comeback").unwrap();
+    assert_eq!(
+        facts,
+        r#"{"attempt":2,"initial_timestamp":1643667670,"request_id":"first","by":"x"}"#
+    );
+    assert_eq!(retried, there);
+}
+
+#[tokio::test]
+async fn facts_that_an_extension_has_put_there_are_read_too() {
+    let facts = r#"{"attempt":3,"initial_timestamp":5,"request_id":"earlier"}"#;
+    for (there, told) in [
+        (facts, "order 7, key earlier, attempt 3, since 5"),
+        (r#"{"attempt":0,"initial_timestamp":5}"#, "order 7, key second"),
+        ("no JSON", "order 7, key second"),
+    ] {
+        let mut context = context();
+        context.client_context =
+            serde_json::from_value(json!({"custom": {"comeback": there}})).unwrap();
+        let service = ServiceBuilder::new().layer(Unwrap::new()).service(service_fn(tell));
+        assert_eq!(service.oneshot(event(r#"{"id":7}"#, context)).await.unwrap(), told);
+    }
+}
+
+/// The type and the message that Lambda is told of what a function fails with.
+async fn failing<E>(error: impl Fn() -> E) -> (String, String)
+where
+    Failure: From<E>,
+{
+    let function = service_fn(|_: LambdaEvent<Order>| {
+        let error = error();
+        async { Err::<(), E>(error) }
+    });
+    let service = ServiceBuilder::new().layer(Unwrap::new()).service(function);
+    let failure = service.oneshot(event(RETRIED, context())).await.unwrap_err();
+    let Diagnostic { error_type, error_message } = failure.into();
+    (error_type, error_message)
+}
+
+#[tokio::test]
+async fn any_error_of_the_function_arrives_as_the_retry_loop_reads_it() {
+    let busy = || RetryAfter::new(Duration::from_secs(120), "429");
+    let cases = [
+        (
+            failing(|| Failure::new("UpstreamUnavailable", "503")).await,
+            ("UpstreamUnavailable", "503"),
+        ),
+        (
+            failing(|| PermanentFailure::new("no such order")).await,
+            ("PermanentFailure", "no such order"),
+        ),
+        (failing(busy).await, ("RetryAfter", "120s: 429")),
+        (failing(|| lambda_runtime::Error::from(busy())).await, ("RetryAfter", "120s: 429")),
+        (failing(|| anyhow::Error::from(busy())).await, ("RetryAfter", "120s: 429")),
+        (failing(|| "no luck").await, ("Error", "no luck")),
+    ];
+    for ((error_type, message), expected) in &cases {
+        assert_eq!((&**error_type, &**message), *expected);
+    }
+}
+
+/// A function that isn't ready, and never will be.
+struct Broken;
+
+impl Service<LambdaEvent<Order>> for Broken {
+    type Response = ();
+    type Error = &'static str;
+    type Future = std::future::Ready<Result<(), &'static str>>;
+
+    fn poll_ready(&mut self, _: &mut TaskContext<'_>) -> Poll<Result<(), &'static str>> {
+        Poll::Ready(Err("no connection"))
+    }
+
+    fn call(&mut self, _: LambdaEvent<Order>) -> Self::Future {
+        std::future::ready(Ok(()))
+    }
+}
+
+#[tokio::test]
+async fn a_function_that_is_not_ready_is_a_failure_too() {
+    let mut service = ServiceBuilder::new().layer(Unwrap::new()).service(Broken);
+    let ready = ServiceExt::<LambdaEvent<Enveloped<Order>>>::ready(&mut service).await;
+    assert_eq!(ready.err(), Some(Failure::new("Error", "no connection")));
+}
