@@ -46,7 +46,7 @@ fn write(value: &RawValue, depth_left: usize, written: &mut String) -> Result<()
             let members = Object::read(source).into_iter().flat_map(Object::into_members);
             // Where a name stands twice the last one counts, as in most readers.
             let members: BTreeMap<_, _> = members.collect();
-            let members = members.iter().map(|(name, value)| (Some(name), *value));
+            let members = members.iter().map(|(name, value)| (Some(&**name), *value));
             list('{', members, '}', depth_left, written)?;
         }
         Some(b'[') => {
@@ -62,7 +62,7 @@ fn write(value: &RawValue, depth_left: usize, written: &mut String) -> Result<()
 
 fn list<'a>(
     open: char,
-    members: impl Iterator<Item = (Option<&'a Vec<u8>>, &'a RawValue)>,
+    members: impl Iterator<Item = (Option<&'a [u8]>, &'a RawValue)>,
     close: char,
     depth_left: usize,
     written: &mut String,

@@ -3,7 +3,7 @@
 //! Documents from a queue are read leniently: a member of the wrong type is as good as absent, and a
 //! payload is never decoded at all. `serde`'s derived structs can do neither.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use serde::{
     Deserialize, Deserializer,
@@ -12,7 +12,7 @@ use serde::{
 use serde_json::value::RawValue;
 
 /// The members of an object in their order.
-pub(crate) struct Object<'a>(Vec<(Name, &'a RawValue)>);
+pub(crate) struct Object<'a>(Vec<(Name<'a>, &'a RawValue)>);
 
 impl<'a> Object<'a> {
     /// Reads `text` if it is an object.
@@ -22,7 +22,7 @@ impl<'a> Object<'a> {
 
     /// The value of a member. Where a name stands twice the last one counts, as in most readers.
     pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
-        self.0.iter().rfind(|(member, _)| member.0 == name.as_bytes()).map(|&(_, value)| value)
+        self.0.iter().rfind(|(member, _)| *member.0 == *name.as_bytes()).map(|&(_, value)| value)
     }
 
     /// The value of a member that is an object.
@@ -41,13 +41,13 @@ impl<'a> Object<'a> {
     }
 
     /// All members in their order, by the bytes of their names.
-    pub(crate) fn into_members(self) -> impl Iterator<Item = (Vec<u8>, &'a RawValue)> {
+    pub(crate) fn into_members(self) -> impl Iterator<Item = (Cow<'a, [u8]>, &'a RawValue)> {
         self.0.into_iter().map(|(name, value)| (name.0, value))
     }
 }
 
 /// The value as a string, if it is one: UTF-8 but for lone surrogates, which JSON can write.
-pub(crate) fn bytes(value: &RawValue) -> Option<Vec<u8>> {
+pub(crate) fn bytes(value: &RawValue) -> Option<Cow<'_, [u8]>> {
     let Name(bytes) = serde_json::from_str(value.get()).ok()?;
     Some(bytes)
 }
@@ -55,7 +55,7 @@ pub(crate) fn bytes(value: &RawValue) -> Option<Vec<u8>> {
 /// The value as a string, if it is one. A lone surrogate, which JSON can write and UTF-8 can't, is
 /// replaced: half a message is better than none.
 pub(crate) fn text(value: &RawValue) -> Option<String> {
-    Some(match String::from_utf8(bytes(value)?) {
+    Some(match String::from_utf8(bytes(value)?.into_owned()) {
         Ok(text) => text,
         Err(broken) => String::from_utf8_lossy(broken.as_bytes()).into_owned(),
     })
@@ -65,7 +65,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Members;
         impl<'de> Visitor<'de> for Members {
-            type Value = Vec<(Name, &'de RawValue)>;
+            type Value = Vec<(Name<'de>, &'de RawValue)>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -85,20 +85,24 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
 
 /// A JSON string as bytes: `serde_json` gives lone surrogates to those who ask for bytes, and
 /// refuses the whole document to those who ask for a `String`.
-struct Name(Vec<u8>);
+struct Name<'a>(Cow<'a, [u8]>);
 
-impl<'de> Deserialize<'de> for Name {
+impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Bytes;
-        impl Visitor<'_> for Bytes {
-            type Value = Name;
+        impl<'de> Visitor<'de> for Bytes {
+            type Value = Name<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
             }
 
-            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Name, E> {
-                Ok(Name(bytes.to_vec()))
+            fn visit_borrowed_bytes<E>(self, bytes: &'de [u8]) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Borrowed(bytes)))
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Owned(bytes.to_vec())))
             }
         }
         deserializer.deserialize_bytes(Bytes)
