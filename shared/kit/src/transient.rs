@@ -230,9 +230,9 @@ mod tests {
 
     #[test]
     fn a_rule_of_ones_own_stands_over_the_standard_and_leaves_it_the_rest() {
-        let rule = Standard.under(|error: &Error| match error.kind() {
-            ErrorKind::NotFound => Verdict::retry(Kind::Throttled),
-            _ => Verdict::NoOpinion,
+        let rule = Standard.under(|error: &Error| {
+            let not_found = error.kind() == ErrorKind::NotFound;
+            if not_found { Verdict::retry(Kind::Throttled) } else { Verdict::NoOpinion }
         });
         for (kind, expected) in [
             (ErrorKind::NotFound, Verdict::retry(Kind::Throttled)),

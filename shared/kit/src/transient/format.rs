@@ -42,7 +42,7 @@ mod tests {
             Box::new(serde_json::from_str::<u32>("twelve").unwrap_err()),
             Box::new(serde_json::from_str::<u32>("[1").unwrap_err()),
             Box::new(serde_json::from_str::<u32>("\"a string\"").unwrap_err()),
-            Box::new(str::from_utf8(&vec![0xff]).unwrap_err()),
+            Box::new(String::from_utf8(vec![0xff]).unwrap_err().utf8_error()),
             Box::new(String::from_utf8(vec![0xff]).unwrap_err()),
             Box::new(String::from_utf16(&[0xd800]).unwrap_err()),
             Box::new("maybe".parse::<bool>().unwrap_err()),
