@@ -210,7 +210,7 @@ async fn a_wish_that_was_not_kept_goes_out_to_the_retry_loop() {
     }
     let own = async || Err::<(), _>(RetryAfter::new(secs(90), throttled(Some(120))));
     let stopped = retry.operation("rates").run(own).await.unwrap_err();
-    let chain = std::iter::successors(stopped.source(), |error| error.source());
+    let chain = std::iter::successors(stopped.source(), |&error| error.source());
     assert!(chain.last().unwrap().is::<HttpStatus>(), "one's own wish is told by the cause itself");
     let begin = "90s: rates gave up after 1 attempt: no more are allowed: ";
     let failure = Failure::from(stopped);
