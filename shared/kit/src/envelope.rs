@@ -11,6 +11,12 @@ use comeback_core::{Timestamp, envelope::RetryMetadata, time::between};
 use lambda_runtime::{Context, LambdaEvent};
 
 mod deserialize;
+mod members;
+mod name;
+#[cfg(test)]
+mod tests;
+mod variant;
+mod watch;
 
 /// The member of the client context's custom values that carries the facts of a retry, spelt as in
 /// the envelope.
