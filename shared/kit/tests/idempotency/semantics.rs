@@ -22,13 +22,16 @@ use super::Clock;
 #[error("declined")]
 struct Declined;
 
+/// What each next write meets: whether it is made all the same, and the fault.
+type Script = VecDeque<Option<(bool, StoreFault)>>;
+
 /// A store that may be told what to answer, and that counts what it is asked.
 #[derive(Clone, Default)]
 struct Shaky {
     memory: Memory,
     answer_max: Option<usize>,
     /// What goes wrong with the next calls: whether the write is made, and what is answered instead.
-    script: Arc<Mutex<VecDeque<Option<(bool, StoreFault)>>>>,
+    script: Arc<Mutex<Script>>,
     /// Each record that was written, if one was.
     written: Arc<Mutex<Vec<Option<Record>>>>,
 }
