@@ -133,11 +133,16 @@ async fn a_call_ends_at_once_where_its_delay_would_leave_less_than_the_minimum()
 
 #[tokio::test(start_paused = true)]
 async fn exactly_the_minimum_is_enough() {
-    for (left, attempts) in [(secs(9), 2), (ms(8999), 1)] {
+    for (left, minimum, attempts) in [
+        (secs(9), secs(5), 2),
+        (ms(8999), secs(5), 1),
+        (secs(4), secs(0), 2),
+        (ms(3999), secs(0), 1),
+    ] {
         let policy = Policy::builder().max_attempts(2).base(secs(4)).jitter(Jitter::None);
         let retry = Retry::new(policy.build().unwrap()).rule(judged);
         let upstream = Upstream::failing([BUSY; 9]);
-        let deadline = Deadline::in_(left).unwrap();
+        let deadline = Deadline::in_with_minimum(left, minimum).unwrap();
         let call = retry.operation("rates").until(deadline);
         assert_eq!(call.run(|| upstream.call()).await.unwrap_err().attempts(), attempts);
     }
@@ -342,7 +347,8 @@ fn policies() -> impl Strategy<Value = Policy> {
 
 /// How much time a call has, and the minimum.
 fn times() -> impl Strategy<Value = (Duration, Duration)> {
-    (1u64..40_000, 0u64..6_000).prop_map(|(spare, minimum)| (ms(spare + minimum), ms(minimum)))
+    let minimums = prop_oneof![Just(0), 0u64..6_000];
+    (1u64..40_000, minimums).prop_map(|(spare, minimum)| (ms(spare + minimum), ms(minimum)))
 }
 
 /// The shortest and the longest delay after this many failures, the last of which was judged so.

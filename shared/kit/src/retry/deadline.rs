@@ -171,7 +171,8 @@ impl Deadline {
     pub(super) fn bears(&self, delay: Duration) -> Result<(), Reason> {
         let Self { minimum, .. } = *self;
         let left = self.left();
-        if left.saturating_sub(delay) < minimum {
+        // A minimum of nothing is still not to be slept past.
+        if left.checked_sub(delay).is_none_or(|rest| rest < minimum) {
             return Err(Reason::Time { delay, left, minimum });
         }
         Ok(())
