@@ -139,7 +139,8 @@ pub fn store_fault_passes(code: Option<&str>, status: Option<u16>) -> bool {
         | "ThrottlingError"
         | "TransactionConflict"
         | "TransactionInProgress" => true,
-        _ => matches!(status, None | Some(408 | 429 | 500..)),
+        // Where a success has come to nothing, its answer was cut off.
+        _ => matches!(status, None | Some(..300 | 408 | 429 | 500..)),
     }
 }
 
@@ -245,6 +246,8 @@ mod tests {
             (None, Some(429), true),
             (None, Some(408), true),
             (None, None, true),
+            (None, Some(200), true),
+            (None, Some(307), false),
             (Some("ResourceNotFoundException"), Some(400), false),
             (Some("AccessDeniedException"), Some(400), false),
             (Some("ValidationException"), Some(400), false),
