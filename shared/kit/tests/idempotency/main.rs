@@ -6,6 +6,7 @@ mod memory;
 mod moto;
 mod orders;
 mod semantics;
+mod shaky;
 mod world;
 
 use std::{
@@ -18,6 +19,11 @@ use lambda_runtime::Context;
 
 /// How long an invocation lives in these tests.
 const LIFE: Duration = Duration::from_secs(60);
+
+/// The operation's own failure.
+#[derive(Debug, thiserror::Error)]
+#[error("declined")]
+struct Declined;
 
 /// A clock that stands still until it is moved.
 #[derive(Clone)]

@@ -1,76 +1,20 @@
 //! What a caller gets, case by case, from stores that work and from one that doesn't.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use comeback::{
     Failure,
     idempotency::{
         Answer, BadRequest, Error, Idempotency, Memory, NotReplaced, Record, Request, State, Store,
-        StoreFault, Token,
+        Token,
     },
 };
 use serde::{Deserialize, Serialize};
 
-use super::Clock;
-
-/// The operation's own failure.
-#[derive(Debug, thiserror::Error)]
-#[error("declined")]
-struct Declined;
-
-/// What each next write meets: whether it is made all the same, and the fault.
-type Script = VecDeque<Option<(bool, StoreFault)>>;
-
-/// A store that may be told what to answer, and that counts what it is asked.
-#[derive(Clone, Default)]
-struct Shaky {
-    memory: Memory,
-    answer_max: Option<usize>,
-    /// What goes wrong with the next calls: whether the write is made, and what is answered instead.
-    script: Arc<Mutex<Script>>,
-    /// Each record that was written, if one was.
-    written: Arc<Mutex<Vec<Option<Record>>>>,
-}
-
-impl Shaky {
-    fn then(self, what: Option<(bool, StoreFault)>) -> Self {
-        self.script.lock().unwrap().push_back(what);
-        self
-    }
-
-    fn calls(&self) -> usize {
-        self.written.lock().unwrap().len()
-    }
-}
-
-impl Store for Shaky {
-    async fn replace(
-        &self,
-        key: &str,
-        seen: Option<&Record>,
-        next: Option<&Record>,
-    ) -> Result<(), NotReplaced> {
-        self.written.lock().unwrap().push(next.cloned());
-        let wrong = self.script.lock().unwrap().pop_front().flatten();
-        let Some((made, fault)) = wrong else { return self.memory.replace(key, seen, next).await };
-        if made {
-            self.memory.replace(key, seen, next).await?;
-        }
-        Err(NotReplaced::Fault(fault))
-    }
-
-    fn answer_max(&self) -> usize {
-        self.answer_max.unwrap_or_else(|| self.memory.answer_max())
-    }
-}
-
-fn fault(passes: bool) -> StoreFault {
-    StoreFault { passes, code: None, message: "no answer".to_owned() }
-}
+use super::{
+    Clock, Declined,
+    shaky::{Call, Shaky, fault},
+};
 
 /// An operation over a store, at a time.
 struct Scene<S> {
@@ -227,7 +171,7 @@ async fn a_late_owner_is_told_and_neither_overwrites_nor_erases() {
 #[tokio::test]
 async fn a_store_that_cannot_be_asked_has_nothing_run() {
     for passes in [true, false] {
-        let store = Shaky::default().then(Some((false, fault(passes))));
+        let store = Shaky::scripted([Call::Unmade(fault(passes))]);
         let scene = Scene::new(store.clone());
         assert!(matches!(scene.repeat().await, Err(Error::Store(fault)) if fault.passes == passes));
         assert_eq!(scene.charge("ch_1").await.unwrap(), "ch_1");
@@ -236,19 +180,17 @@ async fn a_store_that_cannot_be_asked_has_nothing_run() {
 
 #[tokio::test]
 async fn a_claim_whose_answer_was_lost_bars_nobody() {
-    let scene = Scene::new(Shaky::default().then(Some((true, fault(true)))));
+    let scene = Scene::new(Shaky::scripted([Call::Unanswered(fault(true))]));
     assert!(matches!(scene.repeat().await, Err(Error::Store(_))));
     assert_eq!(scene.charge("ch_1").await.unwrap(), "ch_1");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_goes_down_while_the_operation_runs_does_not_undo_it() {
-    let down = |store: Shaky, calls| {
-        (0..calls).fold(store, |store, _| store.then(Some((false, fault(true)))))
-    };
     // It comes up again in time, or not.
     for (calls, marked) in [(4, true), (5, false)] {
-        let store = down(Shaky::default().then(None), calls);
+        let down = (0..calls).map(|_| Call::Unmade(fault(true)));
+        let store = Shaky::scripted([Call::Made].into_iter().chain(down));
         let scene = Scene::new(store.clone());
         assert_eq!(scene.charge("ch_1").await.unwrap(), "ch_1");
         assert_eq!(store.calls(), 6);
@@ -263,7 +205,7 @@ async fn a_store_that_goes_down_while_the_operation_runs_does_not_undo_it() {
 #[tokio::test(start_paused = true)]
 async fn a_mark_is_not_tried_again_where_there_is_no_time_or_no_hope() {
     for (passes, left) in [(true, Duration::from_millis(900)), (false, Duration::from_secs(60))] {
-        let store = Shaky::default().then(None).then(Some((false, fault(passes))));
+        let store = Shaky::scripted([Call::Made, Call::Unmade(fault(passes))]);
         let scene = Scene::new(store.clone());
         let request = scene.request("charge 100");
         let charge = scene.once.run(&request, async |_| {
@@ -277,7 +219,7 @@ async fn a_mark_is_not_tried_again_where_there_is_no_time_or_no_hope() {
 
 #[tokio::test(start_paused = true)]
 async fn a_mark_whose_answer_was_lost_is_found_when_it_is_made_again() {
-    let store = Shaky::default().then(None).then(Some((true, fault(true))));
+    let store = Shaky::scripted([Call::Made, Call::Unanswered(fault(true))]);
     let scene = Scene::new(store.clone());
     assert_eq!(scene.charge("ch_1").await.unwrap(), "ch_1");
     assert_eq!(store.calls(), 3);
@@ -286,10 +228,10 @@ async fn a_mark_whose_answer_was_lost_is_found_when_it_is_made_again() {
 
 #[tokio::test]
 async fn an_answer_that_is_too_large_is_an_error_for_all_and_no_second_run() {
-    let scene = Scene::new(Shaky { answer_max: Some(7), ..Shaky::default() });
+    let scene = Scene::new(Shaky::of_answers_up_to(7));
     assert_eq!(scene.charge("7 bytes").await.map_err(failure), too_large(9));
     assert_eq!(scene.repeat().await.map_err(failure), too_large(9));
-    let fits = Scene::new(Shaky { answer_max: Some(9), ..Shaky::default() });
+    let fits = Scene::new(Shaky::of_answers_up_to(9));
     assert_eq!(fits.charge("7 bytes").await.unwrap(), "7 bytes");
 }
 

@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt, future,
+    future,
     pin::Pin,
     sync::{
         Arc, Mutex,
@@ -20,7 +20,7 @@ use comeback::{
     idempotency::{Error, Idempotency, NotReplaced, Record, Request, State, Store, StoreFault},
 };
 
-use super::{Clock, orders::Choices};
+use super::{Clock, Declined, orders::Choices};
 
 /// Longer than any lease.
 const LEASES_OVER: Duration = Duration::from_secs(100);
@@ -173,18 +173,6 @@ fn assert_lawful(nth: usize, there: Option<&Record>, next: Option<&Record>, now:
         }
     }
 }
-
-/// The operation's own failure.
-#[derive(Debug)]
-struct Declined;
-
-impl fmt::Display for Declined {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("declined")
-    }
-}
-
-impl std::error::Error for Declined {}
 
 type Answered = Result<usize, Error<Declined>>;
 
