@@ -154,8 +154,9 @@ pub fn classify(
 /// Whether what DynamoDB answers to a claim passes by itself. What throttles has a status of 400 there, as
 /// what a person must mend has.
 pub fn store_fault_passes(code: Option<&str>, status: Option<u16>) -> bool {
+    // Where a success has come to nothing, its answer was cut off.
     code.is_some_and(|code| throttles(code) || conflict_passes(code))
-        || matches!(status, None | Some(408 | 429 | 500..))
+        || matches!(status, None | Some(..300 | 408 | 429 | 500..))
 }
 
 /// What becomes of a message whose invocation was not accepted.
@@ -260,6 +261,8 @@ mod tests {
             (None, Some(429), true),
             (None, Some(408), true),
             (None, None, true),
+            (None, Some(200), true),
+            (None, Some(307), false),
             (Some("ResourceNotFoundException"), Some(400), false),
             (Some("AccessDeniedException"), Some(400), false),
             (Some("ValidationException"), Some(400), false),

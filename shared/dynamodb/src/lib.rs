@@ -13,13 +13,15 @@ mod transaction;
 
 use std::{
     collections::{BTreeSet, HashMap},
+    error::Error,
+    iter::successors,
     time::Duration,
 };
 
 use aws_sdk_dynamodb::{
     Client,
     config::timeout::TimeoutConfig,
-    error::{DisplayErrorContext, ProvideErrorMetadata, SdkError},
+    error::{ProvideErrorMetadata, SdkError},
     operation::{delete_item::DeleteItemError, put_item::PutItemError},
     types::{AttributeValue, ReturnValuesOnConditionCheckFailure::AllOld},
 };
@@ -156,16 +158,25 @@ impl ClaimTable {
     /// What it means that a call failed.
     fn fault<E>(&self, error: &SdkError<E>) -> StoreFault
     where
-        E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+        E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
         let code = error.code();
         let status = error.raw_response().map(|response| response.status().as_u16());
-        let said =
-            error.message().map_or_else(|| DisplayErrorContext(error).to_string(), str::to_owned);
+        let said = error.message().map_or_else(|| words(error), str::to_owned);
         StoreFault {
             passes: store_fault_passes(code, status),
             code: code.map(str::to_owned),
             message: format!("table {}: {said}", self.table),
         }
     }
+}
+
+/// What an error and its sources say. The SDK's own way to tell it has the whole response in it: an answer of
+/// the caller's may be there, which is not to be logged.
+fn words(error: &(dyn Error + 'static)) -> String {
+    let mut said = error.to_string();
+    for source in successors(error.source(), |&link| link.source()) {
+        said = format!("{said}: {source}");
+    }
+    said
 }

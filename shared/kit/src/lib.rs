@@ -1,4 +1,42 @@
 //! What the author of a Lambda function adds to it.
+//!
+//! An event that fails comes back later, by the retry loop outside. Before that, what passes in seconds is
+//! ridden out inside the function ([`retry`], by what [`transient`] says of errors); and what must not be done
+//! twice is done once, however often its event comes ([`idempotency`]). A function under the layer
+//! [`Unwrap`] sees its own payload only, in its envelope or bare, and what it fails with becomes a
+//! [`Failure`] that the retry loop understands.
+//!
+//! ```no_run
+//! use comeback::{
+//!     Failure, Unwrap,
+//!     idempotency::{Idempotency, Memory, Request},
+//!     retry::{Deadline, Policy, Retry},
+//! };
+//! use lambda_runtime::{Error, LambdaEvent, service_fn, tower::ServiceBuilder};
+//!
+//! # async fn charge(_: &str) -> Result<String, std::io::Error> { Ok("ch_1".to_owned()) }
+//! async fn handle(
+//!     event: LambdaEvent<String>,
+//!     once: &Idempotency<Memory>,
+//!     retry: &Retry,
+//! ) -> Result<(), Failure> {
+//!     let LambdaEvent { payload: order, context } = event;
+//!     let deadline = Deadline::of(&context)?;
+//!     let request = Request::of_event(&order, &context)?;
+//!     let call = || retry.operation("charge").until(deadline).run(|| charge(&order));
+//!     let receipt = once.run(&request, |_lease| call()).await?;
+//!     println!("{} bytes of receipt", receipt.len());
+//!     Ok(())
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Error> {
+//!     let once = Idempotency::new("charge", Memory::new())?;
+//!     let retry = Retry::new(Policy::OUTSIDE_API);
+//!     let function = service_fn(|event| handle(event, &once, &retry));
+//!     lambda_runtime::run(ServiceBuilder::new().layer(Unwrap::new()).service(function)).await
+//! }
+//! ```
 
 mod clock;
 mod envelope;

@@ -133,11 +133,16 @@ async fn a_call_ends_at_once_where_its_delay_would_leave_less_than_the_minimum()
 
 #[tokio::test(start_paused = true)]
 async fn exactly_the_minimum_is_enough() {
-    for (left, attempts) in [(secs(9), 2), (ms(8999), 1)] {
+    for (left, minimum, attempts) in [
+        (secs(9), secs(5), 2),
+        (ms(8999), secs(5), 1),
+        (secs(4), secs(0), 2),
+        (ms(3999), secs(0), 1),
+    ] {
         let policy = Policy::builder().max_attempts(2).base(secs(4)).jitter(Jitter::None);
         let retry = Retry::new(policy.build().unwrap()).rule(judged);
         let upstream = Upstream::failing([BUSY; 9]);
-        let deadline = Deadline::in_(left).unwrap();
+        let deadline = Deadline::in_with_minimum(left, minimum).unwrap();
         let call = retry.operation("rates").until(deadline);
         assert_eq!(call.run(|| upstream.call()).await.unwrap_err().attempts(), attempts);
     }
@@ -210,7 +215,7 @@ async fn a_wish_that_was_not_kept_goes_out_to_the_retry_loop() {
     }
     let own = async || Err::<(), _>(RetryAfter::new(secs(90), throttled(Some(120))));
     let stopped = retry.operation("rates").run(own).await.unwrap_err();
-    let chain = std::iter::successors(stopped.source(), |error| error.source());
+    let chain = std::iter::successors(stopped.source(), |&error| error.source());
     assert!(chain.last().unwrap().is::<HttpStatus>(), "one's own wish is told by the cause itself");
     let begin = "90s: rates gave up after 1 attempt: no more are allowed: ";
     let failure = Failure::from(stopped);
@@ -342,7 +347,8 @@ fn policies() -> impl Strategy<Value = Policy> {
 
 /// How much time a call has, and the minimum.
 fn times() -> impl Strategy<Value = (Duration, Duration)> {
-    (1u64..40_000, 0u64..6_000).prop_map(|(spare, minimum)| (ms(spare + minimum), ms(minimum)))
+    let minimums = prop_oneof![Just(0), 0u64..6_000];
+    (1u64..40_000, minimums).prop_map(|(spare, minimum)| (ms(spare + minimum), ms(minimum)))
 }
 
 /// The shortest and the longest delay after this many failures, the last of which was judged so.

@@ -23,6 +23,17 @@ pub fn binary(name: &str) -> PathBuf {
     folders.find(|path| path.exists()).unwrap_or_else(missing)
 }
 
+/// An example program of this workspace.
+pub fn example(name: &str) -> PathBuf {
+    let folder = binary("examples");
+    let path = folder.join(name);
+    assert!(
+        path.exists(),
+        "{name} is missing: run `cargo build --workspace --examples --all-features`"
+    );
+    path
+}
+
 /// SQS and Lambda on a port of their own, gone when this is dropped.
 pub struct Cloud {
     /// Its process.

@@ -104,9 +104,6 @@ impl<S: Store> Idempotency<S> {
     /// Claims the request's key, or finds what was answered.
     pub(super) async fn begin<E>(&self, request: &Request) -> Result<Begun, Error<E>> {
         let Request { fingerprint, deadline, .. } = *request;
-        if deadline <= self.now() {
-            return Err(Error::Late { deadline });
-        }
         // The same event may be delivered twice, and at the same time: its request id alone is no name.
         let owner = format!("{}/{:016x}", request.request_id, fastrand::u64(..));
         let claimant = Claimant { owner: &owner, deadline, kept: self.kept.saturating_add(MARGIN) };
@@ -114,6 +111,9 @@ impl<S: Store> Idempotency<S> {
         let mut found = None;
         for _ in 0..LOOKS_MAX {
             let now = self.now();
+            if deadline <= now {
+                return Err(Error::Late { deadline });
+            }
             let record = match decide(&claimant, fingerprint, found.as_deref(), now) {
                 Decision::Claim(record) => record,
                 Decision::Run(record) => return Ok(Begun::Held(Held { key, record })),

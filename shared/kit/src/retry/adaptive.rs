@@ -43,6 +43,7 @@ const HALF_SECONDS: f64 = 2.0;
 /// adaptive.answered(start, true);
 /// let wait = adaptive.acquire(start, most);
 /// assert_eq!(wait, Duration::from_secs(2), "one call in two seconds: the least rate there is");
+/// assert_eq!(adaptive.rate_max(), Some(0.5));
 /// ```
 #[derive(Debug, Default)]
 pub struct Adaptive(Mutex<State>);
@@ -281,6 +282,11 @@ mod tests {
             assert_eq!(adaptive.acquire(start, most), most);
         }
         assert_eq!(adaptive.acquire(start, secs(2.0)), secs(2.0), "nobody was before");
+        assert_eq!(
+            adaptive.acquire(start, LONG),
+            secs(4.0),
+            "the one before has waited just so long"
+        );
     }
 
     #[test]
@@ -290,6 +296,17 @@ mod tests {
         let after = start + secs(1000.0);
         assert_eq!(adaptive.acquire(after, LONG), Duration::ZERO);
         assert_eq!(adaptive.acquire(after, LONG), secs(2.0));
+    }
+
+    #[test]
+    fn a_second_of_calls_may_go_out_at_once_however_many_they_are() {
+        let (adaptive, start) = (Adaptive::new(), Instant::now());
+        play(&adaptive, start, 30, 50);
+        let rate = adaptive.rate_max().unwrap();
+        assert!(rate > 10.0, "{rate}");
+        let after = start + LONG;
+        let at_once = (0..1000).filter(|_| adaptive.acquire(after, LONG).is_zero()).count();
+        assert_eq!(at_once, rate.floor() as usize);
     }
 
     #[test]

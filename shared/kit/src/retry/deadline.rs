@@ -162,16 +162,17 @@ impl Deadline {
         self.minimum
     }
 
-    /// How long may be waited.
-    pub(super) fn spare(&self) -> Duration {
-        self.left().saturating_sub(self.minimum)
+    /// How long may be waited from now on.
+    pub(super) fn spare_at(&self, now: Instant) -> Duration {
+        self.left_at(now).saturating_sub(self.minimum)
     }
 
     /// Whether enough is left after this delay.
     pub(super) fn bears(&self, delay: Duration) -> Result<(), Reason> {
         let Self { minimum, .. } = *self;
         let left = self.left();
-        if left.saturating_sub(delay) < minimum {
+        // A minimum of nothing is still not to be slept past.
+        if left.checked_sub(delay).is_none_or(|rest| rest < minimum) {
             return Err(Reason::Time { delay, left, minimum });
         }
         Ok(())
@@ -257,11 +258,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_left_becomes_less_until_there_is_none() {
         let deadline = Deadline::in_(secs(30)).unwrap();
-        assert_eq!((deadline.left(), deadline.spare()), (secs(30), secs(25)));
+        let spare = || deadline.spare_at(now());
+        assert_eq!((deadline.left(), spare()), (secs(30), secs(25)));
         tokio::time::advance(secs(26)).await;
-        assert_eq!((deadline.left(), deadline.spare()), (secs(4), secs(0)));
+        assert_eq!((deadline.left(), spare()), (secs(4), secs(0)));
         tokio::time::advance(secs(26)).await;
-        assert_eq!((deadline.left(), deadline.spare()), (secs(0), secs(0)));
+        assert_eq!((deadline.left(), spare()), (secs(0), secs(0)));
     }
 
     #[tokio::test(start_paused = true)]

@@ -137,8 +137,9 @@ impl Pace {
     /// Waits until the client's rate lets an attempt through, but not into the deadline's minimum.
     async fn turn(&self) {
         let Some(adaptive) = &self.adaptive else { return };
-        let most = self.deadline.map_or(Duration::MAX, |deadline| deadline.spare());
-        let wait = adaptive.acquire(now().into_std(), most);
+        let now = now();
+        let most = self.deadline.map_or(Duration::MAX, |deadline| deadline.spare_at(now));
+        let wait = adaptive.acquire(now.into_std(), most);
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }

@@ -85,11 +85,9 @@ pub(super) fn of_reqwest(error: &(dyn Error + 'static)) -> Option<Opinion> {
     }
     Some(if error.is_timeout() {
         Certain(Verdict::retry(Kind::TimedOut))
-    } else if error.is_request() || error.is_body() {
-        UnlessItsCauseSays(Verdict::retry(Kind::Unavailable))
     } else {
-        // A request that can't be built, a redirect too many, a body that can't be read. What ends in its
-        // middle can't be read either, but there the cause says so.
+        // Of what happened to the connection hyper tells. The rest is a request that can't be built, a
+        // redirect too many, a body that can't be read.
         UnlessItsCauseSays(Verdict::Never)
     })
 }

@@ -2,7 +2,8 @@
 //!
 //! The outermost link is the closest to the author, and a wrapper that is sure of what it says is believed.
 //! Most wrappers only know that something about the connection failed; there the innermost cause that is
-//! known counts: a certificate that is refused never passes, a name that is not found may.
+//! known counts: a certificate that rustls refuses never passes, a name that is not found may. (native-tls tells
+//! of a certificate as of any connection that fails.)
 
 use std::{error::Error, io};
 
@@ -34,6 +35,14 @@ const KNOWN: &[fn(&(dyn Error + 'static)) -> Option<Opinion>] = &[
 ];
 
 /// The rule for every [`Error`]: what [`judge`] says.
+///
+/// ```
+/// use std::io::{Error, ErrorKind};
+/// use comeback::transient::{Kind, Rule, Standard, Verdict};
+///
+/// let timed_out = Error::from(ErrorKind::TimedOut);
+/// assert_eq!(Standard.judge(&timed_out), Verdict::retry(Kind::TimedOut));
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Standard;
 

@@ -1,10 +1,13 @@
-//! A DynamoDB for the ledger: moto's, which knows nothing of this project.
+//! A DynamoDB for the ledger and for functions: moto's, which knows nothing of this project.
 
-use std::process::Stdio;
+use std::{collections::HashMap, process::Stdio};
 
 use aws_sdk_dynamodb::{
     config::{BehaviorVersion, Credentials, Region},
-    types::{AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType},
+    types::{
+        AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
+        ScalarAttributeType,
+    },
 };
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
@@ -44,8 +47,13 @@ impl Tables {
         Self { _process: process, endpoint, client }
     }
 
-    /// Creates the ledger's table, with this for its partition key.
+    /// Creates the table of claims, with this for its partition key.
     pub async fn create(&self, key: &str) {
+        self.create_named(TABLE, key).await;
+    }
+
+    /// Creates a table with this partition key.
+    pub async fn create_named(&self, name: &str, key: &str) {
         let attribute = AttributeDefinition::builder()
             .attribute_name(key)
             .attribute_type(ScalarAttributeType::S)
@@ -54,7 +62,7 @@ impl Tables {
         let element = KeySchemaElement::builder().attribute_name(key).key_type(KeyType::Hash);
         self.client
             .create_table()
-            .table_name(TABLE)
+            .table_name(name)
             .billing_mode(BillingMode::PayPerRequest)
             .attribute_definitions(attribute)
             .key_schema(element.build().unwrap())
@@ -65,11 +73,14 @@ impl Tables {
 
     /// The key and the state of every claim.
     pub async fn claims(&self) -> Vec<(String, String)> {
-        let items = self.client.scan().table_name(TABLE).send().await.unwrap().items.unwrap();
-        let text = |item: &std::collections::HashMap<String, _>, name: &str| {
-            let value: &aws_sdk_dynamodb::types::AttributeValue = &item[name];
-            value.as_s().unwrap().clone()
-        };
+        let items = self.items(TABLE).await;
+        let text =
+            |item: &HashMap<String, AttributeValue>, name: &str| item[name].as_s().unwrap().clone();
         items.iter().map(|item| (text(item, "id"), text(item, "state"))).collect()
+    }
+
+    /// All items of a table.
+    pub async fn items(&self, name: &str) -> Vec<HashMap<String, AttributeValue>> {
+        self.client.scan().table_name(name).send().await.unwrap().items.unwrap()
     }
 }

@@ -1,0 +1,77 @@
+//! Books a carrier for an order: a call to an API of somebody else.
+//!
+//! What passes within seconds the function rides out by itself. What lasts longer goes out as an error, and
+//! the retry loop brings the order back, no sooner than the carrier asked for. What the carrier refuses is
+//! not tried again: the order becomes a dead letter.
+//!
+//! `CARRIER_URL` is where the carrier's API is.
+#![allow(clippy::disallowed_methods, reason = "a program's outermost file reads the environment")]
+
+use std::{env, time::Duration};
+
+use comeback::{
+    Failure, PermanentFailure, Unwrap, idempotency_key,
+    retry::{Deadline, Policy, Retry, Stopped},
+    transient::HttpStatus,
+};
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+use serde::{Deserialize, Serialize};
+use tower::ServiceBuilder;
+
+#[derive(Deserialize, Serialize)]
+struct Order {
+    id: String,
+    address: String,
+}
+
+/// The carrier's API.
+struct Carrier {
+    client: reqwest::Client,
+    url: String,
+    retry: Retry,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum NotBooked {
+    #[error("the carrier can't be reached")]
+    Unreachable(#[from] reqwest::Error),
+    #[error("the carrier answered")]
+    Answered(#[from] HttpStatus),
+}
+
+impl Carrier {
+    /// One attempt. The carrier knows a booking that is repeated by its key.
+    async fn book(&self, order: &Order, key: &str) -> Result<(), NotBooked> {
+        let request = self.client.post(format!("{}/bookings", self.url));
+        let response = request.header("idempotency-key", key).json(order).send().await?;
+        HttpStatus::check(response)?;
+        Ok(())
+    }
+}
+
+async fn handle(event: LambdaEvent<Order>, carrier: &Carrier) -> Result<(), Failure> {
+    let LambdaEvent { payload: order, context } = event;
+    let deadline = Deadline::of(&context)?;
+    let key = idempotency_key(&context);
+    let call = carrier.retry.operation("book").until(deadline);
+    call.run(|| carrier.book(&order, &key)).await.map_err(|stopped| {
+        if is_refused(&stopped) { PermanentFailure::new(stopped).into() } else { stopped.into() }
+    })
+}
+
+/// Whether the carrier says that there is something wrong with the order itself.
+fn is_refused(stopped: &Stopped<NotBooked>) -> bool {
+    matches!(stopped.cause(), NotBooked::Answered(answer) if [400, 422].contains(&answer.status().as_u16()))
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    let carrier = Carrier {
+        // One that hangs becomes an error while there is time for another attempt.
+        client: reqwest::Client::builder().timeout(Duration::from_secs(5)).build()?,
+        url: env::var("CARRIER_URL")?,
+        retry: Retry::new(Policy::OUTSIDE_API),
+    };
+    let function = service_fn(|event| handle(event, &carrier));
+    lambda_runtime::run(ServiceBuilder::new().layer(Unwrap::new()).service(function)).await
+}

@@ -1,0 +1,52 @@
+//! Operations that are run once for a key, over stores that work, fail, and answer too late.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod memory;
+#[cfg(feature = "dynamodb")]
+mod moto;
+mod orders;
+mod semantics;
+mod shaky;
+mod world;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use comeback::Timestamp;
+use lambda_runtime::Context;
+
+/// How long an invocation lives in these tests.
+const LIFE: Duration = Duration::from_secs(60);
+
+/// The operation's own failure.
+#[derive(Debug, thiserror::Error)]
+#[error("declined")]
+struct Declined;
+
+/// A clock that stands still until it is moved.
+#[derive(Clone)]
+struct Clock(Arc<Mutex<Timestamp>>);
+
+impl Clock {
+    fn new() -> Self {
+        Self(Arc::new(Mutex::new("2026-02-01T12:00:00Z".parse().unwrap())))
+    }
+
+    fn now(&self) -> Timestamp {
+        *self.0.lock().unwrap()
+    }
+
+    fn advance(&self, by: Duration) {
+        *self.0.lock().unwrap() += by;
+    }
+
+    /// The context of an invocation that begins now.
+    fn context(&self, request_id: &str) -> Context {
+        let mut context = Context::default();
+        context.request_id = request_id.to_owned();
+        context.deadline = u64::try_from((self.now() + LIFE).timestamp_millis()).unwrap();
+        context
+    }
+}

@@ -1,0 +1,146 @@
+//! What is written, what is found, and how many calls it takes.
+
+use std::{collections::HashMap, time::Duration};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use comeback::idempotency::{
+    Answer, Claim, Error, Fingerprint, NotReplaced, Record, Request, State, Store, Token,
+};
+
+use super::Table;
+use crate::{Clock, Declined};
+
+fn held(owner: &str, generation: u32) -> Record {
+    let until = "2026-02-01T12:00:40.568Z".parse().unwrap();
+    Record {
+        claim: Claim {
+            token: Token { generation, owner: owner.to_owned() },
+            state: State::Held { until },
+            expires_at: "2026-02-15T12:00:00Z".parse().unwrap(),
+        },
+        fingerprint: Fingerprint::of("charge 100").unwrap(),
+        answer: None,
+    }
+}
+
+fn done(record: &Record, answer: Answer) -> Record {
+    record.done(answer, record.claim.expires_at)
+}
+
+fn changed(record: &Record) -> Result<(), NotReplaced> {
+    Err(NotReplaced::Changed(Some(Box::new(record.clone()))))
+}
+
+#[tokio::test]
+async fn a_record_that_is_in_the_way_is_found_whole() {
+    let table = Table::new("records").await;
+    let store = table.store();
+    let first = held("first", 1);
+    for (key, there) in [
+        ("held", first.clone()),
+        ("done", done(&first, Answer::Kept(r#"{"charge":"ch_1 €"}"#.to_owned()))),
+        ("mute", done(&first, Answer::NotKept("it has 400001 bytes".to_owned()))),
+    ] {
+        store.replace(key, None, Some(&first)).await.unwrap();
+        if there != first {
+            store.replace(key, Some(&first), Some(&there)).await.unwrap();
+        }
+        assert_eq!(store.replace(key, None, Some(&held("late", 1))).await, changed(&there));
+        assert_eq!(store.replace(key, Some(&held("late", 7)), None).await, changed(&there));
+        assert_eq!(store.replace(key, Some(&there), None).await, Ok(()));
+        let gone = Err(NotReplaced::Changed(None));
+        assert_eq!(store.replace(key, Some(&there), None).await, gone);
+    }
+}
+
+#[tokio::test]
+async fn an_item_of_another_program_is_no_record() {
+    let table = Table::new("foreign").await;
+    let claim = held("handler", 1);
+    table.store().replace("ledger", None, Some(&claim)).await.unwrap();
+    let without = table.client.update_item().table_name(table.name);
+    let id = AttributeValue::S("ledger".to_owned());
+    without.key("id", id).update_expression("REMOVE fingerprint").send().await.unwrap();
+    let replaced = table.store().replace("ledger", None, Some(&claim)).await;
+    let Err(NotReplaced::Fault(fault)) = replaced else { unreachable!("{replaced:?}") };
+    assert!(!fault.passes && fault.message.contains("fingerprint"), "{fault}");
+}
+
+#[tokio::test]
+async fn the_largest_answer_is_kept_and_leaves_room_for_everything_beside_it() {
+    let table = Table::new("large").await;
+    let store = table.store();
+    let owner = "e4b46cbf-b738-4e5c-8880-a18cdf61200e/0123456789abcdef";
+    let (key, first) = ("k".repeat(2048), held(owner, u32::MAX));
+    let largest = done(&first, Answer::Kept("x".repeat(store.answer_max())));
+    store.replace(&key, None, Some(&first)).await.unwrap();
+    store.replace(&key, Some(&first), Some(&largest)).await.unwrap();
+    assert_eq!(store.replace(&key, None, Some(&first)).await, changed(&largest));
+    // As DynamoDB counts: names and texts by their bytes, numbers by at most 21.
+    let id = AttributeValue::S(key);
+    let got = table.client.get_item().table_name(table.name).key("id", id).send().await.unwrap();
+    let size = |value: &AttributeValue| {
+        let text = value.as_s().map(String::len);
+        text.or_else(|_| value.as_b().map(|bytes| bytes.as_ref().len())).unwrap_or(21)
+    };
+    let all: HashMap<_, _> = got.item.unwrap();
+    let bytes: usize = all.iter().map(|(name, value)| name.len() + size(value)).sum();
+    assert!(bytes <= 400_000, "{bytes}");
+}
+
+#[tokio::test]
+async fn an_operation_takes_two_calls_and_its_repetition_one() {
+    let table = Table::new("calls").await;
+    let clock = Clock::new();
+    let once = table.idempotency(&clock);
+    let request = Request::new("order 7", "charge 100", &clock.context("request")).unwrap();
+    let declined = once.run(&request, async |_| Err::<String, _>(Declined)).await;
+    assert!(matches!(declined, Err(Error::Operation(Declined))));
+    assert_eq!(table.wire.sent(), 2, "claimed and released");
+    let charged = once.run(&request, async |_| Ok::<_, Declined>("ch_1".to_owned())).await;
+    assert_eq!(charged.unwrap(), "ch_1");
+    assert_eq!(table.wire.sent(), 4, "claimed and done");
+    for repetition in 1..4 {
+        let run = once.run(&request, async |_| Err(Declined));
+        let repeated: String = run.await.unwrap();
+        assert_eq!(repeated, "ch_1");
+        assert_eq!(table.wire.sent(), 4 + repetition);
+    }
+}
+
+#[tokio::test]
+async fn a_lost_answer_loses_nothing() {
+    let table = Table::new("lost-answers").await;
+    let clock = Clock::new();
+    let once = table.idempotency(&clock);
+    let request = Request::new("order 7", "charge 100", &clock.context("request")).unwrap();
+    table.wire.lose(1);
+    let unheard = once.run(&request, async |_| -> Result<String, Declined> { unreachable!() });
+    let error = unheard.await.unwrap_err();
+    let Error::Store(fault) = &error else { unreachable!("{error:?}") };
+    assert!(fault.passes && fault.message.ends_with(": the answer was lost"), "{fault}");
+    let charge = once.run(&request, async |_| {
+        table.wire.lose(1);
+        Ok::<_, Declined>("ch_1".to_owned())
+    });
+    assert_eq!(charge.await.unwrap(), "ch_1");
+    let run = once.run(&request, async |_| Err(Declined));
+    let repeated: String = run.await.unwrap();
+    assert_eq!(repeated, "ch_1");
+}
+
+#[tokio::test]
+async fn what_has_expired_is_run_again_though_it_is_still_there() {
+    let table = Table::new("expired").await;
+    let clock = Clock::new();
+    let once = table.idempotency(&clock);
+    let charge = async |answer: &str| {
+        let request = Request::new("order 7", "charge 100", &clock.context("request")).unwrap();
+        once.run(&request, async |_| Ok::<_, Declined>(answer.to_owned())).await.unwrap()
+    };
+    assert_eq!(charge("ch_1").await, "ch_1");
+    clock.advance(Duration::from_hours(30));
+    assert_eq!(charge("ch_2").await, "ch_1");
+    clock.advance(Duration::from_mins(16));
+    assert_eq!(charge("ch_3").await, "ch_3");
+}

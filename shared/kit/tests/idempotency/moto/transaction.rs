@@ -1,0 +1,164 @@
+//! An operation's own writes and its mark, in one transaction.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
+use comeback::{
+    Failure,
+    idempotency::{DynamoStore, Error, Idempotency, Request, WRITES_MAX},
+};
+
+use super::Table;
+use crate::{Clock, Declined};
+
+/// An operation that writes beside its record.
+struct Scene {
+    table: Table,
+    clock: Clock,
+    once: Idempotency<DynamoStore>,
+}
+
+impl Scene {
+    async fn new(table: &'static str) -> Self {
+        let (table, clock) = (Table::new(table).await, Clock::new());
+        let once = table.idempotency(&clock);
+        Self { table, clock, once }
+    }
+
+    fn request(&self) -> Request {
+        Request::new("order 7", "place", &self.clock.context("request")).unwrap()
+    }
+
+    /// Places an order, if that was not done before.
+    async fn place(&self, writes: Vec<TransactWriteItem>) -> Result<String, Error<Declined>> {
+        let request = self.request();
+        self.once.run_in_transaction(&request, async |_| Ok(("placed".to_owned(), writes))).await
+    }
+
+    /// Asks again, for what must not be run any more.
+    async fn repeat(&self) -> Result<String, Error<Declined>> {
+        let request = self.request();
+        self.once.run_in_transaction(&request, async |_| unreachable!("it was run before")).await
+    }
+
+    /// A write of an item of this name, which must not be there yet.
+    fn write(&self, id: &str) -> TransactWriteItem {
+        let put = Put::builder()
+            .table_name(self.table.name)
+            .item("id", AttributeValue::S(id.to_owned()))
+            .condition_expression("attribute_not_exists(id)");
+        TransactWriteItem::builder().put(put.build().unwrap()).build()
+    }
+
+    async fn has(&self, id: &str) -> bool {
+        let id = AttributeValue::S(id.to_owned());
+        let got = self.table.client.get_item().table_name(self.table.name).key("id", id);
+        got.send().await.unwrap().item.is_some()
+    }
+}
+
+#[tokio::test]
+async fn the_writes_and_the_mark_are_made_together_in_two_calls_and_a_repetition_takes_one() {
+    let scene = Scene::new("transaction").await;
+    let writes = ["line 1", "line 2"].map(|id| scene.write(id)).to_vec();
+    assert_eq!(scene.place(writes).await.unwrap(), "placed");
+    assert_eq!(scene.table.wire.sent(), 2);
+    assert_eq!(scene.repeat().await.unwrap(), "placed");
+    assert_eq!(scene.table.wire.sent(), 3);
+    assert!(scene.has("line 1").await && scene.has("line 2").await);
+}
+
+#[tokio::test]
+async fn a_write_that_is_refused_has_nothing_written_and_the_key_freed() {
+    let scene = Scene::new("refused-write").await;
+    scene.place(vec![scene.write("taken")]).await.unwrap();
+    let request = Request::new("order 8", "place", &scene.clock.context("request")).unwrap();
+    for _ in 0..2 {
+        let writes = ["line 1", "taken", "line 2"].map(|id| scene.write(id)).to_vec();
+        let run = scene.once.run_in_transaction(&request, async |_| Ok(((), writes)));
+        let error: Error<Declined> = run.await.unwrap_err();
+        let Error::Cancelled(cancelled) = &error else { unreachable!("{error:?}") };
+        assert_eq!(cancelled.reasons()[1].code(), Some("ConditionalCheckFailed"));
+        assert_eq!(
+            Failure::from(error).message(),
+            "the transaction was cancelled: write 2: ConditionalCheckFailed"
+        );
+        assert!(!scene.has("line 1").await && !scene.has("line 2").await);
+    }
+}
+
+#[tokio::test]
+async fn a_late_owner_writes_nothing_at_all() {
+    let scene = Scene::new("late-owner").await;
+    let request = scene.request();
+    let late = scene.once.run_in_transaction(&request, async |_| {
+        scene.clock.advance(Duration::from_secs(70));
+        assert_eq!(scene.place(vec![scene.write("second")]).await.unwrap(), "placed");
+        Ok::<_, Declined>(("late".to_owned(), vec![scene.write("first")]))
+    });
+    let error = late.await.unwrap_err();
+    let Error::LostLease { there: Some(there) } = error else { unreachable!("{error:?}") };
+    assert_eq!(there.generation, 2);
+    assert!(!scene.has("first").await && scene.has("second").await);
+    assert_eq!(scene.repeat().await.unwrap(), "placed");
+}
+
+#[tokio::test]
+async fn a_transaction_whose_answer_was_lost_was_made_and_is_answered_for() {
+    let scene = Scene::new("lost-answer").await;
+    let request = scene.request();
+    let place = scene.once.run_in_transaction(&request, async |_| {
+        scene.table.wire.lose(1);
+        Ok::<_, Declined>(("placed".to_owned(), vec![scene.write("line 1")]))
+    });
+    assert_eq!(place.await.unwrap(), "placed");
+    assert_eq!(scene.table.wire.sent(), 3, "what would have freed the key has found out");
+    assert_eq!(scene.repeat().await.unwrap(), "placed");
+    assert!(scene.has("line 1").await);
+}
+
+#[tokio::test]
+async fn where_nobody_can_tell_the_next_run_finds_out() {
+    let scene = Scene::new("unknown").await;
+    let request = scene.request();
+    let place = scene.once.run_in_transaction(&request, async |_| {
+        scene.table.wire.lose(2);
+        Ok::<_, Declined>(("placed".to_owned(), vec![scene.write("line 1")]))
+    });
+    let error = place.await.unwrap_err();
+    assert!(matches!(&error, Error::Store(fault) if fault.passes), "{error:?}");
+    assert_eq!(scene.repeat().await.unwrap(), "placed", "it was made");
+}
+
+#[tokio::test]
+async fn a_transaction_that_was_never_made_leaves_the_key_free() {
+    let scene = Scene::new("never-made").await;
+    let elsewhere = TransactWriteItem::builder()
+        .put(
+            Put::builder()
+                .table_name("missing")
+                .item("id", AttributeValue::S("1".into()))
+                .build()
+                .unwrap(),
+        )
+        .build();
+    let error = scene.place(vec![elsewhere]).await.unwrap_err();
+    assert!(matches!(&error, Error::Store(fault) if !fault.passes), "{error:?}");
+    assert_eq!(scene.place(vec![scene.write("line 1")]).await.unwrap(), "placed");
+}
+
+#[tokio::test]
+async fn an_operation_that_fails_or_has_too_many_writes_is_free_again() {
+    let scene = Scene::new("too-many").await;
+    let request = scene.request();
+    let failed = scene.once.run_in_transaction(&request, async |_| Err::<((), _), _>(Declined));
+    assert!(matches!(failed.await, Err(Error::Operation(Declined))));
+    let writes = |count: usize| (0..count).map(|nth| scene.write(&nth.to_string())).collect();
+    let error = scene.place(writes(WRITES_MAX + 1)).await.unwrap_err();
+    assert_eq!(
+        Failure::from(error).to_string(),
+        "PermanentFailure: the transaction is too large: expected at most 99 writes, got 100"
+    );
+    assert_eq!(scene.place(writes(WRITES_MAX)).await.unwrap(), "placed");
+    assert!(scene.has("98").await);
+}

@@ -1,0 +1,372 @@
+//! What a caller gets, case by case, from stores that work and from one that doesn't.
+
+use std::{collections::HashMap, time::Duration};
+
+use comeback::{
+    Failure,
+    idempotency::{
+        Answer, BadRequest, Error, Idempotency, Memory, NotReplaced, Record, Request, State, Store,
+        Token,
+    },
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Clock, Declined,
+    shaky::{Call, Shaky, fault},
+};
+
+/// An operation over a store, at a time.
+struct Scene<S> {
+    clock: Clock,
+    once: Idempotency<S>,
+}
+
+impl<S: Store> Scene<S> {
+    fn new(store: S) -> Self {
+        let clock = Clock::new();
+        let now = clock.clone();
+        let once = Idempotency::new("charges", store).unwrap().with_clock(move || now.now());
+        Self { clock, once }
+    }
+
+    fn request(&self, intent: &str) -> Request {
+        Request::new("order 7", intent, &self.clock.context("request")).unwrap()
+    }
+
+    /// Charges, if that was not done before.
+    async fn charge(&self, answer: &str) -> Result<String, Error<Declined>> {
+        let request = self.request("charge 100");
+        self.once.run(&request, async |_| Ok(answer.to_owned())).await
+    }
+
+    async fn decline(&self) -> Result<String, Error<Declined>> {
+        self.once.run(&self.request("charge 100"), async |_| Err(Declined)).await
+    }
+
+    /// Asks again, for what must not be run any more.
+    async fn repeat(&self) -> Result<String, Error<Declined>> {
+        let request = self.request("charge 100");
+        self.once.run(&request, async |_| unreachable!("it was run before")).await
+    }
+}
+
+#[tokio::test]
+async fn a_repetition_gets_the_same_answer_for_one_call_and_the_operation_two() {
+    let store = Shaky::default();
+    let scene = Scene::new(store.clone());
+    assert_eq!(scene.charge("ch_1").await.unwrap(), "ch_1");
+    assert_eq!(store.calls(), 2);
+    for repetition in 1..4 {
+        assert_eq!(scene.repeat().await.unwrap(), "ch_1");
+        assert_eq!(store.calls(), 2 + repetition);
+    }
+}
+
+#[tokio::test]
+async fn what_fails_is_free_again_for_two_calls() {
+    let store = Shaky::default();
+    let scene = Scene::new(store.clone());
+    assert!(matches!(scene.decline().await, Err(Error::Operation(Declined))));
+    assert_eq!(store.calls(), 2);
+    assert_eq!(scene.charge("ch_1").await.unwrap(), "ch_1");
+    assert_eq!(store.calls(), 4);
+}
+
+#[tokio::test]
+async fn keys_are_apart_by_scope() {
+    let memory = Memory::new();
+    let clock = Clock::new();
+    for scope in ["charges", "refunds"] {
+        let now = clock.clone();
+        let once = Idempotency::new(scope, memory.clone()).unwrap().with_clock(move || now.now());
+        let request = Request::new("order 7", scope, &clock.context("request")).unwrap();
+        let answer = once.run(&request, async |_| Ok::<_, Declined>(scope.to_owned())).await;
+        assert_eq!(answer.unwrap(), scope);
+    }
+}
+
+#[tokio::test]
+async fn the_same_key_for_another_intent_is_refused_for_good_until_it_expires() {
+    let scene = Scene::new(Memory::new());
+    scene.charge("ch_1").await.unwrap();
+    let other = async || {
+        let request = scene.request("charge 101");
+        scene.once.run(&request, async |_| Ok::<_, Declined>("ch_2".to_owned())).await
+    };
+    let failure = Failure::from(other().await.unwrap_err());
+    assert_eq!(failure.error_type(), "PermanentFailure");
+    let words = "the key belongs to another request: expected the intent with the fingerprint ";
+    assert!(failure.message().starts_with(words), "{failure}");
+    scene.clock.advance(Duration::from_hours(31));
+    assert_eq!(other().await.unwrap(), "ch_2");
+}
+
+#[tokio::test]
+async fn what_runs_elsewhere_says_when_to_come_back() {
+    let scene = Scene::new(Memory::new());
+    let request = scene.request("charge 100");
+    let charge = scene.once.run(&request, async |lease| {
+        assert_eq!(
+            (lease.generation(), lease.until()),
+            (1, scene.clock.now() + Duration::from_secs(70))
+        );
+        assert!(lease.owner().starts_with("request/"), "{}", lease.owner());
+        scene.clock.advance(Duration::from_millis(9_500));
+        // The same event, delivered twice with the same request id.
+        let error = scene.repeat().await.unwrap_err();
+        assert!(matches!(error, Error::InProgress { until, .. } if until == lease.until()));
+        let failure = Failure::from(error);
+        assert_eq!(failure.error_type(), "RetryAfter");
+        assert!(failure.message().starts_with("61s: "), "{failure}");
+        Ok::<_, Declined>("ch_1".to_owned())
+    });
+    assert_eq!(charge.await.unwrap(), "ch_1");
+}
+
+#[tokio::test]
+async fn an_answer_outlives_the_last_attempt_of_its_event() {
+    let kept = Duration::from_hours(7 * 24);
+    for (kept, once) in [(Duration::from_hours(24), None), (kept, Some(kept))] {
+        let mut scene = Scene::new(Memory::new());
+        if let Some(kept) = once {
+            scene.once = scene.once.kept_for(kept).unwrap();
+        }
+        let request = scene.request("charge 100");
+        let slow = scene.once.run(&request, async |_| {
+            scene.clock.advance(Duration::from_secs(59));
+            Ok::<_, Declined>("ch_1".to_owned())
+        });
+        slow.await.unwrap();
+        // The function fails 15 min later, its last attempt is MAX_AGE after that, and queues for 6 h.
+        scene.clock.advance(kept + Duration::from_mins(15) + Duration::from_hours(6));
+        assert_eq!(scene.repeat().await.unwrap(), "ch_1");
+        scene.clock.advance(Duration::from_secs(10));
+        assert_eq!(scene.charge("ch_2").await.unwrap(), "ch_2", "late arrivals are first requests");
+    }
+}
+
+#[tokio::test]
+async fn a_late_owner_is_told_and_neither_overwrites_nor_erases() {
+    for succeeds in [true, false] {
+        let scene = Scene::new(Memory::new());
+        let request = scene.request("charge 100");
+        let late = scene.once.run(&request, async |_| {
+            scene.clock.advance(Duration::from_secs(70));
+            assert_eq!(scene.charge("ch_2").await.unwrap(), "ch_2");
+            if succeeds { Ok("ch_1".to_owned()) } else { Err(Declined) }
+        });
+        match late.await {
+            Err(Error::LostLease { there }) => {
+                assert!(succeeds);
+                assert_eq!(there.unwrap().generation, 2);
+            }
+            Err(Error::Operation(Declined)) => assert!(!succeeds),
+            other => unreachable!("{other:?}"),
+        }
+        assert_eq!(scene.repeat().await.unwrap(), "ch_2");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_asked_has_nothing_run() {
+    for passes in [true, false] {
+        let store = Shaky::scripted([Call::Unmade(fault(passes))]);
+        let scene = Scene::new(store.clone());
+        assert!(matches!(scene.repeat().await, Err(Error::Store(fault)) if fault.passes == passes));
+        assert_eq!(scene.charge("ch_1").await.unwrap(), "ch_1");
+    }
+}
+
+#[tokio::test]
+async fn a_claim_whose_answer_was_lost_bars_nobody() {
+    let scene = Scene::new(Shaky::scripted([Call::Unanswered(fault(true))]));
+    assert!(matches!(scene.repeat().await, Err(Error::Store(_))));
+    assert_eq!(scene.charge("ch_1").await.unwrap(), "ch_1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_goes_down_while_the_operation_runs_does_not_undo_it() {
+    // It comes up again in time, or not.
+    for (calls, marked) in [(4, true), (5, false)] {
+        let down = (0..calls).map(|_| Call::Unmade(fault(true)));
+        let store = Shaky::scripted([Call::Made].into_iter().chain(down));
+        let scene = Scene::new(store.clone());
+        assert_eq!(scene.charge("ch_1").await.unwrap(), "ch_1");
+        assert_eq!(store.calls(), 6);
+        match scene.repeat().await {
+            Ok(answer) => assert!(marked && answer == "ch_1"),
+            Err(Error::InProgress { .. }) => assert!(!marked),
+            other => unreachable!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_is_not_tried_again_where_there_is_no_time_or_no_hope() {
+    for (passes, left) in [(true, Duration::from_millis(900)), (false, Duration::from_secs(60))] {
+        let store = Shaky::scripted([Call::Made, Call::Unmade(fault(passes))]);
+        let scene = Scene::new(store.clone());
+        let request = scene.request("charge 100");
+        let charge = scene.once.run(&request, async |_| {
+            scene.clock.advance(Duration::from_secs(60) - left);
+            Ok::<_, Declined>("ch_1".to_owned())
+        });
+        assert_eq!(charge.await.unwrap(), "ch_1");
+        assert_eq!(store.calls(), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_whose_answer_was_lost_is_found_when_it_is_made_again() {
+    let store = Shaky::scripted([Call::Made, Call::Unanswered(fault(true))]);
+    let scene = Scene::new(store.clone());
+    assert_eq!(scene.charge("ch_1").await.unwrap(), "ch_1");
+    assert_eq!(store.calls(), 3);
+    assert_eq!(scene.repeat().await.unwrap(), "ch_1");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_is_an_error_for_all_and_no_second_run() {
+    let scene = Scene::new(Shaky::of_answers_up_to(7));
+    assert_eq!(scene.charge("7 bytes").await.map_err(failure), too_large(9));
+    assert_eq!(scene.repeat().await.map_err(failure), too_large(9));
+    let fits = Scene::new(Shaky::of_answers_up_to(9));
+    assert_eq!(fits.charge("7 bytes").await.unwrap(), "7 bytes");
+}
+
+fn failure(error: Error<Declined>) -> String {
+    Failure::from(error).to_string()
+}
+
+fn too_large(size: usize) -> Result<String, String> {
+    Err(format!(
+        "PermanentFailure: the operation was run, but its answer could not be kept: \
+         expected at most 7 bytes of JSON, got {size}"
+    ))
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_json_is_an_error_for_all_and_no_second_run() {
+    type Pairs = Vec<HashMap<String, f64>>;
+    #[derive(Debug, Deserialize)]
+    struct Odd(#[allow(dead_code, reason = "never read")] Pairs);
+    impl Serialize for Odd {
+        fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            Err(serde::ser::Error::custom("card 4711"))
+        }
+    }
+    let scene = Scene::new(Memory::new());
+    let request = scene.request("charge 100");
+    for _ in 0..2 {
+        let answer = scene.once.run(&request, async |_| Ok::<_, Declined>(Odd(Vec::new()))).await;
+        let words = failure(answer.unwrap_err());
+        assert!(words.ends_with("Odd can't be written as JSON"), "{words}");
+        assert!(words.starts_with("PermanentFailure: "), "{words}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_no_longer_reads_is_its_own_error_and_no_second_run() {
+    let scene = Scene::new(Memory::new());
+    scene.charge("secret").await.unwrap();
+    let request = scene.request("charge 100");
+    let answer = scene
+        .once
+        .run(&request, async |_| -> Result<u32, Declined> { unreachable!("it was run before") });
+    let error = answer.await.unwrap_err();
+    assert!(matches!(error, Error::UnreadableAnswer { expected: "u32", line: 1, column: 8 }));
+    assert!(!error.to_string().contains("secret"), "{error}");
+    assert_eq!(scene.repeat().await.unwrap(), "secret");
+}
+
+#[tokio::test]
+async fn without_time_no_lease_can_hold_and_nothing_is_run() {
+    let scene = Scene::new(Shaky::default());
+    let request = scene.request("charge 100");
+    scene.clock.advance(Duration::from_secs(60));
+    let run = scene.once.run(&request, async |_| -> Result<(), Declined> { unreachable!() });
+    assert!(matches!(run.await, Err(Error::Late { .. })));
+}
+
+#[tokio::test]
+async fn a_record_that_changes_each_time_it_is_looked_at_is_left_alone() {
+    /// A store in which there is always another.
+    struct Restless(Memory);
+    impl Store for Restless {
+        async fn replace(
+            &self,
+            _: &str,
+            seen: Option<&Record>,
+            next: Option<&Record>,
+        ) -> Result<(), NotReplaced> {
+            let mut other = seen.or(next).unwrap().clone();
+            other.claim.token = Token { generation: 1, owner: "another".to_owned() };
+            other.claim.state = State::Held { until: other.claim.expires_at };
+            Err(NotReplaced::Changed(Some(Box::new(other))))
+        }
+
+        fn answer_max(&self) -> usize {
+            self.0.answer_max()
+        }
+    }
+    let scene = Scene::new(Restless(Memory::new()));
+    assert!(matches!(scene.repeat().await, Err(Error::Store(fault)) if fault.passes));
+}
+
+#[tokio::test]
+async fn an_operation_may_fail_with_what_a_handler_fails_with() {
+    let scene = Scene::new(Memory::new());
+    let request = scene.request("charge 100");
+    let handler = async |own: bool| -> Result<u32, Failure> {
+        let answer = scene.once.run(&request, async |_| {
+            if own { Err(Failure::new("CardDeclined", "no funds")) } else { Ok("paid") }.map(|_| 1)
+        });
+        Ok(answer.await?)
+    };
+    assert_eq!(handler(true).await, Err(Failure::new("CardDeclined", "no funds")));
+    assert_eq!(handler(false).await, Ok(1));
+    scene.clock.advance(Duration::from_secs(60));
+    let late = handler(false).await.unwrap_err();
+    assert!(
+        late.message().starts_with("the deadline passed at 2026-02-01T12:01:00.000Z"),
+        "{late}"
+    );
+}
+
+#[tokio::test]
+async fn a_record_holds_the_answer_as_json_and_nothing_else_is_needed_of_a_store() {
+    let store = Shaky::default();
+    let scene = Scene::new(store.clone());
+    scene.charge("ch_1").await.unwrap();
+    let written = store.written.lock().unwrap();
+    let [Some(held), Some(done)] = &written[..] else { unreachable!("{written:?}") };
+    assert_eq!((&held.answer, held.fingerprint), (&None, done.fingerprint));
+    assert_eq!(done.answer, Some(Answer::Kept("\"ch_1\"".to_owned())));
+}
+
+#[test]
+fn futures_can_be_sent_where_what_they_work_on_can() {
+    fn sent<T: Send>(_: T) {}
+    let scene = Scene::new(Memory::new());
+    let request = scene.request("charge 100");
+    let borrowed = "ch_1".to_owned();
+    let charge = |_| async { Ok::<_, Declined>(borrowed.clone()) };
+    sent(scene.once.run(&request, charge));
+}
+
+#[test]
+fn what_could_not_work_is_refused_at_once() {
+    let refused = |bad: Result<Idempotency<Memory>, BadRequest>| bad.unwrap_err().to_string();
+    let once = Idempotency::new("charges", Memory::new()).unwrap();
+    let least = Duration::from_secs(15 * 60 + 20);
+    assert!(once.clone().kept_for(least).is_ok());
+    assert_eq!(
+        refused(once.kept_for(least - Duration::from_nanos(1))),
+        "answers must be kept for at least 920s, got 919s"
+    );
+    assert_eq!(
+        refused(Idempotency::new("a#b", Memory::new())),
+        "the scope must have 1 to 256 bytes and no '#', got \"a#b\""
+    );
+}

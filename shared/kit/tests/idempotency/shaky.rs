@@ -1,0 +1,72 @@
+//! A store that fails as it is told to.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+};
+
+use comeback::idempotency::{Memory, NotReplaced, Record, Store, StoreFault};
+
+/// What becomes of a call.
+pub enum Call {
+    /// It is made, and answered.
+    Made,
+    /// It never arrives.
+    Unmade(StoreFault),
+    /// It is made, but its answer is lost.
+    Unanswered(StoreFault),
+}
+
+/// What a call without an answer is told.
+pub fn fault(passes: bool) -> StoreFault {
+    StoreFault { passes, code: None, message: "no answer".to_owned() }
+}
+
+/// A store that may be told what becomes of its first calls, and that counts them.
+#[derive(Clone, Default)]
+pub struct Shaky {
+    memory: Memory,
+    answer_max: Option<usize>,
+    script: Arc<Mutex<VecDeque<Call>>>,
+    /// Each record that was to be written, if one was.
+    pub written: Arc<Mutex<Vec<Option<Record>>>>,
+}
+
+impl Shaky {
+    pub fn scripted(calls: impl IntoIterator<Item = Call>) -> Self {
+        let script = Mutex::new(calls.into_iter().collect());
+        Self { script: Arc::new(script), ..Self::default() }
+    }
+
+    pub fn of_answers_up_to(answer_max: usize) -> Self {
+        Self { answer_max: Some(answer_max), ..Self::default() }
+    }
+
+    pub fn calls(&self) -> usize {
+        self.written.lock().unwrap().len()
+    }
+}
+
+impl Store for Shaky {
+    async fn replace(
+        &self,
+        key: &str,
+        seen: Option<&Record>,
+        next: Option<&Record>,
+    ) -> Result<(), NotReplaced> {
+        self.written.lock().unwrap().push(next.cloned());
+        let call = self.script.lock().unwrap().pop_front().unwrap_or(Call::Made);
+        match call {
+            Call::Made => self.memory.replace(key, seen, next).await,
+            Call::Unmade(fault) => Err(NotReplaced::Fault(fault)),
+            Call::Unanswered(fault) => {
+                self.memory.replace(key, seen, next).await?;
+                Err(NotReplaced::Fault(fault))
+            }
+        }
+    }
+
+    fn answer_max(&self) -> usize {
+        self.answer_max.unwrap_or_else(|| self.memory.answer_max())
+    }
+}

@@ -1,0 +1,163 @@
+//! The example functions of the kit, as targets of the retry loop: what they say in code is what happens.
+
+use serde_json::{Value, json};
+
+use crate::{
+    cloud::{Deployed, example},
+    ledger::{TABLE, Tables},
+    retry_loop::{HANDLER, Plan, RetryLoop, TARGET},
+    upstream::Upstream,
+};
+
+/// A loop around one of the examples.
+async fn around(program: &str, environment: &[(&str, &str)]) -> RetryLoop {
+    let mut plan = Plan::quick(&[]);
+    plan.target = Deployed {
+        name: TARGET,
+        command: vec![example(program).display().to_string()],
+        environment: environment
+            .iter()
+            .map(|&(name, value)| (name.to_owned(), value.to_owned()))
+            .collect(),
+        timeout: 20,
+    };
+    plan.deploy().await
+}
+
+/// How each of the next runs of the function ends.
+async fn endings<const N: usize>(retry_loop: &RetryLoop) -> [String; N] {
+    let mut journal = retry_loop.cloud.journal();
+    let mut endings = Vec::new();
+    while endings.len() < N {
+        endings.push(journal.run(TARGET).await.ending);
+    }
+    endings.try_into().unwrap()
+}
+
+const ORDER: &str = r#"{"id":"order-7","address":"1 Main St","cents":1999}"#;
+
+#[tokio::test]
+async fn a_short_fault_is_ridden_out_by_the_function_and_a_longer_one_by_the_loop() {
+    // The first four attempts fail: the three of the first invocation, and one of the second.
+    let carrier = Upstream::start(|_, before| match before {
+        0..4 => "503 Service Unavailable\nretry-after: 1",
+        _ => "201 Created",
+    })
+    .await;
+    let retry_loop = around("book_carrier", &[("CARRIER_URL", &carrier.endpoint)]).await;
+    let id = retry_loop.invoke(ORDER).await;
+    assert_eq!(endings(&retry_loop).await, ["Failed", "Succeeded"]);
+    let asked = carrier.asked();
+    assert_eq!(asked.len(), 5);
+    for request in asked {
+        assert_eq!(
+            (request.what.as_str(), request.header("idempotency-key")),
+            ("POST /bookings", id.as_str())
+        );
+        assert_eq!(request.body, r#"{"id":"order-7","address":"1 Main St"}"#);
+    }
+}
+
+#[tokio::test]
+async fn a_wish_that_no_function_can_wait_for_is_kept_by_the_loop() {
+    let carrier = Upstream::start(|_, _| "429 Too Many Requests\nretry-after: 3600").await;
+    let retry_loop = around("book_carrier", &[("CARRIER_URL", &carrier.endpoint)]).await;
+    retry_loop.invoke(ORDER).await;
+    let mut journal = retry_loop.cloud.journal();
+    let wait = journal.log(HANDLER, "a wait", |line| line["decision"] == "wait").await;
+    assert_eq!(
+        carrier.times("POST /bookings"),
+        1,
+        "nothing is waited for that there is no time for"
+    );
+    assert!(wait["delay_seconds"].as_f64().unwrap() > 3590.0, "{wait}");
+}
+
+#[tokio::test]
+async fn what_an_api_refuses_is_a_dead_letter_at_once() {
+    let carrier =
+        Upstream::start(|_, _| "422 Unprocessable Content\n\n{\"address\":\"unknown\"}").await;
+    let retry_loop = around("book_carrier", &[("CARRIER_URL", &carrier.endpoint)]).await;
+    retry_loop.invoke(ORDER).await;
+    let letter = retry_loop.dead_letter().await;
+    assert_eq!((letter.reason(), letter.body.as_str()), ("not_retryable", ORDER));
+    assert_eq!(letter.attributes["ErrorType"], "PermanentFailure");
+    assert!(letter.attributes["ErrorMessage"].contains("422"), "{letter:?}");
+    assert_eq!(carrier.times("POST /bookings"), 1);
+}
+
+#[tokio::test]
+async fn a_card_is_charged_once_however_often_its_order_comes() {
+    let tables = Tables::start().await;
+    tables.create("id").await;
+    let payments = Upstream::start(|what, before| match (what, before) {
+        ("POST /charges", _) => {
+            "201 Created\ncontent-type: application/json\n\n{\"id\":\"charge-1\"}"
+        }
+        (_, 0) => "500 Internal Server Error",
+        _ => "200 OK",
+    })
+    .await;
+    let environment = [
+        ("PAYMENTS_URL", payments.endpoint.as_str()),
+        ("IDEMPOTENCY_TABLE", TABLE),
+        ("AWS_ENDPOINT_URL_DYNAMODB", &tables.endpoint),
+    ];
+    let retry_loop = around("charge_once", &environment).await;
+    // The receipt can't be sent at first.
+    retry_loop.invoke(ORDER).await;
+    assert_eq!(endings(&retry_loop).await, ["Failed", "Succeeded"]);
+    // The sender sends it again.
+    retry_loop.invoke(ORDER).await;
+    assert_eq!(endings(&retry_loop).await, ["Failed", "Succeeded", "Succeeded"]);
+    assert_eq!(payments.times("POST /charges"), 1);
+    let receipts = payments.asked().into_iter().filter(|asked| asked.what == "POST /receipts");
+    assert_eq!(receipts.map(|asked| asked.body).collect::<Vec<_>>(), [r#"{"id":"charge-1"}"#; 3]);
+    // The same id for something else.
+    retry_loop.invoke(&ORDER.replace("1999", "2999")).await;
+    let letter = retry_loop.dead_letter().await;
+    assert_eq!((letter.reason(), payments.times("POST /charges")), ("not_retryable", 1));
+}
+
+#[tokio::test]
+async fn bytes_are_counted_once_or_not_at_all() {
+    let tables = Tables::start().await;
+    tables.create("id").await;
+    let environment = [
+        ("USAGE_TABLE", "usage"),
+        ("IDEMPOTENCY_TABLE", TABLE),
+        ("AWS_ENDPOINT_URL_DYNAMODB", &tables.endpoint),
+    ];
+    let retry_loop = around("count_uploads", &environment).await;
+    let mut journal = retry_loop.cloud.journal();
+    // The table of sums is missing: not even the note that the object is counted is written.
+    retry_loop.invoke(&uploaded("cat.png", 300)).await;
+    assert_eq!(journal.run(TARGET).await.ending, "Failed");
+    tables.create_named("usage", "bucket").await;
+    while journal.run(TARGET).await.ending != "Succeeded" {}
+    // S3 tells of it again, and of another.
+    for event in [uploaded("cat.png", 300), uploaded("dog.png", 20)] {
+        retry_loop.invoke(&event).await;
+        assert_eq!(journal.run(TARGET).await.ending, "Succeeded");
+    }
+    let sums = tables.items("usage").await;
+    assert_eq!(sums.len(), 1);
+    assert_eq!(sums[0]["bytes"].as_n().unwrap(), "320");
+}
+
+/// S3's event for an upload.
+fn uploaded(key: &str, size: u64) -> String {
+    let record: Value = json!({
+        "eventVersion": "2.1", "eventSource": "aws:s3", "awsRegion": "us-east-1",
+        "eventTime": "1970-01-01T00:00:00.000Z", "eventName": "ObjectCreated:Put",
+        "userIdentity": { "principalId": "EXAMPLE" },
+        "requestParameters": { "sourceIPAddress": "127.0.0.1" },
+        "responseElements": { "x-amz-request-id": "EXAMPLE123456789" },
+        "s3": {
+            "s3SchemaVersion": "1.0", "configurationId": "uploads",
+            "bucket": { "name": "pictures", "ownerIdentity": { "principalId": "EXAMPLE" }, "arn": "arn:aws:s3:::pictures" },
+            "object": { "key": key, "size": size, "eTag": "0123456789abcdef", "sequencer": format!("0A1B2C{size}") },
+        },
+    });
+    json!({ "Records": [record] }).to_string()
+}

@@ -1,0 +1,87 @@
+//! An API of somebody else, which a function depends on.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+/// A request that it had.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Method and path.
+    pub what: String,
+    /// The line of the request and the headers, in lower case.
+    head: String,
+    pub body: String,
+}
+
+impl Asked {
+    /// The value of a header.
+    pub fn header(&self, name: &str) -> &str {
+        let mut values =
+            self.head.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        values.next().unwrap_or_default()
+    }
+}
+
+/// An API that answers as a test tells it to.
+pub struct Upstream {
+    pub endpoint: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Upstream {
+    /// Gives each request the status, the headers and the body that `answer` has for it: for what is asked,
+    /// and how often it was asked before.
+    pub async fn start(answer: fn(what: &str, before: usize) -> &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let keeps = Arc::clone(&asked);
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let asked = read(&mut client).await;
+                let answer = answer(&asked.what, count(&keeps, &asked.what));
+                keeps.lock().unwrap().push(asked);
+                let (head, body) = answer.split_once("\n\n").unwrap_or((answer, ""));
+                let head = head.replace('\n', "\r\n");
+                let length = body.len();
+                let response = format!(
+                    "HTTP/1.1 {head}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+                );
+                client.write_all(response.as_bytes()).await.unwrap();
+            }
+        });
+        Self { endpoint, asked }
+    }
+
+    /// All requests that it had.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    /// How often it was asked this.
+    pub fn times(&self, what: &str) -> usize {
+        count(&self.asked, what)
+    }
+}
+
+fn count(asked: &Mutex<Vec<Asked>>, what: &str) -> usize {
+    asked.lock().unwrap().iter().filter(|asked| asked.what == what).count()
+}
+
+async fn read(client: &mut TcpStream) -> Asked {
+    let mut request = Vec::new();
+    loop {
+        client.read_buf(&mut request).await.unwrap();
+        let text = String::from_utf8_lossy(&request);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let what = head.split(" HTTP/").next().unwrap().to_owned();
+        let asked = Asked { what, head: head.to_lowercase(), body: body.to_owned() };
+        if asked.body.len() >= asked.header("content-length").parse().unwrap_or(0) {
+            return asked;
+        }
+    }
+}
