@@ -13,7 +13,7 @@
 //!
 //! With neither `attempts` nor `until` every invocation fails; without `fail` none does.
 
-use comeback_core::{Timestamp, envelope::Envelope};
+use comeback::{Enveloped, Timestamp};
 use lambda_runtime::{Diagnostic, Error, LambdaEvent, service_fn};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
@@ -54,12 +54,10 @@ fn main() -> Result<(), Error> {
     runtime.block_on(lambda_runtime::run(service_fn(handle)))
 }
 
-async fn handle(event: LambdaEvent<Box<RawValue>>) -> Result<Value, Diagnostic> {
+async fn handle(event: LambdaEvent<Enveloped<Box<RawValue>>>) -> Result<Value, Diagnostic> {
     // A retried event comes in an envelope; the first invocation is given the bare payload.
-    let (attempt, payload) = match Envelope::read(event.payload.get()) {
-        Some(envelope) => (envelope.metadata.attempt.get(), envelope.payload),
-        None => (0, event.payload),
-    };
+    let Enveloped { payload, retried } = event.payload;
+    let attempt = retried.map_or(0, |retried| retried.attempt());
     let order: Order = serde_json::from_str(payload.get())
         .map_err(|error| failure("BadOrder", error.to_string()))?;
     match order.fail {

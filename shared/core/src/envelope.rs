@@ -185,6 +185,12 @@ mod tests {
     }
 
     #[test]
+    fn an_envelope_is_known_however_its_names_are_spelt() {
+        let spelt = r#"{"\u005Fretry_metadat\u0061":{"attempt":1,"initial_timestamp":5},"_original\u005fpayload":7}"#;
+        assert_eq!(Envelope::read(spelt).unwrap().payload.get(), "7");
+    }
+
+    #[test]
     fn unknown_facts_are_kept_and_a_request_id_of_another_type_is_one_of_them() {
         let text = r#"{"_retry_metadata":{"attempt":1,"initial_timestamp":5,"request_id":7,"by":{"b":1.50,"a":[ ]}},"_original_payload":null}"#;
         let envelope = Envelope::read(text).unwrap();

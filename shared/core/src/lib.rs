@@ -6,7 +6,8 @@
 //! the [`backoff`], the due time, or the reason why there is none. At a given moment that makes a
 //! *decision* ([`decision`]): wait, invoke, or give up. What is given up becomes a [`dead_letter`],
 //! and what AWS answers to an invocation is [`fault`]'s to judge. Where each failure is to be acted on
-//! once, however often its message comes, whoever acts holds a [`claim`].
+//! once, however often its message comes, whoever acts holds a [`claim`]; whether two requests ask for the
+//! same is told by their one spelling ([`canonical`]).
 //!
 //! Nothing here reads a clock, an environment or a network. The same message, settings and time
 //! give the same decision on every machine; that is why a crash between two steps loses nothing.

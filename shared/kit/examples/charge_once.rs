@@ -3,6 +3,7 @@
 //! However often the event comes, by the retry loop or because Lambda delivers at least once, the card is charged
 //! once: a repetition is given the charge that was made, and goes on with the receipt.
 //!
+//! Its time-out has to be longer than the 5 s that no retry may touch; Lambda's default is 3 s.
 //! `PAYMENTS_URL` is where the API of payments is, `IDEMPOTENCY_TABLE` a DynamoDB table with the partition key `id`.
 #![allow(clippy::disallowed_methods, reason = "a program's outermost file reads the environment")]
 
@@ -12,6 +13,7 @@ use aws_config::BehaviorVersion;
 use comeback::{
     Failure, Unwrap,
     idempotency::{DynamoStore, Idempotency, Request},
+    retry::{Deadline, Policy, Retry},
     transient::HttpStatus,
 };
 use lambda_runtime::{Error, LambdaEvent, service_fn};
@@ -56,16 +58,21 @@ impl Payments {
     }
 }
 
-async fn handle(
-    event: LambdaEvent<Order>,
-    once: &Idempotency<DynamoStore>,
-    payments: &Payments,
-) -> Result<(), Failure> {
+struct Shop {
+    payments: Payments,
+    once: Idempotency<DynamoStore>,
+    retry: Retry,
+}
+
+async fn handle(event: LambdaEvent<Order>, shop: &Shop) -> Result<(), Failure> {
     let LambdaEvent { payload: order, context } = event;
+    let deadline = Deadline::of(&context)?;
     // The order's own id, not the event's: who sends an order twice wants it charged once, too.
     let request = Request::new(&order.id, &order, &context)?;
-    let charge = once.run(&request, |_lease| payments.charge(&order)).await?;
-    payments.send_receipt(&charge).await?;
+    let charge = shop.once.run(&request, |_lease| shop.payments.charge(&order)).await?;
+    // A receipt may come twice, so it can be tried again at once, while the invocation's time lasts.
+    let call = shop.retry.operation("receipt").until(deadline);
+    call.run(|| shop.payments.send_receipt(&charge)).await?;
     Ok(())
 }
 
@@ -74,8 +81,11 @@ async fn main() -> Result<(), Error> {
     let aws = aws_config::load_defaults(BehaviorVersion::latest()).await;
     let store =
         DynamoStore::new(&aws_sdk_dynamodb::Client::new(&aws), env::var("IDEMPOTENCY_TABLE")?);
-    let once = Idempotency::new("charge", store)?;
-    let payments = Payments { client: reqwest::Client::new(), url: env::var("PAYMENTS_URL")? };
-    let function = service_fn(|event| handle(event, &once, &payments));
+    let shop = Shop {
+        payments: Payments { client: reqwest::Client::new(), url: env::var("PAYMENTS_URL")? },
+        once: Idempotency::new("charge", store)?,
+        retry: Retry::new(Policy::default()),
+    };
+    let function = service_fn(|event| handle(event, &shop));
     lambda_runtime::run(ServiceBuilder::new().layer(Unwrap::new()).service(function)).await
 }

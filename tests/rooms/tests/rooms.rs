@@ -97,10 +97,7 @@ const MAY_USE: [(&str, &[&str]); 10] = [
             "tracing-subscriber",
         ],
     ),
-    (
-        "example-target",
-        &["chrono", "comeback-core", "lambda_runtime", "serde", "serde_json", "tokio"],
-    ),
+    ("example-target", &["chrono", "comeback", "lambda_runtime", "serde", "serde_json", "tokio"]),
     (
         "comeback-cli",
         &[

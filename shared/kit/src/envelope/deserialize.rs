@@ -7,10 +7,11 @@
 //! touched. Where the names are an envelope's, `T` is read from the payload in their midst, and what had
 //! been begun with the object around it is dropped.
 //!
-//! Two things are `T`'s own error that need not be one, since what was read can't be read again: an
-//! envelope whose payload comes after a member that is neither of the two and doesn't fit `T`; and an
-//! envelope whose metadata stands twice, the second time after the payload and unreadable. No writer of
-//! envelopes makes either.
+//! What was read can't be read again, so three envelopes are errors that need not be: one whose payload
+//! comes after a member that is neither of the two and doesn't fit `T`; one whose metadata stands twice,
+//! the second time after the payload and unreadable; and one whose payload nests as deep as
+//! `serde_json` reads, 127 levels, and is one deeper in its envelope. No writer of envelopes makes the
+//! first two.
 
 use std::cell::OnceCell;
 

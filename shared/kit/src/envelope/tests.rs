@@ -3,12 +3,16 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, HashMap},
-    fmt::Debug,
+    fmt::{self, Debug},
+    iter,
 };
 
 use comeback_core::envelope::Envelope;
 use proptest::prelude::*;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, IgnoredAny, MapAccess, Visitor},
+};
 use serde_json::{Value, value::RawValue};
 
 use super::*;
@@ -220,6 +224,82 @@ fn what_is_no_object_is_read_as_itself() {
         reads_as_itself::<Pair>(payload);
         reads_as_itself::<Value>(payload);
     }
+}
+
+/// Counts members, and makes do with what it gets.
+#[derive(Debug, PartialEq)]
+struct Count(usize);
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Count;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Count, A::Error> {
+                let members = || map.next_entry::<IgnoredAny, IgnoredAny>().ok().flatten();
+                Ok(Count(iter::from_fn(members).count()))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+#[test]
+fn an_envelope_is_opened_however_late_it_is_known_and_whatever_was_begun() {
+    let text = format!(r#"{{"a":1,"id":0,{METADATA},"_original_payload":{{"id":7}}}}"#);
+    for read in read::<Count>(&text) {
+        let read = read.unwrap();
+        assert_eq!((read.payload, read.retried.is_some()), (Count(1), true));
+    }
+    for read in read::<Flat>(&text) {
+        let read = read.unwrap();
+        assert_eq!((read.payload.others.len(), read.retried.is_some()), (0, true));
+    }
+}
+
+#[test]
+fn what_was_read_is_not_read_again() {
+    let before = format!(r#"{{"id":"x",{METADATA},"_original_payload":{{"id":7}}}}"#);
+    let twice = format!(
+        r#"{{{METADATA},"_original_payload":{{"id":7}},"_retry_metadata":{{"attempt":0}}}}"#
+    );
+    let deepest = format!(r#"{{"id":7,"x":{}{}}}"#, "[".repeat(126), "]".repeat(126));
+    assert!(read::<Flat>(&deepest).iter().all(Result::is_ok));
+    let deeper = format!(r#"{{{METADATA},"_original_payload":{deepest}}}"#);
+    for (text, expected) in [
+        (&before, r#"invalid type: string "x", expected u64"#),
+        (&twice, "`_retry_metadata` stands twice, and the second can't be read"),
+        (&deeper, "recursion limit exceeded"),
+    ] {
+        for read in read::<Flat>(text) {
+            assert_eq!(said(&read.unwrap_err()), expected);
+        }
+        assert!(read::<Box<RawValue>>(text).iter().all(Result::is_ok), "of raw JSON none is one");
+    }
+}
+
+#[test]
+fn an_error_tells_where_in_the_event_it_is() {
+    let payload = r#"{"lines":[{"id":7},{"id":"x"}]}"#;
+    let retried = format!(r#"{{{METADATA},"_original_payload":{payload}}}"#);
+    for (text, path) in
+        [(payload, "lines[1].id"), (retried.as_str(), "_original_payload.lines[1].id")]
+    {
+        let mut json = serde_json::Deserializer::from_slice(text.as_bytes());
+        let event = serde_path_to_error::deserialize::<_, Enveloped<Lines>>(&mut json);
+        assert_eq!(event.unwrap_err().path().to_string(), path);
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Lines {
+    #[serde(rename = "lines")]
+    _lines: Vec<Order>,
 }
 
 /// As the core reads it, without regard to cost: the payload's text and the facts of its retry.

@@ -18,8 +18,8 @@ use crate::{
 const README: &str = include_str!("../../../../shared/kit/README.md");
 const EVENTS: &str = include_str!("../../../../shared/core/fixtures/envelopes.json");
 
-/// The code that the README has in this language.
-fn code(language: &str) -> &'static str {
+/// The first code that the README has in this language.
+pub fn code(language: &str) -> &'static str {
     let begin = format!("```{language}\n");
     let (_, code) = README.split_once(&begin).unwrap();
     code.split_once("```").unwrap().0

@@ -1,0 +1,65 @@
+//! What the log says of operations whose record is not as it should be.
+
+use std::{
+    io::{self, Write},
+    sync::{Arc, Mutex},
+};
+
+use comeback::idempotency::{Idempotency, Request};
+use serde_json::Value;
+
+use super::{
+    Clock, Declined,
+    shaky::{Call, Shaky, fault},
+};
+
+/// The lines of a log.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What is logged when an operation ends so, and the call after it goes wrong for good.
+async fn logged(ends: Result<String, Declined>) -> String {
+    let lines = Lines::default();
+    let to = lines.clone();
+    let subscriber = tracing_subscriber::fmt().json().with_writer(move || to.clone()).finish();
+    let _logging = tracing::subscriber::set_default(subscriber);
+    let store = Shaky::scripted([Call::Made, Call::Unmade(fault(false))]);
+    let clock = Clock::new();
+    let request = Request::new("card 4711", "charge 100", &clock.context("request")).unwrap();
+    let once = Idempotency::new("charges", store).unwrap().with_clock(move || clock.now());
+    drop(once.run(&request, async |_| ends).await);
+    String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
+}
+
+#[tokio::test]
+async fn a_record_that_could_not_be_written_is_told_by_the_hash_of_its_key() {
+    for (ends, level, begins) in [
+        (Ok("receipt 1".to_owned()), "ERROR", "the operation was run but not marked as done"),
+        (Err(Declined), "WARN", "the key could not be freed"),
+    ] {
+        let log = logged(ends).await;
+        let line: Value = serde_json::from_str(&log).unwrap();
+        assert_eq!(
+            (&line["level"], &line["target"]),
+            (&level.into(), &"comeback::idempotency".into())
+        );
+        let fields = &line["fields"];
+        assert!(fields["message"].as_str().unwrap().starts_with(begins), "{log}");
+        assert_eq!((&fields["scope"], &fields["fault"]), (&"charges".into(), &"no answer".into()));
+        // printf %s 'charges#card 4711' | sha256sum
+        assert_eq!(fields["key_hash"], "dd90a21bdea83fa8");
+        for secret in ["4711", "charge 100", "receipt"] {
+            assert!(!log.contains(secret), "{log}");
+        }
+    }
+}
