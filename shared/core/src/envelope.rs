@@ -23,6 +23,11 @@ const ATTEMPT: &str = "attempt";
 const INITIAL_TIMESTAMP: &str = "initial_timestamp";
 const REQUEST_ID: &str = "request_id";
 
+/// The member of the client context's custom values that carries the facts of a retry to a function that
+/// is given its bare payload: as a string that holds their JSON, because the client contexts of most
+/// runtimes know only strings there.
+pub const CONTEXT_FACTS: &str = "comeback";
+
 /// What an asynchronous invocation may carry.
 pub const INVOCATION_MAX: usize = 1_048_576;
 
@@ -53,14 +58,18 @@ impl Envelope {
     /// Reads a payload that is an envelope. Anything else, a string that contains an envelope
     /// included, is an ordinary payload.
     pub fn read(payload: &str) -> Option<Self> {
-        // Most payloads are ordinary, and to look for a name is faster than to read them. JSON can
-        // spell it otherwise only with escapes of this kind.
-        if !payload.contains(METADATA) && !payload.contains("\\u00") {
+        let (metadata, payload) = Self::find(payload)?;
+        Some(Self { metadata, payload: payload.to_owned() })
+    }
+
+    /// The same without a copy: what was first given, where it stands in the envelope.
+    pub fn find(payload: &str) -> Option<(RetryMetadata, &RawValue)> {
+        // Most payloads are ordinary, and to look for a name is faster than to read them.
+        if !payload.contains(METADATA) && !spells_letters_with_escapes(payload) {
             return None;
         }
         let object = Object::read(payload)?;
-        let metadata = RetryMetadata::read(object.get(METADATA)?)?;
-        Some(Self { metadata, payload: object.get(PAYLOAD)?.to_owned() })
+        Some((RetryMetadata::read(object.get(METADATA)?)?, object.get(PAYLOAD)?))
     }
 
     /// Whether an asynchronous invocation can carry it.
@@ -77,6 +86,15 @@ impl Envelope {
     }
 }
 
+/// Whether JSON writes a letter or an underscore as an escape somewhere, U+0050 to U+007F, as no encoder does
+/// of itself. [`METADATA`] can be spelt in no other way but as it is.
+fn spells_letters_with_escapes(json: &str) -> bool {
+    let digits = |at: usize| json.as_bytes().get(at + ESCAPE.len());
+    json.match_indices(ESCAPE).any(|(at, _)| matches!(digits(at), Some(b'5'..=b'7')))
+}
+
+const ESCAPE: &str = "\\u00";
+
 impl RetryMetadata {
     /// The facts of a first attempt.
     pub fn first(first_failure: Timestamp, request_id: &str) -> Self {
@@ -92,6 +110,12 @@ impl RetryMetadata {
     #[must_use]
     pub fn next(&self, attempt: Attempt, first_failure: Timestamp) -> Self {
         Self { attempt, initial_timestamp: first_failure.timestamp(), ..self.clone() }
+    }
+
+    /// The same facts without those that are not known here.
+    #[must_use]
+    pub fn known(&self) -> Self {
+        Self { others: Vec::new(), ..self.clone() }
     }
 
     /// When the first invocation failed, if that is a time at all.

@@ -7,7 +7,11 @@
 
 use std::time::Duration;
 
-use comeback_core::{Timestamp, envelope::RetryMetadata, time::between};
+use comeback_core::{
+    Timestamp,
+    envelope::{CONTEXT_FACTS, RetryMetadata},
+    time::between,
+};
 use lambda_runtime::{Context, LambdaEvent};
 
 mod deserialize;
@@ -17,10 +21,6 @@ mod name;
 mod tests;
 mod variant;
 mod watch;
-
-/// The member of the client context's custom values that carries the facts of a retry, spelt as in
-/// the envelope.
-const FACTS: &str = "comeback";
 
 /// A payload of type `T`, in its envelope or bare.
 ///
@@ -113,7 +113,7 @@ impl Retried {
     /// assert!(Retried::of(&event.context).is_none());
     /// ```
     pub fn of(context: &Context) -> Option<Self> {
-        let facts = context.client_context.as_ref()?.custom.get(FACTS)?;
+        let facts = context.client_context.as_ref()?.custom.get(CONTEXT_FACTS)?;
         RetryMetadata::read(serde_json::from_str(facts).ok()?).map(Self)
     }
 
@@ -149,7 +149,7 @@ impl Retried {
             context.client_context = serde_json::from_str("{}").ok();
         }
         if let Some(carrier) = &mut context.client_context {
-            carrier.custom.insert(FACTS.to_owned(), facts);
+            carrier.custom.insert(CONTEXT_FACTS.to_owned(), facts);
         }
     }
 }

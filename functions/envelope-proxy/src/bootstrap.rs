@@ -1,0 +1,64 @@
+//! The proxy as the `bootstrap` of a custom runtime, where Lambda takes no wrapper.
+//!
+//! This process becomes the real bootstrap, so that it has the process that Lambda started, its signals and its exit
+//! code. Before that it starts the proxy beside it, and waits until that listens.
+
+use std::{
+    env, io,
+    os::unix::process::CommandExt,
+    process::{Command, Stdio},
+};
+
+use std::io::{BufRead, BufReader};
+
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+/// The argument of the process that is the proxy.
+pub const SERVE: &str = "serve";
+
+/// Why the real bootstrap is not started.
+#[derive(Debug, thiserror::Error)]
+pub enum NoBootstrap {
+    /// Nobody says which it is.
+    #[error("COMEBACK_BOOTSTRAP must be the path of the program to start, got nothing")]
+    Unset,
+    /// The proxy, which says so itself, is not there.
+    #[error("the proxy did not start")]
+    NoProxy,
+    /// The system can't do it.
+    #[error("{what} can't be started: {error}")]
+    NotStarted {
+        /// What was to be started.
+        what: String,
+        /// What the system says.
+        error: io::Error,
+    },
+}
+
+/// Starts the proxy, and becomes the real bootstrap. Returns only if it can't.
+pub fn become_bootstrap(path: Option<&str>) -> NoBootstrap {
+    let Some(path) = path else { return NoBootstrap::Unset };
+    let address = match proxy() {
+        Ok(Some(address)) => address,
+        Ok(None) => return NoBootstrap::NoProxy,
+        Err(error) => return NoBootstrap::NotStarted { what: "the proxy".to_owned(), error },
+    };
+    let error = Command::new(path).env("AWS_LAMBDA_RUNTIME_API", address).exec();
+    NoBootstrap::NotStarted { what: format!("{path} (COMEBACK_BOOTSTRAP)"), error }
+}
+
+/// Starts the proxy, and returns its address when it listens.
+fn proxy() -> io::Result<Option<String>> {
+    let mut proxy = Command::new(env::current_exe()?);
+    let mut proxy = proxy.arg(SERVE).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let mut address = String::new();
+    if let Some(stdout) = proxy.stdout.take() {
+        BufReader::new(stdout).read_line(&mut address)?;
+    }
+    Ok(Some(address.trim_end().to_owned()).filter(|address| !address.is_empty()))
+}
+
+/// Has this process, which is the proxy, end with the one that it was started by.
+pub fn end_with_parent() -> io::Result<()> {
+    Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
+}

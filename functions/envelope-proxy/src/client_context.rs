@@ -1,0 +1,125 @@
+//! The facts of a retry in the client context, beside whatever stands there already.
+//!
+//! The context is an object whose member `custom` has names and strings of the caller's own:
+//! `{"custom":{"comeback":"{\"attempt\":2,…}"}}`. Every runtime shows it. Most of them know only strings there,
+//! and fail at an invocation that has anything else; so the facts are a string that holds JSON.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use comeback_core::envelope::{CONTEXT_FACTS, RetryMetadata};
+use serde_json::value::{RawValue, to_raw_value};
+
+/// The longest request id that is passed on: AWS's have 36 characters. A header of some kilobytes would be
+/// refused by runtimes, and with it the event.
+const REQUEST_ID_MAX: usize = 256;
+
+/// An object's members, each with its value as it was written.
+type Members = BTreeMap<String, Box<RawValue>>;
+
+/// The client context with the facts of a retry added, or nothing where the one that is there is no such
+/// object and had better be left alone.
+pub fn with_facts(context: Option<&[u8]>, retry: &RetryMetadata) -> Option<String> {
+    let mut context = match context {
+        Some(text) if !text.is_empty() => serde_json::from_slice::<Members>(text).ok()?,
+        Some(_) | None => Members::new(),
+    };
+    let mut custom = match context.get("custom") {
+        Some(custom) if custom.get() != RawValue::NULL.get() => {
+            serde_json::from_str::<Members>(custom.get()).ok()?
+        }
+        Some(_) | None => Members::new(),
+    };
+    custom.insert(CONTEXT_FACTS.to_owned(), facts(retry)?);
+    context.insert("custom".to_owned(), to_raw_value(&custom).ok()?);
+    serde_json::to_string(&context).ok()
+}
+
+/// The facts as a string of JSON, itself written in JSON.
+fn facts(retry: &RetryMetadata) -> Option<Box<RawValue>> {
+    let mut known = retry.known();
+    known.request_id = known.request_id.filter(|id| id.len() <= REQUEST_ID_MAX);
+    let string = serde_json::to_string(&serde_json::to_string(&known).ok()?).ok()?;
+    RawValue::from_string(in_ascii(&string)).ok()
+}
+
+/// The same JSON in characters that a header may have.
+fn in_ascii(json: &str) -> String {
+    let mut ascii = String::with_capacity(json.len());
+    for c in json.chars() {
+        if matches!(c, ' '..='~') {
+            ascii.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Nothing fails to be written to memory.
+                let _ = write!(ascii, "\\u{unit:04x}");
+            }
+        }
+    }
+    ascii
+}
+
+#[cfg(test)]
+mod tests {
+    use comeback_core::envelope::Envelope;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn retry(metadata: &str) -> RetryMetadata {
+        let event = format!(r#"{{"_retry_metadata":{metadata},"_original_payload":1}}"#);
+        Envelope::find(&event).unwrap().0
+    }
+
+    fn second() -> RetryMetadata {
+        retry(r#"{"attempt":2,"initial_timestamp":1643667670,"request_id":"e4b46cbf"}"#)
+    }
+
+    const FACTS: &str =
+        r#"{\"attempt\":2,\"initial_timestamp\":1643667670,\"request_id\":\"e4b46cbf\"}"#;
+
+    #[test]
+    fn the_facts_stand_beside_what_is_there() {
+        for (context, expected) in [
+            (None, r#"{"custom":{"comeback":"FACTS"}}"#),
+            (Some(""), r#"{"custom":{"comeback":"FACTS"}}"#),
+            (Some("{}"), r#"{"custom":{"comeback":"FACTS"}}"#),
+            (Some(r#"{"custom":null}"#), r#"{"custom":{"comeback":"FACTS"}}"#),
+            (
+                Some(
+                    r#"{"client":{"app_title":"shöp"},"custom":{"a":1.50,"comeback":"old","z": [ ]}}"#,
+                ),
+                r#"{"client":{"app_title":"shöp"},"custom":{"a":1.50,"comeback":"FACTS","z":[ ]}}"#,
+            ),
+        ] {
+            let context = with_facts(context.map(str::as_bytes), &second());
+            assert_eq!(context.unwrap(), expected.replace("FACTS", FACTS));
+        }
+    }
+
+    #[test]
+    fn a_context_that_is_no_such_object_is_left_alone() {
+        for context in ["7", "[]", r#""text""#, r#"{"custom":[]}"#, "{", r#"{"custom":"x"}"#] {
+            assert_eq!(with_facts(Some(context.as_bytes()), &second()), None, "{context}");
+        }
+        assert_eq!(with_facts(Some(b"{\"a\":\"\xff\"}"), &second()), None);
+    }
+
+    #[test]
+    fn no_header_is_made_that_a_runtime_would_refuse() {
+        let told = |metadata: &str| -> Value {
+            let context = with_facts(None, &retry(metadata)).unwrap();
+            assert!(context.bytes().all(|byte| matches!(byte, b' '..=b'~')), "{context}");
+            let context: Value = serde_json::from_str(&context).unwrap();
+            serde_json::from_str(context["custom"]["comeback"].as_str().unwrap()).unwrap()
+        };
+        let odd = r#"{"attempt":1,"initial_timestamp":5,"request_id":"é\u007f\n😀\"","more":"kept in the envelope"}"#;
+        let expected =
+            json!({ "attempt": 1, "initial_timestamp": 5, "request_id": "é\u{7f}\n😀\"" });
+        assert_eq!(told(odd), expected);
+        let long = format!(
+            r#"{{"attempt":1,"initial_timestamp":5,"request_id":"{}"}}"#,
+            "x".repeat(REQUEST_ID_MAX + 1)
+        );
+        assert_eq!(told(&long), json!({ "attempt": 1, "initial_timestamp": 5 }));
+    }
+}

@@ -1,0 +1,267 @@
+//! One connection's requests and answers: which answer is an event, and what becomes of it.
+//!
+//! Requests are only looked at on their way up. Answers come in the order of the requests; the one that
+//! holds an event is kept until it is whole, and all others are passed on as they come.
+
+use std::{collections::VecDeque, mem};
+
+use crate::{
+    event,
+    http::{AnswerHead, Begun, Body, NotUnderstood, RequestHead},
+};
+
+/// The largest answer that is kept: a synchronous invocation may carry 6 MB, an asynchronous one 1 MiB.
+const EVENT_MAX: usize = 7 * 1024 * 1024;
+
+/// What a request asks for, as far as it counts for its answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Asked {
+    /// An event.
+    Event,
+    /// No body.
+    Head,
+    /// Anything else.
+    Other,
+}
+
+/// Looks at requests on their way up.
+#[derive(Debug)]
+pub enum Requests {
+    /// In a head.
+    Head(Begun),
+    /// In a body.
+    Body(Body),
+    /// Not understood: no more is.
+    Lost,
+}
+
+impl Requests {
+    /// At the beginning of a connection.
+    pub fn new() -> Self {
+        Self::Head(Begun::default())
+    }
+
+    /// Looks at the next bytes, and adds what the requests that have begun with them ask for.
+    pub fn look(&mut self, mut bytes: &[u8], asked: &mut VecDeque<Asked>) {
+        while !bytes.is_empty() {
+            match self.step(bytes, asked) {
+                Ok(taken) => bytes = &bytes[taken..],
+                Err(NotUnderstood) => {
+                    *self = Self::Lost;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, bytes: &[u8], asked: &mut VecDeque<Asked>) -> Result<usize, NotUnderstood> {
+        match self {
+            Self::Head(begun) => {
+                let (taken, head) = begun.take(bytes)?;
+                if let Some(head) = head {
+                    let head = RequestHead::read(&head)?;
+                    asked.push_back(match (head.is_for_event, head.is_for_head) {
+                        (true, _) => Asked::Event,
+                        (false, true) => Asked::Head,
+                        (false, false) => Asked::Other,
+                    });
+                    *self = Self::after(head.body);
+                }
+                Ok(taken)
+            }
+            Self::Body(body) => {
+                let taken = body.take(bytes, |_| ())?;
+                if body.is_over() {
+                    *self = Self::new();
+                }
+                Ok(taken)
+            }
+            Self::Lost => Ok(bytes.len()),
+        }
+    }
+
+    fn after(body: Body) -> Self {
+        if body.is_over() { Self::new() } else { Self::Body(body) }
+    }
+}
+
+/// Passes answers on, and opens the events among them.
+#[derive(Debug)]
+pub enum Answers {
+    /// In a head.
+    Head(Begun),
+    /// In a body that is passed on.
+    Body(Body),
+    /// In a body that may be an event in its envelope.
+    Event(Kept),
+    /// Not understood: all is passed on.
+    Lost,
+}
+
+/// An answer that is not passed on yet.
+#[derive(Debug)]
+pub struct Kept {
+    /// All of it so far, as it came.
+    raw: Vec<u8>,
+    /// The length of its head.
+    head: usize,
+    /// What is to come.
+    body: Body,
+    /// What the chunks of its body carry, where it has any.
+    chunks: Vec<u8>,
+}
+
+impl Answers {
+    /// At the beginning of a connection.
+    pub fn new() -> Self {
+        Self::Head(Begun::default())
+    }
+
+    /// Takes the next bytes, and adds to `out` what is to be passed on by now.
+    pub fn pass(&mut self, mut bytes: &[u8], asked: &mut VecDeque<Asked>, out: &mut Vec<u8>) {
+        while !bytes.is_empty() {
+            match self.step(bytes, asked, out) {
+                Ok(taken) => bytes = &bytes[taken..],
+                Err(NotUnderstood) => {
+                    self.give_up(out);
+                    out.extend_from_slice(bytes);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The connection has ended: adds what was kept until now.
+    pub fn end(&mut self, out: &mut Vec<u8>) {
+        match self {
+            Self::Event(kept) if matches!(kept.body, Body::UntilClose) => {
+                kept.finish(out);
+                *self = Self::Lost;
+            }
+            Self::Head(_) | Self::Body(_) | Self::Event(_) | Self::Lost => self.give_up(out),
+        }
+    }
+
+    /// Passes on what was kept, as it is, and all that comes.
+    fn give_up(&mut self, out: &mut Vec<u8>) {
+        match mem::replace(self, Self::Lost) {
+            Self::Head(begun) => out.extend_from_slice(&begun.into_bytes()),
+            Self::Event(kept) => out.extend_from_slice(&kept.raw),
+            Self::Body(_) | Self::Lost => {}
+        }
+    }
+
+    fn step(
+        &mut self,
+        bytes: &[u8],
+        asked: &mut VecDeque<Asked>,
+        out: &mut Vec<u8>,
+    ) -> Result<usize, NotUnderstood> {
+        match self {
+            Self::Head(begun) => {
+                let (taken, head) = begun.take(bytes)?;
+                if let Some(head) = head {
+                    *self = Self::after_head(head, asked, out)?;
+                }
+                Ok(taken)
+            }
+            Self::Body(body) => {
+                let taken = body.take(bytes, |_| ())?;
+                out.extend_from_slice(&bytes[..taken]);
+                if body.is_over() {
+                    *self = Self::new();
+                }
+                Ok(taken)
+            }
+            Self::Event(kept) => {
+                let taken = kept.take(bytes)?;
+                if kept.body.is_over() {
+                    kept.finish(out);
+                    *self = Self::new();
+                } else if kept.raw.len() > EVENT_MAX || event::is_no_object(kept.content()) {
+                    out.extend_from_slice(&kept.raw);
+                    *self = Self::Body(mem::replace(&mut kept.body, Body::NONE));
+                }
+                Ok(taken)
+            }
+            Self::Lost => {
+                out.extend_from_slice(bytes);
+                Ok(bytes.len())
+            }
+        }
+    }
+
+    /// What comes after this head.
+    fn after_head(
+        head: Vec<u8>,
+        asked: &mut VecDeque<Asked>,
+        out: &mut Vec<u8>,
+    ) -> Result<Self, NotUnderstood> {
+        let Some(&first) = asked.front() else {
+            // An answer that nobody asked for, like a time-out: the connection is over after it.
+            out.extend_from_slice(&head);
+            return Ok(Self::Lost);
+        };
+        let read = match AnswerHead::read(&head, first == Asked::Head) {
+            Ok(read) => read,
+            Err(NotUnderstood) => {
+                out.extend_from_slice(&head);
+                return Ok(Self::Lost);
+            }
+        };
+        let (status, body) = (read.status, read.body);
+        // An answer of 100 to 199 comes before the real one.
+        if status >= 200 {
+            asked.pop_front();
+        }
+        if first == Asked::Event && status == 200 && !body.is_over() {
+            return Ok(Self::Event(Kept::new(head, body)));
+        }
+        out.extend_from_slice(&head);
+        Ok(if body.is_over() { Self::new() } else { Self::Body(body) })
+    }
+}
+
+impl Kept {
+    fn new(mut head: Vec<u8>, body: Body) -> Self {
+        if let Body::Length(length) = body {
+            head.reserve_exact(usize::try_from(length).unwrap_or(EVENT_MAX).min(EVENT_MAX));
+        }
+        Self { head: head.len(), raw: head, body, chunks: Vec::new() }
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<usize, NotUnderstood> {
+        let is_chunked = matches!(self.body, Body::Chunked(_));
+        let chunks = &mut self.chunks;
+        let taken = self.body.take(bytes, |content| {
+            if is_chunked {
+                chunks.extend_from_slice(content);
+            }
+        })?;
+        self.raw.extend_from_slice(&bytes[..taken]);
+        Ok(taken)
+    }
+
+    fn content(&self) -> &[u8] {
+        match self.body {
+            Body::Chunked(_) => &self.chunks,
+            Body::Length(_) | Body::UntilClose => &self.raw[self.head..],
+        }
+    }
+
+    /// Adds the event without its envelope, or the answer as it came.
+    fn finish(&self, out: &mut Vec<u8>) {
+        let opened = event::open(&self.raw[..self.head], self.content());
+        match opened {
+            Some((head, payload)) => {
+                out.reserve_exact(head.len() + payload.len());
+                out.extend_from_slice(&head);
+                out.extend_from_slice(payload);
+            }
+            None => out.extend_from_slice(&self.raw),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

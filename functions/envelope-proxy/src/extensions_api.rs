@@ -1,0 +1,137 @@
+//! Lambda's Extensions API: the extension is known to Lambda, and ends when Lambda says so.
+
+use std::io;
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use crate::http::{AnswerHead, Begun, NotUnderstood};
+
+/// The header by which Lambda knows an extension that has registered.
+const IDENTIFIER: &str = "Lambda-Extension-Identifier";
+/// The type of the errors that are reported to Lambda.
+const ERROR_TYPE: &str = "Extension.ComebackProxy";
+
+/// Why Lambda's answer is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum NoAnswer {
+    /// The API can't be reached, or the connection is lost.
+    #[error("the Extensions API at {address} does not answer {path}: {error}")]
+    Lost {
+        /// Where it is.
+        address: String,
+        /// What it was asked.
+        path: &'static str,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// It refuses.
+    #[error("the Extensions API refuses {path} with status {status}: {body}")]
+    Refused {
+        /// What it was asked.
+        path: &'static str,
+        /// The status.
+        status: u16,
+        /// What it says.
+        body: String,
+    },
+}
+
+/// The API, as an extension that has registered.
+#[derive(Debug)]
+pub struct ExtensionsApi {
+    address: String,
+    identifier: String,
+}
+
+impl ExtensionsApi {
+    /// Registers under the name of the extension's file, for the end only: there is nothing to do for single
+    /// invocations, and none has to wait for this process.
+    pub async fn register(address: &str, name: &str) -> Result<Self, NoAnswer> {
+        let body = json!({ "events": ["SHUTDOWN"] });
+        let headers = [("Lambda-Extension-Name", name)];
+        let answer = ask(address, "POST", "/extension/register", &headers, Some(&body)).await?;
+        let identifier = answer.identifier.ok_or_else(|| NoAnswer::Lost {
+            address: address.to_owned(),
+            path: "/extension/register",
+            error: io::Error::other(format!("an answer without {IDENTIFIER}")),
+        })?;
+        Ok(Self { address: address.to_owned(), identifier })
+    }
+
+    /// Returns when the environment is to end.
+    pub async fn wait_for_end(&self) -> Result<(), NoAnswer> {
+        loop {
+            let headers = [(IDENTIFIER, &*self.identifier)];
+            let event = ask(&self.address, "GET", "/extension/event/next", &headers, None).await?;
+            let event: Value = serde_json::from_slice(&event.body).unwrap_or_default();
+            if event["eventType"] == "SHUTDOWN" {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Tells Lambda why the function can't be started.
+    pub async fn report(&self, error: &impl ToString) -> Result<(), NoAnswer> {
+        let headers =
+            [(IDENTIFIER, &*self.identifier), ("Lambda-Extension-Function-Error-Type", ERROR_TYPE)];
+        let error = json!({ "errorType": ERROR_TYPE, "errorMessage": error.to_string() });
+        ask(&self.address, "POST", "/extension/init/error", &headers, Some(&error)).await.map(drop)
+    }
+}
+
+struct Answer {
+    identifier: Option<String>,
+    body: Vec<u8>,
+}
+
+/// Asks on a connection of its own, which ends with the answer.
+async fn ask(
+    address: &str,
+    method: &str,
+    path: &'static str,
+    headers: &[(&str, &str)],
+    body: Option<&Value>,
+) -> Result<Answer, NoAnswer> {
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let length = body.len();
+    let headers: String =
+        headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let request = format!(
+        "{method} /2020-01-01{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}\
+         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    let exchange = async {
+        let mut api = TcpStream::connect(address).await?;
+        api.write_all(request.as_bytes()).await?;
+        let mut answer = Vec::new();
+        api.read_to_end(&mut answer).await?;
+        read(&answer).map_err(|NotUnderstood| io::Error::other("an answer that is no HTTP"))
+    };
+    let answer = exchange.await;
+    let (status, answer) =
+        answer.map_err(|error| NoAnswer::Lost { address: address.to_owned(), path, error })?;
+    if (200..300).contains(&status) {
+        return Ok(answer);
+    }
+    let body = String::from_utf8_lossy(&answer.body).into_owned();
+    Err(NoAnswer::Refused { path, status, body })
+}
+
+/// Reads a whole answer.
+fn read(bytes: &[u8]) -> Result<(u16, Answer), NotUnderstood> {
+    let (length, head) = Begun::default().take(bytes)?;
+    let head = head.ok_or(NotUnderstood)?;
+    let head = AnswerHead::read(&head, false)?;
+    let identifier = match head.values(IDENTIFIER)[..] {
+        [identifier] => String::from_utf8(identifier.to_vec()).ok(),
+        _ => None,
+    };
+    let mut content = Vec::new();
+    let mut body = head.body;
+    body.take(&bytes[length..], |bytes| content.extend_from_slice(bytes))?;
+    Ok((head.status, Answer { identifier, body: content }))
+}

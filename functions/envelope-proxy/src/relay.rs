@@ -1,0 +1,101 @@
+//! One connection of the runtime, and the one to the Runtime API that it stands for.
+
+use std::{
+    collections::VecDeque,
+    io::{self, ErrorKind},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::{
+    io::AsyncWriteExt,
+    net::{
+        TcpStream,
+        tcp::{ReadHalf, WriteHalf},
+    },
+};
+
+use crate::exchange::{Answers, Asked, Requests};
+
+/// How much is read at once.
+const READ_MAX: usize = 32 * 1024;
+
+/// What was asked for and is not answered, in its order.
+type Open = Mutex<VecDeque<Asked>>;
+
+/// Passes on what either side says, until both have ended, or one is gone.
+pub async fn relay(mut client: TcpStream, mut upstream: TcpStream) -> io::Result<()> {
+    // Small messages go out at once, as the peers mean them.
+    client.set_nodelay(true)?;
+    upstream.set_nodelay(true)?;
+    let open = Open::default();
+    let (from_client, to_client) = client.split();
+    let (from_upstream, to_upstream) = upstream.split();
+    tokio::try_join!(up(from_client, to_upstream, &open), down(from_upstream, to_client, &open))?;
+    Ok(())
+}
+
+/// Requests: passed on as they come.
+async fn up(from: ReadHalf<'_>, mut to: WriteHalf<'_>, open: &Open) -> io::Result<()> {
+    let mut requests = Requests::new();
+    loop {
+        let read = read(&from, |bytes| {
+            // First looked at, then sent: no answer may come that is not known.
+            requests.look(bytes, &mut lock(open));
+            let sent = or_nothing(to.try_write(bytes))?;
+            Ok(bytes[sent..].to_vec())
+        });
+        match read.await? {
+            Some(unsent) => to.write_all(&unsent).await?,
+            None => return to.shutdown().await,
+        }
+    }
+}
+
+/// Answers: passed on as they come, but for events.
+async fn down(from: ReadHalf<'_>, mut to: WriteHalf<'_>, open: &Open) -> io::Result<()> {
+    let mut answers = Answers::new();
+    loop {
+        let mut out = Vec::new();
+        let read = read(&from, |bytes| {
+            answers.pass(bytes, &mut lock(open), &mut out);
+            Ok(())
+        });
+        let read = read.await?;
+        if read.is_none() {
+            answers.end(&mut out);
+        }
+        to.write_all(&out).await?;
+        if read.is_none() {
+            return to.shutdown().await;
+        }
+    }
+}
+
+/// Waits for bytes and gives them to `with`; nothing, where no more come. No buffer is held while it
+/// waits: a runtime may have any number of idle connections.
+async fn read<T>(
+    from: &ReadHalf<'_>,
+    mut with: impl FnMut(&[u8]) -> io::Result<T>,
+) -> io::Result<Option<T>> {
+    loop {
+        from.readable().await?;
+        let mut bytes = [0; READ_MAX];
+        match from.try_read(&mut bytes) {
+            Ok(0) => return Ok(None),
+            Ok(read) => return with(&bytes[..read]).map(Some),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn or_nothing(sent: io::Result<usize>) -> io::Result<usize> {
+    match sent {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+        sent => sent,
+    }
+}
+
+fn lock(open: &Open) -> MutexGuard<'_, VecDeque<Asked>> {
+    open.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,98 @@
+//! What the environment says to the proxy.
+
+use std::num::NonZeroU16;
+
+/// Where the proxy listens if nobody says otherwise.
+const PORT: NonZeroU16 = NonZeroU16::new(9019).unwrap();
+
+/// The proxy's settings, read once.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Settings {
+    /// Host and port of the Runtime API, or of another proxy before it.
+    pub runtime_api: String,
+    /// The port on loopback to listen on, if it is said.
+    port: Option<NonZeroU16>,
+    /// The program that is to be started in place of the function's `bootstrap`.
+    pub bootstrap: Option<String>,
+}
+
+/// A variable that is not what it must be.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{name} must be {expected}, got {got}")]
+pub struct BadSetting {
+    name: &'static str,
+    expected: &'static str,
+    got: String,
+}
+
+impl Settings {
+    /// Reads the settings. Variables that are empty count as unset.
+    pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, BadSetting> {
+        let lookup = |name| lookup(name).filter(|value| !value.is_empty());
+        let Some(runtime_api) = lookup("AWS_LAMBDA_RUNTIME_API") else {
+            let (name, expected) = ("AWS_LAMBDA_RUNTIME_API", "host and port, as Lambda sets it");
+            return Err(BadSetting { name, expected, got: "nothing".to_owned() });
+        };
+        let port = lookup("COMEBACK_PROXY_PORT").map(|port| match port.parse() {
+            Ok(port) => Ok(port),
+            Err(_) => Err(BadSetting {
+                name: "COMEBACK_PROXY_PORT",
+                expected: "a port, 1 to 65535",
+                got: format!("{port:?}"),
+            }),
+        });
+        Ok(Self { runtime_api, port: port.transpose()?, bootstrap: lookup("COMEBACK_BOOTSTRAP") })
+    }
+
+    /// The port that the extension and the wrapper agree on.
+    pub fn agreed_port(&self) -> u16 {
+        self.port.unwrap_or(PORT).get()
+    }
+
+    /// The port for a proxy that tells its address itself: any, if none is said.
+    pub fn any_port(&self) -> u16 {
+        self.port.map_or(0, NonZeroU16::get)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<Settings, String> {
+        let lookup = |name: &str| {
+            variables.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned())
+        };
+        Settings::from_lookup(lookup).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_port_that_is_said_is_used_by_all() {
+        let api = ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001");
+        let settings = read(&[api, ("COMEBACK_PROXY_PORT", "4711")]).unwrap();
+        assert_eq!((settings.agreed_port(), settings.any_port()), (4711, 4711));
+        let settings = read(&[api, ("COMEBACK_PROXY_PORT", "")]).unwrap();
+        assert_eq!((settings.agreed_port(), settings.any_port()), (9019, 0));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let api = ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001");
+        for (variables, expected) in [
+            (
+                vec![],
+                "AWS_LAMBDA_RUNTIME_API must be host and port, as Lambda sets it, got nothing",
+            ),
+            (
+                vec![api, ("COMEBACK_PROXY_PORT", "0")],
+                r#"COMEBACK_PROXY_PORT must be a port, 1 to 65535, got "0""#,
+            ),
+            (
+                vec![api, ("COMEBACK_PROXY_PORT", "http")],
+                r#"COMEBACK_PROXY_PORT must be a port, 1 to 65535, got "http""#,
+            ),
+        ] {
+            assert_eq!(read(&variables).unwrap_err(), expected);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The extension, as Lambda sees it.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    os::unix::fs::symlink,
+    path::PathBuf,
+    process::{Child, Command, Output, Stdio},
+};
+
+use super::{Api, PROGRAM, free_port, guarded, sees};
+
+/// A folder that is what the layer makes of `/opt`.
+pub struct Opt(PathBuf);
+
+impl Opt {
+    pub fn new(name: &str) -> Self {
+        let folder = format!("comeback-opt-{}-{name}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        std::fs::create_dir_all(folder.join("extensions")).unwrap();
+        symlink(PROGRAM, folder.join("extensions/comeback")).unwrap();
+        let wrapper = concat!(env!("CARGO_MANIFEST_DIR"), "/comeback-exec");
+        symlink(wrapper, folder.join("comeback-exec")).unwrap();
+        Self(folder)
+    }
+
+    /// Has Lambda's part: starts the extension.
+    pub fn extension(&self, api: &str, port: u16) -> Extension {
+        let mut command = Command::new(self.0.join("extensions/comeback"));
+        command.env("AWS_LAMBDA_RUNTIME_API", api).env("COMEBACK_PROXY_PORT", port.to_string());
+        Extension(command.stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Starts a runtime by the wrapper.
+    pub fn runtime(&self, api: &str, port: u16, command: &[&str]) -> Output {
+        let mut wrapper = Command::new(self.0.join("comeback-exec"));
+        wrapper.args(command).env("AWS_LAMBDA_RUNTIME_API", api);
+        wrapper.env("COMEBACK_PROXY_PORT", port.to_string()).output().unwrap()
+    }
+}
+
+impl Drop for Opt {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+/// A running extension, ended with the test.
+pub struct Extension(Child);
+
+impl Drop for Extension {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        drop(self.0.kill());
+        self.0.wait().unwrap();
+    }
+}
+
+impl Extension {
+    /// Waits for its end, and returns its status and what it said.
+    fn end(&mut self) -> (Option<i32>, String) {
+        let mut said = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (self.0.wait().unwrap().code(), said)
+    }
+}
+
+/// Plays Lambda until an extension has registered, and returns what it asks next.
+pub fn registered(api: &Api) -> (String, TcpStream) {
+    let (request, mut connection) = asked(api);
+    assert!(request.starts_with("POST /2020-01-01/extension/register HTTP/1.1\r\n"), "{request}");
+    assert!(request.contains("\r\nLambda-Extension-Name: comeback\r\n"), "{request}");
+    assert!(request.ends_with("\r\n\r\n{\"events\":[\"SHUTDOWN\"]}"), "{request}");
+    answer(&mut connection, "lambda-extension-identifier: 4711\r\n", "{}");
+    drop(connection);
+    let (request, connection) = asked(api);
+    assert!(request.contains("\r\nLambda-Extension-Identifier: 4711\r\n"), "{request}");
+    (request, connection)
+}
+
+/// The next request, whole.
+fn asked(api: &Api) -> (String, TcpStream) {
+    let mut connection = api.accept();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        connection.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).unwrap();
+    let (_, length) = head.split_once("Content-Length: ").unwrap();
+    let mut body = vec![0; length.trim_end().parse().unwrap()];
+    connection.read_exact(&mut body).unwrap();
+    (head + str::from_utf8(&body).unwrap(), connection)
+}
+
+fn answer(connection: &mut TcpStream, headers: &str, body: &str) {
+    let length = body.len();
+    write!(connection, "HTTP/1.1 200 OK\r\n{headers}Content-Length: {length}\r\n\r\n{body}")
+        .unwrap();
+}
+
+#[test]
+fn it_registers_when_it_listens_and_ends_when_lambda_says_so() {
+    let (opt, api, port) = (Opt::new("ends"), Api::new(), free_port());
+    let mut extension = opt.extension(&api.address(), port);
+    let (request, mut waiting) = registered(&api);
+    assert!(request.starts_with("GET /2020-01-01/extension/event/next HTTP/1.1\r\n"), "{request}");
+    let mut runtime = guarded(TcpStream::connect(("127.0.0.1", port)).unwrap());
+    let mut upstream = api.accept();
+    runtime.write_all(b"GET /x HTTP/1.1\r\n\r\n").unwrap();
+    sees(&mut upstream, b"GET /x HTTP/1.1\r\n\r\n");
+    answer(
+        &mut waiting,
+        "",
+        r#"{"eventType":"SHUTDOWN","shutdownReason":"SPINDOWN","deadlineMs":1}"#,
+    );
+    drop(waiting);
+    assert_eq!(extension.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn a_port_that_is_in_use_fails_the_init_by_its_number() {
+    let (opt, api) = (Opt::new("port"), Api::new());
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = other.local_addr().unwrap().port();
+    let mut extension = opt.extension(&api.address(), port);
+    let (request, mut reporting) = registered(&api);
+    assert!(request.starts_with("POST /2020-01-01/extension/init/error HTTP/1.1\r\n"), "{request}");
+    assert!(
+        request.contains("\r\nLambda-Extension-Function-Error-Type: Extension.ComebackProxy\r\n")
+    );
+    let message = format!(
+        "the proxy can't listen on 127.0.0.1:{port}: Address already in use (os error 98); \
+         COMEBACK_PROXY_PORT chooses another port"
+    );
+    assert!(request.contains(&message), "{request}");
+    answer(&mut reporting, "", "");
+    drop(reporting);
+    assert_eq!(extension.end(), (Some(1), format!("comeback: {message}\n")));
+}
+
+#[test]
+fn an_api_that_is_not_there_or_refuses_is_named() {
+    let opt = Opt::new("refuses");
+    let address = format!("127.0.0.1:{}", free_port());
+    let (status, said) = opt.extension(&address, free_port()).end();
+    let expected =
+        format!("comeback: the Extensions API at {address} does not answer /extension/register: ");
+    assert!(status == Some(1) && said.starts_with(&expected), "{said}");
+
+    let api = Api::new();
+    let mut extension = opt.extension(&api.address(), free_port());
+    let (_, mut connection) = asked(&api);
+    connection.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\n\r\nnope").unwrap();
+    drop(connection);
+    let expected =
+        "comeback: the Extensions API refuses /extension/register with status 403: nope\n";
+    assert_eq!(extension.end(), (Some(1), expected.to_owned()));
+}
+
+#[test]
+fn a_setting_that_is_wrong_is_named() {
+    let run = |argument: &[&str], port: &str| {
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(argument)
+            .env("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9")
+            .env("COMEBACK_PROXY_PORT", port);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let expected = "comeback: COMEBACK_PROXY_PORT must be a port, 1 to 65535, got \"70000\"\n";
+    assert_eq!(run(&[], "70000"), expected);
+    let expected = "comeback: expected no argument, `address` or `serve`, got \"help\"\n";
+    assert_eq!(run(&["help"], "1"), expected);
+}

@@ -1,0 +1,104 @@
+//! The proxy's program, seen from both of its sides: from the runtime's, and from the API's.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod bootstrap;
+mod events;
+mod extension;
+mod wire;
+mod wrapper;
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    net::{TcpListener, TcpStream},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_envelope-proxy");
+
+/// After which a test that waits for bytes has failed.
+const GUARD: Duration = Duration::from_secs(30);
+
+/// A Runtime API that a test plays.
+struct Api(TcpListener);
+
+impl Api {
+    fn new() -> Self {
+        Self(TcpListener::bind("127.0.0.1:0").unwrap())
+    }
+
+    fn address(&self) -> String {
+        self.0.local_addr().unwrap().to_string()
+    }
+
+    fn accept(&self) -> TcpStream {
+        guarded(self.0.accept().unwrap().0)
+    }
+}
+
+/// A proxy by itself, ended with the test.
+struct Proxy {
+    address: String,
+    process: Child,
+}
+
+impl Proxy {
+    fn before(api: &Api) -> Self {
+        Self::started_by(Command::new(PROGRAM).arg("serve"), api)
+    }
+
+    fn started_by(command: &mut Command, api: &Api) -> Self {
+        command.env("AWS_LAMBDA_RUNTIME_API", api.address()).env_remove("COMEBACK_PROXY_PORT");
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut address = String::new();
+        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut address).unwrap();
+        assert!(address.starts_with("127.0.0.1:"), "{address}");
+        // One connection was to see whether the API is there.
+        drop(api.accept());
+        Self { address: address.trim_end().to_owned(), process }
+    }
+
+    fn connect(&self) -> TcpStream {
+        guarded(TcpStream::connect(&self.address).unwrap())
+    }
+
+    /// A connection of a runtime, and the API's end of it.
+    fn connection(&self, api: &Api) -> (TcpStream, TcpStream) {
+        let runtime = self.connect();
+        let api = api.accept();
+        (runtime, api)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+fn guarded(stream: TcpStream) -> TcpStream {
+    stream.set_read_timeout(Some(GUARD)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+}
+
+/// Expects these bytes and no others so far.
+fn sees(stream: &mut impl Read, bytes: &[u8]) {
+    let mut seen = vec![0; bytes.len()];
+    stream.read_exact(&mut seen).unwrap();
+    assert!(seen == bytes, "{} is not {}", seen.escape_ascii(), bytes.escape_ascii());
+}
+
+/// Expects that no more comes.
+fn sees_end(stream: &mut impl Read) {
+    let mut rest = Vec::new();
+    // A connection may also end with a reset.
+    drop(stream.read_to_end(&mut rest));
+    assert!(rest.is_empty(), "{}", rest.escape_ascii());
+}
+
+/// A port that nobody has.
+fn free_port() -> u16 {
+    Api::new().0.local_addr().unwrap().port()
+}

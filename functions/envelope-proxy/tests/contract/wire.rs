@@ -1,0 +1,227 @@
+//! The proxy is a wire: what either side says, the other one hears, as it would without the proxy.
+
+use std::{
+    collections::VecDeque,
+    io::Write,
+    net::{Shutdown, TcpStream},
+    process::Command,
+};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::{Api, PROGRAM, Proxy, sees, sees_end};
+
+/// Who says something.
+#[derive(Clone, Copy)]
+enum By {
+    Runtime,
+    Api,
+}
+use By::{Api as Answers, Runtime as Asks};
+
+/// Plays a conversation in which each side hears a part before the next one is said.
+fn converse(parts: &[(By, &[u8])]) {
+    let api = Api::new();
+    let proxy = Proxy::before(&api);
+    let (mut runtime, mut api) = proxy.connection(&api);
+    for (by, bytes) in parts {
+        let (from, to) = match by {
+            Asks => (&mut runtime, &mut api),
+            Answers => (&mut api, &mut runtime),
+        };
+        from.write_all(bytes).unwrap();
+        sees(to, bytes);
+    }
+    // Neither has anything more to hear.
+    runtime.shutdown(Shutdown::Write).unwrap();
+    sees_end(&mut api);
+    drop(api);
+    sees_end(&mut runtime);
+}
+
+#[test]
+fn an_event_that_was_never_enveloped_is_the_event() {
+    converse(&[
+        (Asks, b"GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"),
+        (Answers, b"HTTP/1.1 200 OK\r\nLambda-Runtime-Aws-Request-Id: 1\r\nLAMBDA-Runtime-Deadline-Ms:9\r\nX-Tenant:  a  \r\nContent-Length: 8\r\n\r\n{\"a\":1} "),
+        (Asks, b"POST /2018-06-01/runtime/invocation/1/response HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"),
+        (Answers, b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"),
+    ]);
+}
+
+#[test]
+fn a_response_is_streamed_with_its_trailers() {
+    converse(&[
+        (Asks, b"POST /2018-06-01/runtime/invocation/1/response HTTP/1.1\r\nLambda-Runtime-Function-Response-Mode: streaming\r\nTransfer-Encoding: chunked\r\nTrailer: Lambda-Runtime-Function-Error-Type\r\n\r\n"),
+        (Asks, b"5\r\nhel"),
+        (Asks, b"lo\r\n"),
+        (Asks, b"0\r\nLambda-Runtime-Function-Error-Type: Broken\r\n\r\n"),
+        (Answers, b"HTTP/1.1 202 Accepted\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
+    ]);
+}
+
+#[test]
+fn a_runtime_may_ask_whether_to_go_on() {
+    converse(&[
+        (Asks, b"POST /x HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"),
+        (Answers, b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (Asks, b"abc"),
+        (Answers, b"HTTP/1.1 413 Too Large\r\nConnection: close\r\n\r\nno"),
+    ]);
+}
+
+#[test]
+fn paths_that_are_not_known_yet_are_answered() {
+    converse(&[
+        (Asks, b"GET /2018-06-01/runtime/restore/next HTTP/1.1\r\n\r\n"),
+        (Answers, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
+        (Asks, b"QUERY /2040-01-01/runtime/dreams?of=sheep HTTP/1.1\r\nContent-Length: 1\r\n\r\n?"),
+        (Answers, b"HTTP/1.1 299 Sheep\r\ncontent-length: 3\r\n\r\nbaa"),
+        (Asks, b"HEAD / HTTP/1.0\r\n\r\n"),
+        (Answers, b"HTTP/1.0 404 No\r\nContent-Length: 7\r\n\r\n"),
+    ]);
+}
+
+#[test]
+fn what_is_no_http_is_the_others_business() {
+    converse(&[
+        (Asks, b"\0\xff what\r\n"),
+        (Answers, b"HTTP/1.1 400 Bad\r\n\r\n"),
+        (Asks, b"\r\n\r\nGET"),
+    ]);
+    converse(&[
+        (Asks, b"GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\n\r\n"),
+        (Answers, b"I don't speak that\r\n\r\n"),
+        (Answers, b"at all"),
+    ]);
+}
+
+#[test]
+fn a_head_of_64_kib_passes() {
+    let header = format!("X-Large: {}\r\n", "x".repeat(64 * 1024));
+    let request = format!("GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\n{header}\r\n");
+    let answer = format!("HTTP/1.1 200 OK\r\n{header}Content-Length: 1\r\n\r\n7");
+    converse(&[(Asks, request.as_bytes()), (Answers, answer.as_bytes())]);
+}
+
+#[test]
+fn a_stream_of_any_length_is_never_kept() {
+    let head = b"POST /2018-06-01/runtime/invocation/1/response HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let chunk = [b"100000\r\n".as_slice(), &[7; 0x10_0000], b"\r\n"].concat();
+    let mut parts = vec![head.as_slice()];
+    parts.extend([chunk.as_slice(); 24]);
+    parts.push(b"0\r\n\r\n");
+    let api = Api::new();
+    let proxy = Proxy::before(&api);
+    let (mut runtime, mut api) = proxy.connection(&api);
+    for part in parts {
+        // On a thread of its own: more than the sockets hold can't be sent before it is read.
+        std::thread::scope(|scope| {
+            scope.spawn(|| runtime.write_all(part).unwrap());
+            sees(&mut api, part);
+        });
+    }
+    let status = std::fs::read_to_string(format!("/proc/{}/status", proxy.process.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(peak < 16 * 1024, "{peak} KiB for a stream of 24 MiB");
+}
+
+#[test]
+fn an_api_that_dies_in_the_middle_of_an_event_is_seen_to_die() {
+    let api = Api::new();
+    let proxy = Proxy::before(&api);
+    let (mut runtime, mut dying) = proxy.connection(&api);
+    runtime.write_all(b"GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\n\r\n").unwrap();
+    sees(&mut dying, b"GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\n\r\n");
+    let begun = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"_retry_metadata\":{";
+    dying.write_all(begun).unwrap();
+    drop(dying);
+    sees(&mut runtime, begun);
+    sees_end(&mut runtime);
+    // The next connection has nothing to do with it.
+    let (mut runtime, mut api) = proxy.connection(&api);
+    api.write_all(b"HTTP/1.1 408 Timeout\r\n\r\n").unwrap();
+    sees(&mut runtime, b"HTTP/1.1 408 Timeout\r\n\r\n");
+}
+
+#[test]
+fn a_runtime_that_dies_is_seen_to_die() {
+    let api = Api::new();
+    let proxy = Proxy::before(&api);
+    let (mut runtime, mut api) = proxy.connection(&api);
+    runtime.write_all(b"GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\n\r\n").unwrap();
+    drop(runtime);
+    sees(&mut api, b"GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\n\r\n");
+    sees_end(&mut api);
+}
+
+#[test]
+fn an_api_that_is_gone_ends_the_connection() {
+    let api = Api::new();
+    let proxy = Proxy::before(&api);
+    drop(api);
+    sees_end(&mut proxy.connect());
+}
+
+#[test]
+fn only_this_machine_can_connect() {
+    let proxy = Proxy::before(&Api::new());
+    let (_, port) = proxy.address.rsplit_once(':').unwrap();
+    // A listener on all addresses would be found at this one too.
+    assert!(TcpStream::connect(format!("127.0.0.2:{port}")).is_err());
+    proxy.connect();
+}
+
+const ASK: &[u8] = b"GET /x HTTP/1.1\r\n\r\n";
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// Opens this many connections and leaves them open, `at_once` at a time, and has each answered. For the last
+/// ones there may be no room until the first are closed.
+fn crowd(command: &mut Command, connections: usize, at_once: usize) {
+    let api = Api::new();
+    let proxy = Proxy::started_by(command, &api);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..connections {
+                let mut connection = api.accept();
+                sees(&mut connection, ASK);
+                connection.write_all(ANSWER).unwrap();
+            }
+        });
+        let mut open = VecDeque::new();
+        let mut unanswered = VecDeque::new();
+        for _ in 0..connections / at_once {
+            while let Some(mut runtime) = unanswered.pop_front() {
+                sees(&mut runtime, ANSWER);
+                open.push_back(runtime);
+            }
+            for _ in 0..at_once {
+                let mut runtime = proxy.connect();
+                runtime.write_all(ASK).unwrap();
+                unanswered.push_back(runtime);
+            }
+        }
+        for mut runtime in unanswered {
+            drop(open.pop_front());
+            sees(&mut runtime, ANSWER);
+        }
+    });
+    let (mut runtime, mut api) = proxy.connection(&api);
+    runtime.write_all(ASK).unwrap();
+    sees(&mut api, ASK);
+}
+
+#[test]
+fn ten_thousand_sockets_are_served() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    crowd(Command::new(PROGRAM).arg("serve"), 10_000, 100);
+}
+
+#[test]
+fn sockets_that_there_are_no_descriptors_for_wait_for_room() {
+    // For 16 connections; the others are in the system's queue.
+    let limited = format!("ulimit -n 64 && exec {PROGRAM} serve");
+    crowd(Command::new("sh").args(["-c", &limited]), 300, 300);
+}
