@@ -4,16 +4,18 @@
 //! looks for what a caller says of itself: in the client context. An asynchronous invocation has none of
 //! its own.
 
-use comeback_core::envelope::Envelope;
+use comeback_core::envelope::{Envelope, INVOCATION_MAX};
 
 use crate::{client_context, http::AnswerHead};
 
 /// The header that carries the client context.
 const CLIENT_CONTEXT: &str = "Lambda-Runtime-Client-Context";
 
-/// Whether this is the beginning of what can't be an envelope, and needs not be waited for.
-pub fn is_no_object(body: &[u8]) -> bool {
-    body.trim_ascii_start().first().is_some_and(|&first| first != b'{')
+/// Whether a body that begins so may be an envelope, and has to be waited for. Envelopes come from asynchronous
+/// invocations; what is larger than those can't be one, nor what is no object.
+pub fn may_be_envelope(begun: &[u8]) -> bool {
+    let first = begun.trim_ascii_start().first();
+    begun.len() <= INVOCATION_MAX && first.is_none_or(|&first| first == b'{')
 }
 
 /// The head and the payload of an answer whose body is an envelope.

@@ -5,13 +5,12 @@
 
 use std::{collections::VecDeque, mem};
 
+use comeback_core::envelope::INVOCATION_MAX;
+
 use crate::{
-    event,
+    event::{self, may_be_envelope},
     http::{AnswerHead, Begun, Body, NotUnderstood, RequestHead},
 };
-
-/// The largest answer that is kept: a synchronous invocation may carry 6 MB, an asynchronous one 1 MiB.
-const EVENT_MAX: usize = 7 * 1024 * 1024;
 
 /// What a request asks for, as far as it counts for its answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -178,7 +177,7 @@ impl Answers {
                 if kept.body.is_over() {
                     kept.finish(out);
                     *self = Self::new();
-                } else if kept.raw.len() > EVENT_MAX || event::is_no_object(kept.content()) {
+                } else if !may_be_envelope(kept.content()) {
                     out.extend_from_slice(&kept.raw);
                     *self = Self::Body(mem::replace(&mut kept.body, Body::NONE));
                 }
@@ -214,7 +213,11 @@ impl Answers {
         if status >= 200 {
             asked.pop_front();
         }
-        if first == Asked::Event && status == 200 && !body.is_over() {
+        if first == Asked::Event
+            && status == 200
+            && !body.is_over()
+            && body.is_at_most(INVOCATION_MAX)
+        {
             return Ok(Self::Event(Kept::new(head, body)));
         }
         out.extend_from_slice(&head);
@@ -225,7 +228,7 @@ impl Answers {
 impl Kept {
     fn new(mut head: Vec<u8>, body: Body) -> Self {
         if let Body::Length(length) = body {
-            head.reserve_exact(usize::try_from(length).unwrap_or(EVENT_MAX).min(EVENT_MAX));
+            head.reserve_exact(usize::try_from(length).unwrap_or_default());
         }
         Self { head: head.len(), raw: head, body, chunks: Vec::new() }
     }

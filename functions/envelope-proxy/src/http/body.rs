@@ -47,6 +47,11 @@ impl Body {
         matches!(self, Self::Length(0) | Self::Chunked(Chunk::Over))
     }
 
+    /// Whether it is no longer than this, as far as it is said.
+    pub fn is_at_most(&self, bytes: usize) -> bool {
+        !matches!(self, Self::Length(length) if *length > bytes as u64)
+    }
+
     /// Takes what belongs to the body of these bytes, and returns how many those are. `content` is given
     /// what they carry.
     pub fn take(

@@ -1,0 +1,235 @@
+//! What the envelope proxy adds to an invocation: time, beside the same stub of the Runtime API without it, in
+//! turn; memory; and how soon it listens.
+//!
+//!     scripts/bench-proxy [ROUNDS]
+#![allow(clippy::disallowed_methods, reason = "a bench reads the clock, and its own arguments")]
+
+use std::{
+    env,
+    error::Error,
+    fs,
+    io::{BufRead, BufReader, Write},
+    net::{TcpListener, TcpStream},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Invocations of each kind in a round, for either side.
+const INVOCATIONS: usize = 500;
+/// How often the proxy is started.
+const STARTS: usize = 50;
+
+fn main() -> Result<()> {
+    let mut arguments = env::args().skip(1);
+    let program = arguments.next().ok_or("expected the path of envelope-proxy, got nothing")?;
+    let rounds: usize = arguments.next().map_or(Ok(5), |rounds| rounds.parse())?;
+
+    println!(
+        "added to an invocation, {rounds} rounds of {INVOCATIONS} in turn with and without the proxy"
+    );
+    println!(
+        "{:22}{:>14}{:>14}{:>14}{:>14}",
+        "event", "without p50", "added p50", "without p99", "added p99"
+    );
+    for (name, event) in [
+        ("1 KB", payload(1024)),
+        ("1 KB in an envelope", enveloped(1024)),
+        ("1 MiB", payload(1024 * 1024)),
+        ("1 MiB in an envelope", enveloped(1024 * 1024 - 200)),
+        ("6 MB", payload(6_000_000)),
+    ] {
+        let api = api(event.clone())?;
+        let proxy = Proxy::start(&program, &api)?;
+        let mut runtimes = [Runtime::connect(&api)?, Runtime::connect(&proxy.address)?];
+        let mut times = [Vec::new(), Vec::new()];
+        // Large ones say enough in fewer.
+        let invocations = if event.len() > 100_000 { INVOCATIONS / 5 } else { INVOCATIONS };
+        for _ in 0..rounds * invocations {
+            for (runtime, times) in runtimes.iter_mut().zip(&mut times) {
+                times.push(runtime.invocation()?);
+            }
+        }
+        let [without, with] = times.map(Quantiles::of);
+        let added = |with: Duration, without: Duration| {
+            format!("{:+.3} ms", with.as_secs_f64() * 1e3 - without.as_secs_f64() * 1e3)
+        };
+        println!(
+            "{name:22}{:>11.3} ms{:>14}{:>11.3} ms{:>14}   memory {}",
+            without.p50.as_secs_f64() * 1e3,
+            added(with.p50, without.p50),
+            without.p99.as_secs_f64() * 1e3,
+            added(with.p99, without.p99),
+            proxy.memory()?
+        );
+    }
+
+    let api = api(payload(10))?;
+    let starts: Result<Vec<_>> = (0..STARTS)
+        .map(|_| {
+            let begun = Instant::now();
+            let proxy = Proxy::start(&program, &api)?;
+            let listens = begun.elapsed();
+            Ok((listens, proxy.memory()?))
+        })
+        .collect();
+    let starts = starts?;
+    let idle = starts.first().map(|(_, memory)| memory.clone()).unwrap_or_default();
+    let listens = Quantiles::of(starts.into_iter().map(|(listens, _)| listens).collect());
+    println!(
+        "listens after {:.2} ms (p50 of {STARTS} starts, from before its process is made; p99 {:.2} ms); memory {idle}",
+        listens.p50.as_secs_f64() * 1e3,
+        listens.p99.as_secs_f64() * 1e3
+    );
+    Ok(())
+}
+
+struct Quantiles {
+    p50: Duration,
+    p99: Duration,
+}
+
+impl Quantiles {
+    fn of(mut times: Vec<Duration>) -> Self {
+        times.sort_unstable();
+        let at =
+            |quantile: usize| times.get(times.len() * quantile / 100).copied().unwrap_or_default();
+        Self { p50: at(50), p99: at(99) }
+    }
+}
+
+/// An ordinary event of about this many bytes.
+fn payload(bytes: usize) -> String {
+    let line = r#"{"sku":"TEA-GREEN-0250","title":"Green tea, \"first flush\"","quantity":3}"#;
+    let lines = vec![line; bytes / line.len() + 1];
+    format!(r#"{{"order_id":"9e07af03","lines":[{}]}}"#, lines.join(","))
+}
+
+fn enveloped(bytes: usize) -> String {
+    format!(
+        r#"{{"_retry_metadata":{{"attempt":2,"initial_timestamp":1643667670,"request_id":"e4b46cbf-b738-4a1b-8880-a18cdf61200e"}},"_original_payload":{}}}"#,
+        payload(bytes)
+    )
+}
+
+/// A Runtime API that has the same event for everyone, at once.
+fn api(event: String) -> Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?.to_string();
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\
+         Lambda-Runtime-Aws-Request-Id: 8476a536-e9f4-11e8-9739-2dfe598c3fcd\r\n\
+         Lambda-Runtime-Deadline-Ms: 1542409706888\r\nContent-Length: {}\r\n\r\n{event}",
+        event.len()
+    );
+    thread::spawn(move || {
+        for connection in listener.incoming().flatten() {
+            let answer = answer.clone();
+            // It ends with its connection.
+            thread::spawn(move || drop(answer_all(connection, answer.as_bytes())));
+        }
+    });
+    Ok(address)
+}
+
+fn answer_all(mut connection: TcpStream, event: &[u8]) -> Result<()> {
+    connection.set_nodelay(true)?;
+    let mut requests = BufReader::new(connection.try_clone()?);
+    loop {
+        let message = Message::read(&mut requests)?;
+        let answer = match message.first.starts_with("GET") {
+            true => event,
+            false => b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n",
+        };
+        connection.write_all(answer)?;
+    }
+}
+
+/// A request or an answer.
+struct Message {
+    first: String,
+}
+
+impl Message {
+    fn read(from: &mut impl BufRead) -> Result<Self> {
+        let (mut first, mut length) = (String::new(), 0);
+        if from.read_line(&mut first)? == 0 {
+            return Err("the connection has ended".into());
+        }
+        let mut line = String::new();
+        while from.read_line(&mut line)? > 2 {
+            if let Some(value) = line.strip_prefix("Content-Length:") {
+                length = value.trim().parse()?;
+            }
+            line.clear();
+        }
+        let mut body = vec![0; length];
+        from.read_exact(&mut body)?;
+        Ok(Self { first })
+    }
+}
+
+/// A runtime that answers each event at once.
+struct Runtime {
+    to: TcpStream,
+    from: BufReader<TcpStream>,
+}
+
+impl Runtime {
+    fn connect(address: &str) -> Result<Self> {
+        let to = TcpStream::connect(address)?;
+        to.set_nodelay(true)?;
+        Ok(Self { from: BufReader::with_capacity(64 * 1024, to.try_clone()?), to })
+    }
+
+    fn invocation(&mut self) -> Result<Duration> {
+        let begun = Instant::now();
+        self.to
+            .write_all(b"GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\nHost: x\r\n\r\n")?;
+        Message::read(&mut self.from)?;
+        self.to.write_all(
+            b"POST /2018-06-01/runtime/invocation/8476a536/response HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
+        )?;
+        Message::read(&mut self.from)?;
+        Ok(begun.elapsed())
+    }
+}
+
+/// The proxy's process.
+struct Proxy {
+    process: Child,
+    address: String,
+}
+
+impl Proxy {
+    fn start(program: &str, api: &str) -> Result<Self> {
+        let mut command = Command::new(program);
+        let command = command.arg("serve").env("AWS_LAMBDA_RUNTIME_API", api);
+        let mut process = command.stdout(Stdio::piped()).spawn()?;
+        let mut address = String::new();
+        let stdout = process.stdout.take().ok_or("no output")?;
+        BufReader::new(stdout).read_line(&mut address)?;
+        Ok(Self { process, address: address.trim_end().to_owned() })
+    }
+
+    /// What it holds in memory now, and what it held at most.
+    fn memory(&self) -> Result<String> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
+        let mebibytes = |name: &str| -> Result<f64> {
+            let line =
+                status.lines().find_map(|line| line.strip_prefix(name)).ok_or("no memory")?;
+            Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? / 1024.0)
+        };
+        Ok(format!("{:.1} MiB, at most {:.1}", mebibytes("VmRSS:")?, mebibytes("VmHWM:")?))
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // It is ended with this process in any case.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
