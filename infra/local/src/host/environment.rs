@@ -1,38 +1,26 @@
 //! One environment of a function: its process, its Runtime API, and what it writes.
 
-use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::serve::ListenerExt as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::net::TcpListener;
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::process::{Child, ChildStdin};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::launch::Plan;
 use super::runtime_api::{self, Answer, Handed, RuntimeApi};
-use super::warden::WARDEN;
 use crate::clock;
 use crate::journal::{Event, Journal};
-use crate::model::lambda::function::{Configuration, Program};
+use crate::model::lambda::function::Configuration;
 use crate::model::lambda::run::{Exit, INIT_TIMEOUT, Outcome, Run};
 
 /// How much of a line that a function writes is kept as one.
 const LINE_BYTES_MAX: usize = 16 * 1024;
-
-/// How an environment is started.
-pub(super) struct Plan<'a> {
-    pub(super) warden: &'a Path,
-    pub(super) common: &'a super::variables::Common,
-    pub(super) configuration: &'a Arc<Configuration>,
-    pub(super) log_stream: &'a str,
-    pub(super) journal: &'a Journal,
-    /// Held as long as the process lives.
-    pub(super) alive: mpsc::Sender<()>,
-}
 
 /// A process that runs a function for one event at a time. It is killed when this is dropped.
 pub(super) struct Environment {
@@ -70,7 +58,8 @@ impl Environment {
         let listener = listener.map_err(|error| failed("no Runtime API", error))?;
         let address = listener.local_addr().map_err(|error| failed("no Runtime API", error))?;
 
-        let mut child = command(&plan, &address.to_string())
+        let mut child = plan
+            .runtime(&address.to_string())?
             .spawn()
             .map_err(|error| failed("the function can't be started", error))?;
         let api = Arc::new(RuntimeApi::default());
@@ -157,35 +146,6 @@ impl Environment {
     pub(super) fn is_alive(&self) -> bool {
         self.exited.borrow().is_none()
     }
-}
-
-/// The warden's command line, and the function's behind it.
-fn command(plan: &Plan<'_>, runtime_api: &str) -> Command {
-    let (arguments, folder) = match &plan.configuration.code.program {
-        Program::Bootstrap(folder) => {
-            let folder = folder.path();
-            (vec![folder.join("bootstrap").into_os_string()], Some(folder.to_owned()))
-        }
-        Program::Command { command, working_directory } => {
-            (command.iter().map(Into::into).collect(), working_directory.clone())
-        }
-    };
-    let task_root = folder.clone().unwrap_or_else(|| PathBuf::from("."));
-    let variables = plan.common.of(plan.configuration, &task_root, runtime_api, plan.log_stream);
-    let mut command = Command::new(plan.warden);
-    command
-        .arg(WARDEN)
-        .args(arguments)
-        .env_clear()
-        .envs(variables)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
-    if let Some(folder) = folder {
-        command.current_dir(folder);
-    }
-    command
 }
 
 /// Waits for the end of a process, and tells it. What the process needs, and what tells that it is

@@ -7,7 +7,9 @@
 
 pub(crate) mod code;
 mod environment;
+mod launch;
 mod runtime_api;
+pub(crate) mod unpacked;
 pub(crate) mod variables;
 mod warden;
 
@@ -27,7 +29,8 @@ pub use warden::{WARDEN, warden};
 use crate::clock;
 use crate::journal::Journal;
 use crate::model::lambda::run::{Outcome, Run};
-use environment::{Environment, Plan, Ran};
+use environment::{Environment, Ran};
+use launch::Plan;
 use variables::Common;
 
 /// How long an environment stays warm without an event. AWS says no more than that it is minutes.
