@@ -4,9 +4,12 @@
 //! script that `AWS_LAMBDA_EXEC_WRAPPER` names. A `bootstrap` is not, because on AWS the runtimes
 //! `provided.*` aren't. No process sees a `/opt` of its own here: a wrapper below `/opt` is found in
 //! the folder that stands for it, and finds what lies beside it by its own path (`$0`).
+//!
+//! Every file in the folder `extensions` of the layers is started as an extension.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -15,7 +18,9 @@ use tokio::process::Command;
 use tokio::sync::mpsc;
 
 use super::code::is_executable;
-use super::variables::Common;
+use super::log::Log;
+use super::runtime_api::RuntimeApi;
+use super::variables::{Common, for_extensions};
 use super::warden::WARDEN;
 use crate::journal::Journal;
 use crate::model::lambda::function::{Configuration, Program};
@@ -30,11 +35,22 @@ pub(super) struct Plan<'a> {
     pub(super) configuration: &'a Arc<Configuration>,
     pub(super) log_stream: &'a str,
     pub(super) journal: &'a Journal,
+    /// Tells the environment from all others.
+    pub(super) seed: u64,
     /// Held as long as a process lives.
     pub(super) alive: mpsc::Sender<()>,
 }
 
 impl Plan<'_> {
+    /// Where its processes write.
+    pub(super) fn log(&self, api: &Arc<RuntimeApi>) -> Log {
+        Log {
+            journal: self.journal.clone(),
+            function: Arc::clone(&self.configuration.name),
+            api: Arc::clone(api),
+        }
+    }
+
     /// The command that starts the runtime.
     pub(super) fn runtime(&self, runtime_api: &str) -> Result<Command, String> {
         let (arguments, folder) = match &self.configuration.code.program {
@@ -55,6 +71,37 @@ impl Plan<'_> {
         if let Some(folder) = folder {
             command.current_dir(folder);
         }
+        Ok(command)
+    }
+
+    /// The files that are extensions, by their names: all that are in the folder `extensions` of the
+    /// layers.
+    pub(super) fn extensions(&self) -> Vec<(Arc<str>, PathBuf)> {
+        let opt = self.configuration.layers.opt.as_ref();
+        let folder = opt.map(|opt| opt.path().join("extensions"));
+        // Without layers, or without the folder, there are none.
+        let entries = folder.and_then(|folder| fs::read_dir(folder).ok());
+        let mut files: Vec<_> = entries
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|entry| !entry.path().is_dir())
+            .map(|entry| (entry.file_name().to_string_lossy().into(), entry.path()))
+            .collect();
+        files.sort();
+        files
+    }
+
+    /// The command that starts an extension.
+    pub(super) fn extension(&self, file: &Path, runtime_api: &str) -> Result<Command, String> {
+        if !is_executable(file) {
+            return Err("permission denied".to_owned());
+        }
+        let mut variables =
+            self.common.of(self.configuration, Path::new("/"), runtime_api, self.log_stream);
+        for_extensions(&mut variables);
+        let mut command = self.guarded(vec![file.into()], variables);
+        command.current_dir("/");
         Ok(command)
     }
 

@@ -13,7 +13,9 @@
 
 mod client;
 mod connections;
+mod extensions;
 mod layers;
+mod streams;
 
 use std::io::Write as _;
 use std::path::PathBuf;
