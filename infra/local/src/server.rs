@@ -21,7 +21,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::clock;
 use crate::gate;
-use crate::host::code::Unpacked;
+use crate::host::unpacked::Unpacked;
 use crate::host::variables::Common;
 use crate::host::{Host, Inherited};
 use crate::journal::{Journal, Watch};

@@ -1,49 +1,37 @@
-//! One environment of a function: its process, its Runtime API, and what it writes.
+//! One environment of a function: its runtime, its extensions, and the APIs that they talk to.
 
-use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::serve::ListenerExt as _;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use comeback_core::time::later;
+use serde_json::json;
 use tokio::net::TcpListener;
-use tokio::process::{Child, ChildStdin, Command};
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
+use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::runtime_api::{self, Answer, Handed, RuntimeApi};
-use super::warden::WARDEN;
+use super::extensions::Extensions;
+use super::extensions_api;
+use super::launch::Plan;
+use super::log::Log;
+use super::process::Process;
+use super::runtime_api::{self, Answer, Handed, Init, RuntimeApi};
+use super::shutdown::{Processes, Reason};
 use crate::clock;
-use crate::journal::{Event, Journal};
-use crate::model::lambda::function::{Configuration, Program};
-use crate::model::lambda::run::{Exit, INIT_TIMEOUT, Outcome, Run};
+use crate::model::ids::Ids;
+use crate::model::lambda::function::Configuration;
+use crate::model::lambda::run::{
+    Exit, ExtensionFailure, ExtensionFault, INIT_TIMEOUT, Outcome, Run,
+};
 
-/// How much of a line that a function writes is kept as one.
-const LINE_BYTES_MAX: usize = 16 * 1024;
-
-/// How an environment is started.
-pub(super) struct Plan<'a> {
-    pub(super) warden: &'a Path,
-    pub(super) common: &'a super::variables::Common,
-    pub(super) configuration: &'a Arc<Configuration>,
-    pub(super) log_stream: &'a str,
-    pub(super) journal: &'a Journal,
-    /// Held as long as the process lives.
-    pub(super) alive: mpsc::Sender<()>,
-}
-
-/// A process that runs a function for one event at a time. It is killed when this is dropped.
+/// What runs a function for one event at a time. Its processes are ended when this is dropped.
 pub(super) struct Environment {
     pub(super) configuration: Arc<Configuration>,
     api: Arc<RuntimeApi>,
-    /// Whether the function has yet to ask for its first event.
-    cold: bool,
-    exited: watch::Receiver<Option<Exit>>,
-    server: JoinHandle<()>,
-    /// Its end tells the warden to kill the function.
-    _guard: Option<ChildStdin>,
+    processes: Processes,
+    /// Why it is ended when it is.
+    reason: Reason,
 }
 
 /// What became of a run in an environment.
@@ -52,207 +40,194 @@ pub(super) enum Ran {
     Reusable(Outcome),
     /// It ended, and so did the environment.
     Over(Outcome),
-    /// The function's process was gone before it took the event; it is as if it was never asked.
+    /// The environment was at its end before it took the event; it is as if it was never asked.
     Gone,
+}
+
+/// How an environment comes to its end by itself.
+enum Ended {
+    Runtime(Exit),
+    Extension(ExtensionFailure),
 }
 
 impl Drop for Environment {
     fn drop(&mut self) {
-        self.server.abort();
+        std::mem::take(&mut self.processes).end(self.reason);
     }
 }
 
 impl Environment {
-    /// Starts one.
-    pub(super) async fn start(plan: Plan<'_>) -> Result<Self, String> {
-        let failed = |what: &str, error: std::io::Error| format!("{what}: {error}");
-        let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await;
-        let listener = listener.map_err(|error| failed("no Runtime API", error))?;
-        let address = listener.local_addr().map_err(|error| failed("no Runtime API", error))?;
-
-        let mut child = command(&plan, &address.to_string())
-            .spawn()
-            .map_err(|error| failed("the function can't be started", error))?;
-        let api = Arc::new(RuntimeApi::default());
-        let router = runtime_api::router(Arc::clone(&api));
+    /// Starts one, and waits until its runtime and all its extensions have asked for an event.
+    pub(super) async fn start(plan: Plan<'_>) -> Result<Self, Outcome> {
+        let failed = |error| Outcome::NotStarted(format!("no Runtime API: {error}"));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?.to_string();
+        let (api, init) = RuntimeApi::new();
+        let files = plan.extensions();
+        let names = files.iter().map(|(name, _)| Arc::clone(name));
+        let told = Arc::new(Extensions::new(names, Ids::new(plan.seed)));
+        let configuration = Arc::clone(plan.configuration);
+        let router = runtime_api::router(Arc::clone(&api))
+            .merge(extensions_api::router(Arc::clone(&told), Arc::clone(&configuration)));
         let listener = listener.tap_io(|stream| {
             // An answer in two packets must not wait for the first one's acknowledgement.
             let _ = stream.set_nodelay(true);
         });
-        let server = tokio::spawn(async move {
+        let mut processes = Processes { told: Arc::clone(&told), ..Processes::default() };
+        processes.server.spawn(async move {
             let _ = axum::serve(listener, router).await;
         });
-        let name = &plan.configuration.name;
-        if let Some(stdout) = child.stdout.take() {
-            tokio::spawn(log(stdout, plan.journal.clone(), Arc::clone(&api), Arc::clone(name)));
+        let log = plan.log(&api);
+        let mut environment = Self { configuration, api, processes, reason: Reason::default() };
+        let launch = Launch { plan, files, address, log: &log };
+        let initialised = timeout(INIT_TIMEOUT, environment.initialise(launch, init)).await;
+        for line in told.lines() {
+            log.write(line.as_bytes());
         }
-        if let Some(stderr) = child.stderr.take() {
-            tokio::spawn(log(stderr, plan.journal.clone(), Arc::clone(&api), Arc::clone(name)));
+        let (reason, outcome) = match initialised {
+            Ok(Ok(())) => return Ok(environment),
+            Ok(Err(outcome)) => (Reason::Failure, outcome),
+            Err(_) => (Reason::Timeout, Outcome::InitTimedOut),
+        };
+        environment.reason = reason;
+        Err(outcome)
+    }
+
+    async fn initialise(&mut self, launch: Launch<'_>, init: Init) -> Result<(), Outcome> {
+        let told = Arc::clone(&self.processes.told);
+        for (name, file) in &launch.files {
+            let started = launch.plan.extension(file, &launch.address);
+            let extension =
+                started.and_then(|command| launch.start(command)).map_err(|reason| {
+                    let fault = ExtensionFault::NotStarted(reason);
+                    Outcome::InitExtensionFailed(ExtensionFailure {
+                        extension: name.clone(),
+                        fault,
+                    })
+                })?;
+            tokio::spawn(fail_at_end(extension.exit(), name.clone(), Arc::clone(&told)));
+            self.processes.extensions.push((name.clone(), extension));
         }
-        let guard = child.stdin.take();
-        let (sender, exited) = watch::channel(None);
-        let held = (Arc::clone(plan.configuration), plan.alive);
-        tokio::spawn(wait(child, sender, held));
-        Ok(Self {
-            configuration: Arc::clone(plan.configuration),
-            api,
-            cold: true,
-            exited,
-            server,
-            _guard: guard,
-        })
+        tokio::select! {
+            biased;
+            () = told.registered() => {}
+            failure = told.failure() => return Err(Outcome::InitExtensionFailed(failure)),
+        }
+        let started = launch.plan.runtime(&launch.address);
+        let runtime = started.and_then(|command| launch.start(command));
+        self.processes.runtime = Some(runtime.map_err(Outcome::NotStarted)?);
+        let ready = async {
+            if let Ok(Err(report)) = init.await {
+                return Err(Outcome::InitFailed(report));
+            }
+            told.ready().await;
+            Ok(())
+        };
+        tokio::select! {
+            biased;
+            ready = ready => ready,
+            ended = self.ended() => Err(match ended {
+                Ended::Runtime(exit) => Outcome::InitExited(exit),
+                Ended::Extension(failure) => Outcome::InitExtensionFailed(failure),
+            }),
+        }
     }
 
     /// Runs the function once.
     pub(super) async fn run(&mut self, run: &Run) -> Ran {
-        let init = self.cold.then(|| self.api.init());
-        let handed = self.api.hand_over(run);
-        if let Some(init) = init {
-            tokio::select! {
-                biased;
-                init = init => match init {
-                    Ok(Ok(())) => self.cold = false,
-                    Ok(Err(report)) => return Ran::Over(Outcome::InitFailed(report)),
-                    Err(_) => return Ran::Gone,
-                },
-                exit = exit(self.exited.clone()) => return Ran::Over(Outcome::InitExited(exit)),
-                () = tokio::time::sleep(INIT_TIMEOUT) => return Ran::Over(Outcome::InitTimedOut),
-            }
-        }
-        self.wait_for_answer(handed, run.configuration.timeout()).await
+        let ran = self.invoke(run).await;
+        self.reason = match &ran {
+            Ran::Reusable(_) => Reason::Spindown,
+            Ran::Over(Outcome::TimedOut) => Reason::Timeout,
+            Ran::Over(_) | Ran::Gone => Reason::Failure,
+        };
+        ran
     }
 
-    async fn wait_for_answer(&self, handed: Handed, limit: Duration) -> Ran {
-        let Handed { taken, mut answer } = handed;
+    async fn invoke(&self, run: &Run) -> Ran {
+        let limit = run.configuration.timeout();
+        let asked = async {
+            self.processes.told.ready().await;
+            self.processes.told.invoke(&invoke_event(run));
+            let Handed { taken, answer } = self.api.hand_over(run);
+            taken.await.ok().map(|()| answer)
+        };
         let asked = async {
             tokio::select! {
                 biased;
-                taken = taken => taken.is_ok(),
-                _ = exit(self.exited.clone()) => false,
+                asked = asked => asked,
+                _ = self.ended() => None,
             }
         };
-        match timeout(limit, asked).await {
-            Ok(true) => {}
-            Ok(false) => return Ran::Gone,
+        let mut answer = match timeout(limit, asked).await {
+            Ok(Some(answer)) => answer,
+            Ok(None) => return Ran::Gone,
             // It is still busy with something after its last answer.
             Err(_) => return Ran::Over(Outcome::TimedOut),
-        }
+        };
         let answered = async {
             tokio::select! {
                 biased;
-                answer = &mut answer => answer.ok(),
-                _ = exit(self.exited.clone()) => None,
+                Ok(answer) = &mut answer => Ok(answer),
+                ended = self.ended() => Err(ended),
             }
         };
         match timeout(limit, answered).await {
-            Ok(Some(Answer::Response(bytes))) => Ran::Reusable(Outcome::Returned(bytes)),
-            Ok(Some(Answer::Error(bytes))) => Ran::Reusable(Outcome::Failed(bytes)),
-            Ok(Some(Answer::TooLarge)) => Ran::Over(Outcome::ResponseTooLarge),
-            Ok(None) => Ran::Over(Outcome::Exited(exit(self.exited.clone()).await)),
+            Ok(Ok(Answer::Response(bytes))) => Ran::Reusable(Outcome::Returned(bytes)),
+            Ok(Ok(Answer::Error(bytes))) => Ran::Reusable(Outcome::Failed(bytes)),
+            Ok(Ok(Answer::Long)) => Ran::Reusable(Outcome::ResponseTooLarge),
+            Ok(Ok(Answer::TooLarge)) => Ran::Over(Outcome::ResponseTooLarge),
+            Ok(Err(Ended::Runtime(exit))) => Ran::Over(Outcome::Exited(exit)),
+            Ok(Err(Ended::Extension(failure))) => Ran::Over(Outcome::ExtensionFailed(failure)),
             Err(_) => Ran::Over(Outcome::TimedOut),
         }
     }
 
-    /// Whether its process is there.
+    /// Resolves when the environment can't go on.
+    async fn ended(&self) -> Ended {
+        tokio::select! {
+            biased;
+            failure = self.processes.told.failure() => Ended::Extension(failure),
+            exit = self.processes.runtime_exit() => Ended::Runtime(exit),
+        }
+    }
+
+    /// Whether its processes are there.
     pub(super) fn is_alive(&self) -> bool {
-        self.exited.borrow().is_none()
+        self.processes.are_well()
     }
 }
 
-/// The warden's command line, and the function's behind it.
-fn command(plan: &Plan<'_>, runtime_api: &str) -> Command {
-    let (arguments, folder) = match &plan.configuration.code.program {
-        Program::Bootstrap(folder) => {
-            let folder = folder.path();
-            (vec![folder.join("bootstrap").into_os_string()], Some(folder.to_owned()))
-        }
-        Program::Command { command, working_directory } => {
-            (command.iter().map(Into::into).collect(), working_directory.clone())
-        }
-    };
-    let task_root = folder.clone().unwrap_or_else(|| PathBuf::from("."));
-    let variables = plan.common.of(plan.configuration, &task_root, runtime_api, plan.log_stream);
-    let mut command = Command::new(plan.warden);
-    command
-        .arg(WARDEN)
-        .args(arguments)
-        .env_clear()
-        .envs(variables)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
-    if let Some(folder) = folder {
-        command.current_dir(folder);
-    }
-    command
+/// What is started, and how.
+struct Launch<'a> {
+    plan: Plan<'a>,
+    files: Vec<(Arc<str>, PathBuf)>,
+    /// Where the APIs are.
+    address: String,
+    log: &'a Log,
 }
 
-/// Waits for the end of a process, and tells it. What the process needs, and what tells that it is
-/// there, is held until then: an unpacked zip is removed after the last process that was started
-/// from it.
-async fn wait(
-    mut child: Child,
-    exited: watch::Sender<Option<Exit>>,
-    held: (Arc<Configuration>, mpsc::Sender<()>),
-) {
-    let exit = child.wait().await.map_or(Exit::Status(1), how);
-    let _ = exited.send(Some(exit));
-    drop(held);
-}
-
-fn how(status: ExitStatus) -> Exit {
-    use std::os::unix::process::ExitStatusExt as _;
-    match status.signal() {
-        Some(signal) => Exit::Signal(signal),
-        None => Exit::Status(status.code().unwrap_or_default()),
+impl Launch<'_> {
+    fn start(&self, command: Command) -> Result<Process, String> {
+        let held = (Arc::clone(self.plan.configuration), self.plan.alive.clone());
+        Process::start(command, self.log, held)
+            .map_err(|error| format!("can't be started: {error}"))
     }
 }
 
-/// Resolves when the process has ended.
-async fn exit(mut exited: watch::Receiver<Option<Exit>>) -> Exit {
-    match exited.wait_for(Option::is_some).await.map(|exit| *exit) {
-        Ok(Some(exit)) => exit,
-        // Nobody waits for the process any more, so this process is ending too.
-        Ok(None) | Err(_) => std::future::pending().await,
-    }
+/// An extension that ends by itself has failed. At the end of an environment nobody asks any more.
+async fn fail_at_end(exit: impl Future<Output = Exit>, name: Arc<str>, told: Arc<Extensions>) {
+    told.fail(name, ExtensionFault::Exited(exit.await));
 }
 
-/// Writes what a function writes into the journal, line by line.
-async fn log(
-    output: impl AsyncRead + Unpin,
-    journal: Journal,
-    api: Arc<RuntimeApi>,
-    function: Arc<str>,
-) {
-    let mut output = BufReader::new(output);
-    let mut line = Vec::new();
-    loop {
-        let available = match output.fill_buf().await {
-            Ok(available) if !available.is_empty() => available,
-            Ok(_) | Err(_) => break,
-        };
-        let end = available.iter().position(|byte| *byte == b'\n');
-        let room = LINE_BYTES_MAX - line.len();
-        let used = end.unwrap_or(available.len()).min(room);
-        line.extend_from_slice(&available[..used]);
-        let whole = end == Some(used);
-        output.consume(used + usize::from(whole));
-        if whole || line.len() >= LINE_BYTES_MAX {
-            journal.write([logged(&line, &api, &function)]);
-            line.clear();
-        }
-    }
-    if !line.is_empty() {
-        journal.write([logged(&line, &api, &function)]);
-    }
-}
-
-fn logged(line: &[u8], api: &RuntimeApi, function: &Arc<str>) -> Event {
-    Event::Logged {
-        at: clock::now(),
-        function: Arc::clone(function),
-        request_id: api.latest_request_id(),
-        line: String::from_utf8_lossy(line).trim_end_matches('\r').to_owned(),
-    }
+/// What extensions are told of an invocation.
+fn invoke_event(run: &Run) -> String {
+    let event = json!({
+        "eventType": "INVOKE",
+        "deadlineMs": later(clock::now(), run.configuration.timeout()).timestamp_millis(),
+        "requestId": run.request_id,
+        "invokedFunctionArn": run.invoked_arn,
+        "tracing": { "type": "X-Amzn-Trace-Id", "value": run.trace_header },
+    });
+    event.to_string()
 }

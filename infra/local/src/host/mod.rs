@@ -3,11 +3,20 @@
 //! An environment whose run has ended well stays warm and takes the function's next event; the most
 //! recently used is taken first. It is ended when it has been idle for long, when its function has
 //! changed, and when it fails in a way after which it can't be trusted. To end one is to let go of
-//! the pipe to its [`mod@warden`]; that kills all of it.
+//! the pipes to its [`mod@warden`]s; that kills all of it. Only where there are extensions they are
+//! told before.
 
+mod body;
 pub(crate) mod code;
 mod environment;
+mod extensions;
+mod extensions_api;
+mod launch;
+mod log;
+mod process;
 mod runtime_api;
+mod shutdown;
+pub(crate) mod unpacked;
 pub(crate) mod variables;
 mod warden;
 
@@ -27,7 +36,8 @@ pub use warden::{WARDEN, warden};
 use crate::clock;
 use crate::journal::Journal;
 use crate::model::lambda::run::{Outcome, Run};
-use environment::{Environment, Plan, Ran};
+use environment::{Environment, Ran};
+use launch::Plan;
 use variables::Common;
 
 /// How long an environment stays warm without an event. AWS says no more than that it is minutes.
@@ -97,7 +107,7 @@ impl Host {
                 Some(environment) => environment,
                 None => match self.start(run).await {
                     Ok(environment) => environment,
-                    Err(reason) => return (Outcome::NotStarted(reason), None),
+                    Err(outcome) => return (outcome, None),
                 },
             };
             match environment.run(run).await {
@@ -108,10 +118,10 @@ impl Host {
         }
     }
 
-    async fn start(&self, run: &Run) -> Result<Environment, String> {
+    async fn start(&self, run: &Run) -> Result<Environment, Outcome> {
         let alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(alive) = alive else {
-            return Err("the local cloud is stopping".to_owned());
+            return Err(Outcome::NotStarted("the local cloud is stopping".to_owned()));
         };
         Environment::start(Plan {
             warden: &self.warden,
@@ -119,6 +129,7 @@ impl Host {
             configuration: &run.configuration,
             log_stream: &log_stream(run),
             journal: &self.journal,
+            seed: run.id.0,
             alive,
         })
         .await

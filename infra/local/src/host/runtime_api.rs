@@ -14,8 +14,10 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use comeback_core::time::later;
+use serde_json::json;
 use tokio::sync::{Notify, oneshot};
 
+use super::body::{Read, read};
 use crate::clock;
 use crate::model::lambda::run::{RESPONSE_BYTES_MAX, Run};
 
@@ -26,12 +28,16 @@ pub(super) enum Answer {
     Response(Vec<u8>),
     /// A report of its error.
     Error(Vec<u8>),
+    /// A stream that is longer than what the invoker can be given.
+    Long,
     /// Something over Lambda's limit.
     TooLarge,
 }
 
+/// Told when the function first asks for an event, or reports why it can't.
+pub(super) type Init = oneshot::Receiver<Result<(), Vec<u8>>>;
+
 /// One environment's side of the API.
-#[derive(Default)]
 pub(super) struct RuntimeApi {
     state: Mutex<Exchange>,
     handed: Notify,
@@ -69,11 +75,11 @@ pub(super) struct Handed {
 }
 
 impl RuntimeApi {
-    /// Resolves when the function first asks for an event, or to its report of why it can't.
-    pub(super) fn init(&self) -> oneshot::Receiver<Result<(), Vec<u8>>> {
-        let (sender, receiver) = oneshot::channel();
-        self.exchange().init = Some(sender);
-        receiver
+    /// The API of a function that is about to be started, and its first sign.
+    pub(super) fn new() -> (Arc<Self>, Init) {
+        let (sender, init) = oneshot::channel();
+        let state = Mutex::new(Exchange { init: Some(sender), ..Exchange::default() });
+        (Arc::new(Self { state, handed: Notify::new() }), init)
     }
 
     /// Hands an event over to the next request for one.
@@ -170,45 +176,49 @@ fn event(run: &Run) -> Response {
 async fn response(
     State(api): State<Arc<RuntimeApi>>,
     Path(id): Path<String>,
+    headers: HeaderMap,
     body: Body,
 ) -> Response {
-    settle(&api, &id, body, Answer::Response).await
+    settle(&api, &id, &headers, body, Answer::Response).await
 }
 
-async fn error(State(api): State<Arc<RuntimeApi>>, Path(id): Path<String>, body: Body) -> Response {
-    settle(&api, &id, body, Answer::Error).await
+async fn error(
+    State(api): State<Arc<RuntimeApi>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    settle(&api, &id, &headers, body, Answer::Error).await
 }
 
 async fn settle(
     api: &RuntimeApi,
     id: &str,
+    headers: &HeaderMap,
     body: Body,
     answer: impl FnOnce(Vec<u8>) -> Answer,
 ) -> Response {
     if !api.is_at(id) {
-        return refusal(StatusCode::BAD_REQUEST, "InvalidRequestID", "Invalid request ID");
+        return invalid_request_id();
     }
-    match read(body).await {
-        Read::Whole(bytes) => match api.answer(id, answer(bytes)) {
-            true => accepted(),
-            false => refusal(StatusCode::BAD_REQUEST, "InvalidRequestID", "Invalid request ID"),
-        },
-        Read::TooLarge => {
-            api.answer(id, Answer::TooLarge);
-            refusal(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "RequestEntityTooLarge",
-                &format!("Exceeded maximum allowed payload size ({RESPONSE_BYTES_MAX} bytes)."),
-            )
-        }
+    let (answer, status) = match read(headers, body).await {
+        Read::Whole(bytes) => (answer(bytes), accepted()),
+        Read::Failed(report) => (Answer::Error(report), accepted()),
+        Read::Long => (Answer::Long, accepted()),
+        Read::TooLarge => (Answer::TooLarge, too_large()),
         // The function went away in the middle; its process's end says the rest.
-        Read::Broken => refusal(StatusCode::BAD_REQUEST, "InvalidRequest", "incomplete body"),
-    }
+        Read::Broken => return incomplete(),
+    };
+    if api.answer(id, answer) { status } else { invalid_request_id() }
 }
 
-async fn init_error(State(api): State<Arc<RuntimeApi>>, body: Body) -> Response {
-    let Read::Whole(report) = read(body).await else {
-        return refusal(StatusCode::BAD_REQUEST, "InvalidRequest", "incomplete body");
+async fn init_error(
+    State(api): State<Arc<RuntimeApi>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let Read::Whole(report) = read(&headers, body).await else {
+        return incomplete();
     };
     let init = api.exchange().init.take();
     match init {
@@ -224,33 +234,26 @@ async fn init_error(State(api): State<Arc<RuntimeApi>>, body: Body) -> Response 
     }
 }
 
-/// A body, chunked or not.
-enum Read {
-    Whole(Vec<u8>),
-    TooLarge,
-    Broken,
+fn invalid_request_id() -> Response {
+    refusal(StatusCode::BAD_REQUEST, "InvalidRequestID", "Invalid request ID")
 }
 
-async fn read(body: Body) -> Read {
-    let mut stream = body.into_data_stream();
-    let mut bytes = Vec::new();
-    while let Some(chunk) = futures_util::StreamExt::next(&mut stream).await {
-        match chunk {
-            Ok(chunk) if bytes.len() + chunk.len() > RESPONSE_BYTES_MAX => return Read::TooLarge,
-            Ok(chunk) => bytes.extend_from_slice(&chunk),
-            Err(_) => return Read::Broken,
-        }
-    }
-    Read::Whole(bytes)
+fn incomplete() -> Response {
+    refusal(StatusCode::BAD_REQUEST, "InvalidRequest", "incomplete body")
 }
 
-fn accepted() -> Response {
+fn too_large() -> Response {
+    let message = format!("Exceeded maximum allowed payload size ({RESPONSE_BYTES_MAX} bytes).");
+    refusal(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", &message)
+}
+
+pub(super) fn accepted() -> Response {
     let json = [(header::CONTENT_TYPE, "application/json")];
     (StatusCode::ACCEPTED, json, "{\"status\":\"OK\"}\n").into_response()
 }
 
-fn refusal(status: StatusCode, error_type: &str, message: &str) -> Response {
+pub(super) fn refusal(status: StatusCode, error_type: &str, message: &str) -> Response {
     let json = [(header::CONTENT_TYPE, "application/json")];
-    let body = format!(r#"{{"errorMessage":"{message}","errorType":"{error_type}"}}"#);
-    (status, json, body).into_response()
+    let body = json!({ "errorMessage": message, "errorType": error_type });
+    (status, json, body.to_string()).into_response()
 }

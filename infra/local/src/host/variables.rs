@@ -12,6 +12,20 @@ use crate::model::lambda::name::LATEST;
 /// What a function has of the local cloud's own environment, to find programs and its user's files.
 const INHERITED: [&str; 5] = ["HOME", "LANG", "PATH", "TMPDIR", "USER"];
 
+/// What is the runtime's alone, and kept from extensions.
+const RUNTIMES_OWN: [&str; 10] = [
+    "AWS_EXECUTION_ENV",
+    "AWS_LAMBDA_LOG_GROUP_NAME",
+    "AWS_LAMBDA_LOG_STREAM_NAME",
+    "AWS_XRAY_CONTEXT_MISSING",
+    "AWS_XRAY_DAEMON_ADDRESS",
+    "LAMBDA_RUNTIME_DIR",
+    "LAMBDA_TASK_ROOT",
+    "_AWS_XRAY_DAEMON_ADDRESS",
+    "_AWS_XRAY_DAEMON_PORT",
+    "_HANDLER",
+];
+
 /// Where programs are looked for if the local cloud's own environment doesn't say.
 const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
 
@@ -44,6 +58,11 @@ impl Inherited {
     fn get(&self, name: &str) -> Option<&OsStr> {
         self.0.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
     }
+}
+
+/// Takes away what extensions don't see of a function's variables.
+pub(super) fn for_extensions(variables: &mut BTreeMap<OsString, OsString>) {
+    variables.retain(|name, _| !RUNTIMES_OWN.iter().any(|own| name == own));
 }
 
 /// What all functions have in common.

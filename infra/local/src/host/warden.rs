@@ -3,9 +3,10 @@
 //!
 //! The local cloud doesn't start a function itself. It starts its own executable once more with
 //! [`WARDEN`] as the first argument; that starts the function in a process group of its own and then
-//! only watches. Its standard input is a pipe whose other end the local cloud holds and never writes
-//! to: its end means that the local cloud let go of the function, or is gone itself, be it by
-//! SIGKILL. Then the whole group is killed. When the function ends by itself, what it started is
+//! only watches. Its standard input is a pipe whose other end the local cloud holds: its end means
+//! that the local cloud let go of the function, or is gone itself, be it by SIGKILL. Then the whole
+//! group is killed. The only thing that is ever written to it is [`TERMINATE`], which asks the group
+//! to end. When the function ends by itself, what it started is
 //! killed too, and the warden ends as the function did, by the same status or the same signal.
 //!
 //! The warden has a process group of its own as well, so that Ctrl-C at a terminal reaches neither
@@ -23,6 +24,9 @@ use rustix::process::{
 
 /// The first argument of a program that is to be a warden.
 pub const WARDEN: &str = "__warden";
+
+/// What is written to a warden's standard input so that SIGTERM is sent to what it guards.
+pub(super) const TERMINATE: u8 = b't';
 
 /// What a shell answers where a command can't be started.
 const NOT_STARTED: u8 = 127;
@@ -51,25 +55,29 @@ fn guard(mut child: Child) -> ExitCode {
         return ExitCode::from(NOT_STARTED);
     };
     thread::spawn(move || {
-        // Nothing is ever written: this returns at the end of the pipe.
-        let _ = std::io::stdin().read(&mut [0]);
-        kill_group(group);
+        let mut asked = [0];
+        while let Ok(1) = std::io::stdin().read(&mut asked) {
+            if asked == [TERMINATE] {
+                signal_group(group, Signal::TERM);
+            }
+        }
+        signal_group(group, Signal::KILL);
     });
     // The process is only looked at, and stays a zombie until its group is killed: as long as it is
     // one, no other group can have its number.
     while waitid(WaitId::Pid(group), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
         .is_err_and(|error| error == rustix::io::Errno::INTR)
     {}
-    kill_group(group);
+    signal_group(group, Signal::KILL);
     match child.wait() {
         Ok(status) => end_as(status),
         Err(_) => ExitCode::from(NOT_STARTED),
     }
 }
 
-fn kill_group(group: Pid) {
+fn signal_group(group: Pid, signal: Signal) {
     // It fails where no process of the group is left, which is what is wanted.
-    let _ = kill_process_group(group, Signal::KILL);
+    let _ = kill_process_group(group, signal);
 }
 
 /// Ends this process as its child did.

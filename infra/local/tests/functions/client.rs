@@ -1,10 +1,14 @@
 //! The local cloud as its clients see it: a process, and HTTP.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Cursor, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
 
 /// What every AWS client sends; nobody checks more than its beginning.
 pub const SIGNATURE: (&str, &str) = (
@@ -74,6 +78,15 @@ impl Cloud {
     /// Waits for the end of the local cloud's process.
     pub fn ended(mut self) {
         self.process.wait().unwrap();
+    }
+
+    /// Publishes a layer; its version's ARN.
+    pub fn layer(&self, name: &str, content: &Value) -> String {
+        let path = format!("/2018-10-31/layers/{name}/versions");
+        let body = json!({"Content": content}).to_string();
+        let answer = self.call("POST", &path, &[], body.as_bytes());
+        assert_eq!(answer.status, 201, "{}", answer.text());
+        answer.json().body["LayerVersionArn"].as_str().unwrap().to_owned()
     }
 
     /// Creates a function from `function.py`.
@@ -154,6 +167,16 @@ impl Drop for Cloud {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// A zip of files, each with its mode and its bytes, in base64.
+pub fn zip(files: &[(&str, u32, &[u8])]) -> String {
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, mode, bytes) in files {
+        zip.start_file(*name, SimpleFileOptions::default().unix_permissions(*mode)).unwrap();
+        zip.write_all(bytes).unwrap();
+    }
+    BASE64.encode(zip.finish().unwrap().into_inner())
 }
 
 fn parse(answer: &[u8]) -> Answer {

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """A function that speaks the Runtime API by itself, and does what its event says."""
 
+import base64
 import http.client
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -30,6 +32,42 @@ def canary(port):
     return connection
 
 
+def stream(path, event):
+    """A response in chunks, by hand: the library knows no trailers."""
+    host, port = API.split(":")
+    connection = socket.create_connection((host, int(port)))
+    answer = connection.makefile("rb")
+    head = [f"POST {RUNTIME}{path}/response HTTP/1.1", f"Host: {API}", "Transfer-Encoding: chunked",
+            "Lambda-Runtime-Function-Response-Mode: streaming"]
+    trailers = b""
+    if "error" in event:
+        head.append("Trailer: Lambda-Runtime-Function-Error-Type, Lambda-Runtime-Function-Error-Body")
+        body = base64.b64encode(event["error"].encode())
+        trailers = (b"Lambda-Runtime-Function-Error-Type: Own\r\n"
+                    b"Lambda-Runtime-Function-Error-Body: " + body + b"\r\n")
+    if "expect" in event:
+        head.append("Expect: 100-continue")
+    connection.sendall("\r\n".join(head + ["", ""]).encode())
+    if "expect" in event:
+        print("expected", answer.readline().strip().decode(), flush=True)
+        answer.readline()
+    chunks = [chunk.encode() for chunk in event["chunks"]]
+    for chunk in chunks + [b"x" * event.get("of", 0)] * event.get("times", 0):
+        connection.sendall(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+    connection.sendall(b"0\r\n" + trailers + b"\r\n")
+    print("streamed", answer.readline().strip().decode(), flush=True)
+
+
+def leave(*_):
+    print("terminated", flush=True)
+    sys.exit(0)
+
+
+def marks():
+    """The marks that extensions have left so far."""
+    return os.listdir(os.environ["MARKS"]) if "MARKS" in os.environ else []
+
+
 def answer(request_id, event, headers):
     do = event.get("do") if isinstance(event, dict) else None
     path = f"/invocation/{request_id}"
@@ -52,6 +90,8 @@ def answer(request_id, event, headers):
         return call("POST", path + "/response", iter([b"[1,", b"2", b"]"]), chunked=True)
     if do == "text":
         return call("POST", path + "/response", b"<not json>")
+    if do == "stream":
+        return stream(path, event)
     if do == "large":
         return call("POST", path + "/response", b'"' + b"x" * (6 * 1024 * 1024 + 200) + b'"')
     if do == "wrong":
@@ -70,17 +110,22 @@ def answer(request_id, event, headers):
         "headers": {name.lower(): value for name, value in headers.items()},
         "variables": dict(os.environ),
         "folder": os.getcwd(),
+        "seen at start": seen_at_start,
+        "seen": marks(),
     }
     return call("POST", path + "/response", json.dumps(told).encode())
 
 
 kept = []
+seen_at_start = marks()
 init = os.environ.get("INIT")
 if init == "report":
     call("POST", "/init/error", b'{"errorType":"Init","errorMessage":"no start"}')
     sys.exit(1)
 if init == "exit":
     sys.exit(7)
+if init == "trap":
+    signal.signal(signal.SIGTERM, leave)
 while True:
     _, headers, payload = call("GET", "/invocation/next")
     answer(headers["Lambda-Runtime-Aws-Request-Id"], json.loads(payload), headers)

@@ -12,60 +12,19 @@
 )]
 
 mod client;
+mod connections;
+mod extensions;
+mod layers;
+mod streams;
 
-use std::io::{Cursor, ErrorKind, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
-use zip::ZipWriter;
-use zip::write::SimpleFileOptions;
 
-use client::Cloud;
-
-/// Longer than a function's process takes to start or to end, on however busy a machine: a test that
-/// waits for so long has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Waits for a function's process to connect, and for its first byte.
-fn accept(connections: &Receiver<TcpStream>) -> TcpStream {
-    let mut connection =
-        connections.recv_timeout(PATIENCE).expect("no process of the function connects");
-    connection.read_exact(&mut [0]).expect("the process connects, but says nothing");
-    connection
-}
-
-/// Waits until every process that holds the other end is gone.
-fn ends(mut connection: TcpStream) {
-    match connection.read(&mut [0]) {
-        Ok(0) => {}
-        Err(error) if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-        read => panic!("a process still holds its connection: {read:?}"),
-    }
-}
-
-/// A port, and the connections that are made to it.
-fn listener() -> (Receiver<TcpStream>, u16) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let (sender, connections) = mpsc::channel();
-    // It ends with the tests' process, or with the first connection that no test waits for.
-    thread::spawn(move || {
-        for connection in listener.incoming() {
-            let connection = connection.unwrap();
-            connection.set_read_timeout(Some(PATIENCE)).unwrap();
-            if sender.send(connection).is_err() {
-                break;
-            }
-        }
-    });
-    (connections, port)
-}
+use client::{Cloud, zip};
+use connections::{accept, ends, listener};
 
 #[test]
 fn a_function_is_told_what_lambda_tells() {
@@ -325,11 +284,7 @@ fn who_is_not_a_client_of_aws_stays_outside() {
 
 /// A zip with `function.py` in it, in base64.
 fn zipped() -> String {
-    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-    let executable = SimpleFileOptions::default().unix_permissions(0o755);
-    zip.start_file("bootstrap", executable).unwrap();
-    zip.write_all(include_bytes!("function.py")).unwrap();
-    BASE64.encode(zip.finish().unwrap().into_inner())
+    zip(&[("bootstrap", 0o755, include_bytes!("function.py"))])
 }
 
 #[test]

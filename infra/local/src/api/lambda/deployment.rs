@@ -1,24 +1,28 @@
 //! The operations that change what is started for a function.
 //!
-//! Its code is made ready first, as [`crate::host::code`] tells; then the model takes the change;
-//! then processes of the function as it was are ended.
+//! Its code is made ready first, as [`crate::host::code`] tells, and its layers; then the model takes
+//! the change; then processes of the function as it was are ended.
+
+use std::fmt::Display;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
+use super::layers::lay_over;
 use super::route::Change;
 use super::shapes::{CodeRequest, FunctionConfiguration, FunctionRequest, ImageConfig};
 use super::{answer, parse};
-use crate::host::code::{self, CodeError};
+use crate::host::code;
+use crate::host::unpacked::Unpacked;
 use crate::model::lambda::error::LambdaError;
 use crate::model::lambda::function::{Code, Configuration, Program};
 use crate::model::lambda::name::resolve;
 use crate::server::Shared;
 
 /// What names a folder of this machine in place of an S3 bucket.
-const LOCAL_FOLDER: &str = "local-folder";
+pub(super) const LOCAL_FOLDER: &str = "local-folder";
 
 /// What names a command of this machine in place of an image.
 const LOCAL_COMMAND: &str = "local-command";
@@ -29,7 +33,8 @@ pub(super) async fn create(shared: &Shared, body: &[u8]) -> Result<Response, Lam
     let name = resolve(request.function_name.as_deref().unwrap_or_default(), None)?;
     let image_config = request.image_config.take();
     let code = prepare(shared, std::mem::take(&mut request.code), image_config).await?;
-    let settings = request.settings();
+    let layers = lay_over(shared, request.layers.as_deref()).await?;
+    let settings = request.settings(layers);
     // A copy: the folder of code that is refused is not to be removed within the step.
     let created = shared
         .step(|cloud, now| cloud.lambda.create_function(now, &name, code.clone(), settings))?;
@@ -54,7 +59,8 @@ pub(super) async fn change(
             let mut request: FunctionRequest = parse(body)?;
             let command = request.image_config.take();
             let command = command.map(|config| command_code(shared, config)).transpose()?;
-            let settings = request.settings();
+            let layers = lay_over(shared, request.layers.as_deref()).await?;
+            let settings = request.settings(layers);
             Some(shared.step(|cloud, now| {
                 let updated = cloud.lambda.update_configuration(now, name, settings)?;
                 match command {
@@ -93,31 +99,39 @@ async fn prepare(
     code: CodeRequest,
     image_config: Option<ImageConfig>,
 ) -> Result<Code, LambdaError> {
-    let prepared = match code {
+    match code {
         CodeRequest { zip_file: Some(zip), .. } => {
-            let bytes = BASE64.decode(zip).map_err(|error| {
-                LambdaError::Serialization(format!("ZipFile must be base64: {error}"))
-            })?;
-            let shared = shared.clone();
-            let unpacking = tokio::task::spawn_blocking(move || shared.unpacked().zip(&bytes));
-            unpacking
-                .await
-                .map_err(|error| LambdaError::InvalidParameterValue(error.to_string()))?
+            let bytes = decode(zip)?;
+            unpack(shared, move |unpacked| code::zip(unpacked, &bytes)).await
         }
         CodeRequest { s3_bucket: Some(bucket), s3_key, .. } if bucket == LOCAL_FOLDER => {
-            code::folder(s3_key.as_deref().unwrap_or_default())
+            code::folder(s3_key.as_deref().unwrap_or_default()).map_err(unusable)
         }
         CodeRequest { image_uri: Some(image), .. } if image == LOCAL_COMMAND => {
-            return command_code(shared, image_config.unwrap_or_default());
+            command_code(shared, image_config.unwrap_or_default())
         }
-        _ => {
-            return Err(LambdaError::InvalidParameterValue(format!(
-                "code must be a ZipFile, a folder (S3Bucket={LOCAL_FOLDER}, S3Key=the folder) or a \
-                 command (ImageUri={LOCAL_COMMAND}, with the command in ImageConfig)"
-            )));
-        }
-    };
-    prepared.map_err(unusable)
+        _ => Err(LambdaError::InvalidParameterValue(format!(
+            "code must be a ZipFile, a folder (S3Bucket={LOCAL_FOLDER}, S3Key=the folder) or a \
+             command (ImageUri={LOCAL_COMMAND}, with the command in ImageConfig)"
+        ))),
+    }
+}
+
+/// The bytes of a zip in a request.
+pub(super) fn decode(zip: String) -> Result<Vec<u8>, LambdaError> {
+    BASE64
+        .decode(zip)
+        .map_err(|error| LambdaError::Serialization(format!("ZipFile must be base64: {error}")))
+}
+
+/// Unpacks something, which may take its time.
+pub(super) async fn unpack<T: Send + 'static, E: Display + Send + 'static>(
+    shared: &Shared,
+    unpack: impl FnOnce(&Unpacked) -> Result<T, E> + Send + 'static,
+) -> Result<T, LambdaError> {
+    let shared = shared.clone();
+    let unpacking = tokio::task::spawn_blocking(move || unpack(shared.unpacked()));
+    unpacking.await.map_err(unusable)?.map_err(unusable)
 }
 
 /// A command of this machine as a function's code.
@@ -128,6 +142,6 @@ fn command_code(shared: &Shared, config: ImageConfig) -> Result<Code, LambdaErro
     code::command(command, config.working_directory.as_deref(), path).map_err(unusable)
 }
 
-fn unusable(error: CodeError) -> LambdaError {
+pub(super) fn unusable(error: impl Display) -> LambdaError {
     LambdaError::InvalidParameterValue(error.to_string())
 }

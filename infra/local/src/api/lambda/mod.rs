@@ -2,11 +2,12 @@
 //!
 //! A request's path says which operation it is ([`route`]) and its body has one of AWS's [`shapes`].
 //! Most operations are one step on the model ([`settings`]); those that change what is started
-//! prepare it first and end old processes after ([`deployment`]); an invocation whose invoker waits
+//! prepare it first and end old processes after ([`deployment`], [`layers`]); an invocation whose invoker waits
 //! is given to the host ([`invoke`]).
 
 mod deployment;
 mod invoke;
+mod layers;
 mod route;
 mod settings;
 mod shapes;
@@ -50,6 +51,8 @@ async fn perform(shared: &Shared, parts: &Parts, body: Body) -> Result<Response,
         Operation::Change(name, change) => {
             deployment::change(shared, &query.function(&name)?, change, &body).await
         }
+        Operation::PublishLayerVersion(name) => layers::publish(shared, &name, &body).await,
+        Operation::GetLayerVersion(name, version) => layers::get(shared, &name, version),
         Operation::OnFunction(name, on) => {
             let name = query.function(&name)?;
             shared

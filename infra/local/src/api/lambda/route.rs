@@ -15,6 +15,10 @@ pub(super) enum Operation {
     Change(String, Change),
     /// Another operation on the function that this means.
     OnFunction(String, OnFunction),
+    /// `PublishLayerVersion` of the layer with this name.
+    PublishLayerVersion(String),
+    /// `GetLayerVersion` of the layer with this name, with this number.
+    GetLayerVersion(String, usize),
     /// `CreateEventSourceMapping`.
     CreateEventSourceMapping,
     /// `ListEventSourceMappings`.
@@ -85,6 +89,12 @@ impl Operation {
             ("PUT", ["2015-03-31", "functions", name, "configuration"]) => {
                 Self::Change((*name).to_owned(), Change::UpdateConfiguration)
             }
+            ("POST", ["2018-10-31", "layers", name, "versions"]) => {
+                Self::PublishLayerVersion((*name).to_owned())
+            }
+            ("GET", ["2018-10-31", "layers", name, "versions", version]) => {
+                Self::GetLayerVersion((*name).to_owned(), version.parse().ok()?)
+            }
             (method, [date, "functions", name, rest @ ..]) => {
                 Self::OnFunction((*name).to_owned(), OnFunction::of(date, method, rest)?)
             }
@@ -151,6 +161,16 @@ mod tests {
             ("PUT", "/2024-08-31/functions/f/recursion-config", on(OnFunction::PutRecursionConfig)),
             ("POST", "/2015-03-31/event-source-mappings/", Operation::CreateEventSourceMapping),
             ("PUT", "/2015-03-31/event-source-mappings/m", mapping(OnMapping::Update)),
+            (
+                "POST",
+                "/2018-10-31/layers/l/versions",
+                Operation::PublishLayerVersion("l".to_owned()),
+            ),
+            (
+                "GET",
+                "/2018-10-31/layers/l/versions/7",
+                Operation::GetLayerVersion("l".to_owned(), 7),
+            ),
         ] {
             assert_eq!(Operation::of(method, path), Some(operation), "{method} {path}");
         }
@@ -172,6 +192,7 @@ mod tests {
             ("GET", "/2015-03-31/functions/f/concurrency"),
             ("PUT", "/2017-10-31/functions"),
             ("GET", "/2014-11-13/functions/f"),
+            ("GET", "/2018-10-31/layers/l/versions/last"),
         ] {
             assert_eq!(Operation::of(method, path), None, "{method} {path}");
         }

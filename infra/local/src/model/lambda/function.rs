@@ -10,6 +10,7 @@ use comeback_core::Timestamp;
 
 use super::error::{Faults, LambdaError};
 use super::invoke_config::EventInvokeConfig;
+use super::layer::Layered;
 use super::name;
 use super::recursion::RecursiveLoop;
 use crate::model::arn::queue_name;
@@ -112,6 +113,7 @@ pub struct Settings {
     pub timeout: Option<i64>,
     pub memory_size: Option<i64>,
     pub environment: Option<BTreeMap<String, String>>,
+    pub layers: Option<Layered>,
     /// The ARN of a queue; an empty one takes the dead-letter queue away.
     pub dead_letter_target: Option<String>,
 }
@@ -129,6 +131,7 @@ pub struct Configuration {
     pub timeout_secs: u32,
     pub memory_mb: u32,
     pub environment: BTreeMap<String, String>,
+    pub layers: Layered,
     pub dead_letter_target: Option<Arc<str>>,
     pub code: Code,
     pub last_modified: Timestamp,
@@ -155,6 +158,7 @@ impl Configuration {
             timeout_secs: TIMEOUT_SECS_DEFAULT,
             memory_mb: MEMORY_MB_DEFAULT,
             environment: BTreeMap::new(),
+            layers: Layered::default(),
             dead_letter_target: None,
             code,
             last_modified: now,
@@ -189,6 +193,9 @@ impl Configuration {
         }
         if let Some(environment) = settings.environment {
             self.environment = environment;
+        }
+        if let Some(layers) = settings.layers {
+            self.layers = layers;
         }
         if let Some(target) = settings.dead_letter_target {
             self.dead_letter_target = (!target.is_empty()).then(|| target.into());

@@ -1,5 +1,5 @@
-//! What Lambda keeps: functions and what is set of them, the asynchronous queue, the runs of now,
-//! and the mappings.
+//! What Lambda keeps: functions and what is set of them, layers, the asynchronous queue, the runs
+//! of now, and the mappings.
 //!
 //! This module is the functions' administration. What is done with them is `invocation` and
 //! `polling`, beside this module, because both need SQS too.
@@ -10,6 +10,7 @@ pub(crate) mod batch_response;
 pub mod error;
 pub mod function;
 pub mod invoke_config;
+pub mod layer;
 pub mod mapping;
 pub mod name;
 pub(crate) mod record;
@@ -35,6 +36,7 @@ use super::ids::Ids;
 pub struct Lambda {
     pub(crate) ids: Ids,
     functions: BTreeMap<Arc<str>, Function>,
+    layers: layer::Layers,
     pub(crate) queue: AsynchronousQueue,
     pub(crate) mappings: BTreeMap<Arc<str>, Mapping>,
     pub(crate) runs: BTreeMap<RunId, Running>,
@@ -78,6 +80,7 @@ impl Lambda {
         Self {
             ids: Ids::new(seed),
             functions: BTreeMap::new(),
+            layers: BTreeMap::new(),
             queue: AsynchronousQueue::default(),
             mappings: BTreeMap::new(),
             runs: BTreeMap::new(),

@@ -1,6 +1,7 @@
 //! One run of a function: what the host is told to do, and what it tells in the end.
 
 use std::borrow::Cow;
+use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,6 +63,32 @@ pub enum Outcome {
     InitTimedOut,
     /// Its process could not be started, for this reason.
     NotStarted(String),
+    /// An extension failed before it and its runtime had asked for an event.
+    InitExtensionFailed(ExtensionFailure),
+    /// An extension failed before it answered.
+    ExtensionFailed(ExtensionFailure),
+}
+
+/// The failure of an extension, which ends the environment that it is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtensionFailure {
+    /// The name of the extension's file.
+    pub extension: Arc<str>,
+    /// What it did.
+    pub fault: ExtensionFault,
+}
+
+/// What an extension did that ends its environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExtensionFault {
+    /// It could not be started, for this reason.
+    NotStarted(String),
+    /// Its process ended.
+    Exited(Exit),
+    /// It reported this as an error of its initialisation.
+    InitError(String),
+    /// It reported this as an error before it ends.
+    ExitError(String),
 }
 
 /// How a process ended.
@@ -147,24 +174,61 @@ impl Outcome {
                 let message = format!("RequestId: {request_id} Error: {reason}");
                 (Ending::InitFailed, say(Some("Runtime.InvalidEntrypoint"), message))
             }
+            Self::InitExtensionFailed(failure) => {
+                let error_type = failure.fault.error_type();
+                (Ending::InitFailed, say(Some(error_type), failure.message(request_id)))
+            }
+            Self::ExtensionFailed(failure) => {
+                let error_type = failure.fault.error_type();
+                (Ending::Crashed, say(Some(error_type), failure.message(request_id)))
+            }
         };
         Response { payload, ending }
     }
 }
 
+impl ExtensionFailure {
+    /// AWS tells only how the process ended; here it is told of which, and what it said.
+    fn message(&self, request_id: &str) -> String {
+        let what = match &self.fault {
+            ExtensionFault::Exited(exit) => exit.to_string(),
+            ExtensionFault::NotStarted(what)
+            | ExtensionFault::InitError(what)
+            | ExtensionFault::ExitError(what) => what.clone(),
+        };
+        format!("RequestId: {request_id} Error: extension {}: {what}", self.extension)
+    }
+}
+
+impl ExtensionFault {
+    fn error_type(&self) -> &'static str {
+        match self {
+            Self::NotStarted(_) => "Extension.LaunchError",
+            Self::Exited(_) => "Extension.Crash",
+            Self::InitError(_) => "Extension.InitError",
+            Self::ExitError(_) => "Extension.ExitError",
+        }
+    }
+}
+
 impl Exit {
     fn message(self, request_id: &str) -> String {
-        let how = match self {
-            // A runtime that leaves in peace without an answer gives no reason.
-            Self::Status(0) => {
-                return format!(
-                    "RequestId: {request_id} Error: Runtime exited without providing a reason"
-                );
-            }
-            Self::Status(status) => Cow::from(format!("exit status {status}")),
-            Self::Signal(signal) => Cow::from(format!("signal: {}", signal_name(signal))),
-        };
-        format!("RequestId: {request_id} Error: Runtime exited with error: {how}")
+        // A runtime that leaves in peace without an answer gives no reason.
+        if self == Self::Status(0) {
+            return format!(
+                "RequestId: {request_id} Error: Runtime exited without providing a reason"
+            );
+        }
+        format!("RequestId: {request_id} Error: Runtime exited with error: {self}")
+    }
+}
+
+impl Display for Exit {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(status) => write!(f, "exit status {status}"),
+            Self::Signal(signal) => write!(f, "signal: {}", signal_name(*signal)),
+        }
     }
 }
 
@@ -234,6 +298,29 @@ mod tests {
             let (ending, payload) = response(outcome);
             assert_ne!(ending, Ending::Succeeded);
             assert_eq!(payload, format!(r#"{{"errorMessage":"{message}"}}"#));
+        }
+    }
+
+    #[test]
+    fn the_failure_of_an_extension_names_it() {
+        let exited = ExtensionFault::Exited(Exit::Status(0));
+        let reported = || "A.B: no port".to_owned();
+        for (fault, error_type, what) in [
+            (exited, "Extension.Crash", "exit status 0"),
+            (ExtensionFault::NotStarted(reported()), "Extension.LaunchError", "A.B: no port"),
+            (ExtensionFault::InitError(reported()), "Extension.InitError", "A.B: no port"),
+            (ExtensionFault::ExitError(reported()), "Extension.ExitError", "A.B: no port"),
+        ] {
+            let failure = ExtensionFailure { extension: "proxy".into(), fault };
+            let told = format!(
+                r#"{{"errorType":"{error_type}","errorMessage":"RequestId: r1 Error: extension proxy: {what}"}}"#
+            );
+            for (outcome, ending) in [
+                (Outcome::InitExtensionFailed(failure.clone()), Ending::InitFailed),
+                (Outcome::ExtensionFailed(failure), Ending::Crashed),
+            ] {
+                assert_eq!(response(outcome), (ending, told.clone()));
+            }
         }
     }
 

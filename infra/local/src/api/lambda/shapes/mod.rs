@@ -1,16 +1,20 @@
 //! The JSON shapes of Lambda's API, as far as they are used here.
 
+mod layer;
+mod mapping;
+
 use std::collections::BTreeMap;
 
 use comeback_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::model::lambda::error::LambdaError;
 use crate::model::lambda::function::{Configuration, Program, Settings};
 use crate::model::lambda::invoke_config::{Destination, EventInvokeConfig, EventInvokeSettings};
-use crate::model::lambda::mapping::{Mapping, MappingSettings};
+use crate::model::lambda::layer::Layered;
 use crate::model::lambda::name::{self, LATEST};
-use crate::model::{ACCOUNT, REGION};
+
+pub(super) use layer::{LayerRequest, LayerResponse};
+pub(super) use mapping::{MappingRequest, MappingResponse};
 
 /// A request that creates a function or changes its configuration.
 #[derive(Debug, Default, Deserialize)]
@@ -19,6 +23,8 @@ pub(super) struct FunctionRequest {
     pub(super) function_name: Option<String>,
     pub(super) code: CodeRequest,
     pub(super) image_config: Option<ImageConfig>,
+    /// The ARNs of layers' versions; an empty list takes them all away.
+    pub(super) layers: Option<Vec<String>>,
     role: Option<String>,
     handler: Option<String>,
     runtime: Option<String>,
@@ -31,8 +37,10 @@ pub(super) struct FunctionRequest {
 }
 
 impl FunctionRequest {
-    pub(super) fn settings(self) -> Settings {
+    /// `layers` are those that the request asks for, ready.
+    pub(super) fn settings(self, layers: Option<Layered>) -> Settings {
         Settings {
+            layers,
             role: self.role,
             handler: self.handler,
             runtime: self.runtime,
@@ -104,6 +112,8 @@ pub(super) struct FunctionConfiguration<'a> {
     version: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     environment: Option<Variables<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    layers: Vec<Layer>,
     #[serde(skip_serializing_if = "Option::is_none")]
     dead_letter_config: Option<DeadLetterConfig>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -120,6 +130,14 @@ pub(super) struct FunctionConfiguration<'a> {
 #[serde(rename_all = "PascalCase")]
 struct Variables<'a> {
     variables: &'a BTreeMap<String, String>,
+}
+
+/// A layer of a function.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Layer {
+    arn: String,
+    code_size: u64,
 }
 
 #[derive(Serialize)]
@@ -148,6 +166,8 @@ impl<'a> FunctionConfiguration<'a> {
             }),
         };
         let environment = &configuration.environment;
+        let layers = configuration.layers.versions.iter();
+        let layers = layers.map(|of| Layer { arn: of.arn(), code_size: of.content.size });
         Self {
             function_name: &configuration.name,
             function_arn: configuration.arn(),
@@ -158,10 +178,11 @@ impl<'a> FunctionConfiguration<'a> {
             description: &configuration.description,
             timeout: configuration.timeout_secs,
             memory_size: configuration.memory_mb,
-            last_modified: configuration.last_modified.format("%FT%T%.3f+0000").to_string(),
+            last_modified: date(configuration.last_modified),
             code_sha256: &configuration.code.sha256,
             version: LATEST,
             environment: (!environment.is_empty()).then_some(Variables { variables: environment }),
+            layers: layers.collect(),
             dead_letter_config: configuration
                 .dead_letter_target
                 .as_deref()
@@ -293,99 +314,6 @@ impl EventInvokeResponse {
     }
 }
 
-/// A request that creates or changes an event source mapping.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub(super) struct MappingRequest {
-    pub(super) event_source_arn: Option<String>,
-    pub(super) function_name: Option<String>,
-    batch_size: Option<i64>,
-    maximum_batching_window_in_seconds: Option<i64>,
-    function_response_types: Option<Vec<String>>,
-    scaling_config: Option<ScalingConfig>,
-    enabled: Option<bool>,
-    filter_criteria: Option<serde_json::Value>,
-}
-
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct ScalingConfig {
-    maximum_concurrency: Option<i64>,
-}
-
-impl MappingRequest {
-    /// # Errors
-    /// If it asks for what isn't done here, and would be missed.
-    pub(super) fn settings(&self) -> Result<MappingSettings, LambdaError> {
-        if self.filter_criteria.is_some() {
-            return Err(LambdaError::InvalidParameterValue(
-                "this local cloud has no event filtering (FilterCriteria)".to_owned(),
-            ));
-        }
-        Ok(MappingSettings {
-            batch_size: self.batch_size,
-            maximum_batching_window_in_seconds: self.maximum_batching_window_in_seconds,
-            function_response_types: self.function_response_types.clone(),
-            maximum_concurrency: self
-                .scaling_config
-                .as_ref()
-                .map(|config| config.maximum_concurrency),
-            enabled: self.enabled,
-        })
-    }
-}
-
-/// An event source mapping, as it is answered.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(super) struct MappingResponse {
-    #[serde(rename = "UUID")]
-    uuid: String,
-    batch_size: u32,
-    maximum_batching_window_in_seconds: u64,
-    event_source_arn: String,
-    event_source_mapping_arn: String,
-    function_arn: String,
-    last_modified: f64,
-    state: &'static str,
-    state_transition_reason: &'static str,
-    function_response_types: Vec<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    scaling_config: Option<ScalingConfig>,
-}
-
-impl MappingResponse {
-    pub(super) fn new(mapping: &Mapping) -> Self {
-        let uuid = mapping.uuid.to_string();
-        Self {
-            batch_size: mapping.batch_size,
-            maximum_batching_window_in_seconds: mapping.window.as_secs(),
-            event_source_arn: mapping.event_source_arn.to_string(),
-            event_source_mapping_arn: format!(
-                "arn:aws:lambda:{REGION}:{ACCOUNT}:event-source-mapping:{uuid}"
-            ),
-            function_arn: name::arn(&mapping.function),
-            last_modified: epoch_seconds(mapping.last_modified),
-            state: if mapping.enabled { "Enabled" } else { "Disabled" },
-            state_transition_reason: "USER_INITIATED",
-            function_response_types: mapping
-                .report_batch_item_failures
-                .then_some("ReportBatchItemFailures")
-                .into_iter()
-                .collect(),
-            scaling_config: mapping
-                .maximum_concurrency
-                .map(|maximum| ScalingConfig { maximum_concurrency: Some(maximum.into()) }),
-            uuid,
-        }
-    }
-
-    /// The state that AWS answers while it deletes.
-    pub(super) fn deleting(mapping: &Mapping) -> Self {
-        Self { state: "Deleting", ..Self::new(mapping) }
-    }
-}
-
 /// A time as AWS writes it in JSON: seconds since 1970, with milliseconds.
 #[allow(
     clippy::cast_precision_loss,
@@ -393,4 +321,9 @@ impl MappingResponse {
 )]
 fn epoch_seconds(at: Timestamp) -> f64 {
     at.timestamp_millis() as f64 / 1000.0
+}
+
+/// A time as AWS writes it of functions and of layers.
+fn date(at: Timestamp) -> String {
+    at.format("%FT%T%.3f+0000").to_string()
 }

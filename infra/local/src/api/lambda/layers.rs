@@ -1,0 +1,81 @@
+//! The operations on layers, and what a function is given of them.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+
+use super::deployment::{LOCAL_FOLDER, decode, unpack, unusable};
+use super::shapes::{CodeRequest, LayerRequest, LayerResponse};
+use super::{answer, parse};
+use crate::host::code;
+use crate::host::unpacked::UnpackError;
+use crate::model::lambda::error::LambdaError;
+use crate::model::lambda::layer::{Content, Layered};
+use crate::server::Shared;
+
+/// Publishes a version of a layer.
+pub(super) async fn publish(
+    shared: &Shared,
+    name: &str,
+    body: &[u8],
+) -> Result<Response, LambdaError> {
+    let request: LayerRequest = parse(body)?;
+    let content = prepare(shared, request.content).await?;
+    // A copy: the folder of a layer that is refused is not to be removed within the step.
+    let published = shared.step(|cloud, now| {
+        cloud.lambda.publish_layer_version(now, name, &request.description, content.clone())
+    })?;
+    Ok(answer(StatusCode::CREATED, &LayerResponse::new(&published)))
+}
+
+/// Tells of a version of a layer.
+pub(super) fn get(shared: &Shared, name: &str, version: usize) -> Result<Response, LambdaError> {
+    shared.look(|cloud, _| {
+        let version = cloud.lambda.layer_version(name, version)?;
+        Ok(answer(StatusCode::OK, &LayerResponse::new(version)))
+    })
+}
+
+/// The layers that a function's request asks for, laid over each other.
+pub(super) async fn lay_over(
+    shared: &Shared,
+    arns: Option<&[String]>,
+) -> Result<Option<Layered>, LambdaError> {
+    let Some(arns) = arns else {
+        return Ok(None);
+    };
+    let versions = shared.look(|cloud, _| cloud.lambda.layer_versions(arns))?;
+    if versions.is_empty() {
+        return Ok(Some(Layered::default()));
+    }
+    let layers = versions.clone();
+    let opt = unpack(shared, move |unpacked| {
+        let folders: Vec<_> = layers.iter().map(|layer| layer.content.folder.path()).collect();
+        unpacked.lay_over(&folders)
+    });
+    Ok(Some(Layered { opt: Some(opt.await?), versions }))
+}
+
+/// A layer's content. A folder of this machine is copied, because what is published never changes.
+async fn prepare(shared: &Shared, content: CodeRequest) -> Result<Content, LambdaError> {
+    match content {
+        CodeRequest { zip_file: Some(zip), .. } => {
+            let bytes = decode(zip)?;
+            unpack(shared, move |unpacked| {
+                Ok::<_, UnpackError>(Content {
+                    folder: unpacked.zip(&bytes)?.folder,
+                    size: bytes.len() as u64,
+                    sha256: code::sha256(&bytes),
+                })
+            })
+            .await
+        }
+        CodeRequest { s3_bucket: Some(bucket), s3_key, .. } if bucket == LOCAL_FOLDER => {
+            let folder = code::absolute(&s3_key.unwrap_or_default()).map_err(unusable)?;
+            let folder = unpack(shared, move |unpacked| unpacked.lay_over(&[&folder])).await?;
+            Ok(Content { folder, size: 0, sha256: String::new() })
+        }
+        _ => Err(LambdaError::InvalidParameterValue(format!(
+            "content must be a ZipFile or a folder (S3Bucket={LOCAL_FOLDER}, S3Key=the folder)"
+        ))),
+    }
+}

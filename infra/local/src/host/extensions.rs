@@ -1,0 +1,432 @@
+//! The extensions of one environment: what each has registered for and asked for, and what it is to
+//! be told next.
+//!
+//! An extension is known by the name of its file. It registers, and then asks for one event after the
+//! other; that it asks says that it is done with the last one. The runtime is started when all have
+//! registered, and is given an event when all have asked. The first extension that fails ends the
+//! environment.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, watch};
+
+use crate::model::ids::Ids;
+use crate::model::lambda::run::{ExtensionFailure, ExtensionFault};
+
+/// How many extensions may register: AWS's limit.
+const EXTENSIONS_MAX: usize = 10;
+
+/// An environment's extensions.
+pub(super) struct Extensions {
+    table: Mutex<Table>,
+    changed: Notify,
+    failed: watch::Sender<Option<ExtensionFailure>>,
+}
+
+struct Table {
+    extensions: Vec<Extension>,
+    ids: Ids,
+}
+
+struct Extension {
+    name: Arc<str>,
+    identifier: String,
+    events: Events,
+    state: State,
+    /// What it is told when it asks.
+    event: Option<String>,
+}
+
+/// What an extension registers for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Events {
+    pub(super) invoke: bool,
+    pub(super) shutdown: bool,
+}
+
+/// How far an extension is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Started,
+    Registered,
+    /// It has asked for an event.
+    Ready,
+    /// There is an event for it, which it may have been given already.
+    Busy,
+    /// It has reported an error.
+    Failed,
+}
+
+/// Why an extension's request is refused, by the names that Lambda has for it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("there is no extension of this name, which must be that of its file")]
+    InvalidExtensionName,
+    #[error("{0}: must be INVOKE or SHUTDOWN")]
+    InvalidEventType(String),
+    #[error("an extension can't do this after what it did before")]
+    InvalidExtensionState,
+    #[error("Extension limit ({EXTENSIONS_MAX}) reached")]
+    TooManyExtensions,
+    #[error("there must be the header Lambda-Extension-Identifier")]
+    MissingExtensionIdentifier,
+    #[error("there is no extension with this identifier")]
+    UnknownExtensionIdentifier,
+    #[error("there must be the header {0}")]
+    MissingHeader(&'static str),
+    #[error("{0}")]
+    InvalidRequestFormat(String),
+}
+
+impl Refusal {
+    /// Lambda's name of it.
+    pub(super) fn error_type(&self) -> &'static str {
+        match self {
+            Self::InvalidExtensionName => "Extension.InvalidExtensionName",
+            Self::InvalidEventType(_) => "Extension.InvalidEventType",
+            Self::InvalidExtensionState => "Extension.InvalidExtensionState",
+            Self::TooManyExtensions => "Extension.TooManyExtensions",
+            Self::MissingExtensionIdentifier => "Extension.MissingExtensionIdentifier",
+            Self::UnknownExtensionIdentifier => "Extension.UnknownExtensionIdentifier",
+            Self::MissingHeader(_) => "Extension.MissingHeader",
+            Self::InvalidRequestFormat(_) => "InvalidRequestFormat",
+        }
+    }
+}
+
+impl Events {
+    /// The events with these names.
+    pub(super) fn named(names: &[String]) -> Result<Self, Refusal> {
+        let mut events = Self::default();
+        for name in names {
+            match name.as_str() {
+                "INVOKE" => events.invoke = true,
+                "SHUTDOWN" => events.shutdown = true,
+                other => return Err(Refusal::InvalidEventType(other.to_owned())),
+            }
+        }
+        Ok(events)
+    }
+}
+
+impl Table {
+    fn find(&mut self, identifier: &str) -> Result<&mut Extension, Refusal> {
+        let found = self.extensions.iter_mut().find(|of| of.identifier == identifier);
+        found.ok_or(Refusal::UnknownExtensionIdentifier)
+    }
+
+    /// The event that waits for an extension, if one does, and an identifier for it.
+    fn take(&mut self, identifier: &str) -> Result<Option<(String, String)>, Refusal> {
+        let event = self.find(identifier)?.event.take();
+        Ok(event.map(|event| (self.ids.uuid(), event)))
+    }
+}
+
+impl Extension {
+    /// Notes that it has done with what it was told before.
+    fn ask(&mut self) -> Result<(), Refusal> {
+        match self.state {
+            State::Registered | State::Ready | State::Busy => {}
+            State::Started | State::Failed => return Err(Refusal::InvalidExtensionState),
+        }
+        if self.event.is_none() {
+            self.state = State::Ready;
+        }
+        Ok(())
+    }
+}
+
+/// None.
+impl Default for Extensions {
+    fn default() -> Self {
+        Self::new([], Ids::new(0))
+    }
+}
+
+impl Extensions {
+    /// Extensions that are about to be started.
+    pub(super) fn new(names: impl IntoIterator<Item = Arc<str>>, mut ids: Ids) -> Self {
+        let extensions = names
+            .into_iter()
+            .map(|name| Extension {
+                name,
+                identifier: ids.uuid(),
+                events: Events::default(),
+                state: State::Started,
+                event: None,
+            })
+            .collect();
+        let table = Mutex::new(Table { extensions, ids });
+        Self { table, changed: Notify::new(), failed: watch::Sender::default() }
+    }
+
+    /// Registers the extension with this name; the identifier that it is to use from now on.
+    pub(super) fn register(&self, name: &str, events: Events) -> Result<String, Refusal> {
+        self.change(|table| {
+            let registered = |of: &&Extension| of.state != State::Started;
+            if table.extensions.iter().filter(registered).count() >= EXTENSIONS_MAX {
+                return Err(Refusal::TooManyExtensions);
+            }
+            let named = table.extensions.iter_mut().find(|of| *of.name == *name);
+            let extension = named.ok_or(Refusal::InvalidExtensionName)?;
+            if extension.state != State::Started {
+                return Err(Refusal::InvalidExtensionState);
+            }
+            extension.state = State::Registered;
+            extension.events = events;
+            Ok(extension.identifier.clone())
+        })
+    }
+
+    /// The next event for the extension with this identifier, and an identifier of the event; waits
+    /// for one.
+    pub(super) async fn next(&self, identifier: &str) -> Result<(String, String), Refusal> {
+        self.change(|table| table.find(identifier)?.ask())?;
+        loop {
+            let changed = self.changed.notified();
+            // This changes nothing that another waits for: who woke the others by looking would never
+            // rest.
+            if let Some(event) = self.table().take(identifier)? {
+                return Ok(event);
+            }
+            changed.await;
+        }
+    }
+
+    /// Takes an extension's report that it can't go on. One of its initialisation comes before it first
+    /// asks for an event.
+    pub(super) fn report(
+        &self,
+        identifier: &str,
+        init_error: bool,
+        report: String,
+    ) -> Result<(), Refusal> {
+        let name = self.change(|table| {
+            let extension = table.find(identifier)?;
+            match (extension.state, init_error) {
+                (State::Registered, _) | (State::Ready | State::Busy, false) => {}
+                (State::Started | State::Ready | State::Busy | State::Failed, _) => {
+                    return Err(Refusal::InvalidExtensionState);
+                }
+            }
+            extension.state = State::Failed;
+            Ok(Arc::clone(&extension.name))
+        })?;
+        let fault = match init_error {
+            true => ExtensionFault::InitError(report),
+            false => ExtensionFault::ExitError(report),
+        };
+        self.fail(name, fault);
+        Ok(())
+    }
+
+    /// Notes that an extension has failed, if it is the first.
+    pub(super) fn fail(&self, extension: Arc<str>, fault: ExtensionFault) {
+        self.failed.send_if_modified(|failed| {
+            let first = failed.is_none();
+            if first {
+                *failed = Some(ExtensionFailure { extension, fault });
+            }
+            first
+        });
+    }
+
+    /// Resolves when one has failed.
+    pub(super) async fn failure(&self) -> ExtensionFailure {
+        let mut failed = self.failed.subscribe();
+        match failed.wait_for(Option::is_some).await.map(|failure| failure.clone()) {
+            Ok(Some(failure)) => failure,
+            Ok(None) | Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Whether none has failed.
+    pub(super) fn are_well(&self) -> bool {
+        self.failed.borrow().is_none()
+    }
+
+    /// Resolves when all have registered.
+    pub(super) async fn registered(&self) {
+        self.all(|state| state != State::Started).await;
+    }
+
+    /// Resolves when all have asked for an event.
+    pub(super) async fn ready(&self) {
+        self.all(|state| state == State::Ready).await;
+    }
+
+    /// Tells those that have registered for it of an invocation.
+    pub(super) fn invoke(&self, event: &str) {
+        self.tell(event, |events| events.invoke);
+    }
+
+    /// Tells those that have registered for it of the end.
+    pub(super) fn shut_down(&self, event: &str) {
+        self.tell(event, |events| events.shutdown);
+    }
+
+    /// Whether the extension with this name is told of the end.
+    pub(super) fn awaits_shutdown(&self, name: &str) -> bool {
+        let table = self.table();
+        table.extensions.iter().any(|of| *of.name == *name && of.events.shutdown)
+    }
+
+    /// A line for each of them, as Lambda writes it at the end of the initialisation.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let line = |of: &Extension| {
+            let mut events = Vec::new();
+            events.extend(of.events.invoke.then_some("INVOKE"));
+            events.extend(of.events.shutdown.then_some("SHUTDOWN"));
+            let (name, state, events) = (&of.name, of.state, events.join(","));
+            format!("EXTENSION\tName: {name}\tState: {state:?}\tEvents: [{events}]")
+        };
+        self.table().extensions.iter().map(line).collect()
+    }
+
+    fn tell(&self, event: &str, to: impl Fn(Events) -> bool) {
+        self.change(|table| {
+            for extension in table.extensions.iter_mut().filter(|of| to(of.events)) {
+                extension.state = State::Busy;
+                extension.event = Some(event.to_owned());
+            }
+        });
+    }
+
+    async fn all(&self, are: impl Fn(State) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            if self.table().extensions.iter().all(|of| are(of.state)) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
+        let result = change(&mut self.table());
+        self.changed.notify_waiters();
+        result
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    const BOTH: Events = Events { invoke: true, shutdown: true };
+
+    fn extensions<const N: usize>(names: [&str; N]) -> Extensions {
+        Extensions::new(names.map(Arc::from), Ids::new(1))
+    }
+
+    /// What an extension is told at once when it asks.
+    fn ask(extensions: &Extensions, identifier: &str) -> Option<String> {
+        let asked = extensions.next(identifier).now_or_never();
+        asked.map(|told| told.unwrap().1)
+    }
+
+    fn is_ready(extensions: &Extensions) -> bool {
+        extensions.ready().now_or_never().is_some()
+    }
+
+    #[test]
+    fn all_are_ready_when_each_has_registered_and_asked() {
+        let extensions = extensions(["a", "b"]);
+        let a = extensions.register("a", BOTH).unwrap();
+        assert!(extensions.registered().now_or_never().is_none());
+        let b = extensions.register("b", BOTH).unwrap();
+        assert!(extensions.registered().now_or_never().is_some());
+        assert_eq!(ask(&extensions, &a), None);
+        assert!(!is_ready(&extensions));
+        assert_eq!(ask(&extensions, &b), None);
+        assert!(is_ready(&extensions));
+    }
+
+    #[test]
+    fn each_is_told_what_it_has_registered_for_once() {
+        let extensions = extensions(["both", "neither", "shutdown"]);
+        let shutdown = Events { shutdown: true, ..Events::default() };
+        let ids = [("both", BOTH), ("neither", Events::default()), ("shutdown", shutdown)]
+            .map(|(name, events)| extensions.register(name, events).unwrap());
+        let all = || ids.each_ref().map(|identifier| ask(&extensions, identifier));
+        assert_eq!(all(), [None, None, None]);
+        extensions.invoke("1");
+        assert!(!is_ready(&extensions));
+        assert_eq!(all(), [Some("1".to_owned()), None, None]);
+        assert!(!is_ready(&extensions));
+        assert_eq!(all(), [None, None, None]);
+        assert!(is_ready(&extensions));
+        extensions.shut_down("2");
+        assert_eq!(all(), [Some("2".to_owned()), None, Some("2".to_owned())]);
+        let awaits = |name| extensions.awaits_shutdown(name);
+        assert_eq!(["both", "neither", "shutdown", "x"].map(awaits), [true, false, true, false]);
+    }
+
+    #[test]
+    fn one_that_waits_is_woken_by_an_event() {
+        let extensions = extensions(["a"]);
+        let a = extensions.register("a", BOTH).unwrap();
+        let mut waits = Box::pin(extensions.next(&a));
+        assert!(waits.as_mut().now_or_never().is_none());
+        extensions.invoke("1");
+        assert_eq!(waits.now_or_never().unwrap().unwrap().1, "1");
+    }
+
+    #[test]
+    fn what_is_out_of_order_is_refused() {
+        let extensions = extensions(["a", "b"]);
+        assert_eq!(extensions.register("c", BOTH), Err(Refusal::InvalidExtensionName));
+        let a = extensions.register("a", BOTH).unwrap();
+        assert_eq!(extensions.register("a", BOTH), Err(Refusal::InvalidExtensionState));
+        let next = |identifier: &str| extensions.next(identifier).now_or_never().unwrap();
+        assert_eq!(next("x"), Err(Refusal::UnknownExtensionIdentifier));
+        assert_eq!(ask(&extensions, &a), None);
+        let report = |init_error| extensions.report(&a, init_error, "E".to_owned());
+        assert_eq!(report(true), Err(Refusal::InvalidExtensionState));
+        assert_eq!(report(false), Ok(()));
+        assert_eq!(report(false), Err(Refusal::InvalidExtensionState));
+        assert_eq!(next(&a), Err(Refusal::InvalidExtensionState));
+    }
+
+    #[test]
+    fn no_more_register_than_aws_allows() {
+        let names: Vec<Arc<str>> = (0..=EXTENSIONS_MAX).map(|n| n.to_string().into()).collect();
+        let extensions = Extensions::new(names.clone(), Ids::new(1));
+        for name in &names[1..] {
+            assert!(extensions.register(name, BOTH).is_ok());
+        }
+        assert_eq!(extensions.register(&names[0], BOTH), Err(Refusal::TooManyExtensions));
+    }
+
+    #[test]
+    fn events_are_known_by_their_names() {
+        let named = |names: &[&str]| {
+            Events::named(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(named(&["INVOKE", "SHUTDOWN"]), Ok(BOTH));
+        assert_eq!(named(&[]), Ok(Events::default()));
+        assert_eq!(named(&["invoke"]), Err(Refusal::InvalidEventType("invoke".to_owned())));
+    }
+
+    #[test]
+    fn the_first_failure_is_the_one_that_is_told() {
+        let extensions = extensions(["a", "b"]);
+        let a = extensions.register("a", BOTH).unwrap();
+        assert!(extensions.are_well() && extensions.failure().now_or_never().is_none());
+        extensions.report(&a, true, "A.B".to_owned()).unwrap();
+        extensions.fail("b".into(), ExtensionFault::NotStarted("gone".to_owned()));
+        let failure = extensions.failure().now_or_never().unwrap();
+        let fault = ExtensionFault::InitError("A.B".to_owned());
+        assert_eq!(failure, ExtensionFailure { extension: "a".into(), fault });
+        assert!(!extensions.are_well());
+        let lines = extensions.lines();
+        assert_eq!(lines[0], "EXTENSION\tName: a\tState: Failed\tEvents: [INVOKE,SHUTDOWN]");
+        assert_eq!(lines[1], "EXTENSION\tName: b\tState: Started\tEvents: []");
+    }
+}

@@ -1,0 +1,131 @@
+//! The Lambda Extensions API of one environment, beside its Runtime API on the same listener.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::extensions::{Events, Extensions, Refusal};
+use super::runtime_api::{accepted, refusal};
+use crate::model::ACCOUNT;
+use crate::model::lambda::function::Configuration;
+use crate::model::lambda::name::LATEST;
+
+/// How large the body of an extension's request may be.
+const REQUEST_BYTES_MAX: usize = 256 * 1024;
+
+const NAME: &str = "lambda-extension-name";
+const ACCEPT_FEATURE: &str = "lambda-extension-accept-feature";
+const IDENTIFIER: &str = "lambda-extension-identifier";
+const EVENT_IDENTIFIER: &str = "lambda-extension-event-identifier";
+const ERROR_TYPE: &str = "lambda-extension-function-error-type";
+
+/// What the routes share: the extensions, and the function that they are told of.
+type Shared = State<(Arc<Extensions>, Arc<Configuration>)>;
+
+/// The API's routes.
+pub(super) fn router(extensions: Arc<Extensions>, configuration: Arc<Configuration>) -> Router {
+    Router::new()
+        .route("/2020-01-01/extension/register", post(register))
+        .route("/2020-01-01/extension/event/next", get(next))
+        .route("/2020-01-01/extension/init/error", post(init_error))
+        .route("/2020-01-01/extension/exit/error", post(exit_error))
+        .with_state((extensions, configuration))
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        refusal(StatusCode::FORBIDDEN, self.error_type(), &self.to_string())
+    }
+}
+
+#[derive(Deserialize)]
+struct Registration {
+    #[serde(default)]
+    events: Vec<String>,
+}
+
+async fn register(
+    State((extensions, configuration)): Shared,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let registration: Registration = parse(body).await?;
+    let events = Events::named(&registration.events)?;
+    let identifier = extensions.register(text(&headers, NAME), events)?;
+    let mut told = json!({
+        "functionName": configuration.name,
+        "functionVersion": LATEST,
+        "handler": configuration.handler,
+    });
+    if text(&headers, ACCEPT_FEATURE).split(',').any(|name| name.trim() == "accountId") {
+        told["accountId"] = ACCOUNT.into();
+    }
+    Ok(answer([(IDENTIFIER, identifier)], told.to_string()))
+}
+
+async fn next(State((extensions, _)): Shared, headers: HeaderMap) -> Result<Response, Refusal> {
+    let (event_identifier, event) = extensions.next(identifier(&headers)?).await?;
+    Ok(answer([(EVENT_IDENTIFIER, event_identifier)], event))
+}
+
+async fn init_error(
+    State((extensions, _)): Shared,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    extensions.report(identifier(&headers)?, true, reported(&headers, body).await?)?;
+    Ok(accepted())
+}
+
+async fn exit_error(
+    State((extensions, _)): Shared,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    extensions.report(identifier(&headers)?, false, reported(&headers, body).await?)?;
+    Ok(accepted())
+}
+
+/// What an extension reports: the type of its error, and the message if there is one.
+async fn reported(headers: &HeaderMap, body: Body) -> Result<String, Refusal> {
+    let error_type = text(headers, ERROR_TYPE);
+    if error_type.is_empty() {
+        return Err(Refusal::MissingHeader(ERROR_TYPE));
+    }
+    // The body is optional, and may be anything.
+    let told: Value = parse(body).await.unwrap_or_default();
+    Ok(match told["errorMessage"].as_str() {
+        Some(message) => format!("{error_type}: {message}"),
+        None => error_type.to_owned(),
+    })
+}
+
+/// A header's value; an empty one if there is none.
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// The identifier that every request but the first must have.
+fn identifier(headers: &HeaderMap) -> Result<&str, Refusal> {
+    let identifier = text(headers, IDENTIFIER);
+    if identifier.is_empty() { Err(Refusal::MissingExtensionIdentifier) } else { Ok(identifier) }
+}
+
+async fn parse<T: DeserializeOwned>(body: Body) -> Result<T, Refusal> {
+    let refuse = |error: &dyn Display| Refusal::InvalidRequestFormat(error.to_string());
+    let bytes = to_bytes(body, REQUEST_BYTES_MAX).await.map_err(|error| refuse(&error))?;
+    serde_json::from_slice(&bytes).map_err(|error| refuse(&error))
+}
+
+fn answer(identifier: [(&'static str, String); 1], body: String) -> Response {
+    (identifier, [(header::CONTENT_TYPE.as_str(), "application/json")], body).into_response()
+}

@@ -1,0 +1,147 @@
+//! What is started in an environment, and with what: a command line behind that of the warden.
+//!
+//! A command of this machine stands in for one of Lambda's own runtimes, and is started through the
+//! script that `AWS_LAMBDA_EXEC_WRAPPER` names. A `bootstrap` is not, because on AWS the runtimes
+//! `provided.*` aren't. No process sees a `/opt` of its own here: a wrapper below `/opt` is found in
+//! the folder that stands for it, and finds what lies beside it by its own path (`$0`).
+//!
+//! Every file in the folder `extensions` of the layers is started as an extension.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+
+use tokio::process::Command;
+use tokio::sync::mpsc;
+
+use super::code::is_executable;
+use super::log::Log;
+use super::runtime_api::RuntimeApi;
+use super::variables::{Common, for_extensions};
+use super::warden::WARDEN;
+use crate::journal::Journal;
+use crate::model::lambda::function::{Configuration, Program};
+
+/// The variable of a function that names the script which starts its runtime.
+const EXEC_WRAPPER: &str = "AWS_LAMBDA_EXEC_WRAPPER";
+
+/// What an environment is started with.
+pub(super) struct Plan<'a> {
+    pub(super) warden: &'a Path,
+    pub(super) common: &'a Common,
+    pub(super) configuration: &'a Arc<Configuration>,
+    pub(super) log_stream: &'a str,
+    pub(super) journal: &'a Journal,
+    /// Tells the environment from all others.
+    pub(super) seed: u64,
+    /// Held as long as a process lives.
+    pub(super) alive: mpsc::Sender<()>,
+}
+
+impl Plan<'_> {
+    /// Where its processes write.
+    pub(super) fn log(&self, api: &Arc<RuntimeApi>) -> Log {
+        Log {
+            journal: self.journal.clone(),
+            function: Arc::clone(&self.configuration.name),
+            api: Arc::clone(api),
+        }
+    }
+
+    /// The command that starts the runtime.
+    pub(super) fn runtime(&self, runtime_api: &str) -> Result<Command, String> {
+        let (arguments, folder) = match &self.configuration.code.program {
+            Program::Bootstrap(folder) => {
+                let folder = folder.path();
+                (vec![folder.join("bootstrap").into_os_string()], Some(folder.to_owned()))
+            }
+            Program::Command { command, working_directory } => {
+                let wrapper = wrapper(self.configuration)?.map(PathBuf::into_os_string);
+                let command = command.iter().map(OsString::from);
+                (wrapper.into_iter().chain(command).collect(), working_directory.clone())
+            }
+        };
+        let task_root = folder.clone().unwrap_or_else(|| PathBuf::from("."));
+        let variables =
+            self.common.of(self.configuration, &task_root, runtime_api, self.log_stream);
+        let mut command = self.guarded(arguments, variables);
+        if let Some(folder) = folder {
+            command.current_dir(folder);
+        }
+        Ok(command)
+    }
+
+    /// The files that are extensions, by their names: all that are in the folder `extensions` of the
+    /// layers.
+    pub(super) fn extensions(&self) -> Vec<(Arc<str>, PathBuf)> {
+        let opt = self.configuration.layers.opt.as_ref();
+        let folder = opt.map(|opt| opt.path().join("extensions"));
+        // Without layers, or without the folder, there are none.
+        let entries = folder.and_then(|folder| fs::read_dir(folder).ok());
+        let mut files: Vec<_> = entries
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|entry| !entry.path().is_dir())
+            .map(|entry| (entry.file_name().to_string_lossy().into(), entry.path()))
+            .collect();
+        files.sort();
+        files
+    }
+
+    /// The command that starts an extension.
+    pub(super) fn extension(&self, file: &Path, runtime_api: &str) -> Result<Command, String> {
+        if !is_executable(file) {
+            return Err("permission denied".to_owned());
+        }
+        let mut variables =
+            self.common.of(self.configuration, Path::new("/"), runtime_api, self.log_stream);
+        for_extensions(&mut variables);
+        let mut command = self.guarded(vec![file.into()], variables);
+        command.current_dir("/");
+        Ok(command)
+    }
+
+    /// The warden's command line, and another behind it.
+    fn guarded(
+        &self,
+        arguments: Vec<OsString>,
+        variables: BTreeMap<OsString, OsString>,
+    ) -> Command {
+        let mut command = Command::new(self.warden);
+        command
+            .arg(WARDEN)
+            .args(arguments)
+            .env_clear()
+            .envs(variables)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        command
+    }
+}
+
+/// The script that is to start the runtime, if there is to be one.
+fn wrapper(configuration: &Configuration) -> Result<Option<PathBuf>, String> {
+    let named = configuration.environment.get(EXEC_WRAPPER).filter(|named| !named.is_empty());
+    let Some(named) = named else {
+        return Ok(None);
+    };
+    let opt = configuration.layers.opt.as_ref();
+    let found = match (Path::new(named).strip_prefix("/opt"), opt) {
+        (Ok(below), Some(opt)) => opt.path().join(below),
+        (Ok(_), None) | (Err(_), _) => PathBuf::from(named),
+    };
+    // What Lambda's runtimes say.
+    if !found.is_file() {
+        return Err(format!("{EXEC_WRAPPER}: {named}: does not exist"));
+    }
+    if !is_executable(&found) {
+        return Err(format!("{EXEC_WRAPPER}: {named}: is not an executable"));
+    }
+    Ok(Some(found))
+}

@@ -1,0 +1,77 @@
+//! One process of an environment, behind its warden.
+
+use std::io;
+use std::process::ExitStatus;
+use std::sync::Arc;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::{mpsc, watch};
+
+use super::log::Log;
+use super::warden::TERMINATE;
+use crate::model::lambda::function::Configuration;
+use crate::model::lambda::run::Exit;
+
+/// What is held as long as a process lives: what it needs, such as unpacked zips, and what tells that
+/// it is there.
+pub(super) type Held = (Arc<Configuration>, mpsc::Sender<()>);
+
+/// A process. It is killed when this is dropped.
+pub(super) struct Process {
+    exited: watch::Receiver<Option<Exit>>,
+    /// Its end tells the warden to kill the process.
+    guard: Option<ChildStdin>,
+}
+
+impl Process {
+    /// Starts one with a command that the [`plan`](super::launch::Plan) has made.
+    pub(super) fn start(mut command: Command, log: &Log, held: Held) -> io::Result<Self> {
+        let mut child = command.spawn()?;
+        log.follow(child.stdout.take());
+        log.follow(child.stderr.take());
+        let guard = child.stdin.take();
+        let (sender, exited) = watch::channel(None);
+        tokio::spawn(wait(child, sender, held));
+        Ok(Self { exited, guard })
+    }
+
+    /// Resolves when the process has ended.
+    pub(super) fn exit(&self) -> impl Future<Output = Exit> + use<> {
+        let mut exited = self.exited.clone();
+        async move {
+            match exited.wait_for(Option::is_some).await.map(|exit| *exit) {
+                Ok(Some(exit)) => exit,
+                // Nobody waits for the process any more, so this process is ending too.
+                Ok(None) | Err(_) => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Whether it is there.
+    pub(super) fn is_alive(&self) -> bool {
+        self.exited.borrow().is_none()
+    }
+
+    /// Asks it to end, by SIGTERM.
+    pub(super) async fn terminate(&mut self) {
+        if let Some(guard) = &mut self.guard {
+            // It fails where the process is gone already.
+            let _ = guard.write_all(&[TERMINATE]).await;
+        }
+    }
+}
+
+async fn wait(mut child: Child, exited: watch::Sender<Option<Exit>>, held: Held) {
+    let exit = child.wait().await.map_or(Exit::Status(1), how);
+    let _ = exited.send(Some(exit));
+    drop(held);
+}
+
+fn how(status: ExitStatus) -> Exit {
+    use std::os::unix::process::ExitStatusExt as _;
+    match status.signal() {
+        Some(signal) => Exit::Signal(signal),
+        None => Exit::Status(status.code().unwrap_or_default()),
+    }
+}

@@ -1,0 +1,108 @@
+//! An environment's processes, and their end.
+//!
+//! Without extensions they are killed. With extensions the end is announced, as on AWS: the runtime
+//! gets SIGTERM and a share of the time, then the extensions that have registered for it are told of
+//! the shutdown. Those that have not are killed at once, and so is all that is left when the time is
+//! over.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use comeback_core::time::later;
+use serde_json::json;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::extensions::Extensions;
+use super::process::Process;
+use crate::clock;
+use crate::model::lambda::run::Exit;
+
+/// How long the end may take where there are extensions.
+const SHUTDOWN_MAX: Duration = Duration::from_secs(2);
+
+/// How much of that the runtime may take: what AWS's own emulator gives it.
+const RUNTIME_MAX: Duration = Duration::from_millis(600);
+
+/// Why an environment ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Reason {
+    /// It is no longer needed.
+    #[default]
+    Spindown,
+    /// A run took too long.
+    Timeout,
+    /// A process failed.
+    Failure,
+}
+
+impl Reason {
+    /// AWS's name of it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Spindown => "SPINDOWN",
+            Self::Timeout => "TIMEOUT",
+            Self::Failure => "FAILURE",
+        }
+    }
+}
+
+/// All of an environment's processes, and what they talk to. They are killed when this is dropped.
+#[derive(Default)]
+pub(super) struct Processes {
+    /// None before all extensions have registered.
+    pub(super) runtime: Option<Process>,
+    /// By the names that they are known by.
+    pub(super) extensions: Vec<(Arc<str>, Process)>,
+    /// What the extensions are told.
+    pub(super) told: Arc<Extensions>,
+    /// The listener, which ends with this.
+    pub(super) server: JoinSet<()>,
+}
+
+impl Processes {
+    /// Resolves when the runtime has ended.
+    pub(super) async fn runtime_exit(&self) -> Exit {
+        match &self.runtime {
+            Some(runtime) => runtime.exit().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Whether all are there that were started.
+    pub(super) fn are_well(&self) -> bool {
+        self.runtime.as_ref().is_none_or(Process::is_alive) && self.told.are_well()
+    }
+
+    /// Ends them all.
+    pub(super) fn end(self, reason: Reason) {
+        if !self.extensions.is_empty()
+            && let Ok(handle) = tokio::runtime::Handle::try_current()
+        {
+            handle.spawn(self.shut_down(reason));
+        }
+    }
+
+    async fn shut_down(mut self, reason: Reason) {
+        // What is left after that is killed with `self`.
+        let _ = timeout(SHUTDOWN_MAX, self.take_leave(reason)).await;
+    }
+
+    async fn take_leave(&mut self, reason: Reason) {
+        let deadline = later(clock::now(), SHUTDOWN_MAX).timestamp_millis();
+        if let Some(mut runtime) = self.runtime.take() {
+            runtime.terminate().await;
+            let _ = timeout(RUNTIME_MAX, runtime.exit()).await;
+        }
+        let event = json!({
+            "eventType": "SHUTDOWN",
+            "shutdownReason": reason.name(),
+            "deadlineMs": deadline,
+        });
+        self.told.shut_down(&event.to_string());
+        self.extensions.retain(|(name, _)| self.told.awaits_shutdown(name));
+        for (_, extension) in &self.extensions {
+            extension.exit().await;
+        }
+    }
+}

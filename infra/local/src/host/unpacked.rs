@@ -1,0 +1,321 @@
+//! Zips that are unpacked, into temporary folders of their own.
+//!
+//! A function's zip is unpacked when the function is given it, a layer's when the layer is published;
+//! the layers of a function are then laid over each other into the folder that stands for its
+//! `/opt`. Each folder is removed when nobody has it any more: no function, no layer, no run and no
+//! process; at the latest when the local cloud stops.
+//!
+//! Executable bits and symbolic links are kept, as on AWS. What lies outside an unpacked folder can
+//! be pointed to by a link, but nothing is ever written through one.
+
+use std::fs::{self, File};
+use std::io::{self, Cursor, Read as _};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use zip::ZipArchive;
+
+use crate::model::lambda::function::Folder;
+
+/// How many bytes a zip may unpack to: AWS's limit.
+const UNPACKED_BYTES_MAX: u64 = 262_144_000;
+
+/// How many entries a zip may have. AWS has no such limit; a person's zip is far below it.
+const ENTRIES_MAX: usize = 50_000;
+
+/// How long the path may be that a link points to, in bytes: Linux's own limit.
+const LINK_BYTES_MAX: u64 = 4096;
+
+/// Why a zip or a folder can't be unpacked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum UnpackError {
+    #[error("could not unzip uploaded file: {0}")]
+    Zip(#[from] zip::result::ZipError),
+    #[error("could not unpack {entry:?}: {source}")]
+    Unpack { entry: String, source: io::Error },
+    #[error("the zip's entry {0:?} must be inside the zip's own folder")]
+    Outside(String),
+    #[error("the zip has {0} entries, at most {ENTRIES_MAX} are unpacked")]
+    Entries(usize),
+    #[error("unzipped size must be smaller than {0} bytes")]
+    Unpacked(u64),
+    #[error("{folder} can't be copied: {source}")]
+    Copy { folder: PathBuf, source: io::Error },
+    #[error("a temporary folder can't be made: {0}")]
+    Temporary(io::Error),
+}
+
+/// Where zips are unpacked: a folder that has a folder for each of them.
+#[derive(Debug)]
+pub(crate) struct Unpacked {
+    root: Temporary,
+    next: AtomicU64,
+    bytes_max: u64,
+}
+
+/// What a zip has become.
+#[derive(Debug)]
+pub(crate) struct Unzipped {
+    pub(crate) folder: Folder,
+    /// What the zip holds at its top, to help who zipped a folder too many.
+    pub(crate) entries: String,
+}
+
+impl Unpacked {
+    /// Names the folder, of which there is one for each start; it is made when it is needed.
+    pub(crate) fn new(temporary: &Path, start: u64) -> Self {
+        let root = temporary.join(format!("comeback-local-{}-{start:x}", std::process::id()));
+        Self { root: Temporary(root), next: AtomicU64::new(0), bytes_max: UNPACKED_BYTES_MAX }
+    }
+
+    /// Unpacks a zip.
+    pub(crate) fn zip(&self, bytes: &[u8]) -> Result<Unzipped, UnpackError> {
+        let mut archive = ZipArchive::new(Cursor::new(bytes))?;
+        if archive.len() > ENTRIES_MAX {
+            return Err(UnpackError::Entries(archive.len()));
+        }
+        let keeper = self.temporary()?;
+        unpack(&mut archive, &keeper.0, self.bytes_max)?;
+        let names: Vec<_> = archive.file_names().flatten().take(5).collect();
+        let entries = format!("it holds {}", names.join(", "));
+        Ok(Unzipped { folder: Folder::kept(keeper.0.clone(), keeper), entries })
+    }
+
+    /// Copies folders over each other into one, the first one first.
+    pub(crate) fn lay_over(&self, folders: &[&Path]) -> Result<Folder, UnpackError> {
+        let keeper = self.temporary()?;
+        for folder in folders {
+            copy(folder, &keeper.0).map_err(|source| {
+                let folder = (*folder).to_owned();
+                UnpackError::Copy { folder, source }
+            })?;
+        }
+        Ok(Folder::kept(keeper.0.clone(), keeper))
+    }
+
+    /// A folder for something, removed with what is returned: what is unpacked of a zip that is then
+    /// refused goes too.
+    fn temporary(&self) -> Result<Temporary, UnpackError> {
+        make_private(&self.root.0).map_err(UnpackError::Temporary)?;
+        let folder = self.root.0.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
+        fs::create_dir(&folder).map_err(UnpackError::Temporary)?;
+        Ok(Temporary(folder))
+    }
+}
+
+/// A folder that is removed with this, if it was made at all.
+#[derive(Debug)]
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // Nobody is left who could be told why it can't be.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A folder that only this user can look into, as functions' code may hold secrets.
+fn make_private(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
+}
+
+fn unpack(
+    archive: &mut ZipArchive<Cursor<&[u8]>>,
+    folder: &Path,
+    bytes_max: u64,
+) -> Result<(), UnpackError> {
+    let mut left = bytes_max;
+    let mut links = Vec::new();
+    for index in 0..archive.len() {
+        let mut entry = archive.by_index(index)?;
+        let name = entry.name()?.into_owned();
+        let Some(inside) = entry.enclosed_name() else {
+            return Err(UnpackError::Outside(name));
+        };
+        let failed = |source| UnpackError::Unpack { entry: name.clone(), source };
+        let path = folder.join(inside);
+        if entry.is_dir() {
+            fs::create_dir_all(&path).map_err(failed)?;
+            continue;
+        }
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(failed)?;
+        }
+        if entry.is_symlink() {
+            let mut target = String::new();
+            (&mut entry).take(LINK_BYTES_MAX).read_to_string(&mut target).map_err(failed)?;
+            links.push((name, path, target));
+            continue;
+        }
+        // What the zip says of its sizes is not to be trusted.
+        let mut file = File::create(&path).map_err(failed)?;
+        let mode = entry.unix_mode().unwrap_or(0o755) & 0o777 | 0o600;
+        let written = io::copy(&mut (&mut entry).take(left + 1), &mut file).map_err(failed)?;
+        left = left.checked_sub(written).ok_or(UnpackError::Unpacked(bytes_max))?;
+        file.set_permissions(fs::Permissions::from_mode(mode)).map_err(failed)?;
+    }
+    // Last, when every folder is there: so no other entry, nor another link, goes through one.
+    for (entry, path, target) in links {
+        symlink(target, path).map_err(|source| UnpackError::Unpack { entry, source })?;
+    }
+    Ok(())
+}
+
+/// Copies what is in a folder over what is in another. Folders become one; anything else takes the
+/// place of what has its name, a link too, so that nothing is written where that points to.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        let target = to.join(entry.file_name());
+        let there = fs::symlink_metadata(&target).ok();
+        if kind.is_dir() {
+            if there.is_none_or(|there| !there.is_dir()) {
+                let _ = fs::remove_file(&target);
+                fs::create_dir(&target)?;
+            }
+            copy(&entry.path(), &target)?;
+            continue;
+        }
+        match there {
+            Some(there) if there.is_dir() => fs::remove_dir_all(&target)?,
+            Some(_) => fs::remove_file(&target)?,
+            None => {}
+        }
+        if kind.is_symlink() {
+            symlink(fs::read_link(entry.path())?, &target)?;
+        } else if kind.is_file() {
+            fs::copy(entry.path(), &target)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::io::Write as _;
+
+    use zip::ZipWriter;
+    use zip::write::SimpleFileOptions;
+
+    use super::*;
+
+    /// A zip of files, each with its mode and its bytes.
+    pub(in crate::host) fn zip(files: &[(&str, u32, &[u8])]) -> Vec<u8> {
+        linked_zip(files, &[])
+    }
+
+    /// A zip of links, each with what it points to, and of files after them.
+    fn linked_zip(files: &[(&str, u32, &[u8])], links: &[(&str, &str)]) -> Vec<u8> {
+        let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+        for (name, target) in links {
+            writer.add_symlink(*name, *target, SimpleFileOptions::default()).unwrap();
+        }
+        for (name, mode, bytes) in files {
+            let options = SimpleFileOptions::default().unix_permissions(*mode);
+            writer.start_file(*name, options).unwrap();
+            writer.write_all(bytes).unwrap();
+        }
+        writer.finish().unwrap().into_inner()
+    }
+
+    pub(in crate::host) fn unpacked(test: &str) -> Unpacked {
+        let named: u64 = test.bytes().map(u64::from).sum();
+        Unpacked::new(&std::env::temp_dir(), named)
+    }
+
+    /// How many folders there are of what was unpacked.
+    pub(in crate::host) fn kept(unpacked: &Unpacked) -> usize {
+        fs::read_dir(&unpacked.root.0).unwrap().count()
+    }
+
+    #[test]
+    fn all_that_was_unpacked_is_removed_in_the_end() {
+        let unpacked = unpacked("end");
+        let unzipped = unpacked.zip(&zip(&[("file", 0o644, b"")])).unwrap();
+        let root = unpacked.root.0.clone();
+        drop(unpacked);
+        assert!(!unzipped.folder.path().exists() && !root.exists());
+    }
+
+    #[test]
+    fn executable_bits_and_links_are_kept() {
+        let unpacked = unpacked("kept");
+        let files: [(&str, u32, &[u8]); 2] = [("bin/run", 0o755, b"1"), ("data", 0o644, b"2")];
+        let links = [("run", "bin/run"), ("away", "/etc/passwd")];
+        let unzipped = unpacked.zip(&linked_zip(&files, &links)).unwrap();
+        let copied = unpacked.lay_over(&[unzipped.folder.path()]).unwrap();
+        for folder in [unzipped.folder.path(), copied.path()] {
+            let mode = |name| fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o777;
+            assert_eq!((mode("bin/run"), mode("data")), (0o755, 0o644));
+            for (link, target) in links {
+                assert_eq!(fs::read_link(folder.join(link)).unwrap(), Path::new(target));
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        let unpacked = unpacked("through");
+        let outside = unpacked.zip(&zip(&[("victim", 0o644, b"as it was")])).unwrap().folder;
+        let there = outside.path().to_str().unwrap();
+        let victim = format!("{there}/victim");
+        let bad: [(&str, u32, &[u8]); 1] = [("a/victim", 0o644, b"changed")];
+        for refused in [
+            linked_zip(&bad, &[("a", there)]),
+            linked_zip(&[("a", 0o644, b"changed")], &[("./a", &victim)]),
+            linked_zip(&[], &[("a", there), ("a/new", "/etc")]),
+            linked_zip(&[], &[("a", there), ("a/new/link", "/etc")]),
+        ] {
+            assert!(matches!(unpacked.zip(&refused), Err(UnpackError::Unpack { .. })));
+        }
+        let link = unpacked.zip(&linked_zip(&[], &[("a", there), ("b", &victim)])).unwrap().folder;
+        let over: [(&str, u32, &[u8]); 2] = [("a/victim", 0o644, b"new"), ("b", 0o644, b"new")];
+        let over = unpacked.zip(&zip(&over)).unwrap().folder;
+        let laid = unpacked.lay_over(&[link.path(), over.path()]).unwrap();
+        for written in ["a/victim", "b"] {
+            assert_eq!(fs::read(laid.path().join(written)).unwrap(), b"new");
+        }
+        assert_eq!(fs::read(&victim).unwrap(), b"as it was");
+        assert_eq!(fs::read_dir(there).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn of_two_folders_the_later_one_lies_above() {
+        let unpacked = unpacked("above");
+        let below = zip(&[("a", 0o644, b"1"), ("f/x", 0o644, b"1"), ("g/x", 0o644, b"1")]);
+        let above = zip(&[("a", 0o755, b"2"), ("f/y", 0o644, b"2"), ("g", 0o644, b"2")]);
+        let [below, above] = [below, above].map(|bytes| unpacked.zip(&bytes).unwrap().folder);
+        let laid = unpacked.lay_over(&[below.path(), above.path()]).unwrap();
+        for (name, bytes) in [("a", b"2"), ("f/x", b"1"), ("f/y", b"2"), ("g", b"2")] {
+            assert_eq!(fs::read(laid.path().join(name)).unwrap(), bytes, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_zip_that_leads_out_of_its_folder_or_is_none_is_refused() {
+        let unpacked = unpacked("bad");
+        for (bytes, expected) in [
+            (b"no zip".to_vec(), "could not unzip"),
+            (zip(&[("../bootstrap", 0o755, b"")]), "inside the zip's own folder"),
+            (zip(&[("/../../x", 0o755, b"")]), "inside the zip's own folder"),
+            (linked_zip(&[], &[("../a", "/etc")]), "inside the zip's own folder"),
+        ] {
+            let error = unpacked.zip(&bytes).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        assert_eq!(kept(&unpacked), 0);
+    }
+
+    #[test]
+    fn a_zip_that_unpacks_to_too_much_is_refused() {
+        let mut unpacked = unpacked("bomb");
+        unpacked.bytes_max = 100_000;
+        let bytes = zip(&[("bootstrap", 0o755, &[0; 60_000]), ("more", 0o644, &[0; 60_000])]);
+        assert!(bytes.len() < 1_000, "{}", bytes.len());
+        assert!(matches!(unpacked.zip(&bytes), Err(UnpackError::Unpacked(100_000))));
+    }
+}

@@ -1,0 +1,237 @@
+//! Layers: what functions share. A layer is known by its name; each version of it never changes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use comeback_core::Timestamp;
+
+use super::Lambda;
+use super::error::LambdaError;
+use super::function::Folder;
+use crate::model::{ACCOUNT, REGION};
+
+/// How many layers a function may have: AWS's limit.
+const LAYERS_MAX: usize = 5;
+
+/// How long a layer's name may be.
+const NAME_MAX: usize = 140;
+
+/// All layers by their names, each with its versions in the order of their numbers.
+pub(super) type Layers = BTreeMap<Arc<str>, Vec<Arc<LayerVersion>>>;
+
+/// A layer's content, ready to be laid into a function's `/opt`.
+#[derive(Clone, Debug)]
+pub struct Content {
+    /// Where it is.
+    pub folder: Folder,
+    /// How large the package was, in bytes.
+    pub size: u64,
+    /// Its SHA-256 in base64; empty where there was no package.
+    pub sha256: String,
+}
+
+/// One version of a layer.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names are those of Lambda's API")]
+pub struct LayerVersion {
+    pub name: Arc<str>,
+    /// Counted from 1.
+    pub version: usize,
+    pub description: String,
+    pub created: Timestamp,
+    pub content: Content,
+}
+
+impl LayerVersion {
+    /// The layer's ARN.
+    pub fn layer_arn(&self) -> String {
+        layer_arn(&self.name)
+    }
+
+    /// This version's ARN.
+    pub fn arn(&self) -> String {
+        format!("{}:{}", self.layer_arn(), self.version)
+    }
+}
+
+/// What a function has of layers: none by default.
+#[derive(Clone, Debug, Default)]
+pub struct Layered {
+    /// The versions, the lowest first.
+    pub versions: Vec<Arc<LayerVersion>>,
+    /// The folder that stands for `/opt`, in which they lie over each other.
+    pub opt: Option<Folder>,
+}
+
+impl Lambda {
+    /// Publishes the next version of a layer; of a new layer, the first.
+    ///
+    /// # Errors
+    /// If the name can't be one.
+    pub fn publish_layer_version(
+        &mut self,
+        now: Timestamp,
+        reference: &str,
+        description: &str,
+        content: Content,
+    ) -> Result<Arc<LayerVersion>, LambdaError> {
+        let name: Arc<str> = name(reference)?.into();
+        let versions = self.layers.entry(Arc::clone(&name)).or_default();
+        let published = Arc::new(LayerVersion {
+            name,
+            version: versions.len() + 1,
+            description: description.to_owned(),
+            created: now,
+            content,
+        });
+        versions.push(Arc::clone(&published));
+        Ok(published)
+    }
+
+    /// A version of a layer.
+    ///
+    /// # Errors
+    /// If there is none with this number.
+    pub fn layer_version(
+        &self,
+        reference: &str,
+        version: usize,
+    ) -> Result<&Arc<LayerVersion>, LambdaError> {
+        self.find_layer(name(reference)?, version).ok_or_else(|| {
+            LambdaError::ResourceNotFound("The resource you requested does not exist.".to_owned())
+        })
+    }
+
+    /// The versions of layers that a function asks for by their ARNs.
+    ///
+    /// # Errors
+    /// If there is no such version, if they are too many, or if two are of one layer.
+    pub fn layer_versions(&self, arns: &[String]) -> Result<Vec<Arc<LayerVersion>>, LambdaError> {
+        let refuse = |message| Err(LambdaError::InvalidParameterValue(message));
+        if arns.len() > LAYERS_MAX {
+            return refuse(format!("Cannot reference more than {LAYERS_MAX} layers."));
+        }
+        let mut found: Vec<Arc<LayerVersion>> = Vec::new();
+        for arn in arns {
+            let Some(version) = self.by_arn(arn) else {
+                return refuse(format!("Layer version {arn} does not exist."));
+            };
+            if let Some(other) = found.iter().find(|other| other.name == version.name) {
+                return refuse(format!(
+                    "Two different versions of the same layer are not allowed to be referenced in \
+                     the same function. {} and {arn}.",
+                    other.arn()
+                ));
+            }
+            found.push(Arc::clone(version));
+        }
+        Ok(found)
+    }
+
+    fn by_arn(&self, arn: &str) -> Option<&Arc<LayerVersion>> {
+        let (layer, version) = arn.rsplit_once(':')?;
+        let name = layer.strip_prefix(&*layer_arn(""))?;
+        self.find_layer(name, version.parse().ok()?)
+    }
+
+    fn find_layer(&self, name: &str, version: usize) -> Option<&Arc<LayerVersion>> {
+        self.layers.get(name)?.get(version.checked_sub(1)?)
+    }
+}
+
+fn layer_arn(name: &str) -> String {
+    format!("arn:aws:lambda:{REGION}:{ACCOUNT}:layer:{name}")
+}
+
+/// The name of the layer that a name or an ARN means.
+fn name(reference: &str) -> Result<&str, LambdaError> {
+    let name = reference.strip_prefix(&*layer_arn("")).unwrap_or(reference);
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    if (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(allowed) {
+        return Ok(name);
+    }
+    Err(LambdaError::Validation(vec![format!(
+        "Value '{reference}' at 'layerName' failed to satisfy constraint: Member must be a layer's \
+         name of up to {NAME_MAX} letters, digits, hyphens and underscores, or its ARN in region \
+         {REGION} and account {ACCOUNT}"
+    )]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ARN: &str = "arn:aws:lambda:us-east-1:000000000000:layer";
+
+    /// Lambda with the layers `a`, in two versions, and `b` to `f`.
+    fn lambda() -> Lambda {
+        let mut lambda = Lambda::new(1, 1);
+        for name in ["a", "a", "b", "c", "d", "e", "f"] {
+            publish(&mut lambda, name).unwrap();
+        }
+        lambda
+    }
+
+    fn publish(lambda: &mut Lambda, name: &str) -> Result<Arc<LayerVersion>, LambdaError> {
+        let content = Content { folder: "/layer".into(), size: 0, sha256: String::new() };
+        lambda.publish_layer_version(Timestamp::UNIX_EPOCH, name, "", content)
+    }
+
+    fn ask(layers: &[&str]) -> Result<Vec<String>, LambdaError> {
+        let arns: Vec<_> = layers.iter().map(|layer| format!("{ARN}:{layer}")).collect();
+        let found = lambda().layer_versions(&arns)?;
+        Ok(found.iter().map(|version| version.arn()).collect())
+    }
+
+    #[test]
+    fn versions_are_counted_for_each_layer() {
+        let mut lambda = lambda();
+        let third = publish(&mut lambda, &format!("{ARN}:a")).unwrap();
+        assert_eq!((third.layer_arn(), third.arn()), (format!("{ARN}:a"), format!("{ARN}:a:3")));
+        assert_eq!(lambda.layer_version("b", 1).unwrap().version, 1);
+        for version in [0, 4] {
+            let error = lambda.layer_version("a", version).unwrap_err();
+            assert_eq!(error.code(), "ResourceNotFoundException", "{version}");
+        }
+    }
+
+    #[test]
+    fn a_function_has_its_layers_in_the_order_it_asks_for() {
+        assert_eq!(ask(&["b:1", "a:2"]).unwrap(), [format!("{ARN}:b:1"), format!("{ARN}:a:2")]);
+        assert_eq!(ask(&["a:1", "b:1", "c:1", "d:1", "e:1"]).unwrap().len(), 5);
+        assert!(ask(&[]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn layers_that_aws_refuses_are_refused_with_its_words() {
+        for (layers, message) in [
+            (&["z:1"][..], format!("Layer version {ARN}:z:1 does not exist.")),
+            (&["a:3"], format!("Layer version {ARN}:a:3 does not exist.")),
+            (&["a:0"], format!("Layer version {ARN}:a:0 does not exist.")),
+            (&["a"], format!("Layer version {ARN}:a does not exist.")),
+            (
+                &["a:1", "a:2"],
+                format!(
+                    "Two different versions of the same layer are not allowed to be referenced in \
+                     the same function. {ARN}:a:1 and {ARN}:a:2."
+                ),
+            ),
+            (
+                &["a:1", "b:1", "c:1", "d:1", "e:1", "f:1"],
+                "Cannot reference more than 5 layers.".to_owned(),
+            ),
+        ] {
+            let error = ask(layers).unwrap_err();
+            assert_eq!(error.code(), "InvalidParameterValueException");
+            assert_eq!(error.to_string(), message);
+        }
+    }
+
+    #[test]
+    fn what_can_be_no_name_is_refused() {
+        let mut lambda = lambda();
+        for name in ["", "a b", "a:1", "arn:aws:lambda:eu-west-1:000000000000:layer:a"] {
+            assert_eq!(publish(&mut lambda, name).unwrap_err().code(), "ValidationException");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Extensions: what they are told, what waits for them, and how they fail and end.
+
+use std::fs;
+use std::thread;
+
+use serde_json::{Value, json};
+
+use super::client::{Cloud, Function, zip};
+use super::connections::{accept, ends, listener};
+
+/// A function with these extensions, each of which does what its value says.
+fn function<'a>(cloud: &'a Cloud, extensions: &Value, settings: Value) -> Function<'a> {
+    let paths: Vec<String> =
+        extensions.as_object().unwrap().keys().map(|name| format!("extensions/{name}")).collect();
+    let script: &[u8] = include_bytes!("extension.py");
+    let files: Vec<_> = paths.iter().map(|path| (path.as_str(), 0o755, script)).collect();
+    let layer = cloud.layer("extensions", &json!({"ZipFile": zip(&files)}));
+    let mut request = settings;
+    request["Layers"] = json!([layer]);
+    request["Environment"]["Variables"]["EXTENSIONS"] = extensions.to_string().into();
+    cloud.function("f", request)
+}
+
+/// Waits until the extension says this, and gives what it says of it.
+fn said(cloud: &Cloud, extension: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    let prefix = format!("{extension} {what} ");
+    let value = |event: &Value| {
+        let value = event["line"].as_str()?.strip_prefix(&prefix)?;
+        serde_json::from_str::<Value>(value).ok()
+    };
+    let found = cloud.journal_until(|event| value(event).is_some_and(|value| wanted(&value)));
+    value(&found).unwrap()
+}
+
+fn told(cloud: &Cloud, extension: &str, event_type: &str) -> Value {
+    said(cloud, extension, "told", |event| event["eventType"] == event_type)
+}
+
+fn delete(cloud: &Cloud) {
+    assert_eq!(cloud.call("DELETE", "/2015-03-31/functions/f", &[], b"").status, 204);
+}
+
+#[test]
+fn an_extension_is_told_of_its_function_of_invocations_and_of_the_end() {
+    let cloud = Cloud::start();
+    let settings = json!({"Environment": {"Variables": {"OWN": "1", "INIT": "trap"}}});
+    let f = function(&cloud, &json!({"a": {}, "b": {"events": ["SHUTDOWN"]}}), settings);
+    let answer = f.invoke(&json!({})).json();
+    let registered = said(&cloud, "a", "registered", |_| true);
+    assert_eq!(
+        registered,
+        json!({
+            "functionName": "f",
+            "functionVersion": "$LATEST",
+            "handler": "own.handler",
+            "accountId": "000000000000",
+        })
+    );
+    let variables = said(&cloud, "a", "variables", |_| true);
+    assert_eq!(variables["OWN"], "1");
+    assert_eq!(variables["AWS_LAMBDA_FUNCTION_NAME"], "f");
+    let of_runtime = &answer.body["variables"];
+    assert_eq!(variables["AWS_LAMBDA_RUNTIME_API"], of_runtime["AWS_LAMBDA_RUNTIME_API"]);
+    for name in ["_HANDLER", "LAMBDA_TASK_ROOT", "AWS_LAMBDA_LOG_STREAM_NAME"] {
+        assert!(variables.get(name).is_none() && of_runtime.get(name).is_some(), "{name}");
+    }
+
+    let invoke = told(&cloud, "a", "INVOKE");
+    let headers = &answer.body["headers"];
+    assert_eq!(invoke["requestId"], answer.request_id);
+    assert_eq!(invoke["invokedFunctionArn"], headers["lambda-runtime-invoked-function-arn"]);
+    assert_eq!(invoke["tracing"]["value"], headers["lambda-runtime-trace-id"]);
+    assert!(invoke["deadlineMs"].is_i64());
+    cloud.journal_until(|event| {
+        event["line"] == "EXTENSION\tName: b\tState: Ready\tEvents: [SHUTDOWN]"
+    });
+
+    delete(&cloud);
+    for extension in ["a", "b"] {
+        let shutdown = told(&cloud, extension, "SHUTDOWN");
+        assert_eq!(shutdown["shutdownReason"], "SPINDOWN");
+        assert!(shutdown["deadlineMs"].is_i64());
+    }
+    cloud.journal_until(|event| event["line"] == "terminated");
+}
+
+#[test]
+fn the_runtime_and_its_events_wait_for_the_extensions() {
+    let cloud = Cloud::start();
+    let marks = std::env::temp_dir().join(format!("comeback-marks-{}", std::process::id()));
+    fs::create_dir_all(&marks).unwrap();
+    let settings = json!({"Timeout": 60, "Environment": {"Variables": {"MARKS": marks}}});
+    let f = function(&cloud, &json!({"a": {"marks": marks}}), settings);
+    let first = f.invoke(&json!({})).json();
+    let second = f.invoke(&json!({})).json();
+    delete(&cloud);
+    told(&cloud, "a", "SHUTDOWN");
+    fs::remove_dir_all(&marks).unwrap();
+    assert_eq!(first.body["pid"], second.body["pid"]);
+    let seen = |at: &Value, mark: &str| at.as_array().unwrap().contains(&json!(mark));
+    assert!(seen(&first.body["seen at start"], "registered"), "the runtime was started early");
+    assert!(seen(&first.body["seen"], "ready"), "the first event was given early");
+    assert!(seen(&second.body["seen"], &first.request_id), "the second event was given early");
+}
+
+#[test]
+fn an_extension_that_fails_at_its_start_fails_the_initialisation_by_name() {
+    for (does, error_type, what) in [
+        (json!({"exits": 5}), "Extension.Crash", "exit status 5"),
+        (json!({"exits": 0}), "Extension.Crash", "exit status 0"),
+        (
+            json!({"init error": {"errorMessage": "no port"}}),
+            "Extension.InitError",
+            "Own.Reason: no port",
+        ),
+        (json!({"init error": null}), "Extension.InitError", "Own.Reason"),
+    ] {
+        let cloud = Cloud::start();
+        let f = function(&cloud, &json!({"bad": does, "good": {}}), json!({}));
+        let failure = f.invoke(&json!({})).json();
+        assert!(failure.is_error);
+        let message = format!("RequestId: {} Error: extension bad: {what}", failure.request_id);
+        assert_eq!(failure.body, json!({"errorType": error_type, "errorMessage": message}));
+        let finished = cloud.journal_until(|event| event["type"] == "Finished");
+        assert_eq!(finished["outcome"], "InitFailed");
+    }
+}
+
+#[test]
+fn an_extension_that_is_not_executable_fails_the_initialisation() {
+    let cloud = Cloud::start();
+    let content = json!({"ZipFile": zip(&[("extensions/bad", 0o644, b"#!/bin/sh\n")])});
+    let layer = cloud.layer("l", &content);
+    let failure = cloud.function("f", json!({"Layers": [layer]})).invoke(&json!({})).json();
+    assert_eq!(failure.body["errorType"], "Extension.LaunchError");
+    let message = failure.body["errorMessage"].as_str().unwrap();
+    assert!(message.ends_with("extension bad: permission denied"), "{message}");
+}
+
+#[test]
+fn an_extension_that_fails_in_an_invocation_ends_it() {
+    for (does, error_type, what) in [
+        (json!({"leaves": 9}), "Extension.Crash", "signal: killed"),
+        (json!({"exit error": "Own.Reason"}), "Extension.ExitError", "Own.Reason"),
+    ] {
+        let cloud = Cloud::start();
+        let (_connections, port) = listener();
+        let extensions = json!({"bad": does, "good": {}});
+        let f = function(&cloud, &extensions, json!({"Timeout": 60}));
+        let failure = f.invoke(&json!({"do": "meet", "port": port})).json();
+        let message = format!("RequestId: {} Error: extension bad: {what}", failure.request_id);
+        assert_eq!(failure.body, json!({"errorType": error_type, "errorMessage": message}));
+        let finished = cloud.journal_until(|event| event["type"] == "Finished");
+        assert_eq!(finished["outcome"], "Crashed");
+        assert_eq!(told(&cloud, "good", "SHUTDOWN")["shutdownReason"], "FAILURE");
+    }
+}
+
+#[test]
+fn the_extensions_api_refuses_what_lambda_refuses() {
+    let cloud = Cloud::start();
+    let f = function(&cloud, &json!({"a": {"refusals": true}}), json!({}));
+    assert!(!f.invoke(&json!({})).is_error);
+    let before = said(&cloud, "a", "refused", |refused| refused.as_array().unwrap().len() > 2);
+    assert_eq!(
+        before,
+        json!([
+            [403, "Extension.InvalidExtensionName"],
+            [403, "Extension.InvalidExtensionName"],
+            [403, "Extension.InvalidEventType"],
+            [403, "InvalidRequestFormat"],
+            [403, "Extension.MissingExtensionIdentifier"],
+            [403, "Extension.UnknownExtensionIdentifier"],
+        ])
+    );
+    let after = said(&cloud, "a", "refused", |refused| refused.as_array().unwrap().len() == 2);
+    assert_eq!(
+        after,
+        json!([[403, "Extension.InvalidExtensionState"], [403, "Extension.MissingHeader"]])
+    );
+}
+
+#[test]
+fn extensions_are_told_why_an_environment_ends() {
+    for (event, settings, reason) in [
+        (json!({"do": "exit", "status": 1}), json!({"Timeout": 60}), "FAILURE"),
+        (json!({"do": "meet"}), json!({"Timeout": 1}), "TIMEOUT"),
+    ] {
+        let cloud = Cloud::start();
+        let (_connections, port) = listener();
+        let mut event = event;
+        event["port"] = port.into();
+        let f = function(&cloud, &json!({"a": {}}), settings);
+        assert!(f.invoke(&event).is_error);
+        assert_eq!(told(&cloud, "a", "SHUTDOWN")["shutdownReason"], reason);
+    }
+}
+
+#[test]
+fn an_extension_that_does_not_end_is_killed() {
+    for does in [json!({"lingers": true}), json!({"events": ["INVOKE"]})] {
+        let cloud = Cloud::start();
+        let (connections, port) = listener();
+        let mut does = does;
+        does["canary"] = port.into();
+        let f = function(&cloud, &json!({"a": does}), json!({}));
+        assert!(!f.invoke(&json!({})).is_error);
+        let canary = accept(&connections);
+        delete(&cloud);
+        ends(canary);
+    }
+}
+
+#[test]
+fn no_extension_is_left_when_the_local_cloud_ends() {
+    for signal in ["KILL", "TERM"] {
+        let cloud = Cloud::start();
+        let (connections, port) = listener();
+        let lingers = json!({"lingers": true, "canary": port});
+        let f = function(&cloud, &json!({"a": lingers}), json!({"Timeout": 900}));
+        thread::scope(|scope| {
+            scope.spawn(|| f.send(&json!({"do": "stay", "canary": port})));
+            let canaries = [accept(&connections), accept(&connections)];
+            cloud.signal(signal);
+            canaries.into_iter().for_each(ends);
+        });
+    }
+}

@@ -1,0 +1,138 @@
+//! Layers, and the wrapper that starts a runtime.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::client::{Cloud, zip};
+
+/// A wrapper that tells how it was started, and what lies beside it.
+const WRAPPER: &[u8] = b"#!/bin/sh
+export WRAPPER=\"$0\" COMMAND=\"$*\" NOTE=\"$(cat \"$(dirname \"$0\")/note\")\"
+exec \"$@\"
+";
+
+/// The content of a layer, as a zip.
+fn zipped(files: &[(&str, u32, &[u8])]) -> Value {
+    json!({"ZipFile": zip(files)})
+}
+
+fn wrapped_by(wrapper: &str) -> Value {
+    json!({"Variables": {"AWS_LAMBDA_EXEC_WRAPPER": wrapper}})
+}
+
+#[test]
+fn a_wrapper_of_a_layer_starts_the_runtime_and_sees_all_layers() {
+    let cloud = Cloud::start();
+    let below =
+        cloud.layer("below", &zipped(&[("bin/wrap", 0o755, WRAPPER), ("bin/note", 0o644, b"1")]));
+    let above = cloud.layer("above", &zipped(&[("bin/note", 0o644, b"2")]));
+    let f = cloud.function(
+        "f",
+        json!({"Layers": [below, above], "Environment": wrapped_by("/opt/bin/wrap")}),
+    );
+    let told = f.invoke(&json!({})).json().body;
+    let variables = &told["variables"];
+    assert!(variables["WRAPPER"].as_str().unwrap().ends_with("/bin/wrap"));
+    assert_eq!(variables["COMMAND"], "python3 function.py");
+    assert_eq!(variables["NOTE"], "2");
+    assert_eq!(variables["AWS_LAMBDA_EXEC_WRAPPER"], "/opt/bin/wrap");
+
+    let configuration =
+        cloud.call("GET", "/2015-03-31/functions/f/configuration", &[], b"").json().body;
+    let layers = configuration["Layers"].as_array().unwrap();
+    assert_eq!(layers.iter().map(|layer| &layer["Arn"]).collect::<Vec<_>>(), [&below, &above]);
+    let get = cloud.call("GET", "/2018-10-31/layers/above/versions/1", &[], b"").json().body;
+    assert_eq!(get["LayerVersionArn"], above);
+    assert_eq!(get["Content"]["CodeSize"], layers[1]["CodeSize"]);
+}
+
+#[test]
+fn layers_are_changed_with_the_configuration_and_leave_nothing_behind() {
+    let cloud = Cloud::start();
+    let arn = cloud.layer("l", &zipped(&[("wrap", 0o755, WRAPPER), ("note", 0o644, b"1")]));
+    let location = cloud.call("GET", "/2018-10-31/layers/l/versions/1", &[], b"").json().body;
+    let location = location["Content"]["Location"].as_str().unwrap();
+    let unpacked = PathBuf::from(location.strip_prefix("file://").unwrap());
+    let unpacked = unpacked.parent().unwrap().to_owned();
+    let count = || unpacked.read_dir().unwrap().count();
+    assert_eq!(count(), 1);
+    let f = cloud.function("f", json!({}));
+    let update = |layers: &Value, wrapper: &str| {
+        let change = json!({"Layers": layers, "Environment": wrapped_by(wrapper)}).to_string();
+        let path = "/2015-03-31/functions/f/configuration";
+        cloud.call("PUT", path, &[], change.as_bytes())
+    };
+    for _ in 0..2 {
+        assert_eq!(update(&json!([arn]), "/opt/wrap").status, 200);
+        assert_eq!(f.invoke(&json!({})).json().body["variables"]["NOTE"], "1");
+    }
+    let missing = format!("{}7", arn.strip_suffix('1').unwrap());
+    let refused = update(&json!([missing]), "/opt/wrap");
+    assert_eq!(refused.header("x-amzn-errortype"), Some("InvalidParameterValueException"));
+    assert_eq!(refused.json().body["Message"], format!("Layer version {missing} does not exist."));
+    assert_eq!(update(&json!([]), "").json().body.get("Layers"), None);
+    assert_eq!(f.invoke(&json!({})).json().body["variables"].get("NOTE"), None);
+    cloud.signal("TERM");
+    cloud.ended();
+    assert!(!unpacked.exists());
+}
+
+#[test]
+fn a_folder_that_is_published_is_a_layer_as_it_was_then() {
+    let cloud = Cloud::start();
+    let folder = std::env::temp_dir().join(format!("comeback-layer-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("note"), "before").unwrap();
+    fs::write(folder.join("wrap"), WRAPPER).unwrap();
+    let content = json!({"S3Bucket": "local-folder", "S3Key": folder});
+    let arn = cloud.layer("l", &content);
+    fs::write(folder.join("note"), "after").unwrap();
+    let f = cloud.function("f", json!({"Layers": [arn], "Environment": wrapped_by("/opt/wrap")}));
+    // A folder's executable bits are those that its files have.
+    let failure = f.invoke(&json!({})).json();
+    let message = failure.body["errorMessage"].as_str().unwrap();
+    assert!(message.ends_with("AWS_LAMBDA_EXEC_WRAPPER: /opt/wrap: is not an executable"));
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(folder.join("wrap"), executable).unwrap();
+    let again = cloud.layer("l", &content);
+    fs::remove_dir_all(&folder).unwrap();
+    assert!(again.ends_with(":2"));
+    let environment = wrapped_by("/opt/wrap");
+    let g = cloud.function("g", json!({"Layers": [again], "Environment": environment}));
+    assert_eq!(g.invoke(&json!({})).json().body["variables"]["NOTE"], "after");
+}
+
+#[test]
+fn a_wrapper_that_cannot_be_started_fails_the_initialisation_by_name() {
+    let cloud = Cloud::start();
+    let arn = cloud.layer("l", &zipped(&[("data", 0o644, b"")]));
+    for (name, layers, wrapper, why) in [
+        ("a", json!([]), "/opt/wrap", "does not exist"),
+        ("b", json!([arn]), "/opt/wrap", "does not exist"),
+        ("c", json!([arn]), "/opt/data", "is not an executable"),
+        ("d", json!([]), "/no/such/wrap", "does not exist"),
+    ] {
+        let f = cloud.function(name, json!({"Layers": layers, "Environment": wrapped_by(wrapper)}));
+        let failure = f.invoke(&json!({})).json();
+        assert!(failure.is_error);
+        let message = format!(
+            "RequestId: {} Error: AWS_LAMBDA_EXEC_WRAPPER: {wrapper}: {why}",
+            failure.request_id
+        );
+        assert_eq!(failure.body["errorMessage"], message);
+    }
+}
+
+#[test]
+fn a_bootstrap_is_started_without_a_wrapper() {
+    let cloud = Cloud::start();
+    let function = include_bytes!("function.py");
+    let code = json!({
+        "PackageType": "Zip",
+        "Code": zipped(&[("bootstrap", 0o755, function)]),
+        "Environment": wrapped_by("/opt/wrap"),
+    });
+    assert!(!cloud.function("f", code).invoke(&json!({})).is_error);
+}
