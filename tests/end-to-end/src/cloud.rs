@@ -1,11 +1,14 @@
 //! A local cloud of a test's own, in a process of its own.
 
-use std::{path::PathBuf, process::Stdio};
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+};
 
 use aws_sdk_lambda::{
     config::{BehaviorVersion, Credentials, Region},
     primitives::Blob,
-    types::{Environment, FunctionCode, InvocationType, Runtime},
+    types::{Environment, FunctionCode, InvocationType, LayerVersionContentInput, Runtime},
 };
 use aws_sdk_sqs::types::QueueAttributeName;
 use tokio::{
@@ -54,13 +57,15 @@ pub struct Deployed<'a> {
     pub command: Vec<String>,
     pub environment: Vec<(String, String)>,
     pub timeout: i32,
+    /// Folders that are its layers.
+    pub layers: Vec<PathBuf>,
 }
 
 impl<'a> Deployed<'a> {
     /// A function that is a binary of this workspace.
     pub fn binary(name: &'a str, binary_name: &str) -> Self {
         let command = vec![binary(binary_name).display().to_string()];
-        Self { name, command, environment: Vec::new(), timeout: 10 }
+        Self { name, command, environment: Vec::new(), timeout: 10, layers: Vec::new() }
     }
 }
 
@@ -137,6 +142,10 @@ impl Cloud {
             .working_directory(std::env::temp_dir().display().to_string())
             .build();
         let variables = deployed.environment.iter().cloned().collect();
+        let mut layers = Vec::new();
+        for folder in &deployed.layers {
+            layers.push(self.layer(folder).await);
+        }
         let call = self.lambda.create_function().function_name(deployed.name);
         let created = call
             .role("arn:aws:iam::000000000000:role/local")
@@ -146,10 +155,22 @@ impl Cloud {
             .image_config(image)
             .environment(Environment::builder().set_variables(Some(variables)).build())
             .timeout(deployed.timeout)
+            .set_layers(Some(layers))
             .send()
             .await
             .unwrap();
         created.function_arn.unwrap()
+    }
+
+    /// Publishes a folder as a layer; gives the ARN of its version.
+    async fn layer(&self, folder: &Path) -> String {
+        let content = LayerVersionContentInput::builder()
+            .s3_bucket("local-folder")
+            .s3_key(folder.display().to_string())
+            .build();
+        let name = folder.file_name().unwrap().display().to_string();
+        let call = self.lambda.publish_layer_version().layer_name(name).content(content);
+        call.send().await.unwrap().layer_version_arn.unwrap()
     }
 
     /// Invokes asynchronously; gives the request id that Lambda answers with.

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 
 /// What each crate may name in its dependencies; those of its tests are its own affair.
-const MAY_USE: [(&str, &[&str]); 10] = [
+const MAY_USE: [(&str, &[&str]); 11] = [
     ("comeback-core", &["chrono", "rand", "serde", "serde_json", "thiserror"]),
     (
         "comeback-flow",
@@ -131,17 +131,19 @@ const MAY_USE: [(&str, &[&str]); 10] = [
 ];
 
 /// What each crate may not even have behind its dependencies: a name, or the start of one.
-const NEVER: [(&str, &[&str]); 6] = [
+const NEVER: [(&str, &[&str]); 7] = [
     ("comeback-core", &["tokio", "aws", "hyper", "tracing"]),
     ("comeback-dynamodb", &["comeback-aws", "comeback-flow"]),
     ("comeback", &["aws-config", "comeback-aws", "comeback-flow"]),
     ("comeback-flow", &["tokio", "aws-", "hyper", "comeback-aws"]),
+    ("envelope-proxy", &["aws", "comeback-aws", "comeback-flow", "lambda_runtime"]),
     ("comeback-local", &["aws-", "aws_lambda_events", "comeback-aws", "comeback-flow"]),
     ("simulation", &["aws-", "comeback-aws", "lambda_runtime"]),
 ];
 
 /// Crates of tests, which no room may depend on.
-const TESTS: [&str; 6] = ["end-to-end", "fuzz", "kit-bench", "rooms", "simulation", "soak"];
+const TESTS: [&str; 7] =
+    ["end-to-end", "fuzz", "kit-bench", "proxy-bench", "rooms", "simulation", "soak"];
 
 #[test]
 fn each_room_uses_what_it_may_and_no_room_is_forgotten() {

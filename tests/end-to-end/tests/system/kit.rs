@@ -14,13 +14,13 @@ use crate::{
 async fn around(program: &str, environment: &[(&str, &str)]) -> RetryLoop {
     let mut plan = Plan::quick(&[]);
     plan.target = Deployed {
-        name: TARGET,
         command: vec![example(program).display().to_string()],
         environment: environment
             .iter()
             .map(|&(name, value)| (name.to_owned(), value.to_owned()))
             .collect(),
         timeout: 20,
+        ..Deployed::binary(TARGET, "example-target")
     };
     plan.deploy().await
 }

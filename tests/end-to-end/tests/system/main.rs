@@ -16,4 +16,5 @@ mod other_languages;
 mod proxy;
 mod recovery;
 mod recursion;
+mod transparent;
 mod upstream;

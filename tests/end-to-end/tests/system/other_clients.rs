@@ -53,13 +53,13 @@ impl Drop for Code {
 async fn assert_comes_back(command: &[&str], environment: &[(&str, String)]) {
     let mut plan = Plan::quick(&[("MAX_ATTEMPTS", "3")]);
     plan.target = Deployed {
-        name: TARGET,
         command: command.iter().map(|&word| word.to_owned()).collect(),
         environment: environment
             .iter()
             .map(|(name, it)| ((*name).to_owned(), it.clone()))
             .collect(),
         timeout: 30,
+        ..Deployed::binary(TARGET, "example-target")
     };
     let retry_loop = plan.deploy().await;
     retry_loop.invoke(r#"{"order": 1.50}"#).await;

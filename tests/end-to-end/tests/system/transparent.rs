@@ -1,0 +1,207 @@
+//! Functions that know nothing of envelopes, under runtimes that nobody here wrote: they are given the same
+//! payload each time, and the facts of the retry where each runtime shows its client context.
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    cloud::{Deployed, binary, example},
+    other_clients::{Code, REQUIREMENTS, installed, python},
+    retry_loop::{Plan, RetryLoop, TARGET},
+};
+
+/// What the layer of the envelope proxy has, as `scripts/package` packs it.
+struct Layer(PathBuf);
+
+impl Layer {
+    fn new(test: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("comeback-{}-{test}", std::process::id()));
+        fs::create_dir_all(folder.join("extensions")).unwrap();
+        fs::copy(binary("envelope-proxy"), folder.join("extensions/comeback")).unwrap();
+        let wrapper =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../functions/envelope-proxy/comeback-exec");
+        fs::copy(wrapper, folder.join("comeback-exec")).unwrap();
+        Self(folder)
+    }
+}
+
+impl Drop for Layer {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+/// A retry loop around a function under the layer, which keeps its notes beside its code.
+async fn under_the_layer(layer: &Layer, code: &Code, command: &[&str], port: u16) -> RetryLoop {
+    let environment = [
+        ("AWS_LAMBDA_EXEC_WRAPPER", "/opt/comeback-exec".to_owned()),
+        // All functions of this machine share its ports.
+        ("COMEBACK_PROXY_PORT", port.to_string()),
+        ("PYTHONPATH", code.folder()),
+        ("NOTES", notes(code).display().to_string()),
+    ];
+    let mut plan = Plan::quick(&[("MAX_ATTEMPTS", "3")]);
+    plan.target = Deployed {
+        command: command.iter().map(|&word| word.to_owned()).collect(),
+        environment: environment.map(|(name, value)| (name.to_owned(), value)).into(),
+        timeout: 30,
+        layers: vec![layer.0.clone()],
+        ..Deployed::binary(TARGET, "example-target")
+    };
+    plan.deploy().await
+}
+
+fn notes(code: &Code) -> PathBuf {
+    Path::new(&code.folder()).join("notes")
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+const ORDER: &str = r#"{"order":"7","größe":1.5,"lines":[{"sku":null}]}"#;
+
+/// Expects an order to fail twice and to succeed then, and its function to have noted the same payload each
+/// time, and what it could be told of the retry.
+async fn assert_comes_back_unseen(retry_loop: RetryLoop, notes: &Path) {
+    let id = retry_loop.invoke(ORDER).await;
+    let mut journal = retry_loop.cloud.journal();
+    let runs = [journal.run(TARGET).await, journal.run(TARGET).await, journal.run(TARGET).await];
+    assert_eq!(runs.clone().map(|run| run.ending), ["Failed", "Failed", "Succeeded"]);
+    let noted = fs::read_to_string(notes).unwrap();
+    let noted: Vec<Value> = noted.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let order: Value = serde_json::from_str(ORDER).unwrap();
+    for (attempt, (noted, run)) in noted.iter().zip(&runs).enumerate() {
+        assert_eq!(noted[0], order);
+        if attempt == 0 {
+            assert_eq!(noted[1], Value::Null);
+        } else {
+            assert_eq!(
+                (&noted[1]["attempt"], &noted[1]["request_id"]),
+                (&json!(attempt), &json!(id))
+            );
+            let sent: Value = serde_json::from_str(&run.payload).unwrap();
+            assert_eq!(noted[1], sent["_retry_metadata"], "it was sent in an envelope");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_python_function_is_retried_without_a_changed_line() {
+    let code = Code::new(
+        "unaware.py",
+        r#"
+import json, os
+
+
+def handler(event, context):
+    told = context.client_context and json.loads(context.client_context.custom["comeback"])
+    with open(os.environ["NOTES"], "a+") as notes:
+        notes.write(json.dumps([event, told]) + "\n")
+        notes.seek(0)
+        if len(notes.readlines()) < 3:
+            raise ConnectionError("the upstream is down")
+"#,
+    );
+    let python = python(REQUIREMENTS).display().to_string();
+    let layer = Layer::new("python");
+    let command = [&python, "-m", "awslambdaric", "unaware.handler"];
+    let retry_loop = under_the_layer(&layer, &code, &command, free_port()).await;
+    assert_comes_back_unseen(retry_loop, &notes(&code)).await;
+}
+
+const NOTE: &str = r#"
+const fs = require("fs");
+
+function isUp(event, context) {
+    const told = context.clientContext?.custom?.comeback ?? "null";
+    fs.appendFileSync(process.env.NOTES, JSON.stringify([event, JSON.parse(told)]) + "\n");
+    return fs.readFileSync(process.env.NOTES, "utf8").split("\n").length > 3;
+}
+"#;
+
+async fn assert_node_js_comes_back(test: &str, handler: &str) -> Code {
+    let code = Code::new(&format!("{test}.js"), &(NOTE.to_owned() + handler));
+    let client = installed("node", "tests/node").join("aws-lambda-ric/bin/index.mjs");
+    let client = client.display().to_string();
+    let handler = format!("{}/{test}.handler", code.folder());
+    let layer = Layer::new(test);
+    let retry_loop =
+        under_the_layer(&layer, &code, &["node", &client, &handler], free_port()).await;
+    assert_comes_back_unseen(retry_loop, &notes(&code)).await;
+    code
+}
+
+#[tokio::test]
+async fn a_node_js_function_is_retried_without_a_changed_line() {
+    let handler = r#"
+exports.handler = async (event, context) => {
+    if (!isUp(event, context)) throw new Error("the upstream is down");
+};
+"#;
+    assert_node_js_comes_back("unaware", handler).await;
+}
+
+#[tokio::test]
+async fn a_node_js_function_that_streams_its_response_is_retried_and_streams_24_mib() {
+    let handler = r#"
+exports.handler = awslambda.streamifyResponse(async (event, stream, context) => {
+    const up = isUp(event, context);
+    stream.write("begun");
+    if (!up) throw new Error("the upstream is down");
+    const part = Buffer.alloc(1 << 20, "x");
+    for (let parts = 0; parts < 24; parts++) {
+        if (!stream.write(part)) await new Promise((done) => stream.once("drain", done));
+    }
+    stream.end();
+    await new Promise((done) => stream.once("finish", done));
+    fs.writeFileSync(process.env.NOTES + "-streamed", "all");
+});
+"#;
+    let code = assert_node_js_comes_back("streaming", handler).await;
+    let streamed = fs::read_to_string(format!("{}-streamed", notes(&code).display()));
+    assert_eq!(streamed.unwrap(), "all");
+}
+
+#[tokio::test]
+async fn a_custom_runtime_is_retried_by_the_bootstrap_way() {
+    let code = Code::new("none", "");
+    let mut plan = Plan::quick(&[("MAX_ATTEMPTS", "3")]);
+    let bootstrap = Path::new(&code.folder()).join("bootstrap");
+    fs::copy(binary("envelope-proxy"), &bootstrap).unwrap();
+    plan.target = Deployed {
+        command: vec![bootstrap.display().to_string()],
+        environment: vec![
+            ("COMEBACK_BOOTSTRAP".to_owned(), example("unaware").display().to_string()),
+            ("NOTES".to_owned(), notes(&code).display().to_string()),
+        ],
+        timeout: 30,
+        ..Deployed::binary(TARGET, "example-target")
+    };
+    assert_comes_back_unseen(plan.deploy().await, &notes(&code)).await;
+    // To the byte: the function had the text of the payload.
+    let noted = fs::read_to_string(notes(&code)).unwrap();
+    assert!(noted.lines().all(|line| line.starts_with(&format!("[{ORDER},"))), "{noted}");
+}
+
+#[tokio::test]
+async fn a_proxy_that_cant_start_fails_the_init_and_says_why() {
+    let code = Code::new("never.py", "");
+    let layer = Layer::new("never");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let python = python(REQUIREMENTS).display().to_string();
+    let command = [&python, "-m", "awslambdaric", "never.handler"];
+    let retry_loop = under_the_layer(&layer, &code, &command, port).await;
+    retry_loop.invoke(ORDER).await;
+    let letter = retry_loop.dead_letter().await;
+    let message = &letter.attributes["ErrorMessage"];
+    let expected = format!("the proxy can't listen on 127.0.0.1:{port}");
+    assert!(message.contains(&expected), "{message}");
+    assert_eq!((letter.body.as_str(), letter.reason()), (ORDER, "max_attempts_exceeded"));
+}
