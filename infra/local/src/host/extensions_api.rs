@@ -65,7 +65,7 @@ async fn register(
     let mut told = json!({
         "functionName": configuration.name,
         "functionVersion": LATEST,
-        "handler": configuration.handler,
+        "handler": configuration.handler.as_deref().unwrap_or_default(),
     });
     if text(&headers, ACCEPT_FEATURE).split(',').any(|name| name.trim() == "accountId") {
         told["accountId"] = ACCOUNT.into();
