@@ -195,27 +195,20 @@ impl Extensions {
 
     /// Takes an extension's report that it can't go on. One of its initialisation comes before it first
     /// asks for an event.
-    pub(super) fn report(
-        &self,
-        identifier: &str,
-        init_error: bool,
-        report: String,
-    ) -> Result<(), Refusal> {
+    pub(super) fn report(&self, identifier: &str, fault: ExtensionFault) -> Result<(), Refusal> {
+        let of_init = matches!(fault, ExtensionFault::InitError(_));
         let name = self.change(|table| {
             let extension = table.find(identifier)?;
-            match (extension.state, init_error) {
-                (State::Registered, _) | (State::Ready | State::Busy, false) => {}
-                (State::Started | State::Ready | State::Busy | State::Failed, _) => {
+            match extension.state {
+                State::Registered => {}
+                State::Ready | State::Busy if !of_init => {}
+                State::Started | State::Ready | State::Busy | State::Failed => {
                     return Err(Refusal::InvalidExtensionState);
                 }
             }
             extension.state = State::Failed;
             Ok(Arc::clone(&extension.name))
         })?;
-        let fault = match init_error {
-            true => ExtensionFault::InitError(report),
-            false => ExtensionFault::ExitError(report),
-        };
         self.fail(name, fault);
         Ok(())
     }
@@ -314,119 +307,4 @@ impl Extensions {
 }
 
 #[cfg(test)]
-mod tests {
-    use futures_util::FutureExt as _;
-
-    use super::*;
-
-    const BOTH: Events = Events { invoke: true, shutdown: true };
-
-    fn extensions<const N: usize>(names: [&str; N]) -> Extensions {
-        Extensions::new(names.map(Arc::from), Ids::new(1))
-    }
-
-    /// What an extension is told at once when it asks.
-    fn ask(extensions: &Extensions, identifier: &str) -> Option<String> {
-        let asked = extensions.next(identifier).now_or_never();
-        asked.map(|told| told.unwrap().1)
-    }
-
-    fn is_ready(extensions: &Extensions) -> bool {
-        extensions.ready().now_or_never().is_some()
-    }
-
-    #[test]
-    fn all_are_ready_when_each_has_registered_and_asked() {
-        let extensions = extensions(["a", "b"]);
-        let a = extensions.register("a", BOTH).unwrap();
-        assert!(extensions.registered().now_or_never().is_none());
-        let b = extensions.register("b", BOTH).unwrap();
-        assert!(extensions.registered().now_or_never().is_some());
-        assert_eq!(ask(&extensions, &a), None);
-        assert!(!is_ready(&extensions));
-        assert_eq!(ask(&extensions, &b), None);
-        assert!(is_ready(&extensions));
-    }
-
-    #[test]
-    fn each_is_told_what_it_has_registered_for_once() {
-        let extensions = extensions(["both", "neither", "shutdown"]);
-        let shutdown = Events { shutdown: true, ..Events::default() };
-        let ids = [("both", BOTH), ("neither", Events::default()), ("shutdown", shutdown)]
-            .map(|(name, events)| extensions.register(name, events).unwrap());
-        let all = || ids.each_ref().map(|identifier| ask(&extensions, identifier));
-        assert_eq!(all(), [None, None, None]);
-        extensions.invoke("1");
-        assert!(!is_ready(&extensions));
-        assert_eq!(all(), [Some("1".to_owned()), None, None]);
-        assert!(!is_ready(&extensions));
-        assert_eq!(all(), [None, None, None]);
-        assert!(is_ready(&extensions));
-        extensions.shut_down("2");
-        assert_eq!(all(), [Some("2".to_owned()), None, Some("2".to_owned())]);
-        let awaits = |name| extensions.awaits_shutdown(name);
-        assert_eq!(["both", "neither", "shutdown", "x"].map(awaits), [true, false, true, false]);
-    }
-
-    #[test]
-    fn one_that_waits_is_woken_by_an_event() {
-        let extensions = extensions(["a"]);
-        let a = extensions.register("a", BOTH).unwrap();
-        let mut waits = Box::pin(extensions.next(&a));
-        assert!(waits.as_mut().now_or_never().is_none());
-        extensions.invoke("1");
-        assert_eq!(waits.now_or_never().unwrap().unwrap().1, "1");
-    }
-
-    #[test]
-    fn what_is_out_of_order_is_refused() {
-        let extensions = extensions(["a", "b"]);
-        assert_eq!(extensions.register("c", BOTH), Err(Refusal::InvalidExtensionName));
-        let a = extensions.register("a", BOTH).unwrap();
-        assert_eq!(extensions.register("a", BOTH), Err(Refusal::InvalidExtensionState));
-        let next = |identifier: &str| extensions.next(identifier).now_or_never().unwrap();
-        assert_eq!(next("x"), Err(Refusal::UnknownExtensionIdentifier));
-        assert_eq!(ask(&extensions, &a), None);
-        let report = |init_error| extensions.report(&a, init_error, "E".to_owned());
-        assert_eq!(report(true), Err(Refusal::InvalidExtensionState));
-        assert_eq!(report(false), Ok(()));
-        assert_eq!(report(false), Err(Refusal::InvalidExtensionState));
-        assert_eq!(next(&a), Err(Refusal::InvalidExtensionState));
-    }
-
-    #[test]
-    fn no_more_register_than_aws_allows() {
-        let names: Vec<Arc<str>> = (0..=EXTENSIONS_MAX).map(|n| n.to_string().into()).collect();
-        let extensions = Extensions::new(names.clone(), Ids::new(1));
-        for name in &names[1..] {
-            assert!(extensions.register(name, BOTH).is_ok());
-        }
-        assert_eq!(extensions.register(&names[0], BOTH), Err(Refusal::TooManyExtensions));
-    }
-
-    #[test]
-    fn events_are_known_by_their_names() {
-        let named = |names: &[&str]| {
-            Events::named(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
-        };
-        assert_eq!(named(&["INVOKE", "SHUTDOWN"]), Ok(BOTH));
-        assert_eq!(named(&[]), Ok(Events::default()));
-        assert_eq!(named(&["invoke"]), Err(Refusal::InvalidEventType("invoke".to_owned())));
-    }
-
-    #[test]
-    fn the_first_failure_is_the_one_that_is_told() {
-        let extensions = extensions(["a", "b"]);
-        let a = extensions.register("a", BOTH).unwrap();
-        assert!(extensions.are_well() && extensions.failure().now_or_never().is_none());
-        extensions.report(&a, true, "A.B".to_owned()).unwrap();
-        extensions.fail("b".into(), ExtensionFault::NotStarted("gone".to_owned()));
-        let failure = extensions.failure().now_or_never().unwrap();
-        let fault = ExtensionFault::InitError("A.B".to_owned());
-        assert_eq!(failure, ExtensionFailure { extension: "a".into(), fault });
-        assert!(!extensions.are_well());
-        let lines = extensions.lines();
-        assert_eq!(lines[0], "EXTENSION\tName: a\tState: Failed\tEvents: [INVOKE,SHUTDOWN]");
-        assert_eq!(lines[1], "EXTENSION\tName: b\tState: Started\tEvents: []");
-    }
-}
+mod tests;

@@ -18,6 +18,7 @@ use super::runtime_api::{accepted, refusal};
 use crate::model::ACCOUNT;
 use crate::model::lambda::function::Configuration;
 use crate::model::lambda::name::LATEST;
+use crate::model::lambda::run::ExtensionFault;
 
 /// How large the body of an extension's request may be.
 const REQUEST_BYTES_MAX: usize = 256 * 1024;
@@ -64,7 +65,7 @@ async fn register(
     let mut told = json!({
         "functionName": configuration.name,
         "functionVersion": LATEST,
-        "handler": configuration.handler,
+        "handler": configuration.handler.as_deref().unwrap_or_default(),
     });
     if text(&headers, ACCEPT_FEATURE).split(',').any(|name| name.trim() == "accountId") {
         told["accountId"] = ACCOUNT.into();
@@ -82,7 +83,8 @@ async fn init_error(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    extensions.report(identifier(&headers)?, true, reported(&headers, body).await?)?;
+    let fault = ExtensionFault::InitError(reported(&headers, body).await?);
+    extensions.report(identifier(&headers)?, fault)?;
     Ok(accepted())
 }
 
@@ -91,7 +93,8 @@ async fn exit_error(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    extensions.report(identifier(&headers)?, false, reported(&headers, body).await?)?;
+    let fault = ExtensionFault::ExitError(reported(&headers, body).await?);
+    extensions.report(identifier(&headers)?, fault)?;
     Ok(accepted())
 }
 

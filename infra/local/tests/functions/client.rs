@@ -55,6 +55,8 @@ impl Answer {
 impl Cloud {
     pub fn start() -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_comeback-local"))
+            // What is killed leaves its folders behind.
+            .env("TMPDIR", env!("CARGO_TARGET_TMPDIR"))
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
