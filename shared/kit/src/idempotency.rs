@@ -82,6 +82,7 @@ pub use comeback_core::{
     fault::StoreFault,
 };
 
+pub(crate) use self::error::operations_own;
 use self::request::Scope;
 #[cfg(feature = "dynamodb")]
 pub use self::{

@@ -1,6 +1,6 @@
 //! Why an operation has no answer.
 
-use std::{any::type_name, convert::Infallible};
+use std::{any::type_name, convert::Infallible, error};
 
 use comeback_core::{
     Timestamp,
@@ -16,7 +16,8 @@ use crate::{Failure, PermanentFailure, RetryAfter};
 ///
 /// As an error of a handler each tells the retry loop what is best: what will never heal is a
 /// [`PermanentFailure`] and given up, what runs elsewhere is a [`RetryAfter`] and comes back when that has
-/// ended, and everything else is retried as any error is.
+/// ended, and everything else is retried as any error is. The operation's own error counts as it would by
+/// itself: it is known by its own type, and judged by its own kind.
 ///
 /// ```
 /// # use comeback::idempotency::{Idempotency, Memory, Request};
@@ -45,8 +46,8 @@ use crate::{Failure, PermanentFailure, RetryAfter};
 #[non_exhaustive]
 pub enum Error<E> {
     /// The operation failed. Its key is free again.
-    #[error(transparent)]
-    Operation(E),
+    #[error("{0}")]
+    Operation(#[source] E),
     /// The key belongs to a request that asked for something else.
     #[error("the key belongs to another request")]
     Mismatch(#[source] PermanentFailure),
@@ -156,6 +157,22 @@ impl From<Error<Failure>> for Failure {
     fn from(error: Error<Failure>) -> Self {
         error.into_operation().unwrap_or_else(Self::from)
     }
+}
+
+/// The operation's own error, where this error, which is an [`Error`] of whatever operation, is one of its.
+pub(crate) fn operations_own<'e>(
+    error: &'e (dyn error::Error + 'static),
+) -> Option<&'e (dyn error::Error + 'static)> {
+    // Every other variant's source is of a type that is known here, or there is none.
+    error.source().filter(|source| !is_ours(*source))
+}
+
+fn is_ours(source: &(dyn error::Error + 'static)) -> bool {
+    #[cfg(feature = "dynamodb")]
+    if source.is::<super::Cancelled>() {
+        return true;
+    }
+    source.is::<PermanentFailure>() || source.is::<RetryAfter>() || source.is::<StoreFault>()
 }
 
 fn holder(there: Option<&Token>) -> String {

@@ -79,9 +79,14 @@ async fn a_write_that_is_refused_has_nothing_written_and_the_key_freed() {
         let error: Error<Declined> = run.await.unwrap_err();
         let Error::Cancelled(cancelled) = &error else { unreachable!("{error:?}") };
         assert_eq!(cancelled.reasons()[1].code(), Some("ConditionalCheckFailed"));
+        let failure = Failure::from(error);
         assert_eq!(
-            Failure::from(error).message(),
-            "the transaction was cancelled: write 2: ConditionalCheckFailed"
+            (failure.error_type(), failure.message()),
+            (
+                "comeback::idempotency::error::Error",
+                "the transaction was cancelled: write 2: ConditionalCheckFailed"
+            ),
+            "it is not taken for the operation's own"
         );
         assert!(!scene.has("line 1").await && !scene.has("line 2").await);
     }
