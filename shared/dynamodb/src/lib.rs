@@ -33,9 +33,11 @@ use comeback_core::{
 pub use self::transaction::NotCommitted;
 use crate::item::{Condition, ID};
 
-/// DynamoDB answers within milliseconds, and what comes after a claim needs time too.
-const ATTEMPT_MAX: Duration = Duration::from_secs(1);
-const CALL_MAX: Duration = Duration::from_secs(3);
+/// One attempt of a call: DynamoDB answers within milliseconds, and what comes after a claim needs time too.
+pub const ATTEMPT_MAX: Duration = Duration::from_secs(1);
+
+/// A call with all its attempts.
+pub const CALL_MAX: Duration = Duration::from_secs(3);
 
 /// The attributes of an item.
 pub type Item = HashMap<String, AttributeValue>;
