@@ -8,7 +8,7 @@ use comeback_dynamodb::{NotCommitted, NotReplaced as NotWritten};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    DynamoStore, Error, Idempotency, Lease, NotReplaced, Record, Request, Store,
+    DynamoStore, Error, Idempotency, Lease, NotReplaced, Record, Request,
     dynamo::{beside, not_replaced},
     log,
     once::{Begun, Held, answered, found_instead, read},
@@ -113,8 +113,9 @@ impl Idempotency<DynamoStore> {
     ) -> Result<(), Error<E>> {
         let table = self.store.table();
         let (seen, next) = (&held.record.claim, &done.claim);
-        let made = table.put_with(&held.key, seen, next, beside(done), writes).await;
-        let error = match made {
+        let commit = table.put_with(&held.key, seen, next, beside(done), writes);
+        let made = self.in_time(held.deadline, commit).await;
+        let error = match made.unwrap_or_else(|fault| Err(NotCommitted::Fault(fault))) {
             Ok(()) => return Ok(()),
             Err(NotCommitted::Changed(there)) => {
                 return match not_replaced(NotWritten::Changed(there)) {
@@ -126,7 +127,7 @@ impl Idempotency<DynamoStore> {
             Err(NotCommitted::Fault(fault)) => Error::Store(fault),
         };
         // What frees the key finds out whether the transaction was made, and bars it where it was not.
-        match self.store.replace(&held.key, Some(&held.record), None).await {
+        match self.rewrite(held, None).await {
             Err(NotReplaced::Changed(Some(there))) if there.claim.is(&done.claim) => Ok(()),
             Err(NotReplaced::Fault(fault)) => {
                 log::not_released(self.scope.name(), held, &fault);
