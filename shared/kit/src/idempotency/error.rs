@@ -98,6 +98,10 @@ pub enum Error<E> {
     #[cfg(feature = "dynamodb")]
     #[error("the transaction is too large")]
     TooManyWrites(#[source] PermanentFailure),
+    /// A transaction's answer could not be kept. No write was made, and the key is free again.
+    #[cfg(feature = "dynamodb")]
+    #[error("nothing was written, as the answer can't be kept")]
+    BadAnswer(#[source] PermanentFailure),
 }
 
 impl<E> Error<E> {
@@ -148,6 +152,8 @@ impl<E> Error<E> {
             Self::Cancelled(cancelled) => Error::Cancelled(cancelled),
             #[cfg(feature = "dynamodb")]
             Self::TooManyWrites(never) => Error::TooManyWrites(never),
+            #[cfg(feature = "dynamodb")]
+            Self::BadAnswer(never) => Error::BadAnswer(never),
         })
     }
 }

@@ -248,7 +248,7 @@ fn answer<T: Serialize>(value: &T, max: usize) -> Answer {
 }
 
 /// What is answered at first: the value itself, if repetitions will get it too.
-pub(super) fn answered<T, E>(done: Record, value: T) -> Result<T, Error<E>> {
+fn answered<T, E>(done: Record, value: T) -> Result<T, Error<E>> {
     match done.answer {
         Some(Answer::NotKept(why)) => Err(Error::answer_not_kept(why)),
         Some(Answer::Kept(_)) | None => Ok(value),

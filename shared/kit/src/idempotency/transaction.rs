@@ -8,10 +8,10 @@ use comeback_dynamodb::{NotCommitted, NotReplaced as NotWritten};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    DynamoStore, Error, Idempotency, Lease, NotReplaced, Record, Request,
+    Answer, DynamoStore, Error, Idempotency, Lease, NotReplaced, Record, Request,
     dynamo::{beside, not_replaced},
     log,
-    once::{Begun, Held, answered, found_instead, read},
+    once::{Begun, Held, found_instead, read},
 };
 use crate::PermanentFailure;
 
@@ -73,7 +73,7 @@ impl Idempotency<DynamoStore> {
     /// # Errors
     ///
     /// Those of [`Idempotency::run`]; and where there are more than [`WRITES_MAX`] writes, or DynamoDB
-    /// refuses one.
+    /// refuses one. An answer that can't be kept is refused before anything is written.
     pub async fn run_in_transaction<T, E, F>(
         &self,
         request: &Request,
@@ -87,21 +87,34 @@ impl Idempotency<DynamoStore> {
             Begun::Held(held) => held,
             Begun::Answered(answer) => return read(answer),
         };
-        let prepared = match operation(held.lease()).await {
-            Ok((_, writes)) if writes.len() > WRITES_MAX => Err(too_many(writes.len())),
-            prepared => prepared.map_err(Error::Operation),
-        };
-        match prepared {
-            Ok((value, writes)) => {
-                let done = self.done(&held, &value);
+        let prepared = operation(held.lease()).await.map_err(Error::Operation);
+        match prepared.and_then(|(value, writes)| self.checked(&held, value, writes)) {
+            Ok(Prepared { value, done, writes }) => {
                 self.commit(&held, &done, writes).await?;
-                answered(done, value)
+                Ok(value)
             }
             Err(error) => {
                 self.release(&held).await;
                 Err(error)
             }
         }
+    }
+
+    /// Refuses before anything is written what could not be written, or not be answered to a repetition.
+    fn checked<T: Serialize, E>(
+        &self,
+        held: &Held,
+        value: T,
+        writes: Vec<TransactWriteItem>,
+    ) -> Result<Prepared<T>, Error<E>> {
+        if writes.len() > WRITES_MAX {
+            return Err(too_many(writes.len()));
+        }
+        let done = self.done(held, &value);
+        if let Some(Answer::NotKept(why)) = done.answer {
+            return Err(Error::BadAnswer(PermanentFailure::new(why)));
+        }
+        Ok(Prepared { value, done, writes })
     }
 
     /// Makes the writes and the mark.
@@ -136,6 +149,13 @@ impl Idempotency<DynamoStore> {
             Ok(()) | Err(NotReplaced::Changed(_)) => Err(error),
         }
     }
+}
+
+/// What one transaction is to write, and then to answer.
+struct Prepared<T> {
+    value: T,
+    done: Record,
+    writes: Vec<TransactWriteItem>,
 }
 
 /// Why DynamoDB has refused an operation's writes.
