@@ -44,11 +44,16 @@
 //! - *While a record is kept, an operation that was marked as done is not run again*, and every repetition
 //!   is answered the same, also by another version of the function. What it answers must be written and
 //!   read back by `serde_json`.
+//! - *An operation that returns an error may be run again*, at once and by anybody: its key is free. A refusal
+//!   says that nothing was done. A time-out, a connection that broke after the request was sent, or an answer
+//!   that was cut off does not: the effect may have been made. So let the service that makes it know a
+//!   repetition by its key (many take an `idempotency-key`), the same in every run: that of the [`Request`].
+//!   Where it takes none, ask it what was done before you return such an error. And give its client a
+//!   time-out that ends before the lease does, else an operation that hangs outlives its right to act.
 //! - *An effect that was made but not marked is made again*, when the lease is over: where the process died
 //!   in between, or the store could not be asked any more. Nobody can rule that out for an effect outside of
-//!   the store. Give such an effect the key, if its service takes one, or have it refuse an older
-//!   [`Lease`]. Writes to DynamoDB can be made together with the mark, or not at all: see
-//!   `Idempotency::run_in_transaction`.
+//!   the store, and the same key at its service is what helps. Writes to DynamoDB can be made together with
+//!   the mark, or not at all: see `Idempotency::run_in_transaction`.
 //! - *If the store goes down while the operation runs*, the answer is returned all the same: an error would
 //!   have the retry loop repeat what was done. The mark is tried a few times, then the log has an error.
 //! - *A repetition that comes after the record has expired is a first request*: it runs the operation. So a

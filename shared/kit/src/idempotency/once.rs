@@ -48,6 +48,10 @@ impl<S: Store> Idempotency<S> {
     /// Runs the operation, unless it was run under this request's key before: then it answers what was
     /// answered then.
     ///
+    /// Every error of the operation means that it may be run again, and frees the key at once. Where it can't
+    /// be known whether the effect was made, as after a time-out, the service that makes it has to know the
+    /// repetition: give it the key, too. See [what a caller can rely on](super#what-a-caller-can-rely-on).
+    ///
     /// A future that is dropped before its end leaves its record as a crash does: held until the lease is
     /// over. A store that does not answer is waited for until a second before the deadline, as tokio's time
     /// tells it, so that the function still returns.
