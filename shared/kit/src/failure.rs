@@ -171,7 +171,8 @@ impl Ask {
 
     /// What this error itself asks for.
     pub(crate) fn by(link: &(dyn Error + 'static)) -> Option<Self> {
-        Some(link.downcast_ref::<Asking>()?.ask)
+        let asked = link.downcast_ref::<Asking>().map(|asking| asking.ask);
+        asked.or_else(|| link.is::<NeverHeals>().then_some(Self::Never))
     }
 }
 
@@ -204,6 +205,11 @@ impl Error for Asking {
         Some(self.cause.as_ref())
     }
 }
+
+/// The source of errors that are for good by their nature, such as those of an event's own values.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("no retry heals it")]
+pub(crate) struct NeverHeals;
 
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&link| link.source())

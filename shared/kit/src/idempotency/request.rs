@@ -8,7 +8,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::Fingerprint;
-use crate::envelope::idempotency_key;
+use crate::{envelope::idempotency_key, failure::NeverHeals};
 
 /// DynamoDB refuses a partition key of more bytes; every store has the same keys.
 const STORED_KEY_MAX: usize = 2048;
@@ -77,7 +77,7 @@ impl Request {
             }),
             fingerprint => {
                 faults.extend(fingerprint.err().map(|bad| bad.to_string()));
-                Err(BadRequest(faults))
+                Err(BadRequest::of(faults))
             }
         }
     }
@@ -147,20 +147,29 @@ impl Scope {
     }
 }
 
-/// Every fault of a request, or of how requests are to be kept.
+/// Every fault of a request, or of how requests are to be kept. No retry heals it: as an error of a handler it
+/// is a [`PermanentFailure`](crate::PermanentFailure).
 ///
 /// ```
-/// use comeback::idempotency::{Idempotency, Memory};
+/// use comeback::{
+///     Failure,
+///     idempotency::{Idempotency, Memory},
+/// };
 ///
 /// let error = Idempotency::new("", Memory::new()).unwrap_err();
 /// assert_eq!(error.to_string(), "the scope must have 1 to 256 bytes and no '#', got \"\"");
+/// assert_eq!(Failure::from(error).error_type(), "PermanentFailure");
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub struct BadRequest(Vec<String>);
+pub struct BadRequest(Vec<String>, #[source] NeverHeals);
 
 impl BadRequest {
+    fn of(faults: Vec<String>) -> Self {
+        Self(faults, NeverHeals)
+    }
+
     pub(super) fn one(fault: String) -> Self {
-        Self(vec![fault])
+        Self::of(vec![fault])
     }
 }
 

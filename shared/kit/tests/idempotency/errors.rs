@@ -1,11 +1,11 @@
 //! What an operation fails with, as the retry loop and a retry inside the function read it: as they would
 //! without anything around it.
 
-use std::{error::Error as StdError, io, time::Duration};
+use std::{collections::HashMap, error::Error as StdError, io, time::Duration};
 
 use comeback::{
     Failure, RetryAfter,
-    idempotency::{Error, Idempotency, Memory, Request, StoreFault},
+    idempotency::{Error, Fingerprint, Idempotency, Memory, Request, StoreFault},
     retry::{Policy, Retry, Stopped},
     transient::{HttpStatus, Kind, Rule, Standard, Transient, Verdict, Wish},
 };
@@ -111,4 +111,26 @@ async fn a_wish_of_the_operation_reaches_the_retry_loop() {
         assert_eq!(failure.error_type(), "RetryAfter");
         assert!(failure.message().starts_with("120s: "), "{failure}");
     }
+}
+
+#[tokio::test]
+async fn a_request_that_can_never_be_made_is_not_tried_again() {
+    let context = Clock::new().context("request");
+    let no_json = HashMap::from([((1, 2), 3)]);
+    let no_key = || Request::new("", "charge 100", &context).unwrap_err();
+    let no_intent = || Request::new("order 7", &no_json, &context).unwrap_err();
+    let bad_intent = || Fingerprint::of(&no_json).unwrap_err();
+    for failure in [
+        Failure::from(no_key()),
+        no_intent().into(),
+        bad_intent().into(),
+        io::Error::other(no_key()).into(),
+        once(no_key()).await.into(),
+    ] {
+        assert_eq!(failure.error_type(), "PermanentFailure", "{failure}");
+        assert!(failure.message().contains(" must "), "{failure}");
+    }
+    assert_eq!(Standard.judge(&no_key()), Verdict::Never);
+    assert_eq!(Standard.judge(&bad_intent()), Verdict::Never);
+    assert_eq!(Standard.judge(&once(no_intent()).await), Verdict::Never);
 }
