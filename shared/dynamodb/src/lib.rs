@@ -14,6 +14,7 @@ mod transaction;
 use std::{
     collections::{BTreeSet, HashMap},
     error::Error,
+    fmt,
     iter::successors,
     time::Duration,
 };
@@ -50,12 +51,19 @@ pub struct ClaimTable {
 }
 
 /// A claim that is in the table.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Found {
     /// The claim.
     pub claim: Claim,
     /// The whole item.
     pub item: Item,
+}
+
+/// Without the item: what the caller keeps beside a claim may be confidential, and so may its key.
+impl fmt::Debug for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Found").field("claim", &self.claim).finish_non_exhaustive()
+    }
 }
 
 /// Why an item is as it was.
@@ -181,4 +189,26 @@ fn words(error: &(dyn Error + 'static)) -> String {
         said = format!("{said}: {source}");
     }
     said
+}
+
+#[cfg(test)]
+mod tests {
+    use comeback_core::claim::{State, Token};
+
+    use super::*;
+
+    #[test]
+    fn what_was_found_is_debugged_without_its_item() {
+        let token = Token { generation: 1, owner: "request/1".to_owned() };
+        let expires_at = "2026-02-15T12:00:00Z".parse().unwrap();
+        let claim = Claim { token, state: State::Done, expires_at };
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        let item = Item::from([
+            (ID.to_owned(), text("card 4711")),
+            ("answer".to_owned(), text("receipt 1")),
+        ]);
+        let shown = format!("{:?}", NotReplaced::Changed(Some(Found { claim, item })));
+        assert!(shown.contains("request/1"), "{shown}");
+        assert!(!shown.contains("4711") && !shown.contains("receipt"), "{shown}");
+    }
 }

@@ -1,5 +1,7 @@
 //! What a store keeps of an operation.
 
+use std::fmt;
+
 use comeback_core::{
     Timestamp,
     claim::{Claim, Token},
@@ -53,13 +55,23 @@ impl Record {
 /// let kept = Answer::Kept(r#"{"charge":"ch_1"}"#.to_owned());
 /// let too_large = Answer::NotKept("it has 400001 bytes".to_owned());
 /// assert_ne!(kept, too_large);
+/// assert_eq!(format!("{kept:?}"), "Kept(17 bytes)", "what was answered is for its caller alone");
 /// ```
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 pub enum Answer {
     /// This JSON.
     Kept(String),
     /// That it could not be kept, and why.
     NotKept(String),
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kept(json) => write!(f, "Kept({} bytes)", json.len()),
+            Self::NotKept(why) => f.debug_tuple("NotKept").field(why).finish(),
+        }
+    }
 }
 
 /// An operation's right to act, for a time.

@@ -36,12 +36,24 @@ const HASHED: &str = "sha256:";
 /// let error = Request::new("", &intent, &context).unwrap_err();
 /// assert_eq!(error.to_string(), "the key must have at least one byte, got \"\"");
 /// ```
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 pub struct Request {
     key: String,
     pub(super) fingerprint: Fingerprint,
     pub(super) request_id: String,
     pub(super) deadline: Timestamp,
+}
+
+/// Without the key, which may be a card's number.
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key: _, fingerprint, request_id, deadline } = self;
+        f.debug_struct("Request")
+            .field("fingerprint", fingerprint)
+            .field("request_id", request_id)
+            .field("deadline", deadline)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Request {

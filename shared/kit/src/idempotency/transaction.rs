@@ -172,8 +172,15 @@ struct Prepared<T> {
 /// }
 /// # assert!(!is_taken(&Error::Operation(std::fmt::Error)));
 /// ```
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 pub struct Cancelled(Vec<CancellationReason>);
+
+/// Without the items that DynamoDB may have told in its reasons.
+impl fmt::Debug for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(blamed(&self.0)).finish()
+    }
+}
 
 impl Cancelled {
     /// DynamoDB's reason for each of the operation's writes, in their order, and last for the mark. The code
@@ -214,4 +221,23 @@ fn cancelled<E>(reasons: Vec<CancellationReason>) -> Error<E> {
 fn too_many<E>(writes: usize) -> Error<E> {
     let what = format!("expected at most {WRITES_MAX} writes, got {writes}");
     Error::TooManyWrites(PermanentFailure::new(what))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use aws_sdk_dynamodb::types::AttributeValue;
+
+    use super::*;
+
+    #[test]
+    fn a_cancellation_is_debugged_without_the_items_in_its_reasons() {
+        let card = AttributeValue::S("4711".to_owned());
+        let met = CancellationReason::builder().code(NO_REASON).build();
+        let failed =
+            CancellationReason::builder().code("ConditionalCheckFailed").item("card", card).build();
+        let shown = format!("{:?}", cancelled::<Infallible>(vec![met, failed]));
+        assert_eq!(shown, r#"Cancelled([(2, "ConditionalCheckFailed")])"#);
+    }
 }
