@@ -71,8 +71,9 @@ struct Shop {
 async fn handle(event: LambdaEvent<Order>, shop: &Shop) -> Result<(), Failure> {
     let LambdaEvent { payload: order, context } = event;
     let deadline = Deadline::of(&context)?;
-    // The order's own id, not the event's: who sends an order twice wants it charged once, too.
-    let request = Request::new(&order.id, &order, &context)?;
+    // The order's own id, not the event's: who sends an order twice wants it charged once, too. The sum by itself,
+    // not the whole order: another version of this function may know more of an order.
+    let request = Request::new(&order.id, &order.cents, &context)?;
     let charge = shop.once.run(&request, |_lease| shop.payments.charge(&order)).await?;
     // A receipt may come twice, so it can be tried again at once, while the invocation's time lasts.
     let call = shop.retry.operation("receipt").until(deadline);

@@ -42,8 +42,11 @@
 //! # What a caller can rely on
 //!
 //! - *While a record is kept, an operation that was marked as done is not run again*, and every repetition
-//!   is answered the same, also by another version of the function. What it answers must be written and
-//!   read back by `serde_json`.
+//!   is answered the same. What it answers must be written and read back by `serde_json`.
+//! - *Another version of the function answers the same too, if it states the same intent.* It doesn't where
+//!   the intent is the event as the function has deserialised it, and the new version knows one more of its
+//!   members: events that are being retried then become [`Error::Mismatch`], and dead letters. So state the
+//!   values that matter, as a tuple, and leave the rest; and let new versions read what older ones answered.
 //! - *An operation that returns an error may be run again*, at once and by anybody: its key is free. A refusal
 //!   says that nothing was done. A time-out, a connection that broke after the request was sent, or an answer
 //!   that was cut off does not: the effect may have been made. So let the service that makes it know a

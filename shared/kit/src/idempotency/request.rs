@@ -61,9 +61,30 @@ impl Request {
     ///
     /// The `intent` is all that makes two requests the same: with the same key and another intent, the
     /// operation is refused as a [`Mismatch`](super::Error::Mismatch). Leave out what differs in each
-    /// repetition, such as the time of the call.
+    /// repetition, such as the time of the call; and don't state a whole struct, whose JSON changes when a new
+    /// version of the function adds a member to it.
     ///
     /// A key may have any length: where a store couldn't hold it, its SHA-256 is stored.
+    ///
+    /// ```
+    /// use comeback::idempotency::Request;
+    /// use lambda_runtime::Context;
+    ///
+    /// struct Order {
+    ///     id: String,
+    ///     card: String,
+    ///     cents: u64,
+    ///     /// Since the second version.
+    ///     note: Option<String>,
+    /// }
+    ///
+    /// # let context = Context::default();
+    /// # let order = Order { id: "7".into(), card: "tok_7".into(), cents: 1999, note: None };
+    /// // The same before and after there were notes.
+    /// let intent = (&order.card, order.cents);
+    /// let request = Request::new(&order.id, &intent, &context)?;
+    /// # Ok::<(), comeback::idempotency::BadRequest>(())
+    /// ```
     ///
     /// # Errors
     ///
