@@ -31,7 +31,7 @@
 //! | the operation is claimed | held, until Lambda has surely ended this invocation | [`Error::InProgress`], as which it comes back then |
 //! | it succeeds | done, with its answer | the answer |
 //! | it fails | nothing: the record is removed | it runs |
-//! | it dies or is never heard of | nothing | once its lease is over, it runs, with the next generation |
+//! | it dies or is never heard of | nothing | once its lease is over, it runs |
 //! | another intent comes under its key | nothing | [`Error::Mismatch`] |
 //!
 //! The first write expects that there is no record, and one that fails brings along what is there. So an

@@ -227,7 +227,7 @@ impl Held {
             State::Held { until } => until,
             State::Done => claim.expires_at,
         };
-        Lease::new(claim.token.clone(), until)
+        Lease::new(claim.token.owner.clone(), until)
     }
 }
 
