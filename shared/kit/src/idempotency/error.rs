@@ -60,11 +60,13 @@ pub enum Error<E> {
         #[source]
         come_back: RetryAfter,
     },
-    /// The operation was run, but its lease was over before it was done: another has taken over, and what
-    /// it wrote stands. A repetition gets that one's answer.
+    /// The operation was run, but its lease was over before it was done, and another has taken over: its
+    /// effect may be made twice. What became of it is the other's to write. A repetition gets that one's
+    /// answer once there is one; it waits while that one is at work, and is run where that one has failed.
     #[error("the lease was lost{}", holder(there.as_ref()))]
     LostLease {
-        /// Whose record is there instead, if there is one.
+        /// Who has taken over, and is at work or done; none where that one's record is gone by now, because
+        /// its operation has failed.
         there: Option<Token>,
     },
     /// The invocation has no time left in which a lease could hold. The operation was not run.

@@ -166,6 +166,19 @@ async fn a_late_owner_is_told_and_neither_overwrites_nor_erases() {
 }
 
 #[tokio::test]
+async fn where_the_one_who_took_over_has_failed_a_late_owner_is_told_so_and_the_next_runs() {
+    let scene = Scene::new(Memory::new());
+    let request = scene.request("charge 100");
+    let late = scene.once.run(&request, async |_| {
+        scene.clock.advance(Duration::from_secs(70));
+        assert!(matches!(scene.decline().await, Err(Error::Operation(Declined))));
+        Ok::<_, Declined>("ch_1".to_owned())
+    });
+    assert!(matches!(late.await, Err(Error::LostLease { there: None })));
+    assert_eq!(scene.charge("ch_3").await.unwrap(), "ch_3");
+}
+
+#[tokio::test]
 async fn a_store_that_cannot_be_asked_has_nothing_run() {
     for passes in [true, false] {
         let store = Shaky::scripted([Call::Unmade(fault(passes))]);
