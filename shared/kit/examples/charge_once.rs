@@ -90,7 +90,7 @@ async fn main() -> Result<(), Error> {
     let client = reqwest::Client::builder().timeout(Duration::from_secs(5)).build()?;
     let shop = Shop {
         payments: Payments { client, url: env::var("PAYMENTS_URL")? },
-        once: Idempotency::new("charge", store)?,
+        once: Idempotency::new("charge-once", store)?,
         retry: Retry::new(Policy::default()),
     };
     let function = service_fn(|event| handle(event, &shop));

@@ -141,14 +141,36 @@ impl<S: fmt::Debug> fmt::Debug for Idempotency<S> {
 }
 
 impl<S> Idempotency<S> {
-    /// For the operation of this name, whose keys are apart from those of all others. The function's own
-    /// name will do where it has one operation.
+    /// For the operation of this name, whose keys are apart from those of other names.
+    ///
+    /// The name is all that keeps them apart. Two functions that share a table and a name share their
+    /// records: one is answered what the other has done. That is right for one operation with two ways to
+    /// it; any other name begins with its function's.
     ///
     /// ```
-    /// use comeback::idempotency::{Idempotency, Memory};
+    /// use comeback::idempotency::{Idempotency, Memory, Request};
+    /// # use lambda_runtime::Context;
+    /// # use std::time::{Duration, SystemTime};
     ///
-    /// let charges = Idempotency::new("orders/charge", Memory::new())?;
-    /// # Ok::<(), comeback::idempotency::BadRequest>(())
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut context = Context::default();
+    /// # let end = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)? + Duration::from_secs(60);
+    /// # context.deadline = end.as_millis() as u64;
+    /// let table = Memory::new();
+    /// let request = Request::new("order 7", &1999, &context)?;
+    /// let charges = Idempotency::new("orders/charge", table.clone())?;
+    /// charges.run(&request, |_| async { Ok::<_, std::io::Error>("ch_1".to_owned()) }).await?;
+    ///
+    /// let refunds = Idempotency::new("orders/refund", table.clone())?;
+    /// let refund = refunds.run(&request, |_| async { Ok::<_, std::io::Error>("re_1".to_owned()) });
+    /// assert_eq!(refund.await?, "re_1");
+    ///
+    /// let from_a_queue = Idempotency::new("orders/charge", table)?;
+    /// let charge = from_a_queue.run(&request, |_| async { Ok::<_, std::io::Error>("ch_2".to_owned()) });
+    /// assert_eq!(charge.await?, "ch_1", "it shares the records");
+    /// # Ok(())
+    /// # }
     /// ```
     ///
     /// # Errors
