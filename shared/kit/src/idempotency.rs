@@ -85,10 +85,6 @@ use comeback_core::{
     claim::{CLOCKS_APART_MAX, LEASE_MAX, LIFE_MAX},
     duration,
 };
-pub use comeback_core::{
-    claim::{Claim, State, Token},
-    fault::StoreFault,
-};
 
 pub(crate) use self::error::operations_own;
 use self::request::Scope;
@@ -105,6 +101,38 @@ pub use self::{
     store::{Memory, NotReplaced, Store},
 };
 use crate::clock;
+
+/// Who holds an operation, and how far it has come: the part of a [`Record`] by which a [`Store`] tells one
+/// from another.
+///
+/// ```
+/// use comeback::idempotency::{Claim, State, Token};
+///
+/// let expires_at = "2026-02-02T18:15:30Z".parse().unwrap();
+/// let until = "2026-02-01T12:00:40Z".parse().unwrap();
+/// let token = Token { generation: 1, owner: "request/4711".to_owned() };
+/// let held = Claim { token, state: State::Held { until }, expires_at };
+/// let done = held.done();
+/// assert!(done.is(&done) && !done.is(&held));
+/// assert!(done.is_expired(expires_at) && !done.is_expired(until));
+/// ```
+pub use comeback_core::claim::Claim;
+/// Parts of a [`Claim`], whose example shows them.
+pub use comeback_core::claim::{State, Token};
+/// What a [`Store`] that can't be asked says.
+///
+/// ```
+/// use comeback::{
+///     idempotency::StoreFault,
+///     transient::{Kind, Verdict, judge},
+/// };
+///
+/// let code = Some("Down".to_owned());
+/// let fault = StoreFault { passes: true, code, message: "come back later".to_owned() };
+/// assert_eq!(fault.to_string(), "Down: come back later");
+/// assert_eq!(judge(&fault), Verdict::retry(Kind::Unavailable));
+/// ```
+pub use comeback_core::fault::StoreFault;
 
 /// How long after its first failure an event comes back by default: the handler's `MAX_AGE`.
 const KEPT: Duration = Duration::from_hours(24);

@@ -17,6 +17,13 @@ use crate::PermanentFailure;
 
 /// How many writes of its own an operation may have in its transaction: DynamoDB takes 100 in all, and one
 /// is the mark.
+///
+/// ```
+/// use comeback::idempotency::WRITES_MAX;
+///
+/// let lines = ["two lamps", "a table"];
+/// assert!(lines.len() <= WRITES_MAX, "an order of more lines can't be placed at once");
+/// ```
 pub const WRITES_MAX: usize = 99;
 
 /// DynamoDB's code where a write had no part in a cancellation.
