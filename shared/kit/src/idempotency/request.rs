@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use comeback_core::Timestamp;
+use comeback_core::{Timestamp, time::at_millis};
 use lambda_runtime::Context;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -103,10 +103,7 @@ impl Request {
                 key: key.to_owned(),
                 fingerprint,
                 request_id: context.request_id.clone(),
-                deadline: i64::try_from(context.deadline)
-                    .ok()
-                    .and_then(Timestamp::from_timestamp_millis)
-                    .unwrap_or(Timestamp::MAX_UTC),
+                deadline: at_millis(context.deadline),
             }),
             fingerprint => {
                 faults.extend(fingerprint.err().map(|bad| bad.to_string()));

@@ -6,7 +6,10 @@
 
 use std::time::Duration;
 
-use comeback_core::{Timestamp, time::between};
+use comeback_core::{
+    Timestamp,
+    time::{at_millis, between},
+};
 use lambda_runtime::Context;
 use tokio::time::Instant;
 
@@ -221,8 +224,7 @@ pub(super) fn now() -> Instant {
 
 /// How much time this invocation has left.
 fn left_of(context: &Context, now: Timestamp) -> Duration {
-    let deadline = i64::try_from(context.deadline).ok().and_then(Timestamp::from_timestamp_millis);
-    between(now, deadline.unwrap_or(Timestamp::MAX_UTC))
+    between(now, at_millis(context.deadline))
 }
 
 #[cfg(test)]
