@@ -72,19 +72,18 @@ impl Upstream {
     }
 }
 
-fn undrawn(policy: Policy) -> Policy {
+fn undrawn<R>(policy: Policy<R>) -> Policy<R> {
     policy.to_builder().jitter(Jitter::None).build().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_jitter_each_attempt_has_its_time() {
-    for (policy, times) in [
-        (Policy::default(), vec![0, 200, 600]),
-        (Policy::DYNAMODB, vec![0, 50, 150, 350, 750]),
-        (Policy::S3, vec![0, 500, 1500]),
-        (Policy::OUTSIDE_API, vec![0, 2000, 6000]),
+    for (retry, times) in [
+        (Retry::new(undrawn(Policy::default())).rule(judged), vec![0, 200, 600]),
+        (Retry::new(undrawn(Policy::DYNAMODB)).rule(judged), vec![0, 50, 150, 350, 750]),
+        (Retry::new(undrawn(Policy::S3)).rule(judged), vec![0, 500, 1500]),
+        (Retry::new(undrawn(Policy::OUTSIDE_API)).rule(judged), vec![0, 2000, 6000]),
     ] {
-        let retry = Retry::new(undrawn(policy)).rule(judged);
         let upstream = Upstream::failing([BUSY; 9]);
         let stopped = retry.operation("rates").run(|| upstream.call()).await.unwrap_err();
         assert_eq!(upstream.called_after_ms(), times);
