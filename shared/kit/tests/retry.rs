@@ -15,7 +15,10 @@ use comeback::{
     transient::{Boxed, HttpStatus, Kind, Transient, Verdict, Wish},
 };
 use proptest::prelude::*;
-use tokio::time::{Instant, advance, sleep, timeout};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, advance, sleep, timeout},
+};
 
 const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
@@ -294,6 +297,41 @@ async fn a_client_that_is_throttled_waits_for_its_turn_but_not_into_the_minimum(
     let next = Upstream::failing([]);
     retry.operation("rates").run(|| next.call()).await.unwrap();
     assert_eq!(next.called_after_ms(), [2_000], "the first attempt of a call waits too");
+}
+
+proptest! {
+    #[test]
+    fn calls_that_are_dropped_while_they_wait_for_their_turn_make_the_next_wait_no_longer(
+        dropped in proptest::collection::vec((1u64..90, 1usize..5, any::<bool>()), 0..20),
+    ) {
+        let called_after_ms = paused().block_on(async {
+            let once = Policy::builder().max_attempts(1).build().unwrap();
+            let retry = Retry::new(once).rule(judged).adaptive();
+            let throttled = Upstream::failing([Verdict::Retry(Transient::new(Kind::Throttled))]);
+            retry.operation("rates").run(|| throttled.call()).await.unwrap_err();
+
+            let next = Upstream::failing([]);
+            for (patience, at_once, is_pressed) in dropped {
+                let mut waiting = JoinSet::new();
+                for _ in 0..at_once {
+                    let retry = retry.clone();
+                    waiting.spawn(async move {
+                        let mut call = retry.operation("rates");
+                        if is_pressed {
+                            // It would be made before a token is there, and takes none.
+                            call = call.until(Deadline::in_(secs(6)).unwrap());
+                        }
+                        call.run(async || Ok::<_, Fault>(())).await
+                    });
+                }
+                sleep(ms(patience)).await;
+                waiting.shutdown().await;
+            }
+            retry.operation("rates").run(|| next.call()).await.unwrap();
+            next.called_after_ms()
+        });
+        prop_assert_eq!(called_after_ms, [2_000]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

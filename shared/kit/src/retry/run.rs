@@ -140,10 +140,11 @@ impl Pace {
         let Some(adaptive) = &self.adaptive else { return };
         let now = now();
         let most = self.deadline.map_or(Duration::MAX, |deadline| deadline.spare_at(now));
-        let wait = adaptive.acquire(now.into_std(), most);
-        if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
+        let turn = adaptive.turn(now.into_std(), most);
+        if !turn.wait().is_zero() {
+            tokio::time::sleep(turn.wait()).await;
         }
+        turn.come();
     }
 }
 
