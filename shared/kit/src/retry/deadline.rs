@@ -22,14 +22,13 @@ const LEFT_MAX: Duration = Duration::from_hours(365 * 24);
 /// to every call: it is as small as a number.
 ///
 /// ```
-/// # async fn charge() -> Result<(), std::io::Error> { Ok(()) }
+/// # async fn fetch_rates() -> Result<f64, std::io::Error> { Ok(1.08) }
 /// use comeback::retry::{Deadline, Policy, Retry};
 /// use lambda_runtime::{Error, LambdaEvent};
 ///
-/// async fn handler(event: LambdaEvent<String>, retry: &Retry) -> Result<(), Error> {
+/// async fn handler(event: LambdaEvent<String>, retry: &Retry) -> Result<f64, Error> {
 ///     let deadline = Deadline::of(&event.context)?;
-///     retry.operation("charge").until(deadline).run(charge).await?;
-///     Ok(())
+///     Ok(retry.operation("rates").until(deadline).run(fetch_rates).await?)
 /// }
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
