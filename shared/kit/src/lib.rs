@@ -49,6 +49,15 @@ mod layer;
 pub mod retry;
 pub mod transient;
 
+/// A time as this crate tells it, in UTC. A `SystemTime` becomes one.
+///
+/// ```
+/// use std::time::SystemTime;
+/// use comeback::Timestamp;
+///
+/// let epoch = Timestamp::from(SystemTime::UNIX_EPOCH);
+/// assert_eq!(epoch.to_rfc3339(), "1970-01-01T00:00:00+00:00");
+/// ```
 pub use comeback_core::Timestamp;
 pub use envelope::{Enveloped, Retried, idempotency_key};
 pub use failure::{Failure, PermanentFailure, RetryAfter};

@@ -70,6 +70,17 @@ mod watch;
 
 use std::sync::Arc;
 
+/// Inside a function full jitter draws from zero, so that calls that fail together spread.
+///
+/// ```
+/// # fn main() -> Result<(), comeback::retry::BadPolicy> {
+/// use comeback::retry::{Jitter, Policy};
+///
+/// let undrawn = Policy::builder().jitter(Jitter::None).build()?;
+/// assert_eq!(undrawn.jitter(), Jitter::None);
+/// # Ok(())
+/// # }
+/// ```
 pub use comeback_core::backoff::Jitter;
 
 pub use self::{
@@ -84,6 +95,9 @@ use self::{policy::Plan, watch::Counts};
 use crate::transient::Standard;
 
 /// How the calls of a client are retried. Its clones share their quota and their rate.
+///
+/// A server's [wish](crate::transient::Wish) is honoured up to the maximum of the policy, and cut to it where it is
+/// longer.
 ///
 /// ```
 /// # async fn example() -> Result<(), comeback::retry::Stopped<std::io::Error>> {

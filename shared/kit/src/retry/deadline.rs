@@ -30,6 +30,19 @@ const LEFT_MAX: Duration = Duration::from_hours(365 * 24);
 ///     let deadline = Deadline::of(&event.context)?;
 ///     Ok(retry.operation("rates").until(deadline).run(fetch_rates).await?)
 /// }
+///
+/// # async fn example() -> Result<(), Error> {
+/// # let mut context = lambda_runtime::Context::default();
+/// # let end = std::time::SystemTime::UNIX_EPOCH.elapsed()? + std::time::Duration::from_secs(30);
+/// # context.deadline = end.as_millis() as u64;
+/// let deadline = Deadline::of(&context)?;
+/// assert!(deadline.left() > deadline.minimum());
+/// assert_eq!(deadline.minimum(), Deadline::MINIMUM);
+/// # let rates = Retry::new(Policy::OUTSIDE_API);
+/// # assert_eq!(handler(LambdaEvent::new("EUR".to_owned(), context), &rates).await?, 1.08);
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(example()).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Deadline {

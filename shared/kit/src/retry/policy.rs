@@ -24,12 +24,13 @@ const BASE_MIN: Duration = Duration::from_millis(1);
 ///
 /// ```
 /// use std::time::Duration;
-/// use comeback::retry::Policy;
+/// use comeback::retry::{Jitter, Policy};
 ///
 /// let policy = Policy::default();
 /// assert_eq!(policy.max_attempts(), 3);
 /// assert_eq!(policy.base(), Duration::from_millis(200));
 /// assert_eq!(policy.max(), Duration::from_secs(30));
+/// assert_eq!(policy.jitter(), Jitter::Full);
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Policy<R = Standard> {
@@ -134,7 +135,7 @@ impl<R> Policy<R> {
         self.plan.backoff.base
     }
 
-    /// What no delay exceeds, be it drawn or wished for by a server.
+    /// What no delay exceeds, be it drawn or [wished for](crate::transient::Wish) by a server.
     pub fn max(&self) -> Duration {
         self.plan.backoff.max
     }

@@ -20,7 +20,8 @@ use crate::{RetryAfter, failure::Ask};
 /// let missing = || async { Err::<(), _>(io::Error::other("no such rate")) };
 /// let stopped = retry.operation("rates").run(missing).await.unwrap_err();
 /// assert_eq!(stopped.reason(), Reason::NotTransient);
-/// assert_eq!(stopped.attempts(), 1);
+/// assert_eq!((stopped.operation(), stopped.attempts()), ("rates", 1));
+/// assert_eq!(stopped.cause().to_string(), "no such rate");
 /// assert_eq!(
 ///     stopped.to_string(),
 ///     "rates gave up after 1 attempt: its error is not known to be transient: no such rate"
@@ -203,10 +204,26 @@ pub trait Cause<Form> {
 }
 
 /// The form of a [`Cause`] that is an error.
+///
+/// ```
+/// use comeback::retry::{Cause, Itself};
+///
+/// fn is_itself<E: Cause<Itself>>() {}
+///
+/// is_itself::<std::io::Error>();
+/// ```
 #[derive(Debug)]
 pub enum Itself {}
 
 /// The form of a [`Cause`] that leads to one.
+///
+/// ```
+/// use comeback::retry::{Cause, Referring};
+///
+/// fn is_referring<E: Cause<Referring>>() {}
+///
+/// is_referring::<lambda_runtime::Error>();
+/// ```
 #[derive(Debug)]
 pub enum Referring {}
 
