@@ -107,11 +107,16 @@ async fn an_operation_that_succeeds_at_its_kth_attempt_is_called_k_times() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_known_to_be_transient_is_not_tried_again() {
-    for verdict in [Verdict::Never, Verdict::NoOpinion] {
+    for (verdict, reason, words) in [
+        (Verdict::Never, Reason::Permanent, "its error never heals"),
+        (Verdict::NoOpinion, Reason::Unknown, "its error is not known to be transient"),
+    ] {
         let retry = Retry::new(Policy::default()).rule(judged);
         let upstream = Upstream::failing([BUSY, verdict]);
         let stopped = retry.operation("rates").run(|| upstream.call()).await.unwrap_err();
-        assert_eq!((stopped.reason(), stopped.attempts()), (Reason::NotTransient, 2));
+        assert_eq!((stopped.reason(), stopped.attempts()), (reason, 2));
+        let expected = format!("rates gave up after 2 attempts: {words}: attempt 2 failed");
+        assert_eq!(stopped.to_string(), expected);
         assert_eq!(stopped.into_cause(), Fault { attempt: 2, verdict });
     }
 }
@@ -457,7 +462,8 @@ proptest! {
         prop_assert_eq!(stopped.attempts() as usize, attempts.len());
         let verdict = stopped.cause().verdict;
         match stopped.reason() {
-            Reason::NotTransient => prop_assert_eq!(cost(verdict), None),
+            Reason::Permanent => prop_assert_eq!(verdict, Verdict::Never),
+            Reason::Unknown => prop_assert_eq!(verdict, Verdict::NoOpinion),
             Reason::Attempts => prop_assert_eq!(stopped.attempts(), policy.max_attempts()),
             Reason::Time { delay, left: left_then, minimum: kept } => {
                 let (shortest, longest) = delays(policy, attempts.len(), verdict);

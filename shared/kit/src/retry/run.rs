@@ -163,7 +163,7 @@ struct Run<'a, R> {
 
 impl<'a, R> Run<'a, R> {
     fn of(call: Call<'a, R>) -> Self {
-        let (reason, wish) = (Reason::NotTransient, Duration::ZERO);
+        let (reason, wish) = (Reason::Unknown, Duration::ZERO);
         Self { call, failed: 0, spent: None, reason, wish }
     }
 
@@ -185,7 +185,11 @@ impl<'a, R> Run<'a, R> {
     /// The delay before another attempt, or why there is none.
     fn decide(&mut self, verdict: Verdict, drawn: Option<Duration>) -> Result<Duration, Reason> {
         let Call { retry, deadline, .. } = &self.call;
-        let transient = transient(verdict).ok_or(Reason::NotTransient)?;
+        let transient = match verdict {
+            Verdict::Retry(transient) => transient,
+            Verdict::Never => return Err(Reason::Permanent),
+            Verdict::NoOpinion => return Err(Reason::Unknown),
+        };
         let drawn = drawn.ok_or(Reason::Attempts)?;
         let delay = drawn.max(self.wish.min(retry.plan.max()));
         if let Some(deadline) = deadline {
