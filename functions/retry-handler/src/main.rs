@@ -8,7 +8,7 @@ use std::{io::Write, process::ExitCode};
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use clock::SystemClock;
 use comeback_aws::{DynamoLedger, LambdaFunctions, SqsQueues};
-use comeback_core::{Timestamp, arn::FunctionArn, settings::Settings};
+use comeback_core::{arn::FunctionArn, settings::Settings, time::at_millis};
 use comeback_flow::{
     batch::{Context, Handler},
     metrics,
@@ -65,8 +65,7 @@ async fn handle(
     let home = FunctionArn::parse(own)
         .ok_or_else(|| format!("expected the ARN of this function in its context, got {own:?}"))?
         .home();
-    let deadline = i64::try_from(context.deadline).ok().and_then(Timestamp::from_timestamp_millis);
-    let deadline = deadline.unwrap_or(Timestamp::MAX_UTC);
+    let deadline = at_millis(context.deadline);
     let context = Context { request_id: &context.request_id, home: &home, deadline };
     let report = handler.handle(&payload, &context).await?;
     publish(&metrics::lines(&report, handler.clock.now()));

@@ -1,18 +1,22 @@
 //! The ledger: a table of claims, one for each failure.
 
-use aws_config::SdkConfig;
+use aws_config::{SdkConfig, timeout::TimeoutConfig};
 use aws_sdk_dynamodb::Client;
 use comeback_core::claim::Claim;
-use comeback_dynamodb::{ClaimTable, Item, NotReplaced as NotWritten};
+use comeback_dynamodb::{ATTEMPT_MAX, CALL_MAX, ClaimTable, Item, NotReplaced as NotWritten};
 use comeback_flow::ports::{Ledger, NotReplaced};
 
 /// A table of claims.
 pub struct DynamoLedger(ClaimTable);
 
 impl DynamoLedger {
-    /// The table of this name or ARN.
+    /// The table of this name or ARN. A call has 3 s, whatever calls to other services may have: every act
+    /// of a batch waits for its claim.
     pub fn new(aws: &SdkConfig, table: String) -> Self {
-        Self(ClaimTable::new(&Client::new(aws), table))
+        let others = aws.timeout_config().map(TimeoutConfig::to_builder).unwrap_or_default();
+        let timeouts = others.operation_attempt_timeout(ATTEMPT_MAX).operation_timeout(CALL_MAX);
+        let aws = aws.to_builder().timeout_config(timeouts.build()).build();
+        Self(ClaimTable::new(&Client::new(&aws), table))
     }
 }
 

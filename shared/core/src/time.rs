@@ -23,6 +23,13 @@ pub fn parse(text: &str) -> Option<Timestamp> {
     Some(later(second, Duration::from_nanos(at.timestamp_subsec_nanos().into())))
 }
 
+/// The time that is so many milliseconds after 1970, as Lambda tells the deadline of an invocation; the end of
+/// time where that is sooner.
+pub fn at_millis(millis: u64) -> Timestamp {
+    let at = i64::try_from(millis).ok().and_then(Timestamp::from_timestamp_millis);
+    at.unwrap_or(Timestamp::MAX_UTC)
+}
+
 /// How long it is from `earlier` to `later`; nothing where they are the other way round.
 pub fn between(earlier: Timestamp, later: Timestamp) -> Duration {
     later.signed_duration_since(earlier).to_std().unwrap_or(Duration::ZERO)
@@ -42,6 +49,14 @@ mod tests {
         let now = Timestamp::UNIX_EPOCH;
         assert_eq!(later(now, Duration::MAX), Timestamp::MAX_UTC);
         assert_eq!(later(now, Duration::from_secs(1)).timestamp(), 1);
+    }
+
+    #[test]
+    fn a_deadline_that_is_no_time_is_the_end_of_time() {
+        assert_eq!(rfc3339(at_millis(1_769_947_240_568)), "2026-02-01T12:00:40.568Z");
+        for beyond in [u64::MAX, u64::MAX / 2] {
+            assert_eq!(at_millis(beyond), Timestamp::MAX_UTC);
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod transaction;
 use std::{
     collections::{BTreeSet, HashMap},
     error::Error,
+    fmt,
     iter::successors,
     time::Duration,
 };
@@ -33,9 +34,11 @@ use comeback_core::{
 pub use self::transaction::NotCommitted;
 use crate::item::{Condition, ID};
 
-/// DynamoDB answers within milliseconds, and what comes after a claim needs time too.
-const ATTEMPT_MAX: Duration = Duration::from_secs(1);
-const CALL_MAX: Duration = Duration::from_secs(3);
+/// One attempt of a call: DynamoDB answers within milliseconds, and what comes after a claim needs time too.
+pub const ATTEMPT_MAX: Duration = Duration::from_secs(1);
+
+/// A call with all its attempts.
+pub const CALL_MAX: Duration = Duration::from_secs(3);
 
 /// The attributes of an item.
 pub type Item = HashMap<String, AttributeValue>;
@@ -48,12 +51,19 @@ pub struct ClaimTable {
 }
 
 /// A claim that is in the table.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Found {
     /// The claim.
     pub claim: Claim,
     /// The whole item.
     pub item: Item,
+}
+
+/// Without the item: what the caller keeps beside a claim may be confidential, and so may its key.
+impl fmt::Debug for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Found").field("claim", &self.claim).finish_non_exhaustive()
+    }
 }
 
 /// Why an item is as it was.
@@ -179,4 +189,26 @@ fn words(error: &(dyn Error + 'static)) -> String {
         said = format!("{said}: {source}");
     }
     said
+}
+
+#[cfg(test)]
+mod tests {
+    use comeback_core::claim::{State, Token};
+
+    use super::*;
+
+    #[test]
+    fn what_was_found_is_debugged_without_its_item() {
+        let token = Token { generation: 1, owner: "request/1".to_owned() };
+        let expires_at = "2026-02-15T12:00:00Z".parse().unwrap();
+        let claim = Claim { token, state: State::Done, expires_at };
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        let item = Item::from([
+            (ID.to_owned(), text("card 4711")),
+            ("answer".to_owned(), text("receipt 1")),
+        ]);
+        let shown = format!("{:?}", NotReplaced::Changed(Some(Found { claim, item })));
+        assert!(shown.contains("request/1"), "{shown}");
+        assert!(!shown.contains("4711") && !shown.contains("receipt"), "{shown}");
+    }
 }

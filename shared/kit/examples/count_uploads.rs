@@ -70,7 +70,8 @@ async fn main() -> Result<(), Error> {
     let aws = aws_config::load_defaults(BehaviorVersion::latest()).await;
     let store =
         DynamoStore::new(&aws_sdk_dynamodb::Client::new(&aws), env::var("IDEMPOTENCY_TABLE")?);
-    let usage = Usage { once: Idempotency::new("count", store)?, table: env::var("USAGE_TABLE")? };
+    let usage =
+        Usage { once: Idempotency::new("count-uploads", store)?, table: env::var("USAGE_TABLE")? };
     let function = service_fn(|event| handle(event, &usage));
     lambda_runtime::run(ServiceBuilder::new().layer(Unwrap::new()).service(function)).await
 }

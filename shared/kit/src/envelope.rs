@@ -69,6 +69,14 @@ impl<T> Enveloped<T> {
     ///     println!("attempt {attempt}");
     ///     Ok(())
     /// }
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let retried = r#"{"_retry_metadata":{"attempt":2,"initial_timestamp":5},"_original_payload":"7"}"#;
+    /// let event = LambdaEvent::new(serde_json::from_str(retried)?, Default::default());
+    /// assert!(handle(event).await.is_ok());
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example()).unwrap();
     /// ```
     pub fn open(event: LambdaEvent<Self>) -> LambdaEvent<T> {
         let (Self { payload, retried }, mut context) = event.into_parts();

@@ -9,6 +9,8 @@ use std::{any::type_name, error::Error, fmt, time::Duration};
 
 use lambda_runtime::Diagnostic;
 
+use crate::idempotency::operations_own;
+
 /// Any error, as `lambda_runtime` has it.
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -69,7 +71,10 @@ impl<E: Into<BoxError>> From<E> for Failure {
                 let wish = ask.to_string();
                 Self::new("RetryAfter", format!("{wish}{}", messages(error.as_ref(), &wish)))
             }
-            None => Self::new(known_by(type_name::<E>()), messages(error.as_ref(), "")),
+            None => {
+                let known_by = known_by(type_name::<E>(), error.as_ref());
+                Self::new(known_by, messages(error.as_ref(), ""))
+            }
         }
     }
 }
@@ -166,7 +171,8 @@ impl Ask {
 
     /// What this error itself asks for.
     pub(crate) fn by(link: &(dyn Error + 'static)) -> Option<Self> {
-        Some(link.downcast_ref::<Asking>()?.ask)
+        let asked = link.downcast_ref::<Asking>().map(|asking| asking.ask);
+        asked.or_else(|| link.is::<NeverHeals>().then_some(Self::Never))
     }
 }
 
@@ -200,6 +206,11 @@ impl Error for Asking {
     }
 }
 
+/// The source of errors that are for good by their nature, such as those of an event's own values.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("no retry heals it")]
+pub(crate) struct NeverHeals;
+
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&link| link.source())
 }
@@ -221,21 +232,24 @@ fn messages(error: &(dyn Error + 'static), wish: &str) -> String {
     all
 }
 
-/// What an error of this type is known by: its name without parameters. Boxes and [`Stopped`] stand
-/// for what is in them.
+/// What an error of this type is known by: its name without parameters. A box, a [`Stopped`], and what an
+/// operation that is run once has failed with stand for what is in them.
 ///
 /// [`Stopped`]: crate::retry::Stopped
-fn known_by(mut type_name: &'static str) -> &'static str {
-    while let Some((name, inner)) = parameter(type_name) {
-        let stands_for_inner = name == "alloc::boxed::Box" || name.starts_with("comeback::retry::");
-        if !stands_for_inner {
-            type_name = name;
-            break;
-        }
-        type_name = inner;
+fn known_by(type_name: &'static str, error: &(dyn Error + 'static)) -> &'static str {
+    let (name, inner) = parameter(type_name).unwrap_or((type_name, ""));
+    let stands_for = match name {
+        // A box is no link of its own in the chain of sources.
+        "alloc::boxed::Box" => Some(error),
+        _ if name.starts_with("comeback::retry::") => error.source(),
+        _ if name.starts_with("comeback::idempotency::") => operations_own(error),
+        _ => None,
+    };
+    if let Some(error) = stands_for {
+        return known_by(inner, error);
     }
-    let text = ["&str", "alloc::string::String", "alloc::borrow::Cow"].contains(&type_name);
-    if text || type_name.starts_with("dyn ") { UNNAMED } else { type_name }
+    let is_text = ["&str", "alloc::string::String", "alloc::borrow::Cow"].contains(&name);
+    if is_text || name.starts_with("dyn ") { UNNAMED } else { name }
 }
 
 /// `Wrapper<Inner>` → `Wrapper` and `Inner`.
@@ -321,6 +335,7 @@ mod tests {
 
     #[test]
     fn what_stands_for_another_error_is_known_by_that_ones_name() {
+        let two_links = Charging(not_a_number().into());
         for (type_name, expected) in [
             ("app::Upstream", "app::Upstream"),
             ("app::Wrapper<app::Upstream>", "app::Wrapper"),
@@ -337,7 +352,7 @@ mod tests {
             ),
             ("comeback::retry::stopped::Stopped<&str>", "Error"),
         ] {
-            assert_eq!(known_by(type_name), expected, "{type_name}");
+            assert_eq!(known_by(type_name, &two_links), expected, "{type_name}");
         }
     }
 

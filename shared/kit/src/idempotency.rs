@@ -31,7 +31,7 @@
 //! | the operation is claimed | held, until Lambda has surely ended this invocation | [`Error::InProgress`], as which it comes back then |
 //! | it succeeds | done, with its answer | the answer |
 //! | it fails | nothing: the record is removed | it runs |
-//! | it dies or is never heard of | nothing | once its lease is over, it runs, with the next generation |
+//! | it dies or is never heard of | nothing | once its lease is over, it runs |
 //! | another intent comes under its key | nothing | [`Error::Mismatch`] |
 //!
 //! The first write expects that there is no record, and one that fails brings along what is there. So an
@@ -42,13 +42,21 @@
 //! # What a caller can rely on
 //!
 //! - *While a record is kept, an operation that was marked as done is not run again*, and every repetition
-//!   is answered the same, also by another version of the function. What it answers must be written and
-//!   read back by `serde_json`.
+//!   is answered the same. What it answers must be written and read back by `serde_json`.
+//! - *Another version of the function answers the same too, if it states the same intent.* It doesn't where
+//!   the intent is the event as the function has deserialised it, and the new version knows one more of its
+//!   members: events that are being retried then become [`Error::Mismatch`], and dead letters. So state the
+//!   values that matter, as a tuple, and leave the rest; and let new versions read what older ones answered.
+//! - *An operation that returns an error may be run again*, at once and by anybody: its key is free. A refusal
+//!   says that nothing was done. A time-out, a connection that broke after the request was sent, or an answer
+//!   that was cut off does not: the effect may have been made. So let the service that makes it know a
+//!   repetition by its key (many take an `idempotency-key`), the same in every run: that of the [`Request`].
+//!   Where it takes none, ask it what was done before you return such an error. And give its client a
+//!   time-out that ends before the lease does, else an operation that hangs outlives its right to act.
 //! - *An effect that was made but not marked is made again*, when the lease is over: where the process died
 //!   in between, or the store could not be asked any more. Nobody can rule that out for an effect outside of
-//!   the store. Give such an effect the key, if its service takes one, or have it refuse an older
-//!   [`Lease`]. Writes to DynamoDB can be made together with the mark, or not at all: see
-//!   `Idempotency::run_in_transaction`.
+//!   the store, and the same key at its service is what helps. Writes to DynamoDB can be made together with
+//!   the mark, or not at all: see `Idempotency::run_in_transaction`.
 //! - *If the store goes down while the operation runs*, the answer is returned all the same: an error would
 //!   have the retry loop repeat what was done. The mark is tried a few times, then the log has an error.
 //! - *A repetition that comes after the record has expired is a first request*: it runs the operation. So a
@@ -77,11 +85,8 @@ use comeback_core::{
     claim::{CLOCKS_APART_MAX, LEASE_MAX, LIFE_MAX},
     duration,
 };
-pub use comeback_core::{
-    claim::{Claim, State, Token},
-    fault::StoreFault,
-};
 
+pub(crate) use self::error::operations_own;
 use self::request::Scope;
 #[cfg(feature = "dynamodb")]
 pub use self::{
@@ -96,6 +101,38 @@ pub use self::{
     store::{Memory, NotReplaced, Store},
 };
 use crate::clock;
+
+/// Who holds an operation, and how far it has come: the part of a [`Record`] by which a [`Store`] tells one
+/// from another.
+///
+/// ```
+/// use comeback::idempotency::{Claim, State, Token};
+///
+/// let expires_at = "2026-02-02T18:15:30Z".parse().unwrap();
+/// let until = "2026-02-01T12:00:40Z".parse().unwrap();
+/// let token = Token { generation: 1, owner: "request/4711".to_owned() };
+/// let held = Claim { token, state: State::Held { until }, expires_at };
+/// let done = held.done();
+/// assert!(done.is(&done) && !done.is(&held));
+/// assert!(done.is_expired(expires_at) && !done.is_expired(until));
+/// ```
+pub use comeback_core::claim::Claim;
+/// Parts of a [`Claim`], whose example shows them.
+pub use comeback_core::claim::{State, Token};
+/// What a [`Store`] that can't be asked says.
+///
+/// ```
+/// use comeback::{
+///     idempotency::StoreFault,
+///     transient::{Kind, Verdict, judge},
+/// };
+///
+/// let code = Some("Down".to_owned());
+/// let fault = StoreFault { passes: true, code, message: "come back later".to_owned() };
+/// assert_eq!(fault.to_string(), "Down: come back later");
+/// assert_eq!(judge(&fault), Verdict::retry(Kind::Unavailable));
+/// ```
+pub use comeback_core::fault::StoreFault;
 
 /// How long after its first failure an event comes back by default: the handler's `MAX_AGE`.
 const KEPT: Duration = Duration::from_hours(24);
@@ -132,14 +169,36 @@ impl<S: fmt::Debug> fmt::Debug for Idempotency<S> {
 }
 
 impl<S> Idempotency<S> {
-    /// For the operation of this name, whose keys are apart from those of all others. The function's own
-    /// name will do where it has one operation.
+    /// For the operation of this name, whose keys are apart from those of other names.
+    ///
+    /// The name is all that keeps them apart. Two functions that share a table and a name share their
+    /// records: one is answered what the other has done. That is right for one operation with two ways to
+    /// it; any other name begins with its function's.
     ///
     /// ```
-    /// use comeback::idempotency::{Idempotency, Memory};
+    /// use comeback::idempotency::{Idempotency, Memory, Request};
+    /// # use lambda_runtime::Context;
+    /// # use std::time::{Duration, SystemTime};
     ///
-    /// let charges = Idempotency::new("orders/charge", Memory::new())?;
-    /// # Ok::<(), comeback::idempotency::BadRequest>(())
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut context = Context::default();
+    /// # let end = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)? + Duration::from_secs(60);
+    /// # context.deadline = end.as_millis() as u64;
+    /// let table = Memory::new();
+    /// let request = Request::new("order 7", &1999, &context)?;
+    /// let charges = Idempotency::new("orders/charge", table.clone())?;
+    /// charges.run(&request, |_| async { Ok::<_, std::io::Error>("ch_1".to_owned()) }).await?;
+    ///
+    /// let refunds = Idempotency::new("orders/refund", table.clone())?;
+    /// let refund = refunds.run(&request, |_| async { Ok::<_, std::io::Error>("re_1".to_owned()) });
+    /// assert_eq!(refund.await?, "re_1");
+    ///
+    /// let from_a_queue = Idempotency::new("orders/charge", table)?;
+    /// let charge = from_a_queue.run(&request, |_| async { Ok::<_, std::io::Error>("ch_2".to_owned()) });
+    /// assert_eq!(charge.await?, "ch_1", "it shares the records");
+    /// # Ok(())
+    /// # }
     /// ```
     ///
     /// # Errors

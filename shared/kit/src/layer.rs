@@ -15,23 +15,32 @@ use crate::{Enveloped, Failure};
 /// The function is one of its own payload. What it wants to know of a retry is in its context:
 /// [`Retried::of`](crate::Retried::of), [`idempotency_key`](crate::idempotency_key).
 ///
-/// ```no_run
+/// ```
 /// use comeback::{Failure, PermanentFailure, Unwrap, idempotency_key};
-/// use lambda_runtime::{LambdaEvent, service_fn, tower::ServiceBuilder};
+/// use lambda_runtime::{LambdaEvent, service_fn, tower::{ServiceBuilder, ServiceExt}};
 ///
 /// #[derive(serde::Deserialize)]
 /// struct Order { amount: String }
 ///
-/// async fn handle(event: LambdaEvent<Order>) -> Result<(), Failure> {
+/// async fn handle(event: LambdaEvent<Order>) -> Result<String, Failure> {
 ///     let amount: u64 = event.payload.amount.parse().map_err(PermanentFailure::new)?;
-///     println!("charging {amount} once for {}", idempotency_key(&event.context));
-///     Ok(())
+///     Ok(format!("{amount} once for {}", idempotency_key(&event.context)))
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// async fn main() -> Result<(), lambda_runtime::Error> {
-///     lambda_runtime::run(ServiceBuilder::new().layer(Unwrap::new()).service(service_fn(handle))).await
-/// }
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // In a function: lambda_runtime::run(function).await
+/// let function = ServiceBuilder::new().layer(Unwrap::new()).service(service_fn(handle));
+///
+/// let retried = r#"{"_retry_metadata":{"attempt":1,"initial_timestamp":5,"request_id":"e4b4"},
+///                   "_original_payload":{"amount":"100"}}"#;
+/// let event = LambdaEvent::new(serde_json::from_str(retried)?, Default::default());
+/// assert_eq!(function.clone().oneshot(event).await, Ok("100 once for e4b4".to_owned()));
+///
+/// let bare = LambdaEvent::new(serde_json::from_str(r#"{"amount":"much"}"#)?, Default::default());
+/// assert_eq!(function.oneshot(bare).await.unwrap_err().error_type(), "PermanentFailure");
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unwrap(());
@@ -53,19 +62,23 @@ impl<S> Layer<S> for Unwrap {
 
 /// A function under the layer [`Unwrap`]. It may stand under others.
 ///
-/// ```no_run
-/// use comeback::{Failure, Unwrap, Unwrapped};
-/// use lambda_runtime::{LambdaEvent, Runtime, layers::TracingLayer, service_fn, tower::Layer};
+/// ```
+/// use comeback::{Enveloped, Failure, Unwrap, Unwrapped};
+/// use lambda_runtime::{LambdaEvent, Service, service_fn, tower::Layer};
 ///
 /// async fn echo(event: LambdaEvent<String>) -> Result<String, Failure> {
 ///     Ok(event.payload)
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// async fn main() -> Result<(), lambda_runtime::Error> {
-///     let function: Unwrapped<_> = Unwrap::new().layer(service_fn(echo));
-///     Runtime::new(function).layer(TracingLayer::new()).run().await
-/// }
+/// # async fn main() -> Result<(), Failure> {
+/// // In a function: Runtime::new(function).layer(TracingLayer::new()).run().await
+/// let mut function: Unwrapped<_> = Unwrap::new().layer(service_fn(echo));
+///
+/// let bare = Enveloped { payload: "7".to_owned(), retried: None };
+/// assert_eq!(function.call(LambdaEvent::new(bare, Default::default())).await?, "7");
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Unwrapped<S> {

@@ -15,6 +15,7 @@
 //! use lambda_runtime::{Error, LambdaEvent, service_fn, tower::ServiceBuilder};
 //!
 //! # async fn charge(_: &str) -> Result<String, std::io::Error> { Ok("ch_1".to_owned()) }
+//! # async fn send_receipt(_: &str) -> Result<(), std::io::Error> { Ok(()) }
 //! async fn handle(
 //!     event: LambdaEvent<String>,
 //!     once: &Idempotency<Memory>,
@@ -22,10 +23,12 @@
 //! ) -> Result<(), Failure> {
 //!     let LambdaEvent { payload: order, context } = event;
 //!     let deadline = Deadline::of(&context)?;
+//!     // Once, however often the event comes. It is not tried again at once: after a time-out nobody knows
+//!     // whether it was done.
 //!     let request = Request::of_event(&order, &context)?;
-//!     let call = || retry.operation("charge").until(deadline).run(|| charge(&order));
-//!     let receipt = once.run(&request, |_lease| call()).await?;
-//!     println!("{} bytes of receipt", receipt.len());
+//!     let charge = once.run(&request, |_lease| charge(&order)).await?;
+//!     // A receipt may come twice.
+//!     retry.operation("receipt").until(deadline).run(|| send_receipt(&charge)).await?;
 //!     Ok(())
 //! }
 //!
@@ -46,6 +49,15 @@ mod layer;
 pub mod retry;
 pub mod transient;
 
+/// A time as this crate tells it, in UTC. A `SystemTime` becomes one.
+///
+/// ```
+/// use std::time::SystemTime;
+/// use comeback::Timestamp;
+///
+/// let epoch = Timestamp::from(SystemTime::UNIX_EPOCH);
+/// assert_eq!(epoch.to_rfc3339(), "1970-01-01T00:00:00+00:00");
+/// ```
 pub use comeback_core::Timestamp;
 pub use envelope::{Enveloped, Retried, idempotency_key};
 pub use failure::{Failure, PermanentFailure, RetryAfter};

@@ -40,7 +40,25 @@
 //! It makes three attempts of every request. Three attempts here around three there are nine, and neither
 //! knows of the other's waits. Leave the calls of an SDK's client to it, as it is or with more attempts, or
 //! switch its own retries off (`RetryConfig::disabled()`) and retry here, with a deadline and events:
-//! [`Policy::DYNAMODB`] and [`Policy::S3`] are for clients like that.
+//! `Policy::DYNAMODB` and `Policy::S3`, with the feature `aws`, are for clients like that, and judge by the rule
+//! `Aws`. An error of yours that holds an SDK's among others needs a rule that hands each to who knows it:
+//!
+//! ```
+//! # #[cfg(feature = "aws")] {
+//! use aws_sdk_dynamodb::{error::SdkError, operation::get_item::GetItemError};
+//! use comeback::{retry::{Policy, Retry}, transient::{Aws, HttpStatus, Rule, Standard}};
+//!
+//! enum NotPriced {
+//!     Table(SdkError<GetItemError>),
+//!     Rates(HttpStatus),
+//! }
+//!
+//! let retry = Retry::new(Policy::DYNAMODB).rule(|error: &NotPriced| match error {
+//!     NotPriced::Table(error) => Aws.judge(error),
+//!     NotPriced::Rates(error) => Standard.judge(error),
+//! });
+//! # }
+//! ```
 
 mod adaptive;
 mod deadline;
@@ -52,9 +70,19 @@ mod watch;
 
 use std::sync::Arc;
 
+/// Inside a function full jitter draws from zero, so that calls that fail together spread.
+///
+/// ```
+/// # fn main() -> Result<(), comeback::retry::BadPolicy> {
+/// use comeback::retry::{Jitter, Policy};
+///
+/// let undrawn = Policy::builder().jitter(Jitter::None).build()?;
+/// assert_eq!(undrawn.jitter(), Jitter::None);
+/// # Ok(())
+/// # }
+/// ```
 pub use comeback_core::backoff::Jitter;
 
-use self::watch::Counts;
 pub use self::{
     adaptive::Adaptive,
     deadline::{BadDeadline, Deadline},
@@ -63,9 +91,13 @@ pub use self::{
     run::Call,
     stopped::{Cause, Itself, Reason, Referring, Stopped},
 };
+use self::{policy::Plan, watch::Counts};
 use crate::transient::Standard;
 
 /// How the calls of a client are retried. Its clones share their quota and their rate.
+///
+/// A server's [wish](crate::transient::Wish) is honoured up to the maximum of the policy, and cut to it where it is
+/// longer.
 ///
 /// ```
 /// # async fn example() -> Result<(), comeback::retry::Stopped<std::io::Error>> {
@@ -80,23 +112,28 @@ use crate::transient::Standard;
 /// ```
 #[derive(Clone)]
 pub struct Retry<R = Standard> {
-    policy: Policy,
+    plan: Plan,
     rule: R,
     quota: Arc<Quota>,
     adaptive: Option<Arc<Adaptive>>,
     counts: Option<Counts>,
 }
 
-impl Retry {
-    /// Retries by this policy what [`Standard`] says is transient, within a quota of its own.
-    pub fn new(policy: Policy) -> Self {
-        Self { policy, rule: Standard, quota: Arc::default(), adaptive: None, counts: None }
-    }
-}
-
 impl<R> Retry<R> {
-    /// Retries what another rule says is transient: a type's own, [`Boxed`](crate::transient::Boxed), or a
-    /// closure.
+    /// Retries by this policy what its rule says is transient, within a quota of its own.
+    ///
+    /// ```
+    /// use comeback::retry::{Policy, Retry};
+    ///
+    /// let retry: Retry = Retry::new(Policy::OUTSIDE_API);
+    /// ```
+    pub fn new(policy: Policy<R>) -> Self {
+        let Policy { plan, rule } = policy;
+        Self { plan, rule, quota: Arc::default(), adaptive: None, counts: None }
+    }
+
+    /// Retries what another rule than the policy's says is transient: a type's own,
+    /// [`Boxed`](crate::transient::Boxed), or a closure.
     ///
     /// ```
     /// use comeback::retry::{Policy, Retry};
@@ -109,8 +146,8 @@ impl<R> Retry<R> {
     /// ```
     #[must_use]
     pub fn rule<S>(self, rule: S) -> Retry<S> {
-        let Self { policy, rule: _, quota, adaptive, counts } = self;
-        Retry { policy, rule, quota, adaptive, counts }
+        let Self { plan, rule: _, quota, adaptive, counts } = self;
+        Retry { plan, rule, quota, adaptive, counts }
     }
 
     /// Retries within this quota: one of another size, or one that several clients of a service share.
@@ -120,7 +157,7 @@ impl<R> Retry<R> {
     /// use comeback::retry::{Policy, Quota, Retry};
     ///
     /// let shared = Arc::new(Quota::new(100));
-    /// let reads = Retry::new(Policy::DYNAMODB).quota(Arc::clone(&shared));
+    /// let reads = Retry::new(Policy::OUTSIDE_API).quota(Arc::clone(&shared));
     /// let writes = Retry::new(Policy::default()).quota(shared);
     /// let alone = Retry::new(Policy::default()).quota(Quota::unlimited());
     /// ```
@@ -136,7 +173,7 @@ impl<R> Retry<R> {
     ///
     /// ```
     /// # use comeback::retry::{Policy, Retry};
-    /// let retry = Retry::new(Policy::DYNAMODB).adaptive();
+    /// let retry = Retry::new(Policy::default()).adaptive();
     /// ```
     #[must_use]
     pub fn adaptive(mut self) -> Self {

@@ -43,6 +43,18 @@ pub use standard::{Boxed, Standard, judge};
 pub use wish::Wish;
 
 /// What a rule says of an error.
+///
+/// ```
+/// use comeback::transient::{Kind, Verdict, judge};
+///
+/// let timed_out = std::io::Error::from(std::io::ErrorKind::TimedOut);
+/// let told = match judge(&timed_out) {
+///     Verdict::Retry(transient) => transient.kind.as_str(),
+///     Verdict::Never => "for good",
+///     Verdict::NoOpinion => "who knows",
+/// };
+/// assert_eq!(told, "timed_out");
+/// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
     /// The same attempt may succeed later.
@@ -89,6 +101,16 @@ impl Verdict {
 }
 
 /// A fault that will pass.
+///
+/// ```
+/// use std::time::Duration;
+/// use comeback::{RetryAfter, transient::{Kind, Transient, Verdict, Wish, judge}};
+///
+/// let busy = RetryAfter::new(Duration::from_secs(9), "the stock is being counted");
+/// let wish = Some(Wish::In(Duration::from_secs(9)));
+/// let expected = Transient { kind: Kind::Unavailable, wish };
+/// assert_eq!(judge(&busy), Verdict::Retry(expected));
+/// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Transient {
     /// What it is.
@@ -123,6 +145,19 @@ impl Transient {
 }
 
 /// What a transient fault is.
+///
+/// ```
+/// use comeback::transient::{HttpStatus, Kind, Verdict, judge};
+/// use http::{HeaderMap, StatusCode};
+///
+/// for (status, kind) in [
+///     (StatusCode::TOO_MANY_REQUESTS, Kind::Throttled),
+///     (StatusCode::GATEWAY_TIMEOUT, Kind::TimedOut),
+///     (StatusCode::SERVICE_UNAVAILABLE, Kind::Unavailable),
+/// ] {
+///     assert_eq!(judge(&HttpStatus::of(status, &HeaderMap::new())), Verdict::retry(kind));
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Kind {
     /// The service asks for fewer calls.
@@ -150,6 +185,26 @@ impl Kind {
 }
 
 /// Says whether errors of a type are transient. Every `Fn(&E) -> Verdict` is a rule.
+///
+/// ```
+/// use comeback::transient::{Kind, Rule, Verdict};
+///
+/// /// The errors of a gateway, by their numbers.
+/// struct Gateway;
+///
+/// impl Rule<u16> for Gateway {
+///     fn judge(&self, number: &u16) -> Verdict {
+///         if *number < 100 { Verdict::retry(Kind::Unavailable) } else { Verdict::Never }
+///     }
+/// }
+///
+/// assert_eq!(Gateway.judge(&7), Verdict::retry(Kind::Unavailable));
+/// let even_so = Gateway.under(|number: &u16| match number {
+///     429 => Verdict::retry(Kind::Throttled),
+///     _ => Verdict::NoOpinion,
+/// });
+/// assert_eq!(even_so.judge(&429), Verdict::retry(Kind::Throttled));
+/// ```
 pub trait Rule<E: ?Sized> {
     /// Judges an error.
     ///
@@ -188,6 +243,20 @@ impl<E: ?Sized, F: Fn(&E) -> Verdict> Rule<E> for F {
 }
 
 /// A general rule under a specific one; see [`Rule::under`].
+///
+/// ```
+/// use comeback::transient::{Rule, Standard, Under, Verdict};
+///
+/// type Own = fn(&std::io::Error) -> Verdict;
+///
+/// /// For where the type of a rule is to be named.
+/// fn never_again() -> Under<Standard, Own> {
+///     Standard.under(|_| Verdict::Never)
+/// }
+///
+/// let timed_out = std::io::ErrorKind::TimedOut.into();
+/// assert_eq!(never_again().judge(&timed_out), Verdict::Never);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Under<G, S> {
     general: G,

@@ -15,7 +15,10 @@ use comeback::{
     transient::{Boxed, HttpStatus, Kind, Transient, Verdict, Wish},
 };
 use proptest::prelude::*;
-use tokio::time::{Instant, advance, sleep, timeout};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, advance, sleep, timeout},
+};
 
 const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
@@ -72,19 +75,18 @@ impl Upstream {
     }
 }
 
-fn undrawn(policy: Policy) -> Policy {
+fn undrawn<R>(policy: Policy<R>) -> Policy<R> {
     policy.to_builder().jitter(Jitter::None).build().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_jitter_each_attempt_has_its_time() {
-    for (policy, times) in [
-        (Policy::default(), vec![0, 200, 600]),
-        (Policy::DYNAMODB, vec![0, 50, 150, 350, 750]),
-        (Policy::S3, vec![0, 500, 1500]),
-        (Policy::OUTSIDE_API, vec![0, 2000, 6000]),
+    for (retry, times) in [
+        (Retry::new(undrawn(Policy::default())).rule(judged), vec![0, 200, 600]),
+        (Retry::new(undrawn(Policy::DYNAMODB)).rule(judged), vec![0, 50, 150, 350, 750]),
+        (Retry::new(undrawn(Policy::S3)).rule(judged), vec![0, 500, 1500]),
+        (Retry::new(undrawn(Policy::OUTSIDE_API)).rule(judged), vec![0, 2000, 6000]),
     ] {
-        let retry = Retry::new(undrawn(policy)).rule(judged);
         let upstream = Upstream::failing([BUSY; 9]);
         let stopped = retry.operation("rates").run(|| upstream.call()).await.unwrap_err();
         assert_eq!(upstream.called_after_ms(), times);
@@ -105,11 +107,16 @@ async fn an_operation_that_succeeds_at_its_kth_attempt_is_called_k_times() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_known_to_be_transient_is_not_tried_again() {
-    for verdict in [Verdict::Never, Verdict::NoOpinion] {
+    for (verdict, reason, words) in [
+        (Verdict::Never, Reason::Permanent, "its error never heals"),
+        (Verdict::NoOpinion, Reason::Unknown, "its error is not known to be transient"),
+    ] {
         let retry = Retry::new(Policy::default()).rule(judged);
         let upstream = Upstream::failing([BUSY, verdict]);
         let stopped = retry.operation("rates").run(|| upstream.call()).await.unwrap_err();
-        assert_eq!((stopped.reason(), stopped.attempts()), (Reason::NotTransient, 2));
+        assert_eq!((stopped.reason(), stopped.attempts()), (reason, 2));
+        let expected = format!("rates gave up after 2 attempts: {words}: attempt 2 failed");
+        assert_eq!(stopped.to_string(), expected);
         assert_eq!(stopped.into_cause(), Fault { attempt: 2, verdict });
     }
 }
@@ -297,6 +304,41 @@ async fn a_client_that_is_throttled_waits_for_its_turn_but_not_into_the_minimum(
     assert_eq!(next.called_after_ms(), [2_000], "the first attempt of a call waits too");
 }
 
+proptest! {
+    #[test]
+    fn calls_that_are_dropped_while_they_wait_for_their_turn_make_the_next_wait_no_longer(
+        dropped in proptest::collection::vec((1u64..90, 1usize..5, any::<bool>()), 0..20),
+    ) {
+        let called_after_ms = paused().block_on(async {
+            let once = Policy::builder().max_attempts(1).build().unwrap();
+            let retry = Retry::new(once).rule(judged).adaptive();
+            let throttled = Upstream::failing([Verdict::Retry(Transient::new(Kind::Throttled))]);
+            retry.operation("rates").run(|| throttled.call()).await.unwrap_err();
+
+            let next = Upstream::failing([]);
+            for (patience, at_once, is_pressed) in dropped {
+                let mut waiting = JoinSet::new();
+                for _ in 0..at_once {
+                    let retry = retry.clone();
+                    waiting.spawn(async move {
+                        let mut call = retry.operation("rates");
+                        if is_pressed {
+                            // It would be made before a token is there, and takes none.
+                            call = call.until(Deadline::in_(secs(6)).unwrap());
+                        }
+                        call.run(async || Ok::<_, Fault>(())).await
+                    });
+                }
+                sleep(ms(patience)).await;
+                waiting.shutdown().await;
+            }
+            retry.operation("rates").run(|| next.call()).await.unwrap();
+            next.called_after_ms()
+        });
+        prop_assert_eq!(called_after_ms, [2_000]);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn whatever_an_operation_fails_with_its_call_fails_with_an_error_of_that_cause() {
     async fn plain(retry: Retry) -> Result<u32, lambda_runtime::Error> {
@@ -420,7 +462,8 @@ proptest! {
         prop_assert_eq!(stopped.attempts() as usize, attempts.len());
         let verdict = stopped.cause().verdict;
         match stopped.reason() {
-            Reason::NotTransient => prop_assert_eq!(cost(verdict), None),
+            Reason::Permanent => prop_assert_eq!(verdict, Verdict::Never),
+            Reason::Unknown => prop_assert_eq!(verdict, Verdict::NoOpinion),
             Reason::Attempts => prop_assert_eq!(stopped.attempts(), policy.max_attempts()),
             Reason::Time { delay, left: left_then, minimum: kept } => {
                 let (shortest, longest) = delays(policy, attempts.len(), verdict);

@@ -1,8 +1,16 @@
 //! What DynamoDB is asked, and what its answers are taken for.
 
+use std::{future::pending, time::Duration};
+
+use aws_config::{retry::RetryConfig, timeout::TimeoutConfig};
+use aws_smithy_runtime_api::client::{
+    http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn},
+    orchestrator::HttpRequest,
+};
 use comeback_aws::DynamoLedger;
 use comeback_core::claim::{Claim, State, Token};
 use comeback_flow::ports::{Ledger, NotReplaced};
+use tokio::time::Instant;
 
 use super::{answering, config, response};
 
@@ -122,5 +130,39 @@ async fn a_table_that_is_not_there_or_not_ours_is_for_a_person_to_mend() {
             assert_eq!((fault.passes, fault.code.as_deref()), (passes, Some(code)));
             assert_eq!(fault.to_string(), format!("{code}: table claims: no"));
         }
+    }
+}
+
+/// A connection over which nothing comes back.
+#[derive(Debug)]
+struct Silent;
+
+impl HttpConnector for Silent {
+    fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
+        HttpConnectorFuture::new(pending())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[allow(clippy::disallowed_methods, reason = "the time is paused")]
+async fn a_table_that_does_not_answer_is_given_up_sooner_than_other_services_are() {
+    let others = TimeoutConfig::builder()
+        .operation_attempt_timeout(Duration::from_secs(3))
+        .operation_timeout(Duration::from_secs(6))
+        .build();
+    for (attempts, seconds) in [(1, 1), (9, 3)] {
+        let aws = config("http://127.0.0.1:1")
+            .to_builder()
+            .timeout_config(others.clone())
+            .retry_config(RetryConfig::standard().with_max_attempts(attempts))
+            .http_client(http_client_fn(|_, _| SharedHttpConnector::new(Silent)))
+            .build();
+        let start = Instant::now();
+        let claimed = DynamoLedger::new(&aws, "claims".to_owned())
+            .replace("failed-request", None, Some(&held()))
+            .await;
+        let Err(NotReplaced::Fault(fault)) = claimed else { panic!("{claimed:?}") };
+        assert!(fault.passes, "{fault}");
+        assert_eq!(start.elapsed().as_secs(), seconds, "{attempts} attempts");
     }
 }

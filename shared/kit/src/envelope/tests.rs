@@ -302,6 +302,31 @@ struct Lines {
     _lines: Vec<Order>,
 }
 
+/// One event of the list that all languages are held against.
+#[derive(Deserialize)]
+struct Case<'a> {
+    is_envelope: bool,
+    request_id: Option<String>,
+    #[serde(borrow)]
+    event: &'a RawValue,
+}
+
+#[test]
+fn an_event_is_an_envelope_and_has_its_key_as_in_every_language() {
+    let cases = include_str!("../../../core/fixtures/envelopes.json");
+    for Case { is_envelope, request_id, event } in serde_json::from_str::<Vec<_>>(cases).unwrap() {
+        for read in read::<Box<RawValue>>(event.get()) {
+            let read = read.unwrap();
+            assert_eq!(read.retried.is_some(), is_envelope, "{event}");
+            let mut context = Context::default();
+            context.request_id = "own".to_owned();
+            let event = Enveloped::open(LambdaEvent::new(read, context));
+            let expected = request_id.as_deref().unwrap_or("own");
+            assert_eq!(idempotency_key(&event.context), expected, "{}", event.payload);
+        }
+    }
+}
+
 /// As the core reads it, without regard to cost: the payload's text and the facts of its retry.
 fn by_the_contract(text: &str) -> (String, Option<String>) {
     match Envelope::read(text) {

@@ -1,6 +1,6 @@
 //! Why an operation has no answer.
 
-use std::{any::type_name, convert::Infallible};
+use std::{any::type_name, convert::Infallible, error};
 
 use comeback_core::{
     Timestamp,
@@ -16,7 +16,8 @@ use crate::{Failure, PermanentFailure, RetryAfter};
 ///
 /// As an error of a handler each tells the retry loop what is best: what will never heal is a
 /// [`PermanentFailure`] and given up, what runs elsewhere is a [`RetryAfter`] and comes back when that has
-/// ended, and everything else is retried as any error is.
+/// ended, and everything else is retried as any error is. The operation's own error counts as it would by
+/// itself: it is known by its own type, and judged by its own kind.
 ///
 /// ```
 /// # use comeback::idempotency::{Idempotency, Memory, Request};
@@ -45,8 +46,8 @@ use crate::{Failure, PermanentFailure, RetryAfter};
 #[non_exhaustive]
 pub enum Error<E> {
     /// The operation failed. Its key is free again.
-    #[error(transparent)]
-    Operation(E),
+    #[error("{0}")]
+    Operation(#[source] E),
     /// The key belongs to a request that asked for something else.
     #[error("the key belongs to another request")]
     Mismatch(#[source] PermanentFailure),
@@ -59,11 +60,13 @@ pub enum Error<E> {
         #[source]
         come_back: RetryAfter,
     },
-    /// The operation was run, but its lease was over before it was done: another has taken over, and what
-    /// it wrote stands. A repetition gets that one's answer.
+    /// The operation was run, but its lease was over before it was done, and another has taken over: its
+    /// effect may be made twice. What became of it is the other's to write. A repetition gets that one's
+    /// answer once there is one; it waits while that one is at work, and is run where that one has failed.
     #[error("the lease was lost{}", holder(there.as_ref()))]
     LostLease {
-        /// Whose record is there instead, if there is one.
+        /// Who has taken over, and is at work or done; none where that one's record is gone by now, because
+        /// its operation has failed.
         there: Option<Token>,
     },
     /// The invocation has no time left in which a lease could hold. The operation was not run.
@@ -97,6 +100,10 @@ pub enum Error<E> {
     #[cfg(feature = "dynamodb")]
     #[error("the transaction is too large")]
     TooManyWrites(#[source] PermanentFailure),
+    /// A transaction's answer could not be kept. No write was made, and the key is free again.
+    #[cfg(feature = "dynamodb")]
+    #[error("nothing was written, as the answer can't be kept")]
+    BadAnswer(#[source] PermanentFailure),
 }
 
 impl<E> Error<E> {
@@ -147,6 +154,8 @@ impl<E> Error<E> {
             Self::Cancelled(cancelled) => Error::Cancelled(cancelled),
             #[cfg(feature = "dynamodb")]
             Self::TooManyWrites(never) => Error::TooManyWrites(never),
+            #[cfg(feature = "dynamodb")]
+            Self::BadAnswer(never) => Error::BadAnswer(never),
         })
     }
 }
@@ -156,6 +165,22 @@ impl From<Error<Failure>> for Failure {
     fn from(error: Error<Failure>) -> Self {
         error.into_operation().unwrap_or_else(Self::from)
     }
+}
+
+/// The operation's own error, where this error, which is an [`Error`] of whatever operation, is one of its.
+pub(crate) fn operations_own<'e>(
+    error: &'e (dyn error::Error + 'static),
+) -> Option<&'e (dyn error::Error + 'static)> {
+    // Every other variant's source is of a type that is known here, or there is none.
+    error.source().filter(|source| !is_ours(*source))
+}
+
+fn is_ours(source: &(dyn error::Error + 'static)) -> bool {
+    #[cfg(feature = "dynamodb")]
+    if source.is::<super::Cancelled>() {
+        return true;
+    }
+    source.is::<PermanentFailure>() || source.is::<RetryAfter>() || source.is::<StoreFault>()
 }
 
 fn holder(there: Option<&Token>) -> String {

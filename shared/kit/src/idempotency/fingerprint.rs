@@ -7,6 +7,8 @@ use serde::Serialize;
 use serde_json::value::to_raw_value;
 use sha2::{Digest, Sha256};
 
+use crate::failure::NeverHeals;
+
 /// The SHA-256 of a request's canonical JSON: the same for requests that mean the same, in whatever order
 /// their members are written and however their numbers are spelled.
 ///
@@ -32,8 +34,8 @@ impl Fingerprint {
     ///
     /// If it can't be written as JSON, or nests deeper than JSON may.
     pub fn of(intent: &(impl Serialize + ?Sized)) -> Result<Self, BadIntent> {
-        let json = to_raw_value(intent).map_err(|error| BadIntent(error.to_string()))?;
-        let spelled = canonical(&json).map_err(|error| BadIntent(error.to_string()))?;
+        let json = to_raw_value(intent).map_err(|error| BadIntent::of(&error))?;
+        let spelled = canonical(&json).map_err(|error| BadIntent::of(&error))?;
         Ok(Self(Sha256::digest(spelled).into()))
     }
 
@@ -56,7 +58,8 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// What is asked for can't be written as JSON, so nobody could tell whether it is the same again.
+/// What is asked for can't be written as JSON, so nobody could tell whether it is the same again. No retry
+/// heals it: as an error of a handler it is a [`PermanentFailure`](crate::PermanentFailure).
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -68,7 +71,13 @@ impl fmt::Display for Fingerprint {
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("the intent must be JSON: {0}")]
-pub struct BadIntent(String);
+pub struct BadIntent(String, #[source] NeverHeals);
+
+impl BadIntent {
+    fn of(error: &impl fmt::Display) -> Self {
+        Self(error.to_string(), NeverHeals)
+    }
+}
 
 #[cfg(test)]
 mod tests {

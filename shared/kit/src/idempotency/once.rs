@@ -6,9 +6,10 @@ use comeback_core::{
     Attempt, Timestamp,
     backoff::{Backoff, Draw, Jitter},
     claim::{Claimant, LOOKS_MAX, State, is_same},
-    time::later,
+    time::{between, later},
 };
 use serde::{Serialize, de::DeserializeOwned};
+use tokio::time::timeout;
 
 use super::{
     Answer, Error, Idempotency, Lease, MARGIN, NotReplaced, Record, Request, Store, StoreFault,
@@ -24,13 +25,15 @@ const COMPLETION: Backoff =
 /// How often a completion is written. A client of DynamoDB makes attempts of its own in each.
 const COMPLETIONS_MAX: u32 = 5;
 
-/// What is left to the function when a completion is given up, to return its answer.
+/// What is left to the function when a call to the store is given up, to return its answer.
 const RETURN_TIME: Duration = Duration::from_secs(1);
 
 /// A record that this execution holds.
 pub(super) struct Held {
     pub(super) key: String,
     pub(super) record: Record,
+    /// When this execution is killed, if it has not ended.
+    pub(super) deadline: Timestamp,
 }
 
 /// How a request begins.
@@ -45,8 +48,13 @@ impl<S: Store> Idempotency<S> {
     /// Runs the operation, unless it was run under this request's key before: then it answers what was
     /// answered then.
     ///
+    /// Every error of the operation means that it may be run again, and frees the key at once. Where it can't
+    /// be known whether the effect was made, as after a time-out, the service that makes it has to know the
+    /// repetition: give it the key, too. See [what a caller can rely on](super#what-a-caller-can-rely-on).
+    ///
     /// A future that is dropped before its end leaves its record as a crash does: held until the lease is
-    /// over.
+    /// over. A store that does not answer is waited for until a second before the deadline, as tokio's time
+    /// tells it, so that the function still returns.
     ///
     /// ```
     /// # use lambda_runtime::Context;
@@ -91,7 +99,7 @@ impl<S: Store> Idempotency<S> {
         match operation(held.lease()).await {
             Ok(value) => {
                 let done = self.done(&held, &value);
-                self.complete(&held, &done, request.deadline).await?;
+                self.complete(&held, &done).await?;
                 answered(done, value)
             }
             Err(error) => {
@@ -116,18 +124,18 @@ impl<S: Store> Idempotency<S> {
             }
             let record = match decide(&claimant, fingerprint, found.as_deref(), now) {
                 Decision::Claim(record) => record,
-                Decision::Run(record) => return Ok(Begun::Held(Held { key, record })),
+                Decision::Run(record) => return Ok(Begun::Held(Held { key, record, deadline })),
                 Decision::Answer(answer) => return Ok(Begun::Answered(answer)),
                 Decision::InProgress { until } => return Err(Error::in_progress(until, now)),
                 Decision::Mismatch(kept) => return Err(Error::mismatch(kept, fingerprint)),
             };
-            match self.store.replace(&key, found.as_deref(), Some(&record)).await {
-                Ok(()) => return Ok(Begun::Held(Held { key, record })),
+            match self.replace(&key, found.as_deref(), Some(&record), deadline).await {
+                Ok(()) => return Ok(Begun::Held(Held { key, record, deadline })),
                 Err(NotReplaced::Changed(there)) => found = there,
                 Err(NotReplaced::Fault(fault)) => {
                     // The write may have been made, though its answer was lost.
                     if fault.passes {
-                        self.release(&Held { key, record }).await;
+                        self.release(&Held { key, record, deadline }).await;
                     }
                     return Err(Error::Store(fault));
                 }
@@ -138,21 +146,15 @@ impl<S: Store> Idempotency<S> {
     }
 
     /// Marks an operation as done. A store that can't be asked does not undo what was done.
-    async fn complete<E>(
-        &self,
-        held: &Held,
-        done: &Record,
-        deadline: Timestamp,
-    ) -> Result<(), Error<E>> {
+    async fn complete<E>(&self, held: &Held, done: &Record) -> Result<(), Error<E>> {
         for nth in (1..=COMPLETIONS_MAX).filter_map(Attempt::new) {
-            let written = self.store.replace(&held.key, Some(&held.record), Some(done)).await;
-            let fault = match written {
+            let fault = match self.rewrite(held, Some(done)).await {
                 Ok(()) => return Ok(()),
                 Err(NotReplaced::Changed(there)) => return found_instead(there.as_deref(), done),
                 Err(NotReplaced::Fault(fault)) => fault,
             };
             let pause = COMPLETION.delay_from(Duration::ZERO, nth, Draw::of(fastrand::u64(..)));
-            let in_time = later(self.now(), pause + RETURN_TIME) < deadline;
+            let in_time = later(self.now(), pause + RETURN_TIME) < held.deadline;
             if nth.get() == COMPLETIONS_MAX || !fault.passes || !in_time {
                 log::not_completed(self.scope.name(), held, &fault);
                 return Ok(());
@@ -164,10 +166,43 @@ impl<S: Store> Idempotency<S> {
 
     /// Frees the key for whoever comes next. What another has taken over by now is that one's affair.
     pub(super) async fn release(&self, held: &Held) {
-        let written = self.store.replace(&held.key, Some(&held.record), None).await;
-        if let Err(NotReplaced::Fault(fault)) = written {
+        if let Err(NotReplaced::Fault(fault)) = self.rewrite(held, None).await {
             log::not_released(self.scope.name(), held, &fault);
         }
+    }
+
+    /// Writes what becomes of a record that is held.
+    pub(super) async fn rewrite(
+        &self,
+        held: &Held,
+        next: Option<&Record>,
+    ) -> Result<(), NotReplaced> {
+        self.replace(&held.key, Some(&held.record), next, held.deadline).await
+    }
+
+    async fn replace(
+        &self,
+        key: &str,
+        seen: Option<&Record>,
+        next: Option<&Record>,
+        deadline: Timestamp,
+    ) -> Result<(), NotReplaced> {
+        let written = self.in_time(deadline, self.store.replace(key, seen, next)).await;
+        written.unwrap_or_else(|fault| Err(NotReplaced::Fault(fault)))
+    }
+
+    /// Waits for a call to the store, but not for so long that Lambda kills the function before it has
+    /// returned.
+    pub(super) async fn in_time<T>(
+        &self,
+        deadline: Timestamp,
+        call: impl Future<Output = T>,
+    ) -> Result<T, StoreFault> {
+        let Some(patience) = patience(between(self.now(), deadline)) else { return Ok(call.await) };
+        timeout(patience, call).await.map_err(|_| {
+            let message = format!("expected an answer within {patience:.1?}, got none");
+            StoreFault { passes: true, code: None, message }
+        })
     }
 
     /// The record of an operation that has answered this.
@@ -177,6 +212,14 @@ impl<S: Store> Idempotency<S> {
     }
 }
 
+/// How long a call may be waited for that begins when so much time is left. What begins in the last seconds,
+/// such as the release after a claim without an answer, has half of them.
+///
+/// One that is still there after its end was not killed: its deadline tells it nothing.
+fn patience(left: Duration) -> Option<Duration> {
+    (!left.is_zero()).then(|| left - RETURN_TIME.min(left / 2))
+}
+
 impl Held {
     pub(super) fn lease(&self) -> Lease {
         let claim = &self.record.claim;
@@ -184,7 +227,7 @@ impl Held {
             State::Held { until } => until,
             State::Done => claim.expires_at,
         };
-        Lease::new(claim.token.clone(), until)
+        Lease::new(claim.token.owner.clone(), until)
     }
 }
 
@@ -209,7 +252,7 @@ fn answer<T: Serialize>(value: &T, max: usize) -> Answer {
 }
 
 /// What is answered at first: the value itself, if repetitions will get it too.
-pub(super) fn answered<T, E>(done: Record, value: T) -> Result<T, Error<E>> {
+fn answered<T, E>(done: Record, value: T) -> Result<T, Error<E>> {
     match done.answer {
         Some(Answer::NotKept(why)) => Err(Error::answer_not_kept(why)),
         Some(Answer::Kept(_)) | None => Ok(value),

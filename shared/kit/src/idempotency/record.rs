@@ -1,9 +1,8 @@
 //! What a store keeps of an operation.
 
-use comeback_core::{
-    Timestamp,
-    claim::{Claim, Token},
-};
+use std::fmt;
+
+use comeback_core::{Timestamp, claim::Claim};
 
 use super::Fingerprint;
 
@@ -53,8 +52,9 @@ impl Record {
 /// let kept = Answer::Kept(r#"{"charge":"ch_1"}"#.to_owned());
 /// let too_large = Answer::NotKept("it has 400001 bytes".to_owned());
 /// assert_ne!(kept, too_large);
+/// assert_eq!(format!("{kept:?}"), "Kept(17 bytes)", "what was answered is for its caller alone");
 /// ```
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 pub enum Answer {
     /// This JSON.
     Kept(String),
@@ -62,11 +62,19 @@ pub enum Answer {
     NotKept(String),
 }
 
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kept(json) => write!(f, "Kept({} bytes)", json.len()),
+            Self::NotKept(why) => f.debug_tuple("NotKept").field(why).finish(),
+        }
+    }
+}
+
 /// An operation's right to act, for a time.
 ///
-/// Its token fences: an outside system that remembers the highest generation it has seen under a key can
-/// refuse one that is late. Generations count the holders of a record from 1, and begin anew when an
-/// operation has failed or its record has expired, as then there is no record any more.
+/// It says until when nobody else acts. It is no fencing token for an outside system: nothing in it grows from
+/// each holder to the next for ever, as an operation that has failed leaves no record to count on from.
 ///
 /// ```
 /// # use comeback::idempotency::{Idempotency, Memory, Request};
@@ -75,36 +83,36 @@ pub enum Answer {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let mut context = Context::default();
+/// # context.request_id = "e4b46cbf".to_owned();
 /// # let end = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)? + Duration::from_secs(60);
 /// # context.deadline = end.as_millis() as u64;
+/// # let deadline = SystemTime::UNIX_EPOCH + Duration::from_millis(context.deadline);
 /// # let idempotency = Idempotency::new("orders", Memory::new())?;
 /// # let request = Request::new("order 7", "ship", &context)?;
-/// let generation = idempotency
-///     .run(&request, |lease| async move { Ok::<_, std::fmt::Error>(lease.generation()) })
-///     .await?;
-/// assert_eq!(generation, 1, "the first to hold it");
+/// let shipped = idempotency.run(&request, |lease| async move {
+///     assert!(SystemTime::from(lease.until()) > deadline, "it outlasts the invocation");
+///     assert!(lease.owner().starts_with("e4b46cbf/"), "by the invocation's request id");
+///     Ok::<_, std::fmt::Error>(())
+/// });
+/// shipped.await?;
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Lease {
-    token: Token,
+    owner: String,
     until: Timestamp,
 }
 
 impl Lease {
-    pub(super) fn new(token: Token, until: Timestamp) -> Self {
-        Self { token, until }
+    pub(super) fn new(owner: String, until: Timestamp) -> Self {
+        Self { owner, until }
     }
 
-    /// How many have held the record, this one included.
-    pub fn generation(&self) -> u32 {
-        self.token.generation
-    }
-
-    /// The name of this execution, which no other has.
+    /// The name of this execution, which no other has: the one in the log, and in
+    /// [`Error::LostLease`](super::Error::LostLease).
     pub fn owner(&self) -> &str {
-        &self.token.owner
+        &self.owner
     }
 
     /// From when on another may take over. Lambda has ended this invocation by then.

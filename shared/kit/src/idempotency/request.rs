@@ -2,13 +2,13 @@
 
 use std::fmt::{self, Write as _};
 
-use comeback_core::Timestamp;
+use comeback_core::{Timestamp, time::at_millis};
 use lambda_runtime::Context;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::Fingerprint;
-use crate::envelope::idempotency_key;
+use crate::{envelope::idempotency_key, failure::NeverHeals};
 
 /// DynamoDB refuses a partition key of more bytes; every store has the same keys.
 const STORED_KEY_MAX: usize = 2048;
@@ -36,7 +36,7 @@ const HASHED: &str = "sha256:";
 /// let error = Request::new("", &intent, &context).unwrap_err();
 /// assert_eq!(error.to_string(), "the key must have at least one byte, got \"\"");
 /// ```
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 pub struct Request {
     key: String,
     pub(super) fingerprint: Fingerprint,
@@ -44,14 +44,47 @@ pub struct Request {
     pub(super) deadline: Timestamp,
 }
 
+/// Without the key, which may be a card's number.
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key: _, fingerprint, request_id, deadline } = self;
+        f.debug_struct("Request")
+            .field("fingerprint", fingerprint)
+            .field("request_id", request_id)
+            .field("deadline", deadline)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Request {
     /// A request under a key of the caller's, such as an order's number.
     ///
     /// The `intent` is all that makes two requests the same: with the same key and another intent, the
     /// operation is refused as a [`Mismatch`](super::Error::Mismatch). Leave out what differs in each
-    /// repetition, such as the time of the call.
+    /// repetition, such as the time of the call; and don't state a whole struct, whose JSON changes when a new
+    /// version of the function adds a member to it.
     ///
     /// A key may have any length: where a store couldn't hold it, its SHA-256 is stored.
+    ///
+    /// ```
+    /// use comeback::idempotency::Request;
+    /// use lambda_runtime::Context;
+    ///
+    /// struct Order {
+    ///     id: String,
+    ///     card: String,
+    ///     cents: u64,
+    ///     /// Since the second version.
+    ///     note: Option<String>,
+    /// }
+    ///
+    /// # let context = Context::default();
+    /// # let order = Order { id: "7".into(), card: "tok_7".into(), cents: 1999, note: None };
+    /// // The same before and after there were notes.
+    /// let intent = (&order.card, order.cents);
+    /// let request = Request::new(&order.id, &intent, &context)?;
+    /// # Ok::<(), comeback::idempotency::BadRequest>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -70,14 +103,11 @@ impl Request {
                 key: key.to_owned(),
                 fingerprint,
                 request_id: context.request_id.clone(),
-                deadline: i64::try_from(context.deadline)
-                    .ok()
-                    .and_then(Timestamp::from_timestamp_millis)
-                    .unwrap_or(Timestamp::MAX_UTC),
+                deadline: at_millis(context.deadline),
             }),
             fingerprint => {
                 faults.extend(fingerprint.err().map(|bad| bad.to_string()));
-                Err(BadRequest(faults))
+                Err(BadRequest::of(faults))
             }
         }
     }
@@ -147,20 +177,29 @@ impl Scope {
     }
 }
 
-/// Every fault of a request, or of how requests are to be kept.
+/// Every fault of a request, or of how requests are to be kept. No retry heals it: as an error of a handler it
+/// is a [`PermanentFailure`](crate::PermanentFailure).
 ///
 /// ```
-/// use comeback::idempotency::{Idempotency, Memory};
+/// use comeback::{
+///     Failure,
+///     idempotency::{Idempotency, Memory},
+/// };
 ///
 /// let error = Idempotency::new("", Memory::new()).unwrap_err();
 /// assert_eq!(error.to_string(), "the scope must have 1 to 256 bytes and no '#', got \"\"");
+/// assert_eq!(Failure::from(error).error_type(), "PermanentFailure");
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub struct BadRequest(Vec<String>);
+pub struct BadRequest(Vec<String>, #[source] NeverHeals);
 
 impl BadRequest {
+    fn of(faults: Vec<String>) -> Self {
+        Self(faults, NeverHeals)
+    }
+
     pub(super) fn one(fault: String) -> Self {
-        Self(vec![fault])
+        Self::of(vec![fault])
     }
 }
 

@@ -8,15 +8,22 @@ use comeback_dynamodb::{NotCommitted, NotReplaced as NotWritten};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    DynamoStore, Error, Idempotency, Lease, NotReplaced, Record, Request, Store,
+    Answer, DynamoStore, Error, Idempotency, Lease, NotReplaced, Record, Request,
     dynamo::{beside, not_replaced},
     log,
-    once::{Begun, Held, answered, found_instead, read},
+    once::{Begun, Held, found_instead, read},
 };
 use crate::PermanentFailure;
 
 /// How many writes of its own an operation may have in its transaction: DynamoDB takes 100 in all, and one
 /// is the mark.
+///
+/// ```
+/// use comeback::idempotency::WRITES_MAX;
+///
+/// let lines = ["two lamps", "a table"];
+/// assert!(lines.len() <= WRITES_MAX, "an order of more lines can't be placed at once");
+/// ```
 pub const WRITES_MAX: usize = 99;
 
 /// DynamoDB's code where a write had no part in a cancellation.
@@ -73,7 +80,7 @@ impl Idempotency<DynamoStore> {
     /// # Errors
     ///
     /// Those of [`Idempotency::run`]; and where there are more than [`WRITES_MAX`] writes, or DynamoDB
-    /// refuses one.
+    /// refuses one. An answer that can't be kept is refused before anything is written.
     pub async fn run_in_transaction<T, E, F>(
         &self,
         request: &Request,
@@ -87,21 +94,34 @@ impl Idempotency<DynamoStore> {
             Begun::Held(held) => held,
             Begun::Answered(answer) => return read(answer),
         };
-        let prepared = match operation(held.lease()).await {
-            Ok((_, writes)) if writes.len() > WRITES_MAX => Err(too_many(writes.len())),
-            prepared => prepared.map_err(Error::Operation),
-        };
-        match prepared {
-            Ok((value, writes)) => {
-                let done = self.done(&held, &value);
+        let prepared = operation(held.lease()).await.map_err(Error::Operation);
+        match prepared.and_then(|(value, writes)| self.checked(&held, value, writes)) {
+            Ok(Prepared { value, done, writes }) => {
                 self.commit(&held, &done, writes).await?;
-                answered(done, value)
+                Ok(value)
             }
             Err(error) => {
                 self.release(&held).await;
                 Err(error)
             }
         }
+    }
+
+    /// Refuses before anything is written what could not be written, or not be answered to a repetition.
+    fn checked<T: Serialize, E>(
+        &self,
+        held: &Held,
+        value: T,
+        writes: Vec<TransactWriteItem>,
+    ) -> Result<Prepared<T>, Error<E>> {
+        if writes.len() > WRITES_MAX {
+            return Err(too_many(writes.len()));
+        }
+        let done = self.done(held, &value);
+        if let Some(Answer::NotKept(why)) = done.answer {
+            return Err(Error::BadAnswer(PermanentFailure::new(why)));
+        }
+        Ok(Prepared { value, done, writes })
     }
 
     /// Makes the writes and the mark.
@@ -113,8 +133,9 @@ impl Idempotency<DynamoStore> {
     ) -> Result<(), Error<E>> {
         let table = self.store.table();
         let (seen, next) = (&held.record.claim, &done.claim);
-        let made = table.put_with(&held.key, seen, next, beside(done), writes).await;
-        let error = match made {
+        let commit = table.put_with(&held.key, seen, next, beside(done), writes);
+        let made = self.in_time(held.deadline, commit).await;
+        let error = match made.unwrap_or_else(|fault| Err(NotCommitted::Fault(fault))) {
             Ok(()) => return Ok(()),
             Err(NotCommitted::Changed(there)) => {
                 return match not_replaced(NotWritten::Changed(there)) {
@@ -126,7 +147,7 @@ impl Idempotency<DynamoStore> {
             Err(NotCommitted::Fault(fault)) => Error::Store(fault),
         };
         // What frees the key finds out whether the transaction was made, and bars it where it was not.
-        match self.store.replace(&held.key, Some(&held.record), None).await {
+        match self.rewrite(held, None).await {
             Err(NotReplaced::Changed(Some(there))) if there.claim.is(&done.claim) => Ok(()),
             Err(NotReplaced::Fault(fault)) => {
                 log::not_released(self.scope.name(), held, &fault);
@@ -135,6 +156,13 @@ impl Idempotency<DynamoStore> {
             Ok(()) | Err(NotReplaced::Changed(_)) => Err(error),
         }
     }
+}
+
+/// What one transaction is to write, and then to answer.
+struct Prepared<T> {
+    value: T,
+    done: Record,
+    writes: Vec<TransactWriteItem>,
 }
 
 /// Why DynamoDB has refused an operation's writes.
@@ -151,8 +179,15 @@ impl Idempotency<DynamoStore> {
 /// }
 /// # assert!(!is_taken(&Error::Operation(std::fmt::Error)));
 /// ```
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 pub struct Cancelled(Vec<CancellationReason>);
+
+/// Without the items that DynamoDB may have told in its reasons.
+impl fmt::Debug for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(blamed(&self.0)).finish()
+    }
+}
 
 impl Cancelled {
     /// DynamoDB's reason for each of the operation's writes, in their order, and last for the mark. The code
@@ -193,4 +228,23 @@ fn cancelled<E>(reasons: Vec<CancellationReason>) -> Error<E> {
 fn too_many<E>(writes: usize) -> Error<E> {
     let what = format!("expected at most {WRITES_MAX} writes, got {writes}");
     Error::TooManyWrites(PermanentFailure::new(what))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use aws_sdk_dynamodb::types::AttributeValue;
+
+    use super::*;
+
+    #[test]
+    fn a_cancellation_is_debugged_without_the_items_in_its_reasons() {
+        let card = AttributeValue::S("4711".to_owned());
+        let met = CancellationReason::builder().code(NO_REASON).build();
+        let failed =
+            CancellationReason::builder().code("ConditionalCheckFailed").item("card", card).build();
+        let shown = format!("{:?}", cancelled::<Infallible>(vec![met, failed]));
+        assert_eq!(shown, r#"Cancelled([(2, "ConditionalCheckFailed")])"#);
+    }
 }

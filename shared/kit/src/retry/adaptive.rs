@@ -90,9 +90,18 @@ impl Adaptive {
     ///
     /// Those who come at the same time are given different times, one after the other.
     pub fn acquire(&self, now: Instant, most: Duration) -> Duration {
-        self.at(now, |state, now| {
-            state.limit.as_mut().map_or(Duration::ZERO, |limit| limit.acquire(now, most))
-        })
+        self.turn(now, most).come()
+    }
+
+    /// The same for a call that may be dropped while it waits.
+    pub(super) fn turn(&self, now: Instant, most: Duration) -> Turn<'_> {
+        let taken =
+            self.at(now, |state, now| state.limit.as_mut().map(|limit| limit.take(now, most)));
+        match taken {
+            None => Turn { adaptive: self, wait: Duration::ZERO, holds_token: false },
+            Some(None) => Turn { adaptive: self, wait: most, holds_token: false },
+            Some(Some(wait)) => Turn { adaptive: self, wait, holds_token: true },
+        }
     }
 
     /// Tells of an attempt that was answered, and whether the service throttled it.
@@ -129,6 +138,37 @@ impl Adaptive {
     }
 }
 
+/// The turn of a call, while it waits for it. Dropped before it has come, it gives its token back: else
+/// those that come after would wait for calls that are never made.
+pub(super) struct Turn<'a> {
+    adaptive: &'a Adaptive,
+    wait: Duration,
+    holds_token: bool,
+}
+
+impl Turn<'_> {
+    /// How long it is until it comes.
+    pub(super) fn wait(&self) -> Duration {
+        self.wait
+    }
+
+    /// It has come: its token is used.
+    pub(super) fn come(mut self) -> Duration {
+        self.holds_token = false;
+        self.wait
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if self.holds_token
+            && let Some(limit) = &mut self.adaptive.lock().limit
+        {
+            limit.tokens = (limit.tokens + 1.0).min(limit.burst());
+        }
+    }
+}
+
 impl Measured {
     fn count(&mut self, now: f64) {
         self.calls += 1.0;
@@ -153,15 +193,17 @@ impl Limit {
         }
     }
 
-    fn acquire(&mut self, now: f64, most: Duration) -> Duration {
+    /// Takes a token, and tells how long it is until it is there; takes none where that would be longer
+    /// than `most`.
+    fn take(&mut self, now: f64, most: Duration) -> Option<Duration> {
         self.count_tokens(now);
         let missing = (1.0 - self.tokens).max(0.0);
         let wait = Duration::try_from_secs_f64(missing / self.rate).unwrap_or(Duration::MAX);
         if wait > most {
-            return most;
+            return None;
         }
         self.tokens -= 1.0;
-        wait
+        Some(wait)
     }
 
     fn throttled(&mut self, measured: f64, now: f64) {

@@ -6,7 +6,10 @@
 
 use std::time::Duration;
 
-use comeback_core::{Timestamp, time::between};
+use comeback_core::{
+    Timestamp,
+    time::{at_millis, between},
+};
 use lambda_runtime::Context;
 use tokio::time::Instant;
 
@@ -22,15 +25,27 @@ const LEFT_MAX: Duration = Duration::from_hours(365 * 24);
 /// to every call: it is as small as a number.
 ///
 /// ```
-/// # async fn charge() -> Result<(), std::io::Error> { Ok(()) }
+/// # async fn fetch_rates() -> Result<f64, std::io::Error> { Ok(1.08) }
 /// use comeback::retry::{Deadline, Policy, Retry};
 /// use lambda_runtime::{Error, LambdaEvent};
 ///
-/// async fn handler(event: LambdaEvent<String>, retry: &Retry) -> Result<(), Error> {
+/// async fn handler(event: LambdaEvent<String>, retry: &Retry) -> Result<f64, Error> {
 ///     let deadline = Deadline::of(&event.context)?;
-///     retry.operation("charge").until(deadline).run(charge).await?;
-///     Ok(())
+///     Ok(retry.operation("rates").until(deadline).run(fetch_rates).await?)
 /// }
+///
+/// # async fn example() -> Result<(), Error> {
+/// # let mut context = lambda_runtime::Context::default();
+/// # let end = std::time::SystemTime::UNIX_EPOCH.elapsed()? + std::time::Duration::from_secs(30);
+/// # context.deadline = end.as_millis() as u64;
+/// let deadline = Deadline::of(&context)?;
+/// assert!(deadline.left() > deadline.minimum());
+/// assert_eq!(deadline.minimum(), Deadline::MINIMUM);
+/// # let rates = Retry::new(Policy::OUTSIDE_API);
+/// # assert_eq!(handler(LambdaEvent::new("EUR".to_owned(), context), &rates).await?, 1.08);
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(example()).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Deadline {
@@ -221,8 +236,7 @@ pub(super) fn now() -> Instant {
 
 /// How much time this invocation has left.
 fn left_of(context: &Context, now: Timestamp) -> Duration {
-    let deadline = i64::try_from(context.deadline).ok().and_then(Timestamp::from_timestamp_millis);
-    between(now, deadline.unwrap_or(Timestamp::MAX_UTC))
+    between(now, at_millis(context.deadline))
 }
 
 #[cfg(test)]

@@ -11,36 +11,62 @@ use comeback_core::{
     backoff::{Backoff, Draw, Jitter},
 };
 
+#[cfg(feature = "aws")]
+use crate::transient::Aws;
+use crate::transient::Standard;
+
 /// The shortest base: delays are drawn to the millisecond, and without one a fault would be met with as
 /// many calls as fit into a moment.
 const BASE_MIN: Duration = Duration::from_millis(1);
 
-/// How often an operation is tried, and how long is waited in between.
+/// How often an operation is tried, how long is waited in between, and by which rule its errors are judged:
+/// [`Standard`], but where a policy is for clients whose errors need a rule of their own.
 ///
 /// ```
 /// use std::time::Duration;
-/// use comeback::retry::Policy;
+/// use comeback::retry::{Jitter, Policy};
 ///
 /// let policy = Policy::default();
 /// assert_eq!(policy.max_attempts(), 3);
 /// assert_eq!(policy.base(), Duration::from_millis(200));
 /// assert_eq!(policy.max(), Duration::from_secs(30));
+/// assert_eq!(policy.jitter(), Jitter::Full);
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Policy {
+pub struct Policy<R = Standard> {
+    pub(super) plan: Plan,
+    pub(super) rule: R,
+}
+
+/// The numbers of a policy.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Plan {
     /// At least 1: the first attempt is one of them.
     max_attempts: u32,
     backoff: Backoff,
 }
 
-impl Policy {
+/// For the clients of the AWS SDK, with their own retries switched off. With the feature `aws`. They judge
+/// by [`Aws`], so that an operation that fails with anything but an `SdkError` doesn't compile under
+/// them until it is given [a rule](super::Retry::rule).
+#[cfg(feature = "aws")]
+impl Policy<Aws> {
     /// For DynamoDB, whose throttling is soon over: 5 attempts, from 50 ms up to 5 s.
     ///
     /// ```
-    /// # use comeback::retry::Policy;
-    /// assert_eq!(Policy::DYNAMODB.max_attempts(), 5);
+    /// # async fn example() {
+    /// use aws_sdk_dynamodb::{error::SdkError, operation::get_item::GetItemError};
+    /// use comeback::retry::{Policy, Reason, Retry};
+    ///
+    /// let retry = Retry::new(Policy::DYNAMODB);
+    /// let silent = async || Err::<(), SdkError<GetItemError>>(SdkError::timeout_error("silence"));
+    /// let stopped = retry.operation("orders").run(silent).await.unwrap_err();
+    /// assert_eq!((stopped.attempts(), stopped.reason()), (5, Reason::Attempts));
+    /// # }
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(example());
     /// ```
-    pub const DYNAMODB: Self = Self::full(5, Duration::from_millis(50), Duration::from_secs(5));
+    pub const DYNAMODB: Self =
+        Self::full(Aws, 5, Duration::from_millis(50), Duration::from_secs(5));
 
     /// For S3: 3 attempts, from 500 ms up to 10 s.
     ///
@@ -48,19 +74,18 @@ impl Policy {
     /// # use comeback::retry::Policy;
     /// assert_eq!(Policy::S3.base().as_millis(), 500);
     /// ```
-    pub const S3: Self = Self::full(3, Duration::from_millis(500), Duration::from_secs(10));
+    pub const S3: Self = Self::full(Aws, 3, Duration::from_millis(500), Duration::from_secs(10));
+}
 
+impl Policy {
     /// For services of others, which need room to breathe: 3 attempts, from 2 s up to 30 s.
     ///
     /// ```
     /// # use comeback::retry::Policy;
     /// assert_eq!(Policy::OUTSIDE_API.base().as_secs(), 2);
     /// ```
-    pub const OUTSIDE_API: Self = Self::full(3, Duration::from_secs(2), Duration::from_secs(30));
-
-    const fn full(max_attempts: u32, base: Duration, max: Duration) -> Self {
-        Self { max_attempts, backoff: Backoff { base, max, jitter: Jitter::Full } }
-    }
+    pub const OUTSIDE_API: Self =
+        Self::full(Standard, 3, Duration::from_secs(2), Duration::from_secs(30));
 
     /// Begins a policy; what is not set is as in the default.
     ///
@@ -77,6 +102,13 @@ impl Policy {
     pub fn builder() -> PolicyBuilder {
         Self::default().to_builder()
     }
+}
+
+impl<R> Policy<R> {
+    const fn full(rule: R, max_attempts: u32, base: Duration, max: Duration) -> Self {
+        let backoff = Backoff { base, max, jitter: Jitter::Full };
+        Self { plan: Plan { max_attempts, backoff }, rule }
+    }
 
     /// Begins a policy; what is not set is as in this one.
     ///
@@ -84,33 +116,40 @@ impl Policy {
     /// # fn main() -> Result<(), comeback::retry::BadPolicy> {
     /// use comeback::retry::Policy;
     ///
-    /// let patient = Policy::DYNAMODB.to_builder().max_attempts(8).build()?;
-    /// assert_eq!(patient.base(), Policy::DYNAMODB.base());
+    /// let patient = Policy::OUTSIDE_API.to_builder().max_attempts(8).build()?;
+    /// assert_eq!(patient.base(), Policy::OUTSIDE_API.base());
     /// # Ok(())
     /// # }
     /// ```
-    pub fn to_builder(self) -> PolicyBuilder {
+    pub fn to_builder(self) -> PolicyBuilder<R> {
         PolicyBuilder { unchecked: self }
     }
 
     /// How often the operation is tried, the first attempt included.
     pub fn max_attempts(&self) -> u32 {
-        self.max_attempts
+        self.plan.max_attempts
     }
 
     /// The ceiling of the first delay; each later one has twice that of the one before it.
     pub fn base(&self) -> Duration {
-        self.backoff.base
+        self.plan.backoff.base
     }
 
-    /// What no delay exceeds, be it drawn or wished for by a server.
+    /// What no delay exceeds, be it drawn or [wished for](crate::transient::Wish) by a server.
     pub fn max(&self) -> Duration {
-        self.backoff.max
+        self.plan.backoff.max
     }
 
     /// How a delay is drawn below its ceiling.
     pub fn jitter(&self) -> Jitter {
-        self.backoff.jitter
+        self.plan.backoff.jitter
+    }
+}
+
+impl Plan {
+    /// What no delay exceeds.
+    pub(super) fn max(&self) -> Duration {
+        self.backoff.max
     }
 
     /// How long is waited after so many attempts have failed; nothing where no other is to follow.
@@ -123,7 +162,7 @@ impl Policy {
 /// 3 attempts, from 200 ms up to 30 s, with full jitter.
 impl Default for Policy {
     fn default() -> Self {
-        Self::full(3, Duration::from_millis(200), Duration::from_secs(30))
+        Self::full(Standard, 3, Duration::from_millis(200), Duration::from_secs(30))
     }
 }
 
@@ -146,33 +185,33 @@ impl Default for Policy {
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a policy is made by `build`"]
-pub struct PolicyBuilder {
-    unchecked: Policy,
+pub struct PolicyBuilder<R = Standard> {
+    unchecked: Policy<R>,
 }
 
-impl PolicyBuilder {
+impl<R> PolicyBuilder<R> {
     /// How often the operation is tried, the first attempt included; at least once.
     pub fn max_attempts(mut self, max_attempts: u32) -> Self {
-        self.unchecked.max_attempts = max_attempts;
+        self.unchecked.plan.max_attempts = max_attempts;
         self
     }
 
     /// The ceiling of the first delay; at least a millisecond.
     pub fn base(mut self, base: Duration) -> Self {
-        self.unchecked.backoff.base = base;
+        self.unchecked.plan.backoff.base = base;
         self
     }
 
     /// What no delay exceeds; at least the base.
     pub fn max(mut self, max: Duration) -> Self {
-        self.unchecked.backoff.max = max;
+        self.unchecked.plan.backoff.max = max;
         self
     }
 
     /// How a delay is drawn below its ceiling: full jitter from zero on, equal jitter from half of it
     /// on, none not at all.
     pub fn jitter(mut self, jitter: Jitter) -> Self {
-        self.unchecked.backoff.jitter = jitter;
+        self.unchecked.plan.backoff.jitter = jitter;
         self
     }
 
@@ -192,11 +231,11 @@ impl PolicyBuilder {
     ///     "max_attempts must be at least 1, got 0; max must be at least base (60s), got 30s"
     /// );
     /// ```
-    pub fn build(self) -> Result<Policy, BadPolicy> {
+    pub fn build(self) -> Result<Policy<R>, BadPolicy> {
         let policy = self.unchecked;
         let (base, max) = (policy.base(), policy.max());
         let faults = [
-            (policy.max_attempts == 0).then_some(PolicyFault::NoAttempt),
+            (policy.max_attempts() == 0).then_some(PolicyFault::NoAttempt),
             (base < BASE_MIN).then_some(PolicyFault::BaseTooShort { base }),
             (max < base).then_some(PolicyFault::MaxBelowBase { base, max }),
         ];
@@ -276,33 +315,38 @@ mod tests {
     }
 
     /// The ceilings of a policy's delays, as they are where nothing is drawn.
-    fn ceilings(policy: Policy) -> Vec<u128> {
-        let undrawn = policy.to_builder().jitter(Jitter::None).build().unwrap();
-        let delays = (1..).map_while(|failed| undrawn.delay_after(failed, Draw::of(0)));
+    fn ceilings<R>(policy: Policy<R>) -> Vec<u128> {
+        let Policy { plan, .. } = policy.to_builder().jitter(Jitter::None).build().unwrap();
+        let delays = (1..).map_while(|failed| plan.delay_after(failed, Draw::of(0)));
         delays.map(|delay| delay.as_millis()).collect()
     }
 
     #[test]
     fn the_presets_are_those_that_were_asked_for() {
-        for (policy, max_attempts, base, max) in [
-            (Policy::default(), 3, ms(200), ms(30_000)),
-            (Policy::DYNAMODB, 5, ms(50), ms(5_000)),
-            (Policy::S3, 3, ms(500), ms(10_000)),
-            (Policy::OUTSIDE_API, 3, ms(2_000), ms(30_000)),
-        ] {
-            let expected = Policy::full(max_attempts, base, max);
-            assert_eq!(policy, expected);
-            assert_eq!(policy.to_builder().build(), Ok(policy), "its own rules hold for it");
+        is(Policy::default(), Policy::full(Standard, 3, ms(200), ms(30_000)));
+        is(Policy::OUTSIDE_API, Policy::full(Standard, 3, ms(2_000), ms(30_000)));
+        #[cfg(feature = "aws")]
+        {
+            is(Policy::DYNAMODB, Policy::full(Aws, 5, ms(50), ms(5_000)));
+            is(Policy::S3, Policy::full(Aws, 3, ms(500), ms(10_000)));
         }
+    }
+
+    fn is<R: Copy + fmt::Debug + PartialEq>(policy: Policy<R>, expected: Policy<R>) {
+        assert_eq!(policy, expected);
+        assert_eq!(policy.to_builder().build(), Ok(policy), "its own rules hold for it");
     }
 
     #[test]
     fn ceilings_double_from_the_base_up_to_the_maximum() {
         assert_eq!(ceilings(Policy::default()), [200, 400]);
-        assert_eq!(ceilings(Policy::DYNAMODB), [50, 100, 200, 400]);
-        assert_eq!(ceilings(Policy::S3), [500, 1000]);
         assert_eq!(ceilings(Policy::OUTSIDE_API), [2000, 4000]);
-        let long = Policy::DYNAMODB.to_builder().max_attempts(10).build().unwrap();
+        #[cfg(feature = "aws")]
+        {
+            assert_eq!(ceilings(Policy::DYNAMODB), [50, 100, 200, 400]);
+            assert_eq!(ceilings(Policy::S3), [500, 1000]);
+        }
+        let long = Policy::builder().max_attempts(10).base(ms(50)).max(ms(5_000)).build().unwrap();
         assert_eq!(ceilings(long), [50, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
         let once = Policy::builder().max_attempts(1).build().unwrap();
         assert_eq!(ceilings(once), [0; 0], "one attempt is not followed by another");
@@ -315,7 +359,11 @@ mod tests {
         {
             let policy = Policy::builder().jitter(jitter).build().unwrap();
             for (draw, expected) in [(0, least), (u64::MAX, most)] {
-                assert_eq!(policy.delay_after(2, Draw::of(draw)), Some(ms(expected)), "{jitter:?}");
+                assert_eq!(
+                    policy.plan.delay_after(2, Draw::of(draw)),
+                    Some(ms(expected)),
+                    "{jitter:?}"
+                );
             }
         }
     }
@@ -346,15 +394,14 @@ mod tests {
         ) {
             for jitter in [Jitter::Full, Jitter::Equal, Jitter::None] {
                 let (base, max) = (ms(base), ms(base + more));
-                let policy =
-                    Policy { max_attempts, backoff: Backoff { base, max, jitter } };
+                let plan = Plan { max_attempts, backoff: Backoff { base, max, jitter } };
                 let ceiling = base.saturating_mul(1 << (failed - 1).min(30)).min(max);
                 let low = match jitter {
                     Jitter::Full => Duration::ZERO,
                     Jitter::Equal => ceiling / 2,
                     Jitter::None => ceiling,
                 };
-                match policy.delay_after(failed, Draw::of(draw)) {
+                match plan.delay_after(failed, Draw::of(draw)) {
                     Some(delay) => {
                         prop_assert!(failed < max_attempts);
                         prop_assert!(low <= delay && delay <= ceiling, "{delay:?}");

@@ -47,6 +47,16 @@ struct Bucket {
 }
 
 /// What a retry has cost, to be brought back by its success.
+///
+/// ```
+/// use comeback::{retry::{Quota, Spent}, transient::Kind};
+///
+/// let quota = Quota::new(10);
+/// let spent: Option<Spent> = quota.spend(Kind::TimedOut);
+/// assert_eq!(quota.left(), 0);
+/// quota.succeeded(spent);
+/// assert_eq!(quota.left(), 10);
+/// ```
 #[derive(Debug)]
 #[must_use = "a call that succeeds after its retry brings back what that has cost"]
 pub struct Spent(u32);

@@ -7,7 +7,8 @@ use backon::Retryable;
 use comeback_core::backoff::Draw;
 
 use super::{
-    Adaptive, Cause, Deadline, Policy, Reason, Retry, Spent, Stopped, deadline::now, watch::Attempt,
+    Adaptive, Cause, Deadline, Reason, Retry, Spent, Stopped, deadline::now, policy::Plan,
+    watch::Attempt,
 };
 use crate::{
     clock,
@@ -87,7 +88,7 @@ impl<'a, R> Call<'a, R> {
     {
         let pace = Pace { adaptive: self.retry.adaptive.clone(), deadline: self.deadline };
         pace.turn().await;
-        let delays = Delays { policy: self.retry.policy, failed: 0 };
+        let delays = Delays { plan: self.retry.plan, failed: 0 };
         let mut run = Run::of(self);
         let ended = attempt
             .retry(delays)
@@ -107,7 +108,7 @@ impl<'a, R> Call<'a, R> {
 
 /// The drawn delay after each failure, as long as another attempt is allowed.
 struct Delays {
-    policy: Policy,
+    plan: Plan,
     failed: u32,
 }
 
@@ -116,7 +117,7 @@ impl Iterator for Delays {
 
     fn next(&mut self) -> Option<Duration> {
         self.failed = self.failed.saturating_add(1);
-        self.policy.delay_after(self.failed, Draw::of(fastrand::u64(..)))
+        self.plan.delay_after(self.failed, Draw::of(fastrand::u64(..)))
     }
 }
 
@@ -139,10 +140,11 @@ impl Pace {
         let Some(adaptive) = &self.adaptive else { return };
         let now = now();
         let most = self.deadline.map_or(Duration::MAX, |deadline| deadline.spare_at(now));
-        let wait = adaptive.acquire(now.into_std(), most);
-        if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
+        let turn = adaptive.turn(now.into_std(), most);
+        if !turn.wait().is_zero() {
+            tokio::time::sleep(turn.wait()).await;
         }
+        turn.come();
     }
 }
 
@@ -161,7 +163,7 @@ struct Run<'a, R> {
 
 impl<'a, R> Run<'a, R> {
     fn of(call: Call<'a, R>) -> Self {
-        let (reason, wish) = (Reason::NotTransient, Duration::ZERO);
+        let (reason, wish) = (Reason::Unknown, Duration::ZERO);
         Self { call, failed: 0, spent: None, reason, wish }
     }
 
@@ -183,9 +185,13 @@ impl<'a, R> Run<'a, R> {
     /// The delay before another attempt, or why there is none.
     fn decide(&mut self, verdict: Verdict, drawn: Option<Duration>) -> Result<Duration, Reason> {
         let Call { retry, deadline, .. } = &self.call;
-        let transient = transient(verdict).ok_or(Reason::NotTransient)?;
+        let transient = match verdict {
+            Verdict::Retry(transient) => transient,
+            Verdict::Never => return Err(Reason::Permanent),
+            Verdict::NoOpinion => return Err(Reason::Unknown),
+        };
         let drawn = drawn.ok_or(Reason::Attempts)?;
-        let delay = drawn.max(self.wish.min(retry.policy.max()));
+        let delay = drawn.max(self.wish.min(retry.plan.max()));
         if let Some(deadline) = deadline {
             deadline.bears(delay)?;
         }

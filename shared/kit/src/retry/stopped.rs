@@ -19,8 +19,9 @@ use crate::{RetryAfter, failure::Ask};
 /// let retry = Retry::new(Policy::default());
 /// let missing = || async { Err::<(), _>(io::Error::other("no such rate")) };
 /// let stopped = retry.operation("rates").run(missing).await.unwrap_err();
-/// assert_eq!(stopped.reason(), Reason::NotTransient);
-/// assert_eq!(stopped.attempts(), 1);
+/// assert_eq!(stopped.reason(), Reason::Unknown);
+/// assert_eq!((stopped.operation(), stopped.attempts()), ("rates", 1));
+/// assert_eq!(stopped.cause().to_string(), "no such rate");
 /// assert_eq!(
 ///     stopped.to_string(),
 ///     "rates gave up after 1 attempt: its error is not known to be transient: no such rate"
@@ -121,17 +122,33 @@ impl Words {
 
 /// Why a call is not tried again.
 ///
-/// ```
-/// use std::time::Duration;
-/// use comeback::retry::Reason;
+/// What never heals inside the function doesn't heal for the retry loop either. Where there is nobody who may
+/// mend it before the event is too old, give it up at once:
 ///
-/// assert_eq!(Reason::Quota.to_string(), "the retry quota is used up");
+/// ```
+/// # async fn example() {
+/// use comeback::{Failure, PermanentFailure, retry::{Policy, Reason, Retry}};
+///
+/// async fn count(text: &str, retry: &Retry) -> Result<u32, Failure> {
+///     let call = retry.operation("count").run(async || text.parse::<u32>());
+///     call.await.map_err(|stopped| match stopped.reason() {
+///         Reason::Permanent => PermanentFailure::new(stopped).into(),
+///         _ => stopped.into(),
+///     })
+/// }
+///
+/// let failure = count("twelve", &Retry::new(Policy::default())).await.unwrap_err();
+/// assert_eq!(failure.error_type(), "PermanentFailure");
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example());
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The rule says that it never heals, or has no opinion.
-    NotTransient,
+    /// The rule says that the error never heals.
+    Permanent,
+    /// The rule has no opinion of the error.
+    Unknown,
     /// All attempts of the policy are made.
     Attempts,
     /// After its delay, less than the deadline's minimum would remain.
@@ -152,11 +169,12 @@ impl Reason {
     ///
     /// ```
     /// # use comeback::retry::Reason;
-    /// assert_eq!(Reason::NotTransient.as_str(), "not_transient");
+    /// assert_eq!(Reason::Permanent.as_str(), "permanent");
     /// ```
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::NotTransient => "not_transient",
+            Self::Permanent => "permanent",
+            Self::Unknown => "unknown",
             Self::Attempts => "attempts",
             Self::Time { .. } => "time",
             Self::Quota => "quota",
@@ -167,7 +185,8 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::NotTransient => f.write_str("its error is not known to be transient"),
+            Self::Permanent => f.write_str("its error never heals"),
+            Self::Unknown => f.write_str("its error is not known to be transient"),
             Self::Attempts => f.write_str("no more are allowed"),
             Self::Time { delay, left, minimum } => {
                 let (delay, left) = (to_the_ms(delay), to_the_ms(left));
@@ -203,10 +222,26 @@ pub trait Cause<Form> {
 }
 
 /// The form of a [`Cause`] that is an error.
+///
+/// ```
+/// use comeback::retry::{Cause, Itself};
+///
+/// fn is_itself<E: Cause<Itself>>() {}
+///
+/// is_itself::<std::io::Error>();
+/// ```
 #[derive(Debug)]
 pub enum Itself {}
 
 /// The form of a [`Cause`] that leads to one.
+///
+/// ```
+/// use comeback::retry::{Cause, Referring};
+///
+/// fn is_referring<E: Cause<Referring>>() {}
+///
+/// is_referring::<lambda_runtime::Error>();
+/// ```
 #[derive(Debug)]
 pub enum Referring {}
 

@@ -204,7 +204,7 @@ mod tests {
         {
             let gave_up = json!({
                 "level": "WARN", "message": "an attempt failed, and was the last",
-                "outcome": "gave_up", "error_kind": error_kind, "reason": "not_transient",
+                "outcome": "gave_up", "error_kind": error_kind, "reason": error_kind,
             });
             assert_eq!(events(&[verdict]).await, [with(event(1, 30_000), gave_up)]);
         }

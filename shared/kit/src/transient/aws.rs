@@ -23,6 +23,11 @@ use super::{Kind, Rule, Verdict, Wish, http_status::of_status, judge, standard::
 /// The SDK retries by itself, three attempts by default. Leave the calls to it, or turn that off, or
 /// attempts multiply.
 ///
+/// `Policy::DYNAMODB` and `Policy::S3` bring this rule; under another policy it has to be given,
+/// `Retry::new(policy).rule(Aws)`. [`Standard`](super::Standard) is no substitute: of an SDK's error it
+/// knows what a connection and the best-known codes tell, but neither the SDK's own time-outs, nor the status, nor
+/// when to come back.
+///
 /// ```
 /// use aws_sdk_dynamodb::{error::SdkError, operation::get_item::GetItemError};
 /// use comeback::transient::{Aws, Kind, Rule, Verdict};
@@ -45,7 +50,7 @@ use super::{Kind, Rule, Verdict, Wish, http_status::of_status, judge, standard::
 /// # let error: SdkError<GetItemError> = SdkError::timeout_error("no answer within 3 s");
 /// # assert_eq!(rule.judge(&error.into()), Verdict::retry(Kind::TimedOut));
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Aws;
 
 impl<E> Rule<SdkError<E, HttpResponse>> for Aws
@@ -73,18 +78,25 @@ where
     E: Error + ProvideErrorMetadata + ProvideErrorKind + 'static,
 {
     let modelled = || error.err().retryable_error_kind().map(of_kind);
-    if let Some(kind) = of_code(error.err().meta()).or_else(modelled) {
+    if let Some(kind) = error.err().meta().code().and_then(of_code).or_else(modelled) {
         return Verdict::retry(kind);
     }
     of_status(error.raw().status().as_u16()).or_else(|| judge(error.err()))
 }
 
 /// What a code tells of, whatever the status is.
-fn of_code(error: &ErrorMetadata) -> Option<Kind> {
-    match error.code()? {
+fn of_code(code: &str) -> Option<Kind> {
+    match code.strip_suffix("Exception").unwrap_or(code) {
         code if throttles(code) => Some(Kind::Throttled),
-        "RequestTimeout" | "RequestTimeoutException" => Some(Kind::TimedOut),
-        code => conflict_passes(code).then_some(Kind::Unavailable),
+        code if conflict_passes(code) => Some(Kind::Unavailable),
+        "RequestTimeout" => Some(Kind::TimedOut),
+        // What comes with a status of 5xx, for where that is not known.
+        "InternalError"
+        | "InternalFailure"
+        | "InternalServer"
+        | "InternalServerError"
+        | "ServiceUnavailable" => Some(Kind::Unavailable),
+        _ => None,
     }
 }
 
@@ -95,10 +107,23 @@ fn of_kind(kind: ErrorKind) -> Kind {
 
 /// What is known of an SDK's errors without the type of the operation's own.
 pub(super) fn opinion(error: &(dyn Error + 'static)) -> Option<Opinion> {
-    if let Some(error) = error.downcast_ref::<ErrorMetadata>() {
-        return of_code(error).map(|kind| Opinion::Certain(Verdict::retry(kind)));
+    if let Some(error) = error.downcast_ref::<ConnectorError>() {
+        return of_connector(error);
     }
-    let error = error.downcast_ref::<ConnectorError>()?;
+    let kind = match error.downcast_ref::<ErrorMetadata>() {
+        Some(error) => error.code().and_then(of_code),
+        None => of_words(&error.to_string()),
+    };
+    kind.map(|kind| Opinion::Certain(Verdict::retry(kind)))
+}
+
+/// What an error that a service's model names tells of itself: it is a type of that service's own crate,
+/// which can't be known here, and its words are its code, and a colon before its message.
+fn of_words(words: &str) -> Option<Kind> {
+    of_code(words.split_once(": ").map_or(words, |(code, _)| code))
+}
+
+fn of_connector(error: &ConnectorError) -> Option<Opinion> {
     if error.is_timeout() {
         Some(Opinion::Certain(Verdict::retry(Kind::TimedOut)))
     } else if error.is_user() {
@@ -173,6 +198,12 @@ mod tests {
             ("RequestTimeoutException", Kind::TimedOut),
             ("TransactionConflictException", Kind::Unavailable),
             ("ReplicatedWriteConflictException", Kind::Unavailable),
+            ("InternalError", Kind::Unavailable),
+            ("InternalFailure", Kind::Unavailable),
+            ("InternalServerError", Kind::Unavailable),
+            ("InternalServerException", Kind::Unavailable),
+            ("ServiceUnavailable", Kind::Unavailable),
+            ("ServiceUnavailableException", Kind::Unavailable),
         ] {
             assert_eq!(Aws.judge(&answer(Some(code), 400)), Verdict::retry(kind), "{code}");
         }

@@ -58,6 +58,12 @@ impl HttpStatus {
     ///     let response = client.get("https://api.example.com/rates").send().await?;
     ///     Ok(HttpStatus::check(response)?.text().await?)
     /// }
+    ///
+    /// # fn main() -> Result<(), http::Error> {
+    /// let busy = http::Response::builder().status(503).body("")?;
+    /// assert_eq!(HttpStatus::check(busy.into()).unwrap_err().status(), 503);
+    /// # Ok(())
+    /// # }
     /// ```
     #[cfg(feature = "reqwest")]
     pub fn check(response: reqwest::Response) -> Result<reqwest::Response, Self> {

@@ -43,7 +43,7 @@ const KNOWN: &[fn(&(dyn Error + 'static)) -> Option<Opinion>] = &[
 /// let timed_out = Error::from(ErrorKind::TimedOut);
 /// assert_eq!(Standard.judge(&timed_out), Verdict::retry(Kind::TimedOut));
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Standard;
 
 impl<E: Error + 'static> Rule<E> for Standard {
@@ -61,7 +61,7 @@ impl<E: Error + 'static> Rule<E> for Standard {
 /// let error: lambda_runtime::Error = "twelve".parse::<u32>().unwrap_err().into();
 /// assert_eq!(Boxed.judge(&error), Verdict::Never);
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Boxed;
 
 impl<E: AsRef<dyn Error + Send + Sync>> Rule<E> for Boxed {

@@ -5,6 +5,20 @@ use std::time::Duration;
 use comeback_core::{Timestamp, time::between};
 
 /// When a server wants to be asked again.
+///
+/// Inside a function it is honoured up to the [maximum](crate::retry::Policy::max) of the policy: one that is
+/// longer is cut to that, since a function that waits is paid for. Where the call ends before it is over, it
+/// goes out in whole with the error, [`Stopped`](crate::retry::Stopped), and the retry loop keeps it.
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+/// use comeback::transient::Wish;
+///
+/// let now = SystemTime::UNIX_EPOCH;
+/// let in_a_minute = Wish::In(Duration::from_secs(60));
+/// let at_a_minute = Wish::At((now + Duration::from_secs(60)).into());
+/// assert_eq!(in_a_minute.wait(now.into()), at_a_minute.wait(now.into()));
+/// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Wish {
     /// After this time.

@@ -1,11 +1,11 @@
-//! What the log says of operations whose record is not as it should be.
+//! What the log says of operations whose record is not as it should be, and what it never says.
 
 use std::{
     io::{self, Write},
     sync::{Arc, Mutex},
 };
 
-use comeback::idempotency::{Idempotency, Request};
+use comeback::idempotency::{Idempotency, Memory, NotReplaced, Request, Store};
 use serde_json::Value;
 
 use super::{
@@ -60,6 +60,33 @@ async fn a_record_that_could_not_be_written_is_told_by_the_hash_of_its_key() {
         assert_eq!(fields["key_hash"], "dd90a21bdea83fa8");
         for secret in ["4711", "charge 100", "receipt"] {
             assert!(!log.contains(secret), "{log}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_formatted_for_debugging_tells_neither_keys_nor_answers() {
+    let (clock, memory, store) = (Clock::new(), Memory::new(), Shaky::default());
+    let request = Request::new("card 4711", "charge 100", &clock.context("request")).unwrap();
+    let run = async |store: Shaky| {
+        let clock = clock.clone();
+        let once = Idempotency::new("charges", store).unwrap().with_clock(move || clock.now());
+        once.run(&request, async |_| Ok::<_, Declined>("receipt 1".to_owned())).await.unwrap();
+    };
+    run(store.clone()).await;
+    let record = store.written.lock().unwrap()[1].clone().unwrap();
+    memory.replace("charges#card 4711", None, Some(&record)).await.unwrap();
+    let once = Idempotency::new("charges", memory).unwrap();
+    let changed = NotReplaced::Changed(Some(Box::new(record.clone())));
+    for shown in [
+        format!("{request:?}"),
+        format!("{once:?}"),
+        format!("{record:?}"),
+        format!("{:?}", record.answer),
+        format!("{changed:?}"),
+    ] {
+        for secret in ["4711", "charge 100", "receipt"] {
+            assert!(!shown.contains(secret), "{shown}");
         }
     }
 }

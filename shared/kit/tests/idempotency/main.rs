@@ -1,6 +1,9 @@
 //! Operations that are run once for a key, over stores that work, fail, and answer too late.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod charges;
+mod deadline;
+mod errors;
 mod log;
 mod memory;
 #[cfg(feature = "dynamodb")]

@@ -3,6 +3,7 @@
 use comeback::idempotency::Memory;
 
 use super::{
+    charges::Charges,
     orders::every_order,
     world::{Faults, World},
 };
@@ -14,7 +15,8 @@ async fn orders(faults: Faults) -> [usize; 2] {
 
 async fn orders_of(executions: usize, faults: Faults) -> usize {
     every_order(async |choices, _| {
-        World::play(Memory::new(), "order 7".to_owned(), executions, faults, choices).await;
+        let charges = Charges::new(Memory::new(), "order 7".to_owned());
+        World::play(charges, executions, faults, choices).await;
     })
     .await
 }

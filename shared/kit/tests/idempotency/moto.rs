@@ -1,6 +1,7 @@
 //! The store in DynamoDB, on moto: an implementation that nobody here wrote.
 
 mod orders;
+mod placements;
 mod store;
 mod transaction;
 
@@ -118,6 +119,7 @@ struct Table {
     client: Client,
     name: &'static str,
     wire: Wire,
+    http: reqwest::Client,
 }
 
 impl Table {
@@ -146,7 +148,7 @@ impl Table {
             .await
             .unwrap();
         wire.sent.store(0, Ordering::SeqCst);
-        Self { client, name, wire }
+        Self { client, name, wire, http: reqwest::Client::new() }
     }
 
     fn store(&self) -> DynamoStore {

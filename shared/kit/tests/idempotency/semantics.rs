@@ -107,10 +107,7 @@ async fn what_runs_elsewhere_says_when_to_come_back() {
     let scene = Scene::new(Memory::new());
     let request = scene.request("charge 100");
     let charge = scene.once.run(&request, async |lease| {
-        assert_eq!(
-            (lease.generation(), lease.until()),
-            (1, scene.clock.now() + Duration::from_secs(70))
-        );
+        assert_eq!(lease.until(), scene.clock.now() + Duration::from_secs(70));
         assert!(lease.owner().starts_with("request/"), "{}", lease.owner());
         scene.clock.advance(Duration::from_millis(9_500));
         // The same event, delivered twice with the same request id.
@@ -166,6 +163,19 @@ async fn a_late_owner_is_told_and_neither_overwrites_nor_erases() {
         }
         assert_eq!(scene.repeat().await.unwrap(), "ch_2");
     }
+}
+
+#[tokio::test]
+async fn where_the_one_who_took_over_has_failed_a_late_owner_is_told_so_and_the_next_runs() {
+    let scene = Scene::new(Memory::new());
+    let request = scene.request("charge 100");
+    let late = scene.once.run(&request, async |_| {
+        scene.clock.advance(Duration::from_secs(70));
+        assert!(matches!(scene.decline().await, Err(Error::Operation(Declined))));
+        Ok::<_, Declined>("ch_1".to_owned())
+    });
+    assert!(matches!(late.await, Err(Error::LostLease { there: None })));
+    assert_eq!(scene.charge("ch_3").await.unwrap(), "ch_3");
 }
 
 #[tokio::test]
@@ -342,6 +352,7 @@ async fn a_record_holds_the_answer_as_json_and_nothing_else_is_needed_of_a_store
     let written = store.written.lock().unwrap();
     let [Some(held), Some(done)] = &written[..] else { unreachable!("{written:?}") };
     assert_eq!((&held.answer, held.fingerprint), (&None, done.fingerprint));
+    assert_eq!((held.claim.token.generation, &done.claim.token), (1, &held.claim.token));
     assert_eq!(done.answer, Some(Answer::Kept("\"ch_1\"".to_owned())));
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    future::pending,
     sync::{Arc, Mutex},
 };
 
@@ -15,6 +16,8 @@ pub enum Call {
     Unmade(StoreFault),
     /// It is made, but its answer is lost.
     Unanswered(StoreFault),
+    /// It never arrives, and nobody says so.
+    Silent,
 }
 
 /// What a call without an answer is told.
@@ -63,6 +66,7 @@ impl Store for Shaky {
                 self.memory.replace(key, seen, next).await?;
                 Err(NotReplaced::Fault(fault))
             }
+            Call::Silent => pending().await,
         }
     }
 

@@ -1,24 +1,18 @@
-//! Executions of one operation that go on step by step, in an order that is chosen, and the rules that must
-//! hold in each.
+//! Executions of one operation that go on step by step, in an order that is chosen.
 //!
-//! A step is a call to the store or the operation's effect. Before each an execution stops at its gate.
+//! A step is a call to the store or the operation's own work. Before each an execution stops at its gate. What
+//! an execution does, and which rules must hold in the end, is for a [`Play`] to say.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     future,
     pin::Pin,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex},
     task::Poll,
     time::Duration,
 };
 
-use comeback::{
-    Timestamp,
-    idempotency::{Error, Idempotency, NotReplaced, Record, Request, State, Store, StoreFault},
-};
+use comeback::idempotency::Error;
 
 use super::{Clock, Declined, orders::Choices};
 
@@ -40,7 +34,7 @@ pub struct Faults {
 
 /// How a call to the store goes wrong.
 #[derive(Clone, Copy, Debug)]
-enum Fault {
+pub enum Fault {
     /// It never arrives.
     Unmade,
     /// It is made, but its answer is lost.
@@ -53,128 +47,81 @@ const FAULTS: [Fault; 3] = [Fault::Unmade, Fault::Unanswered, Fault::Repeated];
 
 /// What an execution is about to do.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Step {
+pub enum Step {
     Call,
     Effect,
 }
 
 /// Where an execution stops before each of its steps.
-#[derive(Clone, Default)]
-struct Gate {
-    open: Arc<AtomicBool>,
-    before: Arc<Mutex<Option<Step>>>,
+#[derive(Clone, Debug, Default)]
+pub struct Gate(Arc<Mutex<Place>>);
+
+/// Where an execution is.
+#[derive(Debug, Default)]
+enum Place {
+    /// Between two gates.
+    #[default]
+    Going,
+    /// At its gate, before this step.
+    Before(Step),
+    /// Its gate is open, and what comes next goes wrong so.
+    Free(Option<Fault>),
 }
 
 impl Gate {
-    async fn pass(&self, step: Step) {
+    /// Waits until it may go on, and tells what goes wrong with the step.
+    pub async fn pass(&self, step: Step) -> Option<Fault> {
         future::poll_fn(|_| {
-            if self.open.swap(false, Ordering::SeqCst) {
-                *self.before.lock().unwrap() = None;
-                return Poll::Ready(());
+            let mut place = self.0.lock().unwrap();
+            if let Place::Free(fault) = *place {
+                *place = Place::Going;
+                return Poll::Ready(fault);
             }
-            *self.before.lock().unwrap() = Some(step);
+            *place = Place::Before(step);
             Poll::Pending
         })
-        .await;
+        .await
+    }
+
+    fn open(&self, fault: Option<Fault>) {
+        *self.0.lock().unwrap() = Place::Free(fault);
     }
 
     fn before(&self) -> Option<Step> {
-        *self.before.lock().unwrap()
+        match *self.0.lock().unwrap() {
+            Place::Before(step) => Some(step),
+            Place::Going | Place::Free(_) => None,
+        }
     }
 }
 
-/// What all executions of one play have done.
-#[derive(Default)]
-struct History {
-    /// The record that is there.
-    there: Option<Record>,
-    /// Which execution has made the effect.
-    effects: Vec<usize>,
-    /// What comes next goes wrong so.
-    fault: Option<Fault>,
-    fails: bool,
-}
-
-/// The store as one execution sees it.
-struct Gated<S> {
-    store: S,
-    nth: usize,
-    gate: Gate,
-    clock: Clock,
-    history: Arc<Mutex<History>>,
-}
-
-impl<S: Store + Sync> Store for Gated<S> {
-    async fn replace(
+/// What is played.
+pub trait Play {
+    /// An execution that stops at this gate before each of its steps. Its first is a call.
+    fn begin(
         &self,
-        key: &str,
-        seen: Option<&Record>,
-        next: Option<&Record>,
-    ) -> Result<(), NotReplaced> {
-        self.gate.pass(Step::Call).await;
-        let fault = self.history.lock().unwrap().fault.take();
-        let lost = StoreFault { passes: true, code: None, message: "no answer".to_owned() };
-        match fault {
-            Some(Fault::Unmade) => Err(NotReplaced::Fault(lost)),
-            Some(Fault::Unanswered) => {
-                let _ = self.made(key, seen, next).await;
-                Err(NotReplaced::Fault(lost))
-            }
-            Some(Fault::Repeated) => {
-                let _ = self.made(key, seen, next).await;
-                self.made(key, seen, next).await
-            }
-            None => self.made(key, seen, next).await,
-        }
-    }
+        nth: usize,
+        gate: Gate,
+        clock: &Clock,
+    ) -> Pin<Box<dyn Future<Output = Answered>>>;
 
-    fn answer_max(&self) -> usize {
-        self.store.answer_max()
-    }
+    /// The rules of a whole play.
+    async fn judge(self, ends: Ends);
 }
 
-impl<S: Store> Gated<S> {
-    async fn made(
-        &self,
-        key: &str,
-        seen: Option<&Record>,
-        next: Option<&Record>,
-    ) -> Result<(), NotReplaced> {
-        let made = self.store.replace(key, seen, next).await;
-        if made.is_ok() {
-            let mut history = self.history.lock().unwrap();
-            assert_lawful(self.nth, history.there.as_ref(), next, self.clock.now());
-            history.there = next.cloned();
-        }
-        made
-    }
+/// How all executions have ended.
+pub struct Ends {
+    pub faults: Faults,
+    /// The last execution, which began when every lease was over, and met no fault.
+    pub last: usize,
+    pub ended: BTreeMap<usize, Answered>,
+    pub crashed: BTreeSet<usize>,
+    /// Those that have outlived a lease.
+    pub late: BTreeSet<usize>,
 }
 
-/// That one execution may write this over what is there, by rules that know nothing of how it decides.
-fn assert_lawful(nth: usize, there: Option<&Record>, next: Option<&Record>, now: Timestamp) {
-    let own = |record: &Record| record.claim.token.owner.starts_with(&format!("{nth}/"));
-    match (there.map(|record| (record, record.claim.state)), next) {
-        (None, None) => {}
-        (None, Some(next)) => assert!(own(next) && next.claim.token.generation == 1),
-        (Some((_, State::Done)), _) => unreachable!("{nth} writes over what is done"),
-        (Some((held, State::Held { until })), next) => {
-            assert!(own(held) || now >= until, "{nth} writes over a lease that holds");
-            let Some(next) = next else {
-                return assert!(own(held), "{nth} removes what is another's");
-            };
-            assert!(own(next));
-            if own(held) {
-                assert_eq!(next.claim.state, State::Done);
-                assert_eq!(next.claim.token, held.claim.token);
-            } else {
-                assert!(matches!(next.claim.state, State::Held { .. }), "{nth} marks another's");
-                assert_eq!(next.claim.token.generation, held.claim.token.generation + 1);
-            }
-        }
-    }
-}
-
-type Answered = Result<usize, Error<Declined>>;
+/// What an execution is told: which one it was that did it.
+pub type Answered = Result<usize, Error<Declined>>;
 
 /// One execution on its way.
 struct Execution {
@@ -193,9 +140,8 @@ impl Execution {
         .await
     }
 
-    async fn step(&mut self) -> Option<Answered> {
-        *self.gate.before.lock().unwrap() = None;
-        self.gate.open.store(true, Ordering::SeqCst);
+    async fn step(&mut self, fault: Option<Fault>) -> Option<Answered> {
+        self.gate.open(fault);
         self.go_on().await
     }
 }
@@ -210,40 +156,27 @@ enum Move {
     LeasesOver,
 }
 
-/// One play.
-pub struct World<S> {
-    store: S,
-    key: String,
+/// One play on its way.
+pub struct World<P> {
+    play: P,
     clock: Clock,
-    history: Arc<Mutex<History>>,
     /// Those that live, by their number; each stands at a gate.
     living: BTreeMap<usize, Execution>,
-    ended: BTreeMap<usize, Answered>,
-    crashed: BTreeSet<usize>,
-    /// Those that have outlived a lease.
-    late: BTreeSet<usize>,
+    ends: Ends,
 }
 
-impl<S: Store + Clone + Sync + 'static> World<S> {
+impl<P: Play> World<P> {
     /// Plays so many executions of one operation to their end, and one more when every lease is over; then
     /// judges what they have done.
-    pub async fn play(
-        store: S,
-        key: String,
-        executions: usize,
-        faults: Faults,
-        choices: &mut Choices,
-    ) {
-        let mut world = Self {
-            store,
-            key,
-            clock: Clock::new(),
-            history: Arc::default(),
-            living: BTreeMap::new(),
+    pub async fn play(play: P, executions: usize, faults: Faults, choices: &mut Choices) {
+        let ends = Ends {
+            faults,
+            last: executions,
             ended: BTreeMap::new(),
             crashed: BTreeSet::new(),
             late: BTreeSet::new(),
         };
+        let mut world = Self { play, clock: Clock::new(), living: BTreeMap::new(), ends };
         let mut left = faults;
         let mut waiting: Vec<usize> = (0..executions).rev().collect();
         loop {
@@ -261,9 +194,9 @@ impl<S: Store + Clone + Sync + 'static> World<S> {
         world.clock.advance(LEASES_OVER);
         world.begin(executions).await;
         while world.living.contains_key(&executions) {
-            world.step(executions).await;
+            world.step(executions, None).await;
         }
-        world.judge(executions, faults);
+        world.play.judge(world.ends).await;
     }
 
     /// What may happen next. Those that have not begun are alike, so that one of them may stand for all.
@@ -290,25 +223,23 @@ impl<S: Store + Clone + Sync + 'static> World<S> {
 
     async fn carry_out(&mut self, next: Move, left: &mut Faults) {
         match next {
-            Move::Step(nth) => self.step(nth).await,
+            Move::Step(nth) => self.step(nth, None).await,
             Move::StepWith(nth, fault) => {
                 left.calls -= 1;
-                self.history.lock().unwrap().fault = Some(fault);
-                self.step(nth).await;
+                self.step(nth, Some(fault)).await;
             }
             Move::Fail(nth) => {
                 left.operations -= 1;
-                self.history.lock().unwrap().fails = true;
-                self.step(nth).await;
+                self.step(nth, Some(Fault::Unmade)).await;
             }
             Move::Crash(nth) => {
                 left.crashes -= 1;
-                self.crashed.insert(nth);
+                self.ends.crashed.insert(nth);
                 self.living.remove(&nth);
             }
             Move::LeasesOver => {
                 left.leases_over -= 1;
-                self.late.extend(self.living.keys());
+                self.ends.late.extend(self.living.keys());
                 self.clock.advance(LEASES_OVER);
             }
         }
@@ -317,74 +248,17 @@ impl<S: Store + Clone + Sync + 'static> World<S> {
     /// Brings an execution to its first gate.
     async fn begin(&mut self, nth: usize) {
         let gate = Gate::default();
-        let (history, clock) = (Arc::clone(&self.history), self.clock.clone());
-        let store = Gated {
-            store: self.store.clone(),
-            nth,
-            gate: gate.clone(),
-            clock: clock.clone(),
-            history: Arc::clone(&history),
-        };
-        let request =
-            Request::new(&self.key, "charge 100", &clock.context(&nth.to_string())).unwrap();
-        let once = Idempotency::new("charges", store).unwrap().with_clock(move || clock.now());
-        let effect_gate = gate.clone();
-        let future = async move {
-            let charge = async |_| {
-                effect_gate.pass(Step::Effect).await;
-                let mut history = history.lock().unwrap();
-                if std::mem::take(&mut history.fails) {
-                    return Err(Declined);
-                }
-                history.effects.push(nth);
-                Ok(nth)
-            };
-            once.run(&request, charge).await
-        };
-        let mut execution = Execution { gate, future: Box::pin(future) };
+        let future = self.play.begin(nth, gate.clone(), &self.clock);
+        let mut execution = Execution { gate, future };
         assert!(execution.go_on().await.is_none(), "its first step is a call");
         self.living.insert(nth, execution);
     }
 
-    async fn step(&mut self, nth: usize) {
+    async fn step(&mut self, nth: usize, fault: Option<Fault>) {
         let Some(execution) = self.living.get_mut(&nth) else { unreachable!("{nth} has ended") };
-        if let Some(answered) = execution.step().await {
+        if let Some(answered) = execution.step(fault).await {
             self.living.remove(&nth);
-            self.ended.insert(nth, answered);
-        }
-    }
-
-    /// The rules of a whole play.
-    fn judge(self, last: usize, faults: Faults) {
-        let history = self.history.lock().unwrap();
-        let there = history.there.as_ref().unwrap();
-        assert_eq!(there.claim.state, State::Done, "in the end it is done");
-
-        let marked = |nth: usize| there.claim.token.owner.starts_with(&format!("{nth}/"));
-        let owner = (0..=last).find(|&nth| marked(nth)).unwrap();
-        assert!(matches!(self.ended[&last], Ok(answer) if answer == owner), "the last is answered");
-
-        let made = |nth: usize| history.effects.iter().filter(|&&effect| effect == nth).count();
-        for (&nth, end) in &self.ended {
-            match end {
-                Ok(answer) if *answer == owner => {}
-                // It could not write its mark, and answers for itself all the same.
-                Ok(answer) => assert!(*answer == nth && faults.calls > 0, "{nth} answers {answer}"),
-                Err(Error::LostLease { .. }) => assert_eq!(made(nth), 1, "{nth}"),
-                Err(
-                    Error::Operation(_)
-                    | Error::InProgress { .. }
-                    | Error::Late { .. }
-                    | Error::Store(_),
-                ) => assert_eq!(made(nth), 0, "{nth}"),
-                Err(other) => unreachable!("{nth}: {other}"),
-            }
-        }
-
-        // The effect was made once. Any other is that of one who died before the mark, or who came late.
-        assert_eq!(made(owner), 1);
-        for nth in history.effects.iter().filter(|&&nth| nth != owner) {
-            assert!(self.crashed.contains(nth) || self.late.contains(nth), "{:?}", history.effects);
+            self.ends.ended.insert(nth, answered);
         }
     }
 }

@@ -6,11 +6,15 @@ use aws_config::{BehaviorVersion, Region, retry::RetryConfig, timeout::TimeoutCo
 use aws_sdk_dynamodb::{
     Client,
     config::{Credentials, SharedCredentialsProvider},
-    error::SdkError,
+    error::{ErrorMetadata, SdkError},
     operation::put_item::PutItemError,
     types::AttributeValue,
 };
-use comeback::transient::{Aws, Kind, Rule, Standard, Transient, Verdict, Wish};
+use comeback::{
+    retry::{Policy, Reason, Retry},
+    transient::{Aws, Kind, Rule, Standard, Transient, Verdict, Wish},
+};
+use tokio::time::Instant;
 
 use crate::server::{answering, nowhere, response, silent_after, untrusted};
 
@@ -59,6 +63,64 @@ async fn a_code_counts_before_the_status() {
         assert!(matches!(error, SdkError::ServiceError(_)), "{error:?}");
         assert_eq!(Aws.judge(&error), expected, "{code}");
     }
+}
+
+/// Which errors of DynamoDB's own model pass. Each is a type of its crate.
+const MODELLED: [(u16, &str, Kind); 6] = [
+    (400, "ProvisionedThroughputExceededException", Kind::Throttled),
+    (400, "ThrottlingException", Kind::Throttled),
+    (400, "RequestLimitExceeded", Kind::Throttled),
+    (400, "ReplicatedWriteConflictException", Kind::Unavailable),
+    (400, "TransactionConflictException", Kind::Unavailable),
+    (500, "InternalServerError", Kind::Unavailable),
+];
+
+#[tokio::test]
+#[allow(clippy::disallowed_methods, reason = "the time is paused")]
+async fn the_policy_for_dynamodb_retries_what_its_model_names_and_slows_down_when_throttled() {
+    for (status, code, kind) in MODELLED {
+        let mut errors = Vec::new();
+        for _ in 0..5 {
+            errors.push(told(status, "", code).await);
+        }
+        assert!(errors.iter().all(|error| !is_unhandled(error)), "{errors:?}");
+        // No connection is open any more.
+        tokio::time::pause();
+        let start = Instant::now();
+        let retry = Retry::new(Policy::DYNAMODB).adaptive();
+        let attempt = || {
+            let error = errors.pop().unwrap();
+            async { Err::<(), _>(error) }
+        };
+        let stopped = retry.operation("put").run(attempt).await.unwrap_err();
+        assert_eq!((stopped.attempts(), stopped.reason()), (5, Reason::Attempts), "{code}");
+        let slowed_down = start.elapsed() >= Duration::from_secs(8);
+        assert_eq!(slowed_down, kind == Kind::Throttled, "{code}: half a call a second");
+        tokio::time::resume();
+    }
+}
+
+#[tokio::test]
+async fn what_a_model_names_is_known_inside_an_error_of_the_authors_too() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("the order is not kept")]
+    struct NotKept(#[from] SdkError<PutItemError>);
+
+    for (status, code, kind) in MODELLED {
+        let error = NotKept(told(status, "", code).await);
+        assert_eq!(Standard.judge(&error), Verdict::retry(kind), "{code}");
+    }
+    for code in ["ConditionalCheckFailedException", "ResourceNotFoundException"] {
+        let error = NotKept(told(400, "", code).await);
+        assert!(!is_unhandled(&error.0), "{error:?}");
+        assert_eq!(Standard.judge(&error), Verdict::NoOpinion, "{code}");
+    }
+}
+
+/// Whether its code is one that the model doesn't name.
+fn is_unhandled(error: &SdkError<PutItemError>) -> bool {
+    let cause = error.as_service_error().and_then(std::error::Error::source);
+    cause.is_none_or(|cause| cause.is::<ErrorMetadata>())
 }
 
 #[tokio::test]

@@ -120,13 +120,43 @@ async fn a_card_is_charged_once_however_often_its_order_comes() {
     // The sender sends it again.
     retry_loop.invoke(ORDER).await;
     assert_eq!(endings(&retry_loop).await, ["Failed", "Succeeded", "Succeeded"]);
-    assert_eq!(payments.times("POST /charges"), 1);
+    assert_eq!(keys_of_charges(&payments), ["order-7"]);
     let receipts = payments.asked().into_iter().filter(|asked| asked.what == "POST /receipts");
     assert_eq!(receipts.map(|asked| asked.body).collect::<Vec<_>>(), [r#"{"id":"charge-1"}"#; 5]);
     // The same id for something else.
     retry_loop.invoke(&ORDER.replace("1999", "2999")).await;
     let letter = retry_loop.dead_letter().await;
     assert_eq!((letter.reason(), payments.times("POST /charges")), ("not_retryable", 1));
+}
+
+#[tokio::test]
+async fn a_charge_whose_answer_did_not_arrive_is_asked_for_again_under_the_same_key() {
+    let tables = Tables::start().await;
+    tables.create("id").await;
+    let payments = Upstream::start(|what, before| match (what, before) {
+        ("POST /charges", 0) => "201 Created\ncontent-type: application/json\n\n{\"id\":\"cha",
+        ("POST /charges", _) => {
+            "201 Created\ncontent-type: application/json\n\n{\"id\":\"charge-1\"}"
+        }
+        _ => "200 OK",
+    })
+    .await;
+    let environment = [
+        ("PAYMENTS_URL", payments.endpoint.as_str()),
+        ("IDEMPOTENCY_TABLE", TABLE),
+        ("AWS_ENDPOINT_URL_DYNAMODB", &tables.endpoint),
+    ];
+    let retry_loop = around("charge_once", &environment).await;
+    retry_loop.invoke(ORDER).await;
+    assert_eq!(endings(&retry_loop).await, ["Failed", "Succeeded"]);
+    assert_eq!(keys_of_charges(&payments), ["order-7"; 2]);
+    assert_eq!(payments.times("POST /receipts"), 1);
+}
+
+/// The key of each charge that was asked for.
+fn keys_of_charges(payments: &Upstream) -> Vec<String> {
+    let charges = payments.asked().into_iter().filter(|asked| asked.what == "POST /charges");
+    charges.map(|charge| charge.header("idempotency-key").to_owned()).collect()
 }
 
 #[tokio::test]

@@ -1,15 +1,20 @@
 //! An operation's own writes and its mark, in one transaction.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
 use comeback::{
     Failure,
-    idempotency::{DynamoStore, Error, Idempotency, Request, WRITES_MAX},
+    idempotency::{DynamoStore, Error, Idempotency, Request, Store, WRITES_MAX},
 };
+use serde::{Deserialize, Serialize};
 
 use super::Table;
 use crate::{Clock, Declined};
+
+/// An answer that JSON has no way to write.
+#[derive(Debug, Deserialize, Serialize)]
+struct Answer(HashMap<(u8, u8), u8>);
 
 /// An operation that writes beside its record.
 struct Scene {
@@ -79,9 +84,14 @@ async fn a_write_that_is_refused_has_nothing_written_and_the_key_freed() {
         let error: Error<Declined> = run.await.unwrap_err();
         let Error::Cancelled(cancelled) = &error else { unreachable!("{error:?}") };
         assert_eq!(cancelled.reasons()[1].code(), Some("ConditionalCheckFailed"));
+        let failure = Failure::from(error);
         assert_eq!(
-            Failure::from(error).message(),
-            "the transaction was cancelled: write 2: ConditionalCheckFailed"
+            (failure.error_type(), failure.message()),
+            (
+                "comeback::idempotency::error::Error",
+                "the transaction was cancelled: write 2: ConditionalCheckFailed"
+            ),
+            "it is not taken for the operation's own"
         );
         assert!(!scene.has("line 1").await && !scene.has("line 2").await);
     }
@@ -161,4 +171,39 @@ async fn an_operation_that_fails_or_has_too_many_writes_is_free_again() {
     );
     assert_eq!(scene.place(writes(WRITES_MAX)).await.unwrap(), "placed");
     assert!(scene.has("98").await);
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_kept_has_nothing_written_and_the_key_freed() {
+    let scene = Scene::new("bad-answer").await;
+    let request = scene.request();
+    let large = "x".repeat(scene.table.store().answer_max() - 1);
+    let place = async |answer: &str| {
+        let prepared = (answer.to_owned(), vec![scene.write("line 1")]);
+        scene.once.run_in_transaction(&request, async |_| Ok::<_, Declined>(prepared)).await
+    };
+    let error = place(&large).await.unwrap_err();
+    assert!(matches!(error, Error::BadAnswer(_)), "{error:?}");
+    assert_eq!(
+        Failure::from(error).to_string(),
+        "PermanentFailure: nothing was written, as the answer can't be kept: \
+         expected at most 396000 bytes of JSON, got 396001"
+    );
+    assert!(!scene.has("line 1").await);
+    assert_eq!(place(&large[1..]).await.unwrap(), large[1..]);
+    assert!(scene.has("line 1").await);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_json_has_nothing_written_and_the_key_freed() {
+    let scene = Scene::new("answer-no-json").await;
+    let request = scene.request();
+    let no_json = HashMap::from([((1, 2), 3)]);
+    let place = scene.once.run_in_transaction(&request, async |_| {
+        Ok::<_, Declined>((Answer(no_json), vec![scene.write("line 1")]))
+    });
+    let error = place.await.unwrap_err();
+    assert!(matches!(error, Error::BadAnswer(_)), "{error:?}");
+    assert!(!scene.has("line 1").await);
+    assert_eq!(scene.place(vec![scene.write("line 1")]).await.unwrap(), "placed");
 }

@@ -1,0 +1,186 @@
+//! Charges over a store: each execution runs the operation of one key, and makes its effect outside of the
+//! store.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex},
+};
+
+use comeback::{
+    Timestamp,
+    idempotency::{Error, Idempotency, NotReplaced, Record, Request, State, Store, StoreFault},
+};
+
+use super::{
+    Clock, Declined,
+    world::{Answered, Ends, Fault, Gate, Play, Step},
+};
+
+/// Executions of one charge.
+pub struct Charges<S> {
+    store: S,
+    key: String,
+    history: Arc<Mutex<History>>,
+}
+
+/// What all executions of one play have done.
+#[derive(Default)]
+struct History {
+    /// The record that is there.
+    there: Option<Record>,
+    /// Which execution has made the effect.
+    effects: Vec<usize>,
+}
+
+/// The store as one execution sees it.
+struct Gated<S> {
+    store: S,
+    nth: usize,
+    gate: Gate,
+    clock: Clock,
+    history: Arc<Mutex<History>>,
+}
+
+impl<S: Store + Sync> Store for Gated<S> {
+    async fn replace(
+        &self,
+        key: &str,
+        seen: Option<&Record>,
+        next: Option<&Record>,
+    ) -> Result<(), NotReplaced> {
+        let fault = self.gate.pass(Step::Call).await;
+        let lost = StoreFault { passes: true, code: None, message: "no answer".to_owned() };
+        match fault {
+            Some(Fault::Unmade) => Err(NotReplaced::Fault(lost)),
+            Some(Fault::Unanswered) => {
+                let _ = self.made(key, seen, next).await;
+                Err(NotReplaced::Fault(lost))
+            }
+            Some(Fault::Repeated) => {
+                let _ = self.made(key, seen, next).await;
+                self.made(key, seen, next).await
+            }
+            None => self.made(key, seen, next).await,
+        }
+    }
+
+    fn answer_max(&self) -> usize {
+        self.store.answer_max()
+    }
+}
+
+impl<S: Store> Gated<S> {
+    async fn made(
+        &self,
+        key: &str,
+        seen: Option<&Record>,
+        next: Option<&Record>,
+    ) -> Result<(), NotReplaced> {
+        let made = self.store.replace(key, seen, next).await;
+        if made.is_ok() {
+            let mut history = self.history.lock().unwrap();
+            assert_lawful(self.nth, history.there.as_ref(), next, self.clock.now());
+            history.there = next.cloned();
+        }
+        made
+    }
+}
+
+/// That one execution may write this over what is there, by rules that know nothing of how it decides.
+fn assert_lawful(nth: usize, there: Option<&Record>, next: Option<&Record>, now: Timestamp) {
+    let own = |record: &Record| record.claim.token.owner.starts_with(&format!("{nth}/"));
+    match (there.map(|record| (record, record.claim.state)), next) {
+        (None, None) => {}
+        (None, Some(next)) => assert!(own(next) && next.claim.token.generation == 1),
+        (Some((_, State::Done)), _) => unreachable!("{nth} writes over what is done"),
+        (Some((held, State::Held { until })), next) => {
+            assert!(own(held) || now >= until, "{nth} writes over a lease that holds");
+            let Some(next) = next else {
+                return assert!(own(held), "{nth} removes what is another's");
+            };
+            assert!(own(next));
+            if own(held) {
+                assert_eq!(next.claim.state, State::Done);
+                assert_eq!(next.claim.token, held.claim.token);
+            } else {
+                assert!(matches!(next.claim.state, State::Held { .. }), "{nth} marks another's");
+                assert_eq!(next.claim.token.generation, held.claim.token.generation + 1);
+            }
+        }
+    }
+}
+
+impl<S> Charges<S> {
+    pub fn new(store: S, key: String) -> Self {
+        Self { store, key, history: Arc::default() }
+    }
+}
+
+impl<S: Store + Clone + Sync + 'static> Play for Charges<S> {
+    fn begin(
+        &self,
+        nth: usize,
+        gate: Gate,
+        clock: &Clock,
+    ) -> Pin<Box<dyn Future<Output = Answered>>> {
+        let (history, now) = (Arc::clone(&self.history), clock.clone());
+        let store = Gated {
+            store: self.store.clone(),
+            nth,
+            gate: gate.clone(),
+            clock: clock.clone(),
+            history: Arc::clone(&history),
+        };
+        let context = clock.context(&nth.to_string());
+        let request = Request::new(&self.key, "charge 100", &context).unwrap();
+        let once = Idempotency::new("charges", store).unwrap().with_clock(move || now.now());
+        Box::pin(async move {
+            let charge = async |_| {
+                if gate.pass(Step::Effect).await.is_some() {
+                    return Err(Declined);
+                }
+                history.lock().unwrap().effects.push(nth);
+                Ok(nth)
+            };
+            once.run(&request, charge).await
+        })
+    }
+
+    async fn judge(self, ends: Ends) {
+        let history = self.history.lock().unwrap();
+        let there = history.there.as_ref().unwrap();
+        assert_eq!(there.claim.state, State::Done, "in the end it is done");
+
+        let marked = |nth: usize| there.claim.token.owner.starts_with(&format!("{nth}/"));
+        let owner = (0..=ends.last).find(|&nth| marked(nth)).unwrap();
+        assert!(
+            matches!(ends.ended[&ends.last], Ok(answer) if answer == owner),
+            "the last is answered"
+        );
+
+        let made = |nth: usize| history.effects.iter().filter(|&&effect| effect == nth).count();
+        for (&nth, end) in &ends.ended {
+            match end {
+                Ok(answer) if *answer == owner => {}
+                // It could not write its mark, and answers for itself all the same.
+                Ok(answer) => {
+                    assert!(*answer == nth && ends.faults.calls > 0, "{nth} answers {answer}")
+                }
+                Err(Error::LostLease { .. }) => assert_eq!(made(nth), 1, "{nth}"),
+                Err(
+                    Error::Operation(_)
+                    | Error::InProgress { .. }
+                    | Error::Late { .. }
+                    | Error::Store(_),
+                ) => assert_eq!(made(nth), 0, "{nth}"),
+                Err(other) => unreachable!("{nth}: {other}"),
+            }
+        }
+
+        // The effect was made once. Any other is that of one who died before the mark, or who came late.
+        assert_eq!(made(owner), 1);
+        for nth in history.effects.iter().filter(|&&nth| nth != owner) {
+            assert!(ends.crashed.contains(nth) || ends.late.contains(nth), "{:?}", history.effects);
+        }
+    }
+}

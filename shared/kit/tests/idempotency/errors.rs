@@ -1,0 +1,136 @@
+//! What an operation fails with, as the retry loop and a retry inside the function read it: as they would
+//! without anything around it.
+
+use std::{collections::HashMap, error::Error as StdError, io, time::Duration};
+
+use comeback::{
+    Failure, RetryAfter,
+    idempotency::{Error, Fingerprint, Idempotency, Memory, Request, StoreFault},
+    retry::{Policy, Retry, Stopped},
+    transient::{HttpStatus, Kind, Rule, Standard, Transient, Verdict, Wish},
+};
+use comeback_core::error_type::{ErrorReport, NonRetryable};
+use http::{HeaderMap, HeaderValue, StatusCode, header::RETRY_AFTER};
+
+use super::Clock;
+
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("no funds")]
+struct CardDeclined;
+
+/// Whether the retry loop gives up what failed so, where it is told that a declined card never heals.
+fn is_given_up(failure: &Failure) -> bool {
+    let error_type = Some(failure.error_type().to_owned());
+    let report = ErrorReport { error_type, message: Some(failure.message().to_owned()) };
+    NonRetryable::parse("CardDeclined").covers(&report)
+}
+
+/// Runs an operation once that fails so.
+async fn once<E>(error: E) -> Error<E> {
+    let clock = Clock::new();
+    let request = Request::new("order 7", "charge 100", &clock.context("request")).unwrap();
+    let once = Idempotency::new("charges", Memory::new()).unwrap().with_clock(move || clock.now());
+    once.run(&request, async |_| Err::<(), _>(error)).await.unwrap_err()
+}
+
+/// Makes a call by a policy that fails so.
+async fn retried<E: StdError + 'static>(error: E) -> Stopped<E> {
+    let (mut error, never) = (Some(error), |_: &E| Verdict::Never);
+    let retry = Retry::new(Policy::default()).rule(never);
+    let call =
+        retry.operation("charge").run(|| std::future::ready(Err::<(), E>(error.take().unwrap())));
+    call.await.unwrap_err()
+}
+
+#[tokio::test]
+async fn the_retry_loop_knows_it_by_its_own_type() {
+    let words = "charge gave up after 1 attempt: its error is not known to be transient: no funds";
+    let table: [(Failure, &str); 5] = [
+        (once(CardDeclined).await.into(), "no funds"),
+        (once(Box::new(CardDeclined)).await.into(), "no funds"),
+        (Box::new(once(CardDeclined).await).into(), "no funds"),
+        (retried(once(CardDeclined).await).await.into(), words),
+        (once(retried(CardDeclined).await).await.into(), words),
+    ];
+    for (failure, message) in table {
+        assert!(is_given_up(&failure), "{failure}");
+        assert_eq!(failure.message(), message);
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_error_of_the_operation_is_not_taken_for_one() {
+    let fault = StoreFault { passes: true, code: None, message: "no answer".to_owned() };
+    let deadline = Clock::new().now();
+    let errors: [fn(StoreFault, comeback::Timestamp) -> Error<CardDeclined>; 4] = [
+        |_, _| Error::LostLease { there: None },
+        |_, deadline| Error::Late { deadline },
+        |fault, _| Error::Store(fault),
+        |_, _| Error::UnreadableAnswer { expected: "u32", line: 1, column: 8 },
+    ];
+    for error in errors {
+        let error = || error(fault.clone(), deadline);
+        for failure in [error().into(), retried(error()).await.into(), once(error()).await.into()] {
+            let failure: Failure = failure;
+            assert!(!is_given_up(&failure), "{failure}");
+            assert_eq!(failure.error_type(), "comeback::idempotency::error::Error");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_retry_judges_it_as_by_itself() {
+    let wish = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from(3))]);
+    let throttled = HttpStatus::of(StatusCode::TOO_MANY_REQUESTS, &wish);
+    let verdict =
+        Verdict::Retry(Transient::new(Kind::Throttled).with_wish(Wish::In(Duration::from_secs(3))));
+    assert_eq!(Standard.judge(&once(throttled).await), verdict);
+    assert_eq!(Standard.judge(&retried(once(throttled).await).await), verdict);
+    assert_eq!(Standard.judge(&once(retried(throttled).await).await), verdict);
+    for (kind, verdict) in [
+        (io::ErrorKind::ConnectionReset, Verdict::retry(Kind::Unavailable)),
+        (io::ErrorKind::TimedOut, Verdict::retry(Kind::TimedOut)),
+        (io::ErrorKind::InvalidInput, Verdict::Never),
+        (io::ErrorKind::Other, Verdict::NoOpinion),
+    ] {
+        let error = || io::Error::from(kind);
+        assert_eq!(Standard.judge(&once(error()).await), verdict, "{kind}");
+        assert_eq!(Standard.judge(&retried(once(error()).await).await), verdict, "{kind}");
+        assert_eq!(Standard.judge(&once(retried(error()).await).await), verdict, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn a_wish_of_the_operation_reaches_the_retry_loop() {
+    let busy = || RetryAfter::new(Duration::from_secs(120), "the upstream says 429");
+    for failure in [
+        Failure::from(once(busy()).await),
+        Failure::from(retried(once(busy()).await).await),
+        Failure::from(once(retried(busy()).await).await),
+    ] {
+        assert_eq!(failure.error_type(), "RetryAfter");
+        assert!(failure.message().starts_with("120s: "), "{failure}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_can_never_be_made_is_not_tried_again() {
+    let context = Clock::new().context("request");
+    let no_json = HashMap::from([((1, 2), 3)]);
+    let no_key = || Request::new("", "charge 100", &context).unwrap_err();
+    let no_intent = || Request::new("order 7", &no_json, &context).unwrap_err();
+    let bad_intent = || Fingerprint::of(&no_json).unwrap_err();
+    for failure in [
+        Failure::from(no_key()),
+        no_intent().into(),
+        bad_intent().into(),
+        io::Error::other(no_key()).into(),
+        once(no_key()).await.into(),
+    ] {
+        assert_eq!(failure.error_type(), "PermanentFailure", "{failure}");
+        assert!(failure.message().contains(" must "), "{failure}");
+    }
+    assert_eq!(Standard.judge(&no_key()), Verdict::Never);
+    assert_eq!(Standard.judge(&bad_intent()), Verdict::Never);
+    assert_eq!(Standard.judge(&once(no_intent()).await), Verdict::Never);
+}

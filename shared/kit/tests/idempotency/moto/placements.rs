@@ -1,0 +1,177 @@
+//! Placements of an order: each execution runs the operation of one key, and makes its effect in one
+//! transaction with the mark.
+
+use std::{collections::HashMap, pin::Pin};
+
+use aws_sdk_dynamodb::{
+    Client,
+    config::{http::HttpResponse, timeout::TimeoutConfig},
+    types::{AttributeValue, TransactWriteItem, Update},
+};
+use aws_smithy_runtime_api::client::{
+    http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn},
+    orchestrator::HttpRequest,
+    result::ConnectorError,
+};
+use aws_smithy_types::body::SdkBody;
+use comeback::idempotency::{
+    Claim, DynamoStore, Error, Idempotency, NotReplaced, Request, State, Store,
+};
+
+use super::Table;
+use crate::{
+    Clock, Declined,
+    world::{Answered, Ends, Fault, Gate, Play, Step},
+};
+
+/// The attribute that tells which executions have made their effect, in their order.
+const MADE_BY: &str = "made_by";
+
+/// Executions of one placement.
+pub struct Placements<'t> {
+    pub table: &'t Table,
+    pub key: String,
+}
+
+/// The connection of one execution to DynamoDB, which stops at its gate before each request.
+#[derive(Clone, Debug)]
+struct Gated {
+    gate: Gate,
+    http: reqwest::Client,
+}
+
+impl HttpConnector for Gated {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let Self { gate, http } = self.clone();
+        HttpConnectorFuture::new(async move {
+            let lost = || Err(ConnectorError::io("no answer".into()));
+            match gate.pass(Step::Call).await {
+                Some(Fault::Unmade) => lost(),
+                Some(Fault::Unanswered) => {
+                    sent(&http, &request).await;
+                    lost()
+                }
+                Some(Fault::Repeated) => {
+                    sent(&http, &request).await;
+                    Ok(sent(&http, &request).await)
+                }
+                None => Ok(sent(&http, &request).await),
+            }
+        })
+    }
+}
+
+async fn sent(http: &reqwest::Client, request: &HttpRequest) -> HttpResponse {
+    let body = request.body().bytes().unwrap().to_vec();
+    let mut call = http.post(request.uri()).body(body);
+    for (name, value) in request.headers() {
+        call = call.header(name, value);
+    }
+    let answer = call.send().await.unwrap();
+    let status = answer.status().as_u16().try_into().unwrap();
+    HttpResponse::new(status, SdkBody::from(answer.bytes().await.unwrap()))
+}
+
+impl Play for Placements<'_> {
+    fn begin(
+        &self,
+        nth: usize,
+        gate: Gate,
+        clock: &Clock,
+    ) -> Pin<Box<dyn Future<Output = Answered>>> {
+        let wire = Gated { gate: gate.clone(), http: self.table.http.clone() };
+        let wire = SharedHttpConnector::new(wire);
+        let config = self.table.client.config().to_builder();
+        let config = config
+            // An execution may stand at its gate for as long as it likes.
+            .timeout_config(TimeoutConfig::disabled())
+            .http_client(http_client_fn(move |_, _| wire.clone()));
+        let store = DynamoStore::new(&Client::from_conf(config.build()), self.table.name);
+        let now = clock.clone();
+        let once = Idempotency::new("orders", store).unwrap().with_clock(move || now.now());
+        let context = clock.context(&nth.to_string());
+        let request = Request::new(&self.key, "place", &context).unwrap();
+        let effect = self.effect(nth);
+        Box::pin(async move {
+            let place = async |_| {
+                if gate.pass(Step::Effect).await.is_some() {
+                    return Err(Declined);
+                }
+                Ok((nth, vec![effect]))
+            };
+            once.run_in_transaction(&request, place).await
+        })
+    }
+
+    async fn judge(self, ends: Ends) {
+        let claim = self.claim().await;
+        assert_eq!(claim.state, State::Done, "in the end it is done");
+        let is_owner = |nth: usize| claim.token.owner.starts_with(&format!("{nth}/"));
+        let owner = (0..=ends.last).find(|&nth| is_owner(nth)).unwrap();
+        // Whoever died, came late, or did not hear of it.
+        assert_eq!(self.made_by().await, [owner], "the effect was made once, by whoever says so");
+        assert!(matches!(ends.ended[&ends.last], Ok(answer) if answer == owner));
+        for (&nth, end) in &ends.ended {
+            match end {
+                Ok(answer) => assert_eq!(*answer, owner, "{nth}"),
+                Err(
+                    Error::Operation(_)
+                    | Error::InProgress { .. }
+                    | Error::LostLease { .. }
+                    | Error::Late { .. }
+                    | Error::Store(_),
+                ) => assert_ne!(nth, owner, "it has made the effect"),
+                Err(other) => unreachable!("{nth}: {other}"),
+            }
+        }
+        self.forget().await;
+    }
+}
+
+impl Placements<'_> {
+    /// The item that tells who has made the effect.
+    fn item(&self) -> HashMap<String, AttributeValue> {
+        HashMap::from([("id".to_owned(), AttributeValue::S(format!("effect of {}", self.key)))])
+    }
+
+    /// A write that is not harmless when it is repeated.
+    fn effect(&self, nth: usize) -> TransactWriteItem {
+        let number = AttributeValue::N(nth.to_string());
+        let append = Update::builder()
+            .table_name(self.table.name)
+            .set_key(Some(self.item()))
+            .update_expression("SET #made_by = list_append(if_not_exists(#made_by, :none), :nth)")
+            .expression_attribute_names("#made_by", MADE_BY)
+            .expression_attribute_values(":none", AttributeValue::L(Vec::new()))
+            .expression_attribute_values(":nth", AttributeValue::L(vec![number]));
+        TransactWriteItem::builder().update(append.build().unwrap()).build()
+    }
+
+    /// Leaves nothing to the next play: moto copies all that it has for each transaction.
+    async fn forget(&self) {
+        let record = HashMap::from([("id".to_owned(), AttributeValue::S(self.stored_key()))]);
+        for item in [self.item(), record] {
+            let delete = self.table.client.delete_item().table_name(self.table.name);
+            delete.set_key(Some(item)).send().await.unwrap();
+        }
+    }
+
+    async fn made_by(&self) -> Vec<usize> {
+        let get = self.table.client.get_item().table_name(self.table.name);
+        let got = get.set_key(Some(self.item())).send().await.unwrap();
+        let numbers = got.item.unwrap()[MADE_BY].as_l().unwrap().clone();
+        numbers.iter().map(|number| number.as_n().unwrap().parse().unwrap()).collect()
+    }
+
+    fn stored_key(&self) -> String {
+        format!("orders#{}", self.key)
+    }
+
+    /// The claim of the record that is there, which a write tells that expects none.
+    async fn claim(&self) -> Claim {
+        match self.table.store().replace(&self.stored_key(), None, None).await {
+            Err(NotReplaced::Changed(Some(there))) => there.claim,
+            other => unreachable!("{other:?}"),
+        }
+    }
+}
