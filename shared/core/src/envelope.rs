@@ -69,7 +69,7 @@ impl Envelope {
             return None;
         }
         let object = Object::read(payload)?;
-        Some((RetryMetadata::read(object.get(METADATA)?)?, object.get(PAYLOAD)?))
+        Some((RetryMetadata::read(object.get(METADATA)?.get())?, object.get(PAYLOAD)?))
     }
 
     /// Whether an asynchronous invocation can carry it.
@@ -90,7 +90,9 @@ impl Envelope {
 /// of itself. [`METADATA`] can be spelt in no other way but as it is.
 fn spells_letters_with_escapes(json: &str) -> bool {
     let digits = |at: usize| json.as_bytes().get(at + ESCAPE.len());
-    json.match_indices(ESCAPE).any(|(at, _)| matches!(digits(at), Some(b'5'..=b'7')))
+    let mut escapes = json.match_indices(ESCAPE);
+    // To ask first is many times as fast, and most payloads have none.
+    json.contains(ESCAPE) && escapes.any(|(at, _)| matches!(digits(at), Some(b'5'..=b'7')))
 }
 
 const ESCAPE: &str = "\\u00";
@@ -124,8 +126,8 @@ impl RetryMetadata {
     }
 
     /// Reads the value of [`METADATA`], if it is what an envelope has there.
-    pub fn read(value: &RawValue) -> Option<Self> {
-        let object = Object::read(value.get())?;
+    pub fn read(value: &str) -> Option<Self> {
+        let object = Object::read(value)?;
         let request_id = object.text(REQUEST_ID);
         let known = |name: &str| match name {
             ATTEMPT | INITIAL_TIMESTAMP => true,

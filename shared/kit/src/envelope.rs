@@ -19,6 +19,7 @@ mod members;
 mod name;
 #[cfg(test)]
 mod tests;
+mod text;
 mod variant;
 mod watch;
 
@@ -122,7 +123,7 @@ impl Retried {
     /// ```
     pub fn of(context: &Context) -> Option<Self> {
         let facts = context.client_context.as_ref()?.custom.get(CONTEXT_FACTS)?;
-        RetryMetadata::read(serde_json::from_str(facts).ok()?).map(Self)
+        RetryMetadata::read(facts).map(Self)
     }
 
     /// Which re-invocation this is, counted from 1; Lambda's own invocation is not counted.

@@ -5,7 +5,8 @@
 //! passes on what `T` asks for ([`Peek`]), and what it is answered ([`Watch`](super::watch)), and only
 //! looks at the names of the outermost object ([`Members`](super::members)). Nothing below them is
 //! touched. Where the names are an envelope's, `T` is read from the payload in their midst, and what had
-//! been begun with the object around it is dropped.
+//! been begun with the object around it is dropped. Who asks for a value's text, as raw JSON does, has to be
+//! given all of the event's where it is bare; there the event is looked through once more for a payload.
 //!
 //! What was read can't be read again, so three envelopes are errors that need not be: one whose payload
 //! comes after a member that is neither of the two and doesn't fit `T`; one whose metadata stands twice,
@@ -13,7 +14,7 @@
 //! `serde_json` reads, 127 levels, and is one deeper in its envelope. No writer of envelopes makes the
 //! first two.
 
-use std::cell::OnceCell;
+use std::{borrow::Cow, cell::OnceCell};
 
 use comeback_core::envelope::Envelope;
 use serde::{
@@ -22,24 +23,31 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{Enveloped, Retried, variant::Variant, watch::Watch};
-
-/// The name by which `serde_json`'s `RawValue` asks for a value's text.
-const RAW_VALUE: &str = "$serde_json::private::RawValue";
+use super::{
+    Enveloped, Retried,
+    text::{RAW_VALUE, Text},
+    variant::Variant,
+    watch::Watch,
+};
 
 /// Told to what reads an ordinary object when it turned out to be an envelope; nobody sees it.
 pub(super) const OPENED: &str = "";
 
-/// The envelope that was found, with what was read from it.
-pub(super) type Opened<T> = OnceCell<Enveloped<T>>;
+/// The envelope that was found.
+pub(super) struct Opened<T> {
+    /// What was read from it.
+    pub(super) enveloped: OnceCell<Enveloped<T>>,
+    /// Its facts, where `T` itself is given its payload.
+    retried: OnceCell<Retried>,
+}
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Enveloped<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let opened = Opened::new();
-        let bare = T::deserialize(Peek { inner: deserializer, opened: &opened });
-        match opened.into_inner() {
+        let opened = Opened { enveloped: OnceCell::new(), retried: OnceCell::new() };
+        let payload = T::deserialize(Peek { inner: deserializer, opened: &opened });
+        match opened.enveloped.into_inner() {
             Some(enveloped) => Ok(enveloped),
-            None => Ok(Self { payload: bare?, retried: None }),
+            None => Ok(Self { payload: payload?, retried: opened.retried.into_inner() }),
         }
     }
 }
@@ -61,17 +69,37 @@ impl<'de, D: Deserializer<'de>, T: DeserializeOwned> Peek<'_, D, T> {
         seen.ok_or_else(|| D::Error::custom(OPENED))
     }
 
-    /// The text of what is no envelope.
-    fn text(self) -> Result<Box<RawValue>, D::Error> {
-        let text = Box::<RawValue>::deserialize(self.inner)?;
-        let Some(Envelope { metadata, payload }) = Envelope::read(text.get()) else {
-            return Ok(text);
+    /// The text of the payload, be it in an envelope or bare.
+    fn text(self) -> Result<Cow<'de, str>, D::Error> {
+        let Text(event) = Text::deserialize(self.inner)?;
+        let Some((payload, retried)) = find(&event) else {
+            return Ok(event);
         };
-        let payload = serde_json::from_str(payload.get()).map_err(D::Error::custom)?;
-        // It is empty: whoever fills it ends the reading.
-        let _ = self.opened.set(Enveloped { payload, retried: Some(Retried(metadata)) });
-        Err(D::Error::custom(OPENED))
+        if payload == RawValue::NULL.get() {
+            // An `Option` around who asks is to see that there is nothing.
+            let payload = serde_json::from_str(&payload).map_err(D::Error::custom)?;
+            let _ = self.opened.enveloped.set(Enveloped { payload, retried: Some(retried) });
+            return Err(D::Error::custom(OPENED));
+        }
+        // It is empty: what is asked for a text is never asked again.
+        let _ = self.opened.retried.set(retried);
+        Ok(payload)
     }
+}
+
+/// What is in an envelope, where it stands if the event lends it, and its facts.
+fn find<'de>(event: &Cow<'de, str>) -> Option<(Cow<'de, str>, Retried)> {
+    let (payload, metadata) = match event {
+        Cow::Borrowed(event) => {
+            let (metadata, payload) = Envelope::find(event)?;
+            (Cow::Borrowed(payload.get()), metadata)
+        }
+        Cow::Owned(event) => {
+            let (metadata, payload) = Envelope::find(event)?;
+            (Cow::Owned(payload.get().to_owned()), metadata)
+        }
+    };
+    Some((payload, Retried(metadata)))
 }
 
 /// What is read as it is asked for: answers may be objects.
@@ -99,8 +127,8 @@ macro_rules! from_text {
     ($($ask:ident)*) => {$(
         fn $ask<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
             let text = self.text()?;
-            // `V` may borrow from the event, but not from this copy of it: a reader lends nothing.
-            let mut json = serde_json::Deserializer::from_reader(text.get().as_bytes());
+            // `V` may borrow from the event, but not from what may be a copy of it: a reader lends nothing.
+            let mut json = serde_json::Deserializer::from_reader(text.as_bytes());
             let value = json.$ask(visitor).map_err(D::Error::custom)?;
             json.end().map_err(D::Error::custom)?;
             Ok(value)
@@ -155,7 +183,7 @@ impl<'de, D: Deserializer<'de>, T: DeserializeOwned> Deserializer<'de> for Peek<
         visitor: V,
     ) -> Result<V::Value, D::Error> {
         if name == RAW_VALUE {
-            let text = String::from(Box::<str>::from(self.text()?));
+            let text = self.text()?;
             // As `serde_json` hands it over: an object of one member, which is the text.
             return visitor.visit_map(MapDeserializer::new([(name, text)].into_iter()));
         }

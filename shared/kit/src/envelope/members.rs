@@ -5,16 +5,16 @@ use std::borrow::Cow;
 
 use comeback_core::envelope::{METADATA, PAYLOAD, RetryMetadata};
 use serde::de::{DeserializeOwned, DeserializeSeed, Error, IgnoredAny, MapAccess};
-use serde_json::value::RawValue;
 
 use super::{
     Enveloped, Retried,
     deserialize::{OPENED, Opened},
     name::{Name, NameDeserializer},
+    text::Text,
 };
 
 /// A member whose value is not read yet.
-type Kept = (Cow<'static, str>, Box<RawValue>);
+type Kept<'de> = (Cow<'de, str>, Text<'de>);
 
 /// An object's members.
 pub(super) struct Members<'a, 'de, A, T> {
@@ -23,9 +23,9 @@ pub(super) struct Members<'a, 'de, A, T> {
     /// What is next, where it was looked at already.
     ahead: Option<Step<'de>>,
     /// What is left of an object that has one of the names and is no envelope.
-    kept: std::vec::IntoIter<Kept>,
+    kept: std::vec::IntoIter<Kept<'de>>,
     /// The value of the last name, where it is a kept one.
-    value: Option<Box<RawValue>>,
+    value: Option<Text<'de>>,
 }
 
 /// What comes next in an object.
@@ -55,7 +55,7 @@ impl<'a, 'de, A: MapAccess<'de>, T: DeserializeOwned> Members<'a, 'de, A, T> {
                 Some(name) => match rest(&mut self.map, name)? {
                     Rest::Envelope(enveloped) => {
                         // It is empty: whoever fills it ends the reading.
-                        let _ = self.opened.set(enveloped);
+                        let _ = self.opened.enveloped.set(enveloped);
                         return Ok(Step::Opened);
                     }
                     Rest::Ordinary(members) => self.kept = members.into_iter(),
@@ -89,28 +89,28 @@ impl<'de, A: MapAccess<'de>, T: DeserializeOwned> MapAccess<'de> for Members<'_,
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
-        let Some(kept) = self.value.take() else {
+        let Some(Text(kept)) = self.value.take() else {
             return self.map.next_value_seed(seed);
         };
-        // `V` may borrow from the event, but not from this copy of it: a reader lends nothing.
-        let mut value = serde_json::Deserializer::from_reader(kept.get().as_bytes());
+        // `V` may borrow from the event, but not from what may be a copy of it: a reader lends nothing.
+        let mut value = serde_json::Deserializer::from_reader(kept.as_bytes());
         seed.deserialize(&mut value).map_err(A::Error::custom)
     }
 }
 
 /// What an object is, from its first member on that has one of the two names.
-enum Rest<T> {
+enum Rest<'de, T> {
     Envelope(Enveloped<T>),
-    Ordinary(Vec<Kept>),
+    Ordinary(Vec<Kept<'de>>),
 }
 
 /// Reads an object to its end.
 fn rest<'de, A: MapAccess<'de>, T: DeserializeOwned>(
     map: &mut A,
     name: Cow<'de, str>,
-) -> Result<Rest<T>, A::Error> {
+) -> Result<Rest<'de, T>, A::Error> {
     let mut next = Some(name);
-    let mut members: Vec<Kept> = Vec::new();
+    let mut members: Vec<Kept<'de>> = Vec::new();
     while let Some(name) = next {
         // As envelopes are written: the payload, which may be large, comes after its metadata.
         if name == PAYLOAD
@@ -118,12 +118,12 @@ fn rest<'de, A: MapAccess<'de>, T: DeserializeOwned>(
         {
             return envelope(map, metadata).map(Rest::Envelope);
         }
-        members.push((name.into_owned().into(), map.next_value()?));
+        members.push((name, map.next_value()?));
         next = map.next_key_seed(Name)?;
     }
     match (metadata(&members), last(&members, PAYLOAD)) {
         (Some(metadata), Some(payload)) => {
-            let payload = serde_json::from_str(payload.get()).map_err(A::Error::custom)?;
+            let payload = serde_json::from_str(payload).map_err(A::Error::custom)?;
             Ok(Rest::Envelope(Enveloped { payload, retried: Some(Retried(metadata)) }))
         }
         (Some(_) | None, Some(_) | None) => Ok(Rest::Ordinary(members)),
@@ -140,7 +140,7 @@ fn envelope<'de, A: MapAccess<'de>, T: DeserializeOwned>(
     while let Some(name) = map.next_key_seed(Name)? {
         match &*name {
             PAYLOAD => payload = map.next_value()?,
-            METADATA => metadata = RetryMetadata::read(&map.next_value::<Box<RawValue>>()?),
+            METADATA => metadata = RetryMetadata::read(&map.next_value::<Text<'de>>()?.0),
             _ => map.next_value().map(|IgnoredAny| ())?,
         }
     }
@@ -150,10 +150,10 @@ fn envelope<'de, A: MapAccess<'de>, T: DeserializeOwned>(
 
 const UNREADABLE: &str = "`_retry_metadata` stands twice, and the second can't be read";
 
-fn metadata(members: &[Kept]) -> Option<RetryMetadata> {
+fn metadata(members: &[Kept<'_>]) -> Option<RetryMetadata> {
     RetryMetadata::read(last(members, METADATA)?)
 }
 
-fn last<'a>(members: &'a [Kept], name: &str) -> Option<&'a RawValue> {
-    members.iter().rfind(|(member, _)| member == name).map(|(_, value)| &**value)
+fn last<'a>(members: &'a [Kept<'_>], name: &str) -> Option<&'a str> {
+    members.iter().rfind(|(member, _)| member == name).map(|(_, Text(value))| &**value)
 }

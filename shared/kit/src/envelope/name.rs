@@ -33,6 +33,10 @@ impl<'de> Visitor<'de> for Name {
     fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
         Ok(Cow::Owned(name.to_owned()))
     }
+
+    fn visit_string<E>(self, name: String) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(name))
+    }
 }
 
 /// Shows a name. Where another type than a string is asked for, it is read from the name's text, as

@@ -23,7 +23,7 @@ impl<V, T> Watch<'_, V, T> {
     /// What the visitor made of it, which counts for nothing after an envelope was opened: it was
     /// stopped halfway, and may have made do with that.
     fn unless_opened<R, E>(opened: &Opened<T>, made: Result<R, E>) -> Result<Option<R>, E> {
-        if opened.get().is_some() { Ok(None) } else { made.map(Some) }
+        if opened.enveloped.get().is_some() { Ok(None) } else { made.map(Some) }
     }
 }
 
