@@ -4,12 +4,13 @@
 //! code. Before that it starts the proxy beside it, and waits until that listens.
 
 use std::{
-    env, io,
+    env,
+    ffi::OsString,
+    fs,
+    io::{self, BufRead, BufReader},
     os::unix::process::CommandExt,
     process::{Command, Stdio},
 };
-
-use std::io::{BufRead, BufReader};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
@@ -22,6 +23,9 @@ pub enum NoBootstrap {
     /// Nobody says which it is.
     #[error("COMEBACK_BOOTSTRAP must be the path of the program to start, got nothing")]
     Unset,
+    /// It would start itself for ever.
+    #[error("COMEBACK_BOOTSTRAP must be the function's own program, got {0}, which is the proxy")]
+    Itself(String),
     /// The proxy, which says so itself, is not there.
     #[error("the proxy did not start")]
     NoProxy,
@@ -35,15 +39,21 @@ pub enum NoBootstrap {
     },
 }
 
-/// Starts the proxy, and becomes the real bootstrap. Returns only if it can't.
-pub fn become_bootstrap(path: Option<&str>) -> NoBootstrap {
+/// Starts the proxy, and becomes the real bootstrap, with these arguments. Returns only if it can't.
+pub fn become_bootstrap(
+    path: Option<&str>,
+    arguments: impl Iterator<Item = OsString>,
+) -> NoBootstrap {
     let Some(path) = path else { return NoBootstrap::Unset };
+    if fs::canonicalize(path).is_ok_and(|path| env::current_exe().is_ok_and(|own| own == path)) {
+        return NoBootstrap::Itself(path.to_owned());
+    }
     let address = match proxy() {
         Ok(Some(address)) => address,
         Ok(None) => return NoBootstrap::NoProxy,
         Err(error) => return NoBootstrap::NotStarted { what: "the proxy".to_owned(), error },
     };
-    let error = Command::new(path).env("AWS_LAMBDA_RUNTIME_API", address).exec();
+    let error = Command::new(path).args(arguments).env("AWS_LAMBDA_RUNTIME_API", address).exec();
     NoBootstrap::NotStarted { what: format!("{path} (COMEBACK_BOOTSTRAP)"), error }
 }
 

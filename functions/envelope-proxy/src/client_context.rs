@@ -31,15 +31,15 @@ pub fn with_facts(context: Option<&[u8]>, retry: &RetryMetadata) -> Option<Strin
     };
     custom.insert(CONTEXT_FACTS.to_owned(), facts(retry)?);
     context.insert("custom".to_owned(), to_raw_value(&custom).ok()?);
-    serde_json::to_string(&context).ok()
+    // Names are written anew, and what they were written with may not stand in a header.
+    Some(in_ascii(&serde_json::to_string(&context).ok()?))
 }
 
 /// The facts as a string of JSON, itself written in JSON.
 fn facts(retry: &RetryMetadata) -> Option<Box<RawValue>> {
     let mut known = retry.known();
     known.request_id = known.request_id.filter(|id| id.len() <= REQUEST_ID_MAX);
-    let string = serde_json::to_string(&serde_json::to_string(&known).ok()?).ok()?;
-    RawValue::from_string(in_ascii(&string)).ok()
+    to_raw_value(&serde_json::to_string(&known).ok()?).ok()
 }
 
 /// The same JSON in characters that a header may have.
@@ -86,9 +86,9 @@ mod tests {
             (Some(r#"{"custom":null}"#), r#"{"custom":{"comeback":"FACTS"}}"#),
             (
                 Some(
-                    r#"{"client":{"app_title":"shöp"},"custom":{"a":1.50,"comeback":"old","z": [ ]}}"#,
+                    r#"{"client":{"app_title":"shöp"},"custom":{"a":1.50,"comeback":"old","é\u007f": [ ]}}"#,
                 ),
-                r#"{"client":{"app_title":"shöp"},"custom":{"a":1.50,"comeback":"FACTS","z":[ ]}}"#,
+                r#"{"client":{"app_title":"sh\u00f6p"},"custom":{"a":1.50,"comeback":"FACTS","\u00e9\u007f":[ ]}}"#,
             ),
         ] {
             let context = with_facts(context.map(str::as_bytes), &second());

@@ -3,14 +3,17 @@
 //! Requests are only looked at on their way up. Answers come in the order of the requests; the one that
 //! holds an event is kept until it is whole, and all others are passed on as they come.
 
-use std::{collections::VecDeque, mem};
+use std::{borrow::Cow, collections::VecDeque, mem};
 
 use comeback_core::envelope::INVOCATION_MAX;
 
 use crate::{
-    event::{self, may_be_envelope},
+    event::{self, Content},
     http::{AnswerHead, Begun, Body, NotUnderstood, RequestHead},
 };
+
+/// The longest answer that is kept: an event in its envelope, with its head and the lines between its chunks.
+const KEPT_MAX: usize = INVOCATION_MAX + 256 * 1024;
 
 /// What a request asks for, as far as it counts for its answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -98,7 +101,7 @@ pub enum Answers {
 }
 
 /// An answer that is not passed on yet.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Kept {
     /// All of it so far, as it came.
     raw: Vec<u8>,
@@ -106,8 +109,8 @@ pub struct Kept {
     head: usize,
     /// What is to come.
     body: Body,
-    /// What the chunks of its body carry, where it has any.
-    chunks: Vec<u8>,
+    /// What has come.
+    begun: Content,
 }
 
 impl Answers {
@@ -134,7 +137,7 @@ impl Answers {
     pub fn end(&mut self, out: &mut Vec<u8>) {
         match self {
             Self::Event(kept) if matches!(kept.body, Body::UntilClose) => {
-                kept.finish(out);
+                mem::take(kept).finish(out);
                 *self = Self::Lost;
             }
             Self::Head(_) | Self::Body(_) | Self::Event(_) | Self::Lost => self.give_up(out),
@@ -175,9 +178,9 @@ impl Answers {
             Self::Event(kept) => {
                 let taken = kept.take(bytes)?;
                 if kept.body.is_over() {
-                    kept.finish(out);
+                    mem::take(kept).finish(out);
                     *self = Self::new();
-                } else if !may_be_envelope(kept.content()) {
+                } else if kept.raw.len() > KEPT_MAX || !kept.begun.may_be_envelope() {
                     out.extend_from_slice(&kept.raw);
                     *self = Self::Body(mem::replace(&mut kept.body, Body::NONE));
                 }
@@ -230,32 +233,24 @@ impl Kept {
         if let Body::Length(length) = body {
             head.reserve_exact(usize::try_from(length).unwrap_or_default());
         }
-        Self { head: head.len(), raw: head, body, chunks: Vec::new() }
+        Self { head: head.len(), raw: head, body, begun: Content::default() }
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<usize, NotUnderstood> {
-        let is_chunked = matches!(self.body, Body::Chunked(_));
-        let chunks = &mut self.chunks;
-        let taken = self.body.take(bytes, |content| {
-            if is_chunked {
-                chunks.extend_from_slice(content);
-            }
-        })?;
+        let begun = &mut self.begun;
+        let taken = self.body.take(bytes, |content| begun.add(content))?;
         self.raw.extend_from_slice(&bytes[..taken]);
         Ok(taken)
     }
 
-    fn content(&self) -> &[u8] {
-        match self.body {
-            Body::Chunked(_) => &self.chunks,
-            Body::Length(_) | Body::UntilClose => &self.raw[self.head..],
-        }
-    }
-
     /// Adds the event without its envelope, or the answer as it came.
-    fn finish(&self, out: &mut Vec<u8>) {
-        let opened = event::open(&self.raw[..self.head], self.content());
-        match opened {
+    fn finish(self, out: &mut Vec<u8>) {
+        let (head, body) = self.raw.split_at(self.head);
+        let content = match self.body {
+            Body::Length(_) | Body::UntilClose => Cow::Borrowed(body),
+            Body::Chunked(_) => Cow::Owned(unchunked(body)),
+        };
+        match event::open(head, &content) {
             Some((head, payload)) => {
                 out.reserve_exact(head.len() + payload.len());
                 out.extend_from_slice(&head);
@@ -264,6 +259,14 @@ impl Kept {
             None => out.extend_from_slice(&self.raw),
         }
     }
+}
+
+/// What the chunks of a whole body carry.
+fn unchunked(body: &[u8]) -> Vec<u8> {
+    let mut content = Vec::with_capacity(body.len());
+    // It was understood when it came.
+    let _ = Body::chunked().take(body, |chunk| content.extend_from_slice(chunk));
+    content
 }
 
 #[cfg(test)]

@@ -8,12 +8,15 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::http::{AnswerHead, Begun, NotUnderstood};
+use crate::http::{AnswerHead, Begun, Body, NotUnderstood};
 
 /// The header by which Lambda knows an extension that has registered.
 const IDENTIFIER: &str = "Lambda-Extension-Identifier";
 /// The type of the errors that are reported to Lambda.
 const ERROR_TYPE: &str = "Extension.ComebackProxy";
+
+/// The longest answer that is read: some facts of the function, or an event without its payload.
+const ANSWER_MAX: u64 = 1024 * 1024;
 
 /// Why Lambda's answer is of no use.
 #[derive(Debug, thiserror::Error)]
@@ -108,8 +111,8 @@ async fn ask(
         let mut api = TcpStream::connect(address).await?;
         api.write_all(request.as_bytes()).await?;
         let mut answer = Vec::new();
-        api.read_to_end(&mut answer).await?;
-        read(&answer).map_err(|NotUnderstood| io::Error::other("an answer that is no HTTP"))
+        (&mut api).take(ANSWER_MAX).read_to_end(&mut answer).await?;
+        read(&answer).map_err(|NotUnderstood| io::Error::other("an answer that is no whole HTTP"))
     };
     let answer = exchange.await;
     let (status, answer) =
@@ -133,5 +136,8 @@ fn read(bytes: &[u8]) -> Result<(u16, Answer), NotUnderstood> {
     let mut content = Vec::new();
     let mut body = head.body;
     body.take(&bytes[length..], |bytes| content.extend_from_slice(bytes))?;
+    if !body.is_over() && !matches!(body, Body::UntilClose) {
+        return Err(NotUnderstood);
+    }
     Ok((head.status, Answer { identifier, body: content }))
 }

@@ -12,24 +12,24 @@ use std::{
         linux::net::SocketAddrExt,
         unix::net::{SocketAddr, UnixListener as StdUnixListener, UnixStream as StdUnixStream},
     },
-    thread::sleep,
     time::Duration,
 };
 
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader as AsyncBufReader},
     net::{UnixListener, UnixStream},
+    time::{sleep, timeout},
 };
 
 use crate::proxy::{NoProxy, Upstream, reach};
 
 /// The longest line that is read: an address and some words.
 const LINE_MAX: u64 = 1024;
-/// How often, and how long after each time, the wrapper looks for an extension that does not listen yet.
-/// Lambda starts the runtime only after each extension has registered, and this one listens before it does, so
-/// the first time should do.
-const LOOKS: u32 = 1000;
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// How long a wrapper may take to say its line, and what is behind its address to be reached. Lambda gives all
+/// of an init ten seconds.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long no wrapper is accepted after the system could not give its connection.
+const ROOM_WAIT: Duration = Duration::from_millis(10);
 
 /// Before an address that the wrapper shall use.
 const USE: &str = "use ";
@@ -58,27 +58,34 @@ impl Handover {
     }
 
     /// Takes what wrappers hand over, for as long as the process lives.
-    pub async fn serve(self, upstream: Upstream) -> io::Result<()> {
+    pub async fn serve(self, upstream: Upstream) -> ! {
         loop {
-            let (mut wrapper, _) = self.listener.accept().await?;
-            // One that is gone or says nothing is no reason to end.
-            drop(self.take(&mut wrapper, &upstream).await);
+            let Ok((mut wrapper, _)) = self.listener.accept().await else {
+                sleep(ROOM_WAIT).await;
+                continue;
+            };
+            let (own, upstream) = (self.own.clone(), upstream.clone());
+            tokio::spawn(async move {
+                // One that is gone or says nothing keeps nobody waiting.
+                let _ = timeout(PATIENCE, take(&mut wrapper, &own, &upstream)).await;
+            });
         }
     }
+}
 
-    async fn take(&self, wrapper: &mut UnixStream, upstream: &Upstream) -> io::Result<()> {
-        let mut address = String::new();
-        AsyncBufReader::new((&mut *wrapper).take(LINE_MAX)).read_line(&mut address).await?;
-        let address = address.trim_end();
-        // A second wrapper of ours is given the proxy's own address, and it stays as it is.
-        if address != self.own {
-            if let Err(error) = reach(address).await {
-                return wrapper.write_all(format!("{error}\n").as_bytes()).await;
-            }
-            upstream.change(address);
+/// Takes one address, for the proxy at `own`.
+async fn take(wrapper: &mut UnixStream, own: &str, upstream: &Upstream) -> io::Result<()> {
+    let mut address = String::new();
+    AsyncBufReader::new((&mut *wrapper).take(LINE_MAX)).read_line(&mut address).await?;
+    let address = address.trim_end();
+    // A second wrapper of ours is given the proxy's own address, and it stays as it is.
+    if address != own {
+        if let Err(error) = reach(address).await {
+            return wrapper.write_all(format!("{error}\n").as_bytes()).await;
         }
-        wrapper.write_all(format!("{USE}{}\n", self.own).as_bytes()).await
+        upstream.change(address);
     }
+    wrapper.write_all(format!("{USE}{own}\n").as_bytes()).await
 }
 
 /// Why the wrapper has no address.
@@ -102,28 +109,17 @@ pub enum NoAddress {
 /// The wrapper's side: hands over this address of a Runtime API, and returns the proxy's.
 pub fn hand_over(runtime_api: &str, port: u16) -> Result<String, NoAddress> {
     let answer = (|| {
-        let mut extension = connect(&meeting_point(port)?)?;
+        let mut extension = StdUnixStream::connect_addr(&meeting_point(port)?)?;
         extension.write_all(format!("{runtime_api}\n").as_bytes())?;
         let mut answer = String::new();
-        BufReader::new(extension).read_line(&mut answer)?;
-        Ok(answer)
+        match BufReader::new(extension).read_line(&mut answer)? {
+            0 => Err(ErrorKind::UnexpectedEof.into()),
+            _ => Ok(answer),
+        }
     })();
     let answer: String = answer.map_err(|error| NoAddress::NoExtension { port, error })?;
     match answer.trim_end().strip_prefix(USE) {
         Some(address) => Ok(address.to_owned()),
         None => Err(NoAddress::Refused(answer.trim_end().to_owned())),
-    }
-}
-
-fn connect(to: &SocketAddr) -> io::Result<StdUnixStream> {
-    let mut looks = 1;
-    loop {
-        match StdUnixStream::connect_addr(to) {
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused && looks < LOOKS => {
-                looks += 1;
-                sleep(LOOK_AGAIN);
-            }
-            connected => return connected,
-        }
     }
 }

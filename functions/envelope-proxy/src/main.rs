@@ -47,6 +47,9 @@ fn run() -> Result<(), Box<dyn Error>> {
     let program = arguments.next().unwrap_or_default();
     let name = Path::new(&program).file_name().and_then(|name| name.to_str()).unwrap_or_default();
     match (name, arguments.next().as_deref()) {
+        ("bootstrap", argument) if argument != Some(SERVE) => {
+            Err(become_bootstrap(settings.bootstrap.as_deref(), env::args_os().skip(1)).into())
+        }
         (_, Some("address")) => {
             println!("{}", hand_over(&settings.runtime_api, settings.agreed_port())?);
             Ok(())
@@ -55,7 +58,6 @@ fn run() -> Result<(), Box<dyn Error>> {
         (_, Some(other)) => {
             Err(format!("expected no argument, `address` or `serve`, got {other:?}").into())
         }
-        ("bootstrap", None) => Err(become_bootstrap(settings.bootstrap.as_deref()).into()),
         (name, None) => block_on(extension(name, &settings)),
     }
 }
@@ -68,6 +70,12 @@ fn block_on(work: impl Future<Output = Result<(), Box<dyn Error>>>) -> Result<()
 
 /// The proxy, until Lambda ends the environment.
 async fn extension(name: &str, settings: &Settings) -> Result<(), Box<dyn Error>> {
+    if !settings.has_wrapper {
+        // A function that is on its way to be configured goes on.
+        eprintln!(
+            "comeback: AWS_LAMBDA_EXEC_WRAPPER must be /opt/comeback-exec, got nothing: events stay in their envelopes"
+        );
+    }
     let port = settings.agreed_port();
     let upstream = Upstream::new(&settings.runtime_api);
     // It listens before Lambda is told that it is there: the runtime is started after that.
@@ -83,7 +91,7 @@ async fn extension(name: &str, settings: &Settings) -> Result<(), Box<dyn Error>
     tokio::select! {
         ended = lambda.wait_for_end() => Ok(ended?),
         ended = serve(listener, upstream.clone()) => Ok(ended?),
-        ended = handover.serve(upstream) => Ok(ended?),
+        never = handover.serve(upstream) => never,
     }
 }
 

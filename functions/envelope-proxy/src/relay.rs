@@ -22,7 +22,8 @@ const READ_MAX: usize = 32 * 1024;
 /// What was asked for and is not answered, in its order.
 type Open = Mutex<VecDeque<Asked>>;
 
-/// Passes on what either side says, until both have ended, or one is gone.
+/// Passes on what either side says until both have ended. A connection that breaks off on one side breaks
+/// off on the other one, too.
 pub async fn relay(mut client: TcpStream, mut upstream: TcpStream) -> io::Result<()> {
     // Small messages go out at once, as the peers mean them.
     client.set_nodelay(true)?;
@@ -30,8 +31,13 @@ pub async fn relay(mut client: TcpStream, mut upstream: TcpStream) -> io::Result
     let open = Open::default();
     let (from_client, to_client) = client.split();
     let (from_upstream, to_upstream) = upstream.split();
-    tokio::try_join!(up(from_client, to_upstream, &open), down(from_upstream, to_client, &open))?;
-    Ok(())
+    let (up, down) = (up(from_client, to_upstream, &open), down(from_upstream, to_client, &open));
+    let ended = tokio::try_join!(up, down);
+    if ended.is_err() {
+        client.set_zero_linger()?;
+        upstream.set_zero_linger()?;
+    }
+    ended.map(drop)
 }
 
 /// Requests: passed on as they come.
@@ -41,11 +47,13 @@ async fn up(from: ReadHalf<'_>, mut to: WriteHalf<'_>, open: &Open) -> io::Resul
         let read = read(&from, |bytes| {
             // First looked at, then sent: no answer may come that is not known.
             requests.look(bytes, &mut lock(open));
-            let sent = or_nothing(to.try_write(bytes))?;
+            let sent = to.try_write(bytes).unwrap_or_default();
             Ok(bytes[sent..].to_vec())
         });
         match read.await? {
-            Some(unsent) => to.write_all(&unsent).await?,
+            // An API that refuses a request takes no more of it. What it answered is on its way down.
+            Some(unsent) if to.write_all(&unsent).await.is_err() => return Ok(()),
+            Some(_) => {}
             None => return to.shutdown().await,
         }
     }
@@ -60,12 +68,12 @@ async fn down(from: ReadHalf<'_>, mut to: WriteHalf<'_>, open: &Open) -> io::Res
             answers.pass(bytes, &mut lock(open), &mut out);
             Ok(())
         });
-        let read = read.await?;
-        if read.is_none() {
+        let read = read.await;
+        if !matches!(read, Ok(Some(()))) {
             answers.end(&mut out);
         }
         to.write_all(&out).await?;
-        if read.is_none() {
+        if read?.is_none() {
             return to.shutdown().await;
         }
     }
@@ -86,13 +94,6 @@ async fn read<T>(
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
-    }
-}
-
-fn or_nothing(sent: io::Result<usize>) -> io::Result<usize> {
-    match sent {
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
-        sent => sent,
     }
 }
 

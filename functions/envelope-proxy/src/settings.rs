@@ -14,6 +14,8 @@ pub struct Settings {
     port: Option<NonZeroU16>,
     /// The program that is to be started in place of the function's `bootstrap`.
     pub bootstrap: Option<String>,
+    /// Whether a wrapper starts the runtime.
+    pub has_wrapper: bool,
 }
 
 /// A variable that is not what it must be.
@@ -41,7 +43,12 @@ impl Settings {
                 got: format!("{port:?}"),
             }),
         });
-        Ok(Self { runtime_api, port: port.transpose()?, bootstrap: lookup("COMEBACK_BOOTSTRAP") })
+        Ok(Self {
+            runtime_api,
+            port: port.transpose()?,
+            bootstrap: lookup("COMEBACK_BOOTSTRAP"),
+            has_wrapper: lookup("AWS_LAMBDA_EXEC_WRAPPER").is_some(),
+        })
     }
 
     /// The port that the extension and the wrapper agree on.

@@ -65,7 +65,7 @@ impl Envelope {
     /// The same without a copy: what was first given, where it stands in the envelope.
     pub fn find(payload: &str) -> Option<(RetryMetadata, &RawValue)> {
         // Most payloads are ordinary, and to look for a name is faster than to read them.
-        if !payload.contains(METADATA) && !spells_letters_with_escapes(payload) {
+        if !payload.contains(METADATA) && !spells_name_with_escapes(payload) {
             return None;
         }
         let object = Object::read(payload)?;
@@ -86,15 +86,19 @@ impl Envelope {
     }
 }
 
-/// Whether JSON writes a letter or an underscore as an escape somewhere, U+0050 to U+007F, as no encoder does
-/// of itself. [`METADATA`] can be spelt in no other way but as it is.
-fn spells_letters_with_escapes(json: &str) -> bool {
-    let digits = |at: usize| json.as_bytes().get(at + ESCAPE.len());
-    let mut escapes = json.match_indices(ESCAPE);
+/// Whether a character of [`METADATA`] is written as an escape somewhere, so that the name may be there in
+/// another spelling. No encoder does that of itself.
+fn spells_name_with_escapes(json: &str) -> bool {
+    let character = |at: usize| {
+        let digits = json.get(at + ESCAPE.len()..at + ESCAPE.len() + 2)?;
+        u8::from_str_radix(digits, 16).ok()
+    };
+    let is_of_name = |at: usize| character(at).is_some_and(|it| METADATA.as_bytes().contains(&it));
     // To ask first is many times as fast, and most payloads have none.
-    json.contains(ESCAPE) && escapes.any(|(at, _)| matches!(digits(at), Some(b'5'..=b'7')))
+    json.contains(ESCAPE) && json.match_indices(ESCAPE).any(|(at, _)| is_of_name(at))
 }
 
+/// How JSON escapes the characters of ASCII, before their two digits.
 const ESCAPE: &str = "\\u00";
 
 impl RetryMetadata {

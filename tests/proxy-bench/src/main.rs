@@ -34,14 +34,15 @@ fn main() -> Result<()> {
         "{:22}{:>14}{:>14}{:>14}{:>14}",
         "event", "without p50", "added p50", "without p99", "added p99"
     );
-    for (name, event) in [
-        ("1 KB", payload(1024)),
-        ("1 KB in an envelope", enveloped(1024)),
-        ("1 MiB", payload(1024 * 1024)),
-        ("1 MiB in an envelope", enveloped(1024 * 1024 - 200)),
-        ("6 MB", payload(6_000_000)),
+    let mebibyte = enveloped(1024 * 1024 - 300);
+    for (name, event, framing) in [
+        ("1 KB", payload(1024), Framing::Length),
+        ("1 KB in an envelope", enveloped(1024), Framing::Length),
+        ("1 MiB in an envelope", mebibyte.clone(), Framing::Length),
+        ("the same, chunked", mebibyte, Framing::Chunked),
+        ("6 MB", payload(6_000_000), Framing::Length),
     ] {
-        let api = api(event.clone())?;
+        let api = api(&event, framing)?;
         let proxy = Proxy::start(&program, &api)?;
         let mut runtimes = [Runtime::connect(&api)?, Runtime::connect(&proxy.address)?];
         let mut times = [Vec::new(), Vec::new()];
@@ -66,7 +67,7 @@ fn main() -> Result<()> {
         );
     }
 
-    let api = api(payload(10))?;
+    let api = api(&payload(10), Framing::Length)?;
     let starts: Result<Vec<_>> = (0..STARTS)
         .map(|_| {
             let begun = Instant::now();
@@ -114,15 +115,29 @@ fn enveloped(bytes: usize) -> String {
     )
 }
 
+/// How the length of an event is told.
+#[derive(Clone, Copy)]
+enum Framing {
+    Length,
+    /// In one chunk, as servers in Go do that are not told the length.
+    Chunked,
+}
+
 /// A Runtime API that has the same event for everyone, at once.
-fn api(event: String) -> Result<String> {
+fn api(event: &str, framing: Framing) -> Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?.to_string();
+    let length = event.len();
+    let body = match framing {
+        Framing::Length => format!("Content-Length: {length}\r\n\r\n{event}"),
+        Framing::Chunked => {
+            format!("Transfer-Encoding: chunked\r\n\r\n{length:x}\r\n{event}\r\n0\r\n\r\n")
+        }
+    };
     let answer = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\
          Lambda-Runtime-Aws-Request-Id: 8476a536-e9f4-11e8-9739-2dfe598c3fcd\r\n\
-         Lambda-Runtime-Deadline-Ms: 1542409706888\r\nContent-Length: {}\r\n\r\n{event}",
-        event.len()
+         Lambda-Runtime-Deadline-Ms: 1542409706888\r\n{body}"
     );
     thread::spawn(move || {
         for connection in listener.incoming().flatten() {
@@ -154,19 +169,29 @@ struct Message {
 
 impl Message {
     fn read(from: &mut impl BufRead) -> Result<Self> {
-        let (mut first, mut length) = (String::new(), 0);
+        let (mut first, mut length) = (String::new(), Some(0));
         if from.read_line(&mut first)? == 0 {
             return Err("the connection has ended".into());
         }
         let mut line = String::new();
         while from.read_line(&mut line)? > 2 {
             if let Some(value) = line.strip_prefix("Content-Length:") {
-                length = value.trim().parse()?;
+                length = Some(value.trim().parse()?);
+            } else if line.starts_with("Transfer-Encoding") {
+                length = None;
             }
             line.clear();
         }
-        let mut body = vec![0; length];
-        from.read_exact(&mut body)?;
+        match length {
+            Some(length) => from.read_exact(&mut vec![0; length])?,
+            // One chunk, with its line, and the last two lines.
+            None => {
+                line.clear();
+                from.read_line(&mut line)?;
+                let size = usize::from_str_radix(line.trim(), 16)?;
+                from.read_exact(&mut vec![0; size + "\r\n0\r\n\r\n".len()])?;
+            }
+        }
         Ok(Self { first })
     }
 }

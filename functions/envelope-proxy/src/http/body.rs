@@ -33,6 +33,12 @@ pub enum Chunk {
 /// The longest line of a chunk's size that is read: sixteen digits and some extensions.
 const SIZE_LINE_MAX: usize = 4096;
 
+impl Default for Body {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
 impl Body {
     /// No body.
     pub const NONE: Self = Self::Length(0);

@@ -44,14 +44,17 @@ impl Drop for Task {
 #[test]
 fn the_real_bootstrap_has_the_process_that_lambda_started_and_the_proxy_ends_with_it() {
     let (task, api) = (Task::new("real"), Api::new());
-    let program = "#!/bin/sh\necho \"$$ $AWS_LAMBDA_RUNTIME_API\"\nread -r _\nexit 7\n";
+    let program = "#!/bin/sh\necho \"$$ $AWS_LAMBDA_RUNTIME_API $*\"\nread -r _\nexit 7\n";
     let mut command = task.start(&api.address(), Some(program));
+    command.args(["app.handler", "2"]);
     let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     // One connection was to see whether the API is there.
     drop(api.accept());
     let mut line = String::new();
     BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    let (id, address) = line.trim_end().split_once(' ').unwrap();
+    let [id, address, "app.handler", "2"] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+        panic!("{line}");
+    };
     assert_eq!(id, process.id().to_string());
 
     let mut runtime = guarded(std::net::TcpStream::connect(address).unwrap());
@@ -79,6 +82,13 @@ fn what_keeps_it_from_starting_is_said() {
     missing.env("COMEBACK_BOOTSTRAP", "/missing");
     let expected = "comeback: /missing (COMEBACK_BOOTSTRAP) can't be started: No such file or directory (os error 2)\n";
     assert_eq!(said(missing), expected);
+    let mut itself = task.start(&api.address(), None);
+    itself.env("COMEBACK_BOOTSTRAP", task.0.join("bootstrap"));
+    let expected = format!(
+        "comeback: COMEBACK_BOOTSTRAP must be the function's own program, got {}/bootstrap, which is the proxy\n",
+        task.0.display()
+    );
+    assert_eq!(said(itself), expected);
     let nobody = format!("127.0.0.1:{}", super::free_port());
     let expected = format!(
         "comeback: the Runtime API at {nobody} (AWS_LAMBDA_RUNTIME_API) can't be reached: Connection refused (os error 111)\n\

@@ -1,9 +1,10 @@
 //! The extension, as Lambda sees it.
 
 use std::{
+    fs::Permissions,
     io::{Read, Write},
     net::{TcpListener, TcpStream},
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt, symlink},
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
 };
@@ -24,10 +25,24 @@ impl Opt {
         Self(folder)
     }
 
+    /// The path of one of its files.
+    pub fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    /// Adds a program; returns its path.
+    pub fn program(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        self.path(name)
+    }
+
     /// Has Lambda's part: starts the extension.
     pub fn extension(&self, api: &str, port: u16) -> Extension {
         let mut command = Command::new(self.0.join("extensions/comeback"));
         command.env("AWS_LAMBDA_RUNTIME_API", api).env("COMEBACK_PROXY_PORT", port.to_string());
+        command.env("AWS_LAMBDA_EXEC_WRAPPER", "/opt/comeback-exec");
         Extension(command.stderr(Stdio::piped()).spawn().unwrap())
     }
 
@@ -157,6 +172,21 @@ fn an_api_that_is_not_there_or_refuses_is_named() {
     let expected =
         "comeback: the Extensions API refuses /extension/register with status 403: nope\n";
     assert_eq!(extension.end(), (Some(1), expected.to_owned()));
+}
+
+#[test]
+fn a_layer_without_its_wrapper_is_told_of() {
+    let api = Api::new();
+    let mut command = Command::new(PROGRAM);
+    command
+        .env("AWS_LAMBDA_RUNTIME_API", api.address())
+        .env("COMEBACK_PROXY_PORT", free_port().to_string());
+    let mut extension = Extension(command.stderr(Stdio::piped()).spawn().unwrap());
+    let (_, connection) = asked(&api);
+    drop(connection);
+    let (_, said) = extension.end();
+    let expected = "comeback: AWS_LAMBDA_EXEC_WRAPPER must be /opt/comeback-exec, got nothing: events stay in their envelopes\n";
+    assert!(said.starts_with(expected), "{said}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod wire;
 mod wrapper;
 
 use std::{
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader, ErrorKind, Read},
     net::{TcpListener, TcpStream},
     process::{Child, Command, Stdio},
     time::Duration,
@@ -90,12 +90,17 @@ fn sees(stream: &mut impl Read, bytes: &[u8]) {
     assert!(seen == bytes, "{} is not {}", seen.escape_ascii(), bytes.escape_ascii());
 }
 
-/// Expects that no more comes.
+/// Expects that the other side ends what it says, and says no more.
 fn sees_end(stream: &mut impl Read) {
     let mut rest = Vec::new();
-    // A connection may also end with a reset.
-    drop(stream.read_to_end(&mut rest));
+    stream.read_to_end(&mut rest).unwrap();
     assert!(rest.is_empty(), "{}", rest.escape_ascii());
+}
+
+/// Expects that the connection breaks off, and is not ended.
+fn sees_reset(stream: &mut impl Read) {
+    let error = stream.read_to_end(&mut Vec::new()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
 
 /// A port that nobody has.

@@ -1,6 +1,6 @@
 //! The wrapper, between Lambda and the runtime.
 
-use std::io::Write;
+use std::{io::Write, process::Command};
 
 use super::{
     Api,
@@ -30,8 +30,16 @@ fn another_proxy_stays_between_this_one_and_lambda() {
     let (opt, lambda, other, port) = (Opt::new("chain"), Api::new(), Api::new(), free_port());
     let _extension = opt.extension(&lambda.address(), port);
     let _waiting = registered(&lambda);
-    let ran = opt.runtime(&other.address(), port, &PRINT_API);
-    assert!(ran.status.code() == Some(7), "{ran:?}");
+    // A wrapper of somebody else, which puts a proxy of its own before Lambda; and one that runs both, as the
+    // README has it.
+    let theirs =
+        format!("#!/bin/sh\nexport AWS_LAMBDA_RUNTIME_API={}\nexec \"$@\"\n", other.address());
+    let theirs = opt.program("the-other-one", &theirs);
+    let both = format!("#!/bin/sh\nexec {theirs} {} \"$@\"\n", opt.path("comeback-exec"));
+    let mut both = Command::new(opt.program("both", &both));
+    both.args(PRINT_API).env("AWS_LAMBDA_RUNTIME_API", lambda.address());
+    let ran = both.env("COMEBACK_PROXY_PORT", port.to_string()).output().unwrap();
+    assert_eq!(String::from_utf8(ran.stdout).unwrap(), format!("127.0.0.1:{port}  \n"));
     // One connection was to see whether it is there.
     drop(other.accept());
     let mut runtime = guarded(std::net::TcpStream::connect(("127.0.0.1", port)).unwrap());
