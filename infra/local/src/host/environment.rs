@@ -9,6 +9,7 @@ use comeback_core::time::later;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::process::Command;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::extensions::Extensions;
@@ -32,6 +33,8 @@ pub(super) struct Environment {
     processes: Processes,
     /// Why it is ended when it is.
     reason: Reason,
+    /// Where its end is told.
+    ending: watch::Sender<()>,
 }
 
 /// What became of a run in an environment.
@@ -52,7 +55,7 @@ enum Ended {
 
 impl Drop for Environment {
     fn drop(&mut self) {
-        std::mem::take(&mut self.processes).end(self.reason);
+        std::mem::take(&mut self.processes).end(self.reason, &self.ending);
     }
 }
 
@@ -78,7 +81,8 @@ impl Environment {
             let _ = axum::serve(listener, router).await;
         });
         let log = plan.log(&api);
-        let mut environment = Self { configuration, api, processes, reason: Reason::default() };
+        let (reason, ending) = (Reason::default(), plan.ending.clone());
+        let mut environment = Self { configuration, api, processes, reason, ending };
         let launch = Launch { plan, files, address, log: &log };
         let initialised = timeout(INIT_TIMEOUT, environment.initialise(launch, init)).await;
         for line in told.lines() {

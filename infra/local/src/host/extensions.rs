@@ -33,6 +33,9 @@ struct Extension {
     identifier: String,
     events: Events,
     state: State,
+    /// How often it has asked. Only its last request is answered with an event: one that it has given
+    /// up may still look open, and what is told to that is lost.
+    asked: u64,
     /// What it is told when it asks.
     event: Option<String>,
 }
@@ -115,16 +118,21 @@ impl Table {
         found.ok_or(Refusal::UnknownExtensionIdentifier)
     }
 
-    /// The event that waits for an extension, if one does, and an identifier for it.
-    fn take(&mut self, identifier: &str) -> Result<Option<(String, String)>, Refusal> {
-        let event = self.find(identifier)?.event.take();
+    /// The event that waits for an extension's request of this number, if one does, and an identifier
+    /// for it.
+    fn take(&mut self, identifier: &str, asked: u64) -> Result<Option<(String, String)>, Refusal> {
+        let extension = self.find(identifier)?;
+        if extension.asked != asked {
+            return Err(Refusal::InvalidExtensionState);
+        }
+        let event = extension.event.take();
         Ok(event.map(|event| (self.ids.uuid(), event)))
     }
 }
 
 impl Extension {
-    /// Notes that it has done with what it was told before.
-    fn ask(&mut self) -> Result<(), Refusal> {
+    /// Notes that it has done with what it was told before; the number of its request.
+    fn ask(&mut self) -> Result<u64, Refusal> {
         match self.state {
             State::Registered | State::Ready | State::Busy => {}
             State::Started | State::Failed => return Err(Refusal::InvalidExtensionState),
@@ -132,7 +140,8 @@ impl Extension {
         if self.event.is_none() {
             self.state = State::Ready;
         }
-        Ok(())
+        self.asked += 1;
+        Ok(self.asked)
     }
 }
 
@@ -153,6 +162,7 @@ impl Extensions {
                 identifier: ids.uuid(),
                 events: Events::default(),
                 state: State::Started,
+                asked: 0,
                 event: None,
             })
             .collect();
@@ -179,14 +189,14 @@ impl Extensions {
     }
 
     /// The next event for the extension with this identifier, and an identifier of the event; waits
-    /// for one.
+    /// for one. Refused when it asks once more before that.
     pub(super) async fn next(&self, identifier: &str) -> Result<(String, String), Refusal> {
-        self.change(|table| table.find(identifier)?.ask())?;
+        let asked = self.change(|table| table.find(identifier)?.ask())?;
         loop {
             let changed = self.changed.notified();
             // This changes nothing that another waits for: who woke the others by looking would never
             // rest.
-            if let Some(event) = self.table().take(identifier)? {
+            if let Some(event) = self.table().take(identifier, asked)? {
                 return Ok(event);
             }
             changed.await;

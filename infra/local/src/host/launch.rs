@@ -15,7 +15,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use tokio::process::Command;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::code::is_executable;
 use super::log::Log;
@@ -39,6 +39,8 @@ pub(super) struct Plan<'a> {
     pub(super) seed: u64,
     /// Held as long as a process lives.
     pub(super) alive: mpsc::Sender<()>,
+    /// Has a receiver for each of the function's environments that are being ended.
+    pub(super) ending: watch::Sender<()>,
 }
 
 impl Plan<'_> {

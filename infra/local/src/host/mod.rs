@@ -29,6 +29,7 @@ use std::time::Duration;
 use comeback_core::Timestamp;
 use comeback_core::time::between;
 use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
 
 pub use variables::Inherited;
 pub use warden::{WARDEN, warden};
@@ -43,7 +44,8 @@ use variables::Common;
 /// How long an environment stays warm without an event. AWS says no more than that it is minutes.
 const IDLE_MAX: Duration = Duration::from_secs(5 * 60);
 
-/// How long to wait at the end until all processes are gone.
+/// How long to wait until processes that are being ended are gone. One that even SIGKILL doesn't end is
+/// not worth waiting for.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
 /// Where functions run.
@@ -52,6 +54,9 @@ pub(crate) struct Host {
     common: Common,
     journal: Journal,
     idle: Mutex<HashMap<Arc<str>, Vec<Idle>>>,
+    /// By function. Has a receiver for each environment that is being ended; without one left, the
+    /// sender is told.
+    ending: Mutex<HashMap<Arc<str>, watch::Sender<()>>>,
     stopping: watch::Sender<bool>,
     /// Each process holds a copy of the sender; without a copy left, the receiver is told.
     alive: Mutex<Option<mpsc::Sender<()>>>,
@@ -78,6 +83,7 @@ impl Host {
             common,
             journal,
             idle: Mutex::default(),
+            ending: Mutex::default(),
             stopping: watch::Sender::new(false),
             alive: Mutex::new(Some(alive)),
             all_gone: tokio::sync::Mutex::new(all_gone),
@@ -119,6 +125,8 @@ impl Host {
     }
 
     async fn start(&self, run: &Run) -> Result<Environment, Outcome> {
+        let ending = self.ending(&run.configuration.name);
+        let _ = timeout(STOP_MAX, ending.closed()).await;
         let alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(alive) = alive else {
             return Err(Outcome::NotStarted("the local cloud is stopping".to_owned()));
@@ -131,8 +139,14 @@ impl Host {
             journal: &self.journal,
             seed: run.id.0,
             alive,
+            ending,
         })
         .await
+    }
+
+    fn ending(&self, function: &Arc<str>) -> watch::Sender<()> {
+        let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        ending.entry(Arc::clone(function)).or_default().clone()
     }
 
     /// Keeps an environment for its function's next event.
@@ -183,8 +197,7 @@ impl Host {
         self.idle().clear();
         self.alive.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut all_gone = self.all_gone.lock().await;
-        // A process that even SIGKILL doesn't end is not worth waiting for.
-        let _ = tokio::time::timeout(STOP_MAX, all_gone.recv()).await;
+        let _ = timeout(STOP_MAX, all_gone.recv()).await;
     }
 
     fn idle(&self) -> MutexGuard<'_, HashMap<Arc<str>, Vec<Idle>>> {

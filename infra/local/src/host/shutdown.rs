@@ -4,12 +4,17 @@
 //! gets SIGTERM and a share of the time, then the extensions that have registered for it are told of
 //! the shutdown. Those that have not are killed at once, and so is all that is left when the time is
 //! over.
+//!
+//! That takes a while, in which an extension may still hold what the next environment's is going to
+//! need, such as a port. So a function's new environment waits for the end of its earlier ones.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use comeback_core::time::later;
+use futures_util::future::join_all;
 use serde_json::json;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -74,18 +79,23 @@ impl Processes {
         self.runtime.as_ref().is_none_or(Process::is_alive) && self.told.are_well()
     }
 
-    /// Ends them all.
-    pub(super) fn end(self, reason: Reason) {
+    /// Ends them all. Where that takes a while, it is told by a receiver that is held for as long.
+    pub(super) fn end(self, reason: Reason, ending: &watch::Sender<()>) {
         if !self.extensions.is_empty()
             && let Ok(handle) = tokio::runtime::Handle::try_current()
         {
-            handle.spawn(self.shut_down(reason));
+            handle.spawn(self.shut_down(reason, ending.subscribe()));
         }
     }
 
-    async fn shut_down(mut self, reason: Reason) {
-        // What is left after that is killed with `self`.
+    async fn shut_down(mut self, reason: Reason, ending: watch::Receiver<()>) {
+        let extensions = self.extensions.iter().map(|(_, extension)| extension);
+        let gone = join_all(self.runtime.iter().chain(extensions).map(Process::exit));
         let _ = timeout(SHUTDOWN_MAX, self.take_leave(reason)).await;
+        // What is left is killed.
+        drop(self);
+        gone.await;
+        drop(ending);
     }
 
     async fn take_leave(&mut self, reason: Reason) {

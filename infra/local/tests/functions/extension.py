@@ -56,6 +56,8 @@ if "refusals" in DO:
         refusal(call("GET", "/event/next")),
         refusal(call("GET", "/event/next", Identifier="b4f5e1a4-0000-4000-8000-000000000000")),
     ])
+if "port" in DO:
+    held = socket.create_server(("127.0.0.1", DO["port"]))
 mark("registered")
 status, headers, body = register(NAME, DO.get("events", ["INVOKE", "SHUTDOWN"]))
 say("registered", json.loads(body))

@@ -197,6 +197,32 @@ fn extensions_are_told_why_an_environment_ends() {
 }
 
 #[test]
+fn a_new_environment_finds_the_ports_free_that_the_last_one_held() {
+    let cloud = Cloud::start();
+    let (_connections, meeting) = listener();
+    // Of this process alone, and not one that the system gives to somebody else by then.
+    let port = 20_000 + std::process::id() % 10_000;
+    let extensions = json!({"a": {"port": port, "lingers": true}});
+    let f = function(&cloud, &extensions, json!({"Timeout": 1}));
+    let update = |timeout: u32| {
+        let change = json!({"Timeout": timeout}).to_string();
+        let path = "/2015-03-31/functions/f/configuration";
+        assert_eq!(cloud.call("PUT", path, &[], change.as_bytes()).status, 200);
+    };
+    let works = |after: &str| {
+        let answer = f.invoke(&json!({}));
+        assert!(!answer.is_error, "after {after}: {}", answer.text());
+    };
+    assert!(f.invoke(&json!({"do": "meet", "port": meeting})).text().contains("timed out"));
+    update(60);
+    works("a time-out");
+    assert!(f.invoke(&json!({"do": "exit", "status": 1})).text().contains("exit status 1"));
+    works("a crash");
+    update(61);
+    works("an update");
+}
+
+#[test]
 fn an_extension_that_does_not_end_is_killed() {
     for does in [json!({"lingers": true}), json!({"events": ["INVOKE"]})] {
         let cloud = Cloud::start();

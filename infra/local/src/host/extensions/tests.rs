@@ -62,6 +62,21 @@ fn one_that_waits_is_woken_by_an_event() {
 }
 
 #[test]
+fn a_request_that_was_given_up_takes_no_event_away() {
+    let extensions = extensions(["a"]);
+    let a = extensions.register("a", BOTH).unwrap();
+    for tell in [Extensions::invoke, Extensions::shut_down] {
+        let mut given_up = Box::pin(extensions.next(&a));
+        assert!(given_up.as_mut().now_or_never().is_none());
+        let mut last = Box::pin(extensions.next(&a));
+        assert!(last.as_mut().now_or_never().is_none());
+        tell(&extensions, "1");
+        assert_eq!(given_up.now_or_never(), Some(Err(Refusal::InvalidExtensionState)));
+        assert_eq!(last.now_or_never().unwrap().unwrap().1, "1");
+    }
+}
+
+#[test]
 fn what_is_out_of_order_is_refused() {
     let extensions = extensions(["a", "b"]);
     assert_eq!(extensions.register("c", BOTH), Err(Refusal::InvalidExtensionName));
