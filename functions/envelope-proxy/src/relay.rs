@@ -17,7 +17,7 @@ use tokio::{
 use crate::exchange::{Answers, Asked, Requests};
 
 /// How much is read at once.
-const READ_MAX: usize = 32 * 1024;
+const READ_MAX: usize = 64 * 1024;
 
 /// What was asked for and is not answered, in its order.
 type Open = Mutex<VecDeque<Asked>>;

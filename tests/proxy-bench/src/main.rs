@@ -34,23 +34,32 @@ fn main() -> Result<()> {
         "{:22}{:>14}{:>14}{:>14}{:>14}",
         "event", "without p50", "added p50", "without p99", "added p99"
     );
-    let mebibyte = enveloped(1024 * 1024 - 300);
-    for (name, event, framing) in [
-        ("1 KB", payload(1024), Framing::Length),
-        ("1 KB in an envelope", enveloped(1024), Framing::Length),
-        ("1 MiB in an envelope", mebibyte.clone(), Framing::Length),
-        ("the same, chunked", mebibyte, Framing::Chunked),
-        ("6 MB", payload(6_000_000), Framing::Length),
+    // With 150 bytes of envelope around it.
+    let mebibyte = 1024 * 1024 - 150;
+    for (name, bytes, is_enveloped, framing) in [
+        ("1 KB", 1024, false, Framing::Length),
+        ("1 KB in an envelope", 1024, true, Framing::Length),
+        ("1 MiB in an envelope", mebibyte, true, Framing::Length),
+        ("the same, chunked", mebibyte, true, Framing::Chunked),
+        ("6 MB", 6_000_000, false, Framing::Length),
     ] {
+        let payload = payload(bytes);
+        let event = if is_enveloped { enveloped(&payload) } else { payload.clone() };
         let api = api(&event, framing)?;
         let proxy = Proxy::start(&program, &api)?;
         let mut runtimes = [Runtime::connect(&api)?, Runtime::connect(&proxy.address)?];
         let mut times = [Vec::new(), Vec::new()];
         // Large ones say enough in fewer.
         let invocations = if event.len() > 100_000 { INVOCATIONS / 5 } else { INVOCATIONS };
+        for (runtime, expected) in runtimes.iter_mut().zip([event.len(), payload.len()]) {
+            let given = runtime.invocation()?.given;
+            if given != expected {
+                return Err(format!("{name}: expected {expected} bytes, got {given}").into());
+            }
+        }
         for _ in 0..rounds * invocations {
             for (runtime, times) in runtimes.iter_mut().zip(&mut times) {
-                times.push(runtime.invocation()?);
+                times.push(runtime.invocation()?.took);
             }
         }
         let [without, with] = times.map(Quantiles::of);
@@ -67,7 +76,7 @@ fn main() -> Result<()> {
         );
     }
 
-    let api = api(&payload(10), Framing::Length)?;
+    let api = api("{}", Framing::Length)?;
     let starts: Result<Vec<_>> = (0..STARTS)
         .map(|_| {
             let begun = Instant::now();
@@ -101,17 +110,16 @@ impl Quantiles {
     }
 }
 
-/// An ordinary event of about this many bytes.
+/// An ordinary event of at most this many bytes.
 fn payload(bytes: usize) -> String {
     let line = r#"{"sku":"TEA-GREEN-0250","title":"Green tea, \"first flush\"","quantity":3}"#;
-    let lines = vec![line; bytes / line.len() + 1];
+    let lines = vec![line; bytes.saturating_sub(40) / (line.len() + 1)];
     format!(r#"{{"order_id":"9e07af03","lines":[{}]}}"#, lines.join(","))
 }
 
-fn enveloped(bytes: usize) -> String {
+fn enveloped(payload: &str) -> String {
     format!(
-        r#"{{"_retry_metadata":{{"attempt":2,"initial_timestamp":1643667670,"request_id":"e4b46cbf-b738-4a1b-8880-a18cdf61200e"}},"_original_payload":{}}}"#,
-        payload(bytes)
+        r#"{{"_retry_metadata":{{"attempt":2,"initial_timestamp":1643667670,"request_id":"e4b46cbf-b738-4a1b-8880-a18cdf61200e"}},"_original_payload":{payload}}}"#
     )
 }
 
@@ -165,6 +173,8 @@ fn answer_all(mut connection: TcpStream, event: &[u8]) -> Result<()> {
 /// A request or an answer.
 struct Message {
     first: String,
+    /// The bytes of its body.
+    length: usize,
 }
 
 impl Message {
@@ -182,17 +192,21 @@ impl Message {
             }
             line.clear();
         }
-        match length {
-            Some(length) => from.read_exact(&mut vec![0; length])?,
+        let length = match length {
+            Some(length) => {
+                from.read_exact(&mut vec![0; length])?;
+                length
+            }
             // One chunk, with its line, and the last two lines.
             None => {
                 line.clear();
                 from.read_line(&mut line)?;
                 let size = usize::from_str_radix(line.trim(), 16)?;
                 from.read_exact(&mut vec![0; size + "\r\n0\r\n\r\n".len()])?;
+                size
             }
-        }
-        Ok(Self { first })
+        };
+        Ok(Self { first, length })
     }
 }
 
@@ -209,17 +223,23 @@ impl Runtime {
         Ok(Self { from: BufReader::with_capacity(64 * 1024, to.try_clone()?), to })
     }
 
-    fn invocation(&mut self) -> Result<Duration> {
+    fn invocation(&mut self) -> Result<Invocation> {
         let begun = Instant::now();
         self.to
             .write_all(b"GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\nHost: x\r\n\r\n")?;
-        Message::read(&mut self.from)?;
+        let event = Message::read(&mut self.from)?;
         self.to.write_all(
             b"POST /2018-06-01/runtime/invocation/8476a536/response HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
         )?;
         Message::read(&mut self.from)?;
-        Ok(begun.elapsed())
+        Ok(Invocation { given: event.length, took: begun.elapsed() })
     }
+}
+
+struct Invocation {
+    /// The bytes of the event.
+    given: usize,
+    took: Duration,
 }
 
 /// The proxy's process.

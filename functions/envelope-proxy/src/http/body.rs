@@ -89,6 +89,14 @@ fn take_up_to(left: &mut u64, bytes: &[u8], content: &mut impl FnMut(&[u8])) -> 
     taken
 }
 
+/// What belongs to the line that these bytes are in, and whether it ends with them.
+fn line_of(bytes: &[u8]) -> (&[u8], bool) {
+    match bytes.iter().position(|&byte| byte == b'\n') {
+        Some(end) => (&bytes[..=end], true),
+        None => (bytes, false),
+    }
+}
+
 impl Chunk {
     /// Takes the bytes up to the next boundary, which there is at least one of.
     fn take(
@@ -96,44 +104,45 @@ impl Chunk {
         bytes: &[u8],
         content: &mut impl FnMut(&[u8]),
     ) -> Result<usize, NotUnderstood> {
-        let line = bytes.iter().position(|&byte| byte == b'\n').map(|at| at + 1);
-        let up_to_line_end = line.unwrap_or(bytes.len());
-        match self {
-            Self::Size(begun) => {
-                begun.extend_from_slice(&bytes[..up_to_line_end]);
-                if line.is_some() {
-                    *self = Self::of_size(begun)?;
-                } else if begun.len() > SIZE_LINE_MAX {
-                    return Err(NotUnderstood);
-                }
-                Ok(up_to_line_end)
-            }
+        let taken = match self {
             Self::Data(left) => {
                 let taken = take_up_to(left, bytes, content);
                 if *left == 0 {
                     *self = Self::DataEnd;
                 }
-                Ok(taken)
+                taken
             }
-            Self::DataEnd => {
-                if bytes[..up_to_line_end].iter().any(|&byte| byte != b'\r' && byte != b'\n') {
+            Self::Size(begun) => {
+                let (line, is_whole) = line_of(bytes);
+                begun.extend_from_slice(line);
+                if is_whole {
+                    *self = Self::of_size(begun)?;
+                } else if begun.len() > SIZE_LINE_MAX {
                     return Err(NotUnderstood);
                 }
-                if line.is_some() {
+                line.len()
+            }
+            Self::DataEnd => {
+                let (line, is_whole) = line_of(bytes);
+                if !line.trim_ascii().is_empty() {
+                    return Err(NotUnderstood);
+                }
+                if is_whole {
                     *self = Self::Size(Vec::new());
                 }
-                Ok(up_to_line_end)
+                line.len()
             }
             Self::Trailers(length) => {
-                let without_end = bytes[..up_to_line_end].trim_ascii_end().len();
-                *length += without_end;
-                if line.is_some() {
+                let (line, is_whole) = line_of(bytes);
+                *length += line.trim_ascii_end().len();
+                if is_whole {
                     *self = if *length == 0 { Self::Over } else { Self::Trailers(0) };
                 }
-                Ok(up_to_line_end)
+                line.len()
             }
-            Self::Over => Ok(0),
-        }
+            Self::Over => 0,
+        };
+        Ok(taken)
     }
 
     /// What follows the line of a size.
