@@ -97,6 +97,10 @@ const MAY_USE: [(&str, &[&str]); 11] = [
             "tracing-subscriber",
         ],
     ),
+    (
+        "envelope-proxy",
+        &["comeback-core", "httparse", "rustix", "serde_json", "thiserror", "tokio"],
+    ),
     ("example-target", &["chrono", "comeback", "lambda_runtime", "serde", "serde_json", "tokio"]),
     (
         "comeback-cli",
