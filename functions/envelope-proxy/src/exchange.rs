@@ -163,7 +163,7 @@ impl Answers {
             Self::Head(begun) => {
                 let (taken, head) = begun.take(bytes)?;
                 if let Some(head) = head {
-                    *self = Self::after_head(head, asked, out)?;
+                    *self = Self::after_head(head, asked, out);
                 }
                 Ok(taken)
             }
@@ -194,37 +194,24 @@ impl Answers {
     }
 
     /// What comes after this head.
-    fn after_head(
-        head: Vec<u8>,
-        asked: &mut VecDeque<Asked>,
-        out: &mut Vec<u8>,
-    ) -> Result<Self, NotUnderstood> {
-        let Some(&first) = asked.front() else {
-            // An answer that nobody asked for, like a time-out: the connection is over after it.
+    fn after_head(head: Vec<u8>, asked: &mut VecDeque<Asked>, out: &mut Vec<u8>) -> Self {
+        // Without a request it is an answer like a time-out, and the connection is over after it.
+        let read =
+            asked.front().map(|&first| (first, AnswerHead::read(&head, first == Asked::Head)));
+        let Some((first, Ok(AnswerHead { status, body, .. }))) = read else {
             out.extend_from_slice(&head);
-            return Ok(Self::Lost);
+            return Self::Lost;
         };
-        let read = match AnswerHead::read(&head, first == Asked::Head) {
-            Ok(read) => read,
-            Err(NotUnderstood) => {
-                out.extend_from_slice(&head);
-                return Ok(Self::Lost);
-            }
-        };
-        let (status, body) = (read.status, read.body);
         // An answer of 100 to 199 comes before the real one.
         if status >= 200 {
             asked.pop_front();
         }
-        if first == Asked::Event
-            && status == 200
-            && !body.is_over()
-            && body.is_at_most(INVOCATION_MAX)
-        {
-            return Ok(Self::Event(Kept::new(head, body)));
+        let is_event = first == Asked::Event && status == 200;
+        if is_event && !body.is_over() && body.is_at_most(INVOCATION_MAX) {
+            return Self::Event(Kept::new(head, body));
         }
         out.extend_from_slice(&head);
-        Ok(if body.is_over() { Self::new() } else { Self::Body(body) })
+        if body.is_over() { Self::new() } else { Self::Body(body) }
     }
 }
 

@@ -43,12 +43,13 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), Box<dyn Error>> {
     let settings = Settings::from_lookup(|name| env::var(name).ok())?;
-    let mut arguments = env::args();
+    let mut arguments = env::args_os().peekable();
     let program = arguments.next().unwrap_or_default();
     let name = Path::new(&program).file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    match (name, arguments.next().as_deref()) {
+    let argument = arguments.peek().map(|argument| argument.to_string_lossy().into_owned());
+    match (name, argument.as_deref()) {
         ("bootstrap", argument) if argument != Some(SERVE) => {
-            Err(become_bootstrap(settings.bootstrap.as_deref(), env::args_os().skip(1)).into())
+            Err(become_bootstrap(settings.bootstrap.as_deref(), arguments).into())
         }
         (_, Some("address")) => {
             println!("{}", hand_over(&settings.runtime_api, settings.agreed_port())?);
