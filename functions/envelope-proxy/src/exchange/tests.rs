@@ -147,6 +147,32 @@ fn what_can_be_no_envelope_is_not_kept() {
 }
 
 #[test]
+fn what_is_kept_of_an_answer_has_an_end_even_if_it_carries_little() {
+    let mut answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+    let chunk = format!("1;{}\r\n{{\r\n", "x".repeat(4000));
+    while answer.len() <= KEPT_MAX {
+        answer.extend_from_slice(chunk.as_bytes());
+    }
+    let mut out = Vec::new();
+    let (mut answers, mut asked) = (Answers::new(), [Asked::Event].into());
+    for piece in answer.chunks(64 * 1024) {
+        answers.pass(piece, &mut asked, &mut out);
+    }
+    assert!(out == answer);
+}
+
+#[test]
+fn a_head_is_opened_that_has_an_empty_line_before_it_and_names_trailers() {
+    let body = format!(r#"{{{METADATA},"_original_payload":7}}"#);
+    let event = answer(b"Trailer: x-sum\r\n", Framing::Chunked(50), body.as_bytes());
+    let expected = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nLambda-Runtime-Client-Context: {CONTEXT}\r\n\r\n7"
+    );
+    let given = passed(&[b"\r\n", &*event].concat(), &[Asked::Event], &[]);
+    assert_eq!(String::from_utf8(given).unwrap(), expected);
+}
+
+#[test]
 fn each_answer_belongs_to_its_request() {
     let opened = format!(
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nLambda-Runtime-Client-Context: {CONTEXT}\r\n\r\n7"
@@ -177,7 +203,7 @@ fn what_is_not_understood_is_passed_on_and_so_is_all_after_it() {
     for odd in [
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nContent-Length: 1\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabcd\r\n",

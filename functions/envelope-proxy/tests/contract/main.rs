@@ -14,6 +14,8 @@ use std::{
     time::Duration,
 };
 
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_envelope-proxy");
 
 /// After which a test that waits for bytes has failed.
@@ -24,7 +26,9 @@ struct Api(TcpListener);
 
 impl Api {
     fn new() -> Self {
-        Self(TcpListener::bind("127.0.0.1:0").unwrap())
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        set_socket_timeout(&listener, Timeout::Recv, Some(GUARD)).unwrap();
+        Self(listener)
     }
 
     fn address(&self) -> String {

@@ -20,9 +20,14 @@ fn the_runtime_is_started_with_the_proxys_address_and_its_own_arguments() {
     let ran = opt.runtime(&api.address(), port, &command);
     assert_eq!(String::from_utf8(ran.stdout).unwrap(), format!("127.0.0.1:{port} a  b *\n"));
     assert_eq!(ran.status.code(), Some(7));
+    // One connection was to see whether the API is there.
+    drop(api.accept());
     // A wrapper around the wrapper changes nothing.
     let ran = opt.runtime(&format!("127.0.0.1:{port}"), port, &command);
     assert_eq!(String::from_utf8(ran.stdout).unwrap(), format!("127.0.0.1:{port} a  b *\n"));
+    let mut runtime = guarded(std::net::TcpStream::connect(("127.0.0.1", port)).unwrap());
+    runtime.write_all(b"GET /x HTTP/1.1\r\n\r\n").unwrap();
+    sees(&mut api.accept(), b"GET /x HTTP/1.1\r\n\r\n");
 }
 
 #[test]
