@@ -83,7 +83,7 @@ async fn take(wrapper: &mut UnixStream, own: &str, upstream: &Upstream) -> io::R
         if let Err(error) = reach(address).await {
             return wrapper.write_all(format!("{error}\n").as_bytes()).await;
         }
-        upstream.change(address);
+        upstream.hand_over(address);
     }
     wrapper.write_all(format!("{USE}{own}\n").as_bytes()).await
 }

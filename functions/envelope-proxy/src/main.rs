@@ -16,9 +16,9 @@ mod bootstrap;
 mod client_context;
 mod event;
 mod exchange;
-mod extensions_api;
 mod handover;
 mod http;
+mod lambda;
 mod proxy;
 mod relay;
 mod settings;
@@ -26,10 +26,11 @@ mod settings;
 use std::{env, error::Error, future::Future, path::Path, process::ExitCode};
 
 use bootstrap::{SERVE, become_bootstrap, end_with_parent};
-use extensions_api::ExtensionsApi;
 use handover::{Handover, hand_over};
+use lambda::{ExtensionsApi, report_for_runtime};
 use proxy::{Upstream, listen, reach, serve};
 use settings::Settings;
+use tokio::net::TcpListener;
 
 fn main() -> ExitCode {
     match run() {
@@ -49,10 +50,11 @@ fn run() -> Result<(), Box<dyn Error>> {
     let argument = arguments.peek().map(|argument| argument.to_string_lossy().into_owned());
     match (name, argument.as_deref()) {
         ("bootstrap", argument) if argument != Some(SERVE) => {
-            Err(become_bootstrap(settings.bootstrap.as_deref(), arguments).into())
+            let error = become_bootstrap(settings.bootstrap.as_deref(), arguments);
+            Err(reported(&settings, error.into()))
         }
         (_, Some("address")) => {
-            println!("{}", hand_over(&settings.runtime_api, settings.agreed_port())?);
+            println!("{}", address(&settings).map_err(|error| reported(&settings, error))?);
             Ok(())
         }
         (_, Some(SERVE)) => block_on(beside_a_bootstrap(&settings)),
@@ -61,6 +63,20 @@ fn run() -> Result<(), Box<dyn Error>> {
         }
         (name, None) => block_on(extension(name, &settings)),
     }
+}
+
+/// The wrapper's side: the address that the runtime shall use.
+fn address(settings: &Settings) -> Result<String, Box<dyn Error>> {
+    Ok(hand_over(&settings.runtime_api, settings.agreed_port()?)?)
+}
+
+/// An error that keeps the runtime from being started, after Lambda was told of it.
+fn reported(settings: &Settings, error: Box<dyn Error>) -> Box<dyn Error> {
+    let told = async {
+        report_for_runtime(&settings.runtime_api, &error).await;
+        Ok(())
+    };
+    block_on(told).err().unwrap_or(error)
 }
 
 fn block_on(work: impl Future<Output = Result<(), Box<dyn Error>>>) -> Result<(), Box<dyn Error>> {
@@ -77,29 +93,40 @@ async fn extension(name: &str, settings: &Settings) -> Result<(), Box<dyn Error>
             "comeback: AWS_LAMBDA_EXEC_WRAPPER must be /opt/comeback-exec, got nothing: events stay in their envelopes"
         );
     }
-    let port = settings.agreed_port();
     let upstream = Upstream::new(&settings.runtime_api);
     // It listens before Lambda is told that it is there: the runtime is started after that.
-    let listening = listen(port).and_then(|proxy| Ok((proxy, Handover::listen(port)?)));
+    let listening = begin_to_listen(settings);
     let lambda = ExtensionsApi::register(&settings.runtime_api, name).await?;
     let (listener, handover) = match listening {
         Ok(listening) => listening,
         Err(error) => {
-            lambda.report(&error).await?;
-            return Err(error.into());
+            lambda.report(&error).await;
+            return Err(error);
         }
     };
     tokio::select! {
-        ended = lambda.wait_for_end() => Ok(ended?),
-        ended = serve(listener, upstream.clone()) => Ok(ended?),
-        never = handover.serve(upstream) => never,
+        ended = lambda.wait_for_end() => ended?,
+        ended = serve(listener, upstream.clone()) => ended?,
+        never = handover.serve(upstream.clone()) => never,
     }
+    if settings.has_wrapper && !upstream.is_handed_over() {
+        eprintln!(
+            "comeback: the runtime was not started by /opt/comeback-exec: events stayed in their envelopes. \
+             AWS_LAMBDA_EXEC_WRAPPER names another wrapper, or this is a custom runtime, which knows none"
+        );
+    }
+    Ok(())
+}
+
+fn begin_to_listen(settings: &Settings) -> Result<(TcpListener, Handover), Box<dyn Error>> {
+    let port = settings.agreed_port()?;
+    Ok((listen(port)?, Handover::listen(port)?))
 }
 
 /// The proxy, until the process that started it ends.
 async fn beside_a_bootstrap(settings: &Settings) -> Result<(), Box<dyn Error>> {
     end_with_parent()?;
-    let listener = listen(settings.any_port())?;
+    let listener = listen(settings.any_port()?)?;
     reach(&settings.runtime_api).await?;
     println!("{}", listener.local_addr()?);
     Ok(serve(listener, Upstream::new(&settings.runtime_api)).await?)

@@ -3,7 +3,7 @@
 use std::{
     io,
     net::Ipv4Addr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -25,22 +25,37 @@ const ROOM_WAIT: Duration = Duration::from_millis(10);
 
 /// Host and port that connections are passed on to.
 #[derive(Clone, Debug)]
-pub struct Upstream(Arc<Mutex<Arc<str>>>);
+pub struct Upstream(Arc<Mutex<Behind>>);
+
+#[derive(Debug)]
+struct Behind {
+    address: Arc<str>,
+    is_handed_over: bool,
+}
 
 impl Upstream {
     /// The Runtime API, until it is known that another proxy comes before it.
     pub fn new(address: &str) -> Self {
-        Self(Arc::new(Mutex::new(address.into())))
+        Self(Arc::new(Mutex::new(Behind { address: address.into(), is_handed_over: false })))
     }
 
     /// What it is by now.
     pub fn address(&self) -> Arc<str> {
-        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.behind().address)
     }
 
-    /// Changes it for the connections to come.
-    pub fn change(&self, address: &str) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = address.into();
+    /// Takes what a wrapper hands over, for the connections to come.
+    pub fn hand_over(&self, address: &str) {
+        *self.behind() = Behind { address: address.into(), is_handed_over: true };
+    }
+
+    /// Whether a wrapper has asked for the proxy.
+    pub fn is_handed_over(&self) -> bool {
+        self.behind().is_handed_over
+    }
+
+    fn behind(&self) -> MutexGuard<'_, Behind> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,8 +10,9 @@ const PORT: NonZeroU16 = NonZeroU16::new(9019).unwrap();
 pub struct Settings {
     /// Host and port of the Runtime API, or of another proxy before it.
     pub runtime_api: String,
-    /// The port on loopback to listen on, if it is said.
-    port: Option<NonZeroU16>,
+    /// The port on loopback to listen on, if it is said. A bad one is found when it is asked for: until then it
+    /// is not known whom to tell.
+    port: Result<Option<NonZeroU16>, BadSetting>,
     /// The program that is to be started in place of the function's `bootstrap`.
     pub bootstrap: Option<String>,
     /// Whether a wrapper starts the runtime.
@@ -19,7 +20,7 @@ pub struct Settings {
 }
 
 /// A variable that is not what it must be.
-#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{name} must be {expected}, got {got}")]
 pub struct BadSetting {
     name: &'static str,
@@ -45,20 +46,20 @@ impl Settings {
         });
         Ok(Self {
             runtime_api,
-            port: port.transpose()?,
+            port: port.transpose(),
             bootstrap: lookup("COMEBACK_BOOTSTRAP"),
             has_wrapper: lookup("AWS_LAMBDA_EXEC_WRAPPER").is_some(),
         })
     }
 
     /// The port that the extension and the wrapper agree on.
-    pub fn agreed_port(&self) -> u16 {
-        self.port.unwrap_or(PORT).get()
+    pub fn agreed_port(&self) -> Result<u16, BadSetting> {
+        Ok(self.port.clone()?.unwrap_or(PORT).get())
     }
 
     /// The port for a proxy that tells its address itself: any, if none is said.
-    pub fn any_port(&self) -> u16 {
-        self.port.map_or(0, NonZeroU16::get)
+    pub fn any_port(&self) -> Result<u16, BadSetting> {
+        Ok(self.port.clone()?.map_or(0, NonZeroU16::get))
     }
 }
 
@@ -77,9 +78,9 @@ mod tests {
     fn a_port_that_is_said_is_used_by_all() {
         let api = ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001");
         let settings = read(&[api, ("COMEBACK_PROXY_PORT", "4711")]).unwrap();
-        assert_eq!((settings.agreed_port(), settings.any_port()), (4711, 4711));
+        assert_eq!((settings.agreed_port(), settings.any_port()), (Ok(4711), Ok(4711)));
         let settings = read(&[api, ("COMEBACK_PROXY_PORT", "")]).unwrap();
-        assert_eq!((settings.agreed_port(), settings.any_port()), (9019, 0));
+        assert_eq!((settings.agreed_port(), settings.any_port()), (Ok(9019), Ok(0)));
     }
 
     #[test]
@@ -99,7 +100,9 @@ mod tests {
                 r#"COMEBACK_PROXY_PORT must be a port, 1 to 65535, got "http""#,
             ),
         ] {
-            assert_eq!(read(&variables).unwrap_err(), expected);
+            let port =
+                read(&variables).and_then(|it| it.agreed_port().map_err(|it| it.to_string()));
+            assert_eq!(port.unwrap_err(), expected);
         }
     }
 }

@@ -47,10 +47,11 @@ impl Line {
     }
 
     /// The line with one piece more. What a function wrote must not command the terminal, so
-    /// control characters are shown as a mark.
+    /// control characters are shown as a mark, and those that part words as a space.
     #[must_use]
     pub fn and(mut self, style: Style, text: impl AsRef<str>) -> Self {
-        let text = text.as_ref().replace(char::is_control, "\u{fffd}");
+        let text = text.as_ref().replace(['\t', '\r', '\n'], " ");
+        let text = text.replace(char::is_control, "\u{fffd}");
         match self.0.last_mut() {
             Some((last, so_far)) if *last == style => so_far.push_str(&text),
             _ if text.is_empty() => {}

@@ -7,7 +7,11 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{Api, PROGRAM, guarded, sees, sees_end};
+use super::{
+    Api, PROGRAM,
+    extension::{answer, asked},
+    guarded, sees, sees_end,
+};
 
 /// A function's folder, with the proxy as its `bootstrap`.
 struct Task(PathBuf);
@@ -75,20 +79,38 @@ fn what_keeps_it_from_starting_is_said() {
         assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
         String::from_utf8(output.stderr).unwrap()
     };
+    // Lambda is told too, in the runtime's place.
+    let told = |command: Command, probes: usize| {
+        std::thread::scope(|scope| {
+            let said = scope.spawn(|| said(command));
+            (0..probes).for_each(|_| drop(api.accept()));
+            let (report, mut connection) = asked(&api);
+            answer(&mut connection, "", "");
+            drop(connection);
+            let said = said.join().unwrap();
+            assert!(
+                report.starts_with("POST /2018-06-01/runtime/init/error HTTP/1.1\r\n"),
+                "{report}"
+            );
+            let message = said.trim_end().strip_prefix("comeback: ").unwrap();
+            assert!(report.contains(message), "{report}");
+            said
+        })
+    };
     let expected =
         "comeback: COMEBACK_BOOTSTRAP must be the path of the program to start, got nothing\n";
-    assert_eq!(said(task.start(&api.address(), None)), expected);
+    assert_eq!(told(task.start(&api.address(), None), 0), expected);
     let mut missing = task.start(&api.address(), None);
     missing.env("COMEBACK_BOOTSTRAP", "/missing");
     let expected = "comeback: /missing (COMEBACK_BOOTSTRAP) can't be started: No such file or directory (os error 2)\n";
-    assert_eq!(said(missing), expected);
+    assert_eq!(told(missing, 1), expected);
     let mut itself = task.start(&api.address(), None);
     itself.env("COMEBACK_BOOTSTRAP", task.0.join("bootstrap"));
     let expected = format!(
         "comeback: COMEBACK_BOOTSTRAP must be the function's own program, got {}/bootstrap, which is the proxy\n",
         task.0.display()
     );
-    assert_eq!(said(itself), expected);
+    assert_eq!(told(itself, 0), expected);
     let nobody = format!("127.0.0.1:{}", super::free_port());
     let expected = format!(
         "comeback: the Runtime API at {nobody} (AWS_LAMBDA_RUNTIME_API) can't be reached: Connection refused (os error 111)\n\

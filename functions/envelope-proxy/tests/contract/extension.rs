@@ -94,7 +94,7 @@ pub fn registered(api: &Api) -> (String, TcpStream) {
 }
 
 /// The next request, whole.
-fn asked(api: &Api) -> (String, TcpStream) {
+pub fn asked(api: &Api) -> (String, TcpStream) {
     let mut connection = api.accept();
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -109,7 +109,7 @@ fn asked(api: &Api) -> (String, TcpStream) {
     (head + str::from_utf8(&body).unwrap(), connection)
 }
 
-fn answer(connection: &mut TcpStream, headers: &str, body: &str) {
+pub fn answer(connection: &mut TcpStream, headers: &str, body: &str) {
     let length = body.len();
     write!(connection, "HTTP/1.1 200 OK\r\n{headers}Content-Length: {length}\r\n\r\n{body}")
         .unwrap();
@@ -120,6 +120,8 @@ fn it_registers_when_it_listens_and_ends_when_lambda_says_so() {
     let (opt, api, port) = (Opt::new("ends"), Api::new(), free_port());
     let mut extension = opt.extension(&api.address(), port);
     let (request, mut waiting) = registered(&api);
+    let _ran = opt.runtime(&api.address(), port, &["true"]);
+    drop(api.accept());
     assert!(request.starts_with("GET /2020-01-01/extension/event/next HTTP/1.1\r\n"), "{request}");
     let mut runtime = guarded(TcpStream::connect(("127.0.0.1", port)).unwrap());
     let mut upstream = api.accept();
@@ -156,12 +158,39 @@ fn a_port_that_is_in_use_fails_the_init_by_its_number() {
 }
 
 #[test]
+fn a_port_that_is_none_fails_the_init_by_its_variable() {
+    let (opt, api) = (Opt::new("none"), Api::new());
+    let mut command = Command::new(opt.path("extensions/comeback"));
+    command.env("AWS_LAMBDA_RUNTIME_API", api.address()).env("COMEBACK_PROXY_PORT", "http");
+    command.env("AWS_LAMBDA_EXEC_WRAPPER", "/opt/comeback-exec");
+    let mut extension = Extension(command.stderr(Stdio::piped()).spawn().unwrap());
+    let (request, mut reporting) = registered(&api);
+    let message = "COMEBACK_PROXY_PORT must be a port, 1 to 65535, got";
+    assert!(request.contains(message), "{request}");
+    answer(&mut reporting, "", "");
+    drop(reporting);
+    assert_eq!(extension.end(), (Some(1), format!("comeback: {message} \"http\"\n")));
+}
+
+#[test]
+fn a_wrapper_that_never_asks_for_the_proxy_is_told_of_in_the_end() {
+    let (opt, api) = (Opt::new("never"), Api::new());
+    let mut extension = opt.extension(&api.address(), free_port());
+    let (_, mut waiting) = registered(&api);
+    answer(&mut waiting, "", r#"{"eventType":"SHUTDOWN"}"#);
+    drop(waiting);
+    let (status, said) = extension.end();
+    let expected = "comeback: the runtime was not started by /opt/comeback-exec: events stayed in their envelopes.";
+    assert!(status == Some(0) && said.starts_with(expected), "{said}");
+}
+
+#[test]
 fn an_api_that_is_not_there_or_refuses_is_named() {
     let opt = Opt::new("refuses");
     let address = format!("127.0.0.1:{}", free_port());
     let (status, said) = opt.extension(&address, free_port()).end();
     let expected =
-        format!("comeback: the Extensions API at {address} does not answer /extension/register: ");
+        format!("comeback: Lambda at {address} does not answer /2020-01-01/extension/register: ");
     assert!(status == Some(1) && said.starts_with(&expected), "{said}");
 
     let api = Api::new();
@@ -170,7 +199,7 @@ fn an_api_that_is_not_there_or_refuses_is_named() {
     connection.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\n\r\nnope").unwrap();
     drop(connection);
     let expected =
-        "comeback: the Extensions API refuses /extension/register with status 403: nope\n";
+        "comeback: Lambda refuses /2020-01-01/extension/register with status 403: nope\n";
     assert_eq!(extension.end(), (Some(1), expected.to_owned()));
 }
 
@@ -202,7 +231,7 @@ fn a_setting_that_is_wrong_is_named() {
         String::from_utf8(output.stderr).unwrap()
     };
     let expected = "comeback: COMEBACK_PROXY_PORT must be a port, 1 to 65535, got \"70000\"\n";
-    assert_eq!(run(&[], "70000"), expected);
+    assert_eq!(run(&["address"], "70000"), expected);
     let expected = "comeback: expected no argument, `address` or `serve`, got \"help\"\n";
     assert_eq!(run(&["help"], "1"), expected);
 }

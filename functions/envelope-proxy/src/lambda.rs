@@ -1,11 +1,13 @@
-//! Lambda's Extensions API: the extension is known to Lambda, and ends when Lambda says so.
+//! What is said to Lambda itself: by the Extensions API the extension is known to it, and ends when it says so;
+//! whatever keeps the function from starting is reported, so that it stands in the record of each failure.
 
-use std::io;
+use std::{io, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    time::timeout,
 };
 
 use crate::http::{AnswerHead, Begun, Body, NotUnderstood};
@@ -15,6 +17,14 @@ const IDENTIFIER: &str = "Lambda-Extension-Identifier";
 /// The type of the errors that are reported to Lambda.
 const ERROR_TYPE: &str = "Extension.ComebackProxy";
 
+const REGISTER: &str = "/2020-01-01/extension/register";
+const NEXT_EVENT: &str = "/2020-01-01/extension/event/next";
+const EXTENSION_ERROR: &str = "/2020-01-01/extension/init/error";
+const RUNTIME_ERROR: &str = "/2018-06-01/runtime/init/error";
+
+/// How long a report is waited for. It is a courtesy: the log has the reason too.
+const REPORT_MAX: Duration = Duration::from_secs(2);
+
 /// The longest answer that is read: some facts of the function, or an event without its payload.
 const ANSWER_MAX: u64 = 1024 * 1024;
 
@@ -22,7 +32,7 @@ const ANSWER_MAX: u64 = 1024 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum NoAnswer {
     /// The API can't be reached, or the connection is lost.
-    #[error("the Extensions API at {address} does not answer {path}: {error}")]
+    #[error("Lambda at {address} does not answer {path}: {error}")]
     Lost {
         /// Where it is.
         address: String,
@@ -32,7 +42,7 @@ pub enum NoAnswer {
         error: io::Error,
     },
     /// It refuses.
-    #[error("the Extensions API refuses {path} with status {status}: {body}")]
+    #[error("Lambda refuses {path} with status {status}: {body}")]
     Refused {
         /// What it was asked.
         path: &'static str,
@@ -56,10 +66,10 @@ impl ExtensionsApi {
     pub async fn register(address: &str, name: &str) -> Result<Self, NoAnswer> {
         let body = json!({ "events": ["SHUTDOWN"] });
         let headers = [("Lambda-Extension-Name", name)];
-        let answer = ask(address, "POST", "/extension/register", &headers, Some(&body)).await?;
+        let answer = ask(address, "POST", REGISTER, &headers, Some(&body)).await?;
         let identifier = answer.identifier.ok_or_else(|| NoAnswer::Lost {
             address: address.to_owned(),
-            path: "/extension/register",
+            path: REGISTER,
             error: io::Error::other(format!("an answer without {IDENTIFIER}")),
         })?;
         Ok(Self { address: address.to_owned(), identifier })
@@ -69,7 +79,7 @@ impl ExtensionsApi {
     pub async fn wait_for_end(&self) -> Result<(), NoAnswer> {
         loop {
             let headers = [(IDENTIFIER, &*self.identifier)];
-            let event = ask(&self.address, "GET", "/extension/event/next", &headers, None).await?;
+            let event = ask(&self.address, "GET", NEXT_EVENT, &headers, None).await?;
             let event: Value = serde_json::from_slice(&event.body).unwrap_or_default();
             if event["eventType"] == "SHUTDOWN" {
                 return Ok(());
@@ -77,13 +87,28 @@ impl ExtensionsApi {
         }
     }
 
-    /// Tells Lambda why the function can't be started.
-    pub async fn report(&self, error: &impl ToString) -> Result<(), NoAnswer> {
+    /// Reports why the proxy can't work.
+    pub async fn report(&self, error: &impl ToString) {
         let headers =
             [(IDENTIFIER, &*self.identifier), ("Lambda-Extension-Function-Error-Type", ERROR_TYPE)];
-        let error = json!({ "errorType": ERROR_TYPE, "errorMessage": error.to_string() });
-        ask(&self.address, "POST", "/extension/init/error", &headers, Some(&error)).await.map(drop)
+        report(&self.address, EXTENSION_ERROR, &headers, error).await;
     }
+}
+
+/// Reports why the runtime is not started, in its place.
+pub async fn report_for_runtime(address: &str, error: &impl ToString) {
+    let headers = [("Lambda-Runtime-Function-Error-Type", ERROR_TYPE)];
+    report(address, RUNTIME_ERROR, &headers, error).await;
+}
+
+async fn report(
+    address: &str,
+    path: &'static str,
+    headers: &[(&str, &str)],
+    error: &impl ToString,
+) {
+    let error = json!({ "errorType": ERROR_TYPE, "errorMessage": error.to_string() });
+    let _ = timeout(REPORT_MAX, ask(address, "POST", path, headers, Some(&error))).await;
 }
 
 struct Answer {
@@ -104,7 +129,7 @@ async fn ask(
     let headers: String =
         headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let request = format!(
-        "{method} /2020-01-01{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}\
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}\
          Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
     );
     let exchange = async {
