@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn text_of_others_cannot_command_the_terminal() {
-        assert_eq!(Line::of(Style::Plain, "a\x1b[2Jb\r\n").paint(false), "a�[2Jb��");
+        assert_eq!(Line::of(Style::Plain, "a\x1b[2Jb\r\n").paint(false), "a�[2Jb  ");
     }
 
     #[test]
