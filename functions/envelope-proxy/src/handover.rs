@@ -21,15 +21,13 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::proxy::{NoProxy, Upstream, reach};
+use crate::proxy::{NoProxy, ROOM_WAIT, Upstream, reach};
 
 /// The longest line that is read: an address and some words.
 const LINE_MAX: u64 = 1024;
 /// How long a wrapper may take to say its line, and what is behind its address to be reached. Lambda gives all
 /// of an init ten seconds.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long no wrapper is accepted after the system could not give its connection.
-const ROOM_WAIT: Duration = Duration::from_millis(10);
 
 /// Before an address that the wrapper shall use.
 const USE: &str = "use ";

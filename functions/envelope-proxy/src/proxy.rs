@@ -21,7 +21,7 @@ const QUEUE: u32 = 4096;
 /// Descriptors that are no connections: the standard streams, the runtime's, the listeners.
 const OTHERS: usize = 32;
 /// How long no connection is accepted after the system could not give one.
-const ROOM_WAIT: Duration = Duration::from_millis(10);
+pub const ROOM_WAIT: Duration = Duration::from_millis(10);
 
 /// Host and port that connections are passed on to.
 #[derive(Clone, Debug)]

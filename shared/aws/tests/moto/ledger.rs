@@ -1,12 +1,10 @@
 //! Claims on failures.
 
-use aws_sdk_dynamodb::{
-    Client,
-    types::{AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType},
-};
+use aws_sdk_dynamodb::Client;
 use comeback_aws::DynamoLedger;
 use comeback_core::claim::{Claim, State, Token};
 use comeback_flow::ports::{Ledger, NotReplaced};
+use moto::create_table;
 
 use super::config;
 
@@ -14,19 +12,7 @@ const KEY: &str = "failed-request";
 
 /// A ledger on a table of its own, whose partition key has this name.
 async fn ledger(table: &str, key: &str) -> DynamoLedger {
-    let client = Client::new(&config());
-    let attribute =
-        AttributeDefinition::builder().attribute_name(key).attribute_type(ScalarAttributeType::S);
-    let schema = KeySchemaElement::builder().attribute_name(key).key_type(KeyType::Hash);
-    client
-        .create_table()
-        .table_name(table)
-        .billing_mode(BillingMode::PayPerRequest)
-        .attribute_definitions(attribute.build().unwrap())
-        .key_schema(schema.build().unwrap())
-        .send()
-        .await
-        .unwrap();
+    create_table(&Client::new(&config()), table, key).await;
     DynamoLedger::new(&config(), table.to_owned())
 }
 

@@ -4,44 +4,11 @@
 mod ledger;
 mod queues;
 
-use std::{
-    io::{BufRead, BufReader},
-    path::Path,
-    process::{Child, Command, Stdio},
-    sync::OnceLock,
-};
+use std::sync::OnceLock;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig, retry::RetryConfig};
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
-
-/// moto's server, which ends with the tests: they hold its standard input.
-struct Moto {
-    endpoint: String,
-    _process: Child,
-}
-
-impl Moto {
-    fn start() -> Self {
-        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-        let made = Command::new(root.join("scripts/python"))
-            .arg("tests/conformance/requirements.txt")
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let python = String::from_utf8(made.stdout).unwrap();
-        let mut process = Command::new(python.trim())
-            .arg(root.join("tests/conformance/moto_server.py"))
-            .env_remove("PYTHONPATH")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut endpoint = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut endpoint).unwrap();
-        assert!(endpoint.starts_with("http://127.0.0.1:"), "moto said {endpoint:?}");
-        Self { endpoint: endpoint.trim().to_owned(), _process: process }
-    }
-}
+use moto::Moto;
 
 /// What a client of the one server of all tests needs. Each test has queues and tables of its own.
 fn config() -> SdkConfig {

@@ -7,9 +7,6 @@ mod transaction;
 
 use std::{
     fmt,
-    io::{BufRead, BufReader},
-    path::Path,
-    process::{Child, Command, Stdio},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
@@ -26,40 +23,11 @@ use aws_sdk_dynamodb::{
         retry::RetryConfig,
     },
     error::BoxError,
-    types::{AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType},
 };
 use comeback::idempotency::{DynamoStore, Idempotency};
+use moto::{Moto, create_table};
 
 use super::Clock;
-
-/// moto's server, which ends with the tests: they hold its standard input.
-struct Moto {
-    endpoint: String,
-    _process: Child,
-}
-
-impl Moto {
-    fn start() -> Self {
-        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-        let made = Command::new(root.join("scripts/python"))
-            .arg("tests/conformance/requirements.txt")
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let python = String::from_utf8(made.stdout).unwrap();
-        let mut process = Command::new(python.trim())
-            .arg(root.join("tests/conformance/moto_server.py"))
-            .env_remove("PYTHONPATH")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut endpoint = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut endpoint).unwrap();
-        assert!(endpoint.starts_with("http://127.0.0.1:"), "moto said {endpoint:?}");
-        Self { endpoint: endpoint.trim().to_owned(), _process: process }
-    }
-}
 
 /// What goes over the wire: requests are counted, and answers can be lost.
 #[derive(Clone, Default)]
@@ -134,19 +102,7 @@ impl Table {
             .endpoint_url(&MOTO.get_or_init(Moto::start).endpoint)
             .interceptor(wire.clone());
         let client = Client::from_conf(config.build());
-        let attribute = AttributeDefinition::builder()
-            .attribute_name("id")
-            .attribute_type(ScalarAttributeType::S);
-        let schema = KeySchemaElement::builder().attribute_name("id").key_type(KeyType::Hash);
-        client
-            .create_table()
-            .table_name(name)
-            .billing_mode(BillingMode::PayPerRequest)
-            .attribute_definitions(attribute.build().unwrap())
-            .key_schema(schema.build().unwrap())
-            .send()
-            .await
-            .unwrap();
+        create_table(&client, name, "id").await;
         wire.sent.store(0, Ordering::SeqCst);
         Self { client, name, wire, http: reqwest::Client::new() }
     }

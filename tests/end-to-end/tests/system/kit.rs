@@ -25,6 +25,16 @@ async fn around(program: &str, environment: &[(&str, &str)]) -> RetryLoop {
     plan.deploy().await
 }
 
+/// A loop around the one that charges cards, with these payments and these tables.
+async fn around_charges(payments: &Upstream, tables: &Tables) -> RetryLoop {
+    let environment = [
+        ("PAYMENTS_URL", payments.endpoint.as_str()),
+        ("IDEMPOTENCY_TABLE", TABLE),
+        ("AWS_ENDPOINT_URL_DYNAMODB", &tables.endpoint),
+    ];
+    around("charge_once", &environment).await
+}
+
 /// How each of the next runs of the function ends.
 async fn endings<const N: usize>(retry_loop: &RetryLoop) -> [String; N] {
     let mut journal = retry_loop.cloud.journal();
@@ -98,7 +108,7 @@ fn the_code_at_the_head_of_the_readme_is_that_of_the_example() {
 
 #[tokio::test]
 async fn a_card_is_charged_once_however_often_its_order_comes() {
-    let tables = Tables::start().await;
+    let tables = Tables::start();
     tables.create("id").await;
     let payments = Upstream::start(|what, before| match (what, before) {
         ("POST /charges", _) => {
@@ -108,12 +118,7 @@ async fn a_card_is_charged_once_however_often_its_order_comes() {
         _ => "200 OK",
     })
     .await;
-    let environment = [
-        ("PAYMENTS_URL", payments.endpoint.as_str()),
-        ("IDEMPOTENCY_TABLE", TABLE),
-        ("AWS_ENDPOINT_URL_DYNAMODB", &tables.endpoint),
-    ];
-    let retry_loop = around("charge_once", &environment).await;
+    let retry_loop = around_charges(&payments, &tables).await;
     // The receipt can't be sent by the first invocation, however often it tries.
     retry_loop.invoke(ORDER).await;
     assert_eq!(endings(&retry_loop).await, ["Failed", "Succeeded"]);
@@ -131,7 +136,7 @@ async fn a_card_is_charged_once_however_often_its_order_comes() {
 
 #[tokio::test]
 async fn a_charge_whose_answer_did_not_arrive_is_asked_for_again_under_the_same_key() {
-    let tables = Tables::start().await;
+    let tables = Tables::start();
     tables.create("id").await;
     let payments = Upstream::start(|what, before| match (what, before) {
         ("POST /charges", 0) => "201 Created\ncontent-type: application/json\n\n{\"id\":\"cha",
@@ -141,12 +146,7 @@ async fn a_charge_whose_answer_did_not_arrive_is_asked_for_again_under_the_same_
         _ => "200 OK",
     })
     .await;
-    let environment = [
-        ("PAYMENTS_URL", payments.endpoint.as_str()),
-        ("IDEMPOTENCY_TABLE", TABLE),
-        ("AWS_ENDPOINT_URL_DYNAMODB", &tables.endpoint),
-    ];
-    let retry_loop = around("charge_once", &environment).await;
+    let retry_loop = around_charges(&payments, &tables).await;
     retry_loop.invoke(ORDER).await;
     assert_eq!(endings(&retry_loop).await, ["Failed", "Succeeded"]);
     assert_eq!(keys_of_charges(&payments), ["order-7"; 2]);
@@ -161,7 +161,7 @@ fn keys_of_charges(payments: &Upstream) -> Vec<String> {
 
 #[tokio::test]
 async fn bytes_are_counted_once_or_not_at_all() {
-    let tables = Tables::start().await;
+    let tables = Tables::start();
     tables.create("id").await;
     let environment = [
         ("USAGE_TABLE", "usage"),

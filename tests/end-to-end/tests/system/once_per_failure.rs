@@ -38,7 +38,7 @@ async fn runs_in_all(retry_loop: &RetryLoop) -> usize {
 
 #[tokio::test]
 async fn one_failure_in_two_messages_is_re_invoked_once() {
-    let tables = Tables::start().await;
+    let tables = Tables::start();
     tables.create("id").await;
     let retry_loop = with_ledger(&tables.endpoint, &[]).await;
     let record = format!(
@@ -57,7 +57,7 @@ async fn one_failure_in_two_messages_is_re_invoked_once() {
 
 #[tokio::test]
 async fn a_retry_takes_two_writes_and_no_read() {
-    let tables = Tables::start().await;
+    let tables = Tables::start();
     tables.create("id").await;
     let proxy = Proxy::hanging().await;
     proxy.release(&tables.endpoint);
@@ -76,7 +76,7 @@ async fn a_retry_takes_two_writes_and_no_read() {
 async fn a_ledger_that_a_person_must_mend_is_named_and_nothing_is_invoked_or_lost() {
     let denied = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/x-amz-json-1.0\r\nconnection: close\r\ncontent-length: 115\r\n\r\n{\"__type\":\"com.amazon.coral.service#AccessDeniedException\",\"Message\":\"not authorized to perform: dynamodb:PutItem\"}";
     let (missing, odd, forbidden) =
-        (Tables::start().await, Tables::start().await, Proxy::answering(denied).await);
+        (Tables::start(), Tables::start(), Proxy::answering(denied).await);
     odd.create("name").await;
     for (endpoint, code, said) in [
         (&missing.endpoint, "ResourceNotFoundException", "not found"),
@@ -108,7 +108,7 @@ async fn a_ledger_that_a_person_must_mend_is_named_and_nothing_is_invoked_or_los
 
 #[tokio::test]
 async fn a_ledger_that_was_out_of_order_delays_an_event_and_no_more() {
-    let tables = Tables::start().await;
+    let tables = Tables::start();
     tables.create("id").await;
     let broken =
         "HTTP/1.1 500 Internal Server Error\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
@@ -126,7 +126,7 @@ async fn a_ledger_that_was_out_of_order_delays_an_event_and_no_more() {
 
 #[tokio::test]
 async fn the_claims_of_a_killed_handler_are_taken_over() {
-    let tables = Tables::start().await;
+    let tables = Tables::start();
     tables.create("id").await;
     let (retry_loop, proxy) = stuck_in_a_batch(plan_with_ledger(&tables.endpoint, &[])).await;
     kill(&processes::below(retry_loop.cloud.process.id().unwrap(), "retry-handler")).await;

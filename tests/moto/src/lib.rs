@@ -1,0 +1,61 @@
+//! moto's server: AWS's services as somebody else wrote them from the same documentation.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use aws_sdk_dynamodb::{
+    Client,
+    types::{AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType},
+};
+
+/// A server on a port of its own. It ends when its standard input is closed: with this, or with the tests.
+#[derive(Debug)]
+pub struct Moto {
+    /// Where it listens.
+    pub endpoint: String,
+    _process: Child,
+}
+
+impl Moto {
+    /// Starts one, installed below `target/` if it is not there yet.
+    pub fn start() -> Self {
+        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        let made = Command::new(root.join("scripts/python"))
+            .arg("tests/conformance/requirements.txt")
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let python = String::from_utf8(made.stdout).unwrap();
+        let mut process = Command::new(python.trim())
+            .arg(root.join("tests/conformance/moto_server.py"))
+            .env_remove("PYTHONPATH")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut endpoint = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut endpoint).unwrap();
+        assert!(endpoint.starts_with("http://127.0.0.1:"), "moto said {endpoint:?}");
+        Self { endpoint: endpoint.trim().to_owned(), _process: process }
+    }
+}
+
+/// Creates a table whose partition key is a string of this name.
+pub async fn create_table(client: &Client, name: &str, key: &str) {
+    let attribute =
+        AttributeDefinition::builder().attribute_name(key).attribute_type(ScalarAttributeType::S);
+    let schema = KeySchemaElement::builder().attribute_name(key).key_type(KeyType::Hash);
+    client
+        .create_table()
+        .table_name(name)
+        .billing_mode(BillingMode::PayPerRequest)
+        .attribute_definitions(attribute.build().unwrap())
+        .key_schema(schema.build().unwrap())
+        .send()
+        .await
+        .unwrap();
+}
