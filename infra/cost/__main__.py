@@ -1,7 +1,7 @@
 """The tables of COST.md.
 
-    python3 infra/cost            says whether the page has them as they are computed
-    python3 infra/cost --write    writes them into it
+python3 infra/cost            says whether the page has them as they are computed
+python3 infra/cost --write    writes them into it
 """
 
 import argparse

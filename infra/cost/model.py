@@ -38,7 +38,7 @@ CLAIM_DAYS = 14
 # How long logs are kept as deployed.
 LOG_DAYS = 30
 
-# Lambda's own lines around an invocation, as its documentation shows the longest of them, and that of a
+# Lambda's own lines around an invocation, as long as its documentation shows them, and that of a
 # cold start.
 PLATFORM_LINES = (
     "START RequestId: 4ce9340a-b765-490f-ad8a-02ab3415e2bf Version: $LATEST",
@@ -54,8 +54,8 @@ COLD_LINES = (
 # CloudWatch counts this for each line where it limits a call. Nothing says whether it bills it.
 LINE_OVERHEAD_BYTES = 26
 
-# A duration on Lambda can't be counted here. It is the CPU time of the README's bench, on the part of a
-# CPU that a function of this memory has, doubled, and the time in which answers are waited for.
+# A duration on Lambda can't be counted here. It is the CPU time of the README's bench, on the part
+# of a CPU that a function of this memory has, doubled, and the time in which answers are awaited.
 MEMORY_MB = 128
 ONE_CPU_MEMORY_MB = 1_769
 MESSAGE_CPU_MS = 0.074
@@ -65,8 +65,8 @@ CALL_MS = 25
 # Connections that a cold start has to make.
 CONNECT_MS = 50
 
-# The mapping has as many requests waiting at an empty queue, each for as long as SQS allows. Lambda can
-# go down to two, but not where a maximal concurrency is set, as it is here.
+# The mapping has as many requests waiting at an empty queue, each for as long as SQS allows. Lambda
+# can go down to two, but not where a maximal concurrency is set, as it is here.
 POLLERS = 5
 POLL_SECONDS = 20
 
@@ -213,7 +213,7 @@ def sent(counted: Counted, way: Way) -> Bill:
 
 
 def handled(counted: Counted, fate: Fate, way: Way) -> Bill:
-    """One message's share of a batch of its kind: received, handled, logged, and deleted if it is done."""
+    """One message's share of its batch: received, handled, logged, and deleted if it is done."""
     batch = counted.batches[fate, way.batch, way.ledger]
     received = carried((counted.record_bytes + way.more_bytes) * batch.messages)
     # With which request Lambda deletes isn't documented: taken as one for each message.
@@ -304,5 +304,5 @@ class Month:
         return transitions * TRANSITION.each
 
     def step_functions_for_failures(self) -> float:
-        """Dollars for a workflow that a failure starts: a Wait, and a Task that already is a retry."""
+        """Dollars for a workflow that a failure starts: a Wait, and a Task that is a retry."""
         return (self.failures + self.retries * RETRY_TRANSITIONS) * TRANSITION.each

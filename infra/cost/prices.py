@@ -1,4 +1,4 @@
-"""AWS's prices in US East (N. Virginia): the first tier of each, with nothing deducted that is free.
+"""AWS's prices in US East (N. Virginia): each one's first tier, and nothing deducted that is free.
 
 AWS draws the numbers of its price pages in the browser, so a copy of such a page mostly lacks them.
 Each price therefore names the page that holds it, and who quoted it from there, and when.

@@ -83,7 +83,10 @@ def summary(counted: Counted) -> str:
     loop = million(LOOP_TRANSITIONS * TRANSITION.each)
     rows = [
         ["**Comeback**", *(f"**{million(retry(counted, way))}**" for way in (BUSY, QUIET))],
-        ["Comeback with a ledger", *(million(retry(counted, way)) for way in (BUSY_ONCE, QUIET_ONCE))],
+        [
+            "Comeback with a ledger",
+            *(million(retry(counted, way)) for way in (BUSY_ONCE, QUIET_ONCE)),
+        ],
         ["Lambda's durable functions: a step's retry", durable, durable],
         ["Step Functions: a `Retry`", simple, simple],
         ["Step Functions: a loop of `Choice`, `Wait` and `Task`", loop, loop],
@@ -171,7 +174,10 @@ def fixed(counted: Counted) -> str:
         [f"polling an empty queue: {requests:,} requests", dollars(requests * SQS_REQUEST.each)],
         [f"alarms of the system: {SYSTEM_ALARMS}", dollars(SYSTEM_ALARMS * ALARM.each)],
         [f"alarms of each target: {TARGET_ALARMS}", dollars(TARGET_ALARMS * ALARM.each)],
-        [f"with a ledger, of each target: {LEDGER_ALARMS} more", dollars(LEDGER_ALARMS * ALARM.each)],
+        [
+            f"with a ledger, of each target: {LEDGER_ALARMS} more",
+            dollars(LEDGER_ALARMS * ALARM.each),
+        ],
         ["the dashboard", dollars(DASHBOARD.each)],
         [
             f"metrics of each target: {len(metrics)} ({', '.join(metrics)})",

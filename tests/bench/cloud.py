@@ -65,7 +65,10 @@ class Cloud:
             self.invocations.append((path[len(FUNCTIONS) : -len(INVOCATIONS)], body))
             return _response(202, b"")
         match path, target:
-            case "/", "AmazonSQS.ChangeMessageVisibility" | "AmazonSQS.ChangeMessageVisibilityBatch":
+            case (
+                "/",
+                "AmazonSQS.ChangeMessageVisibility" | "AmazonSQS.ChangeMessageVisibilityBatch",
+            ):
                 self.changes.append((target, body))
                 answer = _all_successful(body)
             case "/", "AmazonSQS.SendMessageBatch":
@@ -206,7 +209,9 @@ def _all_successful(body: bytes) -> bytes:
     if entries is None:
         return b""
     # What a change's answer does not have is ignored in it.
-    successful = [{"Id": entry["Id"], "MessageId": "m", "MD5OfMessageBody": "0"} for entry in entries]
+    successful = [
+        {"Id": entry["Id"], "MessageId": "m", "MD5OfMessageBody": "0"} for entry in entries
+    ]
     return json.dumps({"Successful": successful, "Failed": []}).encode()
 
 

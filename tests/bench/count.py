@@ -1,13 +1,13 @@
 """What one message takes, counted: calls by operation, bytes of the log, metrics.
 
 The retry handler is run as the bench runs it, against endpoints on loopback, once for each kind of
-batch: messages that wait, that are invoked and that are given up; alone and in a full batch; without
-a ledger and with one. Nothing is timed, so a debug build does.
+batch: messages that wait, that are invoked and that are given up; alone and in a full batch;
+without a ledger and with one. Nothing is timed, so a debug build does.
 
-A full batch of dead letters is counted without a ledger only: with one they are sent as their claims
-come in, so how many share a call is chance.
+A full batch of dead letters is counted without a ledger only: with one they are sent as their
+claims come in, so how many share a call is chance.
 
-What it prints is `infra/cost-counted.json`, of which `infra/cost.py` makes dollars.
+What it prints is `infra/cost/counted.json`, of which `infra/cost` makes dollars.
 """
 
 import argparse

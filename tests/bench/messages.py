@@ -8,8 +8,8 @@ payload already is an envelope.
 How the halves meet is the arrangement. In the `sorted` one each batch is of one kind, so that ten
 changes of visibility can share a call; in the `mixed` one each batch has five of each.
 
-To count what one kind of message takes there are batches of it alone (`batches_of`), of any size, and
-a third kind: messages of an error that never heals, which are given up.
+To count what one kind of message takes there are batches of it alone (`batches_of`), of any size,
+and a third kind: messages of an error that never heals, which are given up.
 """
 
 import base64
@@ -96,7 +96,8 @@ def _batches(fates: Sequence[Sequence[Fate]]) -> list[Batch]:
     made = []
     ordinals = itertools.count()
     for batch in fates:
-        # Two retries after two first failures: where every other message is due, both kinds have some.
+        # Two retries after two first failures: where every other message is due, both kinds have
+        # some.
         messages = [_message(fate, next(ordinals) // 2 % 2 == 1, now, source) for fate in batch]
         event = json.dumps({"Records": [record for _, record in messages]}, separators=(",", ":"))
         made.append(Batch(tuple(message for message, _ in messages), event.encode()))

@@ -1,5 +1,5 @@
-"""What COST.md says: that its model computes what a person would, that its tables are the model's, and
-that the handler still takes what was counted.
+"""What COST.md says: that its model computes what a person would, that its tables are the model's,
+and that the handler still takes what was counted.
 
 The last needs the retry handler's debug build.
 """
@@ -26,7 +26,7 @@ HANDLER = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug/retry-han
 PAGE = ROOT / "infra/COST.md"
 COUNTED = ROOT / "infra/cost/counted.json"
 
-# How far the log's bytes may be from those that were counted: times in it have more digits or fewer.
+# How far the log's bytes may be from those that were counted: times in it differ in their digits.
 LOG_TOLERANCE = 0.03
 
 
@@ -88,6 +88,9 @@ class ModelTest(unittest.TestCase):
             (Way(10, more_bytes=large), 2 + 2 * 16 / 10 + 1 / 10 + 1),
         ):
             self.assert_dollars(model.retry(ROUND, way)[SQS], 0.40 * requests)
+
+    def test_what_waits_is_received_and_changed_but_not_deleted(self) -> None:
+        self.assert_dollars(model.handled(ROUND, "waits", QUIET)[SQS], 0.40 * 2)
 
     def test_an_invocation_is_billed_for_its_cpu_its_calls_and_its_cold_start(self) -> None:
         for fate, way, expected in (
