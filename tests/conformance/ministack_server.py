@@ -1,13 +1,15 @@
 """ministack on a free port of loopback; prints its endpoint, as `comeback-local` does.
 
-It must know its port before it is imported, so it is given a socket that is bound already. Two of its
-faults are mended here:
+It must know its port before it is imported, so it is given a socket that is bound already. Three
+of its faults are mended here:
 
 - A failure record is appended to its queue's list of messages while the event source mapping, under a
   lock, replaces that list by a shorter one, and about three records in a thousand are never seen again:
   any test of the loop would be a matter of luck. Here the record takes the lock too.
 - A template's transforms are applied in a stack, but not in one that is nested in it. CloudFormation
   applies them in both.
+- A parameter of a template is a string, and stays one where a mapping's concurrency is given by it: the
+  mapping then never polls. CloudFormation gives it on as the number that the property is.
 """
 
 import asyncio
@@ -68,6 +70,18 @@ def deploy_nested_stack_transformed(
 
 
 provisioners._cfn_nested_stack_deploy = deploy_nested_stack_transformed
+
+create_mapping = provisioners._lambda_esm_create
+
+
+def create_mapping_of_numbers(logical_id: str, properties: dict[str, Any], stack_name: str) -> Any:
+    """Creates a mapping whose concurrency is a number, if it has one."""
+    if scaling := properties.get("ScalingConfig"):
+        scaling["MaximumConcurrency"] = int(scaling["MaximumConcurrency"])
+    return create_mapping(logical_id, properties, stack_name)
+
+
+provisioners._RESOURCE_HANDLERS["AWS::Lambda::EventSourceMapping"]["create"] = create_mapping_of_numbers
 
 end_with_starter()
 config = Config()
