@@ -1,10 +1,15 @@
 """ministack on a free port of loopback; prints its endpoint, as `comeback-local` does.
 
-It must know its port before it is imported, so it is given a socket that is bound already. And it
-has a fault that would make any test of the loop a matter of luck: a failure record is appended to
-its queue's list of messages while the event source mapping, under a lock, replaces that list by a
-shorter one, and about three records in a thousand are never seen again. Here the record takes the
-lock too.
+It must know its port before it is imported, so it is given a socket that is bound already. Three
+of its faults are mended here:
+
+- A failure record is appended to its queue's list of messages while the event source mapping, under a
+  lock, replaces that list by a shorter one, and about three records in a thousand are never seen again:
+  any test of the loop would be a matter of luck. Here the record takes the lock too.
+- A template's transforms are applied in a stack, but not in one that is nested in it. CloudFormation
+  applies them in both.
+- A parameter of a template is a string, and stays one where a mapping's concurrency is given by it: the
+  mapping then never polls. CloudFormation gives it on as the number that the property is.
 """
 
 import asyncio
@@ -31,6 +36,7 @@ from hypercorn.config import Config
 from lifeline import end_with_starter
 from ministack.app import app
 from ministack.services import lambda_svc, sqs
+from ministack.services.cloudformation import engine, provisioners
 
 append_failure_record = lambda_svc._route_async_failure
 
@@ -42,6 +48,40 @@ def append_failure_record_alone(*arguments: Any) -> None:
 
 
 lambda_svc._route_async_failure = append_failure_record_alone
+
+deploy_nested_stack = provisioners._cfn_nested_stack_deploy
+parse_template = engine._parse_template
+
+
+def deploy_nested_stack_transformed(
+    logical_id: str, properties: dict[str, Any], *arguments: Any, **options: Any
+) -> Any:
+    """Deploys a nested stack with the transforms of its template applied."""
+    parameters = [
+        {"Key": name, "Value": str(value)}
+        for name, value in properties.get("Parameters", {}).items()
+    ]
+    # Only this deployment looks the function up there; whoever else parses templates has it already.
+    engine._parse_template = lambda body: engine._apply_transforms(parse_template(body), parameters)
+    try:
+        return deploy_nested_stack(logical_id, properties, *arguments, **options)
+    finally:
+        engine._parse_template = parse_template
+
+
+provisioners._cfn_nested_stack_deploy = deploy_nested_stack_transformed
+
+create_mapping = provisioners._lambda_esm_create
+
+
+def create_mapping_of_numbers(logical_id: str, properties: dict[str, Any], stack_name: str) -> Any:
+    """Creates a mapping whose concurrency is a number, if it has one."""
+    if scaling := properties.get("ScalingConfig"):
+        scaling["MaximumConcurrency"] = int(scaling["MaximumConcurrency"])
+    return create_mapping(logical_id, properties, stack_name)
+
+
+provisioners._RESOURCE_HANDLERS["AWS::Lambda::EventSourceMapping"]["create"] = create_mapping_of_numbers
 
 end_with_starter()
 config = Config()

@@ -1,0 +1,34 @@
+// A function that fails, and comes back: the smallest whole application.
+import * as path from 'path';
+import {
+  App, aws_cloudwatch_actions as actions, aws_iam as iam, aws_lambda as lambda, aws_logs as logs, aws_sns as sns,
+  CfnOutput, Duration, RemovalPolicy, Stack,
+} from 'aws-cdk-lib';
+import { AsyncRetry } from 'comeback-cdk';
+
+const app = new App();
+const stack = new Stack(app, 'comeback-example', { description: 'A function whose failed events come back' });
+
+const orders = new lambda.Function(stack, 'Orders', {
+  runtime: lambda.Runtime.PYTHON_3_13,
+  architecture: lambda.Architecture.ARM_64,
+  handler: 'app.handler',
+  timeout: Duration.seconds(10),
+  logGroup: new logs.LogGroup(stack, 'OrdersLog', { retention: logs.RetentionDays.ONE_MONTH, removalPolicy: RemovalPolicy.DESTROY }),
+  code: lambda.Code.fromAsset(path.join(__dirname, '..', '..', '..', '..', 'example', 'orders')),
+});
+
+// Few attempts, so that it is seen within a minute how an event is given up.
+const retry = new AsyncRetry(stack, 'Retry', { nonRetryableErrors: ['InvalidOrder'], maxAttempts: 5 });
+retry.attach(orders);
+
+// Who is to know of it subscribes to this topic.
+const topic = new sns.Topic(stack, 'AlarmTopic', { enforceSSL: true });
+topic.grantPublish(new iam.ServicePrincipal('cloudwatch.amazonaws.com', {
+  conditions: { StringEquals: { 'aws:SourceAccount': stack.account } },
+}));
+retry.alarms({ actions: [new actions.SnsAction(topic)] });
+
+new CfnOutput(stack, 'OrdersName', { description: 'The function to send events to.', value: orders.functionName });
+new CfnOutput(stack, 'DeadLetterQueueUrl', { description: 'Where events are that were given up.', value: retry.deadLetterQueue.queueUrl });
+new CfnOutput(stack, 'AlarmTopicArn', { description: 'Subscribe to it, to hear of what needs a person.', value: topic.topicArn });

@@ -1,0 +1,170 @@
+import { aws_cloudwatch as cloudwatch, aws_lambda as lambda, Duration, Lazy } from 'aws-cdk-lib';
+import { Construct } from 'constructs';
+import type { AsyncRetry } from './async-retry';
+import { Faults } from './faults';
+import { metricOfLambda } from './metrics';
+import { checkWhole } from './retry-policy';
+import { ownId } from './target';
+
+/** How the alarms of an `AsyncRetry` are set. */
+export interface AlarmsProps {
+  /**
+   * What is done when one goes off, such as `new SnsAction(topic)`.
+   *
+   * @default - nothing; they can be seen in the console
+   */
+  readonly actions?: cloudwatch.IAlarmAction[];
+
+  /**
+   * How old the oldest message of a retry queue may become. Every failure is a new message, so none should be
+   * older than the longest backoff.
+   *
+   * @default - an hour more than the longest backoff of all policies
+   */
+  readonly oldestMessage?: Duration;
+
+  /**
+   * How many events may wait in one retry queue. From about 120,000 on SQS delivers no more of them.
+   *
+   * @default 96000
+   */
+  readonly waitingEvents?: number;
+
+  /**
+   * How late 99 of 100 retries may be at most.
+   *
+   * @default Duration.minutes(5)
+   */
+  readonly lateness?: Duration;
+}
+
+/** SQS delivers nothing from a queue with this many messages in flight, and a message that waits is in flight. */
+const IN_FLIGHT_MAX = 120_000;
+
+/** Four fifths of it: there is time to act. */
+const WAITING_EVENTS = IN_FLIGHT_MAX * 4 / 5;
+
+/** Far more than a queue and a mapping ever take. */
+const LATENESS = Duration.minutes(5);
+
+/** Throttles and faults of configuration put a message back for minutes. */
+const GRACE = Duration.hours(1);
+
+/** When an alarm goes off, and what to do then. */
+interface Trigger {
+  readonly metric: cloudwatch.IMetric;
+  /** @default - any value above zero */
+  readonly above?: number;
+  readonly description: string;
+}
+
+/** The alarms of an `AsyncRetry` and of its functions. */
+export class RetryAlarms extends Construct {
+  public readonly all: cloudwatch.Alarm[] = [];
+
+  constructor(private readonly retry: AsyncRetry, private readonly props: AlarmsProps, longestBackoff: () => Duration) {
+    super(retry, 'Alarms');
+    const faults = new Faults();
+    checkWhole('waitingEvents', props.waitingEvents, 1, IN_FLIGHT_MAX, faults);
+    faults.throwIfAny(`the alarms of AsyncRetry ${retry.node.path}`);
+    this.watchDeadLetters();
+    this.watchQueues(longestBackoff);
+    this.watchHandler();
+  }
+
+  /** Watches what only the metrics of one function say. */
+  public watchFunction(target: lambda.IFunction): void {
+    const { lateness = LATENESS } = this.props;
+    const scope = new Construct(this, ownId(target));
+    this.alarm(scope, 'UndeliveredFailures', {
+      metric: metricOfLambda('DestinationDeliveryFailures', target),
+      description: 'Lambda could not send failed events of this function to the retry queue, and dropped them. '
+        + 'Look whether its role may send to the queue, and use the key, or whether its payloads come near 1 MiB, with which '
+        + 'a failure record does not fit into a message.',
+    });
+    this.alarm(scope, 'RecursionStopped', {
+      metric: metricOfLambda('RecursiveInvocationsDropped', target),
+      description: 'Lambda took the retries of this function for an endless loop, and stopped them. '
+        + 'Set its RecursiveLoop to Allow; then send what is in the dead-letter queue for recursion_stopped again.',
+    });
+    this.alarm(scope, 'ConfigurationFaults', {
+      metric: this.retry.metricConfigurationFaults({ target, statistic: cloudwatch.Stats.SUM }),
+      description: 'This function can\'t be re-invoked: the permission, the key or the function itself is missing. '
+        + 'The errors in the handler\'s log say which. Its events wait until it is mended, or their maximum age is over.',
+    });
+    this.alarm(scope, 'Lateness', {
+      metric: this.retry.metricInvokeLateness({ target, statistic: 'p99' }),
+      above: lateness.toMilliseconds(),
+      description: 'Retries of this function come late. Look whether the handler is throttled, or more than 120,000 events wait '
+        + 'in its retry queue; more parallel queues or a higher maximum concurrency help.',
+    });
+    if (this.retry.ledger) {
+      this.alarm(scope, 'LedgerFaults', {
+        metric: this.retry.metricLedgerFaults({ target, statistic: cloudwatch.Stats.SUM }),
+        description: 'The ledger can\'t be asked whether failures of this function were acted on, so its events wait. '
+          + 'The errors in the handler\'s log say whether the table, the permission or the key is missing.',
+      });
+    }
+  }
+
+  private watchDeadLetters(): void {
+    this.alarm(this, 'DeadLetters', {
+      metric: this.retry.deadLetterQueue.metricApproximateNumberOfMessagesVisible({ statistic: cloudwatch.Stats.MAXIMUM }),
+      description: 'Events were given up. The attribute Reason of each message in the dead-letter queue says why; a message without it '
+        + 'was moved there by SQS, because the handler failed on it for days. Mend the cause, then invoke the function with the body again.',
+    });
+  }
+
+  private watchQueues(longestBackoff: () => Duration): void {
+    const { waitingEvents = WAITING_EVENTS, oldestMessage } = this.props;
+    const oldest = Lazy.number({ produce: () => (oldestMessage ?? longestBackoff().plus(GRACE)).toSeconds() });
+    this.retry.retryQueues.forEach((queue, index) => {
+      const id = (name: string) => index === 0 ? name : `${name}${index + 1}`;
+      this.alarm(this, id('OldestMessage'), {
+        metric: queue.metricApproximateAgeOfOldestMessage({ statistic: cloudwatch.Stats.MAXIMUM }),
+        above: oldest,
+        description: 'A failed event is in the retry queue for longer than any backoff. Look for errors and throttles of the handler, whether its '
+          + 'mapping is enabled, and for configuration faults of the functions. SQS deletes a message after 14 days.',
+      });
+      this.alarm(this, id('WaitingEvents'), {
+        metric: queue.metricApproximateNumberOfMessagesNotVisible({ statistic: cloudwatch.Stats.MAXIMUM }),
+        above: waitingEvents,
+        description: 'About 120,000 events can wait in a retry queue; beyond that SQS delivers none, and all retries are late. '
+          + 'Mend what fails, or spread the functions over parallel queues.',
+      });
+    });
+  }
+
+  private watchHandler(): void {
+    const { handler } = this.retry;
+    this.alarm(this, 'HandlerErrors', {
+      metric: handler.metricErrors(),
+      description: 'The retry handler fails. Its log says why: a bad setting stops it at its start, and names the variable. '
+        + 'Nothing is lost meanwhile; messages come back, for a thousand receives.',
+    });
+    this.alarm(this, 'HandlerThrottles', {
+      metric: handler.metricThrottles(),
+      description: 'The retry handler is throttled, so retries are late. Raise the account\'s concurrency, or give the handler a reserved one '
+        + 'that is not below the maximum concurrency of its mappings.',
+    });
+    this.alarm(this, 'HandlerRecursionStopped', {
+      metric: metricOfLambda('RecursiveInvocationsDropped', handler),
+      description: 'Lambda took the retry handler for an endless loop, and stopped it. Set its RecursiveLoop to Allow; '
+        + 'messages come back by themselves.',
+    });
+  }
+
+  private alarm(scope: Construct, id: string, { metric, above = 0, description }: Trigger): void {
+    const alarm = new cloudwatch.Alarm(scope, id, {
+      metric,
+      threshold: above,
+      comparisonOperator: cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+      evaluationPeriods: 1,
+      // Most of these count what should not happen, and say nothing as long as it does not.
+      treatMissingData: cloudwatch.TreatMissingData.NOT_BREACHING,
+      alarmDescription: description,
+    });
+    alarm.addAlarmAction(...this.props.actions ?? []);
+    this.all.push(alarm);
+  }
+}

@@ -1,0 +1,393 @@
+import {
+  aws_cloudwatch as cloudwatch, aws_dynamodb as dynamodb, aws_iam as iam, aws_kms as kms, aws_lambda as lambda,
+  aws_logs as logs, aws_sqs as sqs, Duration, Fn, Lazy, RemovalPolicy, Stack,
+} from 'aws-cdk-lib';
+import { Construct } from 'constructs';
+import { AlarmsProps, RetryAlarms } from './alarms';
+import { Attachment, checkAttachable } from './attachment';
+import { codeOf } from './code';
+import { RetryDashboard, RetryDashboardProps } from './dashboard';
+import { Faults } from './faults';
+import { CONSUME, INVOKE, KEY_ACTIONS, RetryHandler } from './handler';
+import { metricOf, RetryMetricOptions } from './metrics';
+import { checkDuration, checkPolicy, checkWhole, effectivePolicy, MAX_BACKOFF_MAX, RetryPolicy, variables } from './retry-policy';
+import { encrypted, RETENTION, RetryQueue } from './retry-queue';
+import { Target } from './target';
+
+/** What `AsyncRetry` is made with. */
+export interface AsyncRetryProps extends RetryPolicy {
+  /**
+   * Where events are sent that are given up. A queue of your own should keep messages for 14 days.
+   *
+   * @default - a queue that keeps messages for 14 days
+   */
+  readonly deadLetterQueue?: sqs.IQueue;
+
+  /**
+   * A key of your own that encrypts the queues and the ledger. Its policy has to let IAM decide who uses it,
+   * as those of the CDK do.
+   *
+   * @default - SQS's and DynamoDB's own keys
+   */
+  readonly encryptionKey?: kms.IKey;
+
+  /**
+   * Whether each failure re-invokes its function once, even if SQS delivers it twice: a DynamoDB table
+   * remembers, at two writes a retry.
+   *
+   * @default false
+   */
+  readonly ledger?: boolean;
+
+  /**
+   * How many retry queues there are. One holds about 120,000 waiting events; each `attach` takes the queue with the
+   * fewest functions, so one function's events are all in one queue.
+   *
+   * @default 1
+   */
+  readonly parallelQueues?: number;
+
+  /**
+   * How many invocations of the handler there may be at a time, for each retry queue, from 2 to 1,000.
+   *
+   * @default 10
+   */
+  readonly maxConcurrency?: number;
+
+  /**
+   * How long the handler may take for a batch of ten messages, from 10 seconds to 15 minutes. The visibility timeout of
+   * the retry queues is six times as long.
+   *
+   * @default Duration.seconds(30)
+   */
+  readonly handlerTimeout?: Duration;
+
+  /**
+   * The memory of the handler in MB, from 128 to 10,240.
+   *
+   * @default 128
+   */
+  readonly memorySize?: number;
+
+  /**
+   * The architecture of the handler.
+   *
+   * @default lambda.Architecture.ARM_64
+   */
+  readonly architecture?: lambda.Architecture;
+
+  /**
+   * The folder of a checkout of Comeback, whose `scripts/package` builds what is deployed.
+   *
+   * @default - the code that this package brings; no Rust is needed
+   */
+  readonly source?: string;
+
+  /**
+   * How long the handler's log is kept.
+   *
+   * @default RetentionDays.ONE_MONTH
+   */
+  readonly logRetention?: logs.RetentionDays;
+
+  /**
+   * Whether the handler is traced by X-Ray.
+   *
+   * @default lambda.Tracing.DISABLED
+   */
+  readonly tracing?: lambda.Tracing;
+}
+
+/** How a function is attached; the values of its own policy go before the general ones. */
+export interface AttachOptions extends RetryPolicy {
+  /**
+   * Whether a Lambda layer takes the envelope off, so that the function is given its payload as it first was
+   * in every attempt. For the managed runtimes.
+   *
+   * @default false
+   */
+  readonly transparent?: boolean;
+}
+
+/** With more, what names them might not fit: a function has 4 KB of variables, a queue's policy has 8 KB. */
+const TARGETS_MAX = 50;
+
+/** Time for a batch of ten against endpoints that are slow; they take milliseconds else. */
+const HANDLER_TIMEOUT = Duration.seconds(30);
+
+/** Below this the handler would have no time for an answer beside what it keeps for its last steps. */
+const HANDLER_TIMEOUT_MIN = Duration.seconds(10);
+
+/** Lambda's. */
+const HANDLER_TIMEOUT_MAX = Duration.minutes(15);
+const [MEMORY_MIN, MEMORY_MAX] = [128, 10_240];
+
+/** What a mapping of SQS takes. */
+const [MAX_CONCURRENCY_MIN, MAX_CONCURRENCY_MAX] = [2, 1000];
+
+/** A hundred messages at a time are thousands a second, and leave the account's concurrency to others. */
+const MAX_CONCURRENCY = 10;
+
+/** A retry queue, who takes from it, and how many functions send to it. */
+interface ConsumedQueue {
+  readonly queue: RetryQueue;
+  readonly mapping: lambda.EventSourceMapping;
+  functions: number;
+}
+
+/**
+ * Failed asynchronous events of the attached functions come back, with exponential backoff and jitter, until they
+ * succeed or are dead-lettered with the reason.
+ */
+export class AsyncRetry extends Construct {
+  /** The function that retries. Settings for which there is no property are variables of it. */
+  public readonly handler: lambda.Function;
+
+  /** The queues in which failed events wait. */
+  public readonly retryQueues: sqs.Queue[];
+
+  /** Where events are that were given up. */
+  public readonly deadLetterQueue: sqs.IQueue;
+
+  /** The table of the failures that were acted on, if `ledger` is on. */
+  public readonly ledger?: dynamodb.ITable;
+
+  private readonly props: AsyncRetryProps;
+  private readonly retryHandler: RetryHandler;
+  private readonly queues: ConsumedQueue[];
+  private readonly attachments: Attachment[] = [];
+  private readonly watchers: ((attached: lambda.IFunction) => void)[] = [];
+
+  constructor(scope: Construct, id: string, props: AsyncRetryProps = {}) {
+    super(scope, id);
+    const { architecture = lambda.Architecture.ARM_64, encryptionKey } = props;
+    this.props = props;
+    this.check();
+
+    this.deadLetterQueue = props.deadLetterQueue ?? new sqs.Queue(this, 'DeadLetterQueue', {
+      retentionPeriod: RETENTION,
+      enforceSSL: true,
+      ...encrypted(encryptionKey),
+    });
+    const handler = new RetryHandler(this, 'Handler', {
+      architecture,
+      code: codeOf('handler', architecture, props.source),
+      environment: {
+        DEAD_LETTER_QUEUE_URL: this.deadLetterQueue.queueUrl,
+        ...variables(effectivePolicy(props)),
+        TARGET_FUNCTIONS: Lazy.string({ produce: () => this.targetFunctions() }),
+        POLICIES: Lazy.string({ produce: () => this.policies() }),
+      },
+      logRetention: props.logRetention,
+      memorySize: props.memorySize,
+      timeout: props.handlerTimeout ?? HANDLER_TIMEOUT,
+      tracing: props.tracing,
+    });
+    this.handler = this.retryHandler = handler;
+    handler.allow(['sqs:SendMessage'], this.deadLetterQueue.queueArn);
+    encryptionKey?.grant(handler, ...KEY_ACTIONS);
+    if (props.ledger) this.ledger = this.createLedger(handler);
+
+    this.queues = Array.from({ length: props.parallelQueues ?? 1 }, (_, index) => {
+      const queue = new RetryQueue(this, index === 0 ? 'RetryQueue' : `RetryQueue${index + 1}`, {
+        deadLetterQueue: this.deadLetterQueue,
+        encryptionKey,
+        receiverArn: handler.roleArn,
+        visibilityTimeout: handler.visibilityTimeout,
+      });
+      return { queue, mapping: handler.consume(queue, props.maxConcurrency ?? MAX_CONCURRENCY), functions: 0 };
+    });
+    this.retryQueues = this.queues.map(({ queue }) => queue);
+    this.node.addValidation({ validate: () => this.attachments.flatMap((attachment) => attachment.contradictions()) });
+  }
+
+  /**
+   * Has the failed asynchronous events of a function retried, or those of an alias or a version, which Lambda
+   * configures apart: attach what is invoked. What can't be set on an imported function is a warning at
+   * synthesis that says what to do.
+   */
+  public attach(target: lambda.IFunction, options: AttachOptions = {}): void {
+    const { transparent = false, ...policy } = options;
+    const attached = new Target(target);
+    this.checkAttach(attached, policy, transparent);
+
+    const fewest = this.queues.reduce((least, each) => each.functions < least.functions ? each : least);
+    const attachment = new Attachment(this, {
+      target: attached,
+      policy,
+      transparent,
+      queue: fewest.queue,
+      encryptionKey: this.props.encryptionKey,
+      consumer: fewest.mapping,
+      source: this.props.source,
+    });
+    fewest.functions += 1;
+    // The handler invokes what the record names, which is an alias or a version too.
+    const { functionArn } = attached.base;
+    this.retryHandler.allow(INVOKE, functionArn, `${functionArn}:*`);
+    const isKnown = this.functions().some((each) => each.functionArn === functionArn);
+    this.attachments.push(attachment);
+    if (!isKnown) this.watchers.forEach((watch) => watch(attached.base));
+  }
+
+  /**
+   * Makes an alarm for everything that a person should know of, of all functions, whether they were attached before
+   * or are after. Each says in its description what to do. It returns those that there are by now.
+   */
+  public alarms(props: AlarmsProps = {}): cloudwatch.Alarm[] {
+    const alarms = new RetryAlarms(this, props, () => this.longestBackoff());
+    this.forEachFunction((each) => alarms.watchFunction(each));
+    return alarms.all;
+  }
+
+  /** Makes a dashboard of all functions, whether they were attached before or are after. */
+  public dashboard(props: RetryDashboardProps = {}): cloudwatch.Dashboard {
+    const dashboard = new RetryDashboard(this, props);
+    this.forEachFunction((each) => dashboard.show(each));
+    return dashboard.dashboard;
+  }
+
+  /**
+   * Lets a role or a user empty the dead-letter queue and send events on their way again: invoke the attached functions,
+   * and put failure records that SQS itself moved back into a retry queue.
+   */
+  public grantRedrive(grantee: iam.IGrantable): iam.Grant {
+    const principal = grantee.grantPrincipal;
+    const principalArn = (principal as iam.IRole).roleArn ?? (principal as iam.IUser).userArn;
+    if (principalArn === undefined) {
+      throw new Error(`AsyncRetry ${this.node.path}: grantRedrive must be given a role, a user or what has a role, got ${principal}`);
+    }
+    this.queues.forEach(({ queue }) => queue.letSend(principalArn));
+    this.props.encryptionKey?.grant(grantee, ...KEY_ACTIONS);
+    const allow = (actions: string[], ...resourceArns: string[]) => iam.Grant.addToPrincipal({ grantee, actions, resourceArns });
+    this.forEachFunction(({ functionArn }) => allow(INVOKE, functionArn, `${functionArn}:*`));
+    return allow(['sqs:SendMessage'], ...this.retryQueues.map((queue) => queue.queueArn))
+      .combine(allow([...CONSUME, 'sqs:GetQueueUrl'], this.deadLetterQueue.queueArn));
+  }
+
+  /** How many failed events were put back to wait. */
+  public metricWaited(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.metric('Waited', 'SUM', { statistic: cloudwatch.Stats.SUM, ...options });
+  }
+
+  /** How many events were re-invoked. */
+  public metricInvoked(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.metric('Invoked', 'SUM', { statistic: cloudwatch.Stats.SUM, ...options });
+  }
+
+  /** How many events were given up. */
+  public metricDeadLettered(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.metric('DeadLettered', 'SUM', { statistic: cloudwatch.Stats.SUM, ...options });
+  }
+
+  /** How often Lambda throttled a re-invocation. */
+  public metricThrottled(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.metric('Throttled', 'SUM', { statistic: cloudwatch.Stats.SUM, ...options });
+  }
+
+  /** How often a function could not be re-invoked because of something that a person has to mend. */
+  public metricConfigurationFaults(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.metric('ConfigurationFaults', 'SUM', { statistic: cloudwatch.Stats.SUM, ...options });
+  }
+
+  /** How often the ledger could not be asked. */
+  public metricLedgerFaults(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.metric('LedgerFaults', 'SUM', { statistic: cloudwatch.Stats.SUM, ...options });
+  }
+
+  /** How many failures were delivered again and dropped, with a ledger. */
+  public metricDuplicates(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.metric('Duplicates', 'SUM', { statistic: cloudwatch.Stats.SUM, ...options });
+  }
+
+  /** How long after their due time events were re-invoked, in milliseconds; 99 of 100 unless told otherwise. */
+  public metricInvokeLateness(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.metric('InvokeLateness', 'MAX', { statistic: cloudwatch.Stats.p(99), ...options });
+  }
+
+  /** How long ago events had failed first, in seconds; the oldest unless told otherwise. */
+  public metricEventAge(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.metric('EventAge', 'MAX', { statistic: cloudwatch.Stats.MAXIMUM, ...options });
+  }
+
+  private metric(name: string, together: 'SUM' | 'MAX', options: RetryMetricOptions): cloudwatch.IMetric {
+    const { target, ...others } = options;
+    return metricOf(name, target ? [target] : this.functions(), together, others);
+  }
+
+  private check(): void {
+    const { handlerTimeout = HANDLER_TIMEOUT, deadLetterQueue } = this.props;
+    const faults = new Faults();
+    checkPolicy(effectivePolicy(this.props), faults);
+    checkWhole('parallelQueues', this.props.parallelQueues, 1, TARGETS_MAX, faults);
+    checkWhole('maxConcurrency', this.props.maxConcurrency, MAX_CONCURRENCY_MIN, MAX_CONCURRENCY_MAX, faults);
+    checkWhole('memorySize', this.props.memorySize, MEMORY_MIN, MEMORY_MAX, faults);
+    checkDuration('handlerTimeout', handlerTimeout, HANDLER_TIMEOUT_MIN, HANDLER_TIMEOUT_MAX, faults);
+    if (deadLetterQueue?.fifo) faults.add('deadLetterQueue', 'a standard queue, as the retry queue is one', deadLetterQueue.node.path);
+    faults.throwIfAny(`AsyncRetry ${this.node.path}`);
+  }
+
+  private checkAttach(target: Target, policy: RetryPolicy, transparent: boolean): void {
+    const faults = new Faults();
+    const ofFunction = this.attachments.filter((each) => each.target.isSameFunction(target));
+    if (ofFunction.some((each) => each.target.isSame(target))) {
+      faults.note('it is attached already');
+    } else {
+      if (ofFunction.some((each) => JSON.stringify(variables(each.policy)) !== JSON.stringify(variables(policy)))) {
+        faults.note('its policy must be the one of the function\'s other attachments: the handler knows functions by name, without alias or version');
+      }
+      if (this.functions().length >= TARGETS_MAX && ofFunction.length === 0) {
+        faults.note(`${TARGETS_MAX} functions are attached; make another AsyncRetry`);
+      }
+      target.checkHome(this, faults);
+      checkPolicy(effectivePolicy(this.props, policy), faults);
+      checkAttachable(target, transparent, faults);
+    }
+    faults.throwIfAny(`AsyncRetry ${this.node.path} can't attach ${target.path}`);
+  }
+
+  /** Each function once, whatever is attached of it. */
+  private functions(): lambda.IFunction[] {
+    return [...new Map(this.attachments.map(({ target: { base } }) => [base.functionArn, base])).values()];
+  }
+
+  private forEachFunction(watch: (attached: lambda.IFunction) => void): void {
+    this.functions().forEach(watch);
+    this.watchers.push(watch);
+  }
+
+  private targetFunctions(): string | undefined {
+    const names = this.functions().map((each) => each.functionName);
+    return names.length > 0 ? Fn.join(',', names) : undefined;
+  }
+
+  private policies(): string | undefined {
+    const own = this.attachments.map(({ target, policy }) => [target.base.functionName, variables(policy)] as const)
+      .filter(([, values]) => Object.keys(values).length > 0);
+    return own.length > 0 ? Stack.of(this).toJsonString(Object.fromEntries(own)) : undefined;
+  }
+
+  /** The longest that a message is meant to be in the retry queue: every failure is a new one. */
+  private longestBackoff(): Duration {
+    const policies = [effectivePolicy(this.props), ...this.attachments.map(({ policy }) => effectivePolicy(this.props, policy))];
+    const seconds = policies.map(({ maxBackoff, maxAge }) => Math.min(...[maxBackoff, maxAge, MAX_BACKOFF_MAX]
+      .map((limit) => limit.isUnresolved() ? Infinity : limit.toSeconds())));
+    return Duration.seconds(Math.max(...seconds));
+  }
+
+  private createLedger(handler: RetryHandler): dynamodb.ITable {
+    const { encryptionKey } = this.props;
+    const table = new dynamodb.Table(this, 'Ledger', {
+      partitionKey: { name: 'id', type: dynamodb.AttributeType.STRING },
+      timeToLiveAttribute: 'expires_at',
+      billingMode: dynamodb.BillingMode.PAY_PER_REQUEST,
+      encryption: encryptionKey ? dynamodb.TableEncryption.CUSTOMER_MANAGED : dynamodb.TableEncryption.DEFAULT,
+      encryptionKey,
+      // What it remembers is over in days, and nothing is lost with it.
+      removalPolicy: RemovalPolicy.DESTROY,
+    });
+    handler.allow(['dynamodb:PutItem', 'dynamodb:DeleteItem'], table.tableArn);
+    handler.addEnvironment('LEDGER_TABLE', table.tableName);
+    return table;
+  }
+}

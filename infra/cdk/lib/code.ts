@@ -1,0 +1,32 @@
+import { existsSync } from 'fs';
+import * as path from 'path';
+import { aws_lambda as lambda } from 'aws-cdk-lib';
+
+/** Where this package has what it deploys, by architecture. */
+const ASSETS = path.join(__dirname, '..', '..', 'assets');
+
+/** What is deployed, as `scripts/package` calls it, and the file that comes of it. */
+const ZIPS = {
+  handler: 'bootstrap.zip',
+  layer: 'envelope-proxy-layer.zip',
+};
+
+/**
+ * The code of a part: as shipped in this package, or built by the `scripts/package` of a checkout.
+ * Lambda's names for architectures are those of the folders.
+ */
+export function codeOf(part: keyof typeof ZIPS, architecture: lambda.Architecture, source?: string): lambda.Code {
+  const zip = path.join(architecture.name, ZIPS[part]);
+  if (source !== undefined) {
+    const build = [path.join(source, 'scripts', 'package'), '--arch', architecture.name, part];
+    if (!existsSync(build[0])) {
+      throw new Error(`source must be the folder of a checkout of Comeback: ${build[0]} does not exist`);
+    }
+    return lambda.Code.fromCustomCommand(path.join(source, 'dist', zip), build);
+  }
+  const shipped = path.join(ASSETS, zip);
+  if (!existsSync(shipped)) {
+    throw new Error(`${shipped} does not exist: this copy of comeback-cdk was not packed by its scripts/cdk. Use one that was, or set source`);
+  }
+  return lambda.Code.fromAsset(shipped);
+}

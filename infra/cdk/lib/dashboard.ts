@@ -1,0 +1,76 @@
+import { aws_cloudwatch as cloudwatch, aws_lambda as lambda } from 'aws-cdk-lib';
+import { Construct } from 'constructs';
+import type { AsyncRetry } from './async-retry';
+import { metricOfLambda } from './metrics';
+
+/** How the dashboard of an `AsyncRetry` is made. */
+export interface RetryDashboardProps {
+  /**
+   * Its name in CloudWatch.
+   *
+   * @default - one that CloudFormation makes
+   */
+  readonly dashboardName?: string;
+}
+
+/** Two in a row. */
+const WIDTH = 12;
+
+/** What a person wants to see first when retries are asked about. */
+export class RetryDashboard extends Construct {
+  public readonly dashboard: cloudwatch.Dashboard;
+  private readonly outcomes = graph('What became of failed events');
+  private readonly lateness = graph('How late retries were, in ms, 99 of 100');
+  private readonly ages = graph('How old events were, in seconds');
+  private readonly faults = graph('What a person has to mend');
+
+  constructor(private readonly retry: AsyncRetry, props: RetryDashboardProps) {
+    super(retry, 'Dashboard');
+    this.dashboard = new cloudwatch.Dashboard(this, 'Resource', props);
+    this.dashboard.addWidgets(this.outcomes, this.queues());
+    this.dashboard.addWidgets(this.lateness, this.ages);
+    this.dashboard.addWidgets(this.faults, this.handler());
+  }
+
+  /** Adds the lines of one function. */
+  public show(target: lambda.IFunction): void {
+    const { retry } = this;
+    const sum = { target, statistic: cloudwatch.Stats.SUM };
+    const named = (metric: cloudwatch.IMetric, what: string) =>
+      (metric as cloudwatch.Metric).with({ label: `${target.functionName} ${what}` });
+    this.outcomes.addLeftMetric(named(retry.metricWaited(sum), 'waited'));
+    this.outcomes.addLeftMetric(named(retry.metricInvoked(sum), 're-invoked'));
+    this.outcomes.addLeftMetric(named(retry.metricDeadLettered(sum), 'given up'));
+    this.lateness.addLeftMetric(named(retry.metricInvokeLateness({ target, statistic: 'p99' }), ''));
+    this.ages.addLeftMetric(named(retry.metricEventAge({ target, statistic: cloudwatch.Stats.MAXIMUM }), ''));
+    this.faults.addLeftMetric(named(retry.metricConfigurationFaults(sum), 'configuration'));
+    this.faults.addLeftMetric(named(retry.metricThrottled(sum), 'throttled'));
+    this.faults.addLeftMetric(named(metricOfLambda('DestinationDeliveryFailures', target), 'not delivered'));
+    this.faults.addLeftMetric(named(metricOfLambda('RecursiveInvocationsDropped', target), 'taken for a loop'));
+    if (retry.ledger) this.faults.addLeftMetric(named(retry.metricLedgerFaults(sum), 'ledger'));
+  }
+
+  private queues(): cloudwatch.GraphWidget {
+    const { deadLetterQueue, retryQueues } = this.retry;
+    const statistic = cloudwatch.Stats.MAXIMUM;
+    const number = (index: number) => retryQueues.length === 1 ? '' : ` in queue ${index + 1}`;
+    return graph('What is in the queues', [
+      ...retryQueues.flatMap((queue, index) => [
+        queue.metricApproximateNumberOfMessagesNotVisible({ statistic, label: `waiting${number(index)}` }),
+        queue.metricApproximateNumberOfMessagesVisible({ statistic, label: `to be looked at${number(index)}` }),
+      ]),
+      deadLetterQueue.metricApproximateNumberOfMessagesVisible({ statistic, label: 'dead letters' }),
+    ]);
+  }
+
+  private handler(): cloudwatch.GraphWidget {
+    const { handler } = this.retry;
+    return graph('The retry handler', [handler.metricInvocations(), handler.metricErrors(), handler.metricThrottles()], [
+      handler.metricDuration({ statistic: 'p99' }),
+    ]);
+  }
+}
+
+function graph(title: string, left: cloudwatch.IMetric[] = [], right: cloudwatch.IMetric[] = []): cloudwatch.GraphWidget {
+  return new cloudwatch.GraphWidget({ title, left, right, width: WIDTH });
+}

@@ -1,0 +1,58 @@
+import { aws_lambda as lambda, Stack } from 'aws-cdk-lib';
+import { codeOf } from './code';
+import { Faults } from './faults';
+import { Target } from './target';
+
+/** The variable by which Lambda starts a wrapper before a runtime of its own; it knows one. */
+const WRAPPER_VARIABLE = 'AWS_LAMBDA_EXEC_WRAPPER';
+
+/** The layer's wrapper. */
+const WRAPPER = '/opt/comeback-exec';
+
+/** Notes why a function can't have its envelopes taken off by the layer. */
+export function checkTransparency(target: Target, faults: Faults): void {
+  const { resource } = target;
+  if (resource === undefined) return;
+  if (resource.packageType === 'Image') {
+    faults.note('transparent must be off for a container image, which has no layers: put the layer\'s extensions/comeback into the image as its bootstrap');
+  } else if (resource.runtime?.startsWith('provided')) {
+    faults.note(`transparent must be off for the runtime ${resource.runtime}, which knows no wrapper: put the layer's extensions/comeback into the code as its bootstrap`);
+  }
+  const wrapper = environmentOf(resource)[WRAPPER_VARIABLE];
+  if (wrapper !== undefined && wrapper !== WRAPPER) {
+    faults.note(`transparent needs ${WRAPPER_VARIABLE}, which is ${JSON.stringify(wrapper)}: set a script of your own there that runs both, with ${WRAPPER} last, and add the layer by hand`);
+  }
+}
+
+/**
+ * Has the envelope taken off before the function's runtime sees it. Whether it could be: a function
+ * that is not of this app can't be given a layer here.
+ */
+export function makeTransparent(target: Target, source?: string): boolean {
+  const { base } = target;
+  if (!('addLayers' in base)) return false;
+  const own = base as lambda.Function;
+  own.addLayers(layerFor(own, source));
+  own.addEnvironment(WRAPPER_VARIABLE, WRAPPER);
+  return true;
+}
+
+/**
+ * The layer for a function, one for each architecture in the function's own stack: were it in that of the
+ * retries, both stacks would need each other first.
+ */
+function layerFor(target: lambda.Function, source?: string): lambda.ILayerVersion {
+  const stack = Stack.of(target);
+  const id = `ComebackEnvelopeProxy-${target.architecture.name}`;
+  const existing = stack.node.tryFindChild(id);
+  return existing ? existing as lambda.LayerVersion : new lambda.LayerVersion(stack, id, {
+    description: 'Takes Comeback\'s envelope off retried events',
+    code: codeOf('layer', target.architecture, source),
+    compatibleArchitectures: [target.architecture],
+  });
+}
+
+function environmentOf(resource: lambda.CfnFunction): { [name: string]: unknown } {
+  const environment = Stack.of(resource).resolve(resource.environment);
+  return environment?.variables ?? {};
+}

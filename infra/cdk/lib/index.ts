@@ -1,0 +1,18 @@
+/*
+ * Failed asynchronous Lambda events come back. `AsyncRetry` is the whole system; everything else here is
+ * what it is told, or tells.
+ *
+ * retry-policy.ts     how long, how often and after which errors, and its limits
+ * async-retry.ts      the system: its queues, its handler, and how functions are attached
+ * target.ts           a function that is attached, and what is known of it
+ * retry-queue.ts      where failed events wait, and who may send there
+ * handler.ts          the function that decides about them, and what it may do
+ * envelope-proxy.ts   the layer that hides the envelope from a function
+ * code.ts             what is deployed, shipped or built
+ * metrics.ts, alarms.ts, dashboard.ts   what a person looks at
+ */
+export { AlarmsProps } from './alarms';
+export * from './async-retry';
+export { RetryDashboardProps } from './dashboard';
+export { RetryMetricOptions } from './metrics';
+export { Jitter, RetryPolicy } from './retry-policy';

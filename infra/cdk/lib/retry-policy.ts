@@ -1,0 +1,186 @@
+import { Duration, Fn, Token, Tokenization } from 'aws-cdk-lib';
+import { Faults } from './faults';
+
+/** How a backoff is drawn. */
+export enum Jitter {
+  /** Evenly between the base backoff and the ceiling. */
+  FULL = 'full',
+  /** Evenly between half the ceiling and the ceiling. */
+  EQUAL = 'equal',
+  /** The ceiling itself. */
+  NONE = 'none',
+}
+
+/** How long, how often and after which errors events are retried. */
+export interface RetryPolicy {
+  /**
+   * The first backoff, 1 second to 12 hours; its ceiling doubles with each attempt.
+   *
+   * @default Duration.seconds(1)
+   */
+  readonly baseBackoff?: Duration;
+
+  /**
+   * The ceiling of one backoff, from `baseBackoff` to 13 days.
+   *
+   * @default Duration.hours(12)
+   */
+  readonly maxBackoff?: Duration;
+
+  /**
+   * How long after its first failure an event may still be retried, up to 365 days.
+   *
+   * @default Duration.hours(24)
+   */
+  readonly maxAge?: Duration;
+
+  /**
+   * How many times an event may be re-invoked, from 1.
+   *
+   * @default - as often as `maxAge` allows
+   */
+  readonly maxAttempts?: number;
+
+  /**
+   * How a backoff is drawn.
+   *
+   * @default Jitter.FULL
+   */
+  readonly jitter?: Jitter;
+
+  /**
+   * Error types that never heal; their events are dead-lettered at once. `*` stands for any run of
+   * characters. A type is matched as a whole, and by its last segment (after `.` or `::`).
+   *
+   * @default - none but `PermanentFailure`, which always counts
+   */
+  readonly nonRetryableErrors?: string[];
+}
+
+const SECONDS_PER_UNIT: [string, number][] = [['d', 24 * 60 * 60], ['h', 60 * 60], ['m', 60], ['s', 1]];
+
+/** SQS counts visibility in whole seconds; and a first backoff that long is no backoff any more. */
+const BASE_BACKOFF = [Duration.seconds(1), Duration.hours(12)];
+
+/** SQS keeps a message for 14 days at the most; a wait of 13 leaves a day for the attempt after it. */
+export const MAX_BACKOFF_MAX = Duration.days(13);
+
+/** The handler's own limit. */
+const MAX_AGE_MAX = Duration.days(365);
+
+/** How much earlier than the end of an event's age its last attempt is made: this, or a hundredth of the age. */
+const SLACK_SECONDS_MAX = 60;
+
+/** The handler counts attempts in 32 bits. */
+const MAX_ATTEMPTS_MAX = 2 ** 32 - 1;
+
+/** What the handler takes where nothing is said. */
+export const DEFAULT_POLICY = {
+  baseBackoff: Duration.seconds(1),
+  maxBackoff: Duration.hours(12),
+  maxAge: Duration.hours(24),
+  jitter: Jitter.FULL,
+};
+
+/** The values that a function's policy comes to: its own over the general ones. */
+export function effectivePolicy(general: RetryPolicy, own: RetryPolicy = {}): RetryPolicy & typeof DEFAULT_POLICY {
+  return {
+    baseBackoff: own.baseBackoff ?? general.baseBackoff ?? DEFAULT_POLICY.baseBackoff,
+    maxBackoff: own.maxBackoff ?? general.maxBackoff ?? DEFAULT_POLICY.maxBackoff,
+    maxAge: own.maxAge ?? general.maxAge ?? DEFAULT_POLICY.maxAge,
+    jitter: own.jitter ?? general.jitter ?? DEFAULT_POLICY.jitter,
+    maxAttempts: own.maxAttempts ?? general.maxAttempts,
+    nonRetryableErrors: own.nonRetryableErrors ?? general.nonRetryableErrors,
+  };
+}
+
+/** Notes what is wrong with a policy, by the rules of the handler. Tokens are left alone. */
+export function checkPolicy(policy: RetryPolicy & typeof DEFAULT_POLICY, faults: Faults): void {
+  const [baseMin, baseMax] = BASE_BACKOFF;
+  const baseIsGood = checkDuration('baseBackoff', policy.baseBackoff, baseMin, baseMax, faults);
+  // One wrong value is one fault: the others are judged as if this one was not set.
+  const base = baseIsGood && !policy.baseBackoff.isUnresolved() ? policy.baseBackoff : baseMin;
+  checkDuration('maxBackoff', policy.maxBackoff, base, MAX_BACKOFF_MAX, faults, 'baseBackoff');
+  if (checkDuration('maxAge', policy.maxAge, Duration.seconds(1), MAX_AGE_MAX, faults)) {
+    checkLastChance(base, policy.maxAge, faults);
+  }
+  checkWhole('maxAttempts', policy.maxAttempts, 1, MAX_ATTEMPTS_MAX, faults);
+  const jitters: string[] = Object.values(Jitter);
+  if (!Token.isUnresolved(policy.jitter) && !jitters.includes(policy.jitter)) {
+    faults.add('jitter', jitters.join(', '), policy.jitter);
+  }
+  checkErrors(policy.nonRetryableErrors, faults);
+}
+
+/** Notes a number that is not whole or out of its range. */
+export function checkWhole(
+  property: string, value: number | undefined, min: number, max: number, faults: Faults,
+): void {
+  if (value === undefined || Token.isUnresolved(value)) return;
+  if (!Number.isInteger(value) || value < min || value > max) {
+    faults.add(property, `a whole number from ${min} to ${max}`, value);
+  }
+}
+
+/** The variables of the handler for what is set; a policy of a function has the same names. */
+export function variables(policy: RetryPolicy): { [name: string]: string } {
+  const { baseBackoff, maxBackoff, maxAge, maxAttempts, jitter, nonRetryableErrors } = policy;
+  return {
+    ...(baseBackoff && { BASE_BACKOFF: written(baseBackoff) }),
+    ...(maxBackoff && { MAX_BACKOFF: written(maxBackoff) }),
+    ...(maxAge && { MAX_AGE: written(maxAge) }),
+    ...(maxAttempts !== undefined && { MAX_ATTEMPTS: Tokenization.stringifyNumber(maxAttempts) }),
+    ...(jitter && { JITTER: jitter }),
+    ...(nonRetryableErrors && { NON_RETRYABLE_ERRORS: Fn.join(',', nonRetryableErrors) }),
+  };
+}
+
+/** A duration as the handler reads it: in the largest unit that divides it. */
+export function written(duration: Duration): string {
+  if (duration.isUnresolved()) {
+    const [count, unit] = duration.formatTokenToNumber().split(' ');
+    return count + unit[0];
+  }
+  const seconds = duration.toSeconds();
+  const [unit, perUnit] = SECONDS_PER_UNIT.find(([, each]) => seconds > 0 && seconds % each === 0) ?? ['s', 1];
+  return `${seconds / perUnit}${unit}`;
+}
+
+/** Notes a duration that is out of its range or not of whole seconds; whether it was good. */
+export function checkDuration(
+  property: string, value: Duration, min: Duration, max: Duration, faults: Faults, minIs = '',
+): boolean {
+  if (value.isUnresolved()) {
+    // `Duration.millis` of a token; the handler has no unit for it.
+    const isMillis = value.unitLabel().startsWith('milli');
+    if (isMillis) faults.add(property, 'in seconds or a longer unit', value.unitLabel());
+    return !isMillis;
+  }
+  const milliseconds = value.toMilliseconds();
+  if (milliseconds % 1000 !== 0) {
+    faults.add(property, 'whole seconds', value.toHumanString());
+    return false;
+  }
+  const isInRange = min.toMilliseconds() <= milliseconds && milliseconds <= max.toMilliseconds();
+  if (!isInRange) faults.add(property, `from ${minIs && `${minIs}, `}${written(min)}${minIs && ','} to ${written(max)}`, value.toHumanString());
+  return isInRange;
+}
+
+/** The last attempt is made before the end of an event's age: the first backoff has to fit before that. */
+function checkLastChance(base: Duration, maxAge: Duration, faults: Faults): void {
+  if (maxAge.isUnresolved()) return;
+  const age = maxAge.toSeconds();
+  const slack = Math.min(SLACK_SECONDS_MAX, age / 100);
+  if (age - slack < base.toSeconds()) {
+    faults.add('maxAge', `longer than baseBackoff, ${written(base)}`, maxAge.toHumanString());
+  }
+}
+
+function checkErrors(errors: string[] | undefined, faults: Faults): void {
+  if (errors === undefined || Token.isUnresolved(errors)) return;
+  for (const error of errors) {
+    if (!Token.isUnresolved(error) && (error.trim() === '' || error.includes(','))) {
+      faults.add('nonRetryableErrors', 'error types without a comma, * allowed', error);
+    }
+  }
+}

@@ -1,0 +1,63 @@
+import { aws_iam as iam, aws_kms as kms, aws_sqs as sqs, Duration, Lazy } from 'aws-cdk-lib';
+import { Construct } from 'constructs';
+
+/** SQS keeps a message no longer. Its default, 4 days, would cut off what waits longer. */
+export const RETENTION = Duration.days(14);
+
+/**
+ * After so many receives SQS moves a message away. Each wait, each throttle and each crash is one: a bad
+ * deploy of the handler has days to be mended.
+ */
+export const RECEIVES_MAX = 1000;
+
+/** How SQS keeps what is in a queue. */
+export function encrypted(key?: kms.IKey): Pick<sqs.QueueProps, 'encryption' | 'encryptionMasterKey'> {
+  return key
+    ? { encryption: sqs.QueueEncryption.KMS, encryptionMasterKey: key }
+    : { encryption: sqs.QueueEncryption.SQS_MANAGED };
+}
+
+/** What a retry queue is made with. */
+export interface RetryQueueProps {
+  readonly deadLetterQueue: sqs.IQueue;
+  readonly encryptionKey?: kms.IKey;
+  readonly receiverArn: string;
+  readonly visibilityTimeout: Duration;
+}
+
+/**
+ * A queue of failed events. Who can send to it can have functions invoked with any payload, and who can
+ * receive from it reads the payloads of others. So it is closed to all but the attached functions and the
+ * handler, whatever else their roles may do in this account.
+ */
+export class RetryQueue extends sqs.Queue {
+  private readonly senders = new Set<string>();
+
+  constructor(scope: Construct, id: string, props: RetryQueueProps) {
+    super(scope, id, {
+      retentionPeriod: RETENTION,
+      visibilityTimeout: props.visibilityTimeout,
+      deadLetterQueue: { queue: props.deadLetterQueue, maxReceiveCount: RECEIVES_MAX },
+      enforceSSL: true,
+      ...encrypted(props.encryptionKey),
+    });
+    this.denyAllBut(() => [props.receiverArn], 'sqs:ReceiveMessage');
+  }
+
+  /** Lets a principal send to this queue, as far as the queue is asked: it needs the permission too. */
+  public letSend(principalArn: string): void {
+    this.senders.add(principalArn);
+    // A condition without a value is none, so it comes with the first one.
+    if (this.senders.size === 1) this.denyAllBut(() => [...this.senders], 'sqs:SendMessage');
+  }
+
+  private denyAllBut(principals: () => string[], action: string): void {
+    this.addToResourcePolicy(new iam.PolicyStatement({
+      effect: iam.Effect.DENY,
+      principals: [new iam.AnyPrincipal()],
+      actions: [action],
+      resources: [this.queueArn],
+      conditions: { ArnNotEquals: { 'aws:PrincipalArn': Lazy.list({ produce: principals }) } },
+    }));
+  }
+}

@@ -1,0 +1,67 @@
+"""SAM's templates, read and transformed as CloudFormation would, without their code being uploaded."""
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+from samtranslator.translator.transform import transform
+
+from template import PSEUDO_PARAMETERS, Template
+
+APPLICATION = "AWS::Serverless::Application"
+# Where code would be; what is compared is not code.
+UPLOADED = "s3://bucket/key"
+
+
+# It would publish metrics of its own, and says at each transform that it didn't.
+logging.getLogger("samtranslator.metrics").setLevel(logging.ERROR)
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML with the short forms of CloudFormation's functions."""
+
+
+def _function(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
+    match node:
+        case yaml.ScalarNode():
+            argument: Any = loader.construct_scalar(node)
+        case yaml.SequenceNode():
+            argument = loader.construct_sequence(node, deep=True)
+        case _:
+            argument = loader.construct_mapping(node, deep=True)
+    if suffix == "GetAtt" and isinstance(argument, str):
+        argument = argument.split(".", 1)
+    return {suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}": argument}
+
+
+_Loader.add_multi_constructor("!", _function)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A template as it is written."""
+    return yaml.load(path.read_text(), Loader=_Loader)
+
+
+def transformed(path: Path, parameters: dict[str, str] | None = None) -> Template:
+    """A template and the applications that are nested in it, after SAM's transform."""
+    document = read(path)
+    nested = {}
+    for name, resource in document["Resources"].items():
+        properties = resource.get("Properties", {})
+        if resource["Type"] == APPLICATION:
+            nested[name] = transformed(path.parent / properties["Location"])
+            properties["Location"] = "https://s3.amazonaws.com/bucket/key"
+        elif "CodeUri" in properties:
+            properties["CodeUri"] = UPLOADED
+    os.environ["AWS_DEFAULT_REGION"] = PSEUDO_PARAMETERS["AWS::Region"]
+    return Template(transform(document, {}, _NoManagedPolicies()), parameters or {}, nested)
+
+
+class _NoManagedPolicies:
+    """Stands for the list of AWS's managed policies, which no template here names."""
+
+    def load(self) -> dict[str, str]:
+        """None."""
+        return {}

@@ -1,0 +1,93 @@
+"""What a stack was made of, as CloudFormation and the services themselves tell it."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from endpoints import Endpoint
+
+NESTED = "AWS::CloudFormation::Stack"
+FUNCTION = "AWS::Lambda::Function"
+MAPPING = "AWS::Lambda::EventSourceMapping"
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """The example as it is there: a target, and what brings its events back."""
+
+    endpoint: Endpoint
+    target: str
+    handler: str
+    retry_queue_arn: str
+
+    def invoke(self, payload: dict[str, Any]) -> None:
+        """Sends the target an event."""
+        answer = self.endpoint.client("lambda").invoke(
+            FunctionName=self.target, InvocationType="Event", Payload=json.dumps(payload)
+        )
+        assert answer["StatusCode"] == 202, answer
+
+    def configuration(self, function: str) -> dict[str, Any]:
+        """What Lambda says of a function."""
+        return self.endpoint.client("lambda").get_function_configuration(FunctionName=function)
+
+    def set_variable(self, name: str, value: str) -> None:
+        """Gives the handler one variable more."""
+        environment = self.configuration(self.handler)["Environment"]
+        self.endpoint.client("lambda").update_function_configuration(
+            FunctionName=self.handler,
+            Environment={"Variables": {**environment["Variables"], name: value}},
+        )
+
+    def log(self, function: str) -> list[str]:
+        """All lines that a function wrote to its log group; none before its first run."""
+        group = self.configuration(function)["LoggingConfig"]["LogGroup"]
+        logs = self.endpoint.client("logs")
+        if not logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]:
+            return []
+        pages = logs.get_paginator("filter_log_events").paginate(logGroupName=group)
+        return [event["message"] for page in pages for event in page["events"]]
+
+    def dead_letters(self) -> list[dict[str, Any]]:
+        """Takes what is in the dead-letter queue."""
+        variables = self.configuration(self.handler)["Environment"]["Variables"]
+        return self.endpoint.client("sqs").receive_message(
+            QueueUrl=variables["DEAD_LETTER_QUEUE_URL"],
+            MaxNumberOfMessages=10,
+            WaitTimeSeconds=1,
+            VisibilityTimeout=600,
+            MessageAttributeNames=["All"],
+        ).get("Messages", [])  # fmt: skip
+
+    def waiting_count(self) -> int:
+        """How many messages are in the retry queue, whether anybody holds them or not."""
+        sqs = self.endpoint.client("sqs")
+        url = sqs.get_queue_url(QueueName=self.retry_queue_arn.rsplit(":", 1)[-1])["QueueUrl"]
+        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        told = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+        return sum(int(told[name]) for name in names)
+
+
+def find(endpoint: Endpoint, stack: str) -> Deployed:
+    """Finds the example's parts in a stack that was deployed."""
+    functions = endpoint.client("lambda")
+    resources = list(_resources(endpoint.client("cloudformation"), stack))
+    by_runtime = {
+        functions.get_function_configuration(FunctionName=name)["Runtime"].rstrip(".0123456789"): name
+        for name in _of(resources, FUNCTION)
+    }
+    (mapping,) = (functions.get_event_source_mapping(UUID=uuid) for uuid in _of(resources, MAPPING))
+    return Deployed(endpoint, by_runtime["python"], by_runtime["provided.al"], mapping["EventSourceArn"])
+
+
+def _of(resources: list[dict[str, Any]], kind: str) -> list[str]:
+    return [each["PhysicalResourceId"] for each in resources if each["ResourceType"] == kind]
+
+
+def _resources(cloudformation: Any, stack: str) -> Iterator[dict[str, Any]]:
+    """The resources of a stack, and of those that are nested in it."""
+    for resource in cloudformation.describe_stack_resources(StackName=stack)["StackResources"]:
+        yield resource
+        if resource["ResourceType"] == NESTED:
+            yield from _resources(cloudformation, resource["PhysicalResourceId"])

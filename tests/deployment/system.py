@@ -1,0 +1,232 @@
+"""The system that a template makes, as facts that can be compared: each part by what it is for, not by its name."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from template import Resource
+
+QUEUE = "AWS::SQS::Queue"
+QUEUE_POLICY = "AWS::SQS::QueuePolicy"
+FUNCTION = "AWS::Lambda::Function"
+INVOKE_CONFIG = "AWS::Lambda::EventInvokeConfig"
+MAPPING = "AWS::Lambda::EventSourceMapping"
+ROLE = "AWS::IAM::Role"
+POLICY = "AWS::IAM::Policy"
+LOG_GROUP = "AWS::Logs::LogGroup"
+TABLE = "AWS::DynamoDB::Table"
+KEY = "AWS::KMS::Key"
+TOPIC = "AWS::SNS::Topic"
+ALARM = "AWS::CloudWatch::Alarm"
+
+# What names or describes a thing, where its code lies, and which tool made it.
+INCIDENTAL = {
+    FUNCTION: {"Code", "Description", "Environment", "Role", "Tags"},
+    ALARM: {"AlarmName", "AlarmDescription", "Dimensions", "MetricName", "Namespace", "Tags"},
+}
+
+# IAM has two names for each of these.
+SAME_OPERATORS = {"ArnEquals": "ArnLike", "ArnNotEquals": "ArnNotLike"}
+
+# What durations are counted in.
+SECONDS = {"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60}
+
+# What is so where a template says nothing.
+DEFAULTS = {FUNCTION: {"TracingConfig.Mode = PassThrough"}, MAPPING: {"Enabled = true"}}
+
+
+@dataclass(frozen=True)
+class System:
+    """What a template makes, sorted."""
+
+    resources: Sequence[Resource]
+
+    def facts(self) -> set[str]:
+        """All that is to be the same in templates that make the same system, a line each."""
+        lines = {
+            f"{part}: {fact}"
+            for part, resource in self._parts().items()
+            for fact in _facts_of(resource)
+        }
+        lines |= {f"the handler's environment: {fact}" for fact in self._environment()}
+        for who in ("handler", "target"):
+            lines |= {f"the {who}'s role: {fact}" for fact in self._permissions(who)}
+        for which in ("retry queue", "dead-letter queue"):
+            lines |= {f"the {which}'s policy: {fact}" for fact in self._queue_policy(which)}
+        lines |= {_alarm(each.properties) for each in self._of(ALARM)}
+        return {self._with_parts_for_tokens(line) for line in lines}
+
+    def _parts(self) -> dict[str, Resource]:
+        """The parts of the system by what they are for. Keys and topics are the surroundings' business, and only named."""
+        retry_queue = self._only(QUEUE, lambda each: "RedrivePolicy" in each.properties)
+        handler = self._only(FUNCTION, lambda each: each.properties["Runtime"].startswith("provided"))
+        parts = {
+            "retry queue": retry_queue,
+            "dead-letter queue": self._only(QUEUE, lambda each: each != retry_queue),
+            "mapping": self._only(MAPPING),
+            "handler": handler,
+            "handler's log": self._log_of(handler),
+        }
+        for name, kind in {"ledger": TABLE, "invoke config": INVOKE_CONFIG}.items():
+            if any(self._of(kind)):
+                parts[name] = self._only(kind)
+        targets = [each for each in self._of(FUNCTION) if each != handler]
+        if targets:
+            (parts["target"],) = targets
+            parts["target's log"] = self._log_of(parts["target"])
+        return parts
+
+    def _log_of(self, function: Resource) -> Resource:
+        group = function.properties["LoggingConfig"]["LogGroup"]
+        return self._only(LOG_GROUP, lambda each: each.token == group)
+
+    def _names(self) -> Iterator[tuple[str, str]]:
+        """What stands for each token in facts."""
+        parts = self._parts()
+        for part, resource in parts.items():
+            yield resource.token, part
+        for who in ("handler", "target"):
+            if who in parts:
+                yield self._role(who).token, f"{who}'s role"
+        for kind, name in {KEY: "key", TOPIC: "topic"}.items():
+            for resource in self._of(kind):
+                yield resource.token, name
+
+    def _with_parts_for_tokens(self, line: str) -> str:
+        for token, name in self._names():
+            line = line.replace(token, f"<{name}>")
+        return line
+
+    def _environment(self) -> Iterator[str]:
+        variables = self._parts()["handler"].properties["Environment"]["Variables"]
+        # The handler takes an empty variable as one that is not set.
+        return (f"{name} = {_meaning(name, value)}" for name, value in variables.items() if value != "")
+
+    def _role(self, who: str) -> Resource:
+        arn = self._parts()[who].properties["Role"]
+        return self._only(ROLE, lambda each: arn.endswith(each.token))
+
+    def _permissions(self, who: str) -> Iterator[str]:
+        """What somebody's role may do, whichever policies say so."""
+        if who not in self._parts():
+            return
+        role = self._role(who)
+        yield from _permissions(role.properties["AssumeRolePolicyDocument"])
+        yield from (f"managed policy {arn}" for arn in role.properties.get("ManagedPolicyArns", []))
+        inline = role.properties.get("Policies", [])
+        attached = [
+            each.properties for each in self._of(POLICY) if role.token in each.properties["Roles"]
+        ]
+        for policy in [*inline, *attached]:
+            yield from _permissions(policy["PolicyDocument"])
+
+    def _queue_policy(self, which: str) -> Iterator[str]:
+        queue = self._parts()[which]
+        for each in self._of(QUEUE_POLICY):
+            if any(url.endswith(queue.token) for url in each.properties["Queues"]):
+                yield from _permissions(each.properties["PolicyDocument"])
+
+    def _of(self, kind: str) -> Iterator[Resource]:
+        return (each for each in self.resources if each.type == kind)
+
+    def _only(self, kind: str, is_meant: Any = lambda _: True) -> Resource:
+        found = [each for each in self._of(kind) if is_meant(each)]
+        if len(found) != 1:
+            raise ValueError(f"expected one {kind}, got {[each.token for each in found]}")
+        return found[0]
+
+
+def _facts_of(resource: Resource) -> Iterator[str]:
+    yield f"DeletionPolicy = {resource.at_deletion}"
+    yield f"UpdateReplacePolicy = {resource.at_replacement}"
+    incidental = INCIDENTAL.get(resource.type, set())
+    defaults = DEFAULTS.get(resource.type, set())
+    said = {name: value for name, value in resource.properties.items() if name not in incidental}
+    yield from (fact for fact in _leaves(said) if fact not in defaults)
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[str]:
+    """Each value in a tree with the way to it. Lists of properties have no order; parameters make numbers strings."""
+    match value:
+        case dict():
+            for name, each in value.items():
+                yield from _leaves(each, f"{path}.{name}" if path else name)
+        case list():
+            for each in value:
+                yield from _leaves(each, f"{path}[]")
+        case bool():
+            yield f"{path} = {str(value).lower()}"
+        case _:
+            yield f"{path} = {value}"
+
+
+def _permissions(document: dict[str, Any]) -> Iterator[str]:
+    """Each single thing that a policy allows or denies, however its statements bundle them."""
+    for statement in _listed(document["Statement"]):
+        condition = {
+            SAME_OPERATORS.get(operator, operator): {
+                key: sorted(_listed(values)) for key, values in keys.items()
+            }
+            for operator, keys in statement.get("Condition", {}).items()
+        }
+        known = {"Sid", "Effect", "Principal", "Action", "Resource", "Condition"}
+        if unknown := statement.keys() - known:
+            raise NotImplementedError(f"{sorted(unknown)} of a statement")
+        for principal in _principals(statement.get("Principal")):
+            for action in _listed(statement["Action"]):
+                for resource in _listed(statement.get("Resource", [""])):
+                    words = [statement["Effect"], principal, action, resource]
+                    if condition:
+                        words.append(f"if {json.dumps(condition, sort_keys=True)}")
+                    yield " ".join(word for word in words if word)
+
+
+def _principals(principal: Any) -> list[str]:
+    match principal:
+        case None:
+            return [""]
+        case str():
+            return [principal]
+        # {"AWS": "*"} and "*" are the same.
+        case {"AWS": "*"}:
+            return ["*"]
+        case _:
+            return [f"{kind} {one}" for kind, names in principal.items() for one in _listed(names)]
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _alarm(properties: dict[str, Any]) -> str:
+    dimensions = sorted(f"{each['Name']} {each['Value']}" for each in properties.get("Dimensions", []))
+    said = {name: value for name, value in properties.items() if name not in INCIDENTAL[ALARM]}
+    return (
+        f"the alarm on {properties['Namespace']} {properties['MetricName']} of {', '.join(dimensions)}: "
+        + ", ".join(sorted(_leaves(said)))
+    )
+
+
+def _meaning(variable: str, value: str) -> str:
+    """What the handler takes a variable for, where it may be written in several ways."""
+    match variable:
+        case "BASE_BACKOFF" | "MAX_BACKOFF" | "MAX_AGE":
+            return f"{_seconds(value)} s"
+        case "TARGET_FUNCTIONS":
+            # By name or by ARN.
+            return ", ".join(sorted(name.rsplit(":", 1)[-1] for name in value.split(",")))
+        case "NON_RETRYABLE_ERRORS":
+            return ", ".join(sorted(each.strip() for each in value.split(",")))
+        case "POLICIES":
+            policies = {
+                function: {name: _meaning(name, str(own)) for name, own in values.items()}
+                for function, values in json.loads(value).items()
+            }
+            return json.dumps(policies, sort_keys=True)
+        case _:
+            return value
+
+
+def _seconds(duration: str) -> int:
+    return int(duration) if duration.isdigit() else int(duration[:-1]) * SECONDS[duration[-1]]

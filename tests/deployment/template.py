@@ -1,0 +1,203 @@
+"""A template as CloudFormation would understand it: its functions worked out, and resources by tokens for names.
+
+Account, region and partition are the same in all templates, so that an ARN is the same string whether a template
+asks a resource for it or puts it together.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+PSEUDO_PARAMETERS = {
+    "AWS::AccountId": "111111111111",
+    "AWS::Partition": "aws",
+    "AWS::Region": "us-east-1",
+    "AWS::StackName": "stack",
+    "AWS::URLSuffix": "amazonaws.com",
+}
+
+NESTED = "AWS::CloudFormation::Stack"
+
+# What a reference to a resource gives, and what its ARN is; `*` is its name.
+_REFERENCES = {
+    "AWS::SQS::Queue": "https://sqs.us-east-1.amazonaws.com/111111111111/*",
+    "AWS::SNS::Topic": "arn:aws:sns:us-east-1:111111111111:*",
+}
+_ARNS = {
+    "AWS::SQS::Queue": "arn:aws:sqs:us-east-1:111111111111:*",
+    "AWS::SNS::Topic": "arn:aws:sns:us-east-1:111111111111:*",
+    "AWS::Lambda::Function": "arn:aws:lambda:us-east-1:111111111111:function:*",
+    "AWS::IAM::Role": "arn:aws:iam::111111111111:role/*",
+    "AWS::DynamoDB::Table": "arn:aws:dynamodb:us-east-1:111111111111:table/*",
+    "AWS::KMS::Key": "arn:aws:kms:us-east-1:111111111111:key/*",
+    "AWS::Logs::LogGroup": "arn:aws:logs:us-east-1:111111111111:log-group:*:*",
+}
+# Those that give their name by an attribute.
+_NAMES = ("QueueName", "TopicName", "RoleName")
+
+
+class _NoValue:
+    """What `AWS::NoValue` stands for: a property that isn't there."""
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One resource that a template makes."""
+
+    # Its logical id, behind those of the stacks that it is nested in, in braces: what stands for its name.
+    token: str
+    type: str
+    properties: dict[str, Any]
+    # What becomes of it when the stack is deleted, or a change replaces it.
+    at_deletion: str
+    at_replacement: str
+
+
+@dataclass
+class Template:
+    """A template after its transforms, with values for its parameters, and those that are nested in it."""
+
+    document: Mapping[str, Any]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    nested: Mapping[str, "Template"] = field(default_factory=dict)
+    path: str = ""
+
+    def __post_init__(self) -> None:
+        declared = self.document.get("Parameters", {})
+        if unknown := self.parameters.keys() - declared.keys():
+            raise ValueError(f"expected parameters that the template has, got {sorted(unknown)}")
+        self._values = {
+            name: _parameter(declaration, self.parameters.get(name, declaration.get("Default")))
+            for name, declaration in declared.items()
+        }
+        self._children: dict[str, Template] = {}
+
+    def resources(self) -> Iterator[Resource]:
+        """All that is made, the resources of nested stacks among them."""
+        for name, resource in self.document["Resources"].items():
+            if not self._holds(resource.get("Condition")):
+                continue
+            if resource["Type"] == NESTED:
+                yield from self._child(name).resources()
+            else:
+                yield Resource(
+                    self._token(name),
+                    resource["Type"],
+                    self._work_out(resource.get("Properties", {})),
+                    resource.get("DeletionPolicy", "Delete"),
+                    resource.get("UpdateReplacePolicy", "Delete"),
+                )
+
+    def output(self, name: str) -> Any:
+        """An output's value."""
+        return self._work_out(self.document["Outputs"][name]["Value"])
+
+    def _child(self, name: str) -> "Template":
+        if name not in self._children:
+            child = self.nested[name]
+            properties = self._work_out(self.document["Resources"][name]["Properties"])
+            parameters = properties.get("Parameters", {})
+            self._children[name] = Template(
+                child.document, parameters, child.nested, f"{self.path}{name}."
+            )
+        return self._children[name]
+
+    def _token(self, name: str) -> str:
+        return f"{{{self.path}{name}}}"
+
+    def _holds(self, condition: str | None) -> bool:
+        return condition is None or self._work_out(self.document["Conditions"][condition])
+
+    def _work_out(self, value: Any) -> Any:
+        match value:
+            case dict() if len(value) == 1 and _is_function(name := next(iter(value))):
+                return self._call(name, value[name])
+            case dict():
+                worked_out = {key: self._work_out(each) for key, each in value.items()}
+                return {key: each for key, each in worked_out.items() if each is not _NoValue}
+            case list():
+                return [each for each in map(self._work_out, value) if each is not _NoValue]
+            case _:
+                return value
+
+    def _call(self, name: str, argument: Any) -> Any:
+        match name, argument:
+            case "Ref", _:
+                return self._reference(argument)
+            case "Condition", _:
+                return self._holds(argument)
+            case "Fn::GetAtt", str():
+                return self._attribute(*argument.split(".", 1))
+            case "Fn::GetAtt", [resource, attribute]:
+                return self._attribute(resource, attribute)
+            case "Fn::If", [condition, then, otherwise]:
+                return self._work_out(then if self._holds(condition) else otherwise)
+            case "Fn::Equals", [left, right]:
+                return str(self._work_out(left)) == str(self._work_out(right))
+            case "Fn::Not", [condition]:
+                return not self._work_out(condition)
+            case "Fn::And", _:
+                return all(map(self._work_out, argument))
+            case "Fn::Or", _:
+                return any(map(self._work_out, argument))
+            case "Fn::Join", [delimiter, parts]:
+                return delimiter.join(map(str, self._work_out(parts)))
+            case "Fn::Split", [delimiter, text]:
+                return self._work_out(text).split(delimiter)
+            case "Fn::Select", [index, values]:
+                return self._work_out(values)[int(index)]
+            case "Fn::Sub", str():
+                return self._substitute(argument, {})
+            case "Fn::Sub", [text, values]:
+                return self._substitute(text, self._work_out(values))
+        raise NotImplementedError(f"{name} of {argument}")
+
+    def _reference(self, name: str) -> Any:
+        if name == "AWS::NoValue":
+            return _NoValue
+        if name in PSEUDO_PARAMETERS:
+            return PSEUDO_PARAMETERS[name]
+        if name in self._values:
+            return self._values[name]
+        form = _REFERENCES.get(self.document["Resources"][name]["Type"], "*")
+        return _replace_first(form, self._token(name))
+
+    def _attribute(self, name: str, attribute: str) -> Any:
+        resource = self.document["Resources"][name]
+        if resource["Type"] == NESTED:
+            return self._child(name).output(attribute.removeprefix("Outputs."))
+        if attribute in _NAMES:
+            return self._token(name)
+        if attribute == "Arn" and resource["Type"] in _ARNS:
+            return _replace_first(_ARNS[resource["Type"]], self._token(name))
+        raise NotImplementedError(f"{attribute} of {name}, which is an {resource['Type']}")
+
+    def _substitute(self, text: str, values: Mapping[str, Any]) -> str:
+        before, *rest = text.split("${")
+        parts = [before]
+        for part in rest:
+            name, _, after = part.partition("}")
+            if name in values:
+                value = values[name]
+            elif name.startswith("!"):
+                value = f"${{{name[1:]}}}"
+            elif "." in name:
+                value = self._attribute(*name.split(".", 1))
+            else:
+                value = self._reference(name)
+            parts += [str(value), after]
+        return "".join(parts)
+
+
+def _is_function(name: str) -> bool:
+    return name in ("Ref", "Condition") or name.startswith("Fn::")
+
+
+def _replace_first(form: str, token: str) -> str:
+    return form.replace("*", token, 1)
+
+
+def _parameter(declaration: Mapping[str, Any], value: Any) -> str | Sequence[str]:
+    if declaration["Type"] in ("CommaDelimitedList", "List<String>"):
+        return [part.strip() for part in str(value).split(",")]
+    return str(value)

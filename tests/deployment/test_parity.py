@@ -1,0 +1,167 @@
+"""What tests/deployment/parity.py must see, and what it must not mind: the SAM example beside a changed one."""
+
+import copy
+import unittest
+from collections.abc import Callable
+from typing import Any
+
+import sam
+from parity import SAM_EXAMPLE, differences
+from template import Template
+
+EXAMPLE = sam.transformed(SAM_EXAMPLE)
+
+Properties = Callable[[str], dict[str, Any]]
+
+
+def changed(change: Callable[[Properties, Properties], None]) -> list[str]:
+    """What differs once something was changed, by the properties of the example's resources and the system's."""
+    copied = copy.deepcopy(EXAMPLE)
+
+    def properties(template: Template) -> Properties:
+        return lambda name: template.document["Resources"][name]["Properties"]
+
+    change(properties(copied), properties(copied.nested["Retry"]))
+    return list(differences(EXAMPLE, copied))
+
+
+def statements(role: dict[str, Any]) -> list[Any]:
+    """A role's own statements."""
+    return role["Policies"][0]["PolicyDocument"]["Statement"]
+
+
+class DifferenceTest(unittest.TestCase):
+    """One change each, and what is said of it."""
+
+    def differ(self, change: Callable[[Properties, Properties], None], *expected: str) -> None:
+        self.assertCountEqual(changed(change), expected)
+
+    def test_an_attribute_of_a_queue(self) -> None:
+        self.differ(
+            lambda _, system: system("RetryQueue").update(VisibilityTimeout=30),
+            "only CDK: retry queue: VisibilityTimeout = 180",
+            "only SAM: retry queue: VisibilityTimeout = 30",
+        )
+
+    def test_an_attribute_that_is_missing(self) -> None:
+        self.differ(
+            lambda _, system: system("DeadLetterQueue").pop("SqsManagedSseEnabled"),
+            "only CDK: dead-letter queue: SqsManagedSseEnabled = true",
+        )
+
+    def test_the_mappings_window(self) -> None:
+        self.differ(
+            lambda _, system: system("HandlerRetry").update(MaximumBatchingWindowInSeconds=1),
+            "only CDK: mapping: MaximumBatchingWindowInSeconds = 0",
+            "only SAM: mapping: MaximumBatchingWindowInSeconds = 1",
+        )
+
+    def test_a_permission_more(self) -> None:
+        more = {"Effect": "Allow", "Action": ["sqs:PurgeQueue"], "Resource": {"Fn::GetAtt": ["RetryQueue", "Arn"]}}
+        self.differ(
+            lambda _, system: statements(system("HandlerRole")).append(more),
+            "only SAM: the handler's role: Allow sqs:PurgeQueue arn:aws:sqs:us-east-1:111111111111:<retry queue>",
+        )
+
+    def test_a_permission_on_everything(self) -> None:
+        def widen(_: Properties, system: Properties) -> None:
+            (invoke,) = (each for each in statements(system("HandlerRole")) if each.get("Action") == "lambda:InvokeFunction")
+            invoke["Resource"] = "*"
+
+        function = "arn:aws:lambda:us-east-1:111111111111:function:<target>"
+        self.differ(
+            widen,
+            f"only CDK: the handler's role: Allow lambda:InvokeFunction {function}",
+            f"only CDK: the handler's role: Allow lambda:InvokeFunction {function}:*",
+            "only SAM: the handler's role: Allow lambda:InvokeFunction *",
+        )
+
+    def test_a_managed_policy_and_a_policy_beside_the_role(self) -> None:
+        def add(example: Properties, _: Properties) -> None:
+            example("OrdersRole")["ManagedPolicyArns"].append("arn:aws:iam::aws:policy/AdministratorAccess")
+            example("OrdersFailures")["PolicyDocument"]["Statement"][0]["Action"] = "sqs:*"
+
+        queue = "arn:aws:sqs:us-east-1:111111111111:<retry queue>"
+        self.differ(
+            add,
+            f"only CDK: the target's role: Allow sqs:SendMessage {queue}",
+            f"only SAM: the target's role: Allow sqs:* {queue}",
+            "only SAM: the target's role: managed policy arn:aws:iam::aws:policy/AdministratorAccess",
+        )
+
+    def test_who_may_send(self) -> None:
+        def open_up(_: Properties, system: Properties) -> None:
+            policy = system("RetryQueuePolicy")["PolicyDocument"]
+            policy["Statement"] = [each for each in policy["Statement"] if each["Action"] != "sqs:SendMessage"]
+
+        (found,) = changed(open_up)
+        self.assertRegex(found, r"^only CDK: the retry queue's policy: Deny \* sqs:SendMessage .*<target's role>")
+
+    def test_a_variable(self) -> None:
+        self.differ(
+            lambda _, system: system("Handler")["Environment"]["Variables"].update(MAX_AGE="7d", AWS_RETRY_MODE="adaptive"),
+            "only CDK: the handler's environment: MAX_AGE = 86400 s",
+            "only SAM: the handler's environment: AWS_RETRY_MODE = adaptive",
+            "only SAM: the handler's environment: MAX_AGE = 604800 s",
+        )
+
+    def test_recursion_on_either_side(self) -> None:
+        self.differ(
+            lambda example, system: (example("Orders").pop("RecursiveLoop"), system("Handler").pop("RecursiveLoop")),
+            "only CDK: handler: RecursiveLoop = Allow",
+            "only CDK: target: RecursiveLoop = Allow",
+        )
+
+    def test_lambdas_own_retries(self) -> None:
+        self.differ(
+            lambda example, _: example("OrdersEventInvokeConfig").update(MaximumRetryAttempts=2),
+            "only CDK: invoke config: MaximumRetryAttempts = 0",
+            "only SAM: invoke config: MaximumRetryAttempts = 2",
+        )
+
+    def test_a_ledger(self) -> None:
+        def switch_on(example: Properties, _: Properties) -> None:
+            example("Retry")["Parameters"]["Ledger"] = "true"
+
+        found = changed(switch_on)
+        self.assertIn("only SAM: ledger: BillingMode = PAY_PER_REQUEST", found)
+        self.assertIn("only SAM: ledger: TimeToLiveSpecification.AttributeName = expires_at", found)
+        self.assertIn("only SAM: the handler's environment: LEDGER_TABLE = <ledger>", found)
+        table = "arn:aws:dynamodb:us-east-1:111111111111:table/<ledger>"
+        self.assertIn(f"only SAM: the handler's role: Allow dynamodb:PutItem {table}", found)
+
+
+class SameTest(unittest.TestCase):
+    """What is only written in another way."""
+
+    def same(self, change: Callable[[Properties, Properties], None]) -> None:
+        self.assertEqual(changed(change), [])
+
+    def test_a_variable_that_is_empty_or_missing(self) -> None:
+        self.same(lambda _, system: system("Handler")["Environment"]["Variables"].pop("POLICIES"))
+
+    def test_statements_apart_or_together(self) -> None:
+        def split(_: Properties, system: Properties) -> None:
+            policy = statements(system("HandlerRole"))
+            (receive,) = (each for each in policy if "sqs:ReceiveMessage" in each.get("Action", []))
+            policy.remove(receive)
+            policy += [{**receive, "Action": action} for action in receive["Action"]]
+
+        self.same(split)
+
+    def test_an_arn_that_is_put_together(self) -> None:
+        def name(_: Properties, system: Properties) -> None:
+            parts = "arn:${AWS::Partition}:sqs:${AWS::Region}:${AWS::AccountId}:${RetryQueue.QueueName}"
+            system("HandlerRetry")["EventSourceArn"] = {"Fn::Sub": parts}
+
+        self.same(name)
+
+    def test_a_number_as_a_string(self) -> None:
+        self.same(lambda _, system: system("RetryQueue").update(VisibilityTimeout="180"))
+
+    def test_names_and_descriptions(self) -> None:
+        self.same(lambda _, system: system("Handler").update(Description="another"))
+
+
+if __name__ == "__main__":
+    unittest.main()
