@@ -48,6 +48,7 @@ CLOUDWATCH_PLANS = Quote(
     date(2026, 5, 5),
     "https://github.com/api-evangelist/cloudwatch/blob/main/plans/cloudwatch-plans-pricing.yml",
 )
+METRICS_POST = Quote(date(2026, 2, 15), "https://signoz.io/guides/cloudwatch-pricing")
 CLOUDWATCH_POST = Quote(
     date(2026, 6, 13),
     "https://www.factualminds.com/blog/amazon-cloudwatch-pricing-metrics-logs-alarms-dashboards/",
@@ -87,7 +88,7 @@ DURATION = Price("duration of Lambda, arm64", LAMBDA, 0.0000133334, "GB-second",
 SQS_REQUEST = Price("request of SQS, standard queue", SQS, 0.40, "million", SQS_POST)
 LOG_INGESTION = Price("logs taken in", CLOUDWATCH, 0.50, "GB", CLOUDWATCH_POST)
 LOG_STORAGE = Price("logs kept", CLOUDWATCH, 0.03, "GB-month", CLOUDWATCH_PLANS)
-METRIC = Price("custom metric", CLOUDWATCH, 0.30, "month", CLOUDWATCH_PLANS)
+METRIC = Price("custom metric", CLOUDWATCH, 0.30, "month", METRICS_POST)
 ALARM = Price("alarm", CLOUDWATCH, 0.10, "month", CLOUDWATCH_PLANS)
 DASHBOARD = Price("dashboard", CLOUDWATCH, 3.00, "month", CLOUDWATCH_POST)
 WRITE = Price("write of DynamoDB, on demand", DYNAMODB, 0.625, "million", DURABLE_POST)

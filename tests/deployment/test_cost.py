@@ -189,6 +189,18 @@ class PageTest(unittest.TestCase):
             row = re.search(rf"^\| {figure} \| (.*?) \|", readme, re.MULTILINE)
             self.assertEqual(row and row[1], assumed, figure)
 
+    def test_what_is_deployed_is_what_is_priced(self) -> None:
+        system = (ROOT / "infra/sam/template.yaml").read_text()
+        target = (ROOT / "infra/sam/target-alarms.yaml").read_text()
+        alarm = "Type: AWS::CloudWatch::Alarm\n"
+        self.assertEqual(system.count(alarm), tables.SYSTEM_ALARMS)
+        self.assertEqual(target.count(alarm), tables.TARGET_ALARMS + tables.LEDGER_ALARMS)
+        self.assertIn(f"MemorySize: {model.MEMORY_MB}\n", system)
+        log_days = re.search(
+            r"^  LogRetentionDays:\n(?:    .*\n)*?    Default: (\d+)$", system, re.M
+        )
+        self.assertEqual(log_days and log_days[1], str(model.LOG_DAYS))
+
 
 class CountTest(unittest.TestCase):
     """The handler, counted again."""
