@@ -129,6 +129,7 @@ def parts(counted: Counted) -> str:
         "retries of 100 KiB, quiet": retry(counted, Way(QUIET.batch, more_bytes=more)),
         "waits more, busy": handled(counted, "waits", BUSY),
         "waits more, quiet": handled(counted, "waits", QUIET),
+        "dead letters, busy": dead_letter(counted, BUSY),
         "dead letters, quiet": dead_letter(counted, QUIET),
         "dead letters, quiet, with a ledger": dead_letter(counted, QUIET_ONCE),
     }
