@@ -23,8 +23,14 @@ ALARM = "AWS::CloudWatch::Alarm"
 # What names or describes a thing, where its code lies, and which tool made it.
 INCIDENTAL = {
     FUNCTION: {"Code", "Description", "Environment", "Role", "Tags"},
-    ALARM: {"AlarmName", "AlarmDescription", "Dimensions", "Tags"},
+    ALARM: {"AlarmName", "AlarmDescription", "Dimensions", "MetricName", "Namespace", "Tags"},
 }
+
+# IAM has two names for each of these.
+SAME_OPERATORS = {"ArnEquals": "ArnLike", "ArnNotEquals": "ArnNotLike"}
+
+# What durations are counted in.
+SECONDS = {"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60}
 
 # What is so where a template says nothing.
 DEFAULTS = {FUNCTION: {"TracingConfig.Mode = PassThrough"}, MAPPING: {"Enabled = true"}}
@@ -48,8 +54,7 @@ class System:
             lines |= {f"the {who}'s role: {fact}" for fact in self._permissions(who)}
         for which in ("retry queue", "dead-letter queue"):
             lines |= {f"the {which}'s policy: {fact}" for fact in self._queue_policy(which)}
-        for alarm in self._of(ALARM):
-            lines |= {f"the alarm on {_metric(alarm.properties)}: {fact}" for fact in _facts_of(alarm)}
+        lines |= {_alarm(each.properties) for each in self._of(ALARM)}
         return {self._with_parts_for_tokens(line) for line in lines}
 
     def _parts(self) -> dict[str, Resource]:
@@ -61,9 +66,7 @@ class System:
             "dead-letter queue": self._only(QUEUE, lambda each: each != retry_queue),
             "mapping": self._only(MAPPING),
             "handler": handler,
-            "handler's log": self._only(
-                LOG_GROUP, lambda each: each.token == handler.properties["LoggingConfig"]["LogGroup"]
-            ),
+            "handler's log": self._log_of(handler),
         }
         for name, kind in {"ledger": TABLE, "invoke config": INVOKE_CONFIG}.items():
             if any(self._of(kind)):
@@ -71,7 +74,12 @@ class System:
         targets = [each for each in self._of(FUNCTION) if each != handler]
         if targets:
             (parts["target"],) = targets
+            parts["target's log"] = self._log_of(parts["target"])
         return parts
+
+    def _log_of(self, function: Resource) -> Resource:
+        group = function.properties["LoggingConfig"]["LogGroup"]
+        return self._only(LOG_GROUP, lambda each: each.token == group)
 
     def _names(self) -> Iterator[tuple[str, str]]:
         """What stands for each token in facts."""
@@ -93,7 +101,7 @@ class System:
     def _environment(self) -> Iterator[str]:
         variables = self._parts()["handler"].properties["Environment"]["Variables"]
         # The handler takes an empty variable as one that is not set.
-        return (f"{name} = {value}" for name, value in variables.items() if value != "")
+        return (f"{name} = {_meaning(name, value)}" for name, value in variables.items() if value != "")
 
     def _role(self, who: str) -> Resource:
         arn = self._parts()[who].properties["Role"]
@@ -157,7 +165,9 @@ def _permissions(document: dict[str, Any]) -> Iterator[str]:
     """Each single thing that a policy allows or denies, however its statements bundle them."""
     for statement in _listed(document["Statement"]):
         condition = {
-            operator: {key: sorted(_listed(values)) for key, values in keys.items()}
+            SAME_OPERATORS.get(operator, operator): {
+                key: sorted(_listed(values)) for key, values in keys.items()
+            }
             for operator, keys in statement.get("Condition", {}).items()
         }
         known = {"Sid", "Effect", "Principal", "Action", "Resource", "Condition"}
@@ -189,6 +199,34 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _metric(alarm: dict[str, Any]) -> str:
-    dimensions = sorted(f"{each['Name']} {each['Value']}" for each in alarm.get("Dimensions", []))
-    return f"{alarm['Namespace']} {alarm['MetricName']} of {', '.join(dimensions)}"
+def _alarm(properties: dict[str, Any]) -> str:
+    dimensions = sorted(f"{each['Name']} {each['Value']}" for each in properties.get("Dimensions", []))
+    said = {name: value for name, value in properties.items() if name not in INCIDENTAL[ALARM]}
+    return (
+        f"the alarm on {properties['Namespace']} {properties['MetricName']} of {', '.join(dimensions)}: "
+        + ", ".join(sorted(_leaves(said)))
+    )
+
+
+def _meaning(variable: str, value: str) -> str:
+    """What the handler takes a variable for, where it may be written in several ways."""
+    match variable:
+        case "BASE_BACKOFF" | "MAX_BACKOFF" | "MAX_AGE":
+            return f"{_seconds(value)} s"
+        case "TARGET_FUNCTIONS":
+            # By name or by ARN.
+            return ", ".join(sorted(name.rsplit(":", 1)[-1] for name in value.split(",")))
+        case "NON_RETRYABLE_ERRORS":
+            return ", ".join(sorted(each.strip() for each in value.split(",")))
+        case "POLICIES":
+            policies = {
+                function: {name: _meaning(name, str(own)) for name, own in values.items()}
+                for function, values in json.loads(value).items()
+            }
+            return json.dumps(policies, sort_keys=True)
+        case _:
+            return value
+
+
+def _seconds(duration: str) -> int:
+    return int(duration) if duration.isdigit() else int(duration[:-1]) * SECONDS[duration[-1]]

@@ -100,9 +100,9 @@ class DifferenceTest(unittest.TestCase):
     def test_a_variable(self) -> None:
         self.differ(
             lambda _, system: system("Handler")["Environment"]["Variables"].update(MAX_AGE="7d", AWS_RETRY_MODE="adaptive"),
-            "only CDK: the handler's environment: MAX_AGE = 24h",
+            "only CDK: the handler's environment: MAX_AGE = 86400 s",
             "only SAM: the handler's environment: AWS_RETRY_MODE = adaptive",
-            "only SAM: the handler's environment: MAX_AGE = 7d",
+            "only SAM: the handler's environment: MAX_AGE = 604800 s",
         )
 
     def test_recursion_on_either_side(self) -> None:
