@@ -100,7 +100,7 @@ export function checkPolicy(policy: RetryPolicy & typeof DEFAULT_POLICY, faults:
   const baseIsGood = checkDuration('baseBackoff', policy.baseBackoff, baseMin, baseMax, faults);
   // One wrong value is one fault: the others are judged as if this one was not set.
   const base = baseIsGood && !policy.baseBackoff.isUnresolved() ? policy.baseBackoff : baseMin;
-  checkDuration('maxBackoff', policy.maxBackoff, base, MAX_BACKOFF_MAX, faults, 'baseBackoff, ');
+  checkDuration('maxBackoff', policy.maxBackoff, base, MAX_BACKOFF_MAX, faults, 'baseBackoff');
   if (checkDuration('maxAge', policy.maxAge, Duration.seconds(1), MAX_AGE_MAX, faults)) {
     checkLastChance(base, policy.maxAge, faults);
   }
@@ -162,7 +162,7 @@ export function checkDuration(
     return false;
   }
   const isInRange = min.toMilliseconds() <= milliseconds && milliseconds <= max.toMilliseconds();
-  if (!isInRange) faults.add(property, `from ${minIs}${written(min)}, to ${written(max)}`, value.toHumanString());
+  if (!isInRange) faults.add(property, `from ${minIs && `${minIs}, `}${written(min)}${minIs && ','} to ${written(max)}`, value.toHumanString());
   return isInRange;
 }
 

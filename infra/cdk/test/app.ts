@@ -1,0 +1,61 @@
+import { App, aws_lambda as lambda, Stack, StackProps } from 'aws-cdk-lib';
+import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
+import { AsyncRetry, AsyncRetryProps } from '../lib';
+
+/** A stack with retries, and with functions to attach. */
+export class TestStack extends Stack {
+  public readonly retry: AsyncRetry;
+
+  constructor(props: AsyncRetryProps = {}, stackProps: StackProps = {}) {
+    super(new App(), 'Test', stackProps);
+    this.retry = new AsyncRetry(this, 'Retry', props);
+  }
+
+  /** A function of this app. */
+  public function(id: string, props: Partial<lambda.FunctionProps> = {}): lambda.Function {
+    return functionIn(this, id, props);
+  }
+
+  public get template(): Template {
+    return Template.fromStack(this);
+  }
+
+  /** The warnings of the synthesis. */
+  public get warnings(): string[] {
+    return Annotations.fromStack(this).findWarning('*', Match.anyValue()).map(({ entry }) => String(entry.data));
+  }
+
+  /** What a role may do, by what CloudFormation calls it. */
+  public statementsOf(rolePattern: RegExp): any[] {
+    return Object.values(this.template.findResources('AWS::IAM::Policy'))
+      .filter(({ Properties }) => Properties.Roles.some((role: any) => rolePattern.test(JSON.stringify(role))))
+      .flatMap(({ Properties }) => Properties.PolicyDocument.Statement);
+  }
+
+  /** The properties of the one resource of a type whose logical id is like this. */
+  public only(type: string, id = /./): any {
+    const found = Object.entries(this.template.findResources(type)).filter(([logicalId]) => id.test(logicalId));
+    if (found.length !== 1) throw new Error(`expected one ${type} like ${id}, got ${found.map(([each]) => each)}`);
+    return found[0][1].Properties;
+  }
+}
+
+/** A function in any stack. */
+export function functionIn(stack: Stack, id: string, props: Partial<lambda.FunctionProps> = {}): lambda.Function {
+  return new lambda.Function(stack, id, {
+    runtime: lambda.Runtime.PYTHON_3_13,
+    handler: 'index.handler',
+    code: lambda.Code.fromInline('def handler(event, context): pass'),
+    ...props,
+  });
+}
+
+/** What refuses to be built, in its own words. */
+export function complaint(build: () => unknown): string {
+  try {
+    build();
+  } catch (error) {
+    return (error as Error).message;
+  }
+  throw new Error('expected an error, got none');
+}

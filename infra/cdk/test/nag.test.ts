@@ -1,0 +1,40 @@
+import * as assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { App, aws_kms as kms, aws_lambda as lambda, Stack, Validations } from 'aws-cdk-lib';
+import { AwsSolutionsChecks } from 'cdk-nag';
+import { AsyncRetry, AsyncRetryProps } from '../lib';
+import { functionIn } from './app';
+
+/** What the pack finds that is meant to be so, and why. The README has the same for users. */
+const EXPLAINED = [
+  { id: 'AwsSolutions-IAM5[Resource::<OrdersA9B65338.Arn>:*]', reason: 'the handler invokes the versions and aliases of the attached functions' },
+  { id: 'AwsSolutions-IAM5[Resource::*]', reason: 'X-Ray has no resources to be named' },
+  { id: 'AwsSolutions-DDB3', reason: 'what the ledger remembers is over in days' },
+];
+
+/** What AWS's rules for solutions find in the retries of one function, and not in the function. */
+function findings(props: (stack: Stack) => AsyncRetryProps, acknowledged: typeof EXPLAINED = []): string[] {
+  const app = new App();
+  const stack = new Stack(app, 'Test');
+  const retry = new AsyncRetry(stack, 'Retry', props(stack));
+  retry.attach(functionIn(stack, 'Orders'), { transparent: true });
+  retry.alarms();
+  retry.dashboard();
+  Validations.of(retry).acknowledge(...acknowledged);
+  return new AwsSolutionsChecks(retry).validateScope(retry).violations.map(({ ruleName }) => ruleName);
+}
+
+const LEAST = () => ({});
+
+const MOST = (stack: Stack) => ({
+  encryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
+  ledger: true,
+  parallelQueues: 2,
+  tracing: lambda.Tracing.ACTIVE,
+});
+
+test('the rules for solutions find nothing that is not explained', () => {
+  assert.deepEqual(findings(LEAST), [EXPLAINED[0].id]);
+  assert.deepEqual(findings(MOST).sort(), EXPLAINED.map(({ id }) => id).sort());
+  for (const props of [LEAST, MOST]) assert.deepEqual(findings(props, EXPLAINED), []);
+});

@@ -1,0 +1,86 @@
+import * as assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { CfnParameter, Duration, Token } from 'aws-cdk-lib';
+import { AsyncRetry, AsyncRetryProps, Jitter } from '../lib';
+import { complaint, TestStack } from './app';
+
+const BAD: [AsyncRetryProps, string][] = [
+  [{ baseBackoff: Duration.seconds(0) }, 'baseBackoff must be from 1s to 12h, got "0 seconds"'],
+  [{ baseBackoff: Duration.millis(1500) }, 'baseBackoff must be whole seconds, got "1 second 500 millis"'],
+  [{ baseBackoff: Duration.hours(13) }, 'baseBackoff must be from 1s to 12h, got "13 hours"'],
+  [{ baseBackoff: Duration.minutes(1), maxBackoff: Duration.seconds(59) }, 'maxBackoff must be from baseBackoff, 1m, to 13d, got "59 seconds"'],
+  [{ maxBackoff: Duration.days(14) }, 'maxBackoff must be from baseBackoff, 1s, to 13d, got "14 days"'],
+  [{ maxAge: Duration.days(366) }, 'maxAge must be from 1s to 365d, got "366 days"'],
+  [{ baseBackoff: Duration.seconds(10), maxAge: Duration.seconds(10) }, 'maxAge must be longer than baseBackoff, 10s, got "10 seconds"'],
+  [{ maxAttempts: 0 }, 'maxAttempts must be a whole number from 1 to 4294967295, got 0'],
+  [{ maxAttempts: 1.5 }, 'maxAttempts must be a whole number from 1 to 4294967295, got 1.5'],
+  [{ maxAttempts: 2 ** 32 }, 'maxAttempts must be a whole number from 1 to 4294967295, got 4294967296'],
+  [{ jitter: 'some' as Jitter }, 'jitter must be full, equal, none, got "some"'],
+  [{ nonRetryableErrors: ['Good', 'a,b'] }, 'nonRetryableErrors must be error types without a comma, * allowed, got "a,b"'],
+  [{ nonRetryableErrors: [' '] }, 'nonRetryableErrors must be error types without a comma, * allowed, got " "'],
+  [{ maxConcurrency: 1 }, 'maxConcurrency must be a whole number from 2 to 1000, got 1'],
+  [{ parallelQueues: 0 }, 'parallelQueues must be a whole number from 1 to 50, got 0'],
+  [{ memorySize: 127 }, 'memorySize must be a whole number from 128 to 10240, got 127'],
+  [{ handlerTimeout: Duration.seconds(9) }, 'handlerTimeout must be from 10s to 15m, got "9 seconds"'],
+  [{ handlerTimeout: Duration.minutes(16) }, 'handlerTimeout must be from 10s to 15m, got "16 minutes"'],
+];
+
+test('every value out of its range is refused with its name, what it must be and what it is', () => {
+  for (const [props, expected] of BAD) {
+    assert.equal(complaint(() => new TestStack(props)), `AsyncRetry Test/Retry: ${expected}`);
+  }
+});
+
+test('all that is wrong is said at once', () => {
+  const message = complaint(() => new TestStack({ baseBackoff: Duration.hours(13), maxAttempts: 0, maxConcurrency: 1 }));
+  assert.deepEqual(message.split('; ').map((each) => / ?(\w+) must be/.exec(each)?.[1]), ['baseBackoff', 'maxAttempts', 'maxConcurrency']);
+});
+
+test('values at the ends of their ranges are good', () => {
+  for (const props of [
+    { baseBackoff: Duration.seconds(1), maxBackoff: Duration.seconds(1), maxAge: Duration.seconds(2) },
+    { baseBackoff: Duration.hours(12), maxBackoff: Duration.days(13), maxAge: Duration.days(365), maxAttempts: 2 ** 32 - 1 },
+    { maxAttempts: 1, maxConcurrency: 2, memorySize: 10_240, parallelQueues: 50, handlerTimeout: Duration.seconds(10) },
+  ]) new TestStack(props);
+});
+
+test('a policy of a function is judged with the general one', () => {
+  const stack = new TestStack({ baseBackoff: Duration.minutes(1) });
+  assert.equal(
+    complaint(() => stack.retry.attach(stack.function('Orders'), { maxBackoff: Duration.seconds(10) })),
+    'AsyncRetry Test/Retry can\'t attach Test/Orders: maxBackoff must be from baseBackoff, 1m, to 13d, got "10 seconds"',
+  );
+});
+
+test('a policy of a function says what is its own', () => {
+  const stack = new TestStack({ maxAge: Duration.hours(6) });
+  stack.retry.attach(stack.function('Orders'), { maxAge: Duration.days(7), maxAttempts: 3, nonRetryableErrors: ['A', 'B'] });
+  stack.retry.attach(stack.function('Payments'));
+  const { POLICIES } = stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables;
+  const [, [start, { Ref }, end]] = POLICIES['Fn::Join'];
+  assert.match(Ref, /^Orders/);
+  assert.deepEqual(JSON.parse(`${start}orders${end}`), {
+    orders: { MAX_AGE: '7d', MAX_ATTEMPTS: '3', NON_RETRYABLE_ERRORS: 'A,B' },
+  });
+});
+
+test('tokens are left alone', () => {
+  const stack = new TestStack();
+  const number = (id: string) => new CfnParameter(stack, id, { type: 'Number' }).valueAsNumber;
+  const retry = new AsyncRetry(stack, 'Tokens', {
+    baseBackoff: Duration.seconds(number('Base')),
+    maxBackoff: Duration.minutes(number('Max')),
+    maxAge: Duration.days(number('Age')),
+    maxAttempts: number('Attempts'),
+    maxConcurrency: number('Concurrency'),
+    memorySize: number('Memory'),
+    nonRetryableErrors: Token.asList(new CfnParameter(stack, 'Errors', { type: 'CommaDelimitedList' }).value),
+  });
+  retry.attach(stack.function('Orders'), { maxAttempts: number('Own') });
+  retry.alarms();
+  const { Variables } = stack.only('AWS::Lambda::Function', /TokensHandler/).Environment;
+  assert.deepEqual(stack.resolve(Variables.MAX_AGE), { 'Fn::Join': ['', [{ Ref: 'Age' }, 'd']] });
+  assert.deepEqual(Variables.MAX_BACKOFF, { 'Fn::Join': ['', [{ Ref: 'Max' }, 'm']] });
+  assert.deepEqual(Variables.MAX_ATTEMPTS, { Ref: 'Attempts' });
+  assert.deepEqual(Variables.NON_RETRYABLE_ERRORS, { 'Fn::Join': [',', { Ref: 'Errors' }] });
+});

@@ -1,0 +1,200 @@
+import * as assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { aws_kms as kms, aws_lambda as lambda, aws_logs as logs, aws_sqs as sqs, Duration } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import { AsyncRetry, Jitter } from '../lib';
+import { complaint, TestStack } from './app';
+
+const DAYS = 24 * 60 * 60;
+
+test('the retry queue keeps what waits, for as long as SQS does', () => {
+  const queue = new TestStack().only('AWS::SQS::Queue', /RetryQueue/);
+  assert.equal(queue.MessageRetentionPeriod, 14 * DAYS);
+  assert.equal(queue.RedrivePolicy.maxReceiveCount, 1000);
+  assert.match(JSON.stringify(queue.RedrivePolicy.deadLetterTargetArn), /DeadLetterQueue/);
+  assert.equal(queue.SqsManagedSseEnabled, true);
+});
+
+test('the dead-letter queue keeps its messages for 14 days, encrypted', () => {
+  const queue = new TestStack().only('AWS::SQS::Queue', /DeadLetterQueue/);
+  assert.deepEqual(queue, { MessageRetentionPeriod: 14 * DAYS, SqsManagedSseEnabled: true });
+});
+
+test('a batch is hidden for six times as long as the handler may take', () => {
+  for (const [handlerTimeout, seconds] of [[undefined, 30], [Duration.minutes(15), 900]] as const) {
+    const stack = new TestStack({ handlerTimeout });
+    assert.equal(stack.only('AWS::Lambda::Function', /Handler/).Timeout, seconds);
+    assert.equal(stack.only('AWS::SQS::Queue', /RetryQueue/).VisibilityTimeout, 6 * seconds);
+  }
+});
+
+test('no queue is talked to but by TLS', () => {
+  const stack = new TestStack();
+  for (const id of [/RetryQueuePolicy/, /DeadLetterQueuePolicy/]) {
+    const [statement] = stack.only('AWS::SQS::QueuePolicy', id).PolicyDocument.Statement;
+    assert.equal(statement.Effect, 'Deny');
+    assert.equal(statement.Action, 'sqs:*');
+    assert.deepEqual(statement.Condition, { Bool: { 'aws:SecureTransport': 'false' } });
+  }
+});
+
+test('only the handler receives, and only roles of attached functions send', () => {
+  const stack = new TestStack();
+  for (const id of ['Orders', 'Payments']) stack.retry.attach(stack.function(id));
+  const [, receive, send] = stack.only('AWS::SQS::QueuePolicy', /RetryQueuePolicy/).PolicyDocument.Statement;
+  const roles = ({ Condition }: any) => Condition.ArnNotEquals['aws:PrincipalArn'].map((arn: any) => arn['Fn::GetAtt'][0].slice(0, -8));
+  assert.deepEqual([receive.Effect, receive.Action, roles(receive)], ['Deny', 'sqs:ReceiveMessage', ['RetryHandlerRole']]);
+  assert.deepEqual([send.Effect, send.Action, roles(send)], ['Deny', 'sqs:SendMessage', ['OrdersServiceRole', 'PaymentsServiceRole']]);
+  for (const { Principal } of [receive, send]) assert.deepEqual(Principal, { AWS: '*' });
+});
+
+test('the mapping delivers at once, ten at a time, and hears which of them failed', () => {
+  const mapping = new TestStack().only('AWS::Lambda::EventSourceMapping');
+  assert.equal(mapping.BatchSize, 10);
+  assert.equal(mapping.MaximumBatchingWindowInSeconds, 0);
+  assert.deepEqual(mapping.FunctionResponseTypes, ['ReportBatchItemFailures']);
+  assert.deepEqual(mapping.ScalingConfig, { MaximumConcurrency: 10 });
+  const other = new TestStack({ maxConcurrency: 1000 }).only('AWS::Lambda::EventSourceMapping');
+  assert.deepEqual(other.ScalingConfig, { MaximumConcurrency: 1000 });
+});
+
+test('the handler is what it is by default', () => {
+  const handler = new TestStack().only('AWS::Lambda::Function', /Handler/);
+  assert.deepEqual(handler.Architectures, ['arm64']);
+  assert.equal(handler.Runtime, 'provided.al2023');
+  assert.equal(handler.Handler, 'bootstrap');
+  assert.equal(handler.MemorySize, 128);
+  assert.equal(handler.RecursiveLoop, 'Allow');
+  assert.equal(handler.TracingConfig, undefined);
+  const { DEAD_LETTER_QUEUE_URL, ...variables } = handler.Environment.Variables;
+  assert.match(DEAD_LETTER_QUEUE_URL.Ref, /DeadLetterQueue/);
+  assert.deepEqual(variables, { BASE_BACKOFF: '1s', MAX_BACKOFF: '12h', MAX_AGE: '1d', JITTER: 'full' });
+});
+
+test('each property of the policy is a variable of the handler', () => {
+  const stack = new TestStack({
+    baseBackoff: Duration.seconds(90),
+    maxBackoff: Duration.hours(36),
+    maxAge: Duration.days(7),
+    maxAttempts: 50,
+    jitter: Jitter.EQUAL,
+    nonRetryableErrors: ['ValidationError', '*.Fatal'],
+  });
+  const { DEAD_LETTER_QUEUE_URL: _, ...variables } = stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables;
+  assert.deepEqual(variables, {
+    BASE_BACKOFF: '90s', MAX_BACKOFF: '36h', MAX_AGE: '7d', MAX_ATTEMPTS: '50', JITTER: 'equal',
+    NON_RETRYABLE_ERRORS: 'ValidationError,*.Fatal',
+  });
+});
+
+test('the handler may do what it does, and nothing else', () => {
+  const statements = new TestStack().statementsOf(/HandlerRole/);
+  const allowed = statements.map(({ Action, Resource }: any) => [Action, Resource['Fn::GetAtt'][0].slice(0, -8)]);
+  assert.deepEqual(allowed, [
+    [['logs:CreateLogStream', 'logs:PutLogEvents'], 'RetryLog'],
+    ['sqs:SendMessage', 'RetryDeadLetterQueue'],
+    [['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:GetQueueAttributes'], 'RetryRetryQueue'],
+  ]);
+  assert.equal(new TestStack().only('AWS::IAM::Role').ManagedPolicyArns, undefined);
+});
+
+test('the log is kept for a month, or as long as told', () => {
+  assert.equal(new TestStack().only('AWS::Logs::LogGroup').RetentionInDays, 30);
+  const logRetention = logs.RetentionDays.ONE_YEAR;
+  assert.equal(new TestStack({ logRetention }).only('AWS::Logs::LogGroup').RetentionInDays, 365);
+});
+
+test('memory, tracing and architecture are the handler\'s own', () => {
+  const props = { memorySize: 256, tracing: lambda.Tracing.ACTIVE, architecture: lambda.Architecture.X86_64 };
+  const stack = new TestStack(props);
+  const handler = stack.only('AWS::Lambda::Function', /Handler/);
+  assert.deepEqual([handler.MemorySize, handler.TracingConfig, handler.Architectures], [256, { Mode: 'Active' }, ['x86_64']]);
+  const tracing = stack.statementsOf(/HandlerRole/).filter(({ Resource }: any) => Resource === '*');
+  assert.deepEqual(tracing.map(({ Action }: any) => Action), [['xray:PutTraceSegments', 'xray:PutTelemetryRecords']]);
+});
+
+test('a ledger is paid by use, forgets, and is only written to', () => {
+  const stack = new TestStack({ ledger: true });
+  const table = stack.only('AWS::DynamoDB::Table');
+  assert.deepEqual(table.KeySchema, [{ AttributeName: 'id', KeyType: 'HASH' }]);
+  assert.deepEqual(table.AttributeDefinitions, [{ AttributeName: 'id', AttributeType: 'S' }]);
+  assert.equal(table.BillingMode, 'PAY_PER_REQUEST');
+  assert.deepEqual(table.TimeToLiveSpecification, { AttributeName: 'expires_at', Enabled: true });
+  assert.match(stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables.LEDGER_TABLE.Ref, /Ledger/);
+  const actions = stack.statementsOf(/HandlerRole/).filter(({ Resource }: any) => /Ledger/.test(JSON.stringify(Resource)));
+  assert.deepEqual(actions.map(({ Action }: any) => Action), [['dynamodb:PutItem', 'dynamodb:DeleteItem']]);
+  assert.ok(stack.retry.ledger);
+});
+
+test('a key of one\'s own encrypts the queues and the ledger, and those who need it may use it', () => {
+  const stack = new TestStack({ ledger: true });
+  const encryptionKey = new kms.Key(stack, 'Key');
+  const retry = new AsyncRetry(stack, 'Encrypted', { ledger: true, encryptionKey });
+  retry.attach(stack.function('Orders'));
+  for (const id of [/EncryptedRetryQueue/, /EncryptedDeadLetterQueue/]) {
+    const queue = stack.only('AWS::SQS::Queue', id);
+    assert.match(JSON.stringify(queue.KmsMasterKeyId), /Key/);
+    assert.equal(queue.SqsManagedSseEnabled, undefined);
+  }
+  const { SSESpecification } = stack.only('AWS::DynamoDB::Table', /Encrypted/);
+  assert.deepEqual([SSESpecification.SSEEnabled, SSESpecification.SSEType], [true, 'KMS']);
+  for (const role of [/EncryptedHandlerRole/, /OrdersServiceRole/]) {
+    const byKey = stack.statementsOf(role).filter(({ Resource }: any) => /"Key/.test(JSON.stringify(Resource)));
+    assert.deepEqual(byKey.map(({ Action }: any) => Action), [['kms:Decrypt', 'kms:GenerateDataKey']]);
+  }
+});
+
+test('functions are spread over parallel queues, which one handler serves', () => {
+  const stack = new TestStack({ parallelQueues: 3 });
+  const ids = ['A', 'B', 'C', 'D'];
+  for (const id of ids) stack.retry.attach(stack.function(id));
+  stack.template.resourceCountIs('AWS::Lambda::EventSourceMapping', 3);
+  const queueOf = (id: string) => stack.only('AWS::Lambda::EventInvokeConfig', new RegExp(`Attached${id}`))
+    .DestinationConfig.OnFailure.Destination['Fn::GetAtt'][0].slice('Retry'.length, -8);
+  assert.deepEqual(ids.map(queueOf), ['RetryQueue', 'RetryQueue2', 'RetryQueue3', 'RetryQueue']);
+  assert.equal(stack.retry.retryQueues.length, 3);
+});
+
+test('a dead-letter queue of one\'s own takes the place of another', () => {
+  const stack = new TestStack();
+  const deadLetterQueue = new sqs.Queue(stack, 'Mine');
+  const retry = new AsyncRetry(stack, 'Other', { deadLetterQueue });
+  assert.equal(retry.deadLetterQueue, deadLetterQueue);
+  assert.match(stack.only('AWS::Lambda::Function', /OtherHandler/).Environment.Variables.DEAD_LETTER_QUEUE_URL.Ref, /Mine/);
+  const fifo = new sqs.Queue(stack, 'Fifo', { fifo: true });
+  assert.equal(
+    complaint(() => new AsyncRetry(stack, 'Third', { deadLetterQueue: fifo })),
+    'AsyncRetry Test/Third: deadLetterQueue must be a standard queue, as the retry queue is one, got "Test/Fifo"',
+  );
+});
+
+test('the code is what this package brings, for the architecture', () => {
+  const assets = join(__dirname, '..', '..', 'assets');
+  for (const architecture of [lambda.Architecture.ARM_64, lambda.Architecture.X86_64]) {
+    const stack = new TestStack({ architecture });
+    const { S3Key } = stack.only('AWS::Lambda::Function', /Handler/).Code;
+    const out = (stack.node.root as any).synth().directory;
+    const deployed = readFileSync(join(out, `asset.${S3Key}`));
+    assert.ok(deployed.equals(readFileSync(join(assets, architecture.name, 'bootstrap.zip'))));
+  }
+});
+
+test('the code is built by a checkout where one is named', () => {
+  const source = mkdtempSync(join(tmpdir(), 'source-'));
+  try {
+    mkdirSync(join(source, 'scripts'));
+    const script = join(source, 'scripts', 'package');
+    // As the real one is called, and where it puts what it makes.
+    writeFileSync(script, '#!/bin/sh\nmkdir -p "$(dirname "$0")/../dist/$2"\nprintf "%s " "$@" > "$(dirname "$0")/../dist/$2/bootstrap.zip"\n', { mode: 0o755 });
+    const stack = new TestStack({ source });
+    const { S3Key } = Template.fromStack(stack).findResources('AWS::Lambda::Function')[stack.getLogicalId(stack.retry.handler.node.defaultChild as lambda.CfnFunction)].Properties.Code;
+    const deployed = readFileSync(join((stack.node.root as any).synth().directory, `asset.${S3Key}`), 'utf8');
+    assert.equal(deployed, '--arch arm64 handler ');
+  } finally {
+    rmSync(source, { recursive: true });
+  }
+  assert.match(complaint(() => new TestStack({ source })), /source must be the folder of a checkout of Comeback: .*scripts\/package does not exist/);
+});

@@ -1,0 +1,153 @@
+import * as assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { aws_cloudwatch as cloudwatch, aws_cloudwatch_actions as actions, aws_iam as iam, aws_sns as sns, Duration } from 'aws-cdk-lib';
+import { AlarmsProps, AsyncRetryProps } from '../lib';
+import { complaint, TestStack } from './app';
+
+/** Metric, threshold and whose metric it is, of every alarm. */
+function alarmsOf(stack: TestStack): string[] {
+  return Object.values(stack.template.findResources('AWS::CloudWatch::Alarm')).map(({ Properties: alarm }) => {
+    assert.equal(alarm.ComparisonOperator, 'GreaterThanThreshold');
+    assert.equal(alarm.TreatMissingData, 'notBreaching');
+    const [{ Name, Value }] = alarm.Dimensions;
+    const whose = (Value.Ref ?? Value['Fn::GetAtt'][0]).slice(0, -8);
+    return `${alarm.Namespace} ${alarm.MetricName} ${alarm.Statistic ?? alarm.ExtendedStatistic} > ${alarm.Threshold} of ${Name} ${whose}`;
+  });
+}
+
+const OF_SYSTEM = [
+  'AWS/SQS ApproximateNumberOfMessagesVisible Maximum > 0 of QueueName RetryDeadLetterQueue',
+  'AWS/SQS ApproximateAgeOfOldestMessage Maximum > 46800 of QueueName RetryRetryQueue',
+  'AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum > 96000 of QueueName RetryRetryQueue',
+  'AWS/Lambda Errors Sum > 0 of FunctionName RetryHandler',
+  'AWS/Lambda Throttles Sum > 0 of FunctionName RetryHandler',
+  'AWS/Lambda RecursiveInvocationsDropped Sum > 0 of FunctionName RetryHandler',
+];
+
+const ofFunction = (name: string) => [
+  `AWS/Lambda DestinationDeliveryFailures Sum > 0 of FunctionName ${name}`,
+  `AWS/Lambda RecursiveInvocationsDropped Sum > 0 of FunctionName ${name}`,
+  `Comeback ConfigurationFaults Sum > 0 of Target ${name}`,
+  `Comeback InvokeLateness p99 > 300000 of Target ${name}`,
+];
+
+test('there is an alarm for all that a person should know of, of functions before and after', () => {
+  const stack = new TestStack();
+  stack.retry.attach(stack.function('Before'));
+  stack.retry.alarms();
+  const after = stack.function('After');
+  stack.retry.attach(after);
+  stack.retry.attach(after.currentVersion);
+  assert.deepEqual(alarmsOf(stack).sort(), [...OF_SYSTEM, ...ofFunction('Before'), ...ofFunction('After')].sort());
+});
+
+test('a ledger has an alarm for each function, and each parallel queue has its own', () => {
+  const stack = new TestStack({ ledger: true, parallelQueues: 2 });
+  stack.retry.attach(stack.function('Orders'));
+  stack.retry.alarms();
+  const alarms = alarmsOf(stack);
+  assert.ok(alarms.includes('Comeback LedgerFaults Sum > 0 of Target Orders'));
+  assert.ok(alarms.includes('AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum > 96000 of QueueName RetryRetryQueue2'));
+});
+
+test('every alarm says what to do, and does what it is told', () => {
+  const stack = new TestStack({ ledger: true });
+  stack.retry.attach(stack.function('Orders'));
+  const topic = new sns.Topic(stack, 'Topic');
+  const alarms = stack.retry.alarms({ actions: [new actions.SnsAction(topic)] });
+  assert.equal(alarms.length, OF_SYSTEM.length + ofFunction('Orders').length + 1);
+  for (const { Properties } of Object.values(stack.template.findResources('AWS::CloudWatch::Alarm'))) {
+    assert.deepEqual(Properties.AlarmActions, [stack.resolve(topic.topicArn)]);
+    assert.match(Properties.AlarmDescription, /\b(look|mend|set|send|raise|invoke|say|says|help)\b/i, Properties.MetricName);
+    assert.ok(Properties.AlarmDescription.length <= 1024);
+  }
+});
+
+test('no message should be older than the longest backoff and an hour', () => {
+  const cases: [AsyncRetryProps, AsyncRetryProps, AlarmsProps, number][] = [
+    [{}, {}, {}, 13],
+    [{ maxBackoff: Duration.hours(2) }, {}, {}, 3],
+    [{ maxBackoff: Duration.hours(2) }, { maxBackoff: Duration.days(2), maxAge: Duration.days(7) }, {}, 49],
+    [{ maxAge: Duration.hours(3) }, {}, {}, 4],
+    [{}, {}, { oldestMessage: Duration.hours(5) }, 5],
+  ];
+  for (const [props, own, alarms, hours] of cases) {
+    const stack = new TestStack(props);
+    stack.retry.alarms(alarms);
+    stack.retry.attach(stack.function('Orders'), own);
+    assert.equal(stack.only('AWS::CloudWatch::Alarm', /OldestMessage/).Threshold, hours * 60 * 60);
+  }
+});
+
+test('thresholds are one\'s own where they are given, and in range', () => {
+  const stack = new TestStack();
+  assert.equal(
+    complaint(() => stack.retry.alarms({ waitingEvents: 120_001 })),
+    'the alarms of AsyncRetry Test/Retry: waitingEvents must be a whole number from 1 to 120000, got 120001',
+  );
+  const other = new TestStack();
+  other.retry.attach(other.function('Orders'));
+  other.retry.alarms({ waitingEvents: 10, lateness: Duration.seconds(90) });
+  const alarms = alarmsOf(other).join('\n');
+  assert.match(alarms, /NotVisible Maximum > 10 of/);
+  assert.match(alarms, /InvokeLateness p99 > 90000 of/);
+});
+
+test('the dashboard shows the queues, the handler and every function', () => {
+  const stack = new TestStack({ ledger: true, parallelQueues: 2 });
+  stack.retry.attach(stack.function('Before'));
+  stack.retry.dashboard({ dashboardName: 'retries' });
+  stack.retry.attach(stack.function('After'));
+  const { DashboardName, DashboardBody } = stack.only('AWS::CloudWatch::Dashboard');
+  assert.equal(DashboardName, 'retries');
+  const body = DashboardBody['Fn::Join'][1].map((part: any) => typeof part === 'string' ? part : (part.Ref ?? part['Fn::GetAtt']?.[0])).join('');
+  for (const name of ['Waited', 'Invoked', 'DeadLettered', 'InvokeLateness', 'EventAge', 'ConfigurationFaults', 'Throttled', 'LedgerFaults']) {
+    for (const each of ['Before', 'After']) assert.match(body, new RegExp(`"Comeback","${name}","Target","${each}`));
+  }
+  for (const name of ['ApproximateNumberOfMessagesNotVisible","QueueName","RetryRetryQueue2', 'Errors","FunctionName","RetryHandler']) {
+    assert.ok(body.includes(name), name);
+  }
+});
+
+test('a metric is of one function, or of all together', () => {
+  const stack = new TestStack();
+  const [orders, payments] = ['Orders', 'Payments'].map((id) => stack.function(id));
+  stack.retry.attach(orders);
+  const of = (metric: cloudwatch.IMetric) => metric.toMetricConfig();
+  assert.deepEqual(of(stack.retry.metricDeadLettered()).metricStat, of(stack.retry.metricDeadLettered({ target: orders })).metricStat);
+  stack.retry.attach(payments);
+  const together = of(stack.retry.metricDeadLettered({ period: Duration.minutes(1) }));
+  assert.equal(together.mathExpression?.expression, 'SUM(METRICS())');
+  assert.equal(together.mathExpression?.period, 60);
+  assert.deepEqual(Object.values(together.mathExpression?.usingMetrics ?? {}).map((each) => of(each).metricStat?.dimensions), [
+    [{ name: 'Target', value: orders.functionName }], [{ name: 'Target', value: payments.functionName }],
+  ]);
+  assert.equal(of(stack.retry.metricInvokeLateness()).mathExpression?.expression, 'MAX(METRICS())');
+  const names = ['Waited', 'Invoked', 'DeadLettered', 'Throttled', 'ConfigurationFaults', 'LedgerFaults', 'Duplicates', 'InvokeLateness', 'EventAge'];
+  for (const name of names) {
+    const { metricStat } = of((stack.retry as any)[`metric${name}`]({ target: orders }));
+    assert.deepEqual([metricStat?.namespace, metricStat?.metricName], ['Comeback', name]);
+  }
+});
+
+test('who may redrive empties the dead-letter queue, invokes the functions and fills the retry queue', () => {
+  const stack = new TestStack();
+  const operator = new iam.Role(stack, 'Operator', { assumedBy: new iam.AccountRootPrincipal() });
+  stack.retry.attach(stack.function('Before'));
+  stack.retry.grantRedrive(operator);
+  stack.retry.attach(stack.function('After'));
+  const allowed = stack.statementsOf(/Operator/).map(({ Action, Resource }: any) => `${Action} ${JSON.stringify(Resource).replace(/[0-9A-F]{8}/g, '')}`);
+  for (const name of ['Before', 'After']) {
+    assert.ok(allowed.some((each) => each.startsWith('lambda:InvokeFunction ') && each.includes(`"${name}"`)), name);
+  }
+  assert.ok(allowed.some((each) => /^sqs:SendMessage .*"RetryRetryQueue"/.test(each)));
+  assert.ok(allowed.some((each) => /^sqs:ReceiveMessage,sqs:DeleteMessage,.* .*"RetryDeadLetterQueue"/.test(each)));
+  const [, , send] = stack.only('AWS::SQS::QueuePolicy', /RetryQueuePolicy/).PolicyDocument.Statement;
+  assert.deepEqual(send.Condition.ArnNotEquals['aws:PrincipalArn'].map((arn: any) => arn['Fn::GetAtt'][0].slice(0, -8)), [
+    'BeforeServiceRole', 'Operator', 'AfterServiceRole',
+  ]);
+  assert.match(
+    complaint(() => stack.retry.grantRedrive(new iam.ServicePrincipal('sns.amazonaws.com'))),
+    /grantRedrive must be given a role, a user or what has a role/,
+  );
+});
