@@ -1,5 +1,5 @@
-"""Both example applications go through CloudFormation into ministack, by the tools that a person uses: there an
-event fails, comes back and succeeds, and one that never heals is given up with its reason.
+"""Both example applications go through CloudFormation into ministack, by the commands that a person gives: there an
+event fails, comes back and succeeds, and one that never heals is given up with its reason. Then they are removed.
 
 ministack runs functions as processes of this machine, so the handler is the one that was built for it, in place of
 arm64's. What it can't show:
@@ -8,65 +8,30 @@ arm64's. What it can't show:
 - That recursion is allowed: a template's `RecursiveLoop` is nothing to it, and its own detection is satisfied with
   as few attempts as are made here. tests/deployment/parity.py looks at the templates for it.
 - An event invoke config of a version or an alias. What a template says of `$LATEST` counts for a plain name too, as
-  in Lambda, though a question without a qualifier isn't answered.
+  in Lambda, though ministack doesn't say so when it is asked without a qualifier.
 """
 
 import argparse
 import json
-import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests" / "conformance"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "conformance"))
 
 import endpoints
-from bootstrap import zipped
-from stack import Deployed, find
-from tools import Tools
+import tools
+from stack import Deployed, find, remove
 
-# Far longer than the events take: then something is wrong.
-PATIENCE_SECONDS = 60
-
-# The examples try again for a day; a test has seconds.
-ATTEMPTS_MAX = 3
+# Far longer than the backoffs of all attempts: then something is wrong.
+PATIENCE_SECONDS = 150
 
 RECOVERS = {"id": "order-7", "fail": {"attempts": 2, "error": "UpstreamUnavailable"}}
 NEVER = {"id": "order-8", "fail": {"error": "UpstreamUnavailable"}}
-
-
-def deploy_sam(tools: Tools, handler: bytes, folder: Path, _: Path) -> str:
-    """Deploys SAM's example from a copy, where its handler lies as scripts/package would put it."""
-    for part in ("sam", "example"):
-        shutil.copytree(ROOT / "infra" / part, folder / "infra" / part)
-    packed = folder / "dist" / "arm64" / "bootstrap.zip"
-    packed.parent.mkdir(parents=True)
-    packed.write_bytes(handler)
-    stack = "sam-example"
-    tools.deploy_sam(folder / "infra" / "sam" / "example" / "template.yaml", stack)
-    return stack
-
-
-def deploy_cdk(tools: Tools, handler: bytes, folder: Path, assembly: Path) -> str:
-    """Deploys CDK's example from a copy of what was synthesised, with the handler exchanged."""
-    copy = folder / "cdk.out"
-    shutil.copytree(assembly, copy)
-    (stack,) = (path.name.removesuffix(".template.json") for path in copy.glob("*.template.json"))
-    template = json.loads((copy / f"{stack}.template.json").read_text())
-    (code,) = (
-        resource["Properties"]["Code"]["S3Key"]
-        for resource in template["Resources"].values()
-        if resource["Type"] == "AWS::Lambda::Function"
-        and resource["Properties"]["Runtime"].startswith("provided")
-    )
-    assets = json.loads((copy / f"{stack}.assets.json").read_text())["files"]
-    (copy / assets[code.removesuffix(".zip")]["source"]["path"]).write_bytes(handler)
-    tools.deploy_cdk(copy, stack)
-    return stack
 
 
 def placed(deployed: Deployed) -> list[dict[str, Any]]:
@@ -80,7 +45,6 @@ def play(deployed: Deployed) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
     Raises:
         TimeoutError: if that does not happen.
     """
-    deployed.set_variable("MAX_ATTEMPTS", str(ATTEMPTS_MAX))
     for payload in (RECOVERS, NEVER):
         deployed.invoke(payload)
     dead_letters: list[dict[str, Any]] = []
@@ -109,7 +73,7 @@ def faults(deployed: Deployed) -> list[str]:
     ]
     looked_at = {
         "placed": ([{"placed": "order-7", "attempt": 2}], orders),
-        "given up": ([(NEVER, "max_attempts_exceeded", str(ATTEMPTS_MAX))], given_up),
+        "given up": ([(NEVER, "max_attempts_exceeded", deployed.variable("MAX_ATTEMPTS"))], given_up),
     }
     return [
         f"{what}: expected {expected}, got {got}"
@@ -118,29 +82,36 @@ def faults(deployed: Deployed) -> list[str]:
     ]
 
 
-# How each is deployed; returns the name of its stack.
-EXAMPLES: dict[str, Callable[[Tools, bytes, Path, Path], str]] = {"SAM": deploy_sam, "CDK": deploy_cdk}
+def try_out(make: Callable[[Path], tools.Example]) -> list[str]:
+    """Deploys an example, plays with it and removes it; says what was wrong."""
+    with endpoints.ministack() as ministack, tempfile.TemporaryDirectory(prefix="deployed-") as temporary:
+        home, folder = Path(temporary) / "home", Path(temporary) / "example"
+        home.mkdir()
+        example = make(folder)
+        example.deploy(ministack, home)
+        wrong = faults(find(ministack, tools.STACK))
+        wrong += [f"left over: {each}" for each in remove(ministack, tools.STACK)]
+    print(f"{example.name}: an event came back, one was given up, {len(wrong)} faults")
+    return [f"{example.name}: {fault}" for fault in wrong]
 
 
 def main() -> int:
-    """Deploys each example and plays with it."""
+    """Tries both examples, each in an account of its own."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sam", type=Path, help="SAM's command line")
     parser.add_argument("cdk", type=Path, help="CDK's command line")
-    parser.add_argument("assembly", type=Path, help="the synthesised CDK example, cdk.out")
-    parser.add_argument("handler", type=Path, help="the retry handler as built for this machine")
+    parser.add_argument("assembly", type=Path, help="the synthesised CDK example, cdk.out, with this handler")
+    parser.add_argument("handler", type=Path, help="the retry handler for this machine, as a zip")
     arguments = parser.parse_args()
-    handler = zipped(arguments.handler.read_bytes())
-    wrong: list[str] = []
-    for name, deploy in EXAMPLES.items():
-        with endpoints.ministack() as ministack, tempfile.TemporaryDirectory(prefix="deployed-") as folder:
-            home = Path(folder) / "home"
-            home.mkdir()
-            tools = Tools(arguments.sam, arguments.cdk, ministack, home)
-            stack = deploy(tools, handler, Path(folder), arguments.assembly)
-            found = faults(find(ministack, stack))
-        print(f"{name}: an event came back, one was given up, {len(found)} faults")
-        wrong += [f"{name}: {fault}" for fault in found]
+    # They wait more than they compute.
+    with ThreadPoolExecutor() as pool:
+        tried = pool.map(
+            try_out,
+            [
+                lambda folder: tools.sam(arguments.handler, folder),
+                lambda _: tools.cdk(arguments.cdk, arguments.assembly),
+            ],
+        )
+        wrong = [fault for faults in tried for fault in faults]
     for fault in wrong:
         print(fault, file=sys.stderr)
     return 1 if wrong else 0

@@ -32,13 +32,9 @@ class Deployed:
         """What Lambda says of a function."""
         return self.endpoint.client("lambda").get_function_configuration(FunctionName=function)
 
-    def set_variable(self, name: str, value: str) -> None:
-        """Gives the handler one variable more."""
-        environment = self.configuration(self.handler)["Environment"]
-        self.endpoint.client("lambda").update_function_configuration(
-            FunctionName=self.handler,
-            Environment={"Variables": {**environment["Variables"], name: value}},
-        )
+    def variable(self, name: str) -> str:
+        """A setting that the handler was deployed with."""
+        return str(self.configuration(self.handler)["Environment"]["Variables"][name])
 
     def log(self, function: str) -> list[str]:
         """All lines that a function wrote to its log group; none before its first run."""
@@ -51,9 +47,8 @@ class Deployed:
 
     def dead_letters(self) -> list[dict[str, Any]]:
         """Takes what is in the dead-letter queue."""
-        variables = self.configuration(self.handler)["Environment"]["Variables"]
         return self.endpoint.client("sqs").receive_message(
-            QueueUrl=variables["DEAD_LETTER_QUEUE_URL"],
+            QueueUrl=self.variable("DEAD_LETTER_QUEUE_URL"),
             MaxNumberOfMessages=10,
             WaitTimeSeconds=1,
             VisibilityTimeout=600,
@@ -79,6 +74,22 @@ def find(endpoint: Endpoint, stack: str) -> Deployed:
     }
     (mapping,) = (functions.get_event_source_mapping(UUID=uuid) for uuid in _of(resources, MAPPING))
     return Deployed(endpoint, by_runtime["python"], by_runtime["provided.al"], mapping["EventSourceArn"])
+
+
+def remove(endpoint: Endpoint, stack: str) -> list[str]:
+    """Deletes a stack, and returns the functions, mappings and queues that are left.
+
+    Not by `sam delete`: it takes only AWS's own addresses for those of templates in S3.
+    """
+    cloudformation = endpoint.client("cloudformation")
+    cloudformation.delete_stack(StackName=stack)
+    cloudformation.get_waiter("stack_delete_complete").wait(StackName=stack, WaiterConfig={"Delay": 1})
+    functions = endpoint.client("lambda")
+    return [
+        *(each["FunctionName"] for each in functions.list_functions()["Functions"]),
+        *(each["UUID"] for each in functions.list_event_source_mappings()["EventSourceMappings"]),
+        *endpoint.client("sqs").list_queues().get("QueueUrls", []),
+    ]
 
 
 def _of(resources: list[dict[str, Any]], kind: str) -> list[str]:

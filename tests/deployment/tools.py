@@ -1,59 +1,88 @@
-"""The command lines of SAM and CDK, as a person uses them, with an emulator in AWS's place."""
+"""The examples' own commands, as a person gives them, with an emulator in AWS's place."""
 
 import os
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from endpoints import ACCOUNT, REGION, Endpoint
 
+ROOT = Path(__file__).resolve().parents[2]
+
+# Both examples give their stack this name.
+STACK = "comeback-example"
+
 # Longer than a deployment takes; one that hangs is ended.
 PATIENCE_SECONDS = 300
 
 
 @dataclass(frozen=True)
-class Tools:
-    """Where the programs are, and whom they speak to."""
+class Example:
+    """An example application, and what deploys it."""
 
-    sam: Path
-    cdk: Path
-    endpoint: Endpoint
-    # A folder of their own, where they keep what they please.
-    home: Path
+    name: str
+    folder: Path
+    commands: list[list[str]]
 
-    def deploy_sam(self, template: Path, stack: str) -> None:
-        """Builds a SAM application beside its template and deploys it."""
-        folder = template.parent
-        self._run(folder, self.sam, "build", "--template-file", template.name)
-        self._run(
-            folder, self.sam, "deploy", "--stack-name", stack, "--resolve-s3", "--no-confirm-changeset",
-            "--capabilities", "CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND",
-        )  # fmt: skip
+    def deploy(self, endpoint: Endpoint, home: Path) -> None:
+        """Gives the commands in the example's folder, with nothing of a person's own settings.
 
-    def deploy_cdk(self, assembly: Path, stack: str) -> None:
-        """Prepares the account for CDK and deploys a stack that is synthesised already."""
-        self._run(assembly, self.cdk, "bootstrap", "--app", ".", f"aws://{ACCOUNT}/{REGION}")
-        self._run(assembly, self.cdk, "deploy", "--app", ".", "--require-approval", "never", stack)
-
-    def _run(self, folder: Path, *command: object) -> None:
+        Raises:
+            RuntimeError: if one fails, with what it said.
+        """
         environment = {
             "PATH": os.environ["PATH"],
-            "HOME": str(self.home),
-            "AWS_ENDPOINT_URL": self.endpoint.url,
+            "HOME": str(home),
+            "AWS_ENDPOINT_URL": endpoint.url,
             "AWS_ACCESS_KEY_ID": "local",
             "AWS_SECRET_ACCESS_KEY": "local",
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,
             # Nothing listens there: whatever they would ask of anybody else fails.
             "HTTPS_PROXY": "http://127.0.0.1:9",
-            "SAM_CLI_TELEMETRY": "0",
             "CDK_DISABLE_CLI_TELEMETRY": "true",
             "CDK_DISABLE_VERSION_CHECK": "true",
         }
-        ended = subprocess.run(
-            [str(word) for word in command],
-            cwd=folder, env=environment, text=True, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE_SECONDS,
-        )  # fmt: skip
-        if ended.returncode != 0:
-            raise RuntimeError(f"{' '.join(map(str, command))} ended with {ended.returncode}:\n{ended.stdout}")
+        for command in self.commands:
+            ended = subprocess.run(
+                command,
+                cwd=self.folder,
+                env=environment,
+                text=True,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=PATIENCE_SECONDS,
+            )
+            if ended.returncode != 0:
+                raise RuntimeError(f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stdout}")
+
+
+def sam(handler: Path, folder: Path) -> Example:
+    """SAM's, by scripts/deploy, from a copy whose scripts/package has nothing left to do."""
+    for part in ("scripts", "infra/sam", "infra/example"):
+        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns(".aws-sam"))
+    (folder / "scripts" / "package").write_text("#!/bin/sh\n")
+    packed = folder / "dist" / "arm64" / "bootstrap.zip"
+    packed.parent.mkdir(parents=True)
+    shutil.copy(handler, packed)
+    # The tools are those that are installed already.
+    requirements = Path("tests") / "deployment" / "requirements.txt"
+    (folder / requirements).parent.mkdir(parents=True)
+    shutil.copy(ROOT / requirements, folder / requirements)
+    (folder / "target").symlink_to(ROOT / "target")
+    return Example("SAM", folder, [["scripts/deploy"]])
+
+
+def cdk(program: Path, assembly: Path) -> Example:
+    """CDK's, as it was synthesised, in an account that is prepared for CDK."""
+    command = [str(program), "--app", ".", "--no-notices"]
+    return Example(
+        "CDK",
+        assembly,
+        [
+            [*command, "bootstrap", f"aws://{ACCOUNT}/{REGION}"],
+            [*command, "deploy", "--require-approval", "never", STACK],
+        ],
+    )
