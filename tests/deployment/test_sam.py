@@ -58,7 +58,7 @@ class SystemTest(unittest.TestCase):
 
     def test_only_targets_send_only_the_handler_receives_and_all_by_tls(self) -> None:
         tls = ("sqs:*", '{"Bool": {"aws:SecureTransport": "false"}}')
-        unless = '{"ArnNotEquals": {"aws:PrincipalArn": %s}}'
+        unless = '{"ArnNotEquals": {"aws:PrincipalArn": %s}, "BoolIfExists": {"aws:PrincipalIsAWSService": "false"}}'
         self.assertCountEqual(
             self.denials("RetryQueue"),
             [
