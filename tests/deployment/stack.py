@@ -32,9 +32,16 @@ class Deployed:
         """What Lambda says of a function."""
         return self.endpoint.client("lambda").get_function_configuration(FunctionName=function)
 
-    def variable(self, name: str) -> str:
-        """A setting that the handler was deployed with."""
-        return str(self.configuration(self.handler)["Environment"]["Variables"][name])
+    def variables(self) -> dict[str, str]:
+        """The settings that the handler has."""
+        return self.configuration(self.handler)["Environment"]["Variables"]
+
+    def set_variable(self, name: str, value: str) -> None:
+        """Gives the handler one setting more."""
+        self.endpoint.client("lambda").update_function_configuration(
+            FunctionName=self.handler,
+            Environment={"Variables": {**self.variables(), name: value}},
+        )
 
     def log(self, function: str) -> list[str]:
         """All lines that a function wrote to its log group; none before its first run."""
@@ -48,7 +55,7 @@ class Deployed:
     def dead_letters(self) -> list[dict[str, Any]]:
         """Takes what is in the dead-letter queue."""
         return self.endpoint.client("sqs").receive_message(
-            QueueUrl=self.variable("DEAD_LETTER_QUEUE_URL"),
+            QueueUrl=self.variables()["DEAD_LETTER_QUEUE_URL"],
             MaxNumberOfMessages=10,
             WaitTimeSeconds=1,
             VisibilityTimeout=600,

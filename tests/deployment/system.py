@@ -1,6 +1,7 @@
 """The system that a template makes, as facts that can be compared: each part by what it is for, not by its name."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,10 @@ SAME_OPERATORS = {"ArnEquals": "ArnLike", "ArnNotEquals": "ArnNotLike"}
 # What durations are counted in.
 SECONDS = {"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60}
 
+# Of these there may be as many as a template likes: policies are compared by what they say, topics and keys are
+# surroundings, and a dashboard is a picture.
+UNCOUNTED = {POLICY, TOPIC, "AWS::SNS::TopicPolicy", KEY, "AWS::CloudWatch::Dashboard"}
+
 # What is so where a template says nothing.
 DEFAULTS = {FUNCTION: {"TracingConfig.Mode = PassThrough"}, MAPPING: {"Enabled = true"}}
 
@@ -54,6 +59,8 @@ class System:
             lines |= {f"the {who}'s role: {fact}" for fact in self._permissions(who)}
         for which in ("retry queue", "dead-letter queue"):
             lines |= {f"the {which}'s policy: {fact}" for fact in self._queue_policy(which)}
+        counts = Counter(each.type for each in self.resources if each.type not in UNCOUNTED)
+        lines |= {f"makes {count} {kind}" for kind, count in counts.items()}
         lines |= {_alarm(each.properties) for each in self._of(ALARM)}
         return {self._with_parts_for_tokens(line) for line in lines}
 
@@ -66,7 +73,9 @@ class System:
             "dead-letter queue": self._only(QUEUE, lambda each: each != retry_queue),
             "mapping": self._only(MAPPING),
             "handler": handler,
-            "handler's log": self._log_of(handler),
+            "handler's log": self._only(
+                LOG_GROUP, lambda each: each.token == handler.properties["LoggingConfig"]["LogGroup"]
+            ),
         }
         for name, kind in {"ledger": TABLE, "invoke config": INVOKE_CONFIG}.items():
             if any(self._of(kind)):
@@ -74,12 +83,7 @@ class System:
         targets = [each for each in self._of(FUNCTION) if each != handler]
         if targets:
             (parts["target"],) = targets
-            parts["target's log"] = self._log_of(parts["target"])
         return parts
-
-    def _log_of(self, function: Resource) -> Resource:
-        group = function.properties["LoggingConfig"]["LogGroup"]
-        return self._only(LOG_GROUP, lambda each: each.token == group)
 
     def _names(self) -> Iterator[tuple[str, str]]:
         """What stands for each token in facts."""

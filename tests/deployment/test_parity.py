@@ -119,6 +119,22 @@ class DifferenceTest(unittest.TestCase):
             "only SAM: invoke config: MaximumRetryAttempts = 2",
         )
 
+    def test_a_part_of_another_kind(self) -> None:
+        layer = {"Type": "AWS::Lambda::LayerVersion", "Properties": {}}
+        copied = copy.deepcopy(EXAMPLE)
+        copied.nested["Retry"].document["Resources"]["Layer"] = layer
+        self.assertEqual(list(differences(EXAMPLE, copied)), ["only SAM: makes 1 AWS::Lambda::LayerVersion"])
+
+    def test_an_alarm(self) -> None:
+        found = changed(lambda _, system: system("OldestMessageAlarm").update(Threshold=1))
+        self.assertEqual(len(found), 2)
+        for who, threshold, difference in zip(("SAM", "CDK"), (1, 46800), found, strict=True):
+            self.assertRegex(
+                difference,
+                f"^only {who}: the alarm on AWS/SQS ApproximateAgeOfOldestMessage of QueueName <retry queue>: "
+                f".* Threshold = {threshold}, ",
+            )
+
     def test_a_ledger(self) -> None:
         def switch_on(example: Properties, _: Properties) -> None:
             example("Retry")["Parameters"]["Ledger"] = "true"

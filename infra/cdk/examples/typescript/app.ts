@@ -1,8 +1,7 @@
 // A function that fails, and comes back: the smallest whole application.
 import * as path from 'path';
 import {
-  App, aws_cloudwatch_actions as actions, aws_iam as iam, aws_lambda as lambda, aws_logs as logs, aws_sns as sns,
-  CfnOutput, Duration, RemovalPolicy, Stack,
+  App, aws_cloudwatch_actions as actions, aws_iam as iam, aws_lambda as lambda, aws_sns as sns, CfnOutput, Stack,
 } from 'aws-cdk-lib';
 import { AsyncRetry } from 'comeback-cdk';
 
@@ -13,13 +12,10 @@ const orders = new lambda.Function(stack, 'Orders', {
   runtime: lambda.Runtime.PYTHON_3_13,
   architecture: lambda.Architecture.ARM_64,
   handler: 'app.handler',
-  timeout: Duration.seconds(10),
-  logGroup: new logs.LogGroup(stack, 'OrdersLog', { retention: logs.RetentionDays.ONE_MONTH, removalPolicy: RemovalPolicy.DESTROY }),
   code: lambda.Code.fromAsset(path.join(__dirname, '..', '..', '..', '..', 'example', 'orders')),
 });
 
-// Few attempts, so that it is seen within a minute how an event is given up.
-const retry = new AsyncRetry(stack, 'Retry', { nonRetryableErrors: ['InvalidOrder'], maxAttempts: 5 });
+const retry = new AsyncRetry(stack, 'Retry', { nonRetryableErrors: ['InvalidOrder'] });
 retry.attach(orders);
 
 // Who is to know of it subscribes to this topic.

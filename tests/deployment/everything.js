@@ -1,0 +1,32 @@
+// CDK's example with all switched on that both have; tests/deployment/parity.py does the same to SAM's.
+const { createRequire } = require('module');
+const load = createRequire(require.resolve('../../infra/cdk/package.json'));
+const {
+  App, aws_cloudwatch_actions: actions, aws_kms: kms, aws_lambda: lambda, aws_logs: logs, aws_sns: sns,
+  Duration, Stack,
+} = load('aws-cdk-lib');
+const { AsyncRetry, Jitter } = load('comeback-cdk');
+
+const stack = new Stack(new App(), 'everything');
+const orders = new lambda.Function(stack, 'Orders', {
+  runtime: lambda.Runtime.PYTHON_3_13,
+  architecture: lambda.Architecture.ARM_64,
+  handler: 'app.handler',
+  code: lambda.Code.fromAsset(`${__dirname}/../../infra/example/orders`),
+});
+const retry = new AsyncRetry(stack, 'Retry', {
+  baseBackoff: Duration.seconds(2),
+  maxBackoff: Duration.hours(3),
+  maxAge: Duration.days(7),
+  maxAttempts: 50,
+  jitter: Jitter.EQUAL,
+  nonRetryableErrors: ['ValidationError', '*NotFound'],
+  ledger: true,
+  encryptionKey: new kms.Key(stack, 'Key'),
+  maxConcurrency: 20,
+  logRetention: logs.RetentionDays.ONE_WEEK,
+  tracing: lambda.Tracing.ACTIVE,
+});
+retry.attach(orders, { maxAge: Duration.days(14), maxAttempts: 100 });
+retry.alarms({ actions: [new actions.SnsAction(new sns.Topic(stack, 'Alarms'))] });
+retry.dashboard();
