@@ -41,6 +41,7 @@ topic.grant_publish(
     )
 )
 retry.alarms(actions=[actions.SnsAction(topic)])
+retry.dashboard()
 
 cdk.CfnOutput(stack, "OrdersName", description="The function to send events to.", value=orders.function_name)
 cdk.CfnOutput(
