@@ -1,9 +1,11 @@
 """Both example applications go through CloudFormation into ministack, by the commands that a person gives: there an
 event fails, comes back and succeeds, and one that never heals is given up with its reason. Then they are removed.
+IAM is asked: the handler has no more than its role allows, and the retry queue is closed to strangers.
 
 ministack runs functions as processes of this machine, so the handler is the one that was built for it, in place of
 arm64's. What it can't show:
 
+- What Lambda itself does with roles: it sends failures to the queue and receives from it without asking.
 - Which errors never heal: its Python functions report every error as the same type.
 - That recursion is allowed: a template's `RecursiveLoop` is nothing to it, and its own detection is satisfied with
   as few attempts as are made here. tests/deployment/parity.py looks at the templates for it.
@@ -78,6 +80,7 @@ def faults(deployed: Deployed) -> list[str]:
     looked_at = {
         "placed": ([{"placed": "order-7", "attempt": 2}], orders),
         "given up": ([(NEVER, "max_attempts_exceeded", str(ATTEMPTS_MAX))], given_up),
+        "what a stranger can do with the retry queue": ([], deployed.trespasses()),
     }
     return [
         f"{what}: expected {expected}, got {got}"
@@ -88,7 +91,7 @@ def faults(deployed: Deployed) -> list[str]:
 
 def try_out(make: Callable[[Path], tools.Example]) -> list[str]:
     """Deploys an example, plays with it and removes it; says what was wrong."""
-    with endpoints.ministack() as ministack, tempfile.TemporaryDirectory(prefix="deployed-") as temporary:
+    with endpoints.ministack(with_iam=True) as ministack, tempfile.TemporaryDirectory(prefix="deployed-") as temporary:
         home, folder = Path(temporary) / "home", Path(temporary) / "example"
         home.mkdir()
         example = make(folder)

@@ -1,10 +1,11 @@
 """What a stack was made of, as CloudFormation and the services themselves tell it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from botocore.exceptions import ClientError
 from endpoints import Endpoint
 
 NESTED = "AWS::CloudFormation::Stack"
@@ -62,10 +63,35 @@ class Deployed:
             MessageAttributeNames=["All"],
         ).get("Messages", [])  # fmt: skip
 
+    def trespasses(self) -> list[str]:
+        """What somebody can do with the retry queue who may do everything with queues, but is no part of this."""
+        iam = self.endpoint.client("iam")
+        everything = {"Effect": "Allow", "Action": "sqs:*", "Resource": "*"}
+        iam.create_user(UserName="stranger")
+        iam.put_user_policy(
+            UserName="stranger",
+            PolicyName="queues",
+            PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [everything]}),
+        )
+        key = iam.create_access_key(UserName="stranger")["AccessKey"]
+        queues = self.endpoint.client("sqs", key["AccessKeyId"], key["SecretAccessKey"])
+        url = queues.get_queue_url(QueueName=self.retry_queue_name)["QueueUrl"]
+        calls = {"send": {"MessageBody": "forged"}, "receive": {}}
+        return [
+            call
+            for call, arguments in calls.items()
+            if not _is_denied(getattr(queues, f"{call}_message"), QueueUrl=url, **arguments)
+        ]
+
+    @property
+    def retry_queue_name(self) -> str:
+        """The retry queue's name."""
+        return self.retry_queue_arn.rsplit(":", 1)[-1]
+
     def waiting_count(self) -> int:
         """How many messages are in the retry queue, whether anybody holds them or not."""
         sqs = self.endpoint.client("sqs")
-        url = sqs.get_queue_url(QueueName=self.retry_queue_arn.rsplit(":", 1)[-1])["QueueUrl"]
+        url = sqs.get_queue_url(QueueName=self.retry_queue_name)["QueueUrl"]
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
         told = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
         return sum(int(told[name]) for name in names)
@@ -97,6 +123,17 @@ def remove(endpoint: Endpoint, stack: str) -> list[str]:
         *(each["UUID"] for each in functions.list_event_source_mappings()["EventSourceMappings"]),
         *endpoint.client("sqs").list_queues().get("QueueUrls", []),
     ]
+
+
+def _is_denied(call: Callable[..., Any], **arguments: Any) -> bool:
+    try:
+        call(**arguments)
+    except ClientError as error:
+        # Anything else is a fault of the question.
+        if error.response["Error"]["Code"] not in ("AccessDenied", "AccessDeniedException"):
+            raise
+        return True
+    return False
 
 
 def _of(resources: list[dict[str, Any]], kind: str) -> list[str]:
