@@ -19,6 +19,9 @@ UPLOADED = "s3://bucket/key"
 logging.getLogger("samtranslator.metrics").setLevel(logging.ERROR)
 
 
+EXAMPLE = Path(__file__).resolve().parents[2] / "infra" / "sam" / "example" / "template.yaml"
+
+
 class _Loader(yaml.SafeLoader):
     """YAML with the short forms of CloudFormation's functions."""
 
@@ -44,19 +47,19 @@ def read(path: Path) -> dict[str, Any]:
     return yaml.load(path.read_text(), Loader=_Loader)
 
 
-def transformed(path: Path, parameters: dict[str, str] | None = None) -> Template:
-    """A template and the applications that are nested in it, after SAM's transform."""
-    document = read(path)
+def transformed(document: dict[str, Any], folder: Path) -> Template:
+    """A template of this folder and the applications that are nested in it, after SAM's transform."""
     nested = {}
     for name, resource in document["Resources"].items():
         properties = resource.get("Properties", {})
         if resource["Type"] == APPLICATION:
-            nested[name] = transformed(path.parent / properties["Location"])
+            path = folder / properties["Location"]
+            nested[name] = transformed(read(path), path.parent)
             properties["Location"] = "https://s3.amazonaws.com/bucket/key"
         elif "CodeUri" in properties:
             properties["CodeUri"] = UPLOADED
     os.environ["AWS_DEFAULT_REGION"] = PSEUDO_PARAMETERS["AWS::Region"]
-    return Template(transform(document, {}, _NoManagedPolicies()), parameters or {}, nested)
+    return Template(transform(document, {}, _NoManagedPolicies()), {}, nested)
 
 
 class _NoManagedPolicies:

@@ -63,6 +63,13 @@ class Deployed:
             MessageAttributeNames=["All"],
         ).get("Messages", [])  # fmt: skip
 
+    def claims(self) -> list[str]:
+        """The states of all claims in the ledger."""
+        pages = self.endpoint.client("dynamodb").get_paginator("scan").paginate(
+            TableName=self.variables()["LEDGER_TABLE"]
+        )  # fmt: skip
+        return [claim["state"]["S"] for page in pages for claim in page["Items"]]
+
     def trespasses(self) -> list[str]:
         """What somebody can do with the retry queue who may do everything with queues, but is no part of this."""
         iam = self.endpoint.client("iam")
