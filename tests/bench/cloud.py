@@ -1,9 +1,10 @@
 """The part of AWS that a retry handler talks to, on loopback, answering at once.
 
 One listener is the Lambda Runtime API, which hands out batches and takes their answers; SQS, which
-accepts every change of visibility; and Lambda, which accepts every asynchronous invocation. It
-reads as little of HTTP as the clients under test write, and says so where one writes more. What
-arrives is kept, and judged only after the run, so that a handler waits for as little as can be.
+accepts every change of visibility and every dead letter; Lambda, which accepts every asynchronous
+invocation; and DynamoDB, whose table never has a claim of somebody else. It reads as little of HTTP
+as the clients under test write, and says so where one writes more. What arrives is kept, and judged
+only after the run, so that a handler waits for as little as can be.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from messages import ACCOUNT, BACKOFF, QUEUE_ARN, REGION, TARGET, Batch, Message
+from messages import ACCOUNT, BACKOFF, QUEUE_ARN, REGION, TARGET, Batch, Fate, Message
 
 OWN_ARN = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:retry-handler"
 
@@ -39,17 +40,15 @@ class Cloud:
     # Of a change the operation and the body, of an invocation the function and the body.
     changes: list[tuple[str, bytes]] = field(default_factory=list)
     invocations: list[tuple[str, bytes]] = field(default_factory=list)
+    letters: list[bytes] = field(default_factory=list)
+    # For each operation of AWS that was called the sizes of its requests.
+    requests: dict[str, list[int]] = field(default_factory=dict)
     answers: list[bytes] = field(default_factory=list)
     first_answer_at: float | None = None
     # Done when the handler asks for more than there is; failed when it reports an error.
     finished: asyncio.Future[None] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
-
-    @property
-    def calls(self) -> int:
-        """How many requests AWS was sent."""
-        return len(self.changes) + len(self.invocations)
 
     def answer(self, method: str, path: str, target: str, body: bytes) -> bytes | None:
         """The response to a request; `None` where it is to wait for ever."""
@@ -62,12 +61,25 @@ class Cloud:
         if path.startswith(RUNTIME):
             raise NotMeasured(f"the handler reported {path}: {body.decode(errors='replace')}")
         if path.startswith(FUNCTIONS) and path.endswith(INVOCATIONS):
+            self.requests.setdefault("Invoke", []).append(len(body))
             self.invocations.append((path[len(FUNCTIONS) : -len(INVOCATIONS)], body))
             return _response(202, b"")
-        if path == "/" and target.startswith("AmazonSQS.ChangeMessageVisibility"):
-            self.changes.append((target, body))
-            return _response(200, _all_successful(body), "application/x-amz-json-1.0")
-        raise NotMeasured(f"expected a call that a handler makes, got {method} {path} {target}")
+        match path, target:
+            case (
+                "/",
+                "AmazonSQS.ChangeMessageVisibility" | "AmazonSQS.ChangeMessageVisibilityBatch",
+            ):
+                self.changes.append((target, body))
+                answer = _all_successful(body)
+            case "/", "AmazonSQS.SendMessageBatch":
+                self.letters.append(body)
+                answer = _all_successful(body)
+            case "/", "DynamoDB_20120810.PutItem":
+                answer = b"{}"
+            case _:
+                raise NotMeasured(f"expected a call of a handler, got {method} {path} {target}")
+        self.requests.setdefault(target.split(".")[1], []).append(len(body))
+        return _response(200, answer, "application/x-amz-json-1.0")
 
     def _next(self) -> bytes | None:
         given = len(self.answers)
@@ -94,11 +106,15 @@ class Cloud:
         for batch, answer in zip(self.batches, self.answers, strict=True):
             failures = json.loads(answer)["batchItemFailures"]
             staying = [failure["itemIdentifier"] for failure in failures]
-            expected = [message.id for message in batch.messages if not message.is_due]
+            expected = [message.id for message in batch.messages if message.fate is Fate.WAITS]
             _expect_same("items reported as failed", sorted(staying), sorted(expected))
-        messages = [message for batch in self.batches for message in batch.messages]
-        self._check_changes(message for message in messages if not message.is_due)
-        self._check_invocations(message for message in messages if message.is_due)
+        messages: dict[Fate, list[Message]] = {fate: [] for fate in Fate}
+        for batch in self.batches:
+            for message in batch.messages:
+                messages[message.fate].append(message)
+        self._check_changes(messages[Fate.WAITS])
+        self._check_invocations(messages[Fate.INVOKED])
+        self._check_letters(messages[Fate.GIVEN_UP])
 
     def _check_changes(self, waiting: Iterable[Message]) -> None:
         changed: list[dict[str, Any]] = []
@@ -126,6 +142,12 @@ class Cloud:
             _expect_same("payload", payload, message.payload)
             _expect_same("attempt", envelope["_retry_metadata"]["attempt"], message.next_attempt)
         _expect_same("due messages left", len(expected), 0)
+
+    def _check_letters(self, given_up: Iterable[Message]) -> None:
+        expected = sorted(message.payload["order"] for message in given_up)
+        entries = [entry for letters in self.letters for entry in json.loads(letters)["Entries"]]
+        sent = sorted(json.loads(entry["MessageBody"])["order"] for entry in entries)
+        _expect_same("dead letters", sent, expected)
 
 
 class Connection(asyncio.Protocol):
@@ -186,7 +208,10 @@ def _all_successful(body: bytes) -> bytes:
     entries = json.loads(body).get("Entries")
     if entries is None:
         return b""
-    successful = [{"Id": entry["Id"]} for entry in entries]
+    # What a change's answer does not have is ignored in it.
+    successful = [
+        {"Id": entry["Id"], "MessageId": "m", "MD5OfMessageBody": "0"} for entry in entries
+    ]
     return json.dumps({"Successful": successful, "Failed": []}).encode()
 
 

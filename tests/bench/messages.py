@@ -7,14 +7,20 @@ payload already is an envelope.
 
 How the halves meet is the arrangement. In the `sorted` one each batch is of one kind, so that ten
 changes of visibility can share a call; in the `mixed` one each batch has five of each.
+
+To count what one kind of message takes there are batches of it alone (`batches_of`), of any size,
+and a third kind: messages of an error that never heals, which are given up.
 """
 
 import base64
+import itertools
 import json
 import random
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from typing import Any
 
 BATCH_SIZE = 10
@@ -35,13 +41,29 @@ ATTEMPT = 2
 ARRANGEMENTS = ("sorted", "mixed")
 
 
+class Fate(Enum):
+    """What is to become of a message."""
+
+    WAITS = "waits"
+    INVOKED = "invoked"
+    GIVEN_UP = "given_up"
+
+
+# What the target reported; the last is the type that is never retried.
+ERROR_TYPES = {
+    Fate.WAITS: "ReadTimeout",
+    Fate.INVOKED: "ReadTimeout",
+    Fate.GIVEN_UP: "PermanentFailure",
+}
+
+
 @dataclass(frozen=True)
 class Message:
     """One message, and what a handler has to make of it."""
 
     id: str
     receipt_handle: str
-    is_due: bool
+    fate: Fate
     payload: dict[str, Any]
     next_attempt: int
 
@@ -56,34 +78,47 @@ class Batch:
 
 def batches(arrangement: str, count: int) -> list[Batch]:
     """So many batches whose messages fail now, or an hour ago; the same ones but for the time."""
+    made = []
+    for number in range(count):
+        dues = [(number if arrangement == "sorted" else place) % 2 for place in range(BATCH_SIZE)]
+        made.append([Fate.INVOKED if due else Fate.WAITS for due in dues])
+    return _batches(made)
+
+
+def batches_of(fate: Fate, size: int, count: int) -> list[Batch]:
+    """So many batches of this size, all of one kind."""
+    return _batches([[fate] * size] * count)
+
+
+def _batches(fates: Sequence[Sequence[Fate]]) -> list[Batch]:
     source = random.Random(20220201)
     now = datetime.now(UTC)
-    return [_batch(arrangement, number, now, source) for number in range(count)]
-
-
-def _batch(arrangement: str, number: int, now: datetime, source: random.Random) -> Batch:
     made = []
-    for place in range(BATCH_SIZE):
-        is_due = (number if arrangement == "sorted" else place) % 2 == 1
-        is_retry = place // 2 % 2 == 1
-        made.append(_message(is_due, is_retry, now, source))
-    event = json.dumps({"Records": [record for _, record in made]}, separators=(",", ":"))
-    return Batch(tuple(message for message, _ in made), event.encode())
+    ordinals = itertools.count()
+    for batch in fates:
+        # Two retries after two first failures: where every other message is due, both kinds have
+        # some.
+        messages = [_message(fate, next(ordinals) // 2 % 2 == 1, now, source) for fate in batch]
+        event = json.dumps({"Records": [record for _, record in messages]}, separators=(",", ":"))
+        made.append(Batch(tuple(message for message, _ in messages), event.encode()))
+    return made
 
 
 def _message(
-    is_due: bool, is_retry: bool, now: datetime, source: random.Random
+    fate: Fate, is_retry: bool, now: datetime, source: random.Random
 ) -> tuple[Message, dict[str, Any]]:
+    is_due = fate is Fate.INVOKED
     failed_at = now - DUE_SINCE if is_due else now
     payload = _payload(source)
     message = Message(
         id=_uuid(source),
         receipt_handle=base64.b64encode(source.randbytes(256)).decode(),
-        is_due=is_due,
+        fate=fate,
         payload=payload,
         next_attempt=ATTEMPT + 1 if is_retry else 1,
     )
-    body = json.dumps(_failure_record(payload, is_retry, failed_at, source), separators=(",", ":"))
+    failure = _failure_record(payload, is_retry, failed_at, ERROR_TYPES[fate], source)
+    body = json.dumps(failure, separators=(",", ":"))
     received_at = str(int(now.timestamp() * 1000))
     record = {
         "messageId": message.id,
@@ -107,11 +142,19 @@ def _message(
 
 
 def _failure_record(
-    payload: dict[str, Any], is_retry: bool, failed_at: datetime, source: random.Random
+    payload: dict[str, Any],
+    is_retry: bool,
+    failed_at: datetime,
+    error_type: str,
+    source: random.Random,
 ) -> dict[str, Any]:
     if is_retry:
         first_failure = failed_at - timedelta(minutes=40)
-        metadata = {"attempt": ATTEMPT, "initial_timestamp": int(first_failure.timestamp())}
+        metadata = {
+            "attempt": ATTEMPT,
+            "initial_timestamp": int(first_failure.timestamp()),
+            "request_id": _uuid(source),
+        }
         payload = {"_retry_metadata": metadata, "_original_payload": payload}
     return {
         "version": "1.0",
@@ -130,7 +173,7 @@ def _failure_record(
         },
         "responsePayload": {
             "errorMessage": "HTTPSConnectionPool(host='example.com', port=443): Read timed out.",
-            "errorType": "ReadTimeout",
+            "errorType": error_type,
             "requestId": _uuid(source),
             "stackTrace": [
                 '  File "/var/task/app.py", line 42, in handler\n    charge(event["order"])\n'

@@ -37,10 +37,16 @@ class Run:
     """What one run has cost."""
 
     messages: int
-    calls: int
+    # The sizes of the requests, by operation.
+    requests: Mapping[str, Sequence[int]]
     cpu_seconds: float
     start_seconds: float
     peak_bytes: int
+
+    @property
+    def calls(self) -> int:
+        """How many requests AWS was sent."""
+        return sum(map(len, self.requests.values()))
 
 
 async def run(handler: Handler, batches: Sequence[Batch], log: Path) -> Run:
@@ -85,7 +91,7 @@ async def run(handler: Handler, batches: Sequence[Batch], log: Path) -> Run:
     assert cloud.first_answer_at is not None
     return Run(
         messages=sum(len(batch.messages) for batch in batches),
-        calls=cloud.calls,
+        requests=cloud.requests,
         cpu_seconds=usage.ru_utime + usage.ru_stime,
         start_seconds=cloud.first_answer_at - started_at,
         peak_bytes=peak_bytes,

@@ -57,7 +57,11 @@ export class RetryQueue extends sqs.Queue {
       principals: [new iam.AnyPrincipal()],
       actions: [action],
       resources: [this.queueArn],
-      conditions: { ArnNotEquals: { 'aws:PrincipalArn': Lazy.list({ produce: principals }) } },
+      conditions: {
+        ArnNotEquals: { 'aws:PrincipalArn': Lazy.list({ produce: principals }) },
+        // A topic or a rule that somebody lets send has no ARN here; without a permission in this policy none may.
+        BoolIfExists: { 'aws:PrincipalIsAWSService': 'false' },
+      },
     }));
   }
 }

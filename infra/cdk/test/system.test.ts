@@ -48,7 +48,11 @@ test('only the handler receives, and only roles of attached functions send', () 
   const roles = ({ Condition }: any) => Condition.ArnNotEquals['aws:PrincipalArn'].map((arn: any) => arn['Fn::GetAtt'][0].slice(0, -8));
   assert.deepEqual([receive.Effect, receive.Action, roles(receive)], ['Deny', 'sqs:ReceiveMessage', ['RetryHandlerRole']]);
   assert.deepEqual([send.Effect, send.Action, roles(send)], ['Deny', 'sqs:SendMessage', ['OrdersServiceRole', 'PaymentsServiceRole']]);
-  for (const { Principal } of [receive, send]) assert.deepEqual(Principal, { AWS: '*' });
+  for (const { Principal, Condition } of [receive, send]) {
+    assert.deepEqual(Principal, { AWS: '*' });
+    assert.deepEqual(Object.keys(Condition).sort(), ['ArnNotEquals', 'BoolIfExists']);
+    assert.deepEqual(Condition.BoolIfExists, { 'aws:PrincipalIsAWSService': 'false' });
+  }
 });
 
 test('the mapping delivers at once, ten at a time, and hears which of them failed', () => {

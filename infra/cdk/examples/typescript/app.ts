@@ -1,7 +1,8 @@
 // A function that fails, and comes back: the smallest whole application.
 import * as path from 'path';
 import {
-  App, aws_cloudwatch_actions as actions, aws_iam as iam, aws_lambda as lambda, aws_sns as sns, CfnOutput, Stack,
+  App, aws_cloudwatch_actions as actions, aws_iam as iam, aws_lambda as lambda, aws_logs as logs, aws_sns as sns,
+  CfnOutput, Duration, RemovalPolicy, Stack,
 } from 'aws-cdk-lib';
 import { AsyncRetry } from 'comeback-cdk';
 
@@ -12,10 +13,13 @@ const orders = new lambda.Function(stack, 'Orders', {
   runtime: lambda.Runtime.PYTHON_3_13,
   architecture: lambda.Architecture.ARM_64,
   handler: 'app.handler',
+  timeout: Duration.seconds(10),
+  logGroup: new logs.LogGroup(stack, 'OrdersLog', { retention: logs.RetentionDays.ONE_MONTH, removalPolicy: RemovalPolicy.DESTROY }),
   code: lambda.Code.fromAsset(path.join(__dirname, '..', '..', '..', '..', 'example', 'orders')),
 });
 
-const retry = new AsyncRetry(stack, 'Retry', { nonRetryableErrors: ['InvalidOrder'] });
+// Few attempts, so that it is seen within a minute how an event is given up.
+const retry = new AsyncRetry(stack, 'Retry', { nonRetryableErrors: ['InvalidOrder'], maxAttempts: 5 });
 retry.attach(orders);
 
 // Who is to know of it subscribes to this topic.
@@ -24,6 +28,7 @@ topic.grantPublish(new iam.ServicePrincipal('cloudwatch.amazonaws.com', {
   conditions: { StringEquals: { 'aws:SourceAccount': stack.account } },
 }));
 retry.alarms({ actions: [new actions.SnsAction(topic)] });
+retry.dashboard();
 
 new CfnOutput(stack, 'OrdersName', { description: 'The function to send events to.', value: orders.functionName });
 new CfnOutput(stack, 'DeadLetterQueueUrl', { description: 'Where events are that were given up.', value: retry.deadLetterQueue.queueUrl });

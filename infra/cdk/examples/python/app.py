@@ -1,0 +1,60 @@
+"""A function that fails, and comes back: the smallest whole application."""
+
+from pathlib import Path
+
+import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sns as sns
+from comeback_cdk import AsyncRetry
+
+INFRA = Path(__file__).resolve().parents[3]
+
+app = cdk.App()
+stack = cdk.Stack(app, "comeback-example", description="A function whose failed events come back")
+
+orders = lambda_.Function(
+    stack,
+    "Orders",
+    runtime=lambda_.Runtime.PYTHON_3_13,
+    architecture=lambda_.Architecture.ARM_64,
+    handler="app.handler",
+    timeout=cdk.Duration.seconds(10),
+    log_group=logs.LogGroup(
+        stack, "OrdersLog", retention=logs.RetentionDays.ONE_MONTH, removal_policy=cdk.RemovalPolicy.DESTROY
+    ),
+    code=lambda_.Code.from_asset(str(INFRA / "example" / "orders")),
+)
+
+# Few attempts, so that it is seen within a minute how an event is given up.
+retry = AsyncRetry(stack, "Retry", non_retryable_errors=["InvalidOrder"], max_attempts=5)
+retry.attach(orders)
+
+# Who is to know of it subscribes to this topic.
+topic = sns.Topic(stack, "AlarmTopic", enforce_ssl=True)
+topic.grant_publish(
+    iam.ServicePrincipal(
+        "cloudwatch.amazonaws.com",
+        conditions={"StringEquals": {"aws:SourceAccount": stack.account}},
+    )
+)
+retry.alarms(actions=[actions.SnsAction(topic)])
+retry.dashboard()
+
+cdk.CfnOutput(stack, "OrdersName", description="The function to send events to.", value=orders.function_name)
+cdk.CfnOutput(
+    stack,
+    "DeadLetterQueueUrl",
+    description="Where events are that were given up.",
+    value=retry.dead_letter_queue.queue_url,
+)
+cdk.CfnOutput(
+    stack,
+    "AlarmTopicArn",
+    description="Subscribe to it, to hear of what needs a person.",
+    value=topic.topic_arn,
+)
+
+app.synth()

@@ -1,0 +1,62 @@
+import * as assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { test } from 'node:test';
+import { Duration } from 'aws-cdk-lib';
+import { AsyncRetryProps, Jitter } from '../lib';
+import { effectivePolicy, variables } from '../lib/retry-policy';
+import { TestStack } from './app';
+
+/** The program that goes by these settings; whoever runs this test built it. */
+const HANDLER = process.env.RETRY_HANDLER;
+
+/** The variables that the handler refuses at its start; with good ones it finds no runtime here, and ends too. */
+function refusedByHandler(props: AsyncRetryProps): string[] {
+  assert.ok(HANDLER, 'RETRY_HANDLER must be the path of the retry handler, and is not set');
+  const { stdout, status } = spawnSync(HANDLER, {
+    encoding: 'utf8',
+    env: {
+      ...variables(effectivePolicy(props)),
+      DEAD_LETTER_QUEUE_URL: 'https://sqs.eu-west-1.amazonaws.com/123456789012/dead-letters',
+      AWS_REGION: 'eu-west-1',
+      AWS_LAMBDA_RUNTIME_API: '127.0.0.1:9',
+      AWS_LAMBDA_FUNCTION_NAME: 'handler',
+      AWS_LAMBDA_FUNCTION_VERSION: '$LATEST',
+      AWS_LAMBDA_FUNCTION_MEMORY_SIZE: '128',
+    },
+  });
+  assert.equal(status, 1, stdout);
+  const { message } = JSON.parse(stdout);
+  return message.split('; ').map((fault: string) => /^(\w+) must be/.exec(fault)?.[1]).filter(Boolean);
+}
+
+/** The properties that the construct refuses, by the names of their variables. */
+function refusedByConstruct(props: AsyncRetryProps): string[] {
+  try {
+    new TestStack(props);
+    return [];
+  } catch (error) {
+    const [, faults] = (error as Error).message.split('AsyncRetry Test/Retry: ');
+    return faults.split('; ').map((fault) => fault.split(' must be')[0].replace(/[A-Z]/g, '_$&').toUpperCase());
+  }
+}
+
+const HOUR = 60 * 60;
+const DAY = 24 * HOUR;
+
+test('the construct refuses what the handler would, and nothing else', () => {
+  const bases = [0, 1, 10, 12 * HOUR, 12 * HOUR + 1];
+  const maxima = [0, 1, 9, 10, 13 * DAY, 13 * DAY + 1];
+  const ages = [0, 1, 2, 10, 11, 12 * HOUR + 60, 365 * DAY, 365 * DAY + 1];
+  const policies: AsyncRetryProps[] = bases.flatMap((base) => maxima.flatMap((max) => ages.map((age) => ({
+    baseBackoff: Duration.seconds(base), maxBackoff: Duration.seconds(max), maxAge: Duration.seconds(age),
+  }))));
+  const others: AsyncRetryProps[] = [
+    ...[0, 1, 2 ** 32 - 1, 2 ** 32].map((maxAttempts) => ({ maxAttempts })),
+    ...[...Object.values(Jitter), 'some' as Jitter].map((jitter) => ({ jitter })),
+    { nonRetryableErrors: ['ValidationError', '*.Fatal'] },
+  ];
+  for (const props of [...policies, ...others]) {
+    const context = JSON.stringify(variables(effectivePolicy(props)));
+    assert.deepEqual(refusedByConstruct(props).sort(), refusedByHandler(props).sort(), context);
+  }
+});

@@ -1,0 +1,21 @@
+import * as assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { TestStack } from './app';
+
+const ROOT = join(__dirname, '..', '..');
+const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
+const { types } = JSON.parse(readFileSync(join(ROOT, '.jsii'), 'utf8'));
+
+test('the README names every property, every method and every alarm', () => {
+  const members = Object.values<any>(types).flatMap(({ name, kind, properties = [], methods = [] }) =>
+    [...(kind === 'interface' ? properties : []), ...methods].map((each: any) => [name, each.name]));
+  // Those of the CDK's own options are known from there.
+  const own = members.filter(([name]) => name !== 'RetryMetricOptions' && name !== 'RetryDashboardProps');
+  for (const [name, member] of own) assert.match(README, new RegExp(`\\b${member}\\b`), `${name}.${member}`);
+
+  const stack = new TestStack({ ledger: true });
+  stack.retry.attach(stack.function('Orders'));
+  for (const { node } of stack.retry.alarms()) assert.match(README, new RegExp(`\`${node.id}\``), node.id);
+});

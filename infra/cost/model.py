@@ -1,0 +1,308 @@
+"""What a retry costs, as functions of what was counted.
+
+What AWS does on its own comes from its documentation. What could be neither counted nor read is an
+assumption with a name, and is meant to be too much for Comeback and too little for the others.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from prices import (
+    CLOUDWATCH,
+    DATA_RETAINED,
+    DATA_WRITTEN,
+    DURATION,
+    DYNAMODB,
+    ITEM_STORAGE,
+    LAMBDA,
+    LOG_INGESTION,
+    LOG_STORAGE,
+    METRIC,
+    OPERATION,
+    REQUEST,
+    SQS,
+    SQS_REQUEST,
+    TRANSITION,
+    WRITE,
+)
+
+KIBIBYTE = 1024
+# SQS counts a request for each of these that it carries, DynamoDB a write for each KiB of an item.
+CHUNK_BYTES = 64 * KIBIBYTE
+
+MONTH_DAYS = 30
+MONTH_SECONDS = 365 * 86_400 / 12
+# `shared/flow/src/once.rs`: for as long as SQS can keep a message.
+CLAIM_DAYS = 14
+# How long logs are kept as deployed.
+LOG_DAYS = 30
+
+# Lambda's own lines around an invocation, as long as its documentation shows them, and that of a
+# cold start.
+PLATFORM_LINES = (
+    "START RequestId: 4ce9340a-b765-490f-ad8a-02ab3415e2bf Version: $LATEST",
+    "END RequestId: 4ce9340a-b765-490f-ad8a-02ab3415e2bf",
+    "REPORT RequestId: 4ce9340a-b765-490f-ad8a-02ab3415e2bf\tDuration: 126.73 ms\t"
+    "Billed Duration: 127 ms\tMemory Size: 128 MB\tMax Memory Used: 75 MB\t"
+    "Init Duration: 130.49 ms\t",
+)
+COLD_LINES = (
+    "INIT_START Runtime Version: provided:al2023.v109\t"
+    "Runtime Version ARN: arn:aws:lambda:us-east-1::runtime:" + "0" * 64,
+)
+# CloudWatch counts this for each line where it limits a call. Nothing says whether it bills it.
+LINE_OVERHEAD_BYTES = 26
+
+# A duration on Lambda can't be counted here. It is the CPU time of the README's bench, on the part
+# of a CPU that a function of this memory has, doubled, and the time in which answers are awaited.
+MEMORY_MB = 128
+ONE_CPU_MEMORY_MB = 1_769
+MESSAGE_CPU_MS = 0.074
+START_CPU_MS = 8.7
+MARGIN = 2
+CALL_MS = 25
+# Connections that a cold start has to make.
+CONNECT_MS = 50
+
+# The mapping has as many requests waiting at an empty queue, each for as long as SQS allows. Lambda
+# can go down to two, but not where a maximal concurrency is set, as it is here.
+POLLERS = 5
+POLL_SECONDS = 20
+
+# A `Retry` is one transition. A loop of one's own goes through three states.
+RETRY_TRANSITIONS = 1
+LOOP_TRANSITIONS = 3
+# Of a workflow with one Task. Whether its start and its end count too is left open here.
+EVENT_TRANSITIONS = 1
+# "1 + N retries" for a step; before any retry an execution is one more.
+RETRY_OPERATIONS = 1
+EVENT_OPERATIONS = 2
+# The default.
+RETENTION_DAYS = 14
+
+Fate = Literal["waits", "invoked", "given_up"]
+
+# Dollars by service.
+Bill = dict[str, float]
+
+
+def together(*bills: Bill) -> Bill:
+    """All of them as one."""
+    services = {service for bill in bills for service in bill}
+    return {service: sum(bill.get(service, 0) for bill in bills) for service in services}
+
+
+def times(number: float, bill: Bill) -> Bill:
+    """One bill so many times."""
+    return {service: number * dollars for service, dollars in bill.items()}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What the handler takes for one batch of messages of one kind."""
+
+    messages: int
+    calls: dict[str, int]
+    largest_request_bytes: dict[str, int]
+    log_lines: int
+    log_bytes: int
+    metrics: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What was counted: the sizes of a message, and a batch of each kind."""
+
+    payload_bytes: int
+    record_bytes: int
+    error_bytes: int
+    batches: dict[tuple[str, int, bool], Batch]
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> Self:
+        """What `tests/bench/count.py` printed."""
+        batches = {
+            (entry["fate"], entry["messages"], entry["ledger"]): Batch(
+                messages=entry["messages"],
+                calls=entry["calls"],
+                largest_request_bytes=entry["largest_request_bytes"],
+                log_lines=entry["log_lines"],
+                log_bytes=entry["log_bytes"],
+                metrics=tuple(entry["metrics"]),
+            )
+            for entry in document["batches"]
+        }
+        return cls(**document["message"], batches=batches)
+
+
+@dataclass(frozen=True)
+class Way:
+    """How messages come to the handler."""
+
+    # How many come in one batch.
+    batch: int
+    ledger: bool = False
+    # How much larger their payloads are than the one that was counted.
+    more_bytes: int = 0
+
+    @property
+    def is_cold(self) -> bool:
+        """Whoever comes alone is taken to find no environment that is still warm."""
+        return self.batch == 1
+
+
+BUSY = Way(10)
+QUIET = Way(1)
+BUSY_ONCE = Way(10, ledger=True)
+QUIET_ONCE = Way(1, ledger=True)
+
+
+def chunks(size: int, chunk: int) -> int:
+    """As how many units something of this size is billed."""
+    return max(1, math.ceil(size / chunk))
+
+
+def carried(size: int) -> float:
+    """Dollars for one request of SQS that carries so much."""
+    return chunks(size, CHUNK_BYTES) * SQS_REQUEST.each
+
+
+def called(operation: str, size: int) -> Bill:
+    """One call of the handler's.
+
+    Raises:
+        ValueError: if it is one that has no price yet.
+    """
+    match operation:
+        case "ChangeMessageVisibilityBatch" | "SendMessageBatch":
+            return {SQS: carried(size)}
+        case "PutItem":
+            # Each failure has two, claim and mark, and the second replaces the first.
+            stored = size / 2 * CLAIM_DAYS / MONTH_DAYS * ITEM_STORAGE.each
+            return {DYNAMODB: chunks(size, KIBIBYTE) * WRITE.each + stored}
+        case "Invoke":
+            # The target's invocation costs the same whoever makes it, and is left out on all sides.
+            return {}
+        case _:
+            raise ValueError(f"expected an operation that has a price, got {operation}")
+
+
+def billed_ms(batch: Batch, way: Way) -> int:
+    """For how long one invocation of the handler is billed, a cold start included."""
+    writes = batch.calls.get("PutItem", 0)
+    cpu_ms = MESSAGE_CPU_MS * (batch.messages + writes)
+    # One call, or a claim before it and a mark after it.
+    waiting_ms = CALL_MS * (3 if writes else 1)
+    if way.is_cold:
+        cpu_ms += START_CPU_MS
+        waiting_ms += CONNECT_MS
+    return math.ceil(MARGIN * cpu_ms * ONE_CPU_MEMORY_MB / MEMORY_MB + waiting_ms)
+
+
+def logged_bytes(batch: Batch, way: Way) -> int:
+    """What CloudWatch takes in of one invocation of the handler."""
+    platform = PLATFORM_LINES + (COLD_LINES if way.is_cold else ())
+    lines = batch.log_lines + len(platform)
+    return batch.log_bytes + sum(map(len, platform)) + lines * LINE_OVERHEAD_BYTES
+
+
+def sent(counted: Counted, way: Way) -> Bill:
+    """One failure record that Lambda sends to the retry queue."""
+    return {SQS: carried(counted.record_bytes + way.more_bytes)}
+
+
+def handled(counted: Counted, fate: Fate, way: Way) -> Bill:
+    """One message's share of its batch: received, handled, logged, and deleted if it is done."""
+    batch = counted.batches[fate, way.batch, way.ledger]
+    received = carried((counted.record_bytes + way.more_bytes) * batch.messages)
+    # With which request Lambda deletes isn't documented: taken as one for each message.
+    deleted = 0 if fate == "waits" else batch.messages * SQS_REQUEST.each
+    calls = (
+        times(number, called(operation, batch.largest_request_bytes[operation]))
+        for operation, number in batch.calls.items()
+    )
+    gigabyte_seconds = billed_ms(batch, way) / 1000 * MEMORY_MB / KIBIBYTE
+    kept = LOG_INGESTION.each + LOG_DAYS / MONTH_DAYS * LOG_STORAGE.each
+    own = {
+        SQS: received + deleted,
+        LAMBDA: REQUEST.each + gigabyte_seconds * DURATION.each,
+        CLOUDWATCH: logged_bytes(batch, way) * kept,
+    }
+    return times(1 / batch.messages, together(own, *calls))
+
+
+def retry(counted: Counted, way: Way) -> Bill:
+    """One retry: its failure record is sent, waits, and is invoked."""
+    return together(
+        sent(counted, way), handled(counted, "waits", way), handled(counted, "invoked", way)
+    )
+
+
+def dead_letter(counted: Counted, way: Way) -> Bill:
+    """One event that is given up, its last failure record included."""
+    return together(sent(counted, way), handled(counted, "given_up", way))
+
+
+def idle_requests() -> int:
+    """How often the mapping asks a queue in a month that has nothing for it."""
+    return round(POLLERS * MONTH_SECONDS / POLL_SECONDS)
+
+
+def target_metrics(counted: Counted) -> set[str]:
+    """The metrics of a target whose events are retried."""
+    kinds = (counted.batches[fate, 1, False] for fate in ("waits", "invoked"))
+    return {metric for batch in kinds for metric in batch.metrics}
+
+
+def durable_data(size: int) -> float:
+    """Dollars for what a durable execution writes, and keeps after its end."""
+    return size * (DATA_WRITTEN.each + RETENTION_DAYS / MONTH_DAYS * DATA_RETAINED.each)
+
+
+def durable_retry(counted: Counted) -> float:
+    """Dollars for one retry of a durable function's step."""
+    return RETRY_OPERATIONS * OPERATION.each + durable_data(counted.error_bytes)
+
+
+def durable_event(counted: Counted) -> float:
+    """Dollars for one event of a durable function with one step, before any retry."""
+    return EVENT_OPERATIONS * OPERATION.each + durable_data(counted.payload_bytes)
+
+
+@dataclass(frozen=True)
+class Month:
+    """So many events, of which a part fails and comes back so often until it succeeds."""
+
+    events: int
+    failing: float
+    retries_each: int
+
+    @property
+    def failures(self) -> float:
+        """How many events fail."""
+        return self.events * self.failing
+
+    @property
+    def retries(self) -> float:
+        """How many retries that makes."""
+        return self.failures * self.retries_each
+
+    def comeback(self, counted: Counted) -> float:
+        """Dollars, where each message comes alone and there is one in every hour."""
+        polling = idle_requests() * SQS_REQUEST.each
+        metrics = len(target_metrics(counted)) * METRIC.each
+        return self.retries * sum(retry(counted, QUIET).values()) + polling + metrics
+
+    def durable(self, counted: Counted) -> float:
+        """Dollars for a durable function in its target's place."""
+        return self.events * durable_event(counted) + self.retries * durable_retry(counted)
+
+    def step_functions(self) -> float:
+        """Dollars for a workflow around every event."""
+        transitions = self.events * EVENT_TRANSITIONS + self.retries * RETRY_TRANSITIONS
+        return transitions * TRANSITION.each
+
+    def step_functions_for_failures(self) -> float:
+        """Dollars for a workflow that a failure starts: a Wait, and a Task that is a retry."""
+        return (self.failures + self.retries * RETRY_TRANSITIONS) * TRANSITION.each

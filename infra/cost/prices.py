@@ -1,0 +1,118 @@
+"""AWS's prices in US East (N. Virginia): each one's first tier, and nothing deducted that is free.
+
+AWS draws the numbers of its price pages in the browser, so a copy of such a page mostly lacks them.
+Each price therefore names the page that holds it, and who quoted it from there, and when.
+"""
+
+from dataclasses import dataclass
+from datetime import date
+
+MILLION = 1_000_000
+# Some services may mean 2^30: then a price is a little less than what is made of it here.
+GIGABYTE = 10**9
+
+LAMBDA = "Lambda"
+SQS = "SQS"
+DYNAMODB = "DynamoDB"
+CLOUDWATCH = "CloudWatch"
+STEP_FUNCTIONS = "Step Functions"
+DURABLE = "durable functions"
+
+PAGES = {
+    LAMBDA: "https://aws.amazon.com/lambda/pricing/",
+    SQS: "https://aws.amazon.com/sqs/pricing/",
+    DYNAMODB: "https://aws.amazon.com/dynamodb/pricing/on-demand/",
+    CLOUDWATCH: "https://aws.amazon.com/cloudwatch/pricing/",
+    STEP_FUNCTIONS: "https://aws.amazon.com/step-functions/pricing/",
+    DURABLE: "https://aws.amazon.com/lambda/pricing/",
+}
+
+
+@dataclass(frozen=True)
+class Quote:
+    """Where a price was read."""
+
+    seen: date
+    url: str
+
+
+LAMBDA_NOTES = Quote(
+    date(2026, 5, 11),
+    "https://git.mcrn.ar/mariano/lambda_local_runner/src/branch/main/docs/lambdas-md/lambda-13-cost.md",
+)
+LAMBDA_PLANS = Quote(
+    date(2026, 9, 20),
+    "https://github.com/api-evangelist/aws-lambda/blob/main/plans/aws-lambda-plans-pricing.yml",
+)
+CLOUDWATCH_PLANS = Quote(
+    date(2026, 5, 5),
+    "https://github.com/api-evangelist/cloudwatch/blob/main/plans/cloudwatch-plans-pricing.yml",
+)
+METRICS_POST = Quote(date(2026, 2, 15), "https://signoz.io/guides/cloudwatch-pricing")
+CLOUDWATCH_POST = Quote(
+    date(2026, 6, 13),
+    "https://www.factualminds.com/blog/amazon-cloudwatch-pricing-metrics-logs-alarms-dashboards/",
+)
+SQS_POST = Quote(
+    date(2026, 6, 13),
+    "https://www.factualminds.com/blog/amazon-sqs-pricing-64kb-rule-fifo-vs-standard/",
+)
+DURABLE_POST = Quote(
+    date(2026, 1, 12),
+    "https://www.thecandidstartup.org/2026/01/12/aws-lambda-durable-functions.html",
+)
+STEP_FUNCTIONS_POST = Quote(
+    date(2026, 3, 14), "https://www.wring.co/blog/aws-step-functions-pricing-guide"
+)
+
+
+@dataclass(frozen=True)
+class Price:
+    """So many dollars for so many units."""
+
+    what: str
+    service: str
+    dollars: float
+    unit: str
+    quote: Quote
+
+    @property
+    def each(self) -> float:
+        """Dollars for one: a request, a second, a byte, a month."""
+        sizes = {"million": MILLION, "GB": GIGABYTE, "GB-month": GIGABYTE}
+        return self.dollars / sizes.get(self.unit, 1)
+
+
+REQUEST = Price("request of Lambda", LAMBDA, 0.20, "million", LAMBDA_NOTES)
+DURATION = Price("duration of Lambda, arm64", LAMBDA, 0.0000133334, "GB-second", LAMBDA_NOTES)
+SQS_REQUEST = Price("request of SQS, standard queue", SQS, 0.40, "million", SQS_POST)
+LOG_INGESTION = Price("logs taken in", CLOUDWATCH, 0.50, "GB", CLOUDWATCH_POST)
+LOG_STORAGE = Price("logs kept", CLOUDWATCH, 0.03, "GB-month", CLOUDWATCH_PLANS)
+METRIC = Price("custom metric", CLOUDWATCH, 0.30, "month", METRICS_POST)
+ALARM = Price("alarm", CLOUDWATCH, 0.10, "month", CLOUDWATCH_PLANS)
+DASHBOARD = Price("dashboard", CLOUDWATCH, 3.00, "month", CLOUDWATCH_POST)
+WRITE = Price("write of DynamoDB, on demand", DYNAMODB, 0.625, "million", DURABLE_POST)
+ITEM_STORAGE = Price("storage of DynamoDB", DYNAMODB, 0.25, "GB-month", DURABLE_POST)
+TRANSITION = Price(
+    "state transition, standard workflow", STEP_FUNCTIONS, 25.00, "million", STEP_FUNCTIONS_POST
+)
+OPERATION = Price("durable operation", DURABLE, 8.00, "million", LAMBDA_PLANS)
+DATA_WRITTEN = Price("durable data written", DURABLE, 0.25, "GB", DURABLE_POST)
+DATA_RETAINED = Price("durable data retained", DURABLE, 0.15, "GB-month", DURABLE_POST)
+
+PRICES = (
+    REQUEST,
+    DURATION,
+    SQS_REQUEST,
+    LOG_INGESTION,
+    LOG_STORAGE,
+    METRIC,
+    ALARM,
+    DASHBOARD,
+    WRITE,
+    ITEM_STORAGE,
+    TRANSITION,
+    OPERATION,
+    DATA_WRITTEN,
+    DATA_RETAINED,
+)

@@ -1,0 +1,236 @@
+"""The model's results as the tables of COST.md."""
+
+import re
+from collections.abc import Sequence
+
+from model import (
+    BUSY,
+    BUSY_ONCE,
+    EVENT_TRANSITIONS,
+    KIBIBYTE,
+    LOOP_TRANSITIONS,
+    QUIET,
+    QUIET_ONCE,
+    RETRY_TRANSITIONS,
+    Bill,
+    Counted,
+    Fate,
+    Month,
+    Way,
+    billed_ms,
+    dead_letter,
+    durable_event,
+    durable_retry,
+    handled,
+    idle_requests,
+    logged_bytes,
+    retry,
+    target_metrics,
+)
+from prices import (
+    ALARM,
+    CLOUDWATCH,
+    DASHBOARD,
+    DYNAMODB,
+    LAMBDA,
+    METRIC,
+    MILLION,
+    PAGES,
+    PRICES,
+    SQS,
+    SQS_REQUEST,
+    TRANSITION,
+    Price,
+)
+
+# As the templates create them.
+SYSTEM_ALARMS = 6
+TARGET_ALARMS = 4
+LEDGER_ALARMS = 1
+
+LARGE_BYTES = 100 * KIBIBYTE
+
+MONTH = Month(events=MILLION, failing=0.01, retries_each=5)
+
+WAYS = {
+    "busy": BUSY,
+    "busy, with a ledger": BUSY_ONCE,
+    "quiet": QUIET,
+    "quiet, with a ledger": QUIET_ONCE,
+}
+
+
+def dollars(amount: float) -> str:
+    """As on a price tag."""
+    return f"${amount:,.2f}"
+
+
+def million(one: Bill | float) -> str:
+    """Dollars for a million of these."""
+    return dollars((sum(one.values()) if isinstance(one, dict) else one) * MILLION)
+
+
+def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """In Markdown; all columns but the first are numbers."""
+    lines = [heading, ["---", *["---:"] * (len(heading) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def summary(counted: Counted) -> str:
+    """A million retries, whoever makes them."""
+    durable = million(durable_retry(counted))
+    simple = million(RETRY_TRANSITIONS * TRANSITION.each)
+    loop = million(LOOP_TRANSITIONS * TRANSITION.each)
+    rows = [
+        ["**Comeback**", *(f"**{million(retry(counted, way))}**" for way in (BUSY, QUIET))],
+        [
+            "Comeback with a ledger",
+            *(million(retry(counted, way)) for way in (BUSY_ONCE, QUIET_ONCE)),
+        ],
+        ["Lambda's durable functions: a step's retry", durable, durable],
+        ["Step Functions: a `Retry`", simple, simple],
+        ["Step Functions: a loop of `Choice`, `Wait` and `Task`", loop, loop],
+    ]
+    return table(["a million retries", "busy: ten in a batch", "quiet: each alone"], rows)
+
+
+def event(counted: Counted) -> str:
+    """A million events that need no retry."""
+    rows = [
+        ["Comeback", dollars(0)],
+        ["Lambda's durable functions: one step", million(durable_event(counted))],
+        ["Step Functions: one `Task`", million(EVENT_TRANSITIONS * TRANSITION.each)],
+    ]
+    return table(["a million events that do not fail", "dollars"], rows)
+
+
+def month(counted: Counted) -> str:
+    """A month of one function."""
+    heading = (
+        f"{MONTH.events:,} events, {MONTH.failing:.0%} of them fail and come back "
+        f"{MONTH.retries_each} times"
+    )
+    rows = [
+        ["Step Functions, started for failures only", dollars(MONTH.step_functions_for_failures())],
+        ["Comeback, quiet", dollars(MONTH.comeback(counted))],
+        ["Lambda's durable functions", dollars(MONTH.durable(counted))],
+        ["Step Functions, around every event", dollars(MONTH.step_functions())],
+    ]
+    return table([heading, "dollars a month"], rows)
+
+
+def parts(counted: Counted) -> str:
+    """What Comeback's dollars are made of."""
+    services = (SQS, LAMBDA, CLOUDWATCH, DYNAMODB)
+    more = LARGE_BYTES - counted.payload_bytes
+    bills: dict[str, Bill] = {f"retries, {name}": retry(counted, way) for name, way in WAYS.items()}
+    bills |= {
+        "retries of 100 KiB, busy": retry(counted, Way(BUSY.batch, more_bytes=more)),
+        "retries of 100 KiB, quiet": retry(counted, Way(QUIET.batch, more_bytes=more)),
+        "waits more, busy": handled(counted, "waits", BUSY),
+        "waits more, quiet": handled(counted, "waits", QUIET),
+        "dead letters, busy": dead_letter(counted, BUSY),
+        "dead letters, quiet": dead_letter(counted, QUIET),
+        "dead letters, quiet, with a ledger": dead_letter(counted, QUIET_ONCE),
+    }
+    rows = [
+        [name, *(million(bill.get(service, 0.0)) for service in services), million(bill)]
+        for name, bill in bills.items()
+    ]
+    return table(["a million", *services, "together"], rows)
+
+
+def counts(counted: Counted) -> str:
+    """How much of everything one retry is."""
+    operations = ("ChangeMessageVisibilityBatch", "Invoke", "PutItem")
+
+    def row(name: str, way: Way) -> list[str]:
+        fates: tuple[Fate, ...] = ("waits", "invoked")
+        batches = [counted.batches[fate, way.batch, way.ledger] for fate in fates]
+        amounts = [
+            len(batches),
+            *(sum(batch.calls.get(operation, 0) for batch in batches) for operation in operations),
+            sum(batch.log_bytes for batch in batches),
+            sum(logged_bytes(batch, way) for batch in batches),
+            sum(billed_ms(batch, way) for batch in batches),
+        ]
+        return [name, *(f"{amount / way.batch:,.1f}".removesuffix(".0") for amount in amounts)]
+
+    heading = [
+        "of one retry",
+        "handler invocations",
+        *(f"`{operation}`" for operation in operations),
+        "bytes of the handler's log",
+        "bytes with Lambda's lines",
+        "billed ms, assumed",
+    ]
+    return table(heading, [row(name, way) for name, way in WAYS.items()])
+
+
+def fixed(counted: Counted) -> str:
+    """What a month costs before anything is retried, and what each target adds."""
+    metrics = sorted(metric.split(" ")[0] for metric in target_metrics(counted))
+    requests = idle_requests()
+    rows = [
+        [f"polling an empty queue: {requests:,} requests", dollars(requests * SQS_REQUEST.each)],
+        [f"alarms of the system: {SYSTEM_ALARMS}", dollars(SYSTEM_ALARMS * ALARM.each)],
+        [f"alarms of each target: {TARGET_ALARMS}", dollars(TARGET_ALARMS * ALARM.each)],
+        [
+            f"with a ledger, of each target: {LEDGER_ALARMS} more",
+            dollars(LEDGER_ALARMS * ALARM.each),
+        ],
+        ["the dashboard", dollars(DASHBOARD.each)],
+        [
+            f"metrics of each target: {len(metrics)} ({', '.join(metrics)})",
+            dollars(len(metrics) * METRIC.each),
+        ],
+    ]
+    return table(["a month", "dollars"], rows)
+
+
+def price_list() -> str:
+    """Every price, its date, and where it was read."""
+    heading = ["price in us-east-1", "dollars", "for a", "seen", "AWS's page", "quoted by"]
+    rows = [_price(price) for price in PRICES]
+    rule = ["---", "---:", *["---"] * 4]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [heading, rule, *rows])
+
+
+def _price(price: Price) -> list[str]:
+    host = price.quote.url.removeprefix("https://").removeprefix("www.").split("/")[0]
+    # At least two decimals, and as many as it takes.
+    amount = re.sub(r"(?<=\.\d\d)(\d*?)0+$", r"\1", f"{price.dollars:.10f}")
+    return [
+        price.what,
+        f"${amount}",
+        price.unit,
+        price.quote.seen.isoformat(),
+        f"[{price.service}]({PAGES[price.service]})",
+        f"[{host}]({price.quote.url})",
+    ]
+
+
+def tables(counted: Counted) -> dict[str, str]:
+    """All tables, by their names in the page."""
+    return {
+        "summary": summary(counted),
+        "event": event(counted),
+        "month": month(counted),
+        "parts": parts(counted),
+        "counts": counts(counted),
+        "fixed": fixed(counted),
+        "prices": price_list(),
+    }
+
+
+def filled(page: str, made: dict[str, str]) -> str:
+    """The page with these tables in their places.
+
+    Raises:
+        ValueError: if there is not one place for each.
+    """
+    place = re.compile(r"(<!-- table: (\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
+    places = [match[2] for match in place.finditer(page)]
+    if sorted(places) != sorted(made):
+        raise ValueError(f"expected one place for each of {sorted(made)}, got {sorted(places)}")
+    return place.sub(lambda match: f"{match[1]}\n{made[match[2]]}\n\n", page)

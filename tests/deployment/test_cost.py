@@ -1,0 +1,225 @@
+"""What COST.md says: that its model computes what a person would, that its tables are the model's,
+and that the handler still takes what was counted.
+
+The last needs the retry handler's debug build.
+"""
+
+import asyncio
+import json
+import os
+import re
+import sys
+import unittest
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "infra/cost"), str(ROOT / "tests/bench")]
+
+import model  # noqa: E402
+import tables  # noqa: E402
+from count import counted as count_anew  # noqa: E402
+from model import BUSY, BUSY_ONCE, QUIET, QUIET_ONCE, Counted, Month, Way  # noqa: E402
+from prices import CLOUDWATCH, DYNAMODB, LAMBDA, PRICES, SQS  # noqa: E402
+
+HANDLER = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug/retry-handler"
+PAGE = ROOT / "infra/COST.md"
+COUNTED = ROOT / "infra/cost/counted.json"
+
+# How far the log's bytes may be from those that were counted: times in it differ in their digits.
+LOG_TOLERANCE = 0.03
+
+
+def kind(fate: str, messages: int, ledger: bool, **calls: int) -> dict[str, Any]:
+    """A batch whose log is, with what is added to it, 1,000 bytes a message when it is warm."""
+    lines = len(model.PLATFORM_LINES) + 1
+    added = sum(map(len, model.PLATFORM_LINES)) + lines * model.LINE_OVERHEAD_BYTES
+    return {
+        "fate": fate,
+        "messages": messages,
+        "ledger": ledger,
+        "calls": calls,
+        "largest_request_bytes": {operation: 1000 for operation in calls},
+        "log_lines": 1,
+        "log_bytes": 1000 * messages - added,
+        "metrics": ["A by Target", f"{fate} by Target"],
+    }
+
+
+# Round numbers, to be reckoned with by hand.
+ROUND = Counted.of(
+    {
+        "message": {"payload_bytes": 1000, "record_bytes": 2000, "error_bytes": 400},
+        "batches": [
+            kind("waits", 1, False, ChangeMessageVisibilityBatch=1),
+            kind("waits", 10, False, ChangeMessageVisibilityBatch=1),
+            kind("waits", 1, True, ChangeMessageVisibilityBatch=1),
+            kind("waits", 10, True, ChangeMessageVisibilityBatch=1),
+            kind("invoked", 1, False, Invoke=1),
+            kind("invoked", 10, False, Invoke=10),
+            kind("invoked", 1, True, Invoke=1, PutItem=2),
+            kind("invoked", 10, True, Invoke=10, PutItem=20),
+            kind("given_up", 1, False, SendMessageBatch=1),
+            kind("given_up", 1, True, SendMessageBatch=1, PutItem=2),
+            kind("given_up", 10, False, SendMessageBatch=1),
+        ],
+    }
+)
+
+
+class ModelTest(unittest.TestCase):
+    """Dollars for a million, reckoned by hand."""
+
+    def assert_dollars(self, one: float, million: float) -> None:
+        self.assertAlmostEqual(one * 1_000_000, million, places=3)
+
+    def test_a_size_is_billed_by_whole_chunks(self) -> None:
+        for size, expected in ((0, 1), (1, 1), (65_536, 1), (65_537, 2), (1_048_576, 16)):
+            self.assertEqual(model.chunks(size, model.CHUNK_BYTES), expected, size)
+
+    def test_requests_of_sqs_are_shared_by_a_batch_but_for_sending_and_deleting(self) -> None:
+        large = 100 * 1024 - 2000
+        for way, requests in (
+            # Sent, received twice, changed, deleted.
+            (QUIET, 5.0),
+            (BUSY, 1 + 2 / 10 + 1 / 10 + 1),
+            # Two chunks each, and sixteen for ten of them.
+            (Way(1, more_bytes=large), 2 + 2 * 2 + 1 + 1),
+            (Way(10, more_bytes=large), 2 + 2 * 16 / 10 + 1 / 10 + 1),
+        ):
+            self.assert_dollars(model.retry(ROUND, way)[SQS], 0.40 * requests)
+
+    def test_what_waits_is_received_and_changed_but_not_deleted(self) -> None:
+        self.assert_dollars(model.handled(ROUND, "waits", QUIET)[SQS], 0.40 * 2)
+
+    def test_an_invocation_is_billed_for_its_cpu_its_calls_and_its_cold_start(self) -> None:
+        for fate, way, expected in (
+            # 2 x 0.74 ms x 1769/128 = 20.45, and one call of 25.
+            ("waits", BUSY, 46),
+            # 2 x 8.774 ms x 1769/128 = 242.53, one call, and 50.
+            ("waits", QUIET, 318),
+            # 2 x (10 + 20) x 0.074 ms x 1769/128 = 61.36, and three calls.
+            ("invoked", BUSY_ONCE, 137),
+            # 2 x (8.7 + 3 x 0.074) ms x 1769/128 = 246.62, three calls, and 50.
+            ("invoked", QUIET_ONCE, 372),
+        ):
+            batch = ROUND.batches[fate, way.batch, way.ledger]
+            self.assertEqual(model.billed_ms(batch, way), expected, (fate, way))
+
+    def test_lambda_bills_two_invocations_of_a_batch(self) -> None:
+        # 46 ms of an eighth of a GB are 0.0767 dollars a million.
+        self.assert_dollars(model.retry(ROUND, BUSY)[LAMBDA], 2 * (0.20 + 0.0767) / 10)
+        # 318 ms are 0.53.
+        self.assert_dollars(model.retry(ROUND, QUIET)[LAMBDA], 2 * (0.20 + 0.53))
+
+    def test_logs_are_billed_when_they_come_and_for_a_month(self) -> None:
+        self.assert_dollars(model.retry(ROUND, BUSY)[CLOUDWATCH], 2 * 0.53)
+        # A cold start has a line of its own: 168 characters, and 26 bytes.
+        self.assertEqual(sum(map(len, model.COLD_LINES)), 168)
+        self.assert_dollars(model.retry(ROUND, QUIET)[CLOUDWATCH], 2 * 1.194 * 0.53)
+
+    def test_a_ledger_is_two_writes_of_one_item(self) -> None:
+        # 14 days of 1,000 bytes.
+        item = 0.25 * 14 / 30
+        for way in (BUSY_ONCE, QUIET_ONCE):
+            self.assert_dollars(model.retry(ROUND, way)[DYNAMODB], 2 * 0.625 + item)
+        self.assertNotIn(DYNAMODB, model.retry(ROUND, BUSY))
+
+    def test_a_dead_letter_is_handled_once(self) -> None:
+        # Sent, received, sent again, deleted.
+        self.assert_dollars(model.dead_letter(ROUND, QUIET)[SQS], 0.40 * 4)
+        self.assert_dollars(model.dead_letter(ROUND, BUSY)[SQS], 0.40 * (1 + 1 / 10 + 1 / 10 + 1))
+
+    def test_a_durable_function_pays_for_operations_and_data(self) -> None:
+        # 400 bytes of an error, and 1,000 of a payload: 0.25 a GB, and 0.07 for 14 days.
+        self.assert_dollars(model.durable_retry(ROUND), 8 + 0.4 * 0.32)
+        self.assert_dollars(model.durable_event(ROUND), 16 + 1.0 * 0.32)
+
+    def test_an_empty_queue_is_polled_by_five_every_twenty_seconds(self) -> None:
+        self.assertEqual(model.idle_requests(), 5 * 3 * 60 * 730)
+
+    def test_a_metric_counts_once_however_many_kinds_of_batches_have_it(self) -> None:
+        expected = {"A by Target", "waits by Target", "invoked by Target"}
+        self.assertEqual(model.target_metrics(ROUND), expected)
+
+    def test_a_month_has_what_is_fixed_and_what_each_retry_costs(self) -> None:
+        month = Month(events=1000, failing=0.1, retries_each=4)
+        self.assertAlmostEqual(month.step_functions(), (1000 + 400) * 25e-6)
+        self.assertAlmostEqual(month.step_functions_for_failures(), (100 + 400) * 25e-6)
+        self.assertAlmostEqual(month.durable(ROUND), (1000 * 16.32 + 400 * 8.128) / 1e6)
+        quiet = sum(model.retry(ROUND, QUIET).values())
+        self.assertAlmostEqual(month.comeback(ROUND), 400 * quiet + 657_000 * 0.4e-6 + 3 * 0.30)
+
+    def test_a_call_without_a_price_is_no_call_for_nothing(self) -> None:
+        with self.assertRaisesRegex(ValueError, "GetItem"):
+            model.called("GetItem", 100)
+
+
+class PageTest(unittest.TestCase):
+    """The page and what it is made of."""
+
+    def test_its_tables_are_the_model_s(self) -> None:
+        page = PAGE.read_text()
+        made = tables.tables(Counted.of(json.loads(COUNTED.read_text())))
+        self.assertEqual(tables.filled(page, made), page, "python3 infra/cost --write")
+
+    def test_a_number_that_someone_changed_is_seen(self) -> None:
+        made = {"a": "| new |"}
+        page = "text\n\n<!-- table: a -->\n\n| old |\n\n<!-- end -->\n"
+        self.assertEqual(tables.filled(page, made), page.replace("old", "new"))
+
+    def test_a_table_without_a_place_is_refused_and_a_place_without_a_table(self) -> None:
+        page = "<!-- table: a -->\n<!-- end -->\n"
+        for made in ({}, {"a": "", "b": ""}):
+            with self.assertRaisesRegex(ValueError, "place"):
+                tables.filled(page, made)
+
+    def test_each_price_is_in_the_list_to_its_last_digit(self) -> None:
+        listed = tables.price_list()
+        self.assertEqual(len(listed.splitlines()), 2 + len(PRICES))
+        for amount in ("$0.0000133334 |", "$0.625 |", "$25.00 |", "$0.20 |"):
+            self.assertIn(amount, listed)
+
+    def test_the_bench_s_figures_are_those_of_the_readme(self) -> None:
+        readme = (ROOT / "README.md").read_text()
+        for figure, assumed in (
+            ("CPU per message, each batch half and half", f"{model.MESSAGE_CPU_MS * 1000:.0f} µs"),
+            ("process start to first answer", f"{model.START_CPU_MS} ms"),
+        ):
+            row = re.search(rf"^\| {figure} \| (.*?) \|", readme, re.MULTILINE)
+            self.assertEqual(row and row[1], assumed, figure)
+
+    def test_what_is_deployed_is_what_is_priced(self) -> None:
+        system = (ROOT / "infra/sam/template.yaml").read_text()
+        target = (ROOT / "infra/sam/target-alarms.yaml").read_text()
+        alarm = "Type: AWS::CloudWatch::Alarm\n"
+        self.assertEqual(system.count(alarm), tables.SYSTEM_ALARMS)
+        self.assertEqual(target.count(alarm), tables.TARGET_ALARMS + tables.LEDGER_ALARMS)
+        self.assertIn(f"MemorySize: {model.MEMORY_MB}\n", system)
+        _, _, log_days = system.partition("\n  LogRetentionDays:\n")
+        default = re.search(r"^    Default: (\d+)$", log_days, re.MULTILINE)
+        self.assertEqual(default and default[1], str(model.LOG_DAYS))
+
+
+class CountTest(unittest.TestCase):
+    """The handler, counted again."""
+
+    def test_it_takes_what_was_counted(self) -> None:
+        before = json.loads(COUNTED.read_text())
+        now = asyncio.run(count_anew(HANDLER))
+        self.assertEqual(self.without_log_bytes(now), self.without_log_bytes(before))
+        for old, new in zip(before["batches"], now["batches"], strict=True):
+            allowed = LOG_TOLERANCE * old["log_bytes"]
+            self.assertAlmostEqual(new["log_bytes"], old["log_bytes"], delta=allowed, msg=old)
+
+    @staticmethod
+    def without_log_bytes(document: dict[str, Any]) -> dict[str, Any]:
+        batches = [
+            {name: value for name, value in batch.items() if name != "log_bytes"}
+            for batch in document["batches"]
+        ]
+        return {**document, "batches": batches}
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,324 @@
+"""What infra/sam promises of the system: its rules, for all that can be switched."""
+
+import json
+import re
+import unittest
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import sam
+from sam_templates import (
+    DAY,
+    DEAD_LETTER_QUEUE,
+    HANDLER_ROLE,
+    HOME,
+    INFRA,
+    INVOICES,
+    KEY,
+    ORDERS,
+    RETRY_QUEUE,
+    ROLES,
+    SYSTEM,
+    TARGET_ALARMS,
+    TEMPLATES,
+    TOPIC,
+    listed,
+    of_type,
+    resources,
+    system,
+)
+from template import Resource
+
+
+class SystemTest(unittest.TestCase):
+    """The system without anything that is optional."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.made = system()
+
+    def properties(self, name: str) -> dict[str, Any]:
+        return self.made[name].properties
+
+    def test_messages_wait_for_fourteen_days_and_survive_a_thousand_receives(self) -> None:
+        self.assertEqual(
+            self.properties("RetryQueue"),
+            {
+                "MessageRetentionPeriod": 14 * DAY,
+                "VisibilityTimeout": 6 * self.properties("Handler")["Timeout"],
+                "RedrivePolicy": {"deadLetterTargetArn": DEAD_LETTER_QUEUE, "maxReceiveCount": 1000},
+                "SqsManagedSseEnabled": True,
+            },
+        )
+
+    def test_dead_letters_wait_for_fourteen_days(self) -> None:
+        self.assertEqual(
+            self.properties("DeadLetterQueue"), {"MessageRetentionPeriod": 14 * DAY, "SqsManagedSseEnabled": True}
+        )
+
+    def test_only_targets_send_only_the_handler_receives_and_all_by_tls(self) -> None:
+        tls = ("sqs:*", '{"Bool": {"aws:SecureTransport": "false"}}')
+        unless = '{"ArnNotEquals": {"aws:PrincipalArn": %s}, "BoolIfExists": {"aws:PrincipalIsAWSService": "false"}}'
+        self.assertCountEqual(
+            self.denials("RetryQueue"),
+            [
+                tls,
+                ("sqs:SendMessage", unless % json.dumps(ROLES)),
+                ("sqs:ReceiveMessage", unless % json.dumps(HANDLER_ROLE)),
+            ],
+        )
+        self.assertEqual(list(self.denials("DeadLetterQueue")), [tls])
+
+    def denials(self, queue: str) -> Iterator[tuple[str, str]]:
+        """What a queue's policy denies to everybody, and on which condition."""
+        policy = self.properties(f"{queue}Policy")
+        self.assertEqual(policy["Queues"], [f"https://sqs.us-east-1.amazonaws.com/111111111111/{{{queue}}}"])
+        for statement in policy["PolicyDocument"]["Statement"]:
+            self.assertEqual((statement["Effect"], statement["Principal"]), ("Deny", "*"))
+            self.assertEqual(statement["Resource"], f"arn:aws:sqs:{HOME}:{{{queue}}}")
+            yield statement["Action"], json.dumps(statement["Condition"])
+
+    def test_the_mapping_has_no_window_and_reports_what_waits(self) -> None:
+        self.assertEqual(
+            of_type(self.made, "Lambda::EventSourceMapping"),
+            {
+                "HandlerRetry": {
+                    "EventSourceArn": RETRY_QUEUE,
+                    "FunctionName": "{Handler}",
+                    "BatchSize": 10,
+                    "MaximumBatchingWindowInSeconds": 0,
+                    "FunctionResponseTypes": ["ReportBatchItemFailures"],
+                    "ScalingConfig": {"MaximumConcurrency": "10"},
+                }
+            },
+        )
+
+    def test_the_handler_is_the_one_that_scripts_package_makes(self) -> None:
+        code = sam.read(SYSTEM)["Resources"]["Handler"]["Properties"]["CodeUri"]
+        self.assertEqual((SYSTEM.parent / code).resolve(), INFRA.parent / "dist" / "arm64" / "bootstrap.zip")
+        expected = {
+            "Runtime": "provided.al2023",
+            "Architectures": ["arm64"],
+            "Handler": "bootstrap",
+            "MemorySize": 128,
+            "Timeout": 30,
+            "RecursiveLoop": "Allow",
+            "Role": HANDLER_ROLE,
+            "LoggingConfig": {"LogGroup": "{HandlerLog}"},
+            "TracingConfig": {"Mode": "PassThrough"},
+        }
+        self.assertLessEqual(expected.items(), self.properties("Handler").items())
+        self.assertEqual(self.properties("HandlerLog"), {"RetentionInDays": "30"})
+
+    def test_what_is_not_set_is_an_empty_variable(self) -> None:
+        self.assertEqual(
+            self.properties("Handler")["Environment"]["Variables"],
+            {
+                "DEAD_LETTER_QUEUE_URL": "https://sqs.us-east-1.amazonaws.com/111111111111/{DeadLetterQueue}",
+                "BASE_BACKOFF": "1s",
+                "MAX_BACKOFF": "12h",
+                "MAX_AGE": "24h",
+                "MAX_ATTEMPTS": "",
+                "JITTER": "full",
+                "NON_RETRYABLE_ERRORS": "",
+                "TARGET_FUNCTIONS": f"{ORDERS},{INVOICES}",
+                "POLICIES": "",
+                "LEDGER_TABLE": "",
+            },
+        )
+
+    def test_nothing_is_made_that_was_not_asked_for(self) -> None:
+        for kind in ("DynamoDB::Table", "CloudWatch::Alarm", "CloudWatch::Dashboard", "KMS::Key"):
+            with self.subTest(kind):
+                self.assertEqual(of_type(self.made, kind), {})
+
+
+class RoleTest(unittest.TestCase):
+    """What the handler may do, and nothing else."""
+
+    LOG = f"arn:aws:logs:{HOME}:log-group:{{HandlerLog}}:*"
+    ALWAYS = {
+        **dict.fromkeys(["logs:CreateLogStream", "logs:PutLogEvents"], {LOG}),
+        **dict.fromkeys(
+            ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes"],
+            {RETRY_QUEUE},
+        ),
+        "sqs:SendMessage": {DEAD_LETTER_QUEUE},
+        "lambda:InvokeFunction": {ORDERS, f"{ORDERS}:*", INVOICES, f"{INVOICES}:*"},
+    }
+
+    def may(self, **parameters: str) -> dict[str, set[str]]:
+        """On which resources each action is allowed, in a system with these parameters."""
+        role = system(**parameters)["HandlerRole"].properties
+        self.assertEqual(role.keys(), {"AssumeRolePolicyDocument", "Policies"})
+        (policy,) = role["Policies"]
+        allowed: dict[str, set[str]] = {}
+        for statement in policy["PolicyDocument"]["Statement"]:
+            self.assertEqual(statement.keys(), {"Effect", "Action", "Resource"})
+            self.assertEqual(statement["Effect"], "Allow")
+            for action in listed(statement["Action"]):
+                allowed.setdefault(action, set()).update(listed(statement["Resource"]))
+        return allowed
+
+    def test_of_the_smallest_system(self) -> None:
+        self.assertEqual(self.may(), self.ALWAYS)
+
+    def test_of_one_function(self) -> None:
+        self.assertEqual(self.may(TargetFunctions=ORDERS)["lambda:InvokeFunction"], {ORDERS, f"{ORDERS}:*"})
+
+    def test_of_what_is_optional(self) -> None:
+        table = f"arn:aws:dynamodb:{HOME}:table/{{LedgerTable}}"
+        options = {
+            "Ledger": ("true", dict.fromkeys(["dynamodb:PutItem", "dynamodb:DeleteItem"], {table})),
+            "KeyArn": (KEY, dict.fromkeys(["kms:Decrypt", "kms:GenerateDataKey"], {KEY})),
+            "Tracing": ("Active", dict.fromkeys(["xray:PutTraceSegments", "xray:PutTelemetryRecords"], {"*"})),
+        }
+        for parameter, (value, more) in options.items():
+            with self.subTest(parameter):
+                self.assertEqual(self.may(**{parameter: value}), self.ALWAYS | more)
+
+    def test_only_lambda_takes_it(self) -> None:
+        (statement,) = system()["HandlerRole"].properties["AssumeRolePolicyDocument"]["Statement"]
+        self.assertEqual(
+            statement,
+            {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"},
+        )
+
+
+class OptionTest(unittest.TestCase):
+    """What each parameter changes."""
+
+    def test_a_ledger_has_the_keys_that_the_handler_writes(self) -> None:
+        made = system(Ledger="true")
+        self.assertEqual(
+            made["LedgerTable"].properties,
+            {
+                "BillingMode": "PAY_PER_REQUEST",
+                "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}],
+                "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
+                "TimeToLiveSpecification": {"Enabled": True, "AttributeName": "expires_at"},
+            },
+        )
+        self.assertEqual(made["Handler"].properties["Environment"]["Variables"]["LEDGER_TABLE"], "{LedgerTable}")
+
+    def test_a_key_encrypts_queues_and_ledger(self) -> None:
+        made = system(KeyArn=KEY, Ledger="true")
+        for queue in ("RetryQueue", "DeadLetterQueue"):
+            self.assertEqual(made[queue].properties["KmsMasterKeyId"], KEY)
+            self.assertNotIn("SqsManagedSseEnabled", made[queue].properties)
+        self.assertEqual(
+            made["LedgerTable"].properties["SSESpecification"],
+            {"SSEEnabled": True, "SSEType": "KMS", "KMSMasterKeyId": KEY},
+        )
+
+    def test_settings_reach_the_handler_as_they_are(self) -> None:
+        settings = {
+            "BaseBackoff": "2s",
+            "MaxBackoff": "1h",
+            "MaxAge": "7d",
+            "MaxAttempts": "50",
+            "Jitter": "equal",
+            "NonRetryableErrors": "ValidationError,*.NotFound",
+            "Policies": '{"orders":{"MAX_AGE":"14d"}}',
+        }
+        variables = system(**settings)["Handler"].properties["Environment"]["Variables"]
+        for parameter, value in settings.items():
+            with self.subTest(parameter):
+                variable = re.sub(r"(?<!^)(?=[A-Z])", "_", parameter).upper()
+                self.assertEqual(variables[variable], value)
+
+    def test_the_rest(self) -> None:
+        made = system(MaxConcurrency="50", LogRetentionDays="7", Tracing="Active")
+        self.assertEqual(made["HandlerRetry"].properties["ScalingConfig"], {"MaximumConcurrency": "50"})
+        self.assertEqual(made["HandlerLog"].properties["RetentionInDays"], "7")
+        self.assertEqual(made["Handler"].properties["TracingConfig"], {"Mode": "Active"})
+
+    def test_the_dashboard_is_json_about_this_system(self) -> None:
+        body = system(Dashboard="true")["Overview"].properties["DashboardBody"]
+        shown = [widget["properties"] for widget in json.loads(body)["widgets"]]
+        self.assertEqual({each["region"] for each in shown}, {"us-east-1"})
+        for name in ("{RetryQueue}", "{DeadLetterQueue}", "{Handler}"):
+            self.assertIn(f'"{name}"', json.dumps(shown))
+        # A label of CloudWatch's own, not one of the template.
+        self.assertIn("${PROP('Dim.Target')} re-invoked", body)
+
+
+class AlarmTest(unittest.TestCase):
+    """When a person is called, and what for."""
+
+    QUEUE = {"QueueName": "{RetryQueue}"}
+    HANDLER = {"FunctionName": "{Handler}"}
+    FUNCTION = {"FunctionName": "orders"}
+    TARGET = {"Target": "orders"}
+
+    # Metric, dimension, statistic and the value that is one too few.
+    SYSTEM_ALARMS = [
+        ("AWS/SQS", "ApproximateNumberOfMessagesVisible", {"QueueName": "{DeadLetterQueue}"}, "Maximum", 0),
+        ("AWS/SQS", "ApproximateAgeOfOldestMessage", QUEUE, "Maximum", 13 * 60 * 60),
+        ("AWS/SQS", "ApproximateNumberOfMessagesNotVisible", QUEUE, "Maximum", 120_000 * 0.8),
+        ("AWS/Lambda", "Errors", HANDLER, "Sum", 0),
+        ("AWS/Lambda", "Throttles", HANDLER, "Sum", 0),
+        ("AWS/Lambda", "RecursiveInvocationsDropped", HANDLER, "Sum", 0),
+    ]
+    TARGET_ALARMS = [
+        ("AWS/Lambda", "DestinationDeliveryFailures", FUNCTION, "Sum", 0),
+        ("AWS/Lambda", "RecursiveInvocationsDropped", FUNCTION, "Sum", 0),
+        ("Comeback", "ConfigurationFaults", TARGET, "Sum", 0),
+        ("Comeback", "InvokeLateness", TARGET, "p99", 5 * 60 * 1000),
+    ]
+    LEDGER_ALARM = ("Comeback", "LedgerFaults", TARGET, "Sum", 0)
+
+    def assert_alarms(self, made: Mapping[str, Resource], expected: list[Any]) -> None:
+        """These alarms are made and no other ones."""
+        alarms = of_type(made, "CloudWatch::Alarm").values()
+        found = [
+            (
+                alarm["Namespace"],
+                alarm["MetricName"],
+                {each["Name"]: each["Value"] for each in alarm["Dimensions"]},
+                alarm.get("Statistic") or alarm["ExtendedStatistic"],
+                int(alarm["Threshold"]),
+            )
+            for alarm in alarms
+        ]
+        self.assertCountEqual(found, expected)
+        shared = {
+            "ComparisonOperator": "GreaterThanThreshold",
+            "TreatMissingData": "notBreaching",
+            "Period": 300,
+            "EvaluationPeriods": 1,
+            "AlarmActions": [TOPIC],
+        }
+        for alarm in alarms:
+            with self.subTest(alarm["MetricName"]):
+                self.assertEqual({name: alarm[name] for name in shared}, shared)
+
+    def test_of_the_system(self) -> None:
+        self.assert_alarms(system(AlarmTopicArn=TOPIC), self.SYSTEM_ALARMS)
+
+    def test_every_description_says_what_to_do(self) -> None:
+        # The verbs of the things that a person can do.
+        deeds = re.compile(r"\b(Look|Mend|Set|Raise|Its log says|The errors in the handler's log say)\b")
+        alarms = {
+            name: alarm["Properties"]["AlarmDescription"]
+            for path in TEMPLATES
+            for name, alarm in sam.read(path)["Resources"].items()
+            if alarm["Type"] == "AWS::CloudWatch::Alarm"
+        }
+        self.assertEqual(len(alarms), len(self.SYSTEM_ALARMS) + len(self.TARGET_ALARMS) + 1)
+        for name, description in alarms.items():
+            with self.subTest(name):
+                self.assertRegex(description, deeds)
+                # CloudWatch cuts off the rest.
+                self.assertLessEqual(len(description), 1024)
+
+    def test_of_a_function(self) -> None:
+        parameters = {"TargetFunction": "orders", "AlarmTopicArn": TOPIC}
+        without = resources(sam.transformed(TARGET_ALARMS, parameters))
+        self.assert_alarms(without, self.TARGET_ALARMS)
+        with_ledger = resources(sam.transformed(TARGET_ALARMS, parameters | {"Ledger": "true"}))
+        self.assert_alarms(with_ledger, [*self.TARGET_ALARMS, self.LEDGER_ALARM])
+
+
+if __name__ == "__main__":
+    unittest.main()

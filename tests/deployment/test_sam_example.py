@@ -1,0 +1,167 @@
+"""The example of infra/sam, its function, and the page that tells of them."""
+
+import contextlib
+import io
+import json
+import re
+import sys
+import tomllib
+import unittest
+from types import SimpleNamespace
+from typing import Any
+
+import sam
+from sam_templates import EXAMPLE, HOME, INFRA, SYSTEM, listed, of_type, parameters_of, resources
+
+sys.path.append(str(INFRA / "example" / "orders"))
+
+import app
+
+
+class ExampleTest(unittest.TestCase):
+    """The example, and how a function is attached."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.made = resources(sam.transformed(EXAMPLE))
+
+    def test_failures_go_to_the_retry_queue_at_once(self) -> None:
+        queue = f"arn:aws:sqs:{HOME}:{{Retry.RetryQueue}}"
+        self.assertEqual(
+            self.made["OrdersEventInvokeConfig"].properties,
+            {
+                "FunctionName": "{Orders}",
+                "Qualifier": "$LATEST",
+                "MaximumRetryAttempts": 0,
+                "DestinationConfig": {"OnFailure": {"Destination": queue}},
+            },
+        )
+        policy = self.made["OrdersFailures"].properties
+        self.assertEqual(policy["Roles"], ["{OrdersRole}"])
+        self.assertEqual(
+            policy["PolicyDocument"]["Statement"], [{"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": queue}]
+        )
+        # Lambda refuses a destination that the role may not send to.
+        self.assertEqual(sam.read(EXAMPLE)["Resources"]["OrdersEventInvokeConfig"]["DependsOn"], "OrdersFailures")
+
+    def test_both_sides_allow_the_loop(self) -> None:
+        loops = {name: each["RecursiveLoop"] for name, each in of_type(self.made, "Lambda::Function").items()}
+        self.assertEqual(loops, {"Orders": "Allow", "Retry.Handler": "Allow"})
+
+    def test_alarms_go_to_an_encrypted_topic_that_cloudwatch_can_use(self) -> None:
+        topic = f"arn:aws:sns:{HOME}:{{Alarms}}"
+        actions = {json.dumps(alarm["AlarmActions"]) for alarm in of_type(self.made, "CloudWatch::Alarm").values()}
+        self.assertEqual(actions, {json.dumps([topic])})
+        self.assertEqual(self.made["Alarms"].properties["KmsMasterKeyId"], "{AlarmsKey}")
+        cloudwatch = {
+            action
+            for policy in (
+                self.made["AlarmsPolicy"].properties["PolicyDocument"], self.made["AlarmsKey"].properties["KeyPolicy"]
+            )
+            for statement in policy["Statement"]
+            if statement["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+            for action in listed(statement["Action"])
+        }
+        self.assertEqual(cloudwatch, {"sns:Publish", "kms:Decrypt", "kms:GenerateDataKey"})
+
+    def test_sam_has_nothing_to_be_told(self) -> None:
+        settings = tomllib.loads((EXAMPLE.parent / "samconfig.toml").read_text())
+        self.assertEqual(
+            settings["default"]["deploy"]["parameters"],
+            {
+                "stack_name": "comeback-example",
+                "resolve_s3": True,
+                "capabilities": "CAPABILITY_IAM CAPABILITY_AUTO_EXPAND",
+                "fail_on_empty_changeset": False,
+            },
+        )
+
+
+class OrdersTest(unittest.TestCase):
+    """The example's function."""
+
+    RETRY = {"attempt": 2, "initial_timestamp": 1643667670, "request_id": "first"}
+
+    def place(self, event: Any) -> tuple[Any, str]:
+        """What the function answers, and what it says."""
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            answer = app.handler(event, SimpleNamespace(aws_request_id="id"))
+        return answer, said.getvalue()
+
+    def test_it_fails_until_the_attempt_that_its_order_names(self) -> None:
+        order = {"id": "order-7", "fail": {"attempts": 2, "error": "UpstreamUnavailable"}}
+        first = {"_retry_metadata": self.RETRY | {"attempt": 1}, "_original_payload": order}
+        for event in (order, first):
+            with self.assertRaises(Exception) as raised:
+                self.place(event)
+            self.assertEqual(type(raised.exception).__name__, "UpstreamUnavailable")
+        answer, said = self.place({"_retry_metadata": self.RETRY, "_original_payload": order})
+        self.assertEqual(answer, {"id": "order-7", "attempt": 2})
+        self.assertEqual(said, '{"placed": "order-7", "attempt": 2}\n')
+
+    def test_an_order_without_attempts_never_heals(self) -> None:
+        late = {"_retry_metadata": self.RETRY | {"attempt": 1000}, "_original_payload": {"id": 1, "fail": {}}}
+        with self.assertRaises(Exception) as raised:
+            self.place(late)
+        self.assertEqual(type(raised.exception).__name__, "UpstreamUnavailable")
+
+    def test_an_order_that_does_not_ask_to_fail_is_placed_at_once(self) -> None:
+        self.assertEqual(self.place({"id": "order-1"})[0], {"id": "order-1", "attempt": 0})
+
+    def test_only_envelopes_are_taken_off(self) -> None:
+        payload = {"id": "order-1"}
+        envelope = {"_retry_metadata": self.RETRY, "_original_payload": payload}
+        self.assertEqual(app.unwrap(envelope), (payload, self.RETRY))
+        bad_attempts = [0, -1, 1.5, True, "1", None, float("inf")]
+        lookalikes: list[Any] = [
+            payload,
+            "_retry_metadata",
+            None,
+            {"_retry_metadata": self.RETRY},
+            {"_original_payload": payload},
+            envelope | {"_retry_metadata": []},
+            envelope | {"_retry_metadata": {"attempt": 1, "initial_timestamp": "now"}},
+            *(envelope | {"_retry_metadata": self.RETRY | {"attempt": attempt}} for attempt in bad_attempts),
+        ]
+        for event in lookalikes:
+            with self.subTest(event):
+                self.assertEqual(app.unwrap(event), (event, {}))
+
+
+class ReadmeTest(unittest.TestCase):
+    """The page of infra/sam, beside what it is about."""
+
+    TEXT = (INFRA / "sam" / "README.md").read_text()
+
+    def rows(self, heading: str) -> dict[str, list[str]]:
+        """The first table below a heading, by the names in its first column."""
+        below = self.TEXT.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+        rows = (re.split(r" *(?<!\\)\| *", line.strip("| ")) for line in below.splitlines() if line.startswith("| `"))
+        return {name.strip("`"): rest for name, *rest in rows}
+
+    @staticmethod
+    def default(parameter: dict[str, Any]) -> str:
+        """A parameter's default as the page has it."""
+        if "Default" not in parameter:
+            return "required"
+        return f"`{parameter['Default']}`" if parameter["Default"] != "" else "none"
+
+    def test_all_parameters_and_their_defaults_are_listed(self) -> None:
+        expected = {name: self.default(each) for name, each in parameters_of(SYSTEM).items()}
+        self.assertEqual({name: row[0] for name, row in self.rows("Parameters").items()}, expected)
+
+    def test_all_outputs_are_listed(self) -> None:
+        self.assertEqual(self.rows("Outputs").keys(), sam.read(SYSTEM)["Outputs"].keys())
+
+    def test_its_snippets_are_the_examples(self) -> None:
+        example = EXAMPLE.read_text()
+        snippets = re.findall(r"```yaml\n(.*?)```", self.TEXT, re.DOTALL)
+        self.assertTrue(snippets)
+        for snippet in snippets:
+            with self.subTest(snippet.splitlines()[0]):
+                self.assertIn(snippet, example)
+
+
+if __name__ == "__main__":
+    unittest.main()

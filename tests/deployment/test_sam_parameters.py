@@ -1,0 +1,123 @@
+"""The parameters of infra/sam take what the system can work with, and nothing else."""
+
+import re
+import unittest
+from collections.abc import Iterator
+from pathlib import Path
+
+from sam_templates import DAY, HOME, KEY, ORDERS, ROLES, SYSTEM, TEMPLATES, TOPIC, parameters_of
+
+
+class ParameterTest(unittest.TestCase):
+    """No parameter takes what the system could not work with."""
+
+    # What each pattern must take, and what it must refuse.
+    VALUES: dict[str, tuple[list[str], list[str]]] = {
+        "TargetFunctions": (
+            [
+                ORDERS,
+                "arn:aws-cn:lambda:cn-north-1:111111111111:function:a_b-C1",
+                "arn:aws-us-gov:lambda:us-gov-west-1:111111111111:function:a",
+            ],
+            ["orders", f"{ORDERS}:live", f"{ORDERS}*", ORDERS + "x" * 64, ORDERS.replace(":1", ":"), f" {ORDERS}"],
+        ),
+        "TargetRoles": (
+            [*ROLES, "arn:aws:iam::111111111111:role/path/to/a+b=c,d.e@f-g_h"],
+            [
+                "*",
+                "orders",
+                "arn:aws:iam::111111111111:user/a",
+                "arn:aws:iam::*:role/a",
+                "arn:aws:iam::111111111111:role/",
+            ],
+        ),
+        "MaxAttempts": (["1", "50", "999999999"], ["0", "-1", "1.5", "01", "1000000000", "many"]),
+        "NonRetryableErrors": (
+            ["ValidationError", "A,B", "A, B", "*.NotFound,errors::Bad*"], [",", "A,", ",A", "A,,B", "A B", " "]
+        ),
+        "Policies": (
+            ["{}", '{"orders":{"MAX_AGE":"7d"}}', '{\n "orders": {}\n}'],
+            ["orders", "[]", '"{}"', '{"orders":{}}.', "null"],
+        ),
+        "KeyArn": (
+            [KEY, f"arn:aws:kms:{HOME}:key/mrk-11111111222233334444555555555555"],
+            ["alias/aws/sqs", f"arn:aws:kms:{HOME}:alias/mine", "11111111-2222-3333-4444-555555555555"],
+        ),
+        "AlarmTopicArn": (
+            [TOPIC],
+            ["alarms", f"{TOPIC}.fifo", f"arn:aws:sqs:{HOME}:alarms", f"{TOPIC}:subscription"],
+        ),
+        "TargetFunction": (["orders", "a_b-C1", "x" * 64], ["x" * 65, ORDERS, "orders:live", "orders*"]),
+    }
+    # The ranges of the handler, in seconds.
+    DURATIONS = {
+        "BaseBackoff": (1, 12 * 60 * 60),
+        "MaxBackoff": (1, 13 * DAY),
+        # The last attempt is made a little before the age is over, and the first backoff is a second.
+        "MaxAge": (2, 365 * DAY),
+    }
+    UNITS = {"": 1, "s": 1, "m": 60, "h": 60 * 60, "d": DAY}
+    MALFORMED = (" ", "s", "1.5h", "-1s", "+1s", "01s", "1 s", "1w", "1S", "1h30m", "1s,", "1s\n", "\u0661s")
+
+    def test_every_parameter_is_bounded_and_says_what_it_must_be(self) -> None:
+        for path in TEMPLATES:
+            for name, parameter in parameters_of(path).items():
+                with self.subTest(f"{path.parent.name} {name}"):
+                    bounds = {"Number": {"MinValue", "MaxValue"}}.get(parameter["Type"], {"AllowedPattern"})
+                    self.assertTrue("AllowedValues" in parameter or bounds <= parameter.keys())
+                    self.assertRegex(parameter["ConstraintDescription"], "^must be ")
+                    self.assertTrue(parameter["Description"])
+
+    def test_every_pattern_has_values_here(self) -> None:
+        patterns = {
+            name for path in TEMPLATES for name, each in parameters_of(path).items() if "AllowedPattern" in each
+        }
+        self.assertEqual(patterns, self.VALUES.keys() | self.DURATIONS.keys())
+
+    def test_patterns_take_what_is_good_and_refuse_what_is_not(self) -> None:
+        for path in TEMPLATES:
+            for name in parameters_of(path).keys() & self.VALUES.keys():
+                good, bad = self.VALUES[name]
+                self.assert_takes(path, name, good, bad)
+
+    def test_durations_have_the_ranges_of_the_handler(self) -> None:
+        for name, (shortest, longest) in self.DURATIONS.items():
+            by_range: dict[bool, list[str]] = {True: [], False: list(self.MALFORMED)}
+            for unit, seconds in self.UNITS.items():
+                for count in self.counts(longest // seconds):
+                    by_range[shortest <= count * seconds <= longest].append(f"{count}{unit}")
+            self.assert_takes(SYSTEM, name, by_range[True], by_range[False])
+
+    @staticmethod
+    def counts(largest: int) -> Iterator[int]:
+        """All numbers where they are few; else those at which a pattern of digits could go wrong."""
+        yield from range(min(largest, 1000) + 2)
+        for place in (10**zeros for zeros in range(len(str(largest)) + 1)):
+            # The largest number down to this place: where it begins and where it rolls over.
+            begun = largest // place * place
+            edges = (begun - 1, begun, begun + place - 1, begun + place, place - 1, place)
+            yield from (edge for edge in edges if edge >= 0)
+
+    def test_numbers_have_the_ranges_of_aws(self) -> None:
+        parameters = parameters_of(SYSTEM)
+        ranges = {"MaxConcurrency": (2, 1000), "AlarmOldestSeconds": (60, 14 * DAY)}
+        for name, expected in ranges.items():
+            with self.subTest(name):
+                self.assertEqual((parameters[name]["MinValue"], parameters[name]["MaxValue"]), expected)
+
+    def test_defaults_are_taken_and_nothing_at_all_only_where_it_is_the_default(self) -> None:
+        for path in TEMPLATES:
+            for name, parameter in parameters_of(path).items():
+                if "AllowedPattern" in parameter:
+                    default = parameter.get("Default")
+                    self.assert_takes(path, name, [] if default is None else [default], [] if default == "" else [""])
+
+    def assert_takes(self, path: Path, name: str, good: list[str], bad: list[str]) -> None:
+        """CloudFormation wants a pattern to match the whole value."""
+        pattern = re.compile(parameters_of(path)[name]["AllowedPattern"])
+        taken = {value for value in good + bad if pattern.fullmatch(value)}
+        self.assertEqual((set(good) - taken, taken & set(bad)), (set(), set()), f"{name}: refused, and taken")
+
+
+if __name__ == "__main__":
+    unittest.main()
