@@ -3,7 +3,7 @@ const { createRequire } = require('module');
 const load = createRequire(require.resolve('../../infra/cdk/package.json'));
 const {
   App, aws_cloudwatch_actions: actions, aws_kms: kms, aws_lambda: lambda, aws_logs: logs, aws_sns: sns,
-  Duration, Stack,
+  Duration, RemovalPolicy, Stack,
 } = load('aws-cdk-lib');
 const { AsyncRetry, Jitter } = load('comeback-cdk');
 
@@ -12,6 +12,8 @@ const orders = new lambda.Function(stack, 'Orders', {
   runtime: lambda.Runtime.PYTHON_3_13,
   architecture: lambda.Architecture.ARM_64,
   handler: 'app.handler',
+  timeout: Duration.seconds(10),
+  logGroup: new logs.LogGroup(stack, 'OrdersLog', { retention: logs.RetentionDays.ONE_MONTH, removalPolicy: RemovalPolicy.DESTROY }),
   code: lambda.Code.fromAsset(`${__dirname}/../../infra/example/orders`),
 });
 const retry = new AsyncRetry(stack, 'Retry', {

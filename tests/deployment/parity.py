@@ -43,7 +43,7 @@ def main() -> int:
     }
     count = 0
     for name, (assembly, document) in pairs.items():
-        template = sam.transformed(document, sam.EXAMPLE.parent)
+        template = sam.transformed_document(document, sam.EXAMPLE.parent)
         for difference in differences(synthesised(assembly), template):
             print(f"{name}: {difference}", file=sys.stderr)
             count += 1

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,19 +48,25 @@ def read(path: Path) -> dict[str, Any]:
     return yaml.load(path.read_text(), Loader=_Loader)
 
 
-def transformed(document: dict[str, Any], folder: Path) -> Template:
-    """A template of this folder and the applications that are nested in it, after SAM's transform."""
+def transformed(path: Path, parameters: Mapping[str, str] | None = None) -> Template:
+    """A template and the applications that are nested in it, after SAM's transform."""
+    return transformed_document(read(path), path.parent, parameters)
+
+
+def transformed_document(
+    document: dict[str, Any], folder: Path, parameters: Mapping[str, str] | None = None
+) -> Template:
+    """What is written in a template of this folder, after SAM's transform."""
     nested = {}
     for name, resource in document["Resources"].items():
         properties = resource.get("Properties", {})
         if resource["Type"] == APPLICATION:
-            path = folder / properties["Location"]
-            nested[name] = transformed(read(path), path.parent)
+            nested[name] = transformed(folder / properties["Location"])
             properties["Location"] = "https://s3.amazonaws.com/bucket/key"
         elif "CodeUri" in properties:
             properties["CodeUri"] = UPLOADED
     os.environ["AWS_DEFAULT_REGION"] = PSEUDO_PARAMETERS["AWS::Region"]
-    return Template(transform(document, {}, _NoManagedPolicies()), {}, nested)
+    return Template(transform(document, {}, _NoManagedPolicies()), parameters or {}, nested)
 
 
 class _NoManagedPolicies:

@@ -37,13 +37,6 @@ class Deployed:
         """The settings that the handler has."""
         return self.configuration(self.handler)["Environment"]["Variables"]
 
-    def set_variable(self, name: str, value: str) -> None:
-        """Gives the handler one setting more."""
-        self.endpoint.client("lambda").update_function_configuration(
-            FunctionName=self.handler,
-            Environment={"Variables": {**self.variables(), name: value}},
-        )
-
     def log(self, function: str) -> list[str]:
         """All lines that a function wrote to its log group; none before its first run."""
         group = self.configuration(function)["LoggingConfig"]["LogGroup"]

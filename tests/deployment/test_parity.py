@@ -9,7 +9,7 @@ import sam
 from parity import differences
 from template import Template
 
-EXAMPLE = sam.transformed(sam.read(sam.EXAMPLE), sam.EXAMPLE.parent)
+EXAMPLE = sam.transformed(sam.EXAMPLE)
 
 Properties = Callable[[str], dict[str, Any]]
 
