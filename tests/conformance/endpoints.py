@@ -19,7 +19,7 @@ REGION = "us-east-1"
 ACCOUNT = "000000000000"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/conformance"
 
-# Of whom nobody asks for more, it is the secret too.
+# Of clients that may do everything; their secret is the same.
 ACCESS_KEY = "local"
 
 # Longer than any answer takes; the longest wait that SQS allows is 20 s.

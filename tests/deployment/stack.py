@@ -48,19 +48,19 @@ class Deployed:
 
     def dead_letters(self) -> list[dict[str, Any]]:
         """Takes what is in the dead-letter queue."""
-        return self.endpoint.client("sqs").receive_message(
+        received = self.endpoint.client("sqs").receive_message(
             QueueUrl=self.variables()["DEAD_LETTER_QUEUE_URL"],
             MaxNumberOfMessages=10,
             WaitTimeSeconds=1,
             VisibilityTimeout=600,
             MessageAttributeNames=["All"],
-        ).get("Messages", [])  # fmt: skip
+        )
+        return received.get("Messages", [])
 
     def claims(self) -> list[str]:
         """The states of all claims in the ledger."""
-        pages = self.endpoint.client("dynamodb").get_paginator("scan").paginate(
-            TableName=self.variables()["LEDGER_TABLE"]
-        )  # fmt: skip
+        scan = self.endpoint.client("dynamodb").get_paginator("scan")
+        pages = scan.paginate(TableName=self.variables()["LEDGER_TABLE"])
         return [claim["state"]["S"] for page in pages for claim in page["Items"]]
 
     def trespasses(self) -> list[str]:

@@ -74,7 +74,7 @@ def sam(handler: Path, folder: Path, template: dict[str, Any]) -> Example:
     (folder / requirements).parent.mkdir(parents=True)
     shutil.copy(ROOT / requirements, folder / requirements)
     (folder / "target").symlink_to(ROOT / "target")
-    return Example(folder, [["scripts/deploy"]])
+    return Example(folder, [["scripts/deploy", STACK]])
 
 
 def cdk(program: Path, assembly: Path) -> Example:
