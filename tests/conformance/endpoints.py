@@ -4,11 +4,12 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
+from types import MappingProxyType
 from typing import Any
 
 import boto3
@@ -17,6 +18,9 @@ from botocore.config import Config
 REGION = "us-east-1"
 ACCOUNT = "000000000000"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/conformance"
+
+# Of clients that may do everything; their secret is the same.
+ACCESS_KEY = "local"
 
 # Longer than any answer takes; the longest wait that SQS allows is 20 s.
 PATIENCE_SECONDS = 60
@@ -37,14 +41,14 @@ class Endpoint:
     name: str
     url: str
 
-    def client(self, service: str) -> Any:
+    def client(self, service: str, access_key: str = ACCESS_KEY, secret: str = ACCESS_KEY) -> Any:
         """boto3's client of a service there."""
         return boto3.client(
             service,
             endpoint_url=self.url,
             region_name=REGION,
-            aws_access_key_id="local",
-            aws_secret_access_key="local",
+            aws_access_key_id=access_key,
+            aws_secret_access_key=secret,
             config=CONFIG,
         )
 
@@ -67,18 +71,21 @@ def moto() -> Iterator[Endpoint]:
 
 
 @contextmanager
-def ministack() -> Iterator[Endpoint]:
-    """ministack's."""
+def ministack(*, with_iam: bool = False) -> Iterator[Endpoint]:
+    """ministack's. With IAM only the clients from here may do everything; functions may do what their roles may."""
     server = Path(__file__).with_name("ministack_server.py")
-    with _started("ministack", [sys.executable, str(server)]) as endpoint:
+    iam = {"AUTH": "true", "AWS_ACCESS_KEY_ID": ACCESS_KEY} if with_iam else {}
+    with _started("ministack", [sys.executable, str(server)], iam) as endpoint:
         yield endpoint
 
 
 @contextmanager
-def _started(name: str, command: Sequence[str]) -> Iterator[Endpoint]:
+def _started(
+    name: str, command: Sequence[str], settings: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Endpoint]:
     pipe = subprocess.PIPE
     with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder:
-        environment = {"PATH": os.environ["PATH"], "TMPDIR": folder}
+        environment = {"PATH": os.environ["PATH"], "TMPDIR": folder, **settings}
         process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True)
         try:
             assert process.stdout is not None

@@ -1,6 +1,6 @@
 """ministack on a free port of loopback; prints its endpoint, as `comeback-local` does.
 
-It must know its port before it is imported, so it is given a socket that is bound already. Three
+It must know its port before it is imported, so it is given a socket that is bound already. Four
 of its faults are mended here:
 
 - A failure record is appended to its queue's list of messages while the event source mapping, under a
@@ -10,6 +10,9 @@ of its faults are mended here:
   applies them in both.
 - A parameter of a template is a string, and stays one where a mapping's concurrency is given by it: the
   mapping then never polls. CloudFormation gives it on as the number that the property is.
+- Where it asks policies, a batch of SQS is an action of its own. For IAM it is the one without `Batch`.
+
+And it says of itself that it speaks TLS, as if behind a proxy that does: what policies deny is what comes without.
 """
 
 import asyncio
@@ -35,6 +38,7 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 from lifeline import end_with_starter
 from ministack.app import app
+from ministack.core import iam_actions
 from ministack.services import lambda_svc, sqs
 from ministack.services.cloudformation import engine, provisioners
 
@@ -83,9 +87,28 @@ def create_mapping_of_numbers(logical_id: str, properties: dict[str, Any], stack
 
 provisioners._RESOURCE_HANDLERS["AWS::Lambda::EventSourceMapping"]["create"] = create_mapping_of_numbers
 
+extract_action = iam_actions.extract_iam_action
+
+
+def extract_action_of_batch(service: str, *arguments: Any) -> str | None:
+    """The action that a role must be allowed for a request."""
+    action = extract_action(service, *arguments)
+    return action.removesuffix("Batch") if action and service == "sqs" else action
+
+
+iam_actions.extract_iam_action = extract_action_of_batch
+
+
+async def behind_tls(scope: Any, receive: Any, send: Any) -> None:
+    """The application as it would be behind a proxy that speaks TLS."""
+    if scope["type"] == "http":
+        scope["scheme"] = "https"
+    await app(scope, receive, send)
+
+
 end_with_starter()
 config = Config()
 config.bind = [f"fd://{listener.detach()}"]
 config.loglevel = "ERROR"
 print(endpoint, flush=True)
-asyncio.run(serve(app, config))
+asyncio.run(serve(behind_tls, config))

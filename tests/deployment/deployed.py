@@ -1,9 +1,12 @@
-"""Both example applications go through CloudFormation into ministack, by the commands that a person gives: there an
-event fails, comes back and succeeds, and one that never heals is given up with its reason. Then they are removed.
+"""Both examples, as they are and with everything switched on, go through CloudFormation into ministack, by the
+commands that a person gives: there an event fails, comes back and succeeds, and one that never heals is given up with
+its reason. IAM is asked: the handler has no more than its role allows, and the retry queue is closed to strangers.
+Then all is removed.
 
 ministack runs functions as processes of this machine, so the handler is the one that was built for it, in place of
 arm64's. What it can't show:
 
+- What Lambda itself does with roles: it sends failures to the queue and receives from it without asking.
 - Which errors never heal: its Python functions report every error as the same type.
 - That recursion is allowed: a template's `RecursiveLoop` is nothing to it, and its own detection is satisfied with
   as few attempts as are made here. tests/deployment/parity.py looks at the templates for it.
@@ -19,19 +22,21 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "conformance"))
 
 import endpoints
+import everything
+import sam
 import tools
 from stack import Deployed, find, remove
 
-# Far longer than the events take: then something is wrong.
-PATIENCE_SECONDS = 60
+# Far longer than the backoffs of all attempts: then something is wrong.
+PATIENCE_SECONDS = 150
 
-# The examples try again for a day; a test has seconds.
-ATTEMPTS_MAX = 3
+# How often the examples try again; they say so that one needn't wait for a day.
+ATTEMPTS_MAX = 5
 
 RECOVERS = {"id": "order-7", "fail": {"attempts": 2, "error": "UpstreamUnavailable"}}
 NEVER = {"id": "order-8", "fail": {"error": "UpstreamUnavailable"}}
@@ -48,7 +53,6 @@ def play(deployed: Deployed) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
     Raises:
         TimeoutError: if that does not happen.
     """
-    deployed.set_variable("MAX_ATTEMPTS", str(ATTEMPTS_MAX))
     for payload in (RECOVERS, NEVER):
         deployed.invoke(payload)
     dead_letters: list[dict[str, Any]] = []
@@ -64,7 +68,7 @@ def play(deployed: Deployed) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
     )
 
 
-def faults(deployed: Deployed) -> list[str]:
+def faults(deployed: Deployed, attempts_max: int) -> list[str]:
     """What is not as it must be."""
     orders, dead_letters = play(deployed)
     given_up = [
@@ -77,8 +81,12 @@ def faults(deployed: Deployed) -> list[str]:
     ]
     looked_at = {
         "placed": ([{"placed": "order-7", "attempt": 2}], orders),
-        "given up": ([(NEVER, "max_attempts_exceeded", str(ATTEMPTS_MAX))], given_up),
+        "given up": ([(NEVER, "max_attempts_exceeded", str(attempts_max))], given_up),
+        "what a stranger can do with the retry queue": ([], deployed.trespasses()),
     }
+    if deployed.variables().get("LEDGER_TABLE"):
+        # Each failure of either event.
+        looked_at["claims"] = (["done"] * (2 + 1 + attempts_max), deployed.claims())
     return [
         f"{what}: expected {expected}, got {got}"
         for what, (expected, got) in looked_at.items()
@@ -86,36 +94,54 @@ def faults(deployed: Deployed) -> list[str]:
     ]
 
 
-def try_out(make: Callable[[Path], tools.Example]) -> list[str]:
+class Trial(NamedTuple):
+    """One example, and how often its target is re-invoked at most."""
+
+    name: str
+    attempts_max: int
+    # In a folder that it may fill.
+    make: Callable[[Path], tools.Example]
+
+
+def try_out(trial: Trial) -> list[str]:
     """Deploys an example, plays with it and removes it; says what was wrong."""
-    with endpoints.ministack() as ministack, tempfile.TemporaryDirectory(prefix="deployed-") as temporary:
+    with endpoints.ministack(with_iam=True) as ministack, tempfile.TemporaryDirectory(prefix="deployed-") as temporary:
         home, folder = Path(temporary) / "home", Path(temporary) / "example"
         home.mkdir()
-        example = make(folder)
-        example.deploy(ministack, home)
-        wrong = faults(find(ministack, tools.STACK))
+        trial.make(folder).deploy(ministack, home)
+        wrong = faults(find(ministack, tools.STACK), trial.attempts_max)
         wrong += [f"left over: {each}" for each in remove(ministack, tools.STACK)]
-    print(f"{example.name}: an event came back, one was given up, {len(wrong)} faults")
-    return [f"{example.name}: {fault}" for fault in wrong]
+    print(f"{trial.name}: an event came back, one was given up, {len(wrong)} faults", flush=True)
+    return [f"{trial.name}: {fault}" for fault in wrong]
 
 
 def main() -> int:
-    """Tries both examples, each in an account of its own."""
+    """Tries all, each in an account of its own."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cdk", type=Path, help="CDK's command line")
-    parser.add_argument("assembly", type=Path, help="the synthesised CDK example, cdk.out, with this handler")
+    parser.add_argument("example", type=Path, help="the synthesised CDK example, cdk.out, with this handler")
+    parser.add_argument("everything", type=Path, help="what everything.js synthesises, with this handler")
     parser.add_argument("handler", type=Path, help="the retry handler for this machine, as a zip")
     arguments = parser.parse_args()
+    example = sam.read(sam.EXAMPLE)
+    with_everything = everything.switch_on(sam.read(sam.EXAMPLE))
+    trials = [
+        Trial("SAM", ATTEMPTS_MAX, lambda folder: tools.sam(arguments.handler, folder, example)),
+        Trial("CDK", ATTEMPTS_MAX, lambda _: tools.cdk(arguments.cdk, arguments.example)),
+        Trial(
+            "SAM with everything",
+            everything.ATTEMPTS_MAX,
+            lambda folder: tools.sam(arguments.handler, folder, with_everything),
+        ),
+        Trial(
+            "CDK with everything",
+            everything.ATTEMPTS_MAX,
+            lambda _: tools.cdk(arguments.cdk, arguments.everything),
+        ),
+    ]
     # They wait more than they compute.
-    with ThreadPoolExecutor() as pool:
-        tried = pool.map(
-            try_out,
-            [
-                lambda folder: tools.sam(arguments.handler, folder),
-                lambda _: tools.cdk(arguments.cdk, arguments.assembly),
-            ],
-        )
-        wrong = [fault for faults in tried for fault in faults]
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        wrong = [fault for found in pool.map(try_out, trials) for fault in found]
     for fault in wrong:
         print(fault, file=sys.stderr)
     return 1 if wrong else 0

@@ -1,17 +1,19 @@
-// CDK's example with all switched on that both have; tests/deployment/parity.py does the same to SAM's.
+// CDK's example with all switched on that both have; everything.py does the same to SAM's.
 const { createRequire } = require('module');
 const load = createRequire(require.resolve('../../infra/cdk/package.json'));
 const {
   App, aws_cloudwatch_actions: actions, aws_kms: kms, aws_lambda: lambda, aws_logs: logs, aws_sns: sns,
-  Duration, Stack,
+  Duration, RemovalPolicy, Stack,
 } = load('aws-cdk-lib');
 const { AsyncRetry, Jitter } = load('comeback-cdk');
 
-const stack = new Stack(new App(), 'everything');
+const stack = new Stack(new App(), 'comeback-example');
 const orders = new lambda.Function(stack, 'Orders', {
   runtime: lambda.Runtime.PYTHON_3_13,
   architecture: lambda.Architecture.ARM_64,
   handler: 'app.handler',
+  timeout: Duration.seconds(10),
+  logGroup: new logs.LogGroup(stack, 'OrdersLog', { retention: logs.RetentionDays.ONE_MONTH, removalPolicy: RemovalPolicy.DESTROY }),
   code: lambda.Code.fromAsset(`${__dirname}/../../infra/example/orders`),
 });
 const retry = new AsyncRetry(stack, 'Retry', {
@@ -27,6 +29,6 @@ const retry = new AsyncRetry(stack, 'Retry', {
   logRetention: logs.RetentionDays.ONE_WEEK,
   tracing: lambda.Tracing.ACTIVE,
 });
-retry.attach(orders, { maxAge: Duration.days(14), maxAttempts: 100 });
+retry.attach(orders, { maxAge: Duration.days(14), maxAttempts: 2 });
 retry.alarms({ actions: [new actions.SnsAction(new sns.Topic(stack, 'Alarms'))] });
 retry.dashboard();

@@ -10,55 +10,17 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import everything
 import sam
 from system import System
 from template import Template
-
-SAM_EXAMPLE = Path(__file__).resolve().parents[2] / "infra" / "sam" / "example" / "template.yaml"
-
-# What tests/deployment/everything.js says with CDK's words.
-EVERYTHING = {
-    "BaseBackoff": "2s",
-    "MaxBackoff": "3h",
-    "MaxAge": "7d",
-    "MaxAttempts": "50",
-    "Jitter": "equal",
-    "NonRetryableErrors": "ValidationError,*NotFound",
-    "Policies": {"Fn::Sub": '{"${Orders}":{"MAX_AGE":"14d","MAX_ATTEMPTS":100}}'},
-    "Ledger": "true",
-    "KeyArn": {"Fn::GetAtt": ["Key", "Arn"]},
-    "MaxConcurrency": "20",
-    "LogRetentionDays": "7",
-    "Tracing": "Active",
-    # An hour more than the longest backoff, as the construct has it by itself.
-    "AlarmOldestSeconds": "14400",
-}
 
 
 def synthesised(assembly: Path) -> Template:
     """The only stack of a CDK application."""
     (path,) = assembly.glob("*.template.json")
     return Template(json.loads(path.read_text()))
-
-
-def with_everything(example: Template) -> Template:
-    """SAM's example with all switched on."""
-    document = json.loads(json.dumps(example.document))
-    resources: dict[str, Any] = document["Resources"]
-    resources["Key"] = {"Type": "AWS::KMS::Key"}
-    resources["Retry"]["Properties"]["Parameters"] |= EVERYTHING
-    resources["OrdersAlarms"]["Properties"]["Parameters"]["Ledger"] = "true"
-    # A function that sends to an encrypted queue uses its key.
-    resources["OrdersFailures"]["Properties"]["PolicyDocument"]["Statement"].append(
-        {
-            "Effect": "Allow",
-            "Action": ["kms:Decrypt", "kms:GenerateDataKey"],
-            "Resource": {"Fn::GetAtt": ["Key", "Arn"]},
-        }
-    )
-    return Template(document, example.parameters, example.nested)
 
 
 def differences(cdk: Template, sam: Template) -> Iterator[str]:
@@ -75,13 +37,13 @@ def main() -> int:
     parser.add_argument("example", type=Path, help="the synthesised CDK example, cdk.out")
     parser.add_argument("everything", type=Path, help="what everything.js synthesises")
     arguments = parser.parse_args()
-    example = sam.transformed(SAM_EXAMPLE)
     pairs = {
-        "the examples": (arguments.example, example),
-        "with everything": (arguments.everything, with_everything(example)),
+        "the examples": (arguments.example, sam.read(sam.EXAMPLE)),
+        "with everything": (arguments.everything, everything.switch_on(sam.read(sam.EXAMPLE))),
     }
     count = 0
-    for name, (assembly, template) in pairs.items():
+    for name, (assembly, document) in pairs.items():
+        template = sam.transformed_document(document, sam.EXAMPLE.parent)
         for difference in differences(synthesised(assembly), template):
             print(f"{name}: {difference}", file=sys.stderr)
             count += 1

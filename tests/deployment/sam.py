@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ UPLOADED = "s3://bucket/key"
 
 # It would publish metrics of its own, and says at each transform that it didn't.
 logging.getLogger("samtranslator.metrics").setLevel(logging.ERROR)
+
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "infra" / "sam" / "example" / "template.yaml"
 
 
 class _Loader(yaml.SafeLoader):
@@ -44,14 +48,20 @@ def read(path: Path) -> dict[str, Any]:
     return yaml.load(path.read_text(), Loader=_Loader)
 
 
-def transformed(path: Path, parameters: dict[str, str] | None = None) -> Template:
+def transformed(path: Path, parameters: Mapping[str, str] | None = None) -> Template:
     """A template and the applications that are nested in it, after SAM's transform."""
-    document = read(path)
+    return transformed_document(read(path), path.parent, parameters)
+
+
+def transformed_document(
+    document: dict[str, Any], folder: Path, parameters: Mapping[str, str] | None = None
+) -> Template:
+    """What is written in a template of this folder, after SAM's transform."""
     nested = {}
     for name, resource in document["Resources"].items():
         properties = resource.get("Properties", {})
         if resource["Type"] == APPLICATION:
-            nested[name] = transformed(path.parent / properties["Location"])
+            nested[name] = transformed(folder / properties["Location"])
             properties["Location"] = "https://s3.amazonaws.com/bucket/key"
         elif "CodeUri" in properties:
             properties["CodeUri"] = UPLOADED

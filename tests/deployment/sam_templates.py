@@ -10,7 +10,7 @@ from template import Resource, Template
 INFRA = Path(__file__).resolve().parents[2] / "infra"
 SYSTEM = INFRA / "sam" / "template.yaml"
 TARGET_ALARMS = INFRA / "sam" / "target-alarms.yaml"
-EXAMPLE = INFRA / "sam" / "example" / "template.yaml"
+EXAMPLE = sam.EXAMPLE
 TEMPLATES = (SYSTEM, TARGET_ALARMS, EXAMPLE)
 
 HOME = "us-east-1:111111111111"

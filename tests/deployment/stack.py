@@ -1,10 +1,11 @@
 """What a stack was made of, as CloudFormation and the services themselves tell it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from botocore.exceptions import ClientError
 from endpoints import Endpoint
 
 NESTED = "AWS::CloudFormation::Stack"
@@ -36,13 +37,6 @@ class Deployed:
         """The settings that the handler has."""
         return self.configuration(self.handler)["Environment"]["Variables"]
 
-    def set_variable(self, name: str, value: str) -> None:
-        """Gives the handler one setting more."""
-        self.endpoint.client("lambda").update_function_configuration(
-            FunctionName=self.handler,
-            Environment={"Variables": {**self.variables(), name: value}},
-        )
-
     def log(self, function: str) -> list[str]:
         """All lines that a function wrote to its log group; none before its first run."""
         group = self.configuration(function)["LoggingConfig"]["LogGroup"]
@@ -54,18 +48,50 @@ class Deployed:
 
     def dead_letters(self) -> list[dict[str, Any]]:
         """Takes what is in the dead-letter queue."""
-        return self.endpoint.client("sqs").receive_message(
+        received = self.endpoint.client("sqs").receive_message(
             QueueUrl=self.variables()["DEAD_LETTER_QUEUE_URL"],
             MaxNumberOfMessages=10,
             WaitTimeSeconds=1,
             VisibilityTimeout=600,
             MessageAttributeNames=["All"],
-        ).get("Messages", [])  # fmt: skip
+        )
+        return received.get("Messages", [])
+
+    def claims(self) -> list[str]:
+        """The states of all claims in the ledger."""
+        scan = self.endpoint.client("dynamodb").get_paginator("scan")
+        pages = scan.paginate(TableName=self.variables()["LEDGER_TABLE"])
+        return [claim["state"]["S"] for page in pages for claim in page["Items"]]
+
+    def trespasses(self) -> list[str]:
+        """What somebody can do with the retry queue who may do everything with queues, but is no part of this."""
+        iam = self.endpoint.client("iam")
+        everything = {"Effect": "Allow", "Action": "sqs:*", "Resource": "*"}
+        iam.create_user(UserName="stranger")
+        iam.put_user_policy(
+            UserName="stranger",
+            PolicyName="queues",
+            PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [everything]}),
+        )
+        key = iam.create_access_key(UserName="stranger")["AccessKey"]
+        queues = self.endpoint.client("sqs", key["AccessKeyId"], key["SecretAccessKey"])
+        url = queues.get_queue_url(QueueName=self.retry_queue_name)["QueueUrl"]
+        calls = {"send": {"MessageBody": "forged"}, "receive": {}}
+        return [
+            call
+            for call, arguments in calls.items()
+            if not _is_denied(getattr(queues, f"{call}_message"), QueueUrl=url, **arguments)
+        ]
+
+    @property
+    def retry_queue_name(self) -> str:
+        """The retry queue's name."""
+        return self.retry_queue_arn.rsplit(":", 1)[-1]
 
     def waiting_count(self) -> int:
         """How many messages are in the retry queue, whether anybody holds them or not."""
         sqs = self.endpoint.client("sqs")
-        url = sqs.get_queue_url(QueueName=self.retry_queue_arn.rsplit(":", 1)[-1])["QueueUrl"]
+        url = sqs.get_queue_url(QueueName=self.retry_queue_name)["QueueUrl"]
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
         told = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
         return sum(int(told[name]) for name in names)
@@ -97,6 +123,17 @@ def remove(endpoint: Endpoint, stack: str) -> list[str]:
         *(each["UUID"] for each in functions.list_event_source_mappings()["EventSourceMappings"]),
         *endpoint.client("sqs").list_queues().get("QueueUrls", []),
     ]
+
+
+def _is_denied(call: Callable[..., Any], **arguments: Any) -> bool:
+    try:
+        call(**arguments)
+    except ClientError as error:
+        # Anything else is a fault of the question.
+        if error.response["Error"]["Code"] not in ("AccessDenied", "AccessDeniedException"):
+            raise
+        return True
+    return False
 
 
 def _of(resources: list[dict[str, Any]], kind: str) -> list[str]:

@@ -73,9 +73,7 @@ class System:
             "dead-letter queue": self._only(QUEUE, lambda each: each != retry_queue),
             "mapping": self._only(MAPPING),
             "handler": handler,
-            "handler's log": self._only(
-                LOG_GROUP, lambda each: each.token == handler.properties["LoggingConfig"]["LogGroup"]
-            ),
+            "handler's log": self._log_of(handler),
         }
         for name, kind in {"ledger": TABLE, "invoke config": INVOKE_CONFIG}.items():
             if any(self._of(kind)):
@@ -83,7 +81,12 @@ class System:
         targets = [each for each in self._of(FUNCTION) if each != handler]
         if targets:
             (parts["target"],) = targets
+            parts["target's log"] = self._log_of(parts["target"])
         return parts
+
+    def _log_of(self, function: Resource) -> Resource:
+        group = function.properties["LoggingConfig"]["LogGroup"]
+        return self._only(LOG_GROUP, lambda each: each.token == group)
 
     def _names(self) -> Iterator[tuple[str, str]]:
         """What stands for each token in facts."""

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import sam
-from parity import SAM_EXAMPLE, differences
+from parity import differences
 from template import Template
 
-EXAMPLE = sam.transformed(SAM_EXAMPLE)
+EXAMPLE = sam.transformed(sam.EXAMPLE)
 
 Properties = Callable[[str], dict[str, Any]]
 

@@ -1,10 +1,12 @@
 """The examples' own commands, as a person gives them, with an emulator in AWS's place."""
 
+import json
 import os
 import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from endpoints import ACCOUNT, REGION, Endpoint
 
@@ -21,7 +23,6 @@ PATIENCE_SECONDS = 300
 class Example:
     """An example application, and what deploys it."""
 
-    name: str
     folder: Path
     commands: list[list[str]]
 
@@ -59,10 +60,11 @@ class Example:
                 raise RuntimeError(f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stdout}")
 
 
-def sam(handler: Path, folder: Path) -> Example:
+def sam(handler: Path, folder: Path, template: dict[str, Any]) -> Example:
     """SAM's, by scripts/deploy, from a copy whose scripts/package has nothing left to do."""
     for part in ("scripts", "infra/sam", "infra/example"):
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns(".aws-sam"))
+    (folder / "infra" / "sam" / "example" / "template.yaml").write_text(json.dumps(template))
     (folder / "scripts" / "package").write_text("#!/bin/sh\n")
     packed = folder / "dist" / "arm64" / "bootstrap.zip"
     packed.parent.mkdir(parents=True)
@@ -72,14 +74,13 @@ def sam(handler: Path, folder: Path) -> Example:
     (folder / requirements).parent.mkdir(parents=True)
     shutil.copy(ROOT / requirements, folder / requirements)
     (folder / "target").symlink_to(ROOT / "target")
-    return Example("SAM", folder, [["scripts/deploy"]])
+    return Example(folder, [["scripts/deploy", STACK]])
 
 
 def cdk(program: Path, assembly: Path) -> Example:
     """CDK's, as it was synthesised, in an account that is prepared for CDK."""
     command = [str(program), "--app", ".", "--no-notices"]
     return Example(
-        "CDK",
         assembly,
         [
             [*command, "bootstrap", f"aws://{ACCOUNT}/{REGION}"],

@@ -1,0 +1,53 @@
+"""SAM's example with all switched on that CDK's construct has too; everything.js does the same to CDK's."""
+
+from typing import Any
+
+# How often the target is re-invoked, by a policy of its own.
+ATTEMPTS_MAX = 2
+
+PARAMETERS = {
+    "BaseBackoff": "2s",
+    "MaxBackoff": "3h",
+    "MaxAge": "7d",
+    "MaxAttempts": "50",
+    "Jitter": "equal",
+    "NonRetryableErrors": "ValidationError,*NotFound",
+    "Policies": {"Fn::Sub": f'{{"${{Orders}}":{{"MAX_AGE":"14d","MAX_ATTEMPTS":{ATTEMPTS_MAX}}}}}'},
+    "Ledger": "true",
+    "KeyArn": {"Fn::GetAtt": ["Key", "Arn"]},
+    "MaxConcurrency": "20",
+    "LogRetentionDays": "7",
+    "Tracing": "Active",
+    # An hour more than the longest backoff, as the construct has it by itself.
+    "AlarmOldestSeconds": "14400",
+}
+
+# IAM decides who uses it, as with the construct's.
+KEY_POLICY = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {
+            "Effect": "Allow",
+            "Principal": {"AWS": {"Fn::Sub": "arn:${AWS::Partition}:iam::${AWS::AccountId}:root"}},
+            "Action": "kms:*",
+            "Resource": "*",
+        }
+    ],
+}
+
+
+def switch_on(example: dict[str, Any]) -> dict[str, Any]:
+    """Switches everything on in the example's document, and returns it."""
+    resources = example["Resources"]
+    resources["Key"] = {"Type": "AWS::KMS::Key", "Properties": {"KeyPolicy": KEY_POLICY}}
+    resources["Retry"]["Properties"]["Parameters"] |= PARAMETERS
+    resources["OrdersAlarms"]["Properties"]["Parameters"]["Ledger"] = "true"
+    # A function that sends to an encrypted queue uses its key.
+    resources["OrdersFailures"]["Properties"]["PolicyDocument"]["Statement"].append(
+        {
+            "Effect": "Allow",
+            "Action": ["kms:Decrypt", "kms:GenerateDataKey"],
+            "Resource": {"Fn::GetAtt": ["Key", "Arn"]},
+        }
+    )
+    return example
