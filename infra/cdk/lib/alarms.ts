@@ -3,7 +3,8 @@ import { Construct } from 'constructs';
 import type { AsyncRetry } from './async-retry';
 import { Faults } from './faults';
 import { metricOfLambda } from './metrics';
-import { checkWhole } from './retry-policy';
+import { checkDuration, checkKnown, checkWhole } from './retry-policy';
+import { RETENTION } from './retry-queue';
 import { ownId } from './target';
 
 /** How the alarms of an `AsyncRetry` are set. */
@@ -17,7 +18,7 @@ export interface AlarmsProps {
 
   /**
    * How old the oldest message of a retry queue may become. Every failure is a new message, so none should be
-   * older than the longest backoff.
+   * older than the longest backoff. SQS leaves out what was received three times.
    *
    * @default - an hour more than the longest backoff of all policies
    */
@@ -50,11 +51,16 @@ const LATENESS = Duration.minutes(5);
 /** Throttles and faults of configuration put a message back for minutes. */
 const GRACE = Duration.hours(1);
 
+/** A mapping that works takes what is visible within a second; so many periods are a quarter of an hour. */
+const UNREAD_PERIODS = 3;
+
 /** When an alarm goes off, and what to do then. */
 interface Trigger {
   readonly metric: cloudwatch.IMetric;
   /** @default - any value above zero */
   readonly above?: number;
+  /** @default 1 */
+  readonly periods?: number;
   readonly description: string;
 }
 
@@ -66,6 +72,10 @@ export class RetryAlarms extends Construct {
     super(retry, 'Alarms');
     const faults = new Faults();
     checkWhole('waitingEvents', props.waitingEvents, 1, IN_FLIGHT_MAX, faults);
+    for (const property of ['oldestMessage', 'lateness'] as const) {
+      const value = props[property];
+      if (value && checkKnown(property, value, faults)) checkDuration(property, value, Duration.seconds(1), RETENTION, faults);
+    }
     faults.throwIfAny(`the alarms of AsyncRetry ${retry.node.path}`);
     this.watchDeadLetters();
     this.watchQueues(longestBackoff);
@@ -123,8 +133,14 @@ export class RetryAlarms extends Construct {
       this.alarm(this, id('OldestMessage'), {
         metric: queue.metricApproximateAgeOfOldestMessage({ statistic: cloudwatch.Stats.MAXIMUM }),
         above: oldest,
-        description: 'A failed event is in the retry queue for longer than any backoff. Look for errors and throttles of the handler, whether its '
-          + 'mapping is enabled, and for configuration faults of the functions. SQS deletes a message after 14 days.',
+        description: 'A failed event is in the retry queue for longer than any backoff, though it was hardly received. Look whether the handler\'s '
+          + 'mapping is enabled, and for errors of the handler. SQS deletes a message after 14 days.',
+      });
+      this.alarm(this, id('UnreadMessages'), {
+        metric: queue.metricApproximateNumberOfMessagesVisible({ statistic: cloudwatch.Stats.MINIMUM }),
+        periods: UNREAD_PERIODS,
+        description: 'Messages in the retry queue are due, and for a quarter of an hour nobody has taken all of them. Look whether the handler\'s '
+          + 'mapping is enabled and the handler not throttled; if it is only busy, raise its maximum concurrency.',
       });
       this.alarm(this, id('WaitingEvents'), {
         metric: queue.metricApproximateNumberOfMessagesNotVisible({ statistic: cloudwatch.Stats.MAXIMUM }),
@@ -154,12 +170,12 @@ export class RetryAlarms extends Construct {
     });
   }
 
-  private alarm(scope: Construct, id: string, { metric, above = 0, description }: Trigger): void {
+  private alarm(scope: Construct, id: string, { metric, above = 0, periods = 1, description }: Trigger): void {
     const alarm = new cloudwatch.Alarm(scope, id, {
       metric,
       threshold: above,
       comparisonOperator: cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-      evaluationPeriods: 1,
+      evaluationPeriods: periods,
       // Most of these count what should not happen, and say nothing as long as it does not.
       treatMissingData: cloudwatch.TreatMissingData.NOT_BREACHING,
       alarmDescription: description,

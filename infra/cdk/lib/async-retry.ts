@@ -1,6 +1,6 @@
 import {
-  aws_cloudwatch as cloudwatch, aws_dynamodb as dynamodb, aws_iam as iam, aws_kms as kms, aws_lambda as lambda,
-  aws_logs as logs, aws_sqs as sqs, Duration, Fn, Lazy, RemovalPolicy, Stack,
+  Annotations, aws_cloudwatch as cloudwatch, aws_dynamodb as dynamodb, aws_iam as iam, aws_kms as kms, aws_lambda as lambda,
+  aws_logs as logs, aws_sqs as sqs, Duration, Fn, Lazy, RemovalPolicy, Stack, Stage,
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 import { AlarmsProps, RetryAlarms } from './alarms';
@@ -10,9 +10,10 @@ import { RetryDashboard, RetryDashboardProps } from './dashboard';
 import { Faults } from './faults';
 import { CONSUME, INVOKE, KEY_ACTIONS, RetryHandler } from './handler';
 import { metricOf, RetryMetricOptions } from './metrics';
-import { checkDuration, checkPolicy, checkWhole, effectivePolicy, MAX_BACKOFF_MAX, RetryPolicy, variables } from './retry-policy';
+import { checkDuration, checkKnown, checkPolicy, checkWhole, effectivePolicy, MAX_BACKOFF_MAX, RetryPolicy, variables } from './retry-policy';
 import { encrypted, RETENTION, RetryQueue } from './retry-queue';
-import { Target } from './target';
+import { Senders } from './senders';
+import { checkHome, isEventInvokeConfig, Target } from './target';
 
 /** What `AsyncRetry` is made with. */
 export interface AsyncRetryProps extends RetryPolicy {
@@ -25,7 +26,7 @@ export interface AsyncRetryProps extends RetryPolicy {
 
   /**
    * A key of your own that encrypts the queues and the ledger. Its policy has to let IAM decide who uses it,
-   * as those of the CDK do.
+   * as those of the CDK do. Not an alias: permissions are on keys.
    *
    * @default - SQS's and DynamoDB's own keys
    */
@@ -40,8 +41,8 @@ export interface AsyncRetryProps extends RetryPolicy {
   readonly ledger?: boolean;
 
   /**
-   * How many retry queues there are. One holds about 120,000 waiting events; each `attach` takes the queue with the
-   * fewest functions, so one function's events are all in one queue.
+   * How many retry queues there are. One holds about 120,000 waiting events. The events of one function are all in one
+   * queue, which is drawn by its path. With fewer queues than before those that are over go, with all that waits in them.
    *
    * @default 1
    */
@@ -109,8 +110,14 @@ export interface AttachOptions extends RetryPolicy {
   readonly transparent?: boolean;
 }
 
-/** With more, what names them might not fit: a function has 4 KB of variables, a queue's policy has 8 KB. */
+/** With more, what names their roles might not fit into the 8 KB of a queue's policy. */
 const TARGETS_MAX = 50;
+
+/** Lambda's, of all variables of a function with their names. */
+const VARIABLES_MAX = 4096;
+
+/** Lambda's, of a function's name: what one takes that CloudFormation makes. */
+const NAME_MAX = 64;
 
 /** Time for a batch of ten against endpoints that are slow; they take milliseconds else. */
 const HANDLER_TIMEOUT = Duration.seconds(30);
@@ -128,11 +135,10 @@ const [MAX_CONCURRENCY_MIN, MAX_CONCURRENCY_MAX] = [2, 1000];
 /** A hundred messages at a time are thousands a second, and leave the account's concurrency to others. */
 const MAX_CONCURRENCY = 10;
 
-/** A retry queue, who takes from it, and how many functions send to it. */
+/** A retry queue, and who takes from it. */
 interface ConsumedQueue {
   readonly queue: RetryQueue;
   readonly mapping: lambda.EventSourceMapping;
-  functions: number;
 }
 
 /**
@@ -155,6 +161,7 @@ export class AsyncRetry extends Construct {
   private readonly props: AsyncRetryProps;
   private readonly retryHandler: RetryHandler;
   private readonly queues: ConsumedQueue[];
+  private readonly senders: Senders;
   private readonly attachments: Attachment[] = [];
   private readonly watchers: ((attached: lambda.IFunction) => void)[] = [];
 
@@ -186,6 +193,8 @@ export class AsyncRetry extends Construct {
     this.handler = this.retryHandler = handler;
     handler.allow(['sqs:SendMessage'], this.deadLetterQueue.queueArn);
     encryptionKey?.grant(handler, ...KEY_ACTIONS);
+    // A dead-letter queue of one's own may have a key of its own.
+    props.deadLetterQueue?.encryptionMasterKey?.grant(handler, ...KEY_ACTIONS);
     if (props.ledger) this.ledger = this.createLedger(handler);
 
     this.queues = Array.from({ length: props.parallelQueues ?? 1 }, (_, index) => {
@@ -195,10 +204,12 @@ export class AsyncRetry extends Construct {
         receiverArn: handler.roleArn,
         visibilityTimeout: handler.visibilityTimeout,
       });
-      return { queue, mapping: handler.consume(queue, props.maxConcurrency ?? MAX_CONCURRENCY), functions: 0 };
+      return { queue, mapping: handler.consume(queue, props.maxConcurrency ?? MAX_CONCURRENCY) };
     });
-    this.retryQueues = this.queues.map(({ queue }) => queue);
-    this.node.addValidation({ validate: () => this.attachments.flatMap((attachment) => attachment.contradictions()) });
+    const queues = this.queues.map(({ queue }) => queue);
+    this.retryQueues = queues;
+    this.senders = new Senders(this, queues, encryptionKey);
+    this.node.addValidation({ validate: () => this.contradictions() });
   }
 
   /**
@@ -211,23 +222,25 @@ export class AsyncRetry extends Construct {
     const attached = new Target(target);
     this.checkAttach(attached, policy, transparent);
 
-    const fewest = this.queues.reduce((least, each) => each.functions < least.functions ? each : least);
+    const known = this.attachments.find((each) => each.target.isSameFunction(attached));
+    const { queue, mapping } = this.queueOf(attached, known);
     const attachment = new Attachment(this, {
       target: attached,
       policy,
+      // The layer is the function's, whatever is invoked of it.
       transparent,
-      queue: fewest.queue,
-      encryptionKey: this.props.encryptionKey,
-      consumer: fewest.mapping,
+      queue,
+      senders: this.senders,
+      consumer: mapping,
       source: this.props.source,
     });
-    fewest.functions += 1;
+    this.attachments.push(attachment);
+    if (known) return;
     // The handler invokes what the record names, which is an alias or a version too.
     const { functionArn } = attached.base;
     this.retryHandler.allow(INVOKE, functionArn, `${functionArn}:*`);
-    const isKnown = this.functions().some((each) => each.functionArn === functionArn);
-    this.attachments.push(attachment);
-    if (!isKnown) this.watchers.forEach((watch) => watch(attached.base));
+    this.watchers.forEach((watch) => watch(attached.base));
+    this.warnOfVariables();
   }
 
   /**
@@ -235,6 +248,7 @@ export class AsyncRetry extends Construct {
    * or are after. Each says in its description what to do. It returns those that there are by now.
    */
   public alarms(props: AlarmsProps = {}): cloudwatch.Alarm[] {
+    this.checkFirst('alarms()', 'Alarms');
     const alarms = new RetryAlarms(this, props, () => this.longestBackoff());
     this.forEachFunction((each) => alarms.watchFunction(each));
     return alarms.all;
@@ -242,6 +256,7 @@ export class AsyncRetry extends Construct {
 
   /** Makes a dashboard of all functions, whether they were attached before or are after. */
   public dashboard(props: RetryDashboardProps = {}): cloudwatch.Dashboard {
+    this.checkFirst('dashboard()', 'Dashboard');
     const dashboard = new RetryDashboard(this, props);
     this.forEachFunction((each) => dashboard.show(each));
     return dashboard.dashboard;
@@ -249,18 +264,19 @@ export class AsyncRetry extends Construct {
 
   /**
    * Lets a role or a user empty the dead-letter queue and send events on their way again: invoke the attached functions,
-   * and put failure records that SQS itself moved back into a retry queue.
+   * and put failure records that SQS itself moved back into a retry queue. SQS's own redrive is not for this: what it moves
+   * is a payload, and no failure record. Import a role of IAM Identity Center with `mutable: false`, and give it the same there.
    */
   public grantRedrive(grantee: iam.IGrantable): iam.Grant {
-    const principal = grantee.grantPrincipal;
-    const principalArn = (principal as iam.IRole).roleArn ?? (principal as iam.IUser).userArn;
+    const principal = grantee.grantPrincipal as Partial<iam.IRole & iam.IUser & iam.ArnPrincipal>;
+    const principalArn = principal.roleArn ?? principal.userArn ?? principal.arn;
     if (principalArn === undefined) {
       throw new Error(`AsyncRetry ${this.node.path}: grantRedrive must be given a role, a user or what has a role, got ${principal}`);
     }
     this.queues.forEach(({ queue }) => queue.letSend(principalArn));
-    this.props.encryptionKey?.grant(grantee, ...KEY_ACTIONS);
     const allow = (actions: string[], ...resourceArns: string[]) => iam.Grant.addToPrincipal({ grantee, actions, resourceArns });
     this.forEachFunction(({ functionArn }) => allow(INVOKE, functionArn, `${functionArn}:*`));
+    for (const key of [this.props.encryptionKey, this.props.deadLetterQueue?.encryptionMasterKey]) key?.grant(grantee, ...KEY_ACTIONS);
     return allow(['sqs:SendMessage'], ...this.retryQueues.map((queue) => queue.queueArn))
       .combine(allow([...CONSUME, 'sqs:GetQueueUrl'], this.deadLetterQueue.queueArn));
   }
@@ -312,28 +328,47 @@ export class AsyncRetry extends Construct {
 
   private metric(name: string, together: 'SUM' | 'MAX', options: RetryMetricOptions): cloudwatch.IMetric {
     const { target, ...others } = options;
-    return metricOf(name, target ? [target] : this.functions(), together, others);
+    // The handler counts by function, without alias or version.
+    const { base } = target ? new Target(target) : { base: undefined };
+    const functions = this.functions().filter((each) => base === undefined || each.functionArn === base.functionArn);
+    if (functions.length === 0) {
+      throw new Error(`AsyncRetry ${this.node.path} has no metric ${name} of ${target?.node.path ?? 'its functions'}: attach first`);
+    }
+    return metricOf(name, functions, together, others);
   }
 
   private check(): void {
-    const { handlerTimeout = HANDLER_TIMEOUT, deadLetterQueue } = this.props;
+    const { handlerTimeout = HANDLER_TIMEOUT, parallelQueues = 1, deadLetterQueue, encryptionKey } = this.props;
     const faults = new Faults();
     checkPolicy(effectivePolicy(this.props), faults);
-    checkWhole('parallelQueues', this.props.parallelQueues, 1, TARGETS_MAX, faults);
+    if (checkKnown('parallelQueues', parallelQueues, faults)) checkWhole('parallelQueues', parallelQueues, 1, TARGETS_MAX, faults);
     checkWhole('maxConcurrency', this.props.maxConcurrency, MAX_CONCURRENCY_MIN, MAX_CONCURRENCY_MAX, faults);
     checkWhole('memorySize', this.props.memorySize, MEMORY_MIN, MEMORY_MAX, faults);
-    checkDuration('handlerTimeout', handlerTimeout, HANDLER_TIMEOUT_MIN, HANDLER_TIMEOUT_MAX, faults);
-    if (deadLetterQueue?.fifo) faults.add('deadLetterQueue', 'a standard queue, as the retry queue is one', deadLetterQueue.node.path);
+    if (checkKnown('handlerTimeout', handlerTimeout, faults)) {
+      checkDuration('handlerTimeout', handlerTimeout, HANDLER_TIMEOUT_MIN, HANDLER_TIMEOUT_MAX, faults);
+    }
+    if (deadLetterQueue) {
+      const { path } = deadLetterQueue.node;
+      if (deadLetterQueue.fifo) faults.add('deadLetterQueue', 'a standard queue, as the retry queue is one', path);
+      if (deadLetterQueue instanceof RetryQueue) faults.add('deadLetterQueue', 'no retry queue', path);
+      checkHome('deadLetterQueue', deadLetterQueue, this, faults);
+    }
+    if (encryptionKey && 'aliasName' in encryptionKey) {
+      faults.add('encryptionKey', 'a key and no alias, as permissions are on keys', encryptionKey.node.path);
+    }
     faults.throwIfAny(`AsyncRetry ${this.node.path}`);
   }
 
   private checkAttach(target: Target, policy: RetryPolicy, transparent: boolean): void {
     const faults = new Faults();
     const ofFunction = this.attachments.filter((each) => each.target.isSameFunction(target));
+    const written = (own: RetryPolicy) => JSON.stringify(Stack.of(this).resolve(variables(own)));
     if (ofFunction.some((each) => each.target.isSame(target))) {
       faults.note('it is attached already');
+    } else if (target.base === this.handler) {
+      faults.note('it is the retry handler itself');
     } else {
-      if (ofFunction.some((each) => JSON.stringify(variables(each.policy)) !== JSON.stringify(variables(policy)))) {
+      if (ofFunction.some((each) => written(each.policy) !== written(policy))) {
         faults.note('its policy must be the one of the function\'s other attachments: the handler knows functions by name, without alias or version');
       }
       if (this.functions().length >= TARGETS_MAX && ofFunction.length === 0) {
@@ -362,9 +397,40 @@ export class AsyncRetry extends Construct {
   }
 
   private policies(): string | undefined {
-    const own = this.attachments.map(({ target, policy }) => [target.base.functionName, variables(policy)] as const)
-      .filter(([, values]) => Object.keys(values).length > 0);
-    return own.length > 0 ? Stack.of(this).toJsonString(Object.fromEntries(own)) : undefined;
+    const own = this.ownPolicies();
+    return Object.keys(own).length > 0 ? Stack.of(this).toJsonString(own) : undefined;
+  }
+
+  /** The policies of the functions that have one, by name. */
+  private ownPolicies(): { [name: string]: { [variable: string]: string } } {
+    const all = this.attachments.map(({ target, policy }) => [target.base.functionName, variables(policy)] as const);
+    return Object.fromEntries(all.filter(([, values]) => Object.keys(values).length > 0));
+  }
+
+  /** What the variables take is only known once they are deployed, where Lambda refuses what is too long. */
+  private warnOfVariables(): void {
+    const names = this.functions().map((each) => each.functionName);
+    const written = JSON.stringify([variables(effectivePolicy(this.props)), names, this.ownPolicies()]);
+    const length = written.replace(/\$\{Token\[[^\]]*\]\}/g, 'x'.repeat(NAME_MAX)).length;
+    if (length > VARIABLES_MAX) {
+      Annotations.of(this).addWarningV2('comeback:variables', `the handler's variables may become longer than the ${VARIABLES_MAX} characters that Lambda takes: `
+        + 'make another AsyncRetry for some of the functions, or give fewer of them policies of their own');
+    }
+  }
+
+  /** A function stays with its queue, whoever comes and goes. */
+  private queueOf(target: Target, known?: Attachment): ConsumedQueue {
+    const drawn = this.queues[parseInt(target.base.node.addr.slice(-8), 16) % this.queues.length];
+    return this.queues.find(({ queue }) => queue === known?.queue) ?? drawn;
+  }
+
+  private contradictions(): string[] {
+    const all = (Stage.of(this) ?? this).node.findAll().filter(isEventInvokeConfig);
+    return this.attachments.flatMap((attachment) => attachment.contradictions(all));
+  }
+
+  private checkFirst(call: string, id: string): void {
+    if (this.node.tryFindChild(id)) throw new Error(`AsyncRetry ${this.node.path}: ${call} was called before`);
   }
 
   /** The longest that a message is meant to be in the retry queue: every failure is a new one. */

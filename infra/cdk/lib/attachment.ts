@@ -1,11 +1,11 @@
-import { Annotations, aws_iam as iam, aws_kms as kms, aws_lambda as lambda, Token } from 'aws-cdk-lib';
+import { Annotations, aws_iam as iam, aws_lambda as lambda, CfnResource, Stack, Token } from 'aws-cdk-lib';
 import { Construct, IDependable } from 'constructs';
 import { checkTransparency, makeTransparent } from './envelope-proxy';
 import { Faults } from './faults';
-import { KEY_ACTIONS } from './handler';
 import { RetryPolicy } from './retry-policy';
 import { RetryQueue } from './retry-queue';
-import { ownId, Target } from './target';
+import { Senders } from './senders';
+import { CONFIG_ID, ownId, Target } from './target';
 
 /** What a function is attached to, and how. */
 export interface AttachmentProps {
@@ -14,7 +14,7 @@ export interface AttachmentProps {
   readonly policy: RetryPolicy;
   readonly transparent: boolean;
   readonly queue: RetryQueue;
-  readonly encryptionKey?: kms.IKey;
+  readonly senders: Senders;
   /** Who takes failures from the queue: nothing fails into it before. */
   readonly consumer: IDependable;
   readonly source?: string;
@@ -25,37 +25,42 @@ export function checkAttachable(target: Target, transparent: boolean, faults: Fa
   if (target.resource?.recursiveLoop === lambda.RecursiveLoop.TERMINATE) {
     faults.note('recursiveLoop must be Allow, or not set: Lambda would stop its retries after about 16, got Terminate');
   }
-  for (const config of target.configsBesides()) {
-    if (Token.isUnresolved(config.destinationConfig)) {
-      faults.note(`its event invoke config at ${config.node.path} can't be read`);
-    } else if (destinationsOf(config).onFailure) {
-      faults.note(`its on-failure destination is another one already, by ${config.node.path}`);
-    }
-    if (config.maximumRetryAttempts) {
-      faults.add('retryAttempts', 'not set: Lambda\'s own retries would come before the first failure is known', config.maximumRetryAttempts);
-    }
+  const { ownConfig: config } = target;
+  if (config && Token.isUnresolved(config.destinationConfig)) {
+    faults.note(`its event invoke config at ${config.node.path} can't be read`);
+  } else if (config && destinationsOf(config).onFailure) {
+    faults.note(`its on-failure destination is another one already, by ${config.node.path}`);
+  }
+  if (config?.maximumRetryAttempts) {
+    const got = Token.isUnresolved(config.maximumRetryAttempts) ? 'a token' : config.maximumRetryAttempts;
+    faults.note(`retryAttempts must not be set: Lambda's own retries would come before the first failure is known, got ${got}`);
   }
   if (transparent) checkTransparency(target, faults);
 }
 
 /**
- * What is set on the side of one function. All of it lives in the stack of the retries, but for what is a
- * property of the function itself and needs nothing from here: so that the function may live in a stack of its own.
+ * What is set on the side of one function. In the stack of the function itself is only what needs nothing from the
+ * stack of the retries, so that they may be two.
  */
 export class Attachment extends Construct {
   public readonly target: Target;
   public readonly policy: RetryPolicy;
+  public readonly queue: RetryQueue;
   private readonly config: lambda.CfnEventInvokeConfig;
 
   constructor(scope: Construct, props: AttachmentProps) {
-    const { target } = props;
+    const { target, queue } = props;
     super(scope, `Attached-${ownId(target.attached)}`);
     this.target = target;
     this.policy = props.policy;
-    const permission = this.letSend(props);
-    this.config = this.sendFailures(props.queue);
-    // Lambda refuses a destination that the function's role may not send to.
-    this.config.node.addDependency(props.consumer, ...permission);
+    this.queue = queue;
+    const permission = this.letSend(props.senders);
+    this.config = this.sendFailures();
+    // Lambda refuses a destination that the function's role may not send to, and SQS what its queue's policy denies.
+    this.config.node.addDependency(...permission, queue.closure, props.consumer);
+    // An alias is named here, and not referred to.
+    const alias = target.attached === target.base ? undefined : target.attached.node.defaultChild;
+    if (CfnResource.isCfnResource(alias)) this.config.addDependency(alias);
     this.allowLoop();
     if (props.transparent && !makeTransparent(target, props.source)) {
       this.warn('transparent', 'its envelopes are not taken off, as a layer can\'t be added to it here: add the layer and '
@@ -63,58 +68,72 @@ export class Attachment extends Construct {
     }
   }
 
-  /** What was set elsewhere since, and takes back what was set here. */
-  public contradictions(): string[] {
-    const { target } = this;
-    const others = target.configsBesides(this.config).map((config) =>
-      `${target.path} has a second event invoke config, ${config.node.path}: configure asynchronous invocations before attach(), which takes it over`);
-    const terminates = target.resource?.recursiveLoop !== undefined && target.resource.recursiveLoop !== lambda.RecursiveLoop.ALLOW;
-    return terminates
-      ? [...others, `${target.path} must keep recursiveLoop Allow, got ${target.resource?.recursiveLoop}`]
-      : others;
+  /** What was set elsewhere, and takes back what was set here; of all event invoke configs that there are. */
+  public contradictions(configs: lambda.CfnEventInvokeConfig[]): string[] {
+    const { target, config } = this;
+    const others = configs.filter((each) => each !== config && target.isConfiguredBy(each)).map((each) =>
+      `${target.path} has a second event invoke config, ${each.node.path}: configure its asynchronous invocations by the function itself, and before attach()`);
+    const loop = target.resource?.recursiveLoop;
+    return loop === undefined || loop === lambda.RecursiveLoop.ALLOW
+      ? others
+      : [...others, `${target.path} must keep recursiveLoop Allow, got ${loop}`];
   }
 
-  private letSend({ target, queue, encryptionKey }: AttachmentProps): IDependable[] {
-    const { role } = target.base;
+  private letSend(senders: Senders): IDependable[] {
+    const { role } = this.target.base;
     if (role === undefined) {
-      this.warn('role', 'its role is not known, so it can\'t send its failures: import it with Function.fromFunctionAttributes and its role');
+      senders.allowUnknown();
+      this.warn('role', 'its role is not known, so the retry queue is open to all roles of this account, and Lambda refuses the destination unless '
+        + 'the role may send to it already: import the function by Function.fromFunctionAttributes, with its role');
       return [];
     }
-    queue.letSend(role.roleArn);
-    const policy = new iam.Policy(this, 'SendFailures', {
-      statements: [
-        new iam.PolicyStatement({ actions: ['sqs:SendMessage'], resources: [queue.queueArn] }),
-        ...encryptionKey ? [new iam.PolicyStatement({
-          actions: KEY_ACTIONS,
-          resources: [encryptionKey.keyArn],
-        })] : [],
-      ],
-    });
-    role.attachInlinePolicy(policy);
+    const policy = senders.allow(role);
+    const attachedTo = Stack.of(this).resolve((policy.node.defaultChild as iam.CfnPolicy).roles);
+    if (attachedTo === undefined) {
+      this.warn('permission', 'its role can\'t be changed here, and Lambda refuses the destination unless it may send to it already: '
+        + `give it ${JSON.stringify(Stack.of(this).resolve(policy.document))}`);
+    }
     return [policy];
   }
 
-  /** One function and qualifier has one event invoke config: what another one says beside is kept. */
-  private sendFailures(queue: RetryQueue): lambda.CfnEventInvokeConfig {
+  /** One function and qualifier has one event invoke config: what it says beside is kept. */
+  private sendFailures(): lambda.CfnEventInvokeConfig {
+    const { ownConfig, configured } = this.target;
+    const onFailure = { destination: this.queue.queueArn };
+    if (Stack.of(configured) === Stack.of(this)) {
+      const config = ownConfig ?? this.createConfig(configured);
+      config.maximumRetryAttempts = 0;
+      config.destinationConfig = { ...destinationsOf(config), onFailure };
+      return config;
+    }
+    const config = this.createConfig(this);
+    if (ownConfig) {
+      config.maximumEventAgeInSeconds = ownConfig.maximumEventAgeInSeconds;
+      configured.node.tryRemoveChild(CONFIG_ID);
+      this.warn('moved', 'its event invoke config moves into the stack of the retries. If it is deployed already, Lambda retries it twice while '
+        + 'that happens, and drops what fails then');
+    }
+    config.destinationConfig = { ...(ownConfig && destinationsOf(ownConfig)), onFailure };
+    return config;
+  }
+
+  /** Where the CDK would have it: so it is one and the same resource, whoever made it before. */
+  private createConfig(scope: Construct): lambda.CfnEventInvokeConfig {
     const { base, qualifier } = this.target;
-    const [before] = this.target.configsBesides();
-    before?.node.scope?.node.tryRemoveChild(before.node.id);
-    return new lambda.CfnEventInvokeConfig(this, 'EventInvokeConfig', {
+    return new lambda.CfnEventInvokeConfig(new Construct(scope, CONFIG_ID), 'Resource', {
       functionName: base.functionName,
       qualifier,
       maximumRetryAttempts: 0,
-      maximumEventAgeInSeconds: before?.maximumEventAgeInSeconds,
-      destinationConfig: { ...(before && destinationsOf(before)), onFailure: { destination: queue.queueArn } },
     });
   }
 
   private allowLoop(): void {
-    const { resource, base } = this.target;
+    const { resource, knownName = 'NAME' } = this.target;
     if (resource) {
       resource.recursiveLoop = lambda.RecursiveLoop.ALLOW;
     } else {
       this.warn('recursion', 'its RecursiveLoop can\'t be set from here, and Lambda would stop its retries after about 16: '
-        + `run aws lambda put-function-recursion-config --recursive-loop Allow --function-name ${base.functionName}`);
+        + `run aws lambda put-function-recursion-config --recursive-loop Allow --function-name ${knownName}`);
     }
   }
 

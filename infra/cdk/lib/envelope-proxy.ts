@@ -9,6 +9,9 @@ const WRAPPER_VARIABLE = 'AWS_LAMBDA_EXEC_WRAPPER';
 /** The layer's wrapper. */
 const WRAPPER = '/opt/comeback-exec';
 
+/** Lambda's, of one function. */
+const LAYERS_MAX = 5;
+
 /** Notes why a function can't have its envelopes taken off by the layer. */
 export function checkTransparency(target: Target, faults: Faults): void {
   const { resource } = target;
@@ -18,6 +21,8 @@ export function checkTransparency(target: Target, faults: Faults): void {
   } else if (resource.runtime?.startsWith('provided')) {
     faults.note(`transparent must be off for the runtime ${resource.runtime}, which knows no wrapper: put the layer's extensions/comeback into the code as its bootstrap`);
   }
+  const layers = Stack.of(resource).resolve(resource.layers) ?? [];
+  if (!isTransparent(resource) && layers.length >= LAYERS_MAX) faults.note(`transparent needs a layer, and it has ${layers.length} already`);
   const wrapper = environmentOf(resource)[WRAPPER_VARIABLE];
   if (wrapper !== undefined && wrapper !== WRAPPER) {
     faults.note(`transparent needs ${WRAPPER_VARIABLE}, which is ${JSON.stringify(wrapper)}: set a script of your own there that runs both, with ${WRAPPER} last, and add the layer by hand`);
@@ -31,6 +36,8 @@ export function checkTransparency(target: Target, faults: Faults): void {
 export function makeTransparent(target: Target, source?: string): boolean {
   const { base } = target;
   if (!('addLayers' in base)) return false;
+  // By another of its aliases or versions.
+  if (target.resource && isTransparent(target.resource)) return true;
   const own = base as lambda.Function;
   own.addLayers(layerFor(own, source));
   own.addEnvironment(WRAPPER_VARIABLE, WRAPPER);
@@ -50,6 +57,10 @@ function layerFor(target: lambda.Function, source?: string): lambda.ILayerVersio
     code: codeOf('layer', target.architecture, source),
     compatibleArchitectures: [target.architecture],
   });
+}
+
+function isTransparent(resource: lambda.CfnFunction): boolean {
+  return environmentOf(resource)[WRAPPER_VARIABLE] === WRAPPER;
 }
 
 function environmentOf(resource: lambda.CfnFunction): { [name: string]: unknown } {

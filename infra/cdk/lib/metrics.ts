@@ -16,7 +16,7 @@ export interface RetryMetricOptions extends cloudwatch.MetricOptions {
   readonly target?: lambda.IFunction;
 }
 
-/** A metric of the handler for functions; of several, taken together by a function of metric math. */
+/** A metric of the handler for functions; of several, taken together by a function of metric math. An alarm takes ten. */
 export function metricOf(
   metricName: string, targets: lambda.IFunction[], together: 'SUM' | 'MAX', options: cloudwatch.MetricOptions,
 ): cloudwatch.IMetric {
@@ -27,9 +27,12 @@ export function metricOf(
     ...options,
     dimensionsMap: { Target: target.functionName, ...options.dimensionsMap },
   }));
-  return each.length === 1 ? each[0] : new cloudwatch.MathExpression({
-    expression: `${together}(METRICS())`,
-    usingMetrics: Object.fromEntries(each.map((metric, index) => [`m${index}`, metric])),
+  if (each.length === 1) return each[0];
+  // Ids of their own, so that it can be put into another expression, or beside others into a graph.
+  const ids = each.map((_, index) => `${metricName.charAt(0).toLowerCase()}${metricName.slice(1)}${index}`);
+  return new cloudwatch.MathExpression({
+    expression: `${together}([${ids}])`,
+    usingMetrics: Object.fromEntries(each.map((metric, index) => [ids[index], metric])),
     label: options.label ?? metricName,
     period: options.period ?? PERIOD,
     color: options.color,

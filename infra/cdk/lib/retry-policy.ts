@@ -131,8 +131,13 @@ export function variables(policy: RetryPolicy): { [name: string]: string } {
     ...(maxAge && { MAX_AGE: written(maxAge) }),
     ...(maxAttempts !== undefined && { MAX_ATTEMPTS: Tokenization.stringifyNumber(maxAttempts) }),
     ...(jitter && { JITTER: jitter }),
-    ...(nonRetryableErrors && { NON_RETRYABLE_ERRORS: Fn.join(',', nonRetryableErrors) }),
+    ...(nonRetryableErrors && { NON_RETRYABLE_ERRORS: joined(nonRetryableErrors) }),
   };
+}
+
+/** An empty list takes back the general one. */
+function joined(list: string[]): string {
+  return list.length > 0 ? Fn.join(',', list) : '';
 }
 
 /** A duration as the handler reads it: in the largest unit that divides it. */
@@ -144,6 +149,13 @@ export function written(duration: Duration): string {
   const seconds = duration.toSeconds();
   const [unit, perUnit] = SECONDS_PER_UNIT.find(([, each]) => seconds > 0 && seconds % each === 0) ?? ['s', 1];
   return `${seconds / perUnit}${unit}`;
+}
+
+/** Notes a value that has to be known at synthesis, and is a token; whether it was none. */
+export function checkKnown(property: string, value: Duration | number, faults: Faults): boolean {
+  const isKnown = typeof value === 'number' ? !Token.isUnresolved(value) : !value.isUnresolved();
+  if (!isKnown) faults.note(`${property} must be known at synthesis, got a token`);
+  return isKnown;
 }
 
 /** Notes a duration that is out of its range or not of whole seconds; whether it was good. */

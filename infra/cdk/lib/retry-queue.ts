@@ -1,5 +1,5 @@
 import { aws_iam as iam, aws_kms as kms, aws_sqs as sqs, Duration, Lazy } from 'aws-cdk-lib';
-import { Construct } from 'constructs';
+import { Construct, IDependable } from 'constructs';
 
 /** SQS keeps a message no longer. Its default, 4 days, would cut off what waits longer. */
 export const RETENTION = Duration.days(14);
@@ -31,7 +31,10 @@ export interface RetryQueueProps {
  * handler, whatever else their roles may do in this account.
  */
 export class RetryQueue extends sqs.Queue {
-  private readonly senders = new Set<string>();
+  /** What closes it: who is to send waits for that. */
+  public readonly closure: IDependable;
+
+  private readonly senders: Set<string>;
 
   constructor(scope: Construct, id: string, props: RetryQueueProps) {
     super(scope, id, {
@@ -39,16 +42,20 @@ export class RetryQueue extends sqs.Queue {
       visibilityTimeout: props.visibilityTimeout,
       deadLetterQueue: { queue: props.deadLetterQueue, maxReceiveCount: RECEIVES_MAX },
       enforceSSL: true,
+      // Else whoever may make a queue here could name this one as its dead-letter queue, and have SQS itself move messages here.
+      redriveAllowPolicy: { redrivePermission: sqs.RedrivePermission.DENY_ALL },
       ...encrypted(props.encryptionKey),
     });
+    // The handler is let through and has no permission: without anybody the condition would be none.
+    this.senders = new Set([props.receiverArn]);
     this.denyAllBut(() => [props.receiverArn], 'sqs:ReceiveMessage');
+    this.denyAllBut(() => [...this.senders], 'sqs:SendMessage');
+    this.closure = this.node.findChild('Policy');
   }
 
   /** Lets a principal send to this queue, as far as the queue is asked: it needs the permission too. */
   public letSend(principalArn: string): void {
     this.senders.add(principalArn);
-    // A condition without a value is none, so it comes with the first one.
-    if (this.senders.size === 1) this.denyAllBut(() => [...this.senders], 'sqs:SendMessage');
   }
 
   private denyAllBut(principals: () => string[], action: string): void {

@@ -1,9 +1,12 @@
 import { aws_lambda as lambda, CfnResource, Stack, Token } from 'aws-cdk-lib';
-import { IConstruct } from 'constructs';
+import { Construct, IConstruct } from 'constructs';
 import { Faults } from './faults';
 
 /** The qualifier of a function that is invoked without one. */
 const LATEST = '$LATEST';
+
+/** `arn:aws:lambda:us-east-1:123456789012:function:orders`. */
+const FUNCTION_ARN_PARTS = 7;
 
 /** A function, an alias or a version whose failures are to be retried, and what is known of it. */
 export class Target {
@@ -17,7 +20,8 @@ export class Target {
   constructor(public readonly attached: lambda.IFunction) {
     this.base = unqualified(attached);
     this.qualifier = qualifierOf(attached);
-    const resource = this.base.node.defaultChild;
+    // Not the function's own node: a singleton function is a resource of another one.
+    const resource = this.base.permissionsNode.defaultChild;
     this.resource = isOfType<lambda.CfnFunction>(resource, lambda.CfnFunction.CFN_RESOURCE_TYPE_NAME) ? resource : undefined;
   }
 
@@ -26,9 +30,17 @@ export class Target {
     return this.attached.node.path;
   }
 
+  /** The function's name, where it is not left to CloudFormation. */
+  public get knownName(): string | undefined {
+    // An import by name has an ARN with a token for its partition, and makes the name anew of that.
+    const name = this.resource ? this.resource.functionName : this.base.functionArn.split(':')[FUNCTION_ARN_PARTS - 1];
+    return Token.isUnresolved(name) ? undefined : name;
+  }
+
   /** Whether both are the same function, whatever is invoked of it. */
   public isSameFunction(other: Target): boolean {
-    return this.base === other.base || this.base.functionArn === other.base.functionArn;
+    return this.base === other.base || this.base.functionArn === other.base.functionArn
+      || (this.knownName !== undefined && this.knownName === other.knownName);
   }
 
   /** Whether both are the same function with the same qualifier, which Lambda configures once. */
@@ -36,48 +48,67 @@ export class Target {
     return this.isSameFunction(other) && this.qualifier === other.qualifier;
   }
 
+  /** The construct below which the CDK has its event invoke config. */
+  public get configured(): Construct {
+    return (this.qualifier === LATEST ? this.base : this.attached) as unknown as Construct;
+  }
+
+  /** The event invoke config that it was made with. */
+  public get ownConfig(): lambda.CfnEventInvokeConfig | undefined {
+    const config = this.configured.node.tryFindChild(CONFIG_ID)?.node.defaultChild;
+    return isEventInvokeConfig(config) ? config : undefined;
+  }
+
+  /** Whether an event invoke config is one of this function and qualifier. */
+  public isConfiguredBy(config: lambda.CfnEventInvokeConfig): boolean {
+    if (config === this.ownConfig) return true;
+    const stack = Stack.of(config);
+    const isHere = stack.account === this.base.env.account && stack.region === this.base.env.region;
+    const resolved = (value: string) => JSON.stringify(stack.resolve(value));
+    const isOneOf = (value: string, candidates: string[]) => candidates.includes(value)
+      || (stack === Stack.of(this.base) && candidates.map(resolved).includes(resolved(value)));
+    const { functionArn, functionName } = this.base;
+    return (isOneOf(config.functionName, [functionName, functionArn]) || (isHere && config.functionName === this.knownName))
+      && isOneOf(config.qualifier, [this.qualifier]);
+  }
+
   /** Notes where it does not live with what is to retry it: neither a destination nor a template reaches further. */
   public checkHome(scope: IConstruct, faults: Faults): void {
-    const home = Stack.of(scope);
-    for (const part of ['account', 'region'] as const) {
-      const [here, there] = [home[part], this.base.env[part]];
-      if (![here, there].some((value) => Token.isUnresolved(value)) && here !== there) {
-        faults.note(`it must be in the ${part} of its retries, ${here}, and is in ${there}`);
-      }
-    }
+    checkHome('it', this.base, scope, faults);
     const arn = this.base.functionArn;
     if (!Token.isUnresolved(arn) && arn.split(':').length > FUNCTION_ARN_PARTS) {
       faults.note(`its ARN must be without a qualifier, got ${arn}: import the alias with Alias.fromAliasAttributes`);
     }
   }
-
-  /** The event invoke configs that others made for it. */
-  public configsBesides(own?: lambda.CfnEventInvokeConfig): lambda.CfnEventInvokeConfig[] {
-    return this.base.node.root.node.findAll().filter((each): each is lambda.CfnEventInvokeConfig =>
-      isOfType<lambda.CfnEventInvokeConfig>(each, lambda.CfnEventInvokeConfig.CFN_RESOURCE_TYPE_NAME)
-      && each !== own && this.isConfiguredBy(each));
-  }
-
-  private isConfiguredBy(config: lambda.CfnEventInvokeConfig): boolean {
-    const name = (value: string, stack: Stack) => JSON.stringify([stack.resolve(value)]);
-    const [theirs, ours] = [Stack.of(config), Stack.of(this.base)];
-    return config.qualifier === this.qualifier
-      && (config.functionName === this.base.functionName
-        || (theirs === ours && name(config.functionName, theirs) === name(this.base.functionName, ours)));
-  }
 }
 
-/** `arn:aws:lambda:us-east-1:123456789012:function:orders`. */
-const FUNCTION_ARN_PARTS = 7;
+/** By which the CDK finds a function's own event invoke config again. */
+export const CONFIG_ID = 'EventInvokeConfig';
 
-/** Whether a construct is a resource of this type; by its type, as an app may have several copies of the CDK. */
-function isOfType<T extends CfnResource>(construct: IConstruct | undefined, type: string): construct is T {
-  return construct !== undefined && CfnResource.isCfnResource(construct) && construct.cfnResourceType === type;
+/** Whether a construct is the resource of an event invoke config. */
+export function isEventInvokeConfig(construct: IConstruct | undefined): construct is lambda.CfnEventInvokeConfig {
+  return isOfType(construct, lambda.CfnEventInvokeConfig.CFN_RESOURCE_TYPE_NAME);
+}
+
+/** Notes where a resource is in another account or region than a scope, as far as that is known. */
+export function checkHome(what: string, { env }: lambda.IFunction | { readonly env: lambda.IFunction['env'] }, scope: IConstruct, faults: Faults): void {
+  const home = Stack.of(scope);
+  for (const part of ['account', 'region'] as const) {
+    const [here, there] = [home[part], env[part]];
+    if (![here, there].some((value) => Token.isUnresolved(value)) && here !== there) {
+      faults.note(`${what} must be in the ${part} of its retries, ${here}, and is in ${there}`);
+    }
+  }
 }
 
 /** An id for what is made for a construct: it stays the same when others come and go. */
 export function ownId({ node }: IConstruct): string {
   return `${node.id}-${node.addr.slice(-8)}`;
+}
+
+/** Whether a construct is a resource of this type; by its type, as an app may have several copies of the CDK. */
+function isOfType<T extends CfnResource>(construct: IConstruct | undefined, type: string): construct is T {
+  return construct !== undefined && CfnResource.isCfnResource(construct) && construct.cfnResourceType === type;
 }
 
 function unqualified(target: lambda.IFunction): lambda.IFunction {

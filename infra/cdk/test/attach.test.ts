@@ -1,7 +1,7 @@
 import * as assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { App, aws_iam as iam, aws_lambda as lambda, aws_lambda_destinations as destinations, aws_sqs as sqs, Duration, Stack } from 'aws-cdk-lib';
-import { Template } from 'aws-cdk-lib/assertions';
+import { App, aws_iam as iam, aws_lambda as lambda, aws_lambda_destinations as destinations, aws_sqs as sqs, Duration, Stack, Stage } from 'aws-cdk-lib';
+import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import { AsyncRetry } from '../lib';
 import { complaint, functionIn, TestStack } from './app';
 
@@ -25,8 +25,7 @@ test('its failures have a way and a reader before there can be any', () => {
   const stack = new TestStack();
   stack.retry.attach(stack.function('Orders'));
   const [{ DependsOn }] = Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig'));
-  assert.match(DependsOn.join(), /SendFailures/);
-  assert.match(DependsOn.join(), /RetryQueueMapping/);
+  assert.deepEqual(DependsOn.map((id: string) => id.slice(0, -8)), ['RetryRetryQueueMapping', 'RetryRetryQueuePolicy', 'RetrySendersServiceRole' + DependsOn[2].slice(-16, -8)]);
 });
 
 test('the handler may invoke the attached functions with all their versions and aliases, and no other', () => {
@@ -50,7 +49,7 @@ test('aliases and versions are configured by their qualifiers, and known to the 
   for (const target of [orders, alias, orders.currentVersion]) stack.retry.attach(target, { maxAttempts: 3 });
   const configs = Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig')).map(({ Properties }) => Properties);
   assert.ok(configs.every(({ FunctionName }) => /^Orders/.test(FunctionName.Ref)));
-  const [latest, live, version] = configs.map(({ Qualifier }) => Qualifier);
+  const [latest, version, live] = configs.map(({ Qualifier }) => Qualifier);
   assert.deepEqual([latest, live, version['Fn::GetAtt'][1]], ['$LATEST', 'live', 'Version']);
   const { TARGET_FUNCTIONS, POLICIES } = stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables;
   assert.deepEqual(TARGET_FUNCTIONS, stack.resolve(orders.functionName));
@@ -123,11 +122,11 @@ test('what contradicts itself is refused, and the function named', () => {
       const orders = stack.function('Orders');
       new AsyncRetry(stack, 'Other').attach(orders);
       stack.retry.attach(orders);
-    }, 'its on-failure destination is another one already, by Test/Other/Attached-Orders-'],
+    }, 'its on-failure destination is another one already, by Test/Orders/EventInvokeConfig/Resource'],
     [(stack) => stack.retry.attach(stack.function('Orders', { onFailure: new destinations.SqsDestination(new sqs.Queue(stack, 'Mine')) })),
       'its on-failure destination is another one already, by Test/Orders/EventInvokeConfig/Resource'],
     [(stack) => stack.retry.attach(stack.function('Orders', { retryAttempts: 1 })),
-      'retryAttempts must be not set: Lambda\'s own retries would come before the first failure is known, got 1'],
+      'retryAttempts must not be set: Lambda\'s own retries would come before the first failure is known, got 1'],
     [(stack) => stack.retry.attach(stack.function('Orders', { recursiveLoop: lambda.RecursiveLoop.TERMINATE })),
       'recursiveLoop must be Allow, or not set: Lambda would stop its retries after about 16, got Terminate'],
   ];
@@ -147,12 +146,129 @@ test('a function has one policy, whatever is attached of it', () => {
   );
 });
 
-test('a second event invoke config that comes later fails the synthesis', () => {
+test('an event invoke config that is made elsewhere fails the synthesis, whatever it calls the function', () => {
+  const named = (stack: TestStack) => stack.function('Orders', { functionName: 'orders' });
+  const cases: ((stack: TestStack, orders: lambda.Function) => lambda.IFunction | void)[] = [
+    (stack, orders) => void new lambda.EventInvokeConfig(stack, 'Second', { function: orders, retryAttempts: 1 }),
+    (stack, orders) => void new lambda.CfnEventInvokeConfig(stack, 'Second', { functionName: orders.functionArn, qualifier: '$LATEST' }),
+    (stack) => void new lambda.CfnEventInvokeConfig(stack, 'Second', { functionName: 'orders', qualifier: '$LATEST' }),
+  ];
+  for (const second of cases) {
+    const stack = new TestStack();
+    const orders = named(stack);
+    second(stack, orders);
+    stack.retry.attach(orders);
+    assert.match(complaint(() => (stack.node.root as App).synth()), /Test\/Orders has a second event invoke config, Test\/Second/);
+  }
+  const stack = new TestStack();
+  const orders = named(stack);
+  stack.retry.attach(orders);
+  assert.match(complaint(() => orders.configureAsyncInvoke({ retryAttempts: 2 })), /An EventInvokeConfig has already been configured for the function at Test\/Orders/);
+});
+
+test('what an alias is configured to do already counts as what a function is', () => {
+  const stack = new TestStack();
+  const version = stack.function('Orders').currentVersion;
+  const onFailure = new destinations.SqsDestination(new sqs.Queue(stack, 'Mine'));
+  const taken = new lambda.Alias(stack, 'Taken', { aliasName: 'taken', version, onFailure });
+  assert.match(complaint(() => stack.retry.attach(taken)), /can't attach Test\/Taken: its on-failure destination is another one already/);
+  const live = new lambda.Alias(stack, 'Live', { aliasName: 'live', version, maxEventAge: Duration.hours(1) });
+  stack.retry.attach(live);
+  const [config] = Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig', { Properties: { MaximumEventAgeInSeconds: 3600 } }));
+  assert.ok(config.DependsOn.some((id: string) => id.startsWith('Live')), 'there is an alias before it is configured');
+});
+
+test('a config that was deployed before keeps its logical id', () => {
+  const ids = [true, false].map((isAttached) => {
+    const stack = new TestStack();
+    const orders = stack.function('Orders', { maxEventAge: Duration.hours(1) });
+    if (isAttached) stack.retry.attach(orders);
+    return Object.keys(stack.template.findResources('AWS::Lambda::EventInvokeConfig'));
+  });
+  assert.deepEqual(ids[0], ids[1]);
+});
+
+test('a config in another stack moves, and says so', () => {
+  const app = new App();
+  const [functions, retries] = ['Functions', 'Retries'].map((id) => new Stack(app, id));
+  new AsyncRetry(retries, 'Retry').attach(functionIn(functions, 'Orders', { maxEventAge: Duration.hours(1) }));
+  Template.fromStack(functions).resourceCountIs('AWS::Lambda::EventInvokeConfig', 0);
+  Template.fromStack(retries).hasResourceProperties('AWS::Lambda::EventInvokeConfig', { MaximumEventAgeInSeconds: 3600, MaximumRetryAttempts: 0 });
+  assert.equal(Annotations.fromStack(retries).findWarning('*', Match.stringLikeRegexp('its event invoke config moves')).length, 1);
+});
+
+test('the same function is one, however it is called', () => {
+  const env = { account: '123456789012', region: 'eu-west-1' };
+  const arn = 'arn:aws:lambda:eu-west-1:123456789012:function:orders';
+  const stack = new TestStack({}, { env });
+  const called = [
+    stack.function('Orders', { functionName: 'orders' }),
+    lambda.Function.fromFunctionName(stack, 'ByName', 'orders'),
+    lambda.Function.fromFunctionArn(stack, 'ByArn', arn),
+  ];
+  stack.retry.attach(called[0]);
+  for (const each of called) assert.match(complaint(() => stack.retry.attach(each)), /: it is attached already$/);
+});
+
+test('functions of the same name in two accounts are two', () => {
+  const app = new App();
+  for (const [id, account] of [['dev', '111111111111'], ['prod', '222222222222']]) {
+    const stage = new Stage(app, id, { env: { account, region: 'eu-west-1' } });
+    const stack = new Stack(stage, 'S');
+    new AsyncRetry(stack, 'Retry').attach(lambda.Function.fromFunctionName(stack, 'Orders', 'orders'));
+  }
+  app.synth();
+});
+
+test('a role that several functions have is let send once', () => {
+  const stack = new TestStack();
+  const role = new iam.Role(stack, 'Shared', { assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com') });
+  for (const id of ['A', 'B', 'C']) stack.retry.attach(stack.function(id, { role }));
+  assert.deepEqual(stack.statementsOf(/Shared/).map(({ Action }: any) => Action), ['sqs:SendMessage']);
+});
+
+test('a role that can\'t be changed is a warning that says what it needs', () => {
+  const stack = new TestStack();
+  const role = new iam.Role(stack, 'Fixed', { assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com') }).withoutPolicyUpdates();
+  stack.retry.attach(stack.function('Orders', { role }));
+  assert.equal(stack.warnings.length, 1);
+  assert.match(stack.warnings[0], /Test\/Orders: its role can't be changed here.* give it {"Statement":\[{"Action":"sqs:SendMessage"/);
+});
+
+test('a function whose role is not known needs the queue to be open to all roles of the account', () => {
+  const stack = new TestStack();
+  stack.retry.attach(lambda.Function.fromFunctionName(stack, 'Orders', 'orders'));
+  const [, , send] = stack.only('AWS::SQS::QueuePolicy', /RetryQueuePolicy/).PolicyDocument.Statement;
+  assert.match(JSON.stringify(send.Condition.ArnNotEquals['aws:PrincipalArn'][1]), /":iam::",{"Ref":"AWS::AccountId"},":role\/\*"/);
+});
+
+test('a singleton function is a function of this app', () => {
+  const stack = new TestStack();
+  const orders = new lambda.SingletonFunction(stack, 'Orders', {
+    uuid: 'orders', runtime: lambda.Runtime.PYTHON_3_13, handler: 'index.handler', code: lambda.Code.fromInline('-'),
+  });
+  stack.retry.attach(orders, { transparent: true });
+  assert.deepEqual(stack.warnings, []);
+  const properties = stack.only('AWS::Lambda::Function', /^Singleton/);
+  assert.deepEqual([properties.RecursiveLoop, properties.Layers.length], ['Allow', 1]);
+});
+
+test('a function is made transparent once, whatever is attached of it', () => {
   const stack = new TestStack();
   const orders = stack.function('Orders');
-  stack.retry.attach(orders);
-  orders.configureAsyncInvoke({ retryAttempts: 2 });
-  assert.match(complaint(() => (stack.node.root as App).synth()), /Test\/Orders has a second event invoke config, Test\/Orders\/EventInvokeConfig/);
+  for (const each of [orders, orders.currentVersion]) stack.retry.attach(each, { transparent: true, nonRetryableErrors: ['A', 'B'] });
+  assert.equal(stack.only('AWS::Lambda::Function', /^Orders/).Layers.length, 1);
+});
+
+test('variables that may not fit are a warning', () => {
+  const stack = new TestStack();
+  for (let index = 0; index < 40; index += 1) stack.retry.attach(stack.function(`F${index}`), { maxAttempts: index + 1 });
+  assert.match(stack.warnings[0], /the handler's variables may become longer than the 4096 characters that Lambda takes/);
+});
+
+test('the handler is not attached to itself', () => {
+  const stack = new TestStack();
+  assert.match(complaint(() => stack.retry.attach(stack.retry.handler)), /can't attach Test\/Retry\/Handler: it is the retry handler itself/);
 });
 
 test('a loop that is forbidden later fails the synthesis', () => {

@@ -64,6 +64,21 @@ test('a policy of a function says what is its own', () => {
   });
 });
 
+test('an empty list takes back the general one', () => {
+  const stack = new TestStack({ nonRetryableErrors: ['A'] });
+  stack.retry.attach(stack.function('Orders'), { nonRetryableErrors: [] });
+  const { POLICIES } = stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables;
+  assert.equal(POLICIES['Fn::Join'][1][2], '":{"NON_RETRYABLE_ERRORS":""}}');
+});
+
+test('what has to be known at synthesis is no token', () => {
+  const stack = new TestStack();
+  const number = new CfnParameter(stack, 'Number', { type: 'Number' }).valueAsNumber;
+  const message = complaint(() => new AsyncRetry(stack, 'Other', { parallelQueues: number, handlerTimeout: Duration.minutes(number) }));
+  assert.equal(message, 'AsyncRetry Test/Other: parallelQueues must be known at synthesis, got a token; handlerTimeout must be known at synthesis, got a token');
+  assert.match(complaint(() => stack.retry.alarms({ lateness: Duration.hours(number) })), /lateness must be known at synthesis, got a token/);
+});
+
 test('tokens are left alone', () => {
   const stack = new TestStack();
   const number = (id: string) => new CfnParameter(stack, id, { type: 'Number' }).valueAsNumber;

@@ -18,6 +18,10 @@ test('the retry queue keeps what waits, for as long as SQS does', () => {
   assert.equal(queue.SqsManagedSseEnabled, true);
 });
 
+test('nobody has SQS move messages into the retry queue', () => {
+  assert.deepEqual(new TestStack().only('AWS::SQS::Queue', /RetryQueue/).RedriveAllowPolicy, { redrivePermission: 'denyAll' });
+});
+
 test('the dead-letter queue keeps its messages for 14 days, encrypted', () => {
   const queue = new TestStack().only('AWS::SQS::Queue', /DeadLetterQueue/);
   assert.deepEqual(queue, { MessageRetentionPeriod: 14 * DAYS, SqsManagedSseEnabled: true });
@@ -47,7 +51,7 @@ test('only the handler receives, and only roles of attached functions send', () 
   const [, receive, send] = stack.only('AWS::SQS::QueuePolicy', /RetryQueuePolicy/).PolicyDocument.Statement;
   const roles = ({ Condition }: any) => Condition.ArnNotEquals['aws:PrincipalArn'].map((arn: any) => arn['Fn::GetAtt'][0].slice(0, -8));
   assert.deepEqual([receive.Effect, receive.Action, roles(receive)], ['Deny', 'sqs:ReceiveMessage', ['RetryHandlerRole']]);
-  assert.deepEqual([send.Effect, send.Action, roles(send)], ['Deny', 'sqs:SendMessage', ['OrdersServiceRole', 'PaymentsServiceRole']]);
+  assert.deepEqual([send.Effect, send.Action, roles(send)], ['Deny', 'sqs:SendMessage', ['RetryHandlerRole', 'OrdersServiceRole', 'PaymentsServiceRole']]);
   for (const { Principal, Condition } of [receive, send]) {
     assert.deepEqual(Principal, { AWS: '*' });
     assert.deepEqual(Object.keys(Condition).sort(), ['ArnNotEquals', 'BoolIfExists']);
@@ -151,15 +155,30 @@ test('a key of one\'s own encrypts the queues and the ledger, and those who need
   }
 });
 
-test('functions are spread over parallel queues, which one handler serves', () => {
-  const stack = new TestStack({ parallelQueues: 3 });
-  const ids = ['A', 'B', 'C', 'D'];
-  for (const id of ids) stack.retry.attach(stack.function(id));
-  stack.template.resourceCountIs('AWS::Lambda::EventSourceMapping', 3);
-  const queueOf = (id: string) => stack.only('AWS::Lambda::EventInvokeConfig', new RegExp(`Attached${id}`))
-    .DestinationConfig.OnFailure.Destination['Fn::GetAtt'][0].slice('Retry'.length, -8);
-  assert.deepEqual(ids.map(queueOf), ['RetryQueue', 'RetryQueue2', 'RetryQueue3', 'RetryQueue']);
-  assert.equal(stack.retry.retryQueues.length, 3);
+test('functions are spread over parallel queues, which one handler serves, and stay where they are', () => {
+  const ids = Array.from({ length: 12 }, (_, index) => `F${index}`);
+  const queuesOf = (order: string[]) => {
+    const stack = new TestStack({ parallelQueues: 3 });
+    for (const id of order) {
+      const each = stack.function(id);
+      stack.retry.attach(each);
+      stack.retry.attach(each.currentVersion);
+    }
+    stack.template.resourceCountIs('AWS::Lambda::EventSourceMapping', 3);
+    assert.equal(stack.retry.retryQueues.length, 3);
+    const [send] = stack.statementsOf(/F0ServiceRole/);
+    assert.equal(send.Resource.length, 3);
+    return ids.map((id) => {
+      const configs = Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig'))
+        .filter(({ Properties }) => new RegExp(`^${id}[0-9A-F]{8}$`).test(Properties.FunctionName.Ref));
+      const [queue, another] = configs.map(({ Properties }) => Properties.DestinationConfig.OnFailure.Destination['Fn::GetAtt'][0]);
+      assert.equal(queue, another);
+      return queue;
+    });
+  };
+  const queues = queuesOf(ids);
+  assert.equal(new Set(queues).size, 3);
+  assert.deepEqual(queuesOf([...ids].reverse()), queues);
 });
 
 test('a dead-letter queue of one\'s own takes the place of another', () => {
@@ -173,6 +192,27 @@ test('a dead-letter queue of one\'s own takes the place of another', () => {
     complaint(() => new AsyncRetry(stack, 'Third', { deadLetterQueue: fifo })),
     'AsyncRetry Test/Third: deadLetterQueue must be a standard queue, as the retry queue is one, got "Test/Fifo"',
   );
+  const deadLetters = retry.retryQueues[0];
+  assert.match(complaint(() => new AsyncRetry(stack, 'Fourth', { deadLetterQueue: deadLetters })), /deadLetterQueue must be no retry queue, got "Test\/Other\/RetryQueue"/);
+  const there = new TestStack({}, { env: { account: '123456789012', region: 'eu-west-1' } });
+  const elsewhere = sqs.Queue.fromQueueArn(there, 'Elsewhere', 'arn:aws:sqs:us-east-1:123456789012:dead-letters');
+  assert.match(complaint(() => new AsyncRetry(there, 'Fifth', { deadLetterQueue: elsewhere })), /deadLetterQueue must be in the region of its retries, eu-west-1, and is in us-east-1/);
+});
+
+test('a dead-letter queue of one\'s own may have a key of its own', () => {
+  const stack = new TestStack();
+  const encryptionMasterKey = new kms.Key(stack, 'Key');
+  new AsyncRetry(stack, 'Other', { deadLetterQueue: new sqs.Queue(stack, 'Mine', { encryptionMasterKey }) });
+  const byKey = stack.statementsOf(/OtherHandlerRole/).filter(({ Resource }: any) => /"Key/.test(JSON.stringify(Resource)));
+  assert.deepEqual(byKey.map(({ Action }: any) => Action), [['kms:Decrypt', 'kms:GenerateDataKey']]);
+});
+
+test('an alias is no key', () => {
+  const stack = new TestStack();
+  const aliases = [kms.Alias.fromAliasName(stack, 'Imported', 'alias/mine'), new kms.Key(stack, 'Key').addAlias('own')];
+  for (const [index, encryptionKey] of aliases.entries()) {
+    assert.match(complaint(() => new AsyncRetry(stack, `Retry${index}`, { encryptionKey })), /encryptionKey must be a key and no alias, as permissions are on keys, got/);
+  }
 });
 
 test('the code is what this package brings, for the architecture', () => {

@@ -1,6 +1,6 @@
 import * as assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { aws_cloudwatch as cloudwatch, aws_cloudwatch_actions as actions, aws_iam as iam, aws_sns as sns, Duration } from 'aws-cdk-lib';
+import { aws_cloudwatch as cloudwatch, aws_cloudwatch_actions as actions, aws_iam as iam, aws_lambda as lambda, aws_sns as sns, Duration } from 'aws-cdk-lib';
 import { AlarmsProps, AsyncRetryProps } from '../lib';
 import { complaint, TestStack } from './app';
 
@@ -18,6 +18,7 @@ function alarmsOf(stack: TestStack): string[] {
 const OF_SYSTEM = [
   'AWS/SQS ApproximateNumberOfMessagesVisible Maximum > 0 of QueueName RetryDeadLetterQueue',
   'AWS/SQS ApproximateAgeOfOldestMessage Maximum > 46800 of QueueName RetryRetryQueue',
+  'AWS/SQS ApproximateNumberOfMessagesVisible Minimum > 0 of QueueName RetryRetryQueue',
   'AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum > 96000 of QueueName RetryRetryQueue',
   'AWS/Lambda Errors Sum > 0 of FunctionName RetryHandler',
   'AWS/Lambda Throttles Sum > 0 of FunctionName RetryHandler',
@@ -85,6 +86,9 @@ test('thresholds are one\'s own where they are given, and in range', () => {
     complaint(() => stack.retry.alarms({ waitingEvents: 120_001 })),
     'the alarms of AsyncRetry Test/Retry: waitingEvents must be a whole number from 1 to 120000, got 120001',
   );
+  for (const props of [{ lateness: Duration.seconds(0) }, { oldestMessage: Duration.days(15) }]) {
+    assert.match(complaint(() => new TestStack().retry.alarms(props)), /(lateness|oldestMessage) must be from 1s to 14d, got/);
+  }
   const other = new TestStack();
   other.retry.attach(other.function('Orders'));
   other.retry.alarms({ waitingEvents: 10, lateness: Duration.seconds(90) });
@@ -117,17 +121,44 @@ test('a metric is of one function, or of all together', () => {
   assert.deepEqual(of(stack.retry.metricDeadLettered()).metricStat, of(stack.retry.metricDeadLettered({ target: orders })).metricStat);
   stack.retry.attach(payments);
   const together = of(stack.retry.metricDeadLettered({ period: Duration.minutes(1) }));
-  assert.equal(together.mathExpression?.expression, 'SUM(METRICS())');
+  assert.equal(together.mathExpression?.expression, 'SUM([deadLettered0,deadLettered1])');
   assert.equal(together.mathExpression?.period, 60);
   assert.deepEqual(Object.values(together.mathExpression?.usingMetrics ?? {}).map((each) => of(each).metricStat?.dimensions), [
     [{ name: 'Target', value: orders.functionName }], [{ name: 'Target', value: payments.functionName }],
   ]);
-  assert.equal(of(stack.retry.metricInvokeLateness()).mathExpression?.expression, 'MAX(METRICS())');
+  assert.equal(of(stack.retry.metricInvokeLateness()).mathExpression?.expression, 'MAX([invokeLateness0,invokeLateness1])');
+  const share = new cloudwatch.MathExpression({
+    expression: 'dead / invoked',
+    usingMetrics: { dead: stack.retry.metricDeadLettered(), invoked: stack.retry.metricInvoked() },
+  });
+  new cloudwatch.Dashboard(stack, 'Own').addWidgets(new cloudwatch.GraphWidget({ left: [share, stack.retry.metricWaited()] }));
   const names = ['Waited', 'Invoked', 'DeadLettered', 'Throttled', 'ConfigurationFaults', 'LedgerFaults', 'Duplicates', 'InvokeLateness', 'EventAge'];
   for (const name of names) {
     const { metricStat } = of((stack.retry as any)[`metric${name}`]({ target: orders }));
     assert.deepEqual([metricStat?.namespace, metricStat?.metricName], ['Comeback', name]);
   }
+});
+
+test('the handler counts by function, so an alias has its function\'s metrics', () => {
+  const stack = new TestStack();
+  const alias = new lambda.Alias(stack, 'Live', { aliasName: 'live', version: stack.function('Orders').currentVersion });
+  stack.retry.attach(alias);
+  const [{ value }] = stack.retry.metricWaited({ target: alias }).toMetricConfig().metricStat?.dimensions ?? [];
+  assert.equal(value, alias.lambda.functionName);
+});
+
+test('there are no metrics of what is not attached', () => {
+  const stack = new TestStack();
+  assert.match(complaint(() => stack.retry.metricWaited()), /AsyncRetry Test\/Retry has no metric Waited of its functions: attach first/);
+  assert.match(complaint(() => stack.retry.metricWaited({ target: stack.function('Orders') })), /has no metric Waited of Test\/Orders/);
+});
+
+test('alarms and dashboard are made once', () => {
+  const { retry } = new TestStack();
+  retry.alarms();
+  retry.dashboard();
+  assert.equal(complaint(() => retry.alarms()), 'AsyncRetry Test/Retry: alarms() was called before');
+  assert.equal(complaint(() => retry.dashboard()), 'AsyncRetry Test/Retry: dashboard() was called before');
 });
 
 test('who may redrive empties the dead-letter queue, invokes the functions and fills the retry queue', () => {
@@ -144,8 +175,9 @@ test('who may redrive empties the dead-letter queue, invokes the functions and f
   assert.ok(allowed.some((each) => /^sqs:ReceiveMessage,sqs:DeleteMessage,.* .*"RetryDeadLetterQueue"/.test(each)));
   const [, , send] = stack.only('AWS::SQS::QueuePolicy', /RetryQueuePolicy/).PolicyDocument.Statement;
   assert.deepEqual(send.Condition.ArnNotEquals['aws:PrincipalArn'].map((arn: any) => arn['Fn::GetAtt'][0].slice(0, -8)), [
-    'BeforeServiceRole', 'Operator', 'AfterServiceRole',
+    'RetryHandlerRole', 'BeforeServiceRole', 'Operator', 'AfterServiceRole',
   ]);
+  stack.retry.grantRedrive(new iam.ArnPrincipal('arn:aws:iam::123456789012:role/person'));
   assert.match(
     complaint(() => stack.retry.grantRedrive(new iam.ServicePrincipal('sns.amazonaws.com'))),
     /grantRedrive must be given a role, a user or what has a role/,

@@ -1,0 +1,36 @@
+import { aws_iam as iam, aws_kms as kms, Stack } from 'aws-cdk-lib';
+import { Construct } from 'constructs';
+import { KEY_ACTIONS } from './handler';
+import { RetryQueue } from './retry-queue';
+import { ownId } from './target';
+
+/** The roles by which attached functions send their failures: each has one policy, however many functions it is of. */
+export class Senders extends Construct {
+  private readonly policies = new Map<string, iam.Policy>();
+
+  constructor(scope: Construct, private readonly queues: RetryQueue[], private readonly key?: kms.IKey) {
+    super(scope, 'Senders');
+  }
+
+  /** Lets a role send, to all queues: a function that moves from one to the other is never without. */
+  public allow(role: iam.IRole): iam.Policy {
+    const known = this.policies.get(role.roleArn);
+    if (known) return known;
+    const policy = new iam.Policy(this, ownId(role), {
+      statements: [
+        new iam.PolicyStatement({ actions: ['sqs:SendMessage'], resources: this.queues.map((queue) => queue.queueArn) }),
+        ...this.key ? [new iam.PolicyStatement({ actions: KEY_ACTIONS, resources: [this.key.keyArn] })] : [],
+      ],
+    });
+    role.attachInlinePolicy(policy);
+    this.policies.set(role.roleArn, policy);
+    this.queues.forEach((queue) => queue.letSend(role.roleArn));
+    return policy;
+  }
+
+  /** Lets any role of this account send, as one that is not known has to; it needs the permission too. */
+  public allowUnknown(): void {
+    const { account, partition } = Stack.of(this);
+    this.queues.forEach((queue) => queue.letSend(`arn:${partition}:iam::${account}:role/*`));
+  }
+}
