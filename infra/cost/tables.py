@@ -44,7 +44,7 @@ from prices import (
 )
 
 # As the templates create them.
-SYSTEM_ALARMS = 6
+SYSTEM_ALARMS = 7
 TARGET_ALARMS = 4
 LEDGER_ALARMS = 1
 

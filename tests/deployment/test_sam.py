@@ -47,6 +47,7 @@ class SystemTest(unittest.TestCase):
                 "MessageRetentionPeriod": 14 * DAY,
                 "VisibilityTimeout": 6 * self.properties("Handler")["Timeout"],
                 "RedrivePolicy": {"deadLetterTargetArn": DEAD_LETTER_QUEUE, "maxReceiveCount": 1000},
+                "RedriveAllowPolicy": {"redrivePermission": "denyAll"},
                 "SqsManagedSseEnabled": True,
             },
         )
@@ -251,22 +252,23 @@ class AlarmTest(unittest.TestCase):
     FUNCTION = {"FunctionName": "orders"}
     TARGET = {"Target": "orders"}
 
-    # Metric, dimension, statistic and the value that is one too few.
+    # Metric, dimension, statistic, the value that is one too few, and for how many periods it has to be more.
     SYSTEM_ALARMS = [
-        ("AWS/SQS", "ApproximateNumberOfMessagesVisible", {"QueueName": "{DeadLetterQueue}"}, "Maximum", 0),
-        ("AWS/SQS", "ApproximateAgeOfOldestMessage", QUEUE, "Maximum", 13 * 60 * 60),
-        ("AWS/SQS", "ApproximateNumberOfMessagesNotVisible", QUEUE, "Maximum", 120_000 * 0.8),
-        ("AWS/Lambda", "Errors", HANDLER, "Sum", 0),
-        ("AWS/Lambda", "Throttles", HANDLER, "Sum", 0),
-        ("AWS/Lambda", "RecursiveInvocationsDropped", HANDLER, "Sum", 0),
+        ("AWS/SQS", "ApproximateNumberOfMessagesVisible", QUEUE, "Minimum", 0, 3),
+        ("AWS/SQS", "ApproximateNumberOfMessagesVisible", {"QueueName": "{DeadLetterQueue}"}, "Maximum", 0, 1),
+        ("AWS/SQS", "ApproximateAgeOfOldestMessage", QUEUE, "Maximum", 13 * 60 * 60, 1),
+        ("AWS/SQS", "ApproximateNumberOfMessagesNotVisible", QUEUE, "Maximum", 120_000 * 0.8, 1),
+        ("AWS/Lambda", "Errors", HANDLER, "Sum", 0, 1),
+        ("AWS/Lambda", "Throttles", HANDLER, "Sum", 0, 1),
+        ("AWS/Lambda", "RecursiveInvocationsDropped", HANDLER, "Sum", 0, 1),
     ]
     TARGET_ALARMS = [
-        ("AWS/Lambda", "DestinationDeliveryFailures", FUNCTION, "Sum", 0),
-        ("AWS/Lambda", "RecursiveInvocationsDropped", FUNCTION, "Sum", 0),
-        ("Comeback", "ConfigurationFaults", TARGET, "Sum", 0),
-        ("Comeback", "InvokeLateness", TARGET, "p99", 5 * 60 * 1000),
+        ("AWS/Lambda", "DestinationDeliveryFailures", FUNCTION, "Sum", 0, 1),
+        ("AWS/Lambda", "RecursiveInvocationsDropped", FUNCTION, "Sum", 0, 1),
+        ("Comeback", "ConfigurationFaults", TARGET, "Sum", 0, 1),
+        ("Comeback", "InvokeLateness", TARGET, "p99", 5 * 60 * 1000, 1),
     ]
-    LEDGER_ALARM = ("Comeback", "LedgerFaults", TARGET, "Sum", 0)
+    LEDGER_ALARM = ("Comeback", "LedgerFaults", TARGET, "Sum", 0, 1)
 
     def assert_alarms(self, made: Mapping[str, Resource], expected: list[Any]) -> None:
         """These alarms are made and no other ones."""
@@ -278,6 +280,7 @@ class AlarmTest(unittest.TestCase):
                 {each["Name"]: each["Value"] for each in alarm["Dimensions"]},
                 alarm.get("Statistic") or alarm["ExtendedStatistic"],
                 int(alarm["Threshold"]),
+                alarm["EvaluationPeriods"],
             )
             for alarm in alarms
         ]
@@ -286,7 +289,6 @@ class AlarmTest(unittest.TestCase):
             "ComparisonOperator": "GreaterThanThreshold",
             "TreatMissingData": "notBreaching",
             "Period": 300,
-            "EvaluationPeriods": 1,
             "AlarmActions": [TOPIC],
         }
         for alarm in alarms:
