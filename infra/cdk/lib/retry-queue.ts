@@ -34,7 +34,7 @@ export class RetryQueue extends sqs.Queue {
   /** What closes it: who is to send waits for that. */
   public readonly closure: IDependable;
 
-  private readonly senders: Set<string>;
+  private readonly senders = new Set<string>();
 
   constructor(scope: Construct, id: string, props: RetryQueueProps) {
     super(scope, id, {
@@ -46,10 +46,10 @@ export class RetryQueue extends sqs.Queue {
       redriveAllowPolicy: { redrivePermission: sqs.RedrivePermission.DENY_ALL },
       ...encrypted(props.encryptionKey),
     });
-    // The handler is let through and has no permission: without anybody the condition would be none.
-    this.senders = new Set([props.receiverArn]);
-    this.denyAllBut(() => [props.receiverArn], 'sqs:ReceiveMessage');
-    this.denyAllBut(() => [...this.senders], 'sqs:SendMessage');
+    const receiver = [props.receiverArn];
+    this.denyAllBut(() => receiver, 'sqs:ReceiveMessage');
+    // Without anybody it would be no condition. The handler has no permission to send.
+    this.denyAllBut(() => this.senders.size > 0 ? [...this.senders] : receiver, 'sqs:SendMessage');
     this.closure = this.node.findChild('Policy');
   }
 

@@ -18,6 +18,12 @@ test('the retry queue keeps what waits, for as long as SQS does', () => {
   assert.equal(queue.SqsManagedSseEnabled, true);
 });
 
+test('nobody sends where nothing is attached', () => {
+  const [, , send] = new TestStack().only('AWS::SQS::QueuePolicy', /RetryQueuePolicy/).PolicyDocument.Statement;
+  assert.equal(send.Action, 'sqs:SendMessage');
+  assert.match(JSON.stringify(send.Condition.ArnNotEquals), /^{"aws:PrincipalArn":\[{"Fn::GetAtt":\["RetryHandlerRole[^\]]*\]}\]}$/);
+});
+
 test('nobody has SQS move messages into the retry queue', () => {
   assert.deepEqual(new TestStack().only('AWS::SQS::Queue', /RetryQueue/).RedriveAllowPolicy, { redrivePermission: 'denyAll' });
 });
@@ -51,7 +57,7 @@ test('only the handler receives, and only roles of attached functions send', () 
   const [, receive, send] = stack.only('AWS::SQS::QueuePolicy', /RetryQueuePolicy/).PolicyDocument.Statement;
   const roles = ({ Condition }: any) => Condition.ArnNotEquals['aws:PrincipalArn'].map((arn: any) => arn['Fn::GetAtt'][0].slice(0, -8));
   assert.deepEqual([receive.Effect, receive.Action, roles(receive)], ['Deny', 'sqs:ReceiveMessage', ['RetryHandlerRole']]);
-  assert.deepEqual([send.Effect, send.Action, roles(send)], ['Deny', 'sqs:SendMessage', ['RetryHandlerRole', 'OrdersServiceRole', 'PaymentsServiceRole']]);
+  assert.deepEqual([send.Effect, send.Action, roles(send)], ['Deny', 'sqs:SendMessage', ['OrdersServiceRole', 'PaymentsServiceRole']]);
   for (const { Principal, Condition } of [receive, send]) {
     assert.deepEqual(Principal, { AWS: '*' });
     assert.deepEqual(Object.keys(Condition).sort(), ['ArnNotEquals', 'BoolIfExists']);

@@ -175,7 +175,7 @@ test('who may redrive empties the dead-letter queue, invokes the functions and f
   assert.ok(allowed.some((each) => /^sqs:ReceiveMessage,sqs:DeleteMessage,.* .*"RetryDeadLetterQueue"/.test(each)));
   const [, , send] = stack.only('AWS::SQS::QueuePolicy', /RetryQueuePolicy/).PolicyDocument.Statement;
   assert.deepEqual(send.Condition.ArnNotEquals['aws:PrincipalArn'].map((arn: any) => arn['Fn::GetAtt'][0].slice(0, -8)), [
-    'RetryHandlerRole', 'BeforeServiceRole', 'Operator', 'AfterServiceRole',
+    'BeforeServiceRole', 'Operator', 'AfterServiceRole',
   ]);
   stack.retry.grantRedrive(new iam.ArnPrincipal('arn:aws:iam::123456789012:role/person'));
   assert.match(
