@@ -8,6 +8,13 @@ const ROOT = join(__dirname, '..', '..');
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
 const { types } = JSON.parse(readFileSync(join(ROOT, '.jsii'), 'utf8'));
 
+test('every optional property says what it is where nothing is said', () => {
+  const optional = Object.values<any>(types).filter(({ kind }) => kind === 'interface')
+    .flatMap(({ name, properties = [] }) => properties.filter((each: any) => each.optional).map((each: any) => [name, each]));
+  assert.ok(optional.length > 20);
+  for (const [name, { name: property, docs }] of optional) assert.ok(docs?.summary && docs.default, `${name}.${property}`);
+});
+
 test('the README names every property, every method and every alarm', () => {
   const members = Object.values<any>(types).flatMap(({ name, kind, properties = [], methods = [] }) =>
     [...(kind === 'interface' ? properties : []), ...methods].map((each: any) => [name, each.name]));
