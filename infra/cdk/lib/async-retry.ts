@@ -227,7 +227,6 @@ export class AsyncRetry extends Construct {
     const attachment = new Attachment(this, {
       target: attached,
       policy,
-      // The layer is the function's, whatever is invoked of it.
       transparent,
       queue,
       senders: this.senders,
