@@ -24,7 +24,7 @@ ALARM = "AWS::CloudWatch::Alarm"
 # What names or describes a thing, where its code lies, and which tool made it.
 INCIDENTAL = {
     FUNCTION: {"Code", "Description", "Environment", "Role", "Tags"},
-    ALARM: {"AlarmName", "AlarmDescription", "Dimensions", "MetricName", "Namespace", "Tags"},
+    ALARM: {"AlarmName", "Dimensions", "MetricName", "Namespace", "Tags"},
 }
 
 # IAM has two names for each of these.

@@ -65,7 +65,10 @@ class SystemTest(unittest.TestCase):
             [
                 tls,
                 ("sqs:SendMessage", unless % json.dumps(ROLES)),
-                ("sqs:ReceiveMessage", unless % json.dumps(HANDLER_ROLE)),
+                (
+                    ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:PurgeQueue"],
+                    unless % json.dumps(HANDLER_ROLE),
+                ),
             ],
         )
         self.assertEqual(list(self.denials("DeadLetterQueue")), [tls])

@@ -99,20 +99,20 @@ export class RetryAlarms extends Construct {
     });
     this.alarm(scope, 'ConfigurationFaults', {
       metric: this.retry.metricConfigurationFaults({ target, statistic: cloudwatch.Stats.SUM }),
-      description: 'This function can\'t be re-invoked: the permission, the key or the function itself is missing. '
-        + 'The errors in the handler\'s log say which. Its events wait until it is mended, or their maximum age is over.',
+      description: 'This function can\'t be re-invoked: the permission, the key or the function itself is missing. Look into the handler\'s '
+        + 'log, whose errors say which, and mend it. Its events wait until then, or until their maximum age is over.',
     });
     this.alarm(scope, 'Lateness', {
       metric: this.retry.metricInvokeLateness({ target, statistic: 'p99' }),
       above: lateness.toMilliseconds(),
-      description: 'Retries of this function come late. Look whether the handler is throttled, or more than 120,000 events wait '
-        + 'in its retry queue; more parallel queues or a higher maximum concurrency help.',
+      description: 'Retries of this function come late. Look whether the handler is throttled, or more than 120,000 events wait in its '
+        + 'retry queue; more retry queues or a higher maximum concurrency of the mapping help.',
     });
     if (this.retry.ledger) {
       this.alarm(scope, 'LedgerFaults', {
         metric: this.retry.metricLedgerFaults({ target, statistic: cloudwatch.Stats.SUM }),
-        description: 'The ledger can\'t be asked whether failures of this function were acted on, so its events wait. '
-          + 'The errors in the handler\'s log say whether the table, the permission or the key is missing.',
+        description: 'The ledger can\'t be asked whether failures of this function were acted on, so its events wait. Look into the handler\'s '
+          + 'log, whose errors say whether the table, the permission or the key is missing.',
       });
     }
   }
@@ -133,20 +133,22 @@ export class RetryAlarms extends Construct {
       this.alarm(this, id('OldestMessage'), {
         metric: queue.metricApproximateAgeOfOldestMessage({ statistic: cloudwatch.Stats.MAXIMUM }),
         above: oldest,
-        description: 'A failed event is in the retry queue for longer than any backoff, though it was hardly received. Look whether the handler\'s '
-          + 'mapping is enabled, and for errors of the handler. SQS deletes a message after 14 days.',
+        description: 'A failed event is in the retry queue for longer than any backoff, though it was hardly received. Look whether the '
+          + 'handler\'s mapping is enabled, and for errors of the handler; or the function asked for so long a wait itself, by '
+          + 'RetryAfter. SQS deletes a message after 14 days.',
       });
       this.alarm(this, id('UnreadMessages'), {
         metric: queue.metricApproximateNumberOfMessagesVisible({ statistic: cloudwatch.Stats.MINIMUM }),
         periods: UNREAD_PERIODS,
-        description: 'Messages in the retry queue are due, and for a quarter of an hour nobody has taken all of them. Look whether the handler\'s '
-          + 'mapping is enabled and the handler not throttled; if it is only busy, raise its maximum concurrency.',
+        description: 'Messages in the retry queue are due, and for a quarter of an hour nobody has taken all of them. Look whether the '
+          + 'handler\'s mapping is enabled and the handler not throttled; if it is only busy, raise the mapping\'s maximum '
+          + 'concurrency.',
       });
       this.alarm(this, id('WaitingEvents'), {
         metric: queue.metricApproximateNumberOfMessagesNotVisible({ statistic: cloudwatch.Stats.MAXIMUM }),
         above: waitingEvents,
-        description: 'About 120,000 events can wait in a retry queue; beyond that SQS delivers none, and all retries are late. '
-          + 'Mend what fails, or spread the functions over parallel queues.',
+        description: 'About 120,000 events can wait in a retry queue; beyond that SQS delivers none, and all retries are late. Mend what '
+          + 'fails, or spread the functions over more retry queues.',
       });
     });
   }
@@ -155,13 +157,13 @@ export class RetryAlarms extends Construct {
     const { handler } = this.retry;
     this.alarm(this, 'HandlerErrors', {
       metric: handler.metricErrors(),
-      description: 'The retry handler fails. Its log says why: a bad setting stops it at its start, and names the variable. '
+      description: 'The retry handler fails. Look into its log: a bad setting stops it at its start, and the log names the variable. '
         + 'Nothing is lost meanwhile; messages come back, for a thousand receives.',
     });
     this.alarm(this, 'HandlerThrottles', {
       metric: handler.metricThrottles(),
-      description: 'The retry handler is throttled, so retries are late. Raise the account\'s concurrency, or give the handler a reserved one '
-        + 'that is not below the maximum concurrency of its mappings.',
+      description: 'The retry handler is throttled, so retries are late. Raise the account\'s concurrency, or give the handler a reserved '
+        + 'one that is not below the maximum concurrency of its mappings.',
     });
     this.alarm(this, 'HandlerRecursionStopped', {
       metric: metricOfLambda('RecursiveInvocationsDropped', handler),

@@ -129,6 +129,9 @@ const HANDLER_TIMEOUT_MIN = Duration.seconds(10);
 const HANDLER_TIMEOUT_MAX = Duration.minutes(15);
 const [MEMORY_MIN, MEMORY_MAX] = [128, 10_240];
 
+/** What `scripts/package` builds for, which is all that Lambda has. */
+const ARCHITECTURES = [lambda.Architecture.ARM_64.name, lambda.Architecture.X86_64.name];
+
 /** What a mapping of SQS takes. */
 const [MAX_CONCURRENCY_MIN, MAX_CONCURRENCY_MAX] = [2, 1000];
 
@@ -269,15 +272,21 @@ export class AsyncRetry extends Construct {
   public grantRedrive(grantee: iam.IGrantable): iam.Grant {
     const principal = grantee.grantPrincipal as Partial<iam.IRole & iam.IUser & iam.ArnPrincipal>;
     const principalArn = principal.roleArn ?? principal.userArn ?? principal.arn;
-    if (principalArn === undefined) {
+    // What stands for an account is no ARN that the queue is ever asked with.
+    if (principalArn === undefined || grantee.grantPrincipal instanceof iam.AccountPrincipal) {
       throw new Error(`AsyncRetry ${this.node.path}: grantRedrive must be given a role, a user or what has a role, got ${principal}`);
     }
     this.queues.forEach(({ queue }) => queue.letSend(principalArn));
     const allow = (actions: string[], ...resourceArns: string[]) => iam.Grant.addToPrincipal({ grantee, actions, resourceArns });
     this.forEachFunction(({ functionArn }) => allow(INVOKE, functionArn, `${functionArn}:*`));
     for (const key of [this.props.encryptionKey, this.props.deadLetterQueue?.encryptionMasterKey]) key?.grant(grantee, ...KEY_ACTIONS);
-    return allow(['sqs:SendMessage'], ...this.retryQueues.map((queue) => queue.queueArn))
+    const grant = allow(['sqs:SendMessage'], ...this.retryQueues.map((queue) => queue.queueArn))
       .combine(allow([...CONSUME, 'sqs:GetQueueUrl'], this.deadLetterQueue.queueArn));
+    if (!grant.success) {
+      Annotations.of(this).addWarningV2('comeback:redrive', `${principalArn} can't be given permissions here: let it send to the retry queues, receive from the `
+        + 'dead-letter queue and delete there, and invoke the functions');
+    }
+    return grant;
   }
 
   /** How many failed events were put back to wait. */
@@ -337,7 +346,7 @@ export class AsyncRetry extends Construct {
   }
 
   private check(): void {
-    const { handlerTimeout = HANDLER_TIMEOUT, parallelQueues = 1, deadLetterQueue, encryptionKey } = this.props;
+    const { handlerTimeout = HANDLER_TIMEOUT, parallelQueues = 1, architecture, deadLetterQueue, encryptionKey } = this.props;
     const faults = new Faults();
     checkPolicy(effectivePolicy(this.props), faults);
     if (checkKnown('parallelQueues', parallelQueues, faults)) checkWhole('parallelQueues', parallelQueues, 1, TARGETS_MAX, faults);
@@ -352,6 +361,7 @@ export class AsyncRetry extends Construct {
       if (deadLetterQueue instanceof RetryQueue) faults.add('deadLetterQueue', 'no retry queue', path);
       checkHome('deadLetterQueue', deadLetterQueue, this, faults);
     }
+    if (architecture && !ARCHITECTURES.includes(architecture.name)) faults.add('architecture', ARCHITECTURES.join(' or '), architecture.name);
     if (encryptionKey && 'aliasName' in encryptionKey) {
       faults.add('encryptionKey', 'a key and no alias, as permissions are on keys', encryptionKey.node.path);
     }

@@ -25,6 +25,7 @@ export function checkAttachable(target: Target, transparent: boolean, faults: Fa
   if (target.resource?.recursiveLoop === lambda.RecursiveLoop.TERMINATE) {
     faults.note('recursiveLoop must be Allow, or not set: Lambda would stop its retries after about 16, got Terminate');
   }
+  if (target.resource?.durableConfig) faults.note('it is a durable function, which has no destinations');
   const { ownConfig: config } = target;
   if (config && Token.isUnresolved(config.destinationConfig)) {
     faults.note(`its event invoke config at ${config.node.path} can't be read`);
@@ -62,6 +63,9 @@ export class Attachment extends Construct {
     const alias = target.attached === target.base ? undefined : target.attached.node.defaultChild;
     if (CfnResource.isCfnResource(alias)) this.config.addDependency(alias);
     this.allowLoop();
+    if (target.resource?.deadLetterConfig) {
+      this.warn('dead-letter-queue', 'it has a dead-letter queue of its own, to which Lambda sends each failure too, whether its event comes back or not');
+    }
     if (props.transparent && !makeTransparent(target, props.source)) {
       this.warn('transparent', 'its envelopes are not taken off, as a layer can\'t be added to it here: add the layer and '
         + 'AWS_LAMBDA_EXEC_WRAPPER=/opt/comeback-exec where the function is defined');

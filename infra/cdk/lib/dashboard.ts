@@ -36,13 +36,13 @@ export class RetryDashboard extends Construct {
   public show(target: lambda.IFunction): void {
     const { retry } = this;
     const sum = { target, statistic: cloudwatch.Stats.SUM };
-    const named = (metric: cloudwatch.IMetric, what: string) =>
-      (metric as cloudwatch.Metric).with({ label: `${target.functionName} ${what}` });
+    const named = (metric: cloudwatch.IMetric, ...what: string[]) =>
+      (metric as cloudwatch.Metric).with({ label: [target.functionName, ...what].join(' ') });
     this.outcomes.addLeftMetric(named(retry.metricWaited(sum), 'waited'));
     this.outcomes.addLeftMetric(named(retry.metricInvoked(sum), 're-invoked'));
     this.outcomes.addLeftMetric(named(retry.metricDeadLettered(sum), 'given up'));
-    this.lateness.addLeftMetric(named(retry.metricInvokeLateness({ target, statistic: 'p99' }), ''));
-    this.ages.addLeftMetric(named(retry.metricEventAge({ target, statistic: cloudwatch.Stats.MAXIMUM }), ''));
+    this.lateness.addLeftMetric(named(retry.metricInvokeLateness({ target, statistic: 'p99' })));
+    this.ages.addLeftMetric(named(retry.metricEventAge({ target, statistic: cloudwatch.Stats.MAXIMUM })));
     this.faults.addLeftMetric(named(retry.metricConfigurationFaults(sum), 'configuration'));
     this.faults.addLeftMetric(named(retry.metricThrottled(sum), 'throttled'));
     this.faults.addLeftMetric(named(metricOfLambda('DestinationDeliveryFailures', target), 'not delivered'));

@@ -4,11 +4,14 @@
  *
  * retry-policy.ts     how long, how often and after which errors, and its limits
  * async-retry.ts      the system: its queues, its handler, and how functions are attached
- * target.ts           a function that is attached, and what is known of it
- * retry-queue.ts      where failed events wait, and who may send there
+ * target.ts           a function that is to be attached, and what is known of it
+ * attachment.ts       what is set on its side
+ * retry-queue.ts      where failed events wait, closed to all but a few
+ * senders.ts          whose roles may send there
  * handler.ts          the function that decides about them, and what it may do
  * envelope-proxy.ts   the layer that hides the envelope from a function
  * code.ts             what is deployed, shipped or built
+ * faults.ts           what is wrong with what it is told, all at once
  * metrics.ts, alarms.ts, dashboard.ts   what a person looks at
  */
 export { AlarmsProps } from './alarms';

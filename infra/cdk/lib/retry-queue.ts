@@ -10,6 +10,9 @@ export const RETENTION = Duration.days(14);
  */
 export const RECEIVES_MAX = 1000;
 
+/** What nobody but the handler does: to read events, to lose them, or to change when they are due. */
+const RECEIVER_ONLY = ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:PurgeQueue'];
+
 /** How SQS keeps what is in a queue. */
 export function encrypted(key?: kms.IKey): Pick<sqs.QueueProps, 'encryption' | 'encryptionMasterKey'> {
   return key
@@ -27,8 +30,9 @@ export interface RetryQueueProps {
 
 /**
  * A queue of failed events. Who can send to it can have functions invoked with any payload, and who can
- * receive from it reads the payloads of others. So it is closed to all but the attached functions and the
- * handler, whatever else their roles may do in this account.
+ * receive from it reads the payloads of others, or loses them. So its messages are closed to all but the attached
+ * functions and the handler, whatever else others may do in this account. Its settings are not: who may deploy
+ * changes them.
  */
 export class RetryQueue extends sqs.Queue {
   /** What closes it: who is to send waits for that. */
@@ -47,7 +51,7 @@ export class RetryQueue extends sqs.Queue {
       ...encrypted(props.encryptionKey),
     });
     const receiver = [props.receiverArn];
-    this.denyAllBut(() => receiver, 'sqs:ReceiveMessage');
+    this.denyAllBut(() => receiver, ...RECEIVER_ONLY);
     // Without anybody it would be no condition. The handler has no permission to send.
     this.denyAllBut(() => this.senders.size > 0 ? [...this.senders] : receiver, 'sqs:SendMessage');
     this.closure = this.node.findChild('Policy');
@@ -58,11 +62,11 @@ export class RetryQueue extends sqs.Queue {
     this.senders.add(principalArn);
   }
 
-  private denyAllBut(principals: () => string[], action: string): void {
+  private denyAllBut(principals: () => string[], ...actions: string[]): void {
     this.addToResourcePolicy(new iam.PolicyStatement({
       effect: iam.Effect.DENY,
       principals: [new iam.AnyPrincipal()],
-      actions: [action],
+      actions,
       resources: [this.queueArn],
       conditions: {
         ArnNotEquals: { 'aws:PrincipalArn': Lazy.list({ produce: principals }) },

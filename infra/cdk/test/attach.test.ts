@@ -56,7 +56,7 @@ test('aliases and versions are configured by their qualifiers, and known to the 
   assert.deepEqual(POLICIES['Fn::Join'][1].map((part: any) => part.Ref?.slice(0, 6) ?? part), ['{"', 'Orders', '":{"MAX_ATTEMPTS":"3"}}']);
 });
 
-test('the function\'s own version with an alias in another stack needs nothing of the retries\' stack', () => {
+test('a function in another stack needs nothing of the retries\' stack', () => {
   const app = new App();
   const [functions, retries] = ['Functions', 'Retries'].map((id) => new Stack(app, id));
   const orders = functionIn(functions, 'Orders');
@@ -264,6 +264,19 @@ test('variables that may not fit are a warning', () => {
   const stack = new TestStack();
   for (let index = 0; index < 40; index += 1) stack.retry.attach(stack.function(`F${index}`), { maxAttempts: index + 1 });
   assert.match(stack.warnings[0], /the handler's variables may become longer than the 4096 characters that Lambda takes/);
+});
+
+test('a durable function has no destinations', () => {
+  const stack = new TestStack();
+  const orders = stack.function('Orders');
+  (orders.node.defaultChild as lambda.CfnFunction).durableConfig = { executionTimeout: 60 };
+  assert.equal(complaint(() => stack.retry.attach(orders)), `${REFUSED}it is a durable function, which has no destinations`);
+});
+
+test('a dead-letter queue of the function\'s own is a warning', () => {
+  const stack = new TestStack();
+  stack.retry.attach(stack.function('Orders', { deadLetterQueueEnabled: true }));
+  assert.match(stack.warnings[0], /Test\/Orders: it has a dead-letter queue of its own, to which Lambda sends each failure too/);
 });
 
 test('the handler is not attached to itself', () => {

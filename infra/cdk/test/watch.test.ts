@@ -59,7 +59,7 @@ test('every alarm says what to do, and does what it is told', () => {
   assert.equal(alarms.length, OF_SYSTEM.length + ofFunction('Orders').length + 1);
   for (const { Properties } of Object.values(stack.template.findResources('AWS::CloudWatch::Alarm'))) {
     assert.deepEqual(Properties.AlarmActions, [stack.resolve(topic.topicArn)]);
-    assert.match(Properties.AlarmDescription, /\b(look|mend|set|send|raise|invoke|say|says|help)\b/i, Properties.MetricName);
+    assert.match(Properties.AlarmDescription, /\b(look|mend|set|raise|the log says|in the handler's log say)\b/i, Properties.MetricName);
     assert.ok(Properties.AlarmDescription.length <= 1024);
   }
 });
@@ -177,9 +177,13 @@ test('who may redrive empties the dead-letter queue, invokes the functions and f
   assert.deepEqual(send.Condition.ArnNotEquals['aws:PrincipalArn'].map((arn: any) => arn['Fn::GetAtt'][0].slice(0, -8)), [
     'BeforeServiceRole', 'Operator', 'AfterServiceRole',
   ]);
+  for (const nobody of [new iam.ServicePrincipal('sns.amazonaws.com'), new iam.AccountRootPrincipal()]) {
+    assert.match(complaint(() => stack.retry.grantRedrive(nobody)), /grantRedrive must be given a role, a user or what has a role/);
+  }
+});
+
+test('who can\'t be given permissions to redrive is a warning', () => {
+  const stack = new TestStack();
   stack.retry.grantRedrive(new iam.ArnPrincipal('arn:aws:iam::123456789012:role/person'));
-  assert.match(
-    complaint(() => stack.retry.grantRedrive(new iam.ServicePrincipal('sns.amazonaws.com'))),
-    /grantRedrive must be given a role, a user or what has a role/,
-  );
+  assert.match(stack.warnings[0], /^arn:aws:iam::123456789012:role\/person can't be given permissions here/);
 });
