@@ -1,6 +1,6 @@
 """ministack on a free port of loopback; prints its endpoint, as `comeback-local` does.
 
-It must know its port before it is imported, so it is given a socket that is bound already. Four
+It must know its port before it is imported, so it is given a socket that is bound already. Five
 of its faults are mended here:
 
 - A failure record is appended to its queue's list of messages while the event source mapping, under a
@@ -10,6 +10,7 @@ of its faults are mended here:
   applies them in both.
 - A parameter of a template is a string, and stays one where a mapping's concurrency is given by it: the
   mapping then never polls. CloudFormation gives it on as the number that the property is.
+- Where a policy has a condition on who asks (`aws:PrincipalArn`), that is a role's session. For IAM it is the role.
 - Where it asks policies, a batch of SQS is an action of its own. For IAM it is the one without `Batch`.
 
 And it says of itself that it speaks TLS, as if behind a proxy that does: what policies deny is what comes without.
@@ -38,7 +39,7 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 from lifeline import end_with_starter
 from ministack.app import app
-from ministack.core import iam_actions
+from ministack.core import iam_actions, iam_evaluator
 from ministack.services import lambda_svc, sqs
 from ministack.services.cloudformation import engine, provisioners
 
@@ -97,6 +98,21 @@ def extract_action_of_batch(service: str, *arguments: Any) -> str | None:
 
 
 iam_actions.extract_iam_action = extract_action_of_batch
+
+
+resolve_condition_key = iam_evaluator._resolve_condition_key
+
+
+def resolve_condition_key_of_role(key: str, context: Any) -> Any:
+    """The value of a condition's key; of `aws:PrincipalArn` the role's ARN, none of its paths being more than `/`."""
+    value = resolve_condition_key(key, context)
+    if key.lower() == "aws:principalarn" and ":assumed-role/" in value:
+        account, role = value.split(":")[4], value.split("/")[1]
+        return f"arn:aws:iam::{account}:role/{role}"
+    return value
+
+
+iam_evaluator._resolve_condition_key = resolve_condition_key_of_role
 
 
 async def behind_tls(scope: Any, receive: Any, send: Any) -> None:

@@ -12,8 +12,9 @@ from endpoints import ACCOUNT, REGION, Endpoint
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Both examples give their stack this name.
-STACK = "comeback-example"
+# What the examples call their stacks.
+SAM_STACK = "comeback-example"
+CDK_STACK = "comeback-cdk-example"
 
 # Longer than a deployment takes; one that hangs is ended.
 PATIENCE_SECONDS = 300
@@ -23,6 +24,7 @@ PATIENCE_SECONDS = 300
 class Example:
     """An example application, and what deploys it."""
 
+    stack: str
     folder: Path
     commands: list[list[str]]
 
@@ -71,16 +73,17 @@ def sam(handler: Path, folder: Path, template: dict[str, Any]) -> Example:
     shutil.copy(handler, packed)
     # The tools are those that are installed already.
     (folder / "target").symlink_to(ROOT / "target")
-    return Example(folder, [["scripts/deploy", STACK]])
+    return Example(SAM_STACK, folder, [["scripts/deploy", SAM_STACK]])
 
 
 def cdk(program: Path, assembly: Path) -> Example:
     """CDK's, as it was synthesised, in an account that is prepared for CDK."""
     command = [str(program), "--app", ".", "--no-notices"]
     return Example(
+        CDK_STACK,
         assembly,
         [
             [*command, "bootstrap", f"aws://{ACCOUNT}/{REGION}"],
-            [*command, "deploy", "--require-approval", "never", STACK],
+            [*command, "deploy", "--require-approval", "never", CDK_STACK],
         ],
     )

@@ -109,9 +109,10 @@ def try_out(trial: Trial) -> list[str]:
     with endpoints.ministack(with_iam=True) as ministack, tempfile.TemporaryDirectory(prefix="deployed-") as temporary:
         home, folder = Path(temporary) / "home", Path(temporary) / "example"
         home.mkdir()
-        trial.make(folder).deploy(ministack, home)
-        wrong = faults(find(ministack, commands.STACK), trial.attempts_max)
-        wrong += [f"left over: {each}" for each in remove(ministack, commands.STACK)]
+        example = trial.make(folder)
+        example.deploy(ministack, home)
+        wrong = faults(find(ministack, example.stack), trial.attempts_max)
+        wrong += [f"left over: {each}" for each in remove(ministack, example.stack)]
     print(f"{trial.name}: an event came back, one was given up, {len(wrong)} faults", flush=True)
     return [f"{trial.name}: {fault}" for fault in wrong]
 

@@ -7,7 +7,7 @@ const {
 } = load('aws-cdk-lib');
 const { AsyncRetry, Jitter } = load('comeback-cdk');
 
-const stack = new Stack(new App(), 'comeback-example');
+const stack = new Stack(new App(), 'comeback-cdk-example');
 const orders = new lambda.Function(stack, 'Orders', {
   runtime: lambda.Runtime.PYTHON_3_13,
   architecture: lambda.Architecture.ARM_64,

@@ -76,11 +76,11 @@ class Deployed:
         key = iam.create_access_key(UserName="stranger")["AccessKey"]
         queues = self.endpoint.client("sqs", key["AccessKeyId"], key["SecretAccessKey"])
         url = queues.get_queue_url(QueueName=self.retry_queue_name)["QueueUrl"]
-        calls = {"send": {"MessageBody": "forged"}, "receive": {}}
+        calls = {"send_message": {"MessageBody": "forged"}, "receive_message": {}, "purge_queue": {}}
         return [
             call
             for call, arguments in calls.items()
-            if not _is_denied(getattr(queues, f"{call}_message"), QueueUrl=url, **arguments)
+            if not _is_denied(getattr(queues, call), QueueUrl=url, **arguments)
         ]
 
     @property

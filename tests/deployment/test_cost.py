@@ -189,6 +189,14 @@ class PageTest(unittest.TestCase):
             row = re.search(rf"^\| {figure} \| (.*?) \|", readme, re.MULTILINE)
             self.assertEqual(row and row[1], assumed, figure)
 
+    def test_what_the_readme_says_is_what_the_page_says(self) -> None:
+        row = re.compile(r"^\| (.+?)(?:: .*)? \| (\$[\d.]+) \| (\$[\d.]+) \|$", re.MULTILINE)
+        readme = row.findall((ROOT / "README.md").read_text())
+        page = row.findall((ROOT / "infra/COST.md").read_text().replace("**", ""))
+        self.assertEqual(len(readme), 4)
+        for each in readme:
+            self.assertIn(each, page)
+
     def test_what_is_deployed_is_what_is_priced(self) -> None:
         system = (ROOT / "infra/sam/template.yaml").read_text()
         target = (ROOT / "infra/sam/target-alarms.yaml").read_text()

@@ -381,7 +381,7 @@ export class AsyncRetry extends Construct {
         faults.note('its policy must be the one of the function\'s other attachments: the handler knows functions by name, without alias or version');
       }
       if (this.functions().length >= TARGETS_MAX && ofFunction.length === 0) {
-        faults.note(`${TARGETS_MAX} functions are attached; make another AsyncRetry`);
+        faults.note(`${TARGETS_MAX} functions are attached, and the queue's policy has no room for more roles: make another AsyncRetry`);
       }
       target.checkHome(this, faults);
       checkPolicy(effectivePolicy(this.props, policy), faults);

@@ -1,4 +1,4 @@
-import { Annotations, aws_iam as iam, aws_lambda as lambda, CfnResource, Stack, Token } from 'aws-cdk-lib';
+import { Annotations, aws_iam as iam, aws_lambda as lambda, Stack, Token } from 'aws-cdk-lib';
 import { Construct, IDependable } from 'constructs';
 import { checkTransparency, makeTransparent } from './envelope-proxy';
 import { Faults } from './faults';
@@ -61,7 +61,7 @@ export class Attachment extends Construct {
     this.config.node.addDependency(...permission, queue.closure, props.consumer);
     // An alias is named here, and not referred to.
     const alias = target.attached === target.base ? undefined : target.attached.node.defaultChild;
-    if (CfnResource.isCfnResource(alias)) this.config.addDependency(alias);
+    if (alias) this.config.node.addDependency(alias);
     this.allowLoop();
     if (target.resource?.deadLetterConfig) {
       this.warn('dead-letter-queue', 'it has a dead-letter queue of its own, to which Lambda sends each failure too, whether its event comes back or not');

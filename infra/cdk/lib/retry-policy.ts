@@ -174,7 +174,7 @@ export function checkDuration(
     return false;
   }
   const isInRange = min.toMilliseconds() <= milliseconds && milliseconds <= max.toMilliseconds();
-  if (!isInRange) faults.add(property, `from ${minIs && `${minIs}, `}${written(min)}${minIs && ','} to ${written(max)}`, value.toHumanString());
+  if (!isInRange) faults.add(property, `from ${written(min)}${minIs && ` (${minIs})`} to ${written(max)}`, value.toHumanString());
   return isInRange;
 }
 

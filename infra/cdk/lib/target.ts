@@ -75,6 +75,8 @@ export class Target {
   /** Notes where it does not live with what is to retry it: neither a destination nor a template reaches further. */
   public checkHome(scope: IConstruct, faults: Faults): void {
     checkHome('it', this.base, scope, faults);
+    const [here, there] = [Stack.of(scope), Stack.of(this.base)].map(({ account, region }) => Token.isUnresolved(account + region));
+    if (this.resource && here !== there) faults.note('its stack and that of its retries must both have an env, or neither');
     const arn = this.base.functionArn;
     if (!Token.isUnresolved(arn) && arn.split(':').length > FUNCTION_ARN_PARTS) {
       faults.note(`its ARN must be without a qualifier, got ${arn}: import the alias with Alias.fromAliasAttributes`);

@@ -266,6 +266,12 @@ test('variables that may not fit are a warning', () => {
   assert.match(stack.warnings[0], /the handler's variables may become longer than the 4096 characters that Lambda takes/);
 });
 
+test('stacks refer to each other only where both have an env, or neither', () => {
+  const app = new App();
+  const [functions, retries] = [new Stack(app, 'Functions', { env: { account: '123456789012', region: 'eu-west-1' } }), new Stack(app, 'Retries')];
+  assert.match(complaint(() => new AsyncRetry(retries, 'Retry').attach(functionIn(functions, 'Orders'))), /its stack and that of its retries must both have an env, or neither/);
+});
+
 test('a durable function has no destinations', () => {
   const stack = new TestStack();
   const orders = stack.function('Orders');
@@ -295,7 +301,7 @@ test('a loop that is forbidden later fails the synthesis', () => {
 test('no more functions are taken than can be named', () => {
   const stack = new TestStack();
   for (let index = 0; index < 50; index += 1) stack.retry.attach(stack.function(`F${index}`));
-  assert.match(complaint(() => stack.retry.attach(stack.function('Orders'))), /50 functions are attached; make another AsyncRetry/);
+  assert.match(complaint(() => stack.retry.attach(stack.function('Orders'))), /50 functions are attached, and the queue's policy has no room for more roles: make another AsyncRetry/);
 });
 
 test('an imported function is attached as far as a template reaches, and the rest is said', () => {

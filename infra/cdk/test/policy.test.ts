@@ -8,8 +8,8 @@ const BAD: [AsyncRetryProps, string][] = [
   [{ baseBackoff: Duration.seconds(0) }, 'baseBackoff must be from 1s to 12h, got "0 seconds"'],
   [{ baseBackoff: Duration.millis(1500) }, 'baseBackoff must be whole seconds, got "1 second 500 millis"'],
   [{ baseBackoff: Duration.hours(13) }, 'baseBackoff must be from 1s to 12h, got "13 hours"'],
-  [{ baseBackoff: Duration.minutes(1), maxBackoff: Duration.seconds(59) }, 'maxBackoff must be from baseBackoff, 1m, to 13d, got "59 seconds"'],
-  [{ maxBackoff: Duration.days(14) }, 'maxBackoff must be from baseBackoff, 1s, to 13d, got "14 days"'],
+  [{ baseBackoff: Duration.minutes(1), maxBackoff: Duration.seconds(59) }, 'maxBackoff must be from 1m (baseBackoff) to 13d, got "59 seconds"'],
+  [{ maxBackoff: Duration.days(14) }, 'maxBackoff must be from 1s (baseBackoff) to 13d, got "14 days"'],
   [{ maxAge: Duration.days(366) }, 'maxAge must be from 1s to 365d, got "366 days"'],
   [{ baseBackoff: Duration.seconds(10), maxAge: Duration.seconds(10) }, 'maxAge must be longer than baseBackoff, 10s, got "10 seconds"'],
   [{ maxAttempts: 0 }, 'maxAttempts must be a whole number from 1 to 4294967295, got 0'],
@@ -48,7 +48,7 @@ test('a policy of a function is judged with the general one', () => {
   const stack = new TestStack({ baseBackoff: Duration.minutes(1) });
   assert.equal(
     complaint(() => stack.retry.attach(stack.function('Orders'), { maxBackoff: Duration.seconds(10) })),
-    'AsyncRetry Test/Retry can\'t attach Test/Orders: maxBackoff must be from baseBackoff, 1m, to 13d, got "10 seconds"',
+    'AsyncRetry Test/Retry can\'t attach Test/Orders: maxBackoff must be from 1m (baseBackoff) to 13d, got "10 seconds"',
   );
 });
 

@@ -13,7 +13,7 @@ from comeback_cdk import AsyncRetry
 INFRA = Path(__file__).resolve().parents[3]
 
 app = cdk.App()
-stack = cdk.Stack(app, "comeback-example", description="A function whose failed events come back")
+stack = cdk.Stack(app, "comeback-cdk-example", description="A function whose failed events come back")
 
 log = logs.LogGroup(
     stack, "OrdersLog", retention=logs.RetentionDays.ONE_MONTH, removal_policy=cdk.RemovalPolicy.DESTROY

@@ -7,7 +7,7 @@ import {
 import { AsyncRetry } from 'comeback-cdk';
 
 const app = new App();
-const stack = new Stack(app, 'comeback-example', { description: 'A function whose failed events come back' });
+const stack = new Stack(app, 'comeback-cdk-example', { description: 'A function whose failed events come back' });
 
 const log = new logs.LogGroup(stack, 'OrdersLog', { retention: logs.RetentionDays.ONE_MONTH, removalPolicy: RemovalPolicy.DESTROY });
 const orders = new lambda.Function(stack, 'Orders', {
