@@ -147,7 +147,7 @@ export function written(duration: Duration): string {
     return count + unit[0];
   }
   const seconds = duration.toSeconds();
-  const [unit, perUnit] = SECONDS_PER_UNIT.find(([, each]) => seconds > 0 && seconds % each === 0) ?? ['s', 1];
+  const [unit, perUnit] = SECONDS_PER_UNIT.find(([, each]) => seconds % each === 0) ?? ['s', 1];
   return `${seconds / perUnit}${unit}`;
 }
 
@@ -189,9 +189,9 @@ function checkLastChance(base: Duration, maxAge: Duration, faults: Faults): void
 }
 
 function checkErrors(errors: string[] | undefined, faults: Faults): void {
-  if (errors === undefined || Token.isUnresolved(errors)) return;
-  for (const error of errors) {
-    if (!Token.isUnresolved(error) && (error.trim() === '' || error.includes(','))) {
+  // A token is not blank, and has no comma.
+  for (const error of errors ?? []) {
+    if (error.trim() === '' || error.includes(',')) {
       faults.add('nonRetryableErrors', 'error types without a comma, * allowed', error);
     }
   }
