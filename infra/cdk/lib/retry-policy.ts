@@ -146,7 +146,8 @@ export function written(duration: Duration): string {
     const [count, unit] = duration.formatTokenToNumber().split(' ');
     return count + unit[0];
   }
-  const seconds = duration.toSeconds();
+  // One that is not of whole seconds is a fault, which is noted where all are.
+  const seconds = duration.toSeconds({ integral: false });
   const [unit, perUnit] = SECONDS_PER_UNIT.find(([, each]) => seconds % each === 0) ?? ['s', 1];
   return `${seconds / perUnit}${unit}`;
 }

@@ -42,6 +42,14 @@ test('a policy of a function has the same ranges', () => {
   }
 });
 
+test('the second attachment of a function is judged like the first', () => {
+  const stack = new TestStack();
+  const orders = stack.function('Orders');
+  stack.retry.attach(orders);
+  const message = complaint(() => stack.retry.attach(orders.currentVersion, { baseBackoff: Duration.millis(1500) }));
+  assert.match(message, /can't attach Test\/Orders\/CurrentVersion: .*; baseBackoff must be whole seconds, got "1 second 500 millis"$/);
+});
+
 test('all that is wrong is said at once', () => {
   const message = complaint(() => new TestStack({ baseBackoff: Duration.hours(13), maxAttempts: 0, maxConcurrency: 1 }));
   assert.deepEqual(message.split('; ').map((each) => / ?(\w+) must be/.exec(each)?.[1]), ['baseBackoff', 'maxAttempts', 'maxConcurrency']);
