@@ -10,6 +10,7 @@ arm64's. What it can't show:
 - Which errors never heal: its Python functions report every error as the same type.
 - That recursion is allowed: a template's `RecursiveLoop` is nothing to it, and its own detection is satisfied with
   as few attempts as are made here. tests/deployment/parity.py looks at the templates for it.
+- That a function is made transparent: it has no wrappers. The end-to-end tests run the layer in the local cloud.
 - An event invoke config of a version or an alias. What a template says of `$LATEST` counts for a plain name too, as
   in Lambda, though ministack doesn't say so when it is asked without a qualifier.
 """
@@ -26,10 +27,10 @@ from typing import Any, NamedTuple
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "conformance"))
 
+import commands
 import endpoints
 import everything
 import sam
-import tools
 from stack import Deployed, find, remove
 
 # Far longer than the backoffs of all attempts: then something is wrong.
@@ -100,7 +101,7 @@ class Trial(NamedTuple):
     name: str
     attempts_max: int
     # In a folder that it may fill.
-    make: Callable[[Path], tools.Example]
+    make: Callable[[Path], commands.Example]
 
 
 def try_out(trial: Trial) -> list[str]:
@@ -109,8 +110,8 @@ def try_out(trial: Trial) -> list[str]:
         home, folder = Path(temporary) / "home", Path(temporary) / "example"
         home.mkdir()
         trial.make(folder).deploy(ministack, home)
-        wrong = faults(find(ministack, tools.STACK), trial.attempts_max)
-        wrong += [f"left over: {each}" for each in remove(ministack, tools.STACK)]
+        wrong = faults(find(ministack, commands.STACK), trial.attempts_max)
+        wrong += [f"left over: {each}" for each in remove(ministack, commands.STACK)]
     print(f"{trial.name}: an event came back, one was given up, {len(wrong)} faults", flush=True)
     return [f"{trial.name}: {fault}" for fault in wrong]
 
@@ -126,17 +127,17 @@ def main() -> int:
     example = sam.read(sam.EXAMPLE)
     with_everything = everything.switch_on(sam.read(sam.EXAMPLE))
     trials = [
-        Trial("SAM", ATTEMPTS_MAX, lambda folder: tools.sam(arguments.handler, folder, example)),
-        Trial("CDK", ATTEMPTS_MAX, lambda _: tools.cdk(arguments.cdk, arguments.example)),
+        Trial("SAM", ATTEMPTS_MAX, lambda folder: commands.sam(arguments.handler, folder, example)),
+        Trial("CDK", ATTEMPTS_MAX, lambda _: commands.cdk(arguments.cdk, arguments.example)),
         Trial(
             "SAM with everything",
             everything.ATTEMPTS_MAX,
-            lambda folder: tools.sam(arguments.handler, folder, with_everything),
+            lambda folder: commands.sam(arguments.handler, folder, with_everything),
         ),
         Trial(
             "CDK with everything",
             everything.ATTEMPTS_MAX,
-            lambda _: tools.cdk(arguments.cdk, arguments.everything),
+            lambda _: commands.cdk(arguments.cdk, arguments.everything),
         ),
     ]
     # They wait more than they compute.

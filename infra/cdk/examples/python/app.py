@@ -15,6 +15,9 @@ INFRA = Path(__file__).resolve().parents[3]
 app = cdk.App()
 stack = cdk.Stack(app, "comeback-example", description="A function whose failed events come back")
 
+log = logs.LogGroup(
+    stack, "OrdersLog", retention=logs.RetentionDays.ONE_MONTH, removal_policy=cdk.RemovalPolicy.DESTROY
+)
 orders = lambda_.Function(
     stack,
     "Orders",
@@ -22,9 +25,7 @@ orders = lambda_.Function(
     architecture=lambda_.Architecture.ARM_64,
     handler="app.handler",
     timeout=cdk.Duration.seconds(10),
-    log_group=logs.LogGroup(
-        stack, "OrdersLog", retention=logs.RetentionDays.ONE_MONTH, removal_policy=cdk.RemovalPolicy.DESTROY
-    ),
+    log_group=log,
     code=lambda_.Code.from_asset(str(INFRA / "example" / "orders")),
 )
 
@@ -44,6 +45,7 @@ retry.alarms(actions=[actions.SnsAction(topic)])
 retry.dashboard()
 
 cdk.CfnOutput(stack, "OrdersName", description="The function to send events to.", value=orders.function_name)
+cdk.CfnOutput(stack, "OrdersLogName", description="Where it says what it did.", value=log.log_group_name)
 cdk.CfnOutput(
     stack,
     "DeadLetterQueueUrl",

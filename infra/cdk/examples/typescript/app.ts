@@ -9,12 +9,13 @@ import { AsyncRetry } from 'comeback-cdk';
 const app = new App();
 const stack = new Stack(app, 'comeback-example', { description: 'A function whose failed events come back' });
 
+const log = new logs.LogGroup(stack, 'OrdersLog', { retention: logs.RetentionDays.ONE_MONTH, removalPolicy: RemovalPolicy.DESTROY });
 const orders = new lambda.Function(stack, 'Orders', {
   runtime: lambda.Runtime.PYTHON_3_13,
   architecture: lambda.Architecture.ARM_64,
   handler: 'app.handler',
   timeout: Duration.seconds(10),
-  logGroup: new logs.LogGroup(stack, 'OrdersLog', { retention: logs.RetentionDays.ONE_MONTH, removalPolicy: RemovalPolicy.DESTROY }),
+  logGroup: log,
   code: lambda.Code.fromAsset(path.join(__dirname, '..', '..', '..', '..', 'example', 'orders')),
 });
 
@@ -31,5 +32,6 @@ retry.alarms({ actions: [new actions.SnsAction(topic)] });
 retry.dashboard();
 
 new CfnOutput(stack, 'OrdersName', { description: 'The function to send events to.', value: orders.functionName });
+new CfnOutput(stack, 'OrdersLogName', { description: 'Where it says what it did.', value: log.logGroupName });
 new CfnOutput(stack, 'DeadLetterQueueUrl', { description: 'Where events are that were given up.', value: retry.deadLetterQueue.queueUrl });
 new CfnOutput(stack, 'AlarmTopicArn', { description: 'Subscribe to it, to hear of what needs a person.', value: topic.topicArn });

@@ -38,8 +38,8 @@ class Example:
             "AWS_ENDPOINT_URL": endpoint.url,
             "AWS_ACCESS_KEY_ID": "local",
             "AWS_SECRET_ACCESS_KEY": "local",
+            # Not AWS_DEFAULT_REGION, which not everybody sets.
             "AWS_REGION": REGION,
-            "AWS_DEFAULT_REGION": REGION,
             # Nothing listens there: whatever they would ask of anybody else fails.
             "HTTPS_PROXY": "http://127.0.0.1:9",
             "CDK_DISABLE_CLI_TELEMETRY": "true",
@@ -70,9 +70,6 @@ def sam(handler: Path, folder: Path, template: dict[str, Any]) -> Example:
     packed.parent.mkdir(parents=True)
     shutil.copy(handler, packed)
     # The tools are those that are installed already.
-    requirements = Path("tests") / "deployment" / "requirements.txt"
-    (folder / requirements).parent.mkdir(parents=True)
-    shutil.copy(ROOT / requirements, folder / requirements)
     (folder / "target").symlink_to(ROOT / "target")
     return Example(folder, [["scripts/deploy", STACK]])
 
