@@ -5,6 +5,7 @@ import io
 import json
 import re
 import sys
+import tomllib
 import unittest
 from types import SimpleNamespace
 from typing import Any
@@ -57,6 +58,24 @@ class ExampleTest(unittest.TestCase):
             if statement["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
         ]
         self.assertEqual(allowed, ["sns:Publish"])
+
+    def test_sam_has_nothing_to_be_told(self) -> None:
+        settings = tomllib.loads((EXAMPLE.parent / "samconfig.toml").read_text())
+        self.assertEqual(
+            settings["default"]["deploy"]["parameters"],
+            {
+                "stack_name": "comeback-example",
+                "resolve_s3": True,
+                "capabilities": "CAPABILITY_IAM CAPABILITY_AUTO_EXPAND",
+                "fail_on_empty_changeset": False,
+            },
+        )
+
+
+class OrdersTest(unittest.TestCase):
+    """The example's function."""
+
+    RETRY = {"attempt": 2, "initial_timestamp": 1643667670, "request_id": "first"}
 
     def place(self, event: Any) -> tuple[Any, str]:
         """What the function answers, and what it says."""
