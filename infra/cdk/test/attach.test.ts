@@ -255,20 +255,24 @@ test('the same function is one, however it is called', () => {
   assert.match(complaint(() => stack.retry.attach(second)), /: it is attached already$/);
 });
 
-test('functions of the same name are two where they are in two places', () => {
-  const [here, there, elsewhere] = ['111111111111', '222222222222', '111111111111'].map((account, index) => ({ account, region: index < 2 ? 'eu-west-1' : 'us-east-1' }));
+test('a function of the same name is another one where it is in another place', () => {
+  const home = { account: '111111111111', region: 'eu-west-1' };
   const byName = (stack: Stack) => lambda.Function.fromFunctionName(stack, 'Orders', 'orders');
-  const cases: [(app: App) => Stack[], (stack: Stack) => lambda.IFunction][] = [
-    [(app) => [here, there].map((env, index) => new Stack(app, `Stack${index}`, { env })), byName],
-    [(app) => [here, elsewhere].map((env, index) => new Stack(app, `Stack${index}`, { env })), byName],
+  const made = (stack: Stack) => functionIn(stack, 'Orders');
+  const configured = (stack: Stack) => new lambda.CfnEventInvokeConfig(stack, 'Config', { functionName: 'orders', qualifier: '$LATEST' });
+  const cases: [(app: App) => Stack[], (stack: Stack) => lambda.IFunction, (stack: Stack) => unknown][] = [
+    [(app) => [home, { ...home, account: '222222222222' }].map((env, index) => new Stack(app, `Stack${index}`, { env })), byName, configured],
+    [(app) => [home, { ...home, region: 'us-east-1' }].map((env, index) => new Stack(app, `Stack${index}`, { env })), byName, configured],
     // Nobody knows yet where these will be.
-    [(app) => [1, 2].map((index) => new Stack(new Stage(app, `Stage${index}`), 'Stack')), byName],
+    [(app) => ['Blue', 'Green'].map((id) => new Stack(new Stage(app, id), 'Stack')), byName, configured],
     // These have the same logical id.
-    [(app) => [1, 2].map((index) => new Stack(app, `Stack${index}`)), (stack) => functionIn(stack, 'Orders')],
+    [(app) => ['Blue', 'Green'].map((id) => new Stack(app, id)), made, (stack) => new lambda.EventInvokeConfig(stack, 'Config', { function: made(stack) })],
   ];
-  for (const [stacks, ordersIn] of cases) {
+  for (const [stacks, orders, config] of cases) {
     const app = new App();
-    for (const stack of stacks(app)) new AsyncRetry(stack, 'Retry').attach(ordersIn(stack));
+    const [here, there] = stacks(app);
+    new AsyncRetry(here, 'Retry').attach(orders(here));
+    config(there);
     app.synth();
   }
 });
