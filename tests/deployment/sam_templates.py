@@ -30,10 +30,15 @@ def resources(template: Template) -> dict[str, Resource]:
     return {resource.token.strip("{}"): resource for resource in template.resources()}
 
 
+def system_template(**parameters: str) -> Template:
+    """The template of a system of two functions."""
+    needed = {"TargetFunctions": f"{ORDERS},{INVOICES}", "TargetRoles": ",".join(ROLES)}
+    return sam.transformed(SYSTEM, needed | parameters)
+
+
 def system(**parameters: str) -> dict[str, Resource]:
     """The system of two functions."""
-    needed = {"TargetFunctions": f"{ORDERS},{INVOICES}", "TargetRoles": ",".join(ROLES)}
-    return resources(sam.transformed(SYSTEM, needed | parameters))
+    return resources(system_template(**parameters))
 
 
 def of_type(made: Mapping[str, Resource], kind: str) -> dict[str, dict[str, Any]]:

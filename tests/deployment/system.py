@@ -27,9 +27,6 @@ INCIDENTAL = {
     ALARM: {"AlarmName", "Dimensions", "MetricName", "Namespace", "Tags"},
 }
 
-# IAM has two names for each of these.
-SAME_OPERATORS = {"ArnEquals": "ArnLike", "ArnNotEquals": "ArnNotLike"}
-
 # What durations are counted in.
 SECONDS = {"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60}
 
@@ -172,9 +169,7 @@ def _permissions(document: dict[str, Any]) -> Iterator[str]:
     """Each single thing that a policy allows or denies, however its statements bundle them."""
     for statement in _listed(document["Statement"]):
         condition = {
-            SAME_OPERATORS.get(operator, operator): {
-                key: sorted(_listed(values)) for key, values in keys.items()
-            }
+            operator: {key: _listed(values) for key, values in keys.items()}
             for operator, keys in statement.get("Condition", {}).items()
         }
         known = {"Sid", "Effect", "Principal", "Action", "Resource", "Condition"}
@@ -223,11 +218,9 @@ def _meaning(variable: str, value: str) -> str:
         case "TARGET_FUNCTIONS":
             # By name or by ARN.
             return ", ".join(sorted(name.rsplit(":", 1)[-1] for name in value.split(",")))
-        case "NON_RETRYABLE_ERRORS":
-            return ", ".join(sorted(each.strip() for each in value.split(",")))
         case "POLICIES":
             policies = {
-                function: {name: _meaning(name, str(own)) for name, own in values.items()}
+                function: {name: str(own) for name, own in values.items()}
                 for function, values in json.loads(value).items()
             }
             return json.dumps(policies, sort_keys=True)

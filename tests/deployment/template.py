@@ -124,8 +124,6 @@ class Template:
         match name, argument:
             case "Ref", _:
                 return self._reference(argument)
-            case "Condition", _:
-                return self._holds(argument)
             case "Fn::GetAtt", str():
                 return self._attribute(*argument.split(".", 1))
             case "Fn::GetAtt", [resource, attribute]:
@@ -133,13 +131,9 @@ class Template:
             case "Fn::If", [condition, then, otherwise]:
                 return self._work_out(then if self._holds(condition) else otherwise)
             case "Fn::Equals", [left, right]:
-                return str(self._work_out(left)) == str(self._work_out(right))
+                return self._work_out(left) == self._work_out(right)
             case "Fn::Not", [condition]:
                 return not self._work_out(condition)
-            case "Fn::And", _:
-                return all(map(self._work_out, argument))
-            case "Fn::Or", _:
-                return any(map(self._work_out, argument))
             case "Fn::Join", [delimiter, parts]:
                 return delimiter.join(map(str, self._work_out(parts)))
             case "Fn::Split", [delimiter, text]:
@@ -190,7 +184,7 @@ class Template:
 
 
 def _is_function(name: str) -> bool:
-    return name in ("Ref", "Condition") or name.startswith("Fn::")
+    return name == "Ref" or name.startswith("Fn::")
 
 
 def _replace_first(form: str, token: str) -> str:

@@ -1,10 +1,15 @@
 """What tests/deployment/parity.py must see, and what it must not mind: the SAM example beside a changed one."""
 
+import contextlib
 import copy
+import io
 import unittest
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
+import everything
+import parity
 import sam
 from parity import differences
 from template import Template
@@ -89,6 +94,19 @@ class DifferenceTest(unittest.TestCase):
             "only SAM: the target's role: managed policy arn:aws:iam::aws:policy/AdministratorAccess",
         )
 
+    def test_who_may_take_the_handlers_role(self) -> None:
+        self.differ(
+            lambda _, system: system("HandlerRole")["AssumeRolePolicyDocument"]["Statement"][0].update(
+                Principal={"Service": "ec2.amazonaws.com"}
+            ),
+            "only CDK: the handler's role: Allow Service lambda.amazonaws.com sts:AssumeRole",
+            "only SAM: the handler's role: Allow Service ec2.amazonaws.com sts:AssumeRole",
+        )
+
+    def test_the_dead_letter_queues_policy(self) -> None:
+        (found,) = changed(lambda _, system: system("DeadLetterQueuePolicy")["PolicyDocument"].update(Statement=[]))
+        self.assertRegex(found, r"^only CDK: the dead-letter queue's policy: Deny \* sqs:\* .*aws:SecureTransport")
+
     def test_who_may_send(self) -> None:
         def open_up(_: Properties, system: Properties) -> None:
             policy = system("RetryQueuePolicy")["PolicyDocument"]
@@ -112,6 +130,32 @@ class DifferenceTest(unittest.TestCase):
             "only CDK: target: RecursiveLoop = Allow",
         )
 
+    def test_what_the_mapping_hears(self) -> None:
+        self.differ(
+            lambda _, system: system("HandlerRetry").update(FunctionResponseTypes=[]),
+            "only CDK: mapping: FunctionResponseTypes[] = ReportBatchItemFailures",
+        )
+
+    def test_the_handlers_memory(self) -> None:
+        self.differ(
+            lambda _, system: system("Handler").update(MemorySize=256),
+            "only CDK: handler: MemorySize = 128",
+            "only SAM: handler: MemorySize = 256",
+        )
+
+    def test_what_becomes_of_a_part(self) -> None:
+        copied = copy.deepcopy(EXAMPLE)
+        policies = {"DeletionPolicy": "Retain", "UpdateReplacePolicy": "Snapshot"}
+        copied.nested["Retry"].document["Resources"]["HandlerLog"].update(policies)
+        self.assertCountEqual(
+            differences(EXAMPLE, copied),
+            [
+                f"only {who}: handler's log: {policy} = {value}"
+                for policy, changed_to in policies.items()
+                for who, value in (("CDK", "Delete"), ("SAM", changed_to))
+            ],
+        )
+
     def test_lambdas_own_retries(self) -> None:
         self.differ(
             lambda example, _: example("OrdersEventInvokeConfig").update(MaximumRetryAttempts=2),
@@ -126,13 +170,15 @@ class DifferenceTest(unittest.TestCase):
         self.assertEqual(list(differences(EXAMPLE, copied)), ["only SAM: makes 1 AWS::Lambda::LayerVersion"])
 
     def test_an_alarm(self) -> None:
-        found = changed(lambda _, system: system("OldestMessageAlarm").update(Threshold=1))
+        found = changed(lambda _, system: system("OldestMessageAlarm").update(Threshold=1, Statistic="Average"))
         self.assertEqual(len(found), 2)
-        for who, threshold, difference in zip(("SAM", "CDK"), (1, 46800), found, strict=True):
+        for who, statistic, threshold, difference in zip(
+            ("SAM", "CDK"), ("Average", "Maximum"), (1, 46800), sorted(found, key="Maximum".__contains__), strict=True
+        ):
             self.assertRegex(
                 difference,
                 f"^only {who}: the alarm on AWS/SQS ApproximateAgeOfOldestMessage of QueueName <retry queue>: "
-                f".* Threshold = {threshold}, ",
+                f".* Statistic = {statistic}, Threshold = {threshold}, ",
             )
 
     def test_a_ledger(self) -> None:
@@ -175,8 +221,52 @@ class SameTest(unittest.TestCase):
     def test_a_number_as_a_string(self) -> None:
         self.same(lambda _, system: system("RetryQueue").update(VisibilityTimeout="180"))
 
+    def test_a_mapping_that_is_enabled(self) -> None:
+        self.same(lambda _, system: system("HandlerRetry").update(Enabled=True))
+
     def test_names_and_descriptions(self) -> None:
         self.same(lambda _, system: system("Handler").update(Description="another"))
+
+
+class UnknownTest(unittest.TestCase):
+    """What can't be compared is refused, and not passed over."""
+
+    def test_a_statement_with_something_unknown(self) -> None:
+        with self.assertRaisesRegex(NotImplementedError, "NotResource"):
+            changed(lambda _, system: statements(system("HandlerRole"))[0].update(NotResource="*"))
+
+    def test_two_where_one_is_expected(self) -> None:
+        copied = copy.deepcopy(EXAMPLE)
+        parts = copied.nested["Retry"].document["Resources"]
+        parts["Second"] = parts["HandlerRetry"]
+        with self.assertRaisesRegex(ValueError, "expected one AWS::Lambda::EventSourceMapping"):
+            list(differences(EXAMPLE, copied))
+
+    def test_a_function_of_cloudformation(self) -> None:
+        with self.assertRaisesRegex(NotImplementedError, "Fn::Cidr"):
+            changed(lambda _, system: system("Handler").update(MemorySize={"Fn::Cidr": ["10.0.0.0/8", 1]}))
+
+    def test_a_parameter(self) -> None:
+        with self.assertRaisesRegex(ValueError, "Typo"):
+            Template({"Resources": {}}, {"Typo": "1"})
+
+
+class ProgramTest(unittest.TestCase):
+    """What the program answers."""
+
+    def test_it_fails_where_either_pair_differs(self) -> None:
+        everything_on = sam.transformed_document(everything.switch_on(sam.read(sam.EXAMPLE)), sam.EXAMPLE.parent)
+        cases = [((EXAMPLE, everything_on), 0), ((everything_on, everything_on), 1), ((EXAMPLE, EXAMPLE), 1)]
+        for synthesised, status in cases:
+            with (
+                self.subTest(status),
+                mock.patch("sys.argv", ["parity.py", "example", "everything"]),
+                mock.patch("parity.synthesised", side_effect=synthesised),
+                contextlib.redirect_stdout(io.StringIO()),
+                contextlib.redirect_stderr(io.StringIO()) as said,
+            ):
+                self.assertEqual(parity.main(), status)
+                self.assertEqual(bool(said.getvalue()), bool(status))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from sam_templates import (
     of_type,
     resources,
     system,
+    system_template,
 )
 from template import Resource
 
@@ -243,8 +244,37 @@ class OptionTest(unittest.TestCase):
         self.assertEqual({each["region"] for each in shown}, {"us-east-1"})
         for name in ("{RetryQueue}", "{DeadLetterQueue}", "{Handler}"):
             self.assertIn(f'"{name}"', json.dumps(shown))
+        self.assertEqual(len({(each["x"], each["y"]) for each in json.loads(body)["widgets"]}), len(shown))
+        sums = ("Waited", "Invoked", "DeadLettered", "ConfigurationFaults", "Throttled", "LedgerFaults")
+        self.assertCountEqual(
+            re.findall(r'''SEARCH\('{(.*?),\w+} MetricName=\\"(\w+)\\"', '(\w+)', 300\)''', body),
+            [
+                *(("Comeback", name, "Sum") for name in sums),
+                ("Comeback", "InvokeLateness", "p99"),
+                ("Comeback", "EventAge", "Maximum"),
+                ("AWS/Lambda", "DestinationDeliveryFailures", "Sum"),
+                ("AWS/Lambda", "RecursiveInvocationsDropped", "Sum"),
+            ],
+        )
         # A label of CloudWatch's own, not one of the template.
         self.assertIn("${PROP('Dim.Target')} re-invoked", body)
+
+
+    def test_the_outputs_are_of_what_they_name(self) -> None:
+        template = system_template(Ledger="true")
+        url = "https://sqs.us-east-1.amazonaws.com/111111111111"
+        self.assertEqual(
+            {name: template.output(name) for name in template.document["Outputs"]},
+            {
+                "RetryQueueArn": RETRY_QUEUE,
+                "RetryQueueUrl": f"{url}/{{RetryQueue}}",
+                "DeadLetterQueueArn": DEAD_LETTER_QUEUE,
+                "DeadLetterQueueUrl": f"{url}/{{DeadLetterQueue}}",
+                "HandlerName": "{Handler}",
+                "HandlerArn": f"arn:aws:lambda:{HOME}:function:{{Handler}}",
+                "LedgerTableName": "{LedgerTable}",
+            },
+        )
 
 
 class AlarmTest(unittest.TestCase):

@@ -5,12 +5,13 @@ import io
 import json
 import re
 import sys
+import tomllib
 import unittest
 from types import SimpleNamespace
 from typing import Any
 
 import sam
-from sam_templates import EXAMPLE, HOME, INFRA, SYSTEM, listed, of_type, parameters_of, resources
+from sam_templates import EXAMPLE, HOME, INFRA, SYSTEM, of_type, parameters_of, resources
 
 sys.path.append(str(INFRA / "example" / "orders"))
 
@@ -51,12 +52,58 @@ class ExampleTest(unittest.TestCase):
         topic = f"arn:aws:sns:{HOME}:{{Alarms}}"
         actions = {json.dumps(alarm["AlarmActions"]) for alarm in of_type(self.made, "CloudWatch::Alarm").values()}
         self.assertEqual(actions, {json.dumps([topic])})
-        allowed = [
-            statement["Action"]
-            for statement in self.made["AlarmsPolicy"].properties["PolicyDocument"]["Statement"]
-            if statement["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
-        ]
-        self.assertEqual(allowed, ["sns:Publish"])
+        publish = {"Action": "sns:Publish", "Resource": topic}
+        ours, tls = self.made["AlarmsPolicy"].properties["PolicyDocument"]["Statement"]
+        self.assertEqual(
+            ours,
+            publish
+            | {
+                "Sid": "AlarmsPublish",
+                "Effect": "Allow",
+                "Principal": {"Service": "cloudwatch.amazonaws.com"},
+                "Condition": {"StringEquals": {"aws:SourceAccount": "111111111111"}},
+            },
+        )
+        self.assertEqual(
+            tls,
+            publish
+            | {
+                "Sid": "TlsOnly",
+                "Effect": "Deny",
+                "Principal": "*",
+                "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+            },
+        )
+
+    def test_its_outputs_are_of_what_they_name(self) -> None:
+        template = sam.transformed(EXAMPLE)
+        self.assertEqual(
+            {name: template.output(name) for name in template.document["Outputs"]},
+            {
+                "OrdersName": "{Orders}",
+                "OrdersLogName": "{OrdersLog}",
+                "DeadLetterQueueUrl": "https://sqs.us-east-1.amazonaws.com/111111111111/{Retry.DeadLetterQueue}",
+                "AlarmTopicArn": f"arn:aws:sns:{HOME}:{{Alarms}}",
+            },
+        )
+
+    def test_sam_has_nothing_to_be_told(self) -> None:
+        settings = tomllib.loads((EXAMPLE.parent / "samconfig.toml").read_text())
+        self.assertEqual(
+            settings["default"]["deploy"]["parameters"],
+            {
+                "stack_name": "comeback-example",
+                "resolve_s3": True,
+                "capabilities": "CAPABILITY_IAM CAPABILITY_AUTO_EXPAND",
+                "fail_on_empty_changeset": False,
+            },
+        )
+
+
+class OrdersTest(unittest.TestCase):
+    """The example's function."""
+
+    RETRY = {"attempt": 2, "initial_timestamp": 1643667670, "request_id": "first"}
 
 
 class OrdersTest(unittest.TestCase):

@@ -105,6 +105,16 @@ class ParameterTest(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual((parameters[name]["MinValue"], parameters[name]["MaxValue"]), expected)
 
+    def test_choices_are_those_of_the_handler_and_of_lambda(self) -> None:
+        parameters = parameters_of(SYSTEM)
+        choices = {"Jitter": ["full", "equal", "none"], "Tracing": ["Active", "PassThrough"]}
+        self.assertEqual({name: parameters[name]["AllowedValues"] for name in choices}, choices)
+
+    def test_texts_leave_room_for_the_other_variables(self) -> None:
+        lengths = (parameters_of(SYSTEM)[name]["MaxLength"] for name in ("NonRetryableErrors", "Policies"))
+        # Lambda's limit is 4 KiB for all of them.
+        self.assertLessEqual(sum(lengths), 3 * 1024)
+
     def test_defaults_are_taken_and_nothing_at_all_only_where_it_is_the_default(self) -> None:
         for path in TEMPLATES:
             for name, parameter in parameters_of(path).items():

@@ -98,19 +98,19 @@ export class RetryAlarms extends Construct {
         + 'Set its RecursiveLoop to Allow; then send what is in the dead-letter queue for recursion_stopped again.',
     });
     this.alarm(scope, 'ConfigurationFaults', {
-      metric: this.retry.metricConfigurationFaults({ target, statistic: cloudwatch.Stats.SUM }),
+      metric: this.retry.metricConfigurationFaults({ target }),
       description: 'This function can\'t be re-invoked: the permission, the key or the function itself is missing. Look into the handler\'s '
         + 'log, whose errors say which, and mend it. Its events wait until then, or until their maximum age is over.',
     });
     this.alarm(scope, 'Lateness', {
-      metric: this.retry.metricInvokeLateness({ target, statistic: 'p99' }),
+      metric: this.retry.metricInvokeLateness({ target }),
       above: lateness.toMilliseconds(),
       description: 'Retries of this function come late. Look whether the handler is throttled, or more than 120,000 events wait in its '
         + 'retry queue; more retry queues or a higher maximum concurrency of the mapping help.',
     });
     if (this.retry.ledger) {
       this.alarm(scope, 'LedgerFaults', {
-        metric: this.retry.metricLedgerFaults({ target, statistic: cloudwatch.Stats.SUM }),
+        metric: this.retry.metricLedgerFaults({ target }),
         description: 'The ledger can\'t be asked whether failures of this function were acted on, so its events wait. Look into the handler\'s '
           + 'log, whose errors say whether the table, the permission or the key is missing.',
       });

@@ -456,7 +456,6 @@ export class AsyncRetry extends Construct {
       partitionKey: { name: 'id', type: dynamodb.AttributeType.STRING },
       timeToLiveAttribute: 'expires_at',
       billingMode: dynamodb.BillingMode.PAY_PER_REQUEST,
-      encryption: encryptionKey ? dynamodb.TableEncryption.CUSTOMER_MANAGED : dynamodb.TableEncryption.DEFAULT,
       encryptionKey,
       // What it remembers is over in days, and nothing is lost with it.
       removalPolicy: RemovalPolicy.DESTROY,

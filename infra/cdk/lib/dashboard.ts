@@ -35,19 +35,18 @@ export class RetryDashboard extends Construct {
   /** Adds the lines of one function. */
   public show(target: lambda.IFunction): void {
     const { retry } = this;
-    const sum = { target, statistic: cloudwatch.Stats.SUM };
     const named = (metric: cloudwatch.IMetric, ...what: string[]) =>
       (metric as cloudwatch.Metric).with({ label: [target.functionName, ...what].join(' ') });
-    this.outcomes.addLeftMetric(named(retry.metricWaited(sum), 'waited'));
-    this.outcomes.addLeftMetric(named(retry.metricInvoked(sum), 're-invoked'));
-    this.outcomes.addLeftMetric(named(retry.metricDeadLettered(sum), 'given up'));
-    this.lateness.addLeftMetric(named(retry.metricInvokeLateness({ target, statistic: 'p99' })));
-    this.ages.addLeftMetric(named(retry.metricEventAge({ target, statistic: cloudwatch.Stats.MAXIMUM })));
-    this.faults.addLeftMetric(named(retry.metricConfigurationFaults(sum), 'configuration'));
-    this.faults.addLeftMetric(named(retry.metricThrottled(sum), 'throttled'));
+    this.outcomes.addLeftMetric(named(retry.metricWaited({ target }), 'waited'));
+    this.outcomes.addLeftMetric(named(retry.metricInvoked({ target }), 're-invoked'));
+    this.outcomes.addLeftMetric(named(retry.metricDeadLettered({ target }), 'given up'));
+    this.lateness.addLeftMetric(named(retry.metricInvokeLateness({ target })));
+    this.ages.addLeftMetric(named(retry.metricEventAge({ target })));
+    this.faults.addLeftMetric(named(retry.metricConfigurationFaults({ target }), 'configuration'));
+    this.faults.addLeftMetric(named(retry.metricThrottled({ target }), 'throttled'));
     this.faults.addLeftMetric(named(metricOfLambda('DestinationDeliveryFailures', target), 'not delivered'));
     this.faults.addLeftMetric(named(metricOfLambda('RecursiveInvocationsDropped', target), 'taken for a loop'));
-    if (retry.ledger) this.faults.addLeftMetric(named(retry.metricLedgerFaults(sum), 'ledger'));
+    if (retry.ledger) this.faults.addLeftMetric(named(retry.metricLedgerFaults({ target }), 'ledger'));
   }
 
   private queues(): cloudwatch.GraphWidget {

@@ -1,10 +1,7 @@
-import { aws_cloudwatch as cloudwatch, aws_lambda as lambda, Duration } from 'aws-cdk-lib';
+import { aws_cloudwatch as cloudwatch, aws_lambda as lambda } from 'aws-cdk-lib';
 
 /** Where the handler's metrics are. */
 const NAMESPACE = 'Comeback';
-
-/** How often a metric is looked at where nothing is said, as in the CDK's own constructs. */
-const PERIOD = Duration.minutes(5);
 
 /** How a metric is looked at, and of which function. */
 export interface RetryMetricOptions extends cloudwatch.MetricOptions {
@@ -23,7 +20,6 @@ export function metricOf(
   const each = targets.map((target) => new cloudwatch.Metric({
     namespace: NAMESPACE,
     metricName,
-    period: PERIOD,
     ...options,
     dimensionsMap: { Target: target.functionName, ...options.dimensionsMap },
   }));
@@ -34,7 +30,7 @@ export function metricOf(
     expression: `${together}([${ids}])`,
     usingMetrics: Object.fromEntries(each.map((metric, index) => [ids[index], metric])),
     label: options.label ?? metricName,
-    period: options.period ?? PERIOD,
+    period: options.period,
     color: options.color,
   });
 }

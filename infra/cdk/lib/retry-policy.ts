@@ -146,8 +146,9 @@ export function written(duration: Duration): string {
     const [count, unit] = duration.formatTokenToNumber().split(' ');
     return count + unit[0];
   }
-  const seconds = duration.toSeconds();
-  const [unit, perUnit] = SECONDS_PER_UNIT.find(([, each]) => seconds > 0 && seconds % each === 0) ?? ['s', 1];
+  // One that is not of whole seconds is a fault, which is noted where all are.
+  const seconds = duration.toSeconds({ integral: false });
+  const [unit, perUnit] = SECONDS_PER_UNIT.find(([, each]) => seconds % each === 0) ?? ['s', 1];
   return `${seconds / perUnit}${unit}`;
 }
 
@@ -189,9 +190,9 @@ function checkLastChance(base: Duration, maxAge: Duration, faults: Faults): void
 }
 
 function checkErrors(errors: string[] | undefined, faults: Faults): void {
-  if (errors === undefined || Token.isUnresolved(errors)) return;
-  for (const error of errors) {
-    if (!Token.isUnresolved(error) && (error.trim() === '' || error.includes(','))) {
+  // A token is not blank, and has no comma.
+  for (const error of errors ?? []) {
+    if (error.trim() === '' || error.includes(',')) {
       faults.add('nonRetryableErrors', 'error types without a comma, * allowed', error);
     }
   }

@@ -39,7 +39,7 @@ export class Target {
 
   /** Whether both are the same function, whatever is invoked of it. */
   public isSameFunction(other: Target): boolean {
-    return this.base === other.base || this.base.functionArn === other.base.functionArn
+    return this.base.functionArn === other.base.functionArn
       || (this.knownName !== undefined && this.knownName === other.knownName);
   }
 
@@ -78,7 +78,7 @@ export class Target {
     const [here, there] = [Stack.of(scope), Stack.of(this.base)].map(({ account, region }) => Token.isUnresolved(account + region));
     if (this.resource && here !== there) faults.note('its stack and that of its retries must both have an env, or neither');
     const arn = this.base.functionArn;
-    if (!Token.isUnresolved(arn) && arn.split(':').length > FUNCTION_ARN_PARTS) {
+    if (arn.split(':').length > FUNCTION_ARN_PARTS) {
       faults.note(`its ARN must be without a qualifier, got ${arn}: import the alias with Alias.fromAliasAttributes`);
     }
   }
@@ -119,6 +119,5 @@ function unqualified(target: lambda.IFunction): lambda.IFunction {
 
 function qualifierOf(target: lambda.IFunction): string {
   if ('aliasName' in target) return (target as lambda.IAlias).aliasName;
-  if ('version' in target && 'lambda' in target) return (target as lambda.IVersion).version;
-  return LATEST;
+  return 'lambda' in target ? (target as lambda.IVersion).version : LATEST;
 }

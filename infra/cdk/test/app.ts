@@ -25,10 +25,10 @@ export class TestStack extends Stack {
     return Annotations.fromStack(this).findWarning('*', Match.anyValue()).map(({ entry }) => String(entry.data));
   }
 
-  /** What a role may do, by what CloudFormation calls it. */
-  public statementsOf(rolePattern: RegExp): any[] {
+  /** What a role or a user may do, by what CloudFormation calls it. */
+  public statementsOf(pattern: RegExp): any[] {
     return Object.values(this.template.findResources('AWS::IAM::Policy'))
-      .filter(({ Properties }) => Properties.Roles.some((role: any) => rolePattern.test(JSON.stringify(role))))
+      .filter(({ Properties }) => pattern.test(JSON.stringify(Properties.Roles ?? Properties.Users)))
       .flatMap(({ Properties }) => Properties.PolicyDocument.Statement);
   }
 

@@ -1,11 +1,18 @@
 import * as assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { App, aws_iam as iam, aws_lambda as lambda, aws_lambda_destinations as destinations, aws_sqs as sqs, Duration, Stack, Stage } from 'aws-cdk-lib';
+import { App, aws_iam as iam, aws_lambda as lambda, aws_lambda_destinations as destinations, aws_sqs as sqs, CfnParameter, Duration, Lazy, Stack, Stage } from 'aws-cdk-lib';
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import { AsyncRetry } from '../lib';
 import { complaint, functionIn, TestStack } from './app';
 
 const REFUSED = 'AsyncRetry Test/Retry can\'t attach Test/Orders: ';
+
+/** Layers that are there already. */
+function layersOf(count: number): lambda.ILayerVersion[] {
+  const scope = new Stack();
+  return Array.from({ length: count }, (_, index) =>
+    lambda.LayerVersion.fromLayerVersionArn(scope, `Layer${index}`, `arn:aws:lambda:eu-west-1:123456789012:layer:other:${index + 1}`));
+}
 
 test('an attached function fails into the retry queue at once, and is let loop', () => {
   const stack = new TestStack();
@@ -73,7 +80,7 @@ test('a function in another stack needs nothing of the retries\' stack', () => {
 test('what else an event invoke config says is kept', () => {
   const stack = new TestStack();
   const audit = new sqs.Queue(stack, 'Audit');
-  const orders = stack.function('Orders', { maxEventAge: Duration.hours(1), onSuccess: new destinations.SqsDestination(audit) });
+  const orders = stack.function('Orders', { maxEventAge: Duration.hours(1), retryAttempts: 0, onSuccess: new destinations.SqsDestination(audit) });
   stack.retry.attach(orders);
   const config = stack.only('AWS::Lambda::EventInvokeConfig');
   assert.equal(config.MaximumEventAgeInSeconds, 3600);
@@ -102,6 +109,7 @@ test('what can\'t be transparent is refused', () => {
     [{ runtime: lambda.Runtime.FROM_IMAGE, handler: lambda.Handler.FROM_IMAGE, code: lambda.Code.fromEcrImage({ repositoryName: 'x', repositoryArn: 'arn', repositoryUriForTagOrDigest: () => 'x', grantPull: () => undefined, addToResourcePolicy: () => ({ statementAdded: true }) } as any) },
       /transparent must be off for a container image, which has no layers/],
     [{ code: asset, environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/other' } }, /transparent needs AWS_LAMBDA_EXEC_WRAPPER, which is "\/opt\/other"/],
+    [{ code: asset, layers: layersOf(5) }, /transparent needs a layer, and it has 5 already/],
   ];
   for (const [props, expected] of cases) {
     const stack = new TestStack();
@@ -136,6 +144,16 @@ test('what contradicts itself is refused, and the function named', () => {
   }
 });
 
+test('an event invoke config of tokens can\'t be kept', () => {
+  const stack = new TestStack();
+  const orders = stack.function('Orders', { maxEventAge: Duration.hours(1) });
+  const config = orders.node.findChild('EventInvokeConfig').node.defaultChild as lambda.CfnEventInvokeConfig;
+  config.destinationConfig = Lazy.any({ produce: () => undefined });
+  config.maximumRetryAttempts = Lazy.number({ produce: () => 0 });
+  const message = complaint(() => stack.retry.attach(orders));
+  assert.match(message, /its event invoke config at Test\/Orders\/EventInvokeConfig\/Resource can't be read; retryAttempts must not be set: .*, got a token$/);
+});
+
 test('a function has one policy, whatever is attached of it', () => {
   const stack = new TestStack();
   const orders = stack.function('Orders');
@@ -152,18 +170,38 @@ test('an event invoke config that is made elsewhere fails the synthesis, whateve
     (stack, orders) => void new lambda.EventInvokeConfig(stack, 'Second', { function: orders, retryAttempts: 1 }),
     (stack, orders) => void new lambda.CfnEventInvokeConfig(stack, 'Second', { functionName: orders.functionArn, qualifier: '$LATEST' }),
     (stack) => void new lambda.CfnEventInvokeConfig(stack, 'Second', { functionName: 'orders', qualifier: '$LATEST' }),
+    (stack, orders) => void new lambda.CfnEventInvokeConfig(stack, 'Second', { functionName: (orders.node.defaultChild as lambda.CfnFunction).ref, qualifier: '$LATEST' }),
+    (stack) => void new lambda.CfnEventInvokeConfig(new Stack(stack.node.root, 'Other'), 'Second', { functionName: 'orders', qualifier: '$LATEST' }),
+    (stack, orders) => void new lambda.EventInvokeConfig(new Stack(stack.node.root, 'Other'), 'Second', { function: orders }),
   ];
   for (const second of cases) {
     const stack = new TestStack();
     const orders = named(stack);
     second(stack, orders);
     stack.retry.attach(orders);
-    assert.match(complaint(() => (stack.node.root as App).synth()), /Test\/Orders has a second event invoke config, Test\/Second/);
+    assert.match(complaint(() => (stack.node.root as App).synth()), /Test\/Orders has a second event invoke config, (Test|Other)\/Second/);
   }
   const stack = new TestStack();
   const orders = named(stack);
   stack.retry.attach(orders);
   assert.match(complaint(() => orders.configureAsyncInvoke({ retryAttempts: 2 })), /An EventInvokeConfig has already been configured for the function at Test\/Orders/);
+});
+
+test('an alias in another stack that is configured later fails the synthesis', () => {
+  const app = new App();
+  const [functions, retries] = ['Functions', 'Retries'].map((id) => new Stack(app, id));
+  const alias = new lambda.Alias(functions, 'Live', { aliasName: 'live', version: functionIn(functions, 'Orders').currentVersion });
+  new AsyncRetry(retries, 'Retry').attach(alias);
+  alias.configureAsyncInvoke({ retryAttempts: 2 });
+  assert.match(complaint(() => app.synth()), /Functions\/Live has a second event invoke config, Functions\/Live\/EventInvokeConfig\/Resource/);
+});
+
+test('the latest version is the function itself', () => {
+  const stack = new TestStack();
+  const orders = stack.function('Orders', { maxEventAge: Duration.hours(1) });
+  stack.retry.attach(orders.latestVersion);
+  assert.equal(stack.only('AWS::Lambda::EventInvokeConfig').MaximumEventAgeInSeconds, 3600);
+  assert.match(complaint(() => stack.retry.attach(orders)), /it is attached already$/);
 });
 
 test('what an alias is configured to do already counts as what a function is', () => {
@@ -191,9 +229,12 @@ test('a config that was deployed before keeps its logical id', () => {
 test('a config in another stack moves, and says so', () => {
   const app = new App();
   const [functions, retries] = ['Functions', 'Retries'].map((id) => new Stack(app, id));
-  new AsyncRetry(retries, 'Retry').attach(functionIn(functions, 'Orders', { maxEventAge: Duration.hours(1) }));
+  const onSuccess = new destinations.SqsDestination(new sqs.Queue(functions, 'Audit'));
+  new AsyncRetry(retries, 'Retry').attach(functionIn(functions, 'Orders', { maxEventAge: Duration.hours(1), onSuccess }));
   Template.fromStack(functions).resourceCountIs('AWS::Lambda::EventInvokeConfig', 0);
-  Template.fromStack(retries).hasResourceProperties('AWS::Lambda::EventInvokeConfig', { MaximumEventAgeInSeconds: 3600, MaximumRetryAttempts: 0 });
+  Template.fromStack(retries).hasResourceProperties('AWS::Lambda::EventInvokeConfig', {
+    MaximumEventAgeInSeconds: 3600, MaximumRetryAttempts: 0, DestinationConfig: { OnSuccess: {}, OnFailure: {} },
+  });
   assert.equal(Annotations.fromStack(retries).findWarning('*', Match.stringLikeRegexp('its event invoke config moves')).length, 1);
 });
 
@@ -208,16 +249,32 @@ test('the same function is one, however it is called', () => {
   ];
   stack.retry.attach(called[0]);
   for (const each of called) assert.match(complaint(() => stack.retry.attach(each)), /: it is attached already$/);
+  const unknown = new CfnParameter(stack, 'Arn').valueAsString;
+  const [first, second] = ['First', 'Second'].map((id) => lambda.Function.fromFunctionArn(stack, id, unknown));
+  stack.retry.attach(first);
+  assert.match(complaint(() => stack.retry.attach(second)), /: it is attached already$/);
 });
 
-test('functions of the same name in two accounts are two', () => {
-  const app = new App();
-  for (const [id, account] of [['dev', '111111111111'], ['prod', '222222222222']]) {
-    const stage = new Stage(app, id, { env: { account, region: 'eu-west-1' } });
-    const stack = new Stack(stage, 'S');
-    new AsyncRetry(stack, 'Retry').attach(lambda.Function.fromFunctionName(stack, 'Orders', 'orders'));
+test('a function of the same name is another one where it is in another place', () => {
+  const home = { account: '111111111111', region: 'eu-west-1' };
+  const byName = (stack: Stack) => lambda.Function.fromFunctionName(stack, 'Orders', 'orders');
+  const made = (stack: Stack) => functionIn(stack, 'Orders');
+  const configured = (stack: Stack) => new lambda.CfnEventInvokeConfig(stack, 'Config', { functionName: 'orders', qualifier: '$LATEST' });
+  const cases: [(app: App) => Stack[], (stack: Stack) => lambda.IFunction, (stack: Stack) => unknown][] = [
+    [(app) => [home, { ...home, account: '222222222222' }].map((env, index) => new Stack(app, `Stack${index}`, { env })), byName, configured],
+    [(app) => [home, { ...home, region: 'us-east-1' }].map((env, index) => new Stack(app, `Stack${index}`, { env })), byName, configured],
+    // Nobody knows yet where these will be.
+    [(app) => ['Blue', 'Green'].map((id) => new Stack(new Stage(app, id), 'Stack')), byName, configured],
+    // These have the same logical id.
+    [(app) => ['Blue', 'Green'].map((id) => new Stack(app, id)), made, (stack) => new lambda.EventInvokeConfig(stack, 'Config', { function: made(stack) })],
+  ];
+  for (const [stacks, orders, config] of cases) {
+    const app = new App();
+    const [here, there] = stacks(app);
+    new AsyncRetry(here, 'Retry').attach(orders(here));
+    config(there);
+    app.synth();
   }
-  app.synth();
 });
 
 test('a role that several functions have is let send once', () => {
@@ -236,10 +293,12 @@ test('a role that can\'t be changed is a warning that says what it needs', () =>
 });
 
 test('a function whose role is not known needs the queue to be open to all roles of the account', () => {
-  const stack = new TestStack();
+  const stack = new TestStack({ parallelQueues: 2 });
   stack.retry.attach(lambda.Function.fromFunctionName(stack, 'Orders', 'orders'));
-  const [, , send] = stack.only('AWS::SQS::QueuePolicy', /RetryQueuePolicy/).PolicyDocument.Statement;
-  assert.match(JSON.stringify(send.Condition.ArnNotEquals['aws:PrincipalArn']), /":iam::",{"Ref":"AWS::AccountId"},":role\/\*"/);
+  for (const id of [/RetryQueuePolicy/, /RetryQueue2Policy/]) {
+    const [, , send] = stack.only('AWS::SQS::QueuePolicy', id).PolicyDocument.Statement;
+    assert.match(JSON.stringify(send.Condition.ArnNotEquals['aws:PrincipalArn']), /{"Ref":"AWS::Partition"},":iam::",{"Ref":"AWS::AccountId"},":role\/\*"/);
+  }
 });
 
 test('a singleton function is a function of this app', () => {
@@ -255,9 +314,9 @@ test('a singleton function is a function of this app', () => {
 
 test('a function is made transparent once, whatever is attached of it', () => {
   const stack = new TestStack();
-  const orders = stack.function('Orders');
+  const orders = stack.function('Orders', { layers: layersOf(4) });
   for (const each of [orders, orders.currentVersion]) stack.retry.attach(each, { transparent: true, nonRetryableErrors: ['A', 'B'] });
-  assert.equal(stack.only('AWS::Lambda::Function', /^Orders/).Layers.length, 1);
+  assert.equal(stack.only('AWS::Lambda::Function', /^Orders/).Layers.length, 5);
 });
 
 test('variables that may not fit are a warning', () => {
@@ -300,7 +359,9 @@ test('a loop that is forbidden later fails the synthesis', () => {
 
 test('no more functions are taken than can be named', () => {
   const stack = new TestStack();
-  for (let index = 0; index < 50; index += 1) stack.retry.attach(stack.function(`F${index}`));
+  const functions = Array.from({ length: 50 }, (_, index) => stack.function(`F${index}`));
+  const [first, last] = [functions[0], functions[49]].map((each) => each.currentVersion);
+  for (const each of [first, ...functions, last]) stack.retry.attach(each);
   assert.match(complaint(() => stack.retry.attach(stack.function('Orders'))), /50 functions are attached, and the queue's policy has no room for more roles: make another AsyncRetry/);
 });
 
@@ -321,6 +382,11 @@ test('an imported function is attached as far as a template reaches, and the res
   const other = new TestStack({}, { env });
   other.retry.attach(lambda.Function.fromFunctionArn(other, 'Orders', functionArn), { transparent: true });
   assert.deepEqual(other.warnings.map((text) => /comeback:(\w+)/.exec(text)?.[1]).sort(), ['recursion', 'role', 'transparent']);
+
+  const unnamed = new TestStack();
+  unnamed.retry.attach(lambda.Function.fromFunctionArn(unnamed, 'Orders', functionArn));
+  unnamed.retry.attach(lambda.Function.fromFunctionName(unnamed, 'Payments', new CfnParameter(unnamed, 'Name').valueAsString));
+  assert.ok(unnamed.warnings.some((text) => text.includes('--function-name NAME')));
 });
 
 test('a function that lives elsewhere can\'t be attached', () => {

@@ -1,10 +1,10 @@
 import * as assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CfnParameter, Duration, Token } from 'aws-cdk-lib';
-import { AsyncRetry, AsyncRetryProps, Jitter } from '../lib';
+import { AsyncRetry, AsyncRetryProps, Jitter, RetryPolicy } from '../lib';
 import { complaint, TestStack } from './app';
 
-const BAD: [AsyncRetryProps, string][] = [
+const BAD_POLICIES: [RetryPolicy, string][] = [
   [{ baseBackoff: Duration.seconds(0) }, 'baseBackoff must be from 1s to 12h, got "0 seconds"'],
   [{ baseBackoff: Duration.millis(1500) }, 'baseBackoff must be whole seconds, got "1 second 500 millis"'],
   [{ baseBackoff: Duration.hours(13) }, 'baseBackoff must be from 1s to 12h, got "13 hours"'],
@@ -18,6 +18,10 @@ const BAD: [AsyncRetryProps, string][] = [
   [{ jitter: 'some' as Jitter }, 'jitter must be full, equal, none, got "some"'],
   [{ nonRetryableErrors: ['Good', 'a,b'] }, 'nonRetryableErrors must be error types without a comma, * allowed, got "a,b"'],
   [{ nonRetryableErrors: [' '] }, 'nonRetryableErrors must be error types without a comma, * allowed, got " "'],
+];
+
+const BAD: [AsyncRetryProps, string][] = [
+  ...BAD_POLICIES,
   [{ maxConcurrency: 1 }, 'maxConcurrency must be a whole number from 2 to 1000, got 1'],
   [{ parallelQueues: 0 }, 'parallelQueues must be a whole number from 1 to 50, got 0'],
   [{ memorySize: 127 }, 'memorySize must be a whole number from 128 to 10240, got 127'],
@@ -29,6 +33,21 @@ test('every value out of its range is refused with its name, what it must be and
   for (const [props, expected] of BAD) {
     assert.equal(complaint(() => new TestStack(props)), `AsyncRetry Test/Retry: ${expected}`);
   }
+});
+
+test('a policy of a function has the same ranges', () => {
+  for (const [policy, expected] of BAD_POLICIES) {
+    const stack = new TestStack();
+    assert.equal(complaint(() => stack.retry.attach(stack.function('Orders'), policy)), `AsyncRetry Test/Retry can't attach Test/Orders: ${expected}`);
+  }
+});
+
+test('the second attachment of a function is judged like the first', () => {
+  const stack = new TestStack();
+  const orders = stack.function('Orders');
+  stack.retry.attach(orders);
+  const message = complaint(() => stack.retry.attach(orders.currentVersion, { baseBackoff: Duration.millis(1500) }));
+  assert.match(message, /can't attach Test\/Orders\/CurrentVersion: .*; baseBackoff must be whole seconds, got "1 second 500 millis"$/);
 });
 
 test('all that is wrong is said at once', () => {
@@ -46,6 +65,7 @@ test('values at the ends of their ranges are good', () => {
 
 test('a policy of a function is judged with the general one', () => {
   const stack = new TestStack({ baseBackoff: Duration.minutes(1) });
+  stack.retry.attach(stack.function('Payments'), { baseBackoff: Duration.seconds(1), maxBackoff: Duration.seconds(10) });
   assert.equal(
     complaint(() => stack.retry.attach(stack.function('Orders'), { maxBackoff: Duration.seconds(10) })),
     'AsyncRetry Test/Retry can\'t attach Test/Orders: maxBackoff must be from 1m (baseBackoff) to 13d, got "10 seconds"',
@@ -76,6 +96,10 @@ test('what has to be known at synthesis is no token', () => {
   const number = new CfnParameter(stack, 'Number', { type: 'Number' }).valueAsNumber;
   const message = complaint(() => new AsyncRetry(stack, 'Other', { parallelQueues: number, handlerTimeout: Duration.minutes(number) }));
   assert.equal(message, 'AsyncRetry Test/Other: parallelQueues must be known at synthesis, got a token; handlerTimeout must be known at synthesis, got a token');
+  assert.match(
+    complaint(() => new AsyncRetry(stack, 'Third', { baseBackoff: Duration.millis(number) })),
+    /baseBackoff must be in seconds or a longer unit, got "millis"$/,
+  );
   assert.match(complaint(() => stack.retry.alarms({ lateness: Duration.hours(number) })), /lateness must be known at synthesis, got a token/);
 });
 
@@ -87,11 +111,13 @@ test('tokens are left alone', () => {
     maxBackoff: Duration.minutes(number('Max')),
     maxAge: Duration.days(number('Age')),
     maxAttempts: number('Attempts'),
+    jitter: new CfnParameter(stack, 'Jitter').valueAsString as Jitter,
     maxConcurrency: number('Concurrency'),
     memorySize: number('Memory'),
     nonRetryableErrors: Token.asList(new CfnParameter(stack, 'Errors', { type: 'CommaDelimitedList' }).value),
   });
   retry.attach(stack.function('Orders'), { maxAttempts: number('Own') });
+  retry.attach(stack.function('Payments'), { maxBackoff: Duration.days(13), maxAge: Duration.days(30) });
   retry.alarms();
   const { Variables } = stack.only('AWS::Lambda::Function', /TokensHandler/).Environment;
   assert.deepEqual(stack.resolve(Variables.MAX_AGE), { 'Fn::Join': ['', [{ Ref: 'Age' }, 'd']] });

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { aws_kms as kms, aws_lambda as lambda, aws_logs as logs, aws_sqs as sqs, Duration } from 'aws-cdk-lib';
-import { Template } from 'aws-cdk-lib/assertions';
 import { AsyncRetry, Jitter } from '../lib';
+import { codeOf } from '../lib/code';
 import { complaint, TestStack } from './app';
 
 const DAYS = 24 * 60 * 60;
@@ -59,8 +59,9 @@ test('only the handler receives, and only roles of attached functions send', () 
   assert.deepEqual([receive.Effect, roles(receive)], ['Deny', ['RetryHandlerRole']]);
   assert.deepEqual(receive.Action, ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:PurgeQueue']);
   assert.deepEqual([send.Effect, send.Action, roles(send)], ['Deny', 'sqs:SendMessage', ['OrdersServiceRole', 'PaymentsServiceRole']]);
-  for (const { Principal, Condition } of [receive, send]) {
+  for (const { Principal, Resource, Condition } of [receive, send]) {
     assert.deepEqual(Principal, { AWS: '*' });
+    assert.match(Resource['Fn::GetAtt'][0], /^RetryRetryQueue/);
     assert.deepEqual(Object.keys(Condition).sort(), ['ArnNotEquals', 'BoolIfExists']);
     assert.deepEqual(Condition.BoolIfExists, { 'aws:PrincipalIsAWSService': 'false' });
   }
@@ -113,11 +114,15 @@ test('the handler may do what it does, and nothing else', () => {
     ['sqs:SendMessage', 'RetryDeadLetterQueue'],
     [['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:GetQueueAttributes'], 'RetryRetryQueue'],
   ]);
-  assert.equal(new TestStack().only('AWS::IAM::Role').ManagedPolicyArns, undefined);
+  const role = new TestStack().only('AWS::IAM::Role');
+  assert.equal(role.ManagedPolicyArns, undefined);
+  assert.deepEqual(role.AssumeRolePolicyDocument.Statement.map(({ Principal }: any) => Principal), [{ Service: 'lambda.amazonaws.com' }]);
 });
 
 test('the log is kept for a month, or as long as told', () => {
-  assert.equal(new TestStack().only('AWS::Logs::LogGroup').RetentionInDays, 30);
+  const stack = new TestStack();
+  stack.template.hasResource('AWS::Logs::LogGroup', { Properties: { RetentionInDays: 30 }, DeletionPolicy: 'Delete' });
+  assert.match(stack.only('AWS::Lambda::Function', /Handler/).LoggingConfig.LogGroup.Ref, /^RetryLog/);
   const logRetention = logs.RetentionDays.ONE_YEAR;
   assert.equal(new TestStack({ logRetention }).only('AWS::Logs::LogGroup').RetentionInDays, 365);
 });
@@ -138,6 +143,7 @@ test('a ledger is paid by use, forgets, and is only written to', () => {
   assert.deepEqual(table.AttributeDefinitions, [{ AttributeName: 'id', AttributeType: 'S' }]);
   assert.equal(table.BillingMode, 'PAY_PER_REQUEST');
   assert.deepEqual(table.TimeToLiveSpecification, { AttributeName: 'expires_at', Enabled: true });
+  stack.template.hasResource('AWS::DynamoDB::Table', { DeletionPolicy: 'Delete' });
   assert.match(stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables.LEDGER_TABLE.Ref, /Ledger/);
   const actions = stack.statementsOf(/HandlerRole/).filter(({ Resource }: any) => /Ledger/.test(JSON.stringify(Resource)));
   assert.deepEqual(actions.map(({ Action }: any) => Action), [['dynamodb:PutItem', 'dynamodb:DeleteItem']]);
@@ -175,6 +181,11 @@ test('functions are spread over parallel queues, which one handler serves, and s
     assert.equal(stack.retry.retryQueues.length, 3);
     const [send] = stack.statementsOf(/F0ServiceRole/);
     assert.equal(send.Resource.length, 3);
+    for (const { Properties } of Object.values(stack.template.findResources('AWS::SQS::QueuePolicy'))) {
+      const [, , senders] = Properties.PolicyDocument.Statement;
+      // The dead-letter queue has but one statement.
+      if (senders) assert.equal(senders.Condition.ArnNotEquals['aws:PrincipalArn'].length, ids.length);
+    }
     return ids.map((id) => {
       const configs = Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig'))
         .filter(({ Properties }) => new RegExp(`^${id}[0-9A-F]{8}$`).test(Properties.FunctionName.Ref));
@@ -186,6 +197,15 @@ test('functions are spread over parallel queues, which one handler serves, and s
   const queues = queuesOf(ids);
   assert.equal(new Set(queues).size, 3);
   assert.deepEqual(queuesOf([...ids].reverse()), queues);
+});
+
+test('a function is in one queue, however it is imported', () => {
+  const stack = new TestStack({ parallelQueues: 50 }, { env: { account: '123456789012', region: 'eu-west-1' } });
+  const aliasVersion = lambda.Version.fromVersionArn(stack, 'Version', 'arn:aws:lambda:eu-west-1:123456789012:function:orders:1');
+  stack.retry.attach(lambda.Function.fromFunctionName(stack, 'Orders', 'orders'));
+  stack.retry.attach(lambda.Alias.fromAliasAttributes(stack, 'Live', { aliasName: 'live', aliasVersion }));
+  const configs = Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig'));
+  assert.deepEqual(configs[0].Properties.DestinationConfig, configs[1].Properties.DestinationConfig);
 });
 
 test('a dead-letter queue of one\'s own takes the place of another', () => {
@@ -232,11 +252,9 @@ test('an alias is no key', () => {
 test('the code is what this package brings, for the architecture', () => {
   const assets = join(__dirname, '..', '..', 'assets');
   for (const architecture of [lambda.Architecture.ARM_64, lambda.Architecture.X86_64]) {
-    const stack = new TestStack({ architecture });
-    const { S3Key } = stack.only('AWS::Lambda::Function', /Handler/).Code;
-    const out = (stack.node.root as any).synth().directory;
-    const deployed = readFileSync(join(out, `asset.${S3Key}`));
-    assert.ok(deployed.equals(readFileSync(join(assets, architecture.name, 'bootstrap.zip'))));
+    for (const [part, zip] of [['handler', 'bootstrap.zip'], ['layer', 'envelope-proxy-layer.zip']] as const) {
+      assert.equal((codeOf(part, architecture) as lambda.AssetCode).path, join(assets, architecture.name, zip));
+    }
   }
 });
 
@@ -246,13 +264,19 @@ test('the code is built by a checkout where one is named', () => {
     mkdirSync(join(source, 'scripts'));
     const script = join(source, 'scripts', 'package');
     // As the real one is called, and where it puts what it makes.
-    writeFileSync(script, '#!/bin/sh\nmkdir -p "$(dirname "$0")/../dist/$2"\nprintf "%s " "$@" > "$(dirname "$0")/../dist/$2/bootstrap.zip"\n', { mode: 0o755 });
-    const stack = new TestStack({ source });
-    const { S3Key } = Template.fromStack(stack).findResources('AWS::Lambda::Function')[stack.getLogicalId(stack.retry.handler.node.defaultChild as lambda.CfnFunction)].Properties.Code;
-    const deployed = readFileSync(join((stack.node.root as any).synth().directory, `asset.${S3Key}`), 'utf8');
-    assert.equal(deployed, '--arch arm64 handler ');
+    writeFileSync(script, '#!/bin/sh\ndist=$(dirname "$0")/../dist/$2\nmkdir -p "$dist"\nprintf "%s " "$@" | tee "$dist/bootstrap.zip" > "$dist/envelope-proxy-layer.zip"\n', { mode: 0o755 });
+    const stack = new TestStack({ source, architecture: lambda.Architecture.X86_64 });
+    stack.retry.attach(stack.function('Orders', { architecture: lambda.Architecture.ARM_64 }), { transparent: true });
+    const { directory } = (stack.node.root as any).synth();
+    const built = ({ S3Key }: any) => readFileSync(join(directory, `asset.${S3Key}`), 'utf8');
+    assert.equal(built(stack.only('AWS::Lambda::Function', /Handler/).Code), '--arch x86_64 handler ');
+    assert.equal(built(stack.only('AWS::Lambda::LayerVersion').Content), '--arch arm64 layer ');
   } finally {
     rmSync(source, { recursive: true });
   }
   assert.match(complaint(() => new TestStack({ source })), /source must be the folder of a checkout of Comeback: .*scripts\/package does not exist/);
+});
+
+test('code that this package does not have is missed by name', () => {
+  assert.match(complaint(() => codeOf('layer', lambda.Architecture.custom('riscv'))), /riscv\/envelope-proxy-layer.zip does not exist: .* Use one that was, or set source/);
 });

@@ -1,24 +1,36 @@
 import * as assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { aws_cloudwatch as cloudwatch, aws_cloudwatch_actions as actions, aws_iam as iam, aws_lambda as lambda, aws_sns as sns, Duration } from 'aws-cdk-lib';
-import { AlarmsProps, AsyncRetryProps } from '../lib';
+import { aws_cloudwatch as cloudwatch, aws_cloudwatch_actions as actions, aws_iam as iam, aws_kms as kms, aws_lambda as lambda, aws_sns as sns, aws_sqs as sqs, Duration } from 'aws-cdk-lib';
+import { AlarmsProps, AsyncRetry, AsyncRetryProps, RetryMetricOptions } from '../lib';
 import { complaint, TestStack } from './app';
 
-/** Metric, threshold and whose metric it is, of every alarm. */
+/** Metric, threshold, whose metric it is, and for how long where it is not at once, of every alarm. */
 function alarmsOf(stack: TestStack): string[] {
   return Object.values(stack.template.findResources('AWS::CloudWatch::Alarm')).map(({ Properties: alarm }) => {
     assert.equal(alarm.ComparisonOperator, 'GreaterThanThreshold');
     assert.equal(alarm.TreatMissingData, 'notBreaching');
+    assert.equal(alarm.Period, 300);
     const [{ Name, Value }] = alarm.Dimensions;
     const whose = (Value.Ref ?? Value['Fn::GetAtt'][0]).slice(0, -8);
-    return `${alarm.Namespace} ${alarm.MetricName} ${alarm.Statistic ?? alarm.ExtendedStatistic} > ${alarm.Threshold} of ${Name} ${whose}`;
+    const duration = alarm.EvaluationPeriods === 1 ? '' : ` for ${alarm.EvaluationPeriods} periods`;
+    return `${alarm.Namespace} ${alarm.MetricName} ${alarm.Statistic ?? alarm.ExtendedStatistic} > ${alarm.Threshold} of ${Name} ${whose}${duration}`;
   });
+}
+
+/** Metric, whose it is and label of every line, by the titles of the dashboard's graphs. */
+function linesOf(stack: TestStack): { [title: string]: string[] } {
+  const [, parts] = stack.only('AWS::CloudWatch::Dashboard').DashboardBody['Fn::Join'];
+  const body = parts.map((part: any) => typeof part === 'string' ? part : (part.Ref ?? part['Fn::GetAtt'][0]).replace(/[0-9A-F]{8}$/, '')).join('');
+  return Object.fromEntries(JSON.parse(body).widgets.map(({ properties: { title, metrics } }: any) => [
+    title,
+    metrics.map(([namespace, name, , whose, { label, stat = 'Average' } = {} as any]: any) => `${namespace} ${name} ${stat} of ${whose}${label ? `: ${label}` : ''}`),
+  ]));
 }
 
 const OF_SYSTEM = [
   'AWS/SQS ApproximateNumberOfMessagesVisible Maximum > 0 of QueueName RetryDeadLetterQueue',
   'AWS/SQS ApproximateAgeOfOldestMessage Maximum > 46800 of QueueName RetryRetryQueue',
-  'AWS/SQS ApproximateNumberOfMessagesVisible Minimum > 0 of QueueName RetryRetryQueue',
+  'AWS/SQS ApproximateNumberOfMessagesVisible Minimum > 0 of QueueName RetryRetryQueue for 3 periods',
   'AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum > 96000 of QueueName RetryRetryQueue',
   'AWS/Lambda Errors Sum > 0 of FunctionName RetryHandler',
   'AWS/Lambda Throttles Sum > 0 of FunctionName RetryHandler',
@@ -49,6 +61,7 @@ test('a ledger has an alarm for each function, and each parallel queue has its o
   const alarms = alarmsOf(stack);
   assert.ok(alarms.includes('Comeback LedgerFaults Sum > 0 of Target Orders'));
   assert.ok(alarms.includes('AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum > 96000 of QueueName RetryRetryQueue2'));
+  assert.match(stack.only('AWS::CloudWatch::Alarm', /WaitingEvents2/).Dimensions[0].Value['Fn::GetAtt'][0], /^RetryRetryQueue2/);
 });
 
 test('every alarm says what to do, and does what it is told', () => {
@@ -102,15 +115,46 @@ test('the dashboard shows the queues, the handler and every function', () => {
   stack.retry.attach(stack.function('Before'));
   stack.retry.dashboard({ dashboardName: 'retries' });
   stack.retry.attach(stack.function('After'));
-  const { DashboardName, DashboardBody } = stack.only('AWS::CloudWatch::Dashboard');
-  assert.equal(DashboardName, 'retries');
-  const body = DashboardBody['Fn::Join'][1].map((part: any) => typeof part === 'string' ? part : (part.Ref ?? part['Fn::GetAtt']?.[0])).join('');
-  for (const name of ['Waited', 'Invoked', 'DeadLettered', 'InvokeLateness', 'EventAge', 'ConfigurationFaults', 'Throttled', 'LedgerFaults']) {
-    for (const each of ['Before', 'After']) assert.match(body, new RegExp(`"Comeback","${name}","Target","${each}`));
-  }
-  for (const name of ['ApproximateNumberOfMessagesNotVisible","QueueName","RetryRetryQueue2', 'Errors","FunctionName","RetryHandler']) {
-    assert.ok(body.includes(name), name);
-  }
+  assert.equal(stack.only('AWS::CloudWatch::Dashboard').DashboardName, 'retries');
+  const each = (line: (name: string) => string[]) => ['Before', 'After'].flatMap(line);
+  assert.deepEqual(linesOf(stack), {
+    'What became of failed events': each((name) => [
+      `Comeback Waited Sum of ${name}: ${name} waited`,
+      `Comeback Invoked Sum of ${name}: ${name} re-invoked`,
+      `Comeback DeadLettered Sum of ${name}: ${name} given up`,
+    ]),
+    'What is in the queues': [
+      'AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum of RetryRetryQueue: waiting in queue 1',
+      'AWS/SQS ApproximateNumberOfMessagesVisible Maximum of RetryRetryQueue: to be looked at in queue 1',
+      'AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum of RetryRetryQueue2: waiting in queue 2',
+      'AWS/SQS ApproximateNumberOfMessagesVisible Maximum of RetryRetryQueue2: to be looked at in queue 2',
+      'AWS/SQS ApproximateNumberOfMessagesVisible Maximum of RetryDeadLetterQueue: dead letters',
+    ],
+    'How late retries were, in ms, 99 of 100': each((name) => [`Comeback InvokeLateness p99 of ${name}: ${name}`]),
+    'How old events were, in seconds': each((name) => [`Comeback EventAge Maximum of ${name}: ${name}`]),
+    'What a person has to mend': each((name) => [
+      `Comeback ConfigurationFaults Sum of ${name}: ${name} configuration`,
+      `Comeback Throttled Sum of ${name}: ${name} throttled`,
+      `AWS/Lambda DestinationDeliveryFailures Sum of ${name}: ${name} not delivered`,
+      `AWS/Lambda RecursiveInvocationsDropped Sum of ${name}: ${name} taken for a loop`,
+      `Comeback LedgerFaults Sum of ${name}: ${name} ledger`,
+    ]),
+    'The retry handler': [
+      'AWS/Lambda Invocations Sum of RetryHandler',
+      'AWS/Lambda Errors Sum of RetryHandler',
+      'AWS/Lambda Throttles Sum of RetryHandler',
+      'AWS/Lambda Duration p99 of RetryHandler',
+    ],
+  });
+});
+
+test('the dashboard of one queue does not number it, and knows no ledger where there is none', () => {
+  const stack = new TestStack();
+  stack.retry.attach(stack.function('Orders'));
+  stack.retry.dashboard();
+  const lines = linesOf(stack);
+  assert.match(lines['What is in the queues'][0], /: waiting$/);
+  assert.ok(!lines['What a person has to mend'].some((line) => line.includes('ledger')));
 });
 
 test('a metric is of one function, or of all together', () => {
@@ -120,22 +164,26 @@ test('a metric is of one function, or of all together', () => {
   const of = (metric: cloudwatch.IMetric) => metric.toMetricConfig();
   assert.deepEqual(of(stack.retry.metricDeadLettered()).metricStat, of(stack.retry.metricDeadLettered({ target: orders })).metricStat);
   stack.retry.attach(payments);
-  const together = of(stack.retry.metricDeadLettered({ period: Duration.minutes(1) }));
+  const together = of(stack.retry.metricDeadLettered({ period: Duration.minutes(1), color: '#d62728', dimensionsMap: { Reason: 'not_retryable' } }));
   assert.equal(together.mathExpression?.expression, 'SUM([deadLettered0,deadLettered1])');
   assert.equal(together.mathExpression?.period, 60);
   assert.deepEqual(Object.values(together.mathExpression?.usingMetrics ?? {}).map((each) => of(each).metricStat?.dimensions), [
-    [{ name: 'Target', value: orders.functionName }], [{ name: 'Target', value: payments.functionName }],
+    [{ name: 'Reason', value: 'not_retryable' }, { name: 'Target', value: orders.functionName }],
+    [{ name: 'Reason', value: 'not_retryable' }, { name: 'Target', value: payments.functionName }],
   ]);
-  assert.equal(of(stack.retry.metricInvokeLateness()).mathExpression?.expression, 'MAX([invokeLateness0,invokeLateness1])');
+  assert.deepEqual(together.renderingProperties, { label: 'DeadLettered', color: '#d62728' });
   const share = new cloudwatch.MathExpression({
     expression: 'dead / invoked',
     usingMetrics: { dead: stack.retry.metricDeadLettered(), invoked: stack.retry.metricInvoked() },
   });
   new cloudwatch.Dashboard(stack, 'Own').addWidgets(new cloudwatch.GraphWidget({ left: [share, stack.retry.metricWaited()] }));
-  const names = ['Waited', 'Invoked', 'DeadLettered', 'Throttled', 'ConfigurationFaults', 'LedgerFaults', 'Duplicates', 'InvokeLateness', 'EventAge'];
-  for (const name of names) {
-    const { metricStat } = of((stack.retry as any)[`metric${name}`]({ target: orders }));
-    assert.deepEqual([metricStat?.namespace, metricStat?.metricName], ['Comeback', name]);
+  const counts = ['Waited', 'Invoked', 'DeadLettered', 'Throttled', 'ConfigurationFaults', 'LedgerFaults', 'Duplicates'];
+  const expected = [...counts.map((name) => [name, 'Sum', 'SUM']), ['InvokeLateness', 'p99', 'MAX'], ['EventAge', 'Maximum', 'MAX']];
+  for (const [name, statistic, together] of expected) {
+    const metric = (options: RetryMetricOptions = {}) => of((stack.retry as any)[`metric${name}`](options));
+    const { metricStat } = metric({ target: orders });
+    assert.deepEqual([metricStat?.namespace, metricStat?.metricName, metricStat?.statistic], ['Comeback', name, statistic]);
+    assert.ok(metric().mathExpression?.expression.startsWith(`${together}([`), name);
   }
 });
 
@@ -162,23 +210,37 @@ test('alarms and dashboard are made once', () => {
 });
 
 test('who may redrive empties the dead-letter queue, invokes the functions and fills the retry queue', () => {
-  const stack = new TestStack();
-  const operator = new iam.Role(stack, 'Operator', { assumedBy: new iam.AccountRootPrincipal() });
+  const stack = new TestStack({ parallelQueues: 2 });
+  const operator = new iam.User(stack, 'Operator');
   stack.retry.attach(stack.function('Before'));
   stack.retry.grantRedrive(operator);
   stack.retry.attach(stack.function('After'));
-  const allowed = stack.statementsOf(/Operator/).map(({ Action, Resource }: any) => `${Action} ${JSON.stringify(Resource).replace(/[0-9A-F]{8}/g, '')}`);
+  const allowed = stack.statementsOf(/Operator/).map(({ Action, Resource }: any) => `${Action} ${JSON.stringify(Resource).replace(/[0-9A-F]{8}"/g, '"')}`);
   for (const name of ['Before', 'After']) {
-    assert.ok(allowed.some((each) => each.startsWith('lambda:InvokeFunction ') && each.includes(`"${name}"`)), name);
+    assert.ok(allowed.some((each) => each.startsWith('lambda:InvokeFunction ') && each.includes(`"${name}"`) && each.includes('":*"')), name);
   }
-  assert.ok(allowed.some((each) => /^sqs:SendMessage .*"RetryRetryQueue"/.test(each)));
-  assert.ok(allowed.some((each) => /^sqs:ReceiveMessage,sqs:DeleteMessage,.* .*"RetryDeadLetterQueue"/.test(each)));
-  const [, , send] = stack.only('AWS::SQS::QueuePolicy', /RetryQueuePolicy/).PolicyDocument.Statement;
-  assert.deepEqual(send.Condition.ArnNotEquals['aws:PrincipalArn'].map((arn: any) => arn['Fn::GetAtt'][0].slice(0, -8)), [
-    'BeforeServiceRole', 'Operator', 'AfterServiceRole',
-  ]);
+  assert.ok(allowed.some((each) => /^sqs:SendMessage .*"RetryRetryQueue".*"RetryRetryQueue2"/.test(each)));
+  assert.ok(allowed.some((each) => /^sqs:ReceiveMessage,sqs:DeleteMessage,.*,sqs:GetQueueUrl .*"RetryDeadLetterQueue"/.test(each)));
+  for (const id of [/RetryQueuePolicy/, /RetryQueue2Policy/]) {
+    const [, , send] = stack.only('AWS::SQS::QueuePolicy', id).PolicyDocument.Statement;
+    assert.deepEqual(send.Condition.ArnNotEquals['aws:PrincipalArn'].map((arn: any) => arn['Fn::GetAtt'][0].slice(0, -8)), [
+      'BeforeServiceRole', 'Operator', 'AfterServiceRole',
+    ]);
+  }
   for (const nobody of [new iam.ServicePrincipal('sns.amazonaws.com'), new iam.AccountRootPrincipal()]) {
     assert.match(complaint(() => stack.retry.grantRedrive(nobody)), /grantRedrive must be given a role, a user or what has a role/);
+  }
+});
+
+test('who may redrive uses the keys of all queues', () => {
+  const stack = new TestStack();
+  const [encryptionKey, encryptionMasterKey] = ['Ours', 'Theirs'].map((id) => new kms.Key(stack, id));
+  const deadLetterQueue = new sqs.Queue(stack, 'Mine', { encryptionMasterKey });
+  new AsyncRetry(stack, 'Encrypted', { encryptionKey, deadLetterQueue }).grantRedrive(new iam.User(stack, 'Operator'));
+  const allowed = stack.statementsOf(/Operator/);
+  for (const { keyArn } of [encryptionKey, encryptionMasterKey]) {
+    const [byKey] = allowed.filter(({ Resource }: any) => JSON.stringify(Resource) === JSON.stringify(stack.resolve(keyArn)));
+    assert.deepEqual(byKey?.Action, ['kms:Decrypt', 'kms:GenerateDataKey']);
   }
 });
 
