@@ -3,6 +3,7 @@
  * what it is told, or tells.
  *
  * retry-policy.ts     how long, how often and after which errors, and its limits
+ * props.ts            what the system is told, and its limits
  * async-retry.ts      the system: its queues, its handler, and how functions are attached
  * target.ts           a function that is to be attached, and what is known of it
  * attachment.ts       what is set on its side
@@ -18,4 +19,5 @@ export { AlarmsProps } from './alarms';
 export * from './async-retry';
 export { RetryDashboardProps } from './dashboard';
 export { RetryMetricOptions } from './metrics';
+export { AsyncRetryProps, AttachOptions } from './props';
 export { Jitter, RetryPolicy } from './retry-policy';

@@ -1,0 +1,147 @@
+import { aws_kms as kms, aws_lambda as lambda, aws_logs as logs, aws_sqs as sqs, Duration } from 'aws-cdk-lib';
+import { IConstruct } from 'constructs';
+import { Faults } from './faults';
+import { checkDuration, checkKnown, checkPolicy, checkWhole, effectivePolicy, RetryPolicy } from './retry-policy';
+import { RetryQueue } from './retry-queue';
+import { checkHome } from './target';
+
+/** What `AsyncRetry` is made with. */
+export interface AsyncRetryProps extends RetryPolicy {
+  /**
+   * Where events are sent that are given up. A queue of your own should keep messages for 14 days.
+   *
+   * @default - a queue that keeps messages for 14 days
+   */
+  readonly deadLetterQueue?: sqs.IQueue;
+
+  /**
+   * A key of your own that encrypts the queues and the ledger. Its policy has to let IAM decide who uses it,
+   * as those of the CDK do. Not an alias: permissions are on keys.
+   *
+   * @default - SQS's and DynamoDB's own keys
+   */
+  readonly encryptionKey?: kms.IKey;
+
+  /**
+   * Whether each failure re-invokes its function once, even if SQS delivers it twice: a DynamoDB table
+   * remembers, at two writes a retry.
+   *
+   * @default false
+   */
+  readonly ledger?: boolean;
+
+  /**
+   * How many retry queues there are. One holds about 120,000 waiting events. The events of one function are all in one
+   * queue, which is drawn by its path. With fewer queues than before those that are over go, with all that waits in them.
+   *
+   * @default 1
+   */
+  readonly parallelQueues?: number;
+
+  /**
+   * How many invocations of the handler there may be at a time, for each retry queue, from 2 to 1,000.
+   *
+   * @default 10
+   */
+  readonly maxConcurrency?: number;
+
+  /**
+   * How long the handler may take for a batch of ten messages, from 10 seconds to 15 minutes. The visibility timeout of
+   * the retry queues is six times as long.
+   *
+   * @default Duration.seconds(30)
+   */
+  readonly handlerTimeout?: Duration;
+
+  /**
+   * The memory of the handler in MB, from 128 to 10,240.
+   *
+   * @default 128
+   */
+  readonly memorySize?: number;
+
+  /**
+   * The architecture of the handler.
+   *
+   * @default lambda.Architecture.ARM_64
+   */
+  readonly architecture?: lambda.Architecture;
+
+  /**
+   * The folder of a checkout of Comeback, whose `scripts/package` builds what is deployed.
+   *
+   * @default - the code that this package brings; no Rust is needed
+   */
+  readonly source?: string;
+
+  /**
+   * How long the handler's log is kept.
+   *
+   * @default RetentionDays.ONE_MONTH
+   */
+  readonly logRetention?: logs.RetentionDays;
+
+  /**
+   * Whether the handler is traced by X-Ray.
+   *
+   * @default lambda.Tracing.DISABLED
+   */
+  readonly tracing?: lambda.Tracing;
+}
+
+/** How a function is attached; the values of its own policy go before the general ones. */
+export interface AttachOptions extends RetryPolicy {
+  /**
+   * Whether a Lambda layer takes the envelope off, so that the function is given its payload as it first was
+   * in every attempt. For the managed runtimes.
+   *
+   * @default false
+   */
+  readonly transparent?: boolean;
+}
+
+/** With more, what names their roles might not fit into the 8 KB of a queue's policy. */
+export const TARGETS_MAX = 50;
+
+/** Time for a batch of ten against endpoints that are slow; they take milliseconds else. */
+export const HANDLER_TIMEOUT = Duration.seconds(30);
+
+/** Below this the handler would have no time for an answer beside what it keeps for its last steps. */
+const HANDLER_TIMEOUT_MIN = Duration.seconds(10);
+
+/** Lambda's. */
+const HANDLER_TIMEOUT_MAX = Duration.minutes(15);
+const [MEMORY_MIN, MEMORY_MAX] = [128, 10_240];
+
+/** What `scripts/package` builds for, which is all that Lambda has. */
+const ARCHITECTURES = [lambda.Architecture.ARM_64.name, lambda.Architecture.X86_64.name];
+
+/** What a mapping of SQS takes. */
+const [MAX_CONCURRENCY_MIN, MAX_CONCURRENCY_MAX] = [2, 1000];
+
+/** A hundred messages at a time are thousands a second, and leave the account's concurrency to others. */
+export const MAX_CONCURRENCY = 10;
+
+/** Throws where anything is out of its range, and says all of it. */
+export function checkProps(scope: IConstruct, props: AsyncRetryProps): void {
+  const { handlerTimeout = HANDLER_TIMEOUT, parallelQueues = 1, architecture, deadLetterQueue, encryptionKey } = props;
+  const faults = new Faults();
+  checkPolicy(effectivePolicy(props), faults);
+  if (checkKnown('parallelQueues', parallelQueues, faults)) checkWhole('parallelQueues', parallelQueues, 1, TARGETS_MAX, faults);
+  checkWhole('maxConcurrency', props.maxConcurrency, MAX_CONCURRENCY_MIN, MAX_CONCURRENCY_MAX, faults);
+  checkWhole('memorySize', props.memorySize, MEMORY_MIN, MEMORY_MAX, faults);
+  if (checkKnown('handlerTimeout', handlerTimeout, faults)) {
+    checkDuration('handlerTimeout', handlerTimeout, HANDLER_TIMEOUT_MIN, HANDLER_TIMEOUT_MAX, faults);
+  }
+  if (deadLetterQueue) {
+    const { path } = deadLetterQueue.node;
+    if (deadLetterQueue.fifo) faults.add('deadLetterQueue', 'a standard queue, as the retry queue is one', path);
+    if (deadLetterQueue instanceof RetryQueue) faults.add('deadLetterQueue', 'no retry queue', path);
+    checkHome('deadLetterQueue', deadLetterQueue, scope, faults);
+  }
+  if (architecture && !ARCHITECTURES.includes(architecture.name)) faults.add('architecture', ARCHITECTURES.join(' or '), architecture.name);
+  if (encryptionKey && 'aliasName' in encryptionKey) {
+    faults.add('encryptionKey', 'a key and no alias, as permissions are on keys', encryptionKey.node.path);
+  }
+  faults.throwIfAny(`AsyncRetry ${scope.node.path}`);
+}
