@@ -8,7 +8,7 @@ export const RETENTION = Duration.days(14);
  * After so many receives SQS moves a message away. Each wait, each throttle and each crash is one: a bad
  * deploy of the handler has days to be mended.
  */
-export const RECEIVES_MAX = 1000;
+const RECEIVES_MAX = 1000;
 
 /** What nobody but the handler does: to read events, to lose them, or to change when they are due. */
 const RECEIVER_ONLY = ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:PurgeQueue'];
