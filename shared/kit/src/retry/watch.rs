@@ -105,10 +105,11 @@ impl Counts {
 mod tests {
     use std::{
         io,
-        sync::{Mutex, mpsc},
+        sync::{LazyLock, Mutex, mpsc},
     };
 
     use serde_json::Value;
+    use tracing::{Dispatch, subscriber::NoSubscriber};
 
     use super::*;
     use crate::{
@@ -156,6 +157,10 @@ mod tests {
         }
     }
 
+    /// As long as there is one dispatcher only, tracing asks that of whichever thread comes to an event first
+    /// whether anybody wants it. Here that may be another test's, which has none, and nobody is asked again.
+    static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
+
     /// The events of a call, as a function's log has them.
     async fn events(faults: &[Verdict]) -> Vec<Value> {
         let kept = Kept::default();
@@ -167,6 +172,7 @@ mod tests {
             .with_max_level(tracing::Level::TRACE)
             .with_writer(move || writer.clone())
             .finish();
+        LazyLock::force(&SECOND);
         let listening = tracing::subscriber::set_default(subscriber);
         call(&retry(), faults).await;
         drop(listening);

@@ -2,11 +2,12 @@
 
 use std::{
     io::{self, Write},
-    sync::{Arc, Mutex},
+    sync::{Arc, LazyLock, Mutex},
 };
 
 use comeback::idempotency::{Idempotency, Memory, NotReplaced, Request, Store};
 use serde_json::Value;
+use tracing::{Dispatch, subscriber::NoSubscriber};
 
 use super::{
     Clock, Declined,
@@ -27,11 +28,16 @@ impl Write for Lines {
     }
 }
 
+/// As long as there is one dispatcher only, tracing asks that of whichever thread comes to an event first
+/// whether anybody wants it. Here that may be another test's, which has none, and nobody is asked again.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
+
 /// What is logged when an operation ends so, and the call after it goes wrong for good.
 async fn logged(ends: Result<String, Declined>) -> String {
     let lines = Lines::default();
     let to = lines.clone();
     let subscriber = tracing_subscriber::fmt().json().with_writer(move || to.clone()).finish();
+    LazyLock::force(&SECOND);
     let _logging = tracing::subscriber::set_default(subscriber);
     let store = Shaky::scripted([Call::Made, Call::Unmade(fault(false))]);
     let clock = Clock::new();
