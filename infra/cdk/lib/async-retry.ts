@@ -175,37 +175,37 @@ export class AsyncRetry extends Construct {
 
   /** How many failed events were put back to wait. */
   public metricWaited(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.metric('Waited', 'SUM', { statistic: cloudwatch.Stats.SUM, ...options });
+    return this.count('Waited', options);
   }
 
   /** How many events were re-invoked. */
   public metricInvoked(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.metric('Invoked', 'SUM', { statistic: cloudwatch.Stats.SUM, ...options });
+    return this.count('Invoked', options);
   }
 
   /** How many events were given up. */
   public metricDeadLettered(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.metric('DeadLettered', 'SUM', { statistic: cloudwatch.Stats.SUM, ...options });
+    return this.count('DeadLettered', options);
   }
 
   /** How often Lambda throttled a re-invocation. */
   public metricThrottled(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.metric('Throttled', 'SUM', { statistic: cloudwatch.Stats.SUM, ...options });
+    return this.count('Throttled', options);
   }
 
   /** How often a function could not be re-invoked because of something that a person has to mend. */
   public metricConfigurationFaults(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.metric('ConfigurationFaults', 'SUM', { statistic: cloudwatch.Stats.SUM, ...options });
+    return this.count('ConfigurationFaults', options);
   }
 
   /** How often the ledger could not be asked. */
   public metricLedgerFaults(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.metric('LedgerFaults', 'SUM', { statistic: cloudwatch.Stats.SUM, ...options });
+    return this.count('LedgerFaults', options);
   }
 
   /** How many failures were delivered again and dropped, with a ledger. */
   public metricDuplicates(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.metric('Duplicates', 'SUM', { statistic: cloudwatch.Stats.SUM, ...options });
+    return this.count('Duplicates', options);
   }
 
   /** How long after their due time events were re-invoked, in milliseconds; 99 of 100 unless told otherwise. */
@@ -216,6 +216,10 @@ export class AsyncRetry extends Construct {
   /** How long ago events had failed first, in seconds; the oldest unless told otherwise. */
   public metricEventAge(options: RetryMetricOptions = {}): cloudwatch.IMetric {
     return this.metric('EventAge', 'MAX', { statistic: cloudwatch.Stats.MAXIMUM, ...options });
+  }
+
+  private count(name: string, options: RetryMetricOptions): cloudwatch.IMetric {
+    return this.metric(name, 'SUM', { statistic: cloudwatch.Stats.SUM, ...options });
   }
 
   private metric(name: string, together: 'SUM' | 'MAX', options: RetryMetricOptions): cloudwatch.IMetric {

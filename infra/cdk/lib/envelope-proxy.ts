@@ -21,8 +21,10 @@ export function checkTransparency(target: Target, faults: Faults): void {
   } else if (resource.runtime?.startsWith('provided')) {
     faults.note(`transparent must be off for the runtime ${resource.runtime}, which knows no wrapper: put the layer's extensions/comeback into the code as its bootstrap`);
   }
-  const layers = Stack.of(resource).resolve(resource.layers) ?? [];
-  if (!isTransparent(resource) && layers.length >= LAYERS_MAX) faults.note(`transparent needs a layer, and it has ${layers.length} already`);
+  const layers = layersOf(resource);
+  const existing = existingLayer(target.base);
+  const isThere = existing !== undefined && hasLayer(resource, existing);
+  if (!isThere && layers.length >= LAYERS_MAX) faults.note(`transparent needs a layer, and it has ${layers.length} already`);
   const wrapper = environmentOf(resource)[WRAPPER_VARIABLE];
   if (wrapper !== undefined && wrapper !== WRAPPER) {
     faults.note(`transparent needs ${WRAPPER_VARIABLE}, which is ${JSON.stringify(wrapper)}: set a script of your own there that runs both, with ${WRAPPER} last, and add the layer by hand`);
@@ -36,10 +38,10 @@ export function checkTransparency(target: Target, faults: Faults): void {
 export function makeTransparent(target: Target, source?: string): boolean {
   const { base } = target;
   if (!('addLayers' in base)) return false;
-  // By another of its aliases or versions.
-  if (target.resource && isTransparent(target.resource)) return true;
   const own = base as lambda.Function;
-  own.addLayers(layerFor(own, source));
+  const layer = layerFor(own, source);
+  // It may have it by another of its aliases or versions.
+  if (target.resource === undefined || !hasLayer(target.resource, layer)) own.addLayers(layer);
   own.addEnvironment(WRAPPER_VARIABLE, WRAPPER);
   return true;
 }
@@ -49,18 +51,28 @@ export function makeTransparent(target: Target, source?: string): boolean {
  * retries, both stacks would need each other first.
  */
 function layerFor(target: lambda.Function, source?: string): lambda.ILayerVersion {
-  const stack = Stack.of(target);
-  const id = `ComebackEnvelopeProxy-${target.architecture.name}`;
-  const existing = stack.node.tryFindChild(id);
-  return existing ? existing as lambda.LayerVersion : new lambda.LayerVersion(stack, id, {
+  return existingLayer(target) ?? new lambda.LayerVersion(Stack.of(target), layerId(target), {
     description: 'Takes Comeback\'s envelope off retried events',
     code: codeOf('layer', target.architecture, source),
     compatibleArchitectures: [target.architecture],
   });
 }
 
-function isTransparent(resource: lambda.CfnFunction): boolean {
-  return environmentOf(resource)[WRAPPER_VARIABLE] === WRAPPER;
+function existingLayer(target: lambda.IFunction): lambda.LayerVersion | undefined {
+  return Stack.of(target).node.tryFindChild(layerId(target)) as lambda.LayerVersion | undefined;
+}
+
+function layerId(target: lambda.IFunction): string {
+  return `ComebackEnvelopeProxy-${target.architecture.name}`;
+}
+
+function hasLayer(resource: lambda.CfnFunction, layer: lambda.ILayerVersion): boolean {
+  const arn = JSON.stringify(Stack.of(resource).resolve(layer.layerVersionArn));
+  return layersOf(resource).some((each) => JSON.stringify(each) === arn);
+}
+
+function layersOf(resource: lambda.CfnFunction): unknown[] {
+  return Stack.of(resource).resolve(resource.layers) ?? [];
 }
 
 function environmentOf(resource: lambda.CfnFunction): { [name: string]: unknown } {

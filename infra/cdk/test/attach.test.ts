@@ -319,6 +319,12 @@ test('a function is made transparent once, whatever is attached of it', () => {
   assert.equal(stack.only('AWS::Lambda::Function', /^Orders/).Layers.length, 5);
 });
 
+test('a wrapper that is set already does not stand for the layer', () => {
+  const stack = new TestStack();
+  stack.retry.attach(stack.function('Orders', { environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/comeback-exec' } }), { transparent: true });
+  assert.equal(stack.only('AWS::Lambda::Function', /^Orders/).Layers.length, 1);
+});
+
 test('variables that may not fit are a warning', () => {
   const stack = new TestStack();
   for (let index = 0; index < 40; index += 1) stack.retry.attach(stack.function(`F${index}`), { maxAttempts: index + 1 });
