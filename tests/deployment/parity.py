@@ -2,7 +2,8 @@
 they are, and with all switched on that both have.
 
 Compared are queues, their policies, the mapping, roles, the handler with its environment, recursion, the event
-invoke config, the ledger and alarms: all their properties but names, descriptions and where code lies.
+invoke config, the ledger and alarms with what they say: all their properties but names, functions' descriptions and
+where code lies.
 """
 
 import argparse
@@ -23,9 +24,9 @@ def synthesised(assembly: Path) -> Template:
     return Template(json.loads(path.read_text()))
 
 
-def differences(cdk: Template, sam: Template) -> Iterator[str]:
+def differences(of_cdk: Template, of_sam: Template) -> Iterator[str]:
     """Each fact that one of them has and the other one lacks, related ones side by side."""
-    made_by_cdk, made_by_sam = (System(list(each.resources())).facts() for each in (cdk, sam))
+    made_by_cdk, made_by_sam = (System(list(each.resources())).facts() for each in (of_cdk, of_sam))
     only = [(fact, "CDK") for fact in made_by_cdk - made_by_sam]
     only += [(fact, "SAM") for fact in made_by_sam - made_by_cdk]
     return (f"only {who}: {fact}" for fact, who in sorted(only))

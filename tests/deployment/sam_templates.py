@@ -49,8 +49,3 @@ def of_type(made: Mapping[str, Resource], kind: str) -> dict[str, dict[str, Any]
 def parameters_of(path: Path) -> dict[str, dict[str, Any]]:
     """The parameters that a template declares."""
     return sam.read(path).get("Parameters", {})
-
-
-def listed(value: Any) -> list[Any]:
-    """A value that may be a list of them."""
-    return value if isinstance(value, list) else [value]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from template import Resource
+from template import Resource, listed
 
 QUEUE = "AWS::SQS::Queue"
 QUEUE_POLICY = "AWS::SQS::QueuePolicy"
@@ -167,17 +167,17 @@ def _leaves(value: Any, path: str = "") -> Iterator[str]:
 
 def _permissions(document: dict[str, Any]) -> Iterator[str]:
     """Each single thing that a policy allows or denies, however its statements bundle them."""
-    for statement in _listed(document["Statement"]):
+    for statement in listed(document["Statement"]):
         condition = {
-            operator: {key: _listed(values) for key, values in keys.items()}
+            operator: {key: listed(values) for key, values in keys.items()}
             for operator, keys in statement.get("Condition", {}).items()
         }
         known = {"Sid", "Effect", "Principal", "Action", "Resource", "Condition"}
         if unknown := statement.keys() - known:
             raise NotImplementedError(f"{sorted(unknown)} of a statement")
         for principal in _principals(statement.get("Principal")):
-            for action in _listed(statement["Action"]):
-                for resource in _listed(statement.get("Resource", [""])):
+            for action in listed(statement["Action"]):
+                for resource in listed(statement.get("Resource", [""])):
                     words = [statement["Effect"], principal, action, resource]
                     if condition:
                         words.append(f"if {json.dumps(condition, sort_keys=True)}")
@@ -194,11 +194,7 @@ def _principals(principal: Any) -> list[str]:
         case {"AWS": "*"}:
             return ["*"]
         case _:
-            return [f"{kind} {one}" for kind, names in principal.items() for one in _listed(names)]
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+            return [f"{kind} {one}" for kind, names in principal.items() for one in listed(names)]
 
 
 def _alarm(properties: dict[str, Any]) -> str:

@@ -183,6 +183,11 @@ class Template:
         return "".join(parts)
 
 
+def listed(value: Any) -> list[Any]:
+    """A value that may be a list of them."""
+    return value if isinstance(value, list) else [value]
+
+
 def _is_function(name: str) -> bool:
     return name == "Ref" or name.startswith("Fn::")
 

@@ -22,13 +22,12 @@ from sam_templates import (
     TARGET_ALARMS,
     TEMPLATES,
     TOPIC,
-    listed,
     of_type,
     resources,
     system,
     system_template,
 )
-from template import Resource
+from template import Resource, listed
 
 
 class SystemTest(unittest.TestCase):

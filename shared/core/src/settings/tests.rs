@@ -1,0 +1,193 @@
+//! What the settings are read as, and every complaint about a bad one.
+
+use std::time::Duration;
+
+use super::*;
+use crate::testing::{home, settings};
+
+const QUEUE: &str = "https://sqs.us-east-1.amazonaws.com/123456789012/dead";
+
+fn read(variables: &[(&str, &str)]) -> Result<Settings, BadSettings> {
+    let variables: BTreeMap<_, _> = variables.iter().copied().collect();
+    Settings::from_lookup(|name| variables.get(name).map(|&value| value.to_owned()))
+}
+
+fn complaint(variables: &[(&str, &str)]) -> String {
+    let dead = [("DEAD_LETTER_QUEUE_URL", QUEUE)];
+    let variables: Vec<_> = dead.iter().chain(variables).copied().collect();
+    read(&variables).map(|settings| panic!("{settings:?}")).unwrap_err().to_string()
+}
+
+#[test]
+fn defaults_are_those_of_the_contract() {
+    let settings = settings(&[("MAX_ATTEMPTS", ""), ("JITTER", " ")]);
+    let policy = settings.policies.of("any");
+    assert_eq!(policy.backoff.base, Duration::from_secs(1));
+    assert_eq!(policy.backoff.max, Duration::from_hours(12));
+    assert_eq!(policy.backoff.jitter, Jitter::Full);
+    assert_eq!(policy.max_age, Duration::from_hours(24));
+    assert_eq!(policy.max_attempts, None);
+    assert_eq!(policy.non_retryable, NonRetryable::default());
+    assert_eq!(settings.targets, Targets::Home);
+    assert_eq!((settings.dlq_target, settings.retry_queue_url), (None, None));
+    assert_eq!(settings.ledger_table, None);
+}
+
+#[test]
+fn every_bad_setting_is_named_in_one_message_with_what_it_must_be_and_what_it_is() {
+    let complaint = read(&[
+        ("BASE_BACKOFF", "soon"),
+        ("MAX_BACKOFF", "14d"),
+        ("MAX_AGE", "366d"),
+        ("MAX_ATTEMPTS", "0"),
+        ("JITTER", "some"),
+        ("TARGET_FUNCTIONS", "orders,bad name"),
+        ("DLQ_TARGET", "bad name"),
+        ("RETRY_QUEUE_URL", "retry"),
+        ("LEDGER_TABLE", "bad name"),
+        ("POLICIES", r#"{"orders":{"MAX_AGE":true,"MAXAGE":"1d"},"b":7}"#),
+    ]);
+    let expected = [
+        "DEAD_LETTER_QUEUE_URL must be the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/123456789012/name, and is not set",
+        "RETRY_QUEUE_URL must be the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/123456789012/name, got \"retry\"",
+        "TARGET_FUNCTIONS must be function names or ARNs, with * for any run, separated by commas, got \"bad name\"",
+        "DLQ_TARGET must be the name or the ARN of a function, got \"bad name\"",
+        "LEDGER_TABLE must be the name or the ARN of a DynamoDB table, got \"bad name\"",
+        "BASE_BACKOFF must be a duration such as 90, 90s, 15m, 24h or 7d, got \"soon\"",
+        "JITTER must be full, equal or none, got \"some\"",
+        "MAX_ATTEMPTS must be a whole number from 1, got \"0\"",
+        "MAX_BACKOFF must be from BASE_BACKOFF, 1s, to 13d, got \"14d\"",
+        "MAX_AGE must be at most 365d, got \"366d\"",
+        "POLICIES.orders must be one of BASE_BACKOFF, MAX_BACKOFF, MAX_AGE, MAX_ATTEMPTS, MAX_RETRIES, JITTER, NON_RETRYABLE_ERRORS, got \"MAXAGE\"",
+        "POLICIES.orders.MAX_AGE must be a duration such as 90, 90s, 15m, 24h or 7d, got \"true\"",
+    ];
+    let bad = complaint.unwrap_err();
+    let names: Vec<_> = bad.names().collect();
+    assert!(names.contains(&"LEDGER_TABLE") && names.contains(&"POLICIES.b"), "{names:?}");
+    let complaint = bad.to_string();
+    let mut rest = complaint.as_str();
+    for part in expected {
+        let at =
+            rest.find(part).unwrap_or_else(|| panic!("{part}\nis not in order in\n{complaint}"));
+        rest = &rest[at + part.len()..];
+    }
+    assert!(
+        rest.ends_with(r#"POLICIES.b must be an object such as {"MAX_AGE":"7d"}, got "7""#),
+        "{rest}"
+    );
+}
+
+#[test]
+fn an_alias_may_not_contradict_its_name() {
+    let both = |retries| [("MAX_ATTEMPTS", "3"), ("MAX_RETRIES", retries)];
+    assert_eq!(settings(&both("3")).policies.of("f").max_attempts, Attempt::new(3));
+    assert_eq!(
+        complaint(&both("4")),
+        "MAX_RETRIES must be the same as MAX_ATTEMPTS, 3, whose alias it is, got \"4\""
+    );
+}
+
+#[test]
+fn a_function_has_its_own_values_over_the_general_ones() {
+    let settings = settings(&[
+        ("BASE_BACKOFF", "5s"),
+        ("NON_RETRYABLE_ERRORS", "A"),
+        (
+            "POLICIES",
+            r#"{"orders":{"MAX_AGE":"7d","MAX_ATTEMPTS":9,"BASE_BACKOFF":30,"JITTER":"none","NON_RETRYABLE_ERRORS":["B","C"]}}"#,
+        ),
+    ]);
+    let (orders, others) = (settings.policies.of("orders"), settings.policies.of("others"));
+    assert_eq!(others.backoff.base, Duration::from_secs(5));
+    assert_eq!(others.non_retryable, NonRetryable::parse("A"));
+    assert_eq!(orders.backoff.base, Duration::from_secs(30));
+    assert_eq!(orders.backoff.max, others.backoff.max);
+    assert_eq!(orders.backoff.jitter, Jitter::None);
+    assert_eq!(orders.max_age, Duration::from_hours(7 * 24));
+    assert_eq!(orders.max_attempts, Attempt::new(9));
+    assert_eq!(orders.non_retryable, NonRetryable::parse("B,C"));
+    assert_eq!(
+        complaint(&[("MAX_BACKOFF", "10s"), ("POLICIES", r#"{"orders":{"BASE_BACKOFF":"1m"}}"#)]),
+        "POLICIES.orders.MAX_BACKOFF must be from BASE_BACKOFF, 1m, to 13d, got \"10s\""
+    );
+    assert_eq!(
+        complaint(&[("BASE_BACKOFF", "13h"), ("POLICIES", r#"{"orders":{"JITTER":"none"}}"#)]),
+        "BASE_BACKOFF must be from 1s to 12h, got \"13h\""
+    );
+    assert!(
+        complaint(&[("BASE_BACKOFF", "13h"), ("POLICIES", r#"{"orders":{"BASE_BACKOFF":"13h"}}"#)])
+            .contains("; POLICIES.orders.BASE_BACKOFF must be from 1s to 12h, got \"13h\"")
+    );
+    assert!(complaint(&[("POLICIES", "7d")]).starts_with("POLICIES must be a JSON object such as"));
+}
+
+#[test]
+fn targets_are_the_functions_at_home_or_those_listed() {
+    let arn = |text: &str| FunctionArn::parse(&format!("arn:aws:lambda:{text}")).unwrap();
+    let allowed =
+        |list, text| settings(&[("TARGET_FUNCTIONS", list)]).targets.allow(&arn(text), &home());
+    let here = "us-east-1:123456789012:function:orders:live";
+    let elsewhere = "eu-west-1:123456789012:function:orders:live";
+    for (list, at_home, away) in [
+        ("", true, false),
+        ("orders", true, false),
+        ("pay*, ord*", true, false),
+        ("*", true, false),
+        ("payments", false, false),
+        ("arn:aws:lambda:*:123456789012:function:orders", true, true),
+        ("arn:aws:lambda:*:123456789012:function:orders:live", true, true),
+        ("arn:aws:lambda:*:123456789012:function:orders:other", false, false),
+        ("arn:*", true, true),
+    ] {
+        assert_eq!((allowed(list, here), allowed(list, elsewhere)), (at_home, away), "{list:?}");
+    }
+}
+
+#[test]
+fn a_list_that_names_nobody_is_refused() {
+    assert!(
+        complaint(&[("TARGET_FUNCTIONS", " , ")]).starts_with("TARGET_FUNCTIONS must be a list")
+    );
+}
+
+#[test]
+fn a_queue_is_a_url_with_a_host_and_a_name() {
+    for url in ["https://host/q", "http://127.0.0.1:4566/000000000000/q"] {
+        let settings = settings(&[("RETRY_QUEUE_URL", url)]);
+        assert_eq!(settings.retry_queue_url.as_deref(), Some(url));
+    }
+    for none in
+        ["q", "ftp://host/q", "https:///q", "https://host", "https://host//", "https://host/a b"]
+    {
+        assert!(complaint(&[("RETRY_QUEUE_URL", none)]).contains("RETRY_QUEUE_URL"), "{none}");
+    }
+}
+
+#[test]
+fn each_jitter_has_its_name() {
+    for (name, jitter) in [("full", Jitter::Full), ("equal", Jitter::Equal), ("none", Jitter::None)]
+    {
+        assert_eq!(settings(&[("JITTER", name)]).policies.of("f").backoff.jitter, jitter);
+    }
+}
+
+#[test]
+fn a_ledger_is_a_table_by_its_name_or_arn() {
+    let longest = "x".repeat(255);
+    for table in ["abc", "a-b_c.9", &longest, "arn:aws:dynamodb:us-east-1:1:table/ledger"] {
+        assert_eq!(settings(&[("LEDGER_TABLE", table)]).ledger_table.as_deref(), Some(table));
+    }
+    let too_long = "x".repeat(256);
+    for none in ["ab", "a b", &too_long, "arn:aws:sqs:us-east-1:1:q", "arn:aws:dynamodb:r:1:table/"]
+    {
+        assert!(complaint(&[("LEDGER_TABLE", none)]).contains("LEDGER_TABLE"), "{none}");
+    }
+}
+
+#[test]
+fn a_bare_event_belongs_to_the_function_of_this_name_or_arn() {
+    let target = |text| settings(&[("DLQ_TARGET", text)]).dlq_target.unwrap().at(&home()).unwrap();
+    assert_eq!(target("legacy").as_str(), "arn:aws:lambda:us-east-1:123456789012:function:legacy");
+    let arn = "arn:aws:lambda:us-east-1:000000000001:function:legacy:live";
+    assert_eq!(target(arn).as_str(), arn);
+}
