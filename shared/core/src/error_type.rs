@@ -1,4 +1,16 @@
 //! What a failed function says of its error, and what that asks of a retry.
+//!
+//! Each runtime spells an error's type in its own way, and none lets a function choose another:
+//!
+//! | runtime | the type of `orders.PaymentError`, as it stands in a failure record |
+//! |---|---|
+//! | Python, Node.js, Go, .NET | `PaymentError` |
+//! | Java | `com.example.orders.PaymentError`; nested in another class, `com.example.Orders$PaymentError` |
+//! | Ruby | `Function<Orders::PaymentError>`; raised while the function is loaded, `Init<…>` |
+//! | Rust | the name that the kit's `Failure` is given, else the path of the type, such as `orders::PaymentError` |
+//! | Lambda itself | `Runtime.ExitError` (a crash), `Sandbox.Timedout`, `Extension.Crash` and the like |
+//!
+//! So a pattern is matched against the whole type and against its last segment.
 
 use std::time::Duration;
 
@@ -10,10 +22,17 @@ const RETRY_AFTER: &str = "RetryAfter";
 /// The error type that no target needs to configure: it never heals.
 const PERMANENT_FAILURE: &str = "PermanentFailure";
 
+/// What Ruby's runtime client writes around the name of an error's class.
+const RUBY_CLASSIFICATIONS: [&str; 2] = ["Function<", "Init<"];
+
+/// The namespaces of Lambda's own error types. Each of these errors may pass at the next attempt.
+const LAMBDAS_OWN: [&str; 3] = ["Runtime.", "Sandbox.", "Extension."];
+
 /// What a failed invocation left behind in its response.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ErrorReport {
-    /// The runtime's name for the error; absent after a crash or a time-out.
+    /// The runtime's name for the error. Crashes and time-outs have one since 2025; before, they had only a
+    /// message.
     pub error_type: Option<String>,
     /// Its message.
     pub message: Option<String>,
@@ -27,7 +46,7 @@ impl ErrorReport {
             return None;
         };
         let wish = message.split(|c: char| c == ':' || c.is_whitespace()).next()?;
-        (last_segment(error_type) == RETRY_AFTER).then(|| duration::parse(wish))?
+        (last_segment(class(error_type)) == RETRY_AFTER).then(|| duration::parse(wish))?
     }
 }
 
@@ -46,12 +65,16 @@ impl NonRetryable {
         let Some(whole) = &error.error_type else {
             return false;
         };
-        let last = last_segment(whole);
-        last == PERMANENT_FAILURE
-            || self
-                .0
-                .iter()
-                .any(|never| pattern::matches(never, whole) || pattern::matches(never, last))
+        let class = class(whole);
+        let last = last_segment(class);
+        // `*Error` means the function's own errors: a crash, `Runtime.ExitError`, is retried.
+        let is_lambdas_own = LAMBDAS_OWN.iter().any(|namespace| whole.starts_with(namespace));
+        let patterns =
+            self.0.iter().filter(|pattern| !(is_lambdas_own && pattern.starts_with('*')));
+        let matches = |pattern: &String| {
+            [whole.as_str(), class, last].iter().any(|name| pattern::matches(pattern, name))
+        };
+        last == PERMANENT_FAILURE || patterns.into_iter().any(matches)
     }
 }
 
@@ -61,14 +84,24 @@ impl<'a> FromIterator<&'a str> for NonRetryable {
     }
 }
 
-/// `app.errors.ValidationError` → `ValidationError`, and the same for Rust's `::`.
-fn last_segment(error_type: &str) -> &str {
-    error_type.rsplit(['.', ':']).next().unwrap_or(error_type)
+/// `Function<Orders::PaymentError>` → `Orders::PaymentError`.
+fn class(error_type: &str) -> &str {
+    let inside = |classification| error_type.strip_prefix(classification)?.strip_suffix('>');
+    RUBY_CLASSIFICATIONS.into_iter().find_map(inside).unwrap_or(error_type)
+}
+
+/// `app.errors.PaymentError`, `app::PaymentError<T>` and `com.example.Orders$PaymentError` → `PaymentError`.
+fn last_segment(class: &str) -> &str {
+    let generic = class.split_once('<').map_or(class, |(generic, _)| generic);
+    // Scala's objects end in `$`.
+    let name = generic.trim_end_matches('$');
+    name.rsplit(['.', ':', '$']).next().unwrap_or(name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::Object;
 
     fn report(error_type: &str, message: &str) -> ErrorReport {
         ErrorReport { error_type: Some(error_type.into()), message: Some(message.into()) }
@@ -89,13 +122,84 @@ mod tests {
             ("", "PermanentFailure", true),
             ("", "comeback::PermanentFailure", true),
             ("", "NotPermanentFailure", false),
+            ("", "com.example.Handler$PermanentFailure", true),
+            ("", "com.example.PermanentFailure$", true),
+            ("", "Function<PermanentFailure>", true),
+            ("", "Init<Orders::PermanentFailure>", true),
+            ("", "Function<PermanentFailureLater>", false),
+            ("RuntimeError", "Function<RuntimeError>", true),
+            ("Function<RuntimeError>", "Function<RuntimeError>", true),
+            ("PaymentError", "Function<Orders::PaymentError>", true),
+            ("Orders::*", "Function<Orders::PaymentError>", true),
+            ("PaymentError", "com.example.Orders$PaymentError", true),
+            ("com.example.*", "com.example.Orders$PaymentError", true),
+            ("Orders", "com.example.Orders$PaymentError", false),
+            ("PaymentError", "app::PaymentError<app::Permanent>", true),
+            ("Permanent", "app::PaymentError<app::Permanent>", false),
             (",", "", false),
         ];
         for (list, error_type, expected) in table {
             let never = NonRetryable::parse(list);
             assert_eq!(never.covers(&report(error_type, "")), expected, "{list:?} {error_type:?}");
         }
-        assert!(!NonRetryable::parse("*").covers(&ErrorReport::default()), "a crash has no type");
+        assert!(
+            !NonRetryable::parse("*").covers(&ErrorReport::default()),
+            "an error without a type"
+        );
+    }
+
+    #[test]
+    fn an_error_of_lambdas_own_is_given_up_only_where_it_is_named() {
+        for own in ["Runtime.ExitError", "Sandbox.Timedout", "Extension.Crash"] {
+            let (namespace, name) = own.split_once('.').unwrap();
+            let covers = |list: &str| NonRetryable::parse(list).covers(&report(own, ""));
+            for list in ["*", "*Error", "*.*", "*o*", "Error"] {
+                assert!(!covers(list), "{list:?} {own:?}");
+            }
+            for list in [own, name, &format!("{namespace}.*"), &format!("*,{own}")] {
+                assert!(covers(list), "{list:?} {own:?}");
+            }
+        }
+        let of_a_function = report("RuntimeError", "");
+        assert!(NonRetryable::parse("*Error").covers(&of_a_function));
+    }
+
+    /// What each runtime writes into a failure record, as its client's source and AWS's own records have it.
+    const RESPONSES: [(&str, &str); 8] = [
+        ("Python", include_str!("../fixtures/responses/python.json")),
+        ("Node.js", include_str!("../fixtures/responses/nodejs.json")),
+        ("Java", include_str!("../fixtures/responses/java.json")),
+        (".NET", include_str!("../fixtures/responses/dotnet.json")),
+        ("Ruby", include_str!("../fixtures/responses/ruby.json")),
+        ("Go", include_str!("../fixtures/responses/go.json")),
+        ("Rust", include_str!("../fixtures/responses/rust.json")),
+        ("Lambda", include_str!("../fixtures/responses/lambda.json")),
+    ];
+
+    #[test]
+    fn every_runtimes_errors_are_understood() {
+        for (runtime, responses) in RESPONSES {
+            let responses = Object::read(responses).unwrap();
+            let failed_with = |name| {
+                let response = responses.object(name)?;
+                let text = |name| response.text(name);
+                Some(ErrorReport { error_type: text("errorType"), message: text("errorMessage") })
+            };
+            if runtime == "Lambda" {
+                let own = ["crash", "timeOut"].map(|name| failed_with(name).unwrap());
+                assert!(own.iter().all(|error| !NonRetryable::parse("*").covers(error)));
+                assert!(NonRetryable::parse("Runtime.ExitError").covers(&own[0]));
+                assert!(NonRetryable::parse("Sandbox.Timedout").covers(&own[1]));
+                continue;
+            }
+            let permanent = failed_with("permanent").unwrap();
+            assert!(NonRetryable::default().covers(&permanent), "{runtime}: {permanent:?}");
+            let later = failed_with("later").unwrap();
+            assert_eq!(later.retry_after(), Some(Duration::from_secs(120)), "{runtime}: {later:?}");
+            let named = failed_with("named").unwrap();
+            assert!(!NonRetryable::default().covers(&named), "{runtime}: {named:?}");
+            assert!(NonRetryable::parse("PaymentError").covers(&named), "{runtime}: {named:?}");
+        }
     }
 
     #[test]
