@@ -95,13 +95,15 @@ impl DeadLetter {
     pub fn of(failure: &Failure, message: &Message, reason: Reason) -> Self {
         let body = failure.event.as_ref().map_or(message.body, |event| event.payload().get());
         let attribute = |name, value: Option<String>| Some((name, value?));
-        let said = |text: &Option<String>| Some(beginning(text.as_deref()?).to_owned());
+        let said = |text: &Option<String>| Some(acceptable_beginning(text.as_deref()?));
         let attributes = [
             attribute("Reason", Some(reason.to_string())),
             attribute("FunctionArn", Some(failure.target.to_string())),
             attribute(
                 "RequestId",
-                Some(failure.first_request_id().unwrap_or(&failure.request_id).to_owned()),
+                Some(acceptable_beginning(
+                    failure.first_request_id().unwrap_or(&failure.request_id),
+                )),
             ),
             attribute("Attempts", Some(failure.attempts_made().to_string())),
             attribute("FirstFailureAt", Some(rfc3339(failure.first_failure()))),
@@ -116,7 +118,7 @@ impl DeadLetter {
     pub fn unreadable(message: &Message, why: &str) -> Self {
         let attributes = vec![
             ("Reason", Reason::Unreadable.to_string()),
-            ("ErrorMessage", beginning(why).to_owned()),
+            ("ErrorMessage", acceptable_beginning(why)),
         ];
         Self::fitting(message.body, attributes)
     }
@@ -129,12 +131,6 @@ impl DeadLetter {
 
     fn fitting(body: &str, attributes: Vec<(&'static str, String)>) -> Self {
         let mut letter = Self { body: acceptable_body(body), attributes };
-        for (_, value) in &mut letter.attributes {
-            *value = value
-                .chars()
-                .map(|c| if accepted(c) { c } else { char::REPLACEMENT_CHARACTER })
-                .collect();
-        }
         // SQS refuses an attribute without a value.
         letter.attributes.retain(|(_, value)| !value.is_empty());
         while letter.size() > SIZE_MAX && letter.attributes.pop().is_some() {}
@@ -144,6 +140,16 @@ impl DeadLetter {
 
 fn attribute_size(name: &str, value: &str) -> usize {
     name.len() + DATA_TYPE.len() + value.len()
+}
+
+/// As much of a text from outside as an attribute holds, in characters that SQS accepts. It is cut after
+/// the replacement, as U+FFFD takes three bytes where a control character takes one.
+fn acceptable_beginning(text: &str) -> String {
+    // What is replaced never gets shorter, so nothing behind these bytes can be kept.
+    let replaced = |c| if accepted(c) { c } else { char::REPLACEMENT_CHARACTER };
+    let mut acceptable: String = beginning(text).chars().map(replaced).collect();
+    acceptable.truncate(acceptable.floor_char_boundary(TEXT_MAX));
+    acceptable
 }
 
 /// As much of a text from outside as is kept of it.
@@ -266,6 +272,20 @@ mod tests {
         assert_eq!(said(r#""""#), None);
         let long = "é".repeat(600);
         assert_eq!(said(&format!("\"a{long}\"")).unwrap(), format!("a{}", "é".repeat(511)));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_from_outside_takes_more_than_1024_bytes_of_an_attribute(
+            error_type in "[\u{0}-\u{1f}aé\u{ffff}]{0,1500}", message in "[\u{0}-\u{1f}aé\u{ffff}]{0,1500}",
+        ) {
+            let failure = serde_json::json!({ "errorType": error_type, "errorMessage": message });
+            let body = testing::record_of("1").replace("\"responsePayload\"", &format!(r#""responsePayload":{failure},"was""#));
+            let letter = letter(&body, Reason::NotRetryable);
+            for (name, value) in &letter.attributes {
+                proptest::prop_assert!(value.len() <= 1024 && value.chars().all(accepted), "{name}: {} bytes", value.len());
+            }
+        }
     }
 
     #[test]
