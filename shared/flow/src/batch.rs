@@ -283,7 +283,9 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
                 self.mark(letter.item).await;
             }
             Err(fault) => {
-                letter.item.left_to_queue("dead_letter", &fault);
+                let queue_url = &self.settings.dead_letter_queue_url;
+                letter.item.became(Outcome::DeadLetterNotSent);
+                log::dead_letter_not_sent(letter.item, letter.reason, queue_url, &fault);
                 self.release(letter.item).await;
             }
         });

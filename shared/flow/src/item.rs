@@ -108,9 +108,11 @@ impl<'e> Item<'e> {
     pub(crate) fn is_unmarked(&self) -> bool {
         let acted = match self.outcome.get() {
             Outcome::Invoked { .. } | Outcome::DeadLettered(_) => true,
-            Outcome::Duplicate | Outcome::Waits | Outcome::LeftToQueue | Outcome::NotReached => {
-                false
-            }
+            Outcome::Duplicate
+            | Outcome::Waits
+            | Outcome::LeftToQueue
+            | Outcome::DeadLetterNotSent
+            | Outcome::NotReached => false,
         };
         acted && self.claim.borrow().is_some()
     }

@@ -166,6 +166,26 @@ pub(crate) fn left_to_queue(item: &Item<'_>, decision: &'static str, fault: &Cal
     );
 }
 
+/// The dead letter could not be sent, and the message is as it was.
+pub(crate) fn dead_letter_not_sent(
+    item: &Item<'_>,
+    reason: Reason,
+    queue_url: &str,
+    fault: &CallFault,
+) {
+    let error = fault.to_string();
+    let error = beginning(&error);
+    line!(
+        error,
+        item,
+        "the dead letter can't be sent to DEAD_LETTER_QUEUE_URL; its message stays in the retry queue and is tried again",
+        decision = "dead_letter",
+        reason = reason.as_str(),
+        dead_letter_queue_url = queue_url,
+        error = error,
+    );
+}
+
 /// The time was up before this message had an answer.
 pub(crate) fn not_reached(item: &Item<'_>) {
     line!(

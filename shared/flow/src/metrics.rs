@@ -40,6 +40,7 @@ impl Tally {
             Outcome::Waits => add("Waited"),
             Outcome::Invoked { .. } => add("Invoked"),
             Outcome::Duplicate => add("Duplicates"),
+            Outcome::DeadLetterNotSent => add("DeadLettersNotSent"),
             Outcome::DeadLettered(_) | Outcome::LeftToQueue | Outcome::NotReached => {}
         }
         match entry.obstacle {
@@ -125,6 +126,7 @@ mod tests {
             entry(Some("a"), invoked, None),
             entry(Some("b"), Outcome::LeftToQueue, Some(Obstacle::Configuration)),
             entry(Some("b"), Outcome::DeadLettered(Reason::NotRetryable), None),
+            entry(Some("b"), Outcome::DeadLetterNotSent, None),
             entry(None, Outcome::DeadLettered(Reason::Unreadable), None),
         ]);
         let metric = |name: &str, unit: &str| json!({ "Name": name, "Unit": unit });
@@ -148,6 +150,7 @@ mod tests {
             (&lines[1]["Target"], &lines[1]["ConfigurationFaults"]),
             (&json!("b"), &json!(1))
         );
+        assert_eq!(lines[1]["DeadLettersNotSent"], json!(1));
         assert_eq!(
             (&lines[2]["Reason"], &lines[2]["DeadLettered"]),
             (&json!("not_retryable"), &json!(1))

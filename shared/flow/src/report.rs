@@ -43,6 +43,9 @@ pub enum Outcome {
     Waits,
     /// A call failed: the queue's own visibility timeout brings it back.
     LeftToQueue,
+    /// Its dead letter could not be sent: it comes back likewise, and so does the same fault until somebody
+    /// mends it.
+    DeadLetterNotSent,
     /// The time was up before there was an answer: it comes back likewise.
     NotReached,
 }
@@ -62,7 +65,10 @@ impl Report {
     /// What Lambda is told: which messages stay in the queue.
     pub fn response(&self) -> SqsBatchResponse {
         let stays = |entry: &&Entry| match entry.outcome {
-            Outcome::Waits | Outcome::LeftToQueue | Outcome::NotReached => true,
+            Outcome::Waits
+            | Outcome::LeftToQueue
+            | Outcome::DeadLetterNotSent
+            | Outcome::NotReached => true,
             Outcome::Invoked { .. } | Outcome::DeadLettered(_) | Outcome::Duplicate => false,
         };
         let mut response = SqsBatchResponse::default();

@@ -84,6 +84,21 @@ async fn each_message_has_a_line_for_its_decision_and_one_for_each_thing_in_its_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_dead_letter_that_cant_be_sent_is_an_error_that_names_queue_and_cause() {
+    let world = World::new(&[("in poison", Answer::Refused)]);
+    let report = handle_within(10, &world, vec![poison("poison")]).await;
+    let [line] = &lines()[..] else { panic!("expected one line, got {:?}", lines()) };
+    assert_eq!(line["level"], "ERROR");
+    assert_eq!(line["decision"], "dead_letter");
+    assert_eq!(line["reason"], "unreadable");
+    let queue = "https://sqs.us-east-1.amazonaws.com/123456789012/dead";
+    assert_eq!(line["dead_letter_queue_url"], queue);
+    assert_eq!(line["error"], "InternalError");
+    let metrics = comeback_flow::metrics::lines(&report, crate::world::start());
+    assert!(metrics[0].contains(r#""DeadLettersNotSent":1"#), "{metrics:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_turn_of_the_ledger_has_its_line() {
     let configuration = Answer::Fault(FaultKind::Configuration);
     let world = World::with_ledger(&[

@@ -79,7 +79,7 @@ async fn one_refused_entry_touches_none_of_its_neighbours() {
     let report = handle(&world, records).await;
     assert_eq!(
         outcomes(&report),
-        ["waits", "left to queue", "waits", "unreadable", "left to queue", "unreadable"]
+        ["waits", "left to queue", "waits", "unreadable", "dead letter not sent", "unreadable"]
     );
     assert_eq!(kept(&report), ["a", "b", "c", "e"]);
 }

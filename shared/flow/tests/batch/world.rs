@@ -313,6 +313,7 @@ pub fn outcomes(report: &Report) -> Vec<&'static str> {
         Outcome::Duplicate => "duplicate",
         Outcome::Waits => "waits",
         Outcome::LeftToQueue => "left to queue",
+        Outcome::DeadLetterNotSent => "dead letter not sent",
         Outcome::NotReached => "not reached",
     };
     report.entries.iter().map(|entry| word(entry.outcome)).collect()
