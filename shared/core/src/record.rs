@@ -1,4 +1,4 @@
-//! The four forms in which a failed event reaches a retry queue, and what they have in common.
+//! The five forms in which a failed event reaches a retry queue, and what they have in common.
 //!
 //! | form | where from | what it looks like |
 //! |---|---|---|
@@ -6,6 +6,7 @@
 //! | notification | on-failure destination SNS | the record is the `Message` of an SNS notification |
 //! | event | on-failure destination EventBridge | the record is the `detail` of an event |
 //! | bare | the function's own dead-letter queue | the body is the event, attributes tell of the failure |
+//! | redriven | our own dead-letter queue, by SQS's redrive | a dead letter of ours, as it was |
 //!
 //! Lambda's records have every member that is read here. Emulators leave some out, so what SQS says of
 //! the message stands in for the time and the request id. A member of another type counts as absent.
@@ -15,6 +16,7 @@ use serde_json::value::RawValue;
 use crate::{
     Attempt, Timestamp,
     arn::FunctionArn,
+    dead_letter::Reason,
     envelope::{Envelope, RetryMetadata},
     error_type::ErrorReport,
     json::Object,
@@ -35,17 +37,26 @@ pub struct Message<'a> {
     pub receive_count: u32,
     /// When it was sent to the queue.
     pub sent_at: Option<Timestamp>,
-    /// What a function's own dead-letter queue says of the failure.
-    pub bare: BareAttributes<'a>,
+    /// Its message attributes.
+    pub attributes: MessageAttributes<'a>,
 }
 
-/// The message attributes of a function's own dead-letter queue.
+/// The message attributes by which a failed event is told of beside its body: those of a function's own
+/// dead-letter queue, which Lambda writes, and those of a dead letter of ours.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct BareAttributes<'a> {
-    /// `RequestID`; a message with this attribute is of the bare form.
-    pub request_id: Option<&'a str>,
-    /// `ErrorMessage`.
+pub struct MessageAttributes<'a> {
+    /// `RequestID`, Lambda's; a message with this attribute is of the bare form.
+    pub lambda_request_id: Option<&'a str>,
+    /// `ErrorMessage`, of both.
     pub error_message: Option<&'a str>,
+    /// `Reason`, ours; with `FunctionArn` it makes a message of the redriven form.
+    pub reason: Option<&'a str>,
+    /// `FunctionArn`, ours.
+    pub function_arn: Option<&'a str>,
+    /// `RequestId`, ours.
+    pub request_id: Option<&'a str>,
+    /// `ErrorType`, ours.
+    pub error_type: Option<&'a str>,
 }
 
 /// One failed invocation, whatever form it came in.
@@ -53,11 +64,11 @@ pub struct BareAttributes<'a> {
 pub struct Failure {
     /// The function that failed, as its record names it.
     pub target: FunctionArn,
-    /// The request id of the failed invocation.
+    /// The request id of the failed invocation; of a redriven event, that of its first one.
     pub request_id: String,
-    /// When it failed.
+    /// When it failed; when a redriven event was moved.
     pub failed_at: Timestamp,
-    /// Why Lambda gave the event up.
+    /// Why the event is here.
     pub condition: Condition,
     /// What the function said.
     pub error: ErrorReport,
@@ -74,8 +85,8 @@ pub enum Event {
     Retried(Envelope),
 }
 
-/// Why Lambda gave an event up. The set is open.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// Why an event is in the retry queue: what made Lambda give it up, an open set, or an operator's redrive.
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Condition {
     /// Lambda's own retries are used up, or the event grew too old in Lambda's own queue.
     Failed,
@@ -83,9 +94,15 @@ pub enum Condition {
     Paused,
     /// Lambda's detection of recursive loops stopped the target.
     RecursionStopped,
+    /// An operator moved its dead letter back: the event starts over. `message_id` is SQS's new id of the
+    /// letter, so that this round is not taken for a duplicate of the failure that ended the last one.
+    Redriven {
+        /// SQS's id of the moved message.
+        message_id: String,
+    },
 }
 
-/// Why a message is of none of the four forms.
+/// Why a message is of none of the five forms.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unreadable {
@@ -105,19 +122,25 @@ pub enum Unreadable {
         "expected DLQ_TARGET to be set, as a message of a function's own dead-letter queue names no function"
     )]
     NoTarget,
-    /// A bare event that is not JSON.
+    /// A bare or redriven event that is not JSON.
     #[error("expected an event, got a dead-letter-queue message whose body is no JSON")]
     NoEvent,
+    /// A dead letter of ours that names no function.
+    #[error("expected the ARN of a function in the attribute FunctionArn of a dead letter")]
+    NoLettersFunction,
 }
 
-/// Reads a message of any of the four forms. `bare_target` is the function that bare ones belong to.
+/// Reads a message of any of the five forms. `bare_target` is the function that bare ones belong to.
 ///
 /// # Errors
 ///
 /// Says which part of a failure record was looked for in vain.
 pub fn read(message: &Message, bare_target: Option<&FunctionArn>) -> Result<Failure, Unreadable> {
-    if let Some(request_id) = message.bare.request_id {
-        let said = message.bare.error_message.map(str::to_owned);
+    if let Some(function_arn) = redriven_for(&message.attributes) {
+        return redriven(message, function_arn);
+    }
+    if let Some(request_id) = message.attributes.lambda_request_id {
+        let said = message.attributes.error_message.map(str::to_owned);
         return bare(message, message.body, request_id, said, bare_target);
     }
     let body = Object::read(message.body).ok_or(Unreadable::NoObject)?;
@@ -192,6 +215,34 @@ fn bare(
     })
 }
 
+/// The function of a dead letter of ours whose body is an event. For two reasons a letter's body is the message
+/// as it was received: such a letter is read like any other message.
+fn redriven_for<'a>(attributes: &MessageAttributes<'a>) -> Option<&'a str> {
+    let body_is_message = |reason| {
+        [Reason::Unreadable, Reason::PayloadMissing].iter().any(|other| other.as_str() == reason)
+    };
+    attributes.reason.filter(|reason| !body_is_message(*reason))?;
+    attributes.function_arn
+}
+
+fn redriven(message: &Message, function_arn: &str) -> Result<Failure, Unreadable> {
+    let MessageAttributes { error_type, error_message, request_id, .. } = message.attributes;
+    let payload: &RawValue = serde_json::from_str(message.body).map_err(|_| Unreadable::NoEvent)?;
+    // A letter that somebody else wrote may hold an envelope. Its event starts over too.
+    let event = Event::Fresh(Event::read(payload).payload().to_owned());
+    Ok(Failure {
+        target: FunctionArn::parse(function_arn).ok_or(Unreadable::NoLettersFunction)?,
+        request_id: own_or_messages_id(message, request_id),
+        failed_at: failed_at(message, None)?,
+        condition: Condition::Redriven { message_id: message.id.to_owned() },
+        error: ErrorReport {
+            error_type: error_type.map(str::to_owned),
+            message: error_message.map(str::to_owned),
+        },
+        event: Some(event),
+    })
+}
+
 /// The failed invocation's own id, unless it can be none: an odd emulator's is empty or has no end.
 fn own_or_messages_id(message: &Message, request_id: Option<&str>) -> String {
     let own = request_id.filter(|id| (1..=REQUEST_ID_MAX).contains(&id.len()));
@@ -260,6 +311,14 @@ impl Failure {
         }
     }
 
+    /// What this failure is claimed by. A second delivery of the same failure has the same key.
+    pub fn claim_key(&self) -> &str {
+        match &self.condition {
+            Condition::Redriven { message_id } => message_id,
+            Condition::Failed | Condition::Paused | Condition::RecursionStopped => &self.request_id,
+        }
+    }
+
     /// What the target is given at this attempt of `event`, which is this failure's.
     pub fn envelope(&self, event: &Event, attempt: Attempt) -> Envelope {
         let metadata = match event {
@@ -274,7 +333,7 @@ impl Failure {
         let ordinal = self.retried().map_or(0, |retried| retried.attempt.get());
         match self.condition {
             Condition::Paused => ordinal.saturating_sub(1),
-            Condition::Failed | Condition::RecursionStopped => ordinal,
+            Condition::Failed | Condition::RecursionStopped | Condition::Redriven { .. } => ordinal,
         }
     }
 }
@@ -314,8 +373,12 @@ mod tests {
             FunctionArn::parse("arn:aws:lambda:us-east-1:123456789012:function:legacy").unwrap();
         // Even an event that is itself a failure record is an event here.
         for body in ["{\"order\": 1.0}", "null", "[1 ,2]", RECORD] {
-            let bare = BareAttributes { request_id: Some("r-1"), error_message: Some("boom") };
-            let message = Message { bare, ..message(body) };
+            let attributes = MessageAttributes {
+                lambda_request_id: Some("r-1"),
+                error_message: Some("boom"),
+                ..Default::default()
+            };
+            let message = Message { attributes, ..message(body) };
             let failure = read(&message, Some(&target)).unwrap();
             assert_eq!(failure.target, target);
             assert_eq!(failure.request_id, "r-1");
@@ -334,6 +397,50 @@ mod tests {
         let failure = read(&message(body), Some(&target)).unwrap();
         assert_eq!(failure.request_id, "e4b46cbf-b738-xmpl-8880-a18cdf61200e");
         assert_eq!(failure.event.as_ref().unwrap().payload().get(), r#"{"order": 1.0}"#);
+    }
+
+    /// A dead letter that was moved back to the retry queue.
+    fn letter(body: &str) -> Message<'_> {
+        let attributes = MessageAttributes {
+            reason: Some("max_attempts_exceeded"),
+            function_arn: Some("arn:aws:lambda:us-east-1:123456789012:function:orders:live"),
+            request_id: Some("first-id"),
+            error_type: Some("PermanentFailure"),
+            error_message: Some("no account 7"),
+            ..Default::default()
+        };
+        Message { attributes, ..message(body) }
+    }
+
+    #[test]
+    fn a_redriven_dead_letter_starts_its_event_over_under_its_first_request_id() {
+        let bodies = ["{\"order\": 1.0}", "null", "12345678901234567890123", RECORD];
+        for body in bodies.into_iter().chain([&*testing::envelope(7, 1, "other", "1.0")]) {
+            let message = letter(body);
+            let failure = read(&message, None).unwrap();
+            assert!(failure.target.as_str().ends_with(":function:orders:live"));
+            assert_eq!(failure.first_request_id(), Some("first-id"));
+            assert_eq!(failure.claim_key(), message.id, "no duplicate of the failure before");
+            assert_eq!(failure.first_failure(), message.sent_at.unwrap(), "its age begins anew");
+            assert_eq!(failure.attempts_made(), 0);
+            let event = failure.event.as_ref().unwrap();
+            let payload = if body.contains("_original_payload") { "1.0" } else { body.trim() };
+            assert_eq!(event.payload().get(), payload);
+            let first = failure.envelope(event, Attempt::FIRST).metadata;
+            assert_eq!(first.request_id.as_deref(), Some("first-id"));
+            assert_eq!(first.initial_timestamp, failure.failed_at.timestamp());
+        }
+    }
+
+    #[test]
+    fn a_dead_letter_whose_body_is_a_message_is_read_as_that_message() {
+        let body = testing::record_of("1").replace("requestPayload", "requestpayload");
+        for reason in ["unreadable", "payload_missing"] {
+            let attributes = MessageAttributes { reason: Some(reason), ..letter(&body).attributes };
+            let failure = read(&Message { attributes, ..letter(&body) }, None).unwrap();
+            assert_eq!(failure.target.name(), "my-function", "{reason}");
+            assert!(failure.event.is_none(), "{reason}");
+        }
     }
 
     #[test]
@@ -447,9 +554,13 @@ mod tests {
         for (body, expected) in table {
             assert_eq!(read(&message(body), None).unwrap_err(), expected, "{body}");
         }
-        let bare = BareAttributes { request_id: Some("r"), error_message: None };
-        let message = Message { bare, ..message("no JSON") };
-        assert_eq!(read(&message, None).unwrap_err(), Unreadable::NoEvent);
+        let attributes = MessageAttributes { lambda_request_id: Some("r"), ..Default::default() };
+        let bare = Message { attributes, ..message("no JSON") };
+        assert_eq!(read(&bare, None).unwrap_err(), Unreadable::NoEvent);
+        assert_eq!(read(&letter("no JSON"), None).unwrap_err(), Unreadable::NoEvent);
+        let attributes = MessageAttributes { function_arn: Some("f"), ..letter("1").attributes };
+        let nameless = Message { attributes, ..letter("1") };
+        assert_eq!(read(&nameless, None).unwrap_err(), Unreadable::NoLettersFunction);
     }
 
     #[test]

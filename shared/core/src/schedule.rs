@@ -44,7 +44,9 @@ impl Schedule {
         if failure.condition == Condition::RecursionStopped {
             return Err(Reason::RecursionStopped);
         }
-        if policy.non_retryable.covers(&failure.error) {
+        // The error that ended the last round is no reason not to begin the one that an operator asks for.
+        let is_redriven = matches!(failure.condition, Condition::Redriven { .. });
+        if !is_redriven && policy.non_retryable.covers(&failure.error) {
             return Err(Reason::NotRetryable);
         }
         let attempt = next_attempt(failure);
@@ -70,8 +72,8 @@ pub(crate) fn stay_end(failure: &Failure) -> Timestamp {
 
 /// A failure that the target had no part in repeats its attempt.
 fn next_attempt(failure: &Failure) -> Attempt {
-    match (failure.retried(), failure.condition) {
-        (None, _) => Attempt::FIRST,
+    match (failure.retried(), &failure.condition) {
+        (None, _) | (Some(_), Condition::Redriven { .. }) => Attempt::FIRST,
         (Some(retried), Condition::Paused) => retried.attempt,
         (Some(retried), Condition::Failed | Condition::RecursionStopped) => retried.attempt.next(),
     }
@@ -79,7 +81,7 @@ fn next_attempt(failure: &Failure) -> Attempt {
 
 fn delay(failure: &Failure, attempt: Attempt, policy: &Policy) -> Duration {
     let draw = Draw::seeded(&failure.request_id, attempt.get());
-    match failure.condition {
+    match &failure.condition {
         Condition::Paused => {
             let pause = PAUSE.min(policy.backoff.max);
             Backoff { base: pause, max: pause, jitter: Jitter::Equal }.delay(attempt, draw)
@@ -90,5 +92,6 @@ fn delay(failure: &Failure, attempt: Attempt, policy: &Policy) -> Duration {
             let wish = failure.error.retry_after().unwrap_or_default();
             policy.backoff.delay(attempt, draw).max(wish)
         }
+        Condition::Redriven { .. } => policy.backoff.delay(attempt, draw),
     }
 }

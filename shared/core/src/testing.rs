@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     Timestamp,
     arn::{FunctionArn, Home},
-    record::{BareAttributes, Message},
+    record::{Message, MessageAttributes},
     settings::Settings,
 };
 
@@ -35,7 +35,7 @@ pub(crate) fn message(body: &str) -> Message<'_> {
         body,
         receive_count: 1,
         sent_at: Some(at("2019-11-14T18:16:06.068Z")),
-        bare: BareAttributes::default(),
+        attributes: MessageAttributes::default(),
     }
 }
 

@@ -4,7 +4,7 @@ use aws_lambda_events::event::sqs::SqsMessage;
 use comeback_core::{
     Timestamp,
     arn::queue_url,
-    record::{BareAttributes, Message},
+    record::{Message, MessageAttributes},
 };
 
 /// What `comeback-core` needs of a record. SQS always says how often a message was received and when
@@ -19,9 +19,13 @@ pub(crate) fn view(record: &SqsMessage) -> Message<'_> {
             .and_then(|count| u32::try_from(count).ok())
             .unwrap_or(1),
         sent_at: number("SentTimestamp").and_then(Timestamp::from_timestamp_millis),
-        bare: BareAttributes {
-            request_id: attribute("RequestID"),
+        attributes: MessageAttributes {
+            lambda_request_id: attribute("RequestID"),
             error_message: attribute("ErrorMessage"),
+            reason: attribute("Reason"),
+            function_arn: attribute("FunctionArn"),
+            request_id: attribute("RequestId"),
+            error_type: attribute("ErrorType"),
         },
     }
 }

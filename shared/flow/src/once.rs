@@ -56,7 +56,7 @@ impl<Q, F, L: Ledger, C: Clock> Handler<Q, F, L, C> {
             };
             // Before the write: it may be made though its answer is lost, and is to be released then.
             item.hold(claim.clone());
-            match ledger.replace(&failure.request_id, found.as_ref(), Some(&claim)).await {
+            match ledger.replace(failure.claim_key(), found.as_ref(), Some(&claim)).await {
                 Ok(()) => return Ok(()),
                 Err(NotReplaced::Changed(now_there)) => {
                     item.let_go();
@@ -106,7 +106,7 @@ impl<Q, F, L: Ledger, C: Clock> Handler<Q, F, L, C> {
         let Some(held) = item.held() else { return Ok(()) };
         let next = next(&held);
         // It is held until the answer is there: a mark that is cut off is told of.
-        let written = ledger.replace(&failure.request_id, Some(&held), next.as_ref()).await;
+        let written = ledger.replace(failure.claim_key(), Some(&held), next.as_ref()).await;
         item.let_go();
         match written {
             // A write whose answer was lost, and that was made again, finds what it has written.

@@ -5,7 +5,7 @@
 
 use comeback_core::Timestamp;
 use comeback_core::envelope::{Envelope, INVOCATION_MAX};
-use comeback_core::record::{self, BareAttributes, Event, Message};
+use comeback_core::record::{self, Event, Message, MessageAttributes};
 use serde_json::value::RawValue;
 
 /// Checks an event with this payload.
@@ -57,8 +57,8 @@ fn wrapped_after_failure(payload: &str) -> (Event, Envelope) {
         r#"{{"timestamp":"2019-11-14T18:16:05.568Z","requestContext":{{"requestId":"r-1","functionArn":"arn:aws:lambda:us-east-1:123456789012:function:f"}},"requestPayload":{payload}}}"#
     );
     let sent_at = Timestamp::from_timestamp(1_573_755_366, 0);
-    let bare = BareAttributes::default();
-    let message = Message { id: "m-1", body: &body, receive_count: 1, sent_at, bare };
+    let attributes = MessageAttributes::default();
+    let message = Message { id: "m-1", body: &body, receive_count: 1, sent_at, attributes };
     let failure = record::read(&message, None).unwrap();
     let event = failure.event.clone().unwrap();
     let attempt = failure.retried().map_or(comeback_core::Attempt::FIRST, |of| of.attempt.next());

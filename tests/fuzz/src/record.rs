@@ -12,7 +12,7 @@ use comeback_core::arn::{FunctionArn, Home};
 use comeback_core::dead_letter::DeadLetter;
 use comeback_core::decision::{Decision, Judgement, Reinvocation, decide, visibility_timeout};
 use comeback_core::envelope::{Envelope, INVOCATION_MAX};
-use comeback_core::record::{BareAttributes, Failure, Message};
+use comeback_core::record::{Failure, Message, MessageAttributes};
 use comeback_core::schedule::Schedule;
 use comeback_core::settings::Settings;
 use comeback_core::{Timestamp, time};
@@ -64,10 +64,19 @@ pub fn check(data: &[u8]) {
         return;
     }
     let id = "19dd0b57-b21e-4ac1-bd88-01bbb068cb78";
-    let failed = BareAttributes { request_id: Some("r-1"), error_message: Some("boom") };
-    for bare in [BareAttributes::default(), failed] {
+    let none = MessageAttributes::default();
+    let bare =
+        MessageAttributes { lambda_request_id: Some("r-1"), error_message: Some("boom"), ..none };
+    let redriven = MessageAttributes {
+        reason: Some("max_age_exceeded"),
+        function_arn: Some("arn:aws:lambda:us-east-1:123456789012:function:f"),
+        request_id: Some("r-1"),
+        error_type: Some("PermanentFailure"),
+        ..none
+    };
+    for attributes in [none, bare, redriven] {
         for sent_at in [Some(sent_at), None] {
-            let message = Message { id, body, receive_count: 1, sent_at, bare };
+            let message = Message { id, body, receive_count: 1, sent_at, attributes };
             for settings in &*SETTINGS {
                 check_message(&message, settings, &mut sqs);
             }
@@ -159,7 +168,8 @@ fn check_invocation(failure: &Failure, settings: &Settings, reinvocation: &Reinv
 /// The payload is a run of bytes of what the message carries, except where that can't be told.
 fn check_payload(message: &Message, failure: &Failure) {
     let Some(event) = &failure.event else { return };
-    let is_bare = message.bare.request_id.is_some();
+    let MessageAttributes { lambda_request_id, reason, .. } = message.attributes;
+    let is_bare = lambda_request_id.or(reason).is_some();
     let carried = match serde_json::from_str::<Value>(message.body) {
         Ok(body) if !is_bare && body["Type"] == "Notification" => {
             body["Message"].as_str().map(str::to_owned)

@@ -11,7 +11,7 @@ use comeback_aws::{LambdaFunctions, SqsQueues};
 use comeback_core::{
     dead_letter::{DeadLetter, Reason},
     fault::{FaultKind, InvokeFault},
-    record::{BareAttributes, Message},
+    record::{Message, MessageAttributes},
 };
 use comeback_flow::ports::{Functions, Invocation, Queues, VisibilityChange};
 use tokio::{
@@ -147,8 +147,8 @@ async fn a_call_that_fails_fails_for_every_entry() {
         r#"{"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"gone"}"#,
     );
     let (endpoint, asked) = answering(refusal).await;
-    let bare = BareAttributes::default();
-    let message = Message { id: "m", body: "no JSON", receive_count: 1, sent_at: None, bare };
+    let attributes = MessageAttributes::default();
+    let message = Message { id: "m", body: "no JSON", receive_count: 1, sent_at: None, attributes };
     let letter = DeadLetter::unreadable(&message, "expected a record");
     let answers = queues(&endpoint).send_dead_letters(&[&letter, &letter]).await;
     assert_eq!(answers.len(), 2);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aws_lambda_events::event::sqs::SqsMessage;
+use aws_lambda_events::event::sqs::{SqsMessage, SqsMessageAttribute};
 use comeback_core::{
     claim::{Claim, State, Token},
     fault::FaultKind,
@@ -11,7 +11,8 @@ use comeback_core::{
 use comeback_flow::report::Obstacle;
 
 use crate::world::{
-    Answer, World, due, failed, handle, handle_within, kept, outcomes, poison, start, waiting,
+    Answer, World, due, failed, handle, handle_within, kept, message, outcomes, poison, start,
+    waiting,
 };
 
 const THROTTLED: FaultKind = FaultKind::Transient { retry_after: None };
@@ -111,8 +112,42 @@ async fn what_was_not_accepted_is_free_again() {
         ("payload of b", Answer::Refused),
     ]);
     let report = handle(&world, vec![due("a"), expired("b")]).await;
-    assert_eq!(outcomes(&report), ["waits", "left to queue"]);
+    assert_eq!(outcomes(&report), ["waits", "dead letter not sent"]);
     assert!(states(&world).is_empty());
+}
+
+/// The dead letter of a failure, moved back to the retry queue so long ago that it is due.
+fn redriven(id: &str, request_id: &str) -> SqsMessage {
+    let mut message = message(id, &format!("\"payload of {id}\""));
+    let sent_at = (start() - Duration::from_secs(60)).timestamp_millis();
+    message.attributes.insert("SentTimestamp".to_owned(), sent_at.to_string());
+    let attributes = [
+        ("Reason", "not_retryable"),
+        ("FunctionArn", "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST"),
+        ("RequestId", request_id),
+        ("ErrorType", "PermanentFailure"),
+    ];
+    message.message_attributes = attributes
+        .map(|(name, value)| {
+            let mut attribute = SqsMessageAttribute::default();
+            attribute.string_value = Some(value.to_owned());
+            (name.to_owned(), attribute)
+        })
+        .into();
+    message
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_redriven_event_is_no_duplicate_of_the_failure_that_ended_it() {
+    let world = where_claimed("a", claim_of("other", State::Done), &[]);
+    let letter = redriven("letter of a", "request of a");
+    let report = handle(&world, vec![letter.clone()]).await;
+    assert_eq!(outcomes(&report), ["invoked"]);
+    let payload = world.invocations.borrow()[0].1.clone();
+    assert!(payload.contains(r#""attempt":1,"#), "{payload}");
+    assert!(payload.contains(r#""request_id":"request of a""#), "{payload}");
+    let again = handle(&world, vec![letter]).await;
+    assert_eq!(outcomes(&again), ["duplicate"], "the same message, delivered twice");
 }
 
 #[tokio::test(start_paused = true)]
