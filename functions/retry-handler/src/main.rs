@@ -8,7 +8,11 @@ use std::{io::Write, process::ExitCode};
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use clock::SystemClock;
 use comeback_aws::{DynamoLedger, LambdaFunctions, SqsQueues};
-use comeback_core::{arn::FunctionArn, settings::Settings, time::at_millis};
+use comeback_core::{
+    arn::FunctionArn,
+    settings::{Misspelt, Settings},
+    time::at_millis,
+};
 use comeback_flow::{
     batch::{Context, Handler},
     metrics,
@@ -38,6 +42,10 @@ fn main() -> ExitCode {
 }
 
 fn start() -> Result<(), Error> {
+    let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for misspelt in Misspelt::among(variables) {
+        tracing::warn!("{misspelt}");
+    }
     #[allow(clippy::disallowed_methods, reason = "a main is where the settings are read")]
     let settings = Settings::from_lookup(|name| std::env::var(name).ok())?;
     // One thread: a function has less than one CPU until it has 1,769 MB, and all its work is to wait.

@@ -35,6 +35,20 @@ pub const POLICY_NAMES: [&str; 7] = [
     "NON_RETRYABLE_ERRORS",
 ];
 
+/// The variables that are read, beside those of [`POLICY_NAMES`].
+const OTHER_NAMES: [&str; 6] = [
+    "DEAD_LETTER_QUEUE_URL",
+    "DLQ_TARGET",
+    "LEDGER_TABLE",
+    "POLICIES",
+    "RETRY_QUEUE_URL",
+    "TARGET_FUNCTIONS",
+];
+
+/// A variable is taken for a misspelt setting if so few edits make it one, and no more than one for each
+/// four characters of the setting.
+const EDITS_MAX: usize = 2;
+
 /// What the retry handler goes by.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -94,6 +108,34 @@ impl Settings {
             }),
             _ => Err(BadSettings(faults)),
         }
+    }
+}
+
+/// A variable that is no setting, but looks like one.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Misspelt {
+    variable: String,
+    setting: &'static str,
+}
+
+impl Misspelt {
+    /// Finds those among the names of an environment's variables.
+    pub fn among(variables: impl IntoIterator<Item = String>) -> Vec<Self> {
+        let settings = || POLICY_NAMES.into_iter().chain(OTHER_NAMES);
+        let others = variables.into_iter().filter(|name| !settings().any(|known| known == name));
+        let misspelt = |variable: String| {
+            let edits = |to: &str| strsim::osa_distance(&variable.to_ascii_uppercase(), to);
+            let (edits, setting) = settings().map(|known| (edits(known), known)).min()?;
+            (edits <= EDITS_MAX.min(setting.len() / 4)).then_some(Self { variable, setting })
+        };
+        others.filter_map(misspelt).collect()
+    }
+}
+
+impl fmt::Display for Misspelt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { variable, setting } = self;
+        write!(f, "{variable} is no setting and is ignored; did you mean {setting}?")
     }
 }
 

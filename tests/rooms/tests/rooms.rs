@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// What each crate may name in its dependencies; those of its tests are its own affair.
 const MAY_USE: [(&str, &[&str]); 11] = [
-    ("comeback-core", &["chrono", "rand", "serde", "serde_json", "thiserror"]),
+    ("comeback-core", &["chrono", "rand", "serde", "serde_json", "strsim", "thiserror"]),
     (
         "comeback-flow",
         &[

@@ -191,3 +191,49 @@ fn a_bare_event_belongs_to_the_function_of_this_name_or_arn() {
     let arn = "arn:aws:lambda:us-east-1:000000000001:function:legacy:live";
     assert_eq!(target(arn).as_str(), arn);
 }
+
+#[test]
+fn a_variable_that_looks_like_a_misspelt_setting_is_named_with_the_setting() {
+    let table = [
+        ("MAX_ATTEMPT", Some("MAX_ATTEMPTS")),
+        ("BASE_BACKOF", Some("BASE_BACKOFF")),
+        ("BASE_BAKCOFF", Some("BASE_BACKOFF")),
+        ("max_age", Some("MAX_AGE")),
+        ("MAXAGE", Some("MAX_AGE")),
+        ("JITER", Some("JITTER")),
+        ("MAX_RETRY", None),
+        ("TARGET_FUNCTION", Some("TARGET_FUNCTIONS")),
+        ("DEAD_LETTER_QUEUE_ULR", Some("DEAD_LETTER_QUEUE_URL")),
+        ("NON_RETRYABLE_ERROR", Some("NON_RETRYABLE_ERRORS")),
+        ("MAX_ATTEMPTS", None),
+        ("AWS_MAX_ATTEMPTS", None),
+        ("AWS_REGION", None),
+        ("PATH", None),
+        ("LANG", None),
+        ("", None),
+    ];
+    for (variable, expected) in table {
+        let found = Misspelt::among([variable.to_owned()]);
+        assert_eq!(found.first().map(|it| it.setting), expected, "{variable}");
+    }
+    let [misspelt] = &Misspelt::among(["MAX_ATTEMPT".to_owned()])[..] else {
+        panic!("expected one")
+    };
+    assert_eq!(
+        misspelt.to_string(),
+        "MAX_ATTEMPT is no setting and is ignored; did you mean MAX_ATTEMPTS?"
+    );
+}
+
+#[test]
+fn every_variable_that_is_read_is_known_by_its_name() {
+    let read = std::cell::RefCell::new(std::collections::BTreeSet::new());
+    let noting = |name: &str| {
+        read.borrow_mut().insert(name.to_owned());
+        None
+    };
+    Settings::from_lookup(noting).unwrap_err();
+    let known: std::collections::BTreeSet<_> =
+        POLICY_NAMES.into_iter().chain(OTHER_NAMES).map(str::to_owned).collect();
+    assert_eq!(read.into_inner(), known);
+}

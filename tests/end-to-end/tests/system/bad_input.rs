@@ -71,16 +71,22 @@ async fn a_message_of_a_functions_own_dead_letter_queue_is_retried_too() {
 }
 
 #[test]
-fn every_bad_setting_is_named_in_one_message_at_start() {
+fn every_bad_setting_is_named_in_one_message_at_start_after_a_warning_for_each_misspelt_one() {
     let started = Command::new(binary("retry-handler"))
         .env_clear()
-        .envs([("MAX_AGE", "soon"), ("JITTER", "some"), ("BASE_BACKOFF", "13h")])
+        .envs([
+            ("MAX_AGE", "soon"),
+            ("JITTER", "some"),
+            ("BASE_BACKOFF", "13h"),
+            ("MAX_ATTEMPT", "3"),
+        ])
         .output()
         .unwrap();
     assert_eq!(started.status.code(), Some(1));
     let said = String::from_utf8(started.stdout).unwrap();
-    assert_eq!(said.lines().count(), 1, "{said}");
+    let [warning, error] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    assert!(warning.contains("WARN") && warning.contains("did you mean MAX_ATTEMPTS?"), "{said}");
     for name in ["DEAD_LETTER_QUEUE_URL", "MAX_AGE", "JITTER", "BASE_BACKOFF"] {
-        assert!(said.contains(name), "{name} is not named in {said}");
+        assert!(error.contains(name), "{name} is not named in {error}");
     }
 }
