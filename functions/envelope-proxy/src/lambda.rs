@@ -26,7 +26,7 @@ const RUNTIME_ERROR: &str = "/2018-06-01/runtime/init/error";
 const REPORT_MAX: Duration = Duration::from_secs(2);
 
 /// The longest answer that is read: some facts of the function, or an event without its payload.
-const ANSWER_MAX: u64 = 1024 * 1024;
+const ANSWER_MAX: usize = 1024 * 1024;
 
 /// Why Lambda's answer is of no use.
 #[derive(Debug, thiserror::Error)]
@@ -116,7 +116,7 @@ struct Answer {
     body: Vec<u8>,
 }
 
-/// Asks on a connection of its own, which ends with the answer.
+/// Asks on a connection of its own.
 async fn ask(
     address: &str,
     method: &str,
@@ -135,9 +135,7 @@ async fn ask(
     let exchange = async {
         let mut api = TcpStream::connect(address).await?;
         api.write_all(request.as_bytes()).await?;
-        let mut answer = Vec::new();
-        (&mut api).take(ANSWER_MAX).read_to_end(&mut answer).await?;
-        read(&answer).map_err(|NotUnderstood| io::Error::other("an answer that is no whole HTTP"))
+        receive(&mut api).await
     };
     let answer = exchange.await;
     let (status, answer) =
@@ -149,20 +147,42 @@ async fn ask(
     Err(NoAnswer::Refused { path, status, body })
 }
 
-/// Reads a whole answer.
-fn read(bytes: &[u8]) -> Result<(u16, Answer), NotUnderstood> {
-    let (length, head) = Begun::default().take(bytes)?;
-    let head = head.ok_or(NotUnderstood)?;
-    let head = AnswerHead::read(&head, false)?;
-    let identifier = match head.values(IDENTIFIER)[..] {
-        [identifier] => String::from_utf8(identifier.to_vec()).ok(),
-        _ => None,
-    };
-    let mut content = Vec::new();
-    let mut body = head.body;
-    body.take(&bytes[length..], |bytes| content.extend_from_slice(bytes))?;
-    if !body.is_over() && !matches!(body, Body::UntilClose) {
-        return Err(NotUnderstood);
+/// Receives an answer to the end of its body, as its head tells it: a server may keep the connection open.
+async fn receive(api: &mut TcpStream) -> io::Result<(u16, Answer)> {
+    let not_whole = || io::Error::other("an answer that is no whole HTTP");
+    let mut received = Vec::new();
+    while received.len() < ANSWER_MAX {
+        let is_closed = api.read_buf(&mut received).await? == 0;
+        let answer = read(&received, is_closed).map_err(|NotUnderstood| not_whole())?;
+        if let Some(answer) = answer {
+            return Ok(answer);
+        }
+        if is_closed {
+            break;
+        }
     }
-    Ok((head.status, Answer { identifier, body: content }))
+    Err(not_whole())
+}
+
+/// Reads an answer, if it is whole.
+fn read(mut bytes: &[u8], is_closed: bool) -> Result<Option<(u16, Answer)>, NotUnderstood> {
+    loop {
+        let (length, head) = Begun::default().take(bytes)?;
+        let Some(head) = head else { return Ok(None) };
+        let head = AnswerHead::read(&head, false)?;
+        bytes = &bytes[length..];
+        // An interim answer, such as `100 Continue`: another one follows.
+        if (100..200).contains(&head.status) {
+            continue;
+        }
+        let identifier = match head.values(IDENTIFIER)[..] {
+            [identifier] => String::from_utf8(identifier.to_vec()).ok(),
+            _ => None,
+        };
+        let mut content = Vec::new();
+        let mut body = head.body;
+        body.take(bytes, |bytes| content.extend_from_slice(bytes))?;
+        let is_whole = body.is_over() || is_closed && matches!(body, Body::UntilClose);
+        return Ok(is_whole.then_some((head.status, Answer { identifier, body: content })));
+    }
 }

@@ -136,6 +136,37 @@ fn it_registers_when_it_listens_and_ends_when_lambda_says_so() {
     assert_eq!(extension.end(), (Some(0), String::new()));
 }
 
+/// Lambda may frame an answer in any way that HTTP knows, and need not close the connection.
+#[test]
+fn an_answer_ends_where_its_framing_says_though_the_connection_stays_open() {
+    let event = r#"{"eventType":"SHUTDOWN"}"#;
+    let length = event.len();
+    let framings = [
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{event}"),
+        format!(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{length:x}\r\n{event}\r\n0\r\n\r\n"
+        ),
+        format!(
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{event}"
+        ),
+    ];
+    for (nth, framing) in framings.iter().enumerate() {
+        let (opt, api, port) = (Opt::new(&format!("open-{nth}")), Api::new(), free_port());
+        let mut extension = opt.extension(&api.address(), port);
+        let (_, mut registering) = asked(&api);
+        answer(&mut registering, "Lambda-Extension-Identifier: 4711\r\n", "{}");
+        let (_, mut waiting) = asked(&api);
+        // In two pieces, and both connections stay open.
+        let (first, rest) = framing.split_at(framing.len() - 7);
+        waiting.write_all(first.as_bytes()).unwrap();
+        waiting.write_all(rest.as_bytes()).unwrap();
+        let (status, said) = extension.end();
+        // No wrapper was run here, which is all that it has to say.
+        assert!(status == Some(0) && said.contains("was not started by"), "{framing}: {said}");
+        drop((registering, waiting));
+    }
+}
+
 #[test]
 fn a_port_that_is_in_use_fails_the_init_by_its_number() {
     let (opt, api) = (Opt::new("port"), Api::new());
