@@ -55,6 +55,7 @@ impl Cloud {
     /// Does everything that is due, and returns the runs that are to be made for it.
     pub fn advance(&mut self, now: Timestamp) -> Vec<Run> {
         let mut runs = Vec::new();
+        self.sqs.move_due(now);
         self.run_due_events(now, &mut runs);
         self.poll_queues(now, &mut runs);
         runs
@@ -64,13 +65,11 @@ impl Cloud {
     pub fn next_wakeup(&mut self, now: Timestamp) -> Option<Timestamp> {
         let event = self.lambda.queue.next_due();
         let poll = self.next_poll(now);
-        match (event, poll) {
-            (Some(event), Some(poll)) => Some(event.min(poll)),
-            (event, poll) => event.or(poll),
-        }
+        let next_move = self.sqs.next_move_at();
+        [event, poll, next_move].into_iter().flatten().min()
     }
 
-    /// Whether messages went to a dead-letter queue since this was last asked: that can happen in a
+    /// Whether messages went from one queue to another since this was last asked: that can happen in a
     /// step that tells of nothing else.
     pub fn take_redriven(&mut self) -> bool {
         self.sqs.take_redriven()

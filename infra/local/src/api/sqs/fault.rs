@@ -120,8 +120,13 @@ fn name_of(error: &SqsError) -> Name {
         SqsError::InvalidAttributeValue { .. } => {
             name(sqs!("InvalidAttributeValue"), "InvalidAttributeValue", 400)
         }
-        SqsError::InvalidParameterValue { .. } | SqsError::InvalidMessage(_) => {
+        SqsError::InvalidParameterValue { .. }
+        | SqsError::InvalidMessage(_)
+        | SqsError::InvalidRequest(_) => {
             name(common!("InvalidParameterValueException"), "InvalidParameterValue", 400)
+        }
+        SqsError::ResourceNotFound { .. } | SqsError::TaskDoesNotExist => {
+            name(sqs!("ResourceNotFoundException"), "ResourceNotFoundException", 404)
         }
         SqsError::InvalidMessageContents => {
             name(sqs!("InvalidMessageContents"), "InvalidMessageContents", 400)

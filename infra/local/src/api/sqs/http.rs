@@ -266,6 +266,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_receive_waits_until_a_move_task_fills_its_queue() {
+        let server = cloud().await;
+        (0..2).for_each(|_| send(server.shared(), "dead", "moved"));
+        let start = |cloud: &mut Cloud, now| {
+            let (dead, q) = (cloud.sqs.arn("dead"), cloud.sqs.arn("q"));
+            cloud.sqs.start_move_task(now, &dead, Some(&q), Some(1))
+        };
+        server.shared().step(start).unwrap();
+        hold(server.shared(), "q", 600);
+        let mut receive = pin!(receive(server.shared(), LONG_POLL));
+        assert!(poll!(receive.as_mut()).is_pending());
+        assert!(told(&receive.await).contains(r#""Body":"moved""#));
+    }
+
+    #[tokio::test]
     async fn a_receive_gives_up_when_its_or_its_queues_patience_ends() {
         let server = cloud().await;
         let patience = [("ReceiveMessageWaitTimeSeconds".to_owned(), "1".to_owned())].into();

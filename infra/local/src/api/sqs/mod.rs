@@ -2,12 +2,13 @@
 //!
 //! A request names its operation in a header and carries its parameters as JSON. Here each operation
 //! is one type that the JSON is read into and that performs itself on the model, under [`queues`],
-//! [`send`], [`receive`] and [`settle`]; what is refused is a [`fault`]. All of it is a function of
+//! [`send`], [`receive`], [`settle`] and [`move_tasks`]; what is refused is a [`fault`]. All of it is a function of
 //! the request, the model and the time. Only [`http`] knows of HTTP, and of receives that wait.
 
 mod batch;
 mod fault;
 mod http;
+mod move_tasks;
 mod queues;
 mod receive;
 mod send;
@@ -61,6 +62,7 @@ struct Empty {}
 /// Answers a request in JSON: `action` is to be done with the parameters in `body`.
 fn answer(action: &str, body: &[u8], call: Call<'_>) -> Result<Vec<u8>, SqsFault> {
     let perform = match action {
+        "CancelMessageMoveTask" => perform::<move_tasks::CancelMessageMoveTask>,
         "ChangeMessageVisibility" => perform::<settle::ChangeMessageVisibility>,
         "ChangeMessageVisibilityBatch" => perform::<settle::ChangeMessageVisibilityBatch>,
         "CreateQueue" => perform::<queues::CreateQueue>,
@@ -70,6 +72,7 @@ fn answer(action: &str, body: &[u8], call: Call<'_>) -> Result<Vec<u8>, SqsFault
         "GetQueueAttributes" => perform::<queues::GetQueueAttributes>,
         "GetQueueUrl" => perform::<queues::GetQueueUrl>,
         "ListDeadLetterSourceQueues" => perform::<queues::ListDeadLetterSourceQueues>,
+        "ListMessageMoveTasks" => perform::<move_tasks::ListMessageMoveTasks>,
         "ListQueueTags" => perform::<queues::ListQueueTags>,
         "ListQueues" => perform::<queues::ListQueues>,
         "PurgeQueue" => perform::<queues::PurgeQueue>,
@@ -77,13 +80,10 @@ fn answer(action: &str, body: &[u8], call: Call<'_>) -> Result<Vec<u8>, SqsFault
         "SendMessage" => perform::<send::SendMessage>,
         "SendMessageBatch" => perform::<send::SendMessageBatch>,
         "SetQueueAttributes" => perform::<queues::SetQueueAttributes>,
+        "StartMessageMoveTask" => perform::<move_tasks::StartMessageMoveTask>,
         "TagQueue" => perform::<queues::TagQueue>,
         "UntagQueue" => perform::<queues::UntagQueue>,
-        "AddPermission"
-        | "CancelMessageMoveTask"
-        | "ListMessageMoveTasks"
-        | "RemovePermission"
-        | "StartMessageMoveTask" => return Err(unsupported(action)),
+        "AddPermission" | "RemovePermission" => return Err(unsupported(action)),
         _ => return Err(SqsFault::UnknownOperation(action.to_owned())),
     };
     perform(body, call)

@@ -535,3 +535,64 @@ fn members_that_are_not_known_are_passed_over_and_nulls_are_absent() {
     });
     spoken.ok("SendMessage", request);
 }
+
+#[test]
+fn a_move_task_is_told_as_far_as_it_has_come() {
+    let mut spoken = Spoken::new();
+    let arn = |name: &str| format!("arn:aws:sqs:us-east-1:000000000000:{name}");
+    let policy = json!({"deadLetterTargetArn": arn("q"), "maxReceiveCount": 1}).to_string();
+    let source = json!({"QueueName": "source", "Attributes": {"RedrivePolicy": policy}});
+    spoken.ok("CreateQueue", source);
+    (0..2).for_each(|_| drop(spoken.send("given up")));
+    spoken.now = at(5);
+    let start = json!({
+        "SourceArn": arn("q"), "DestinationArn": arn("source"), "MaxNumberOfMessagesPerSecond": 1
+    });
+    let started = spoken.ok("StartMessageMoveTask", start);
+    let handle = started["TaskHandle"].as_str().unwrap().to_owned();
+    let mut task = json!({
+        "SourceArn": arn("q"), "DestinationArn": arn("source"), "MaxNumberOfMessagesPerSecond": 1,
+        "ApproximateNumberOfMessagesMoved": 1, "ApproximateNumberOfMessagesToMove": 2,
+        "StartedTimestamp": 5000, "Status": "RUNNING", "TaskHandle": handle
+    });
+    let list = json!({"SourceArn": arn("q")});
+    assert_eq!(spoken.ok("ListMessageMoveTasks", list.clone()), json!({"Results": [task]}));
+
+    let cancelled = spoken.ok("CancelMessageMoveTask", json!({"TaskHandle": handle}));
+    assert_eq!(cancelled, json!({"ApproximateNumberOfMessagesMoved": 1}));
+    task.as_object_mut().unwrap().remove("TaskHandle");
+    task["Status"] = "CANCELLED".into();
+    assert_eq!(spoken.ok("ListMessageMoveTasks", list), json!({"Results": [task]}));
+
+    // A message that was sent here was given up by no queue.
+    spoken.ok("StartMessageMoveTask", json!({"SourceArn": arn("q")}));
+    let told = spoken.ok("ListMessageMoveTasks", json!({"SourceArn": arn("q"), "MaxResults": 10}));
+    let failed = json!({
+        "SourceArn": arn("q"), "ApproximateNumberOfMessagesMoved": 0,
+        "ApproximateNumberOfMessagesToMove": 1, "StartedTimestamp": 5000, "Status": "FAILED",
+        "FailureReason": "CouldNotDetermineMessageSource"
+    });
+    assert_eq!(told, json!({"Results": [failed, task]}));
+}
+
+#[test]
+fn a_move_task_that_cannot_be_is_refused() {
+    let mut spoken = Spoken::new();
+    let arn = "arn:aws:sqs:us-east-1:000000000000:q";
+    let invalid = ("InvalidParameterValue", 400);
+    for (action, body, refusal) in [
+        ("StartMessageMoveTask", json!({}), ("MissingParameter", 400)),
+        ("StartMessageMoveTask", json!({"SourceArn": "q"}), invalid),
+        ("StartMessageMoveTask", json!({"SourceArn": arn}), invalid),
+        ("ListMessageMoveTasks", json!({"SourceArn": arn, "MaxResults": 0}), invalid),
+        ("ListMessageMoveTasks", json!({"SourceArn": arn, "MaxResults": 11}), invalid),
+        (
+            "ListMessageMoveTasks",
+            json!({"SourceArn": format!("{arn}x")}),
+            ("ResourceNotFoundException", 404),
+        ),
+        ("CancelMessageMoveTask", json!({"TaskHandle": "foobared"}), invalid),
+    ] {
+        assert_eq!(spoken.refused(action, body.clone()), refusal, "{action} {body}");
+    }
+}

@@ -63,6 +63,21 @@ pub enum SqsError {
     #[error("{0}")]
     InvalidMessage(String),
 
+    /// A request can't be like this, for a reason that names no value.
+    #[error("{0}")]
+    InvalidRequest(String),
+
+    /// What a parameter names isn't there.
+    #[error("The resource that you specified for the {parameter} parameter doesn't exist.")]
+    ResourceNotFound {
+        /// The parameter's name.
+        parameter: &'static str,
+    },
+
+    /// No message move task has this handle.
+    #[error("Task does not exist.")]
+    TaskDoesNotExist,
+
     /// A message's body has a character that SQS doesn't carry.
     #[error(
         "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF"

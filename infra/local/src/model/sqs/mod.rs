@@ -18,6 +18,7 @@ mod attributes;
 mod error;
 mod md5;
 mod message;
+mod move_task;
 mod name;
 mod queue;
 mod receipt;
@@ -42,6 +43,7 @@ pub use message::{
     AttributeValue, MESSAGE_BYTES_MAX, MessageAttribute, MessageAttributes, Outgoing, Received,
     Sent,
 };
+pub use move_task::{MoveStatus, MoveTask, TASKS_TOLD_MAX};
 pub use name::QueueName;
 pub use queue::IN_FLIGHT_MAX;
 
@@ -65,7 +67,9 @@ pub struct Sqs {
     next_number: u64,
     queues: BTreeMap<QueueName, Queue>,
     deleted: BTreeMap<QueueName, Timestamp>,
-    /// Whether messages went to a dead-letter queue since this was last asked.
+    /// Message move tasks, the latest of a queue last.
+    move_tasks: Vec<MoveTask>,
+    /// Whether messages went from one queue to another since this was last asked.
     redriven: bool,
 }
 
@@ -79,6 +83,7 @@ impl Sqs {
             next_number: 0,
             queues: BTreeMap::new(),
             deleted: BTreeMap::new(),
+            move_tasks: Vec::new(),
             redriven: false,
         }
     }
@@ -119,6 +124,7 @@ impl Sqs {
     /// If there is none of this name.
     pub fn delete_queue(&mut self, now: Timestamp, queue: &str) -> Result<(), SqsError> {
         let (name, _) = self.queues.remove_entry(queue).ok_or(SqsError::QueueDoesNotExist)?;
+        self.move_tasks.retain(|task| !task.is_from(&name));
         self.deleted.retain(|_, at| now < time::later(*at, SETTLING));
         self.deleted.insert(name, now);
         Ok(())
@@ -359,8 +365,8 @@ impl Sqs {
         self.queues.get_mut(queue)?.next_visible_at(now)
     }
 
-    /// Whether messages went to a dead-letter queue since this was last asked, whoever's receive it
-    /// was: others may wait for them there.
+    /// Whether messages went from one queue to another since this was last asked, by whoever's receive
+    /// or move task: others may wait for them there.
     pub(crate) fn take_redriven(&mut self) -> bool {
         std::mem::take(&mut self.redriven)
     }

@@ -101,6 +101,19 @@ impl Message {
     pub(super) fn given_up_by(self, source: Arc<str>) -> Self {
         Self { receives_here: 0, dead_letter_source: Some(source), ..self }
     }
+
+    /// The message as a new one: it has what its sender gave it, and no past.
+    pub(super) fn sent_again(self, now: Timestamp, id: u128) -> Self {
+        Self {
+            id,
+            sent_at: now,
+            first_received_at: None,
+            receive_count: 0,
+            receives_here: 0,
+            dead_letter_source: None,
+            ..self
+        }
+    }
 }
 
 impl Queue {
@@ -166,6 +179,13 @@ impl Queue {
             }
         }
         (received, given_up)
+    }
+
+    /// The message that has been visible longest: its number, and the ARN of the queue that gave it up.
+    pub(super) fn longest_visible(&mut self, now: Timestamp) -> Option<(u64, Option<Arc<str>>)> {
+        self.settle(now);
+        let &(_, number) = self.visible.first()?;
+        Some((number, self.messages.get(&number)?.dead_letter_source.clone()))
     }
 
     fn hand_out(&mut self, now: Timestamp, number: u64, sender_id: &Arc<str>) -> Option<Received> {
@@ -289,7 +309,8 @@ impl Queue {
         }
     }
 
-    fn remove(&mut self, number: u64) -> Option<Message> {
+    /// Takes a message out.
+    pub(super) fn remove(&mut self, number: u64) -> Option<Message> {
         self.take_from_place(number);
         let message = self.messages.remove(&number)?;
         self.ages.remove(&(message.sent_at, number));

@@ -1,0 +1,244 @@
+//! Message move tasks: out of a dead-letter queue, back to where a message came from or to where the
+//! caller says.
+
+use super::*;
+
+const OTHER: &str = "other";
+
+/// A queue whose messages go to the dead-letter queue after one receive, and another queue.
+fn world() -> Sqs {
+    let mut sqs = redriving(1);
+    sqs.create_queue(at(0), OTHER, &Attributes::new()).unwrap();
+    sqs
+}
+
+/// Has the queue give up messages with these bodies.
+fn give_up(sqs: &mut Sqs, second: u64, queue: &str, bodies: &[&str]) {
+    for body in bodies {
+        sqs.send(at(second), queue, outgoing(body)).unwrap();
+    }
+    for _ in 0..2 {
+        sqs.receive(at(second), queue, 10, Some(0)).unwrap();
+    }
+}
+
+fn start(
+    sqs: &mut Sqs,
+    second: u64,
+    destination: Option<&str>,
+    per_second: Option<i64>,
+) -> Result<String, SqsError> {
+    let (source, destination) = (sqs.arn(DEAD), destination.map(|name| sqs.arn(name)));
+    sqs.start_move_task(at(second), &source, destination.as_deref(), per_second)
+}
+
+/// The latest task: how far it has come, how many it has moved, and of how many.
+fn told(sqs: &Sqs) -> (MoveStatus, usize, usize) {
+    let task = sqs.move_tasks(&sqs.arn(DEAD)).unwrap().next().unwrap();
+    (task.status, task.moved, task.to_move)
+}
+
+fn take(sqs: &mut Sqs, second: u64, queue: &str) -> Vec<Received> {
+    sqs.move_due(at(second));
+    sqs.receive(at(second), queue, 10, None).unwrap()
+}
+
+#[test]
+fn dead_letters_go_back_to_the_queues_that_gave_them_up() {
+    let mut sqs = world();
+    let policy = sqs.attributes(at(0), QUEUE).unwrap().remove("RedrivePolicy").unwrap();
+    sqs.set_attributes(at(0), OTHER, &attributes(&[("RedrivePolicy", &policy)])).unwrap();
+    give_up(&mut sqs, 1, QUEUE, &["a", "b"]);
+    give_up(&mut sqs, 2, OTHER, &["c"]);
+    start(&mut sqs, 3, None, None).unwrap();
+    assert_eq!(told(&sqs), (MoveStatus::Completed, 3, 3));
+    assert_eq!(bodies(&take(&mut sqs, 3, QUEUE)), ["a", "b"]);
+    assert_eq!(bodies(&take(&mut sqs, 3, OTHER)), ["c"]);
+    assert!(take(&mut sqs, 3, DEAD).is_empty());
+}
+
+#[test]
+fn a_moved_message_is_a_new_one_with_the_body_and_the_attributes_of_the_old() {
+    let mut sqs = world();
+    let attributes = [("a".to_owned(), MessageAttribute::string("b"))];
+    let message = Outgoing {
+        attributes: attributes.into(),
+        trace_header: Some("Root=1".into()),
+        group_id: Some("tenant".into()),
+        ..outgoing("x")
+    };
+    let sent = sqs.send(at(1), QUEUE, message.clone()).unwrap();
+    (0..2).for_each(|_| drop(sqs.receive(at(2), QUEUE, 1, Some(0)).unwrap()));
+    start(&mut sqs, 50, Some(OTHER), None).unwrap();
+    let moved = take(&mut sqs, 60, OTHER).remove(0);
+    assert_ne!(moved.message_id, sent.message_id);
+    assert_eq!((moved.sent_at, moved.first_received_at), (at(50), at(60)));
+    assert_eq!(moved.receive_count, 1);
+    assert_eq!(moved.dead_letter_source, None);
+    assert_eq!(moved.body, message.body);
+    assert_eq!(*moved.attributes, message.attributes);
+    assert_eq!(moved.md5_of_body, sent.md5_of_body);
+    assert_eq!(moved.trace_header.as_deref(), Some("Root=1"));
+    assert_eq!(moved.group_id.as_deref(), Some("tenant"));
+}
+
+#[test]
+fn a_moved_message_is_kept_for_its_queues_retention_period_from_the_move() {
+    let mut sqs = world();
+    sqs.set_attributes(at(0), QUEUE, &attributes(&[("MessageRetentionPeriod", "60")])).unwrap();
+    give_up(&mut sqs, 1, QUEUE, &["x"]);
+    start(&mut sqs, 100, None, None).unwrap();
+    assert_eq!(take(&mut sqs, 159, QUEUE).len(), 1);
+    give_up(&mut sqs, 200, QUEUE, &["y"]);
+    start(&mut sqs, 300, None, None).unwrap();
+    assert!(take(&mut sqs, 360, QUEUE).is_empty());
+}
+
+#[test]
+fn a_task_with_a_rate_moves_the_first_message_at_once_and_the_others_at_their_time() {
+    let mut sqs = world();
+    give_up(&mut sqs, 0, QUEUE, &["a", "b", "c"]);
+    start(&mut sqs, 10, Some(OTHER), Some(1)).unwrap();
+    assert_eq!(told(&sqs), (MoveStatus::Running, 1, 3));
+    assert_eq!(sqs.next_move_at(), Some(at(11)));
+    assert_eq!(bodies(&take(&mut sqs, 10, OTHER)), ["a"]);
+    assert_eq!(bodies(&take(&mut sqs, 11, OTHER)), ["b"]);
+    // As many as would have been due by now, were the caller late.
+    assert_eq!(bodies(&take(&mut sqs, 20, OTHER)), ["c"]);
+    assert_eq!(told(&sqs), (MoveStatus::Completed, 3, 3));
+    assert_eq!(sqs.next_move_at(), None);
+}
+
+#[test]
+fn a_rate_is_between_one_and_five_hundred_messages_a_second() {
+    for (per_second, taken) in
+        [(1, true), (500, true), (501, false), (0, false), (-1, false), (i64::MAX, false)]
+    {
+        let started = start(&mut world(), 0, None, Some(per_second));
+        assert_eq!(started.is_ok(), taken, "{per_second}: {started:?}");
+    }
+}
+
+#[test]
+fn a_task_ends_even_where_its_destination_gives_every_message_up_again() {
+    let mut sqs = world();
+    give_up(&mut sqs, 0, QUEUE, &["a", "b"]);
+    start(&mut sqs, 0, None, Some(1)).unwrap();
+    for second in 0..5 {
+        sqs.move_due(at(second));
+        (0..2).for_each(|_| drop(sqs.receive(at(second), QUEUE, 10, Some(0)).unwrap()));
+    }
+    assert_eq!(told(&sqs), (MoveStatus::Completed, 2, 2));
+    assert_eq!(take(&mut sqs, 5, DEAD).len(), 2);
+}
+
+#[test]
+fn a_message_in_flight_stays() {
+    let mut sqs = world();
+    give_up(&mut sqs, 0, QUEUE, &["held", "free"]);
+    sqs.receive(at(0), DEAD, 1, Some(30)).unwrap();
+    start(&mut sqs, 1, Some(OTHER), None).unwrap();
+    assert_eq!(told(&sqs), (MoveStatus::Completed, 1, 1));
+    assert_eq!(bodies(&take(&mut sqs, 1, OTHER)), ["free"]);
+    assert_eq!(bodies(&take(&mut sqs, 30, DEAD)), ["held"]);
+}
+
+#[test]
+fn a_message_that_was_sent_to_its_dead_letter_queue_needs_a_named_destination() {
+    let mut sqs = world();
+    sqs.send(at(0), DEAD, outgoing("sent")).unwrap();
+    start(&mut sqs, 0, None, None).unwrap();
+    assert_eq!(told(&sqs), (MoveStatus::Failed("CouldNotDetermineMessageSource"), 0, 1));
+    start(&mut sqs, 0, Some(QUEUE), None).unwrap();
+    assert_eq!(bodies(&take(&mut sqs, 0, QUEUE)), ["sent"]);
+}
+
+#[test]
+fn a_task_whose_destination_is_deleted_fails_and_leaves_the_rest() {
+    for destination in [Some(OTHER), None] {
+        let mut sqs = world();
+        give_up(&mut sqs, 0, QUEUE, &["a", "b"]);
+        start(&mut sqs, 0, destination, Some(1)).unwrap();
+        sqs.delete_queue(at(0), destination.unwrap_or(QUEUE)).unwrap();
+        assert_eq!(bodies(&take(&mut sqs, 1, DEAD)), ["b"]);
+        let failed = MoveStatus::Failed("AWS.SimpleQueueService.NonExistentQueue");
+        assert_eq!(told(&sqs), (failed, 1, 2));
+    }
+}
+
+#[test]
+fn a_cancelled_task_moves_no_more_and_cannot_be_cancelled_again() {
+    let mut sqs = world();
+    give_up(&mut sqs, 0, QUEUE, &["a", "b"]);
+    let handle = start(&mut sqs, 0, Some(OTHER), Some(1)).unwrap();
+    assert_eq!(sqs.cancel_move_task(&handle), Ok(1));
+    assert_eq!(bodies(&take(&mut sqs, 9, OTHER)), ["a"]);
+    assert_eq!(told(&sqs), (MoveStatus::Cancelled, 1, 2));
+    let again = sqs.cancel_move_task(&handle);
+    assert!(matches!(again, Err(SqsError::UnsupportedOperation(_))), "{again:?}");
+}
+
+#[test]
+fn a_queue_has_one_running_task_and_tells_of_its_last_ten() {
+    let mut sqs = world();
+    give_up(&mut sqs, 0, QUEUE, &["a", "b"]);
+    for _ in 0..11 {
+        let handle = start(&mut sqs, 0, Some(OTHER), Some(1)).unwrap();
+        let second = start(&mut sqs, 0, Some(OTHER), None).unwrap_err().to_string();
+        assert!(second.starts_with("There is already a task running."), "{second}");
+        sqs.cancel_move_task(&handle).unwrap();
+        sqs.send(at(0), DEAD, outgoing("more")).unwrap();
+    }
+    assert_eq!(sqs.move_tasks(&sqs.arn(DEAD)).unwrap().count(), 10);
+    sqs.delete_queue(at(0), DEAD).unwrap();
+    sqs.create_queue(at(60), DEAD, &Attributes::new()).unwrap();
+    assert_eq!(sqs.move_tasks(&sqs.arn(DEAD)).unwrap().count(), 0);
+}
+
+#[test]
+fn a_task_that_cannot_be_is_refused_in_awss_words() {
+    let mut sqs = world();
+    let (dead, other, none) = (sqs.arn(DEAD), sqs.arn(OTHER), sqs.arn("none"));
+    let format = |parameter| {
+        format!(
+            "You must use this format to specify the {parameter}: arn:<partition>:<service>:<region>:<account-id>:<resource-id>"
+        )
+    };
+    let missing = |parameter| {
+        format!("The resource that you specified for the {parameter} parameter doesn't exist.")
+    };
+    for (source, destination, refusal) in [
+        ("dead", None, format("SourceArn")),
+        (&none, None, missing("SourceArn")),
+        (&other, None, "Source queue must be configured as a Dead Letter Queue.".to_owned()),
+        (&dead, Some(""), format("DestinationArn")),
+        (&dead, Some(&*none), missing("DestinationArn")),
+        (
+            &dead,
+            Some(&*dead),
+            "Source queue arn and destination queue arn cannot be the same.".to_owned(),
+        ),
+    ] {
+        let refused = sqs.start_move_task(at(0), source, destination, None).unwrap_err();
+        assert_eq!(refused.to_string(), refusal, "{source} {destination:?}");
+    }
+}
+
+#[test]
+fn a_handle_is_read_before_its_queue_and_its_task_are_looked_for() {
+    use base64::Engine as _;
+    let mut sqs = world();
+    let handle = |json: &str| base64::engine::general_purpose::STANDARD.encode(json);
+    let of = |arn: &str| handle(&format!(r#"{{"taskId":"10f57157","sourceArn":"{arn}"}}"#));
+    let (dead, none) = (sqs.arn(DEAD), sqs.arn("none"));
+    let source = SqsError::ResourceNotFound { parameter: "SourceArn" };
+    let invalid = SqsError::InvalidRequest("Value for parameter TaskHandle is invalid.".to_owned());
+    for (handle, refusal) in [
+        ("foobared".to_owned(), invalid.clone()),
+        (handle("{}"), invalid),
+        (of(&none), source),
+        (of(&dead), SqsError::TaskDoesNotExist),
+    ] {
+        assert_eq!(sqs.cancel_move_task(&handle), Err(refusal), "{handle}");
+    }
+}
