@@ -1,0 +1,115 @@
+"""Holds the local cloud to what others have recorded on AWS.
+
+LocalStack's tests keep snapshots of what AWS answered, with their dates. The tables in `recorded` have
+the facts of them that matter to a retry system, each with the test and the date that it was recorded
+by. Facts were carried over, neither text nor code.
+"""
+
+import argparse
+import importlib
+import pkgutil
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import endpoints
+import recorded
+from endpoints import Endpoint
+from recorded import Cloud
+
+# Checks wait for functions and queues more than they compute, so they outnumber the cores.
+CHECKS_AT_A_TIME = 8
+
+Check = Callable[[Cloud], None]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One row of a table, and the check of the same name."""
+
+    name: str
+    fact: str
+    # In LocalStack's `tests/aws/services`.
+    test: str
+    recorded: date
+    check: Check
+    # Why the local cloud does otherwise, where that is intended. The check must fail then.
+    otherwise: str | None = None
+
+    def complaint(self, endpoint: Endpoint) -> str | None:
+        """What is not as the table has it, if anything."""
+        try:
+            self.check(Cloud(endpoint, self.name))
+        except Exception as error:
+            if self.otherwise is not None:
+                return None
+            what = str(error) if isinstance(error, AssertionError) else repr(error)
+            return f"{self.name}: {self.fact}\n  {self.test}, {self.recorded}\n  {what}"
+        if self.otherwise is None:
+            return None
+        return f"{self.name} holds, although the table says: {self.otherwise}"
+
+
+def facts() -> Iterator[Fact]:
+    """Every fact of every table.
+
+    Raises:
+        ValueError: if a table and its checks don't fit.
+    """
+    for module in pkgutil.iter_modules(recorded.__path__):
+        if not module.name.endswith("_facts"):
+            continue
+        checks = importlib.import_module(f"{recorded.__name__}.{module.name}")
+        table = Path(recorded.__path__[0], f"{module.name}.toml").read_text()
+        yield from joined(tomllib.loads(table), public_functions(checks.__name__, vars(checks)))
+
+
+def public_functions(module: str, members: Mapping[str, object]) -> dict[str, Check]:
+    """The functions that a module itself defines and shows."""
+    return {
+        name: member
+        for name, member in members.items()
+        if callable(member) and not name.startswith("_") and member.__module__ == module
+    }
+
+
+def joined(table: Mapping[str, Mapping[str, object]], checks: Mapping[str, Check]) -> list[Fact]:
+    """The facts of a table with their checks.
+
+    Raises:
+        ValueError: if one lacks the other.
+    """
+    alone = table.keys() ^ checks.keys()
+    if alone:
+        raise ValueError(f"expected a fact and a check of each name, got one only of {sorted(alone)}")
+    return [Fact(name, check=checks[name], **row) for name, row in table.items()]  # type: ignore[arg-type]
+
+
+def main() -> int:
+    """Checks all facts, or those that are named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("program", type=Path, help="comeback-local")
+    parser.add_argument("names", nargs="*", help="of facts; all without any")
+    arguments = parser.parse_args()
+
+    chosen = [fact for fact in facts() if not arguments.names or fact.name in arguments.names]
+    with endpoints.local(arguments.program.resolve()) as local:
+        with ThreadPoolExecutor(CHECKS_AT_A_TIME) as pool:
+            found = list(pool.map(lambda fact: fact.complaint(local), chosen))
+    complaints = [complaint for complaint in found if complaint is not None]
+    for complaint in complaints:
+        print(complaint, end="\n\n", file=sys.stderr)
+    intended = sum(fact.otherwise is not None for fact in chosen)
+    print(
+        f"{len(chosen)} facts recorded on AWS, {intended} of them not meant to hold here, "
+        f"{len(complaints)} complaints"
+    )
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""The tables of facts can fail, in either direction."""
+
+import unittest
+from dataclasses import replace
+from datetime import date
+
+from endpoints import Endpoint
+from facts import Fact, facts, joined
+from recorded import Cloud, same
+
+ENDPOINT = Endpoint("nowhere", "http://127.0.0.1:9")
+
+
+def holds(_: Cloud) -> None:
+    """Whatever the cloud."""
+
+
+def fails(_: Cloud) -> None:
+    """Whatever the cloud."""
+    same("got", "expected")
+
+
+HELD = Fact("held", "it holds", "a_test.py::test_it", date(2025, 11, 24), holds)
+
+
+class FactsTest(unittest.TestCase):
+    """Facts against what is found."""
+
+    def test_a_fact_that_holds_is_no_complaint(self) -> None:
+        self.assertIsNone(HELD.complaint(ENDPOINT))
+
+    def test_a_fact_that_does_not_hold_is_shown_with_its_source(self) -> None:
+        complaint = replace(HELD, check=fails).complaint(ENDPOINT) or ""
+        for part in ("held", HELD.test, "2025-11-24", "'expected'", "'got'"):
+            self.assertIn(part, complaint)
+
+    def test_a_fact_that_is_not_meant_to_hold_must_not(self) -> None:
+        intended = replace(HELD, otherwise="it would lose events")
+        self.assertIn("it would lose events", intended.complaint(ENDPOINT) or "")
+        self.assertIsNone(replace(intended, check=fails).complaint(ENDPOINT))
+
+    def test_every_fact_has_a_check_and_every_check_a_fact(self) -> None:
+        row = {"fact": "it holds", "test": "a_test.py::test_it", "recorded": date(2025, 11, 24)}
+        self.assertEqual(joined({"held": row}, {"held": holds}), [HELD])
+        for table, checks in (({"held": row}, {}), ({}, {"held": holds})):
+            with self.assertRaisesRegex(ValueError, "held"):
+                joined(table, checks)
+
+    def test_the_tables_of_the_repository_can_be_read(self) -> None:
+        self.assertTrue([*facts()])
+
+
+if __name__ == "__main__":
+    unittest.main()
