@@ -1,6 +1,6 @@
 //! Events that are given up, each with its reason.
 
-use crate::retry_loop::{Plan, TARGET};
+use crate::retry_loop::{HANDLER, Plan, TARGET};
 
 #[tokio::test]
 async fn an_event_that_never_heals_ends_at_its_age_after_using_all_of_it() {
@@ -82,4 +82,20 @@ async fn an_event_of_a_deleted_target_waits_until_its_age_is_over() {
         (letter.reason(), letter.body.as_str()),
         ("max_age_exceeded", r#"{"id":"orphan","fail":{}}"#)
     );
+}
+
+#[tokio::test]
+async fn a_dead_letter_that_cant_be_sent_is_an_error_and_a_metric_and_stays_in_the_retry_queue() {
+    let missing = "http://127.0.0.1:1/000000000000/no-such-queue";
+    let retry_loop = Plan::quick(&[("DEAD_LETTER_QUEUE_URL", missing)]).deploy().await;
+    retry_loop.invoke(r#"{"fail":{"error":"PermanentFailure"}}"#).await;
+    let mut journal = retry_loop.cloud.journal();
+    let line = journal.log(HANDLER, "an error", |line| line["level"] == "ERROR").await;
+    assert_eq!(line["dead_letter_queue_url"], missing);
+    assert_eq!(line["reason"], "not_retryable");
+    let error = line["error"].as_str().unwrap();
+    assert!(error.contains("QueueDoesNotExist"), "{error}");
+    let metric = journal.log(HANDLER, "a metric", |line| line["DeadLettersNotSent"] == 1).await;
+    assert_eq!(metric["Target"], TARGET);
+    assert_eq!(retry_loop.left().await, (1, 0));
 }

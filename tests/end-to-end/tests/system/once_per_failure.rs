@@ -55,6 +55,30 @@ async fn one_failure_in_two_messages_is_re_invoked_once() {
     assert_eq!(tables.claims().await, [("failed-request".to_owned(), "done".to_owned())]);
 }
 
+/// What the console's redrive does, with the retry queue as its custom destination.
+#[tokio::test]
+async fn a_redriven_dead_letter_starts_over_though_its_failure_was_acted_on() {
+    let tables = Tables::start();
+    tables.create("id").await;
+    let retry_loop = with_ledger(&tables.endpoint, &[]).await;
+    let payload =
+        r#"{"id": 12345678901234567890123, "fail":{"attempts":1,"error":"PermanentFailure"}}"#;
+    let first_id = retry_loop.invoke(payload).await;
+    let (cloud, mut journal) = (&retry_loop.cloud, retry_loop.cloud.journal());
+    journal.log(HANDLER, "the dead letter", |line| line["reason"] == "not_retryable").await;
+    let source = cloud.queue_arn(&retry_loop.dead_letter_queue).await;
+    let destination = cloud.queue_arn(&retry_loop.retry_queue).await;
+    let task = cloud.sqs.start_message_move_task().source_arn(source);
+    task.destination_arn(destination).send().await.unwrap();
+    let run = journal.run(TARGET).await;
+    assert_eq!(run.ending, "Succeeded");
+    assert!(run.payload.contains(r#""attempt":1,"#), "{}", run.payload);
+    let ending = format!(r#""request_id":"{first_id}"}},"_original_payload":{payload}}}"#);
+    assert!(run.payload.ends_with(&ending), "{}", run.payload);
+    assert_eq!(runs_in_all(&retry_loop).await, 2);
+    assert_eq!(tables.claims().await.len(), 2, "one for the failure, one for the redrive");
+}
+
 #[tokio::test]
 async fn a_retry_takes_two_writes_and_no_read() {
     let tables = Tables::start();
