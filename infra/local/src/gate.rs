@@ -57,6 +57,11 @@ async fn answer(shared: &Shared, request: Request) -> Response {
     if api::sqs::is_meant(request.headers()) {
         return api::sqs::handle(shared, request).await;
     }
+    let (head, body) = request.into_parts();
+    if api::sqs::query::is_meant(&head) {
+        return api::sqs::query::refuse();
+    }
+    let request = Request::from_parts(head, body);
     api::lambda::handle(shared, request).await
 }
 

@@ -26,6 +26,11 @@ def an_unknown_member_is_no_error(aws: Notebook) -> None:
     aws.raw({**JSON, "X-Amz-Target": "AmazonSQS.ListQueues"}, b'{"Unknown": 7}')
 
 
+def a_form(aws: Notebook) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    aws.raw(form, b"Action=ListQueues&Version=2012-11-05")
+
+
 def an_error_tells_its_shape_and_its_older_code(aws: Notebook) -> None:
     name = b'{"QueueName": "no-such-queue"}'
     aws.raw({**JSON, "X-Amz-Target": "AmazonSQS.GetQueueUrl"}, name)

@@ -9,6 +9,7 @@ mod batch;
 mod fault;
 mod http;
 mod move_tasks;
+pub(crate) mod query;
 mod queues;
 mod receive;
 mod send;

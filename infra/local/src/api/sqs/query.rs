@@ -1,0 +1,61 @@
+//! The query protocol that SDKs spoke to SQS until November 2023: forms in, XML out. It isn't spoken here;
+//! the refusal says what to use instead, in XML, because an old SDK shows no other.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Method, Response, StatusCode, header, request};
+
+use crate::model::ACCOUNT;
+
+/// The versions are those of AWS's own table: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-json-faqs.html>.
+const REFUSAL: &str = "<ErrorResponse xmlns=\"http://queue.amazonaws.com/doc/2012-11-05/\"><Error>\
+<Type>Sender</Type><Code>AWS.SimpleQueueService.UnsupportedOperation</Code><Message>This local cloud \
+speaks SQS's JSON protocol, not its query protocol. Use an SDK or AWS CLI from after November 2023: boto3 \
+1.28.82, botocore 1.31.82, the AWS SDK for Java 1.12.585 or 2.21.19, for Go 1.47.7, for JavaScript \
+3.447.0, for .NET 3.7.681, for PHP 3.285.2, aws-sdk-sqs 1.67.0 for Ruby, or newer.</Message></Error>\
+</ErrorResponse>";
+
+/// Whether a request is one to SQS in its query protocol: a form, or an action in the URL.
+pub(crate) fn is_meant(head: &request::Parts) -> bool {
+    let path = head.uri.path().trim_start_matches('/');
+    let is_form = head.method == Method::POST
+        && head
+            .headers
+            .get(header::CONTENT_TYPE)
+            .is_some_and(|kind| kind.as_bytes().starts_with(b"application/x-www-form-urlencoded"));
+    let has_action = head.uri.query().is_some_and(|query| query.contains("Action="));
+    (path.is_empty() || path.starts_with(ACCOUNT)) && (is_form || has_action)
+}
+
+/// The answer to such a request.
+pub(crate) fn refuse() -> Response<Body> {
+    let mut response = Response::new(Body::from(REFUSAL));
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/xml"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::extract::Request;
+
+    use super::*;
+
+    #[test]
+    fn forms_and_actions_to_sqs_are_the_query_protocols_and_nothing_of_lambdas_is() {
+        let form = "application/x-www-form-urlencoded; charset=utf-8";
+        for (method, uri, kind, meant) in [
+            ("POST", "/", form, true),
+            ("POST", "/000000000000/q", form, true),
+            ("GET", "/?Action=ListQueues&Version=2012-11-05", "", true),
+            ("GET", "/000000000000/q?Action=ReceiveMessage", "", true),
+            ("POST", "/", "application/x-amz-json-1.0", false),
+            ("POST", "/2015-03-31/functions/f/invocations", form, false),
+            ("GET", "/2015-03-31/functions/?Action=", "", false),
+            ("GET", "/", "", false),
+        ] {
+            let request = Request::builder().method(method).uri(uri);
+            let request = request.header(header::CONTENT_TYPE, kind).body(()).unwrap();
+            assert_eq!(is_meant(&request.into_parts().0), meant, "{method} {uri} {kind}");
+        }
+    }
+}
