@@ -49,6 +49,16 @@ def sources_are_listed(aws: Notebook) -> None:
     aws.sqs("ListDeadLetterSourceQueues", QueueUrl=queue)
 
 
+def moved_back(aws: Notebook) -> None:
+    dead, queue = _queues(aws, 1)
+    aws.sqs("SendMessage", QueueUrl=queue, MessageBody="p")
+    aws.sqs("ReceiveMessage", QueueUrl=queue, VisibilityTimeout=0)
+    aws.sqs("ReceiveMessage", QueueUrl=queue)
+    aws.sqs("StartMessageMoveTask", SourceArn=_arn(aws.name("dead")))
+    aws.sqs("ListMessageMoveTasks", SourceArn=_arn(aws.name("dead")))
+    aws.sqs("ReceiveMessage", QueueUrl=queue, MessageSystemAttributeNames=TOLD)
+
+
 def told_as_it_was_set(aws: Notebook) -> None:
     _, queue = _queues(aws, 3)
     aws.sqs("GetQueueAttributes", QueueUrl=queue, AttributeNames=["RedrivePolicy"])

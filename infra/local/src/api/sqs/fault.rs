@@ -114,7 +114,7 @@ fn name_of(error: &SqsError) -> Name {
         SqsError::PurgeQueueInProgress { .. } => {
             name(sqs!("PurgeQueueInProgress"), "AWS.SimpleQueueService.PurgeQueueInProgress", 403)
         }
-        SqsError::InvalidAttributeName { .. } => {
+        SqsError::InvalidAttributeName { .. } | SqsError::TwoEncryptions => {
             name(sqs!("InvalidAttributeName"), "InvalidAttributeName", 400)
         }
         SqsError::InvalidAttributeValue { .. } => {
@@ -133,9 +133,6 @@ fn name_of(error: &SqsError) -> Name {
         }
         SqsError::MissingParameter(_) => {
             name(common!("MissingRequiredParameterException"), "MissingParameter", 400)
-        }
-        SqsError::MessageNotInflight => {
-            name(sqs!("MessageNotInflight"), "AWS.SimpleQueueService.MessageNotInflight", 400)
         }
         SqsError::ReceiptHandleIsInvalid { .. } => {
             name(sqs!("ReceiptHandleIsInvalid"), "ReceiptHandleIsInvalid", 400)

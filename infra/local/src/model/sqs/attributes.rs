@@ -65,6 +65,12 @@ impl QueueAttributes {
     /// For the first of `changes` that can't be.
     pub(super) fn with(&self, changes: &Attributes) -> Result<Self, SqsError> {
         let mut changed = self.clone();
+        let given = |name| changes.get(name).map(String::as_str);
+        if given("KmsMasterKeyId").is_some_and(|key| !key.is_empty())
+            && given("SqsManagedSseEnabled") == Some("true")
+        {
+            return Err(SqsError::TwoEncryptions);
+        }
         changes.iter().try_for_each(|(name, value)| changed.set(name, value))?;
         Ok(changed)
     }
@@ -84,7 +90,10 @@ impl QueueAttributes {
                 self.visibility = number(name, value, (0, VISIBILITY_SECONDS_MAX))?;
             }
             "RedrivePolicy" => self.redrive = RedrivePolicy::parse(value)?,
-            "FifoQueue" if value == "true" => return Err(standard_queues_only()),
+            "KmsMasterKeyId" if !value.is_empty() => {
+                self.keep(name, value)?;
+                self.keep("SqsManagedSseEnabled", "false")?;
+            }
             _ => self.keep(name, value)?,
         }
         Ok(())
@@ -116,18 +125,14 @@ impl QueueAttributes {
         .map(|(name, value)| (name.to_owned(), value.to_string()))
         .collect();
         told.extend(self.kept.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        if !self.kept.contains_key("KmsMasterKeyId") {
+            told.remove("KmsDataKeyReusePeriodSeconds");
+        }
         if let Some(policy) = &self.redrive {
             told.insert("RedrivePolicy".to_owned(), policy.to_json());
         }
         told
     }
-}
-
-/// The refusal of a queue that would keep an order.
-pub(super) fn standard_queues_only() -> SqsError {
-    SqsError::UnsupportedOperation(
-        "This local cloud has standard queues only, no FIFO queues.".to_owned(),
-    )
 }
 
 fn number(name: &str, value: &str, (least, most): (u32, u32)) -> Result<u32, SqsError> {
@@ -193,20 +198,31 @@ mod tests {
 
     #[test]
     fn a_name_that_cannot_be_set_is_unknown() {
-        for name in ["All", "CreatedTimestamp", "QueueArn", "ContentBasedDeduplication", "x"] {
+        for name in ["All", "CreatedTimestamp", "QueueArn", "FifoQueue", "x"] {
             let refusal = SqsError::InvalidAttributeName { name: name.to_owned() };
             assert_eq!(changed(name, "1").unwrap_err(), refusal);
         }
     }
 
     #[test]
-    fn a_fifo_queue_is_refused_in_so_many_words() {
-        let refusal = changed("FifoQueue", "true").unwrap_err();
-        assert!(matches!(refusal, SqsError::UnsupportedOperation(_)));
-        assert!(refusal.to_string().contains("standard queues only"));
-        assert!(matches!(
-            changed("FifoQueue", "false"),
-            Err(SqsError::InvalidAttributeName { .. })
-        ));
+    fn a_key_of_kms_takes_the_place_of_sqss_own_and_of_both_there_is_none() {
+        let set = |attributes: &QueueAttributes, given: &[(&str, &str)]| {
+            let given = given.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+            attributes.with(&given.collect())
+        };
+        let key = ("KmsMasterKeyId", "key");
+        let with_key =
+            set(&QueueAttributes::default(), &[key, ("KmsDataKeyReusePeriodSeconds", "600")])
+                .unwrap();
+        let told = with_key.told();
+        assert_eq!(told.get("SqsManagedSseEnabled").map(String::as_str), Some("false"));
+        assert_eq!(told.get("KmsDataKeyReusePeriodSeconds").map(String::as_str), Some("600"));
+        let told =
+            set(&with_key, &[("KmsMasterKeyId", ""), ("KmsDataKeyReusePeriodSeconds", "300")]);
+        let told = told.unwrap().told();
+        assert_eq!(told.get("SqsManagedSseEnabled").map(String::as_str), Some("false"));
+        assert!(!told.keys().any(|name| name.starts_with("Kms")), "{told:?}");
+        let both = set(&with_key, &[key, ("SqsManagedSseEnabled", "true")]);
+        assert_eq!(both.unwrap_err(), SqsError::TwoEncryptions);
     }
 }

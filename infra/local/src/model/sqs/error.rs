@@ -41,6 +41,12 @@ pub enum SqsError {
         name: String,
     },
 
+    /// Nobody can have a queue's messages encrypted in two ways.
+    #[error(
+        "You can use one type of server-side encryption (SSE) at one time. You can either enable KMS SSE or SQS SSE."
+    )]
+    TwoEncryptions,
+
     /// A queue's attribute can't have this value.
     #[error("Invalid value for the parameter {name}.")]
     InvalidAttributeValue {
@@ -87,10 +93,6 @@ pub enum SqsError {
     /// What can't be left out is missing or empty.
     #[error("The request must contain the parameter {0}.")]
     MissingParameter(&'static str),
-
-    /// The message is in the queue, but nobody holds it.
-    #[error("The specified message isn't in flight.")]
-    MessageNotInflight,
 
     /// The handle isn't one of this queue's.
     #[error("The input receipt handle \"{handle}\" is not a valid receipt handle.")]

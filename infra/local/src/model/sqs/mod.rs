@@ -334,11 +334,11 @@ impl Sqs {
         self.queues.get(queue).is_some_and(|queue| queue.has(receipt_handle))
     }
 
-    /// Lets a message in flight be visible again after so many seconds from now.
+    /// Lets a received message be visible again after so many seconds from now.
     ///
     /// # Errors
-    /// If there is no such queue, if the handle isn't one of its own, if the message isn't there or
-    /// not in flight, or if it would be in flight for more than twelve hours from its receive.
+    /// If there is no such queue, if the handle isn't one of its own, if the message isn't there, or
+    /// if it would be in flight for more than twelve hours from its receive.
     pub fn change_visibility(
         &mut self,
         now: Timestamp,

@@ -4,7 +4,6 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
-use super::attributes::standard_queues_only;
 use super::error::SqsError;
 
 /// The longest name of a queue, in characters.
@@ -21,7 +20,8 @@ impl QueueName {
     /// If no standard queue can have this name.
     pub fn new(name: &str) -> Result<Self, SqsError> {
         if name.ends_with(".fifo") {
-            return Err(standard_queues_only());
+            let reason = "This local cloud has standard queues only, no FIFO queues.";
+            return Err(SqsError::UnsupportedOperation(reason.to_owned()));
         }
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         if (1..=QUEUE_NAME_MAX).contains(&name.len()) && name.bytes().all(allowed) {

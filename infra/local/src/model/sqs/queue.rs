@@ -230,7 +230,8 @@ impl Queue {
     }
 
     /// Lets the message be visible again after `seconds` from now. As on AWS, an earlier receiver's
-    /// handle does as well as the latest.
+    /// handle does as well as the latest, and one whose visibility timeout has ended hides the message
+    /// again.
     pub(super) fn change_visibility(
         &mut self,
         now: Timestamp,
@@ -245,7 +246,6 @@ impl Queue {
                 "Message does not exist or is not available for visibility timeout change.";
             return Err(SqsError::invalid("ReceiptHandle", handle, reason));
         };
-        let Place::InFlight(_) = message.place else { return Err(SqsError::MessageNotInflight) };
         let until = after(now, seconds);
         if until > after(message.received_at, VISIBILITY_SECONDS_MAX) {
             let reason = format!(

@@ -198,17 +198,23 @@ fn a_refused_change_says_how_much_is_too_much_and_changes_nothing() {
 }
 
 #[test]
-fn the_visibility_of_a_message_that_nobody_holds_cannot_be_changed() {
+fn a_handle_whose_visibility_timeout_has_ended_hides_its_message_again() {
     let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
     send(&mut sqs, 0, "x");
     let handle = receive_one(&mut sqs, 0).receipt_handle;
-    let change = |sqs: &mut Sqs| sqs.change_visibility(at(10), QUEUE, &handle, 5).unwrap_err();
-    assert_eq!(change(&mut sqs), SqsError::MessageNotInflight);
-    sqs.delete(at(10), QUEUE, &handle).unwrap();
-    assert!(matches!(
-        change(&mut sqs),
-        SqsError::InvalidParameterValue { name: "ReceiptHandle", .. }
-    ));
+    sqs.change_visibility(at(12), QUEUE, &handle, 5).unwrap();
+    assert!(receive(&mut sqs, 16).is_empty());
+    receive_one(&mut sqs, 17);
+}
+
+#[test]
+fn the_visibility_of_a_deleted_message_cannot_be_changed() {
+    let mut sqs = sqs(&[]);
+    send(&mut sqs, 0, "x");
+    let handle = receive_one(&mut sqs, 0).receipt_handle;
+    sqs.delete(at(1), QUEUE, &handle).unwrap();
+    let refusal = sqs.change_visibility(at(1), QUEUE, &handle, 5).unwrap_err();
+    assert!(matches!(refusal, SqsError::InvalidParameterValue { name: "ReceiptHandle", .. }));
 }
 
 #[test]
