@@ -46,7 +46,7 @@ impl Queues for SqsQueues {
         }
     }
 
-    async fn send_dead_letters(&self, letters: &[&DeadLetter]) -> Vec<Result<(), CallFault>> {
+    async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Vec<Result<(), CallFault>> {
         let entries = letters.iter().copied().enumerate().map(letter_entry).collect();
         let entries = match entries {
             Ok(entries) => entries,
@@ -76,10 +76,10 @@ fn visibility_entry(
 }
 
 fn letter_entry(
-    (index, letter): (usize, &DeadLetter),
+    (index, letter): (usize, &DeadLetter<'_>),
 ) -> Result<SendMessageBatchRequestEntry, CallFault> {
     let mut entry =
-        SendMessageBatchRequestEntry::builder().id(index.to_string()).message_body(&letter.body);
+        SendMessageBatchRequestEntry::builder().id(index.to_string()).message_body(&*letter.body);
     for (name, value) in &letter.attributes {
         let value = MessageAttributeValue::builder().data_type(DATA_TYPE).string_value(value);
         entry = entry.message_attributes(*name, value.build().map_err(build_fault)?);

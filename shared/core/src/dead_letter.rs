@@ -3,7 +3,7 @@
 //! The shape is one for every reason. The body is what the target was first given, byte for byte; a
 //! message that could not be read is its body as received. Attributes say why it is here.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use crate::{
     record::{Failure, Message},
@@ -83,16 +83,16 @@ impl fmt::Display for Reason {
 
 /// A message for the dead-letter queue that SQS will accept.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct DeadLetter {
-    /// What the target was first given.
-    pub body: String,
+pub struct DeadLetter<'a> {
+    /// The original payload.
+    pub body: Cow<'a, str>,
     /// Name and value of each attribute; the most telling first.
     pub attributes: Vec<(&'static str, String)>,
 }
 
-impl DeadLetter {
+impl<'a> DeadLetter<'a> {
     /// The dead letter of a message whose failure could be read.
-    pub fn of(failure: &Failure, message: &Message, reason: Reason) -> Self {
+    pub fn of(failure: &'a Failure<'_>, message: &Message<'a>, reason: Reason) -> Self {
         let body = failure.event.as_ref().map_or(message.body, |event| event.payload().get());
         let attribute = |name, value: Option<String>| Some((name, value?));
         let said = |text: &Option<String>| Some(acceptable_beginning(text.as_deref()?));
@@ -115,12 +115,17 @@ impl DeadLetter {
     }
 
     /// The dead letter of a message of which nothing is known but why.
-    pub fn unreadable(message: &Message, why: &str) -> Self {
+    pub fn unreadable(message: &Message<'a>, why: &str) -> Self {
         let attributes = vec![
             ("Reason", Reason::Unreadable.to_string()),
             ("ErrorMessage", acceptable_beginning(why)),
         ];
         Self::fitting(message.body, attributes)
+    }
+
+    /// The same dead letter with a body of its own.
+    pub fn into_owned(self) -> DeadLetter<'static> {
+        DeadLetter { body: Cow::Owned(self.body.into_owned()), attributes: self.attributes }
     }
 
     /// What it counts towards [`SIZE_MAX`].
@@ -129,7 +134,7 @@ impl DeadLetter {
         self.body.len() + sizes.sum::<usize>()
     }
 
-    fn fitting(body: &str, attributes: Vec<(&'static str, String)>) -> Self {
+    fn fitting(body: &'a str, attributes: Vec<(&'static str, String)>) -> Self {
         let mut letter = Self { body: acceptable_body(body), attributes };
         // SQS refuses an attribute without a value.
         letter.attributes.retain(|(_, value)| !value.is_empty());
@@ -166,9 +171,12 @@ fn accepted(c: char) -> bool {
 /// SNS notification can hold U+FFFE and U+FFFF, inside of JSON strings: there an escape means the
 /// same. SQS refuses an empty body too, and nothing but an emulator could have sent one: it becomes
 /// JSON's empty string.
-fn acceptable_body(body: &str) -> String {
+fn acceptable_body(body: &str) -> Cow<'_, str> {
     if body.is_empty() {
-        return "\"\"".to_owned();
+        return Cow::Borrowed("\"\"");
+    }
+    if body.chars().all(accepted) {
+        return Cow::Borrowed(body);
     }
     let mut acceptable = String::with_capacity(body.len());
     for c in body.chars() {
@@ -178,7 +186,7 @@ fn acceptable_body(body: &str) -> String {
             acceptable.push_str(&format!("\\u{:04x}", u32::from(c)));
         }
     }
-    acceptable
+    Cow::Owned(acceptable)
 }
 
 #[cfg(test)]
@@ -189,9 +197,10 @@ mod tests {
         testing::{self, message},
     };
 
-    fn letter(body: &str, reason: Reason) -> DeadLetter {
+    fn letter(body: &str, reason: Reason) -> DeadLetter<'static> {
         let message = message(body);
-        DeadLetter::of(&record::read(&message, None).unwrap(), &message, reason)
+        let failure = record::read(&message, None).unwrap();
+        DeadLetter::of(&failure, &message, reason).into_owned()
     }
 
     #[test]

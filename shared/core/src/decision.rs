@@ -1,116 +1,164 @@
 //! One message, one decision.
 //!
-//! Read it; is its target allowed? Is there a next attempt, and when? Not yet: wait. Now: invoke.
-//! Never: give it up, with the reason.
+//! Read the message. Is its target allowed? Is there a next attempt, and when is it due? Not yet: wait. Now:
+//! invoke. Never: dead-letter it, with the reason. A call that fails on the way leads to another decision.
 
 use std::time::Duration;
 
 use crate::{
     Timestamp,
-    arn::{FunctionArn, Home},
-    dead_letter::Reason,
+    arn::Home,
+    dead_letter::{DeadLetter, Reason},
     envelope::Envelope,
+    fault::{self, FaultKind},
     record::{self, Failure, Message, Unreadable},
-    schedule::Schedule,
-    settings::Settings,
-    time::between,
+    schedule::{Schedule, stay_end},
+    settings::Rules,
+    time::{between, later},
 };
 
-/// SQS refuses a visibility timeout that would keep a message from view for longer than this, counted
-/// from its receive.
+/// SQS refuses a visibility timeout that would hide a message for longer than this after its receive.
 pub const VISIBILITY_MAX: Duration = Duration::from_hours(12);
 
-/// How much of that is left unused, for the time between a receive and the change of its visibility.
+/// How much of [`VISIBILITY_MAX`] is left unused, for the time between the receive and the call.
 const VISIBILITY_SLACK: Duration = Duration::from_mins(1);
 
-/// What is to be done with a message.
-#[derive(Clone, Debug)]
+/// What to do with a message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Decision {
-    /// Its time has not come.
+    /// Its attempt is due.
+    Invoke,
+    /// It is not invoked now.
+    Settle(Settlement),
+}
+
+/// What becomes of a message that is not invoked now.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Settlement {
+    /// It waits in its queue.
     Wait {
-        /// When it comes.
+        /// Until then.
         until: Timestamp,
     },
-    /// Its attempt is due.
-    Invoke(Reinvocation),
     /// It is given up.
     DeadLetter(Reason),
 }
 
-/// An attempt to be made.
+/// A message, what was read of it, and what was decided.
 #[derive(Clone, Debug)]
-pub struct Reinvocation {
-    /// The function that failed, as its record names it.
-    pub target: FunctionArn,
-    /// What it is given.
-    pub envelope: Envelope,
-    /// When this was to be done, and what is left if it can't be.
-    pub schedule: Schedule,
-    /// The request id of the failed invocation.
-    pub request_id: String,
-}
-
-/// A decision and what was known when it was made.
-#[derive(Clone, Debug)]
-pub struct Judgement {
-    /// What is to be done.
-    pub decision: Decision,
-    /// The failure that the message told of, or why it told of none.
-    pub failure: Result<Failure, Unreadable>,
+pub struct Judgement<'a> {
+    /// The message.
+    pub message: Message<'a>,
+    /// The failure it describes, or why it describes none.
+    pub failure: Result<Failure<'a>, Unreadable>,
     /// The next attempt, if there is one.
     pub schedule: Option<Schedule>,
+    /// What to do.
+    pub decision: Decision,
 }
 
-/// Decides what is to be done with a message, for a handler that lives at `home`.
-pub fn decide(message: &Message, home: &Home, settings: &Settings, now: Timestamp) -> Judgement {
-    let bare_target = settings.dlq_target.as_ref().and_then(|target| target.at(home));
-    let failure = match record::read(message, bare_target.as_ref()) {
-        Ok(failure) => failure,
-        Err(why) => {
-            let decision = Decision::DeadLetter(Reason::Unreadable);
-            return Judgement { decision, failure: Err(why), schedule: None };
-        }
+/// Decides what to do with a message, for a handler that lives at `home`.
+pub fn decide<'a>(
+    message: Message<'a>,
+    home: &Home,
+    rules: &Rules,
+    now: Timestamp,
+) -> Judgement<'a> {
+    let bare_target = rules.dlq_target.as_ref().and_then(|target| target.at(home));
+    let failure = record::read(&message, bare_target.as_ref());
+    let planned = match &failure {
+        Ok(failure) => plan(failure, home, rules),
+        Err(_) => Err(Reason::Unreadable),
     };
-    match plan(&failure, home, settings) {
-        Ok(planned) => {
-            let schedule = Some(planned.schedule);
-            Judgement { decision: act(planned, now), failure: Ok(failure), schedule }
+    let schedule = planned.ok();
+    let decision = match planned {
+        Ok(schedule) if now > schedule.expiry => dead_letter(Reason::MaxAgeExceeded),
+        Ok(schedule) if now < schedule.due => {
+            Decision::Settle(Settlement::Wait { until: schedule.due })
         }
-        Err(reason) => {
-            let decision = Decision::DeadLetter(reason);
-            Judgement { decision, failure: Ok(failure), schedule: None }
-        }
-    }
+        Ok(_) => Decision::Invoke,
+        Err(reason) => dead_letter(reason),
+    };
+    Judgement { message, failure, schedule, decision }
+}
+
+fn dead_letter(reason: Reason) -> Decision {
+    Decision::Settle(Settlement::DeadLetter(reason))
 }
 
 /// The next attempt, or the reason why there is none.
-fn plan(failure: &Failure, home: &Home, settings: &Settings) -> Result<Reinvocation, Reason> {
-    let event = failure.event.as_ref().ok_or(Reason::PayloadMissing)?;
-    if !settings.targets.allow(&failure.target, home) {
+fn plan(failure: &Failure, home: &Home, rules: &Rules) -> Result<Schedule, Reason> {
+    if failure.event.is_none() {
+        return Err(Reason::PayloadMissing);
+    }
+    if !rules.targets.allow(&failure.target, home) {
         return Err(Reason::TargetNotAllowed);
     }
-    let schedule = Schedule::of(failure, settings.policies.of(failure.target.name()))?;
-    let envelope = failure.envelope(event, schedule.attempt);
-    // Known before the wait, which would be in vain.
-    if !envelope.fits() {
-        return Err(Reason::PayloadTooLarge);
-    }
-    let (target, request_id) = (failure.target.clone(), failure.request_id.clone());
-    Ok(Reinvocation { target, envelope, schedule, request_id })
-}
-
-fn act(planned: Reinvocation, now: Timestamp) -> Decision {
-    let Schedule { due, expiry, .. } = planned.schedule;
-    if now > expiry {
-        Decision::DeadLetter(Reason::MaxAgeExceeded)
-    } else if now < due {
-        Decision::Wait { until: due }
-    } else {
-        Decision::Invoke(planned)
+    let schedule = Schedule::of(failure, rules.policies.of(failure.target.name()))?;
+    // Checked before the wait, which would be in vain.
+    match failure.envelope(schedule.attempt) {
+        Some(envelope) if !envelope.fits() => Err(Reason::PayloadTooLarge),
+        _ => Ok(schedule),
     }
 }
 
-/// The visibility timeout that brings a message back at `until`, in whole seconds; after the longest
+impl Judgement<'_> {
+    /// What the target is invoked with, if there is a next attempt.
+    pub fn envelope(&self) -> Option<Envelope<'_>> {
+        self.failure.as_ref().ok()?.envelope(self.schedule?.attempt)
+    }
+
+    /// The message as a dead letter.
+    pub fn dead_letter(&self, reason: Reason) -> DeadLetter<'_> {
+        match &self.failure {
+            Ok(failure) => DeadLetter::of(failure, &self.message, reason),
+            Err(why) => DeadLetter::unreadable(&self.message, &why.to_string()),
+        }
+    }
+
+    /// What becomes of a message whose invocation was not accepted. Its attempt was not made.
+    pub fn after_fault(&self, kind: FaultKind, now: Timestamp) -> Settlement {
+        let (Ok(failure), Some(schedule)) = (&self.failure, self.schedule) else {
+            return Settlement::DeadLetter(Reason::Unreadable);
+        };
+        let wait = match kind.wait(&failure.request_id, self.message.receive_count) {
+            Ok(wait) => wait,
+            Err(reason) => return Settlement::DeadLetter(reason),
+        };
+        let until = by_last_chance(later(now, wait), schedule, now);
+        if until > schedule.expiry {
+            Settlement::DeadLetter(Reason::MaxAgeExceeded)
+        } else {
+            Settlement::Wait { until }
+        }
+    }
+
+    /// What becomes of a message whose failure could not be claimed. Nobody knows whether it was acted on, so
+    /// it waits until somebody can tell, and is given up unclaimed only before SQS would delete it.
+    pub fn after_unclaimed(&self, passes: bool, now: Timestamp) -> Settlement {
+        let reason = match self.decision {
+            Decision::Settle(Settlement::DeadLetter(reason)) => reason,
+            Decision::Invoke | Decision::Settle(Settlement::Wait { .. }) => Reason::MaxAgeExceeded,
+        };
+        let Some(failure) = self.failure.as_ref().ok().filter(|it| now <= stay_end(it)) else {
+            return Settlement::DeadLetter(reason);
+        };
+        let wait = fault::store_wait(passes, &failure.request_id, self.message.receive_count);
+        let until = later(now, wait);
+        // An event that was to be given up has no last chance left to miss.
+        let schedule = self.schedule.filter(|_| self.decision == Decision::Invoke);
+        Settlement::Wait {
+            until: schedule.map_or(until, |schedule| by_last_chance(until, schedule, now)),
+        }
+    }
+}
+
+/// `until`, or the last chance where a wait would miss it.
+fn by_last_chance(until: Timestamp, schedule: Schedule, now: Timestamp) -> Timestamp {
+    if now < schedule.last_chance { until.min(schedule.last_chance) } else { until }
+}
+
+/// The visibility timeout that brings a message back at `until`, in whole seconds. After the longest timeout
 /// that SQS allows it comes back early, and waits again.
 pub fn visibility_timeout(until: Timestamp, now: Timestamp) -> u32 {
     let rest = between(now, until).min(VISIBILITY_MAX - VISIBILITY_SLACK);
@@ -125,7 +173,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        testing::{self, at, home, message, settings},
+        testing::{self, at, home, message, rules},
         time::later,
     };
 
@@ -133,15 +181,15 @@ mod tests {
 
     const FAILED_AT: &str = "2019-11-14T18:16:05.568Z";
 
-    fn decide_at(body: &str, variables: Variables, now: Timestamp) -> Judgement {
-        decide(&message(body), &home(), &settings(variables), now)
+    fn decide_at<'a>(body: &'a str, variables: Variables, now: Timestamp) -> Judgement<'a> {
+        decide(message(body), &home(), &rules(variables), now)
     }
 
     /// In how many milliseconds after its failure the event is due, or why it is given up.
     fn due_after(body: &str, variables: Variables) -> Result<i64, Reason> {
         let judgement = decide_at(body, variables, at(FAILED_AT));
         match (judgement.decision, judgement.schedule) {
-            (Decision::DeadLetter(reason), _) => Err(reason),
+            (Decision::Settle(Settlement::DeadLetter(reason)), _) => Err(reason),
             (_, Some(schedule)) => Ok((schedule.due - at(FAILED_AT)).num_milliseconds()),
             (decision, None) => panic!("{decision:?} without a schedule"),
         }
@@ -150,20 +198,15 @@ mod tests {
     #[test]
     fn a_fresh_failure_waits_and_is_invoked_when_it_is_due() {
         let body = testing::record_of("{\"order\": 1.0}");
-        let Decision::Wait { until } = decide_at(&body, &[], at(FAILED_AT)).decision else {
-            panic!("expected a wait")
-        };
-        assert_eq!(until, at("2019-11-14T18:16:06.568Z"), "the first backoff is BASE_BACKOFF");
+        let until = at("2019-11-14T18:16:06.568Z");
+        let wait = Decision::Settle(Settlement::Wait { until });
+        assert_eq!(decide_at(&body, &[], at(FAILED_AT)).decision, wait, "BASE_BACKOFF");
         let early = later(at(FAILED_AT), Duration::from_millis(999));
-        assert!(
-            matches!(decide_at(&body, &[], early).decision, Decision::Wait { until: again } if again == until)
-        );
-        let Decision::Invoke(Reinvocation { envelope, .. }) = decide_at(&body, &[], until).decision
-        else {
-            panic!("expected an invocation")
-        };
+        assert_eq!(decide_at(&body, &[], early).decision, wait);
+        let due = decide_at(&body, &[], until);
+        assert_eq!(due.decision, Decision::Invoke);
         assert_eq!(
-            envelope.to_json(),
+            due.envelope().unwrap().to_json(),
             r#"{"_retry_metadata":{"attempt":1,"initial_timestamp":1573755365,"request_id":"e4b46cbf-b738-xmpl-8880-a18cdf61200e"},"_original_payload":{"order": 1.0}}"#
         );
     }
@@ -171,12 +214,12 @@ mod tests {
     #[test]
     fn attempts_rise_by_one_and_the_first_request_keeps_its_name() {
         let body = testing::record_of(&testing::envelope(4, 1_573_755_000, "first-id", "[1 , 2]"));
-        let Decision::Invoke(Reinvocation { envelope, .. }) =
-            decide_at(&body, &[("MAX_BACKOFF", "2s")], at("2019-11-14T18:17:00Z")).decision
-        else {
-            panic!("expected an invocation")
-        };
-        assert_eq!(envelope.to_json(), testing::envelope(5, 1_573_755_000, "first-id", "[1 , 2]"));
+        let due = decide_at(&body, &[("MAX_BACKOFF", "2s")], at("2019-11-14T18:17:00Z"));
+        assert_eq!(due.decision, Decision::Invoke);
+        assert_eq!(
+            due.envelope().unwrap().to_json(),
+            testing::envelope(5, 1_573_755_000, "first-id", "[1 , 2]")
+        );
     }
 
     #[test]
@@ -280,8 +323,8 @@ mod tests {
         let age = [("MAX_AGE", "1000s")];
         let after =
             |ms| decide_at(&body, &age, later(at(FAILED_AT), Duration::from_millis(ms))).decision;
-        assert!(matches!(after(1_000_000), Decision::Invoke(_)));
-        assert!(matches!(after(1_000_001), Decision::DeadLetter(Reason::MaxAgeExceeded)));
+        assert_eq!(after(1_000_000), Decision::Invoke);
+        assert_eq!(after(1_000_001), dead_letter(Reason::MaxAgeExceeded));
     }
 
     #[test]
@@ -295,8 +338,8 @@ mod tests {
         let after =
             |ms| decide_at(&body, &year, later(at(FAILED_AT), Duration::from_millis(ms))).decision;
         let half = u64::try_from(day / 2).unwrap();
-        assert!(matches!(after(27 * half), Decision::Invoke(_)));
-        assert!(matches!(after(27 * half + 1), Decision::DeadLetter(Reason::MaxAgeExceeded)));
+        assert_eq!(after(27 * half), Decision::Invoke);
+        assert_eq!(after(27 * half + 1), dead_letter(Reason::MaxAgeExceeded));
     }
 
     #[test]
@@ -326,10 +369,10 @@ mod tests {
             let first = decide_at(&body, &[("MAX_AGE", "30d")], at(FAILED_AT));
             let again = Message { receive_count, ..message(&body) };
             let now = later(at(FAILED_AT), Duration::from_millis(lateness_ms));
-            let second = decide(&again, &home(), &settings(&[("MAX_AGE", "30d")]), now);
+            let second = decide(again, &home(), &rules(&[("MAX_AGE", "30d")]), now);
             prop_assert_eq!(first.schedule, second.schedule);
             let due = second.schedule.unwrap().due;
-            prop_assert_eq!(matches!(second.decision, Decision::Invoke(_)), now >= due);
+            prop_assert_eq!(second.decision == Decision::Invoke, now >= due);
         }
     }
 }

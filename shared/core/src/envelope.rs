@@ -9,6 +9,8 @@
 //! that are not known here are passed on; those above are never renamed or retyped. The payload is
 //! carried in its exact bytes.
 
+use std::borrow::Cow;
+
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::value::RawValue;
 
@@ -33,11 +35,11 @@ pub const INVOCATION_MAX: usize = 1_048_576;
 
 /// A payload and what is known of its retry.
 #[derive(Clone, Debug)]
-pub struct Envelope {
+pub struct Envelope<'a> {
     /// The facts of the retry.
     pub metadata: RetryMetadata,
-    /// What the target was first given, byte for byte.
-    pub payload: Box<RawValue>,
+    /// The original payload, byte for byte.
+    pub payload: Cow<'a, RawValue>,
 }
 
 /// The facts of a retry, as they travel with the payload.
@@ -54,17 +56,17 @@ pub struct RetryMetadata {
     others: Vec<(String, Box<RawValue>)>,
 }
 
-impl Envelope {
-    /// Reads a payload that is an envelope. Anything else, a string that contains an envelope
-    /// included, is an ordinary payload.
-    pub fn read(payload: &str) -> Option<Self> {
+impl<'a> Envelope<'a> {
+    /// Reads a payload that is an envelope. Anything else is an ordinary payload, even a string that contains
+    /// an envelope.
+    pub fn read(payload: &'a str) -> Option<Self> {
         let (metadata, payload) = Self::find(payload)?;
-        Some(Self { metadata, payload: payload.to_owned() })
+        Some(Self { metadata, payload: Cow::Borrowed(payload) })
     }
 
-    /// The same without a copy: what was first given, where it stands in the envelope.
-    pub fn find(payload: &str) -> Option<(RetryMetadata, &RawValue)> {
-        // Most payloads are ordinary, and to look for a name is faster than to read them.
+    /// The parts of a payload that is an envelope.
+    pub fn find(payload: &'a str) -> Option<(RetryMetadata, &'a RawValue)> {
+        // Most payloads are ordinary, and searching for the name is faster than parsing them.
         if !payload.contains(METADATA) && !spells_name_with_escapes(payload) {
             return None;
         }
@@ -72,16 +74,21 @@ impl Envelope {
         Some((RetryMetadata::read(object.get(METADATA)?.get())?, object.get(PAYLOAD)?))
     }
 
-    /// Whether an asynchronous invocation can carry it.
-    pub fn fits(&self) -> bool {
-        let Self { metadata, payload } = self;
-        let around = Self { metadata: metadata.clone(), payload: Box::default() };
-        around.to_json().len() - RawValue::NULL.get().len() + payload.get().len() <= INVOCATION_MAX
+    /// The same envelope with a payload of its own.
+    pub fn into_owned(self) -> Envelope<'static> {
+        Envelope { metadata: self.metadata, payload: Cow::Owned(self.payload.into_owned()) }
     }
 
-    /// The bytes that the target is invoked with.
+    /// Whether an asynchronous invocation can carry it.
+    pub fn fits(&self) -> bool {
+        let metadata = serde_json::to_string(&self.metadata).unwrap_or_default().len();
+        let around = METADATA.len() + PAYLOAD.len() + r#"{"":,"":}"#.len();
+        around + metadata + self.payload.get().len() <= INVOCATION_MAX
+    }
+
+    /// The JSON that the target is invoked with.
     pub fn to_json(&self) -> String {
-        // Neither a string nor raw JSON can fail to be written to memory.
+        // Writing strings and raw JSON to memory cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
@@ -167,7 +174,7 @@ fn whole_seconds(number: f64) -> i64 {
     number.floor() as i64
 }
 
-impl Serialize for Envelope {
+impl Serialize for Envelope<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(2))?;
         map.serialize_entry(METADATA, &self.metadata)?;
@@ -278,9 +285,10 @@ mod tests {
     #[test]
     fn an_envelope_fits_up_to_the_last_byte() {
         let first = Timestamp::from_timestamp(1_643_667_670, 0).unwrap();
-        let of_length = |length: usize| Envelope {
-            metadata: RetryMetadata::first(first, "e4b46cbf"),
-            payload: RawValue::from_string(format!("\"{}\"", "x".repeat(length - 2))).unwrap(),
+        let of_length = |length: usize| {
+            let payload = format!("\"{}\"", "x".repeat(length - 2));
+            let payload = Cow::Owned(RawValue::from_string(payload).unwrap());
+            Envelope { metadata: RetryMetadata::first(first, "e4b46cbf"), payload }
         };
         let around = of_length(2).to_json().len() - 2;
         let largest = of_length(INVOCATION_MAX - around);
@@ -321,10 +329,11 @@ mod tests {
             let first = Timestamp::from_timestamp(1_643_667_670, 0).unwrap();
             let mut envelope = Envelope {
                 metadata: RetryMetadata::first(first, "e4b46cbf"),
-                payload: RawValue::from_string(payload.clone()).unwrap(),
+                payload: Cow::Owned(RawValue::from_string(payload.clone()).unwrap()),
             };
             for _ in 0..times {
-                let read = Envelope::read(&envelope.to_json()).unwrap();
+                let json = envelope.to_json();
+                let read = Envelope::read(&json).unwrap().into_owned();
                 envelope = Envelope { metadata: read.metadata.next(read.metadata.attempt.next(), first), ..read };
             }
             prop_assert_eq!(envelope.payload.get(), &payload);

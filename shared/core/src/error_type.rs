@@ -80,7 +80,7 @@ impl NonRetryable {
 
 impl<'a> FromIterator<&'a str> for NonRetryable {
     fn from_iter<I: IntoIterator<Item = &'a str>>(patterns: I) -> Self {
-        Self(crate::settings::list(patterns))
+        Self(pattern::list(patterns))
     }
 }
 

@@ -12,13 +12,9 @@
 use std::time::Duration;
 
 use crate::{
-    Attempt, Timestamp,
+    Attempt,
     backoff::{Backoff, Draw, Jitter},
     dead_letter::Reason,
-    decision::Reinvocation,
-    record::Failure,
-    schedule::{Schedule, stay_end},
-    time::later,
 };
 
 /// After a transient fault: 1 s, doubling with the receive count up to 5 min, as Lambda itself
@@ -159,66 +155,29 @@ pub fn store_fault_passes(code: Option<&str>, status: Option<u16>) -> bool {
         || matches!(status, None | Some(..300 | 408 | 429 | 500..))
 }
 
-/// What becomes of a message whose invocation was not accepted.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Unaccepted {
-    /// It is tried again.
-    Wait {
-        /// When.
-        until: Timestamp,
-    },
-    /// It is given up.
-    DeadLetter(Reason),
-}
-
-/// Decides what becomes of a message whose invocation was not accepted. Its attempt was not made.
-pub fn after_fault(
-    kind: FaultKind,
-    attempted: &Reinvocation,
-    receive_count: u32,
-    now: Timestamp,
-) -> Unaccepted {
-    let request_id = &attempted.request_id;
-    let wait = match kind {
-        FaultKind::Refused(reason) => return Unaccepted::DeadLetter(reason),
-        FaultKind::Configuration => drawn(CONFIGURATION_WAIT, request_id, receive_count),
-        FaultKind::Transient { retry_after: Some(asked) } => asked.max(TRANSIENT_WAIT.base),
-        FaultKind::Transient { retry_after: None } => {
-            drawn(TRANSIENT_WAIT, request_id, receive_count)
-        }
-    };
-    let schedule = &attempted.schedule;
-    let mut until = later(now, sparing(wait, request_id, receive_count));
-    if now < schedule.last_chance {
-        until = until.min(schedule.last_chance);
-    }
-    if until > schedule.expiry {
-        Unaccepted::DeadLetter(Reason::MaxAgeExceeded)
-    } else {
-        Unaccepted::Wait { until }
+impl FaultKind {
+    /// How long a message waits after this fault.
+    ///
+    /// # Errors
+    ///
+    /// The reason to give it up, if the request will never be accepted.
+    pub(crate) fn wait(self, request_id: &str, receive_count: u32) -> Result<Duration, Reason> {
+        let wait = match self {
+            Self::Refused(reason) => return Err(reason),
+            Self::Configuration => drawn(CONFIGURATION_WAIT, request_id, receive_count),
+            Self::Transient { retry_after: Some(asked) } => asked.max(TRANSIENT_WAIT.base),
+            Self::Transient { retry_after: None } => {
+                drawn(TRANSIENT_WAIT, request_id, receive_count)
+            }
+        };
+        Ok(sparing(wait, request_id, receive_count))
     }
 }
 
-/// Decides what becomes of a message whose failure could not be claimed, be it to be invoked by this
-/// schedule or to be given up for this reason. It waits until it can be: nobody knows whether it was
-/// acted on. Only before SQS would delete it, it is given up without.
-pub fn after_unclaimed(
-    passes: bool,
-    failure: &Failure,
-    schedule: Option<&Schedule>,
-    reason: Reason,
-    receive_count: u32,
-    now: Timestamp,
-) -> Unaccepted {
-    if now > stay_end(failure) {
-        return Unaccepted::DeadLetter(reason);
-    }
-    let request_id = &failure.request_id;
+/// How long a message waits whose failure could not be claimed.
+pub(crate) fn store_wait(passes: bool, request_id: &str, receive_count: u32) -> Duration {
     let wait = if passes { TRANSIENT_WAIT } else { CONFIGURATION_WAIT };
-    let wait = drawn(wait, request_id, receive_count);
-    let until = later(now, sparing(wait, request_id, receive_count));
-    let last_chance = schedule.map(|schedule| schedule.last_chance).filter(|at| now < *at);
-    Unaccepted::Wait { until: last_chance.map_or(until, |at| until.min(at)) }
+    sparing(drawn(wait, request_id, receive_count), request_id, receive_count)
 }
 
 /// This wait, or a longer one where the message has not many receives left.
@@ -238,9 +197,11 @@ fn drawn(wait: Backoff, request_id: &str, receive_count: u32) -> Duration {
 mod tests {
     use super::*;
     use crate::{
-        decision::{Decision, decide},
-        testing::{self, at, home, message, settings},
-        time::between,
+        Timestamp,
+        decision::{Decision, Judgement, Settlement, decide},
+        record::Message,
+        testing::{self, at, home, message, rules},
+        time::{between, later},
     };
 
     #[test]
@@ -359,15 +320,17 @@ mod tests {
     fn wait(kind: FaultKind, age: u64, receive_count: u32) -> Result<Duration, Reason> {
         let failed_at = at("2019-11-14T18:16:05.568Z");
         let body = testing::record_of("1");
-        let judged =
-            |now| decide(&message(&body), &home(), &settings(&[("MAX_AGE", "10000s")]), now);
-        let Decision::Invoke(attempted) = judged(later(failed_at, SECOND)).decision else {
-            panic!("expected an invocation")
-        };
+        let received = Message { receive_count, ..message(&body) };
+        let judged = |now| decide(received, &home(), &rules(&[("MAX_AGE", "10000s")]), now);
         let now = later(failed_at, Duration::from_secs(age));
-        match after_fault(kind, &attempted, receive_count, now) {
-            Unaccepted::Wait { until } => Ok(between(now, until)),
-            Unaccepted::DeadLetter(reason) => Err(reason),
+        rest(judged(later(failed_at, SECOND)).after_fault(kind, now), now)
+    }
+
+    /// How long it waits, or why it is given up.
+    fn rest(settlement: Settlement, now: Timestamp) -> Result<Duration, Reason> {
+        match settlement {
+            Settlement::Wait { until } => Ok(between(now, until)),
+            Settlement::DeadLetter(reason) => Err(reason),
         }
     }
 
@@ -396,16 +359,9 @@ mod tests {
                     let body = testing::record_of("1");
                     let failed_at = at("2019-11-14T18:16:05.568Z");
                     let now = later(failed_at, SECOND);
-                    let year = settings(&[("MAX_AGE", "365d")]);
-                    let Decision::Invoke(attempted) =
-                        decide(&message(&body), &home(), &year, now).decision
-                    else {
-                        panic!("expected an invocation")
-                    };
-                    match after_fault(kind, &attempted, receive_count, now) {
-                        Unaccepted::Wait { until } => between(now, until),
-                        Unaccepted::DeadLetter(reason) => panic!("{reason}"),
-                    }
+                    let received = Message { receive_count, ..message(&body) };
+                    let judged = decide(received, &home(), &rules(&[("MAX_AGE", "365d")]), now);
+                    rest(judged.after_fault(kind, now), now).unwrap()
                 })
                 .sum();
             assert!(spared > Duration::from_hours(14 * 24), "{kind:?}: {spared:?}");
@@ -451,30 +407,27 @@ mod tests {
     fn what_cannot_be_claimed_waits_however_old_it_is_until_sqs_would_delete_it() {
         let failed_at = at("2019-11-14T18:16:05.568Z");
         let body = testing::record_of("1");
-        let judged = decide(&message(&body), &home(), &settings(&[]), failed_at);
-        let (failure, schedule) = (judged.failure.unwrap(), judged.schedule.unwrap());
-        let after = |passes, schedule, seconds, receive_count| {
+        let after = |passes, decision, seconds, receive_count| {
+            let received = Message { receive_count, ..message(&body) };
+            let judged = decide(received, &home(), &rules(&[]), failed_at);
             let now = later(failed_at, SECOND * seconds);
-            let reason = Reason::NotRetryable;
-            match after_unclaimed(passes, &failure, schedule, reason, receive_count, now) {
-                Unaccepted::Wait { until } => Ok(between(now, until)),
-                Unaccepted::DeadLetter(reason) => Err(reason),
-            }
+            rest(Judgement { decision, ..judged }.after_unclaimed(passes, now), now)
         };
+        let given_up = Decision::Settle(Settlement::DeadLetter(Reason::NotRetryable));
         let half_a_day = 12 * 3600;
         for days in [0, 1, 26] {
-            let soon = after(true, None, days * half_a_day, 2).unwrap();
+            let soon = after(true, given_up, days * half_a_day, 2).unwrap();
             assert!((SECOND..=SECOND * 2).contains(&soon), "{soon:?}");
-            let mended = after(false, None, days * half_a_day, 2).unwrap();
+            let mended = after(false, given_up, days * half_a_day, 2).unwrap();
             assert!((SECOND * 60..=SECOND * 120).contains(&mended), "{mended:?}");
         }
-        assert!(after(true, None, 27 * half_a_day, 2).is_ok());
+        assert!(after(true, given_up, 27 * half_a_day, 2).is_ok());
         for passes in [true, false] {
-            assert_eq!(after(passes, None, 27 * half_a_day + 1, 2), Err(Reason::NotRetryable));
+            assert_eq!(after(passes, given_up, 27 * half_a_day + 1, 2), Err(Reason::NotRetryable));
         }
         let last_chance = 24 * 3600 - 60;
-        assert_eq!(after(false, Some(&schedule), last_chance - 1, 9), Ok(SECOND));
-        assert!(after(false, Some(&schedule), last_chance, 9).unwrap() > SECOND * 60);
+        assert_eq!(after(false, Decision::Invoke, last_chance - 1, 9), Ok(SECOND));
+        assert!(after(false, Decision::Invoke, last_chance, 9).unwrap() > SECOND * 60);
     }
 
     #[test]

@@ -15,6 +15,7 @@
 pub mod arn;
 pub mod attempt;
 pub mod backoff;
+mod bad_settings;
 pub mod canonical;
 pub mod claim;
 pub mod dead_letter;
@@ -25,9 +26,11 @@ pub mod envelope;
 pub mod error_type;
 pub mod fault;
 mod json;
+mod misspelt;
 mod pattern;
 pub mod policy;
 pub mod record;
+mod rules;
 pub mod schedule;
 pub mod settings;
 #[cfg(test)]

@@ -19,6 +19,12 @@ pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     rest.ends_with(end)
 }
 
+/// The entries of a list, without the space around them and without empty ones.
+pub(crate) fn list<'a>(entries: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let trimmed = entries.into_iter().map(str::trim);
+    trimmed.filter(|entry| !entry.is_empty()).map(str::to_owned).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::{
     Attempt,
     backoff::{Backoff, Jitter},
+    bad_settings::Fault,
     error_type::NonRetryable,
-    settings::Fault,
 };
 
 /// The shortest and the longest first backoff. SQS counts visibility in whole seconds.

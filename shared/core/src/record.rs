@@ -1,15 +1,19 @@
-//! The five forms in which a failed event reaches a retry queue, and what they have in common.
+//! Reads a failed event from a message of the retry queue.
 //!
 //! | form | where from | what it looks like |
 //! |---|---|---|
 //! | record | on-failure destination SQS | the failure record is the body |
 //! | notification | on-failure destination SNS | the record is the `Message` of an SNS notification |
 //! | event | on-failure destination EventBridge | the record is the `detail` of an event |
-//! | bare | the function's own dead-letter queue | the body is the event, attributes tell of the failure |
-//! | redriven | our own dead-letter queue, by SQS's redrive | a dead letter of ours, as it was |
+//! | bare | the function's own dead-letter queue | the body is the event, attributes describe the failure |
+//! | redriven | our own dead-letter queue, by SQS's redrive | one of our dead letters, unchanged |
 //!
-//! Lambda's records have every member that is read here. Emulators leave some out, so what SQS says of
-//! the message stands in for the time and the request id. A member of another type counts as absent.
+//! Lambda's records have every member that is read here. Emulators omit some, so the message's own id and
+//! sent time stand in for a missing request id and failure time. A member of the wrong type counts as absent.
+//!
+//! A payload is borrowed from the body it came in, so a message that only waits copies nothing.
+
+use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
@@ -23,33 +27,33 @@ use crate::{
     time,
 };
 
-/// Lambda's request ids are UUIDs of 36 bytes. DynamoDB takes 2,048 for a key.
+/// Lambda's request ids are UUIDs of 36 bytes. DynamoDB accepts keys of up to 2,048.
 const REQUEST_ID_MAX: usize = 1024;
 
-/// What SQS delivers of one message, as far as a decision needs it.
+/// The parts of an SQS message that a decision needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     /// SQS's id of the message, the same on every receive.
     pub id: &'a str,
     /// The body as received.
     pub body: &'a str,
-    /// How often it was received, this time included. Approximate: it counts throttles and crashes.
+    /// How often the message was received, including this time. Approximate: it counts throttles and crashes.
     pub receive_count: u32,
-    /// When it was sent to the queue.
+    /// When the message was sent to the queue.
     pub sent_at: Option<Timestamp>,
     /// Its message attributes.
     pub attributes: MessageAttributes<'a>,
 }
 
-/// The message attributes by which a failed event is told of beside its body: those of a function's own
-/// dead-letter queue, which Lambda writes, and those of a dead letter of ours.
+/// The message attributes that describe a failure beside the body: Lambda writes some for a function's own
+/// dead-letter queue, and our dead letters have others.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MessageAttributes<'a> {
-    /// `RequestID`, Lambda's; a message with this attribute is of the bare form.
+    /// `RequestID`, written by Lambda; it marks a message of the bare form.
     pub lambda_request_id: Option<&'a str>,
-    /// `ErrorMessage`, of both.
+    /// `ErrorMessage`, written by both.
     pub error_message: Option<&'a str>,
-    /// `Reason`, ours; with `FunctionArn` it makes a message of the redriven form.
+    /// `Reason`, ours; together with `FunctionArn` it marks a message of the redriven form.
     pub reason: Option<&'a str>,
     /// `FunctionArn`, ours.
     pub function_arn: Option<&'a str>,
@@ -59,65 +63,66 @@ pub struct MessageAttributes<'a> {
     pub error_type: Option<&'a str>,
 }
 
-/// One failed invocation, whatever form it came in.
+/// One failed invocation, whatever form its message has.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct Failure<'a> {
     /// The function that failed, as its record names it.
     pub target: FunctionArn,
-    /// The request id of the failed invocation; of a redriven event, that of its first one.
+    /// The request id of the failed invocation; of a redriven event, that of its first invocation.
     pub request_id: String,
-    /// When it failed; when a redriven event was moved.
+    /// When it failed; of a redriven event, when it was moved back.
     pub failed_at: Timestamp,
-    /// Why the event is here.
+    /// Why the event is in the retry queue.
     pub condition: Condition,
-    /// What the function said.
+    /// The error that the function reported.
     pub error: ErrorReport,
-    /// What is to be retried; `None` where the record carries no payload.
-    pub event: Option<Event>,
+    /// The payload to retry; `None` if the record carries none.
+    pub event: Option<Event<'a>>,
 }
 
 /// The payload of a failed invocation, taken out of its envelope.
 #[derive(Clone, Debug)]
-pub enum Event {
-    /// It had not been re-invoked before.
-    Fresh(Box<RawValue>),
-    /// It was a re-invocation of ours.
-    Retried(Envelope),
+pub enum Event<'a> {
+    /// The failed invocation was Lambda's own.
+    Fresh(Cow<'a, RawValue>),
+    /// The failed invocation was one of our re-invocations.
+    Retried(Envelope<'a>),
 }
 
-/// Why an event is in the retry queue: what made Lambda give it up, an open set, or an operator's redrive.
+/// Why an event is in the retry queue.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Condition {
-    /// Lambda's own retries are used up, or the event grew too old in Lambda's own queue.
+    /// Lambda's own retries are used up, or the event grew too old in Lambda's own queue. Lambda may add
+    /// conditions; every unknown one is read as this.
     Failed,
-    /// The target is paused: its reserved concurrency is 0, and it had no part in the failure.
+    /// The target is paused: its reserved concurrency is 0, so it did not run at all.
     Paused,
-    /// Lambda's detection of recursive loops stopped the target.
+    /// Lambda's recursive-loop detection stopped the target.
     RecursionStopped,
-    /// An operator moved its dead letter back: the event starts over. `message_id` is SQS's new id of the
-    /// letter, so that this round is not taken for a duplicate of the failure that ended the last one.
+    /// An operator moved the event's dead letter back, so the event starts over. SQS gave the moved message
+    /// a new id, by which this round is told apart from the failure that ended the last one.
     Redriven {
         /// SQS's id of the moved message.
         message_id: String,
     },
 }
 
-/// Why a message is of none of the five forms.
+/// Why a message has none of the five forms.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unreadable {
-    /// Not an object, so none of the forms.
+    /// The body is not a JSON object.
     #[error("expected a failure record, got a body that is no JSON object")]
     NoObject,
-    /// An object, but nothing in it names a function.
+    /// The body is an object that names no function.
     #[error(
         "expected a failure record, got JSON without a function ARN in requestContext.functionArn"
     )]
     NoFunction,
-    /// Nobody says when the invocation failed.
+    /// Neither the record nor SQS says when the invocation failed.
     #[error("expected a time of failure, got neither `timestamp` nor SentTimestamp")]
     NoTime,
-    /// A bare event, and no function that it could belong to.
+    /// A bare event, and no setting says which function it belongs to.
     #[error(
         "expected DLQ_TARGET to be set, as a message of a function's own dead-letter queue names no function"
     )]
@@ -125,30 +130,36 @@ pub enum Unreadable {
     /// A bare or redriven event that is not JSON.
     #[error("expected an event, got a dead-letter-queue message whose body is no JSON")]
     NoEvent,
-    /// A dead letter of ours that names no function.
+    /// A dead letter of ours whose `FunctionArn` is not the ARN of a function.
     #[error("expected the ARN of a function in the attribute FunctionArn of a dead letter")]
-    NoLettersFunction,
+    NoLetterFunction,
 }
 
-/// Reads a message of any of the five forms. `bare_target` is the function that bare ones belong to.
+/// Reads a message of any of the five forms. `bare_target` is the function that bare events belong to.
 ///
 /// # Errors
 ///
-/// Says which part of a failure record was looked for in vain.
-pub fn read(message: &Message, bare_target: Option<&FunctionArn>) -> Result<Failure, Unreadable> {
-    if let Some(function_arn) = redriven_for(&message.attributes) {
+/// The part of a failure record that is missing.
+pub fn read<'a>(
+    message: &Message<'a>,
+    bare_target: Option<&FunctionArn>,
+) -> Result<Failure<'a>, Unreadable> {
+    let MessageAttributes { lambda_request_id, error_message, .. } = message.attributes;
+    if let Some(function_arn) = redriven_to(&message.attributes) {
         return redriven(message, function_arn);
     }
-    if let Some(request_id) = message.attributes.lambda_request_id {
-        let said = message.attributes.error_message.map(str::to_owned);
-        return bare(message, message.body, request_id, said, bare_target);
+    if let Some(request_id) = lambda_request_id {
+        let error_message = error_message.map(str::to_owned);
+        return bare(message, message.body, request_id, error_message, bare_target);
     }
     let body = Object::read(message.body).ok_or(Unreadable::NoObject)?;
-    if let Some(notified) = Notification::read(&body) {
-        return match &notified.bare_request_id {
-            Some(id) => bare(message, &notified.text, id, notified.bare_error_message, bare_target),
-            None => record(message, &Object::read(&notified.text).ok_or(Unreadable::NoObject)?),
-        };
+    if let Some(notification) = Notification::read(&body) {
+        let Notification { text, bare_request_id, bare_error_message } = notification;
+        return match &bare_request_id {
+            Some(id) => bare(message, &text, id, bare_error_message, bare_target),
+            None => record(message, &Object::read(&text).ok_or(Unreadable::NoObject)?),
+        }
+        .map(Failure::into_owned);
     }
     if body.text("detail-type").is_some_and(|kind| kind.ends_with("Failure")) {
         return record(message, &body.object("detail").ok_or(Unreadable::NoFunction)?);
@@ -156,7 +167,7 @@ pub fn read(message: &Message, bare_target: Option<&FunctionArn>) -> Result<Fail
     record(message, &body)
 }
 
-/// What SNS wraps around what it delivers to a queue.
+/// An SNS notification, in which an on-failure destination or a function's own dead-letter topic is wrapped.
 struct Notification {
     text: String,
     bare_request_id: Option<String>,
@@ -177,7 +188,7 @@ impl Notification {
     }
 }
 
-fn record(message: &Message, record: &Object) -> Result<Failure, Unreadable> {
+fn record<'a>(message: &Message, record: &Object<'a>) -> Result<Failure<'a>, Unreadable> {
     let context = record.object("requestContext").ok_or(Unreadable::NoFunction)?;
     let target = context
         .text("functionArn")
@@ -185,11 +196,12 @@ fn record(message: &Message, record: &Object) -> Result<Failure, Unreadable> {
         .ok_or(Unreadable::NoFunction)?;
     let recorded_at = record.text("timestamp").and_then(|text| time::parse(&text));
     let response = record.object("responsePayload");
-    let said = |name| response.as_ref().and_then(|response| response.text(name));
-    let error = ErrorReport { error_type: said("errorType"), message: said("errorMessage") };
+    let reported = |name| response.as_ref().and_then(|response| response.text(name));
+    let error =
+        ErrorReport { error_type: reported("errorType"), message: reported("errorMessage") };
     Ok(Failure {
         target,
-        request_id: own_or_messages_id(message, context.text("requestId").as_deref()),
+        request_id: request_id(message, context.text("requestId").as_deref()),
         failed_at: failed_at(message, recorded_at)?,
         condition: Condition::read(context.text("condition").as_deref()),
         error,
@@ -197,60 +209,63 @@ fn record(message: &Message, record: &Object) -> Result<Failure, Unreadable> {
     })
 }
 
-fn bare(
+fn bare<'a>(
     message: &Message,
-    event: &str,
-    request_id: &str,
-    said: Option<String>,
+    event: &'a str,
+    lambda_request_id: &str,
+    error_message: Option<String>,
     target: Option<&FunctionArn>,
-) -> Result<Failure, Unreadable> {
-    let event: Box<RawValue> = serde_json::from_str(event).map_err(|_| Unreadable::NoEvent)?;
+) -> Result<Failure<'a>, Unreadable> {
+    let event = serde_json::from_str(event).map_err(|_| Unreadable::NoEvent)?;
     Ok(Failure {
         target: target.ok_or(Unreadable::NoTarget)?.clone(),
-        request_id: own_or_messages_id(message, Some(request_id)),
+        request_id: request_id(message, Some(lambda_request_id)),
         failed_at: failed_at(message, None)?,
         condition: Condition::Failed,
-        error: ErrorReport { error_type: None, message: said },
-        event: Some(Event::read(&event)),
+        error: ErrorReport { error_type: None, message: error_message },
+        event: Some(Event::read(event)),
     })
 }
 
-/// The function of a dead letter of ours whose body is an event. For two reasons a letter's body is the message
-/// as it was received: such a letter is read like any other message.
-fn redriven_for<'a>(attributes: &MessageAttributes<'a>) -> Option<&'a str> {
-    let body_is_message = |reason| {
-        [Reason::Unreadable, Reason::PayloadMissing].iter().any(|other| other.as_str() == reason)
-    };
-    attributes.reason.filter(|reason| !body_is_message(*reason))?;
+/// The function that a dead letter of ours is for. A letter with one of these two reasons has the message as
+/// it was received for its body, and is read like any other message.
+fn redriven_to<'a>(attributes: &MessageAttributes<'a>) -> Option<&'a str> {
+    let reason = attributes.reason?;
+    let body_is_message = [Reason::Unreadable, Reason::PayloadMissing];
+    if body_is_message.iter().any(|other| other.as_str() == reason) {
+        return None;
+    }
     attributes.function_arn
 }
 
-fn redriven(message: &Message, function_arn: &str) -> Result<Failure, Unreadable> {
-    let MessageAttributes { error_type, error_message, request_id, .. } = message.attributes;
-    let payload: &RawValue = serde_json::from_str(message.body).map_err(|_| Unreadable::NoEvent)?;
-    // A letter that somebody else wrote may hold an envelope. Its event starts over too.
-    let event = Event::Fresh(Event::read(payload).payload().to_owned());
+fn redriven<'a>(message: &Message<'a>, function_arn: &str) -> Result<Failure<'a>, Unreadable> {
+    let MessageAttributes { error_type, error_message, .. } = message.attributes;
+    let payload = serde_json::from_str(message.body).map_err(|_| Unreadable::NoEvent)?;
+    // Our letters hold no envelope. One that somebody else wrote may; its event starts over too.
+    let payload = match Event::read(payload) {
+        Event::Fresh(payload) | Event::Retried(Envelope { payload, .. }) => payload,
+    };
     Ok(Failure {
-        target: FunctionArn::parse(function_arn).ok_or(Unreadable::NoLettersFunction)?,
-        request_id: own_or_messages_id(message, request_id),
+        target: FunctionArn::parse(function_arn).ok_or(Unreadable::NoLetterFunction)?,
+        request_id: request_id(message, message.attributes.request_id),
         failed_at: failed_at(message, None)?,
         condition: Condition::Redriven { message_id: message.id.to_owned() },
         error: ErrorReport {
             error_type: error_type.map(str::to_owned),
             message: error_message.map(str::to_owned),
         },
-        event: Some(event),
+        event: Some(Event::Fresh(payload)),
     })
 }
 
-/// The failed invocation's own id, unless it can be none: an odd emulator's is empty or has no end.
-fn own_or_messages_id(message: &Message, request_id: Option<&str>) -> String {
-    let own = request_id.filter(|id| (1..=REQUEST_ID_MAX).contains(&id.len()));
-    own.unwrap_or(message.id).to_owned()
+/// The request id that was given, or the message's id where that is empty or too long to be a key.
+fn request_id(message: &Message, given: Option<&str>) -> String {
+    let usable = given.filter(|id| (1..=REQUEST_ID_MAX).contains(&id.len()));
+    usable.unwrap_or(message.id).to_owned()
 }
 
-/// A record is written before it is sent, so a time after that is a wrong one: believed, it could
-/// keep the message waiting for years.
+/// A record is written before it is sent, so a recorded time after that is wrong. Believed, it could keep the
+/// message waiting for years.
 fn failed_at(message: &Message, recorded: Option<Timestamp>) -> Result<Timestamp, Unreadable> {
     match (recorded, message.sent_at) {
         (Some(recorded), Some(sent)) => Ok(recorded.min(sent)),
@@ -259,24 +274,31 @@ fn failed_at(message: &Message, recorded: Option<Timestamp>) -> Result<Timestamp
     }
 }
 
-impl Event {
-    fn read(payload: &RawValue) -> Self {
-        Envelope::read(payload.get()).map_or_else(|| Self::Fresh(payload.to_owned()), Self::Retried)
+impl<'a> Event<'a> {
+    fn read(payload: &'a RawValue) -> Self {
+        Envelope::read(payload.get()).map_or(Self::Fresh(Cow::Borrowed(payload)), Self::Retried)
     }
 
-    /// What the target was first given.
+    /// The original payload: what the target was first given.
     pub fn payload(&self) -> &RawValue {
         match self {
             Self::Fresh(payload) => payload,
             Self::Retried(envelope) => &envelope.payload,
         }
     }
+
+    fn into_owned(self) -> Event<'static> {
+        match self {
+            Self::Fresh(payload) => Event::Fresh(Cow::Owned(payload.into_owned())),
+            Self::Retried(envelope) => Event::Retried(envelope.into_owned()),
+        }
+    }
 }
 
 impl Condition {
-    /// AWS documents that an event of a stopped loop goes to the destination, but not what its record
-    /// says then: any mention of recursion is taken for it. The error's type says nothing here: a
-    /// target whose own call was stopped may report `RecursiveInvocationException`, and did run.
+    /// AWS documents that a stopped loop's event goes to the on-failure destination, but not what its record
+    /// says, so any condition that mentions recursion counts. The error type does not: a target whose own
+    /// call was stopped reports `RecursiveInvocationException`, and it did run.
     fn read(condition: Option<&str>) -> Self {
         match condition.unwrap_or_default() {
             "ZeroReservedConcurrency" => Self::Paused,
@@ -286,8 +308,8 @@ impl Condition {
     }
 }
 
-impl Failure {
-    /// The facts of the re-invocation that failed, if it was one.
+impl Failure<'_> {
+    /// The metadata of the re-invocation that failed, if it was one.
     pub fn retried(&self) -> Option<&RetryMetadata> {
         match &self.event {
             Some(Event::Retried(envelope)) => Some(&envelope.metadata),
@@ -295,15 +317,15 @@ impl Failure {
         }
     }
 
-    /// When the event failed for the first time. What is no time, or is later than this failure, was
-    /// written by somebody else and in another unit: the event's age begins here then.
+    /// When the event failed for the first time. A timestamp that is out of range, or later than this
+    /// failure, was written by another program in another unit: the event's age then begins here.
     pub fn first_failure(&self) -> Timestamp {
         self.retried()
             .and_then(RetryMetadata::first_failure)
             .map_or(self.failed_at, |first| first.min(self.failed_at))
     }
 
-    /// The request id of the first failed invocation: one name for the event in all its attempts.
+    /// The request id of the first failed invocation: the event's id in all its attempts.
     pub fn first_request_id(&self) -> Option<&str> {
         match self.retried() {
             Some(retried) => retried.request_id.as_deref(),
@@ -311,7 +333,7 @@ impl Failure {
         }
     }
 
-    /// What this failure is claimed by. A second delivery of the same failure has the same key.
+    /// The key under which this failure is claimed. A second delivery of the same failure has the same key.
     pub fn claim_key(&self) -> &str {
         match &self.condition {
             Condition::Redriven { message_id } => message_id,
@@ -319,22 +341,32 @@ impl Failure {
         }
     }
 
-    /// What the target is given at this attempt of `event`, which is this failure's.
-    pub fn envelope(&self, event: &Event, attempt: Attempt) -> Envelope {
-        let metadata = match event {
-            Event::Fresh(_) => RetryMetadata::first(self.failed_at, &self.request_id),
-            Event::Retried(envelope) => envelope.metadata.next(attempt, self.first_failure()),
+    /// The envelope for this attempt, or `None` if there is no payload to retry.
+    pub fn envelope(&self, attempt: Attempt) -> Option<Envelope<'_>> {
+        let (metadata, payload) = match self.event.as_ref()? {
+            Event::Fresh(payload) => {
+                (RetryMetadata::first(self.failed_at, &self.request_id), payload)
+            }
+            Event::Retried(Envelope { metadata, payload }) => {
+                (metadata.next(attempt, self.first_failure()), payload)
+            }
         };
-        Envelope { metadata, payload: event.payload().to_owned() }
+        Some(Envelope { metadata, payload: Cow::Borrowed(payload) })
     }
 
-    /// How many attempts were made so far. One that a pause turned away was none.
+    /// How many attempts were made so far. One that a pause turned away does not count.
     pub fn attempts_made(&self) -> u32 {
         let ordinal = self.retried().map_or(0, |retried| retried.attempt.get());
         match self.condition {
             Condition::Paused => ordinal.saturating_sub(1),
             Condition::Failed | Condition::RecursionStopped | Condition::Redriven { .. } => ordinal,
         }
+    }
+
+    fn into_owned(self) -> Failure<'static> {
+        let Self { target, request_id, failed_at, condition, error, event } = self;
+        let event = event.map(Event::into_owned);
+        Failure { target, request_id, failed_at, condition, error, event }
     }
 }
 
@@ -426,7 +458,7 @@ mod tests {
             let event = failure.event.as_ref().unwrap();
             let payload = if body.contains("_original_payload") { "1.0" } else { body.trim() };
             assert_eq!(event.payload().get(), payload);
-            let first = failure.envelope(event, Attempt::FIRST).metadata;
+            let first = failure.envelope(Attempt::FIRST).unwrap().metadata;
             assert_eq!(first.request_id.as_deref(), Some("first-id"));
             assert_eq!(first.initial_timestamp, failure.failed_at.timestamp());
         }
@@ -493,8 +525,7 @@ mod tests {
             assert_eq!(failure.first_failure(), at(first), "{initial}");
             assert_eq!(failure.attempts_made(), 3);
             assert_eq!(failure.first_request_id(), None);
-            let event = failure.event.as_ref().unwrap();
-            let next = failure.envelope(event, Attempt::FIRST).metadata.initial_timestamp;
+            let next = failure.envelope(Attempt::FIRST).unwrap().metadata.initial_timestamp;
             assert_eq!(next, at(first).timestamp(), "every later attempt knows it");
         }
     }
@@ -560,7 +591,7 @@ mod tests {
         assert_eq!(read(&letter("no JSON"), None).unwrap_err(), Unreadable::NoEvent);
         let attributes = MessageAttributes { function_arn: Some("f"), ..letter("1").attributes };
         let nameless = Message { attributes, ..letter("1") };
-        assert_eq!(read(&nameless, None).unwrap_err(), Unreadable::NoLettersFunction);
+        assert_eq!(read(&nameless, None).unwrap_err(), Unreadable::NoLetterFunction);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::{
     Timestamp,
     arn::{FunctionArn, Home},
     record::{Message, MessageAttributes},
-    settings::Settings,
+    settings::{Rules, Settings},
 };
 
 /// AWS's own sample of a failure record.
@@ -44,6 +44,11 @@ pub(crate) fn home() -> Home {
     FunctionArn::parse("arn:aws:lambda:us-east-1:123456789012:function:retry-handler")
         .unwrap()
         .home()
+}
+
+/// The rules of these variables.
+pub(crate) fn rules(variables: &[(&str, &str)]) -> Rules {
+    settings(variables).rules
 }
 
 /// Good settings: a dead-letter queue and these variables.

@@ -1,4 +1,4 @@
-//! A batch, from the event that Lambda delivers to the answer that it is given.
+//! A batch, from the event that Lambda delivers to the answer that Lambda is given.
 
 use std::time::Duration;
 
@@ -7,24 +7,26 @@ use comeback_core::{
     Timestamp,
     arn::Home,
     dead_letter::Reason,
-    decision::{Decision, Reinvocation, visibility_timeout},
-    fault::{FaultKind, StoreFault, Unaccepted, after_fault, after_unclaimed},
+    decision::{Decision, Settlement, visibility_timeout},
+    fault::FaultKind,
     settings::Settings,
     time::between,
 };
 use futures_util::{
     StreamExt,
-    future::{join_all, join3, join4},
+    future::{join, join_all, join3},
     stream,
 };
 
 use crate::{
     budget::{Budget, within},
     chunks,
+    claims::{Barred, Claims},
     item::Item,
     log,
-    once::Barred,
-    ports::{Clock, ENTRIES_MAX, Functions, Invocation, Ledger, Queues, VisibilityChange},
+    ports::{
+        CallFault, Clock, ENTRIES_MAX, Functions, Invocation, Ledger, Queues, VisibilityChange,
+    },
     report::{Obstacle, Outcome, Report},
     settlements::{Letter, Settlements, Wait},
 };
@@ -64,159 +66,130 @@ pub struct Handler<Q, F, L, C> {
     pub clock: C,
 }
 
-/// What is done with a message once, however often it is delivered.
-enum Act<'a> {
-    Invoke(&'a Reinvocation),
-    GiveUp(Reason),
-}
-
-/// What is left to do for a message.
-enum FollowUp {
-    Nothing,
-    Mark,
-    Wait { until: Timestamp },
-    GiveUp(Reason),
-}
-
-impl From<Unaccepted> for FollowUp {
-    fn from(unaccepted: Unaccepted) -> Self {
-        match unaccepted {
-            Unaccepted::Wait { until } => Self::Wait { until },
-            Unaccepted::DeadLetter(reason) => Self::GiveUp(reason),
-        }
-    }
-}
-
 impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
     /// Handles a batch and answers before its deadline.
     ///
     /// # Errors
     ///
-    /// If a record has no id, before anything is done.
+    /// If a record has no id. Nothing was done then.
     pub async fn handle(
         &self,
         event: &SqsEvent,
         context: &Context<'_>,
     ) -> Result<Report, RecordWithoutId> {
-        let nameless = |id: &Option<String>| id.as_deref().is_none_or(str::is_empty);
-        if event.records.iter().any(|record| nameless(&record.message_id)) {
+        let has_no_id = |id: &Option<String>| id.as_deref().is_none_or(str::is_empty);
+        if event.records.iter().any(|record| has_no_id(&record.message_id)) {
             return Err(RecordWithoutId);
         }
         let now = self.clock.now();
         let judge = |record| Item::judge(record, context.home, &self.settings, now);
         let items: Vec<Item> = event.records.iter().enumerate().map(judge).collect();
+        let claims = Claims {
+            ledger: self.ledger.as_ref(),
+            clock: &self.clock,
+            invocation: context.request_id,
+            deadline: context.deadline,
+        };
         let budget = Budget::of(now, context.deadline);
-        within(&self.clock, budget.all, self.carry_out(&items, context, budget)).await;
-        items.iter().filter(|item| !item.is_reached()).for_each(log::not_reached);
+        within(&self.clock, budget.all, self.carry_out(&items, &claims, budget)).await;
+        let not_reached = items.iter().filter(|item| !item.has_ended());
+        not_reached.for_each(|item| end(item, Outcome::NotReached));
         items.iter().filter(|item| item.is_unmarked()).for_each(log::unmarked);
-        Ok(Report { entries: items.iter().map(Item::report).collect() })
+        Ok(Report { entries: items.into_iter().map(Item::into_entry).collect() })
     }
 
-    /// Does what was decided, everything at once, so that no message waits for another's call.
-    async fn carry_out(&self, items: &[Item<'_>], context: &Context<'_>, budget: Budget) {
+    /// Carries out all decisions at the same time, so that no message waits for another's call.
+    async fn carry_out(&self, items: &[Item<'_>], claims: &Claims<'_, L, C>, budget: Budget) {
         let (mut due, mut given_up) = (Vec::new(), Vec::new());
         let mut settlements = Settlements::default();
         for item in items {
-            match &item.judgement.decision {
-                Decision::Invoke(attempt) => due.push((item, Act::Invoke(attempt))),
-                Decision::Wait { until } => settlements.wait(item, *until),
-                Decision::DeadLetter(reason)
-                    if self.ledger.is_some() && reason.concerns_failure() =>
+            match item.judgement.decision {
+                Decision::Invoke => due.push(item),
+                Decision::Settle(Settlement::DeadLetter(reason))
+                    if claims.ledger.is_some() && reason.concerns_failure() =>
                 {
-                    given_up.push((item, Act::GiveUp(*reason)));
+                    given_up.push(item);
                 }
-                // Together, in as few calls as can be.
-                Decision::DeadLetter(reason) => settlements.give_up(item, *reason),
+                // These need no claim, and go out together.
+                Decision::Settle(settlement) => settlements.add(item, settlement),
             }
         }
         join3(
-            self.settle(&settlements),
-            self.act_on_all(due, context, budget.acts),
-            self.act_on_all(given_up, context, budget.acts),
+            self.settle(settlements, claims),
+            self.act_on_all(due, claims, budget.acts),
+            self.act_on_all(given_up, claims, budget.acts),
         )
         .await;
     }
 
-    /// Begins to act on one after the other for so long; what has begun by then goes on. What is left to
-    /// do is done while other acts are still under way; those that ended at the same time share a call.
-    async fn act_on_all(
-        &self,
-        acts: Vec<(&Item<'_>, Act<'_>)>,
-        context: &Context<'_>,
-        limit: Duration,
-    ) {
-        let acts =
-            acts.into_iter().map(async |(item, act)| (item, self.act(item, act, context).await));
+    /// Acts on one item after the other until the limit; what has begun by then goes on. An item is settled
+    /// while others are still acted on. Items that end at the same time share their calls.
+    async fn act_on_all(&self, items: Vec<&Item<'_>>, claims: &Claims<'_, L, C>, limit: Duration) {
+        let acts = items.into_iter().map(async |item| (item, self.act(item, claims).await));
         stream::iter(acts)
             .take_until(self.clock.sleep(limit))
             .buffer_unordered(CALLS_AT_ONCE)
             .ready_chunks(ENTRIES_MAX)
             .for_each_concurrent(None, async |ended| {
                 let mut settlements = Settlements::default();
-                for (item, follow_up) in ended {
-                    match follow_up {
-                        FollowUp::Nothing => {}
-                        FollowUp::Mark => settlements.mark(item),
-                        FollowUp::Wait { until } => settlements.wait(item, until),
-                        FollowUp::GiveUp(reason) => settlements.give_up(item, reason),
+                for (item, settlement) in ended {
+                    match settlement {
+                        Some(settlement) => settlements.add(item, settlement),
+                        None => settlements.done.push(item),
                     }
                 }
-                self.settle(&settlements).await;
+                self.settle(settlements, claims).await;
             })
             .await;
     }
 
-    /// Acts on a message if nobody has or does.
-    async fn act(&self, item: &Item<'_>, act: Act<'_>, context: &Context<'_>) -> FollowUp {
-        match (self.claim(item, context).await, act) {
-            (Ok(()), Act::Invoke(attempt)) => self.invoke(item, attempt).await,
-            (Ok(()), Act::GiveUp(reason)) => FollowUp::GiveUp(reason),
-            (Err(Barred::Done), _) => {
-                item.became(Outcome::Duplicate);
-                log::duplicate(item);
-                FollowUp::Nothing
+    /// Acts on an item if nobody else has or does. Returns how to settle its message, unless it is done.
+    async fn act(&self, item: &Item<'_>, claims: &Claims<'_, L, C>) -> Option<Settlement> {
+        match claims.claim(item).await {
+            Ok(()) => match item.judgement.decision {
+                Decision::Invoke => self.invoke(item).await,
+                Decision::Settle(settlement) => Some(settlement),
+            },
+            Err(Barred::Done) => {
+                end(item, Outcome::Duplicate);
+                None
             }
-            (Err(Barred::Held { until }), _) => {
+            Err(Barred::Held { until }) => {
                 log::held(item, until);
-                FollowUp::Wait { until }
+                Some(Settlement::Wait { until })
             }
-            (Err(Barred::Unknown(fault)), act) => {
+            Err(Barred::Unknown(fault)) => {
                 item.met(Obstacle::Ledger);
                 log::not_claimed(item, &fault);
-                self.after_unclaimed(item, &act, &fault)
+                Some(item.judgement.after_unclaimed(fault.passes, self.clock.now()))
             }
         }
     }
 
-    fn after_unclaimed(&self, item: &Item<'_>, act: &Act<'_>, fault: &StoreFault) -> FollowUp {
-        let (schedule, reason) = match *act {
-            Act::Invoke(attempt) => (Some(&attempt.schedule), Reason::MaxAgeExceeded),
-            Act::GiveUp(reason) => (None, reason),
-        };
-        let Some(failure) = item.failure() else { return FollowUp::GiveUp(reason) };
-        let (count, now) = (item.message.receive_count, self.clock.now());
-        after_unclaimed(fault.passes, failure, schedule, reason, count, now).into()
-    }
-
-    /// Invokes the target, if its time is not over. Says what is left to do, be it accepted or not.
-    async fn invoke(&self, item: &Item<'_>, attempt: &Reinvocation) -> FollowUp {
+    /// Invokes the target, unless the event has become too old by now. Returns how to settle the message if
+    /// the invocation was not accepted.
+    async fn invoke(&self, item: &Item<'_>) -> Option<Settlement> {
         let now = self.clock.now();
-        // Its claim, or the calls before this one, may have taken until the age was over.
-        if now > attempt.schedule.expiry {
-            return FollowUp::GiveUp(Reason::MaxAgeExceeded);
+        let judgement = &item.judgement;
+        let (Some(failure), Some(schedule), Some(envelope)) =
+            (item.failure(), judgement.schedule, judgement.envelope())
+        else {
+            return None;
+        };
+        // The claim and the calls before this one take time.
+        if now > schedule.expiry {
+            return Some(Settlement::DeadLetter(Reason::MaxAgeExceeded));
         }
-        let lateness = between(attempt.schedule.due, now);
-        let payload = attempt.envelope.to_json();
+        let lateness = between(schedule.due, now);
         let invocation = Invocation {
-            function: attempt.target.as_str(),
-            payload: &payload,
+            function: failure.target.as_str(),
+            payload: envelope.to_json(),
             trace_header: item.trace_header(),
         };
         let fault = match self.functions.invoke(invocation).await {
             Ok(()) => {
-                item.became(Outcome::Invoked { lateness });
-                log::invoked(item, lateness);
-                return FollowUp::Mark;
+                end(item, Outcome::Invoked { lateness });
+                return None;
             }
             Err(fault) => fault,
         };
@@ -226,33 +199,36 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
             FaultKind::Refused(_) => {}
         }
         log::not_accepted(item, &fault);
-        after_fault(fault.kind, attempt, item.message.receive_count, self.clock.now()).into()
+        Some(judgement.after_fault(fault.kind, self.clock.now()))
     }
 
-    /// Puts back what waits, sends what is given up, and says of each claim what has become of it.
-    async fn settle(&self, settlements: &Settlements<'_, '_>) {
-        let waits = settlements
-            .waits
+    /// Puts messages back, sends dead letters and marks claims.
+    async fn settle(&self, settlements: Settlements<'_, '_>, claims: &Claims<'_, L, C>) {
+        let Settlements { waits, letters, done } = settlements;
+        let waits = waits
             .iter()
             .flat_map(|(queue_url, waits)| {
-                waits.chunks(ENTRIES_MAX).map(move |part| (queue_url, part))
+                waits.chunks(ENTRIES_MAX).map(move |part| (*queue_url, part))
             })
-            .map(|(queue_url, part)| self.put_back(queue_url, part));
-        let letters = chunks::by_size(&settlements.letters, |letter| letter.content.size());
-        let letters = letters.into_iter().map(|part| self.give_up(part));
-        let marks = settlements.marks.iter().map(|item| self.mark(item));
-        let releases = settlements.releases.iter().map(|item| self.release(item));
+            .map(|(queue_url, part)| self.put_back(queue_url, part, claims));
+        let letters = chunks::by_size(&letters, |letter| letter.content.size());
+        let letters = letters.into_iter().map(|part| self.give_up(part, claims));
+        let marks = done.into_iter().map(|item| claims.mark(item));
         let at_once = Some(CALLS_AT_ONCE);
-        join4(
+        join3(
             stream::iter(waits).for_each_concurrent(at_once, |call| call),
             stream::iter(letters).for_each_concurrent(at_once, |call| call),
             stream::iter(marks).for_each_concurrent(at_once, |call| call),
-            stream::iter(releases).for_each_concurrent(at_once, |call| call),
         )
         .await;
     }
 
-    async fn put_back(&self, queue_url: &str, waits: &[Wait<'_, '_>]) {
+    async fn put_back(
+        &self,
+        queue_url: Option<&str>,
+        waits: &[Wait<'_, '_>],
+        claims: &Claims<'_, L, C>,
+    ) {
         let now = self.clock.now();
         let changes: Vec<_> = waits
             .iter()
@@ -261,34 +237,52 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
                 timeout: visibility_timeout(wait.until, now),
             })
             .collect();
-        let answers = self.queues.change_visibility(queue_url, &changes).await;
-        for (wait, answer) in waits.iter().zip(answers) {
-            match answer {
-                Ok(()) => {
-                    wait.item.became(Outcome::Waits);
-                    log::waits(wait.item, wait.until, now);
+        let put_back = async {
+            let answers = match queue_url {
+                Some(queue_url) => self.queues.change_visibility(queue_url, &changes).await,
+                None => {
+                    let unknown = "its eventSourceARN names no queue: set RETRY_QUEUE_URL";
+                    vec![Err(CallFault(unknown.to_owned())); waits.len()]
                 }
-                Err(fault) => wait.item.left_to_queue("wait", &fault),
+            };
+            debug_assert_eq!(answers.len(), waits.len(), "each entry has an answer");
+            for (wait, answer) in waits.iter().zip(answers) {
+                end(
+                    wait.item,
+                    match answer {
+                        Ok(()) => Outcome::Waits { delay: between(now, wait.until) },
+                        Err(fault) => Outcome::LeftToQueue(fault),
+                    },
+                );
             }
-        }
+        };
+        join(put_back, join_all(waits.iter().map(|wait| claims.release(wait.item)))).await;
     }
 
-    async fn give_up(&self, letters: &[Letter<'_, '_>]) {
+    async fn give_up(&self, letters: &[Letter<'_, '_>], claims: &Claims<'_, L, C>) {
         let contents: Vec<_> = letters.iter().map(|letter| &letter.content).collect();
         let answers = self.queues.send_dead_letters(&contents).await;
-        let claims = letters.iter().zip(answers).map(async |(letter, answer)| match answer {
-            Ok(()) => {
-                letter.item.became(Outcome::DeadLettered(letter.reason));
-                log::dead_lettered(letter.item, letter.reason);
-                self.mark(letter.item).await;
-            }
-            Err(fault) => {
-                let queue_url = &self.settings.dead_letter_queue_url;
-                letter.item.became(Outcome::DeadLetterNotSent);
-                log::dead_letter_not_sent(letter.item, letter.reason, queue_url, &fault);
-                self.release(letter.item).await;
+        debug_assert_eq!(answers.len(), letters.len(), "each entry has an answer");
+        let claims = letters.iter().zip(answers).map(async |(letter, answer)| {
+            let &Letter { item, reason, .. } = letter;
+            match answer {
+                Ok(()) => {
+                    end(item, Outcome::DeadLettered(reason));
+                    claims.mark(item).await;
+                }
+                Err(fault) => {
+                    let queue_url = self.settings.dead_letter_queue_url.clone();
+                    end(item, Outcome::DeadLetterNotSent { reason, queue_url, fault });
+                    claims.release(item).await;
+                }
             }
         });
         join_all(claims).await;
     }
+}
+
+/// Logs and notes what became of a message.
+fn end(item: &Item<'_>, outcome: Outcome) {
+    log::ended(item, &outcome);
+    item.end(outcome);
 }

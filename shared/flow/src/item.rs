@@ -1,7 +1,7 @@
 //! One message on its way through a batch.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     time::Duration,
 };
 
@@ -10,32 +10,28 @@ use comeback_core::{
     Timestamp,
     arn::Home,
     claim::Claim,
-    dead_letter::{DeadLetter, Reason},
     decision::{Judgement, decide},
-    record::{Failure, Message},
+    record::Failure,
     settings::Settings,
     time::between,
 };
 
 use crate::{
-    log,
     message::{source_url, trace_header, view},
-    ports::CallFault,
     report::{Entry, Obstacle, Outcome},
 };
 
-/// A message, what was decided, and what has become of it so far. The calls of a batch run side by
-/// side and note here how they ended: one that is cut off has noted nothing, which is the truth.
+/// A message, the decision, and what has become of it so far. The calls of a batch run concurrently and note
+/// here how they ended. A call that is cut off notes nothing: the message was not reached.
 pub(crate) struct Item<'e> {
     record: &'e SqsMessage,
     /// Its place in the batch.
     pub(crate) nth: usize,
-    pub(crate) message: Message<'e>,
-    pub(crate) judgement: Judgement,
+    pub(crate) judgement: Judgement<'e>,
     judged_at: Timestamp,
     queue_url: Option<String>,
     claim: RefCell<Option<Claim>>,
-    outcome: Cell<Outcome>,
+    outcome: OnceCell<Outcome>,
     obstacle: Cell<Option<Obstacle>>,
 }
 
@@ -46,25 +42,23 @@ impl<'e> Item<'e> {
         settings: &Settings,
         now: Timestamp,
     ) -> Self {
-        let message = view(record);
         Self {
             record,
             nth,
-            message,
-            judgement: decide(&message, home, settings, now),
+            judgement: decide(view(record), home, &settings.rules, now),
             judged_at: now,
             queue_url: settings.retry_queue_url.clone().or_else(|| source_url(record)),
             claim: RefCell::new(None),
-            outcome: Cell::new(Outcome::NotReached),
+            outcome: OnceCell::new(),
             obstacle: Cell::new(None),
         }
     }
 
-    pub(crate) fn failure(&self) -> Option<&Failure> {
+    pub(crate) fn failure(&self) -> Option<&Failure<'e>> {
         self.judgement.failure.as_ref().ok()
     }
 
-    /// How long before its judgement the event failed for the first time.
+    /// How long before the decision the event failed for the first time.
     pub(crate) fn age(&self) -> Option<Duration> {
         Some(between(self.failure()?.first_failure(), self.judged_at))
     }
@@ -82,14 +76,7 @@ impl<'e> Item<'e> {
         trace_header(self.record)
     }
 
-    pub(crate) fn dead_letter(&self, reason: Reason) -> DeadLetter {
-        match &self.judgement.failure {
-            Ok(failure) => DeadLetter::of(failure, &self.message, reason),
-            Err(why) => DeadLetter::unreadable(&self.message, &why.to_string()),
-        }
-    }
-
-    /// Notes the claim that is written for this item's failure, and is still to be marked or released.
+    /// Notes the claim that is being written for this item, and is still to be marked or released.
     pub(crate) fn hold(&self, claim: Claim) {
         self.claim.replace(Some(claim));
     }
@@ -104,45 +91,36 @@ impl<'e> Item<'e> {
         self.claim.take();
     }
 
-    /// Whether it was acted on, and its claim says nothing of it.
+    /// Whether it was acted on and its claim is not marked.
     pub(crate) fn is_unmarked(&self) -> bool {
-        let acted = match self.outcome.get() {
-            Outcome::Invoked { .. } | Outcome::DeadLettered(_) => true,
-            Outcome::Duplicate
-            | Outcome::Waits
-            | Outcome::LeftToQueue
-            | Outcome::DeadLetterNotSent
-            | Outcome::NotReached => false,
-        };
+        let acted =
+            matches!(self.outcome.get(), Some(Outcome::Invoked { .. } | Outcome::DeadLettered(_)));
         acted && self.claim.borrow().is_some()
     }
 
-    pub(crate) fn became(&self, outcome: Outcome) {
-        self.outcome.set(outcome);
+    /// Notes what became of it.
+    pub(crate) fn end(&self, outcome: Outcome) {
+        let is_first = self.outcome.set(outcome).is_ok();
+        debug_assert!(is_first, "a message ended twice: {:?}", self.outcome);
     }
 
-    /// The call that was to carry out this decision failed.
-    pub(crate) fn left_to_queue(&self, decision: &'static str, fault: &CallFault) {
-        self.became(Outcome::LeftToQueue);
-        log::left_to_queue(self, decision, fault);
+    /// Whether it is known what became of it.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.outcome.get().is_some()
     }
 
-    /// Notes what is in its way; what came first is the cause.
+    /// Notes what is in its way; the first obstacle is the cause of the others.
     pub(crate) fn met(&self, obstacle: Obstacle) {
         self.obstacle.set(self.obstacle.get().or(Some(obstacle)));
     }
 
-    pub(crate) fn is_reached(&self) -> bool {
-        self.outcome.get() != Outcome::NotReached
-    }
-
-    pub(crate) fn report(&self) -> Entry {
+    pub(crate) fn into_entry(self) -> Entry {
         Entry {
-            message_id: self.message.id.to_owned(),
             target: self.failure().map(|failure| failure.target.name().to_owned()),
             age: self.age(),
-            outcome: self.outcome.get(),
             obstacle: self.obstacle.get(),
+            message_id: self.judgement.message.id.to_owned(),
+            outcome: self.outcome.into_inner().unwrap_or(Outcome::NotReached),
         }
     }
 }

@@ -1,16 +1,14 @@
 //! One structured line for each decision, and for what kept one from being carried out. No line has a
 //! payload, nor an error's message, which may quote one; a text from outside is cut to a length that fits.
 
-use std::time::Duration;
-
 use comeback_core::{
     Timestamp,
     dead_letter::{Reason, beginning},
     fault::{FaultKind, InvokeFault, StoreFault},
-    time::{between, rfc3339},
+    time::rfc3339,
 };
 
-use crate::{item::Item, ports::CallFault};
+use crate::{item::Item, report::Outcome};
 
 /// The line of one item: what is known of its event, after the fields of the occasion.
 macro_rules! line {
@@ -26,39 +24,73 @@ macro_rules! line {
             attempt = schedule.map(|schedule| schedule.attempt.get()),
             due_time = schedule.map(|schedule| rfc3339(schedule.due)),
             age_seconds = item.age().map(|age| age.as_secs()),
-            message_id = item.message.id,
-            receive_count = item.message.receive_count,
+            message_id = item.judgement.message.id,
+            receive_count = item.judgement.message.receive_count,
             $said
         );
     }};
 }
 
-pub(crate) fn invoked(item: &Item<'_>, lateness: Duration) {
-    let lateness_ms = u64::try_from(lateness.as_millis()).unwrap_or(u64::MAX);
-    line!(info, item, "invoked", decision = "invoke", lateness_ms = lateness_ms);
+/// What became of a message.
+pub(crate) fn ended(item: &Item<'_>, outcome: &Outcome) {
+    match outcome {
+        Outcome::Invoked { lateness } => {
+            let lateness_ms = u64::try_from(lateness.as_millis()).unwrap_or(u64::MAX);
+            line!(info, item, "invoked", decision = "invoke", lateness_ms = lateness_ms);
+        }
+        Outcome::Waits { delay } => {
+            let delay_seconds = delay.as_secs_f64();
+            line!(info, item, "waits", decision = "wait", delay_seconds = delay_seconds);
+        }
+        Outcome::Duplicate => {
+            line!(info, item, "dropped: its failure was already acted on", decision = "drop");
+        }
+        Outcome::DeadLettered(reason) => dead_lettered(item, *reason),
+        Outcome::DeadLetterNotSent { reason, queue_url, fault } => {
+            let error = fault.to_string();
+            line!(
+                error,
+                item,
+                "the dead letter can't be sent to DEAD_LETTER_QUEUE_URL; its message stays in the retry queue and comes back",
+                decision = "dead_letter",
+                reason = reason.as_str(),
+                dead_letter_queue_url = queue_url,
+                error = beginning(&error),
+            );
+        }
+        Outcome::LeftToQueue(fault) => {
+            let error = fault.to_string();
+            line!(
+                error,
+                item,
+                "the visibility timeout can't be changed; the message comes back after the queue's own",
+                decision = "wait",
+                error = beginning(&error),
+            );
+        }
+        Outcome::NotReached => line!(
+            warn,
+            item,
+            "the time was up before there was an answer; the message comes back after the queue's own visibility timeout",
+        ),
+    }
 }
 
-pub(crate) fn waits(item: &Item<'_>, until: Timestamp, now: Timestamp) {
-    let delay_seconds = between(now, until).as_secs_f64();
-    line!(info, item, "waits", decision = "wait", delay_seconds = delay_seconds);
-}
-
-pub(crate) fn dead_lettered(item: &Item<'_>, reason: Reason) {
+fn dead_lettered(item: &Item<'_>, reason: Reason) {
     let why = item.judgement.failure.as_ref().err().map(ToString::to_string);
     let error_type = item.failure().and_then(|failure| failure.error.error_type.as_deref());
-    let error_type = error_type.map(beginning);
     line!(
         warn,
         item,
         "given up",
         decision = "dead_letter",
         reason = reason.as_str(),
-        error_type = error_type,
+        error_type = error_type.map(beginning),
         why = why,
     );
 }
 
-/// The invocation was not accepted; another line says what has become of the message.
+/// The invocation was not accepted. Another line says what became of the message.
 pub(crate) fn not_accepted(item: &Item<'_>, fault: &InvokeFault) {
     let said = fault.to_string();
     let said = beginning(&said);
@@ -82,11 +114,6 @@ pub(crate) fn not_accepted(item: &Item<'_>, fault: &InvokeFault) {
             error = fault.code,
         ),
     }
-}
-
-/// Another delivery of the same failure was acted on.
-pub(crate) fn duplicate(item: &Item<'_>) {
-    line!(info, item, "dropped: its failure was acted on already", decision = "drop");
 }
 
 /// Another invocation of the handler acts on the same failure at this moment.
@@ -151,46 +178,4 @@ pub(crate) fn unmarked(item: &Item<'_>) {
 /// It was acted on after its lease was over.
 pub(crate) fn claim_lost(item: &Item<'_>) {
     line!(warn, item, "another invocation has taken the claim over; the event may come twice",);
-}
-
-/// A call failed, and the message is as it was.
-pub(crate) fn left_to_queue(item: &Item<'_>, decision: &'static str, fault: &CallFault) {
-    let error = fault.to_string();
-    let error = beginning(&error);
-    line!(
-        error,
-        item,
-        "the call failed; the message comes back after the queue's own visibility timeout",
-        decision = decision,
-        error = error,
-    );
-}
-
-/// The dead letter could not be sent, and the message is as it was.
-pub(crate) fn dead_letter_not_sent(
-    item: &Item<'_>,
-    reason: Reason,
-    queue_url: &str,
-    fault: &CallFault,
-) {
-    let error = fault.to_string();
-    let error = beginning(&error);
-    line!(
-        error,
-        item,
-        "the dead letter can't be sent to DEAD_LETTER_QUEUE_URL; its message stays in the retry queue and is tried again",
-        decision = "dead_letter",
-        reason = reason.as_str(),
-        dead_letter_queue_url = queue_url,
-        error = error,
-    );
-}
-
-/// The time was up before this message had an answer.
-pub(crate) fn not_reached(item: &Item<'_>) {
-    line!(
-        warn,
-        item,
-        "the time was up before there was an answer; the message comes back after the queue's own visibility timeout",
-    );
 }

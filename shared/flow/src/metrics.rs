@@ -37,11 +37,11 @@ impl Tally {
     fn count(&mut self, entry: &Entry) {
         let mut add = |name| *self.counts.entry(name).or_default() += 1;
         match entry.outcome {
-            Outcome::Waits => add("Waited"),
+            Outcome::Waits { .. } => add("Waited"),
             Outcome::Invoked { .. } => add("Invoked"),
             Outcome::Duplicate => add("Duplicates"),
-            Outcome::DeadLetterNotSent => add("DeadLettersNotSent"),
-            Outcome::DeadLettered(_) | Outcome::LeftToQueue | Outcome::NotReached => {}
+            Outcome::DeadLetterNotSent { .. } => add("DeadLettersNotSent"),
+            Outcome::DeadLettered(_) | Outcome::LeftToQueue(_) | Outcome::NotReached => {}
         }
         match entry.obstacle {
             Some(Obstacle::Throttled) => add("Throttled"),
@@ -99,6 +99,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::ports::CallFault;
 
     fn entry(target: Option<&str>, outcome: Outcome, obstacle: Option<Obstacle>) -> Entry {
         Entry {
@@ -110,6 +111,8 @@ mod tests {
         }
     }
 
+    const WAITS: Outcome = Outcome::Waits { delay: Duration::from_secs(1) };
+
     fn rendered(entries: Vec<Entry>) -> Vec<Value> {
         let lines = lines(&Report { entries }, Timestamp::UNIX_EPOCH);
         lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -117,16 +120,25 @@ mod tests {
 
     #[test]
     fn each_target_has_its_numbers_and_each_reason_a_line() {
+        let not_sent = Outcome::DeadLetterNotSent {
+            reason: Reason::NotRetryable,
+            queue_url: "https://sqs.us-east-1.amazonaws.com/123456789012/dead".into(),
+            fault: CallFault("no".into()),
+        };
         let invoked = Outcome::Invoked { lateness: Duration::from_millis(12) };
         let lines = rendered(vec![
-            entry(Some("a"), Outcome::Waits, None),
-            entry(Some("a"), Outcome::Waits, Some(Obstacle::Throttled)),
-            entry(Some("a"), Outcome::Waits, Some(Obstacle::Ledger)),
+            entry(Some("a"), WAITS, None),
+            entry(Some("a"), WAITS, Some(Obstacle::Throttled)),
+            entry(Some("a"), WAITS, Some(Obstacle::Ledger)),
             entry(Some("a"), Outcome::Duplicate, None),
             entry(Some("a"), invoked, None),
-            entry(Some("b"), Outcome::LeftToQueue, Some(Obstacle::Configuration)),
+            entry(
+                Some("b"),
+                Outcome::LeftToQueue(CallFault("no".into())),
+                Some(Obstacle::Configuration),
+            ),
             entry(Some("b"), Outcome::DeadLettered(Reason::NotRetryable), None),
-            entry(Some("b"), Outcome::DeadLetterNotSent, None),
+            entry(Some("b"), not_sent, None),
             entry(None, Outcome::DeadLettered(Reason::Unreadable), None),
         ]);
         let metric = |name: &str, unit: &str| json!({ "Name": name, "Unit": unit });
@@ -168,7 +180,7 @@ mod tests {
 
     #[test]
     fn no_line_has_more_values_than_cloudwatch_takes() {
-        let lines = rendered(vec![entry(Some("a"), Outcome::Waits, None); 250]);
+        let lines = rendered(vec![entry(Some("a"), WAITS, None); 250]);
         let counted: Vec<_> =
             lines.iter().map(|line| line["EventAge"].as_array().unwrap().len()).collect();
         assert_eq!(counted, [100, 100, 50]);

@@ -28,7 +28,7 @@ pub trait Queues {
     /// may be.
     fn send_dead_letters(
         &self,
-        letters: &[&DeadLetter],
+        letters: &[&DeadLetter<'_>],
     ) -> impl Future<Output = Vec<Result<(), CallFault>>>;
 }
 
@@ -69,12 +69,12 @@ pub struct VisibilityChange<'a> {
 }
 
 /// One re-invocation.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Invocation<'a> {
     /// The qualified ARN of the function, as the failure record names it.
     pub function: &'a str,
     /// The envelope.
-    pub payload: &'a str,
+    pub payload: String,
     /// The trace that this event belongs to; by it Lambda counts the rounds of a loop.
     pub trace_header: Option<&'a str>,
 }

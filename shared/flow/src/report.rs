@@ -5,6 +5,8 @@ use std::time::Duration;
 use aws_lambda_events::event::sqs::{BatchItemFailure, SqsBatchResponse};
 use comeback_core::dead_letter::Reason;
 
+use crate::ports::CallFault;
+
 /// What became of a whole batch.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -28,7 +30,7 @@ pub struct Entry {
 }
 
 /// Whether a message is done, and how.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Outcome {
     /// Lambda has accepted its invocation.
     Invoked {
@@ -37,15 +39,25 @@ pub enum Outcome {
     },
     /// The dead-letter queue has it.
     DeadLettered(Reason),
-    /// Its failure was acted on already, when another delivery told of it.
+    /// Its failure was already acted on, after another delivery.
     Duplicate,
     /// It was put back until its time comes.
-    Waits,
-    /// A call failed: the queue's own visibility timeout brings it back.
-    LeftToQueue,
-    /// Its dead letter could not be sent: it comes back likewise, and so does the same fault until somebody
-    /// mends it.
-    DeadLetterNotSent,
+    Waits {
+        /// How long that is.
+        delay: Duration,
+    },
+    /// It could not be put back: the queue's own visibility timeout brings it back.
+    LeftToQueue(CallFault),
+    /// Its dead letter could not be sent: the queue's own visibility timeout brings it back, and a person has to
+    /// mend the cause.
+    DeadLetterNotSent {
+        /// The reason of the dead letter.
+        reason: Reason,
+        /// The dead-letter queue.
+        queue_url: String,
+        /// What SQS answered.
+        fault: CallFault,
+    },
     /// The time was up before there was an answer: it comes back likewise.
     NotReached,
 }
@@ -65,9 +77,9 @@ impl Report {
     /// What Lambda is told: which messages stay in the queue.
     pub fn response(&self) -> SqsBatchResponse {
         let stays = |entry: &&Entry| match entry.outcome {
-            Outcome::Waits
-            | Outcome::LeftToQueue
-            | Outcome::DeadLetterNotSent
+            Outcome::Waits { .. }
+            | Outcome::LeftToQueue(_)
+            | Outcome::DeadLetterNotSent { .. }
             | Outcome::NotReached => true,
             Outcome::Invoked { .. } | Outcome::DeadLettered(_) | Outcome::Duplicate => false,
         };

@@ -1,54 +1,47 @@
-//! What is still to be done for the messages of a batch, gathered for as few calls as can be.
+//! What is still to be done for the messages of a batch, collected for as few calls as possible.
 
 use std::collections::BTreeMap;
 
 use comeback_core::{
     Timestamp,
     dead_letter::{DeadLetter, Reason},
+    decision::Settlement,
 };
 
-use crate::{item::Item, ports::CallFault};
+use crate::item::Item;
 
-/// What is to be put back, by queue, what is to be given up, and whose claims are to be marked or
-/// released.
+/// The messages to put back, by the URL of their queue, those to give up, and those that are done and whose
+/// claims are to be marked.
 #[derive(Default)]
 pub(crate) struct Settlements<'a, 'e> {
-    pub(crate) waits: BTreeMap<&'a str, Vec<Wait<'a, 'e>>>,
+    pub(crate) waits: BTreeMap<Option<&'a str>, Vec<Wait<'a, 'e>>>,
     pub(crate) letters: Vec<Letter<'a, 'e>>,
-    pub(crate) marks: Vec<&'a Item<'e>>,
-    pub(crate) releases: Vec<&'a Item<'e>>,
+    pub(crate) done: Vec<&'a Item<'e>>,
 }
 
-/// A message to be put back until its time comes.
+/// A message to put back until its time comes.
 pub(crate) struct Wait<'a, 'e> {
     pub(crate) item: &'a Item<'e>,
     pub(crate) until: Timestamp,
 }
 
-/// A message to be given up.
+/// A message to give up.
 pub(crate) struct Letter<'a, 'e> {
     pub(crate) item: &'a Item<'e>,
     pub(crate) reason: Reason,
-    pub(crate) content: DeadLetter,
+    pub(crate) content: DeadLetter<'a>,
 }
 
 impl<'a, 'e> Settlements<'a, 'e> {
-    pub(crate) fn wait(&mut self, item: &'a Item<'e>, until: Timestamp) {
-        self.releases.push(item);
-        match item.queue_url() {
-            Some(url) => self.waits.entry(url).or_default().push(Wait { item, until }),
-            None => {
-                let unknown = "its eventSourceARN names no queue: set RETRY_QUEUE_URL";
-                item.left_to_queue("wait", &CallFault(unknown.to_owned()));
+    pub(crate) fn add(&mut self, item: &'a Item<'e>, settlement: Settlement) {
+        match settlement {
+            Settlement::Wait { until } => {
+                self.waits.entry(item.queue_url()).or_default().push(Wait { item, until });
+            }
+            Settlement::DeadLetter(reason) => {
+                let content = item.judgement.dead_letter(reason);
+                self.letters.push(Letter { item, reason, content });
             }
         }
-    }
-
-    pub(crate) fn mark(&mut self, item: &'a Item<'e>) {
-        self.marks.push(item);
-    }
-
-    pub(crate) fn give_up(&mut self, item: &'a Item<'e>, reason: Reason) {
-        self.letters.push(Letter { item, reason, content: item.dead_letter(reason) });
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use comeback_core::arn::{FunctionArn, Home};
 use comeback_core::dead_letter::DeadLetter;
-use comeback_core::decision::{Decision, Judgement, Reinvocation, decide, visibility_timeout};
+use comeback_core::decision::{Decision, Judgement, Settlement, decide, visibility_timeout};
 use comeback_core::envelope::{Envelope, INVOCATION_MAX};
 use comeback_core::record::{Failure, Message, MessageAttributes};
 use comeback_core::schedule::Schedule;
@@ -85,13 +85,13 @@ pub fn check(data: &[u8]) {
 }
 
 fn check_message(message: &Message, settings: &Settings, sqs: &mut Sqs) {
-    let judge = |now| decide(message, &HOME, settings, now);
+    let judge = |now| decide(*message, &HOME, &settings.rules, now);
     let first = judge(Timestamp::UNIX_EPOCH);
     for now in moments(&first) {
         let judgement = judge(now);
         assert_eq!(judgement.schedule, first.schedule, "the schedule depends on the time");
         let again = Message { receive_count: 1000, ..*message };
-        let repeated = decide(&again, &HOME, settings, now);
+        let repeated = decide(again, &HOME, &settings.rules, now);
         assert_eq!(repeated.schedule, first.schedule, "the schedule depends on the receive count");
         check_judgement(message, settings, &judgement, now, sqs);
     }
@@ -119,18 +119,10 @@ fn check_judgement(
     now: Timestamp,
     sqs: &mut Sqs,
 ) {
-    let letter = match (&judgement.failure, &judgement.decision) {
-        (Ok(failure), Decision::DeadLetter(reason)) => {
-            Some(DeadLetter::of(failure, message, *reason))
-        }
-        (Err(why), Decision::DeadLetter(_)) => {
-            Some(DeadLetter::unreadable(message, &why.to_string()))
-        }
-        (Ok(_), Decision::Wait { .. } | Decision::Invoke(_)) => None,
-        (Err(why), decision) => unreachable!("{why}, and yet {decision:?}"),
-    };
-    if let Some(letter) = letter {
-        check_letter(message, judgement, &letter, now, sqs);
+    if let Decision::Settle(Settlement::DeadLetter(reason)) = judgement.decision {
+        check_letter(message, judgement, &judgement.dead_letter(reason), now, sqs);
+    } else {
+        assert!(judgement.failure.is_ok(), "unreadable, and yet {:?}", judgement.decision);
     }
     let Ok(failure) = &judgement.failure else { return };
     check_payload(message, failure);
@@ -138,24 +130,26 @@ fn check_judgement(
     let Schedule { due, last_chance, expiry, .. } = schedule;
     assert!(failure.first_failure() <= failure.failed_at);
     assert!(failure.failed_at <= due && due <= last_chance && last_chance <= expiry);
-    match &judgement.decision {
-        Decision::Wait { until } => {
-            assert!(now < due && *until == due, "it waits until {until}, and is due at {due}");
-            let timeout = visibility_timeout(*until, now);
+    match judgement.decision {
+        Decision::Settle(Settlement::Wait { until }) => {
+            assert!(now < due && until == due, "it waits until {until}, and is due at {due}");
+            let timeout = visibility_timeout(until, now);
             assert!((1..=43_140).contains(&timeout), "{timeout} s at {now} until {until}");
         }
-        Decision::Invoke(reinvocation) => {
+        Decision::Invoke => {
             assert!(due <= now && now <= expiry, "invoked at {now}: {schedule:?}");
-            check_invocation(failure, settings, reinvocation);
+            check_invocation(failure, settings, schedule);
         }
-        Decision::DeadLetter(_) => assert!(now > expiry, "given up at {now}: {schedule:?}"),
+        Decision::Settle(Settlement::DeadLetter(_)) => {
+            assert!(now > expiry, "given up at {now}: {schedule:?}")
+        }
     }
 }
 
-fn check_invocation(failure: &Failure, settings: &Settings, reinvocation: &Reinvocation) {
-    let Reinvocation { target, envelope, schedule, .. } = reinvocation;
-    assert!(settings.targets.allow(target, &HOME), "{target}");
-    let max = settings.policies.of(target.name()).max_attempts;
+fn check_invocation(failure: &Failure, settings: &Settings, schedule: Schedule) {
+    let (target, envelope) = (&failure.target, failure.envelope(schedule.attempt).unwrap());
+    assert!(settings.rules.targets.allow(target, &HOME), "{target}");
+    let max = settings.rules.policies.of(target.name()).max_attempts;
     assert!(max.is_none_or(|max| schedule.attempt <= max), "{}", schedule.attempt);
     assert_eq!(envelope.metadata.attempt, schedule.attempt);
     assert_eq!(envelope.payload.get(), failure.event.as_ref().unwrap().payload().get());
@@ -186,7 +180,7 @@ fn check_payload(message: &Message, failure: &Failure) {
 fn check_letter(
     message: &Message,
     judgement: &Judgement,
-    letter: &DeadLetter,
+    letter: &DeadLetter<'_>,
     now: Timestamp,
     sqs: &mut Sqs,
 ) {
@@ -198,7 +192,7 @@ fn check_letter(
     let attributes = letter.attributes.iter();
     let attributes = attributes.map(|(name, value)| ((*name).to_owned(), value.as_str()));
     let outgoing = Outgoing {
-        body: letter.body.as_str().into(),
+        body: (*letter.body).into(),
         attributes: attributes.map(|(name, it)| (name, MessageAttribute::string(it))).collect(),
         ..Outgoing::default()
     };

@@ -51,12 +51,12 @@ fn read(variables: &Variables) -> Result<Settings, BadSettings> {
 
 fn check_bounds(settings: &Settings, variables: &Variables) {
     assert!(settings.dead_letter_queue_url.starts_with("http"));
-    check_policy(settings.policies.of("a function without values of its own"));
+    check_policy(settings.rules.policies.of("a function without values of its own"));
     let own = variables.get("POLICIES").filter(|text| !text.trim().is_empty());
     let own: BTreeMap<String, serde_json::Value> =
         own.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     for function in own.keys() {
-        check_policy(settings.policies.of(function));
+        check_policy(settings.rules.policies.of(function));
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) type Replaced = Result<(), NotReplaced>;
 pub(crate) enum Asked {
     Sleep(Duration, Rc<Slot<()>>),
     Hide(Hide, Rc<Slot<Entries>>),
-    Letters(Vec<DeadLetter>, Rc<Slot<Entries>>),
+    Letters(Vec<DeadLetter<'static>>, Rc<Slot<Entries>>),
     Invoke(Invoke, Rc<Slot<Invoked>>),
     Replace(Replace, Rc<Slot<Replaced>>),
 }
@@ -148,8 +148,8 @@ impl Queues for Port {
         self.ask(|slot| Asked::Hide(hide, slot)).await
     }
 
-    async fn send_dead_letters(&self, letters: &[&DeadLetter]) -> Entries {
-        let letters = letters.iter().map(|&letter| letter.clone()).collect();
+    async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Entries {
+        let letters = letters.iter().map(|&letter| letter.clone().into_owned()).collect();
         self.ask(|slot| Asked::Letters(letters, slot)).await
     }
 }
@@ -158,7 +158,7 @@ impl Functions for Port {
     async fn invoke(&self, invocation: Invocation<'_>) -> Invoked {
         let invoke = Invoke {
             function: invocation.function.to_owned(),
-            payload: invocation.payload.to_owned(),
+            payload: invocation.payload,
             trace: invocation.trace_header.map(str::to_owned),
         };
         self.ask(|slot| Asked::Invoke(invoke, slot)).await

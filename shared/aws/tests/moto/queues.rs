@@ -92,7 +92,7 @@ async fn one_change_that_is_refused_leaves_its_neighbours_alone() {
 async fn a_dead_letter_arrives_as_it_was_sent() {
     let queue = Queue::new("dead-letters").await;
     let letter = |body: &str, reason: &str| DeadLetter {
-        body: body.to_owned(),
+        body: body.to_owned().into(),
         attributes: vec![("Reason", reason.to_owned()), ("ErrorMessage", "ö\t\"?\"".to_owned())],
     };
     // No digit and no space of it is to change.
@@ -102,7 +102,7 @@ async fn a_dead_letter_arrives_as_it_was_sent() {
     let received = queue.receive().await;
     assert_eq!(received.len(), 2);
     for (message, letter) in received.iter().zip([&text, &number]) {
-        assert_eq!(message.body(), Some(letter.body.as_str()));
+        assert_eq!(message.body(), Some(&*letter.body));
         let attributes = message.message_attributes().unwrap();
         assert_eq!(attributes.len(), letter.attributes.len());
         for (name, value) in &letter.attributes {
@@ -115,7 +115,7 @@ async fn a_dead_letter_arrives_as_it_was_sent() {
 #[tokio::test]
 async fn dead_letters_that_are_too_large_together_are_all_refused() {
     let queue = Queue::new("too-large-together").await;
-    let letter = |bytes| DeadLetter { body: "x".repeat(bytes), attributes: vec![] };
+    let letter = |bytes| DeadLetter { body: "x".repeat(bytes).into(), attributes: vec![] };
     let letters = [letter(1), letter(MESSAGE_BYTES_MAX - 1), letter(1)];
     let [small, large, one_more] = letters.each_ref();
     assert_eq!(queue.adapter.send_dead_letters(&[small, large]).await, [Ok(()), Ok(())]);
@@ -134,7 +134,7 @@ async fn a_queue_that_does_not_exist_fails_for_every_entry() {
     queue.send(&["a"]).await;
     let received = queue.receive().await;
     queue.client.delete_queue().queue_url(&queue.url).send().await.unwrap();
-    let letter = DeadLetter { body: "x".to_owned(), attributes: vec![] };
+    let letter = DeadLetter { body: "x".into(), attributes: vec![] };
     let answers = [
         queue.change(&[(handle(&received[0]), 1), ("other", 1)]).await,
         queue.adapter.send_dead_letters(&[&letter, &letter]).await,

@@ -62,7 +62,9 @@ fn config(endpoint: &str) -> SdkConfig {
 async fn invoke(endpoint: &str, trace_header: Option<&str>) -> Result<(), InvokeFault> {
     let functions = LambdaFunctions::new(aws_sdk_lambda::Client::new(&config(endpoint)));
     let function = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
-    functions.invoke(Invocation { function, payload: r#"{"a":1.0}"#, trace_header }).await
+    functions
+        .invoke(Invocation { function, payload: r#"{"a":1.0}"#.to_owned(), trace_header })
+        .await
 }
 
 fn queues(endpoint: &str) -> SqsQueues {

@@ -1,9 +1,18 @@
 //! What the settings are read as, and every complaint about a bad one.
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use super::*;
-use crate::testing::{home, settings};
+use crate::{
+    Attempt,
+    arn::FunctionArn,
+    backoff::Jitter,
+    error_type::NonRetryable,
+    testing::{home, rules, settings},
+};
 
 const QUEUE: &str = "https://sqs.us-east-1.amazonaws.com/123456789012/dead";
 
@@ -21,15 +30,15 @@ fn complaint(variables: &[(&str, &str)]) -> String {
 #[test]
 fn defaults_are_those_of_the_contract() {
     let settings = settings(&[("MAX_ATTEMPTS", ""), ("JITTER", " ")]);
-    let policy = settings.policies.of("any");
+    let policy = settings.rules.policies.of("any");
     assert_eq!(policy.backoff.base, Duration::from_secs(1));
     assert_eq!(policy.backoff.max, Duration::from_hours(12));
     assert_eq!(policy.backoff.jitter, Jitter::Full);
     assert_eq!(policy.max_age, Duration::from_hours(24));
     assert_eq!(policy.max_attempts, None);
     assert_eq!(policy.non_retryable, NonRetryable::default());
-    assert_eq!(settings.targets, Targets::Home);
-    assert_eq!((settings.dlq_target, settings.retry_queue_url), (None, None));
+    assert_eq!(settings.rules.targets, Targets::Home);
+    assert_eq!((settings.rules.dlq_target, settings.retry_queue_url), (None, None));
     assert_eq!(settings.ledger_table, None);
 }
 
@@ -80,7 +89,7 @@ fn every_bad_setting_is_named_in_one_message_with_what_it_must_be_and_what_it_is
 #[test]
 fn an_alias_may_not_contradict_its_name() {
     let both = |retries| [("MAX_ATTEMPTS", "3"), ("MAX_RETRIES", retries)];
-    assert_eq!(settings(&both("3")).policies.of("f").max_attempts, Attempt::new(3));
+    assert_eq!(rules(&both("3")).policies.of("f").max_attempts, Attempt::new(3));
     assert_eq!(
         complaint(&both("4")),
         "MAX_RETRIES must be the same as MAX_ATTEMPTS, 3, whose alias it is, got \"4\""
@@ -97,7 +106,8 @@ fn a_function_has_its_own_values_over_the_general_ones() {
             r#"{"orders":{"MAX_AGE":"7d","MAX_ATTEMPTS":9,"BASE_BACKOFF":30,"JITTER":"none","NON_RETRYABLE_ERRORS":["B","C"]}}"#,
         ),
     ]);
-    let (orders, others) = (settings.policies.of("orders"), settings.policies.of("others"));
+    let (orders, others) =
+        (settings.rules.policies.of("orders"), settings.rules.policies.of("others"));
     assert_eq!(others.backoff.base, Duration::from_secs(5));
     assert_eq!(others.non_retryable, NonRetryable::parse("A"));
     assert_eq!(orders.backoff.base, Duration::from_secs(30));
@@ -125,7 +135,7 @@ fn a_function_has_its_own_values_over_the_general_ones() {
 fn targets_are_the_functions_at_home_or_those_listed() {
     let arn = |text: &str| FunctionArn::parse(&format!("arn:aws:lambda:{text}")).unwrap();
     let allowed =
-        |list, text| settings(&[("TARGET_FUNCTIONS", list)]).targets.allow(&arn(text), &home());
+        |list, text| rules(&[("TARGET_FUNCTIONS", list)]).targets.allow(&arn(text), &home());
     let here = "us-east-1:123456789012:function:orders:live";
     let elsewhere = "eu-west-1:123456789012:function:orders:live";
     for (list, at_home, away) in [
@@ -167,7 +177,7 @@ fn a_queue_is_a_url_with_a_host_and_a_name() {
 fn each_jitter_has_its_name() {
     for (name, jitter) in [("full", Jitter::Full), ("equal", Jitter::Equal), ("none", Jitter::None)]
     {
-        assert_eq!(settings(&[("JITTER", name)]).policies.of("f").backoff.jitter, jitter);
+        assert_eq!(rules(&[("JITTER", name)]).policies.of("f").backoff.jitter, jitter);
     }
 }
 
@@ -186,7 +196,7 @@ fn a_ledger_is_a_table_by_its_name_or_arn() {
 
 #[test]
 fn a_bare_event_belongs_to_the_function_of_this_name_or_arn() {
-    let target = |text| settings(&[("DLQ_TARGET", text)]).dlq_target.unwrap().at(&home()).unwrap();
+    let target = |text| rules(&[("DLQ_TARGET", text)]).dlq_target.unwrap().at(&home()).unwrap();
     assert_eq!(target("legacy").as_str(), "arn:aws:lambda:us-east-1:123456789012:function:legacy");
     let arn = "arn:aws:lambda:us-east-1:000000000001:function:legacy:live";
     assert_eq!(target(arn).as_str(), arn);
@@ -214,7 +224,7 @@ fn a_variable_that_looks_like_a_misspelt_setting_is_named_with_the_setting() {
     ];
     for (variable, expected) in table {
         let found = Misspelt::among([variable.to_owned()]);
-        assert_eq!(found.first().map(|it| it.setting), expected, "{variable}");
+        assert_eq!(found.first().map(Misspelt::setting), expected, "{variable}");
     }
     let [misspelt] = &Misspelt::among(["MAX_ATTEMPT".to_owned()])[..] else {
         panic!("expected one")
@@ -227,13 +237,13 @@ fn a_variable_that_looks_like_a_misspelt_setting_is_named_with_the_setting() {
 
 #[test]
 fn every_variable_that_is_read_is_known_by_its_name() {
-    let read = std::cell::RefCell::new(std::collections::BTreeSet::new());
+    let read = std::cell::RefCell::new(BTreeSet::new());
     let noting = |name: &str| {
         read.borrow_mut().insert(name.to_owned());
         None
     };
     Settings::from_lookup(noting).unwrap_err();
-    let known: std::collections::BTreeSet<_> =
+    let known: BTreeSet<_> =
         POLICY_NAMES.into_iter().chain(OTHER_NAMES).map(str::to_owned).collect();
     assert_eq!(read.into_inner(), known);
 }

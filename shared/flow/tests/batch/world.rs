@@ -64,7 +64,7 @@ pub struct World {
     pub visibility_calls: RefCell<Vec<VisibilityCall>>,
     /// How long after the batch's arrival each of them was made.
     pub visibility_calls_at: RefCell<Vec<Duration>>,
-    pub letter_calls: RefCell<Vec<Vec<DeadLetter>>>,
+    pub letter_calls: RefCell<Vec<Vec<DeadLetter<'static>>>>,
     pub invocations: RefCell<Vec<InvokeCall>>,
     /// The claims by their keys; `None` where the handler has no ledger.
     claims: Option<RefCell<BTreeMap<String, Claim>>>,
@@ -161,10 +161,10 @@ impl Queues for &World {
         answers
     }
 
-    async fn send_dead_letters(&self, letters: &[&DeadLetter]) -> Vec<Result<(), CallFault>> {
+    async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Vec<Result<(), CallFault>> {
         self.letter_calls
             .borrow_mut()
-            .push(letters.iter().map(|letter| (*letter).clone()).collect());
+            .push(letters.iter().map(|&letter| letter.clone().into_owned()).collect());
         let mut answers = Vec::new();
         for letter in letters {
             answers.push(self.entry(&letter.body).await);
@@ -178,9 +178,9 @@ impl Functions for &World {
         self.under_way.set(self.under_way.get() + 1);
         self.most_under_way.set(self.most_under_way.get().max(self.under_way.get()));
         let trace = invocation.trace_header.map(str::to_owned);
-        let call = (invocation.function.to_owned(), invocation.payload.to_owned(), trace);
+        let call = (invocation.function.to_owned(), invocation.payload.clone(), trace);
         self.invocations.borrow_mut().push(call);
-        let answer = self.answer(invocation.payload).await;
+        let answer = self.answer(&invocation.payload).await;
         self.under_way.set(self.under_way.get() - 1);
         let kind = match answer {
             Answer::Accepted | Answer::Slow(_) | Answer::Unheard | Answer::Lost => return Ok(()),
@@ -307,16 +307,16 @@ pub fn home() -> Home {
 
 /// What became of each message, in a word.
 pub fn outcomes(report: &Report) -> Vec<&'static str> {
-    let word = |outcome| match outcome {
+    let word = |outcome: &Outcome| match outcome {
         Outcome::Invoked { .. } => "invoked",
-        Outcome::DeadLettered(reason) => Reason::as_str(reason),
+        Outcome::DeadLettered(reason) => Reason::as_str(*reason),
         Outcome::Duplicate => "duplicate",
-        Outcome::Waits => "waits",
-        Outcome::LeftToQueue => "left to queue",
-        Outcome::DeadLetterNotSent => "dead letter not sent",
+        Outcome::Waits { .. } => "waits",
+        Outcome::LeftToQueue(_) => "left to queue",
+        Outcome::DeadLetterNotSent { .. } => "dead letter not sent",
         Outcome::NotReached => "not reached",
     };
-    report.entries.iter().map(|entry| word(entry.outcome)).collect()
+    report.entries.iter().map(|entry| word(&entry.outcome)).collect()
 }
 
 /// The messages that Lambda is told to keep.

@@ -52,7 +52,7 @@ pub(super) enum Call {
 
 /// A call that sends dead letters: what each is about, and the queue that they are for.
 pub(super) struct Letters {
-    letters: Vec<DeadLetter>,
+    letters: Vec<DeadLetter<'static>>,
     subjects: Vec<Option<Subject>>,
     queue: String,
 }
@@ -248,7 +248,7 @@ impl World {
             }
             let attributes = letter.attributes.iter();
             let message = Outgoing {
-                body: letter.body.as_str().into(),
+                body: (*letter.body).into(),
                 attributes: attributes
                     .map(|(name, value)| ((*name).to_owned(), MessageAttribute::string(value)))
                     .collect(),

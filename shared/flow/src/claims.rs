@@ -1,9 +1,11 @@
 //! Each failure is acted on once: it is claimed before, and marked after.
 //!
-//! Without a ledger everybody may act. With one, a message whose failure was acted on already is
-//! dropped; one whose failure another invocation is acting on waits until that one has surely ended;
-//! and one of which nobody can tell waits until somebody can, or until SQS would delete it. A claim that could not be marked ends with
-//! its lease: then a further delivery of the same failure, should there be one, acts again.
+//! Without a ledger everybody may act. With one, a message whose failure was already acted on is dropped. A
+//! message whose failure another invocation is acting on waits until that invocation has surely ended. If the
+//! ledger can't be asked, the message waits until it can, or until SQS would delete it.
+//!
+//! A claim that could not be marked ends with its lease. If the same failure is then delivered again, it is
+//! acted on again.
 
 use std::time::Duration;
 
@@ -14,7 +16,6 @@ use comeback_core::{
 };
 
 use crate::{
-    batch::{Context, Handler},
     item::Item,
     log,
     ports::{Clock, Ledger, NotReplaced},
@@ -22,27 +23,37 @@ use crate::{
 };
 
 /// How long a claim is remembered: SQS keeps no message for longer.
-const KEPT: Duration = Duration::from_hours(14 * 24);
+const RETENTION: Duration = Duration::from_hours(14 * 24);
+
+/// The claims of one invocation of the handler.
+pub(crate) struct Claims<'h, L, C> {
+    pub(crate) ledger: Option<&'h L>,
+    pub(crate) clock: &'h C,
+    /// The request id of this invocation, which no other has.
+    pub(crate) invocation: &'h str,
+    /// When Lambda kills this invocation.
+    pub(crate) deadline: Timestamp,
+}
 
 /// Why a message may not be acted on now.
 pub(crate) enum Barred {
-    /// Its failure was acted on already.
+    /// Its failure was already acted on.
     Done,
-    /// Another invocation of the handler is at work.
+    /// Another invocation of the handler is acting on it.
     Held {
-        /// When it has surely ended.
+        /// When that invocation has surely ended.
         until: Timestamp,
     },
-    /// Nobody can tell.
+    /// The ledger can't be asked.
     Unknown(StoreFault),
 }
 
-impl<Q, F, L: Ledger, C: Clock> Handler<Q, F, L, C> {
-    /// Claims an item's failure. What no failure could be read of has nothing to claim by.
-    pub(crate) async fn claim(&self, item: &Item<'_>, context: &Context<'_>) -> Result<(), Barred> {
-        let (Some(ledger), Some(failure)) = (&self.ledger, item.failure()) else { return Ok(()) };
-        let owner = format!("{}/{}", context.request_id, item.nth);
-        let claimant = Claimant { owner: &owner, deadline: context.deadline, kept: KEPT };
+impl<L: Ledger, C: Clock> Claims<'_, L, C> {
+    /// Claims an item's failure. An unreadable message has no request id, so there is nothing to claim.
+    pub(crate) async fn claim(&self, item: &Item<'_>) -> Result<(), Barred> {
+        let (Some(ledger), Some(failure)) = (self.ledger, item.failure()) else { return Ok(()) };
+        let owner = format!("{}/{}", self.invocation, item.nth);
+        let claimant = Claimant { owner: &owner, deadline: self.deadline, kept: RETENTION };
         let mut found = None;
         for _ in 0..LOOKS_MAX {
             let claim = match claimant.judge(found.as_ref(), self.clock.now()) {
@@ -54,13 +65,13 @@ impl<Q, F, L: Ledger, C: Clock> Handler<Q, F, L, C> {
                 Verdict::Held { until } => return Err(Barred::Held { until }),
                 Verdict::Done => return Err(Barred::Done),
             };
-            // Before the write: it may be made though its answer is lost, and is to be released then.
+            // Noted before the write: it may succeed although its answer is lost, and then has to be released.
             item.hold(claim.clone());
             match ledger.replace(failure.claim_key(), found.as_ref(), Some(&claim)).await {
                 Ok(()) => return Ok(()),
-                Err(NotReplaced::Changed(now_there)) => {
+                Err(NotReplaced::Changed(current)) => {
                     item.let_go();
-                    found = now_there;
+                    found = current;
                 }
                 Err(NotReplaced::Fault(fault)) => {
                     if !fault.passes {
@@ -74,7 +85,7 @@ impl<Q, F, L: Ledger, C: Clock> Handler<Q, F, L, C> {
         Err(Barred::Unknown(StoreFault { passes: true, code: None, message }))
     }
 
-    /// Notes that the item's failure was acted on.
+    /// Records that the item's failure was acted on.
     pub(crate) async fn mark(&self, item: &Item<'_>) {
         let done = |held: &Claim| Some(held.done());
         match self.rewrite(item, done).await {
@@ -87,8 +98,8 @@ impl<Q, F, L: Ledger, C: Clock> Handler<Q, F, L, C> {
         }
     }
 
-    /// Notes that it was not acted on, so that the next delivery may. What another has taken over by
-    /// now is that one's affair.
+    /// Gives the claim back, so that the next delivery may act. If another invocation has taken it over by
+    /// now, it stays as it is.
     pub(crate) async fn release(&self, item: &Item<'_>) {
         if let Err(NotReplaced::Fault(fault)) = self.rewrite(item, |_| None).await {
             item.met(Obstacle::Ledger);
@@ -96,20 +107,24 @@ impl<Q, F, L: Ledger, C: Clock> Handler<Q, F, L, C> {
         }
     }
 
-    /// Writes what becomes of the claim that the item holds, if it holds one.
+    /// Replaces the claim that the item holds, if it holds one.
     async fn rewrite(
         &self,
         item: &Item<'_>,
         next: impl FnOnce(&Claim) -> Option<Claim>,
     ) -> Result<(), NotReplaced> {
-        let (Some(ledger), Some(failure)) = (&self.ledger, item.failure()) else { return Ok(()) };
+        let (Some(ledger), Some(failure)) = (self.ledger, item.failure()) else { return Ok(()) };
         let Some(held) = item.held() else { return Ok(()) };
         let next = next(&held);
-        // It is held until the answer is there: a mark that is cut off is told of.
+        debug_assert!(
+            next.as_ref().is_none_or(|next| next.token == held.token),
+            "a stranger's claim"
+        );
+        // Held until the answer arrives, so that a mark which is cut off is logged.
         let written = ledger.replace(failure.claim_key(), Some(&held), next.as_ref()).await;
         item.let_go();
         match written {
-            // A write whose answer was lost, and that was made again, finds what it has written.
+            // A write that was repeated because its answer was lost finds what it wrote the first time.
             Err(NotReplaced::Changed(there)) if is_same(there.as_ref(), next.as_ref()) => Ok(()),
             written => written,
         }

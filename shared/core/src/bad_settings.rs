@@ -1,0 +1,72 @@
+//! Complaints about settings: each names the variable, what it must be and what it is.
+
+use std::fmt;
+
+/// Every setting that is wrong.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub struct BadSettings(pub(crate) Vec<Fault>);
+
+impl BadSettings {
+    /// The variables that are wrong; what is wrong within `POLICIES` by its path.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|fault| fault.name.as_str())
+    }
+}
+
+impl fmt::Display for BadSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, fault) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            write!(f, "{separator}{fault}")?;
+        }
+        Ok(())
+    }
+}
+
+/// One setting that is wrong: what it must be and what it is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Fault {
+    pub(crate) name: String,
+    expected: String,
+    got: Option<String>,
+}
+
+impl Fault {
+    pub(crate) fn new(
+        name: impl Into<String>,
+        expected: impl Into<String>,
+        got: impl Into<String>,
+    ) -> Self {
+        Self { name: name.into(), expected: expected.into(), got: Some(got.into()) }
+    }
+
+    /// The same, for a value inside of another one.
+    pub(crate) fn within(self, prefix: &str) -> Self {
+        Self { name: format!("{prefix}{}", self.name), ..self }
+    }
+
+    pub(crate) fn missing(name: &str, expected: &str) -> Self {
+        Self { name: name.to_owned(), expected: expected.to_owned(), got: None }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, expected, got } = self;
+        match got {
+            Some(got) => write!(f, "{name} must be {expected}, got {got:?}"),
+            None => write!(f, "{name} must be {expected}, and is not set"),
+        }
+    }
+}
+
+/// Notes a fault, and gives nothing in place of the value.
+pub(crate) fn fault<T>(
+    faults: &mut Vec<Fault>,
+    name: &str,
+    expected: &str,
+    got: &str,
+) -> Option<T> {
+    faults.push(Fault::new(name, expected, got));
+    None
+}

@@ -1,0 +1,44 @@
+//! Variables of the environment that are no settings, but look like one.
+
+use std::fmt;
+
+use crate::settings;
+
+/// A variable counts as a misspelt setting if this many edits or fewer make it one, and at most one edit for
+/// each four characters of the setting.
+const EDITS_MAX: usize = 2;
+
+/// A variable that was probably meant as a setting.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Misspelt {
+    variable: String,
+    setting: &'static str,
+}
+
+impl Misspelt {
+    /// Finds misspelt settings among the names of an environment's variables.
+    pub fn among(variables: impl IntoIterator<Item = String>) -> Vec<Self> {
+        let others =
+            variables.into_iter().filter(|name| !settings::names().any(|known| known == name));
+        let misspelt = |variable: String| {
+            let edits = |to: &str| strsim::osa_distance(&variable.to_ascii_uppercase(), to);
+            let (edits, setting) = settings::names().map(|known| (edits(known), known)).min()?;
+            (edits <= EDITS_MAX.min(setting.len() / 4)).then_some(Self { variable, setting })
+        };
+        others.filter_map(misspelt).collect()
+    }
+}
+
+impl Misspelt {
+    /// The setting that was probably meant.
+    pub fn setting(&self) -> &'static str {
+        self.setting
+    }
+}
+
+impl fmt::Display for Misspelt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { variable, setting } = self;
+        write!(f, "{variable} is no setting and is ignored; did you mean {setting}?")
+    }
+}

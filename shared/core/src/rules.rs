@@ -1,0 +1,250 @@
+//! The rules of a retry handler: which functions it may re-invoke, and by which policy.
+
+use std::{collections::BTreeMap, num::NonZeroU32};
+
+use serde_json::value::RawValue;
+
+use crate::{
+    Attempt,
+    arn::{FunctionArn, Home, is_function_name},
+    backoff::Jitter,
+    bad_settings::Fault,
+    duration,
+    error_type::NonRetryable,
+    json::{self, Object},
+    pattern::{self, list},
+    policy::Policy,
+};
+
+const DURATION: &str = "a duration such as 90, 90s, 15m, 24h or 7d";
+
+/// The names that `POLICIES` may set for one function; each is a variable of its own too.
+pub const POLICY_NAMES: [&str; 7] = [
+    "BASE_BACKOFF",
+    "MAX_BACKOFF",
+    "MAX_AGE",
+    "MAX_ATTEMPTS",
+    "MAX_RETRIES",
+    "JITTER",
+    "NON_RETRYABLE_ERRORS",
+];
+
+/// What a decision depends on, beside the message and the time.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// The functions that may be re-invoked.
+    pub targets: Targets,
+    /// The function that messages of a function's own dead-letter queue belong to.
+    pub dlq_target: Option<Target>,
+    /// How events are retried.
+    pub policies: Policies,
+}
+
+/// The functions that may be re-invoked.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Targets {
+    /// Any in the handler's own account and region.
+    Home,
+    /// Those that match one of these names or ARNs; a name is one of the same account and region.
+    Listed(Vec<String>),
+}
+
+impl Targets {
+    pub(crate) fn read(list_of_patterns: &str, faults: &mut Vec<Fault>) -> Self {
+        let patterns = list(list_of_patterns.split(','));
+        let name = |c: char| c.is_ascii_alphanumeric() || "-_*".contains(c);
+        for bad in
+            patterns.iter().filter(|text| !text.starts_with("arn:") && !text.chars().all(name))
+        {
+            let expected = "function names or ARNs, with * for any run, separated by commas";
+            faults.push(Fault::new("TARGET_FUNCTIONS", expected, bad));
+        }
+        if patterns.is_empty() {
+            faults.push(Fault::new(
+                "TARGET_FUNCTIONS",
+                "a list that names a function",
+                list_of_patterns,
+            ));
+        }
+        Self::Listed(patterns)
+    }
+
+    /// Whether this function may be re-invoked by a handler that lives at `home`.
+    pub fn allow(&self, function: &FunctionArn, home: &Home) -> bool {
+        let at_home = function.home() == *home;
+        match self {
+            Self::Home => at_home,
+            Self::Listed(patterns) => patterns.iter().any(|listed| {
+                if listed.starts_with("arn:") {
+                    pattern::matches(listed, function.as_str())
+                        || pattern::matches(listed, function.unqualified())
+                } else {
+                    at_home && pattern::matches(listed, function.name())
+                }
+            }),
+        }
+    }
+}
+
+/// A function, by its ARN or by its name at home.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Target {
+    /// By its ARN.
+    Arn(FunctionArn),
+    /// By its name.
+    Name(String),
+}
+
+impl Target {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        FunctionArn::parse(text)
+            .map(Self::Arn)
+            .or_else(|| is_function_name(text).then(|| Self::Name(text.to_owned())))
+    }
+
+    /// The function's ARN, for a handler that lives at `home`.
+    pub fn at(&self, home: &Home) -> Option<FunctionArn> {
+        match self {
+            Self::Arn(arn) => Some(arn.clone()),
+            Self::Name(name) => home.function(name),
+        }
+    }
+}
+
+/// The rules for every function: the general ones, and those of the functions that have their own.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Policies {
+    general: Policy,
+    by_function: BTreeMap<String, Policy>,
+}
+
+impl Policies {
+    /// The rules for the function of this name.
+    pub fn of(&self, function: &str) -> &Policy {
+        self.by_function.get(function).unwrap_or(&self.general)
+    }
+
+    pub(crate) fn read(lookup: &impl Fn(&str) -> Option<String>, faults: &mut Vec<Fault>) -> Self {
+        let general = policy(&Policy::default(), "", lookup, faults);
+        let by_function = lookup("POLICIES")
+            .map(|text| Self::read_own(&text, &general, faults))
+            .unwrap_or_default();
+        Self { general, by_function }
+    }
+
+    fn read_own(text: &str, general: &Policy, faults: &mut Vec<Fault>) -> BTreeMap<String, Policy> {
+        let Some(functions) = Object::read(text) else {
+            let expected = r#"a JSON object such as {"orders":{"MAX_AGE":"7d"}}"#;
+            faults.push(Fault::new("POLICIES", expected, text));
+            return BTreeMap::new();
+        };
+        let mut policies = BTreeMap::new();
+        for (function, values) in functions.members() {
+            let prefix = format!("POLICIES.{function}");
+            if !is_function_name(function) {
+                let expected = "for a function by its name, without ARN and alias";
+                faults.push(Fault::new("POLICIES", expected, function));
+            }
+            let Some(values) = Object::read(values.get()) else {
+                let expected = r#"an object such as {"MAX_AGE":"7d"}"#;
+                faults.push(Fault::new(prefix, expected, values.get()));
+                continue;
+            };
+            let unknown = values.members().filter(|(name, _)| !POLICY_NAMES.contains(name));
+            for (name, _) in unknown {
+                let expected = format!("one of {}", POLICY_NAMES.join(", "));
+                faults.push(Fault::new(prefix.clone(), expected, name));
+            }
+            let own = |name: &str| values.get(name).map(plain);
+            policies
+                .insert(function.to_owned(), policy(general, &format!("{prefix}."), &own, faults));
+        }
+        policies
+    }
+}
+
+/// A value of `POLICIES` as its variable would have it: a string or a number; a list joined by commas.
+fn plain(value: &RawValue) -> String {
+    json::text(value)
+        .or_else(|| Some(serde_json::from_str::<Vec<String>>(value.get()).ok()?.join(",")))
+        .unwrap_or_else(|| value.get().to_owned())
+}
+
+/// One policy: the values that `lookup` has, over those of `base`. Values that contradict each other
+/// are named where one of them was set.
+fn policy(
+    base: &Policy,
+    prefix: &str,
+    lookup: &impl Fn(&str) -> Option<String>,
+    faults: &mut Vec<Fault>,
+) -> Policy {
+    let mut read = Reader { prefix, lookup, faults };
+    let mut policy = base.clone();
+    read.value("BASE_BACKOFF", DURATION, duration::parse, &mut policy.backoff.base);
+    read.value("MAX_BACKOFF", DURATION, duration::parse, &mut policy.backoff.max);
+    read.value("MAX_AGE", DURATION, duration::parse, &mut policy.max_age);
+    read.value("JITTER", "full, equal or none", jitter, &mut policy.backoff.jitter);
+    read.max_attempts(&mut policy.max_attempts);
+    if let Some(list) = lookup("NON_RETRYABLE_ERRORS") {
+        policy.non_retryable = NonRetryable::parse(&list);
+    }
+    let inherited = base.faults();
+    let is_own = |fault: &Fault| lookup(&fault.name).is_some() || !inherited.contains(fault);
+    let own = policy.faults().into_iter().filter(is_own);
+    faults.extend(own.map(|fault| fault.within(prefix)));
+    policy
+}
+
+struct Reader<'a, L> {
+    prefix: &'a str,
+    lookup: &'a L,
+    faults: &'a mut Vec<Fault>,
+}
+
+impl<L: Fn(&str) -> Option<String>> Reader<'_, L> {
+    /// Puts a value that is set in its place; one that is wrong is noted, and the place left as it was.
+    fn value<T>(
+        &mut self,
+        name: &str,
+        expected: &str,
+        parse: fn(&str) -> Option<T>,
+        place: &mut T,
+    ) {
+        if let Some(text) = (self.lookup)(name) {
+            match parse(text.trim()) {
+                Some(value) => *place = value,
+                None => {
+                    self.faults.push(Fault::new(format!("{}{name}", self.prefix), expected, text))
+                }
+            }
+        }
+    }
+
+    fn max_attempts(&mut self, place: &mut Option<Attempt>) {
+        const EXPECTED: &str = "a whole number from 1";
+        let (mut attempts, mut retries) = (None, None);
+        self.value("MAX_ATTEMPTS", EXPECTED, |text| whole(text).map(Some), &mut attempts);
+        self.value("MAX_RETRIES", EXPECTED, |text| whole(text).map(Some), &mut retries);
+        match (attempts, retries) {
+            (Some(attempts), Some(retries)) if attempts != retries => {
+                let expected = format!("the same as MAX_ATTEMPTS, {attempts}, whose alias it is");
+                let name = format!("{}MAX_RETRIES", self.prefix);
+                self.faults.push(Fault::new(name, expected, retries.to_string()));
+            }
+            _ => *place = attempts.or(retries).or(*place),
+        }
+    }
+}
+
+fn whole(text: &str) -> Option<Attempt> {
+    Attempt::new(text.parse::<NonZeroU32>().ok()?.get())
+}
+
+fn jitter(text: &str) -> Option<Jitter> {
+    match text {
+        "full" => Some(Jitter::Full),
+        "equal" => Some(Jitter::Equal),
+        "none" => Some(Jitter::None),
+        _ => None,
+    }
+}
