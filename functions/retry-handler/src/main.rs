@@ -1,5 +1,5 @@
-//! The retry handler: settings, clients, run. What it decides is `comeback-core`'s, how it handles a
-//! batch `comeback-flow`'s.
+//! The retry handler's program: it reads the settings, makes the clients, and runs. `comeback-core` decides, and
+//! `comeback-flow` handles a batch.
 
 mod clock;
 
@@ -48,7 +48,7 @@ fn start() -> Result<(), Error> {
     }
     #[allow(clippy::disallowed_methods, reason = "a main is where the settings are read")]
     let settings = Settings::from_lookup(|name| std::env::var(name).ok())?;
-    // One thread: a function has less than one CPU until it has 1,769 MB, and all its work is to wait.
+    // One thread: a function with less than 1,769 MB has less than one CPU, and the handler mostly waits.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(run(settings))
 }
@@ -80,8 +80,8 @@ async fn handle(
     Ok(report.response())
 }
 
-/// Embedded metrics are lines on standard output, as the log is. The batch is done by now: that a line
-/// can't be written is no reason to have it all again.
+/// Embedded metrics are lines on standard output, like the log. The batch is done by now, so a line that can't be
+/// written must not make it fail.
 fn publish(lines: &[String]) {
     let mut stdout = std::io::stdout().lock();
     for line in lines {

@@ -1,9 +1,8 @@
-//! How this program talks to AWS.
+//! The configuration of the AWS clients.
 //!
-//! The defaults of the SDK are made for programs that may wait for minutes. An invocation of the
-//! handler has seconds, and hundreds of messages may share them, so an endpoint that doesn't answer is
-//! given up early: the message comes back anyway. `AWS_MAX_ATTEMPTS`, `AWS_RETRY_MODE` and
-//! `AWS_ENDPOINT_URL*` are the SDK's own and work as everywhere.
+//! The SDK's default time-outs suit programs that can wait for minutes. An invocation of the handler has seconds,
+//! which hundreds of messages may share. So a call to an endpoint that doesn't answer ends early; the message comes
+//! back anyway. `AWS_MAX_ATTEMPTS`, `AWS_RETRY_MODE` and `AWS_ENDPOINT_URL*` work as in every program.
 
 use std::time::Duration;
 
@@ -18,10 +17,10 @@ const CONNECT_MAX: Duration = Duration::from_secs(1);
 /// One attempt of a call: SQS and Lambda answer these within tens of milliseconds.
 const ATTEMPT_MAX: Duration = Duration::from_secs(3);
 
-/// A call with all its attempts, which is less than a handler with ten seconds has.
+/// A call with all its attempts: less than a handler with a timeout of ten seconds has.
 const CALL_MAX: Duration = Duration::from_secs(6);
 
-/// Reads region, credentials and endpoints as every program on AWS does.
+/// Reads region, credentials and endpoints from the environment, like every AWS program.
 pub async fn connect() -> SdkConfig {
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(CONNECT_MAX)
@@ -30,7 +29,7 @@ pub async fn connect() -> SdkConfig {
         .build();
     aws_config::defaults(BehaviorVersion::v2026_01_12())
         .timeout_config(timeouts)
-        // Meant for long downloads; the time-outs above cover these short answers.
+        // It is meant for long downloads. The time-outs above cover these short answers.
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .load()
         .await

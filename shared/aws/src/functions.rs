@@ -12,7 +12,7 @@ use aws_sdk_lambda::{
 use comeback_core::fault::{InvokeFault, classify};
 use comeback_flow::ports::{Functions, Invocation};
 
-/// The header by which X-Ray, and Lambda's detection of loops, follow an event.
+/// The header by which X-Ray and Lambda's recursive-loop detection follow an event.
 const TRACE_HEADER: &str = "x-amzn-trace-id";
 
 /// The functions of an account.
@@ -34,11 +34,11 @@ impl Functions for LambdaFunctions {
             .function_name(invocation.function)
             .invocation_type(InvocationType::Event)
             .payload(Blob::new(invocation.payload));
-        // The SDK would pass on the trace of the batch, which holds other events too.
+        // The SDK would send the trace of the batch, which contains other events too.
         let traced = call.customize().mutate_request(move |request| {
             let headers = request.headers_mut();
             headers.remove(TRACE_HEADER);
-            // What can't be a header can't be a trace either.
+            // A trace that is not a valid header value is dropped.
             let _ = trace.clone().map(|trace| headers.try_insert(TRACE_HEADER, trace));
         });
         traced.send().await.map(drop).map_err(|error| fault(&error))
@@ -57,7 +57,7 @@ fn fault(error: &SdkError<InvokeError>) -> InvokeFault {
     }
 }
 
-/// Lambda says it in the error or in the header.
+/// Lambda says it in the error or in a header.
 fn retry_after(error: &SdkError<InvokeError>) -> Option<Duration> {
     let in_error = match error.as_service_error() {
         Some(InvokeError::TooManyRequestsException(throttled)) => throttled.retry_after_seconds(),

@@ -10,8 +10,8 @@ use comeback_flow::ports::{Ledger, NotReplaced};
 pub struct DynamoLedger(ClaimTable);
 
 impl DynamoLedger {
-    /// The table of this name or ARN. A call has 3 s, whatever calls to other services may have: every act
-    /// of a batch waits for its claim.
+    /// The table of this name or ARN. A call has 3 s, less than calls to other services: every action of a batch
+    /// waits for its claim.
     pub fn new(aws: &SdkConfig, table: String) -> Self {
         let others = aws.timeout_config().map(TimeoutConfig::to_builder).unwrap_or_default();
         let timeouts = others.operation_attempt_timeout(ATTEMPT_MAX).operation_timeout(CALL_MAX);

@@ -1,7 +1,7 @@
 //! The ports of `comeback-flow` on SQS, Lambda and DynamoDB.
 //!
-//! Nothing is decided here: a call is put into AWS's words, its answer into ours. The clients are
-//! built once and keep their connections between invocations.
+//! Nothing is decided here; calls and answers are only translated. The clients are built once and keep their
+//! connections between invocations.
 
 mod clients;
 mod functions;

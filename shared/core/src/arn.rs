@@ -16,9 +16,9 @@ pub struct FunctionArn {
 }
 
 impl FunctionArn {
-    /// Reads an ARN of a function. The qualifier may be absent, as some emulators leave it out. What
-    /// Lambda would not take for a name is none: it comes from a queue that anyone may have written
-    /// to, and ends up in a request's path.
+    /// Parses the ARN of a function. The qualifier may be absent, as some emulators omit it. Names that Lambda
+    /// would not accept are refused: they come from a queue that others may write to, and end up in the path of a
+    /// request.
     pub fn parse(text: &str) -> Option<Self> {
         let parts: Vec<&str> = text.split(':').collect();
         let (["arn", partition, "lambda", region, account, "function", name], qualifier) =
@@ -79,8 +79,7 @@ fn is_name(text: &str, length_max: usize) -> bool {
     (1..=length_max).contains(&text.len()) && text.bytes().all(allowed)
 }
 
-/// The URL of a queue, from its ARN. With an endpoint of one's own, SQS and its emulators go by the
-/// path alone.
+/// The URL of a queue, from its ARN. At a custom endpoint, SQS and its emulators look at the path only.
 pub fn queue_url(arn: &str) -> Option<String> {
     let parts: Vec<&str> = arn.split(':').collect();
     let ["arn", partition, "sqs", region, account, name] = parts[..] else {
@@ -102,7 +101,7 @@ fn domain(partition: &str) -> &'static str {
     }
 }
 
-/// A partition, a region in it and an account: where a handler may act if nobody says otherwise.
+/// A partition, region and account. By default a handler re-invokes functions in its own only.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Home {
     partition: String,
@@ -111,7 +110,7 @@ pub struct Home {
 }
 
 impl Home {
-    /// The function of this name here, if it can be a name.
+    /// The ARN of the function with this name here, if it is a valid name.
     pub fn function(&self, name: &str) -> Option<FunctionArn> {
         let Self { partition, region, account } = self;
         FunctionArn::parse(&format!("arn:{partition}:lambda:{region}:{account}:function:{name}"))

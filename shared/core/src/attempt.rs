@@ -13,12 +13,12 @@ impl Attempt {
     /// The first re-invocation of an event.
     pub const FIRST: Self = Self(NonZeroU32::MIN);
 
-    /// The attempt of this ordinal, if it is one.
+    /// The attempt with this ordinal; `None` for 0.
     pub fn new(ordinal: u32) -> Option<Self> {
         NonZeroU32::new(ordinal).map(Self)
     }
 
-    /// The attempt after this one. The last that can be counted is its own successor.
+    /// The next attempt. Saturates.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))

@@ -1,8 +1,8 @@
 //! How long to wait before an attempt: a ceiling that doubles, and a draw below it.
 //!
-//! The draw is a function of the failed invocation's request id and the attempt, so every receive of
-//! the same message, on any machine and after any crash, comes to the same delay. The receive count
-//! could not serve for that: it is approximate, and counts throttles and crashes.
+//! The draw is seeded with the failed invocation's request id and the attempt. So every receive of the same
+//! message computes the same delay, on any machine and after any crash. The receive count is no substitute: it is
+//! approximate, and it counts throttles and crashes.
 
 use std::time::Duration;
 
@@ -21,20 +21,19 @@ pub enum Jitter {
     None,
 }
 
-/// A schedule of delays. Its values are checked by [`crate::policy`], which alone makes them of a
-/// user's settings.
+/// A schedule of delays. [`crate::policy`] checks the values, which come from a user's settings.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Backoff {
     /// The first delay.
     pub base: Duration,
-    /// What no delay exceeds; at least `base`.
+    /// The upper limit of every delay; at least `base`.
     pub max: Duration,
     /// How a delay is drawn.
     pub jitter: Jitter,
 }
 
 impl Backoff {
-    /// The longest delay before this attempt: the base, doubled with every attempt, up to `max`.
+    /// The longest possible delay before this attempt: `base`, doubled for every attempt, at most `max`.
     pub fn ceiling(&self, attempt: Attempt) -> Duration {
         1u32.checked_shl(attempt.get() - 1)
             .and_then(|factor| self.base.checked_mul(factor))
@@ -46,7 +45,7 @@ impl Backoff {
         self.delay_from(self.base, attempt, draw)
     }
 
-    /// The same, where full jitter draws from `least` and not from the base.
+    /// The same, but full jitter draws from `least` instead of the base.
     pub fn delay_from(&self, least: Duration, attempt: Attempt, draw: Draw) -> Duration {
         let ceiling = self.ceiling(attempt);
         match self.jitter {
@@ -57,7 +56,7 @@ impl Backoff {
     }
 }
 
-/// A number drawn evenly from all of `u64`, the same for the same seed.
+/// A uniformly distributed `u64`, the same for the same seed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Draw(u64);
 
@@ -70,12 +69,12 @@ impl Draw {
     /// The draw for one attempt after one failed invocation.
     pub fn seeded(request_id: &str, attempt: u32) -> Self {
         let seed = fnv1a(request_id.bytes().chain(attempt.to_be_bytes()));
-        // Documented as portable, unlike rand's `StdRng`: a new version of this program must not
-        // draw anew for the messages that wait at that moment.
+        // Documented as portable, unlike rand's `StdRng`: after an upgrade the messages that are waiting must
+        // keep their due times.
         Self(Xoshiro256PlusPlus::seed_from_u64(seed).next_u64())
     }
 
-    /// Its place between two delays, both included, in whole milliseconds.
+    /// Maps the draw to a delay between these two, both included, in whole milliseconds.
     fn between(self, low: Duration, high: Duration) -> Duration {
         let span = high.saturating_sub(low).as_millis();
         let offset = (u128::from(self.0) * (span + 1)) >> u64::BITS;
@@ -83,7 +82,7 @@ impl Draw {
     }
 }
 
-/// FNV-1a: a few lines that spell out a hash whose values stay, as those of `std` don't.
+/// FNV-1a, because the hashes of `std` may change between versions of Rust.
 fn fnv1a(bytes: impl Iterator<Item = u8>) -> u64 {
     const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;

@@ -1,9 +1,8 @@
 //! The claim on a failure: who acts on it, until when, and whether it is done.
 //!
-//! SQS delivers at least once, and so does Lambda: one failure's record may come twice, and each would
-//! start a chain of retries of its own. Whoever is to act on a failure therefore claims it first, in a
-//! store that all handlers share and that knows one operation: to replace a claim if it is still the
-//! one that was seen.
+//! SQS and Lambda deliver at least once. A failure record that is delivered twice would start two chains of
+//! retries. So a claimant claims the failure before it acts on it. The claims are in a store that all handlers
+//! share, and that has one operation: replace a claim if it is still the one that was seen.
 //!
 //! ```text
 //!              claim                     act, then mark
@@ -13,8 +12,8 @@
 //!   release: it did not act          the lease is over: it crashed
 //! ```
 //!
-//! The token fences: every write of a claimant names the token that it was given, so one that comes back
-//! after its lease can neither mark nor release what another holds by then.
+//! The token is a fencing token: every write names the token under which the claim is held. A claimant that comes
+//! back after its lease can neither mark nor release a claim that another one holds by then.
 
 use std::{mem::discriminant, time::Duration};
 
@@ -23,76 +22,75 @@ use crate::{
     time::{between, later},
 };
 
-/// How far apart the clocks of two machines are taken to be: a lease holds for so much longer than the
-/// claimant lives, so that nobody whose clock is ahead takes over from a claimant at work.
+/// The largest clock skew between two machines. A lease lasts this much longer than its holder can live, so
+/// that a claimant whose clock is ahead does not take over from a holder that is still at work.
 pub const CLOCKS_APART_MAX: Duration = Duration::from_secs(10);
 
-/// Lambda kills a function after this time, whatever its deadline is said to be.
+/// Lambda's longest function timeout.
 pub const LIFE_MAX: Duration = Duration::from_mins(15);
 
-/// The longest lease there is, as a machine may see it whose clock is behind.
+/// The longest lease, as seen by a machine whose clock is behind.
 pub const LEASE_MAX: Duration = LIFE_MAX.saturating_add(CLOCKS_APART_MAX.saturating_mul(2));
 
-/// How often a claim that changes under a claimant's eyes is looked at, at most: whoever changes it is at
-/// work.
+/// How often a claimant looks at a claim that keeps changing, at most. Whoever changes it is at work.
 pub const LOOKS_MAX: u32 = 3;
 
-/// The name of one holding of a claim; no two are the same.
+/// The fencing token of one holding of a claim. No two holdings have the same.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Token {
-    /// How many have taken it over since it was free, and its first holder; counted from 1.
+    /// How often the claim was taken since it was free, counted from 1.
     pub generation: u32,
-    /// Whoever holds it, by a name that nobody else has.
+    /// The unique name of the holder.
     pub owner: String,
 }
 
-/// What is known of a failure that somebody acts on, or has acted on.
+/// The record that a failure is being acted on, or was acted on.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Claim {
-    /// Who holds it, or held it when it was done.
+    /// The holder; once it is done, the last one.
     pub token: Token,
-    /// Whether it is done.
+    /// Held or done.
     pub state: State,
-    /// From then on it is as if there were none, whether or not the store has removed it.
+    /// After this moment the claim counts as absent, even if the store has not removed it yet.
     pub expires_at: Timestamp,
 }
 
-/// How far a claim has come.
+/// The state of a claim.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum State {
     /// Its holder is at work.
     Held {
-        /// When the holder is surely dead if it has not said otherwise.
+        /// When the lease ends: by then the holder has ended or died.
         until: Timestamp,
     },
     /// Its holder has acted.
     Done,
 }
 
-/// One who wants to act on a failure.
+/// Someone who wants to act on a failure.
 #[derive(Clone, Copy, Debug)]
 pub struct Claimant<'a> {
-    /// Its name, which no other claimant has.
+    /// Its unique name.
     pub owner: &'a str,
-    /// When it will be killed, if it has not ended.
+    /// When Lambda kills it.
     pub deadline: Timestamp,
-    /// How long its claim is to be remembered; at least [`LEASE_MAX`].
+    /// How long the claim is kept; at least [`LEASE_MAX`].
     pub kept: Duration,
 }
 
 /// Whether a claimant may act.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// It may, once this claim is written in place of the one that was found.
+    /// Yes, once this claim has replaced the one that was found.
     Take(Claim),
-    /// It may: the claim that was found is its own, written by a call whose answer was lost.
+    /// Yes: the claim that was found is its own, written by a call whose answer was lost.
     Own(Claim),
-    /// Another is at work.
+    /// No: another claimant is at work.
     Held {
-        /// When its lease is over.
+        /// When that claimant's lease ends.
         until: Timestamp,
     },
-    /// Another has acted.
+    /// No: another claimant has acted.
     Done,
 }
 
@@ -106,7 +104,7 @@ impl Claimant<'_> {
         match found.state {
             State::Done => Verdict::Done,
             State::Held { .. } if found.token.owner == self.owner => Verdict::Own(found.clone()),
-            // No claimant writes a longer lease: who did has another clock, or is no claimant.
+            // No claimant writes a longer lease than this, unless its clock is wrong.
             State::Held { until } if now < until && between(now, until) <= LEASE_MAX => {
                 Verdict::Held { until }
             }
@@ -129,23 +127,23 @@ impl Claimant<'_> {
 }
 
 impl Claim {
-    /// This claim when its holder has acted.
+    /// The same claim, marked as done.
     pub fn done(&self) -> Self {
         Self { state: State::Done, ..self.clone() }
     }
 
-    /// Whether it is as if there were none.
+    /// Whether it counts as absent.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at <= now
     }
 
-    /// Whether this is the `other` claim and as far: what a store compares before it replaces one.
+    /// Whether this is the `other` claim in the same state. A store compares this before it replaces a claim.
     pub fn is(&self, other: &Self) -> bool {
         self.token == other.token && discriminant(&self.state) == discriminant(&other.state)
     }
 }
 
-/// Whether a store still has what was `seen`, or has what was written: the same claim, or none.
+/// Whether both are the same claim in the same state, or both are absent.
 pub fn is_same(there: Option<&Claim>, seen: Option<&Claim>) -> bool {
     match (there, seen) {
         (Some(there), Some(seen)) => there.is(seen),

@@ -1,7 +1,7 @@
-//! An event that is given up, as its message in the dead-letter queue.
+//! The dead letter of an event that is given up.
 //!
-//! The shape is one for every reason. The body is what the target was first given, byte for byte; a
-//! message that could not be read is its body as received. Attributes say why it is here.
+//! Every reason has the same shape. The body is the original payload, byte for byte; of a message that could not
+//! be read, the body as received. Message attributes say why it is here.
 
 use std::{borrow::Cow, fmt};
 
@@ -10,11 +10,11 @@ use crate::{
     time::rfc3339,
 };
 
-/// What SQS takes of one message, and of one batch: body and attributes together.
+/// The largest message, and the largest batch, that SQS accepts: bodies and attributes together.
 pub const SIZE_MAX: usize = 1_048_576;
 
-/// How much of an error's message is kept, as Lambda keeps it for its own dead-letter queues; of other
-/// texts from outside, in attributes and in the log, no more.
+/// How many bytes of a text from outside are kept in attributes and in the log. Lambda keeps as much of an
+/// error message for its own dead-letter queues.
 const TEXT_MAX: usize = 1024;
 
 /// The data type of every attribute, which counts towards the size.
@@ -59,8 +59,8 @@ impl Reason {
         }
     }
 
-    /// Whether it is said of the failure, so that whoever reads it comes to the same; else of the
-    /// handler that reads it, or of a message that tells of no failure.
+    /// Whether every handler would find this reason for the same failure. The others depend on the handler's
+    /// settings, or concern a message that describes no failure.
     pub fn concerns_failure(self) -> bool {
         match self {
             Self::TargetNotAllowed | Self::Unreadable => false,
@@ -86,7 +86,7 @@ impl fmt::Display for Reason {
 pub struct DeadLetter<'a> {
     /// The original payload.
     pub body: Cow<'a, str>,
-    /// Name and value of each attribute; the most telling first.
+    /// Name and value of each attribute, the most important first.
     pub attributes: Vec<(&'static str, String)>,
 }
 
@@ -114,7 +114,7 @@ impl<'a> DeadLetter<'a> {
         Self::fitting(body, attributes.into_iter().flatten().collect())
     }
 
-    /// The dead letter of a message of which nothing is known but why.
+    /// The dead letter of a message that could not be read.
     pub fn unreadable(message: &Message<'a>, why: &str) -> Self {
         let attributes = vec![
             ("Reason", Reason::Unreadable.to_string()),
@@ -128,7 +128,7 @@ impl<'a> DeadLetter<'a> {
         DeadLetter { body: Cow::Owned(self.body.into_owned()), attributes: self.attributes }
     }
 
-    /// What it counts towards [`SIZE_MAX`].
+    /// Its size, which [`SIZE_MAX`] limits.
     pub fn size(&self) -> usize {
         let sizes = self.attributes.iter().map(|(name, value)| attribute_size(name, value));
         self.body.len() + sizes.sum::<usize>()
@@ -147,17 +147,17 @@ fn attribute_size(name: &str, value: &str) -> usize {
     name.len() + DATA_TYPE.len() + value.len()
 }
 
-/// As much of a text from outside as an attribute holds, in characters that SQS accepts. It is cut after
-/// the replacement, as U+FFFD takes three bytes where a control character takes one.
+/// As much of a text from outside as an attribute holds, in characters that SQS accepts. It is cut after the
+/// replacement, because U+FFFD takes three bytes where a control character takes one.
 fn acceptable_beginning(text: &str) -> String {
-    // What is replaced never gets shorter, so nothing behind these bytes can be kept.
+    // A replacement is never shorter, so the text behind these bytes could not be kept anyway.
     let replaced = |c| if accepted(c) { c } else { char::REPLACEMENT_CHARACTER };
     let mut acceptable: String = beginning(text).chars().map(replaced).collect();
     acceptable.truncate(acceptable.floor_char_boundary(TEXT_MAX));
     acceptable
 }
 
-/// As much of a text from outside as is kept of it.
+/// As much of a text from outside as is kept.
 pub fn beginning(text: &str) -> &str {
     &text[..text.floor_char_boundary(TEXT_MAX)]
 }
@@ -167,10 +167,9 @@ fn accepted(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
-/// A body that SQS accepts. Almost every body is, as it came from a queue. What was decoded from an
-/// SNS notification can hold U+FFFE and U+FFFF, inside of JSON strings: there an escape means the
-/// same. SQS refuses an empty body too, and nothing but an emulator could have sent one: it becomes
-/// JSON's empty string.
+/// A body that SQS accepts. Almost every body is acceptable, because it came from a queue. Only a payload that was
+/// decoded from an SNS notification can hold U+FFFE and U+FFFF, in JSON strings, where an escape means the same.
+/// An empty body, which only an emulator can have sent, becomes JSON's empty string.
 fn acceptable_body(body: &str) -> Cow<'_, str> {
     if body.is_empty() {
         return Cow::Borrowed("\"\"");

@@ -1,5 +1,5 @@
-//! Numbers as CloudWatch metrics, in embedded metric format: log lines of which CloudWatch makes metrics by
-//! itself, without a call.
+//! CloudWatch metrics in embedded metric format: log lines from which CloudWatch extracts metrics, without a
+//! call.
 
 use serde_json::{Map, Value, json};
 
@@ -21,7 +21,7 @@ impl MetricLine {
         self.values.insert(name.to_owned(), value);
     }
 
-    /// The line. It counts by the first of the dimensions, by the first two, and so on.
+    /// The line. Its metrics are counted by the first dimension, by the first two, and so on.
     pub fn render(self, dimensions: &[(&str, &str)], now: Timestamp) -> String {
         let Self { definitions, mut values } = self;
         let names: Vec<&str> = dimensions.iter().map(|(name, _)| *name).collect();

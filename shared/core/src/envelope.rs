@@ -5,9 +5,8 @@
 //!  "_original_payload":{"s3_bucket":"my_bucket","s3_object_key":"demo.png"}}
 //! ```
 //!
-//! Other programs write and read this format: members may be added to `_retry_metadata`, and those
-//! that are not known here are passed on; those above are never renamed or retyped. The payload is
-//! carried in its exact bytes.
+//! Other programs write and read this format, so the members above are never renamed or retyped. New members may be
+//! added to `_retry_metadata`; unknown ones are passed on. The payload keeps its exact bytes.
 
 use std::borrow::Cow;
 
@@ -16,38 +15,37 @@ use serde_json::value::RawValue;
 
 use crate::{Attempt, Timestamp, json::Object};
 
-/// The member that tells of the retry.
+/// The member with the retry metadata.
 pub const METADATA: &str = "_retry_metadata";
-/// The member that holds what the target was first given.
+/// The member with the original payload.
 pub const PAYLOAD: &str = "_original_payload";
 /// Members of [`METADATA`].
 const ATTEMPT: &str = "attempt";
 const INITIAL_TIMESTAMP: &str = "initial_timestamp";
 const REQUEST_ID: &str = "request_id";
 
-/// The member of the client context's custom values that carries the facts of a retry to a function that
-/// is given its bare payload: as a string that holds their JSON, because the client contexts of most
-/// runtimes know only strings there.
+/// The custom value of the client context in which a function that is given its bare payload finds the retry
+/// metadata. It is a string that holds JSON, because the client contexts of most runtimes allow only strings.
 pub const CONTEXT_FACTS: &str = "comeback";
 
-/// What an asynchronous invocation may carry.
+/// The largest payload of an asynchronous invocation.
 pub const INVOCATION_MAX: usize = 1_048_576;
 
-/// A payload and what is known of its retry.
+/// A payload and its retry metadata.
 #[derive(Clone, Debug)]
 pub struct Envelope<'a> {
-    /// The facts of the retry.
+    /// The retry metadata.
     pub metadata: RetryMetadata,
     /// The original payload, byte for byte.
     pub payload: Cow<'a, RawValue>,
 }
 
-/// The facts of a retry, as they travel with the payload.
+/// The retry metadata, which travels with the payload.
 #[derive(Clone, Debug)]
 pub struct RetryMetadata {
     /// Which re-invocation this is.
     pub attempt: Attempt,
-    /// The whole second of the first failure, since 1970.
+    /// The time of the first failure, in whole seconds since 1970.
     pub initial_timestamp: i64,
     /// The request id of the first failed invocation, the same in all attempts. Envelopes of other
     /// writers may lack it.
@@ -93,23 +91,23 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// Whether a character of [`METADATA`] is written as an escape somewhere, so that the name may be there in
-/// another spelling. No encoder does that of itself.
+/// Whether a character of [`METADATA`] is escaped somewhere, so that the name may occur in another spelling. No
+/// encoder escapes these characters by itself.
 fn spells_name_with_escapes(json: &str) -> bool {
     let character = |at: usize| {
         let digits = json.get(at + ESCAPE.len()..at + ESCAPE.len() + 2)?;
         u8::from_str_radix(digits, 16).ok()
     };
     let is_of_name = |at: usize| character(at).is_some_and(|it| METADATA.as_bytes().contains(&it));
-    // To ask first is many times as fast, and most payloads have none.
+    // Searching first is many times as fast, and most payloads have no escapes.
     json.contains(ESCAPE) && json.match_indices(ESCAPE).any(|(at, _)| is_of_name(at))
 }
 
-/// How JSON escapes the characters of ASCII, before their two digits.
+/// The start of a JSON escape of an ASCII character; two digits follow.
 const ESCAPE: &str = "\\u00";
 
 impl RetryMetadata {
-    /// The facts of a first attempt.
+    /// The metadata of a first attempt.
     pub fn first(first_failure: Timestamp, request_id: &str) -> Self {
         Self {
             attempt: Attempt::FIRST,
@@ -119,24 +117,24 @@ impl RetryMetadata {
         }
     }
 
-    /// The same facts for another attempt of an event that failed first at this time.
+    /// The same metadata for another attempt. `first_failure` replaces an implausible timestamp.
     #[must_use]
     pub fn next(&self, attempt: Attempt, first_failure: Timestamp) -> Self {
         Self { attempt, initial_timestamp: first_failure.timestamp(), ..self.clone() }
     }
 
-    /// The same facts without those that are not known here.
+    /// The same metadata without unknown members.
     #[must_use]
     pub fn known(&self) -> Self {
         Self { others: Vec::new(), ..self.clone() }
     }
 
-    /// When the first invocation failed, if that is a time at all.
+    /// When the first invocation failed; `None` if the timestamp is out of range.
     pub fn first_failure(&self) -> Option<Timestamp> {
         Timestamp::from_timestamp(self.initial_timestamp, 0)
     }
 
-    /// Reads the value of [`METADATA`], if it is what an envelope has there.
+    /// Reads the value of [`METADATA`]; `None` if it is not what an envelope has there.
     pub fn read(value: &str) -> Option<Self> {
         let object = Object::read(value)?;
         let request_id = object.text(REQUEST_ID);
@@ -159,11 +157,11 @@ impl RetryMetadata {
 }
 
 fn number(value: &RawValue) -> Option<f64> {
-    // Whatever of JSON this takes is a number.
+    // A JSON value that parses as f64 is a number.
     value.get().parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// A whole number from 1; more than can be counted is the last that can.
+/// A whole number from 1. Saturates.
 fn attempt(number: f64) -> Option<Attempt> {
     let ordinal = (number.fract() == 0.0 && number >= 1.0).then_some(number)?;
     // A cast from a float saturates.

@@ -1,4 +1,4 @@
-//! What a failed function says of its error, and what that asks of a retry.
+//! The error that a failed function reports, and what it means for the retry.
 //!
 //! Each runtime spells an error's type in its own way, and none lets a function choose another:
 //!
@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use crate::{duration, pattern};
 
-/// The error type by which a target says that it wants to wait; its message begins with how long.
+/// The error type by which a target asks for a later retry. Its message begins with how long.
 const RETRY_AFTER: &str = "RetryAfter";
 
-/// The error type that no target needs to configure: it never heals.
+/// The error type that is never retried, without any setting.
 const PERMANENT_FAILURE: &str = "PermanentFailure";
 
 /// What Ruby's runtime client writes around the name of an error's class.
@@ -28,7 +28,7 @@ const RUBY_CLASSIFICATIONS: [&str; 2] = ["Function<", "Init<"];
 /// The namespaces of Lambda's own error types. Each of these errors may pass at the next attempt.
 const LAMBDAS_OWN: [&str; 3] = ["Runtime.", "Sandbox.", "Extension."];
 
-/// What a failed invocation left behind in its response.
+/// The error in the response of a failed invocation.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ErrorReport {
     /// The runtime's name for the error. Crashes and time-outs have one since 2025; before, they had only a
@@ -39,8 +39,8 @@ pub struct ErrorReport {
 }
 
 impl ErrorReport {
-    /// How long the target asks to wait at least: an error of type `RetryAfter` whose message begins
-    /// with a duration, such as `120s: the upstream says 429`.
+    /// The retry hint of the target, which is how long it wants to wait at least: an error of type `RetryAfter`
+    /// whose message begins with a duration, such as `120s: the upstream says 429`.
     pub fn retry_after(&self) -> Option<Duration> {
         let (Some(error_type), Some(message)) = (&self.error_type, &self.message) else {
             return None;
@@ -50,7 +50,7 @@ impl ErrorReport {
     }
 }
 
-/// The error types that never heal: `PermanentFailure` and those that the owner names.
+/// The error types that are never retried: `PermanentFailure`, and those that a setting names.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct NonRetryable(Vec<String>);
 
@@ -60,7 +60,7 @@ impl NonRetryable {
         Self::from_iter(list.split(','))
     }
 
-    /// Whether a retry after this error would be in vain.
+    /// Whether this error is never retried.
     pub fn covers(&self, error: &ErrorReport) -> bool {
         let Some(whole) = &error.error_type else {
             return false;

@@ -1,13 +1,13 @@
-//! What AWS answers when it does not accept an invocation, or the claim that comes before it, and what
-//! becomes of the message then.
+//! Errors of AWS that keep an invocation, or the claim before it, from being accepted, and how long the message
+//! waits then.
 //!
 //! | kind | what it is | what becomes of the message |
 //! |---|---|---|
 //! | transient | throttling, 5xx, time-outs, things not ready yet | a short wait, no attempt is counted |
-//! | configuration | what a person will mend | a longer wait, until the event's age is over |
+//! | configuration | a fault that a person will fix | a longer wait, until the event's age is over |
 //! | refused | this request will never be accepted | it is given up |
 //!
-//! What can't be claimed waits in the same way, and beyond its age, until SQS would delete its message.
+//! A failure that can't be claimed waits in the same way, but beyond its age, until SQS would delete its message.
 
 use std::time::Duration;
 
@@ -22,13 +22,13 @@ use crate::{
 const TRANSIENT_WAIT: Backoff =
     Backoff { base: Duration::from_secs(1), max: Duration::from_mins(5), jitter: Jitter::Full };
 
-/// After a fault of configuration: long enough to spare a person's log, short enough that the event
-/// goes on soon after the repair.
+/// After a configuration fault: long enough not to flood the log, short enough that the event goes on soon after
+/// the fix.
 const CONFIGURATION_WAIT: Backoff =
     Backoff { base: Duration::from_mins(1), max: Duration::from_mins(15), jitter: Jitter::Equal };
 
-/// After any fault, once a message was received this often: SQS gives a message up at 1,000 receives at the
-/// most, without a reason. The rest of them is to last for as long as SQS keeps the message.
+/// From this receive on, a message waits longer after any fault. SQS moves it to the dead-letter queue after at most
+/// 1,000 receives, without a reason, so the remaining receives have to last as long as SQS keeps the message.
 const RECEIVES_SPARED_FROM: u32 = 500;
 const SPARING_WAIT: Backoff =
     Backoff { base: Duration::from_hours(1), max: Duration::from_hours(1), jitter: Jitter::Equal };
@@ -37,41 +37,41 @@ const SPARING_WAIT: Backoff =
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}{message}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default())]
 pub struct InvokeFault {
-    /// What becomes of the message.
+    /// What the fault means for the message.
     pub kind: FaultKind,
     /// AWS's name for the error, if there was an answer.
     pub code: Option<String>,
-    /// AWS's words, or those of the connection that failed.
+    /// The error message of AWS, or of the connection that failed.
     pub message: String,
 }
 
-/// Why a failure could not be claimed, or what became of it not be marked.
+/// Why a claim could not be written.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}{message}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default())]
 pub struct StoreFault {
-    /// Whether it will pass by itself; else a person will mend it.
+    /// Whether it will pass by itself; otherwise a person has to fix it.
     pub passes: bool,
     /// AWS's name for the error, if there was an answer.
     pub code: Option<String>,
-    /// AWS's words, or those of the connection that failed.
+    /// The error message of AWS, or of the connection that failed.
     pub message: String,
 }
 
 /// What a fault means for the message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FaultKind {
-    /// It will pass by itself, perhaps after a time that the answer names.
+    /// It will pass by itself.
     Transient {
-        /// How long AWS asks to wait.
+        /// How long AWS asks to wait, if it does.
         retry_after: Option<Duration>,
     },
-    /// A person will mend it.
+    /// A person has to fix it.
     Configuration,
     /// This request will never be accepted.
     Refused(Reason),
 }
 
-/// Whether this code asks for fewer calls, whatever its status is: the AWS SDKs' list, for every service.
+/// Whether this error code means throttling, whatever the HTTP status: the AWS SDKs' list, for every service.
 pub fn throttles(code: &str) -> bool {
     matches!(
         code.strip_suffix("Exception").unwrap_or(code),
@@ -85,14 +85,14 @@ pub fn throttles(code: &str) -> bool {
             | "SlowDown"
             | "Throttled"
             | "Throttling"
-            // As DynamoDB names it among the reasons of a cancelled transaction.
+            // DynamoDB uses this one in the reasons of a cancelled transaction.
             | "ThrottlingError"
             | "TooManyRequests"
             | "TransactionInProgress"
     )
 }
 
-/// Whether this code tells of another write to the same item of DynamoDB, which will be over soon.
+/// Whether this error code means a concurrent write to the same DynamoDB item.
 pub fn conflict_passes(code: &str) -> bool {
     matches!(
         code.strip_suffix("Exception").unwrap_or(code),
@@ -100,8 +100,8 @@ pub fn conflict_passes(code: &str) -> bool {
     )
 }
 
-/// Judges an answer by its error code, and by its HTTP status where the code is not known. No
-/// status at all is a time-out or a connection that failed.
+/// Classifies an error by its code, or by its HTTP status if the code is unknown. No status means a time-out or
+/// a failed connection.
 pub fn classify(
     code: Option<&str>,
     status: Option<u16>,
@@ -118,7 +118,7 @@ pub fn classify(
         | "UnsupportedMediaType"
         | "Validation" => FaultKind::Refused(Reason::InvokeRejected),
         "RecursiveInvocation" => FaultKind::Refused(Reason::RecursionStopped),
-        // These have a 5xx status too, but no wait heals them.
+        // These have a 5xx status too, but do not pass by themselves.
         "EC2AccessDenied"
         | "InvalidRuntime"
         | "InvalidSecurityGroupID"
@@ -141,16 +141,16 @@ pub fn classify(
         _ => match status {
             None | Some(408 | 429 | 500..) => transient,
             Some(413) => FaultKind::Refused(Reason::PayloadTooLarge),
-            // Access denied, not found, and whatever AWS may add: to wait loses nothing.
+            // Access denied, not found, and whatever AWS may add: waiting loses nothing.
             Some(_) => FaultKind::Configuration,
         },
     }
 }
 
-/// Whether what DynamoDB answers to a claim passes by itself. What throttles has a status of 400 there, as
-/// what a person must mend has.
+/// Whether an error of DynamoDB will pass by itself. Its throttling errors have status 400, like those that a
+/// person has to fix.
 pub fn store_fault_passes(code: Option<&str>, status: Option<u16>) -> bool {
-    // Where a success has come to nothing, its answer was cut off.
+    // A success status with an error is an answer that was cut off.
     code.is_some_and(|code| throttles(code) || conflict_passes(code))
         || matches!(status, None | Some(..300 | 408 | 429 | 500..))
 }
@@ -180,7 +180,7 @@ pub(crate) fn store_wait(passes: bool, request_id: &str, receive_count: u32) -> 
     sparing(drawn(wait, request_id, receive_count), request_id, receive_count)
 }
 
-/// This wait, or a longer one where the message has not many receives left.
+/// This wait, or a longer one if the message has few receives left.
 fn sparing(wait: Duration, request_id: &str, receive_count: u32) -> Duration {
     if receive_count < RECEIVES_SPARED_FROM {
         return wait;

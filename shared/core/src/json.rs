@@ -1,7 +1,7 @@
-//! One level of a JSON object, with each member's value in the bytes it came in.
+//! One level of a JSON object, with the value of each member as raw JSON.
 //!
-//! Documents from a queue are read leniently: a member of the wrong type is as good as absent, and a
-//! payload is never decoded at all. `serde`'s derived structs can do neither.
+//! Documents from a queue are read leniently: a member of the wrong type counts as absent, and a payload is never
+//! decoded. `serde`'s derived structs can do neither.
 
 use std::{borrow::Cow, fmt};
 
@@ -20,7 +20,7 @@ impl<'a> Object<'a> {
         serde_json::from_str(text).ok()
     }
 
-    /// The value of a member. Where a name stands twice the last one counts, as in most readers.
+    /// The value of a member. If a name occurs twice the last one counts, as in most parsers.
     pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
         self.0.iter().rfind(|(member, _)| *member.0 == *name.as_bytes()).map(|&(_, value)| value)
     }
@@ -35,25 +35,24 @@ impl<'a> Object<'a> {
         text(self.get(name)?)
     }
 
-    /// The members whose names are text, in their order.
+    /// The members whose names are valid UTF-8, in order.
     pub(crate) fn members(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
         self.0.iter().filter_map(|(name, value)| Some((str::from_utf8(&name.0).ok()?, *value)))
     }
 
-    /// All members in their order, by the bytes of their names.
+    /// All members in order, with their names as bytes.
     pub(crate) fn into_members(self) -> impl Iterator<Item = (Cow<'a, [u8]>, &'a RawValue)> {
         self.0.into_iter().map(|(name, value)| (name.0, value))
     }
 }
 
-/// The value as a string, if it is one: UTF-8 but for lone surrogates, which JSON can write.
+/// The bytes of a JSON string: UTF-8, except for lone surrogates.
 pub(crate) fn bytes(value: &RawValue) -> Option<Cow<'_, [u8]>> {
     let Name(bytes) = serde_json::from_str(value.get()).ok()?;
     Some(bytes)
 }
 
-/// The value as a string, if it is one. A lone surrogate, which JSON can write and UTF-8 can't, is
-/// replaced: half a message is better than none.
+/// The text of a JSON string. A lone surrogate is valid in JSON and not in UTF-8; it is replaced.
 pub(crate) fn text(value: &RawValue) -> Option<String> {
     Some(match String::from_utf8(bytes(value)?.into_owned()) {
         Ok(text) => text,
@@ -83,8 +82,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
     }
 }
 
-/// A JSON string as bytes: `serde_json` gives lone surrogates to those who ask for bytes, and
-/// refuses the whole document to those who ask for a `String`.
+/// A JSON string as bytes. For a `String`, `serde_json` would reject the whole document because of one lone
+/// surrogate; for bytes it does not.
 struct Name<'a>(Cow<'a, [u8]>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {

@@ -1,16 +1,18 @@
 //! What Comeback decides, as pure functions of values.
 //!
-//! One failed event lives through this crate in four steps. A message of the retry queue is *read*
-//! ([`record`]): which function failed, when, why, and with which payload, be the payload bare or in
-//! the [`envelope`] of an earlier retry. Its next attempt is *scheduled* ([`schedule`]): the ordinal,
-//! the [`backoff`], the due time, or the reason why there is none. At a given moment that makes a
-//! *decision* ([`decision`]): wait, invoke, or give up. What is given up becomes a [`dead_letter`],
-//! and what AWS answers to an invocation is [`fault`]'s to judge. Where each failure is to be acted on
-//! once, however often its message comes, whoever acts holds a [`claim`]; whether two requests ask for the
-//! same is told by their one spelling ([`canonical`]).
+//! A message of the retry queue goes through three steps:
 //!
-//! Nothing here reads a clock, an environment or a network. The same message, settings and time
-//! give the same decision on every machine; that is why a crash between two steps loses nothing.
+//! 1. [`record`] *reads* it: which function failed, when, why, and with which payload. The payload may be in the
+//!    [`envelope`] of an earlier retry.
+//! 2. [`schedule`] plans its next attempt: the ordinal, the due time after a [`backoff`], or the reason why there is
+//!    no further attempt.
+//! 3. [`decision`] *decides*: wait, invoke, or give up. An event that is given up becomes a [`dead_letter`].
+//!
+//! [`fault`] classifies the errors of AWS. With a ledger, [`claim`] makes each failure act once, however often its
+//! message is delivered.
+//!
+//! Nothing here reads a clock, the environment or the network. The same message, settings and time give the same
+//! decision on every machine, so a crash between two steps loses nothing.
 
 pub mod arn;
 pub mod attempt;

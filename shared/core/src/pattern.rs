@@ -1,6 +1,6 @@
-//! Names with `*`, which stands for any run of characters, the empty one included.
+//! Patterns in which `*` matches any run of characters, even an empty one.
 
-/// Whether `name` is one of those that `pattern` describes.
+/// Whether `name` matches `pattern`.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let mut pieces = pattern.split('*');
     let (Some(start), Some(end)) = (pieces.next(), pieces.next_back()) else {
@@ -9,7 +9,7 @@ pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let Some(mut rest) = name.strip_prefix(start) else {
         return false;
     };
-    // The leftmost place for each piece leaves the most for those that follow.
+    // The leftmost match of each piece leaves the most text for those that follow.
     for piece in pieces {
         let Some(at) = rest.find(piece) else {
             return false;
@@ -19,7 +19,7 @@ pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     rest.ends_with(end)
 }
 
-/// The entries of a list, without the space around them and without empty ones.
+/// The entries of a list, trimmed, without the empty ones.
 pub(crate) fn list<'a>(entries: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let trimmed = entries.into_iter().map(str::trim);
     trimmed.filter(|entry| !entry.is_empty()).map(str::to_owned).collect()

@@ -9,18 +9,18 @@ use crate::{
     error_type::NonRetryable,
 };
 
-/// The shortest and the longest first backoff. SQS counts visibility in whole seconds.
+/// The shortest and the longest `BASE_BACKOFF`. SQS counts visibility timeouts in whole seconds.
 const BASE_BACKOFF: [Duration; 2] = [Duration::from_secs(1), Duration::from_hours(12)];
 
-/// The longest ceiling of a backoff. SQS keeps a message for 14 days at the most; a wait of 13 leaves
-/// a day for the attempt after it.
+/// The longest `MAX_BACKOFF`. SQS keeps a message for at most 14 days; a wait of 13 leaves a day for the attempt
+/// after it.
 pub(crate) const MAX_BACKOFF_MAX: Duration = Duration::from_hours(13 * 24);
 
-/// The longest that an event may be retried.
+/// The longest `MAX_AGE`.
 const MAX_AGE_MAX: Duration = Duration::from_hours(365 * 24);
 
-/// How much earlier than the end of an event's age its last attempt is made at the most, so that it
-/// is in time even if the queue is slow: this, or a hundredth of the age where that is less.
+/// How long before the end of its age an event's last attempt is made, so that it is in time even if the queue is
+/// slow: this, or a hundredth of the age if that is less.
 const SLACK_MAX: Duration = Duration::from_mins(1);
 
 /// The rules for one function.
@@ -32,7 +32,7 @@ pub struct Policy {
     pub max_age: Duration,
     /// How often an event may be re-invoked.
     pub max_attempts: Option<Attempt>,
-    /// The errors that never heal.
+    /// The errors that are never retried.
     pub non_retryable: NonRetryable,
 }
 
@@ -57,7 +57,7 @@ impl Policy {
         self.max_age.saturating_sub(SLACK_MAX.min(self.max_age / 100))
     }
 
-    /// What is wrong with these values, each named as the setting that holds it.
+    /// The faults of these values, by the names of their settings.
     pub(crate) fn faults(&self) -> Vec<Fault> {
         let Self { backoff: Backoff { base, max, .. }, max_age, .. } = *self;
         let in_seconds = |value: Duration| crate::duration::format(value);
@@ -71,7 +71,7 @@ impl Policy {
         let base_range = format!("from {} to {}", in_seconds(base_min), in_seconds(base_max));
         let base_is_good = (base_min..=base_max).contains(&base);
         demand(base_is_good, "BASE_BACKOFF", base_range, base);
-        // One wrong value is one fault: the others are judged as if this one was not set.
+        // One wrong value is one fault: the others are checked as if this one was not set.
         let base = if base_is_good { base } else { base_min };
         let max_range =
             format!("from BASE_BACKOFF, {}, to {}", in_seconds(base), in_seconds(MAX_BACKOFF_MAX));

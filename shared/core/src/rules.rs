@@ -18,7 +18,7 @@ use crate::{
 
 const DURATION: &str = "a duration such as 90, 90s, 15m, 24h or 7d";
 
-/// The names that `POLICIES` may set for one function; each is a variable of its own too.
+/// The settings that `POLICIES` may override for one function.
 pub const POLICY_NAMES: [&str; 7] = [
     "BASE_BACKOFF",
     "MAX_BACKOFF",
@@ -43,9 +43,9 @@ pub struct Rules {
 /// The functions that may be re-invoked.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Targets {
-    /// Any in the handler's own account and region.
+    /// Every function in the handler's own account and region.
     Home,
-    /// Those that match one of these names or ARNs; a name is one of the same account and region.
+    /// Functions that match one of these names or ARNs. A name means the handler's own account and region.
     Listed(Vec<String>),
 }
 
@@ -86,7 +86,7 @@ impl Targets {
     }
 }
 
-/// A function, by its ARN or by its name at home.
+/// A function, by its ARN or by its name in the handler's own account and region.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Target {
     /// By its ARN.
@@ -111,7 +111,7 @@ impl Target {
     }
 }
 
-/// The rules for every function: the general ones, and those of the functions that have their own.
+/// The general policy, and those of the functions that have their own.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Policies {
     general: Policy,
@@ -119,7 +119,7 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// The rules for the function of this name.
+    /// The policy for the function of this name.
     pub fn of(&self, function: &str) -> &Policy {
         self.by_function.get(function).unwrap_or(&self.general)
     }
@@ -163,15 +163,15 @@ impl Policies {
     }
 }
 
-/// A value of `POLICIES` as its variable would have it: a string or a number; a list joined by commas.
+/// A value in `POLICIES` as text: a string or a number as it is, a list joined by commas.
 fn plain(value: &RawValue) -> String {
     json::text(value)
         .or_else(|| Some(serde_json::from_str::<Vec<String>>(value.get()).ok()?.join(",")))
         .unwrap_or_else(|| value.get().to_owned())
 }
 
-/// One policy: the values that `lookup` has, over those of `base`. Values that contradict each other
-/// are named where one of them was set.
+/// A policy: the values that `lookup` finds, over those of `base`. A contradiction is reported where one of the
+/// contradicting values is set.
 fn policy(
     base: &Policy,
     prefix: &str,
@@ -202,7 +202,7 @@ struct Reader<'a, L> {
 }
 
 impl<L: Fn(&str) -> Option<String>> Reader<'_, L> {
-    /// Puts a value that is set in its place; one that is wrong is noted, and the place left as it was.
+    /// Reads a value into its place, if it is set. A bad one is reported, and the place is left as it was.
     fn value<T>(
         &mut self,
         name: &str,

@@ -11,22 +11,21 @@ use crate::{
     time::later,
 };
 
-/// How long a paused target is left alone before its event is tried again. A paused target fails
-/// every event at once, so a backoff would only count attempts that were none.
+/// How long an event of a paused target waits. A paused target fails every event at once, so an ordinary backoff
+/// would only use up attempts.
 const PAUSE: Duration = Duration::from_mins(15);
 
-/// How long a failure's message may stay in its queue until its last attempt, and until it is given
-/// up. SQS deletes it after 14 days, as an age of up to a year does not: what waits longer, because
-/// its target asks for it or is out of order, would be lost without a word.
+/// How long after its failure a message's last attempt is made, and how long after it the message is given up.
+/// `MAX_AGE` may be a year, but SQS deletes a message after 14 days, without a trace.
 const STAY_MAX: Duration = MAX_BACKOFF_MAX;
 const STAY_END: Duration = Duration::from_hours(13 * 24 + 12);
 
-/// The next attempt of a failed event. The same on every receive of its message.
+/// The next attempt of a failed event. It is the same on every receive of the message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Schedule {
     /// Its ordinal.
     pub attempt: Attempt,
-    /// When it is to be made.
+    /// When it is due.
     pub due: Timestamp,
     /// The latest moment for which an attempt is planned.
     pub last_chance: Timestamp,
@@ -44,7 +43,7 @@ impl Schedule {
         if failure.condition == Condition::RecursionStopped {
             return Err(Reason::RecursionStopped);
         }
-        // The error that ended the last round is no reason not to begin the one that an operator asks for.
+        // The error ended the last round. The operator asks for another one all the same.
         let is_redriven = matches!(failure.condition, Condition::Redriven { .. });
         if !is_redriven && policy.non_retryable.covers(&failure.error) {
             return Err(Reason::NotRetryable);
@@ -65,12 +64,12 @@ impl Schedule {
     }
 }
 
-/// After this moment a failure's message is given up whatever hinders it, before SQS deletes it.
+/// After this moment a message is given up even if it can't be claimed, before SQS deletes it.
 pub(crate) fn stay_end(failure: &Failure) -> Timestamp {
     later(failure.failed_at, STAY_END)
 }
 
-/// A failure that the target had no part in repeats its attempt.
+/// A failure in which the target did not run repeats the attempt.
 fn next_attempt(failure: &Failure) -> Attempt {
     match (failure.retried(), &failure.condition) {
         (None, _) | (Some(_), Condition::Redriven { .. }) => Attempt::FIRST,

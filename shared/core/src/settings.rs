@@ -30,22 +30,22 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     POLICY_NAMES.into_iter().chain(OTHER_NAMES)
 }
 
-/// What the retry handler is told.
+/// The settings of the retry handler.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The rules that decisions follow.
     pub rules: Rules,
     /// Where dead letters are sent.
     pub dead_letter_queue_url: String,
-    /// The queue that messages come from, where their own ARN does not tell.
+    /// The retry queue, where its URL can't be derived from the ARN in a message.
     pub retry_queue_url: Option<String>,
     /// The table in which each failure is claimed before it is acted on.
     pub ledger_table: Option<String>,
 }
 
 impl Settings {
-    /// Reads the settings from their variables. An empty variable counts as unset, as templates
-    /// write one where an optional parameter is not given.
+    /// Reads the settings from environment variables. An empty variable counts as unset, because templates
+    /// write one for an optional parameter that is not given.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ fn is_queue_url(value: &str) -> bool {
         && !value.contains(char::is_whitespace)
 }
 
-/// DynamoDB's own rule for the names of tables; an ARN names one of another account.
+/// DynamoDB's own rule for table names; an ARN names a table of another account.
 fn is_table(value: &str) -> bool {
     let named = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let is_name = |name: &str| (3..=255).contains(&name.len()) && name.chars().all(named);

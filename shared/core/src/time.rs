@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
-/// A point in time. Always an argument: nothing in this crate asks for the present.
+/// A point in time. Always an argument: nothing in this crate reads a clock.
 pub type Timestamp = DateTime<Utc>;
 
-/// `from` moved `by` later; the end of time where that is sooner.
+/// `from` plus `by`. Saturates.
 pub fn later(from: Timestamp, by: Duration) -> Timestamp {
     TimeDelta::from_std(by)
         .ok()
@@ -15,27 +15,26 @@ pub fn later(from: Timestamp, by: Duration) -> Timestamp {
         .unwrap_or(Timestamp::MAX_UTC)
 }
 
-/// Reads RFC 3339. What is written as a leap second is told as the second after it: a difference to
-/// a leap second would be a second short.
+/// Parses RFC 3339. A leap second is read as the second after it, because a difference to a leap second would be
+/// a second short.
 pub fn parse(text: &str) -> Option<Timestamp> {
     let at: Timestamp = text.parse().ok()?;
     let second = Timestamp::from_timestamp(at.timestamp(), 0)?;
     Some(later(second, Duration::from_nanos(at.timestamp_subsec_nanos().into())))
 }
 
-/// The time that is so many milliseconds after 1970, as Lambda tells the deadline of an invocation; the end of
-/// time where that is sooner.
+/// The time from milliseconds since 1970, in which Lambda gives the deadline of an invocation. Saturates.
 pub fn at_millis(millis: u64) -> Timestamp {
     let at = i64::try_from(millis).ok().and_then(Timestamp::from_timestamp_millis);
     at.unwrap_or(Timestamp::MAX_UTC)
 }
 
-/// How long it is from `earlier` to `later`; nothing where they are the other way round.
+/// The time from `earlier` to `later`; zero if they are the other way round.
 pub fn between(earlier: Timestamp, later: Timestamp) -> Duration {
     later.signed_duration_since(earlier).to_std().unwrap_or(Duration::ZERO)
 }
 
-/// The time as Lambda's records write it: RFC 3339, to the millisecond.
+/// The time in the format of Lambda's records: RFC 3339 with milliseconds.
 pub fn rfc3339(at: Timestamp) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }

@@ -14,15 +14,15 @@ pub(crate) const ID: &str = "id";
 const OWNER: &str = "owner";
 const GENERATION: &str = "generation";
 const STATE: &str = "state";
-/// Until when it is held, in milliseconds since 1970.
+/// When the lease ends, in milliseconds since 1970.
 const HELD_UNTIL: &str = "held_until";
-/// In seconds since 1970, as a time to live has to be.
+/// In seconds since 1970, as DynamoDB's time to live requires.
 const EXPIRES_AT: &str = "expires_at";
 
 const HELD: &str = "held";
 const DONE: &str = "done";
 
-/// The item of a claim, with what stands beside it.
+/// The item of a claim, with the caller's attributes.
 pub(crate) fn write(key: &str, claim: &Claim, beside: Item) -> Item {
     let mut item = beside;
     item.extend([
@@ -38,7 +38,7 @@ pub(crate) fn write(key: &str, claim: &Claim, beside: Item) -> Item {
     item
 }
 
-/// The claim that an item is; none where it is something else.
+/// The claim in an item; `None` if it is something else.
 pub(crate) fn claim(item: &Item) -> Option<Claim> {
     let text = |name: &str| item.get(name)?.as_s().ok();
     let number = |name: &str| item.get(name)?.as_n().ok()?.parse::<i64>().ok();
@@ -64,7 +64,7 @@ fn number(number: impl ToString) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
 
-/// That the item is still as it was seen.
+/// The condition that the item is still as it was seen.
 pub(crate) struct Condition {
     pub(crate) expression: &'static str,
     pub(crate) names: HashMap<String, String>,

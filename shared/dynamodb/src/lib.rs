@@ -1,12 +1,11 @@
-//! Claims in a DynamoDB table, one item each: what the handler's ledger and the idempotency of functions
-//! have in common.
+//! Claims in a DynamoDB table, one item each. The handler's ledger and the kit's idempotency share this.
 //!
-//! The table has the partition key `id`, a string, and no sort key. `expires_at` is meant for its time to
-//! live, which only cleans up: that a claim has expired is judged by `comeback-core`. Beside a claim an item
-//! may have attributes of the caller.
+//! The table has the partition key `id`, a string, and no sort key. `expires_at` is for its time to live, which only
+//! cleans up; `comeback-core` decides whether a claim has expired. An item may have attributes of the caller
+//! besides the claim.
 //!
-//! Every write is conditional on what was seen, and a condition that fails brings along what is there: so
-//! nothing is ever read by a call of its own.
+//! Every write is conditional, and a condition that fails returns the item that is there. So no call is ever made
+//! just to read.
 
 mod item;
 mod transaction;
@@ -34,7 +33,7 @@ use comeback_core::{
 pub use self::transaction::NotCommitted;
 use crate::item::{Condition, ID};
 
-/// One attempt of a call: DynamoDB answers within milliseconds, and what comes after a claim needs time too.
+/// One attempt of a call: DynamoDB answers within milliseconds, and the action after the claim needs time too.
 pub const ATTEMPT_MAX: Duration = Duration::from_secs(1);
 
 /// A call with all its attempts.
@@ -59,25 +58,24 @@ pub struct Found {
     pub item: Item,
 }
 
-/// Without the item: what the caller keeps beside a claim may be confidential, and so may its key.
+/// Omits the item, because the caller's attributes and the key may be confidential.
 impl fmt::Debug for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Found").field("claim", &self.claim).finish_non_exhaustive()
     }
 }
 
-/// Why an item is as it was.
+/// Why an item was not replaced.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NotReplaced {
-    /// Another was there than the one that was seen: this one, or none.
+    /// Another claim than the one that was seen is there: this one, or none.
     Changed(Option<Found>),
-    /// The table can't be asked. The write may still have been made.
+    /// The call failed. The write may have been made all the same.
     Fault(StoreFault),
 }
 
 impl ClaimTable {
-    /// The table of this name or ARN, asked by this client. Where it has no time-outs of its own, a call has
-    /// 3 s.
+    /// The table of this name or ARN. If the client has no time-outs of its own, a call has 3 s.
     pub fn new(client: &Client, table: String) -> Self {
         let config = client.config();
         let own = config.timeout_config().map(TimeoutConfig::to_builder).unwrap_or_default();
@@ -90,12 +88,12 @@ impl ClaimTable {
         Self { client: Client::from_conf(config), table }
     }
 
-    /// Writes a claim and the attributes beside it in place of the claim that was `seen` under this key; if
-    /// none was seen, where there is none. One call.
+    /// Replaces the claim under this key by another, with the caller's attributes, if it is still the one that was
+    /// `seen`. If none was seen, there must still be none. One call.
     ///
     /// # Errors
     ///
-    /// Where another claim is there, and where the table can't be asked.
+    /// If another claim is there, or if the call fails.
     pub async fn put(
         &self,
         key: &str,
@@ -121,12 +119,11 @@ impl ClaimTable {
         })
     }
 
-    /// Removes the claim that was `seen` under this key; if none was seen, makes sure that there is none.
-    /// One call.
+    /// Removes the claim under this key, if it is still the one that was `seen`. One call.
     ///
     /// # Errors
     ///
-    /// Where another claim is there, and where the table can't be asked.
+    /// If another claim is there, or if the call fails.
     pub async fn delete(&self, key: &str, seen: Option<&Claim>) -> Result<(), NotReplaced> {
         let condition = Condition::of(seen);
         let call = self
@@ -146,7 +143,7 @@ impl ClaimTable {
         })
     }
 
-    /// What is there instead of what was seen.
+    /// The item that is there instead of the one that was seen.
     fn changed(&self, there: Option<&Item>) -> NotReplaced {
         let Some(there) = there.filter(|item| !item.is_empty()) else {
             return NotReplaced::Changed(None);
@@ -165,7 +162,7 @@ impl ClaimTable {
         }
     }
 
-    /// What it means that a call failed.
+    /// Classifies a failed call.
     fn fault<E>(&self, error: &SdkError<E>) -> StoreFault
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
@@ -181,8 +178,8 @@ impl ClaimTable {
     }
 }
 
-/// What an error and its sources say. The SDK's own way to tell it has the whole response in it: an answer of
-/// the caller's may be there, which is not to be logged.
+/// The messages of an error and its sources. The SDK's own display includes the whole response, which may contain
+/// an answer of the caller that must not be logged.
 fn words(error: &(dyn Error + 'static)) -> String {
     let mut said = error.to_string();
     for source in successors(error.source(), |&link| link.source()) {

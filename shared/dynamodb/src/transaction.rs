@@ -20,21 +20,21 @@ const CONDITION_FAILED: &str = "ConditionalCheckFailed";
 /// Why neither the claim nor the other writes were made.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NotCommitted {
-    /// Another was there than the one that was seen: this one, or none.
+    /// Another claim than the one that was seen is there: this one, or none.
     Changed(Option<Found>),
-    /// The claim was as it was seen, but DynamoDB has cancelled the transaction: why, for each of the other
-    /// writes in their order, and last for the claim.
+    /// DynamoDB has cancelled the transaction for another reason: the reasons of the other writes in order, and last
+    /// that of the claim.
     Cancelled(Vec<CancellationReason>),
-    /// DynamoDB can't be asked. The writes may still have been made.
+    /// The call failed. The writes may have been made all the same.
     Fault(StoreFault),
 }
 
 impl ClaimTable {
-    /// Does what [`ClaimTable::put`] does, and makes other writes with it, all or nothing. One call.
+    /// Like [`ClaimTable::put`], with other writes in the same transaction. One call.
     ///
     /// # Errors
     ///
-    /// Where another claim is there, where DynamoDB cancels it all, and where it can't be asked.
+    /// If another claim is there, if DynamoDB cancels the transaction, or if the call fails.
     pub async fn put_with(
         &self,
         key: &str,

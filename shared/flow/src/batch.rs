@@ -31,12 +31,12 @@ use crate::{
     settlements::{Letter, Settlements, Wait},
 };
 
-/// How many calls of each kind are under way at once. A batch is of ten messages by default, and a
-/// function of 128 MB has CPU for no more.
+/// How many calls of each kind run at the same time. A batch has ten messages by default, and a function of 128 MB
+/// has CPU for no more.
 const CALLS_AT_ONCE: usize = 10;
 
-/// Lambda delivered a record that it could not be told of: without an id, a message can't be reported
-/// as failed. Nothing was done, and the whole batch comes back.
+/// A record has no message id, so it could not be reported as failed. Nothing was done, and the whole batch comes
+/// back.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("expected every record to have a messageId, got one without")]
 pub struct RecordWithoutId;
@@ -44,7 +44,7 @@ pub struct RecordWithoutId;
 /// The invocation of the handler in which a batch is handled.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// Its own request id, which no other invocation has.
+    /// Its request id, which is unique.
     pub request_id: &'a str,
     /// Where the handler lives.
     pub home: &'a Home,
@@ -54,15 +54,15 @@ pub struct Context<'a> {
 
 /// The retry handler.
 pub struct Handler<Q, F, L, C> {
-    /// How events are retried.
+    /// The settings.
     pub settings: Settings,
     /// The retry queue and the dead-letter queue.
     pub queues: Q,
     /// The targets.
     pub functions: F,
-    /// The claims on failures, where each is to be acted on once.
+    /// The ledger, if each failure is to be acted on once.
     pub ledger: Option<L>,
-    /// The time.
+    /// The clock.
     pub clock: C,
 }
 

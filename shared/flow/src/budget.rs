@@ -1,4 +1,4 @@
-//! The time that one invocation of the handler has, and how it is divided.
+//! How the time of one invocation of the handler is divided.
 
 use std::{pin::pin, time::Duration};
 
@@ -7,25 +7,25 @@ use futures_util::future::select;
 
 use crate::ports::Clock;
 
-/// What is kept back for the answer to reach Lambda before the function is killed.
+/// Reserved for the answer to reach Lambda before the function is killed.
 const ANSWER: Duration = Duration::from_millis(500);
 
-/// What is kept back for what was begun last: an invocation that is cut off may have been accepted, and
-/// of one that is not accepted the visibility is still to be changed, or the dead letter to be sent.
+/// Reserved for the calls that began last, and for what follows them. An invocation that is cut off may have been
+/// accepted; after one that is not accepted, the message has to be put back or dead-lettered.
 const FOLLOW_UP: Duration = Duration::from_secs(3);
 
-/// How long, from the start of the batch, its parts may take.
+/// How long the parts of a batch may take, counted from its start.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Budget {
-    /// Nothing more is begun then: what has begun has time to end, and what was not accepted to be settled.
+    /// After this time no further message is acted on.
     pub(crate) acts: Duration,
-    /// Everything that is not done by then is left to the queue.
+    /// After this time everything that is not done is left to the queue.
     pub(crate) all: Duration,
 }
 
 impl Budget {
-    /// Divides the time from `now` to the moment at which Lambda kills the function. Of a short time
-    /// each reserve takes a part only.
+    /// Divides the time from `now` to the moment when Lambda kills the function. If that is short, each reserve
+    /// takes only a part of it.
     pub(crate) fn of(now: Timestamp, deadline: Timestamp) -> Self {
         let rest = between(now, deadline);
         let all = rest - ANSWER.min(rest / 4);
@@ -33,7 +33,7 @@ impl Budget {
     }
 }
 
-/// Does this work until the time is up.
+/// Works until the time is up.
 pub(crate) async fn within(clock: &impl Clock, limit: Duration, work: impl Future<Output = ()>) {
     select(pin!(work), pin!(clock.sleep(limit))).await;
 }

@@ -1,11 +1,11 @@
-//! Entries put together for one call each.
+//! Entries grouped into calls.
 
 use comeback_core::dead_letter::SIZE_MAX;
 
 use crate::ports::ENTRIES_MAX;
 
-/// Parts of `entries`, in order, each small enough for one call: at most ten, and together at most
-/// what SQS takes as one message. An entry that is larger by itself has a part of its own.
+/// Splits `entries`, in order, into parts that fit into one call: at most ten entries, and together no larger than
+/// SQS accepts. An entry that is too large by itself gets a part of its own.
 pub(crate) fn by_size<T>(entries: &[T], size: impl Fn(&T) -> usize) -> Vec<&[T]> {
     let mut parts = Vec::new();
     let (mut start, mut total) = (0, 0);

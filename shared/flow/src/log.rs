@@ -1,5 +1,5 @@
-//! One structured line for each decision, and for what kept one from being carried out. No line has a
-//! payload, nor an error's message, which may quote one; a text from outside is cut to a length that fits.
+//! One structured log line for each decision, and for each fault that kept one from being carried out. No line
+//! contains a payload, nor a function's error message, which may quote one. Texts from outside are cut.
 
 use comeback_core::{
     Timestamp,
@@ -10,7 +10,7 @@ use comeback_core::{
 
 use crate::{item::Item, report::Outcome};
 
-/// The line of one item: what is known of its event, after the fields of the occasion.
+/// A log line about one item: the fields given, and those that every line has.
 macro_rules! line {
     ($level:ident, $item:expr, $said:literal, $($field:ident = $value:expr),* $(,)?) => {{
         let item: &Item<'_> = $item;
@@ -101,11 +101,11 @@ pub(crate) fn not_accepted(item: &Item<'_>, fault: &InvokeFault) {
         FaultKind::Configuration => line!(
             error,
             item,
-            "the invocation was not accepted, and will not be until somebody mends the cause",
+            "the invocation was not accepted, and will not be until somebody fixes the cause",
             decision = "invoke",
             error = said,
         ),
-        // Of a payload that it refuses, AWS's message may quote a part.
+        // AWS's message may quote a part of the payload that it refuses.
         FaultKind::Refused(_) => line!(
             warn,
             item,
@@ -116,13 +116,13 @@ pub(crate) fn not_accepted(item: &Item<'_>, fault: &InvokeFault) {
     }
 }
 
-/// Another invocation of the handler acts on the same failure at this moment.
+/// Another invocation of the handler is acting on the same failure.
 pub(crate) fn held(item: &Item<'_>, until: Timestamp) {
     let until = rfc3339(until);
-    line!(info, item, "another invocation is at work on the same failure", held_until = until);
+    line!(info, item, "another invocation is acting on the same failure", held_until = until);
 }
 
-/// A call to the ledger failed, in a way that passes or that a person must mend.
+/// A call to the ledger failed: a warning if it will pass, an error if a person has to fix it.
 macro_rules! ledger_line {
     ($item:expr, $fault:expr, $said:literal, $decision:literal) => {{
         let said = $fault.to_string();
@@ -135,47 +135,51 @@ macro_rules! ledger_line {
     }};
 }
 
-/// Nobody can tell whether it was acted on; another line says what has become of the message.
+/// The failure could not be claimed. Another line says what became of the message.
 pub(crate) fn not_claimed(item: &Item<'_>, fault: &StoreFault) {
     ledger_line!(
         item,
         fault,
-        "the failure can't be claimed in LEDGER_TABLE; its event waits until it can be",
+        "the failure can't be claimed in LEDGER_TABLE; its event waits until it can",
         "claim"
     );
 }
 
-/// It was acted on, and the ledger does not know.
+/// The failure was acted on, and the mark could not be written.
 pub(crate) fn not_marked(item: &Item<'_>, fault: &StoreFault) {
     ledger_line!(
         item,
         fault,
-        "what was done can't be noted in LEDGER_TABLE; if its failure is delivered again, it is done again",
+        "the claim in LEDGER_TABLE can't be marked as done; if the failure is delivered again, it is acted on again",
         "mark"
     );
 }
 
-/// It was not acted on, and the ledger takes it for being acted on until the lease is over.
+/// The failure was not acted on, and its claim could not be released.
 pub(crate) fn not_released(item: &Item<'_>, fault: &StoreFault) {
     ledger_line!(
         item,
         fault,
-        "the claim in LEDGER_TABLE can't be released; its event waits until the lease is over",
+        "the claim in LEDGER_TABLE can't be released; its event waits until the lease ends",
         "release"
     );
 }
 
-/// It was acted on, and the time was up before the ledger had noted it.
+/// The failure was acted on, and the time was up before the mark was written.
 pub(crate) fn unmarked(item: &Item<'_>) {
     line!(
         warn,
         item,
-        "the time was up before the ledger had noted what was done; if its failure is delivered again, it is done again",
+        "the time was up before the claim was marked as done; if the failure is delivered again, it is acted on again",
         decision = "mark",
     );
 }
 
-/// It was acted on after its lease was over.
+/// The failure was acted on, and meanwhile the lease had ended.
 pub(crate) fn claim_lost(item: &Item<'_>) {
-    line!(warn, item, "another invocation has taken the claim over; the event may come twice",);
+    line!(
+        warn,
+        item,
+        "another invocation has taken over the claim; the event may be retried twice",
+    );
 }

@@ -1,4 +1,4 @@
-//! A record of a Lambda event, as the message that it is.
+//! Reads a record of a Lambda event as an SQS message.
 
 use aws_lambda_events::event::sqs::SqsMessage;
 use comeback_core::{
@@ -7,8 +7,8 @@ use comeback_core::{
     record::{Message, MessageAttributes},
 };
 
-/// What `comeback-core` needs of a record. SQS always says how often a message was received and when
-/// it was sent; where an emulator doesn't, it is taken for the first receive.
+/// The parts of a record that `comeback-core` needs. SQS always tells the receive count; without one, as from some
+/// emulators, it counts as the first receive.
 pub(crate) fn view(record: &SqsMessage) -> Message<'_> {
     let number = |name: &str| record.attributes.get(name)?.parse::<i64>().ok();
     let attribute = |name: &str| record.message_attributes.get(name)?.string_value.as_deref();
@@ -30,7 +30,7 @@ pub(crate) fn view(record: &SqsMessage) -> Message<'_> {
     }
 }
 
-/// The trace that the failed invocation belonged to.
+/// The trace of the failed invocation.
 pub(crate) fn trace_header(record: &SqsMessage) -> Option<&str> {
     record.attributes.get("AWSTraceHeader").map(String::as_str)
 }

@@ -1,7 +1,6 @@
 //! The report of a batch as CloudWatch metrics.
 //!
-//! There is a line for each target, and one more for each reason for which events of it were given
-//! up.
+//! There is one line for each target, and one more for each reason of its dead letters.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,13 +9,13 @@ use serde_json::json;
 
 use crate::report::{Entry, Obstacle, Outcome, Report};
 
-/// The target of messages that name none.
+/// The `Target` of messages that name none.
 const NO_TARGET: &str = "unknown";
 
-/// CloudWatch takes this many values of one metric in a line.
+/// CloudWatch accepts this many values of one metric in a line.
 const VALUES_MAX: usize = 100;
 
-/// The lines that say in numbers what became of a batch.
+/// The metrics of a batch, one line of JSON each.
 pub fn lines(report: &Report, now: Timestamp) -> Vec<String> {
     let mut targets: BTreeMap<&str, Tally> = BTreeMap::new();
     for entry in &report.entries {

@@ -1,7 +1,7 @@
-//! What a batch needs of the world.
+//! The services that handling a batch needs.
 //!
-//! A call that takes several entries answers for each of them, in their order: SQS may refuse one
-//! and accept its neighbours. Where the call itself failed, every entry has its error.
+//! A call with several entries returns an answer for each of them, in order, because SQS may refuse one and accept
+//! the others. If the call itself fails, every entry gets its error.
 
 use std::time::Duration;
 
@@ -12,20 +12,19 @@ use comeback_core::{
     fault::{InvokeFault, StoreFault},
 };
 
-/// SQS takes this many entries in one call.
+/// SQS accepts this many entries in one call.
 pub const ENTRIES_MAX: usize = 10;
 
 /// The queues.
 pub trait Queues {
-    /// Keeps messages of one queue from view, at most [`ENTRIES_MAX`] of them.
+    /// Changes the visibility timeouts of at most [`ENTRIES_MAX`] messages of one queue.
     fn change_visibility(
         &self,
         queue_url: &str,
         changes: &[VisibilityChange<'_>],
     ) -> impl Future<Output = Vec<Result<(), CallFault>>>;
 
-    /// Sends dead letters, at most [`ENTRIES_MAX`] of them and together no larger than one message
-    /// may be.
+    /// Sends at most [`ENTRIES_MAX`] dead letters, which together are no larger than one message may be.
     fn send_dead_letters(
         &self,
         letters: &[&DeadLetter<'_>],
@@ -34,14 +33,14 @@ pub trait Queues {
 
 /// The functions.
 pub trait Functions {
-    /// Invokes a function asynchronously: accepted means that Lambda keeps the event from now on.
+    /// Invokes a function asynchronously. Once it is accepted, Lambda keeps the event.
     fn invoke(&self, invocation: Invocation<'_>) -> impl Future<Output = Result<(), InvokeFault>>;
 }
 
 /// The claims on failures, shared by all handlers.
 pub trait Ledger {
-    /// Writes `next` under `key` in place of the claim that was `seen` there, or removes that one, if
-    /// it is still as it was; without one seen, if there is still none. One write, whatever its answer.
+    /// Replaces the claim under `key` by `next`, or removes it, if it is still the one that was `seen`. If none was
+    /// seen, there must still be none. One conditional write.
     fn replace(
         &self,
         key: &str,
@@ -50,21 +49,21 @@ pub trait Ledger {
     ) -> impl Future<Output = Result<(), NotReplaced>>;
 }
 
-/// The time, read and waited for.
+/// The time.
 pub trait Clock {
-    /// The present.
+    /// The current time.
     fn now(&self) -> Timestamp;
 
-    /// Ends when this much time has passed.
+    /// Returns when this much time has passed.
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()>;
 }
 
-/// One message to be kept from view.
+/// The change of one message's visibility timeout.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct VisibilityChange<'a> {
     /// SQS's handle for this receive of the message.
     pub receipt_handle: &'a str,
-    /// For how many seconds from now.
+    /// The visibility timeout in seconds from now.
     pub timeout: u32,
 }
 
@@ -73,18 +72,18 @@ pub struct VisibilityChange<'a> {
 pub struct Invocation<'a> {
     /// The qualified ARN of the function, as the failure record names it.
     pub function: &'a str,
-    /// The envelope.
+    /// The envelope as JSON.
     pub payload: String,
-    /// The trace that this event belongs to; by it Lambda counts the rounds of a loop.
+    /// The event's trace. Lambda's recursive-loop detection counts by it.
     pub trace_header: Option<&'a str>,
 }
 
-/// Why a claim is as it was.
+/// Why a claim was not replaced.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum NotReplaced {
-    /// Another was there than the one that was seen: this one, or none.
+    /// Another claim than the one that was seen is there: this one, or none.
     Changed(Option<Claim>),
-    /// The ledger can't be asked. The write may still have been made.
+    /// The call failed. The write may have been made all the same.
     Fault(StoreFault),
 }
 
