@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::serve::ListenerExt as _;
 use comeback_core::time::later;
@@ -22,9 +23,7 @@ use super::shutdown::{Processes, Reason};
 use crate::clock;
 use crate::model::ids::Ids;
 use crate::model::lambda::function::Configuration;
-use crate::model::lambda::run::{
-    Exit, ExtensionFailure, ExtensionFault, INIT_TIMEOUT, Outcome, Run,
-};
+use crate::model::lambda::run::{Exit, ExtensionFailure, ExtensionFault, Outcome, Run};
 
 /// What runs a function for one event at a time. Its processes are ended when this is dropped.
 pub(super) struct Environment {
@@ -35,6 +34,14 @@ pub(super) struct Environment {
     reason: Reason,
     /// Where its end is told.
     ending: watch::Sender<()>,
+}
+
+/// Why an environment did not come up.
+pub(super) enum NotReady {
+    /// It failed.
+    Failed(Outcome),
+    /// It took longer than it was given, and was ended.
+    TimedOut,
 }
 
 /// What became of a run in an environment.
@@ -60,9 +67,11 @@ impl Drop for Environment {
 }
 
 impl Environment {
-    /// Starts one, and waits until its runtime and all its extensions have asked for an event.
-    pub(super) async fn start(plan: Plan<'_>) -> Result<Self, Outcome> {
-        let failed = |error| Outcome::NotStarted(format!("no Runtime API: {error}"));
+    /// Starts one, and waits for at most `limit` until its runtime and all its extensions have asked for
+    /// an event.
+    pub(super) async fn start(plan: Plan<'_>, limit: Duration) -> Result<Self, NotReady> {
+        let failed =
+            |error| NotReady::Failed(Outcome::NotStarted(format!("no Runtime API: {error}")));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?.to_string();
         let (api, init) = RuntimeApi::new();
@@ -84,17 +93,17 @@ impl Environment {
         let (reason, ending) = (Reason::default(), plan.ending.clone());
         let mut environment = Self { configuration, api, processes, reason, ending };
         let launch = Launch { plan, files, address, log: &log };
-        let initialised = timeout(INIT_TIMEOUT, environment.initialise(launch, init)).await;
+        let initialised = timeout(limit, environment.initialise(launch, init)).await;
         for line in told.lines() {
             log.write(line.as_bytes());
         }
-        let (reason, outcome) = match initialised {
+        let (reason, not_ready) = match initialised {
             Ok(Ok(())) => return Ok(environment),
-            Ok(Err(outcome)) => (Reason::Failure, outcome),
-            Err(_) => (Reason::Timeout, Outcome::InitTimedOut),
+            Ok(Err(outcome)) => (Reason::Failure, NotReady::Failed(outcome)),
+            Err(_) => (Reason::Timeout, NotReady::TimedOut),
         };
         environment.reason = reason;
-        Err(outcome)
+        Err(not_ready)
     }
 
     async fn initialise(&mut self, launch: Launch<'_>, init: Init) -> Result<(), Outcome> {
@@ -117,8 +126,7 @@ impl Environment {
             () = told.registered() => {}
             failure = told.failure() => return Err(Outcome::InitExtensionFailed(failure)),
         }
-        let started = launch.plan.runtime(&launch.address);
-        let runtime = started.and_then(|command| launch.start(command));
+        let runtime = launch.start(launch.plan.runtime(&launch.address));
         self.processes.runtime = Some(runtime.map_err(Outcome::NotStarted)?);
         let ready = async {
             if let Ok(Err(report)) = init.await {
@@ -137,9 +145,9 @@ impl Environment {
         }
     }
 
-    /// Runs the function once.
-    pub(super) async fn run(&mut self, run: &Run) -> Ran {
-        let ran = self.invoke(run).await;
+    /// Runs the function once, for at most `limit`.
+    pub(super) async fn run(&mut self, run: &Run, limit: Duration) -> Ran {
+        let ran = self.invoke(run, limit).await;
         self.reason = match &ran {
             Ran::Reusable(_) => Reason::Spindown,
             Ran::Over(Outcome::TimedOut) => Reason::Timeout,
@@ -148,12 +156,11 @@ impl Environment {
         ran
     }
 
-    async fn invoke(&self, run: &Run) -> Ran {
-        let limit = run.configuration.timeout();
+    async fn invoke(&self, run: &Run, limit: Duration) -> Ran {
         let asked = async {
             self.processes.told.ready().await;
-            self.processes.told.invoke(&invoke_event(run));
-            let Handed { taken, answer } = self.api.hand_over(run);
+            self.processes.told.invoke(&invoke_event(run, limit));
+            let Handed { taken, answer } = self.api.hand_over(run, limit);
             taken.await.ok().map(|()| answer)
         };
         let asked = async {
@@ -225,10 +232,10 @@ async fn fail_at_end(exit: impl Future<Output = Exit>, name: Arc<str>, told: Arc
 }
 
 /// What extensions are told of an invocation.
-fn invoke_event(run: &Run) -> String {
+fn invoke_event(run: &Run, limit: Duration) -> String {
     let event = json!({
         "eventType": "INVOKE",
-        "deadlineMs": later(clock::now(), run.configuration.timeout()).timestamp_millis(),
+        "deadlineMs": later(clock::now(), limit).timestamp_millis(),
         "requestId": run.request_id,
         "invokedFunctionArn": run.invoked_arn,
         "tracing": { "type": "X-Amzn-Trace-Id", "value": run.trace_header },

@@ -54,14 +54,14 @@ impl Plan<'_> {
     }
 
     /// The command that starts the runtime.
-    pub(super) fn runtime(&self, runtime_api: &str) -> Result<Command, String> {
+    pub(super) fn runtime(&self, runtime_api: &str) -> Command {
         let (arguments, folder) = match &self.configuration.code.program {
             Program::Bootstrap(folder) => {
                 let folder = folder.path();
                 (vec![folder.join("bootstrap").into_os_string()], Some(folder.to_owned()))
             }
             Program::Command { command, working_directory } => {
-                let wrapper = wrapper(self.configuration)?.map(PathBuf::into_os_string);
+                let wrapper = wrapper(self.configuration).map(PathBuf::into_os_string);
                 let command = command.iter().map(OsString::from);
                 (wrapper.into_iter().chain(command).collect(), working_directory.clone())
             }
@@ -73,7 +73,7 @@ impl Plan<'_> {
         if let Some(folder) = folder {
             command.current_dir(folder);
         }
-        Ok(command)
+        command
     }
 
     /// The files that are extensions, by their names: all that are in the folder `extensions` of the
@@ -127,23 +127,13 @@ impl Plan<'_> {
     }
 }
 
-/// The script that is to start the runtime, if there is to be one.
-fn wrapper(configuration: &Configuration) -> Result<Option<PathBuf>, String> {
-    let named = configuration.environment.get(EXEC_WRAPPER).filter(|named| !named.is_empty());
-    let Some(named) = named else {
-        return Ok(None);
-    };
+/// The script that is to start the runtime, if there is to be one. Where it can't be started the warden
+/// ends with status 127, as the shell does on AWS.
+fn wrapper(configuration: &Configuration) -> Option<PathBuf> {
+    let named = configuration.environment.get(EXEC_WRAPPER).filter(|named| !named.is_empty())?;
     let opt = configuration.layers.opt.as_ref();
-    let found = match (Path::new(named).strip_prefix("/opt"), opt) {
+    Some(match (Path::new(named).strip_prefix("/opt"), opt) {
         (Ok(below), Some(opt)) => opt.path().join(below),
         (Ok(_), None) | (Err(_), _) => PathBuf::from(named),
-    };
-    // What Lambda's runtimes say.
-    if !found.is_file() {
-        return Err(format!("{EXEC_WRAPPER}: {named}: does not exist"));
-    }
-    if !is_executable(&found) {
-        return Err(format!("{EXEC_WRAPPER}: {named}: is not an executable"));
-    }
-    Ok(Some(found))
+    })
 }

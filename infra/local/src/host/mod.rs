@@ -37,9 +37,12 @@ pub use warden::{WARDEN, warden};
 use crate::clock;
 use crate::journal::Journal;
 use crate::model::lambda::run::{Outcome, Run};
-use environment::{Environment, Ran};
+use environment::{Environment, NotReady, Ran};
 use launch::Plan;
 use variables::Common;
+
+/// How long an environment has at first until its runtime and its extensions ask for an event.
+const INIT_MAX: Duration = Duration::from_secs(10);
 
 /// How long an environment stays warm without an event. AWS says no more than that it is minutes.
 const IDLE_MAX: Duration = Duration::from_secs(5 * 60);
@@ -109,14 +112,14 @@ impl Host {
 
     async fn run_to_its_end(&self, run: &Run) -> (Outcome, Option<Warm>) {
         loop {
-            let mut environment = match self.take_idle(run) {
-                Some(environment) => environment,
-                None => match self.start(run).await {
-                    Ok(environment) => environment,
+            let (mut environment, limit) = match self.take_idle(run) {
+                Some(environment) => (environment, run.configuration.timeout()),
+                None => match self.initialise(run).await {
+                    Ok(initialised) => initialised,
                     Err(outcome) => return (outcome, None),
                 },
             };
-            match environment.run(run).await {
+            match environment.run(run, limit).await {
                 Ran::Reusable(outcome) => return (outcome, Some(Warm(environment))),
                 Ran::Over(outcome) => return (outcome, None),
                 Ran::Gone => {}
@@ -124,14 +127,34 @@ impl Host {
         }
     }
 
-    async fn start(&self, run: &Run) -> Result<Environment, Outcome> {
+    /// Starts an environment, and says how long it has for the run. An initialisation that takes too
+    /// long runs again, as on AWS, within the time-out of the invocation that it is made for.
+    async fn initialise(&self, run: &Run) -> Result<(Environment, Duration), Outcome> {
+        let limit = run.configuration.timeout();
+        match self.start(run, INIT_MAX).await {
+            Ok(environment) => return Ok((environment, limit)),
+            Err(NotReady::Failed(outcome)) => return Err(outcome),
+            Err(NotReady::TimedOut) => {}
+        }
+        let begun = clock::now();
+        match self.start(run, limit).await {
+            Ok(environment) => {
+                Ok((environment, limit.saturating_sub(between(begun, clock::now()))))
+            }
+            Err(NotReady::Failed(outcome)) => Err(outcome),
+            Err(NotReady::TimedOut) => Err(Outcome::TimedOut),
+        }
+    }
+
+    async fn start(&self, run: &Run, limit: Duration) -> Result<Environment, NotReady> {
         let ending = self.ending(&run.configuration.name);
         let _ = timeout(STOP_MAX, ending.closed()).await;
         let alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(alive) = alive else {
-            return Err(Outcome::NotStarted("the local cloud is stopping".to_owned()));
+            let stopping = Outcome::NotStarted("the local cloud is stopping".to_owned());
+            return Err(NotReady::Failed(stopping));
         };
-        Environment::start(Plan {
+        let plan = Plan {
             warden: &self.warden,
             common: &self.common,
             configuration: &run.configuration,
@@ -140,8 +163,8 @@ impl Host {
             seed: run.id.0,
             alive,
             ending,
-        })
-        .await
+        };
+        Environment::start(plan, limit).await
     }
 
     fn ending(&self, function: &Arc<str>) -> watch::Sender<()> {

@@ -57,6 +57,7 @@ struct Exchange {
 
 struct Handover {
     run: Run,
+    limit: Duration,
     taken: oneshot::Sender<()>,
     answer: oneshot::Sender<Answer>,
 }
@@ -82,11 +83,11 @@ impl RuntimeApi {
         (Arc::new(Self { state, handed: Notify::new() }), init)
     }
 
-    /// Hands an event over to the next request for one.
-    pub(super) fn hand_over(&self, run: &Run) -> Handed {
+    /// Hands an event over to the next request for one. The function has `limit` for it.
+    pub(super) fn hand_over(&self, run: &Run, limit: Duration) -> Handed {
         let (taken, is_taken) = oneshot::channel();
         let (answer, is_answered) = oneshot::channel();
-        self.exchange().waiting = Some(Handover { run: run.clone(), taken, answer });
+        self.exchange().waiting = Some(Handover { run: run.clone(), limit, taken, answer });
         self.handed.notify_one();
         Handed { taken: is_taken, answer: is_answered }
     }
@@ -101,18 +102,18 @@ impl RuntimeApi {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the event that waits, if one does.
-    fn take(&self) -> Option<Run> {
+    /// Takes the event that waits, if one does, and how long the function has for it.
+    fn take(&self) -> Option<(Run, Duration)> {
         let mut exchange = self.exchange();
         if let Some(init) = exchange.init.take() {
             let _ = init.send(Ok(()));
         }
-        let Handover { run, taken, answer } = exchange.waiting.take()?;
+        let Handover { run, limit, taken, answer } = exchange.waiting.take()?;
         let request_id = Arc::clone(&run.request_id);
         exchange.latest = Some(Arc::clone(&request_id));
         exchange.current = Some(Current { request_id, answer });
         let _ = taken.send(());
-        Some(run)
+        Some((run, limit))
     }
 
     /// Answers the event with this id, if the function is at it.
@@ -143,17 +144,16 @@ pub(super) fn router(api: Arc<RuntimeApi>) -> Router {
 async fn next(State(api): State<Arc<RuntimeApi>>) -> Response {
     loop {
         let handed = api.handed.notified();
-        if let Some(run) = api.take() {
-            return event(&run);
+        if let Some((run, limit)) = api.take() {
+            return event(&run, limit);
         }
         handed.await;
     }
 }
 
 /// An event as it is given to a function.
-fn event(run: &Run) -> Response {
-    let timeout: Duration = run.configuration.timeout();
-    let deadline = later(clock::now(), timeout).timestamp_millis().to_string();
+fn event(run: &Run, limit: Duration) -> Response {
+    let deadline = later(clock::now(), limit).timestamp_millis().to_string();
     let mut headers = HeaderMap::new();
     for (name, value) in [
         ("lambda-runtime-aws-request-id", &*run.request_id),

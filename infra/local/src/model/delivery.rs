@@ -1,11 +1,12 @@
 //! Where Lambda sends what it is done with: destinations and functions' dead-letter queues.
 //!
-//! What is sent carries the trace header of the event's last run, or the one that the event came
-//! with if it never ran, so that a chain that leads back to the function is counted.
+//! What is sent carries the trace header of the event's last run, or the one that the event was
+//! accepted with if it never ran, so that a chain that leads back to the function is counted.
 
 use std::sync::Arc;
 
 use comeback_core::Timestamp;
+use md5::{Digest as _, Md5};
 
 use super::Cloud;
 use super::arn::queue_name;
@@ -18,6 +19,9 @@ use super::payload::Payload;
 use super::sqs::{MessageAttribute, MessageAttributes, Outgoing};
 use crate::journal::Event;
 
+/// How many letters a role's id has behind its prefix.
+const ROLE_ID_LENGTH: usize = 17;
+
 impl Cloud {
     /// Sends an event, and what became of it, to where its function's configuration says.
     pub(super) fn settle(
@@ -29,6 +33,7 @@ impl Cloud {
     ) {
         let function = self.lambda.function(&event.function).ok();
         let config = function.and_then(|function| function.event_invoke_config.as_ref());
+        let role = function.map(|function| function.configuration.role.clone()).unwrap_or_default();
         let success = condition == Condition::Success;
         let destination = config.and_then(|config| match success {
             true => config.on_success.clone(),
@@ -42,12 +47,12 @@ impl Cloud {
         }
         if let Some(destination) = destination {
             let record = record::record(now, event, condition, response);
-            let sent = self.send_record(now, event, &destination, record);
+            let sent = self.send_record(now, event, &role, &destination, record);
             self.note_delivery(now, event, destination.arn, sent);
         }
         if let Some(target) = dead_letter_target {
             let attributes = DeadLetterAttributes::new(condition, response);
-            let sent = self.send_dead_letter(now, event, &target, attributes);
+            let sent = self.send_dead_letter(now, event, &role, &target, attributes);
             self.note_delivery(now, event, target, sent);
         }
     }
@@ -56,6 +61,7 @@ impl Cloud {
         &mut self,
         now: Timestamp,
         event: &QueuedEvent,
+        role: &str,
         destination: &Destination,
         record: Payload,
     ) -> Result<(), String> {
@@ -63,7 +69,8 @@ impl Cloud {
             DestinationKind::Queue(queue) => {
                 let message = Outgoing {
                     body: record.get().into(),
-                    trace_header: event.trace_header.as_deref().map(str::to_owned),
+                    trace_header: Some(event.trace_header.to_string()),
+                    sender_id: Some(sender_id(now, role)),
                     ..Outgoing::default()
                 };
                 self.sqs.send(now, queue, message).map(|_| ()).map_err(|error| error.to_string())
@@ -77,7 +84,7 @@ impl Cloud {
                         "a record of {bytes} bytes is over an event's {ASYNCHRONOUS_BYTES_MAX}"
                     ));
                 }
-                self.accept(now, &name, record, event.trace_header.clone());
+                self.accept(now, &name, record, Some(Arc::clone(&event.trace_header)));
                 Ok(())
             }
         }
@@ -88,6 +95,7 @@ impl Cloud {
         &mut self,
         now: Timestamp,
         event: &QueuedEvent,
+        role: &str,
         target: &str,
         attributes: DeadLetterAttributes,
     ) -> Result<(), String> {
@@ -105,7 +113,8 @@ impl Cloud {
         let message = Outgoing {
             body: event.payload.get().into(),
             attributes,
-            trace_header: event.trace_header.as_deref().map(str::to_owned),
+            trace_header: Some(event.trace_header.to_string()),
+            sender_id: Some(sender_id(now, role)),
             ..Outgoing::default()
         };
         self.sqs.send(now, queue, message).map(|_| ()).map_err(|error| error.to_string())
@@ -136,4 +145,12 @@ impl Cloud {
             condition,
         });
     }
+}
+
+/// Who sends in a function's name: its role's id, and the session that Lambda assumes the role with.
+/// A role is only a name here, so its id is made from that, in the form of AWS's.
+fn sender_id(now: Timestamp, role: &str) -> Arc<str> {
+    let id = Md5::digest(role).into_iter().chain([0]).map(|byte| char::from(b'A' + byte % 26));
+    let role_id: String = id.take(ROLE_ID_LENGTH).collect();
+    format!("AROA{role_id}:awslambda_0_{}", now.format("%Y%m%d%H%M%S%3f")).into()
 }

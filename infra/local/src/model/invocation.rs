@@ -106,6 +106,8 @@ impl Cloud {
         trace_header: Option<Arc<str>>,
     ) -> Arc<str> {
         let request_id: Arc<str> = self.lambda.ids.uuid().into();
+        let trace_header =
+            trace_header.unwrap_or_else(|| TraceHeader::begin(now, &mut self.lambda.ids).into());
         self.happened.push(Event::Accepted {
             at: now,
             function: Arc::clone(function),
@@ -149,7 +151,7 @@ impl Cloud {
             self.settle(now, &event, Condition::EventAgeExceeded, None);
             return None;
         }
-        let trace = TraceHeader::parse(event.trace_header.as_deref().unwrap_or_default());
+        let trace = TraceHeader::parse(&event.trace_header);
         match self.may_run(now, &event.function, &trace, Some(&event.request_id)) {
             Ok(()) => {}
             Err(LambdaError::RecursiveInvocation(_)) => {
@@ -236,7 +238,7 @@ impl Cloud {
     pub fn finish(&mut self, now: Timestamp, run: RunId, outcome: Outcome) -> Option<Response> {
         let running = self.lambda.end(run)?;
         let timeout = running.configuration.timeout();
-        let response = outcome.response(now, &running.request_id, timeout);
+        let response = outcome.response(&running.request_id, timeout);
         self.happened.push(Event::Finished {
             at: now,
             function: Arc::clone(&running.configuration.name),
@@ -247,7 +249,7 @@ impl Cloud {
         match running.origin {
             Origin::Synchronous => {}
             Origin::Asynchronous(mut event) => {
-                let came_with = event.trace_header.replace(running.trace_header);
+                let came_with = std::mem::replace(&mut event.trace_header, running.trace_header);
                 self.finish_event(now, event, came_with, &response);
             }
             Origin::Mapping { uuid, queue, report_batch_item_failures, batch } => {
@@ -267,7 +269,7 @@ impl Cloud {
         &mut self,
         now: Timestamp,
         mut event: QueuedEvent,
-        came_with: Option<Arc<str>>,
+        came_with: Arc<str>,
         response: &Response,
     ) {
         let function = self.lambda.function(&event.function).ok();

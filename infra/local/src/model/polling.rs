@@ -33,7 +33,13 @@ impl Cloud {
         function: &str,
         settings: &MappingSettings,
     ) -> Result<&Mapping, LambdaError> {
-        let configuration = Arc::clone(self.lambda.configuration(function)?);
+        if event_source_arn.is_empty() {
+            let unrecognized = "Unrecognized event source.".to_owned();
+            return Err(LambdaError::InvalidParameterValue(unrecognized));
+        }
+        let configuration = self.lambda.configuration(function).cloned().map_err(|_| {
+            LambdaError::InvalidParameterValue("Function does not exist".to_owned())
+        })?;
         let uuid: Arc<str> = self.lambda.ids.uuid().into();
         let name = Arc::clone(&configuration.name);
         let mapping = Mapping::new(now, Arc::clone(&uuid), event_source_arn, name, settings)?;
@@ -41,7 +47,7 @@ impl Cloud {
             return Err(LambdaError::InvalidParameterValue(format!(
                 "Error occurred while ReceiveMessage. SQS Error Code: \
                  AWS.SimpleQueueService.NonExistentQueue. SQS Error Message: The specified queue \
-                 does not exist. ({event_source_arn})"
+                 does not exist."
             )));
         };
         if visibility < configuration.timeout_secs {
@@ -73,7 +79,7 @@ impl Cloud {
                 continue;
             };
             // Without its function a mapping leaves the queue alone.
-            if mapping.enabled && self.lambda.function(&mapping.function).is_ok() {
+            if mapping.polls(now) && self.lambda.function(&mapping.function).is_ok() {
                 self.poll(now, &mut mapping, runs);
             }
             self.lambda.mappings.insert(uuid, mapping);
@@ -110,7 +116,7 @@ impl Cloud {
         let hidden_until = later(now, Duration::from_secs(visibility.into()));
         for message in received {
             mapping.poller.hold(Held {
-                record: batch::record(&message, &mapping.event_source_arn),
+                record: batch::record(&message, mapping),
                 message_id: message.message_id.into(),
                 receipt_handle: message.receipt_handle.into(),
                 trace_header: message.trace_header,

@@ -112,11 +112,13 @@ def answer(request_id, event, headers):
         "folder": os.getcwd(),
         "seen at start": seen_at_start,
         "seen": marks(),
+        "started ms": started_ms,
     }
     return call("POST", path + "/response", json.dumps(told).encode())
 
 
 kept = []
+started_ms = time.time() * 1000
 seen_at_start = marks()
 init = os.environ.get("INIT")
 if init == "report":
@@ -124,6 +126,9 @@ if init == "report":
     sys.exit(1)
 if init == "exit":
     sys.exit(7)
+if init == "slow" or init == "slow once" and "begun" not in seen_at_start:
+    open(os.path.join(os.environ["MARKS"], "begun"), "w").close()
+    time.sleep(1000)
 if init == "trap":
     signal.signal(signal.SIGTERM, leave)
 while True:

@@ -68,7 +68,7 @@ async fn perform(shared: &Shared, parts: &Parts, body: Body) -> Result<Response,
             shared.look(|cloud, _| Ok(settings::list_functions(&cloud.lambda)))
         }
         Operation::ListEventSourceMappings => {
-            shared.look(|cloud, _| settings::list_mappings(&cloud.lambda, query))
+            shared.look(|cloud, now| settings::list_mappings(&cloud.lambda, now, query))
         }
     }
 }

@@ -36,6 +36,8 @@ pub(super) fn on_function(
             answer(OK, &FunctionConfiguration::new(lambda.configuration(name)?))
         }
         OnFunction::PutConcurrency => {
+            // As on AWS, a function that doesn't exist is refused before a value that can't be.
+            lambda.configuration(name)?;
             let reserved = reserved(&parse(body)?)?;
             lambda.set_reserved_concurrency(name, Some(reserved))?;
             answer(OK, &Concurrency { reserved_concurrent_executions: Some(reserved.into()) })
@@ -49,7 +51,7 @@ pub(super) fn on_function(
             StatusCode::NO_CONTENT.into_response()
         }
         OnFunction::PutEventInvokeConfig | OnFunction::UpdateEventInvokeConfig => {
-            let settings = parse::<EventInvokeRequest>(body)?.settings();
+            let settings = parse::<EventInvokeRequest>(body)?.settings()?;
             let update = on == OnFunction::UpdateEventInvokeConfig;
             let config = lambda.set_event_invoke_config(now, name, &settings, update)?;
             answer(OK, &EventInvokeResponse::new(name, &config))
@@ -62,10 +64,11 @@ pub(super) fn on_function(
             StatusCode::NO_CONTENT.into_response()
         }
         OnFunction::ListEventInvokeConfigs => {
-            lambda.configuration(name)?;
-            let config = lambda.event_invoke_config(name).ok();
-            let configs: Vec<_> =
-                config.map(|config| EventInvokeResponse::new(name, config)).into_iter().collect();
+            let configs: Vec<_> = lambda
+                .event_invoke_configs(name)?
+                .map(|config| EventInvokeResponse::new(name, config))
+                .into_iter()
+                .collect();
             answer(OK, &json!({ "FunctionEventInvokeConfigs": configs }))
         }
         OnFunction::PutRecursionConfig => {
@@ -98,7 +101,7 @@ pub(super) fn create_mapping(
     let function = resolve(request.function_name.as_deref().unwrap_or_default(), None)?;
     let arn = request.event_source_arn.as_deref().unwrap_or_default();
     let mapping = cloud.create_mapping(now, arn, &function, &request.settings()?)?;
-    Ok(answer(StatusCode::ACCEPTED, &MappingResponse::new(mapping)))
+    Ok(answer(StatusCode::ACCEPTED, &MappingResponse::new(mapping, now)))
 }
 
 /// Anything of one mapping.
@@ -110,7 +113,7 @@ pub(super) fn on_mapping(
     body: &[u8],
 ) -> Result<Response, LambdaError> {
     Ok(match on {
-        OnMapping::Get => answer(OK, &MappingResponse::new(lambda.mapping(uuid)?)),
+        OnMapping::Get => answer(OK, &MappingResponse::new(lambda.mapping(uuid)?, now)),
         OnMapping::Update => {
             let request: MappingRequest = parse(body)?;
             let function = match &request.function_name {
@@ -119,17 +122,21 @@ pub(super) fn on_mapping(
             };
             let settings = request.settings()?;
             let mapping = lambda.update_mapping(now, uuid, function.as_deref(), &settings)?;
-            answer(StatusCode::ACCEPTED, &MappingResponse::new(mapping))
+            answer(StatusCode::ACCEPTED, &MappingResponse::new(mapping, now))
         }
         OnMapping::Delete => {
             let mapping = lambda.delete_mapping(uuid)?;
-            answer(StatusCode::ACCEPTED, &MappingResponse::deleting(&mapping))
+            answer(StatusCode::ACCEPTED, &MappingResponse::deleting(&mapping, now))
         }
     })
 }
 
 /// All mappings, or those of the queue and the function that the query names.
-pub(super) fn list_mappings(lambda: &Lambda, query: Query<'_>) -> Result<Response, LambdaError> {
+pub(super) fn list_mappings(
+    lambda: &Lambda,
+    now: Timestamp,
+    query: Query<'_>,
+) -> Result<Response, LambdaError> {
     let arn = query.get("EventSourceArn");
     let function = match query.get("FunctionName") {
         Some(name) => Some(resolve(&name, None)?),
@@ -139,7 +146,7 @@ pub(super) fn list_mappings(lambda: &Lambda, query: Query<'_>) -> Result<Respons
         .mappings()
         .filter(|of| arn.as_ref().is_none_or(|arn| **arn == *of.event_source_arn))
         .filter(|of| function.as_ref().is_none_or(|name| **name == *of.function))
-        .map(MappingResponse::new)
+        .map(|mapping| MappingResponse::new(mapping, now))
         .collect();
     Ok(answer(OK, &json!({ "EventSourceMappings": mappings })))
 }

@@ -120,6 +120,7 @@ impl SendEntry {
             attributes: attributes(self.message_attributes)?,
             trace_header,
             group_id: self.message_group_id,
+            sender_id: None,
             delay,
         };
         let sent = sqs.send(now, queue, message)?;

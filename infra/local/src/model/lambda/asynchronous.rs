@@ -29,9 +29,9 @@ pub(crate) struct QueuedEvent {
     pub(crate) function: Arc<str>,
     pub(crate) request_id: Arc<str>,
     pub(crate) payload: Payload,
-    /// The trace header that the event came with; each run is given one made from it, so that
-    /// Lambda's own retries don't count as a loop.
-    pub(crate) trace_header: Option<Arc<str>>,
+    /// The trace header that the event came with, or that it was given when it was accepted; each run
+    /// is given one made from it, so that Lambda's own retries don't count as a loop.
+    pub(crate) trace_header: Arc<str>,
     pub(crate) accepted_at: Timestamp,
     /// How often the function has run with it.
     pub(crate) runs: u32,
@@ -87,7 +87,7 @@ mod tests {
             function: "f".into(),
             request_id: "r".into(),
             payload: Payload::of(&()),
-            trace_header: None,
+            trace_header: "Root=1-0-0".into(),
             accepted_at: Timestamp::UNIX_EPOCH,
             runs,
             throttles,

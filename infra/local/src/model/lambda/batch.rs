@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Serialize;
 
-use super::mapping::Held;
+use super::mapping::{Held, Mapping};
 use crate::model::REGION;
 use crate::model::payload::Payload;
 use crate::model::sqs::{AttributeValue, Md5, Received};
@@ -19,8 +19,9 @@ struct Record<'a> {
     body: &'a str,
     attributes: SystemAttributes<'a>,
     message_attributes: BTreeMap<&'a str, MessageAttribute<'a>>,
+    /// The outer absence leaves it out, the inner one is `null`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    md5_of_message_attributes: Option<String>,
+    md5_of_message_attributes: Option<Option<String>>,
     md5_of_body: String,
     event_source: &'static str,
     #[serde(rename = "eventSourceARN")]
@@ -58,7 +59,7 @@ struct MessageAttribute<'a> {
 }
 
 /// One message as a member of `Records`.
-pub(crate) fn record(message: &Received, event_source_arn: &str) -> String {
+pub(crate) fn record(message: &Received, mapping: &Mapping) -> String {
     let attributes = message.attributes.iter().map(|(name, attribute)| {
         let (string_value, binary_value) = match &attribute.value {
             AttributeValue::String(text) => (Some(text.as_str()), None),
@@ -73,6 +74,7 @@ pub(crate) fn record(message: &Received, event_source_arn: &str) -> String {
         };
         (name.as_str(), attribute)
     });
+    let md5 = Md5::of_attributes(&*message.attributes).map(|md5| md5.to_string());
     let record = Record {
         message_id: &message.message_id,
         receipt_handle: &message.receipt_handle,
@@ -90,11 +92,11 @@ pub(crate) fn record(message: &Received, event_source_arn: &str) -> String {
             dead_letter_queue_source_arn: message.dead_letter_source.as_deref(),
         },
         message_attributes: attributes.collect(),
-        md5_of_message_attributes: Md5::of_attributes(&*message.attributes)
-            .map(|md5| md5.to_string()),
+        // As AWS does: of a message without attributes only a mapping with a window says it.
+        md5_of_message_attributes: (md5.is_some() || !mapping.window.is_zero()).then_some(md5),
         md5_of_body: message.md5_of_body.to_string(),
         event_source: "aws:sqs",
-        event_source_arn,
+        event_source_arn: &mapping.event_source_arn,
         aws_region: REGION,
     };
     Payload::of(&record).get().to_owned()

@@ -19,13 +19,15 @@ pub(crate) enum Done {
 
 /// Reads the response to a batch with the message ids that `has` knows.
 pub(crate) fn read(response: &[u8], has: impl Fn(&str) -> bool) -> Done {
-    // Runtimes differ in what they answer for "nothing": an empty body is as good as `null`.
+    // Runtimes differ in what they answer for "nothing": an empty body is as good as `null`, and on AWS
+    // so is an empty list.
     if response.is_empty() {
         return Done::All;
     }
     let failures = match serde_json::from_slice(response) {
         Ok(Value::Null) => return Done::All,
         Ok(Value::String(text)) if text.is_empty() => return Done::All,
+        Ok(Value::Array(items)) if items.is_empty() => return Done::All,
         Ok(Value::Object(mut members)) => members.remove("batchItemFailures"),
         Ok(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) | Err(_) => {
             return Done::None;
@@ -61,6 +63,7 @@ mod tests {
             "",
             "null",
             "\"\"",
+            "[]",
             "{}",
             r#"{"other":1}"#,
             r#"{"batchItemFailures":null}"#,
@@ -85,7 +88,7 @@ mod tests {
             "true",
             "7",
             "\"done\"",
-            "[]",
+            "[1]",
             r#"{"batchItemFailures":"a"}"#,
             r#"{"batchItemFailures":{}}"#,
             r#"{"batchItemFailures":["a"]}"#,

@@ -66,8 +66,8 @@ impl Destination {
             DestinationKind::Function(name::resolve(arn, None)?.into())
         } else {
             return Err(LambdaError::InvalidParameterValue(format!(
-                "a destination must be an SQS queue or a Lambda function of this account and \
-                 region here, got {arn}"
+                "The provided destination config is invalid: a destination must be an SQS queue or a \
+                 Lambda function of this account and region here, got {arn}"
             )));
         };
         Ok(Self { arn: arn.into(), kind })
@@ -76,7 +76,7 @@ impl Destination {
 
 impl EventInvokeConfig {
     /// The config that `settings` make, over what `old` had.
-    pub(crate) fn set(
+    pub(crate) fn new(
         now: Timestamp,
         old: Option<&Self>,
         settings: &EventInvokeSettings,
@@ -114,6 +114,17 @@ impl EventInvokeConfig {
     }
 }
 
+impl EventInvokeConfig {
+    /// The functions that it names as destinations.
+    pub(crate) fn functions(&self) -> impl Iterator<Item = (&str, &Destination)> {
+        let destinations = self.on_success.iter().chain(&self.on_failure);
+        destinations.filter_map(|destination| match &destination.kind {
+            DestinationKind::Function(name) => Some((&**name, destination)),
+            DestinationKind::Queue(_) => None,
+        })
+    }
+}
+
 /// How often a failed event is run again.
 pub(crate) fn retry_attempts(config: Option<&EventInvokeConfig>) -> u32 {
     config.and_then(|config| config.maximum_retry_attempts).unwrap_or(RETRY_ATTEMPTS_DEFAULT)
@@ -133,7 +144,7 @@ mod tests {
     const FUNCTION: &str = "arn:aws:lambda:us-east-1:000000000000:function:next";
 
     fn put(settings: &EventInvokeSettings) -> Result<EventInvokeConfig, LambdaError> {
-        EventInvokeConfig::set(Timestamp::UNIX_EPOCH, None, settings)
+        EventInvokeConfig::new(Timestamp::UNIX_EPOCH, None, settings)
     }
 
     #[test]
@@ -190,7 +201,7 @@ mod tests {
             maximum_event_age_in_seconds: Some(60),
             ..EventInvokeSettings::default()
         };
-        let new = EventInvokeConfig::set(Timestamp::UNIX_EPOCH, Some(&old), &age).unwrap();
+        let new = EventInvokeConfig::new(Timestamp::UNIX_EPOCH, Some(&old), &age).unwrap();
         assert_eq!(retry_attempts(Some(&new)), 0);
         assert_eq!(event_age(Some(&new)), Duration::from_secs(60));
         assert_eq!(new.on_failure, old.on_failure);
@@ -199,7 +210,7 @@ mod tests {
             on_failure: Some(String::new()),
             ..EventInvokeSettings::default()
         };
-        let new = EventInvokeConfig::set(Timestamp::UNIX_EPOCH, Some(&new), &none).unwrap();
+        let new = EventInvokeConfig::new(Timestamp::UNIX_EPOCH, Some(&new), &none).unwrap();
         assert_eq!(new.on_failure, None);
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use comeback_core::Timestamp;
-use comeback_core::time::later;
+use comeback_core::time::{between, later};
 
 use super::error::{Faults, LambdaError};
 use crate::model::arn::queue_name;
@@ -49,6 +49,18 @@ const THROTTLE_WAIT_MAX: Duration = Duration::from_secs(30);
 /// The wait where a queue says that it has a message and gives none: too many are in flight.
 const EMPTY_WAIT: Duration = Duration::from_secs(1);
 
+/// How long a mapping is in each state that it passes through. AWS takes up to a minute for all of them;
+/// here it is long enough to be seen.
+const TRANSITION: Duration = Duration::from_millis(100);
+
+/// The states that a mapping passes through after a change, in AWS's words.
+type Transition = &'static [&'static str];
+const ENABLED_FROM_THE_START: Transition = &["Creating", "Enabling"];
+const DISABLED_FROM_THE_START: Transition = &["Creating"];
+const ENABLING: Transition = &["Enabling"];
+const DISABLING: Transition = &["Disabling"];
+const UPDATING: Transition = &["Updating"];
+
 /// What a request sets of a mapping; what is absent stays as it is.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs, reason = "the names are those of Lambda's API")]
@@ -75,6 +87,9 @@ pub struct Mapping {
     pub maximum_concurrency: Option<u32>,
     pub enabled: bool,
     pub last_modified: Timestamp,
+    transition: Transition,
+    /// When it is enabled for good, if it is to be.
+    polls_from: Timestamp,
     pub(crate) poller: Poller,
 }
 
@@ -104,10 +119,35 @@ impl Mapping {
             maximum_concurrency: None,
             enabled: true,
             last_modified: now,
+            transition: ENABLED_FROM_THE_START,
+            polls_from: now,
             poller: Poller::default(),
         };
         mapping.set(now, settings)?;
+        let enabled = mapping.enabled;
+        mapping.pass(if enabled { ENABLED_FROM_THE_START } else { DISABLED_FROM_THE_START });
         Ok(mapping)
+    }
+
+    /// Begins a transition.
+    fn pass(&mut self, transition: Transition) {
+        self.transition = transition;
+        if transition.ends_with(ENABLING) {
+            let steps = u32::try_from(transition.len()).unwrap_or(u32::MAX);
+            self.polls_from = later(self.last_modified, TRANSITION.saturating_mul(steps));
+        }
+    }
+
+    /// The state that it is in, in AWS's words.
+    pub(crate) fn state(&self, now: Timestamp) -> &'static str {
+        let steps = between(self.last_modified, now).as_millis() / TRANSITION.as_millis();
+        let passing = usize::try_from(steps).ok().and_then(|step| self.transition.get(step));
+        passing.copied().unwrap_or(if self.enabled { "Enabled" } else { "Disabled" })
+    }
+
+    /// Whether it takes messages from its queue.
+    pub(crate) fn polls(&self, now: Timestamp) -> bool {
+        self.enabled && now >= self.polls_from
     }
 
     /// Sets what `settings` has; nothing if any of it is wrong.
@@ -137,15 +177,20 @@ impl Mapping {
         if let Some(maximum) = settings.maximum_concurrency {
             self.maximum_concurrency = maximum.map(number);
         }
-        if let Some(enabled) = settings.enabled {
-            self.enabled = enabled;
-        }
+        let enabled = settings.enabled.unwrap_or(self.enabled);
+        let transition = match (self.enabled, enabled) {
+            (false, true) => ENABLING,
+            (true, false) => DISABLING,
+            (true, true) | (false, false) => UPDATING,
+        };
+        self.enabled = enabled;
         if !self.enabled {
             // What it holds comes back into view in the queue by itself.
             self.poller.held.clear();
             self.poller.held_bytes = 0;
         }
         self.last_modified = now;
+        self.pass(transition);
         Ok(())
     }
 
@@ -213,7 +258,7 @@ impl Mapping {
             }
             at = at.max(later(self.poller.granted_at, GROWTH_INTERVAL));
         }
-        Some(self.poller.paused_until.map_or(at, |until| at.max(until)))
+        Some(self.poller.paused_until.map_or(at, |until| at.max(until)).max(self.polls_from))
     }
 }
 
@@ -429,6 +474,34 @@ mod tests {
         mapping.set(at(1), &off).unwrap();
         assert_eq!((mapping.batch_size, mapping.window.as_secs()), (100, 5));
         assert_eq!(mapping.next_poll(Some(at(0))), None);
+    }
+
+    #[test]
+    fn a_mapping_passes_through_awss_states_and_polls_once_it_is_enabled() {
+        let mut mapping = batches_of(10, 0);
+        let enabled = |enabled| MappingSettings { enabled, ..MappingSettings::default() };
+        let states = |mapping: &Mapping, from: i64| {
+            [0, 99, 100, 199, 200].map(|millis| mapping.state(at(from + millis)))
+        };
+        assert_eq!(
+            states(&mapping, 0),
+            ["Creating", "Creating", "Enabling", "Enabling", "Enabled"]
+        );
+        assert_eq!([199, 200].map(|millis| mapping.polls(at(millis))), [false, true]);
+        assert_eq!(mapping.next_poll(Some(at(0))), Some(at(200)));
+
+        mapping.set(at(1_000), &enabled(None)).unwrap();
+        assert_eq!(states(&mapping, 1_000)[1..3], ["Updating", "Enabled"]);
+        assert!(mapping.polls(at(1_000)));
+        mapping.set(at(2_000), &enabled(Some(false))).unwrap();
+        assert_eq!(states(&mapping, 2_000)[1..3], ["Disabling", "Disabled"]);
+        assert!(!mapping.polls(at(2_000)));
+        mapping.set(at(3_000), &enabled(Some(true))).unwrap();
+        assert_eq!(states(&mapping, 3_000)[1..3], ["Enabling", "Enabled"]);
+        assert_eq!([3_099, 3_100].map(|millis| mapping.polls(at(millis))), [false, true]);
+
+        let off = super::Mapping::new(at(0), "m".into(), ARN, "f".into(), &enabled(Some(false)));
+        assert_eq!(states(&off.unwrap(), 0)[1..3], ["Creating", "Disabled"]);
     }
 
     #[test]

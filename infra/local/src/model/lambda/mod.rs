@@ -25,7 +25,7 @@ use comeback_core::Timestamp;
 use asynchronous::{AsynchronousQueue, QueuedEvent};
 use error::{LambdaError, ThrottleReason};
 use function::{Code, Configuration, Function, Settings};
-use invoke_config::{EventInvokeConfig, EventInvokeSettings};
+use invoke_config::{Destination, EventInvokeConfig, EventInvokeSettings};
 use mapping::{Held, Mapping, MappingSettings};
 use recursion::RecursiveLoop;
 use run::RunId;
@@ -230,7 +230,8 @@ impl Lambda {
     /// Sets a function's event invoke config anew, or with `update` over the one that it has.
     ///
     /// # Errors
-    /// If a setting is wrong, or there is nothing to update.
+    /// If there is no such function, a setting is wrong, a destination is the function itself or one that
+    /// doesn't exist, or there is nothing to update.
     pub fn set_event_invoke_config(
         &mut self,
         now: Timestamp,
@@ -238,23 +239,52 @@ impl Lambda {
         settings: &EventInvokeSettings,
         update: bool,
     ) -> Result<EventInvokeConfig, LambdaError> {
-        let function = self.function_mut(name)?;
-        let old = match (&function.event_invoke_config, update) {
-            (None, true) => return Err(no_event_invoke_config(name)),
-            (old, true) => old.as_ref(),
-            (_, false) => None,
-        };
-        let config = EventInvokeConfig::set(now, old, settings)?;
-        function.event_invoke_config = Some(config.clone());
+        self.check_function(name)?;
+        let old = if update { Some(self.event_invoke_config(name)?) } else { None };
+        let config = EventInvokeConfig::new(now, old, settings)?;
+        for (destination, Destination { arn, .. }) in config.functions() {
+            if destination == name {
+                return Err(LambdaError::InvalidParameterValue(
+                    "You can't specify the function as a destination for itself.".to_owned(),
+                ));
+            }
+            if !self.functions.contains_key(destination) {
+                return Err(LambdaError::InvalidParameterValue(format!(
+                    "The destination ARN {arn} is invalid."
+                )));
+            }
+        }
+        self.function_mut(name)?.event_invoke_config = Some(config.clone());
         Ok(config)
+    }
+
+    /// Refuses a function that doesn't exist, in the words of event invoke configs.
+    fn check_function(&self, name: &str) -> Result<(), LambdaError> {
+        if self.functions.contains_key(name) {
+            return Ok(());
+        }
+        Err(LambdaError::ResourceNotFound("The function doesn't exist.".to_owned()))
+    }
+
+    /// A function's event invoke configs: here it has one at most.
+    ///
+    /// # Errors
+    /// If there is no such function.
+    pub fn event_invoke_configs(
+        &self,
+        name: &str,
+    ) -> Result<Option<&EventInvokeConfig>, LambdaError> {
+        self.check_function(name)?;
+        Ok(self.event_invoke_config(name).ok())
     }
 
     /// A function's event invoke config.
     ///
     /// # Errors
-    /// If it has none.
+    /// If it has none. As on AWS, neither has a function that doesn't exist.
     pub fn event_invoke_config(&self, name: &str) -> Result<&EventInvokeConfig, LambdaError> {
-        let config = self.function(name)?.event_invoke_config.as_ref();
+        let function = self.functions.get(name);
+        let config = function.and_then(|function| function.event_invoke_config.as_ref());
         config.ok_or_else(|| no_event_invoke_config(name))
     }
 
@@ -263,7 +293,8 @@ impl Lambda {
     /// # Errors
     /// If it has none.
     pub fn delete_event_invoke_config(&mut self, name: &str) -> Result<(), LambdaError> {
-        let config = self.function_mut(name)?.event_invoke_config.take();
+        let function = self.functions.get_mut(name);
+        let config = function.and_then(|function| function.event_invoke_config.take());
         config.map(|_| ()).ok_or_else(|| no_event_invoke_config(name))
     }
 
@@ -277,7 +308,7 @@ impl Lambda {
     /// # Errors
     /// If there is none with this id; so it is with every operation on one.
     pub fn mapping(&self, uuid: &str) -> Result<&Mapping, LambdaError> {
-        self.mappings.get(uuid).ok_or_else(|| no_mapping(uuid))
+        self.mappings.get(uuid).ok_or_else(no_mapping)
     }
 
     /// Changes a mapping, and the function that it is for.
@@ -295,7 +326,7 @@ impl Lambda {
             Some(function) => Some(Arc::clone(&self.configuration(function)?.name)),
             None => None,
         };
-        let mapping = self.mappings.get_mut(uuid).ok_or_else(|| no_mapping(uuid))?;
+        let mapping = self.mappings.get_mut(uuid).ok_or_else(no_mapping)?;
         mapping.set(now, settings)?;
         if let Some(function) = function {
             mapping.function = function;
@@ -308,7 +339,7 @@ impl Lambda {
     /// # Errors
     /// If there is no such mapping.
     pub fn delete_mapping(&mut self, uuid: &str) -> Result<Mapping, LambdaError> {
-        self.mappings.remove(uuid).ok_or_else(|| no_mapping(uuid))
+        self.mappings.remove(uuid).ok_or_else(no_mapping)
     }
 
     pub(crate) fn function(&self, name: &str) -> Result<&Function, LambdaError> {
@@ -372,8 +403,6 @@ fn no_event_invoke_config(name: &str) -> LambdaError {
     ))
 }
 
-fn no_mapping(uuid: &str) -> LambdaError {
-    LambdaError::ResourceNotFound(format!(
-        "The resource you requested does not exist. (event source mapping {uuid})"
-    ))
+fn no_mapping() -> LambdaError {
+    LambdaError::ResourceNotFound("The resource you requested does not exist.".to_owned())
 }

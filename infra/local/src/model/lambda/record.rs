@@ -145,7 +145,7 @@ mod tests {
             function: "my-function".into(),
             request_id: "e4b46cbf".into(),
             payload: Payload::parse(br#"{"z":1.0,"big":12345678901234567890123}"#).unwrap(),
-            trace_header: None,
+            trace_header: "Root=1-0-0".into(),
             accepted_at: Timestamp::UNIX_EPOCH,
             runs,
             throttles: 0,

@@ -62,6 +62,11 @@ impl TraceHeader {
         entry.map_or(0, |(_, before)| before.saturating_add(1))
     }
 
+    /// The header of an event that comes without one.
+    pub(crate) fn begin(now: Timestamp, ids: &mut Ids) -> String {
+        format!("Root={};Parent={};Sampled=0", root(now, ids), ids.hex(16))
+    }
+
     /// The header that a run of the function `name` is given, with this run counted.
     pub(crate) fn enter(&self, name: &str, now: Timestamp, ids: &mut Ids) -> String {
         let hash = hash(name);
@@ -72,7 +77,7 @@ impl TraceHeader {
         lineage.push(format!("{hash}:{}", self.runs(name)));
         let root = match &self.root {
             Some(root) => root.clone(),
-            None => format!("1-{:08x}-{}", now.timestamp(), ids.hex(24)),
+            None => root(now, ids),
         };
         format!(
             "Root={root};Parent={};Sampled={};Lineage={}",
@@ -81,6 +86,11 @@ impl TraceHeader {
             lineage.join("|")
         )
     }
+}
+
+/// A new trace's name.
+fn root(now: Timestamp, ids: &mut Ids) -> String {
+    format!("1-{:08x}-{}", now.timestamp(), ids.hex(24))
 }
 
 /// One entry of a lineage.

@@ -5,8 +5,6 @@ use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::SecondsFormat;
-use comeback_core::Timestamp;
 use serde::Serialize;
 
 use super::function::Configuration;
@@ -16,8 +14,8 @@ use crate::model::payload::Payload;
 /// How large a function's response may be, in bytes: 6 MB. AWS gives it 100 bytes more.
 pub const RESPONSE_BYTES_MAX: usize = 6 * 1024 * 1024 + 100;
 
-/// How long a function has from the start of its process until it asks for its first event.
-pub const INIT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The type of a process that ended. Lambda has given crashes and time-outs a type since 2025.
+const EXIT_ERROR: &str = "Runtime.ExitError";
 
 /// Tells a run from all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,8 +57,6 @@ pub enum Outcome {
     InitFailed(Vec<u8>),
     /// Its process ended before it asked for an event.
     InitExited(Exit),
-    /// It took longer than [`INIT_TIMEOUT`] to ask for an event, and was killed.
-    InitTimedOut,
     /// Its process could not be started, for this reason.
     NotStarted(String),
     /// An extension failed before it and its runtime had asked for an event.
@@ -130,15 +126,13 @@ impl Response {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error_type: Option<&'a str>,
+    error_type: &'a str,
     error_message: String,
 }
 
 impl Outcome {
-    /// What the invoker is told. A crash or a time-out has only an `errorMessage`.
-    pub(crate) fn response(self, now: Timestamp, request_id: &str, timeout: Duration) -> Response {
-        let at = now.to_rfc3339_opts(SecondsFormat::Millis, true);
+    /// What the invoker is told.
+    pub(crate) fn response(self, request_id: &str, timeout: Duration) -> Response {
         let say = |error_type, error_message| {
             let report = Report { error_type, error_message };
             Payload::of(&report).get().as_bytes().to_vec()
@@ -151,36 +145,31 @@ impl Outcome {
                     "Response payload size exceeded maximum allowed payload size \
                      ({RESPONSE_BYTES_MAX} bytes)."
                 );
-                (Ending::Failed, say(Some("Function.ResponseSizeTooLarge"), message))
+                (Ending::Failed, say("Function.ResponseSizeTooLarge", message))
             }
-            Self::Exited(exit) => (Ending::Crashed, say(None, exit.message(request_id))),
+            Self::Exited(exit) => (Ending::Crashed, say(EXIT_ERROR, exit.message(request_id))),
             Self::TimedOut => {
                 let message = format!(
-                    "{at} {request_id} Task timed out after {:.2} seconds",
+                    "RequestId: {request_id} Error: Task timed out after {:.2} seconds",
                     timeout.as_secs_f64()
                 );
-                (Ending::TimedOut, say(None, message))
+                (Ending::TimedOut, say("Sandbox.Timedout", message))
             }
             Self::InitFailed(payload) => (Ending::InitFailed, payload),
-            Self::InitExited(exit) => (Ending::InitFailed, say(None, exit.message(request_id))),
-            Self::InitTimedOut => {
-                let message = format!(
-                    "{at} {request_id} Init timed out after {:.2} seconds",
-                    INIT_TIMEOUT.as_secs_f64()
-                );
-                (Ending::InitFailed, say(None, message))
+            Self::InitExited(exit) => {
+                (Ending::InitFailed, say(EXIT_ERROR, exit.message(request_id)))
             }
             Self::NotStarted(reason) => {
                 let message = format!("RequestId: {request_id} Error: {reason}");
-                (Ending::InitFailed, say(Some("Runtime.InvalidEntrypoint"), message))
+                (Ending::InitFailed, say("Runtime.InvalidEntrypoint", message))
             }
             Self::InitExtensionFailed(failure) => {
                 let error_type = failure.fault.error_type();
-                (Ending::InitFailed, say(Some(error_type), failure.message(request_id)))
+                (Ending::InitFailed, say(error_type, failure.message(request_id)))
             }
             Self::ExtensionFailed(failure) => {
                 let error_type = failure.fault.error_type();
-                (Ending::Crashed, say(Some(error_type), failure.message(request_id)))
+                (Ending::Crashed, say(error_type, failure.message(request_id)))
             }
         };
         Response { payload, ending }
@@ -257,7 +246,7 @@ mod tests {
     use super::*;
 
     fn response(outcome: Outcome) -> (Ending, String) {
-        let response = outcome.response(Timestamp::UNIX_EPOCH, "r1", Duration::from_secs(3));
+        let response = outcome.response("r1", Duration::from_secs(3));
         (response.ending, String::from_utf8(response.payload).unwrap())
     }
 
@@ -269,35 +258,35 @@ mod tests {
             (Outcome::Failed(bytes.clone()), Ending::Failed),
             (Outcome::InitFailed(bytes.clone()), Ending::InitFailed),
         ] {
-            let response = outcome.response(Timestamp::UNIX_EPOCH, "r1", Duration::ZERO);
+            let response = outcome.response("r1", Duration::ZERO);
             assert_eq!((response.ending, response.payload), (ending, bytes.clone()));
         }
     }
 
     #[test]
-    fn a_crash_and_a_time_out_have_only_a_message() {
-        for (outcome, message) in [
-            (
-                Outcome::Exited(Exit::Status(1)),
-                "RequestId: r1 Error: Runtime exited with error: exit status 1",
-            ),
-            (
-                Outcome::Exited(Exit::Signal(9)),
-                "RequestId: r1 Error: Runtime exited with error: signal: killed",
-            ),
+    fn a_crash_and_a_time_out_have_lambdas_own_types() {
+        let exited = "Runtime exited with error: ";
+        for (outcome, error_type, message) in [
+            (Outcome::Exited(Exit::Status(1)), EXIT_ERROR, format!("{exited}exit status 1")),
+            (Outcome::Exited(Exit::Signal(9)), EXIT_ERROR, format!("{exited}signal: killed")),
             (
                 Outcome::Exited(Exit::Status(0)),
-                "RequestId: r1 Error: Runtime exited without providing a reason",
+                EXIT_ERROR,
+                "Runtime exited without providing a reason".to_owned(),
             ),
             (
                 Outcome::InitExited(Exit::Signal(64)),
-                "RequestId: r1 Error: Runtime exited with error: signal: signal 64",
+                EXIT_ERROR,
+                format!("{exited}signal: signal 64"),
             ),
-            (Outcome::TimedOut, "1970-01-01T00:00:00.000Z r1 Task timed out after 3.00 seconds"),
+            (Outcome::TimedOut, "Sandbox.Timedout", "Task timed out after 3.00 seconds".to_owned()),
         ] {
             let (ending, payload) = response(outcome);
             assert_ne!(ending, Ending::Succeeded);
-            assert_eq!(payload, format!(r#"{{"errorMessage":"{message}"}}"#));
+            let told = format!(
+                r#"{{"errorType":"{error_type}","errorMessage":"RequestId: r1 Error: {message}"}}"#
+            );
+            assert_eq!(payload, told);
         }
     }
 

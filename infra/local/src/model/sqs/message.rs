@@ -68,6 +68,8 @@ pub struct Outgoing {
     /// The tenant that the message belongs to: system attribute `MessageGroupId`. It is handed on
     /// and has no influence on the order.
     pub group_id: Option<String>,
+    /// Who sends it; the account where it is not given.
+    pub sender_id: Option<Arc<str>>,
     /// For how many seconds nobody shall receive it; the queue's own delay where it is not given.
     pub delay: Option<u32>,
 }

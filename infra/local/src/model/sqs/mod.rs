@@ -59,9 +59,9 @@ const SETTLING: Duration = Duration::from_secs(60);
 pub struct Sqs {
     /// What an ARN of a queue here begins with.
     arn_prefix: String,
-    /// Whom messages come from. Callers aren't told apart, so it is always the account, as on AWS
-    /// for its root user.
-    sender_id: Arc<str>,
+    /// Whom messages come from that don't say it. Callers aren't told apart, so it is the account, as on
+    /// AWS for its root user.
+    account: Arc<str>,
     ids: Xoshiro256PlusPlus,
     /// Messages are numbered in the order in which they are sent, whichever queue they are in.
     next_number: u64,
@@ -78,7 +78,7 @@ impl Sqs {
     pub fn new(region: &str, account: &str, seed: u64) -> Self {
         Self {
             arn_prefix: format!("arn:aws:sqs:{region}:{account}:"),
-            sender_id: account.into(),
+            account: account.into(),
             ids: Xoshiro256PlusPlus::seed_from_u64(seed),
             next_number: 0,
             queues: BTreeMap::new(),
@@ -305,10 +305,10 @@ impl Sqs {
             Some((target.clone(), redrive.max_receive_count))
         });
         let receives_max = redrive.as_ref().map(|(_, count)| *count);
-        let sender_id = Arc::clone(&self.sender_id);
+        let account = Arc::clone(&self.account);
         let source = self.queue_mut(queue)?;
         let visibility = visibility.unwrap_or(source.attributes.visibility);
-        let (messages, given_up) = source.receive(now, max, visibility, receives_max, &sender_id);
+        let (messages, given_up) = source.receive(now, max, visibility, receives_max, &account);
         if let Some((target, _)) = redrive.filter(|_| !given_up.is_empty()) {
             self.redrive(now, queue, &target, given_up)?;
         }

@@ -29,6 +29,7 @@ pub(super) struct Message {
     pub(super) attributes: Arc<MessageAttributes>,
     pub(super) trace_header: Option<Arc<str>>,
     pub(super) group_id: Option<Arc<str>>,
+    sender_id: Option<Arc<str>>,
     pub(super) sent_at: Timestamp,
     first_received_at: Option<Timestamp>,
     received_at: Timestamp,
@@ -87,6 +88,7 @@ impl Message {
             attributes: Arc::new(outgoing.attributes),
             trace_header: outgoing.trace_header.map(Arc::from),
             group_id: outgoing.group_id.map(Arc::from),
+            sender_id: outgoing.sender_id,
             sent_at: now,
             first_received_at: None,
             received_at: now,
@@ -153,7 +155,7 @@ impl Queue {
         max: usize,
         visibility: u32,
         receives_max: Option<u32>,
-        sender_id: &Arc<str>,
+        account: &Arc<str>,
     ) -> (Vec<Received>, Vec<(u64, Message)>) {
         self.settle(now);
         let max = max.min(self.in_flight_max.saturating_sub(self.in_flight.len()));
@@ -167,7 +169,7 @@ impl Queue {
                 continue;
             }
             self.take_from_place(number);
-            received.extend(self.hand_out(now, number, sender_id));
+            received.extend(self.hand_out(now, number, account));
             taken.push(number);
         }
         // Only now: with a visibility timeout of nothing they are visible at once, and this receive
@@ -188,7 +190,7 @@ impl Queue {
         Some((number, self.messages.get(&number)?.dead_letter_source.clone()))
     }
 
-    fn hand_out(&mut self, now: Timestamp, number: u64, sender_id: &Arc<str>) -> Option<Received> {
+    fn hand_out(&mut self, now: Timestamp, number: u64, account: &Arc<str>) -> Option<Received> {
         let message = self.messages.get_mut(&number)?;
         message.received_at = now;
         message.receive_count = message.receive_count.saturating_add(1);
@@ -205,7 +207,7 @@ impl Queue {
             sent_at: message.sent_at,
             first_received_at,
             receive_count: message.receive_count,
-            sender_id: Arc::clone(sender_id),
+            sender_id: Arc::clone(message.sender_id.as_ref().unwrap_or(account)),
             trace_header: message.trace_header.clone(),
             group_id: message.group_id.clone(),
             dead_letter_source: message.dead_letter_source.clone(),

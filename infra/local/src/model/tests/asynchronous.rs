@@ -124,7 +124,9 @@ fn zero_reserved_concurrency_sends_events_away_at_once() {
     world.cloud.lambda.set_reserved_concurrency("f", Some(0)).unwrap();
     let request_id = world.event(r#""x""#);
     assert!(world.advance().is_empty());
-    let record = world.record("failed");
+    let message = world.receive("failed").remove(0);
+    assert!(message.trace_header.is_some_and(|header| header.starts_with("Root=1-")));
+    let record: Value = serde_json::from_str(&message.body).unwrap();
     assert_eq!(record["requestContext"]["requestId"], request_id);
     assert_eq!(record["requestContext"]["condition"], "ZeroReservedConcurrency");
     assert_eq!(record["requestContext"]["approximateInvokeCount"], 0);
@@ -158,6 +160,50 @@ fn a_dead_letter_is_the_bare_event_with_the_failure_in_its_attributes() {
             ("RequestID", "String", request_id.as_str()),
         ]
     );
+}
+
+#[test]
+fn what_lambda_sends_for_a_function_comes_from_a_session_of_its_role() {
+    let mut world = World::new();
+    world.on_failure(0, 60);
+    world.queue("dead", &[]);
+    let settings = Settings {
+        role: Some("arn:aws:iam::000000000000:role/r".to_owned()),
+        dead_letter_target: Some(queue_arn("dead")),
+        ..Settings::default()
+    };
+    world.cloud.lambda.update_configuration(world.now, "f", settings).unwrap();
+    world.event("{}");
+    let run = world.run();
+    world.finish(&run, failure());
+    let mut sender = |queue| world.receive(queue).remove(0).sender_id.to_string();
+    let of_record = sender("failed");
+    let (role_id, session) = of_record.split_once(':').unwrap();
+    assert!(role_id.starts_with("AROA") && role_id.len() == 21, "{role_id}");
+    assert_eq!(session, "awslambda_0_20231114221320000");
+    assert_eq!(sender("dead"), of_record);
+}
+
+#[test]
+fn event_invoke_configs_that_aws_refuses_are_refused_in_its_words() {
+    let mut world = World::new();
+    let arn = |name: &str| format!("arn:aws:lambda:us-east-1:000000000000:function:{name}");
+    let to = |name: &str| EventInvokeSettings {
+        on_success: Some(arn(name)),
+        ..EventInvokeSettings::default()
+    };
+    for (function, settings, refusal) in [
+        ("none", to("f"), "The function doesn't exist.".to_owned()),
+        ("f", to("f"), "You can't specify the function as a destination for itself.".to_owned()),
+        ("f", to("none"), format!("The destination ARN {} is invalid.", arn("none"))),
+    ] {
+        for update in [false, true] {
+            let lambda = &mut world.cloud.lambda;
+            lambda.set_event_invoke_config(world.now, "f", &Default::default(), false).unwrap();
+            let set = lambda.set_event_invoke_config(world.now, function, &settings, update);
+            assert_eq!(set.map(|_| ()).unwrap_err().to_string(), refusal, "{function} {update}");
+        }
+    }
 }
 
 #[test]

@@ -100,6 +100,22 @@ fn the_event_is_written_as_lambda_writes_it() {
 }
 
 #[test]
+fn a_mapping_with_a_window_says_that_a_message_has_no_attributes() {
+    for (window, said) in [(None, None), (Some(1), Some(Value::Null))] {
+        let maximum_batching_window_in_seconds = window;
+        let mut world = mapped(&MappingSettings {
+            maximum_batching_window_in_seconds,
+            ..MappingSettings::default()
+        });
+        world.send("q", "a");
+        let runs = world.advance();
+        world.pass(secs(1));
+        let record = &records(&[runs, world.advance()].concat()[0])[0];
+        assert_eq!(record.get("md5OfMessageAttributes").cloned(), said, "{window:?}");
+    }
+}
+
+#[test]
 fn only_named_failures_stay_and_come_back_after_their_visibility() {
     let mut world = mapped(&reporting());
     for body in ["a", "b", "c"] {
@@ -237,7 +253,14 @@ fn a_queue_that_hides_messages_for_less_than_the_timeout_is_refused() {
     );
     assert_eq!(create(&queue_arn("none"), "f").code(), "InvalidParameterValueException");
     assert_eq!(create("q", "f").code(), "InvalidParameterValueException");
-    assert_eq!(create(&queue_arn("q"), "none").code(), "ResourceNotFoundException");
+    for (arn, function, message) in [
+        (queue_arn("q"), "none", "Function does not exist"),
+        (String::new(), "none", "Unrecognized event source."),
+    ] {
+        let error = create(&arn, function);
+        assert_eq!(error.code(), "InvalidParameterValueException");
+        assert_eq!(error.to_string(), message);
+    }
 }
 
 #[test]

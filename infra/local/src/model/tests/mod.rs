@@ -85,9 +85,12 @@ impl World {
         self.cloud.lambda.set_event_invoke_config(self.now, "f", &settings, false).unwrap();
     }
 
+    /// Maps a queue to `f`, and waits until the mapping is enabled.
     fn map(&mut self, queue: &str, settings: &MappingSettings) -> Arc<str> {
         let mapping = self.cloud.create_mapping(self.now, &queue_arn(queue), "f", settings);
-        mapping.unwrap().uuid.clone()
+        let uuid = mapping.unwrap().uuid.clone();
+        self.pass(secs(1));
+        uuid
     }
 
     fn invoke(

@@ -1,5 +1,6 @@
 //! The shapes of event source mappings.
 
+use comeback_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::epoch_seconds;
@@ -70,7 +71,7 @@ pub(in crate::api::lambda) struct MappingResponse {
 }
 
 impl MappingResponse {
-    pub(in crate::api::lambda) fn new(mapping: &Mapping) -> Self {
+    pub(in crate::api::lambda) fn new(mapping: &Mapping, now: Timestamp) -> Self {
         let uuid = mapping.uuid.to_string();
         Self {
             batch_size: mapping.batch_size,
@@ -81,7 +82,7 @@ impl MappingResponse {
             ),
             function_arn: name::arn(&mapping.function),
             last_modified: epoch_seconds(mapping.last_modified),
-            state: if mapping.enabled { "Enabled" } else { "Disabled" },
+            state: mapping.state(now),
             state_transition_reason: "USER_INITIATED",
             function_response_types: mapping
                 .report_batch_item_failures
@@ -96,7 +97,7 @@ impl MappingResponse {
     }
 
     /// The state that AWS answers while it deletes.
-    pub(in crate::api::lambda) fn deleting(mapping: &Mapping) -> Self {
-        Self { state: "Deleting", ..Self::new(mapping) }
+    pub(in crate::api::lambda) fn deleting(mapping: &Mapping, now: Timestamp) -> Self {
+        Self { state: "Deleting", ..Self::new(mapping, now) }
     }
 }

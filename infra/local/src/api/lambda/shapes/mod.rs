@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use comeback_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::model::lambda::error::LambdaError;
 use crate::model::lambda::function::{Configuration, Program, Settings};
 use crate::model::lambda::invoke_config::{Destination, EventInvokeConfig, EventInvokeSettings};
 use crate::model::lambda::layer::Layered;
@@ -49,9 +50,8 @@ impl FunctionRequest {
             timeout: self.timeout,
             memory_size: self.memory_size,
             environment: self.environment.map(|environment| environment.variables),
-            dead_letter_target: self
-                .dead_letter_config
-                .map(|config| config.target_arn.unwrap_or_default()),
+            // As on AWS, a config without a target leaves things as they are.
+            dead_letter_target: self.dead_letter_config.and_then(|config| config.target_arn),
         }
     }
 }
@@ -253,7 +253,7 @@ pub(super) struct Recursion {
 pub(super) struct EventInvokeRequest {
     maximum_retry_attempts: Option<i64>,
     maximum_event_age_in_seconds: Option<i64>,
-    destination_config: Destinations,
+    destination_config: Option<Destinations>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -271,15 +271,27 @@ struct Target {
 }
 
 impl EventInvokeRequest {
-    pub(super) fn settings(self) -> EventInvokeSettings {
+    /// # Errors
+    /// If it sets nothing.
+    pub(super) fn settings(self) -> Result<EventInvokeSettings, LambdaError> {
+        let Self { maximum_retry_attempts, maximum_event_age_in_seconds, destination_config } =
+            self;
+        let limits = maximum_retry_attempts.or(maximum_event_age_in_seconds);
+        if limits.is_none() && destination_config.is_none() {
+            return Err(LambdaError::InvalidParameterValue(
+                "You must specify at least one of error handling or destination setting."
+                    .to_owned(),
+            ));
+        }
+        let destinations = destination_config.unwrap_or_default();
         // An empty target takes the destination away.
         let arn = |target: Option<Target>| target.map(|t| t.destination.unwrap_or_default());
-        EventInvokeSettings {
-            maximum_retry_attempts: self.maximum_retry_attempts,
-            maximum_event_age_in_seconds: self.maximum_event_age_in_seconds,
-            on_success: arn(self.destination_config.on_success),
-            on_failure: arn(self.destination_config.on_failure),
-        }
+        Ok(EventInvokeSettings {
+            maximum_retry_attempts,
+            maximum_event_age_in_seconds,
+            on_success: arn(destinations.on_success),
+            on_failure: arn(destinations.on_failure),
+        })
     }
 }
 
