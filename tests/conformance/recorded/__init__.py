@@ -5,12 +5,17 @@ name for each: a function that is given a [`Cloud`] and raises an AssertionError
 hold there.
 """
 
+import time
 import zlib
 from collections.abc import Callable
 from typing import Any
 
 from botocore.exceptions import ClientError
 from endpoints import ACCOUNT, PATIENCE_SECONDS, REGION, Endpoint
+
+# Far longer than anything here takes.
+EVENTUALLY_SECONDS = 20
+POLL_SECONDS = 0.05
 
 
 class Cloud:
@@ -37,7 +42,7 @@ class Cloud:
         return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{self.name(own)}"
 
     def receive(self, queue: str, **parameters: Any) -> dict[str, Any]:
-        """The next message of a queue, with all its attributes, as soon as there is one.
+        """Takes the next message out of a queue, with all its attributes, as soon as there is one.
 
         Raises:
             AssertionError: if none comes.
@@ -51,6 +56,8 @@ class Cloud:
                 **parameters,
             )
             for message in received.get("Messages", []):
+                handle = message["ReceiptHandle"]
+                self.sqs.delete_message(QueueUrl=queue, ReceiptHandle=handle)
                 return dict(message)
         raise AssertionError(f"expected a message in {queue}, got none")
 
@@ -77,3 +84,16 @@ def same(got: Any, expected: Any) -> None:
     """
     if got != expected:
         raise AssertionError(f"recorded {expected!r}, got {got!r}")
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    """Waits until something holds that nobody tells of.
+
+    Raises:
+        AssertionError: if it doesn't come to hold.
+    """
+    deadline = time.monotonic() + EVENTUALLY_SECONDS
+    while not holds():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"it doesn't hold within {EVENTUALLY_SECONDS} s")
+        time.sleep(POLL_SECONDS)

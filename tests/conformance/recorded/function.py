@@ -31,6 +31,12 @@ def forward(queue, event):
     urllib.request.urlopen(urllib.request.Request(os.environ["AWS_ENDPOINT_URL"], body, headers))
 
 
+def failures(event, bodies):
+    """The report that the messages with these bodies have failed."""
+    failed = [record["messageId"] for record in event["Records"] if record["body"] in bodies]
+    return {"batchItemFailures": [{"itemIdentifier": identifier} for identifier in failed]}
+
+
 def do(told, event, path):
     if "forward" in told:
         forward(told["forward"], event)
@@ -40,15 +46,22 @@ def do(told, event, path):
         os._exit(told["exit"])
     if "error" in told:
         return call("POST", f"{path}/error", json.dumps(told["error"]))
-    return call("POST", f"{path}/response", told.get("answer", json.dumps(event)))
+    answer = told.get("answer")
+    if "count" in told:
+        answer = count
+    if "bytes" in told:
+        answer = "x" * told["bytes"]
+    if "fail" in told:
+        answer = failures(event, told["fail"])
+    return call("POST", f"{path}/response", json.dumps(answer))
 
 
-init = json.loads(os.environ.get("INIT", "{}"))
-time.sleep(init.get("sleep", 0))
-if "exit" in init:
-    sys.exit(init["exit"])
+count = 0
+if "INIT_EXIT" in os.environ:
+    sys.exit(int(os.environ["INIT_EXIT"]))
 while True:
     headers, payload = call("GET", "/invocation/next")
+    count += 1
     event = json.loads(payload)
-    told = json.loads(os.environ.get("DO", "{}")) or event
+    told = {} if event == "warm up" else json.loads(os.environ.get("DO", "null")) or event
     do(told, event, f"/invocation/{headers['Lambda-Runtime-Aws-Request-Id']}")

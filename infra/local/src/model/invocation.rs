@@ -76,7 +76,8 @@ impl Cloud {
         now: Timestamp,
         invocation: Invocation<'_>,
     ) -> Result<Invoked, LambdaError> {
-        let function = self.lambda.function(invocation.function)?;
+        let name = invocation.function;
+        let function = self.lambda.function(name).map_err(|_| name::latest_not_found(name))?;
         let configuration = Arc::clone(&function.configuration);
         let payload = check_payload(invocation)?;
         match invocation.invocation_type {

@@ -14,7 +14,7 @@ use super::{Query, answer, parse};
 use crate::model::Cloud;
 use crate::model::lambda::Lambda;
 use crate::model::lambda::error::LambdaError;
-use crate::model::lambda::name::resolve;
+use crate::model::lambda::name::{latest_not_found, resolve};
 use crate::model::lambda::recursion::RecursiveLoop;
 
 const OK: StatusCode = StatusCode::OK;
@@ -37,7 +37,7 @@ pub(super) fn on_function(
         }
         OnFunction::PutConcurrency => {
             // As on AWS, a function that doesn't exist is refused before a value that can't be.
-            lambda.configuration(name)?;
+            lambda.configuration(name).map_err(|_| latest_not_found(name))?;
             let reserved = reserved(&parse(body)?)?;
             lambda.set_reserved_concurrency(name, Some(reserved))?;
             answer(OK, &Concurrency { reserved_concurrent_executions: Some(reserved.into()) })

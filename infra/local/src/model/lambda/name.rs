@@ -26,6 +26,7 @@ pub(crate) fn qualified_arn(name: &str) -> String {
 /// # Errors
 /// If it is no reference, or one to something that can't exist here.
 pub(crate) fn resolve(reference: &str, qualifier: Option<&str>) -> Result<String, LambdaError> {
+    check_region(reference)?;
     let (name, own) = split(reference).ok_or_else(|| malformed(reference))?;
     if let (Some(own), Some(given)) = (own, qualifier)
         && own != given
@@ -46,6 +47,22 @@ pub(crate) fn resolve(reference: &str, qualifier: Option<&str>) -> Result<String
 /// The refusal for a function that doesn't exist.
 pub(crate) fn not_found(name: &str) -> LambdaError {
     LambdaError::ResourceNotFound(format!("Function not found: {}", arn(name)))
+}
+
+/// The refusal of operations that name a function's version where none is asked for.
+pub(crate) fn latest_not_found(name: &str) -> LambdaError {
+    LambdaError::ResourceNotFound(format!("Function not found: {}", qualified_arn(name)))
+}
+
+/// Refuses an ARN of another region.
+fn check_region(reference: &str) -> Result<(), LambdaError> {
+    let mut parts = reference.strip_prefix("arn:aws:lambda:").unwrap_or_default().split(':');
+    match (parts.next(), parts.next()) {
+        (Some(region), Some(_)) if region != REGION => Err(LambdaError::ResourceNotFound(format!(
+            "Functions from '{region}' are not reachable in this region ('{REGION}')"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The name and the qualifier in a reference.
@@ -115,6 +132,13 @@ mod tests {
     }
 
     #[test]
+    fn a_function_of_another_region_is_not_found() {
+        let error = resolve("arn:aws:lambda:eu-west-1:000000000000:function:f", None).unwrap_err();
+        assert_eq!(error.code(), "ResourceNotFoundException");
+        assert!(error.to_string().starts_with("Functions from 'eu-west-1' are not reachable"));
+    }
+
+    #[test]
     fn what_is_no_name_is_refused() {
         let long = "x".repeat(NAME_MAX + 1);
         for reference in [
@@ -122,9 +146,9 @@ mod tests {
             "a b",
             "é",
             long.as_str(),
-            "arn:aws:lambda:eu-west-1:000000000000:function:f",
             "arn:aws:lambda:us-east-1:111111111111:function:f",
             "arn:aws:lambda:us-east-1:f",
+            "arn:aws:lambda:f",
             "arn:aws:sqs:us-east-1:000000000000:f",
         ] {
             let error = resolve(reference, None).unwrap_err();

@@ -21,6 +21,7 @@ pub(in crate::api::lambda) struct MappingRequest {
     scaling_config: Option<ScalingConfig>,
     enabled: Option<bool>,
     filter_criteria: Option<serde_json::Value>,
+    destination_config: Option<serde_json::Value>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -36,6 +37,12 @@ impl MappingRequest {
         if self.filter_criteria.is_some() {
             return Err(LambdaError::InvalidParameterValue(
                 "this local cloud has no event filtering (FilterCriteria)".to_owned(),
+            ));
+        }
+        if self.destination_config.is_some() {
+            return Err(LambdaError::InvalidParameterValue(
+                "Unsupported DestinationConfig parameter for given event source mapping type."
+                    .to_owned(),
             ));
         }
         Ok(MappingSettings {
