@@ -32,6 +32,10 @@ pub enum Command {
     ///
     /// Prints the endpoint, the queues and lines of the AWS CLI to try, then what happens, until
     /// Ctrl-C. Any AWS SDK and the AWS CLI can talk to the endpoint, with any credentials.
+    ///
+    /// A function's runtime may be provided.*, or python3.* or nodejs*.x: those are the interpreters in PATH,
+    /// with AWS's runtime client. COMEBACK_RUNTIMES is where else that is looked for [default:
+    /// ~/.comeback/runtimes].
     #[command(
         after_help = "Example: comeback local --port 0 --set MAX_BACKOFF=10s --set MAX_ATTEMPTS=5"
     )]

@@ -294,10 +294,13 @@ mod tests {
             }
         };
         let reported = r#"{"errorType":"A.B","errorMessage":"503","stackTrace":[]}"#;
-        let crashed = r#"{"errorMessage":"exit status 1"}"#;
+        let crashed = r#"{"errorType":"Runtime.ExitError","errorMessage":"exit status 1"}"#;
         assert_eq!(ended(Ending::Succeeded, "null"), None);
         assert_eq!(ended(Ending::Failed, reported), Some((Some("A.B".into()), "503".into())));
-        assert_eq!(ended(Ending::Crashed, crashed), Some((None, "exit status 1".into())));
+        assert_eq!(
+            ended(Ending::Crashed, crashed),
+            Some((Some("Runtime.ExitError".into()), "exit status 1".into()))
+        );
         assert_eq!(ended(Ending::Failed, "[1]"), Some((None, "[1]".into())));
     }
 

@@ -48,8 +48,16 @@ mod tests {
             (Ending::Failed, error(Some("Busy"), "503"), "fails: Busy: 503"),
             (Ending::Failed, error(Some("Busy"), ""), "fails: Busy"),
             (Ending::Failed, error(None, "503"), "fails: 503"),
-            (Ending::Crashed, error(None, "exit status 1"), "crashes: exit status 1"),
-            (Ending::TimedOut, error(None, "timed out"), "is killed at its time-out"),
+            (
+                Ending::Crashed,
+                error(Some("Runtime.ExitError"), "exit status 1"),
+                "crashes: exit status 1",
+            ),
+            (
+                Ending::TimedOut,
+                error(Some("Sandbox.Timedout"), "timed out"),
+                "is killed at its time-out",
+            ),
             (Ending::InitFailed, error(None, "no settings"), "does not start: no settings"),
         ] {
             assert_eq!(failure(ending, &error), expected);

@@ -59,21 +59,38 @@ pub struct Deployed<'a> {
     pub timeout: i32,
     /// Folders that are its layers.
     pub layers: Vec<PathBuf>,
+    /// A zip that is its code, in place of the command.
+    pub zip: Option<Zip>,
+}
+
+/// A zip with the handler of a function.
+#[derive(Clone)]
+#[allow(missing_docs, reason = "the names are those of Lambda's API")]
+pub struct Zip {
+    pub bytes: Vec<u8>,
+    pub runtime: &'static str,
+    pub handler: &'static str,
 }
 
 impl<'a> Deployed<'a> {
     /// A function that is a binary of this workspace.
     pub fn binary(name: &'a str, binary_name: &str) -> Self {
         let command = vec![binary(binary_name).display().to_string()];
-        Self { name, command, environment: Vec::new(), timeout: 10, layers: Vec::new() }
+        Self { name, command, environment: Vec::new(), timeout: 10, layers: Vec::new(), zip: None }
     }
 }
 
 impl Cloud {
     /// Starts one.
     pub async fn start() -> Self {
+        Self::start_with(None).await
+    }
+
+    /// Starts one with this folder of runtime clients.
+    pub async fn start_with(runtimes: Option<&Path>) -> Self {
         let mut process = Command::new(binary("comeback-local"))
             .args(["0"])
+            .envs(runtimes.map(|folder| ("COMEBACK_RUNTIMES", folder)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -135,7 +152,7 @@ impl Cloud {
         call.send().await.unwrap().attributes.unwrap().remove(&name).unwrap()
     }
 
-    /// Creates a function of a command on this machine; gives its ARN.
+    /// Creates a function of a command on this machine, or of a zip; gives its ARN.
     pub async fn function(&self, deployed: &Deployed<'_>) -> String {
         let image = aws_sdk_lambda::types::ImageConfig::builder()
             .set_command(Some(deployed.command.clone()))
@@ -147,12 +164,19 @@ impl Cloud {
             layers.push(self.layer(folder).await);
         }
         let call = self.lambda.create_function().function_name(deployed.name);
+        let call = match &deployed.zip {
+            None => call
+                .runtime(Runtime::Providedal2023)
+                .package_type(aws_sdk_lambda::types::PackageType::Image)
+                .code(FunctionCode::builder().image_uri("local-command").build())
+                .image_config(image),
+            Some(Zip { bytes, runtime, handler }) => call
+                .runtime(Runtime::from(*runtime))
+                .handler(*handler)
+                .code(FunctionCode::builder().zip_file(Blob::new(bytes.clone())).build()),
+        };
         let created = call
             .role("arn:aws:iam::000000000000:role/local")
-            .runtime(Runtime::Providedal2023)
-            .package_type(aws_sdk_lambda::types::PackageType::Image)
-            .code(FunctionCode::builder().image_uri("local-command").build())
-            .image_config(image)
             .environment(Environment::builder().set_variables(Some(variables)).build())
             .timeout(deployed.timeout)
             .set_layers(Some(layers))

@@ -1,6 +1,6 @@
 //! The retry loop, deployed as the README says: what CDK and SAM do in an account.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use aws_sdk_lambda::types::{DestinationConfig, FunctionResponseType, OnFailure, RecursiveLoop};
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, QueueAttributeName};
@@ -34,6 +34,8 @@ pub struct Plan {
     pub target_recursion: RecursiveLoop,
     /// How many messages a batch may have.
     pub batch_size: i32,
+    /// Where the local cloud has runtime clients.
+    pub runtimes: Option<PathBuf>,
 }
 
 impl Plan {
@@ -47,12 +49,13 @@ impl Plan {
             target: Deployed::binary(TARGET, "example-target"),
             target_recursion: RecursiveLoop::Allow,
             batch_size: 10,
+            runtimes: None,
         }
     }
 
     /// Starts a cloud with all of it.
     pub async fn deploy(self) -> RetryLoop {
-        let cloud = Cloud::start().await;
+        let cloud = Cloud::start_with(self.runtimes.as_deref()).await;
         let dead_letter_queue = cloud.queue("dead-letters", &[]).await;
         let dead_letter_arn = cloud.queue_arn(&dead_letter_queue).await;
         let redrive =

@@ -2,8 +2,9 @@
 //!
 //! A function's code comes in one of three ways:
 //!
-//! - as on AWS, a zip that holds an executable `bootstrap`: `--zip-file fileb://function.zip`;
-//! - a folder of this machine that holds one: `--code S3Bucket=local-folder,S3Key=/absolute/folder`.
+//! - as on AWS, a zip: `--zip-file fileb://function.zip`. It holds an executable `bootstrap`, or with one of
+//!   the managed [`runtimes`] a handler;
+//! - a folder of this machine with the same: `--code S3Bucket=local-folder,S3Key=/absolute/folder`.
 //!   It is used as it is: a build can change it under the local cloud, and an update of the
 //!   function's code to the same folder ends the processes of the old one;
 //! - a command of this machine: `--package-type Image --code ImageUri=local-command --image-config
@@ -17,11 +18,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use sha2::{Digest as _, Sha256};
 
+use super::runtimes;
 use super::unpacked::{UnpackError, Unpacked};
+use super::variables::Common;
 use crate::model::lambda::function::{Code, Program};
 
-/// What a function's zip must hold, and is started.
-const BOOTSTRAP: &str = "bootstrap";
+/// What is started of a function's code, unless it has a managed runtime.
+pub(super) const BOOTSTRAP: &str = "bootstrap";
 
 /// Why a function's code can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -33,16 +36,31 @@ pub(crate) enum CodeError {
     Folder(PathBuf),
     #[error("there must be an executable {BOOTSTRAP:?} in {0}")]
     Bootstrap(String),
+    #[error(
+        "Value {0} at 'runtime' failed to satisfy constraint: here it must be one of python3.*, \
+         nodejs*.x, provided, provided.al2, provided.al2023; anything else can be started as a command \
+         of this machine (--package-type Image --code ImageUri=local-command)"
+    )]
+    Runtime(String),
+    #[error("{runtime} needs {names}, which is not in PATH")]
+    Interpreter { runtime: String, names: &'static str },
+    #[error("{runtime} needs AWS's runtime client {client}: install it by `{install}`")]
+    Client { runtime: String, client: &'static str, install: String },
     #[error("the command must be an executable of this machine, got {0:?}")]
     Command(String),
 }
 
 /// A zip as a function's code.
-pub(crate) fn zip(unpacked: &Unpacked, bytes: &[u8]) -> Result<Code, CodeError> {
+pub(crate) fn zip(
+    unpacked: &Unpacked,
+    bytes: &[u8],
+    common: &Common,
+    runtime: Option<&str>,
+) -> Result<Code, CodeError> {
     let unzipped = unpacked.zip(bytes)?;
-    bootstrap(unzipped.folder.path(), format!("the zip; {}", unzipped.entries))?;
+    let named = format!("the zip; {}", unzipped.entries);
     Ok(Code {
-        program: Program::Bootstrap(unzipped.folder),
+        program: runtimes::program(common, runtime, unzipped.folder, named)?,
         size: bytes.len() as u64,
         sha256: sha256(bytes),
     })
@@ -60,11 +78,16 @@ pub(crate) fn absolute(path: &str) -> Result<PathBuf, CodeError> {
 }
 
 /// A folder of this machine as a function's code.
-pub(crate) fn folder(path: &str) -> Result<Code, CodeError> {
+pub(crate) fn folder(
+    path: &str,
+    common: &Common,
+    runtime: Option<&str>,
+) -> Result<Code, CodeError> {
     let path = absolute(path)?;
-    bootstrap(&path, path.display().to_string())?;
     let size = fs::metadata(path.join(BOOTSTRAP)).map_or(0, |bootstrap| bootstrap.len());
-    Ok(Code { program: Program::Bootstrap(path.into()), size, sha256: String::new() })
+    let named = path.display().to_string();
+    let program = runtimes::program(common, runtime, path.into(), named)?;
+    Ok(Code { program, size, sha256: String::new() })
 }
 
 /// A command of this machine as a function's code. Programs without a slash are looked for in
@@ -94,11 +117,6 @@ pub(crate) fn command(
     })
 }
 
-fn bootstrap(folder: &Path, named: String) -> Result<(), CodeError> {
-    let there = is_executable(&folder.join(BOOTSTRAP));
-    there.then_some(()).ok_or(CodeError::Bootstrap(named))
-}
-
 /// Whether this is a file that can be started.
 pub(super) fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
@@ -107,13 +125,18 @@ pub(super) fn is_executable(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::unpacked::tests::{kept, unpacked, zip as zipped};
+    use super::super::variables::Inherited;
     use super::*;
+
+    fn common() -> Common {
+        Common::new(Inherited::default(), "")
+    }
 
     #[test]
     fn a_zip_with_a_bootstrap_is_unpacked_and_removed_with_the_last_of_its_code() {
         let unpacked = unpacked("good");
         let bytes = zipped(&[("bootstrap", 0o755, b"#!/bin/sh\n"), ("lib/data", 0o644, b"1")]);
-        let code = zip(&unpacked, &bytes).unwrap();
+        let code = zip(&unpacked, &bytes, &common(), None).unwrap();
         let Program::Bootstrap(folder) = &code.program else { panic!("{code:?}") };
         let folder = folder.path().to_owned();
         assert_eq!(code.size, bytes.len() as u64);
@@ -132,7 +155,7 @@ mod tests {
             (zipped(&[("app/bootstrap", 0o755, b"")]), "it holds app/bootstrap"),
             (zipped(&[("bootstrap", 0o644, b"")]), "executable \"bootstrap\""),
         ] {
-            let error = zip(&unpacked, &bytes).unwrap_err().to_string();
+            let error = zip(&unpacked, &bytes, &common(), None).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
         assert_eq!(kept(&unpacked), 0);
@@ -141,9 +164,9 @@ mod tests {
     #[test]
     fn a_folder_must_be_absolute_and_hold_a_bootstrap() {
         for path in ["", "relative", "/no/such/folder", "/bin/sh"] {
-            assert!(matches!(folder(path), Err(CodeError::Folder(_))), "{path}");
+            assert!(matches!(folder(path, &common(), None), Err(CodeError::Folder(_))), "{path}");
         }
-        assert!(matches!(folder("/"), Err(CodeError::Bootstrap(_))));
+        assert!(matches!(folder("/", &common(), None), Err(CodeError::Bootstrap(_))));
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! What is started in an environment, and with what: a command line behind that of the warden.
 //!
-//! A command of this machine stands in for one of Lambda's own runtimes, and is started through the
-//! script that `AWS_LAMBDA_EXEC_WRAPPER` names. A `bootstrap` is not, because on AWS the runtimes
+//! A runtime client or a command of this machine stands in for one of Lambda's own runtimes, and is
+//! started through the script that `AWS_LAMBDA_EXEC_WRAPPER` names. A `bootstrap` is not, because on AWS the runtimes
 //! `provided.*` aren't. No process sees a `/opt` of its own here: a wrapper below `/opt` is found in
 //! the folder that stands for it, and finds what lies beside it by its own path (`$0`).
 //!
 //! Every file in the folder `extensions` of the layers is started as an extension.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::env::{join_paths, split_paths};
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -17,13 +18,13 @@ use std::sync::Arc;
 use tokio::process::Command;
 use tokio::sync::{mpsc, watch};
 
-use super::code::is_executable;
+use super::code::{BOOTSTRAP, is_executable};
 use super::log::Log;
 use super::runtime_api::RuntimeApi;
 use super::variables::{Common, for_extensions};
 use super::warden::WARDEN;
 use crate::journal::Journal;
-use crate::model::lambda::function::{Configuration, Program};
+use crate::model::lambda::function::{Client, Configuration, Program};
 
 /// The variable of a function that names the script which starts its runtime.
 const EXEC_WRAPPER: &str = "AWS_LAMBDA_EXEC_WRAPPER";
@@ -55,25 +56,48 @@ impl Plan<'_> {
 
     /// The command that starts the runtime.
     pub(super) fn runtime(&self, runtime_api: &str) -> Command {
-        let (arguments, folder) = match &self.configuration.code.program {
+        let wrapped = |command: Vec<OsString>| {
+            let wrapper = wrapper(self.configuration).map(PathBuf::into_os_string);
+            wrapper.into_iter().chain(command).collect()
+        };
+        let program = &self.configuration.code.program;
+        let (arguments, folder) = match program {
             Program::Bootstrap(folder) => {
                 let folder = folder.path();
-                (vec![folder.join("bootstrap").into_os_string()], Some(folder.to_owned()))
+                (vec![folder.join(BOOTSTRAP).into_os_string()], Some(folder.to_owned()))
+            }
+            Program::Handler(folder, client) => {
+                let handler = self.configuration.handler.clone().unwrap_or_default();
+                let command = client.command.iter().cloned().chain([handler.into()]);
+                (wrapped(command.collect()), Some(folder.path().to_owned()))
             }
             Program::Command { command, working_directory } => {
-                let wrapper = wrapper(self.configuration).map(PathBuf::into_os_string);
-                let command = command.iter().map(OsString::from);
-                (wrapper.into_iter().chain(command).collect(), working_directory.clone())
+                let command = command.iter().map(OsString::from).collect();
+                (wrapped(command), working_directory.clone())
             }
         };
         let task_root = folder.clone().unwrap_or_else(|| PathBuf::from("."));
-        let variables =
+        let mut variables =
             self.common.of(self.configuration, &task_root, runtime_api, self.log_stream);
+        if let Program::Handler(_, client) = program {
+            self.search(client, &mut variables);
+        }
         let mut command = self.guarded(arguments, variables);
         if let Some(folder) = folder {
             command.current_dir(folder);
         }
         command
+    }
+
+    /// Has packages looked for where the function says, then in its layers, then beside the client.
+    fn search(&self, client: &Client, variables: &mut BTreeMap<OsString, OsString>) {
+        let given = variables.get(OsStr::new(client.search_path)).into_iter().flat_map(split_paths);
+        let opt = self.configuration.layers.opt.as_ref().map(|opt| opt.path().join(client.layer));
+        let folders = given.chain(opt).chain([client.packages.clone()]);
+        // A folder whose name has a colon can't be searched in.
+        if let Ok(path) = join_paths(folders) {
+            variables.insert(client.search_path.into(), path);
+        }
     }
 
     /// The files that are extensions, by their names: all that are in the folder `extensions` of the

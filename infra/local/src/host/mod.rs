@@ -15,6 +15,7 @@ mod launch;
 mod log;
 mod process;
 mod runtime_api;
+pub(crate) mod runtimes;
 mod shutdown;
 pub(crate) mod unpacked;
 pub(crate) mod variables;

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::model::REGION;
-use crate::model::lambda::function::Configuration;
+use crate::model::lambda::function::{Configuration, Program};
 use crate::model::lambda::name::LATEST;
 
 /// What a function has of the local cloud's own environment, to find programs and its user's files.
@@ -32,16 +32,33 @@ const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
 /// Where temporary folders are made if it doesn't say.
 const TMPDIR_DEFAULT: &str = "/tmp";
 
-/// The variables of its user's environment that the local cloud knows and functions have too: by
-/// default none.
+/// The variable that names the folder of runtime clients.
+const RUNTIMES: &str = "COMEBACK_RUNTIMES";
+
+/// Where that folder is in its user's own if nothing names one.
+const RUNTIMES_DEFAULT: &str = ".comeback/runtimes";
+
+/// What the local cloud knows of its user's environment: by default nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Inherited(BTreeMap<OsString, OsString>);
+pub struct Inherited {
+    /// The variables that functions have too.
+    variables: BTreeMap<OsString, OsString>,
+    runtime_clients: Option<PathBuf>,
+}
 
 impl Inherited {
-    /// Reads them through `lookup`.
+    /// Reads it through `lookup`.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Self {
         let named = INHERITED.iter().filter_map(|name| Some((OsString::from(name), lookup(name)?)));
-        Self(named.collect())
+        let runtime_clients = lookup(RUNTIMES).filter(|named| !named.is_empty()).map(PathBuf::from);
+        Self { variables: named.collect(), runtime_clients }
+    }
+
+    /// Where the runtime clients are that nobody but the local cloud uses.
+    fn runtime_clients(&self) -> PathBuf {
+        self.runtime_clients.clone().unwrap_or_else(|| {
+            self.get("HOME").map_or(self.temporary(), Path::new).join(RUNTIMES_DEFAULT)
+        })
     }
 
     /// Where programs are looked for.
@@ -56,7 +73,10 @@ impl Inherited {
 
     /// A variable that says something: an empty one is as good as none.
     fn get(&self, name: &str) -> Option<&OsStr> {
-        self.0.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
+        self.variables
+            .get(OsStr::new(name))
+            .map(OsString::as_os_str)
+            .filter(|value| !value.is_empty())
     }
 }
 
@@ -83,6 +103,16 @@ impl Common {
         self.inherited.path()
     }
 
+    /// Where the runtime clients are that nobody but the local cloud uses.
+    pub(crate) fn runtime_clients(&self) -> PathBuf {
+        self.inherited.runtime_clients()
+    }
+
+    /// What programs have of the user's environment.
+    pub(crate) fn inherited(&self) -> &BTreeMap<OsString, OsString> {
+        &self.inherited.variables
+    }
+
     /// All the variables of one environment of a function.
     pub(crate) fn of(
         &self,
@@ -91,7 +121,7 @@ impl Common {
         runtime_api: &str,
         log_stream: &str,
     ) -> BTreeMap<OsString, OsString> {
-        let mut variables = self.inherited.0.clone();
+        let mut variables = self.inherited.variables.clone();
         variables.insert("PATH".into(), self.path().into());
         let name = &*configuration.name;
         let memory = configuration.memory_mb.to_string();
@@ -119,6 +149,11 @@ impl Common {
         if let Some(handler) = &configuration.handler {
             variables.insert("_HANDLER".into(), handler.into());
         }
+        if let (Program::Handler(..), Some(runtime)) =
+            (&configuration.code.program, &configuration.runtime)
+        {
+            variables.insert("AWS_EXECUTION_ENV".into(), format!("AWS_Lambda_{runtime}").into());
+        }
         for (variable, value) in &configuration.environment {
             variables.insert(variable.into(), value.into());
         }
@@ -133,8 +168,9 @@ mod tests {
     #[test]
     fn of_an_environment_only_what_finds_programs_and_files_is_inherited() {
         let inherited = Inherited::from_lookup(|name| Some(format!("{name}'s").into()));
-        let names: Vec<_> = inherited.0.keys().map(|name| name.to_str().unwrap()).collect();
+        let names: Vec<_> = inherited.variables.keys().map(|name| name.to_str().unwrap()).collect();
         assert_eq!(names, INHERITED);
+        assert_eq!(inherited.runtime_clients(), Path::new("COMEBACK_RUNTIMES's"));
         assert_eq!(inherited.path(), "PATH's");
         assert_eq!(inherited.temporary(), Path::new("TMPDIR's"));
     }
@@ -144,6 +180,9 @@ mod tests {
         for inherited in [Inherited::default(), Inherited::from_lookup(|_| Some(OsString::new()))] {
             assert_eq!(inherited.path(), PATH_DEFAULT);
             assert_eq!(inherited.temporary(), Path::new(TMPDIR_DEFAULT));
+            assert_eq!(inherited.runtime_clients(), Path::new("/tmp/.comeback/runtimes"));
         }
+        let home = Inherited::from_lookup(|name| (name == "HOME").then(|| "/home/me".into()));
+        assert_eq!(home.runtime_clients(), Path::new("/home/me/.comeback/runtimes"));
     }
 }

@@ -1,10 +1,15 @@
 //! Programs that nobody here wrote: the runtime clients of Python and Node.js as functions, the AWS CLI as
 //! a caller.
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use crate::{
-    cloud::{Cloud, Deployed},
+    cloud::{Cloud, Deployed, Zip},
     retry_loop::{Plan, TARGET},
 };
 
@@ -33,9 +38,28 @@ pub struct Code(PathBuf);
 impl Code {
     pub fn new(file: &str, source: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("comeback-{}-{file}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join(file), source).unwrap();
-        Self(folder)
+        let code = Self(folder);
+        code.has(file, source);
+        code
+    }
+
+    /// Has one more file.
+    pub fn has(&self, file: &str, source: &str) {
+        let path = self.0.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, source).unwrap();
+    }
+
+    /// A zip of the files at its top.
+    fn zipped(&self) -> Vec<u8> {
+        let files = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path());
+        let files: Vec<_> = files.filter(|path| path.is_file()).collect();
+        let zip = self.0.join("function.zip");
+        let mut made = Command::new("python3");
+        assert!(
+            made.args(["-m", "zipfile", "-c"]).arg(&zip).args(files).status().unwrap().success()
+        );
+        fs::read(zip).unwrap()
     }
 
     pub fn folder(&self) -> String {
@@ -45,19 +69,25 @@ impl Code {
 
 impl Drop for Code {
     fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).unwrap();
+        fs::remove_dir_all(&self.0).unwrap();
     }
 }
 
-/// Deploys a target that fails until its second retry, and sees it come back.
-async fn assert_comes_back(command: &[&str], environment: &[(&str, String)]) {
+/// Deploys a target from a zip, as a user has it, that fails until its second retry, and sees it come
+/// back. Its runtime client is that of the `packages`, and its layer is the folder `layer` of its code.
+async fn assert_comes_back(code: &Code, runtime: &'static str, packages: &Path) {
+    let client = code.0.join("clients").join(if runtime.starts_with("python") {
+        "python"
+    } else {
+        "nodejs/node_modules"
+    });
+    fs::create_dir_all(client.parent().unwrap()).unwrap();
+    symlink(packages, client).unwrap();
     let mut plan = Plan::quick(&[("MAX_ATTEMPTS", "3")]);
+    plan.runtimes = Some(code.0.join("clients"));
     plan.target = Deployed {
-        command: command.iter().map(|&word| word.to_owned()).collect(),
-        environment: environment
-            .iter()
-            .map(|(name, it)| ((*name).to_owned(), it.clone()))
-            .collect(),
+        zip: Some(Zip { bytes: code.zipped(), runtime, handler: "app.handler" }),
+        layers: vec![code.0.join("layer")],
         timeout: 30,
         ..Deployed::binary(TARGET, "example-target")
     };
@@ -69,39 +99,46 @@ async fn assert_comes_back(command: &[&str], environment: &[(&str, String)]) {
 }
 
 #[tokio::test]
-async fn a_python_function_under_awslambdaric_comes_back() {
+async fn a_zip_of_a_python_function_comes_back() {
     let code = Code::new(
         "app.py",
         r#"
+import os
+import stock
+
+
 def handler(event, context):
     retry = event.get("_retry_metadata")
-    if not retry or retry["attempt"] < 2:
+    if not retry or retry["attempt"] < stock.ATTEMPTS:
         raise ConnectionError(f"no answer for {context.aws_request_id}")
+    assert os.environ["AWS_EXECUTION_ENV"] == "AWS_Lambda_python3.11"
     return event["_original_payload"]
 "#,
     );
-    let python = python(REQUIREMENTS).display().to_string();
-    let command = [&python, "-m", "awslambdaric", "app.handler"];
-    assert_comes_back(&command, &[("PYTHONPATH", code.folder())]).await;
+    code.has("layer/python/stock.py", "ATTEMPTS = 2\n");
+    let find = "import sysconfig; print(sysconfig.get_path('platlib'))";
+    let found = Command::new(python(REQUIREMENTS)).args(["-c", find]).output().unwrap();
+    let packages = PathBuf::from(String::from_utf8(found.stdout).unwrap().trim());
+    assert_comes_back(&code, "python3.11", &packages).await;
 }
 
 #[tokio::test]
-async fn a_node_js_function_under_aws_lambda_ric_comes_back() {
+async fn a_zip_of_a_node_js_function_comes_back() {
     let code = Code::new(
         "app.js",
         r#"
+const stock = require("stock");
 exports.handler = async (event, context) => {
     const retry = event._retry_metadata;
-    if (!retry || retry.attempt < 2) {
+    if (!retry || retry.attempt < stock.attempts) {
         throw new Error(`no answer for ${context.awsRequestId}`);
     }
     return event._original_payload;
 };
 "#,
     );
-    let client = installed("node", "tests/node").join("aws-lambda-ric/bin/index.mjs");
-    let handler = code.folder() + "/app.handler";
-    assert_comes_back(&["node", &client.display().to_string(), &handler], &[]).await;
+    code.has("layer/nodejs/node_modules/stock.js", "exports.attempts = 2;\n");
+    assert_comes_back(&code, "nodejs22.x", &installed("node", "tests/node")).await;
 }
 
 #[tokio::test]

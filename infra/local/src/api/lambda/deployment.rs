@@ -14,8 +14,9 @@ use super::layers::lay_over;
 use super::route::Change;
 use super::shapes::{CodeRequest, FunctionConfiguration, FunctionRequest, ImageConfig};
 use super::{answer, parse};
-use crate::host::code;
 use crate::host::unpacked::Unpacked;
+use crate::host::variables::Common;
+use crate::host::{code, runtimes};
 use crate::model::lambda::error::LambdaError;
 use crate::model::lambda::function::{Code, Configuration, Program};
 use crate::model::lambda::name::resolve;
@@ -32,7 +33,15 @@ pub(super) async fn create(shared: &Shared, body: &[u8]) -> Result<Response, Lam
     let mut request: FunctionRequest = parse(body)?;
     let name = resolve(request.function_name.as_deref().unwrap_or_default(), None)?;
     let image_config = request.image_config.take();
-    let code = prepare(shared, std::mem::take(&mut request.code), image_config).await?;
+    let runtime = request.runtime.clone();
+    let code = prepare(shared, std::mem::take(&mut request.code), image_config, runtime).await?;
+    if matches!(code.program, Program::Handler(..)) && request.handler.is_none() {
+        return Err(LambdaError::InvalidParameterValue(
+            "Runtime and Handler are mandatory parameters for functions created with deployment \
+             packages."
+                .to_owned(),
+        ));
+    }
     let layers = lay_over(shared, request.layers.as_deref()).await?;
     let settings = request.settings(layers);
     // A copy: the folder of code that is refused is not to be removed within the step.
@@ -57,20 +66,24 @@ pub(super) async fn change(
         }
         Change::UpdateConfiguration => {
             let mut request: FunctionRequest = parse(body)?;
-            let command = request.image_config.take();
-            let command = command.map(|config| command_code(shared, config)).transpose()?;
+            let code = match (request.image_config.take(), request.runtime.clone()) {
+                (Some(config), _) => Some(command_code(shared, config)?),
+                (None, Some(runtime)) => other_runtime(shared, &old.code, runtime).await?,
+                (None, None) => None,
+            };
             let layers = lay_over(shared, request.layers.as_deref()).await?;
             let settings = request.settings(layers);
             Some(shared.step(|cloud, now| {
                 let updated = cloud.lambda.update_configuration(now, name, settings)?;
-                match command {
-                    Some(command) => cloud.lambda.update_code(now, name, command),
+                match code {
+                    Some(code) => cloud.lambda.update_code(now, name, code),
                     None => Ok(updated),
                 }
             })?)
         }
         Change::UpdateCode => {
-            let code = prepare(shared, parse(body)?, image_config(&old)).await?;
+            let code =
+                prepare(shared, parse(body)?, image_config(&old), old.runtime.clone()).await?;
             Some(shared.step(|cloud, now| cloud.lambda.update_code(now, name, code))?)
         }
     };
@@ -84,7 +97,7 @@ pub(super) async fn change(
 /// The command that a function is started by: new code for it is the same command again.
 fn image_config(configuration: &Configuration) -> Option<ImageConfig> {
     match &configuration.code.program {
-        Program::Bootstrap(_) => None,
+        Program::Bootstrap(_) | Program::Handler(..) => None,
         Program::Command { command, working_directory } => Some(ImageConfig {
             entry_point: None,
             command: Some(command.clone()),
@@ -98,14 +111,21 @@ async fn prepare(
     shared: &Shared,
     code: CodeRequest,
     image_config: Option<ImageConfig>,
+    runtime: Option<String>,
 ) -> Result<Code, LambdaError> {
     match code {
         CodeRequest { zip_file: Some(zip), .. } => {
             let bytes = decode(zip)?;
-            unpack(shared, move |unpacked| code::zip(unpacked, &bytes)).await
+            unpack(shared, move |unpacked, common| {
+                code::zip(unpacked, &bytes, common, runtime.as_deref())
+            })
+            .await
         }
         CodeRequest { s3_bucket: Some(bucket), s3_key, .. } if bucket == LOCAL_FOLDER => {
-            code::folder(s3_key.as_deref().unwrap_or_default()).map_err(unusable)
+            unpack(shared, move |_, common| {
+                code::folder(s3_key.as_deref().unwrap_or_default(), common, runtime.as_deref())
+            })
+            .await
         }
         CodeRequest { image_uri: Some(image), .. } if image == LOCAL_COMMAND => {
             command_code(shared, image_config.unwrap_or_default())
@@ -124,13 +144,30 @@ pub(super) fn decode(zip: String) -> Result<Vec<u8>, LambdaError> {
         .map_err(|error| LambdaError::Serialization(format!("ZipFile must be base64: {error}")))
 }
 
-/// Unpacks something, which may take its time.
+/// A function's code with another runtime, if that makes a difference to it.
+async fn other_runtime(
+    shared: &Shared,
+    code: &Code,
+    runtime: String,
+) -> Result<Option<Code>, LambdaError> {
+    let folder = match &code.program {
+        Program::Bootstrap(folder) | Program::Handler(folder, _) => folder.clone(),
+        Program::Command { .. } => return Ok(None),
+    };
+    let named = folder.path().display().to_string();
+    let program =
+        unpack(shared, move |_, common| runtimes::program(common, Some(&runtime), folder, named));
+    Ok(Some(Code { program: program.await?, ..code.clone() }))
+}
+
+/// Unpacks something or looks at it, which may take its time.
 pub(super) async fn unpack<T: Send + 'static, E: Display + Send + 'static>(
     shared: &Shared,
-    unpack: impl FnOnce(&Unpacked) -> Result<T, E> + Send + 'static,
+    unpack: impl FnOnce(&Unpacked, &Common) -> Result<T, E> + Send + 'static,
 ) -> Result<T, LambdaError> {
     let shared = shared.clone();
-    let unpacking = tokio::task::spawn_blocking(move || unpack(shared.unpacked()));
+    let unpacking =
+        tokio::task::spawn_blocking(move || unpack(shared.unpacked(), shared.host().common()));
     unpacking.await.map_err(unusable)?.map_err(unusable)
 }
 

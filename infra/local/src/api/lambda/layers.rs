@@ -48,7 +48,7 @@ pub(super) async fn lay_over(
         return Ok(Some(Layered::default()));
     }
     let layers = versions.clone();
-    let opt = unpack(shared, move |unpacked| {
+    let opt = unpack(shared, move |unpacked, _| {
         let folders: Vec<_> = layers.iter().map(|layer| layer.content.folder.path()).collect();
         unpacked.lay_over(&folders)
     });
@@ -60,7 +60,7 @@ async fn prepare(shared: &Shared, content: CodeRequest) -> Result<Content, Lambd
     match content {
         CodeRequest { zip_file: Some(zip), .. } => {
             let bytes = decode(zip)?;
-            unpack(shared, move |unpacked| {
+            unpack(shared, move |unpacked, _| {
                 Ok::<_, UnpackError>(Content {
                     folder: unpacked.zip(&bytes)?.folder,
                     size: bytes.len() as u64,
@@ -71,7 +71,7 @@ async fn prepare(shared: &Shared, content: CodeRequest) -> Result<Content, Lambd
         }
         CodeRequest { s3_bucket: Some(bucket), s3_key, .. } if bucket == LOCAL_FOLDER => {
             let folder = code::absolute(&s3_key.unwrap_or_default()).map_err(unusable)?;
-            let folder = unpack(shared, move |unpacked| unpacked.lay_over(&[&folder])).await?;
+            let folder = unpack(shared, move |unpacked, _| unpacked.lay_over(&[&folder])).await?;
             Ok(Content { folder, size: 0, sha256: String::new() })
         }
         _ => Err(LambdaError::InvalidParameterValue(format!(

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,6 +66,8 @@ pub struct Code {
 pub enum Program {
     /// The executable `bootstrap` in a folder.
     Bootstrap(Folder),
+    /// A handler in a folder, which a runtime client calls.
+    Handler(Folder, Client),
     /// A command of this machine.
     Command {
         /// The program and its arguments.
@@ -72,6 +75,19 @@ pub enum Program {
         /// The folder that it is started in.
         working_directory: Option<PathBuf>,
     },
+}
+
+/// A runtime client of this machine, which stands in for one of Lambda's own runtimes.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// The command that starts it. The handler's name comes behind it.
+    pub command: Vec<OsString>,
+    /// The variable that says where packages are looked for.
+    pub search_path: &'static str,
+    /// Where a layer has packages, below `/opt`.
+    pub layer: &'static str,
+    /// Where the client's own packages may be.
+    pub packages: PathBuf,
 }
 
 /// The folder that a function's executable is in.

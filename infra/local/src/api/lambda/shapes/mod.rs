@@ -27,8 +27,8 @@ pub(super) struct FunctionRequest {
     /// The ARNs of layers' versions; an empty list takes them all away.
     pub(super) layers: Option<Vec<String>>,
     role: Option<String>,
-    handler: Option<String>,
-    runtime: Option<String>,
+    pub(super) handler: Option<String>,
+    pub(super) runtime: Option<String>,
     description: Option<String>,
     package_type: Option<String>,
     timeout: Option<i64>,
@@ -158,7 +158,7 @@ const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "
 impl<'a> FunctionConfiguration<'a> {
     pub(super) fn new(configuration: &'a Configuration) -> Self {
         let image_config = match &configuration.code.program {
-            Program::Bootstrap(_) => None,
+            Program::Bootstrap(_) | Program::Handler(..) => None,
             Program::Command { command, working_directory } => Some(ImageConfig {
                 entry_point: None,
                 command: Some(command.clone()),
@@ -219,7 +219,9 @@ struct CodeLocation {
 impl<'a> FunctionResponse<'a> {
     pub(super) fn new(configuration: &'a Configuration, reserved: Option<u32>) -> Self {
         let location = match &configuration.code.program {
-            Program::Bootstrap(folder) => format!("file://{}", folder.path().display()),
+            Program::Bootstrap(folder) | Program::Handler(folder, _) => {
+                format!("file://{}", folder.path().display())
+            }
             Program::Command { command, .. } => command.join(" "),
         };
         Self {

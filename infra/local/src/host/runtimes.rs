@@ -1,0 +1,272 @@
+//! Lambda's managed runtimes, and the programs of this machine that stand in for them.
+//!
+//! A managed runtime is an interpreter and AWS's runtime client, which asks the Runtime API for events and
+//! calls the handler in a function's folder. Of Python and Node.js both are to be had: the interpreter is
+//! looked for in `PATH`, `python3.11` or else `python3` for `python3.11`, `node` for any `nodejs`. The client
+//! is looked for
+//!
+//! - in the function's own folder, for who has packed it in;
+//! - for Python, where the interpreter has its packages, such as an active virtual environment;
+//! - in the folder of runtime clients, which is laid out as a layer is: `python` and
+//!   `nodejs/node_modules`. There it can be installed beside anything else; a refusal says how.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::code::{BOOTSTRAP, CodeError, is_executable};
+use super::variables::Common;
+use crate::model::lambda::function::{Client, Folder, Program};
+
+/// What Python must be able to import. The second is the part of the client that is not Python, and fits
+/// one version of it.
+const PYTHON_CLIENT: &str = "import awslambdaric.bootstrap, runtime_client";
+
+/// The client's program, in a folder of Node.js's packages.
+const NODE_CLIENT: &str = "aws-lambda-ric/bin/index.mjs";
+
+/// Where a layer, and the folder of runtime clients, have packages.
+const PYTHON_PACKAGES: &str = "python";
+const NODE_PACKAGES: &str = "nodejs/node_modules";
+
+/// A runtime by the kind of program that it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runtime {
+    /// `bootstrap`, the function's own program.
+    Provided,
+    /// A handler in Python.
+    Python,
+    /// A handler in JavaScript.
+    Node,
+}
+
+impl Runtime {
+    /// The runtime that AWS calls `name`. Without a name it is the function's own program.
+    fn of(name: Option<&str>) -> Result<Self, CodeError> {
+        let number =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let Some(name) = name else {
+            return Ok(Self::Provided);
+        };
+        if ["provided", "provided.al2", "provided.al2023"].contains(&name) {
+            return Ok(Self::Provided);
+        }
+        if name.strip_prefix("python3.").is_some_and(number) {
+            return Ok(Self::Python);
+        }
+        let node = name.strip_prefix("nodejs").and_then(|rest| rest.strip_suffix(".x"));
+        if node.is_some_and(number) {
+            return Ok(Self::Node);
+        }
+        Err(CodeError::Runtime(name.to_owned()))
+    }
+}
+
+/// What a function of this runtime starts, whose code is in `folder`, which is `named` in a refusal. It
+/// asks an interpreter what it has, which takes a moment.
+pub(crate) fn program(
+    common: &Common,
+    runtime: Option<&str>,
+    folder: Folder,
+    named: String,
+) -> Result<Program, CodeError> {
+    match Runtime::of(runtime)? {
+        Runtime::Provided if is_executable(&folder.path().join(BOOTSTRAP)) => {
+            Ok(Program::Bootstrap(folder))
+        }
+        Runtime::Provided => Err(CodeError::Bootstrap(named)),
+        Runtime::Python => {
+            let client = python(common, runtime.unwrap_or_default(), folder.path())?;
+            Ok(Program::Handler(folder, client))
+        }
+        Runtime::Node => {
+            let client = node(common, runtime.unwrap_or_default(), folder.path())?;
+            Ok(Program::Handler(folder, client))
+        }
+    }
+}
+
+fn python(common: &Common, runtime: &str, folder: &Path) -> Result<Client, CodeError> {
+    let packages = common.runtime_clients().join(PYTHON_PACKAGES);
+    let client = |python: &Path| Client {
+        command: vec![python.into(), "-m".into(), "awslambdaric".into()],
+        search_path: "PYTHONPATH",
+        layer: PYTHON_PACKAGES,
+        packages: packages.clone(),
+    };
+    let found: Vec<_> = [runtime, "python3"].iter().filter_map(|name| find(common, name)).collect();
+    let has_client = |python: &&PathBuf| {
+        let check = [OsString::from("-c"), PYTHON_CLIENT.into()];
+        let mut asked = Command::new(python);
+        asked.args(check).current_dir(folder).env_clear().envs(common.inherited());
+        asked.env("PYTHONPATH", &packages).stdin(Stdio::null());
+        asked.output().is_ok_and(|output| output.status.success())
+    };
+    let Some(first) = found.first() else {
+        return Err(CodeError::Interpreter { runtime: runtime.to_owned(), names: "python3" });
+    };
+    found.iter().find(has_client).map(|python| client(python)).ok_or_else(|| {
+        let install = format!(
+            "{} -m pip install --target {} awslambdaric",
+            first.display(),
+            packages.display()
+        );
+        CodeError::Client { runtime: runtime.to_owned(), client: "awslambdaric", install }
+    })
+}
+
+fn node(common: &Common, runtime: &str, folder: &Path) -> Result<Client, CodeError> {
+    let Some(node) = find(common, "node") else {
+        return Err(CodeError::Interpreter { runtime: runtime.to_owned(), names: "node" });
+    };
+    let packages = common.runtime_clients().join(NODE_PACKAGES);
+    let clients = [folder.join("node_modules"), packages.clone()].map(|at| at.join(NODE_CLIENT));
+    let Some(client) = clients.into_iter().find(|client| client.is_file()) else {
+        let prefix = common.runtime_clients().join("nodejs");
+        let install = format!("npm install --prefix {} aws-lambda-ric", prefix.display());
+        let client = "aws-lambda-ric";
+        return Err(CodeError::Client { runtime: runtime.to_owned(), client, install });
+    };
+    Ok(Client {
+        command: vec![node.into(), client.into()],
+        search_path: "NODE_PATH",
+        layer: NODE_PACKAGES,
+        packages,
+    })
+}
+
+/// The program of this name that is first in `PATH`.
+fn find(common: &Common, name: &str) -> Option<PathBuf> {
+    let mut programs = std::env::split_paths(common.path()).map(|folder| folder.join(name));
+    programs.find(|program| is_executable(program))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::super::variables::Inherited;
+    use super::*;
+
+    /// A machine with a folder of programs and one of runtime clients.
+    struct Machine {
+        root: PathBuf,
+        common: Common,
+    }
+
+    impl Machine {
+        fn new(name: &str) -> Self {
+            let root = std::env::temp_dir()
+                .join(format!("comeback-runtimes-{}-{name}", std::process::id()));
+            fs::create_dir_all(root.join("bin")).unwrap();
+            fs::create_dir_all(root.join("code")).unwrap();
+            let inherited = Inherited::from_lookup(|name| match name {
+                "PATH" => Some(root.join("bin").into()),
+                "COMEBACK_RUNTIMES" => Some(root.join("clients").into()),
+                _ => None,
+            });
+            Self { common: Common::new(inherited, ""), root }
+        }
+
+        /// A program that answers whatever it is asked with this status.
+        fn has(&self, program: &str, status: u8) {
+            let path = self.root.join("bin").join(program);
+            fs::write(&path, format!("#!/bin/sh\nexit {status}\n")).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+
+        fn program(&self, runtime: &str) -> Result<Vec<String>, String> {
+            let code = self.root.join("code").into();
+            match program(&self.common, Some(runtime), code, "the zip".to_owned()) {
+                Ok(Program::Handler(_, client)) => {
+                    let words =
+                        client.command.iter().map(|word| self.relative(word.to_str().unwrap()));
+                    Ok(words.collect())
+                }
+                Ok(other) => panic!("{other:?}"),
+                Err(error) => Err(self.relative(&error.to_string())),
+            }
+        }
+
+        fn relative(&self, text: &str) -> String {
+            text.replace(&format!("{}/", self.root.display()), "")
+        }
+    }
+
+    impl Drop for Machine {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.root).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_first_python_that_has_the_client_is_taken() {
+        let machine = Machine::new("python");
+        let client = |python: &str| {
+            Ok(vec![format!("bin/{python}"), "-m".to_owned(), "awslambdaric".to_owned()])
+        };
+        machine.has("python3", 0);
+        assert_eq!(machine.program("python3.11"), client("python3"));
+        machine.has("python3.11", 1);
+        assert_eq!(machine.program("python3.11"), client("python3"));
+        machine.has("python3.11", 0);
+        assert_eq!(machine.program("python3.11"), client("python3.11"));
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_the_command_that_installs_it() {
+        let machine = Machine::new("missing");
+        for (program, runtime, refusal) in [
+            (None, "python3.11", "python3.11 needs python3, which is not in PATH"),
+            (None, "nodejs22.x", "nodejs22.x needs node, which is not in PATH"),
+            (
+                Some("python3"),
+                "python3.11",
+                "python3.11 needs AWS's runtime client awslambdaric: install it by `bin/python3 -m pip \
+                 install --target clients/python awslambdaric`",
+            ),
+            (
+                Some("node"),
+                "nodejs22.x",
+                "nodejs22.x needs AWS's runtime client aws-lambda-ric: install it by `npm install \
+                 --prefix clients/nodejs aws-lambda-ric`",
+            ),
+        ] {
+            if let Some(program) = program {
+                machine.has(program, 1);
+            }
+            assert_eq!(machine.program(runtime), Err(refusal.to_owned()));
+        }
+    }
+
+    #[test]
+    fn the_client_of_node_js_is_found_beside_the_code_and_in_the_folder_of_clients() {
+        let machine = Machine::new("node");
+        machine.has("node", 1);
+        for packages in ["clients/nodejs/node_modules", "code/node_modules"] {
+            let client = machine.root.join(packages).join(NODE_CLIENT);
+            fs::create_dir_all(client.parent().unwrap()).unwrap();
+            fs::write(&client, "").unwrap();
+            let told = vec!["bin/node".to_owned(), format!("{packages}/{NODE_CLIENT}")];
+            assert_eq!(machine.program("nodejs22.x"), Ok(told));
+        }
+    }
+
+    #[test]
+    fn other_runtimes_are_refused() {
+        for name in ["non-existent", "PYTHON3.9", "python3.", "nodejs.x", "nodejs22", "python2.7"] {
+            let error = Runtime::of(Some(name)).unwrap_err().to_string();
+            let beginning = format!("Value {name} at 'runtime' failed to satisfy constraint: ");
+            assert!(error.starts_with(&beginning), "{error}");
+        }
+        for (name, runtime) in [
+            (None, Runtime::Provided),
+            (Some("provided.al2023"), Runtime::Provided),
+            (Some("python3.14"), Runtime::Python),
+            (Some("nodejs24.x"), Runtime::Node),
+        ] {
+            assert_eq!(Runtime::of(name).unwrap(), runtime);
+        }
+    }
+}
