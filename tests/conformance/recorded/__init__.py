@@ -1,6 +1,6 @@
-"""What was recorded on AWS, and how a local cloud is held to it: one module a service.
+"""What was recorded on AWS, and how a local cloud is held to it: one module a topic.
 
-`SERVICE_facts.toml` is the table of a service's facts and `SERVICE_facts.py` has a check of the same
+`TOPIC_facts.toml` is the table of a topic's facts and `TOPIC_facts.py` has a check of the same
 name for each: a function that is given a [`Cloud`] and raises an AssertionError where the fact doesn't
 hold there.
 """

@@ -57,6 +57,8 @@ def do(told, event, path):
 
 
 count = 0
+if "INIT_SIGNAL" in os.environ:
+    os.kill(os.getpid(), int(os.environ["INIT_SIGNAL"]))
 if "INIT_EXIT" in os.environ:
     sys.exit(int(os.environ["INIT_EXIT"]))
 while True:
