@@ -1,10 +1,10 @@
-import { aws_cloudwatch as cloudwatch, aws_lambda as lambda, Duration, Lazy } from 'aws-cdk-lib';
+import { aws_cloudwatch as cloudwatch, aws_lambda as lambda, Duration, Lazy, Stack, Stage } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 import type { AsyncRetry } from './async-retry';
+import { RETENTION } from './closed-queue';
 import { Faults } from './faults';
-import { metricOfLambda } from './metrics';
+import { DEAD_LETTERS_NOT_SENT, metricOfLambda } from './metrics';
 import { checkDuration, checkKnown, checkWhole } from './retry-policy';
-import { RETENTION } from './retry-queue';
 import { ownId } from './target';
 
 /** How the alarms of an `AsyncRetry` are set. */
@@ -118,10 +118,19 @@ export class RetryAlarms extends Construct {
   }
 
   private watchDeadLetters(): void {
-    this.alarm(this, 'DeadLetters', {
-      metric: this.retry.deadLetterQueue.metricApproximateNumberOfMessagesVisible({ statistic: cloudwatch.Stats.MAXIMUM }),
+    const { deadLetterQueue } = this.retry;
+    this.alarmOnce('DeadLetters', ({ retry }) => retry.deadLetterQueue.queueArn === deadLetterQueue.queueArn, {
+      metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible({ statistic: cloudwatch.Stats.MAXIMUM }),
       description: 'Events were given up. The attribute Reason of each message in the dead-letter queue says why; a message without it '
-        + 'was moved there by SQS, because the handler failed on it for days. Mend the cause, then invoke the function with the body again.',
+        + 'was moved there by SQS, because the handler failed on it for days. Mend the cause, then start the redrive of the dead-letter '
+        + 'queue, with the retry queue as its custom destination: each event starts over.',
+    });
+    const { account, region } = Stack.of(this);
+    this.alarmOnce('DeadLettersNotSent', ({ retry }) => Stack.of(retry).account === account && Stack.of(retry).region === region, {
+      metric: DEAD_LETTERS_NOT_SENT,
+      description: 'A retry handler in this region can\'t send events that it gave up to its dead-letter queue, and they go on waiting in '
+        + 'the retry queue. Look into the handler\'s log, whose errors name the queue and the cause, and mend it: the queue is missing, or its '
+        + 'policy, the handler\'s role or the key forbids it.',
     });
   }
 
@@ -172,6 +181,15 @@ export class RetryAlarms extends Construct {
     });
   }
 
+  /** Makes an alarm, unless another `AsyncRetry` has one on the same that does all that this one would do. */
+  private alarmOnce(id: string, isSame: (others: RetryAlarms) => boolean, trigger: Trigger): void {
+    const all = (Stage.of(this) ?? this.node.root).node.findAll().filter((each) => each instanceof RetryAlarms);
+    const { actions: mine = [] } = this.props;
+    const isDone = all.some((each) => each !== this && isSame(each)
+      && mine.every((own) => each.props.actions?.some((other) => isSameAction(own, other))));
+    if (!isDone) this.alarm(this, id, trigger);
+  }
+
   private alarm(scope: Construct, id: string, { metric, above = 0, periods = 1, description }: Trigger): void {
     const alarm = new cloudwatch.Alarm(scope, id, {
       metric,
@@ -185,4 +203,11 @@ export class RetryAlarms extends Construct {
     alarm.addAlarmAction(...this.props.actions ?? []);
     this.all.push(alarm);
   }
+}
+
+/** Whether two actions do the same: the CDK has a new object for each `new SnsAction(topic)`. */
+function isSameAction(one: cloudwatch.IAlarmAction, other: cloudwatch.IAlarmAction): boolean {
+  const [ours, theirs] = [one, other].map((action) => Object.entries(action).flat());
+  return one === other
+    || (one.constructor === other.constructor && ours.length > 0 && ours.length === theirs.length && ours.every((part, index) => part === theirs[index]));
 }

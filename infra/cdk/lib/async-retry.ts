@@ -7,12 +7,13 @@ import { AlarmsProps, RetryAlarms } from './alarms';
 import { Attachment, checkAttachable } from './attachment';
 import { codeOf } from './code';
 import { RetryDashboard, RetryDashboardProps } from './dashboard';
+import { DeadLetterQueue, REDRIVE, warnOfOwnQueue } from './dead-letter-queue';
 import { Faults } from './faults';
-import { CONSUME, INVOKE, KEY_ACTIONS, RetryHandler } from './handler';
+import { INVOKE, KEY_ACTIONS, RetryHandler } from './handler';
 import { metricOf, RetryMetricOptions } from './metrics';
 import { AsyncRetryProps, AttachOptions, checkProps, HANDLER_TIMEOUT, MAX_CONCURRENCY, TARGETS_MAX } from './props';
 import { checkPolicy, effectivePolicy, MAX_BACKOFF_MAX, RetryPolicy, variables } from './retry-policy';
-import { encrypted, RETENTION, RetryQueue } from './retry-queue';
+import { RetryQueue } from './retry-queue';
 import { Senders } from './senders';
 import { isEventInvokeConfig, Target } from './target';
 
@@ -54,15 +55,12 @@ export class AsyncRetry extends Construct {
 
   constructor(scope: Construct, id: string, props: AsyncRetryProps = {}) {
     super(scope, id);
-    const { architecture = lambda.Architecture.ARM_64, encryptionKey } = props;
+    const { architecture = lambda.Architecture.ARM_64, encryptionKey, deletionProtection } = props;
     this.props = props;
     checkProps(this, props);
 
-    this.deadLetterQueue = props.deadLetterQueue ?? new sqs.Queue(this, 'DeadLetterQueue', {
-      retentionPeriod: RETENTION,
-      enforceSSL: true,
-      ...encrypted(encryptionKey),
-    });
+    this.deadLetterQueue = props.deadLetterQueue ?? new DeadLetterQueue(this, 'DeadLetterQueue', { encryptionKey, deletionProtection });
+    if (props.deadLetterQueue) warnOfOwnQueue(this, props.deadLetterQueue);
     const handler = new RetryHandler(this, 'Handler', {
       architecture,
       code: codeOf('handler', architecture, props.source),
@@ -79,6 +77,8 @@ export class AsyncRetry extends Construct {
     });
     this.handler = this.retryHandler = handler;
     handler.allow(['sqs:SendMessage'], this.deadLetterQueue.queueArn);
+    // It may be that of another AsyncRetry.
+    if (this.deadLetterQueue instanceof DeadLetterQueue) this.deadLetterQueue.letSend(handler.roleArn);
     encryptionKey?.grant(handler, ...KEY_ACTIONS);
     // A dead-letter queue of one's own may have a key of its own.
     props.deadLetterQueue?.encryptionMasterKey?.grant(handler, ...KEY_ACTIONS);
@@ -87,6 +87,7 @@ export class AsyncRetry extends Construct {
     this.queues = Array.from({ length: props.parallelQueues ?? 1 }, (_, index) => {
       const queue = new RetryQueue(this, index === 0 ? 'RetryQueue' : `RetryQueue${index + 1}`, {
         deadLetterQueue: this.deadLetterQueue,
+        deletionProtection,
         encryptionKey,
         receiverArn: handler.roleArn,
         visibilityTimeout: handler.visibilityTimeout,
@@ -149,9 +150,9 @@ export class AsyncRetry extends Construct {
   }
 
   /**
-   * Lets a role or a user empty the dead-letter queue and send events on their way again: invoke the attached functions,
-   * and put failure records that SQS itself moved back into a retry queue. SQS's own redrive is not for this: what it moves
-   * is a payload, and no failure record. Import a role of IAM Identity Center with `mutable: false`, and give it the same there.
+   * Lets a role or a user look at dead letters, delete them, and send them on their way again by SQS's redrive, with
+   * a retry queue as its custom destination: SQS doesn't know where they came from. Nobody else may. Import a role of IAM Identity
+   * Center with `mutable: false`, and give it the same permissions there.
    */
   public grantRedrive(grantee: iam.IGrantable): iam.Grant {
     const principal = grantee.grantPrincipal as Partial<iam.IRole & iam.IUser & iam.ArnPrincipal>;
@@ -160,15 +161,16 @@ export class AsyncRetry extends Construct {
     if (principalArn === undefined || grantee.grantPrincipal instanceof iam.AccountPrincipal) {
       throw new Error(`AsyncRetry ${this.node.path}: grantRedrive must be given a role, a user or what has a role, got ${principal}`);
     }
+    // SQS moves messages on behalf of who asked for it, and with no more permissions.
     this.queues.forEach(({ queue }) => queue.letSend(principalArn));
-    const allow = (actions: string[], ...resourceArns: string[]) => iam.Grant.addToPrincipal({ grantee, actions, resourceArns });
-    this.forEachFunction(({ functionArn }) => allow(INVOKE, functionArn, `${functionArn}:*`));
+    if (this.deadLetterQueue instanceof DeadLetterQueue) this.deadLetterQueue.letReceive(principalArn);
     for (const key of [this.props.encryptionKey, this.props.deadLetterQueue?.encryptionMasterKey]) key?.grant(grantee, ...KEY_ACTIONS);
-    const grant = allow(['sqs:SendMessage'], ...this.retryQueues.map((queue) => queue.queueArn))
-      .combine(allow([...CONSUME, 'sqs:GetQueueUrl'], this.deadLetterQueue.queueArn));
+    const allow = (actions: string[], ...resourceArns: string[]) => iam.Grant.addToPrincipal({ grantee, actions, resourceArns });
+    const grant = allow(REDRIVE, this.deadLetterQueue.queueArn)
+      .combine(allow(['sqs:SendMessage'], ...this.retryQueues.map((queue) => queue.queueArn)));
     if (!grant.success) {
-      Annotations.of(this).addWarningV2('comeback:redrive', `${principalArn} can't be given permissions here: let it send to the retry queues, receive from the `
-        + 'dead-letter queue and delete there, and invoke the functions');
+      Annotations.of(this).addWarningV2('comeback:redrive', `${principalArn} can't be given permissions here: give it ${REDRIVE.join(', ')} on the dead-letter `
+        + 'queue, and sqs:SendMessage on the retry queues');
     }
     return grant;
   }
@@ -196,6 +198,11 @@ export class AsyncRetry extends Construct {
   /** How often a function could not be re-invoked because of something that a person has to mend. */
   public metricConfigurationFaults(options: RetryMetricOptions = {}): cloudwatch.IMetric {
     return this.count('ConfigurationFaults', options);
+  }
+
+  /** How often an event that was given up could not be sent to the dead-letter queue. */
+  public metricDeadLettersNotSent(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.count('DeadLettersNotSent', options);
   }
 
   /** How often the ledger could not be asked. */

@@ -1,4 +1,4 @@
-import { Annotations, aws_iam as iam, aws_lambda as lambda, Stack, Token } from 'aws-cdk-lib';
+import { Annotations, aws_iam as iam, aws_lambda as lambda, CfnDeletionPolicy, CfnResource, Stack, Token } from 'aws-cdk-lib';
 import { Construct, IDependable } from 'constructs';
 import { checkTransparency, makeTransparent } from './envelope-proxy';
 import { Faults } from './faults';
@@ -66,10 +66,8 @@ export class Attachment extends Construct {
     if (target.resource?.deadLetterConfig) {
       this.warn('dead-letter-queue', 'it has a dead-letter queue of its own, to which Lambda sends each failure too, whether its event comes back or not');
     }
-    if (props.transparent && !makeTransparent(target, props.source)) {
-      this.warn('transparent', 'its envelopes are not taken off, as a layer can\'t be added to it here: add the layer and '
-        + 'AWS_LAMBDA_EXEC_WRAPPER=/opt/comeback-exec where the function is defined');
-    }
+    this.warnOfPassingVersion();
+    if (props.transparent) this.takeEnvelopesOff(props.source);
   }
 
   /** What was set elsewhere, and takes back what was set here; of all event invoke configs that there are. */
@@ -138,6 +136,34 @@ export class Attachment extends Construct {
     } else {
       this.warn('recursion', 'its RecursiveLoop can\'t be set from here, and Lambda would stop its retries after about 16: '
         + `run aws lambda put-function-recursion-config --recursive-loop Allow --function-name ${knownName}`);
+    }
+  }
+
+  private takeEnvelopesOff(source?: string): void {
+    const { target } = this;
+    if (!makeTransparent(target, source)) {
+      this.warn('transparent', 'its envelopes are not taken off, as a layer can\'t be added to it here: add the layer and '
+        + 'AWS_LAMBDA_EXEC_WRAPPER=/opt/comeback-exec where the function is defined');
+      return;
+    }
+    const { version } = target;
+    if (version && version !== target.currentVersion) {
+      this.warn('version-layer', `the version ${version.node.path} has the layer only if it is published after this is deployed, as Lambda never changes a `
+        + 'version: have the alias point to currentVersion');
+    }
+  }
+
+  /** The events that wait name the version that they failed in. */
+  private warnOfPassingVersion(): void {
+    const { attached, currentVersion } = this.target;
+    if (attached !== currentVersion) return;
+    const version = attached.node.defaultChild as CfnResource;
+    if (Stack.of(version) !== Stack.of(this)) {
+      this.warn('version', `with each change of its function it is another one, which ${Stack.of(version).stackName} could not deploy while ${Stack.of(this).stackName} `
+        + 'imports the one before: attach an alias of it');
+    } else if (version.cfnOptions.deletionPolicy !== CfnDeletionPolicy.RETAIN) {
+      this.warn('version', 'with each change of its function it is another one, and the one before is deleted, though waiting events name it: '
+        + 'attach an alias of it, or have it retained by currentVersionOptions');
     }
   }
 

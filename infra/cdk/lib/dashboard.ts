@@ -43,6 +43,7 @@ export class RetryDashboard extends Construct {
     this.lateness.addLeftMetric(named(retry.metricInvokeLateness({ target })));
     this.ages.addLeftMetric(named(retry.metricEventAge({ target })));
     this.faults.addLeftMetric(named(retry.metricConfigurationFaults({ target }), 'configuration'));
+    this.faults.addLeftMetric(named(retry.metricDeadLettersNotSent({ target }), 'dead letters not sent'));
     this.faults.addLeftMetric(named(retry.metricThrottled({ target }), 'throttled'));
     this.faults.addLeftMetric(named(metricOfLambda('DestinationDeliveryFailures', target), 'not delivered'));
     this.faults.addLeftMetric(named(metricOfLambda('RecursiveInvocationsDropped', target), 'taken for a loop'));

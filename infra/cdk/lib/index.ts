@@ -7,7 +7,9 @@
  * async-retry.ts      the system: its queues, its handler, and how functions are attached
  * target.ts           a function that is to be attached, and what is known of it
  * attachment.ts       what is set on its side
- * retry-queue.ts      where failed events wait, closed to all but a few
+ * closed-queue.ts     a queue that is closed to all but a few
+ * retry-queue.ts      where failed events wait
+ * dead-letter-queue.ts   where they are when they were given up
  * senders.ts          whose roles may send there
  * handler.ts          the function that decides about them, and what it may do
  * envelope-proxy.ts   the layer that hides the envelope from a function

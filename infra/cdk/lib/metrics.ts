@@ -1,4 +1,4 @@
-import { aws_cloudwatch as cloudwatch, aws_lambda as lambda } from 'aws-cdk-lib';
+import { aws_cloudwatch as cloudwatch, aws_lambda as lambda, Duration } from 'aws-cdk-lib';
 
 /** Where the handler's metrics are. */
 const NAMESPACE = 'Comeback';
@@ -12,6 +12,17 @@ export interface RetryMetricOptions extends cloudwatch.MetricOptions {
    */
   readonly target?: lambda.IFunction;
 }
+
+/**
+ * How many dead letters could not be sent, of all targets together: whatever a message names, or nothing at all. An alarm
+ * can't search for metrics, but it can query them. It finds those of other handlers in the region too.
+ */
+export const DEAD_LETTERS_NOT_SENT = new cloudwatch.MathExpression({
+  expression: `SELECT SUM(DeadLettersNotSent) FROM SCHEMA(${NAMESPACE}, Target)`,
+  usingMetrics: {},
+  label: 'DeadLettersNotSent',
+  period: Duration.minutes(5),
+});
 
 /** A metric of the handler for functions; of several, taken together by a function of metric math. An alarm takes ten. */
 export function metricOf(

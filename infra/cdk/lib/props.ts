@@ -1,5 +1,6 @@
-import { aws_kms as kms, aws_lambda as lambda, aws_logs as logs, aws_sqs as sqs, Duration } from 'aws-cdk-lib';
+import { aws_kms as kms, aws_lambda as lambda, aws_logs as logs, aws_sqs as sqs, Duration, Stack } from 'aws-cdk-lib';
 import { IConstruct } from 'constructs';
+import { DeadLetterQueue } from './dead-letter-queue';
 import { Faults } from './faults';
 import { checkDuration, checkKnown, checkPolicy, checkWhole, effectivePolicy, RetryPolicy } from './retry-policy';
 import { RetryQueue } from './retry-queue';
@@ -8,11 +9,20 @@ import { checkHome } from './target';
 /** What `AsyncRetry` is made with. */
 export interface AsyncRetryProps extends RetryPolicy {
   /**
-   * Where events are sent that are given up. A queue of your own should keep messages for 14 days.
+   * Where events are sent that are given up. A queue of your own should keep messages for 14 days, encrypted. It stays as
+   * open as you made it; that of another `AsyncRetry` in the same stack is closed for both.
    *
-   * @default - a queue that keeps messages for 14 days
+   * @default - a queue that keeps messages for 14 days, closed to all but the handler and those whom `grantRedrive` names
    */
   readonly deadLetterQueue?: sqs.IQueue;
+
+  /**
+   * Whether only CloudFormation may delete the queues. Else whoever may delete queues in this account can delete them with
+   * all that is in them.
+   *
+   * @default true
+   */
+  readonly deletionProtection?: boolean;
 
   /**
    * A key of your own that encrypts the queues and the ledger. Its policy has to let IAM decide who uses it,
@@ -136,6 +146,9 @@ export function checkProps(scope: IConstruct, props: AsyncRetryProps): void {
   if (deadLetterQueue) {
     const { path } = deadLetterQueue.node;
     if (deadLetterQueue.fifo) faults.add('deadLetterQueue', 'a standard queue, as the retry queue is one', path);
+    if (deadLetterQueue instanceof DeadLetterQueue && Stack.of(deadLetterQueue) !== Stack.of(scope)) {
+      faults.add('deadLetterQueue', 'in this stack, or a queue of your own: its policy names the handlers that send to it', path);
+    }
     if (deadLetterQueue instanceof RetryQueue) faults.add('deadLetterQueue', 'no retry queue', path);
     checkHome('deadLetterQueue', deadLetterQueue, scope, faults);
   }

@@ -48,6 +48,18 @@ export class Target {
     return this.isSameFunction(other) && this.qualifier === other.qualifier;
   }
 
+  /** The version that is invoked, where it is one that was published. */
+  public get version(): lambda.IVersion | undefined {
+    if (this.attached === this.base || this.qualifier === LATEST) return undefined;
+    const { version } = this.attached as lambda.IAlias | lambda.IVersion;
+    return typeof version === 'string' ? this.attached as lambda.IVersion : version;
+  }
+
+  /** The version that the CDK publishes anew with each change of the function, if anybody asked for it. */
+  public get currentVersion(): lambda.Version | undefined {
+    return this.base.node.tryFindChild('CurrentVersion') as lambda.Version | undefined;
+  }
+
   /** The construct below which the CDK has its event invoke config. */
   public get configured(): Construct {
     return (this.qualifier === LATEST ? this.base : this.attached) as unknown as Construct;

@@ -1,6 +1,6 @@
 import * as assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { App, aws_iam as iam, aws_lambda as lambda, aws_lambda_destinations as destinations, aws_sqs as sqs, CfnParameter, Duration, Lazy, Stack, Stage } from 'aws-cdk-lib';
+import { App, aws_iam as iam, aws_lambda as lambda, aws_lambda_destinations as destinations, aws_sqs as sqs, CfnParameter, Duration, Lazy, RemovalPolicy, Stack, Stage } from 'aws-cdk-lib';
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import { AsyncRetry } from '../lib';
 import { complaint, functionIn, TestStack } from './app';
@@ -323,6 +323,61 @@ test('a wrapper that is set already does not stand for the layer', () => {
   const stack = new TestStack();
   stack.retry.attach(stack.function('Orders', { environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/comeback-exec' } }), { transparent: true });
   assert.equal(stack.only('AWS::Lambda::Function', /^Orders/).Layers.length, 1);
+});
+
+test('a version that is another one with each deployment is a warning, and an alias of it is none', () => {
+  const warningsOf = (isHere: boolean, attach: (retry: AsyncRetry, orders: lambda.Function) => void, props: Partial<lambda.FunctionProps> = {}) => {
+    const app = new App();
+    const [functions, retries] = ['Functions', 'Retries'].map((id) => new Stack(app, id));
+    attach(new AsyncRetry(isHere ? functions : retries, 'Retry'), functionIn(functions, 'Orders', props));
+    return Annotations.fromStack(isHere ? functions : retries).findWarning('*', Match.anyValue()).map(({ entry }) => String(entry.data));
+  };
+  const attachVersion = (retry: AsyncRetry, orders: lambda.Function) => retry.attach(orders.currentVersion);
+  const [across, ...others] = warningsOf(false, attachVersion);
+  assert.match(across, /^Functions\/Orders\/CurrentVersion: .* another one, which Functions could not deploy while Retries imports the one before: attach an alias/);
+  const [within, ...more] = warningsOf(true, attachVersion);
+  assert.match(within, /another one, and the one before is deleted, though waiting events name it: attach an alias of it, or have it retained/);
+  assert.deepEqual([...others, ...more], []);
+  assert.deepEqual(warningsOf(true, attachVersion, { currentVersionOptions: { removalPolicy: RemovalPolicy.RETAIN } }), []);
+  const attachAlias = (retry: AsyncRetry, orders: lambda.Function) =>
+    retry.attach(new lambda.Alias(Stack.of(orders), 'Live', { aliasName: 'live', version: orders.currentVersion }));
+  for (const isHere of [true, false]) assert.deepEqual(warningsOf(isHere, attachAlias), []);
+  for (const isHere of [true, false]) assert.deepEqual(warningsOf(isHere, (retry, orders) => retry.attach(orders.latestVersion)), []);
+});
+
+test('an alias in another stack is attached without its version', () => {
+  const app = new App();
+  const [functions, retries] = ['Functions', 'Retries'].map((id) => new Stack(app, id));
+  const alias = new lambda.Alias(functions, 'Live', { aliasName: 'live', version: functionIn(functions, 'Orders').currentVersion });
+  new AsyncRetry(retries, 'Retry').attach(alias);
+  app.synth();
+  const exported = Object.keys(Template.fromStack(functions).toJSON().Outputs);
+  assert.ok(exported.length > 0);
+  assert.deepEqual(exported.filter((name) => /Version/.test(name)), []);
+});
+
+test('a version that may lack the layer is a warning', () => {
+  const warningsOf = (target: (stack: TestStack, orders: lambda.Function) => lambda.IFunction) => {
+    const stack = new TestStack();
+    stack.retry.attach(target(stack, stack.function('Orders')), { transparent: true });
+    return stack.warnings.filter((text) => text.includes('comeback:version-layer'));
+  };
+  const alias = (stack: TestStack, version: lambda.IVersion) => new lambda.Alias(stack, 'Live', { aliasName: 'live', version });
+  for (const older of [
+    (stack: TestStack, orders: lambda.Function) => alias(stack, new lambda.Version(stack, 'V1', { lambda: orders })),
+    (stack: TestStack, orders: lambda.Function) => alias(stack, lambda.Version.fromVersionAttributes(stack, 'V1', { lambda: orders, version: '1' })),
+    (stack: TestStack, orders: lambda.Function) => new lambda.Version(stack, 'V1', { lambda: orders }),
+  ]) {
+    const [warning, ...others] = warningsOf(older);
+    assert.match(warning, /: the version Test\/V1 has the layer only if it is published after this is deployed.* have the alias point to currentVersion/);
+    assert.deepEqual(others, []);
+  }
+  for (const current of [
+    (stack: TestStack, orders: lambda.Function) => alias(stack, orders.currentVersion),
+    (_: TestStack, orders: lambda.Function) => orders.currentVersion,
+    (_: TestStack, orders: lambda.Function) => orders.latestVersion,
+    (_: TestStack, orders: lambda.Function) => orders,
+  ]) assert.deepEqual(warningsOf(current), []);
 });
 
 test('variables that may not fit are a warning', () => {

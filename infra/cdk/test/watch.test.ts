@@ -1,6 +1,7 @@
 import * as assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { aws_cloudwatch as cloudwatch, aws_cloudwatch_actions as actions, aws_iam as iam, aws_kms as kms, aws_lambda as lambda, aws_sns as sns, aws_sqs as sqs, Duration } from 'aws-cdk-lib';
+import { App, aws_cloudwatch as cloudwatch, aws_cloudwatch_actions as actions, aws_lambda as lambda, aws_sns as sns, Duration, Stack } from 'aws-cdk-lib';
+import { Match, Template } from 'aws-cdk-lib/assertions';
 import { AlarmsProps, AsyncRetry, AsyncRetryProps, RetryMetricOptions } from '../lib';
 import { complaint, TestStack } from './app';
 
@@ -9,6 +10,11 @@ function alarmsOf(stack: TestStack): string[] {
   return Object.values(stack.template.findResources('AWS::CloudWatch::Alarm')).map(({ Properties: alarm }) => {
     assert.equal(alarm.ComparisonOperator, 'GreaterThanThreshold');
     assert.equal(alarm.TreatMissingData, 'notBreaching');
+    if (alarm.Metrics) {
+      const [{ Expression, Period }, ...others] = alarm.Metrics;
+      assert.deepEqual([Period, others], [300, []]);
+      return `${Expression} > ${alarm.Threshold}`;
+    }
     assert.equal(alarm.Period, 300);
     const [{ Name, Value }] = alarm.Dimensions;
     const whose = (Value.Ref ?? Value['Fn::GetAtt'][0]).slice(0, -8);
@@ -28,6 +34,7 @@ function linesOf(stack: TestStack): { [title: string]: string[] } {
 }
 
 const OF_SYSTEM = [
+  'SELECT SUM(DeadLettersNotSent) FROM SCHEMA(Comeback, Target) > 0',
   'AWS/SQS ApproximateNumberOfMessagesVisible Maximum > 0 of QueueName RetryDeadLetterQueue',
   'AWS/SQS ApproximateAgeOfOldestMessage Maximum > 46800 of QueueName RetryRetryQueue',
   'AWS/SQS ApproximateNumberOfMessagesVisible Minimum > 0 of QueueName RetryRetryQueue for 3 periods',
@@ -75,6 +82,41 @@ test('every alarm says what to do, and does what it is told', () => {
     assert.match(Properties.AlarmDescription, /\b(look|mend|set|raise|the log says|in the handler's log say)\b/i, Properties.MetricName);
     assert.ok(Properties.AlarmDescription.length <= 1024);
   }
+});
+
+test('what several AsyncRetry share pages once, and everybody who is to be paged', () => {
+  const pagedBy = (build: (stack: TestStack, second: AsyncRetry, one: sns.Topic, other: sns.Topic) => void) => {
+    const stack = new TestStack();
+    const second = new AsyncRetry(stack, 'Second', { deadLetterQueue: stack.retry.deadLetterQueue });
+    build(stack, second, new sns.Topic(stack, 'One'), new sns.Topic(stack, 'Other'));
+    const alarms = Object.entries(stack.template.findResources('AWS::CloudWatch::Alarm'));
+    return ['DeadLetters', 'DeadLettersNotSent'].map((id) => alarms.filter(([name]) => new RegExp(`Alarms${id}[0-9A-F]{8}$`).test(name)).length);
+  };
+  assert.deepEqual(pagedBy((stack, second, one) => {
+    stack.retry.alarms({ actions: [new actions.SnsAction(one)] });
+    second.alarms({ actions: [new actions.SnsAction(one)] });
+  }), [1, 1]);
+  assert.deepEqual(pagedBy((stack, second) => {
+    stack.retry.alarms();
+    second.alarms();
+  }), [1, 1]);
+  assert.deepEqual(pagedBy((stack, second, one, other) => {
+    stack.retry.alarms({ actions: [new actions.SnsAction(one)] });
+    second.alarms({ actions: [new actions.SnsAction(other)] });
+  }), [2, 2]);
+  assert.deepEqual(pagedBy((stack, second, one) => {
+    stack.retry.alarms();
+    second.alarms({ actions: [new actions.SnsAction(one)] });
+  }), [2, 2]);
+});
+
+test('each dead-letter queue has an alarm, and what is of the region one in each region', () => {
+  const app = new App();
+  const [here, there] = ['eu-west-1', 'us-east-1'].map((region) => new Stack(app, region, { env: { account: '123456789012', region } }));
+  for (const [stack, id] of [[here, 'First'], [here, 'Second'], [there, 'Third']] as const) new AsyncRetry(stack, id).alarms();
+  const counts = [here, there].map((stack) => ['Events were given up', 'A retry handler in this region'].map((description) =>
+    Object.keys(Template.fromStack(stack).findResources('AWS::CloudWatch::Alarm', { Properties: { AlarmDescription: Match.stringLikeRegexp(description) } })).length));
+  assert.deepEqual(counts, [[2, 1], [1, 1]]);
 });
 
 test('no message should be older than the longest backoff and an hour', () => {
@@ -134,6 +176,7 @@ test('the dashboard shows the queues, the handler and every function', () => {
     'How old events were, in seconds': each((name) => [`Comeback EventAge Maximum of ${name}: ${name}`]),
     'What a person has to mend': each((name) => [
       `Comeback ConfigurationFaults Sum of ${name}: ${name} configuration`,
+      `Comeback DeadLettersNotSent Sum of ${name}: ${name} dead letters not sent`,
       `Comeback Throttled Sum of ${name}: ${name} throttled`,
       `AWS/Lambda DestinationDeliveryFailures Sum of ${name}: ${name} not delivered`,
       `AWS/Lambda RecursiveInvocationsDropped Sum of ${name}: ${name} taken for a loop`,
@@ -177,7 +220,7 @@ test('a metric is of one function, or of all together', () => {
     usingMetrics: { dead: stack.retry.metricDeadLettered(), invoked: stack.retry.metricInvoked() },
   });
   new cloudwatch.Dashboard(stack, 'Own').addWidgets(new cloudwatch.GraphWidget({ left: [share, stack.retry.metricWaited()] }));
-  const counts = ['Waited', 'Invoked', 'DeadLettered', 'Throttled', 'ConfigurationFaults', 'LedgerFaults', 'Duplicates'];
+  const counts = ['Waited', 'Invoked', 'DeadLettered', 'Throttled', 'ConfigurationFaults', 'DeadLettersNotSent', 'LedgerFaults', 'Duplicates'];
   const expected = [...counts.map((name) => [name, 'Sum', 'SUM']), ['InvokeLateness', 'p99', 'MAX'], ['EventAge', 'Maximum', 'MAX']];
   for (const [name, statistic, together] of expected) {
     const metric = (options: RetryMetricOptions = {}) => of((stack.retry as any)[`metric${name}`](options));
@@ -207,45 +250,4 @@ test('alarms and dashboard are made once', () => {
   retry.dashboard();
   assert.equal(complaint(() => retry.alarms()), 'AsyncRetry Test/Retry: alarms() was called before');
   assert.equal(complaint(() => retry.dashboard()), 'AsyncRetry Test/Retry: dashboard() was called before');
-});
-
-test('who may redrive empties the dead-letter queue, invokes the functions and fills the retry queue', () => {
-  const stack = new TestStack({ parallelQueues: 2 });
-  const operator = new iam.User(stack, 'Operator');
-  stack.retry.attach(stack.function('Before'));
-  stack.retry.grantRedrive(operator);
-  stack.retry.attach(stack.function('After'));
-  const allowed = stack.statementsOf(/Operator/).map(({ Action, Resource }: any) => `${Action} ${JSON.stringify(Resource).replace(/[0-9A-F]{8}"/g, '"')}`);
-  for (const name of ['Before', 'After']) {
-    assert.ok(allowed.some((each) => each.startsWith('lambda:InvokeFunction ') && each.includes(`"${name}"`) && each.includes('":*"')), name);
-  }
-  assert.ok(allowed.some((each) => /^sqs:SendMessage .*"RetryRetryQueue".*"RetryRetryQueue2"/.test(each)));
-  assert.ok(allowed.some((each) => /^sqs:ReceiveMessage,sqs:DeleteMessage,.*,sqs:GetQueueUrl .*"RetryDeadLetterQueue"/.test(each)));
-  for (const id of [/RetryQueuePolicy/, /RetryQueue2Policy/]) {
-    const [, , send] = stack.only('AWS::SQS::QueuePolicy', id).PolicyDocument.Statement;
-    assert.deepEqual(send.Condition.ArnNotEquals['aws:PrincipalArn'].map((arn: any) => arn['Fn::GetAtt'][0].slice(0, -8)), [
-      'BeforeServiceRole', 'Operator', 'AfterServiceRole',
-    ]);
-  }
-  for (const nobody of [new iam.ServicePrincipal('sns.amazonaws.com'), new iam.AccountRootPrincipal()]) {
-    assert.match(complaint(() => stack.retry.grantRedrive(nobody)), /grantRedrive must be given a role, a user or what has a role/);
-  }
-});
-
-test('who may redrive uses the keys of all queues', () => {
-  const stack = new TestStack();
-  const [encryptionKey, encryptionMasterKey] = ['Ours', 'Theirs'].map((id) => new kms.Key(stack, id));
-  const deadLetterQueue = new sqs.Queue(stack, 'Mine', { encryptionMasterKey });
-  new AsyncRetry(stack, 'Encrypted', { encryptionKey, deadLetterQueue }).grantRedrive(new iam.User(stack, 'Operator'));
-  const allowed = stack.statementsOf(/Operator/);
-  for (const { keyArn } of [encryptionKey, encryptionMasterKey]) {
-    const [byKey] = allowed.filter(({ Resource }: any) => JSON.stringify(Resource) === JSON.stringify(stack.resolve(keyArn)));
-    assert.deepEqual(byKey?.Action, ['kms:Decrypt', 'kms:GenerateDataKey']);
-  }
-});
-
-test('who can\'t be given permissions to redrive is a warning', () => {
-  const stack = new TestStack();
-  stack.retry.grantRedrive(new iam.ArnPrincipal('arn:aws:iam::123456789012:role/person'));
-  assert.match(stack.warnings[0], /^arn:aws:iam::123456789012:role\/person can't be given permissions here/);
 });
