@@ -44,7 +44,7 @@ from prices import (
 )
 
 # As the templates create them.
-SYSTEM_ALARMS = 7
+SYSTEM_ALARMS = 8
 TARGET_ALARMS = 4
 LEDGER_ALARMS = 1
 

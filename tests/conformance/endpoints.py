@@ -41,7 +41,9 @@ class Endpoint:
     name: str
     url: str
 
-    def client(self, service: str, access_key: str = ACCESS_KEY, secret: str = ACCESS_KEY) -> Any:
+    def client(
+        self, service: str, access_key: str = ACCESS_KEY, secret: str = ACCESS_KEY, token: str | None = None
+    ) -> Any:
         """boto3's client of a service there."""
         return boto3.client(
             service,
@@ -49,6 +51,7 @@ class Endpoint:
             region_name=REGION,
             aws_access_key_id=access_key,
             aws_secret_access_key=secret,
+            aws_session_token=token,
             config=CONFIG,
         )
 

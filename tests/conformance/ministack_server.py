@@ -1,6 +1,6 @@
 """ministack on a free port of loopback; prints its endpoint, as `comeback-local` does.
 
-It must know its port before it is imported, so it is given a socket that is bound already. Five
+It must know its port before it is imported, so it is given a socket that is bound already. Six
 of its faults are mended here:
 
 - A failure record is appended to its queue's list of messages while the event source mapping, under a
@@ -10,6 +10,8 @@ of its faults are mended here:
   applies them in both.
 - A parameter of a template is a string, and stays one where a mapping's concurrency is given by it: the
   mapping then never polls. CloudFormation gives it on as the number that the property is.
+- A stack with an alarm on an expression is refused. CloudWatch takes it; here it is one on a metric of that name, which never
+  has a value.
 - Where a policy has a condition on who asks (`aws:PrincipalArn`), that is a role's session. For IAM it is the role.
 - Where it asks policies, a batch of SQS is an action of its own. For IAM it is the one without `Batch`.
 
@@ -87,6 +89,18 @@ def create_mapping_of_numbers(logical_id: str, properties: dict[str, Any], stack
 
 
 provisioners._RESOURCE_HANDLERS["AWS::Lambda::EventSourceMapping"]["create"] = create_mapping_of_numbers
+
+alarm_record = provisioners._cw_metric_alarm_record
+
+
+def alarm_record_of_expression(name: str, properties: dict[str, Any]) -> Any:
+    """The record of an alarm; of one on an expression, by the expression's name."""
+    if metrics := properties.get("Metrics"):
+        properties = {**properties, "Metrics": None, "Namespace": "Expressions", "MetricName": metrics[-1]["Expression"]}
+    return alarm_record(name, properties)
+
+
+provisioners._cw_metric_alarm_record = alarm_record_of_expression
 
 extract_action = iam_actions.extract_iam_action
 

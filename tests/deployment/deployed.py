@@ -1,7 +1,7 @@
 """Both examples, as they are and with everything switched on, go through CloudFormation into ministack, by the
 commands that a person gives: there an event fails, comes back and succeeds, and one that never heals is given up with
-its reason. IAM is asked: the handler has no more than its role allows, and the retry queue is closed to strangers.
-Then all is removed.
+its reason. IAM is asked: the handler has no more than its role allows, both queues are closed to strangers, and who may
+redrive can do with them what it takes, and no more. Then all is removed.
 
 ministack runs functions as processes of this machine, so the handler is the one that was built for it, in place of
 arm64's. What it can't show:
@@ -11,6 +11,8 @@ arm64's. What it can't show:
 - That recursion is allowed: a template's `RecursiveLoop` is nothing to it, and its own detection is satisfied with
   as few attempts as are made here. tests/deployment/parity.py looks at the templates for it.
 - That a function is made transparent: it has no wrappers. The end-to-end tests run the layer in the local cloud.
+- SQS's redrive, which it lacks. On AWS it is for each step as if who started it took it.
+- That CloudFormation deletes queues that nobody else may: it asks IAM for none of its own calls.
 - An event invoke config of a version or an alias. What a template says of `$LATEST` counts for a plain name too, as
   in Lambda, though ministack doesn't say so when it is asked without a qualifier.
 """
@@ -41,6 +43,10 @@ ATTEMPTS_MAX = 5
 
 RECOVERS = {"id": "order-7", "fail": {"attempts": 2, "error": "UpstreamUnavailable"}}
 NEVER = {"id": "order-8", "fail": {"error": "UpstreamUnavailable"}}
+
+
+# What a redrive does, and what it takes to throw dead letters away.
+REDRIVE = ["receive_message: dead letters", "purge_queue: dead letters", "send_message: failures"]
 
 
 def placed(deployed: Deployed) -> list[dict[str, Any]]:
@@ -83,7 +89,8 @@ def faults(deployed: Deployed, attempts_max: int) -> list[str]:
     looked_at = {
         "placed": ([{"placed": "order-7", "attempt": 2}], orders),
         "given up": ([(NEVER, "max_attempts_exceeded", str(attempts_max))], given_up),
-        "what a stranger can do with the retry queue": ([], deployed.trespasses()),
+        "what a stranger can do": ([], deployed.trespasses()),
+        "what the operator can do": (REDRIVE, deployed.operations()),
     }
     if deployed.variables().get("LEDGER_TABLE"):
         # Each failure of either event.

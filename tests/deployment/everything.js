@@ -2,7 +2,7 @@
 const { createRequire } = require('module');
 const load = createRequire(require.resolve('../../infra/cdk/package.json'));
 const {
-  App, aws_cloudwatch_actions: actions, aws_kms: kms, aws_lambda: lambda, aws_logs: logs, aws_sns: sns,
+  App, aws_cloudwatch_actions: actions, aws_iam: iam, aws_kms: kms, aws_lambda: lambda, aws_logs: logs, aws_sns: sns,
   Duration, RemovalPolicy, Stack,
 } = load('aws-cdk-lib');
 const { AsyncRetry, Jitter } = load('comeback-cdk');
@@ -32,3 +32,4 @@ const retry = new AsyncRetry(stack, 'Retry', {
 retry.attach(orders, { maxAge: Duration.days(14), maxAttempts: 2 });
 retry.alarms({ actions: [new actions.SnsAction(new sns.Topic(stack, 'Alarms'))] });
 retry.dashboard();
+retry.grantRedrive(new iam.Role(stack, 'Operator', { assumedBy: new iam.AccountRootPrincipal() }));

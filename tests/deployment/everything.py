@@ -18,8 +18,6 @@ PARAMETERS = {
     "MaxConcurrency": "20",
     "LogRetentionDays": "7",
     "Tracing": "Active",
-    # An hour more than the longest backoff, as the construct has it by itself.
-    "AlarmOldestSeconds": "14400",
 }
 
 # IAM decides who uses it, as with the construct's.
@@ -42,12 +40,13 @@ def switch_on(example: dict[str, Any]) -> dict[str, Any]:
     resources["Key"] = {"Type": "AWS::KMS::Key", "Properties": {"KeyPolicy": KEY_POLICY}}
     resources["Retry"]["Properties"]["Parameters"] |= PARAMETERS
     resources["OrdersAlarms"]["Properties"]["Parameters"]["Ledger"] = "true"
-    # A function that sends to an encrypted queue uses its key.
-    resources["OrdersFailures"]["Properties"]["PolicyDocument"]["Statement"].append(
-        {
-            "Effect": "Allow",
-            "Action": ["kms:Decrypt", "kms:GenerateDataKey"],
-            "Resource": {"Fn::GetAtt": ["Key", "Arn"]},
-        }
-    )
+    # Who sends to an encrypted queue, or receives from it, uses its key.
+    for policy in ("OrdersFailures", "OperatorRedrive"):
+        resources[policy]["Properties"]["PolicyDocument"]["Statement"].append(
+            {
+                "Effect": "Allow",
+                "Action": ["kms:Decrypt", "kms:GenerateDataKey"],
+                "Resource": {"Fn::GetAtt": ["Key", "Arn"]},
+            }
+        )
     return example

@@ -10,7 +10,12 @@ from endpoints import Endpoint
 
 NESTED = "AWS::CloudFormation::Stack"
 FUNCTION = "AWS::Lambda::Function"
+ROLE = "AWS::IAM::Role"
 MAPPING = "AWS::Lambda::EventSourceMapping"
+
+EVERYTHING_WITH_QUEUES = json.dumps(
+    {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "sqs:*", "Resource": "*"}]}
+)
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,8 @@ class Deployed:
     target: str
     handler: str
     retry_queue_arn: str
+    # Who may redrive.
+    operator: str
 
     def invoke(self, payload: dict[str, Any]) -> None:
         """Sends the target an event."""
@@ -48,7 +55,7 @@ class Deployed:
 
     def dead_letters(self) -> list[dict[str, Any]]:
         """Takes what is in the dead-letter queue."""
-        received = self.endpoint.client("sqs").receive_message(
+        received = self._operators_queues().receive_message(
             QueueUrl=self.variables()["DEAD_LETTER_QUEUE_URL"],
             MaxNumberOfMessages=10,
             WaitTimeSeconds=1,
@@ -64,24 +71,44 @@ class Deployed:
         return [claim["state"]["S"] for page in pages for claim in page["Items"]]
 
     def trespasses(self) -> list[str]:
-        """What somebody can do with the retry queue who may do everything with queues, but is no part of this."""
+        """What somebody can do with the queues who may do everything with queues, but is no part of this."""
         iam = self.endpoint.client("iam")
-        everything = {"Effect": "Allow", "Action": "sqs:*", "Resource": "*"}
         iam.create_user(UserName="stranger")
-        iam.put_user_policy(
-            UserName="stranger",
-            PolicyName="queues",
-            PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [everything]}),
-        )
+        iam.put_user_policy(UserName="stranger", PolicyName="queues", PolicyDocument=EVERYTHING_WITH_QUEUES)
         key = iam.create_access_key(UserName="stranger")["AccessKey"]
-        queues = self.endpoint.client("sqs", key["AccessKeyId"], key["SecretAccessKey"])
-        url = queues.get_queue_url(QueueName=self.retry_queue_name)["QueueUrl"]
-        calls = {"send_message": {"MessageBody": "forged"}, "receive_message": {}, "purge_queue": {}}
+        return self._possible(self.endpoint.client("sqs", key["AccessKeyId"], key["SecretAccessKey"]))
+
+    def operations(self) -> list[str]:
+        """What the operator can do with the queues who may do everything with queues."""
+        self.endpoint.client("iam").put_role_policy(
+            RoleName=self.operator, PolicyName="queues", PolicyDocument=EVERYTHING_WITH_QUEUES
+        )
+        return self._possible(self._operators_queues())
+
+    def _possible(self, queues: Any) -> list[str]:
+        urls = {
+            "dead letters": self.variables()["DEAD_LETTER_QUEUE_URL"],
+            "failures": queues.get_queue_url(QueueName=self.retry_queue_name)["QueueUrl"],
+        }
+        calls = {
+            # Nobody ever gets to see it.
+            "send_message": {"MessageBody": "forged", "DelaySeconds": 900},
+            "receive_message": {},
+            "purge_queue": {},
+            "delete_queue": {},
+        }
         return [
-            call
+            f"{call}: {queue}"
+            for queue, url in urls.items()
             for call, arguments in calls.items()
             if not _is_denied(getattr(queues, call), QueueUrl=url, **arguments)
         ]
+
+    def _operators_queues(self) -> Any:
+        """The client of somebody who switched to the operator's role."""
+        role = self.endpoint.client("iam").get_role(RoleName=self.operator)["Role"]["Arn"]
+        switched = self.endpoint.client("sts").assume_role(RoleArn=role, RoleSessionName="person")["Credentials"]
+        return self.endpoint.client("sqs", switched["AccessKeyId"], switched["SecretAccessKey"], switched["SessionToken"])
 
     @property
     def retry_queue_name(self) -> str:
@@ -106,7 +133,10 @@ def find(endpoint: Endpoint, stack: str) -> Deployed:
         for name in _of(resources, FUNCTION)
     }
     (mapping,) = (functions.get_event_source_mapping(UUID=uuid) for uuid in _of(resources, MAPPING))
-    return Deployed(endpoint, by_runtime["python"], by_runtime["provided.al"], mapping["EventSourceArn"])
+    (operator,) = (name for name in _of(resources, ROLE) if "Operator" in name)
+    return Deployed(
+        endpoint, by_runtime["python"], by_runtime["provided.al"], mapping["EventSourceArn"], operator
+    )
 
 
 def remove(endpoint: Endpoint, stack: str) -> list[str]:

@@ -1,6 +1,8 @@
 """The system that a template makes, as facts that can be compared: each part by what it is for, not by its name."""
 
 import json
+import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -52,7 +54,7 @@ class System:
             for fact in _facts_of(resource)
         }
         lines |= {f"the handler's environment: {fact}" for fact in self._environment()}
-        for who in ("handler", "target"):
+        for who in ("handler", "target", "operator"):
             lines |= {f"the {who}'s role: {fact}" for fact in self._permissions(who)}
         for which in ("retry queue", "dead-letter queue"):
             lines |= {f"the {which}'s policy: {fact}" for fact in self._queue_policy(which)}
@@ -90,9 +92,9 @@ class System:
         parts = self._parts()
         for part, resource in parts.items():
             yield resource.token, part
-        for who in ("handler", "target"):
-            if who in parts:
-                yield self._role(who).token, f"{who}'s role"
+        for who in ("handler", "target", "operator"):
+            if role := self._role(who):
+                yield role.token, f"{who}'s role"
         for kind, name in {KEY: "key", TOPIC: "topic"}.items():
             for resource in self._of(kind):
                 yield resource.token, name
@@ -107,15 +109,22 @@ class System:
         # The handler takes an empty variable as one that is not set.
         return (f"{name} = {_meaning(name, value)}" for name, value in variables.items() if value != "")
 
-    def _role(self, who: str) -> Resource:
+    def _role(self, who: str) -> Resource | None:
+        """A function's role, or the operator's, which is no function's."""
+        of_functions = [each.properties["Role"] for each in self._of(FUNCTION)]
+        others = [each for each in self._of(ROLE) if not any(arn.endswith(each.token) for arn in of_functions)]
+        if who == "operator":
+            return self._only(ROLE, others.__contains__) if others else None
+        if who not in self._parts():
+            return None
         arn = self._parts()[who].properties["Role"]
         return self._only(ROLE, lambda each: arn.endswith(each.token))
 
     def _permissions(self, who: str) -> Iterator[str]:
         """What somebody's role may do, whichever policies say so."""
-        if who not in self._parts():
-            return
         role = self._role(who)
+        if role is None:
+            return
         yield from _permissions(role.properties["AssumeRolePolicyDocument"])
         yield from (f"managed policy {arn}" for arn in role.properties.get("ManagedPolicyArns", []))
         inline = role.properties.get("Policies", [])
@@ -198,6 +207,30 @@ def _principals(principal: Any) -> list[str]:
 
 
 def _alarm(properties: dict[str, Any]) -> str:
+    match properties.get("Metrics"):
+        case None:
+            return _metric_alarm(properties)
+        case [{"Expression": query} as only]:
+            said = {name: value for name, value in properties.items() if name != "Metrics"} | {"Period": only["Period"]}
+            return f"the alarm on {query}: " + ", ".join(sorted(_leaves(said)))
+        case [{"MetricStat": stat}, {"Expression": difference}]:
+            return _metric_alarm(_without_difference(properties, stat, difference))
+    raise NotImplementedError(f"an alarm on {properties['Metrics']}")
+
+
+def _without_difference(properties: dict[str, Any], stat: dict[str, Any], difference: str) -> dict[str, Any]:
+    """An alarm on how much more a metric is than a sum of products, as one on the metric itself."""
+    found = re.fullmatch(r"\w+ - \(([\d*+ ]+)\)", difference)
+    if not found or properties["Threshold"] != 0:
+        raise NotImplementedError(f"an alarm on {difference} beyond {properties['Threshold']}")
+    terms = ([int(factor) for factor in term.split("*")] for term in found[1].split("+"))
+    others = {name: value for name, value in properties.items() if name != "Metrics"}
+    return others | stat["Metric"] | {
+        "Period": stat["Period"], "Statistic": stat["Stat"], "Threshold": sum(map(math.prod, terms))
+    }
+
+
+def _metric_alarm(properties: dict[str, Any]) -> str:
     dimensions = sorted(f"{each['Name']} {each['Value']}" for each in properties.get("Dimensions", []))
     said = {name: value for name, value in properties.items() if name not in INCIDENTAL[ALARM]}
     return (

@@ -3,7 +3,7 @@
 import json
 import re
 import unittest
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import sam
@@ -56,31 +56,6 @@ class SystemTest(unittest.TestCase):
         self.assertEqual(
             self.properties("DeadLetterQueue"), {"MessageRetentionPeriod": 14 * DAY, "SqsManagedSseEnabled": True}
         )
-
-    def test_only_targets_send_only_the_handler_receives_and_all_by_tls(self) -> None:
-        tls = ("sqs:*", '{"Bool": {"aws:SecureTransport": "false"}}')
-        unless = '{"ArnNotEquals": {"aws:PrincipalArn": %s}, "BoolIfExists": {"aws:PrincipalIsAWSService": "false"}}'
-        self.assertCountEqual(
-            self.denials("RetryQueue"),
-            [
-                tls,
-                ("sqs:SendMessage", unless % json.dumps(ROLES)),
-                (
-                    ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:PurgeQueue"],
-                    unless % json.dumps(HANDLER_ROLE),
-                ),
-            ],
-        )
-        self.assertEqual(list(self.denials("DeadLetterQueue")), [tls])
-
-    def denials(self, queue: str) -> Iterator[tuple[str, str]]:
-        """What a queue's policy denies to everybody, and on which condition."""
-        policy = self.properties(f"{queue}Policy")
-        self.assertEqual(policy["Queues"], [f"https://sqs.us-east-1.amazonaws.com/111111111111/{{{queue}}}"])
-        for statement in policy["PolicyDocument"]["Statement"]:
-            self.assertEqual((statement["Effect"], statement["Principal"]), ("Deny", "*"))
-            self.assertEqual(statement["Resource"], f"arn:aws:sqs:{HOME}:{{{queue}}}")
-            yield statement["Action"], json.dumps(statement["Condition"])
 
     def test_the_mapping_has_no_window_and_reports_what_waits(self) -> None:
         self.assertEqual(
@@ -135,6 +110,63 @@ class SystemTest(unittest.TestCase):
         for kind in ("DynamoDB::Table", "CloudWatch::Alarm", "CloudWatch::Dashboard", "KMS::Key"):
             with self.subTest(kind):
                 self.assertEqual(of_type(self.made, kind), {})
+
+
+class ClosureTest(unittest.TestCase):
+    """Whom the queues let do what, whatever else is allowed in the account."""
+
+    RECEIVE = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:PurgeQueue")
+    MOVE = ("sqs:StartMessageMoveTask", "sqs:CancelMessageMoveTask")
+    OPERATORS = ("arn:aws:iam::111111111111:user/operator", "arn:aws:iam::111111111111:role/on-call-*")
+    ALWAYS = {
+        "sqs:*": {"Bool": {"aws:SecureTransport": "false"}},
+        "sqs:DeleteQueue": {"ForAllValues:StringNotEquals": {"aws:CalledVia": "cloudformation.amazonaws.com"}},
+    }
+
+    @staticmethod
+    def unless(*principals: str) -> dict[str, Any]:
+        """The condition under which all but some are denied."""
+        named = list(principals) if principals != (HANDLER_ROLE,) else HANDLER_ROLE
+        return {"ArnNotEquals": {"aws:PrincipalArn": named}, "BoolIfExists": {"aws:PrincipalIsAWSService": "false"}}
+
+    def denials(self, queue: str, **parameters: str) -> dict[str, Any]:
+        """What a queue's policy denies to everybody, and on which condition, in a system with these parameters."""
+        policy = system(**parameters)[f"{queue}Policy"].properties
+        self.assertEqual(policy["Queues"], [f"https://sqs.us-east-1.amazonaws.com/111111111111/{{{queue}}}"])
+        denied = {}
+        for statement in policy["PolicyDocument"]["Statement"]:
+            self.assertEqual((statement["Effect"], statement["Principal"]), ("Deny", "*"))
+            self.assertEqual(statement["Resource"], f"arn:aws:sqs:{HOME}:{{{queue}}}")
+            denied |= dict.fromkeys(listed(statement["Action"]), statement["Condition"])
+        return denied
+
+    def closed(self, receivers: Any, senders: Any, *receiver_only: str) -> dict[str, Any]:
+        """What a closed queue denies."""
+        return self.ALWAYS | {"sqs:SendMessage": senders} | dict.fromkeys(receiver_only, receivers)
+
+    def test_only_targets_send_failures_and_only_the_handler_receives_them(self) -> None:
+        expected = self.closed(self.unless(HANDLER_ROLE), self.unless(*ROLES), *self.RECEIVE)
+        self.assertEqual(self.denials("RetryQueue"), expected)
+
+    def test_only_the_handler_sends_dead_letters_and_nobody_receives_them(self) -> None:
+        # Who is let receive has no permission to.
+        handler = self.unless(HANDLER_ROLE)
+        self.assertEqual(self.denials("DeadLetterQueue"), self.closed(handler, handler, *self.RECEIVE, *self.MOVE))
+
+    def test_who_may_redrive_receives_dead_letters_and_sends_failures(self) -> None:
+        parameters = {"RedrivePrincipals": ",".join(self.OPERATORS)}
+        handler, operators = self.unless(HANDLER_ROLE), self.unless(*self.OPERATORS)
+        self.assertEqual(
+            self.denials("RetryQueue", **parameters),
+            self.closed(handler, self.unless(*ROLES, *self.OPERATORS), *self.RECEIVE),
+        )
+        self.assertEqual(
+            self.denials("DeadLetterQueue", **parameters), self.closed(operators, handler, *self.RECEIVE, *self.MOVE)
+        )
+
+    def test_anybody_deletes_queues_where_that_is_wanted(self) -> None:
+        for queue in ("RetryQueue", "DeadLetterQueue"):
+            self.assertNotIn("sqs:DeleteQueue", self.denials(queue, DeletionProtection="false"))
 
 
 class RoleTest(unittest.TestCase):
@@ -244,7 +276,7 @@ class OptionTest(unittest.TestCase):
         for name in ("{RetryQueue}", "{DeadLetterQueue}", "{Handler}"):
             self.assertIn(f'"{name}"', json.dumps(shown))
         self.assertEqual(len({(each["x"], each["y"]) for each in json.loads(body)["widgets"]}), len(shown))
-        sums = ("Waited", "Invoked", "DeadLettered", "ConfigurationFaults", "Throttled", "LedgerFaults")
+        sums = ("Waited", "Invoked", "DeadLettered", "ConfigurationFaults", "DeadLettersNotSent", "Throttled", "LedgerFaults")
         self.assertCountEqual(
             re.findall(r'''SEARCH\('{(.*?),\w+} MetricName=\\"(\w+)\\"', '(\w+)', 300\)''', body),
             [
@@ -288,11 +320,13 @@ class AlarmTest(unittest.TestCase):
     SYSTEM_ALARMS = [
         ("AWS/SQS", "ApproximateNumberOfMessagesVisible", QUEUE, "Minimum", 0, 3),
         ("AWS/SQS", "ApproximateNumberOfMessagesVisible", {"QueueName": "{DeadLetterQueue}"}, "Maximum", 0, 1),
-        ("AWS/SQS", "ApproximateAgeOfOldestMessage", QUEUE, "Maximum", 13 * 60 * 60, 1),
+        # Seconds beyond the age that is an alarm.
+        ("AWS/SQS", "ApproximateAgeOfOldestMessage", QUEUE, "Maximum", 0, 1),
         ("AWS/SQS", "ApproximateNumberOfMessagesNotVisible", QUEUE, "Maximum", 120_000 * 0.8, 1),
         ("AWS/Lambda", "Errors", HANDLER, "Sum", 0, 1),
         ("AWS/Lambda", "Throttles", HANDLER, "Sum", 0, 1),
         ("AWS/Lambda", "RecursiveInvocationsDropped", HANDLER, "Sum", 0, 1),
+        ("SELECT SUM(DeadLettersNotSent) FROM SCHEMA(Comeback, Target)", 0, 1),
     ]
     TARGET_ALARMS = [
         ("AWS/Lambda", "DestinationDeliveryFailures", FUNCTION, "Sum", 0, 1),
@@ -304,31 +338,56 @@ class AlarmTest(unittest.TestCase):
 
     def assert_alarms(self, made: Mapping[str, Resource], expected: list[Any]) -> None:
         """These alarms are made and no other ones."""
-        alarms = of_type(made, "CloudWatch::Alarm").values()
-        found = [
-            (
-                alarm["Namespace"],
-                alarm["MetricName"],
-                {each["Name"]: each["Value"] for each in alarm["Dimensions"]},
-                alarm.get("Statistic") or alarm["ExtendedStatistic"],
-                int(alarm["Threshold"]),
-                alarm["EvaluationPeriods"],
-            )
-            for alarm in alarms
-        ]
+        alarms = list(of_type(made, "CloudWatch::Alarm").values())
+        found = [(*self.watched(alarm), int(alarm["Threshold"]), alarm["EvaluationPeriods"]) for alarm in alarms]
         self.assertCountEqual(found, expected)
         shared = {
             "ComparisonOperator": "GreaterThanThreshold",
             "TreatMissingData": "notBreaching",
-            "Period": 300,
             "AlarmActions": [TOPIC],
         }
         for alarm in alarms:
-            with self.subTest(alarm["MetricName"]):
+            with self.subTest(self.watched(alarm)):
                 self.assertEqual({name: alarm[name] for name in shared}, shared)
+
+    def watched(self, alarm: dict[str, Any]) -> tuple[Any, ...]:
+        """The query that an alarm is on, or its metric and the statistic of it."""
+        data, *_ = alarm.get("Metrics", [{}])
+        if "Expression" in data:
+            self.assertEqual(data["Period"], 300)
+            return (data["Expression"],)
+        stat = data.get("MetricStat", alarm)
+        self.assertEqual(stat["Period"], 300)
+        metric = stat.get("Metric", stat)
+        dimensions = {each["Name"]: each["Value"] for each in metric["Dimensions"]}
+        statistics = (stat[name] for name in ("Stat", "Statistic", "ExtendedStatistic") if name in stat)
+        return (metric["Namespace"], metric["MetricName"], dimensions, *statistics)
 
     def test_of_the_system(self) -> None:
         self.assert_alarms(system(AlarmTopicArn=TOPIC), self.SYSTEM_ALARMS)
+
+    def test_no_message_should_be_older_than_the_longest_backoff_and_an_hour(self) -> None:
+        hour = 60 * 60
+        cases = {
+            "12h": "12*3600",
+            "90": "90",
+            "90s": "90",
+            "15m": "15*60",
+            "36h": "36*3600",
+            "7d": "7*86400",
+            "1123200": "1123200",
+        }
+        for backoff, product in cases.items():
+            with self.subTest(backoff):
+                self.assertEqual(self.age_expression(MaxBackoff=backoff), f"age - ({product} + {hour})")
+        self.assertEqual(self.age_expression(MaxBackoff="7d", AlarmOldestSeconds="5000"), "age - (5000)")
+
+    def age_expression(self, **parameters: str) -> str:
+        """What the alarm on the oldest message is on."""
+        alarm = system(AlarmTopicArn=TOPIC, **parameters)["OldestMessageAlarm"].properties
+        age, difference = alarm["Metrics"]
+        self.assertEqual((age["Id"], age["ReturnData"], difference.get("ReturnData", True)), ("age", False, True))
+        return difference["Expression"]
 
     def test_every_description_says_what_to_do(self) -> None:
         # The verbs of the things that a person can do.

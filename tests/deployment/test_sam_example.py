@@ -83,6 +83,7 @@ class ExampleTest(unittest.TestCase):
                 "OrdersName": "{Orders}",
                 "OrdersLogName": "{OrdersLog}",
                 "DeadLetterQueueUrl": "https://sqs.us-east-1.amazonaws.com/111111111111/{Retry.DeadLetterQueue}",
+                "OperatorArn": "arn:aws:iam::111111111111:role/{Operator}",
                 "AlarmTopicArn": f"arn:aws:sns:{HOME}:{{Alarms}}",
             },
         )

@@ -31,6 +31,10 @@ class ParameterTest(unittest.TestCase):
                 "arn:aws:iam::111111111111:role/",
             ],
         ),
+        "RedrivePrincipals": (
+            ["", *ROLES, "arn:aws:iam::111111111111:user/a", "arn:aws:iam::111111111111:role/aws-reserved/sso.amazonaws.com/*/On_*"],
+            ["*", "operator", "arn:aws:iam::111111111111:root", "arn:aws:iam::*:role/a", "arn:aws:iam::111111111111:group/a"],
+        ),
         "MaxAttempts": (["1", "50", "999999999"], ["0", "-1", "1.5", "01", "1000000000", "many"]),
         "NonRetryableErrors": (
             ["ValidationError", "A,B", "A, B", "*.NotFound,errors::Bad*"], [",", "A,", ",A", "A,,B", "A B", " "]
@@ -100,7 +104,7 @@ class ParameterTest(unittest.TestCase):
 
     def test_numbers_have_the_ranges_of_aws(self) -> None:
         parameters = parameters_of(SYSTEM)
-        ranges = {"MaxConcurrency": (2, 1000), "AlarmOldestSeconds": (60, 14 * DAY)}
+        ranges = {"MaxConcurrency": (2, 1000), "AlarmOldestSeconds": (0, 14 * DAY)}
         for name, expected in ranges.items():
             with self.subTest(name):
                 self.assertEqual((parameters[name]["MinValue"], parameters[name]["MaxValue"]), expected)

@@ -33,6 +33,10 @@ orders = lambda_.Function(
 retry = AsyncRetry(stack, "Retry", non_retryable_errors=["InvalidOrder"], max_attempts=5)
 retry.attach(orders)
 
+# Who looks at dead letters, and sends them back when their cause is mended, switches to this role.
+operator = iam.Role(stack, "Operator", assumed_by=iam.AccountRootPrincipal())
+retry.grant_redrive(operator)
+
 # Who is to know of it subscribes to this topic.
 topic = sns.Topic(stack, "AlarmTopic", enforce_ssl=True)
 topic.grant_publish(
@@ -52,6 +56,7 @@ cdk.CfnOutput(
     description="Where events are that were given up.",
     value=retry.dead_letter_queue.queue_url,
 )
+cdk.CfnOutput(stack, "OperatorArn", description="Who may look at them.", value=operator.role_arn)
 cdk.CfnOutput(
     stack,
     "AlarmTopicArn",

@@ -23,6 +23,10 @@ const orders = new lambda.Function(stack, 'Orders', {
 const retry = new AsyncRetry(stack, 'Retry', { nonRetryableErrors: ['InvalidOrder'], maxAttempts: 5 });
 retry.attach(orders);
 
+// Who looks at dead letters, and sends them back when their cause is mended, switches to this role.
+const operator = new iam.Role(stack, 'Operator', { assumedBy: new iam.AccountRootPrincipal() });
+retry.grantRedrive(operator);
+
 // Who is to know of it subscribes to this topic.
 const topic = new sns.Topic(stack, 'AlarmTopic', { enforceSSL: true });
 topic.grantPublish(new iam.ServicePrincipal('cloudwatch.amazonaws.com', {
@@ -34,4 +38,5 @@ retry.dashboard();
 new CfnOutput(stack, 'OrdersName', { description: 'The function to send events to.', value: orders.functionName });
 new CfnOutput(stack, 'OrdersLogName', { description: 'Where it says what it did.', value: log.logGroupName });
 new CfnOutput(stack, 'DeadLetterQueueUrl', { description: 'Where events are that were given up.', value: retry.deadLetterQueue.queueUrl });
+new CfnOutput(stack, 'OperatorArn', { description: 'Who may look at them.', value: operator.roleArn });
 new CfnOutput(stack, 'AlarmTopicArn', { description: 'Subscribe to it, to hear of what needs a person.', value: topic.topicArn });
