@@ -26,10 +26,12 @@ class PackTest(unittest.TestCase):
             file.write_bytes(content)
             file.chmod(0o600)
 
-    def pack(self, name: str, programs: list[str], mebibytes_max: str = "1") -> subprocess.CompletedProcess[str]:
+    def pack(
+        self, name: str, programs: list[str], mebibytes_max: str = "1", *options: str
+    ) -> subprocess.CompletedProcess[str]:
         arguments = [f"{program}={self.folder / Path(program).name}" for program in programs]
         return subprocess.run(
-            [PACK, self.folder / name, mebibytes_max, *arguments], capture_output=True, text=True
+            [PACK, self.folder / name, mebibytes_max, *arguments, *options], capture_output=True, text=True
         )
 
     def test_each_program_is_there_by_its_name_and_everybody_may_run_it(self) -> None:
@@ -39,6 +41,15 @@ class PackTest(unittest.TestCase):
             self.assertEqual({entry.external_attr >> 16 for entry in archive.infolist()}, {0o100755})
             # Without it the mode is nothing to those who unpack it.
             self.assertEqual({entry.create_system for entry in archive.infolist()}, {3})
+
+    def test_a_text_is_there_to_be_read_and_not_to_be_run(self) -> None:
+        notices = self.folder / "notices"
+        notices.write_text("MIT")
+        self.pack("a.zip", ["wrapper"], "1", "--text", f"NOTICES.txt={notices}")
+        with zipfile.ZipFile(self.folder / "a.zip") as archive:
+            self.assertEqual(archive.read("NOTICES.txt"), b"MIT")
+            modes = {entry.filename: entry.external_attr >> 16 for entry in archive.infolist()}
+        self.assertEqual(modes, {"NOTICES.txt": 0o100644, "wrapper": 0o100755})
 
     def test_neither_times_nor_modes_nor_order_change_a_byte(self) -> None:
         self.pack("first.zip", ["bin/proxy", "wrapper"])
