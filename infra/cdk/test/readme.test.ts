@@ -6,7 +6,7 @@ import { TestStack } from './app';
 
 const ROOT = join(__dirname, '..', '..');
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
-const { types } = JSON.parse(readFileSync(join(ROOT, '.jsii'), 'utf8'));
+const { types, license } = JSON.parse(readFileSync(join(ROOT, '.jsii'), 'utf8'));
 
 test('every optional property says what it is where nothing is said', () => {
   const optional = Object.values<any>(types).filter(({ kind }) => kind === 'interface')
@@ -25,4 +25,11 @@ test('the README names every property, every method and every alarm', () => {
   const stack = new TestStack({ ledger: true });
   stack.retry.attach(stack.function('Orders'));
   for (const { node } of stack.retry.alarms()) assert.match(README, new RegExp(`\`${node.id}\``), node.id);
+});
+
+test('packages of all languages name both licences, and have them in them', () => {
+  assert.equal(license, 'MIT OR Apache-2.0');
+  for (const [name, words] of [['MIT', 'MIT License'], ['APACHE', 'Apache License']]) {
+    assert.ok(readFileSync(join(ROOT, `LICENSE-${name}`), 'utf8').includes(words), name);
+  }
 });
