@@ -1,6 +1,6 @@
 //! An operation is claimed before it is run, and marked as done after.
 
-use std::{any::type_name, time::Duration};
+use std::{any::type_name, pin::Pin, time::Duration};
 
 use comeback_core::{
     Attempt, Timestamp,
@@ -187,7 +187,11 @@ impl<S: Store> Idempotency<S> {
         next: Option<&Record>,
         deadline: Timestamp,
     ) -> Result<(), NotReplaced> {
-        let written = self.in_time(deadline, self.store.replace(key, seen, next)).await;
+        // Boxed, so that what the store's client is made of is not part of every future around it: rustc gives up
+        // on the layout of a handler that is generic over its store ("queries overflow the depth limit").
+        let call: Pin<Box<dyn Future<Output = _> + Send + '_>> =
+            Box::pin(self.store.replace(key, seen, next));
+        let written = self.in_time(deadline, call).await;
         written.unwrap_or_else(|fault| Err(NotReplaced::Fault(fault)))
     }
 
