@@ -68,8 +68,8 @@ impl<E: Into<BoxError>> From<E> for Failure {
         match Ask::of(error.as_ref()) {
             Some(Ask::Never) => Self::new("PermanentFailure", messages(error.as_ref(), "")),
             Some(ask @ Ask::After(_)) => {
-                let wish = ask.to_string();
-                Self::new("RetryAfter", format!("{wish}{}", messages(error.as_ref(), &wish)))
+                let hint = ask.to_string();
+                Self::new("RetryAfter", format!("{hint}{}", messages(error.as_ref(), &hint)))
             }
             None => {
                 let known_by = known_by(type_name::<E>(), error.as_ref());
@@ -216,12 +216,12 @@ fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn 
 }
 
 /// The messages of an error and its sources, without those that an earlier one contains, and without
-/// the `wish` that is told before them.
-fn messages(error: &(dyn Error + 'static), wish: &str) -> String {
+/// the `hint` that is told before them.
+fn messages(error: &(dyn Error + 'static), hint: &str) -> String {
     let mut all = String::new();
     for link in chain(error) {
         let message = link.to_string();
-        let message = message.strip_prefix(wish).unwrap_or(&message);
+        let message = message.strip_prefix(hint).unwrap_or(&message);
         if all.is_empty() {
             all.push_str(message);
         } else if !all.contains(message) {
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_to_wait_is_heard_wherever_in_the_chain_it_stands() {
+    fn a_hint_to_wait_is_heard_wherever_in_the_chain_it_stands() {
         let busy = || RetryAfter::new(Duration::from_secs(120), "the upstream says 429");
         let failures: Vec<(Failure, &str)> = vec![
             (busy().into(), "120s: the upstream says 429"),

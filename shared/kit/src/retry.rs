@@ -17,7 +17,7 @@
 //! # The life of a call
 //!
 //! The first attempt is always made. When one fails, the [rule](crate::transient) says whether its error
-//! is transient. If so, a delay is drawn, or the server's wish is taken where that is longer, up to the
+//! is transient. If so, a delay is drawn, or the server's hint is taken where that is longer, up to the
 //! maximum of the [`Policy`]. The call ends at once where no attempt is left, where the delay would leave
 //! less than the minimum of its [`Deadline`], or where the client's [`Quota`] is used up; the error,
 //! [`Stopped`], carries the last cause. Else it waits, and tries again.
@@ -31,7 +31,7 @@
 //! A function that waits is paid for while it waits. What passes within seconds, a connection that was
 //! reset, a throttled burst, is retried here. What takes minutes, a service that is down, is not: let the
 //! error out, and the event comes back later, at no cost until then. So keep the attempts few. A server's
-//! wish that could not be kept here goes out with the error, and the retry loop keeps it.
+//! hint that could not be kept here goes out with the error, and the retry loop keeps it.
 //!
 //! What is retried may have been done already: after a time-out nobody knows. Retry what may be repeated.
 //!
@@ -96,7 +96,7 @@ use crate::transient::Standard;
 
 /// How the calls of a client are retried. Its clones share their quota and their rate.
 ///
-/// A server's [wish](crate::transient::Wish) is honoured up to the maximum of the policy, and cut to it where it is
+/// A server's [hint](crate::transient::RetryHint) is honoured up to the maximum of the policy, and cut to it where it is
 /// longer.
 ///
 /// ```

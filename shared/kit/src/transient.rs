@@ -33,14 +33,14 @@ mod connection;
 mod declared;
 mod format;
 mod http_status;
+mod retry_hint;
 mod standard;
-mod wish;
 
 #[cfg(feature = "aws")]
 pub use aws::Aws;
 pub use http_status::HttpStatus;
+pub use retry_hint::RetryHint;
 pub use standard::{Boxed, Standard, judge};
-pub use wish::Wish;
 
 /// What a rule says of an error.
 ///
@@ -91,10 +91,10 @@ impl Verdict {
         }
     }
 
-    /// The same with a server's wish, if it is one to retry.
-    fn with_wish(self, wish: Option<Wish>) -> Self {
-        match (self, wish) {
-            (Self::Retry(transient), Some(wish)) => Self::Retry(transient.with_wish(wish)),
+    /// The same with a server's hint, if it is one to retry.
+    fn with_hint(self, hint: Option<RetryHint>) -> Self {
+        match (self, hint) {
+            (Self::Retry(transient), Some(hint)) => Self::Retry(transient.with_hint(hint)),
             (verdict, _) => verdict,
         }
     }
@@ -104,11 +104,11 @@ impl Verdict {
 ///
 /// ```
 /// use std::time::Duration;
-/// use comeback::{RetryAfter, transient::{Kind, Transient, Verdict, Wish, judge}};
+/// use comeback::{RetryAfter, transient::{Kind, Transient, Verdict, RetryHint, judge}};
 ///
 /// let busy = RetryAfter::new(Duration::from_secs(9), "the stock is being counted");
-/// let wish = Some(Wish::In(Duration::from_secs(9)));
-/// let expected = Transient { kind: Kind::Unavailable, wish };
+/// let hint = Some(RetryHint::In(Duration::from_secs(9)));
+/// let expected = Transient { kind: Kind::Unavailable, hint };
 /// assert_eq!(judge(&busy), Verdict::Retry(expected));
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -116,31 +116,31 @@ pub struct Transient {
     /// What it is.
     pub kind: Kind,
     /// When the server wants to be asked again, if it said so.
-    pub wish: Option<Wish>,
+    pub hint: Option<RetryHint>,
 }
 
 impl Transient {
-    /// One of this kind, without a server's wish.
+    /// One of this kind, without a server's hint.
     ///
     /// ```
     /// # use comeback::transient::{Kind, Transient};
-    /// assert_eq!(Transient::new(Kind::Throttled).wish, None);
+    /// assert_eq!(Transient::new(Kind::Throttled).hint, None);
     /// ```
     pub const fn new(kind: Kind) -> Self {
-        Self { kind, wish: None }
+        Self { kind, hint: None }
     }
 
-    /// The same with a server's wish.
+    /// The same with a server's hint.
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use comeback::transient::{Kind, Transient, Wish};
-    /// let wish = Wish::In(Duration::from_secs(3));
-    /// assert_eq!(Transient::new(Kind::Throttled).with_wish(wish).wish, Some(wish));
+    /// # use comeback::transient::{Kind, Transient, RetryHint};
+    /// let hint = RetryHint::In(Duration::from_secs(3));
+    /// assert_eq!(Transient::new(Kind::Throttled).with_hint(hint).hint, Some(hint));
     /// ```
     #[must_use]
-    pub const fn with_wish(self, wish: Wish) -> Self {
-        Self { wish: Some(wish), ..self }
+    pub const fn with_hint(self, hint: RetryHint) -> Self {
+        Self { hint: Some(hint), ..self }
     }
 }
 
@@ -314,12 +314,12 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_is_kept_only_beside_a_retry() {
-        let wish = Wish::In(std::time::Duration::from_secs(1));
-        let wished = Transient::new(Kind::TimedOut).with_wish(wish);
+    fn a_hint_is_kept_only_beside_a_retry() {
+        let hint = RetryHint::In(std::time::Duration::from_secs(1));
+        let hinted = Transient::new(Kind::TimedOut).with_hint(hint);
         let retry = Verdict::retry(Kind::TimedOut);
-        assert_eq!(retry.with_wish(Some(wish)), Verdict::Retry(wished));
-        assert_eq!(retry.with_wish(None), retry);
-        assert_eq!(Verdict::Never.with_wish(Some(wish)), Verdict::Never);
+        assert_eq!(retry.with_hint(Some(hint)), Verdict::Retry(hinted));
+        assert_eq!(retry.with_hint(None), retry);
+        assert_eq!(Verdict::Never.with_hint(Some(hint)), Verdict::Never);
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use comeback::{
     Failure, RetryAfter,
     retry::{Deadline, Jitter, Policy, Quota, Reason, Retry},
-    transient::{Boxed, HttpStatus, Kind, Transient, Verdict, Wish},
+    transient::{Boxed, HttpStatus, Kind, RetryHint, Transient, Verdict},
 };
 use proptest::prelude::*;
 use tokio::{
@@ -42,8 +42,8 @@ fn judged(fault: &Fault) -> Verdict {
 
 const BUSY: Verdict = Verdict::Retry(Transient::new(Kind::Unavailable));
 
-fn wishing(wish: Wish) -> Verdict {
-    Verdict::Retry(Transient::new(Kind::Throttled).with_wish(wish))
+fn hinting(hint: RetryHint) -> Verdict {
+    Verdict::Retry(Transient::new(Kind::Throttled).with_hint(hint))
 }
 
 /// An operation whose first attempts fail as it is told, and which succeeds when that is over.
@@ -175,20 +175,20 @@ async fn the_time_of_the_attempts_counts_and_the_first_is_made_however_late_it_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_servers_wish_is_honoured_where_it_is_longer_and_up_to_the_maximum() {
-    let (past, future) = (Wish::At(at(1_000)), Wish::At(at(100_000_000_000)));
-    for (wish, second_attempt) in [
-        (Wish::In(secs(3)), 3_000),
-        (Wish::In(ms(199)), 200),
-        (Wish::In(secs(3600)), 30_000),
-        (Wish::In(Duration::MAX), 30_000),
+async fn a_servers_hint_is_honoured_where_it_is_longer_and_up_to_the_maximum() {
+    let (past, future) = (RetryHint::At(at(1_000)), RetryHint::At(at(100_000_000_000)));
+    for (hint, second_attempt) in [
+        (RetryHint::In(secs(3)), 3_000),
+        (RetryHint::In(ms(199)), 200),
+        (RetryHint::In(secs(3600)), 30_000),
+        (RetryHint::In(Duration::MAX), 30_000),
         (past, 200),
         (future, 30_000),
     ] {
         let retry = Retry::new(undrawn(Policy::default())).rule(judged);
-        let upstream = Upstream::failing([wishing(wish)]);
+        let upstream = Upstream::failing([hinting(hint)]);
         retry.operation("rates").run(|| upstream.call()).await.unwrap();
-        assert_eq!(upstream.called_after_ms(), [0, second_attempt], "{wish:?}");
+        assert_eq!(upstream.called_after_ms(), [0, second_attempt], "{hint:?}");
     }
 }
 
@@ -201,19 +201,19 @@ fn at(seconds: u64) -> comeback_core::Timestamp {
 struct Busy(#[source] HttpStatus);
 
 #[tokio::test(start_paused = true)]
-async fn a_wish_that_was_not_kept_goes_out_to_the_retry_loop() {
+async fn a_hint_that_was_not_kept_goes_out_to_the_retry_loop() {
     let retry = Retry::new(Policy::builder().max_attempts(1).build().unwrap());
-    let throttled = |wish: Option<u32>| {
-        let headers = wish.map(|wish| (http::header::RETRY_AFTER, wish.into()));
+    let throttled = |hint: Option<u32>| {
+        let headers = hint.map(|hint| (http::header::RETRY_AFTER, hint.into()));
         let headers = http::HeaderMap::from_iter(headers);
         Busy(HttpStatus::of(http::StatusCode::TOO_MANY_REQUESTS, &headers))
     };
-    for (wish, error_type, begin) in [
+    for (hint, error_type, begin) in [
         (Some(120), "RetryAfter", "120s: "),
         (Some(0), "retry::Busy", ""),
         (None, "retry::Busy", ""),
     ] {
-        let stopped = retry.operation("rates").run(async || Err::<(), _>(throttled(wish))).await;
+        let stopped = retry.operation("rates").run(async || Err::<(), _>(throttled(hint))).await;
         let failure = Failure::from(stopped.unwrap_err());
         assert_eq!(failure.error_type(), error_type);
         let words = "rates gave up after 1 attempt: no more are allowed: the rates are not there: \
@@ -223,7 +223,7 @@ async fn a_wish_that_was_not_kept_goes_out_to_the_retry_loop() {
     let own = async || Err::<(), _>(RetryAfter::new(secs(90), throttled(Some(120))));
     let stopped = retry.operation("rates").run(own).await.unwrap_err();
     let chain = std::iter::successors(stopped.source(), |&error| error.source());
-    assert!(chain.last().unwrap().is::<HttpStatus>(), "one's own wish is told by the cause itself");
+    assert!(chain.last().unwrap().is::<HttpStatus>(), "one's own hint is told by the cause itself");
     let begin = "90s: rates gave up after 1 attempt: no more are allowed: ";
     let failure = Failure::from(stopped);
     assert!(failure.message().starts_with(begin), "{failure}");
@@ -371,9 +371,9 @@ fn a_call_can_be_made_by_any_thread() {
 /// What proptest draws of a fault.
 fn verdicts() -> impl Strategy<Value = Verdict> {
     let kinds = prop_oneof![Just(Kind::Throttled), Just(Kind::TimedOut), Just(Kind::Unavailable)];
-    let wishes = proptest::option::of((0u64..20_000).prop_map(|wish| Wish::In(ms(wish))));
+    let hints = proptest::option::of((0u64..20_000).prop_map(|hint| RetryHint::In(ms(hint))));
     prop_oneof![
-        12 => (kinds, wishes).prop_map(|(kind, wish)| Verdict::Retry(Transient { kind, wish })),
+        12 => (kinds, hints).prop_map(|(kind, hint)| Verdict::Retry(Transient { kind, hint })),
         1 => Just(Verdict::Never),
         1 => Just(Verdict::NoOpinion),
     ]
@@ -401,11 +401,11 @@ fn delays(policy: Policy, failed: usize, verdict: Verdict) -> (Duration, Duratio
         Jitter::Equal => ceiling / 2,
         Jitter::None => ceiling,
     };
-    let wish = match verdict {
-        Verdict::Retry(Transient { wish: Some(Wish::In(wish)), .. }) => wish.min(policy.max()),
+    let hint = match verdict {
+        Verdict::Retry(Transient { hint: Some(RetryHint::In(hint)), .. }) => hint.min(policy.max()),
         Verdict::Retry(_) | Verdict::Never | Verdict::NoOpinion => Duration::ZERO,
     };
-    (low.max(wish), ceiling.max(wish))
+    (low.max(hint), ceiling.max(hint))
 }
 
 /// What a retry costs after a failure that was judged so; nothing where there is none.

@@ -135,7 +135,7 @@ impl<R> Policy<R> {
         self.plan.backoff.base
     }
 
-    /// What no delay exceeds, be it drawn or [wished for](crate::transient::Wish) by a server.
+    /// What no delay exceeds, be it drawn or [asked for](crate::transient::RetryHint) by a server.
     pub fn max(&self) -> Duration {
         self.plan.backoff.max
     }

@@ -158,13 +158,13 @@ struct Run<'a, R> {
     /// Why there is no other attempt, once one has failed and there is none.
     reason: Reason,
     /// How long the server wants to be left alone after the last failure.
-    wish: Duration,
+    hint: Duration,
 }
 
 impl<'a, R> Run<'a, R> {
     fn of(call: Call<'a, R>) -> Self {
-        let (reason, wish) = (Reason::Unknown, Duration::ZERO);
-        Self { call, failed: 0, spent: None, reason, wish }
+        let (reason, hint) = (Reason::Unknown, Duration::ZERO);
+        Self { call, failed: 0, spent: None, reason, hint }
     }
 
     /// How long is waited before another attempt; nothing where there is none.
@@ -175,7 +175,7 @@ impl<'a, R> Run<'a, R> {
         let attempt = self.attempt();
         self.failed = self.failed.saturating_add(1);
         let verdict = self.call.retry.rule.judge(error);
-        self.wish = wish(verdict);
+        self.hint = hint(verdict);
         self.answered(is_throttle(verdict));
         let next = self.decide(verdict, drawn);
         attempt.failed(verdict, next);
@@ -191,7 +191,7 @@ impl<'a, R> Run<'a, R> {
             Verdict::NoOpinion => return Err(Reason::Unknown),
         };
         let drawn = drawn.ok_or(Reason::Attempts)?;
-        let delay = drawn.max(self.wish.min(retry.plan.max()));
+        let delay = drawn.max(self.hint.min(retry.plan.max()));
         if let Some(deadline) = deadline {
             deadline.bears(delay)?;
         }
@@ -210,11 +210,11 @@ impl<'a, R> Run<'a, R> {
     }
 
     fn stopped<E: Cause<Form>, Form>(self, cause: E) -> Stopped<E> {
-        let Self { call: Call { retry, operation, .. }, failed, reason, wish, .. } = self;
+        let Self { call: Call { retry, operation, .. }, failed, reason, hint, .. } = self;
         if let Some(counts) = &retry.counts {
             counts.ended(operation, failed.saturating_sub(1), true, clock::now());
         }
-        Stopped::after(operation, failed, reason, cause, wish)
+        Stopped::after(operation, failed, reason, cause, hint)
     }
 
     /// The attempt that has just ended.
@@ -236,9 +236,9 @@ fn is_throttle(verdict: Verdict) -> bool {
 }
 
 /// How long the server wants to be left alone.
-fn wish(verdict: Verdict) -> Duration {
-    let wish = transient(verdict).and_then(|transient| transient.wish);
-    wish.map_or(Duration::ZERO, |wish| wish.wait(clock::now()))
+fn hint(verdict: Verdict) -> Duration {
+    let hint = transient(verdict).and_then(|transient| transient.hint);
+    hint.map_or(Duration::ZERO, |hint| hint.wait(clock::now()))
 }
 
 fn transient(verdict: Verdict) -> Option<Transient> {

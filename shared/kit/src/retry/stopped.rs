@@ -38,8 +38,8 @@ pub struct Stopped<E> {
     cause: E,
     /// The cause as the error that it is or leads to.
     as_error: fn(&E) -> &(dyn Error + 'static),
-    /// The server's wish, where the cause does not tell it in a way that the retry loop reads.
-    wish: Option<RetryAfter>,
+    /// The server's hint, where the cause does not tell it in a way that the retry loop reads.
+    hint: Option<RetryAfter>,
 }
 
 impl<E> Stopped<E> {
@@ -50,15 +50,15 @@ impl<E> Stopped<E> {
         attempts: u32,
         reason: Reason,
         cause: E,
-        wish: Duration,
+        hint: Duration,
     ) -> Self
     where
         E: Cause<Form>,
     {
         let error = cause.as_error();
-        let is_untold = !wish.is_zero() && Ask::of(error).is_none();
-        let wish = is_untold.then(|| RetryAfter::new(wish, Words::of(error)));
-        Self { operation, attempts, reason, cause, as_error: E::as_error, wish }
+        let is_untold = !hint.is_zero() && Ask::of(error).is_none();
+        let hint = is_untold.then(|| RetryAfter::new(hint, Words::of(error)));
+        Self { operation, attempts, reason, cause, as_error: E::as_error, hint }
     }
 
     /// The name of the operation.
@@ -98,8 +98,8 @@ impl<E> fmt::Display for Stopped<E> {
 
 impl<E: fmt::Debug> Error for Stopped<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match &self.wish {
-            Some(wish) => Some(wish),
+        match &self.hint {
+            Some(hint) => Some(hint),
             None => Some((self.as_error)(&self.cause)),
         }
     }

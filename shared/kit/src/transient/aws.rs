@@ -12,7 +12,7 @@ use aws_smithy_types::{
 };
 use comeback_core::fault::{conflict_passes, throttles};
 
-use super::{Kind, Rule, Verdict, Wish, http_status::of_status, judge, standard::Opinion};
+use super::{Kind, RetryHint, Rule, Verdict, http_status::of_status, judge, standard::Opinion};
 
 /// The rule for the errors of an AWS SDK's operations. With the feature `aws`.
 ///
@@ -59,7 +59,7 @@ where
 {
     fn judge(&self, error: &SdkError<E, HttpResponse>) -> Verdict {
         let headers = error.raw_response().map(HttpResponse::headers);
-        let wish = headers.and_then(|headers| Wish::among(|name| headers.get(name)));
+        let hint = headers.and_then(|headers| RetryHint::among(|name| headers.get(name)));
         let verdict = match error {
             SdkError::ConstructionFailure(_) => Verdict::Never,
             SdkError::TimeoutError(_) => Verdict::retry(Kind::TimedOut),
@@ -69,7 +69,7 @@ where
             // Of a dispatch that failed the causes tell.
             SdkError::DispatchFailure(_) | _ => judge(error),
         };
-        verdict.with_wish(wish)
+        verdict.with_hint(hint)
     }
 }
 
@@ -303,12 +303,12 @@ mod tests {
             raw.headers_mut().insert(name, value);
             Aws.judge(&SdkError::service_error(ErrorMetadata::builder().build(), raw))
         };
-        let wished = |kind, millis| {
-            let wish = Wish::In(Duration::from_millis(millis));
-            Verdict::Retry(Transient::new(kind).with_wish(wish))
+        let hinted = |kind, millis| {
+            let hint = RetryHint::In(Duration::from_millis(millis));
+            Verdict::Retry(Transient::new(kind).with_hint(hint))
         };
-        assert_eq!(asked("x-amz-retry-after", "1500", 500), wished(Kind::Unavailable, 1500));
-        assert_eq!(asked("retry-after", "2", 429), wished(Kind::Throttled, 2000));
+        assert_eq!(asked("x-amz-retry-after", "1500", 500), hinted(Kind::Unavailable, 1500));
+        assert_eq!(asked("retry-after", "2", 429), hinted(Kind::Throttled, 2000));
         assert_eq!(asked("retry-after", "soon", 503), Verdict::retry(Kind::Unavailable));
         assert_eq!(asked("retry-after", "2", 404), Verdict::Never);
     }

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use comeback_core::fault::StoreFault;
 
-use super::{Kind, Verdict, Wish, standard::Opinion};
+use super::{Kind, RetryHint, Verdict, standard::Opinion};
 use crate::failure::Ask;
 
 pub(super) fn opinion(error: &(dyn Error + 'static)) -> Option<Opinion> {
@@ -17,7 +17,7 @@ pub(super) fn opinion(error: &(dyn Error + 'static)) -> Option<Opinion> {
 fn of_ask(ask: Ask) -> Verdict {
     match ask {
         Ask::Never => Verdict::Never,
-        Ask::After(wait) => Verdict::retry(Kind::Unavailable).with_wish(Some(Wish::In(wait))),
+        Ask::After(wait) => Verdict::retry(Kind::Unavailable).with_hint(Some(RetryHint::In(wait))),
     }
 }
 
@@ -36,9 +36,9 @@ mod tests {
     fn the_retry_loops_own_errors_mean_the_same_here() {
         let reset = || io::Error::from(io::ErrorKind::ConnectionReset);
         assert_eq!(judge(&PermanentFailure::new(reset())), Verdict::Never);
-        let wish = Some(Wish::In(Duration::from_secs(90)));
+        let hint = Some(RetryHint::In(Duration::from_secs(90)));
         let busy = RetryAfter::new(Duration::from_millis(89_001), "the upstream says 429");
-        let verdict = Verdict::retry(Kind::Unavailable).with_wish(wish);
+        let verdict = Verdict::retry(Kind::Unavailable).with_hint(hint);
         assert_eq!(judge(&busy), verdict);
         assert_eq!(judge(&io::Error::other(busy)), verdict, "wherever it stands");
     }

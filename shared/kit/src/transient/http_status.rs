@@ -4,7 +4,7 @@ use std::error::Error;
 
 use http::{HeaderMap, StatusCode};
 
-use super::{Kind, Verdict, Wish, standard::Opinion};
+use super::{Kind, RetryHint, Verdict, standard::Opinion};
 
 /// A response that tells of a failure, as an error that keeps what a retry is to know of it.
 ///
@@ -18,29 +18,29 @@ use super::{Kind, Verdict, Wish, standard::Opinion};
 ///
 /// ```
 /// use std::time::Duration;
-/// use comeback::transient::{HttpStatus, Kind, Rule, Standard, Transient, Verdict, Wish};
+/// use comeback::transient::{HttpStatus, Kind, Rule, Standard, Transient, Verdict, RetryHint};
 /// use http::{HeaderMap, HeaderValue, StatusCode};
 ///
 /// let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, HeaderValue::from(3))]);
 /// let error = HttpStatus::of(StatusCode::TOO_MANY_REQUESTS, &headers);
-/// let wish = Wish::In(Duration::from_secs(3));
+/// let hint = RetryHint::In(Duration::from_secs(3));
 /// assert_eq!(error.status(), StatusCode::TOO_MANY_REQUESTS);
-/// assert_eq!(error.retry_after(), Some(wish));
-/// let throttled = Transient::new(Kind::Throttled).with_wish(wish);
+/// assert_eq!(error.retry_after(), Some(hint));
+/// let throttled = Transient::new(Kind::Throttled).with_hint(hint);
 /// assert_eq!(Standard.judge(&error), Verdict::Retry(throttled));
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("the response has the status {status}")]
 pub struct HttpStatus {
     status: StatusCode,
-    retry_after: Option<Wish>,
+    retry_after: Option<RetryHint>,
 }
 
 impl HttpStatus {
     /// Of a response with this status and these headers.
     pub fn of(status: StatusCode, headers: &HeaderMap) -> Self {
         let retry_after =
-            Wish::among(|name| headers.get(name).and_then(|value| value.to_str().ok()));
+            RetryHint::among(|name| headers.get(name).and_then(|value| value.to_str().ok()));
         Self { status, retry_after }
     }
 
@@ -80,14 +80,14 @@ impl HttpStatus {
     }
 
     /// When the server wants to be asked again, if it said so.
-    pub fn retry_after(&self) -> Option<Wish> {
+    pub fn retry_after(&self) -> Option<RetryHint> {
         self.retry_after
     }
 }
 
 pub(super) fn opinion(error: &(dyn Error + 'static)) -> Option<Opinion> {
     let error = error.downcast_ref::<HttpStatus>()?;
-    Some(Opinion::Certain(of_status(error.status.as_u16()).with_wish(error.retry_after)))
+    Some(Opinion::Certain(of_status(error.status.as_u16()).with_hint(error.retry_after)))
 }
 
 /// What a status says by itself.
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_is_no_text_is_no_wish() {
+    fn a_header_that_is_no_text_is_no_hint() {
         let mut headers = HeaderMap::new();
         headers.insert("retry-after", http::HeaderValue::from_bytes(b"\xff").unwrap());
         assert_eq!(HttpStatus::of(StatusCode::BAD_GATEWAY, &headers).retry_after(), None);

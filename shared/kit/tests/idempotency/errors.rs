@@ -7,7 +7,7 @@ use comeback::{
     Failure, RetryAfter,
     idempotency::{Error, Fingerprint, Idempotency, Memory, Request, StoreFault},
     retry::{Policy, Retry, Stopped},
-    transient::{HttpStatus, Kind, Rule, Standard, Transient, Verdict, Wish},
+    transient::{HttpStatus, Kind, RetryHint, Rule, Standard, Transient, Verdict},
 };
 use comeback_core::error_type::{ErrorReport, NonRetryable};
 use http::{HeaderMap, HeaderValue, StatusCode, header::RETRY_AFTER};
@@ -80,10 +80,11 @@ async fn what_is_no_error_of_the_operation_is_not_taken_for_one() {
 
 #[tokio::test]
 async fn a_retry_judges_it_as_by_itself() {
-    let wish = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from(3))]);
-    let throttled = HttpStatus::of(StatusCode::TOO_MANY_REQUESTS, &wish);
-    let verdict =
-        Verdict::Retry(Transient::new(Kind::Throttled).with_wish(Wish::In(Duration::from_secs(3))));
+    let hint = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from(3))]);
+    let throttled = HttpStatus::of(StatusCode::TOO_MANY_REQUESTS, &hint);
+    let verdict = Verdict::Retry(
+        Transient::new(Kind::Throttled).with_hint(RetryHint::In(Duration::from_secs(3))),
+    );
     assert_eq!(Standard.judge(&once(throttled).await), verdict);
     assert_eq!(Standard.judge(&retried(once(throttled).await).await), verdict);
     assert_eq!(Standard.judge(&once(retried(throttled).await).await), verdict);
@@ -101,7 +102,7 @@ async fn a_retry_judges_it_as_by_itself() {
 }
 
 #[tokio::test]
-async fn a_wish_of_the_operation_reaches_the_retry_loop() {
+async fn a_hint_of_the_operation_reaches_the_retry_loop() {
     let busy = || RetryAfter::new(Duration::from_secs(120), "the upstream says 429");
     for failure in [
         Failure::from(once(busy()).await),

@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::{
 };
 use comeback::{
     retry::{Policy, Reason, Retry},
-    transient::{Aws, Kind, Rule, Standard, Transient, Verdict, Wish},
+    transient::{Aws, Kind, RetryHint, Rule, Standard, Transient, Verdict},
 };
 use tokio::time::Instant;
 
@@ -126,8 +126,8 @@ fn is_unhandled(error: &SdkError<PutItemError>) -> bool {
 #[tokio::test]
 async fn when_the_service_wants_to_be_asked_again_is_kept() {
     let error = told(400, "x-amz-retry-after: 1500\r\n", "ThrottlingException").await;
-    let wish = Wish::In(Duration::from_millis(1500));
-    let expected = Transient::new(Kind::Throttled).with_wish(wish);
+    let hint = RetryHint::In(Duration::from_millis(1500));
+    let expected = Transient::new(Kind::Throttled).with_hint(hint);
     assert_eq!(Aws.judge(&error), Verdict::Retry(expected));
 }
 

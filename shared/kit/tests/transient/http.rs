@@ -3,7 +3,7 @@
 use std::{error::Error, time::Duration};
 
 use comeback::transient::{
-    Boxed, HttpStatus, Kind, Rule, Standard, Transient, Verdict, Wish, judge,
+    Boxed, HttpStatus, Kind, RetryHint, Rule, Standard, Transient, Verdict, judge,
 };
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use reqwest::Url;
@@ -106,8 +106,8 @@ async fn a_redirect_too_many_is_never_followed_again() {
 
 #[tokio::test]
 async fn a_status_keeps_when_the_server_wants_to_be_asked_again() {
-    let wish = Some(Wish::In(Duration::from_secs(7)));
-    let kept = |kind| Verdict::Retry(Transient { kind, wish });
+    let hint = Some(RetryHint::In(Duration::from_secs(7)));
+    let kept = |kind| Verdict::Retry(Transient { kind, hint });
     for (status, expected) in [
         (429, kept(Kind::Throttled)),
         (500, kept(Kind::Unavailable)),
@@ -122,7 +122,7 @@ async fn a_status_keeps_when_the_server_wants_to_be_asked_again() {
 }
 
 #[tokio::test]
-async fn a_status_that_reqwest_tells_counts_as_well_but_for_the_servers_wish() {
+async fn a_status_that_reqwest_tells_counts_as_well_but_for_the_servers_hint() {
     for (status, expected) in [(503, UNAVAILABLE), (400, Verdict::Never)] {
         let server = answering(response(status, "retry-after: 7\r\n", "")).await;
         let client = reqwest::Client::builder().no_proxy().build().unwrap();

@@ -12,30 +12,30 @@ use comeback_core::{Timestamp, time::between};
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
-/// use comeback::transient::Wish;
+/// use comeback::transient::RetryHint;
 ///
 /// let now = SystemTime::UNIX_EPOCH;
-/// let in_a_minute = Wish::In(Duration::from_secs(60));
-/// let at_a_minute = Wish::At((now + Duration::from_secs(60)).into());
+/// let in_a_minute = RetryHint::In(Duration::from_secs(60));
+/// let at_a_minute = RetryHint::At((now + Duration::from_secs(60)).into());
 /// assert_eq!(in_a_minute.wait(now.into()), at_a_minute.wait(now.into()));
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Wish {
+pub enum RetryHint {
     /// After this time.
     In(Duration),
     /// At this time.
     At(Timestamp),
 }
 
-impl Wish {
+impl RetryHint {
     /// Reads the value of a `Retry-After` header: whole seconds, or an HTTP date.
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use comeback::transient::Wish;
-    /// assert_eq!(Wish::parse("120"), Some(Wish::In(Duration::from_secs(120))));
-    /// assert!(matches!(Wish::parse("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Wish::At(_))));
-    /// assert_eq!(Wish::parse("soon"), None);
+    /// # use comeback::transient::RetryHint;
+    /// assert_eq!(RetryHint::parse("120"), Some(RetryHint::In(Duration::from_secs(120))));
+    /// assert!(matches!(RetryHint::parse("Wed, 21 Oct 2015 07:28:00 GMT"), Some(RetryHint::At(_))));
+    /// assert_eq!(RetryHint::parse("soon"), None);
     /// ```
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -49,10 +49,10 @@ impl Wish {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use comeback::transient::Wish;
+    /// # use comeback::transient::RetryHint;
     /// let now = std::time::SystemTime::UNIX_EPOCH.into();
-    /// assert_eq!(Wish::In(Duration::from_secs(3)).wait(now), Duration::from_secs(3));
-    /// assert_eq!(Wish::At(now).wait(now), Duration::ZERO);
+    /// assert_eq!(RetryHint::In(Duration::from_secs(3)).wait(now), Duration::from_secs(3));
+    /// assert_eq!(RetryHint::At(now).wait(now), Duration::ZERO);
     /// ```
     pub fn wait(self, now: Timestamp) -> Duration {
         match self {
@@ -77,9 +77,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wish_is_whole_seconds_or_a_date() {
-        let at = |text: &str| Some(Wish::At(text.parse().unwrap()));
-        let seconds = |seconds| Some(Wish::In(Duration::from_secs(seconds)));
+    fn a_hint_is_whole_seconds_or_a_date() {
+        let at = |text: &str| Some(RetryHint::At(text.parse().unwrap()));
+        let seconds = |seconds| Some(RetryHint::In(Duration::from_secs(seconds)));
         for (text, expected) in [
             ("0", seconds(0)),
             ("120", seconds(120)),
@@ -95,26 +95,26 @@ mod tests {
             ("1.5", None),
             ("", None),
         ] {
-            assert_eq!(Wish::parse(text), expected, "{text:?}");
+            assert_eq!(RetryHint::parse(text), expected, "{text:?}");
         }
     }
 
     #[test]
     fn a_date_that_is_over_is_waited_for_no_longer() {
         let now: Timestamp = "1999-12-31T23:59:50Z".parse().unwrap();
-        let wish = Wish::parse("Fri, 31 Dec 1999 23:59:59 GMT").unwrap();
-        assert_eq!(wish.wait(now), Duration::from_secs(9));
-        assert_eq!(wish.wait(later(now, Duration::from_secs(10))), Duration::ZERO);
+        let hint = RetryHint::parse("Fri, 31 Dec 1999 23:59:59 GMT").unwrap();
+        assert_eq!(hint.wait(now), Duration::from_secs(9));
+        assert_eq!(hint.wait(later(now, Duration::from_secs(10))), Duration::ZERO);
     }
 
     #[test]
     fn the_header_of_aws_is_read_in_milliseconds_and_comes_first() {
         let among = |headers: &[(&str, &'static str)]| {
-            Wish::among(|name| {
+            RetryHint::among(|name| {
                 headers.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
             })
         };
-        let millis = |millis| Some(Wish::In(Duration::from_millis(millis)));
+        let millis = |millis| Some(RetryHint::In(Duration::from_millis(millis)));
         assert_eq!(among(&[("retry-after", "9"), ("x-amz-retry-after", "1500")]), millis(1500));
         assert_eq!(among(&[("retry-after", "9"), ("x-amz-retry-after", "soon")]), millis(9000));
         assert_eq!(among(&[("retry-after", "soon")]), None);
