@@ -5,11 +5,11 @@
 //! [`Failure`] is made of any error by `?`, and finds these two wherever in the chain of sources they
 //! stand, so that a function's layers may wrap errors as they like.
 
-use std::{any::type_name, error::Error, fmt, time::Duration};
+use std::{any::type_name, borrow::Cow, error::Error, fmt, time::Duration};
 
 use lambda_runtime::Diagnostic;
 
-use crate::idempotency::operations_own;
+use crate::{clock, idempotency::operations_own, text::without_secrets, transient::HttpStatus};
 
 /// Any error, as `lambda_runtime` has it.
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -48,7 +48,7 @@ impl Failure {
     /// assert_eq!(failure.to_string(), "UpstreamUnavailable: the ledger answered 503");
     /// ```
     pub fn new(error_type: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { error_type: error_type.into(), message: message.into() }
+        Self { error_type: error_type.into(), message: without_secrets(&message.into()) }
     }
 
     /// What the retry loop knows it by.
@@ -56,7 +56,8 @@ impl Failure {
         &self.error_type
     }
 
-    /// What happened: the messages of the error and of its sources.
+    /// What happened: the messages of the error and of its sources. URLs in it have lost their query, user and
+    /// password, which may be secret: a message ends in logs and dead letters.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -137,8 +138,7 @@ pub struct RetryAfter(Asking);
 impl RetryAfter {
     /// Asks to come back after this time, rounded up to a whole second.
     pub fn new(wait: Duration, cause: impl Into<BoxError>) -> Self {
-        let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
-        Self(Asking { ask: Ask::After(Duration::from_secs(seconds)), cause: cause.into() })
+        Self(Asking { ask: Ask::after(wait), cause: cause.into() })
     }
 }
 
@@ -164,9 +164,21 @@ pub(crate) enum Ask {
 }
 
 impl Ask {
-    /// What this error asks for, or the nearest of its sources that asks.
+    /// To wait for this time, rounded up.
+    fn after(wait: Duration) -> Self {
+        let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
+        Self::After(Duration::from_secs(seconds))
+    }
+
+    /// What this error asks for, or the nearest of its sources that asks, be it by a server's response.
     pub(crate) fn of(error: &(dyn Error + 'static)) -> Option<Self> {
-        chain(error).find_map(Self::by)
+        chain(error).find_map(|link| Self::by(link).or_else(|| Self::by_server(link)))
+    }
+
+    fn by_server(link: &(dyn Error + 'static)) -> Option<Self> {
+        let response = link.downcast_ref::<HttpStatus>()?;
+        let wait = response.transient()?.hint?.wait(clock::now());
+        (!wait.is_zero()).then(|| Self::after(wait))
     }
 
     /// What this error itself asks for.
@@ -232,11 +244,12 @@ fn messages(error: &(dyn Error + 'static), hint: &str) -> String {
     all
 }
 
-/// What an error of this type is known by: its name without parameters. A box, a [`Stopped`], and what an
-/// operation that is run once has failed with stand for what is in them.
+/// What an error of this type is known by: its name without parameters, and one of this crate by the path that it is
+/// used by. A box, a [`Stopped`], and what an operation that is run once has failed with stand for what is in
+/// them.
 ///
 /// [`Stopped`]: crate::retry::Stopped
-fn known_by(type_name: &'static str, error: &(dyn Error + 'static)) -> &'static str {
+fn known_by(type_name: &'static str, error: &(dyn Error + 'static)) -> Cow<'static, str> {
     let (name, inner) = parameter(type_name).unwrap_or((type_name, ""));
     let stands_for = match name {
         // A box is no link of its own in the chain of sources.
@@ -249,7 +262,15 @@ fn known_by(type_name: &'static str, error: &(dyn Error + 'static)) -> &'static 
         return known_by(inner, error);
     }
     let is_text = ["&str", "alloc::string::String", "alloc::borrow::Cow"].contains(&name);
-    if is_text || name.starts_with("dyn ") { UNNAMED } else { name }
+    if is_text || name.starts_with("dyn ") {
+        return UNNAMED.into();
+    }
+    match name.split("::").collect::<Vec<_>>()[..] {
+        ["comeback", module @ ("idempotency" | "retry" | "transient"), .., own] => {
+            format!("comeback::{module}::{own}").into()
+        }
+        _ => name.into(),
+    }
 }
 
 /// `Wrapper<Inner>` → `Wrapper` and `Inner`.

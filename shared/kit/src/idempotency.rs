@@ -4,15 +4,11 @@
 //! that it was made, and what came of it:
 //!
 //! ```
-//! # use lambda_runtime::Context;
-//! # use std::time::{Duration, SystemTime};
 //! use comeback::idempotency::{Idempotency, Memory, Request};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let mut context = Context::default();
-//! # let end = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)? + Duration::from_secs(60);
-//! # context.deadline = end.as_millis() as u64;
+//! # let context = comeback::testing::context(std::time::Duration::from_secs(60));
 //! # async fn charge(_: &str) -> Result<String, std::io::Error> { Ok("ch_1".to_owned()) }
 //! let charges = Idempotency::new("charges", Memory::new())?;
 //! let request = Request::new("order 7", "charge 100", &context)?;
@@ -30,7 +26,8 @@
 //! |---|---|---|
 //! | the operation is claimed | held, until Lambda has surely ended this invocation | [`Error::InProgress`], as which it comes back then |
 //! | it succeeds | done, with its answer | the answer |
-//! | it fails | nothing: the record is removed | it runs |
+//! | it fails or panics | nothing: the record is removed | it runs |
+//! | it fails, in doubt, under [`Idempotency::holding`] | held for the time given | [`Error::InProgress`] |
 //! | it dies or is never heard of | nothing | once its lease is over, it runs |
 //! | another intent comes under its key | nothing | [`Error::Mismatch`] |
 //!
@@ -49,7 +46,7 @@
 //!   values that matter, as a tuple, and leave the rest; and let new versions read what older ones answered.
 //! - *An operation that returns an error may be run again*, at once and by anybody: its key is free. A refusal
 //!   says that nothing was done. A time-out, a connection that broke after the request was sent, or an answer
-//!   that was cut off does not: the effect may have been made. So let the service that makes it know a
+//!   that was cut off does not: the effect may have been made ([`may_be_done`](crate::transient::may_be_done)). So let the service that makes it know a
 //!   repetition by its key (many take an `idempotency-key`), the same in every run: that of the [`Request`].
 //!   Where it takes none, ask it what was done before you return such an error. And give its client a
 //!   time-out that ends before the lease does, else an operation that hangs outlives its right to act.
@@ -70,6 +67,7 @@ mod decide;
 mod dynamo;
 mod error;
 mod fingerprint;
+mod holding;
 mod log;
 mod once;
 mod record;
@@ -96,6 +94,7 @@ pub use self::{
 pub use self::{
     error::Error,
     fingerprint::{BadIntent, Fingerprint},
+    holding::Holding,
     record::{Answer, Lease, Record},
     request::{BadRequest, Request},
     store::{Memory, NotReplaced, Store},
@@ -177,14 +176,10 @@ impl<S> Idempotency<S> {
     ///
     /// ```
     /// use comeback::idempotency::{Idempotency, Memory, Request};
-    /// # use lambda_runtime::Context;
-    /// # use std::time::{Duration, SystemTime};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut context = Context::default();
-    /// # let end = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)? + Duration::from_secs(60);
-    /// # context.deadline = end.as_millis() as u64;
+    /// # let context = comeback::testing::context(std::time::Duration::from_secs(60));
     /// let table = Memory::new();
     /// let request = Request::new("order 7", &1999, &context)?;
     /// let charges = Idempotency::new("orders/charge", table.clone())?;

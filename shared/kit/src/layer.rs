@@ -1,8 +1,14 @@
 //! The layer under which a function sees only its payload.
 
-use std::task::{Context, Poll};
+use std::{
+    future::{Ready, ready},
+    task::{Context, Poll},
+};
 
+use futures_util::future::Either;
 use lambda_runtime::LambdaEvent;
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde_json::value::RawValue;
 use tower::{
     Layer, Service,
     util::{MapErr, ServiceExt},
@@ -11,6 +17,9 @@ use tower::{
 use crate::{Enveloped, Failure};
 
 /// Takes the envelope off a retried event, and makes a [`Failure`] of the function's error.
+///
+/// A payload that can't be read as what the function takes is a [`PermanentFailure`](crate::PermanentFailure): it will
+/// not be another at the next attempt. See [`Unwrap::retry_unreadable`].
 ///
 /// The function is one of its own payload. What it wants to know of a retry is in its context:
 /// [`Retried::of`](crate::Retried::of), [`idempotency_key`](crate::idempotency_key).
@@ -42,13 +51,34 @@ use crate::{Enveloped, Failure};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Unwrap(());
+#[derive(Clone, Copy, Debug)]
+pub struct Unwrap {
+    unreadable: &'static str,
+}
 
 impl Unwrap {
     /// The layer.
     pub const fn new() -> Self {
-        Self(())
+        Self { unreadable: "PermanentFailure" }
+    }
+
+    /// Has the event of a payload that can't be read come back, as a failure of the type `UnreadablePayload`: where it may
+    /// be the function that is wrong, and a deployment will mend it before the event is too old.
+    ///
+    /// ```
+    /// use comeback::Unwrap;
+    ///
+    /// let layer = Unwrap::new().retry_unreadable();
+    /// ```
+    #[must_use]
+    pub const fn retry_unreadable(self) -> Self {
+        Self { unreadable: "UnreadablePayload" }
+    }
+}
+
+impl Default for Unwrap {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -56,7 +86,7 @@ impl<S> Layer<S> for Unwrap {
     type Service = Unwrapped<S>;
 
     fn layer(&self, inner: S) -> Unwrapped<S> {
-        Unwrapped { inner }
+        Unwrapped { inner, unreadable: self.unreadable }
     }
 }
 
@@ -76,30 +106,72 @@ impl<S> Layer<S> for Unwrap {
 /// let mut function: Unwrapped<_> = Unwrap::new().layer(service_fn(echo));
 ///
 /// let bare = Enveloped { payload: "7".to_owned(), retried: None };
-/// assert_eq!(function.call(LambdaEvent::new(bare, Default::default())).await?, "7");
+/// assert_eq!(function.call(LambdaEvent::new(bare.into(), Default::default())).await?, "7");
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Unwrapped<S> {
     inner: S,
+    /// The type of the failure where a payload can't be read.
+    unreadable: &'static str,
 }
 
-impl<S, T> Service<LambdaEvent<Enveloped<T>>> for Unwrapped<S>
+/// What [`Unwrapped`] takes: a payload in its envelope or bare, or why it can't be read.
+///
+/// Where it is read by `lambda_runtime`, what can't be read never comes to a layer: it is an error of a type that is
+/// retried to the end.
+///
+/// ```
+/// use comeback::Received;
+///
+/// assert!(serde_json::from_str::<Received<u32>>(r#""much""#).is_ok());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Received<T>(Result<Enveloped<T>, String>);
+
+impl<T> From<Enveloped<T>> for Received<T> {
+    fn from(enveloped: Enveloped<T>) -> Self {
+        Self(Ok(enveloped))
+    }
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Received<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let event = Box::<RawValue>::deserialize(deserializer)?;
+        let json = &mut serde_json::Deserializer::from_str(event.get());
+        Ok(Self(serde_path_to_error::deserialize(json).map_err(|error| error.to_string())))
+    }
+}
+
+impl<S, T> Service<LambdaEvent<Received<T>>> for Unwrapped<S>
 where
     S: Service<LambdaEvent<T>>,
     S::Error: Into<Failure>,
 {
     type Response = S::Response;
     type Error = Failure;
-    type Future = <MapErr<S, fn(S::Error) -> Failure> as Service<LambdaEvent<T>>>::Future;
+    type Future = Either<
+        <MapErr<S, fn(S::Error) -> Failure> as Service<LambdaEvent<T>>>::Future,
+        Ready<Result<S::Response, Failure>>,
+    >;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         self.inner.poll_ready(context).map_err(Into::into)
     }
 
-    fn call(&mut self, event: LambdaEvent<Enveloped<T>>) -> Self::Future {
-        let fails: fn(S::Error) -> Failure = Into::into;
-        (&mut self.inner).map_err(fails).call(Enveloped::open(event))
+    fn call(&mut self, event: LambdaEvent<Received<T>>) -> Self::Future {
+        let LambdaEvent { payload: Received(payload), context } = event;
+        match payload {
+            Ok(payload) => {
+                let fails: fn(S::Error) -> Failure = Into::into;
+                let event = Enveloped::open(LambdaEvent::new(payload, context));
+                Either::Left((&mut self.inner).map_err(fails).call(event))
+            }
+            Err(why) => {
+                let message = format!("the payload can't be read: {why}");
+                Either::Right(ready(Err(Failure::new(self.unreadable, message))))
+            }
+        }
     }
 }

@@ -47,6 +47,8 @@ mod failure;
 pub mod idempotency;
 mod layer;
 pub mod retry;
+pub mod testing;
+mod text;
 pub mod transient;
 
 /// A time as this crate tells it, in UTC. A `SystemTime` becomes one.
@@ -61,4 +63,4 @@ pub mod transient;
 pub use comeback_core::Timestamp;
 pub use envelope::{Enveloped, Retried, idempotency_key};
 pub use failure::{Failure, PermanentFailure, RetryAfter};
-pub use layer::{Unwrap, Unwrapped};
+pub use layer::{Received, Unwrap, Unwrapped};

@@ -17,10 +17,10 @@
 //! # The life of a call
 //!
 //! The first attempt is always made. When one fails, the [rule](crate::transient) says whether its error
-//! is transient. If so, a delay is drawn, or the server's hint is taken where that is longer, up to the
-//! maximum of the [`Policy`]. The call ends at once where no attempt is left, where the delay would leave
-//! less than the minimum of its [`Deadline`], or where the client's [`Quota`] is used up; the error,
-//! [`Stopped`], carries the last cause. Else it waits, and tries again.
+//! is transient. If so, a delay is drawn, or the server's hint is taken where that is longer. The call ends at
+//! once where no attempt is left, where the hint is longer than the maximum of the [`Policy`], where the delay would
+//! leave less than the minimum of its [`Deadline`], or where the client's [`Quota`] is used up; the error,
+//! [`Stopped`], carries the last cause, and the hint in full. Else it waits, and tries again.
 //!
 //! An attempt is never cut off. Give your client a time-out, so that one that hangs becomes an error while
 //! there is time for another. A call that is dropped while it waits leaves nothing behind; what its retries
@@ -83,6 +83,7 @@ use std::sync::Arc;
 /// ```
 pub use comeback_core::backoff::Jitter;
 
+pub(crate) use self::stopped::Words;
 pub use self::{
     adaptive::Adaptive,
     deadline::{BadDeadline, Deadline},
@@ -96,8 +97,8 @@ use crate::transient::Standard;
 
 /// How the calls of a client are retried. Its clones share their quota and their rate.
 ///
-/// A server's [hint](crate::transient::RetryHint) is honoured up to the maximum of the policy, and cut to it where it is
-/// longer.
+/// A server's [hint](crate::transient::RetryHint) is honoured up to the maximum of the policy. One that is longer ends
+/// the call at once, and goes out with its error.
 ///
 /// ```
 /// # async fn example() -> Result<(), comeback::retry::Stopped<std::io::Error>> {

@@ -20,9 +20,8 @@
 //!     RatesError::Connection(_) => Verdict::NoOpinion,
 //! });
 //! let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
-//! for error in [RatesError::NotReady, RatesError::Connection(reset)] {
-//!     assert_eq!(rule.judge(&error), Verdict::retry(Kind::Unavailable));
-//! }
+//! assert_eq!(rule.judge(&RatesError::NotReady), Verdict::retry(Kind::Unavailable));
+//! assert_eq!(rule.judge(&RatesError::Connection(reset)), Verdict::retry(Kind::InDoubt));
 //! ```
 //!
 //! Where nobody has an opinion, an error is not retried.
@@ -33,14 +32,18 @@ mod connection;
 mod declared;
 mod format;
 mod http_status;
+#[cfg(any(feature = "reqwest", feature = "reqwest-0-12"))]
+mod response;
 mod retry_hint;
 mod standard;
 
 #[cfg(feature = "aws")]
 pub use aws::Aws;
 pub use http_status::HttpStatus;
+#[cfg(any(feature = "reqwest", feature = "reqwest-0-12"))]
+pub use response::Response;
 pub use retry_hint::RetryHint;
-pub use standard::{Boxed, Standard, judge};
+pub use standard::{Boxed, Standard, judge, may_be_done};
 
 /// What a rule says of an error.
 ///
@@ -88,6 +91,14 @@ impl Verdict {
         match self {
             Self::Retry(_) | Self::Never => self,
             Self::NoOpinion => general(),
+        }
+    }
+
+    /// What is transient of it.
+    pub(crate) fn transient(self) -> Option<Transient> {
+        match self {
+            Self::Retry(transient) => Some(transient),
+            Self::Never | Self::NoOpinion => None,
         }
     }
 
@@ -164,11 +175,27 @@ pub enum Kind {
     Throttled,
     /// There was no answer in time. The operation may have been done.
     TimedOut,
-    /// The service could not be reached, or could not do it now.
+    /// The connection broke after the request was sent, the answer can't be read, or the service failed. The
+    /// operation may have been done.
+    InDoubt,
+    /// The service could not be reached, or could not do it now. The operation was not done.
     Unavailable,
 }
 
 impl Kind {
+    /// Whether an operation that failed so may have been done all the same.
+    ///
+    /// ```
+    /// # use comeback::transient::Kind;
+    /// assert!(Kind::TimedOut.may_be_done() && !Kind::Throttled.may_be_done());
+    /// ```
+    pub const fn may_be_done(self) -> bool {
+        match self {
+            Self::TimedOut | Self::InDoubt => true,
+            Self::Throttled | Self::Unavailable => false,
+        }
+    }
+
     /// Its name, as events and logs tell it.
     ///
     /// ```
@@ -179,6 +206,7 @@ impl Kind {
         match self {
             Self::Throttled => "throttled",
             Self::TimedOut => "timed_out",
+            Self::InDoubt => "in_doubt",
             Self::Unavailable => "unavailable",
         }
     }
@@ -225,8 +253,8 @@ pub trait Rule<E: ?Sized> {
     ///     _ => Verdict::NoOpinion,
     /// });
     /// assert_eq!(rule.judge(&ErrorKind::ConnectionRefused.into()), Verdict::Never);
-    /// let reset = rule.judge(&ErrorKind::ConnectionReset.into());
-    /// assert_eq!(reset, Verdict::retry(Kind::Unavailable));
+    /// let timed_out = rule.judge(&ErrorKind::TimedOut.into());
+    /// assert_eq!(timed_out, Verdict::retry(Kind::TimedOut));
     /// ```
     fn under<S: Rule<E>>(self, specific: S) -> Under<Self, S>
     where

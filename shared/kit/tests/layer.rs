@@ -7,9 +7,7 @@ use std::{
     time::Duration,
 };
 
-use comeback::{
-    Enveloped, Failure, PermanentFailure, Retried, RetryAfter, Unwrap, idempotency_key,
-};
+use comeback::{Failure, PermanentFailure, Received, Retried, RetryAfter, Unwrap, idempotency_key};
 use lambda_runtime::{
     Context, Diagnostic, LambdaEvent, Service, service_fn,
     tower::{ServiceBuilder, ServiceExt},
@@ -159,6 +157,31 @@ async fn any_error_of_the_function_arrives_as_the_retry_loop_reads_it() {
     }
 }
 
+#[tokio::test]
+async fn a_payload_that_can_not_be_read_is_given_up_at_once_unless_it_is_to_come_back() {
+    let service = |layer: Unwrap| ServiceBuilder::new().layer(layer).service(service_fn(tell));
+    let enveloped = RETRIED.replace(r#"{"id": 7}"#, r#"{"id": "seven"}"#);
+    for (body, why) in [
+        (
+            r#"{"id":"seven"}"#,
+            r#"id: invalid type: string "seven", expected u64 at line 1 column 13"#,
+        ),
+        (&enveloped, r#"invalid type: string "seven", expected u64"#),
+        ("{}", "missing field `id` at line 1 column 2"),
+        ("7", "invalid type: integer `7`, expected struct Order at line 1 column 1"),
+    ] {
+        for (layer, error_type) in [
+            (Unwrap::new(), "PermanentFailure"),
+            (Unwrap::new().retry_unreadable(), "UnreadablePayload"),
+        ] {
+            let failure = service(layer).oneshot(event(body, context())).await.unwrap_err();
+            assert_eq!(failure.error_type(), error_type);
+            assert!(failure.message().starts_with("the payload can't be read: "), "{failure}");
+            assert!(failure.message().contains(why), "{failure}");
+        }
+    }
+}
+
 /// A function that isn't ready, and never will be.
 struct Broken;
 
@@ -179,6 +202,6 @@ impl Service<LambdaEvent<Order>> for Broken {
 #[tokio::test]
 async fn a_function_that_is_not_ready_is_a_failure_too() {
     let mut service = ServiceBuilder::new().layer(Unwrap::new()).service(Broken);
-    let ready = ServiceExt::<LambdaEvent<Enveloped<Order>>>::ready(&mut service).await;
+    let ready = ServiceExt::<LambdaEvent<Received<Order>>>::ready(&mut service).await;
     assert_eq!(ready.err(), Some(Failure::new("Error", "no connection")));
 }

@@ -175,20 +175,53 @@ async fn the_time_of_the_attempts_counts_and_the_first_is_made_however_late_it_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_servers_hint_is_honoured_where_it_is_longer_and_up_to_the_maximum() {
-    let (past, future) = (RetryHint::At(at(1_000)), RetryHint::At(at(100_000_000_000)));
+async fn a_servers_hint_is_honoured_where_it_is_longer_than_the_delay() {
+    let past = RetryHint::At(at(1_000));
     for (hint, second_attempt) in [
         (RetryHint::In(secs(3)), 3_000),
         (RetryHint::In(ms(199)), 200),
-        (RetryHint::In(secs(3600)), 30_000),
-        (RetryHint::In(Duration::MAX), 30_000),
+        (RetryHint::In(secs(30)), 30_000),
         (past, 200),
-        (future, 30_000),
     ] {
         let retry = Retry::new(undrawn(Policy::default())).rule(judged);
         let upstream = Upstream::failing([hinting(hint)]);
         retry.operation("rates").run(|| upstream.call()).await.unwrap();
         assert_eq!(upstream.called_after_ms(), [0, second_attempt], "{hint:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hint_beyond_the_maximum_ends_the_call_at_once_and_goes_out_in_full() {
+    for (hint, seconds) in [(ms(30_001), 31), (secs(3600), 3600), (Duration::MAX, u64::MAX)] {
+        let retry = Retry::new(undrawn(Policy::default())).rule(judged);
+        let upstream = Upstream::failing([hinting(RetryHint::In(hint)); 9]);
+        let stopped = retry.operation("rates").run(|| upstream.call()).await.unwrap_err();
+        assert_eq!(stopped.reason(), Reason::Hint { hint, max: secs(30) });
+        assert_eq!(upstream.called_after_ms(), [0], "to ask again would break it");
+        assert_eq!(upstream.start.elapsed(), Duration::ZERO);
+        let failure = Failure::from(stopped);
+        assert_eq!(failure.error_type(), "RetryAfter");
+        assert!(failure.message().starts_with(&format!("{seconds}s: rates gave up")), "{failure}");
+    }
+    let retry = Retry::new(undrawn(Policy::default())).rule(judged);
+    let far = RetryHint::At(at(100_000_000_000));
+    let upstream = Upstream::failing([hinting(far)]);
+    let stopped = retry.operation("rates").run(|| upstream.call()).await.unwrap_err();
+    assert!(matches!(stopped.reason(), Reason::Hint { .. }), "{stopped}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_never_heals_is_given_up_and_everything_else_comes_back() {
+    for (verdict, error_type) in [
+        (Verdict::Never, "PermanentFailure"),
+        (Verdict::NoOpinion, "retry::Fault"),
+        (BUSY, "retry::Fault"),
+        (hinting(RetryHint::In(secs(90))), "RetryAfter"),
+    ] {
+        let retry = Retry::new(undrawn(Policy::default())).rule(judged);
+        let upstream = Upstream::failing([verdict; 9]);
+        let stopped = retry.operation("rates").run(|| upstream.call()).await.unwrap_err();
+        assert_eq!(stopped.into_failure().error_type(), error_type, "{verdict:?}");
     }
 }
 
@@ -246,8 +279,9 @@ async fn calls_that_fail_together_do_not_come_back_together() {
 async fn a_quota_is_shared_by_clones_and_an_empty_one_ends_calls_at_their_first_attempt() {
     let quota = Arc::new(Quota::new(12));
     let retry = Retry::new(Policy::default()).rule(judged).quota(Arc::clone(&quota));
+    let throttled = Verdict::retry(Kind::Throttled);
     let stopped_after = async || {
-        let (shared, upstream) = (retry.clone(), Upstream::failing([BUSY; 9]));
+        let (shared, upstream) = (retry.clone(), Upstream::failing([throttled; 9]));
         let stopped = shared.operation("rates").run(|| upstream.call()).await.unwrap_err();
         (stopped.attempts(), stopped.reason())
     };
@@ -258,7 +292,7 @@ async fn a_quota_is_shared_by_clones_and_an_empty_one_ends_calls_at_their_first_
         retry.operation("rates").run(async || Ok::<_, Fault>(())).await.unwrap();
         assert_eq!(quota.left(), left, "a success at once brings back a token");
     }
-    let upstream = Upstream::failing([BUSY]);
+    let upstream = Upstream::failing([throttled]);
     retry.operation("rates").run(|| upstream.call()).await.unwrap();
     assert_eq!(quota.left(), 5, "a success after a retry brings back what that has cost");
 }
@@ -272,7 +306,7 @@ async fn a_call_that_is_dropped_leaves_nothing_but_its_cost() {
     assert!(timeout(secs(1), call).await.is_err(), "it waits for two seconds");
     sleep(secs(60)).await;
     assert_eq!(upstream.called_after_ms(), [0]);
-    assert_eq!(quota.left(), 495);
+    assert_eq!(quota.left(), 486);
 
     let begun = Cell::new(0);
     let hangs = || {
@@ -280,7 +314,7 @@ async fn a_call_that_is_dropped_leaves_nothing_but_its_cost() {
         pending::<Result<(), Fault>>()
     };
     assert!(timeout(secs(1), retry.operation("rates").run(hangs)).await.is_err());
-    assert_eq!((begun.get(), quota.left()), (1, 495));
+    assert_eq!((begun.get(), quota.left()), (1, 486));
 }
 
 #[tokio::test(start_paused = true)]
@@ -370,7 +404,12 @@ fn a_call_can_be_made_by_any_thread() {
 
 /// What proptest draws of a fault.
 fn verdicts() -> impl Strategy<Value = Verdict> {
-    let kinds = prop_oneof![Just(Kind::Throttled), Just(Kind::TimedOut), Just(Kind::Unavailable)];
+    let kinds = prop_oneof![
+        Just(Kind::Throttled),
+        Just(Kind::TimedOut),
+        Just(Kind::InDoubt),
+        Just(Kind::Unavailable)
+    ];
     let hints = proptest::option::of((0u64..20_000).prop_map(|hint| RetryHint::In(ms(hint))));
     prop_oneof![
         12 => (kinds, hints).prop_map(|(kind, hint)| Verdict::Retry(Transient { kind, hint })),
@@ -402,7 +441,7 @@ fn delays(policy: Policy, failed: usize, verdict: Verdict) -> (Duration, Duratio
         Jitter::None => ceiling,
     };
     let hint = match verdict {
-        Verdict::Retry(Transient { hint: Some(RetryHint::In(hint)), .. }) => hint.min(policy.max()),
+        Verdict::Retry(Transient { hint: Some(RetryHint::In(hint)), .. }) => hint,
         Verdict::Retry(_) | Verdict::Never | Verdict::NoOpinion => Duration::ZERO,
     };
     (low.max(hint), ceiling.max(hint))
@@ -411,8 +450,8 @@ fn delays(policy: Policy, failed: usize, verdict: Verdict) -> (Duration, Duratio
 /// What a retry costs after a failure that was judged so; nothing where there is none.
 fn cost(verdict: Verdict) -> Option<u32> {
     match verdict {
-        Verdict::Retry(Transient { kind: Kind::TimedOut, .. }) => Some(10),
-        Verdict::Retry(_) => Some(5),
+        Verdict::Retry(Transient { kind: Kind::Throttled, .. }) => Some(5),
+        Verdict::Retry(_) => Some(14),
         Verdict::Never | Verdict::NoOpinion => None,
     }
 }
@@ -442,6 +481,7 @@ proptest! {
             let delay = times[1] - times[0];
             // Timers tick in milliseconds.
             prop_assert!((shortest..=longest + ms(1)).contains(&delay), "{:?}", delay);
+            prop_assert!(delay <= policy.max() + ms(1), "{:?}", delay);
             prop_assert!(times[1] <= left - minimum);
         }
 
@@ -464,6 +504,7 @@ proptest! {
         match stopped.reason() {
             Reason::Permanent => prop_assert_eq!(verdict, Verdict::Never),
             Reason::Unknown => prop_assert_eq!(verdict, Verdict::NoOpinion),
+            Reason::Hint { hint, max } => prop_assert!(hint > max && max == policy.max()),
             Reason::Attempts => prop_assert_eq!(stopped.attempts(), policy.max_attempts()),
             Reason::Time { delay, left: left_then, minimum: kept } => {
                 let (shortest, longest) = delays(policy, attempts.len(), verdict);

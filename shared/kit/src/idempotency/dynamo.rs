@@ -28,15 +28,11 @@ const BESIDE_MAX: usize = 4_000;
 ///
 /// ```
 /// # use aws_sdk_dynamodb::{Client, Config, config::{BehaviorVersion, Region, retry::RetryConfig}};
-/// # use lambda_runtime::Context;
-/// # use std::time::{Duration, SystemTime};
 /// use comeback::idempotency::{DynamoStore, Error, Idempotency, Request};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let mut context = Context::default();
-/// # let end = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)? + Duration::from_secs(60);
-/// # context.deadline = end.as_millis() as u64;
+/// # let context = comeback::testing::context(std::time::Duration::from_secs(60));
 /// # let config = Config::builder()
 /// #     .behavior_version(BehaviorVersion::latest())
 /// #     .region(Region::new("us-east-1"))

@@ -1,6 +1,6 @@
 //! Why an operation has no answer.
 
-use std::{any::type_name, convert::Infallible, error};
+use std::{any::type_name, convert::Infallible, error, fmt, time::Duration};
 
 use comeback_core::{
     Timestamp,
@@ -10,7 +10,7 @@ use comeback_core::{
 };
 
 use super::Fingerprint;
-use crate::{Failure, PermanentFailure, RetryAfter};
+use crate::{Failure, PermanentFailure, RetryAfter, retry::Stopped};
 
 /// Why an operation has no answer: its own error, or why it may not be run or be answered for.
 ///
@@ -21,13 +21,9 @@ use crate::{Failure, PermanentFailure, RetryAfter};
 ///
 /// ```
 /// # use comeback::idempotency::{Idempotency, Memory, Request};
-/// # use lambda_runtime::Context;
-/// # use std::time::{Duration, SystemTime};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let mut context = Context::default();
-/// # let end = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)? + Duration::from_secs(60);
-/// # context.deadline = end.as_millis() as u64;
+/// # let context = comeback::testing::context(std::time::Duration::from_secs(60));
 /// use comeback::{Failure, idempotency::Error};
 ///
 /// let charges = Idempotency::new("charges", Memory::new())?;
@@ -48,6 +44,16 @@ pub enum Error<E> {
     /// The operation failed. Its key is free again.
     #[error("{0}")]
     Operation(#[source] E),
+    /// The operation failed, and may have been done all the same: its key is held, as
+    /// [`Idempotency::holding`](super::Idempotency::holding) says.
+    #[error("{error}")]
+    InDoubt {
+        /// What it failed with.
+        error: E,
+        /// Asks the retry loop to come back when the key is free.
+        #[source]
+        come_back: RetryAfter,
+    },
     /// The key belongs to a request that asked for something else.
     #[error("the key belongs to another request")]
     Mismatch(#[source] PermanentFailure),
@@ -69,11 +75,13 @@ pub enum Error<E> {
         /// its operation has failed.
         there: Option<Token>,
     },
-    /// The invocation has no time left in which a lease could hold. The operation was not run.
-    #[error("the deadline passed at {}: no lease can hold", rfc3339(*deadline))]
+    /// Too little is left of the invocation. The operation was not run.
+    #[error("less than {minimum:?} is left until the deadline at {}: the operation was not begun", rfc3339(*deadline))]
     Late {
-        /// When the time was over.
+        /// When the time is over.
         deadline: Timestamp,
+        /// How much of it should have been left; see [`Request::with_minimum`](super::Request::with_minimum).
+        minimum: Duration,
     },
     /// The store can't be asked. The operation was not run.
     #[error("the store of answers can't be asked")]
@@ -140,11 +148,11 @@ impl<E> Error<E> {
     /// Where it is not the operation's.
     pub fn into_operation(self) -> Result<E, Error<Infallible>> {
         Err(match self {
-            Self::Operation(error) => return Ok(error),
+            Self::Operation(error) | Self::InDoubt { error, .. } => return Ok(error),
             Self::Mismatch(never) => Error::Mismatch(never),
             Self::InProgress { until, come_back } => Error::InProgress { until, come_back },
             Self::LostLease { there } => Error::LostLease { there },
-            Self::Late { deadline } => Error::Late { deadline },
+            Self::Late { deadline, minimum } => Error::Late { deadline, minimum },
             Self::Store(fault) => Error::Store(fault),
             Self::AnswerNotKept(never) => Error::AnswerNotKept(never),
             Self::UnreadableAnswer { expected, line, column } => {
@@ -157,6 +165,33 @@ impl<E> Error<E> {
             #[cfg(feature = "dynamodb")]
             Self::BadAnswer(never) => Error::BadAnswer(never),
         })
+    }
+}
+
+impl<E: fmt::Debug + Send + Sync + 'static> Error<Stopped<E>> {
+    /// This as a handler fails with it: an operation's call is judged by [`Stopped::into_failure`], so that the event of
+    /// one that never heals is given up at once.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use comeback::{
+    ///     idempotency::{Error, Idempotency, Memory, Request},
+    ///     retry::{Policy, Retry},
+    ///     testing,
+    /// };
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (once, retry) = (Idempotency::new("count", Memory::new())?, Retry::new(Policy::default()));
+    /// let request = Request::new("order 7", "count", &testing::context(Duration::from_secs(30)))?;
+    /// let count = once.run(&request, |_| retry.operation("count").run(async || "twelve".parse::<u32>()));
+    /// assert_eq!(count.await.map_err(Error::into_failure).unwrap_err().error_type(), "PermanentFailure");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn into_failure(self) -> Failure {
+        let Self::Operation(stopped) = self else { return self.into() };
+        stopped.into_failure()
     }
 }
 

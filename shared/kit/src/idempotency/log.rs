@@ -20,6 +20,18 @@ pub(super) fn not_completed(scope: &str, held: &Held, fault: &StoreFault) {
     );
 }
 
+/// The operation may have been done, and its repetition comes sooner than it should.
+pub(super) fn not_held(scope: &str, held: &Held, fault: &StoreFault) {
+    warn!(
+        target: "comeback::idempotency",
+        scope,
+        key_hash = &hash(&held.key)[..16],
+        owner = held.record.claim.token.owner,
+        %fault,
+        "the key could not be held: once its lease is over, a repetition runs the operation"
+    );
+}
+
 /// The operation failed, and its repetition has to wait for the end of the lease.
 pub(super) fn not_released(scope: &str, held: &Held, fault: &StoreFault) {
     warn!(

@@ -1,6 +1,11 @@
 //! An operation is claimed before it is run, and marked as done after.
 
-use std::{any::type_name, pin::Pin, time::Duration};
+use std::{
+    any::type_name,
+    panic::{AssertUnwindSafe, resume_unwind},
+    pin::Pin,
+    time::Duration,
+};
 
 use comeback_core::{
     Attempt, Timestamp,
@@ -8,6 +13,7 @@ use comeback_core::{
     claim::{Claimant, LOOKS_MAX, State, is_same},
     time::{between, later},
 };
+use futures_util::FutureExt;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
@@ -16,6 +22,7 @@ use super::{
     decide::{Decision, decide},
     log,
 };
+use crate::RetryAfter;
 
 /// How a completion is tried again: the effect has been made, and a store that is down for seconds is not
 /// to have it made twice.
@@ -48,23 +55,23 @@ impl<S: Store> Idempotency<S> {
     /// Runs the operation, unless it was run under this request's key before: then it answers what was
     /// answered then.
     ///
-    /// Every error of the operation means that it may be run again, and frees the key at once. Where it can't
-    /// be known whether the effect was made, as after a time-out, the service that makes it has to know the
-    /// repetition: give it the key, too. See [what a caller can rely on](super#what-a-caller-can-rely-on).
+    /// Every error of the operation means that it may be run again, and frees the key at once; so does a panic. Where
+    /// it can't be known whether the effect was made, as after a time-out, the service that makes it has to know the
+    /// repetition: give it the key, too. Or have the key [held](Self::holding) for a while. See [what a caller can
+    /// rely on](super#what-a-caller-can-rely-on).
+    ///
+    /// An operation is not begun where less than the request's [minimum](Request::with_minimum) is left, 5 s where
+    /// nothing else is said.
     ///
     /// A future that is dropped before its end leaves its record as a crash does: held until the lease is
     /// over. A store that does not answer is waited for until a second before the deadline, as tokio's time
     /// tells it, so that the function still returns.
     ///
     /// ```
-    /// # use lambda_runtime::Context;
-    /// # use std::time::{Duration, SystemTime};
     /// # use comeback::idempotency::{Idempotency, Memory, Request};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut context = Context::default();
-    /// # let end = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)? + Duration::from_secs(60);
-    /// # context.deadline = end.as_millis() as u64;
+    /// # let context = comeback::testing::context(std::time::Duration::from_secs(60));
     /// let charges = Idempotency::new("charges", Memory::new())?;
     /// let request = Request::new("order 7", "charge 100", &context)?;
     ///
@@ -92,26 +99,64 @@ impl<S: Store> Idempotency<S> {
         T: Serialize + DeserializeOwned,
         F: Future<Output = Result<T, E>>,
     {
+        self.run_or_hold(request, operation, |_| None).await
+    }
+
+    /// Runs the operation, and where it fails holds the key for as long as is asked for.
+    pub(super) async fn run_or_hold<T, E, F>(
+        &self,
+        request: &Request,
+        operation: impl FnOnce(Lease) -> F,
+        hold: impl FnOnce(&E) -> Option<Hold>,
+    ) -> Result<T, Error<E>>
+    where
+        T: Serialize + DeserializeOwned,
+        F: Future<Output = Result<T, E>>,
+    {
         let held = match self.begin(request).await? {
             Begun::Held(held) => held,
             Begun::Answered(answer) => return read(answer),
         };
-        match operation(held.lease()).await {
+        let error = match self.end(&held, operation).await {
             Ok(value) => {
                 let done = self.done(&held, &value);
                 self.complete(&held, &done).await?;
-                answered(done, value)
+                return answered(done, value);
             }
-            Err(error) => {
+            Err(error) => error,
+        };
+        match hold(&error) {
+            Some(Hold { time, come_back }) => {
+                self.hold(&held, time).await;
+                Err(Error::InDoubt { error, come_back })
+            }
+            None => {
                 self.release(&held).await;
                 Err(Error::Operation(error))
             }
         }
     }
 
+    /// How the operation ends. One that panics frees its key before the panic goes on.
+    pub(super) async fn end<T, F: Future<Output = T>>(
+        &self,
+        held: &Held,
+        operation: impl FnOnce(Lease) -> F,
+    ) -> T {
+        // What it leaves behind half done is its author's to know, as without us: the panic goes on.
+        let operation = AssertUnwindSafe(async { operation(held.lease()).await });
+        match operation.catch_unwind().await {
+            Ok(ended) => ended,
+            Err(panic) => {
+                self.release(held).await;
+                resume_unwind(panic)
+            }
+        }
+    }
+
     /// Claims the request's key, or finds what was answered.
     pub(super) async fn begin<E>(&self, request: &Request) -> Result<Begun, Error<E>> {
-        let Request { fingerprint, deadline, .. } = *request;
+        let Request { fingerprint, deadline, minimum, .. } = *request;
         // The same event may be delivered twice, and at the same time: its request id alone is no name.
         let owner = format!("{}/{:016x}", request.request_id, fastrand::u64(..));
         let claimant = Claimant { owner: &owner, deadline, kept: self.kept.saturating_add(MARGIN) };
@@ -119,8 +164,8 @@ impl<S: Store> Idempotency<S> {
         let mut found = None;
         for _ in 0..LOOKS_MAX {
             let now = self.now();
-            if deadline <= now {
-                return Err(Error::Late { deadline });
+            if is_late(now, deadline, minimum) {
+                return Err(Error::Late { deadline, minimum });
             }
             let record = match decide(&claimant, fingerprint, found.as_deref(), now) {
                 Decision::Claim(record) => record,
@@ -130,7 +175,15 @@ impl<S: Store> Idempotency<S> {
                 Decision::Mismatch(kept) => return Err(Error::mismatch(kept, fingerprint)),
             };
             match self.replace(&key, found.as_deref(), Some(&record), deadline).await {
-                Ok(()) => return Ok(Begun::Held(Held { key, record, deadline })),
+                Ok(()) => {
+                    let held = Held { key, record, deadline };
+                    // The claim has taken its time.
+                    if is_late(self.now(), deadline, minimum) {
+                        self.release(&held).await;
+                        return Err(Error::Late { deadline, minimum });
+                    }
+                    return Ok(Begun::Held(held));
+                }
                 Err(NotReplaced::Changed(there)) => found = there,
                 Err(NotReplaced::Fault(fault)) => {
                     // The write may have been made, though its answer was lost.
@@ -168,6 +221,15 @@ impl<S: Store> Idempotency<S> {
     pub(super) async fn release(&self, held: &Held) {
         if let Err(NotReplaced::Fault(fault)) = self.rewrite(held, None).await {
             log::not_released(self.scope.name(), held, &fault);
+        }
+    }
+
+    /// Keeps the key for so long from now on, whoever comes next.
+    async fn hold(&self, held: &Held, time: Duration) {
+        let mut record = held.record.clone();
+        record.claim.state = State::Held { until: later(self.now(), time) };
+        if let Err(NotReplaced::Fault(fault)) = self.rewrite(held, Some(&record)).await {
+            log::not_held(self.scope.name(), held, &fault);
         }
     }
 
@@ -214,6 +276,18 @@ impl<S: Store> Idempotency<S> {
         let expires_at = later(self.now(), self.kept.saturating_add(MARGIN));
         held.record.done(answer(value, self.store.answer_max()), expires_at)
     }
+}
+
+/// How long a key is held after an error, and the error that says so to the retry loop.
+pub(super) struct Hold {
+    pub(super) time: Duration,
+    pub(super) come_back: RetryAfter,
+}
+
+/// Whether too little time is left to begin.
+fn is_late(now: Timestamp, deadline: Timestamp, minimum: Duration) -> bool {
+    let left = between(now, deadline);
+    left.is_zero() || left < minimum
 }
 
 /// How long a call may be waited for that begins when so much time is left. What begins in the last seconds,

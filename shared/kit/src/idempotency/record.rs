@@ -78,14 +78,11 @@ impl fmt::Debug for Answer {
 ///
 /// ```
 /// # use comeback::idempotency::{Idempotency, Memory, Request};
-/// # use lambda_runtime::Context;
 /// # use std::time::{Duration, SystemTime};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let mut context = Context::default();
+/// # let mut context = comeback::testing::context(std::time::Duration::from_secs(60));
 /// # context.request_id = "e4b46cbf".to_owned();
-/// # let end = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)? + Duration::from_secs(60);
-/// # context.deadline = end.as_millis() as u64;
 /// # let deadline = SystemTime::UNIX_EPOCH + Duration::from_millis(context.deadline);
 /// # let idempotency = Idempotency::new("orders", Memory::new())?;
 /// # let request = Request::new("order 7", "ship", &context)?;

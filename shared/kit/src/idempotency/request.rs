@@ -1,6 +1,9 @@
 //! What is to be done once, and under which key.
 
-use std::fmt::{self, Write as _};
+use std::{
+    fmt::{self, Write as _},
+    time::Duration,
+};
 
 use comeback_core::{Timestamp, time::at_millis};
 use lambda_runtime::Context;
@@ -8,7 +11,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::Fingerprint;
-use crate::{envelope::idempotency_key, failure::NeverHeals};
+use crate::{envelope::idempotency_key, failure::NeverHeals, retry::Deadline};
 
 /// DynamoDB refuses a partition key of more bytes; every store has the same keys.
 const STORED_KEY_MAX: usize = 2048;
@@ -42,16 +45,18 @@ pub struct Request {
     pub(super) fingerprint: Fingerprint,
     pub(super) request_id: String,
     pub(super) deadline: Timestamp,
+    pub(super) minimum: Duration,
 }
 
 /// Without the key, which may be a card's number.
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key: _, fingerprint, request_id, deadline } = self;
+        let Self { key: _, fingerprint, request_id, deadline, minimum } = self;
         f.debug_struct("Request")
             .field("fingerprint", fingerprint)
             .field("request_id", request_id)
             .field("deadline", deadline)
+            .field("minimum", minimum)
             .finish_non_exhaustive()
     }
 }
@@ -104,6 +109,7 @@ impl Request {
                 fingerprint,
                 request_id: context.request_id.clone(),
                 deadline: at_millis(context.deadline),
+                minimum: Deadline::MINIMUM,
             }),
             fingerprint => {
                 faults.extend(fingerprint.err().map(|bad| bad.to_string()));
@@ -134,6 +140,30 @@ impl Request {
         context: &Context,
     ) -> Result<Self, BadRequest> {
         Self::new(&idempotency_key(context), intent, context)
+    }
+
+    /// The same with another minimum: how much time must be left for the operation to be begun. It is 5 s where
+    /// nothing else is said, as a retry's is ([`Deadline::MINIMUM`]); Lambda's own default time-out is 3 s.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use comeback::{idempotency::{Error, Idempotency, Memory, Request}, testing};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let charges = Idempotency::new("charges", Memory::new())?;
+    /// let request = Request::new("order 7", "charge 100", &testing::context(Duration::from_secs(3)))?;
+    /// let charge = || async { Ok::<_, std::io::Error>("ch_1".to_owned()) };
+    /// assert!(matches!(charges.run(&request, |_| charge()).await, Err(Error::Late { .. })));
+    ///
+    /// let request = request.with_minimum(Duration::from_millis(500));
+    /// assert_eq!(charges.run(&request, |_| charge()).await?, "ch_1");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_minimum(self, minimum: Duration) -> Self {
+        Self { minimum, ..self }
     }
 
     /// The key that the record is stored under.

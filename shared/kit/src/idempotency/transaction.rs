@@ -44,16 +44,12 @@ impl Idempotency<DynamoStore> {
     ///
     /// ```
     /// # use aws_sdk_dynamodb::{Client, Config, config::{BehaviorVersion, Region, retry::RetryConfig}};
-    /// # use lambda_runtime::Context;
-    /// # use std::time::{Duration, SystemTime};
     /// use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
     /// use comeback::idempotency::{DynamoStore, Error, Idempotency, Request};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut context = Context::default();
-    /// # let end = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)? + Duration::from_secs(60);
-    /// # context.deadline = end.as_millis() as u64;
+    /// # let context = comeback::testing::context(std::time::Duration::from_secs(60));
     /// # let config = Config::builder()
     /// #     .behavior_version(BehaviorVersion::latest())
     /// #     .region(Region::new("us-east-1"))
@@ -94,7 +90,7 @@ impl Idempotency<DynamoStore> {
             Begun::Held(held) => held,
             Begun::Answered(answer) => return read(answer),
         };
-        let prepared = operation(held.lease()).await.map_err(Error::Operation);
+        let prepared = self.end(&held, operation).await.map_err(Error::Operation);
         match prepared.and_then(|(value, writes)| self.checked(&held, value, writes)) {
             Ok(Prepared { value, done, writes }) => {
                 self.commit(&held, &done, writes).await?;

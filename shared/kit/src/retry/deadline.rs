@@ -35,9 +35,7 @@ const LEFT_MAX: Duration = Duration::from_hours(365 * 24);
 /// }
 ///
 /// # async fn example() -> Result<(), Error> {
-/// # let mut context = lambda_runtime::Context::default();
-/// # let end = std::time::SystemTime::UNIX_EPOCH.elapsed()? + std::time::Duration::from_secs(30);
-/// # context.deadline = end.as_millis() as u64;
+/// # let context = comeback::testing::context(std::time::Duration::from_secs(30));
 /// let deadline = Deadline::of(&context)?;
 /// assert!(deadline.left() > deadline.minimum());
 /// assert_eq!(deadline.minimum(), Deadline::MINIMUM);
@@ -84,14 +82,11 @@ impl Deadline {
     /// If no more than the minimum is left.
     ///
     /// ```
-    /// # use std::time::{Duration, SystemTime};
-    /// use comeback::retry::Deadline;
-    /// use lambda_runtime::Context;
+    /// use std::time::Duration;
+    /// use comeback::{retry::Deadline, testing};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut context = Context::default();
-    /// # let end = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)? + Duration::from_secs(3);
-    /// # context.deadline = end.as_millis() as u64;
+    /// let context = testing::context(Duration::from_secs(3));
     /// assert!(Deadline::of(&context).is_err(), "it has 3 s in all");
     /// let deadline = Deadline::of_with_minimum(&context, Duration::from_millis(500))?;
     /// assert!(deadline.left() <= Duration::from_secs(3));

@@ -135,7 +135,7 @@ impl<R> Policy<R> {
         self.plan.backoff.base
     }
 
-    /// What no delay exceeds, be it drawn or [asked for](crate::transient::RetryHint) by a server.
+    /// What no delay exceeds. A server's [hint](crate::transient::RetryHint) that is longer ends the call.
     pub fn max(&self) -> Duration {
         self.plan.backoff.max
     }

@@ -1,5 +1,8 @@
-//! How much retrying a client may do: a bucket of tokens that all of its calls share, as in the AWS SDKs'
-//! standard mode.
+//! How much retrying a client may do: a bucket of tokens that all of its calls share.
+//!
+//! The numbers are those of the AWS SDKs' standard mode in its version 2.1, which `AWS_NEW_RETRIES_2026=true` turns on
+//! (in Rust since aws-config 1.13; aws-smithy-runtime 1.16 has them in `token_bucket_for_spec`). Without it the SDK
+//! still has version 2.0: 10 tokens after a transient error, 5 after others.
 //!
 //! While a service is well, the bucket is full and every fault is retried. While it is down, each retry
 //! takes more than the few calls that still succeed bring back; soon the bucket is empty, and calls fail at
@@ -13,29 +16,30 @@ use crate::transient::Kind;
 const CAPACITY: u32 = 500;
 
 /// What a retry costs.
-const COST: u32 = 5;
+const COST: u32 = 14;
 
-/// What a retry after a time-out costs: the attempt before it has held the service up for long.
-const COST_AFTER_TIMEOUT: u32 = 10;
+/// What a retry after throttling costs: a service that throttles is well, and says what it can take.
+const COST_AFTER_THROTTLING: u32 = 5;
 
 /// What a success without a retry brings back.
 const REWARD: u32 = 1;
 
 /// The retries that a client's calls have left between them.
 ///
-/// A retry costs 5 tokens, after a time-out 10. A call that succeeds after a retry brings back what its last
-/// retry cost; one that succeeds at once brings back a token. Shared by reference or in an `Arc`; it never
-/// waits for another thread, and a success that finds it full only reads.
+/// A retry costs 14 tokens, after throttling 5. A call that succeeds after a retry brings back what its last
+/// retry cost; one that succeeds at once brings back a token. These are the costs of the AWS SDKs' standard mode 2.1,
+/// which `AWS_NEW_RETRIES_2026` turns on. Shared by reference or in an `Arc`; it never waits for another thread, and
+/// a success that finds it full only reads.
 ///
 /// ```
 /// use comeback::{retry::Quota, transient::Kind};
 ///
-/// let quota = Quota::new(12);
+/// let quota = Quota::new(18);
 /// let spent = quota.spend(Kind::TimedOut);
-/// assert_eq!(quota.left(), 2);
+/// assert_eq!(quota.left(), 4);
 /// assert!(quota.spend(Kind::Throttled).is_none(), "too little is left: the call ends here");
 /// quota.succeeded(spent);
-/// assert_eq!(quota.left(), 12);
+/// assert_eq!(quota.left(), 18);
 /// ```
 #[derive(Debug)]
 pub struct Quota(Option<Bucket>);
@@ -51,11 +55,11 @@ struct Bucket {
 /// ```
 /// use comeback::{retry::{Quota, Spent}, transient::Kind};
 ///
-/// let quota = Quota::new(10);
+/// let quota = Quota::new(14);
 /// let spent: Option<Spent> = quota.spend(Kind::TimedOut);
 /// assert_eq!(quota.left(), 0);
 /// quota.succeeded(spent);
-/// assert_eq!(quota.left(), 10);
+/// assert_eq!(quota.left(), 14);
 /// ```
 #[derive(Debug)]
 #[must_use = "a call that succeeds after its retry brings back what that has cost"]
@@ -66,7 +70,7 @@ impl Quota {
     ///
     /// ```
     /// # use comeback::{retry::Quota, transient::Kind};
-    /// assert!(Quota::new(4).spend(Kind::Unavailable).is_none());
+    /// assert!(Quota::new(4).spend(Kind::Throttled).is_none());
     /// ```
     pub const fn new(capacity: u32) -> Self {
         Self(Some(Bucket { capacity, left: AtomicU32::new(capacity) }))
@@ -97,8 +101,8 @@ impl Quota {
     pub fn spend(&self, kind: Kind) -> Option<Spent> {
         let Some(bucket) = &self.0 else { return Some(Spent(0)) };
         let cost = match kind {
-            Kind::TimedOut => COST_AFTER_TIMEOUT,
-            Kind::Throttled | Kind::Unavailable => COST,
+            Kind::Throttled => COST_AFTER_THROTTLING,
+            Kind::TimedOut | Kind::InDoubt | Kind::Unavailable => COST,
         };
         let taken = bucket.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(cost));
         taken.ok().map(|_| Spent(cost))
@@ -143,17 +147,19 @@ mod tests {
 
     use super::*;
 
-    const KINDS: [Kind; 3] = [Kind::Throttled, Kind::TimedOut, Kind::Unavailable];
+    const KINDS: [Kind; 4] = [Kind::Throttled, Kind::TimedOut, Kind::InDoubt, Kind::Unavailable];
 
     #[test]
-    fn a_full_bucket_allows_a_hundred_retries_or_fifty_after_time_outs() {
-        for (kind, retries) in
-            [(Kind::Throttled, 100), (Kind::Unavailable, 100), (Kind::TimedOut, 50)]
-        {
+    fn a_retry_costs_what_it_costs_in_the_sdks_standard_mode_2_1() {
+        for (kind, cost, retries) in [
+            (Kind::Throttled, 5, 100),
+            (Kind::TimedOut, 14, 35),
+            (Kind::InDoubt, 14, 35),
+            (Kind::Unavailable, 14, 35),
+        ] {
             let quota = Quota::default();
             let spent = (0..1000).map_while(|_| quota.spend(kind)).count();
-            assert_eq!(spent, retries, "{kind:?}");
-            assert_eq!(quota.left(), 0);
+            assert_eq!((spent, quota.left()), (retries, 500 - retries as u32 * cost), "{kind:?}");
         }
     }
 
@@ -175,7 +181,7 @@ mod tests {
         let _first = quota.spend(Kind::TimedOut);
         let last = quota.spend(Kind::Throttled);
         quota.succeeded(last);
-        assert_eq!(quota.left(), 490);
+        assert_eq!(quota.left(), 486);
     }
 
     #[test]
@@ -200,14 +206,14 @@ mod tests {
 
     #[test]
     fn threads_that_share_it_never_hold_more_than_there_is_and_lose_nothing() {
-        let quota = Quota::new(23);
+        let quota = Quota::new(33);
         thread::scope(|scope| {
             for kind in KINDS {
                 let quota = &quota;
                 scope.spawn(move || {
                     for _ in 0..20_000 {
                         let spent = quota.spend(kind);
-                        assert!(quota.left() <= 23);
+                        assert!(quota.left() <= 33);
                         // A success at once would add to what the others have taken.
                         if spent.is_some() {
                             quota.succeeded(spent);
@@ -216,7 +222,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(quota.left(), 23);
+        assert_eq!(quota.left(), 33);
     }
 
     /// One thing that happens to a client's calls.
@@ -246,7 +252,7 @@ mod tests {
             for step in steps {
                 match step {
                     Step::Retry(kind) => {
-                        let cost = if kind == Kind::TimedOut { 10 } else { 5 };
+                        let cost = if kind == Kind::Throttled { 5 } else { 14 };
                         let spent = quota.spend(kind);
                         prop_assert_eq!(spent.is_some(), expected >= cost);
                         if let Some(spent) = spent {

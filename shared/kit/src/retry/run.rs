@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     clock,
-    transient::{Kind, Rule, Standard, Transient, Verdict},
+    transient::{Kind, Rule, Standard, Verdict},
 };
 
 /// A call that is about to be made; see [`Retry::operation`].
@@ -191,7 +191,12 @@ impl<'a, R> Run<'a, R> {
             Verdict::NoOpinion => return Err(Reason::Unknown),
         };
         let drawn = drawn.ok_or(Reason::Attempts)?;
-        let delay = drawn.max(self.hint.min(retry.plan.max()));
+        let max = retry.plan.max();
+        // A server that is asked before the time that it named refuses again.
+        if self.hint > max {
+            return Err(Reason::Hint { hint: self.hint, max });
+        }
+        let delay = drawn.max(self.hint);
         if let Some(deadline) = deadline {
             deadline.bears(delay)?;
         }
@@ -232,18 +237,11 @@ impl<'a, R> Run<'a, R> {
 }
 
 fn is_throttle(verdict: Verdict) -> bool {
-    transient(verdict).is_some_and(|transient| transient.kind == Kind::Throttled)
+    verdict.transient().is_some_and(|transient| transient.kind == Kind::Throttled)
 }
 
 /// How long the server wants to be left alone.
 fn hint(verdict: Verdict) -> Duration {
-    let hint = transient(verdict).and_then(|transient| transient.hint);
+    let hint = verdict.transient().and_then(|transient| transient.hint);
     hint.map_or(Duration::ZERO, |hint| hint.wait(clock::now()))
-}
-
-fn transient(verdict: Verdict) -> Option<Transient> {
-    match verdict {
-        Verdict::Retry(transient) => Some(transient),
-        Verdict::Never | Verdict::NoOpinion => None,
-    }
 }

@@ -3,7 +3,7 @@
 use std::{error::Error, fmt, time::Duration};
 
 use super::deadline::to_the_ms;
-use crate::{RetryAfter, failure::Ask};
+use crate::{Failure, PermanentFailure, RetryAfter, failure::Ask};
 
 /// A call has failed and is not tried again: why, and its last cause.
 ///
@@ -87,6 +87,37 @@ impl<E> Stopped<E> {
     }
 }
 
+impl<E: fmt::Debug + Send + Sync + 'static> Stopped<E> {
+    /// This as a handler fails with it: what the rule says never heals is a [`PermanentFailure`], whose event is given up
+    /// at once; everything else is known by its cause and comes back. By `?` it would all come back, until the event is too
+    /// old: that is right where somebody may mend it meanwhile.
+    ///
+    /// ```
+    /// # async fn example() {
+    /// use comeback::{Failure, retry::{Policy, Retry, Stopped}};
+    ///
+    /// async fn count(text: &str, retry: &Retry) -> Result<u32, Failure> {
+    ///     let call = retry.operation("count").run(async || text.parse::<u32>());
+    ///     call.await.map_err(Stopped::into_failure)
+    /// }
+    ///
+    /// let failure = count("twelve", &Retry::new(Policy::default())).await.unwrap_err();
+    /// assert_eq!(failure.error_type(), "PermanentFailure");
+    /// # }
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example());
+    /// ```
+    pub fn into_failure(self) -> Failure {
+        match self.reason {
+            Reason::Permanent => PermanentFailure::new(self).into(),
+            Reason::Unknown
+            | Reason::Attempts
+            | Reason::Hint { .. }
+            | Reason::Time { .. }
+            | Reason::Quota => self.into(),
+        }
+    }
+}
+
 impl<E> fmt::Display for Stopped<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { operation, attempts, reason, .. } = self;
@@ -108,13 +139,13 @@ impl<E: fmt::Debug> Error for Stopped<E> {
 /// What an error and its sources say, for a place where they themselves can't be.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
-struct Words {
+pub(crate) struct Words {
     words: String,
     source: Option<Box<Words>>,
 }
 
 impl Words {
-    fn of(error: &dyn Error) -> Self {
+    pub(crate) fn of(error: &dyn Error) -> Self {
         let source = error.source().map(|source| Box::new(Self::of(source)));
         Self { words: error.to_string(), source }
     }
@@ -122,25 +153,11 @@ impl Words {
 
 /// Why a call is not tried again.
 ///
-/// What never heals inside the function doesn't heal for the retry loop either. Where there is nobody who may
-/// mend it before the event is too old, give it up at once:
+/// What never heals inside the function doesn't heal for the retry loop either: see [`Stopped::into_failure`].
 ///
 /// ```
-/// # async fn example() {
-/// use comeback::{Failure, PermanentFailure, retry::{Policy, Reason, Retry}};
-///
-/// async fn count(text: &str, retry: &Retry) -> Result<u32, Failure> {
-///     let call = retry.operation("count").run(async || text.parse::<u32>());
-///     call.await.map_err(|stopped| match stopped.reason() {
-///         Reason::Permanent => PermanentFailure::new(stopped).into(),
-///         _ => stopped.into(),
-///     })
-/// }
-///
-/// let failure = count("twelve", &Retry::new(Policy::default())).await.unwrap_err();
-/// assert_eq!(failure.error_type(), "PermanentFailure");
-/// # }
-/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example());
+/// # use comeback::retry::Reason;
+/// assert_eq!(Reason::Permanent.to_string(), "its error never heals");
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
@@ -151,6 +168,13 @@ pub enum Reason {
     Unknown,
     /// All attempts of the policy are made.
     Attempts,
+    /// The server wants to be left alone for longer than the policy waits.
+    Hint {
+        /// For how long.
+        hint: Duration,
+        /// What no delay of the policy exceeds.
+        max: Duration,
+    },
     /// After its delay, less than the deadline's minimum would remain.
     Time {
         /// How long it would have waited.
@@ -176,6 +200,7 @@ impl Reason {
             Self::Permanent => "permanent",
             Self::Unknown => "unknown",
             Self::Attempts => "attempts",
+            Self::Hint { .. } => "hint",
             Self::Time { .. } => "time",
             Self::Quota => "quota",
         }
@@ -188,6 +213,10 @@ impl fmt::Display for Reason {
             Self::Permanent => f.write_str("its error never heals"),
             Self::Unknown => f.write_str("its error is not known to be transient"),
             Self::Attempts => f.write_str("no more are allowed"),
+            Self::Hint { hint, max } => {
+                let hint = to_the_ms(hint);
+                write!(f, "the server asks for {hint:?}, and no delay may exceed {max:?}")
+            }
             Self::Time { delay, left, minimum } => {
                 let (delay, left) = (to_the_ms(delay), to_the_ms(left));
                 write!(

@@ -64,7 +64,7 @@ where
             SdkError::ConstructionFailure(_) => Verdict::Never,
             SdkError::TimeoutError(_) => Verdict::retry(Kind::TimedOut),
             // As the SDK says: most often the answer ended before it was whole.
-            SdkError::ResponseError(_) => Verdict::retry(Kind::Unavailable),
+            SdkError::ResponseError(_) => Verdict::retry(Kind::InDoubt),
             SdkError::ServiceError(error) => of_service(error),
             // Of a dispatch that failed the causes tell.
             SdkError::DispatchFailure(_) | _ => judge(error),
@@ -81,7 +81,11 @@ where
     if let Some(kind) = error.err().meta().code().and_then(of_code).or_else(modelled) {
         return Verdict::retry(kind);
     }
-    of_status(error.raw().status().as_u16()).or_else(|| judge(error.err()))
+    match error.raw().status().as_u16() {
+        // AWS tells by their codes which conflicts pass.
+        409 => Verdict::Never,
+        status => of_status(status).or_else(|| judge(error.err())),
+    }
 }
 
 /// What a code tells of, whatever the status is.
@@ -91,18 +95,21 @@ fn of_code(code: &str) -> Option<Kind> {
         code if conflict_passes(code) => Some(Kind::Unavailable),
         "RequestTimeout" => Some(Kind::TimedOut),
         // What comes with a status of 5xx, for where that is not known.
-        "InternalError"
-        | "InternalFailure"
-        | "InternalServer"
-        | "InternalServerError"
-        | "ServiceUnavailable" => Some(Kind::Unavailable),
+        "InternalError" | "InternalFailure" | "InternalServer" | "InternalServerError" => {
+            Some(Kind::InDoubt)
+        }
+        "ServiceUnavailable" => Some(Kind::Unavailable),
         _ => None,
     }
 }
 
 /// What a service's model, or the SDK's connector, takes for one to retry.
 fn of_kind(kind: ErrorKind) -> Kind {
-    if kind == ErrorKind::ThrottlingError { Kind::Throttled } else { Kind::Unavailable }
+    match kind {
+        ErrorKind::ThrottlingError => Kind::Throttled,
+        ErrorKind::ClientError => Kind::Unavailable,
+        ErrorKind::ServerError | ErrorKind::TransientError | _ => Kind::InDoubt,
+    }
 }
 
 /// What is known of an SDK's errors without the type of the operation's own.
@@ -129,7 +136,7 @@ fn of_connector(error: &ConnectorError) -> Option<Opinion> {
     } else if error.is_user() {
         Some(Opinion::Certain(Verdict::Never))
     } else if error.is_io() {
-        Some(Opinion::UnlessItsCauseSays(Verdict::retry(Kind::Unavailable)))
+        Some(Opinion::UnlessItsCauseSays(Verdict::retry(Kind::InDoubt)))
     } else {
         error.as_other().map(|kind| Opinion::UnlessItsCauseSays(Verdict::retry(of_kind(kind))))
     }
@@ -198,10 +205,10 @@ mod tests {
             ("RequestTimeoutException", Kind::TimedOut),
             ("TransactionConflictException", Kind::Unavailable),
             ("ReplicatedWriteConflictException", Kind::Unavailable),
-            ("InternalError", Kind::Unavailable),
-            ("InternalFailure", Kind::Unavailable),
-            ("InternalServerError", Kind::Unavailable),
-            ("InternalServerException", Kind::Unavailable),
+            ("InternalError", Kind::InDoubt),
+            ("InternalFailure", Kind::InDoubt),
+            ("InternalServerError", Kind::InDoubt),
+            ("InternalServerException", Kind::InDoubt),
             ("ServiceUnavailable", Kind::Unavailable),
             ("ServiceUnavailableException", Kind::Unavailable),
         ] {
@@ -217,9 +224,10 @@ mod tests {
             (403, Verdict::Never),
             (404, Verdict::Never),
             (408, Verdict::retry(Kind::TimedOut)),
+            (409, Verdict::Never),
             (429, Verdict::retry(Kind::Throttled)),
-            (500, Verdict::retry(Kind::Unavailable)),
-            (502, Verdict::retry(Kind::Unavailable)),
+            (500, Verdict::retry(Kind::InDoubt)),
+            (502, Verdict::retry(Kind::InDoubt)),
             (503, Verdict::retry(Kind::Unavailable)),
             (504, Verdict::retry(Kind::TimedOut)),
             (509, Verdict::retry(Kind::Throttled)),
@@ -235,27 +243,27 @@ mod tests {
         let reset = || io::Error::from(io::ErrorKind::ConnectionReset).into();
         let refused = || io::Error::from(io::ErrorKind::InvalidData).into();
         let dispatch = |error| Answer::dispatch_failure(error);
-        let unavailable = Verdict::retry(Kind::Unavailable);
+        let in_doubt = Verdict::retry(Kind::InDoubt);
         let throttled = Some(ErrorKind::ThrottlingError);
         for (error, verdict) in [
             (Answer::construction_failure("no bucket"), Verdict::Never),
             (Answer::timeout_error("over"), Verdict::retry(Kind::TimedOut)),
             (dispatch(ConnectorError::timeout("over".into())), Verdict::retry(Kind::TimedOut)),
-            (dispatch(ConnectorError::io("closed".into())), unavailable),
-            (dispatch(ConnectorError::io(reset())), unavailable),
+            (dispatch(ConnectorError::io("closed".into())), in_doubt),
+            (dispatch(ConnectorError::io(reset())), in_doubt),
             (dispatch(ConnectorError::io(refused())), Verdict::Never),
             (dispatch(ConnectorError::user(reset())), Verdict::Never),
             (dispatch(ConnectorError::other("x".into(), None)), Verdict::NoOpinion),
-            (dispatch(ConnectorError::other(reset(), None)), unavailable),
+            (dispatch(ConnectorError::other(reset(), None)), in_doubt),
             (
                 dispatch(ConnectorError::other("x".into(), Some(ErrorKind::TransientError))),
-                unavailable,
+                in_doubt,
             ),
             (
                 dispatch(ConnectorError::other("x".into(), throttled)),
                 Verdict::retry(Kind::Throttled),
             ),
-            (Answer::response_error("no XML", response(200)), unavailable),
+            (Answer::response_error("no XML", response(200)), in_doubt),
         ] {
             assert_eq!(Aws.judge(&error), verdict, "{error:?}");
         }
@@ -286,8 +294,8 @@ mod tests {
     fn what_the_model_marks_as_retryable_outweighs_the_status() {
         for (kind, expected) in [
             (ErrorKind::ThrottlingError, Kind::Throttled),
-            (ErrorKind::TransientError, Kind::Unavailable),
-            (ErrorKind::ServerError, Kind::Unavailable),
+            (ErrorKind::TransientError, Kind::InDoubt),
+            (ErrorKind::ServerError, Kind::InDoubt),
             (ErrorKind::ClientError, Kind::Unavailable),
         ] {
             let error = Modelled(ErrorMetadata::builder().code("Busy").build(), kind);
@@ -307,7 +315,7 @@ mod tests {
             let hint = RetryHint::In(Duration::from_millis(millis));
             Verdict::Retry(Transient::new(kind).with_hint(hint))
         };
-        assert_eq!(asked("x-amz-retry-after", "1500", 500), hinted(Kind::Unavailable, 1500));
+        assert_eq!(asked("x-amz-retry-after", "1500", 500), hinted(Kind::InDoubt, 1500));
         assert_eq!(asked("retry-after", "2", 429), hinted(Kind::Throttled, 2000));
         assert_eq!(asked("retry-after", "soon", 503), Verdict::retry(Kind::Unavailable));
         assert_eq!(asked("retry-after", "2", 404), Verdict::Never);

@@ -5,6 +5,8 @@ use std::{
     io::{self, ErrorKind},
 };
 
+#[cfg(feature = "hyper")]
+use super::judge;
 use super::{
     Kind, Verdict,
     standard::Opinion::{self, Certain, UnlessItsCauseSays},
@@ -13,17 +15,21 @@ use super::{
 /// Reads that time out end as `WouldBlock` on Unix.
 const TIMED_OUT: &[ErrorKind] = &[ErrorKind::TimedOut, ErrorKind::WouldBlock];
 
-const UNAVAILABLE: &[ErrorKind] = &[
+/// A connection that there was broke.
+const IN_DOUBT: &[ErrorKind] = &[
     ErrorKind::BrokenPipe,
     ErrorKind::ConnectionAborted,
-    ErrorKind::ConnectionRefused,
     ErrorKind::ConnectionReset,
-    ErrorKind::HostUnreachable,
     ErrorKind::Interrupted,
+    ErrorKind::UnexpectedEof,
+];
+
+const UNAVAILABLE: &[ErrorKind] = &[
+    ErrorKind::ConnectionRefused,
+    ErrorKind::HostUnreachable,
     ErrorKind::NetworkDown,
     ErrorKind::NetworkUnreachable,
     ErrorKind::NotConnected,
-    ErrorKind::UnexpectedEof,
 ];
 
 /// A certificate that rustls refuses is `InvalidData`.
@@ -48,6 +54,8 @@ pub(super) fn of_io(error: &(dyn Error + 'static)) -> Option<Opinion> {
 pub(super) fn of_kind(kind: ErrorKind) -> Option<Opinion> {
     if TIMED_OUT.contains(&kind) {
         Some(Certain(Verdict::retry(Kind::TimedOut)))
+    } else if IN_DOUBT.contains(&kind) {
+        Some(UnlessItsCauseSays(Verdict::retry(Kind::InDoubt)))
     } else if UNAVAILABLE.contains(&kind) {
         Some(UnlessItsCauseSays(Verdict::retry(Kind::Unavailable)))
     } else {
@@ -63,8 +71,7 @@ pub(super) fn of_time(error: &(dyn Error + 'static)) -> Option<Opinion> {
 #[cfg(feature = "hyper")]
 pub(super) fn of_hyper(error: &(dyn Error + 'static)) -> Option<Opinion> {
     if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
-        let connecting = UnlessItsCauseSays(Verdict::retry(Kind::Unavailable));
-        return error.is_connect().then_some(connecting);
+        return error.is_connect().then(|| Certain(unconnected(error)));
     }
     let error = error.downcast_ref::<hyper::Error>()?;
     Some(if error.is_timeout() {
@@ -72,24 +79,58 @@ pub(super) fn of_hyper(error: &(dyn Error + 'static)) -> Option<Opinion> {
     } else if error.is_user() || error.is_parse() {
         UnlessItsCauseSays(Verdict::Never)
     } else {
-        // Whatever else hyper tells of happened to the connection.
-        UnlessItsCauseSays(Verdict::retry(Kind::Unavailable))
+        // Whatever else hyper tells of happened to a connection that there was.
+        Certain(unanswered(error))
     })
 }
 
-#[cfg(feature = "reqwest")]
-pub(super) fn of_reqwest(error: &(dyn Error + 'static)) -> Option<Opinion> {
-    let error = error.downcast_ref::<reqwest::Error>()?;
-    if let Some(status) = error.status() {
-        return Some(Certain(super::http_status::of_status(status.as_u16())));
+/// Nothing was sent, whatever the cause is, and none that is for good passes.
+#[cfg(feature = "hyper")]
+fn unconnected(error: &(dyn Error + 'static)) -> Verdict {
+    match error.source().map(judge) {
+        Some(Verdict::Never) => Verdict::Never,
+        Some(Verdict::Retry(_) | Verdict::NoOpinion) | None => Verdict::retry(Kind::Unavailable),
     }
-    Some(if error.is_timeout() {
-        Certain(Verdict::retry(Kind::TimedOut))
-    } else {
-        // Of what happened to the connection hyper tells. The rest is a request that can't be built, a
-        // redirect too many, a body that can't be read.
-        UnlessItsCauseSays(Verdict::Never)
-    })
+}
+
+/// Something was sent, and has no answer that can be read. That is no refusal, even where the cause is one of
+/// format.
+#[cfg(feature = "hyper")]
+fn unanswered(error: &(dyn Error + 'static)) -> Verdict {
+    match error.source().map(judge) {
+        Some(timed_out) if timed_out == Verdict::retry(Kind::TimedOut) => timed_out,
+        Some(_) | None => Verdict::retry(Kind::InDoubt),
+    }
+}
+
+/// One function for each version of reqwest, whose types are not the same.
+macro_rules! of_reqwest {
+    ($($feature:literal $name:ident($error:ty);)*) => {$(
+        #[cfg(feature = $feature)]
+        pub(super) fn $name(error: &(dyn Error + 'static)) -> Option<Opinion> {
+            let error = error.downcast_ref::<$error>()?;
+            if let Some(status) = error.status() {
+                return Some(Certain(super::http_status::of_status(status.as_u16())));
+            }
+            if error.is_connect() {
+                return None; // hyper tells of it
+            }
+            Some(if error.is_timeout() {
+                Certain(Verdict::retry(Kind::TimedOut))
+            } else if error.is_decode() || error.is_body() {
+                Certain(unanswered(error))
+            } else {
+                // Of what happened to the connection hyper tells. The rest is a request that can't be built, or a
+                // redirect too many.
+                UnlessItsCauseSays(Verdict::Never)
+            })
+        }
+    )*};
+}
+
+of_reqwest! {
+    "reqwest" of_reqwest(reqwest::Error);
+    "reqwest-0-12" of_reqwest_0_12(reqwest_0_12::Error);
 }
 
 #[cfg(test)]
@@ -103,11 +144,11 @@ mod tests {
     #[test]
     fn the_codes_of_a_connection_that_fails_are_transient() {
         for (name, code, kind) in [
-            ("EPIPE", 32, Kind::Unavailable),
+            ("EPIPE", 32, Kind::InDoubt),
             ("ENETDOWN", 100, Kind::Unavailable),
             ("ENETUNREACH", 101, Kind::Unavailable),
-            ("ECONNABORTED", 103, Kind::Unavailable),
-            ("ECONNRESET", 104, Kind::Unavailable),
+            ("ECONNABORTED", 103, Kind::InDoubt),
+            ("ECONNRESET", 104, Kind::InDoubt),
             ("ENOTCONN", 107, Kind::Unavailable),
             ("ETIMEDOUT", 110, Kind::TimedOut),
             ("ECONNREFUSED", 111, Kind::Unavailable),
@@ -130,8 +171,9 @@ mod tests {
         for (kind, verdict) in [
             (ErrorKind::TimedOut, Verdict::retry(Kind::TimedOut)),
             (ErrorKind::WouldBlock, Verdict::retry(Kind::TimedOut)),
-            (ErrorKind::UnexpectedEof, Verdict::retry(Kind::Unavailable)),
-            (ErrorKind::Interrupted, Verdict::retry(Kind::Unavailable)),
+            (ErrorKind::UnexpectedEof, Verdict::retry(Kind::InDoubt)),
+            (ErrorKind::Interrupted, Verdict::retry(Kind::InDoubt)),
+            (ErrorKind::ConnectionRefused, Verdict::retry(Kind::Unavailable)),
             (ErrorKind::InvalidData, Verdict::Never),
             (ErrorKind::InvalidInput, Verdict::Never),
             (ErrorKind::PermissionDenied, Verdict::Never),

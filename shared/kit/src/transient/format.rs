@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn json_that_breaks_off_with_its_connection_is_judged_as_the_connection() {
         for (kind, verdict) in [
-            (ErrorKind::ConnectionReset, Verdict::retry(Kind::Unavailable)),
+            (ErrorKind::ConnectionReset, Verdict::retry(Kind::InDoubt)),
             (ErrorKind::TimedOut, Verdict::retry(Kind::TimedOut)),
             (ErrorKind::PermissionDenied, Verdict::Never),
         ] {

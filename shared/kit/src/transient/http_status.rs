@@ -4,17 +4,22 @@ use std::error::Error;
 
 use http::{HeaderMap, StatusCode};
 
-use super::{Kind, RetryHint, Verdict, standard::Opinion};
+use super::{Kind, RetryHint, Transient, Verdict, standard::Opinion};
 
 /// A response that tells of a failure, as an error that keeps what a retry is to know of it.
 ///
 /// | status | verdict |
 /// |---|---|
-/// | 429, 509 | retry: throttled |
-/// | 408, 504 | retry: timed out |
-/// | 500, 502, 503 | retry: unavailable |
+/// | 429, 509, 529 | retry: throttled |
+/// | 408, 504, 522, 524 | retry: timed out |
+/// | 409, 500, 502, 520 | retry: in doubt |
+/// | 425, 503, 521, 523 | retry: unavailable |
 /// | any other 4xx | never |
 /// | the rest | no opinion |
+///
+/// Services that take an idempotency key answer 409 while the first request under it is still running, as it may be
+/// after a time-out. Where 409 means a conflict that never passes, put a rule that says so
+/// [over this one](super::Rule::under).
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,23 +34,50 @@ use super::{Kind, RetryHint, Verdict, standard::Opinion};
 /// let throttled = Transient::new(Kind::Throttled).with_hint(hint);
 /// assert_eq!(Standard.judge(&error), Verdict::Retry(throttled));
 /// ```
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("the response has the status {status}")]
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("the response has the status {status}{}", told(body))]
 pub struct HttpStatus {
     status: StatusCode,
     retry_after: Option<RetryHint>,
+    body: String,
 }
+
+/// How much of a body is kept, in bytes: a reason, and no download.
+const BODY_MAX: usize = 8 * 1024;
+
+/// How much of it the message tells, in bytes: a dead letter has room for 1,024 bytes of message.
+const TOLD_MAX: usize = 512;
 
 impl HttpStatus {
     /// Of a response with this status and these headers.
     pub fn of(status: StatusCode, headers: &HeaderMap) -> Self {
         let retry_after =
             RetryHint::among(|name| headers.get(name).and_then(|value| value.to_str().ok()));
-        Self { status, retry_after }
+        Self { status, retry_after, body: String::new() }
     }
 
-    /// Passes a response on, but one with a status of 4xx or 5xx. Unlike `error_for_status` it does not lose
-    /// when the server wants to be asked again. With the feature `reqwest`.
+    /// The same with the body of the response, in which many services say why. Its first 8 KiB are kept; the message
+    /// tells the first 512 bytes of them, on one line.
+    ///
+    /// ```
+    /// # use comeback::transient::HttpStatus;
+    /// # use http::{HeaderMap, StatusCode};
+    /// let declined = HttpStatus::of(StatusCode::PAYMENT_REQUIRED, &HeaderMap::new());
+    /// assert_eq!(
+    ///     declined.with_body(b"card\ndeclined").to_string(),
+    ///     "the response has the status 402 Payment Required: card declined"
+    /// );
+    /// ```
+    #[must_use]
+    pub fn with_body(self, body: &[u8]) -> Self {
+        let body = String::from_utf8_lossy(&body[..body.len().min(BODY_MAX)]).into_owned();
+        Self { body, ..self }
+    }
+
+    /// Passes a response on, but one with a status of 4xx or 5xx. Unlike `error_for_status` it keeps when the server
+    /// wants to be asked again, and what it says. With the feature `reqwest` or `reqwest-0-12`.
+    ///
+    /// The body is read as long as the client's time-out lets it: give it one.
     ///
     /// # Errors
     ///
@@ -56,22 +88,31 @@ impl HttpStatus {
     ///
     /// async fn rates(client: &reqwest::Client) -> Result<String, Box<dyn std::error::Error>> {
     ///     let response = client.get("https://api.example.com/rates").send().await?;
-    ///     Ok(HttpStatus::check(response)?.text().await?)
+    ///     Ok(HttpStatus::check(response).await?.text().await?)
     /// }
     ///
-    /// # fn main() -> Result<(), http::Error> {
-    /// let busy = http::Response::builder().status(503).body("")?;
-    /// assert_eq!(HttpStatus::check(busy.into()).unwrap_err().status(), 503);
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), http::Error> {
+    /// let busy = http::Response::builder().status(503).body("the rates are being computed")?;
+    /// let error = HttpStatus::check(reqwest::Response::from(busy)).await.unwrap_err();
+    /// assert_eq!((error.status().as_u16(), error.body()), (503, "the rates are being computed"));
     /// # Ok(())
     /// # }
     /// ```
-    #[cfg(feature = "reqwest")]
-    pub fn check(response: reqwest::Response) -> Result<reqwest::Response, Self> {
+    #[cfg(any(feature = "reqwest", feature = "reqwest-0-12"))]
+    pub async fn check<R: super::Response>(mut response: R) -> Result<R, Self> {
         let status = response.status();
-        if status.is_client_error() || status.is_server_error() {
-            return Err(Self::of(status, response.headers()));
+        if !status.is_client_error() && !status.is_server_error() {
+            return Ok(response);
         }
-        Ok(response)
+        let error = Self::of(status, response.headers());
+        let mut body = Vec::new();
+        while body.len() < BODY_MAX
+            && let Some(chunk) = response.chunk().await
+        {
+            body.extend_from_slice(chunk.as_ref());
+        }
+        Err(error.with_body(&body))
     }
 
     /// The status.
@@ -83,19 +124,46 @@ impl HttpStatus {
     pub fn retry_after(&self) -> Option<RetryHint> {
         self.retry_after
     }
+
+    /// What the retry of it is to know: nothing where it never passes.
+    pub(crate) fn transient(&self) -> Option<Transient> {
+        self.verdict().transient()
+    }
+
+    fn verdict(&self) -> Verdict {
+        of_status(self.status.as_u16()).with_hint(self.retry_after)
+    }
+
+    /// The beginning of the response's body, as it came.
+    pub fn body(&self) -> &str {
+        &self.body
+    }
+}
+
+/// A body as a message tells it: on one line, and not all of it.
+fn told(body: &str) -> String {
+    let words = body.split(|c: char| c.is_whitespace() || c.is_control());
+    let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+    let line = words.join(" ");
+    match line.as_str() {
+        "" => line,
+        _ if line.len() <= TOLD_MAX => format!(": {line}"),
+        _ => format!(": {}…", &line[..line.floor_char_boundary(TOLD_MAX)]),
+    }
 }
 
 pub(super) fn opinion(error: &(dyn Error + 'static)) -> Option<Opinion> {
-    let error = error.downcast_ref::<HttpStatus>()?;
-    Some(Opinion::Certain(of_status(error.status.as_u16()).with_hint(error.retry_after)))
+    error.downcast_ref().map(|error: &HttpStatus| Opinion::Certain(error.verdict()))
 }
 
 /// What a status says by itself.
 pub(super) fn of_status(status: u16) -> Verdict {
     match status {
-        429 | 509 => Verdict::retry(Kind::Throttled),
-        408 | 504 => Verdict::retry(Kind::TimedOut),
-        500 | 502 | 503 => Verdict::retry(Kind::Unavailable),
+        // 520 to 524 are Cloudflare's: 522 and 524 are its time-outs, 521 and 523 are servers that it can't reach.
+        429 | 509 | 529 => Verdict::retry(Kind::Throttled),
+        408 | 504 | 522 | 524 => Verdict::retry(Kind::TimedOut),
+        409 | 500 | 502 | 520 => Verdict::retry(Kind::InDoubt),
+        425 | 503 | 521 | 523 => Verdict::retry(Kind::Unavailable),
         400..500 => Verdict::Never,
         _ => Verdict::NoOpinion,
     }
@@ -109,11 +177,12 @@ mod tests {
     #[test]
     fn each_status_has_its_verdict() {
         for (statuses, verdict) in [
-            (&[429, 509][..], Verdict::retry(Kind::Throttled)),
-            (&[408, 504], Verdict::retry(Kind::TimedOut)),
-            (&[500, 502, 503], Verdict::retry(Kind::Unavailable)),
-            (&[400, 401, 403, 404, 405, 409, 410, 413, 422, 451, 499], Verdict::Never),
-            (&[200, 301, 304, 501, 505, 511, 600, 999], Verdict::NoOpinion),
+            (&[429, 509, 529][..], Verdict::retry(Kind::Throttled)),
+            (&[408, 504, 522, 524], Verdict::retry(Kind::TimedOut)),
+            (&[409, 500, 502, 520], Verdict::retry(Kind::InDoubt)),
+            (&[425, 503, 521, 523], Verdict::retry(Kind::Unavailable)),
+            (&[400, 401, 402, 403, 404, 405, 410, 413, 422, 424, 426, 451, 499], Verdict::Never),
+            (&[200, 301, 304, 501, 505, 511, 519, 525, 600, 999], Verdict::NoOpinion),
         ] {
             for status in statuses {
                 let status = StatusCode::from_u16(*status).unwrap();
@@ -139,8 +208,30 @@ mod tests {
     }
 
     #[test]
-    fn its_message_names_the_status() {
-        let error = HttpStatus::of(StatusCode::SERVICE_UNAVAILABLE, &HeaderMap::new());
-        assert_eq!(error.to_string(), "the response has the status 503 Service Unavailable");
+    fn its_message_names_the_status_and_the_beginning_of_the_body_on_one_line() {
+        let long = "ü".repeat(BODY_MAX);
+        for (body, told) in [
+            ("", String::new()),
+            (" \r\n", String::new()),
+            (
+                "{\n  \"error\": \"card declined\"\n}\n",
+                r#": { "error": "card declined" }"#.to_owned(),
+            ),
+            ("a\0b\u{7f}c\u{2028}d", ": a b c d".to_owned()),
+            (&long[..TOLD_MAX], format!(": {}", &long[..TOLD_MAX])),
+            (&long, format!(": {}…", &long[..TOLD_MAX])),
+        ] {
+            let error = HttpStatus::of(StatusCode::SERVICE_UNAVAILABLE, &HeaderMap::new());
+            let error = error.with_body(body.as_bytes());
+            let expected = format!("the response has the status 503 Service Unavailable{told}");
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn of_a_body_the_beginning_is_kept_whatever_its_bytes_are() {
+        let status = || HttpStatus::of(StatusCode::BAD_GATEWAY, &HeaderMap::new());
+        assert_eq!(status().with_body(&[b'x'; BODY_MAX + 1]).body(), "x".repeat(BODY_MAX));
+        assert_eq!(status().with_body(b"a\xffb").body(), "a\u{fffd}b");
     }
 }

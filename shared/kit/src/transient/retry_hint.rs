@@ -6,9 +6,9 @@ use comeback_core::{Timestamp, time::between};
 
 /// When a server wants to be asked again.
 ///
-/// Inside a function it is honoured up to the [maximum](crate::retry::Policy::max) of the policy: one that is
-/// longer is cut to that, since a function that waits is paid for. Where the call ends before it is over, it
-/// goes out in whole with the error, [`Stopped`](crate::retry::Stopped), and the retry loop keeps it.
+/// Inside a function it is honoured where it fits the [maximum](crate::retry::Policy::max) of the policy and the
+/// deadline. Where it doesn't, the call ends at once: to ask sooner would break it, at the cost of a call. It goes out
+/// in whole with the error, [`Stopped`](crate::retry::Stopped), and the retry loop keeps it.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};

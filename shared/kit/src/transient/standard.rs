@@ -10,6 +10,7 @@ use std::{error::Error, io};
 #[cfg(feature = "aws")]
 use super::aws;
 use super::{Rule, Verdict, connection, declared, format, http_status};
+use crate::retry::Cause;
 
 /// What one link of a chain says.
 pub(super) enum Opinion {
@@ -25,6 +26,8 @@ const KNOWN: &[fn(&(dyn Error + 'static)) -> Option<Opinion>] = &[
     http_status::opinion,
     #[cfg(feature = "reqwest")]
     connection::of_reqwest,
+    #[cfg(feature = "reqwest-0-12")]
+    connection::of_reqwest_0_12,
     #[cfg(feature = "hyper")]
     connection::of_hyper,
     connection::of_io,
@@ -76,8 +79,8 @@ impl<E: AsRef<dyn Error + Send + Sync>> Rule<E> for Boxed {
 /// use std::io::{Error, ErrorKind};
 /// use comeback::transient::{Kind, Verdict, judge};
 ///
-/// let reset = Error::from(ErrorKind::ConnectionReset);
-/// assert_eq!(judge(&reset), Verdict::retry(Kind::Unavailable));
+/// let refused = Error::from(ErrorKind::ConnectionRefused);
+/// assert_eq!(judge(&refused), Verdict::retry(Kind::Unavailable));
 /// ```
 pub fn judge(error: &(dyn Error + 'static)) -> Verdict {
     let mut verdict = Verdict::NoOpinion;
@@ -91,6 +94,20 @@ pub fn judge(error: &(dyn Error + 'static)) -> Verdict {
         link = cause(error);
     }
     verdict
+}
+
+/// Whether an operation that failed so may have been done all the same: after a time-out, over a connection that broke,
+/// with an answer that can't be read, or with a status such as 500 or 409. What is not known counts as not done.
+///
+/// ```
+/// use std::io::{Error, ErrorKind};
+/// use comeback::transient::may_be_done;
+///
+/// assert!(may_be_done(&Error::from(ErrorKind::ConnectionReset)));
+/// assert!(!may_be_done(&Error::from(ErrorKind::ConnectionRefused)));
+/// ```
+pub fn may_be_done<E: Cause<Form>, Form>(error: &E) -> bool {
+    judge(error.as_error()).transient().is_some_and(|transient| transient.kind.may_be_done())
 }
 
 /// The next link of the chain.
@@ -131,7 +148,7 @@ mod tests {
     fn a_cause_is_found_however_deep_it_is() {
         for (kind, verdict) in [
             (ErrorKind::TimedOut, Verdict::retry(Kind::TimedOut)),
-            (ErrorKind::BrokenPipe, Verdict::retry(Kind::Unavailable)),
+            (ErrorKind::BrokenPipe, Verdict::retry(Kind::InDoubt)),
             (ErrorKind::InvalidInput, Verdict::Never),
             (ErrorKind::Other, Verdict::NoOpinion),
         ] {
@@ -149,9 +166,9 @@ mod tests {
         assert_eq!(judge(&refused), Verdict::Never);
         let aborted = io::Error::from(ErrorKind::ConnectionAborted);
         let invalid = io::Error::new(ErrorKind::InvalidData, wrapped(aborted));
-        assert_eq!(judge(&invalid), Verdict::retry(Kind::Unavailable));
+        assert_eq!(judge(&invalid), Verdict::retry(Kind::InDoubt));
         let unknown = io::Error::new(ErrorKind::ConnectionAborted, wrapped("some text"));
-        assert_eq!(judge(&unknown), Verdict::retry(Kind::Unavailable));
+        assert_eq!(judge(&unknown), Verdict::retry(Kind::InDoubt));
     }
 
     #[test]

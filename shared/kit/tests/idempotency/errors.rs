@@ -64,7 +64,7 @@ async fn what_is_no_error_of_the_operation_is_not_taken_for_one() {
     let deadline = Clock::new().now();
     let errors: [fn(StoreFault, comeback::Timestamp) -> Error<CardDeclined>; 4] = [
         |_, _| Error::LostLease { there: None },
-        |_, deadline| Error::Late { deadline },
+        |_, deadline| Error::Late { deadline, minimum: Duration::from_secs(5) },
         |fault, _| Error::Store(fault),
         |_, _| Error::UnreadableAnswer { expected: "u32", line: 1, column: 8 },
     ];
@@ -73,7 +73,7 @@ async fn what_is_no_error_of_the_operation_is_not_taken_for_one() {
         for failure in [error().into(), retried(error()).await.into(), once(error()).await.into()] {
             let failure: Failure = failure;
             assert!(!is_given_up(&failure), "{failure}");
-            assert_eq!(failure.error_type(), "comeback::idempotency::error::Error");
+            assert_eq!(failure.error_type(), "comeback::idempotency::Error");
         }
     }
 }
@@ -81,15 +81,15 @@ async fn what_is_no_error_of_the_operation_is_not_taken_for_one() {
 #[tokio::test]
 async fn a_retry_judges_it_as_by_itself() {
     let hint = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from(3))]);
-    let throttled = HttpStatus::of(StatusCode::TOO_MANY_REQUESTS, &hint);
+    let throttled = || HttpStatus::of(StatusCode::TOO_MANY_REQUESTS, &hint);
     let verdict = Verdict::Retry(
         Transient::new(Kind::Throttled).with_hint(RetryHint::In(Duration::from_secs(3))),
     );
-    assert_eq!(Standard.judge(&once(throttled).await), verdict);
-    assert_eq!(Standard.judge(&retried(once(throttled).await).await), verdict);
-    assert_eq!(Standard.judge(&once(retried(throttled).await).await), verdict);
+    assert_eq!(Standard.judge(&once(throttled()).await), verdict);
+    assert_eq!(Standard.judge(&retried(once(throttled()).await).await), verdict);
+    assert_eq!(Standard.judge(&once(retried(throttled()).await).await), verdict);
     for (kind, verdict) in [
-        (io::ErrorKind::ConnectionReset, Verdict::retry(Kind::Unavailable)),
+        (io::ErrorKind::ConnectionReset, Verdict::retry(Kind::InDoubt)),
         (io::ErrorKind::TimedOut, Verdict::retry(Kind::TimedOut)),
         (io::ErrorKind::InvalidInput, Verdict::Never),
         (io::ErrorKind::Other, Verdict::NoOpinion),
@@ -111,6 +111,30 @@ async fn a_hint_of_the_operation_reaches_the_retry_loop() {
     ] {
         assert_eq!(failure.error_type(), "RetryAfter");
         assert!(failure.message().starts_with("120s: "), "{failure}");
+    }
+}
+
+#[tokio::test]
+async fn what_never_heals_is_given_up_where_a_call_is_retried_in_an_operation() {
+    for (error, error_type) in [
+        (once(retried(CardDeclined).await).await, "PermanentFailure"),
+        (Error::LostLease { there: None }, "comeback::idempotency::Error"),
+    ] {
+        assert_eq!(error.into_failure().error_type(), error_type);
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_this_crate_is_known_by_the_path_that_it_is_used_by() {
+    let bad_deadline = comeback::retry::Deadline::in_(Duration::ZERO).unwrap_err();
+    let status = HttpStatus::of(StatusCode::FORBIDDEN, &HeaderMap::new());
+    let policy = Policy::builder().max_attempts(0).build().unwrap_err();
+    for (failure, error_type) in [
+        (Failure::from(bad_deadline), "comeback::retry::BadDeadline"),
+        (policy.into(), "comeback::retry::BadPolicy"),
+        (status.into(), "comeback::transient::HttpStatus"),
+    ] {
+        assert_eq!(failure.error_type(), error_type);
     }
 }
 

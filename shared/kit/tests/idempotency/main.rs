@@ -4,6 +4,7 @@
 mod charges;
 mod deadline;
 mod errors;
+mod holding;
 mod log;
 mod memory;
 #[cfg(feature = "dynamodb")]

@@ -35,7 +35,7 @@ async fn whoever_fails_leaves_the_effect_to_the_next() {
 #[tokio::test(start_paused = true)]
 async fn whoever_dies_is_replaced_when_its_lease_is_over_and_the_late_undo_nothing() {
     let faults = Faults { crashes: 1, leases_over: 2, ..Faults::default() };
-    assert_eq!(orders(faults).await, [494, 23_253]);
+    assert_eq!(orders(faults).await, [461, 16_419]);
 }
 
 #[tokio::test(start_paused = true)]

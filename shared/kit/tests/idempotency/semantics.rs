@@ -1,6 +1,6 @@
 //! What a caller gets, case by case, from stores that work and from one that doesn't.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, panic::AssertUnwindSafe, time::Duration};
 
 use comeback::{
     Failure,
@@ -9,6 +9,7 @@ use comeback::{
         Token,
     },
 };
+use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -291,12 +292,79 @@ async fn an_answer_that_no_longer_reads_is_its_own_error_and_no_second_run() {
 }
 
 #[tokio::test]
-async fn without_time_no_lease_can_hold_and_nothing_is_run() {
-    let scene = Scene::new(Shaky::default());
-    let request = scene.request("charge 100");
-    scene.clock.advance(Duration::from_secs(60));
-    let run = scene.once.run(&request, async |_| -> Result<(), Declined> { unreachable!() });
+async fn with_less_than_the_minimum_left_nothing_is_begun() {
+    let secs = Duration::from_secs;
+    for (passed, minimum, is_begun) in [
+        (secs(0), None, true),
+        (secs(55), None, true),
+        (Duration::from_millis(55_001), None, false),
+        (Duration::from_millis(59_700), None, false),
+        (Duration::from_millis(59_700), Some(Duration::from_millis(300)), true),
+        (Duration::from_millis(59_700), Some(Duration::ZERO), true),
+        (secs(60), Some(Duration::ZERO), false),
+    ] {
+        let store = Shaky::default();
+        let scene = Scene::new(store.clone());
+        let mut request = scene.request("charge 100");
+        if let Some(minimum) = minimum {
+            request = request.with_minimum(minimum);
+        }
+        scene.clock.advance(passed);
+        let run = scene.once.run(&request, async |_| Ok::<_, Declined>("ch_1".to_owned()));
+        let ended = run.await;
+        assert_eq!(ended.is_ok(), is_begun, "{passed:?} {minimum:?}");
+        assert!(is_begun || matches!(ended, Err(Error::Late { .. })) && store.calls() == 0);
+    }
+}
+
+#[tokio::test]
+async fn where_the_claim_has_taken_the_time_nothing_is_begun_and_the_key_is_free() {
+    /// A store that takes so long for each call.
+    struct Slow(Memory, Clock, Duration);
+    impl Store for Slow {
+        async fn replace(
+            &self,
+            key: &str,
+            seen: Option<&Record>,
+            next: Option<&Record>,
+        ) -> Result<(), NotReplaced> {
+            self.1.advance(self.2);
+            self.0.replace(key, seen, next).await
+        }
+
+        fn answer_max(&self) -> usize {
+            self.0.answer_max()
+        }
+    }
+    let (memory, clock) = (Memory::new(), Clock::new());
+    let request = Request::new("order 7", "charge 100", &clock.context("request")).unwrap();
+    let once = |takes: Duration| {
+        let (now, store) = (clock.clone(), Slow(memory.clone(), clock.clone(), takes));
+        Idempotency::new("charges", store).unwrap().with_clock(move || now.now())
+    };
+    let late = once(Duration::from_secs(56));
+    let run = late.run(&request, async |_| -> Result<(), Declined> { unreachable!() });
     assert!(matches!(run.await, Err(Error::Late { .. })));
+    let request = Request::new("order 7", "charge 100", &clock.context("another")).unwrap();
+    let charge = once(Duration::ZERO);
+    assert!(charge.run(&request, async |_| Ok::<_, Declined>(())).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_panic_frees_the_key_and_goes_on() {
+    let scene = Scene::new(Memory::new());
+    let request = scene.request("charge 100");
+    for _ in 0..3 {
+        // As soon as it is called, and when it is polled.
+        let called = |_| -> std::future::Ready<Result<(), Declined>> { panic!("no such card") };
+        let polled = async |_| -> Result<(), Declined> { panic!("no such card") };
+        let called = AssertUnwindSafe(scene.once.run(&request, called)).catch_unwind().await;
+        let polled = AssertUnwindSafe(scene.once.run(&request, polled)).catch_unwind().await;
+        for panic in [called.unwrap_err(), polled.unwrap_err()] {
+            assert_eq!(panic.downcast_ref(), Some(&"no such card"));
+        }
+    }
+    assert_eq!(scene.charge("ch_1").await.unwrap(), "ch_1");
 }
 
 #[tokio::test]
@@ -338,9 +406,9 @@ async fn an_operation_may_fail_with_what_a_handler_fails_with() {
     assert_eq!(handler(false).await, Ok(1));
     scene.clock.advance(Duration::from_secs(60));
     let late = handler(false).await.unwrap_err();
-    assert!(
-        late.message().starts_with("the deadline passed at 2026-02-01T12:01:00.000Z"),
-        "{late}"
+    assert_eq!(
+        late.message(),
+        "less than 5s is left until the deadline at 2026-02-01T12:01:00.000Z: the operation was not begun"
     );
 }
 

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use crate::server::{answering, nowhere, response, silent_after, untrusted};
 
+const IN_DOUBT: Verdict = Verdict::retry(Kind::InDoubt);
 const UNAVAILABLE: Verdict = Verdict::retry(Kind::Unavailable);
 
 fn client(endpoint: &str) -> Client {
@@ -53,7 +54,7 @@ async fn a_code_counts_before_the_status() {
         (400, "TooManyRequestsException", throttled),
         (400, "ReplicatedWriteConflictException", UNAVAILABLE),
         (400, "TransactionConflictException", UNAVAILABLE),
-        (500, "InternalServerError", UNAVAILABLE),
+        (500, "InternalServerError", IN_DOUBT),
         (400, "ValidationException", Verdict::Never),
         (400, "ResourceNotFoundException", Verdict::Never),
         (400, "ConditionalCheckFailedException", Verdict::Never),
@@ -72,7 +73,7 @@ const MODELLED: [(u16, &str, Kind); 6] = [
     (400, "RequestLimitExceeded", Kind::Throttled),
     (400, "ReplicatedWriteConflictException", Kind::Unavailable),
     (400, "TransactionConflictException", Kind::Unavailable),
-    (500, "InternalServerError", Kind::Unavailable),
+    (500, "InternalServerError", Kind::InDoubt),
 ];
 
 #[tokio::test]
@@ -133,11 +134,15 @@ async fn when_the_service_wants_to_be_asked_again_is_kept() {
 
 #[tokio::test]
 async fn a_connection_that_fails_is_transient() {
-    for endpoint in [nowhere().await, "no..name".to_owned(), answering(String::new()).await] {
+    for (endpoint, expected) in [
+        (nowhere().await, UNAVAILABLE),
+        ("no..name".to_owned(), UNAVAILABLE),
+        (answering(String::new()).await, IN_DOUBT),
+    ] {
         let error = put(&format!("http://{endpoint}")).await;
         assert!(matches!(error, SdkError::DispatchFailure(_)), "{error:?}");
-        assert_eq!(Aws.judge(&error), UNAVAILABLE, "{error:?}");
-        assert_eq!(Standard.judge(&error), UNAVAILABLE, "{error:?}");
+        assert_eq!(Aws.judge(&error), expected, "{error:?}");
+        assert_eq!(Standard.judge(&error), expected, "{error:?}");
     }
 }
 
@@ -146,7 +151,7 @@ async fn an_answer_that_breaks_off_is_transient() {
     let whole = response(400, "", r#"{"__type":"ValidationException"}"#);
     let server = answering(whole[..whole.len() - 9].to_owned()).await;
     let error = put(&format!("http://{server}")).await;
-    assert_eq!(Aws.judge(&error), UNAVAILABLE, "{error:?}");
+    assert_eq!(Aws.judge(&error), IN_DOUBT, "{error:?}");
 }
 
 #[tokio::test(start_paused = true)]

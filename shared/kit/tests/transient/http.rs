@@ -2,15 +2,22 @@
 
 use std::{error::Error, time::Duration};
 
-use comeback::transient::{
-    Boxed, HttpStatus, Kind, RetryHint, Rule, Standard, Transient, Verdict, judge,
+use comeback::{
+    Failure,
+    transient::{
+        Boxed, HttpStatus, Kind, RetryHint, Rule, Standard, Transient, Verdict, judge, may_be_done,
+    },
 };
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
-use reqwest::Url;
+use reqwest::{
+    Url,
+    dns::{Name, Resolve, Resolving},
+};
 
 use crate::server::{answering, nowhere, response, silent_after};
 
 const UNAVAILABLE: Verdict = Verdict::retry(Kind::Unavailable);
+const IN_DOUBT: Verdict = Verdict::retry(Kind::InDoubt);
 const TIMED_OUT: Verdict = Verdict::retry(Kind::TimedOut);
 
 fn url(address: &str) -> Url {
@@ -21,7 +28,7 @@ fn url(address: &str) -> Url {
 async fn ask(address: &str) -> Result<u32, Box<dyn Error + Send + Sync>> {
     let client = reqwest::Client::builder().no_proxy().build()?;
     let response = client.get(url(address)).send().await?;
-    Ok(HttpStatus::check(response)?.json().await?)
+    Ok(HttpStatus::check(response).await?.json().await?)
 }
 
 /// The verdict on what becomes of it.
@@ -51,7 +58,7 @@ async fn a_name_that_is_not_found_is_transient() {
 
 #[tokio::test]
 async fn a_connection_that_is_closed_without_an_answer_is_transient() {
-    assert_eq!(verdict(&answering(String::new()).await).await, UNAVAILABLE);
+    assert_eq!(verdict(&answering(String::new()).await).await, IN_DOUBT);
 }
 
 #[tokio::test]
@@ -59,7 +66,7 @@ async fn an_answer_that_breaks_off_is_transient_wherever_it_does() {
     let whole = response(200, "", "123456");
     for end in [5, 15, 35, whole.len() - 3] {
         let server = answering(whole[..end].to_owned()).await;
-        assert_eq!(verdict(&server).await, UNAVAILABLE, "{:?}", &whole[..end]);
+        assert_eq!(verdict(&server).await, IN_DOUBT, "{:?}", &whole[..end]);
     }
 }
 
@@ -79,12 +86,109 @@ async fn a_body_that_does_not_come_in_time_is_a_time_out() {
     assert_eq!(Standard.judge(&error), TIMED_OUT, "{error:?}");
 }
 
-#[tokio::test]
-async fn an_answer_that_is_not_understood_is_never_asked_for_again() {
-    for answer in [response(200, "", "twelve"), "SSH-2.0-OpenSSH_9.6\r\n\r\n".to_owned()] {
-        let server = answering(answer.clone()).await;
-        assert_eq!(verdict(&server).await, Verdict::Never, "{answer:?}");
+/// Names that nobody ever knows anything of.
+struct Silent;
+
+impl Resolve for Silent {
+    fn resolve(&self, _: Name) -> Resolving {
+        Box::pin(std::future::pending())
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_not_made_in_time_has_asked_for_nothing() {
+    let client = reqwest::Client::builder().no_proxy().dns_resolver(Silent);
+    let client = client.connect_timeout(Duration::from_secs(3)).build().unwrap();
+    let error = client.get(url("example.com")).send().await.unwrap_err();
+    assert_eq!(Standard.judge(&error), UNAVAILABLE, "{error:?}");
+    assert!(!may_be_done(&error));
+}
+
+#[tokio::test]
+async fn a_success_whose_body_can_not_be_read_leaves_in_doubt_what_was_done() {
+    let chunked = "HTTP/1.1 200 x\r\ntransfer-encoding: chunked\r\n\r\nno length\r\n12";
+    for answer in [response(200, "", "twelve"), response(201, "", ""), chunked.to_owned()] {
+        let server = answering(answer.clone()).await;
+        assert_eq!(verdict(&server).await, IN_DOUBT, "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_http_is_never_asked_for_again() {
+    let server = answering("SSH-2.0-OpenSSH_9.6\r\n\r\n".to_owned()).await;
+    assert_eq!(verdict(&server).await, Verdict::Never);
+}
+
+#[tokio::test]
+async fn what_a_server_says_of_a_refusal_is_kept_and_told() {
+    let declined = r#"{"error":{"code":"card_declined"}}"#;
+    let server = answering(response(402, "", declined)).await;
+    let error = ask(&server).await.unwrap_err();
+    let status = error.downcast_ref::<HttpStatus>().unwrap();
+    assert_eq!(status.body(), declined);
+    let told = format!("the response has the status 402 Payment Required: {declined}");
+    assert_eq!(Failure::from(error).message(), told);
+}
+
+#[tokio::test]
+async fn a_refusal_whose_body_breaks_off_is_a_refusal() {
+    let whole = response(402, "", "card declined");
+    let server = answering(whole[..whole.len() - 4].to_owned()).await;
+    let error = ask(&server).await.unwrap_err();
+    assert_eq!(Boxed.judge(&error), Verdict::Never, "{error:?}");
+}
+
+#[tokio::test]
+async fn a_hint_of_a_status_reaches_the_retry_loop_without_a_retry_around_it() {
+    for (status, header, error_type) in [
+        (429, "retry-after: 7\r\n", "RetryAfter"),
+        (503, "retry-after: 7\r\n", "RetryAfter"),
+        (409, "retry-after: 7\r\n", "RetryAfter"),
+        (503, "retry-after: 0\r\n", "Error"),
+        (503, "", "Error"),
+        (403, "retry-after: 7\r\n", "Error"),
+    ] {
+        let error = ask(&answering(response(status, header, "")).await).await.unwrap_err();
+        let failure = Failure::from(error);
+        assert_eq!(failure.error_type(), error_type, "{status} {header}");
+        assert_eq!(failure.message().starts_with("7s: "), error_type == "RetryAfter", "{failure}");
+    }
+}
+
+#[tokio::test]
+async fn no_query_user_or_password_of_a_request_is_told() {
+    let url = format!("http://user:hunter2@{}/rates?api_key=hunter2", nowhere().await);
+    let error = reqwest::Client::builder().no_proxy().build().unwrap().get(&url).send().await;
+    let error = error.unwrap_err();
+    assert!(error.to_string().contains("hunter2"), "{error}");
+    let failure = Failure::from(error);
+    assert!(!failure.message().contains("hunter2"), "{failure}");
+    assert!(failure.message().contains("/rates"), "{failure}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reqwest_0_12_tells_the_same() {
+    let client = || reqwest_0_12::Client::builder().no_proxy().timeout(Duration::from_secs(3));
+    let ask = async |address: String| -> Result<u32, Box<dyn Error + Send + Sync>> {
+        let answer = client().build()?.get(url(&address)).send().await?;
+        Ok(HttpStatus::check(answer).await?.json().await?)
+    };
+    let busy = response(503, "retry-after: 7\r\n", "busy");
+    let hint = Some(RetryHint::In(Duration::from_secs(7)));
+    for (server, expected) in [
+        (silent_after("").await, TIMED_OUT),
+        (nowhere().await, UNAVAILABLE),
+        (answering(String::new()).await, IN_DOUBT),
+        (answering(response(200, "", "twelve")).await, IN_DOUBT),
+        (answering(busy).await, Verdict::Retry(Transient { kind: Kind::Unavailable, hint })),
+        (answering(response(422, "", "")).await, Verdict::Never),
+    ] {
+        let error = ask(server).await.unwrap_err();
+        assert_eq!(Boxed.judge(&error), expected, "{error:?}");
+    }
+    let answer = client().build().unwrap().get(url(&answering(response(503, "", "")).await)).send();
+    let error = answer.await.unwrap().error_for_status().unwrap_err();
+    assert_eq!(Standard.judge(&error), UNAVAILABLE, "{error:?}");
 }
 
 #[tokio::test]
@@ -110,7 +214,7 @@ async fn a_status_keeps_when_the_server_wants_to_be_asked_again() {
     let kept = |kind| Verdict::Retry(Transient { kind, hint });
     for (status, expected) in [
         (429, kept(Kind::Throttled)),
-        (500, kept(Kind::Unavailable)),
+        (500, kept(Kind::InDoubt)),
         (503, kept(Kind::Unavailable)),
         (504, kept(Kind::TimedOut)),
         (403, Verdict::Never),
@@ -139,8 +243,8 @@ async fn hyper_by_itself_tells_the_same() {
     let nonsense = answering("SSH-2.0-OpenSSH_9.6\r\n\r\n".to_owned()).await;
     for (server, expected) in [
         (nowhere().await, UNAVAILABLE),
-        (closed, UNAVAILABLE),
-        (broken, UNAVAILABLE),
+        (closed, IN_DOUBT),
+        (broken, IN_DOUBT),
         (nonsense, Verdict::Never),
     ] {
         let client = Client::builder(TokioExecutor::new()).build_http::<String>();

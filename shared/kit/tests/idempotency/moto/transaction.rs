@@ -88,7 +88,7 @@ async fn a_write_that_is_refused_has_nothing_written_and_the_key_freed() {
         assert_eq!(
             (failure.error_type(), failure.message()),
             (
-                "comeback::idempotency::error::Error",
+                "comeback::idempotency::Error",
                 "the transaction was cancelled: write 2: ConditionalCheckFailed"
             ),
             "it is not taken for the operation's own"

@@ -1,0 +1,57 @@
+//! Responses of the clients that are known here.
+
+use http::{HeaderMap, StatusCode};
+
+/// A response of reqwest 0.13, with the feature `reqwest`, or 0.12, with the feature `reqwest-0-12`: what
+/// [`HttpStatus::check`](super::HttpStatus::check) takes.
+///
+/// ```
+/// use comeback::transient::Response;
+///
+/// fn is_response<R: Response>() {}
+///
+/// is_response::<reqwest::Response>();
+/// is_response::<reqwest_0_12::Response>();
+/// ```
+pub trait Response: sealed::Sealed + Send {
+    #[doc(hidden)]
+    fn status(&self) -> StatusCode;
+
+    #[doc(hidden)]
+    fn headers(&self) -> &HeaderMap;
+
+    /// The next bytes of the body, as long as there are any and they can be read.
+    #[doc(hidden)]
+    fn chunk(&mut self) -> impl Future<Output = Option<impl AsRef<[u8]> + Send>> + Send;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! response {
+    ($($feature:literal $response:ty;)*) => {$(
+        #[cfg(feature = $feature)]
+        impl sealed::Sealed for $response {}
+
+        #[cfg(feature = $feature)]
+        impl Response for $response {
+            fn status(&self) -> StatusCode {
+                self.status()
+            }
+
+            fn headers(&self) -> &HeaderMap {
+                self.headers()
+            }
+
+            async fn chunk(&mut self) -> Option<impl AsRef<[u8]> + Send> {
+                self.chunk().await.ok().flatten()
+            }
+        }
+    )*};
+}
+
+response! {
+    "reqwest" reqwest::Response;
+    "reqwest-0-12" reqwest_0_12::Response;
+}
