@@ -14,9 +14,8 @@ use comeback::{
     retry::{Deadline, Policy, Retry, Stopped},
     transient::HttpStatus,
 };
-use lambda_runtime::{Error, LambdaEvent, service_fn};
+use lambda_runtime::{Error, LambdaEvent, run, service_fn, tower::Layer, tracing};
 use serde::{Deserialize, Serialize};
-use tower::ServiceBuilder;
 
 #[derive(Deserialize, Serialize)]
 struct Order {
@@ -44,7 +43,7 @@ impl Carrier {
     async fn book(&self, order: &Order, key: &str) -> Result<(), NotBooked> {
         let request = self.client.post(format!("{}/bookings", self.url));
         let response = request.header("idempotency-key", key).json(order).send().await?;
-        HttpStatus::check(response)?;
+        HttpStatus::check(response).await?;
         Ok(())
     }
 }
@@ -66,12 +65,12 @@ fn is_refused(stopped: &Stopped<NotBooked>) -> bool {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
+    tracing::init_default_subscriber();
     let carrier = Carrier {
         // One that hangs becomes an error while there is time for another attempt.
         client: reqwest::Client::builder().timeout(Duration::from_secs(5)).build()?,
         url: env::var("CARRIER_URL")?,
         retry: Retry::new(Policy::OUTSIDE_API),
     };
-    let function = service_fn(|event| handle(event, &carrier));
-    lambda_runtime::run(ServiceBuilder::new().layer(Unwrap::new()).service(function)).await
+    run(Unwrap::new().layer(service_fn(|event| handle(event, &carrier)))).await
 }

@@ -20,8 +20,7 @@ use comeback::{
     Failure, PermanentFailure, Unwrap,
     idempotency::{DynamoStore, Idempotency, Request},
 };
-use lambda_runtime::{Context, Error, LambdaEvent, service_fn};
-use tower::ServiceBuilder;
+use lambda_runtime::{Context, Error, LambdaEvent, run, service_fn, tower::Layer, tracing};
 
 /// The sums.
 struct Usage {
@@ -67,11 +66,11 @@ async fn handle(event: LambdaEvent<S3Event>, usage: &Usage) -> Result<(), Failur
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
+    tracing::init_default_subscriber();
     let aws = aws_config::load_defaults(BehaviorVersion::latest()).await;
     let store =
         DynamoStore::new(&aws_sdk_dynamodb::Client::new(&aws), env::var("IDEMPOTENCY_TABLE")?);
     let usage =
         Usage { once: Idempotency::new("count-uploads", store)?, table: env::var("USAGE_TABLE")? };
-    let function = service_fn(|event| handle(event, &usage));
-    lambda_runtime::run(ServiceBuilder::new().layer(Unwrap::new()).service(function)).await
+    run(Unwrap::new().layer(service_fn(|event| handle(event, &usage)))).await
 }

@@ -29,10 +29,10 @@ async fn around(program: &str, environment: &[(&str, &str)]) -> RetryLoop {
 async fn around_charges(payments: &Upstream, tables: &Tables) -> RetryLoop {
     let environment = [
         ("PAYMENTS_URL", payments.endpoint.as_str()),
-        ("IDEMPOTENCY_TABLE", TABLE),
+        ("CHARGES_TABLE", TABLE),
         ("AWS_ENDPOINT_URL_DYNAMODB", &tables.endpoint),
     ];
-    around("charge_once", &environment).await
+    around("charge_card", &environment).await
 }
 
 /// How each of the next runs of the function ends.
@@ -101,7 +101,7 @@ async fn what_an_api_refuses_is_a_dead_letter_at_once() {
 fn the_code_at_the_head_of_the_readme_is_that_of_the_example() {
     let code = code("rust");
     assert!(
-        include_str!("../../../../shared/kit/examples/charge_once.rs").contains(code),
+        include_str!("../../../../shared/kit/examples/charge_card.rs").contains(code),
         "{code}"
     );
 }
@@ -148,9 +148,43 @@ async fn a_charge_whose_answer_did_not_arrive_is_asked_for_again_under_the_same_
     .await;
     let retry_loop = around_charges(&payments, &tables).await;
     retry_loop.invoke(ORDER).await;
-    assert_eq!(endings(&retry_loop).await, ["Failed", "Succeeded"]);
+    assert_eq!(endings(&retry_loop).await, ["Succeeded"]);
     assert_eq!(keys_of_charges(&payments), ["order-7"; 2]);
     assert_eq!(payments.times("POST /receipts"), 1);
+}
+
+#[tokio::test]
+async fn a_card_that_is_declined_is_a_dead_letter_that_says_why() {
+    let tables = Tables::start();
+    tables.create("id").await;
+    let payments = Upstream::start(|_, _| {
+        "402 Payment Required\ncontent-type: application/json\n\n{\"code\":\"insufficient_funds\"}"
+    })
+    .await;
+    let retry_loop = around_charges(&payments, &tables).await;
+    retry_loop.invoke(ORDER).await;
+    let letter = retry_loop.dead_letter().await;
+    assert_eq!((letter.reason(), letter.body.as_str()), ("not_retryable", ORDER));
+    assert!(letter.attributes["ErrorMessage"].contains("insufficient_funds"), "{letter:?}");
+    assert_eq!(payments.times("POST /charges"), 1);
+}
+
+#[tokio::test]
+async fn the_first_charge_that_still_runs_is_no_dead_letter_for_the_second() {
+    let tables = Tables::start();
+    tables.create("id").await;
+    let payments = Upstream::start(|what, before| match (what, before) {
+        ("POST /charges", 0) => "409 Conflict",
+        ("POST /charges", _) => {
+            "201 Created\ncontent-type: application/json\n\n{\"id\":\"charge-1\"}"
+        }
+        _ => "200 OK",
+    })
+    .await;
+    let retry_loop = around_charges(&payments, &tables).await;
+    retry_loop.invoke(ORDER).await;
+    assert_eq!(endings(&retry_loop).await, ["Succeeded"]);
+    assert_eq!(keys_of_charges(&payments), ["order-7"; 2]);
 }
 
 /// The key of each charge that was asked for.
