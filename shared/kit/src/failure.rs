@@ -14,6 +14,9 @@ use crate::{clock, idempotency::operations_own, text::without_secrets, transient
 /// Any error, as `lambda_runtime` has it.
 type BoxError = Box<dyn Error + Send + Sync>;
 
+/// The error type that is given up at once.
+pub(crate) const PERMANENT: &str = "PermanentFailure";
+
 /// The error type of what tells no other: a string, or an error whose type is no longer known.
 const UNNAMED: &str = "Error";
 
@@ -67,7 +70,7 @@ impl<E: Into<BoxError>> From<E> for Failure {
     fn from(error: E) -> Self {
         let error = error.into();
         match Ask::of(error.as_ref()) {
-            Some(Ask::Never) => Self::new("PermanentFailure", messages(error.as_ref(), "")),
+            Some(Ask::Never) => Self::new(PERMANENT, messages(error.as_ref(), "")),
             Some(ask @ Ask::After(_)) => {
                 let hint = ask.to_string();
                 Self::new("RetryAfter", format!("{hint}{}", messages(error.as_ref(), &hint)))

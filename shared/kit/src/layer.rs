@@ -14,7 +14,7 @@ use tower::{
     util::{MapErr, ServiceExt},
 };
 
-use crate::{Enveloped, Failure};
+use crate::{Enveloped, Failure, failure::PERMANENT};
 
 /// Takes the envelope off a retried event, and makes a [`Failure`] of the function's error.
 ///
@@ -59,7 +59,7 @@ pub struct Unwrap {
 impl Unwrap {
     /// The layer.
     pub const fn new() -> Self {
-        Self { unreadable: "PermanentFailure" }
+        Self { unreadable: PERMANENT }
     }
 
     /// Has the event of a payload that can't be read come back, as a failure of the type `UnreadablePayload`: where it may

@@ -4,21 +4,22 @@
 //! ridden out inside the function ([`retry`], by what [`transient`] says of errors); and what must not be done
 //! twice is done once, however often its event comes ([`idempotency`]). A function under the layer
 //! [`Unwrap`] sees its own payload only, in its envelope or bare, and what it fails with becomes a
-//! [`Failure`] that the retry loop understands.
+//! [`Failure`] that the retry loop understands. What its tests need is in [`testing`].
 //!
 //! ```no_run
 //! use comeback::{
 //!     Failure, Unwrap,
-//!     idempotency::{Idempotency, Memory, Request},
-//!     retry::{Deadline, Policy, Retry},
+//!     idempotency::{Idempotency, Memory, Request, Store},
+//!     retry::{Deadline, Policy, Retry, Stopped},
 //! };
-//! use lambda_runtime::{Error, LambdaEvent, service_fn, tower::ServiceBuilder};
+//! use lambda_runtime::{Error, LambdaEvent, run, service_fn, tower::Layer};
 //!
 //! # async fn charge(_: &str) -> Result<String, std::io::Error> { Ok("ch_1".to_owned()) }
 //! # async fn send_receipt(_: &str) -> Result<(), std::io::Error> { Ok(()) }
-//! async fn handle(
+//! // Over a `DynamoStore`, or `Memory` in a test.
+//! async fn handle<S: Store>(
 //!     event: LambdaEvent<String>,
-//!     once: &Idempotency<Memory>,
+//!     once: &Idempotency<S>,
 //!     retry: &Retry,
 //! ) -> Result<(), Failure> {
 //!     let LambdaEvent { payload: order, context } = event;
@@ -28,16 +29,15 @@
 //!     let request = Request::of_event(&order, &context)?;
 //!     let charge = once.run(&request, |_lease| charge(&order)).await?;
 //!     // A receipt may come twice.
-//!     retry.operation("receipt").until(deadline).run(|| send_receipt(&charge)).await?;
-//!     Ok(())
+//!     let call = retry.operation("receipt").until(deadline);
+//!     call.run(|| send_receipt(&charge)).await.map_err(Stopped::into_failure)
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), Error> {
 //!     let once = Idempotency::new("charge", Memory::new())?;
 //!     let retry = Retry::new(Policy::OUTSIDE_API);
-//!     let function = service_fn(|event| handle(event, &once, &retry));
-//!     lambda_runtime::run(ServiceBuilder::new().layer(Unwrap::new()).service(function)).await
+//!     run(Unwrap::new().layer(service_fn(|event| handle(event, &once, &retry)))).await
 //! }
 //! ```
 

@@ -1,4 +1,31 @@
-//! What the tests of a function need.
+//! What the tests of a function need: the context of an invocation, and, where it runs operations once, a handler that
+//! is generic over its store.
+//!
+//! ```
+//! use std::time::Duration;
+//! use comeback::{
+//!     Failure,
+//!     idempotency::{Idempotency, Memory, Request, Store},
+//!     testing,
+//! };
+//! use lambda_runtime::LambdaEvent;
+//!
+//! async fn handle<S: Store>(event: LambdaEvent<u32>, once: &Idempotency<S>) -> Result<u32, Failure> {
+//!     let request = Request::of_event(&event.payload, &event.context)?;
+//!     let add = |_lease| async { Ok::<_, std::io::Error>(event.payload + 1) };
+//!     Ok(once.run(&request, add).await?)
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // In production over a `DynamoStore`.
+//! let once = Idempotency::new("add", Memory::new())?;
+//! let event = LambdaEvent::new(6, testing::context(Duration::from_secs(30)));
+//! assert_eq!(handle(event.clone(), &once).await, Ok(7));
+//! assert_eq!(handle(event, &once).await, Ok(7), "and it was added once");
+//! # Ok(())
+//! # }
+//! ```
 
 use std::time::Duration;
 
@@ -11,22 +38,10 @@ use crate::clock;
 ///
 /// ```
 /// use std::time::Duration;
-/// use comeback::{Failure, retry::Deadline, testing};
-/// use lambda_runtime::LambdaEvent;
+/// use comeback::{retry::Deadline, testing};
 ///
-/// async fn handle(event: LambdaEvent<u32>) -> Result<u32, Failure> {
-///     Deadline::of(&event.context)?;
-///     Ok(event.payload + 1)
-/// }
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let context = testing::context(Duration::from_secs(30));
-/// assert_eq!(handle(LambdaEvent::new(6, context)).await, Ok(7));
-///
-/// let pressed = testing::context(Duration::from_secs(3));
-/// assert!(handle(LambdaEvent::new(6, pressed)).await.is_err());
-/// # }
+/// assert!(Deadline::of(&testing::context(Duration::from_secs(30))).is_ok());
+/// assert!(Deadline::of(&testing::context(Duration::from_secs(3))).is_err());
 /// ```
 pub fn context(left: Duration) -> Context {
     let mut context = Context::default();

@@ -1,4 +1,4 @@
-//! What it costs to read a payload as `Enveloped<T>`, beside `T` by itself; and in an envelope, which is
+//! What it costs to read a payload as `Enveloped<T>`, and as the layer `Unwrap` is given it, beside `T` by itself; and in an envelope, which is
 //! more to read, beside a struct that takes it for granted.
 //!
 //! These are compared in turn, a few microseconds each, and of each the shortest time counts: what else the machine
@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use comeback::Enveloped;
+use comeback::{Enveloped, Received};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
@@ -149,20 +149,22 @@ fn compare<T: DeserializeOwned>(name: &str, kilobytes: usize) {
     );
     let itself = || read::<T>(&payload).is_some();
     let bare = || read::<Enveloped<T>>(&payload).is_some_and(|event| event.retried.is_none());
+    let layer = || read::<Received<T>>(&payload).is_some();
     let by_hand = || read::<ByHand<T>>(&enveloped).is_some();
     let retried = || read::<Enveloped<T>>(&enveloped).is_some_and(|event| event.retried.is_some());
-    let runs: [&dyn Fn() -> bool; 4] = [&itself, &bare, &by_hand, &retried];
+    let runs: [&dyn Fn() -> bool; 5] = [&itself, &bare, &layer, &by_hand, &retried];
     let mut all = runs.map(Least::of);
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
         all.iter_mut().for_each(Least::measure);
     }
-    let [itself, bare, by_hand, retried] = all;
+    let [itself, bare, layer, by_hand, retried] = all;
     println!(
-        "{name}, {kilobytes} KB: T {:.2?}, Enveloped<T> {:+.0} %; retried: by hand {:+.0} %, \
+        "{name}, {kilobytes} KB: T {:.2?}, Enveloped<T> {:+.0} %, Unwrap {:+.0} %; retried: by hand {:+.0} %, \
          Enveloped<T> {:+.0} %",
         itself.took,
         bare.over(&itself),
+        layer.over(&itself),
         by_hand.over(&itself),
         retried.over(&itself),
     );

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use crate::{
     cloud::{Deployed, example},
     ledger::{TABLE, Tables},
-    other_languages::code,
     retry_loop::{HANDLER, Plan, RetryLoop, TARGET},
     upstream::Upstream,
 };
@@ -55,9 +54,17 @@ async fn a_short_fault_is_ridden_out_by_the_function_and_a_longer_one_by_the_loo
         _ => "201 Created",
     })
     .await;
-    let retry_loop = around("book_carrier", &[("CARRIER_URL", &carrier.endpoint)]).await;
+    let environment =
+        [("CARRIER_URL", carrier.endpoint.as_str()), ("AWS_LAMBDA_LOG_FORMAT", "JSON")];
+    let retry_loop = around("book_carrier", &environment).await;
     let id = retry_loop.invoke(ORDER).await;
     assert_eq!(endings(&retry_loop).await, ["Failed", "Succeeded"]);
+    let retried = |line: &Value| line["fields"]["outcome"] == "retrying";
+    let line = retry_loop.cloud.journal().log(TARGET, "a retry in the function", retried).await;
+    assert_eq!(
+        (&line["fields"]["operation"], &line["fields"]["attempt"]),
+        (&json!("book"), &json!(1))
+    );
     let asked = carrier.asked();
     assert_eq!(asked.len(), 5);
     for request in asked {
@@ -70,7 +77,7 @@ async fn a_short_fault_is_ridden_out_by_the_function_and_a_longer_one_by_the_loo
 }
 
 #[tokio::test]
-async fn a_wish_that_no_function_can_wait_for_is_kept_by_the_loop() {
+async fn a_hint_that_no_function_can_wait_for_is_kept_by_the_loop() {
     let carrier = Upstream::start(|_, _| "429 Too Many Requests\nretry-after: 3600").await;
     let retry_loop = around("book_carrier", &[("CARRIER_URL", &carrier.endpoint)]).await;
     retry_loop.invoke(ORDER).await;
@@ -98,12 +105,17 @@ async fn what_an_api_refuses_is_a_dead_letter_at_once() {
 }
 
 #[test]
-fn the_code_at_the_head_of_the_readme_is_that_of_the_example() {
-    let code = code("rust");
-    assert!(
-        include_str!("../../../../shared/kit/examples/charge_card.rs").contains(code),
-        "{code}"
-    );
+fn the_rust_code_of_the_readme_is_that_of_the_examples() {
+    let examples = [
+        include_str!("../../../../shared/kit/examples/smallest.rs"),
+        include_str!("../../../../shared/kit/examples/charge_card.rs"),
+    ];
+    let mut codes = include_str!("../../../../shared/kit/README.md").split("```rust\n").skip(1);
+    for example in examples {
+        let code = codes.next().unwrap().split_once("```").unwrap().0;
+        assert!(example.contains(code), "{code}");
+    }
+    assert_eq!(codes.next(), None);
 }
 
 #[tokio::test]

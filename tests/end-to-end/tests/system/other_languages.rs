@@ -20,7 +20,7 @@ const README: &str = include_str!("../../../../shared/kit/README.md");
 const EVENTS: &str = include_str!("../../../../shared/core/fixtures/envelopes.json");
 
 /// The first code that the README has in this language.
-pub fn code(language: &str) -> &'static str {
+fn code(language: &str) -> &'static str {
     let begin = format!("```{language}\n");
     let (_, code) = README.split_once(&begin).unwrap();
     code.split_once("```").unwrap().0
