@@ -42,8 +42,15 @@ pub enum Event {
     Throttled { at: Timestamp, function: Arc<str>, request_id: Option<Arc<str>> },
     /// Recursive-loop detection refused a run.
     RecursionStopped { at: Timestamp, function: Arc<str>, request_id: Option<Arc<str>> },
-    /// An event is given up by Lambda; what it is sent to follows in events of its own.
-    GivenUp { at: Timestamp, function: Arc<str>, request_id: Arc<str>, condition: &'static str },
+    /// An event is given up by Lambda; what it is sent to follows in events of its own. It is lost
+    /// where there is nothing to send it to, neither a destination nor a dead-letter queue.
+    GivenUp {
+        at: Timestamp,
+        function: Arc<str>,
+        request_id: Arc<str>,
+        condition: &'static str,
+        lost: bool,
+    },
     /// A record or a dead letter was sent to where a function's configuration says.
     DestinationSent {
         at: Timestamp,

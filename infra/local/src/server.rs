@@ -25,8 +25,8 @@ use crate::host::unpacked::Unpacked;
 use crate::host::variables::Common;
 use crate::host::{Host, Inherited};
 use crate::journal::{Journal, Watch};
-use crate::model::Cloud;
 use crate::model::lambda::run::{Response, Run};
+use crate::model::{Cloud, Waiting};
 
 /// How often environments that have been idle for long are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
@@ -39,8 +39,8 @@ const LEAVE_MAX: Duration = Duration::from_secs(5);
 pub struct Config {
     /// The port on 127.0.0.1 to listen on; 0 for any that is free.
     pub port: u16,
-    /// How many runs of functions there may be at a time. AWS gives an account 1,000; here each of
-    /// them is a process.
+    /// How many runs of functions there may be at a time, and how many processes, those included that
+    /// wait for an event. AWS gives an account 1,000.
     pub concurrency: u32,
     /// What functions have of the environment of who starts them.
     pub inherited: Inherited,
@@ -114,6 +114,11 @@ impl Server {
         Watch::new(self.shared.0.journal.clone())
     }
 
+    /// How many events would be lost if it ended now.
+    pub fn waiting(&self) -> Waiting {
+        self.shared.look(Cloud::waiting)
+    }
+
     /// Stops listening, ends every connection and every function's process, and waits until they are
     /// gone, and with them what was unpacked.
     pub async fn stop(self) {
@@ -162,9 +167,10 @@ impl Shared {
         let journal = Journal::default();
         let unpacked = Unpacked::new(config.inherited.temporary(), seed);
         let common = Common::new(config.inherited, endpoint);
+        let environments_max = usize::try_from(config.concurrency).unwrap_or(usize::MAX);
         Ok(Self(Arc::new(Inner {
             state: Mutex::new(State { cloud: Cloud::new(config.concurrency, seed), wakeup: None }),
-            host: Host::new(common, journal.clone())?,
+            host: Host::new(common, journal.clone(), environments_max)?,
             unpacked,
             journal,
             changed: Notify::new(),

@@ -41,6 +41,8 @@ pub enum What {
         request_id: Arc<str>,
         /// Why.
         condition: String,
+        /// Whether it is sent nowhere, so that it is lost.
+        lost: bool,
     },
     /// The retry handler decided, and did it.
     Decided(Decided),
@@ -120,9 +122,9 @@ pub fn read(event: &Event) -> Option<Happening> {
             let request_id = Arc::clone(request_id);
             (at, function, What::Ended { request_id, ending: *outcome, error })
         }
-        Event::GivenUp { at, function, request_id, condition } => {
+        Event::GivenUp { at, function, request_id, condition, lost } => {
             let (request_id, condition) = (Arc::clone(request_id), (*condition).to_owned());
-            (at, function, What::GivenUpByLambda { request_id, condition })
+            (at, function, What::GivenUpByLambda { request_id, condition, lost: *lost })
         }
         Event::Logged { at, function, line, .. } => (at, function, log_line(line)?),
         Event::DestinationFailed { at, function, destination, reason, .. } => {

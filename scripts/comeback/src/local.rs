@@ -70,7 +70,7 @@ async fn serve(
     loop {
         let entries = watch.next().await;
         let happenings = entries.iter().filter_map(|entry| happening::read(&entry.event));
-        let lines: Vec<_> = happenings.filter_map(|happening| log.line(&happening)).collect();
+        let lines: Vec<_> = happenings.flat_map(|happening| log.lines(&happening)).collect();
         shell.print(&lines).await?;
     }
 }

@@ -1,9 +1,15 @@
 //! What happens in the local cloud, as lines for a person who looks on.
+//!
+//! Lines begin with a short id of the event. Ids that something else prints (a function's log, a dead
+//! letter) are given in full where a run begins, so that they can be found here.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use chrono::SecondsFormat;
-use comeback_core::Timestamp;
+use comeback_core::{Timestamp, time::between};
 use comeback_local::journal::Ending;
 
 use crate::{
@@ -16,82 +22,159 @@ use crate::{
 /// So much of an id tells events apart on a screen.
 const ID_WIDTH: usize = 8;
 
-/// What Lambda says of an event whose run has just been seen to fail.
+/// What Lambda says of an event whose last run has failed.
 const RETRIES_EXHAUSTED: &str = "RetriesExhausted";
 
-/// Tells what happens. A run's end names no event, so the runs that have not ended are remembered.
+/// Tells what happens, in the order of cause and effect.
 #[derive(Debug, Default)]
 pub struct Log {
-    runs: HashMap<Arc<str>, (Arc<str>, u32)>,
+    /// The runs that have not ended, by their request ids: a run's end names neither its event nor its
+    /// attempt.
+    runs: HashMap<Arc<str>, (Arc<str>, String)>,
+    /// How often an invocation has failed that Lambda has not given up, by its request id.
+    failures: HashMap<Arc<str>, u32>,
+    /// When events that wait are due.
+    due: HashMap<Arc<str>, Timestamp>,
+    /// The re-invocations that one of two sources has told of: the run, or the handler's log line. The
+    /// handler writes its line after Lambda has accepted the event, so the run may be over by then.
+    reinvoked: HashSet<(Arc<str>, u32)>,
 }
 
 impl Log {
-    /// The line for what happened, if it is worth one. The retry handler's own runs are not: what it
-    /// decides in them is.
-    pub fn line(&mut self, happening: &Happening) -> Option<Line> {
+    /// The lines for what happened. The retry handler's own runs are worth none: what it decides in them
+    /// is.
+    pub fn lines(&mut self, happening: &Happening) -> Vec<Line> {
         let Happening { at, function, what } = happening;
-        let (id, style, words) = match what {
-            What::Started(_) if **function == *HANDLER => return None,
-            What::Started(Run { request_id, attempt, event_id, .. }) => {
-                self.runs.insert(Arc::clone(request_id), (Arc::clone(event_id), *attempt));
-                (Some(Arc::clone(event_id)), Style::Busy, format!("{} begins", run(*attempt)))
-            }
+        match what {
+            What::Started(_) if **function == *HANDLER => Vec::new(),
+            What::Started(run) => self.started(*at, function, run),
             What::Ended { request_id, ending, error } => {
-                let known = self.runs.remove(request_id);
-                if known.is_none() && error.is_none() {
-                    return None;
-                }
-                let (style, words) = ended(*ending, error.as_ref(), known.as_ref());
-                (Some(known.map_or_else(|| Arc::clone(request_id), |(id, _)| id)), style, words)
+                self.ended(*at, function, request_id, *ending, error.as_ref())
             }
-            What::GivenUpByLambda { condition, .. } if condition == RETRIES_EXHAUSTED => {
-                return None;
+            What::GivenUpByLambda { request_id, condition, lost } => {
+                self.failures.remove(request_id);
+                let Some(words) = given_up(function, request_id, condition, *lost) else {
+                    return Vec::new();
+                };
+                entry(*at, function, request_id, Style::Bad, &words)
             }
-            What::GivenUpByLambda { request_id, condition } => {
-                let words = format!("Lambda does not run it: {condition}");
-                (Some(Arc::clone(request_id)), Style::Bad, words)
-            }
-            What::Decided(Decided { event_id, decision }) => {
-                let (style, words) = decided(decision);
-                (Some(Arc::clone(event_id)), style, words)
-            }
-            What::Said(text) => (None, Style::Faint, text.clone()),
-            What::Trouble(text) => (None, Style::Bad, text.clone()),
+            What::Decided(Decided { event_id, decision }) => self.decided(*at, event_id, decision),
+            What::Said(text) => entry(*at, function, "", Style::Faint, text),
+            What::Trouble(text) => entry(*at, function, "", Style::Bad, text),
+        }
+    }
+
+    fn started(&mut self, at: Timestamp, function: &str, started: &Run) -> Vec<Line> {
+        let Run { request_id, attempt, event_id, .. } = started;
+        let which = match self.failures.get(request_id) {
+            None => run(*attempt),
+            Some(failures) => format!("Lambda's retry {failures} of {}", run(*attempt)),
         };
-        let id: String = id.iter().flat_map(|id| id.chars()).take(ID_WIDTH).collect();
-        let line = Line::of(Style::Faint, time(*at)).and(Style::Plain, format!("  {function:<15}"));
-        Some(line.and(Style::Faint, format!(" {id:<ID_WIDTH$}  ")).and(style, words))
+        let words = format!("{which} begins, request {request_id}");
+        self.runs.insert(Arc::clone(request_id), (Arc::clone(event_id), which));
+        let mut lines = Vec::new();
+        if *attempt > 0 && !self.failures.contains_key(request_id) {
+            let lateness = self.due.get(event_id).map(|due| between(*due, at));
+            let lateness = lateness.map(|lateness| lateness.as_millis());
+            lines.extend(self.reinvoked(at, event_id, *attempt, lateness));
+        }
+        lines.extend(entry(at, function, event_id, Style::Busy, &words));
+        lines
+    }
+
+    fn ended(
+        &mut self,
+        at: Timestamp,
+        function: &str,
+        request_id: &Arc<str>,
+        ending: Ending,
+        error: Option<&Error>,
+    ) -> Vec<Line> {
+        let known = self.runs.remove(request_id);
+        let event_id = known.as_ref().map_or(request_id, |(event_id, _)| event_id);
+        let which = known.as_ref().map_or("the run", |(_, which)| which);
+        match error {
+            None => {
+                self.failures.remove(request_id);
+                // Without a run that was told of, it is one of the handler's own.
+                if known.is_none() {
+                    return Vec::new();
+                }
+                entry(at, function, event_id, Style::Good, &format!("{which} succeeds"))
+            }
+            Some(error) => {
+                if known.is_some() {
+                    *self.failures.entry(Arc::clone(request_id)).or_default() += 1;
+                }
+                let words = format!("{which} {}", failure(ending, error));
+                entry(at, function, event_id, Style::Bad, &words)
+            }
+        }
+    }
+
+    fn decided(&mut self, at: Timestamp, event_id: &Arc<str>, decision: &Decision) -> Vec<Line> {
+        match decision {
+            Decision::Wait { attempt, due, delay } => {
+                self.due.insert(Arc::clone(event_id), *due);
+                let (delay, due) = (seconds(*delay), time(*due));
+                let words = format!("waits {delay} for attempt {attempt}, due {due}");
+                entry(at, HANDLER, event_id, Style::Plain, &words)
+            }
+            Decision::Invoke { attempt, lateness } => {
+                self.reinvoked(at, event_id, *attempt, Some(lateness.as_millis()))
+            }
+            Decision::DeadLetter { reason } => {
+                self.due.remove(event_id);
+                entry(at, HANDLER, event_id, Style::GivenUp, &format!("is given up: {reason}"))
+            }
+        }
+    }
+
+    /// The line for a re-invocation, when the first of its two sources tells of it.
+    fn reinvoked(
+        &mut self,
+        at: Timestamp,
+        event_id: &Arc<str>,
+        attempt: u32,
+        late_ms: Option<u128>,
+    ) -> Vec<Line> {
+        let reinvocation = (Arc::clone(event_id), attempt);
+        if self.reinvoked.remove(&reinvocation) {
+            return Vec::new();
+        }
+        self.reinvoked.insert(reinvocation);
+        self.due.remove(event_id);
+        let late = late_ms.map(|late| format!(", {late} ms after it was due")).unwrap_or_default();
+        let words = format!("was re-invoked as attempt {attempt}{late}");
+        entry(at, HANDLER, event_id, Style::Plain, &words)
     }
 }
 
-fn ended(
-    ending: Ending,
-    error: Option<&Error>,
-    known: Option<&(Arc<str>, u32)>,
-) -> (Style, String) {
-    let which = known.map_or_else(|| "the run".to_owned(), |(_, attempt)| run(*attempt));
-    match error {
-        None => (Style::Good, format!("{which} succeeds")),
-        Some(error) => (Style::Bad, format!("{which} {}", failure(ending, error))),
+/// What becomes of an event that Lambda gives up. Nothing, where it goes to a queue after its last run:
+/// that the run failed is told already.
+fn given_up(function: &str, request_id: &str, condition: &str, lost: bool) -> Option<String> {
+    let no_destination =
+        format!("{function} has no on-failure destination that would keep request {request_id}");
+    match (condition, lost) {
+        (RETRIES_EXHAUSTED, false) => None,
+        (RETRIES_EXHAUSTED, true) => Some(format!("is lost after its last run: {no_destination}")),
+        (_, false) => Some(format!("Lambda does not run it: {condition}, request {request_id}")),
+        (_, true) => Some(format!("is lost: {condition}, and {no_destination}")),
     }
 }
 
-fn decided(decision: &Decision) -> (Style, String) {
-    match decision {
-        Decision::Wait { attempt, due, delay } => {
-            let words =
-                format!("waits {} for attempt {attempt}, due {}", seconds(*delay), time(*due));
-            (Style::Plain, words)
-        }
-        Decision::Invoke { attempt, lateness } => {
-            let late = lateness.as_millis();
-            (
-                Style::Plain,
-                format!("was re-invoked as attempt {attempt}, {late} ms after it was due"),
-            )
-        }
-        Decision::DeadLetter { reason } => (Style::GivenUp, format!("is given up: {reason}")),
-    }
+/// A line of the journal. What has lines of its own, such as a traceback, keeps them.
+fn entry(at: Timestamp, function: &str, id: &str, style: Style, words: &str) -> Vec<Line> {
+    let id: String = id.chars().take(ID_WIDTH).collect();
+    let head = Line::of(Style::Faint, time(at))
+        .and(Style::Plain, format!("  {function:<15}"))
+        .and(Style::Faint, format!(" {id:<ID_WIDTH$}  "));
+    let rest = Line::default().padded(head.width());
+    // Python's runtime client parts the lines of a traceback with carriage returns.
+    let mut texts = words.split(['\r', '\n']).filter(|text| !text.is_empty());
+    let first = head.and(style, texts.next().unwrap_or_default());
+    let others = texts.map(|text| rest.clone().and(style, text));
+    [first].into_iter().chain(others).collect()
 }
 
 /// The time of day. Of the whole date nothing else changes while a person looks on.
@@ -109,36 +192,69 @@ mod tests {
 
     fn told(happenings: &[Happening]) -> Vec<String> {
         let mut log = Log::default();
-        let lines = happenings.iter().filter_map(|happening| log.line(happening));
+        let lines = happenings.iter().flat_map(|happening| log.lines(happening));
         lines.map(|line| line.paint(false)).collect()
+    }
+
+    /// What is told, without times, functions and ids.
+    fn words(happenings: &[Happening]) -> Vec<String> {
+        told(happenings).iter().map(|line| line.chars().skip(41).collect()).collect()
+    }
+
+    fn wait(attempt: u32, due: f64) -> Decision {
+        Decision::Wait { attempt, due: at(due), delay: Duration::from_millis(1700) }
+    }
+
+    fn invoke(attempt: u32, late_ms: u64) -> Decision {
+        Decision::Invoke { attempt, lateness: Duration::from_millis(late_ms) }
     }
 
     #[test]
     fn runs_and_decisions_are_told_under_the_id_of_their_event() {
-        let wait = Decision::Wait { attempt: 1, due: at(2.0), delay: Duration::from_millis(1700) };
-        let invoke = Decision::Invoke { attempt: 1, lateness: Duration::from_millis(312) };
         let give_up = Decision::DeadLetter { reason: "not_retryable".to_owned() };
         let event = "3f2a91bc-0000";
         assert_eq!(
             told(&[
                 starts(0.1, event, event, 0),
                 fails(0.2, event),
-                decides(0.3, event, wait),
-                decides(2.312, event, invoke),
+                decides(0.3, event, wait(1, 2.0)),
+                decides(2.312, event, invoke(1, 312)),
                 starts(2.32, "77777777-0000", event, 1),
                 ends(2.4, "77777777-0000"),
                 decides(2.5, event, give_up),
             ]),
             [
-                "00:00:00.100Z  example-target  3f2a91bc  the first run begins",
+                "00:00:00.100Z  example-target  3f2a91bc  the first run begins, request 3f2a91bc-0000",
                 "00:00:00.200Z  example-target  3f2a91bc  the first run fails: UpstreamUnavailable: 503",
                 "00:00:00.300Z  retry-handler   3f2a91bc  waits 1.7 s for attempt 1, due 00:00:02.000Z",
                 "00:00:02.312Z  retry-handler   3f2a91bc  was re-invoked as attempt 1, 312 ms after it was due",
-                "00:00:02.320Z  example-target  3f2a91bc  attempt 1 begins",
+                "00:00:02.320Z  example-target  3f2a91bc  attempt 1 begins, request 77777777-0000",
                 "00:00:02.400Z  example-target  3f2a91bc  attempt 1 succeeds",
                 "00:00:02.500Z  retry-handler   3f2a91bc  is given up: not_retryable",
             ]
         );
+    }
+
+    #[test]
+    fn a_re_invocation_is_told_once_and_before_its_run_whichever_is_heard_of_first() {
+        let begins = |nth: u32| starts(2.007, &format!("x{nth}"), "r0", nth);
+        let waits = decides(0.3, "r0", wait(1, 2.0));
+        let (run, invoked) = (begins(1), decides(2.006, "r0", invoke(1, 6)));
+        let told = |first: &Happening, second: &Happening, late: &str| {
+            let end = ends(2.1, "x1");
+            let words =
+                words(&[waits.clone(), first.clone(), end.clone(), second.clone(), begins(2)]);
+            let expected = format!("was re-invoked as attempt 1, {late} ms after it was due");
+            assert_eq!(words[1], expected, "{words:?}");
+            assert_eq!(words.iter().filter(|line| line.contains("as attempt 1")).count(), 1);
+            // Of the next attempt no wait is known.
+            assert_eq!(
+                words[words.len() - 2..],
+                ["was re-invoked as attempt 2", "attempt 2 begins, request x2"]
+            );
+        };
+        told(&run, &invoked, "7");
+        told(&invoked, &run, "6");
     }
 
     #[test]
@@ -152,18 +268,57 @@ mod tests {
         );
     }
 
+    fn given_up(condition: &str, lost: bool) -> Happening {
+        let (request_id, condition) = ("r0".into(), condition.to_owned());
+        let what = What::GivenUpByLambda { request_id, condition, lost };
+        Happening { at: at(0.0), function: "mine".into(), what }
+    }
+
+    #[test]
+    fn an_event_of_a_function_that_is_not_attached_is_told_to_be_lost() {
+        let runs =
+            [0.0, 60.0, 180.0].map(|second| [starts(second, "r0", "r0", 0), fails(second, "r0")]);
+        let mut happenings = runs.concat();
+        happenings.push(given_up("RetriesExhausted", true));
+        let words = words(&happenings);
+        assert_eq!(words[2], "Lambda's retry 1 of the first run begins, request r0");
+        assert_eq!(words[5], "Lambda's retry 2 of the first run fails: UpstreamUnavailable: 503");
+        assert_eq!(
+            words[6..],
+            [
+                "is lost after its last run: mine has no on-failure destination that would keep request r0"
+            ]
+        );
+    }
+
     #[test]
     fn what_lambda_does_not_run_is_told_with_its_condition() {
-        let given_up = |condition: &str| {
-            let (request_id, condition) = ("r".into(), condition.to_owned());
-            let what = What::GivenUpByLambda { request_id, condition };
-            told(&[Happening { at: at(0.0), function: "example-target".into(), what }])
-        };
-        assert!(given_up("RetriesExhausted").is_empty());
+        assert!(told(&[given_up("RetriesExhausted", false)]).is_empty());
+        let condition = "ZeroReservedConcurrency";
         assert_eq!(
-            given_up("ZeroReservedConcurrency"),
+            words(&[given_up(condition, false)]),
+            ["Lambda does not run it: ZeroReservedConcurrency, request r0"]
+        );
+        assert_eq!(
+            words(&[given_up(condition, true)]),
             [
-                "00:00:00.000Z  example-target  r         Lambda does not run it: ZeroReservedConcurrency"
+                "is lost: ZeroReservedConcurrency, and mine has no on-failure destination that would keep request r0"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_traceback_keeps_its_lines() {
+        let traceback = "[ERROR] KeyError: 'id'\rTraceback (most recent call last):\r\u{a0}\u{a0}File \"app.py\", line 2\r";
+        let what = What::Said(traceback.to_owned());
+        let happening = Happening { at: at(0.0), function: "mine".into(), what };
+        let indent = " ".repeat(41);
+        assert_eq!(
+            told(&[happening]),
+            [
+                "00:00:00.000Z  mine                      [ERROR] KeyError: 'id'".to_owned(),
+                format!("{indent}Traceback (most recent call last):"),
+                format!("{indent}\u{a0}\u{a0}File \"app.py\", line 2"),
             ]
         );
     }

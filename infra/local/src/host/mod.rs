@@ -2,9 +2,9 @@
 //!
 //! An environment whose run has ended well stays warm and takes the function's next event; the most
 //! recently used is taken first. It is ended when it has been idle for long, when its function has
-//! changed, and when it fails in a way after which it can't be trusted. To end one is to let go of
-//! the pipes to its [`mod@warden`]s; that kills all of it. Only where there are extensions they are
-//! told before.
+//! changed, when another function needs its room, and when it fails in a way after which it can't be
+//! trusted. To end one is to let go of the pipes to its [`mod@warden`]s; that kills all of it. Only
+//! where there are extensions they are told before.
 
 mod body;
 pub(crate) mod code;
@@ -24,6 +24,7 @@ mod warden;
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -58,6 +59,10 @@ pub(crate) struct Host {
     common: Common,
     journal: Journal,
     idle: Mutex<HashMap<Arc<str>, Vec<Idle>>>,
+    /// How many environments are in use.
+    busy: AtomicUsize,
+    /// How many there may be, in use and idle.
+    environments_max: usize,
     /// By function. Has a receiver for each environment that is being ended; without one left, the
     /// sender is told.
     ending: Mutex<HashMap<Arc<str>, watch::Sender<()>>>,
@@ -76,17 +81,23 @@ struct Idle {
 pub(crate) struct Warm(Environment);
 
 impl Host {
-    /// A host without a process.
+    /// A host without a process, with room for `environments_max` environments.
     ///
     /// # Errors
     /// If this process's own executable can't be found.
-    pub(crate) fn new(common: Common, journal: Journal) -> io::Result<Self> {
+    pub(crate) fn new(
+        common: Common,
+        journal: Journal,
+        environments_max: usize,
+    ) -> io::Result<Self> {
         let (alive, all_gone) = mpsc::channel(1);
         Ok(Self {
             warden: std::env::current_exe()?,
             common,
             journal,
             idle: Mutex::default(),
+            busy: AtomicUsize::new(0),
+            environments_max,
             ending: Mutex::default(),
             stopping: watch::Sender::new(false),
             alive: Mutex::new(Some(alive)),
@@ -103,12 +114,15 @@ impl Host {
     /// caller to [`keep`](Self::keep).
     pub(crate) async fn run(&self, run: &Run) -> (Outcome, Option<Warm>) {
         let mut stopping = self.stopping.subscribe();
-        tokio::select! {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        let ran = tokio::select! {
             ran = self.run_to_its_end(run) => ran,
             _ = stopping.wait_for(|stopping| *stopping) => {
                 (Outcome::NotStarted("the local cloud is stopping".to_owned()), None)
             }
-        }
+        };
+        self.busy.fetch_sub(1, Ordering::Relaxed);
+        ran
     }
 
     async fn run_to_its_end(&self, run: &Run) -> (Outcome, Option<Warm>) {
@@ -148,6 +162,7 @@ impl Host {
     }
 
     async fn start(&self, run: &Run, limit: Duration) -> Result<Environment, NotReady> {
+        drop(self.one_too_many());
         let ending = self.ending(&run.configuration.name);
         let _ = timeout(STOP_MAX, ending.closed()).await;
         let alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -195,6 +210,20 @@ impl Host {
                 && environment.configuration.revision_id == run.configuration.revision_id
         });
         environments.pop().map(|Idle { environment, .. }| environment)
+    }
+
+    /// The environment that has been idle for longest, where a new one would be one too many. The model
+    /// bounds how many are in use, so there is always an idle one then.
+    fn one_too_many(&self) -> Option<Environment> {
+        let mut idle = self.idle();
+        let kept: usize = idle.values().map(Vec::len).sum();
+        if self.busy.load(Ordering::Relaxed) + kept <= self.environments_max {
+            return None;
+        }
+        // A function's environments are kept in the order in which they became idle.
+        let functions = idle.values_mut().filter(|environments| !environments.is_empty());
+        let longest = functions.min_by_key(|environments| environments[0].since)?;
+        Some(longest.remove(0).environment)
     }
 
     /// Ends a function's idle environments, because it has changed or is gone.

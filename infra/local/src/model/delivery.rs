@@ -43,7 +43,8 @@ impl Cloud {
             .filter(|_| !success)
             .and_then(|function| function.configuration.dead_letter_target.clone());
         if !success {
-            self.give_up(now, event, condition.name());
+            let lost = destination.is_none() && dead_letter_target.is_none();
+            self.give_up(now, event, condition.name(), lost);
         }
         if let Some(destination) = destination {
             let record = record::record(now, event, condition, response);
@@ -137,12 +138,19 @@ impl Cloud {
         });
     }
 
-    pub(super) fn give_up(&mut self, at: Timestamp, event: &QueuedEvent, condition: &'static str) {
+    pub(super) fn give_up(
+        &mut self,
+        at: Timestamp,
+        event: &QueuedEvent,
+        condition: &'static str,
+        lost: bool,
+    ) {
         self.happened.push(Event::GivenUp {
             at,
             function: Arc::clone(&event.function),
             request_id: Arc::clone(&event.request_id),
             condition,
+            lost,
         });
     }
 }

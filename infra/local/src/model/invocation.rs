@@ -137,7 +137,7 @@ impl Cloud {
     fn run_event(&mut self, now: Timestamp, mut event: QueuedEvent) -> Option<Run> {
         let Ok(function) = self.lambda.function(&event.function) else {
             // With the function its configuration is gone, and so is every place to send to.
-            self.give_up(now, &event, "FunctionDeleted");
+            self.give_up(now, &event, "FunctionDeleted", true);
             return None;
         };
         let configuration = Arc::clone(&function.configuration);

@@ -16,6 +16,8 @@ pub mod sqs;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use comeback_core::Timestamp;
 
 pub use invocation::{Invocation, InvocationType, Invoked};
@@ -30,6 +32,15 @@ pub const ACCOUNT: &str = "000000000000";
 
 /// The region that everything is in.
 pub const REGION: &str = "us-east-1";
+
+/// The events that have not come to their end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Those that Lambda has accepted: queued, running, or between two runs.
+    pub invocations: usize,
+    /// The messages of each queue that has any, received or not, by the queue's name.
+    pub messages: BTreeMap<String, usize>,
+}
 
 /// The whole of the local cloud's state.
 pub struct Cloud {
@@ -67,6 +78,11 @@ impl Cloud {
         let poll = self.next_poll(now);
         let next_move = self.sqs.next_move_at();
         [event, poll, next_move].into_iter().flatten().min()
+    }
+
+    /// The events that are here.
+    pub fn waiting(&mut self, now: Timestamp) -> Waiting {
+        Waiting { invocations: self.lambda.invocations(), messages: self.sqs.messages(now) }
     }
 
     /// Whether messages went from one queue to another since this was last asked: that can happen in a

@@ -72,6 +72,11 @@ impl AsynchronousQueue {
         (first.key().0 <= now).then(|| first.remove())
     }
 
+    /// How many events wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// When the first event is due.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
         self.waiting.first_key_value().map(|((due, _), _)| *due)

@@ -342,6 +342,13 @@ impl Lambda {
         self.mappings.remove(uuid).ok_or_else(no_mapping)
     }
 
+    /// How many asynchronous invocations have been accepted and have not ended.
+    pub(crate) fn invocations(&self) -> usize {
+        let running = self.runs.values();
+        let running = running.filter(|run| matches!(run.origin, Origin::Asynchronous(_)));
+        self.queue.len() + running.count()
+    }
+
     pub(crate) fn function(&self, name: &str) -> Result<&Function, LambdaError> {
         self.functions.get(name).ok_or_else(|| name::not_found(name))
     }

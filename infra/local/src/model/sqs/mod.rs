@@ -48,7 +48,7 @@ pub use name::QueueName;
 pub use queue::IN_FLIGHT_MAX;
 
 use attributes::QueueAttributes;
-use queue::{Message, Queue};
+use queue::{Counts, Message, Queue};
 
 /// After a queue is deleted its name can't be used again for so long, and after a purge the next
 /// has to wait as long: AWS takes that time for either.
@@ -211,6 +211,15 @@ impl Sqs {
             .map(|(name, value)| (name.to_owned(), value)),
         );
         Ok(told)
+    }
+
+    /// How many messages each queue has, where it has any.
+    pub(crate) fn messages(&mut self, now: Timestamp) -> BTreeMap<String, usize> {
+        let counts = self.queues.iter_mut().map(|(name, queue)| {
+            let Counts { visible, in_flight, delayed } = queue.counts(now);
+            (name.to_string(), visible + in_flight + delayed)
+        });
+        counts.filter(|(_, count)| *count > 0).collect()
     }
 
     /// Changes some of a queue's attributes, all or none.

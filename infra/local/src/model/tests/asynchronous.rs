@@ -269,3 +269,42 @@ fn the_events_of_a_deleted_function_are_dropped() {
     }
     assert_eq!(world.messages("failed"), 0);
 }
+
+#[test]
+fn an_event_that_is_given_up_is_lost_unless_it_is_sent_somewhere() {
+    let lost = |world: &mut World| {
+        world.event("{}");
+        let mut happened = Vec::new();
+        while let Some(run) = world.advance().pop() {
+            world.finish(&run, failure());
+            happened.extend(world.cloud.take_happened());
+            world.wait();
+        }
+        happened.into_iter().find_map(|event| {
+            if let Event::GivenUp { lost, .. } = event { Some(lost) } else { None }
+        })
+    };
+    let mut world = World::new();
+    assert_eq!(lost(&mut world), Some(true));
+    world.on_failure(2, 21_600);
+    assert_eq!(lost(&mut world), Some(false));
+}
+
+#[test]
+fn what_waits_is_counted_with_lambda_and_in_each_queue() {
+    let mut world = World::new();
+    assert_eq!(world.cloud.waiting(world.now), Waiting::default());
+    world.on_failure(0, 21_600);
+    world.queue("empty", &[]);
+    for _ in 0..3 {
+        world.event("{}");
+    }
+    let runs = world.advance();
+    world.finish(&runs[0], failure());
+    world.finish(&runs[1], failure());
+    world.event("{}");
+    // A message that was received still waits, as does a run that has not ended.
+    assert_eq!(world.receive("failed").len(), 2);
+    let messages = [("failed".to_owned(), 2)].into();
+    assert_eq!(world.cloud.waiting(world.now), Waiting { invocations: 2, messages });
+}

@@ -19,7 +19,7 @@ use super::lambda::invoke_config::EventInvokeSettings;
 use super::lambda::mapping::MappingSettings;
 use super::lambda::run::{Exit, Outcome, Run};
 use super::sqs::{AttributeValue, Outgoing, Received};
-use super::{Cloud, Invocation, InvocationType, Invoked};
+use super::{Cloud, Invocation, InvocationType, Invoked, Waiting};
 use crate::journal::Event;
 
 /// A cloud and its time, which only a test moves.
