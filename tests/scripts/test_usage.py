@@ -1,0 +1,81 @@
+"""Every script prints its usage when it is asked to, refuses options that it does not have, and does nothing else."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+# What builds, installs or deploys. A script that starts one of them does more than print its usage.
+TOOLS = ["apt-get", "aws", "cargo", "npm", "node", "pip", "python", "rustc", "rustup", "sudo"]
+
+
+def scripts() -> list[str]:
+    """The names of the tracked files in scripts/ that can be started."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--stage", "scripts"], cwd=REPOSITORY, check=True, capture_output=True, text=True
+    ).stdout
+    entries = (line.split(maxsplit=3) for line in listed.splitlines())
+    return [Path(path).name for mode, _, _, path in entries if mode == "100755"]
+
+
+class UsageTest(unittest.TestCase):
+    """Each script is started in a copy of scripts/ that has nothing beside it to build."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        ignored = shutil.ignore_patterns("comeback")
+        shutil.copytree(REPOSITORY / "scripts", self.folder / "scripts", ignore=ignored)
+        tools = self.folder / "tools"
+        tools.mkdir()
+        for tool in TOOLS:
+            (tools / tool).write_text(f'#!/bin/sh\necho {tool} >>"{self.folder}/started"\nexit 97\n')
+            (tools / tool).chmod(0o755)
+
+    def files(self) -> set[Path]:
+        return set(self.folder.rglob("*"))
+
+    def run_script(self, name: str, argument: str) -> subprocess.CompletedProcess[str]:
+        """What a script answers, by its absolute path and from another folder."""
+        before = self.files()
+        environment = {"HOME": str(self.folder), "PATH": f"{self.folder}/tools:{os.environ['PATH']}"}
+        answer = subprocess.run(
+            [self.folder / "scripts" / name, argument],
+            cwd="/",
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(self.files(), before, "it made or started something")
+        return answer
+
+    def test_help_is_printed_and_nothing_else_is_done(self) -> None:
+        for name in scripts():
+            for argument in ("--help", "-h"):
+                with self.subTest(script=name, argument=argument):
+                    answer = self.run_script(name, argument)
+                    self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+                    self.assertIn(f"scripts/{name}", answer.stdout)
+
+    def test_an_unknown_option_is_answered_with_the_usage(self) -> None:
+        for name in scripts():
+            with self.subTest(script=name):
+                answer = self.run_script(name, "--no-such-option")
+                self.assertEqual((answer.returncode, answer.stdout), (2, ""))
+                self.assertIn(f"scripts/{name}", answer.stderr)
+
+    def test_an_option_is_known_by_its_whole_name(self) -> None:
+        for argument in ("--arc", "--architecture", "--arch=arm64-", "-a"):
+            with self.subTest(argument=argument):
+                answer = self.run_script("package", argument)
+                self.assertEqual(answer.returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
