@@ -98,17 +98,21 @@ impl Cloud {
     /// The client of the local cloud at `endpoint`, which takes any credentials.
     pub fn at(endpoint: &str) -> Self {
         let region = Region::from_static(comeback_local::model::REGION);
+        // No TLS: the endpoint is on this machine.
+        let http = aws_smithy_http_client::Builder::new().build_http();
         let credentials = Credentials::new("local", "local", None, None, "comeback");
         let sqs = aws_sdk_sqs::Config::builder()
             .behavior_version(BehaviorVersion::v2026_01_12())
             .region(region.clone())
             .credentials_provider(credentials.clone())
+            .http_client(http.clone())
             .endpoint_url(endpoint)
             .build();
         let lambda = aws_sdk_lambda::Config::builder()
             .behavior_version(BehaviorVersion::v2026_01_12())
             .region(region)
             .credentials_provider(credentials)
+            .http_client(http)
             .endpoint_url(endpoint)
             .build();
         Self {

@@ -27,7 +27,10 @@ pub async fn connect() -> SdkConfig {
         .operation_attempt_timeout(ATTEMPT_MAX)
         .operation_timeout(CALL_MAX)
         .build();
-    aws_config::defaults(BehaviorVersion::v2026_01_12())
+    let defaults = aws_config::defaults(BehaviorVersion::v2026_01_12());
+    #[cfg(not(feature = "https"))]
+    let defaults = defaults.http_client(aws_smithy_http_client::Builder::new().build_http());
+    defaults
         .timeout_config(timeouts)
         // It is meant for long downloads. The time-outs above cover these short answers.
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())

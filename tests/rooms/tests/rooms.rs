@@ -29,6 +29,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
             "aws-sdk-dynamodb",
             "aws-sdk-lambda",
             "aws-sdk-sqs",
+            "aws-smithy-http-client",
             "comeback-core",
             "comeback-dynamodb",
             "comeback-flow",
@@ -109,6 +110,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
         &[
             "aws-sdk-lambda",
             "aws-sdk-sqs",
+            "aws-smithy-http-client",
             "chrono",
             "clap",
             "comeback-core",
