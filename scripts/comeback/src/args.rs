@@ -10,6 +10,7 @@ use comeback_core::duration;
 
 use crate::{
     binaries::{Binaries, Missing},
+    functions::{self, Given},
     settings::{self, Setting},
 };
 
@@ -36,8 +37,11 @@ pub enum Command {
     /// A function's runtime may be provided.*, or python3.* or nodejs*.x: those are the interpreters in PATH,
     /// with AWS's runtime client. COMEBACK_RUNTIMES is where else that is looked for [default:
     /// ~/.comeback/runtimes].
+    ///
+    /// Nothing is kept: with its end all events are discarded. Functions that are given with --function
+    /// or --functions are deployed at every start, so the same command line has them again.
     #[command(
-        after_help = "Example: comeback local --port 0 --set MAX_BACKOFF=10s --set MAX_ATTEMPTS=5"
+        after_help = "Example: comeback local --set MAX_BACKOFF=10s --function orders=target/lambda/orders"
     )]
     Local(LocalArgs),
     /// Watch events fail, wait, come back and succeed, or be given up.
@@ -49,14 +53,14 @@ pub enum Command {
     Demo(DemoArgs),
 }
 
-/// How `comeback local` is to be.
+/// Options of `comeback local`.
 #[derive(Debug, clap::Args)]
 pub struct LocalArgs {
     /// The port on 127.0.0.1 to listen on; 0 for any that is free.
     #[arg(long, value_name = "N", default_value_t = 4700)]
     pub port: u16,
     /// Deploy nothing: only SQS and Lambda.
-    #[arg(long, conflicts_with_all = ["functions", "set"])]
+    #[arg(long, conflicts_with_all = ["binaries", "function", "functions", "set"])]
     pub empty: bool,
     /// A setting of the retry handler, such as BASE_BACKOFF=2s; repeatable [default: its own].
     ///
@@ -64,12 +68,32 @@ pub struct LocalArgs {
     /// NON_RETRYABLE_ERRORS, TARGET_FUNCTIONS, POLICIES and DLQ_TARGET.
     #[arg(long, value_name = "NAME=VALUE", value_parser = settings::parse)]
     pub set: Vec<Setting>,
-    /// Where the functions are that run.
+    /// A function of yours, whose failed events come back; repeatable.
+    ///
+    /// CODE is a folder with an executable `bootstrap`, a zip of one, or a command with its arguments,
+    /// such as 'python3 -m awslambdaric app.handler'. A command is started in the working directory,
+    /// and split at spaces.
+    #[arg(long, value_name = "NAME=CODE", value_parser = functions::parse)]
+    pub function: Vec<Given>,
+    /// A JSON file of functions, with their time-outs in seconds and their environments.
+    ///
+    /// {"NAME": {"code": "CODE", "timeout": 30, "environment": {"NAME": "VALUE"}}}. Only "code" is
+    /// required; a folder or a zip may have a "runtime" and a "handler". Paths and commands are relative
+    /// to the file's folder.
+    #[arg(long, value_name = "FILE")]
+    pub functions: Option<PathBuf>,
+    /// How many processes of functions there may be at a time.
+    ///
+    /// An event for which there is none waits as on AWS where an account's concurrency is used up: a
+    /// second at first, then twice as long each time. The retry handler's processes count too.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub max_processes: u32,
+    /// Where Comeback's own binaries are.
     #[command(flatten)]
-    pub functions: FunctionsArg,
+    pub binaries: BinariesArg,
 }
 
-/// How `comeback demo` is to be.
+/// Options of `comeback demo`.
 #[derive(Debug, clap::Args)]
 pub struct DemoArgs {
     /// How many events are sent.
@@ -81,26 +105,26 @@ pub struct DemoArgs {
     /// Decides who is sent when. How long each event waits is drawn anew every time.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Where the functions are that run.
+    /// Where Comeback's own binaries are.
     #[command(flatten)]
-    pub functions: FunctionsArg,
+    pub binaries: BinariesArg,
 }
 
-/// Where the functions are that run.
+/// Where Comeback's own binaries are.
 #[derive(Debug, clap::Args)]
-pub struct FunctionsArg {
+pub struct BinariesArg {
     /// The folder of the binaries retry-handler and example-target [default: this program's].
-    #[arg(long = "functions", id = "functions", value_name = "DIR")]
+    #[arg(long = "binaries", id = "binaries", value_name = "DIR")]
     pub folder: Option<PathBuf>,
 }
 
-impl FunctionsArg {
+impl BinariesArg {
     /// The binaries in that folder.
     ///
     /// # Errors
     ///
     /// If one is missing.
-    pub fn binaries(&self) -> Result<Binaries, Missing> {
+    pub fn find(&self) -> Result<Binaries, Missing> {
         let own = std::env::current_exe().ok();
         let own = own.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
         Binaries::find(self.folder.as_deref().unwrap_or(own))
@@ -142,6 +166,7 @@ mod tests {
     fn both_commands_do_without_arguments() {
         let Ok(Command::Local(local)) = parse("comeback local") else { panic!("expected local") };
         assert_eq!((local.port, local.empty, local.set.len()), (4700, false, 0));
+        assert_eq!((local.function.len(), local.functions, local.max_processes), (0, None, 20));
         let Ok(Command::Demo(demo)) = parse("comeback demo") else { panic!("expected demo") };
         assert_eq!((demo.events, demo.outage.as_secs(), demo.seed), (30, 8, 1));
     }
@@ -155,10 +180,26 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_repeatable() {
-        let line = "comeback local --set BASE_BACKOFF=2s --set JITTER=none";
+    fn settings_and_functions_are_repeatable() {
+        let line =
+            "comeback local --set BASE_BACKOFF=2s --set JITTER=none --function a=. --function b=.";
         let Ok(Command::Local(local)) = parse(line) else { panic!("expected local") };
-        assert_eq!(local.set.len(), 2);
+        assert_eq!((local.set.len(), local.function.len()), (2, 2));
+    }
+
+    #[test]
+    fn the_usage_of_a_script_has_every_option_of_its_command() {
+        for (command, usage) in
+            [("demo", include_str!("../../demo")), ("local", include_str!("../../local"))]
+        {
+            let mut program = Args::command();
+            program.build();
+            let command = program.find_subcommand(command).unwrap();
+            for option in command.get_arguments().filter_map(|argument| argument.get_long()) {
+                let told = usage.contains(&format!("#     --{option} ")) || option == "help";
+                assert!(told, "--{option} is not in\n{usage}");
+            }
+        }
     }
 
     #[test]
@@ -173,7 +214,11 @@ mod tests {
             ("comeback local --set JITTER", "expected NAME=VALUE"),
             ("comeback local --set NOISE=1", "expected one of BASE_BACKOFF"),
             ("comeback local --empty --set JITTER=none", "cannot be used with"),
-            ("comeback local --empty --functions .", "cannot be used with"),
+            ("comeback local --empty --binaries .", "cannot be used with"),
+            ("comeback local --empty --function a=.", "cannot be used with"),
+            ("comeback local --empty --functions a.json", "cannot be used with"),
+            ("comeback local --function a", "expected NAME=CODE"),
+            ("comeback local --max-processes 1", "1 is not in 2..=1000"),
         ] {
             let complaint = complaint(line);
             assert!(complaint.contains(part), "{line}: {complaint}");

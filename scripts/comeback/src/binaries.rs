@@ -14,7 +14,7 @@ pub struct Binaries {
 /// A binary is not where it should be.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{name} must be in {folder}, and is not; build it with `cargo build --bins -p retry-handler -p example-target`, or name its folder with --functions",
+    "{name} must be in {folder}, and is not; build it with `cargo build --bins -p retry-handler -p example-target`, or name its folder with --binaries",
     folder = folder.display()
 )]
 pub struct Missing {

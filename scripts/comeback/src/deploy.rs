@@ -7,14 +7,18 @@
 //! Every value here is one that a deployment on AWS needs too: how long messages are kept, how often
 //! they may be received, that a batch may fail in part, and that the loop is meant to be one.
 
-use std::{fmt::Debug, path::Path, time::Duration};
+use std::{
+    fmt::Debug,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use aws_sdk_lambda::{
     operation::RequestId,
     primitives::Blob,
     types::{
         DestinationConfig, Environment, FunctionCode, FunctionResponseType, ImageConfig,
-        InvocationType, OnFailure, PackageType, RecursiveLoop,
+        InvocationType, OnFailure, PackageType, RecursiveLoop, Runtime,
     },
 };
 use aws_sdk_sqs::{
@@ -57,8 +61,14 @@ const BATCHING_WINDOW_SECONDS: i32 = 0;
 /// Functions need a role; the local cloud asks for nothing but its form.
 const ROLE: &str = "arn:aws:iam::000000000000:role/local";
 
-/// By this image the local cloud knows that the function is a command of this machine.
+/// The image that stands for a command of this machine.
 const LOCAL_COMMAND: &str = "local-command";
+
+/// The bucket that stands for a folder of this machine.
+const LOCAL_FOLDER: &str = "local-folder";
+
+/// What is started of a folder or a zip that names no runtime.
+const BOOTSTRAP: &str = "bootstrap";
 
 /// A call to the local cloud failed.
 #[derive(Debug, thiserror::Error)]
@@ -68,13 +78,48 @@ pub struct CallError {
     cause: String,
 }
 
-/// A function whose failures come back.
+/// A function.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Target {
+pub struct Function {
     /// Its name.
     pub name: String,
+    /// What runs.
+    pub code: Code,
     /// Its time-out.
     pub timeout: Duration,
+    /// Its environment variables.
+    pub environment: Vec<Setting>,
+    /// The runtime of a folder or a zip, where that is not its own `bootstrap`.
+    pub runtime: Option<String>,
+    /// What that runtime calls.
+    pub handler: Option<String>,
+}
+
+/// What runs as a function.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Code {
+    /// A folder.
+    Folder(PathBuf),
+    /// The bytes of a zip.
+    Zip(Vec<u8>),
+    /// A command of this machine.
+    Command {
+        /// The program and its arguments.
+        words: Vec<String>,
+        /// Where it is started.
+        folder: PathBuf,
+    },
+}
+
+impl Function {
+    /// One of Comeback's own binaries.
+    pub fn of(name: &str, binary: &Path, timeout: Duration) -> Self {
+        let words = vec![binary.to_string_lossy().into_owned()];
+        let folder = binary.parent().unwrap_or(Path::new("/")).to_owned();
+        let code = Code::Command { words, folder };
+        let name = name.to_owned();
+        Self { name, code, timeout, environment: Vec::new(), runtime: None, handler: None }
+    }
 }
 
 /// The queues of a retry loop.
@@ -121,7 +166,7 @@ impl Cloud {
         }
     }
 
-    /// Deploys the retry loop for these targets, all of them the example target's binary.
+    /// Deploys the retry loop for these functions.
     ///
     /// # Errors
     ///
@@ -130,7 +175,7 @@ impl Cloud {
         &self,
         binaries: &Binaries,
         settings: &[Setting],
-        targets: &[Target],
+        targets: &[Function],
     ) -> Result<Queues, CallError> {
         let seconds = |duration: Duration| duration.as_secs().to_string();
         let retention = (QueueAttributeName::MessageRetentionPeriod, seconds(RETENTION));
@@ -148,13 +193,14 @@ impl Cloud {
         let retry = self.queue(RETRY_QUEUE, attributes).await?;
         let retry_arn = self.queue_arn(&retry).await?;
 
-        let mut environment = settings.to_vec();
-        environment.push((DEAD_LETTER_QUEUE_URL.to_owned(), dead_letter.clone()));
-        self.function(HANDLER, &binaries.retry_handler, HANDLER_TIMEOUT, environment).await?;
+        let mut handler = Function::of(HANDLER, &binaries.retry_handler, HANDLER_TIMEOUT);
+        handler.environment = settings.to_vec();
+        handler.environment.push((DEAD_LETTER_QUEUE_URL.to_owned(), dead_letter.clone()));
+        self.create(&handler).await?;
         self.map(&retry_arn, HANDLER).await?;
-        for Target { name, timeout } in targets {
-            self.function(name, &binaries.example_target, *timeout, Vec::new()).await?;
-            self.send_failures(name, &retry_arn).await?;
+        for target in targets {
+            self.create(target).await?;
+            self.send_failures(&target.name, &retry_arn).await?;
         }
         Ok(Queues { retry, dead_letter })
     }
@@ -217,26 +263,38 @@ impl Cloud {
         arn.ok_or(CallError { what, cause: "none".to_owned() })
     }
 
-    async fn function(
-        &self,
-        name: &str,
-        binary: &Path,
-        timeout: Duration,
-        environment: Vec<Setting>,
-    ) -> Result<(), CallError> {
-        let environment = environment.into_iter().collect();
-        let environment = Environment::builder().set_variables(Some(environment)).build();
-        let command = ImageConfig::builder().command(binary.to_string_lossy());
-        let create = self.lambda.create_function().function_name(name).role(ROLE);
-        let created = create
-            .package_type(PackageType::Image)
-            .code(FunctionCode::builder().image_uri(LOCAL_COMMAND).build())
-            .image_config(command.build())
+    async fn create(&self, function: &Function) -> Result<(), CallError> {
+        let Function { name, code, timeout, environment, runtime, handler } = function;
+        let variables = environment.iter().cloned().collect();
+        let environment = Environment::builder().set_variables(Some(variables)).build();
+        let create = self
+            .lambda
+            .create_function()
+            .function_name(name)
+            .role(ROLE)
             .timeout(i32::try_from(timeout.as_secs()).unwrap_or(i32::MAX))
-            .environment(environment)
-            .send()
-            .await;
-        created.map_err(failed(&format!("create the function {name}")))?;
+            .environment(environment);
+        let runtime = runtime.as_deref().map_or(Runtime::Providedal2023, Runtime::from);
+        let handler = handler.as_deref().unwrap_or(BOOTSTRAP);
+        let source = FunctionCode::builder();
+        let create = match code {
+            Code::Folder(folder) => {
+                let source = source.s3_bucket(LOCAL_FOLDER).s3_key(folder.to_string_lossy());
+                create.runtime(runtime).handler(handler).code(source.build())
+            }
+            Code::Zip(zip) => {
+                let source = source.zip_file(Blob::new(zip.as_slice()));
+                create.runtime(runtime).handler(handler).code(source.build())
+            }
+            Code::Command { words, folder } => {
+                let command = ImageConfig::builder().set_command(Some(words.clone()));
+                create
+                    .package_type(PackageType::Image)
+                    .code(source.image_uri(LOCAL_COMMAND).build())
+                    .image_config(command.working_directory(folder.to_string_lossy()).build())
+            }
+        };
+        create.send().await.map_err(failed(&format!("create the function {name}")))?;
         // Function to queue to function is a loop by intent, with a bound of its own.
         let allow = self.lambda.put_function_recursion_config().function_name(name);
         let allowed = allow.recursive_loop(RecursiveLoop::Allow).send().await;

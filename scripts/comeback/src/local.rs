@@ -2,13 +2,18 @@
 
 use std::time::Duration;
 
-use comeback_local::{Config, Server, journal::Watch, model::REGION};
+use comeback_local::{
+    Config, Server,
+    journal::Watch,
+    model::{REGION, Waiting},
+};
+use tokio::time::timeout;
 
 use crate::{
     args::LocalArgs,
     binaries::Binaries,
-    deploy::{Cloud, HANDLER, Queues, Target},
-    happening,
+    deploy::{Cloud, Function, HANDLER, Queues},
+    functions, happening,
     log::Log,
     paint::{Line, Style},
     settings::{self, Setting},
@@ -21,6 +26,9 @@ const TARGET: &str = "example-target";
 /// The time-out that Lambda gives a function by default.
 const TARGET_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// How long the last words may take: the pipe that they are written into may be one that nobody reads.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
+
 /// Longer commands are broken into lines.
 const WIDTH_MAX: usize = 100;
 
@@ -31,36 +39,62 @@ const WIDTH_MAX: usize = 100;
 /// If it can't be started, or the retry loop not be deployed.
 pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
     settings::check(&args.set)?;
-    let binaries = if args.empty { None } else { Some(args.functions.binaries()?) };
+    let deployment = if args.empty { None } else { Some(Deployment::of(args)?) };
     let mut signals = Signals::listen()?;
     let inherited = shell.inherited.clone();
-    let config = Config { port: args.port, inherited, ..Config::default() };
+    let config = Config { port: args.port, concurrency: args.max_processes, inherited };
     let server = comeback_local::start(config)
         .await
         .map_err(|source| Failure::Port { port: args.port, source })?;
     let watch = server.watch();
     let served = tokio::select! {
-        served = serve(&server, watch, binaries.as_ref(), &args.set, shell) => served,
-        () = signals.any() => Ok(()),
+        served = serve(&server, watch, deployment.as_ref(), shell) => served,
+        () = signals.any() => {
+            let words = [Line::default(), discarded(&server.waiting())];
+            timeout(LAST_WORDS_MAX, shell.print(&words)).await.unwrap_or(Ok(())).map_err(Failure::from)
+        }
     };
     server.stop().await;
     served
+}
+
+/// What is deployed.
+struct Deployment<'a> {
+    binaries: Binaries,
+    settings: &'a [Setting],
+    /// The user's own functions.
+    functions: Vec<Function>,
+}
+
+impl<'a> Deployment<'a> {
+    fn of(args: &'a LocalArgs) -> Result<Self, Failure> {
+        Ok(Self {
+            binaries: args.binaries.find()?,
+            settings: &args.set,
+            functions: functions::read(&args.function, args.functions.as_deref())?,
+        })
+    }
+
+    async fn deploy(&self, endpoint: &str) -> Result<Queues, Failure> {
+        let Self { binaries, settings, functions } = self;
+        let mut targets = vec![Function::of(TARGET, &binaries.example_target, TARGET_TIMEOUT)];
+        targets.extend(functions.iter().cloned());
+        Ok(Cloud::at(endpoint).deploy(binaries, settings, &targets).await?)
+    }
 }
 
 /// Deploys, says what there is, and tells what happens for ever.
 async fn serve(
     server: &Server,
     mut watch: Watch,
-    binaries: Option<&Binaries>,
-    settings: &[Setting],
+    deployment: Option<&Deployment<'_>>,
     shell: &Shell,
 ) -> Result<(), Failure> {
     let endpoint = server.endpoint();
     shell.print(&heading(endpoint)).await?;
-    if let Some(binaries) = binaries {
-        let target = Target { name: TARGET.to_owned(), timeout: TARGET_TIMEOUT };
-        let queues = Cloud::at(endpoint).deploy(binaries, settings, &[target]).await?;
-        shell.print(&deployed(&queues, settings)).await?;
+    if let Some(deployment) = deployment {
+        let queues = deployment.deploy(endpoint).await?;
+        shell.print(&deployed(&queues, deployment)).await?;
         shell.print(&to_try(endpoint, &queues)).await?;
     } else {
         shell.print(&access(endpoint)).await?;
@@ -83,22 +117,40 @@ fn heading(endpoint: &str) -> Vec<Line> {
     ]
 }
 
-fn deployed(queues: &Queues, given: &[Setting]) -> Vec<Line> {
-    let settings: Vec<_> = given.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let settings = match settings.as_slice() {
+fn deployed(queues: &Queues, deployment: &Deployment<'_>) -> Vec<Line> {
+    let settings = deployment.settings.iter().map(|(name, value)| format!("{name}={value}"));
+    let settings = match settings.collect::<Vec<_>>().as_slice() {
         [] => "its own defaults".to_owned(),
         settings => settings.join(" "),
     };
     let fact = |name: &str, what: &str| {
         Line::of(Style::Plain, format!("  {name:<18}")).and(Style::Plain, what)
     };
-    vec![
-        fact("target", &format!("{TARGET}, which fails as its payload says")),
+    let mut lines = vec![fact("target", &format!("{TARGET}, which fails as its payload says"))];
+    let own = deployment.functions.iter();
+    lines.extend(own.map(|function| fact("target", &format!("{}, of yours", function.name))));
+    lines.extend([
         fact("retry queue", &queues.retry),
         fact("handler", &format!("{HANDLER}, with {settings}")),
         fact("dead-letter queue", &queues.dead_letter),
         Line::default(),
-    ]
+    ]);
+    lines
+}
+
+/// What is lost with the end.
+fn discarded(waiting: &Waiting) -> Line {
+    let Waiting { invocations, messages } = waiting;
+    let places = messages.iter().map(|(queue, count)| (*count, format!("in the queue {queue}")));
+    let with_lambda = (*invocations, "on their way to a function".to_owned());
+    let places: Vec<_> = places.chain([with_lambda]).filter(|(count, _)| *count > 0).collect();
+    let events = match places.iter().map(|(count, _)| count).sum() {
+        0 => return Line::of(Style::Faint, "No event was left, so none is discarded."),
+        1 => "1 event is discarded".to_owned(),
+        count => format!("{count} events are discarded"),
+    };
+    let places = places.iter().map(|(count, place)| format!("{count} {place}"));
+    Line::of(Style::Plain, format!("{events}: {}.", places.collect::<Vec<_>>().join(", ")))
 }
 
 /// What any AWS client needs to come here.
@@ -195,15 +247,38 @@ mod tests {
 
     #[test]
     fn what_is_deployed_is_said_with_its_settings() {
-        let with = |given: &[(&str, &str)]| {
-            let given: Vec<_> = given.iter().map(|&(n, v)| (n.to_owned(), v.to_owned())).collect();
-            text(&deployed(&queues(), &given))
+        let binary = |name: &str| std::path::Path::new("/bin").join(name);
+        let binaries = Binaries {
+            retry_handler: binary("retry-handler"),
+            example_target: binary("example-target"),
         };
+        let with = |given: &[(&str, &str)]| {
+            let settings: Vec<_> =
+                given.iter().map(|&(n, v)| (n.to_owned(), v.to_owned())).collect();
+            let binaries = binaries.clone();
+            let functions = vec![Function::of("orders", &binary("orders"), TARGET_TIMEOUT)];
+            text(&deployed(&queues(), &Deployment { binaries, settings: &settings, functions }))
+        };
+        assert!(with(&[]).contains("  target            orders, of yours\n"));
         assert!(with(&[]).contains("retry-handler, with its own defaults\n"));
         let given = with(&[("JITTER", "none"), ("MAX_AGE", "1h")]);
         assert!(given.contains("retry-handler, with JITTER=none MAX_AGE=1h\n"), "{given}");
         assert!(
             given.contains("dead-letter queue http://127.0.0.1:4700/000000000000/dead-letters")
+        );
+    }
+
+    #[test]
+    fn what_is_discarded_is_counted_by_where_it_is() {
+        let told = |invocations, messages: &[(&str, usize)]| {
+            let messages = messages.iter().map(|&(queue, count)| (queue.to_owned(), count));
+            discarded(&Waiting { invocations, messages: messages.collect() }).paint(false)
+        };
+        assert_eq!(told(0, &[]), "No event was left, so none is discarded.");
+        assert_eq!(told(0, &[("retry", 1)]), "1 event is discarded: 1 in the queue retry.");
+        assert_eq!(
+            told(2, &[("dead-letters", 3), ("retry", 7)]),
+            "12 events are discarded: 3 in the queue dead-letters, 7 in the queue retry, 2 on their way to a function."
         );
     }
 

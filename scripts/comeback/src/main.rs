@@ -11,6 +11,7 @@ mod args;
 mod binaries;
 mod demo;
 mod deploy;
+mod functions;
 mod happening;
 mod local;
 mod log;

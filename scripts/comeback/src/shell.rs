@@ -12,7 +12,7 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
 };
 
-use crate::{binaries::Missing, deploy::CallError, paint::Line};
+use crate::{binaries::Missing, deploy::CallError, functions::BadFunctions, paint::Line};
 
 /// Where the size of a terminal can't be learnt.
 const WIDTH_DEFAULT: usize = 80;
@@ -29,6 +29,9 @@ pub enum Failure {
     /// The retry handler would not start.
     #[error(transparent)]
     Settings(#[from] BadSettings),
+    /// The user's functions can't be read.
+    #[error(transparent)]
+    Functions(#[from] BadFunctions),
     /// The local cloud could not be started.
     #[error("expected to listen on port {port} of 127.0.0.1, got: {source}{}", advice(source))]
     Port {

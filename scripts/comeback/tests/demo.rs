@@ -38,7 +38,7 @@ fn a_demo_ends_with_every_event_as_it_should() {
 fn a_missing_binary_ends_a_command_before_anything_runs() {
     let folder = env!("CARGO_MANIFEST_DIR");
     for command in ["demo", "local"] {
-        let refused = comeback(&[command, "--functions", folder]);
+        let refused = comeback(&[command, "--binaries", folder]);
         let stderr = text(&refused.stderr);
         assert_eq!(refused.status.code(), Some(1));
         assert!(stderr.starts_with("comeback: retry-handler must be in "), "{stderr}");

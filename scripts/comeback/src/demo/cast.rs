@@ -10,7 +10,7 @@ use comeback_core::{Timestamp, dead_letter::Reason, time::later};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus, seq::SliceRandom};
 use serde_json::{Value, json};
 
-use crate::deploy::Target;
+use crate::{binaries::Binaries, deploy::Function};
 
 /// The function of all events that don't need one of their own.
 const TARGET: &str = "example-target";
@@ -175,9 +175,9 @@ impl Play {
     }
 
     /// The functions that the events are sent to.
-    pub fn targets() -> Vec<Target> {
-        let target = |name: &str| Target { name: name.to_owned(), timeout: TARGET_TIMEOUT };
-        [TARGET, CAPPED, PAUSED].map(target).into()
+    pub fn targets(binaries: &Binaries) -> Vec<Function> {
+        let binary = &binaries.example_target;
+        [TARGET, CAPPED, PAUSED].map(|name| Function::of(name, binary, TARGET_TIMEOUT)).into()
     }
 
     /// How long an event may be retried.

@@ -67,7 +67,7 @@ pub enum Outcome {
 ///
 /// If it can't be played at all.
 pub async fn run(args: &DemoArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let binaries = args.functions.binaries()?;
+    let binaries = args.binaries.find()?;
     let play = Play { events: usize::from(args.events), outage: args.outage, seed: args.seed };
     let mut signals = Signals::listen()?;
     let config = Config { inherited: shell.inherited.clone(), ..Config::default() };
@@ -89,7 +89,7 @@ async fn perform(
 ) -> Result<Outcome, Failure> {
     let watch = server.watch();
     let cloud = Cloud::at(server.endpoint());
-    let queues = cloud.deploy(binaries, &play.settings(), &Play::targets()).await?;
+    let queues = cloud.deploy(binaries, &play.settings(), &Play::targets(binaries)).await?;
     cloud.pause(PAUSED).await?;
     let began = (shell.now)();
     let cast = play.cast(began);

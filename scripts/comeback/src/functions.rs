@@ -1,0 +1,230 @@
+//! Functions of the user's own, from the command line and from a file.
+//!
+//! Both are read at every start and nothing else is kept, so the same arguments deploy the same functions
+//! again after a restart.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde::Deserialize;
+
+use crate::deploy::{Code, Function};
+
+/// The time-out that Lambda gives a function where none is given, in seconds.
+const TIMEOUT_DEFAULT: u16 = 3;
+
+/// A function as it is given on the command line: its name and its code.
+pub type Given = (String, String);
+
+/// The functions can't be deployed as they are given.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadFunctions {
+    /// A file can't be read.
+    #[error("expected to read {path}, got: {source}", path = path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A file of functions is not of its form.
+    #[error(
+        "{path} must be of the form {{\"NAME\": {{\"code\": \"CODE\", \"timeout\": 30, \"environment\": {{\"NAME\": \"VALUE\"}}}}}}, got: {source}",
+        path = path.display()
+    )]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+    /// Two functions have one name.
+    #[error("expected functions of different names, got two of the name {name:?}")]
+    SameName {
+        /// The name.
+        name: String,
+    },
+}
+
+/// A function in a file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    code: String,
+    /// In seconds.
+    #[serde(default = "timeout_default")]
+    timeout: u16,
+    #[serde(default)]
+    environment: BTreeMap<String, String>,
+    /// One of Lambda's, such as `python3.13`, for a folder or a zip without a `bootstrap`.
+    runtime: Option<String>,
+    /// What that runtime calls.
+    handler: Option<String>,
+}
+
+fn timeout_default() -> u16 {
+    TIMEOUT_DEFAULT
+}
+
+/// Reads `NAME=CODE`.
+///
+/// # Errors
+///
+/// If it is not of that form.
+pub fn parse(argument: &str) -> Result<Given, String> {
+    match argument.split_once('=') {
+        Some((name, code)) if !name.is_empty() && !code.trim().is_empty() => {
+            Ok((name.to_owned(), code.to_owned()))
+        }
+        _ => Err("expected NAME=CODE, such as orders=target/lambda/orders".to_owned()),
+    }
+}
+
+/// The functions that are given, and those of the file.
+///
+/// # Errors
+///
+/// If a file can't be read, or two functions have one name.
+pub fn read(given: &[Given], file: Option<&Path>) -> Result<Vec<Function>, BadFunctions> {
+    let mut functions = Vec::new();
+    for (name, code) in given {
+        let entry = Entry {
+            code: code.clone(),
+            timeout: TIMEOUT_DEFAULT,
+            environment: BTreeMap::new(),
+            runtime: None,
+            handler: None,
+        };
+        functions.push(function(name, entry, Path::new("."))?);
+    }
+    if let Some(path) = file {
+        let text = fs::read(path).map_err(unreadable(path))?;
+        let entries: BTreeMap<String, Entry> = serde_json::from_slice(&text)
+            .map_err(|source| BadFunctions::Malformed { path: path.to_owned(), source })?;
+        // Of a name without a folder the parent is empty.
+        let folder = path.parent().filter(|folder| *folder != "").unwrap_or(Path::new("."));
+        for (name, entry) in entries {
+            functions.push(function(&name, entry, folder)?);
+        }
+    }
+    let mut names = BTreeSet::new();
+    match functions.iter().find(|function| !names.insert(&function.name)) {
+        Some(Function { name, .. }) => Err(BadFunctions::SameName { name: name.clone() }),
+        None => Ok(functions),
+    }
+}
+
+/// A function whose paths are relative to `folder`.
+fn function(name: &str, entry: Entry, folder: &Path) -> Result<Function, BadFunctions> {
+    let Entry { code, timeout, environment, runtime, handler } = entry;
+    Ok(Function {
+        name: name.to_owned(),
+        code: find(&code, folder)?,
+        timeout: Duration::from_secs(timeout.into()),
+        environment: environment.into_iter().collect(),
+        runtime,
+        handler,
+    })
+}
+
+/// A folder, a zip, or else a command that is started in `folder`.
+fn find(code: &str, folder: &Path) -> Result<Code, BadFunctions> {
+    // The local cloud takes absolute folders only.
+    let folder = std::path::absolute(folder).map_err(unreadable(folder))?;
+    let path = folder.join(code);
+    if path.is_dir() {
+        Ok(Code::Folder(path))
+    } else if path.extension().is_some_and(|extension| extension == "zip") {
+        Ok(Code::Zip(fs::read(&path).map_err(unreadable(&path))?))
+    } else {
+        let words = code.split_whitespace().map(str::to_owned).collect();
+        Ok(Code::Command { words, folder })
+    }
+}
+
+fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> BadFunctions {
+    |source| BadFunctions::Unreadable { path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CRATE: &str = env!("CARGO_MANIFEST_DIR");
+
+    fn given(functions: &[(&str, &str)]) -> Vec<Given> {
+        let owned = |(name, code): &(&str, &str)| ((*name).to_owned(), (*code).to_owned());
+        functions.iter().map(owned).collect()
+    }
+
+    fn refusal(functions: &[(&str, &str)], file: Option<&str>) -> String {
+        let file = file.map(|file| Path::new(CRATE).join(file));
+        read(&given(functions), file.as_deref()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_function_is_a_name_and_its_code() {
+        let function = parse("orders=env A=B ./orders").unwrap();
+        assert_eq!(function, ("orders".to_owned(), "env A=B ./orders".to_owned()));
+        for argument in ["orders", "orders=", "orders= ", "=./orders"] {
+            assert!(parse(argument).unwrap_err().starts_with("expected NAME=CODE"), "{argument}");
+        }
+    }
+
+    #[test]
+    fn code_is_a_folder_or_a_command_and_a_function_has_lambdas_time_out() {
+        let functions = given(&[("a", CRATE), ("b", "python3  -m awslambdaric app.handler")]);
+        let functions = read(&functions, None).unwrap();
+        assert_eq!(functions[0].code, Code::Folder(CRATE.into()));
+        let words = ["python3", "-m", "awslambdaric", "app.handler"].map(str::to_owned).into();
+        let folder = std::path::absolute(".").unwrap();
+        assert_eq!(functions[1].code, Code::Command { words, folder });
+        assert_eq!(functions[1].timeout, Duration::from_secs(3));
+        assert!(functions[1].environment.is_empty());
+    }
+
+    #[test]
+    fn a_file_gives_functions_whose_paths_are_relative_to_it() {
+        let folder = Path::new(CRATE).join("tests/fixtures");
+        let functions = read(&[], Some(&folder.join("functions.json"))).unwrap();
+        let [mail, orders] = functions.as_slice() else { panic!("{functions:?}") };
+        assert_eq!((mail.name.as_str(), mail.timeout), ("mail", Duration::from_secs(30)));
+        let words = vec!["sh".to_owned(), "orders.sh".to_owned()];
+        assert_eq!(mail.code, Code::Command { words, folder: folder.clone() });
+        assert_eq!(mail.environment, [("TABLE".to_owned(), "mail".to_owned())]);
+        assert_eq!(orders.code, Code::Folder(folder.join(".")));
+        assert_eq!(orders.runtime.as_deref(), Some("python3.13"));
+        assert_eq!(orders.handler.as_deref(), Some("app.handler"));
+    }
+
+    #[test]
+    fn what_can_not_be_read_is_named_with_its_reason() {
+        for (refusal, expected) in [
+            (refusal(&[("a", "no-such.zip")], None), "no-such.zip, got: No such file"),
+            (refusal(&[], Some("no-such.json")), "no-such.json, got: No such file"),
+            (
+                refusal(&[], Some("Cargo.toml")),
+                "Cargo.toml must be of the form {\"NAME\": {\"code\"",
+            ),
+            (refusal(&[("a", "x"), ("a", "y")], None), "got two of the name \"a\""),
+            (
+                refusal(&[("mail", "x")], Some("tests/fixtures/functions.json")),
+                "got two of the name \"mail\"",
+            ),
+        ] {
+            assert!(refusal.contains(expected), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_member_of_a_file_is_refused() {
+        let entry = serde_json::from_str::<Entry>(r#"{"code": ".", "time-out": 3}"#);
+        let refusal = entry.map(|_| ()).unwrap_err().to_string();
+        assert!(refusal.starts_with("unknown field `time-out`, expected one of"), "{refusal}");
+    }
+}

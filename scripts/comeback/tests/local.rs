@@ -1,0 +1,196 @@
+//! The local cloud as a person runs it: functions of their own, what the journal says, and its end.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "tests")]
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Lines, Read, Write},
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+/// Longer than anything here takes; a test that needs it has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `comeback local`, running.
+struct Local {
+    process: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    /// `127.0.0.1:PORT`.
+    address: String,
+    /// What it printed before anything happened.
+    opening: Vec<String>,
+}
+
+impl Local {
+    fn start(arguments: &[&str]) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_comeback"))
+            .args(["local", "--port", "0"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let mut opening = vec![lines.next().unwrap().unwrap()];
+        while opening.last().unwrap() != "What happens, until Ctrl-C:" {
+            opening.push(lines.next().unwrap().unwrap());
+        }
+        let endpoint = opening[0].split(' ').next().unwrap();
+        let address = endpoint.strip_prefix("http://").unwrap().to_owned();
+        Self { process, lines, address, opening }
+    }
+
+    /// Sends a request of Lambda's API; its answer.
+    fn call(&self, method: &str, path: &str, headers: &str, body: &str) -> String {
+        let mut connection = TcpStream::connect(&self.address).unwrap();
+        let length = body.len();
+        write!(
+            connection,
+            "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\
+             authorization: AWS4-HMAC-SHA256 any\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn invoke(&self, function: &str, payload: &str) -> String {
+        self.call("POST", &format!("/2015-03-31/functions/{function}/invocations"), "", payload)
+    }
+
+    fn send(&self, function: &str, event: &str) {
+        let path = format!("/2015-03-31/functions/{function}/invocations");
+        let answer = self.call("POST", &path, "x-amz-invocation-type: Event\r\n", event);
+        assert!(answer.starts_with("HTTP/1.1 202 "), "{answer}");
+    }
+
+    /// The words of the journal up to the first line with these.
+    fn journal(&mut self, last: &str) -> Vec<String> {
+        let mut journal = Vec::new();
+        while !journal.last().is_some_and(|line: &String| line.contains(last)) {
+            journal.push(self.lines.next().expect(last).unwrap());
+        }
+        journal
+    }
+
+    /// Ends it as Ctrl-C does; its last line.
+    fn interrupt(mut self) -> String {
+        let pid = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        let last = self.lines.by_ref().last().unwrap().unwrap();
+        assert!(self.process.wait().unwrap().success());
+        last
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        // It fails only where it has ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The binary that fails as its event says.
+fn example_target() -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_comeback")).with_file_name("example-target")
+}
+
+/// A folder of a test's own.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+#[test]
+fn functions_that_are_given_come_back_and_are_there_again_after_a_restart() {
+    let folder = folder("given");
+    fs::create_dir(folder.join("later")).unwrap();
+    fs::copy(example_target(), folder.join("later/bootstrap")).unwrap();
+    let file = folder.join("functions.json");
+    fs::write(&file, r#"{"later": {"code": "later", "timeout": 9}}"#).unwrap();
+    let orders = format!("orders={}", example_target().display());
+    let arguments = [
+        "--function",
+        &orders,
+        "--functions",
+        file.to_str().unwrap(),
+        "--set",
+        r#"POLICIES={"later":{"BASE_BACKOFF":"1h"}}"#,
+    ];
+
+    let mut local = Local::start(&arguments);
+    local.send("orders", r#"{"id":"1","fail":{"attempts":1}}"#);
+    let journal = local.journal("attempt 1 succeeds");
+    let at = |words: &str| journal.iter().position(|line| line.contains(words));
+    let steps = ["the first run fails", "was re-invoked as attempt 1", "attempt 1 begins"].map(at);
+    assert!(steps.is_sorted() && steps.iter().all(Option::is_some), "{journal:#?}");
+    local.send("later", r#"{"id":"2","fail":{}}"#);
+    local.journal("for attempt 1, due");
+    assert_eq!(local.interrupt(), "1 event is discarded: 1 in the queue retry.");
+
+    let local = Local::start(&arguments);
+    let named = |name: &str| local.opening.iter().any(|line| line.ends_with(name));
+    assert!(named(" orders, of yours") && named(" later, of yours"), "{:#?}", local.opening);
+    assert!(local.invoke("orders", r#"{"id":"3"}"#).starts_with("HTTP/1.1 200 "));
+    let later = local.call("GET", "/2015-03-31/functions/later/configuration", "", "");
+    assert!(later.contains(r#""Timeout":9"#), "{later}");
+    assert_eq!(local.interrupt(), "No event was left, so none is discarded.");
+}
+
+#[test]
+fn an_event_of_a_function_that_is_not_attached_is_said_to_be_lost() {
+    let mut local = Local::start(&["--empty"]);
+    let command = example_target();
+    let function = format!(
+        r#"{{"FunctionName":"mine","Role":"arn:aws:iam::000000000000:role/any","PackageType":"Image",
+            "Code":{{"ImageUri":"local-command"}},"ImageConfig":{{"Command":[{command:?}]}}}}"#
+    );
+    let created = local.call("POST", "/2015-03-31/functions", "", &function);
+    assert!(created.starts_with("HTTP/1.1 201 "), "{created}");
+    // Not for minutes, as by default.
+    let path = "/2019-09-25/functions/mine/event-invoke-config";
+    let set = local.call("PUT", path, "", r#"{"MaximumRetryAttempts":0}"#);
+    assert!(set.starts_with("HTTP/1.1 200 "), "{set}");
+    local.send("mine", r#"{"id":"1","fail":{}}"#);
+    local.journal("is lost after its last run: mine has no on-failure destination");
+    assert_eq!(local.interrupt(), "No event was left, so none is discarded.");
+}
+
+#[test]
+fn an_idle_process_makes_room_for_another_function() {
+    let folder = folder("room");
+    // Each process holds its function's pipe open as long as it lives.
+    fs::write(folder.join("held.sh"), "exec 3>\"$1\"\nexec \"$2\"\n").unwrap();
+    let (ended, ends) = mpsc::channel();
+    let mut arguments = vec!["--max-processes".to_owned(), "2".to_owned()];
+    for name in ["first", "second", "third"] {
+        let pipe = folder.join(name);
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let (script, target) = (folder.join("held.sh"), example_target());
+        let code = [&script, &pipe, &target].map(|path| path.display().to_string()).join(" ");
+        arguments.extend(["--function".to_owned(), format!("{name}=sh {code}")]);
+        let ended = ended.clone();
+        thread::spawn(move || {
+            fs::read(pipe).unwrap();
+            // Nobody listens when the test is over.
+            let _ = ended.send(name);
+        });
+    }
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let local = Local::start(&arguments);
+    for name in ["first", "second", "third"] {
+        let answer = local.invoke(name, r#"{"id":"1"}"#);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    assert_eq!(ends.recv_timeout(PATIENCE), Ok("first"));
+    // The others are still there.
+    assert!(ends.try_recv().is_err());
+    local.interrupt();
+}
