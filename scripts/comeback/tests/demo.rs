@@ -18,15 +18,20 @@ fn a_demo_ends_with_every_event_as_it_should() {
     assert!(demo.status.success(), "{stdout}\n{stderr}");
     for part in [
         "6 events, upstream down for 2 s, seed 1\n",
-        "  order-1     is sent\n",
-        "poison-1    the first run fails: PermanentFailure: no such item\n",
-        "  poison-1    is dead-lettered: not_retryable\n",
-        "  hopeless-1  attempt 3 fails: Misconfigured: no database\n",
-        "  hopeless-1  is dead-lettered: max_attempts_exceeded\n",
+        "A line is one step in an event's life; the event's name says how it fails.\n",
+        "  order-1        is sent\n",
+        "invalid-1      the first run fails: PermanentFailure: no such item\n",
+        "  invalid-1      is dead-lettered: not_retryable\n",
+        "  always-fails-1 attempt 3 fails: Misconfigured: no database\n",
+        "  always-fails-1 is dead-lettered: max_attempts_exceeded\n",
         "  the upstream is back\n",
         "succeeded    4 of 6 events",
         "dead letters 1 max_attempts_exceeded, 1 not_retryable\n",
+        "Lambda alone would have lost 2 of 6 events, 1 always-fails, 1 invalid,\n",
         "Every event ended as it should.\n",
+        "One dead letter in full:\n",
+        "  Reason          max_attempts_exceeded\n",
+        "  scripts/deploy ",
     ] {
         assert!(stdout.contains(part), "{part:?} is not in\n{stdout}");
     }

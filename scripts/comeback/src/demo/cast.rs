@@ -33,6 +33,9 @@ const BASE_BACKOFF: Duration = Duration::from_secs(1);
 /// The longest wait after the upstream is back.
 pub const MAX_BACKOFF: Duration = Duration::from_secs(4);
 
+/// When Lambda alone makes its last retry: a minute after the first failure and two minutes after the second.
+const LAST_RETRY_OF_LAMBDA: Duration = Duration::from_mins(3);
+
 /// How much longer than the outage an event may be retried. It is more than any event here needs, so
 /// that none is given up for its age on a slow machine.
 const MAX_AGE_AFTER_OUTAGE: Duration = Duration::from_mins(1);
@@ -47,15 +50,15 @@ const EVENTS_PER_PART: usize = 3;
 
 /// The parts beside the orders, in the order in which a growing demo takes them up.
 const PARTS: [Part; 9] = [
-    Part::Poison,
-    Part::Hopeless,
-    Part::Crashing,
+    Part::Invalid,
+    Part::AlwaysFails,
+    Part::Crashes,
     Part::Paused,
-    Part::Hanging,
-    Part::Asking,
-    Part::Poison,
-    Part::Hopeless,
-    Part::Poison,
+    Part::TimesOut,
+    Part::RateLimited,
+    Part::Invalid,
+    Part::AlwaysFails,
+    Part::Invalid,
 ];
 
 /// What an event is there to show.
@@ -64,36 +67,39 @@ pub enum Part {
     /// It fails until the upstream is back.
     Order,
     /// Its error is one that never heals.
-    Poison,
+    Invalid,
     /// It fails for ever, and its function's policy allows a few attempts only.
-    Hopeless,
+    AlwaysFails,
     /// Its function's process ends in the middle, twice.
-    Crashing,
+    Crashes,
     /// Its function has to be killed at its time-out, once.
-    Hanging,
+    TimesOut,
     /// Its error asks for a longer wait than the backoff.
-    Asking,
+    RateLimited,
     /// Its function is paused by its operator, and does not run at all until the upstream is back.
     Paused,
 }
 
 impl Part {
-    fn name(self) -> &'static str {
+    /// What its events are called.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Order => "order",
-            Self::Poison => "poison",
-            Self::Hopeless => "hopeless",
-            Self::Crashing => "crashing",
-            Self::Hanging => "hanging",
-            Self::Asking => "asking",
+            Self::Invalid => "invalid",
+            Self::AlwaysFails => "always-fails",
+            Self::Crashes => "crashes",
+            Self::TimesOut => "times-out",
+            Self::RateLimited => "rate-limited",
             Self::Paused => "paused",
         }
     }
 
     fn function(self) -> &'static str {
         match self {
-            Self::Order | Self::Poison | Self::Crashing | Self::Hanging | Self::Asking => TARGET,
-            Self::Hopeless => CAPPED,
+            Self::Order | Self::Invalid | Self::Crashes | Self::TimesOut | Self::RateLimited => {
+                TARGET
+            }
+            Self::AlwaysFails => CAPPED,
             Self::Paused => PAUSED,
         }
     }
@@ -104,11 +110,17 @@ impl Part {
         let asks = format!("{}s: the upstream says 429", ASKED_FOR.as_secs());
         match self {
             Self::Order => Some(json!({ "until": until, "message": "the upstream says 503" })),
-            Self::Poison => Some(json!({ "error": "PermanentFailure", "message": "no such item" })),
-            Self::Hopeless => Some(json!({ "error": "Misconfigured", "message": "no database" })),
-            Self::Crashing => Some(json!({ "attempts": 2, "by": "crash" })),
-            Self::Hanging => Some(json!({ "attempts": 1, "by": "hang" })),
-            Self::Asking => Some(json!({ "attempts": 1, "error": "RetryAfter", "message": asks })),
+            Self::Invalid => {
+                Some(json!({ "error": "PermanentFailure", "message": "no such item" }))
+            }
+            Self::AlwaysFails => {
+                Some(json!({ "error": "Misconfigured", "message": "no database" }))
+            }
+            Self::Crashes => Some(json!({ "attempts": 2, "by": "crash" })),
+            Self::TimesOut => Some(json!({ "attempts": 1, "by": "hang" })),
+            Self::RateLimited => {
+                Some(json!({ "attempts": 1, "error": "RetryAfter", "message": asks }))
+            }
             Self::Paused => None,
         }
     }
@@ -116,9 +128,9 @@ impl Part {
     /// Why an event of this part is to be given up; nothing where it is to succeed.
     pub fn given_up_for(self) -> Option<Reason> {
         match self {
-            Self::Poison => Some(Reason::NotRetryable),
-            Self::Hopeless => Some(Reason::MaxAttemptsExceeded),
-            Self::Order | Self::Crashing | Self::Hanging | Self::Asking | Self::Paused => None,
+            Self::Invalid => Some(Reason::NotRetryable),
+            Self::AlwaysFails => Some(Reason::MaxAttemptsExceeded),
+            Self::Order | Self::Crashes | Self::TimesOut | Self::RateLimited | Self::Paused => None,
         }
     }
 }
@@ -136,6 +148,18 @@ pub struct Role {
     pub payload: String,
     /// How long after the beginning it is sent.
     pub sent_after: Duration,
+}
+
+impl Role {
+    /// Whether Lambda alone would have dropped it: none of its own two retries would have succeeded. A
+    /// function without concurrency doesn't even get those.
+    pub fn lost_by_lambda_alone(&self, outage: Duration) -> bool {
+        match self.part {
+            Part::Order => outage > self.sent_after + LAST_RETRY_OF_LAMBDA,
+            Part::Invalid | Part::AlwaysFails | Part::Paused => true,
+            Part::Crashes | Part::TimesOut | Part::RateLimited => false,
+        }
+    }
 }
 
 /// What the demo plays.
@@ -253,7 +277,29 @@ mod tests {
             r#"{"fail":{"message":"the upstream says 503","until":"1970-01-01T00:00:08.000Z"},"id":"order-1"}"#
         );
         assert_eq!(payload(Part::Paused), r#"{"id":"paused-1"}"#);
-        assert!(payload(Part::Asking).contains(r#""message":"6s: the upstream says 429""#));
+        assert!(payload(Part::RateLimited).contains(r#""message":"6s: the upstream says 429""#));
+    }
+
+    #[test]
+    fn lambda_alone_would_have_lost_what_its_two_retries_do_not_reach() {
+        let lost = |seconds: u64| {
+            let outage = Duration::from_secs(seconds);
+            let cast = Play { events: 30, outage, seed: 1 }.cast(Timestamp::UNIX_EPOCH);
+            let lost = cast.iter().filter(|role| role.lost_by_lambda_alone(outage));
+            lost.filter(|role| role.part == Part::Order).count()
+        };
+        assert_eq!((lost(8), lost(180), lost(240)), (0, 0, 21));
+        let part_is_lost = |part| {
+            let cast = cast(30, 1);
+            cast.iter()
+                .find(|role| role.part == part)
+                .unwrap()
+                .lost_by_lambda_alone(play(30, 1).outage)
+        };
+        // Two crashes are followed by a success, at Lambda's last retry.
+        for (part, lost) in [(Part::Invalid, true), (Part::Paused, true), (Part::Crashes, false)] {
+            assert_eq!(part_is_lost(part), lost, "{part:?}");
+        }
     }
 
     #[test]

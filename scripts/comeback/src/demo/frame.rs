@@ -20,7 +20,7 @@ const WORDS_WIDTH: usize = 23;
 const ROW_WIDTH_MIN: usize = 24;
 
 /// How many lines there are beside those of the events, where there is no trouble.
-const OTHER_LINES: usize = 6;
+const OTHER_LINES: usize = 8;
 
 /// How much further the time axis reaches each time that the present has come to its end.
 const HORIZON_GROWTH: f64 = 1.25;
@@ -60,15 +60,17 @@ pub fn draw(story: &Story, title: &str, view: &View) -> Vec<Line> {
     let other_lines = OTHER_LINES + usize::from(!story.troubles.is_empty());
     let (shown, hidden) =
         shown(story, view.height.map(|height| height.saturating_sub(other_lines)));
-    let mut lines = vec![
-        heading(story, title, view),
+    let mut lines = vec![heading(story, title, view)];
+    let introduction = introduction("row is an event's life from left to right");
+    lines.extend(introduction.map(|line| line.cut(view.width)));
+    lines.extend([
         row(
             Line::of(Style::Plain, upstream),
             scale.upstream(view.upstream_back, view.now),
             upstream_words(view),
         ),
         row(Line::default(), scale.axis(), Line::default()),
-    ];
+    ]);
     lines.extend(shown.iter().map(|life| {
         let name = Line::of(Style::Plain, &life.name);
         row(name, scale.row(life, view.now), words(life, view.now))
@@ -89,6 +91,15 @@ pub fn draw(story: &Story, title: &str, view: &View) -> Vec<Line> {
     }
     lines.truncate(view.height.unwrap_or(usize::MAX));
     lines
+}
+
+/// What there is to see, and how to read it.
+pub fn introduction(what_a_line_is: &str) -> [Line; 2] {
+    [
+        "Lambda events fail, wait and come back until they succeed or are given up.".to_owned(),
+        format!("A {what_a_line_is}; the event's name says how it fails."),
+    ]
+    .map(|text| Line::of(Style::Plain, text))
 }
 
 /// How many of these events stand where.
@@ -195,7 +206,7 @@ mod tests {
         happening::Decision,
     };
 
-    const NAMES: [&str; 5] = ["order-1", "poison-1", "order-2", "paused-1", "order-3"];
+    const NAMES: [&str; 5] = ["order-1", "invalid-1", "order-2", "paused-1", "order-3"];
 
     /// Five events, of which four are sent; the first two have ended, the third waits, the fourth is
     /// turned away.
@@ -243,12 +254,14 @@ mod tests {
             picture(60, None),
             [
                 "demo                                                   3.0 s",
-                "upstream  ▓▓▓▓▓▓▓░░░░░               down, back in 3.0 s",
-                "          0s        5s        10s",
-                "order-1   ✗───✓                      ✓ attempt 1",
-                "poison-1  ✗†                         † not_retryable",
-                "order-2   ━━✗────····○               attempt 1 in 2.5 s",
-                "paused-1  ‖──────                    attempt 1 is due",
+                "Lambda events fail, wait and come back until they succeed or",
+                "A row is an event's life from left to right; the event's nam",
+                "upstream   ▓▓▓▓▓▓▓░░░░░              down, back in 3.0 s",
+                "           0s        5s        10s",
+                "order-1    ✗───✓                     ✓ attempt 1",
+                "invalid-1  ✗†                        † not_retryable",
+                "order-2    ━━✗────····○              attempt 1 in 2.5 s",
+                "paused-1   ‖──────                   attempt 1 is due",
                 "order-3",
                 "",
                 "1 not sent yet, 2 waiting, 1 succeeded, 1 given up",
@@ -259,17 +272,17 @@ mod tests {
 
     #[test]
     fn events_without_a_line_are_counted_and_those_that_show_something_are_drawn() {
-        let picture = picture(60, Some(10));
-        assert_eq!(picture.len(), 10);
+        let picture = picture(60, Some(12));
+        assert_eq!(picture.len(), 12);
         let names = picture.iter().filter_map(|line| line.split_whitespace().next());
         let names: Vec<_> = names.filter(|name| name.contains('-')).collect();
-        assert_eq!(names, ["order-1", "poison-1", "paused-1"]);
-        assert_eq!(picture[6], "… and 2 more: 1 not sent yet, 1 waiting; a taller terminal s");
+        assert_eq!(names, ["order-1", "invalid-1", "paused-1"]);
+        assert_eq!(picture[8], "… and 2 more: 1 not sent yet, 1 waiting; a taller terminal s");
     }
 
     #[test]
     fn a_picture_never_exceeds_its_terminal() {
-        for (width, height) in [(0, 0), (1, 1), (12, 3), (30, 8), (40, 9), (80, 24), (300, 100)] {
+        for (width, height) in [(0, 0), (1, 1), (12, 3), (30, 10), (40, 11), (80, 24), (300, 100)] {
             let picture = picture(width, Some(height));
             assert!(picture.len() <= height, "{} lines of {height}", picture.len());
             let widest = picture.iter().map(|line| line.chars().count()).max().unwrap_or_default();
@@ -280,8 +293,8 @@ mod tests {
     #[test]
     fn a_narrow_picture_leaves_out_the_words() {
         let picture = picture(40, None);
-        assert_eq!(picture[3], "order-1   ✗────✓");
-        assert_eq!(picture[6], "paused-1  ─‖──────");
+        assert_eq!(picture[5], "order-1    ✗────✓");
+        assert_eq!(picture[8], "paused-1   ‖───────");
     }
 
     #[test]

@@ -105,7 +105,7 @@ async fn perform(
         expected: play.outage + MAX_BACKOFF + AFTERMATH,
     };
     let story = stage.play(watch).await?;
-    close(&cast, &story, &cloud, &queues, shell).await
+    close(&cast, play.outage, &story, &cloud, &queues, shell).await
 }
 
 fn title(play: Play) -> String {
@@ -117,6 +117,7 @@ fn title(play: Play) -> String {
 /// Looks into the queues, and has the last word.
 async fn close(
     cast: &[Role],
+    outage: Duration,
     story: &Story,
     cloud: &Cloud,
     queues: &Queues,
@@ -124,8 +125,13 @@ async fn close(
 ) -> Result<Outcome, Failure> {
     let evidence = evidence::gather(cloud, queues).await?;
     let faults = verdict::faults(cast, story, &evidence);
+    let lost = cast.iter().filter(|role| role.lost_by_lambda_alone(outage));
+    let lost: Vec<_> = lost.map(|role| role.part.name()).collect();
     shell.print(&[Line::default()]).await?;
-    shell.print(&summary::summary(story, &evidence, &faults)).await?;
+    shell.print(&summary::summary(story, &evidence, &lost, &faults)).await?;
+    if faults.is_empty() {
+        shell.print(&summary::next(&evidence)).await?;
+    }
     Ok(if faults.is_empty() { Outcome::AsItShould } else { Outcome::NotAsItShould })
 }
 
@@ -231,6 +237,7 @@ impl Show {
             return Screen::take().map(Self::Picture);
         }
         stage.shell.print(&[Line::of(Style::Strong, &stage.title)]).await?;
+        stage.shell.print(&frame::introduction("line is one step in an event's life")).await?;
         Ok(Self::Lines(Teller::new(stage.upstream_back)))
     }
 

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Columns for the name of an event.
-const NAME_WIDTH: usize = 11;
+const NAME_WIDTH: usize = 14;
 
 /// Tells each step once.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn each_thing_that_happens_is_told_once_in_a_line_of_its_own() {
-        let mut story = story(2, &["order-1", "poison-1"]);
+        let mut story = story(2, &["order-1", "invalid-1"]);
         let mut teller = Teller::new(at(2.0));
         let mut news = |story: &Story, now| {
             let lines = teller.news(story, at(now));
@@ -91,7 +91,7 @@ mod tests {
         };
         assert_eq!(
             news(&story, 0.0),
-            ["  0.000 s  order-1     is sent", "  0.000 s  poison-1    is sent"]
+            ["  0.000 s  order-1        is sent", "  0.000 s  invalid-1      is sent"]
         );
         assert!(news(&story, 0.0).is_empty());
         let delay = Duration::from_millis(1700);
@@ -111,10 +111,10 @@ mod tests {
             news(&story, 2.5),
             [
                 "  2.000 s  the upstream is back",
-                "  0.200 s  order-1     the first run fails: UpstreamUnavailable: 503",
-                "  0.300 s  order-1     waits 1.7 s for attempt 1",
-                "  2.400 s  order-1     attempt 1 succeeds",
-                "  2.500 s  poison-1    is dead-lettered: not_retryable",
+                "  0.200 s  order-1        the first run fails: UpstreamUnavailable: 503",
+                "  0.300 s  order-1        waits 1.7 s for attempt 1",
+                "  2.400 s  order-1        attempt 1 succeeds",
+                "  2.500 s  invalid-1      is dead-lettered: not_retryable",
                 "retry-handler: access denied",
             ]
         );

@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_story_is_not_over_while_the_handler_is_busy() {
-        let mut story = story(1, &["poison-1"]);
+        let mut story = story(1, &["invalid-1"]);
         let handler = |happening: Happening| Happening { function: HANDLER.into(), ..happening };
         story.observe(&handler(starts(0.2, "h", "h", 0)));
         story.observe(&decides(0.3, "r0", Decision::DeadLetter { reason: "why".to_owned() }));

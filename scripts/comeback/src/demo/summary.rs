@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use comeback_core::time::between;
 
 use super::{
-    evidence::Evidence,
+    evidence::{DeadLetter, Evidence},
     story::{Lateness, Life, Story, Turn},
 };
 use crate::{
@@ -22,12 +22,25 @@ const WIDTH_MAX: usize = 80;
 /// What keeps going wrong is told as often as it takes to see that.
 const TROUBLES_MAX: usize = 5;
 
-/// How the demo went, and what was wrong.
-pub fn summary(story: &Story, evidence: &Evidence, faults: &[String]) -> Vec<Line> {
+/// What there is to do after a demo.
+const NEXT: [(&str, &str); 4] = [
+    (
+        "scripts/demo --events 100 --outage 5m",
+        "more events, and an outage in which Lambda alone loses them",
+    ),
+    ("scripts/local", "keep it running, and send events of your own"),
+    ("scripts/local --function NAME=CODE", "the same with a function of your own"),
+    ("scripts/deploy", "a function with its retries in your AWS account"),
+];
+
+/// How the demo went, and what was wrong. `lost` has the part of each event that Lambda alone would have
+/// lost.
+pub fn summary(story: &Story, evidence: &Evidence, lost: &[&str], faults: &[String]) -> Vec<Line> {
     let mut lines = recovered(story);
     lines.extend(longest(story).into_iter().flatten());
     lines.extend(dead_letters(evidence));
     lines.extend(lateness(&story.latenesses).into_iter().flatten());
+    lines.extend(lambda_alone(story.lives.len(), lost));
     lines.push(Line::default());
     if faults.is_empty() {
         lines.push(Line::of(Style::Good, "Every event ended as it should."));
@@ -96,14 +109,48 @@ fn success(life: &Life) -> Option<(u32, Option<Duration>)> {
     })
 }
 
-fn dead_letters(evidence: &Evidence) -> Vec<Line> {
-    let mut by_reason: BTreeMap<&str, usize> = BTreeMap::new();
-    for letter in &evidence.dead_letters {
-        *by_reason.entry(letter.reason()).or_default() += 1;
+/// A dead letter in full, and what to try next.
+pub fn next(evidence: &Evidence) -> Vec<Line> {
+    let heading = |text| [Line::default(), Line::of(Style::Strong, text)];
+    let mut lines = Vec::new();
+    // One that was retried has the most to say.
+    if let Some(letter) = evidence.dead_letters.iter().max_by_key(|letter| letter.attempts()) {
+        lines.extend(heading("One dead letter in full:"));
+        let body = ("the body", letter.body.as_str());
+        let attributes =
+            letter.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        lines.extend([body].into_iter().chain(attributes).map(|(name, value)| {
+            Line::of(Style::Faint, format!("  {name:<15} ")).and(Style::Plain, value)
+        }));
     }
-    let reasons = by_reason.iter().map(|(reason, count)| format!("{count} {reason}"));
-    let none = by_reason.is_empty().then(|| "none".to_owned());
-    fact("dead letters", &reasons.chain(none).collect::<Vec<_>>())
+    lines.extend(heading("What to try next:"));
+    lines.extend(NEXT.map(|(command, what)| {
+        Line::of(Style::Plain, format!("  {command:<37}  ")).and(Style::Faint, what)
+    }));
+    lines
+}
+
+fn dead_letters(evidence: &Evidence) -> Vec<Line> {
+    let reasons = counts(evidence.dead_letters.iter().map(DeadLetter::reason));
+    fact("dead letters", &if reasons.is_empty() { vec!["none".to_owned()] } else { reasons })
+}
+
+/// What would have become of the same events without Comeback.
+fn lambda_alone(events: usize, lost: &[&str]) -> Vec<Line> {
+    let mut parts = vec![format!("would have lost {} of {events} events", lost.len())];
+    parts.extend(counts(lost.iter().copied()));
+    // Its first retry is made then.
+    parts.push("and not retried the others for a minute".to_owned());
+    fact("Lambda alone", &parts)
+}
+
+/// How many there are of each.
+fn counts<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in names {
+        *counts.entry(name).or_default() += 1;
+    }
+    counts.iter().map(|(name, count)| format!("{count} {name}")).collect()
 }
 
 fn lateness(latenesses: &[Lateness]) -> Option<Vec<Line>> {
@@ -133,10 +180,7 @@ fn quantile(sorted: &[Duration], part: f64) -> Option<Duration> {
 mod tests {
     use super::*;
     use crate::{
-        demo::{
-            evidence::DeadLetter,
-            testing::{at, decides, ends, fails, starts, story},
-        },
+        demo::testing::{at, decides, ends, fails, starts, story},
         happening::Decision,
     };
 
@@ -150,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_summary_tells_recoveries_waits_reasons_and_lateness() {
-        let mut story = story(3, &["order-1", "order-2", "poison-1"]);
+        let mut story = story(3, &["order-1", "order-2", "invalid-1"]);
         let delay = Duration::from_millis(1400);
         let wait = Decision::Wait { attempt: 1, due: at(1.7), delay };
         let invoke = Decision::Invoke { attempt: 1, lateness: Duration::from_millis(620) };
@@ -177,26 +221,53 @@ mod tests {
             "dead letters 1 not_retryable",
             "lateness     median 20 ms, p99 20 ms, at most 20 ms, of 1 re-invocations,",
             "             beside what SQS's whole seconds added: 600 ms on average",
+            "Lambda alone would have lost 2 of 3 events, 2 invalid,",
+            "             and not retried the others for a minute",
             "",
         ];
-        let lines = painted(&summary(&story, &evidence, &[]));
-        assert_eq!(lines[..6], facts);
-        assert_eq!(lines[6..], ["Every event ended as it should."]);
+        let lost = ["invalid", "invalid"];
+        let lines = painted(&summary(&story, &evidence, &lost, &[]));
+        assert_eq!(lines[..8], facts);
+        assert_eq!(lines[8..], ["Every event ended as it should."]);
 
         story.troubles = vec!["retry-handler: access denied".to_owned(); TROUBLES_MAX + 2];
-        let lines = painted(&summary(&story, &evidence, &["order-1: expected that".to_owned()]));
+        let faults = ["order-1: expected that".to_owned()];
+        let lines = painted(&summary(&story, &evidence, &lost, &faults));
         let expected = [
             "Not every event ended as it should:",
             "  ✗ order-1: expected that",
             "  ! retry-handler: access denied",
         ];
-        assert_eq!(lines[6..9], expected);
-        assert_eq!(lines[8 + TROUBLES_MAX..], ["  … and 2 more of that kind"]);
+        assert_eq!(lines[8..11], expected);
+        assert_eq!(lines[10 + TROUBLES_MAX..], ["  … and 2 more of that kind"]);
+    }
+
+    #[test]
+    fn the_dead_letter_that_has_most_to_say_is_shown_in_full() {
+        let letter = |attributes: &[(&str, &str)]| DeadLetter {
+            body: r#"{"id":1}"#.to_owned(),
+            attributes: attributes.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
+        };
+        let retried = letter(&[("Attempts", "3"), ("Reason", "max_attempts_exceeded")]);
+        let dead_letters = vec![letter(&[("Attempts", "0")]), retried, letter(&[])];
+        let lines = painted(&next(&Evidence { retry_queue: 0, dead_letters }));
+        let expected = [
+            "",
+            "One dead letter in full:",
+            "  the body        {\"id\":1}",
+            "  Attempts        3",
+            "  Reason          max_attempts_exceeded",
+            "",
+            "What to try next:",
+        ];
+        assert_eq!(lines[..7], expected);
+        let none = painted(&next(&Evidence::default()));
+        assert_eq!(none[..2], ["", "What to try next:"]);
     }
 
     #[test]
     fn a_summary_of_nothing_says_so() {
-        let lines = painted(&summary(&story(1, &["order-1"]), &Evidence::default(), &[]));
+        let lines = painted(&summary(&story(1, &["order-1"]), &Evidence::default(), &[], &[]));
         assert_eq!(lines[..2], ["succeeded    0 of 1 events", "dead letters none"]);
     }
 

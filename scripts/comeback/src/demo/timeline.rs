@@ -241,7 +241,7 @@ mod tests {
         let row = |width| scale(10, width).row(&order(9.0).lives[0], at(9.0)).paint(false);
         assert_eq!(row(2), "2✓");
         assert_eq!(row(5), "✗✗─━✓");
-        let mut story = story(1, &["poison-1"]);
+        let mut story = story(1, &["invalid-1"]);
         for happening in [
             starts(4.1, "r0", "r0", 0),
             fails(4.2, "r0"),

@@ -45,7 +45,7 @@ fn fate(role: &Role, life: &Life, letters: &[&DeadLetter]) -> Result<(), String>
     match (expected, life.standing(), letters) {
         (None, Standing::Succeeded, []) => on_the_way(role.part, life),
         (Some(reason), Standing::GivenUp, [letter]) => {
-            let attempts = if role.part == Part::Hopeless { CAPPED_ATTEMPTS } else { 0 };
+            let attempts = if role.part == Part::AlwaysFails { CAPPED_ATTEMPTS } else { 0 };
             if letter.reason() != reason.as_str() {
                 Err(format!("expected the reason {reason}, got {}", letter.reason()))
             } else if letter.attempts() != Some(attempts) {
@@ -84,15 +84,15 @@ fn on_the_way(part: Part, life: &Life) -> Result<(), String> {
             .any(|step| matches!(step.what, Turn::Failed { ending, .. } if ending == how))
     };
     let (shown, what) = match part {
-        Part::Crashing => (ended(Ending::Crashed), "that it crashes first"),
-        Part::Hanging => (ended(Ending::TimedOut), "that it is killed at its time-out first"),
-        Part::Asking => (waited_as_asked(&life.steps), "that it waits as long as it asks for"),
+        Part::Crashes => (ended(Ending::Crashed), "that it crashes first"),
+        Part::TimesOut => (ended(Ending::TimedOut), "that it is killed at its time-out first"),
+        Part::RateLimited => (waited_as_asked(&life.steps), "that it waits as long as it asks for"),
         Part::Paused => {
             let turned_away = life.steps.iter().any(|step| step.what == Turn::TurnedAway);
             (turned_away, "that it is turned away first")
         }
         // A slow machine may run an order for the first time when the upstream is back.
-        Part::Order | Part::Poison | Part::Hopeless => return Ok(()),
+        Part::Order | Part::Invalid | Part::AlwaysFails => return Ok(()),
     };
     if shown { Ok(()) } else { Err(format!("expected {what}, got none of that")) }
 }
@@ -186,24 +186,24 @@ mod tests {
 
     #[test]
     fn an_event_that_is_to_be_given_up_has_one_dead_letter_that_says_why() {
-        let poison = |letters: &[DeadLetter]| {
-            faults_of(Part::Poison, &given_up("not_retryable"), letters).join("; ")
+        let invalid = |letters: &[DeadLetter]| {
+            faults_of(Part::Invalid, &given_up("not_retryable"), letters).join("; ")
         };
         let good = letter("r0", "not_retryable", "0");
-        assert_eq!(poison(std::slice::from_ref(&good)), "");
+        assert_eq!(invalid(std::slice::from_ref(&good)), "");
         assert_eq!(
-            poison(&[letter("r0", "max_age_exceeded", "0")]),
+            invalid(&[letter("r0", "max_age_exceeded", "0")]),
             "r0: expected the reason not_retryable, got max_age_exceeded"
         );
         assert_eq!(
-            poison(&[letter("r0", "not_retryable", "2")]),
+            invalid(&[letter("r0", "not_retryable", "2")]),
             "r0: expected 0 attempts, got Some(2)"
         );
-        assert!(poison(&[]).ends_with("it was given up, it has no dead letter"));
-        assert!(poison(&[good.clone(), good]).contains("not_retryable, not_retryable"));
-        let hopeless = given_up("max_attempts_exceeded");
+        assert!(invalid(&[]).ends_with("it was given up, it has no dead letter"));
+        assert!(invalid(&[good.clone(), good]).contains("not_retryable, not_retryable"));
+        let always_fails = given_up("max_attempts_exceeded");
         let three = letter("r0", "max_attempts_exceeded", "3");
-        assert!(faults_of(Part::Hopeless, &hopeless, &[three]).is_empty());
+        assert!(faults_of(Part::AlwaysFails, &always_fails, &[three]).is_empty());
     }
 
     #[test]
@@ -212,12 +212,12 @@ mod tests {
             vec![starts(0.1, "r0", "r0", 0), first, starts(again, "x", "r0", 1), ends(9.0, "x")]
         };
         let good = |part, happenings: &[Happening]| faults_of(part, happenings, &[]).is_empty();
-        assert!(good(Part::Crashing, &run(fails_by(Ending::Crashed), 1.5)));
-        assert!(!good(Part::Crashing, &run(fails_by(Ending::Failed), 1.5)));
-        assert!(good(Part::Hanging, &run(fails_by(Ending::TimedOut), 1.5)));
-        assert!(!good(Part::Hanging, &run(fails_by(Ending::Crashed), 1.5)));
-        assert!(good(Part::Asking, &run(fails_by(Ending::Failed), 6.3)));
-        assert!(!good(Part::Asking, &run(fails_by(Ending::Failed), 6.1)));
+        assert!(good(Part::Crashes, &run(fails_by(Ending::Crashed), 1.5)));
+        assert!(!good(Part::Crashes, &run(fails_by(Ending::Failed), 1.5)));
+        assert!(good(Part::TimesOut, &run(fails_by(Ending::TimedOut), 1.5)));
+        assert!(!good(Part::TimesOut, &run(fails_by(Ending::Crashed), 1.5)));
+        assert!(good(Part::RateLimited, &run(fails_by(Ending::Failed), 6.3)));
+        assert!(!good(Part::RateLimited, &run(fails_by(Ending::Failed), 6.1)));
         let wait = Decision::Wait { attempt: 1, due: at(2.0), delay: Duration::from_secs(2) };
         let mut paused = vec![decides(0.2, "r0", wait)];
         paused.extend([starts(2.1, "x", "r0", 1), ends(2.2, "x")]);
