@@ -175,11 +175,14 @@ struct LogLine {
     decision: Option<String>,
     event_id: Option<Arc<str>>,
     request_id: Option<Arc<str>>,
+    message_id: Option<Arc<str>>,
     attempt: Option<u32>,
     due_time: Option<Timestamp>,
     delay_seconds: Option<f64>,
     lateness_ms: Option<u64>,
     reason: Option<String>,
+    /// Why a message could not be read.
+    why: Option<String>,
     /// What kept the decision from being carried out.
     error: Option<String>,
 }
@@ -216,10 +219,16 @@ fn decided(line: &LogLine) -> Option<Decided> {
             attempt: line.attempt?,
             lateness: Duration::from_millis(line.lateness_ms?),
         },
-        "dead_letter" => Decision::DeadLetter { reason: line.reason.clone()? },
+        "dead_letter" => {
+            let reason = line.reason.clone()?;
+            let why = line.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            Decision::DeadLetter { reason: reason + &why }
+        }
         _ => return None,
     };
-    let event_id = line.event_id.clone().or_else(|| line.request_id.clone())?;
+    // An unreadable message names no event, so it is known by its own id.
+    let ids = [&line.event_id, &line.request_id, &line.message_id];
+    let event_id = ids.into_iter().flatten().next()?.clone();
     Some(Decided { event_id, decision })
 }
 
@@ -328,6 +337,15 @@ mod tests {
             line(r#""decision":"dead_letter","reason":"not_retryable""#),
             decided(Decision::DeadLetter { reason: "not_retryable".to_owned() })
         );
+    }
+
+    #[test]
+    fn an_unreadable_message_is_given_up_under_its_own_id_with_the_reason_and_why() {
+        let line = r#"{"level":"WARN","message":"given up","decision":"dead_letter","reason":"unreadable","why":"expected a failure record","message_id":"m1"}"#;
+        let decision =
+            Decision::DeadLetter { reason: "unreadable: expected a failure record".to_owned() };
+        let decided = Decided { event_id: "m1".into(), decision };
+        assert_eq!(logged(line), Some(What::Decided(decided)));
     }
 
     #[test]
