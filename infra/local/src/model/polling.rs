@@ -44,11 +44,12 @@ impl Cloud {
         let name = Arc::clone(&configuration.name);
         let mapping = Mapping::new(now, Arc::clone(&uuid), event_source_arn, name, settings)?;
         let Ok(visibility) = self.sqs.visibility_timeout(&mapping.queue) else {
-            return Err(LambdaError::InvalidParameterValue(format!(
+            return Err(LambdaError::InvalidParameterValue(
                 "Error occurred while ReceiveMessage. SQS Error Code: \
                  AWS.SimpleQueueService.NonExistentQueue. SQS Error Message: The specified queue \
                  does not exist."
-            )));
+                    .to_owned(),
+            ));
         };
         if visibility < configuration.timeout_secs {
             return Err(LambdaError::InvalidParameterValue(format!(

@@ -309,7 +309,7 @@ mod tests {
             "DEAD_LETTER_QUEUE_URL" => Some("http://127.0.0.1/000000000000/dead".to_owned()),
             _ => variables.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone()),
         });
-        let.rules.policies = settings.unwrap().policies;
+        let policies = settings.unwrap().rules.policies;
         let attempts =
             |function| policies.of(function).max_attempts.map(comeback_core::Attempt::get);
         assert_eq!((attempts(CAPPED), attempts(TARGET)), (Some(CAPPED_ATTEMPTS), None));
