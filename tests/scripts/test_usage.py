@@ -31,6 +31,8 @@ class UsageTest(unittest.TestCase):
         self.folder = Path(folder.name)
         ignored = shutil.ignore_patterns("comeback")
         shutil.copytree(REPOSITORY / "scripts", self.folder / "scripts", ignore=ignored)
+        for licence in REPOSITORY.glob("LICENSE-*"):
+            shutil.copy(licence, self.folder)
         tools = self.folder / "tools"
         tools.mkdir()
         for tool in TOOLS:

@@ -242,8 +242,7 @@ mod tests {
         let (run, invoked) = (begins(1), decides(2.006, "r0", invoke(1, 6)));
         let told = |first: &Happening, second: &Happening, late: &str| {
             let end = ends(2.1, "x1");
-            let words =
-                words(&[waits.clone(), first.clone(), end, second.clone(), begins(2)]);
+            let words = words(&[waits.clone(), first.clone(), end, second.clone(), begins(2)]);
             let expected = format!("was re-invoked as attempt 1, {late} ms after it was due");
             assert_eq!(words[1], expected, "{words:?}");
             assert_eq!(words.iter().filter(|line| line.contains("as attempt 1")).count(), 1);
