@@ -1,9 +1,9 @@
 //! What is started in an environment, and with what: a command line behind that of the warden.
 //!
 //! A runtime client or a command of this machine stands in for one of Lambda's own runtimes, and is
-//! started through the script that `AWS_LAMBDA_EXEC_WRAPPER` names. A `bootstrap` is not, because on AWS the runtimes
-//! `provided.*` aren't. No process sees a `/opt` of its own here: a wrapper below `/opt` is found in
-//! the folder that stands for it, and finds what lies beside it by its own path (`$0`).
+//! started through the script that `AWS_LAMBDA_EXEC_WRAPPER` names. A `bootstrap` is not, because on AWS
+//! the runtimes `provided.*` aren't. No process sees a `/opt` of its own here: a wrapper below `/opt` is
+//! found in the folder that stands for it, and finds what lies beside it by its own path (`$0`).
 //!
 //! Every file in the folder `extensions` of the layers is started as an extension.
 

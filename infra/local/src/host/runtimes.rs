@@ -1,14 +1,14 @@
 //! Lambda's managed runtimes, and the programs of this machine that stand in for them.
 //!
 //! A managed runtime is an interpreter and AWS's runtime client, which asks the Runtime API for events and
-//! calls the handler in a function's folder. Of Python and Node.js both are to be had: the interpreter is
-//! looked for in `PATH`, `python3.11` or else `python3` for `python3.11`, `node` for any `nodejs`. The client
-//! is looked for
+//! calls the handler in a function's folder. For Python and Node.js anybody can have both. The interpreter is
+//! looked for in `PATH`: for `python3.11` it is `python3.11`, or else `python3`, and for any `nodejs` it is
+//! `node`. The client is looked for
 //!
-//! - in the function's own folder, for who has packed it in;
-//! - for Python, where the interpreter has its packages, such as an active virtual environment;
+//! - in the function's own folder, as some functions pack it in;
+//! - for Python, among the interpreter's packages, such as those of an active virtual environment;
 //! - in the folder of runtime clients, which is laid out as a layer is: `python` and
-//!   `nodejs/node_modules`. There it can be installed beside anything else; a refusal says how.
+//!   `nodejs/node_modules`. Installed there it changes nothing else; a refusal has the command.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use comeback_core::Timestamp;
-use md5::{Digest as _, Md5};
+use sha2::{Digest as _, Sha256};
 
 use super::Cloud;
 use super::arn::queue_name;
@@ -158,7 +158,7 @@ impl Cloud {
 /// Who sends in a function's name: its role's id, and the session that Lambda assumes the role with.
 /// A role is only a name here, so its id is made from that, in the form of AWS's.
 fn sender_id(now: Timestamp, role: &str) -> Arc<str> {
-    let id = Md5::digest(role).into_iter().chain([0]).map(|byte| char::from(b'A' + byte % 26));
-    let role_id: String = id.take(ROLE_ID_LENGTH).collect();
+    let letters = Sha256::digest(role).into_iter().map(|byte| char::from(b'A' + byte % 26));
+    let role_id: String = letters.take(ROLE_ID_LENGTH).collect();
     format!("AROA{role_id}:awslambda_0_{}", now.format("%Y%m%d%H%M%S%3f")).into()
 }
