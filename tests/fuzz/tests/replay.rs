@@ -1,31 +1,38 @@
-//! What fuzzing has found so far, once more.
+//! Replays what fuzzing has found so far.
+#![allow(clippy::unwrap_used, reason = "a check of tests: to stop is to report")]
 
-use std::fs;
-use std::path::Path;
+use std::{collections::BTreeMap, fs};
 
 use fuzz::TARGETS;
 
+const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus");
+
+/// The inputs of a target by their names, as `corpus.py` writes them: a character is a byte.
+fn inputs(target: &str) -> BTreeMap<String, Vec<u8>> {
+    let file = fs::read_to_string(format!("{CORPUS}/{target}.json")).unwrap();
+    let texts: BTreeMap<String, String> = serde_json::from_str(&file).unwrap();
+    let bytes = |text: String| text.chars().map(|byte| u8::try_from(byte).unwrap()).collect();
+    texts.into_iter().map(|(name, text)| (name, bytes(text))).collect()
+}
+
 #[test]
 fn what_was_found_for_a_target_holds() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     for (target, check) in TARGETS {
-        let mut inputs = 0;
-        for entry in fs::read_dir(corpus.join(target)).unwrap() {
-            let path = entry.unwrap().path();
-            // Told where a check fails.
-            println!("{}", path.display());
-            check(&fs::read(path).unwrap());
-            inputs += 1;
+        let inputs = inputs(target);
+        assert!(!inputs.is_empty(), "{target} has no corpus");
+        for (name, input) in inputs {
+            // Shown where a check fails.
+            println!("{target}/{name}");
+            check(&input);
         }
-        assert!(inputs > 0, "{target} has no corpus");
     }
 }
 
 #[test]
 fn every_corpus_belongs_to_a_target() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
-    for entry in fs::read_dir(corpus).unwrap() {
-        let folder = entry.unwrap().file_name();
-        assert!(TARGETS.iter().any(|(target, _)| folder == *target), "{folder:?}");
+    for entry in fs::read_dir(CORPUS).unwrap() {
+        let file = entry.unwrap().path();
+        let name = file.file_stem().unwrap();
+        assert!(TARGETS.iter().any(|(target, _)| name == *target), "{}", file.display());
     }
 }

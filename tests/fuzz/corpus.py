@@ -1,0 +1,57 @@
+"""The corpus of a fuzz target: one file, corpus/TARGET.json, with one input a line.
+
+    python3 tests/fuzz/corpus.py unpack TARGET FOLDER        writes each input as a file
+    python3 tests/fuzz/corpus.py pack TARGET FOLDER          replaces the corpus by the files of a folder
+    python3 tests/fuzz/corpus.py add TARGET NAME FILE        adds one input under a name
+
+Each character of an input stands for one byte (Latin-1), so most inputs can be read, and a change of the corpus shows
+as changed lines.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+CORPUS = Path(__file__).resolve().parent / "corpus"
+
+
+def read(target: str) -> dict[str, bytes]:
+    """The inputs of a target by their names."""
+    inputs = json.loads((CORPUS / f"{target}.json").read_text(encoding="utf-8"))
+    return {name: text.encode("latin-1") for name, text in inputs.items()}
+
+
+def write(target: str, inputs: dict[str, bytes]) -> None:
+    """Replaces the inputs of a target."""
+    texts = {name: inputs[name].decode("latin-1") for name in sorted(inputs)}
+    text = json.dumps(texts, indent=0)
+    (CORPUS / f"{target}.json").write_text(text + "\n")
+
+
+def main() -> None:
+    """Does what the arguments say."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for command in ("unpack", "pack"):
+        arguments = commands.add_parser(command)
+        arguments.add_argument("target")
+        arguments.add_argument("folder", type=Path)
+    arguments = commands.add_parser("add")
+    arguments.add_argument("target")
+    arguments.add_argument("name")
+    arguments.add_argument("file", type=Path)
+    given = parser.parse_args()
+
+    match given.command:
+        case "unpack":
+            given.folder.mkdir(parents=True, exist_ok=True)
+            for name, content in read(given.target).items():
+                (given.folder / name).write_bytes(content)
+        case "pack":
+            write(given.target, {path.name: path.read_bytes() for path in given.folder.iterdir()})
+        case "add":
+            write(given.target, read(given.target) | {given.name: given.file.read_bytes()})
+
+
+if __name__ == "__main__":
+    main()
