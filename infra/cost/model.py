@@ -234,9 +234,7 @@ def handled(counted: Counted, fate: Fate, way: Way) -> Bill:
 
 def retry(counted: Counted, way: Way) -> Bill:
     """One retry: its failure record is sent, waits, and is invoked."""
-    return together(
-        sent(counted, way), handled(counted, "waits", way), handled(counted, "invoked", way)
-    )
+    return together(sent(counted, way), handled(counted, "waits", way), handled(counted, "invoked", way))
 
 
 def dead_letter(counted: Counted, way: Way) -> Bill:

@@ -61,9 +61,7 @@ DURABLE_POST = Quote(
     date(2026, 1, 12),
     "https://www.thecandidstartup.org/2026/01/12/aws-lambda-durable-functions.html",
 )
-STEP_FUNCTIONS_POST = Quote(
-    date(2026, 3, 14), "https://www.wring.co/blog/aws-step-functions-pricing-guide"
-)
+STEP_FUNCTIONS_POST = Quote(date(2026, 3, 14), "https://www.wring.co/blog/aws-step-functions-pricing-guide")
 
 
 @dataclass(frozen=True)
@@ -93,9 +91,7 @@ ALARM = Price("alarm", CLOUDWATCH, 0.10, "month", CLOUDWATCH_PLANS)
 DASHBOARD = Price("dashboard", CLOUDWATCH, 3.00, "month", CLOUDWATCH_POST)
 WRITE = Price("write of DynamoDB, on demand", DYNAMODB, 0.625, "million", DURABLE_POST)
 ITEM_STORAGE = Price("storage of DynamoDB", DYNAMODB, 0.25, "GB-month", DURABLE_POST)
-TRANSITION = Price(
-    "state transition, standard workflow", STEP_FUNCTIONS, 25.00, "million", STEP_FUNCTIONS_POST
-)
+TRANSITION = Price("state transition, standard workflow", STEP_FUNCTIONS, 25.00, "million", STEP_FUNCTIONS_POST)
 OPERATION = Price("durable operation", DURABLE, 8.00, "million", LAMBDA_PLANS)
 DATA_WRITTEN = Price("durable data written", DURABLE, 0.25, "GB", DURABLE_POST)
 DATA_RETAINED = Price("durable data retained", DURABLE, 0.15, "GB-month", DURABLE_POST)

@@ -106,10 +106,7 @@ def event(counted: Counted) -> str:
 
 def month(counted: Counted) -> str:
     """A month of one function."""
-    heading = (
-        f"{MONTH.events:,} events, {MONTH.failing:.0%} of them fail and come back "
-        f"{MONTH.retries_each} times"
-    )
+    heading = f"{MONTH.events:,} events, {MONTH.failing:.0%} of them fail and come back {MONTH.retries_each} times"
     rows = [
         ["Step Functions, started for failures only", dollars(MONTH.step_functions_for_failures())],
         ["Comeback, quiet", dollars(MONTH.comeback(counted))],

@@ -163,9 +163,7 @@ def main() -> int:
         print(f"could not measure: {error}", file=sys.stderr)
         return 1
     messages = len(ARRANGEMENTS) * arguments.rounds * arguments.batches * BATCH_SIZE
-    print(
-        f"\nMedians (least to most) of {arguments.rounds} rounds, {messages:,} messages each side."
-    )
+    print(f"\nMedians (least to most) of {arguments.rounds} rounds, {messages:,} messages each side.")
     return 0
 
 

@@ -46,9 +46,7 @@ class Cloud:
     answers: list[bytes] = field(default_factory=list)
     first_answer_at: float | None = None
     # Done when the handler asks for more than there is; failed when it reports an error.
-    finished: asyncio.Future[None] = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
+    finished: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def answer(self, method: str, path: str, target: str, body: bytes) -> bytes | None:
         """The response to a request; `None` where it is to wait for ever."""
@@ -185,10 +183,7 @@ class Connection(asyncio.Protocol):
         if not separator:
             return None
         request_line, *lines = head.decode("latin-1").split("\r\n")
-        headers = {
-            name.lower(): value.strip()
-            for name, _, value in (line.partition(":") for line in lines)
-        }
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         if "transfer-encoding" in headers or "expect" in headers:
             raise NotMeasured(f"expected a plain request, got {head!r}")
         length = int(headers.get("content-length", 0))
@@ -209,9 +204,7 @@ def _all_successful(body: bytes) -> bytes:
     if entries is None:
         return b""
     # What a change's answer does not have is ignored in it.
-    successful = [
-        {"Id": entry["Id"], "MessageId": "m", "MD5OfMessageBody": "0"} for entry in entries
-    ]
+    successful = [{"Id": entry["Id"], "MessageId": "m", "MD5OfMessageBody": "0"} for entry in entries]
     return json.dumps({"Successful": successful, "Failed": []}).encode()
 
 

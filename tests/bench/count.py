@@ -43,9 +43,7 @@ async def counted(bootstrap: Path) -> dict[str, Any]:
     return {"message": _sizes(batches_of(Fate.INVOKED, BATCH_SIZE, BATCHES)), "batches": kinds}
 
 
-async def _kind(
-    bootstrap: Path, fate: Fate, size: int, environment: Mapping[str, str], log: Path
-) -> dict[str, Any]:
+async def _kind(bootstrap: Path, fate: Fate, size: int, environment: Mapping[str, str], log: Path) -> dict[str, Any]:
     """One line of the table: what one batch of this kind takes."""
     handler = Handler("retry-handler", [str(bootstrap.resolve())], environment)
     done = await run(handler, batches_of(fate, size, BATCHES), log)

@@ -104,9 +104,7 @@ def _batches(fates: Sequence[Sequence[Fate]]) -> list[Batch]:
     return made
 
 
-def _message(
-    fate: Fate, is_retry: bool, now: datetime, source: random.Random
-) -> tuple[Message, dict[str, Any]]:
+def _message(fate: Fate, is_retry: bool, now: datetime, source: random.Random) -> tuple[Message, dict[str, Any]]:
     is_due = fate is Fate.INVOKED
     failed_at = now - DUE_SINCE if is_due else now
     payload = _payload(source)
@@ -175,9 +173,7 @@ def _failure_record(
             "errorMessage": "HTTPSConnectionPool(host='example.com', port=443): Read timed out.",
             "errorType": error_type,
             "requestId": _uuid(source),
-            "stackTrace": [
-                '  File "/var/task/app.py", line 42, in handler\n    charge(event["order"])\n'
-            ],
+            "stackTrace": ['  File "/var/task/app.py", line 42, in handler\n    charge(event["order"])\n'],
         },
     }
 

@@ -65,9 +65,7 @@ async def run(handler: Handler, batches: Sequence[Batch], log: Path) -> Run:
     redirections = [output, (os.POSIX_SPAWN_DUP2, 1, 2)]
 
     started_at = time.perf_counter()
-    pid = os.posix_spawn(
-        handler.command[0], handler.command, environment, file_actions=redirections
-    )
+    pid = os.posix_spawn(handler.command[0], handler.command, environment, file_actions=redirections)
     exited = os.pidfd_open(pid)
     loop.add_reader(exited, _fail, cloud, "the process ended by itself")
     try:

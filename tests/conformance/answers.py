@@ -75,9 +75,7 @@ class Notebook:
         """Calls SQS."""
         return self._call("sqs", operation, parameters, None)
 
-    def function(
-        self, operation: str, *, told: Sequence[str] = (), **parameters: Any
-    ) -> dict[str, Any]:
+    def function(self, operation: str, *, told: Sequence[str] = (), **parameters: Any) -> dict[str, Any]:
         """Calls Lambda. `told` are the members of the answer that are compared: AWS adds new ones
         every year, and nobody tells all."""
         return self._call("lambda", operation, parameters, told)

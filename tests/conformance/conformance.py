@@ -44,11 +44,7 @@ def compare(ours: list[Answer], theirs: list[Answer]) -> dict[str, Difference]:
     """The steps of one case that were answered differently."""
     absent = Answer("", NO_CALL)
     pairs = zip_longest(ours, theirs, fillvalue=absent)
-    return {
-        own.step or other.step: Difference(own.text, other.text)
-        for own, other in pairs
-        if own.text != other.text
-    }
+    return {own.step or other.step: Difference(own.text, other.text) for own, other in pairs if own.text != other.text}
 
 
 def main() -> int:
@@ -66,9 +62,7 @@ def main() -> int:
     ):
         ours, theirs = pool.map(lambda endpoint: ask(endpoint, cases), (local, moto))
     found = {
-        f"{name}/{step}": difference
-        for name in cases
-        for step, difference in compare(ours[name], theirs[name]).items()
+        f"{name}/{step}": difference for name in cases for step, difference in compare(ours[name], theirs[name]).items()
     }
     complaints = table.complaints(found)
     for complaint in complaints:

@@ -82,11 +82,7 @@ class Table:
             for place, difference in found.items()
             if place not in self.listed or not difference.is_like(self.listed[place])
         ]
-        gone = [
-            f"in {TABLE.name}, but they agree: {place}"
-            for place in self.listed
-            if place not in found
-        ]
+        gone = [f"in {TABLE.name}, but they agree: {place}" for place in self.listed if place not in found]
         return unlisted + gone
 
 

@@ -97,16 +97,14 @@ def main() -> int:
     arguments = parser.parse_args()
 
     chosen = [fact for fact in facts() if not arguments.names or fact.name in arguments.names]
-    with endpoints.local(arguments.program.resolve()) as local:
-        with ThreadPoolExecutor(CHECKS_AT_A_TIME) as pool:
-            found = list(pool.map(lambda fact: fact.complaint(local), chosen))
+    with endpoints.local(arguments.program.resolve()) as local, ThreadPoolExecutor(CHECKS_AT_A_TIME) as pool:
+        found = list(pool.map(lambda fact: fact.complaint(local), chosen))
     complaints = [complaint for complaint in found if complaint is not None]
     for complaint in complaints:
         print(complaint, end="\n\n", file=sys.stderr)
     intended = sum(fact.otherwise is not None for fact in chosen)
     print(
-        f"{len(chosen)} facts recorded on AWS, {intended} of them not meant to hold here, "
-        f"{len(complaints)} complaints"
+        f"{len(chosen)} facts recorded on AWS, {intended} of them not meant to hold here, {len(complaints)} complaints"
     )
     return 1 if complaints else 0
 

@@ -115,9 +115,7 @@ def expected_dead_letters() -> Counter[DeadLetter]:
 
 def as_received(message: dict[str, Any]) -> DeadLetter:
     """A message of the dead-letter queue."""
-    attributes = {
-        name: attribute["StringValue"] for name, attribute in message["MessageAttributes"].items()
-    }
+    attributes = {name: attribute["StringValue"] for name, attribute in message["MessageAttributes"].items()}
     return DeadLetter(message["Body"], attributes["Reason"], attributes.get("Attempts"))
 
 
@@ -126,9 +124,7 @@ def send(loop: Loop) -> None:
     payloads = [payload for kind in KINDS for payload in kind.payloads()]
 
     def invoke(payload: dict[str, Any]) -> int:
-        answer = loop.functions.invoke(
-            FunctionName=TARGET, InvocationType="Event", Payload=json.dumps(payload)
-        )
+        answer = loop.functions.invoke(FunctionName=TARGET, InvocationType="Event", Payload=json.dumps(payload))
         return int(answer["StatusCode"])
 
     for body in POISON:
@@ -180,11 +176,7 @@ def faults(loop: Loop, dead_letters: list[DeadLetter], *, with_ledger: bool) -> 
     return [
         *(f"lost: {letter}" for letter in (expected - found).elements()),
         *(f"not expected: {letter}" for letter in (found - expected).elements()),
-        *(
-            f"expected {wanted} {what}, got {got}"
-            for what, (wanted, got) in counts.items()
-            if wanted != got
-        ),
+        *(f"expected {wanted} {what}, got {got}" for what, (wanted, got) in counts.items() if wanted != got),
     ]
 
 
@@ -201,10 +193,7 @@ def main() -> int:
             send(loop)
             found = faults(loop, collect(loop), with_ledger=with_ledger)
         ledger = "with" if with_ledger else "without"
-        print(
-            f"{ledger} a ledger: {events} events and {len(POISON)} messages of poison, "
-            f"{len(found)} faults"
-        )
+        print(f"{ledger} a ledger: {events} events and {len(POISON)} messages of poison, {len(found)} faults")
         wrong += found
     for fault in wrong:
         print(fault, file=sys.stderr)

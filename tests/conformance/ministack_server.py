@@ -10,8 +10,8 @@ of its faults are mended here:
   applies them in both.
 - A parameter of a template is a string, and stays one where a mapping's concurrency is given by it: the
   mapping then never polls. CloudFormation gives it on as the number that the property is.
-- A stack with an alarm on an expression is refused. CloudWatch takes it; here it is one on a metric of that name, which never
-  has a value.
+- A stack with an alarm on an expression is refused. CloudWatch takes it; here it is one on a metric of that name, which
+  never has a value.
 - Where a policy has a condition on who asks (`aws:PrincipalArn`), that is a role's session. For IAM it is the role.
 - Where it asks policies, a batch of SQS is an action of its own. For IAM it is the one without `Batch`.
 
@@ -64,10 +64,7 @@ def deploy_nested_stack_transformed(
     logical_id: str, properties: dict[str, Any], *arguments: Any, **options: Any
 ) -> Any:
     """Deploys a nested stack with the transforms of its template applied."""
-    parameters = [
-        {"Key": name, "Value": str(value)}
-        for name, value in properties.get("Parameters", {}).items()
-    ]
+    parameters = [{"Key": name, "Value": str(value)} for name, value in properties.get("Parameters", {}).items()]
     # Only this deployment looks the function up there; whoever else parses templates has it already.
     engine._parse_template = lambda body: engine._apply_transforms(parse_template(body), parameters)
     try:
@@ -96,7 +93,12 @@ alarm_record = provisioners._cw_metric_alarm_record
 def alarm_record_of_expression(name: str, properties: dict[str, Any]) -> Any:
     """The record of an alarm; of one on an expression, by the expression's name."""
     if metrics := properties.get("Metrics"):
-        properties = {**properties, "Metrics": None, "Namespace": "Expressions", "MetricName": metrics[-1]["Expression"]}
+        properties = {
+            **properties,
+            "Metrics": None,
+            "Namespace": "Expressions",
+            "MetricName": metrics[-1]["Expression"],
+        }
     return alarm_record(name, properties)
 
 

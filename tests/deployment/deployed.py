@@ -95,11 +95,7 @@ def faults(deployed: Deployed, attempts_max: int) -> list[str]:
     if deployed.variables().get("LEDGER_TABLE"):
         # Each failure of either event.
         looked_at["claims"] = (["done"] * (2 + 1 + attempts_max), deployed.claims())
-    return [
-        f"{what}: expected {expected}, got {got}"
-        for what, (expected, got) in looked_at.items()
-        if expected != got
-    ]
+    return [f"{what}: expected {expected}, got {got}" for what, (expected, got) in looked_at.items() if expected != got]
 
 
 class Trial(NamedTuple):

@@ -8,7 +8,6 @@ from typing import Any
 
 import yaml
 from samtranslator.translator.transform import transform
-
 from template import PSEUDO_PARAMETERS, Template
 
 APPLICATION = "AWS::Serverless::Application"

@@ -108,7 +108,9 @@ class Deployed:
         """The client of somebody who switched to the operator's role."""
         role = self.endpoint.client("iam").get_role(RoleName=self.operator)["Role"]["Arn"]
         switched = self.endpoint.client("sts").assume_role(RoleArn=role, RoleSessionName="person")["Credentials"]
-        return self.endpoint.client("sqs", switched["AccessKeyId"], switched["SecretAccessKey"], switched["SessionToken"])
+        return self.endpoint.client(
+            "sqs", switched["AccessKeyId"], switched["SecretAccessKey"], switched["SessionToken"]
+        )
 
     @property
     def retry_queue_name(self) -> str:
@@ -134,9 +136,7 @@ def find(endpoint: Endpoint, stack: str) -> Deployed:
     }
     (mapping,) = (functions.get_event_source_mapping(UUID=uuid) for uuid in _of(resources, MAPPING))
     (operator,) = (name for name in _of(resources, ROLE) if "Operator" in name)
-    return Deployed(
-        endpoint, by_runtime["python"], by_runtime["provided.al"], mapping["EventSourceArn"], operator
-    )
+    return Deployed(endpoint, by_runtime["python"], by_runtime["provided.al"], mapping["EventSourceArn"], operator)
 
 
 def remove(endpoint: Endpoint, stack: str) -> list[str]:

@@ -48,11 +48,7 @@ class System:
 
     def facts(self) -> set[str]:
         """All that is to be the same in templates that make the same system, a line each."""
-        lines = {
-            f"{part}: {fact}"
-            for part, resource in self._parts().items()
-            for fact in _facts_of(resource)
-        }
+        lines = {f"{part}: {fact}" for part, resource in self._parts().items() for fact in _facts_of(resource)}
         lines |= {f"the handler's environment: {fact}" for fact in self._environment()}
         for who in ("handler", "target", "operator"):
             lines |= {f"the {who}'s role: {fact}" for fact in self._permissions(who)}
@@ -64,7 +60,7 @@ class System:
         return {self._with_parts_for_tokens(line) for line in lines}
 
     def _parts(self) -> dict[str, Resource]:
-        """The parts of the system by what they are for. Keys and topics are the surroundings' business, and only named."""
+        """The system's parts by what they are for. Keys and topics belong to the surroundings, and are only named."""
         retry_queue = self._only(QUEUE, lambda each: "RedrivePolicy" in each.properties)
         handler = self._only(FUNCTION, lambda each: each.properties["Runtime"].startswith("provided"))
         parts = {
@@ -128,9 +124,7 @@ class System:
         yield from _permissions(role.properties["AssumeRolePolicyDocument"])
         yield from (f"managed policy {arn}" for arn in role.properties.get("ManagedPolicyArns", []))
         inline = role.properties.get("Policies", [])
-        attached = [
-            each.properties for each in self._of(POLICY) if role.token in each.properties["Roles"]
-        ]
+        attached = [each.properties for each in self._of(POLICY) if role.token in each.properties["Roles"]]
         for policy in [*inline, *attached]:
             yield from _permissions(policy["PolicyDocument"])
 
@@ -225,9 +219,11 @@ def _without_difference(properties: dict[str, Any], stat: dict[str, Any], differ
         raise NotImplementedError(f"an alarm on {difference} beyond {properties['Threshold']}")
     terms = ([int(factor) for factor in term.split("*")] for term in found[1].split("+"))
     others = {name: value for name, value in properties.items() if name != "Metrics"}
-    return others | stat["Metric"] | {
-        "Period": stat["Period"], "Statistic": stat["Stat"], "Threshold": sum(map(math.prod, terms))
-    }
+    return (
+        others
+        | stat["Metric"]
+        | {"Period": stat["Period"], "Statistic": stat["Stat"], "Threshold": sum(map(math.prod, terms))}
+    )
 
 
 def _metric_alarm(properties: dict[str, Any]) -> str:

@@ -97,9 +97,7 @@ class Template:
             child = self.nested[name]
             properties = self._work_out(self.document["Resources"][name]["Properties"])
             parameters = properties.get("Parameters", {})
-            self._children[name] = Template(
-                child.document, parameters, child.nested, f"{self.path}{name}."
-            )
+            self._children[name] = Template(child.document, parameters, child.nested, f"{self.path}{name}.")
         return self._children[name]
 
     def _token(self, name: str) -> str:

@@ -39,7 +39,7 @@ def kind(fate: str, messages: int, ledger: bool, **calls: int) -> dict[str, Any]
         "messages": messages,
         "ledger": ledger,
         "calls": calls,
-        "largest_request_bytes": {operation: 1000 for operation in calls},
+        "largest_request_bytes": dict.fromkeys(calls, 1000),
         "log_lines": 1,
         "log_bytes": 1000 * messages - added,
         "metrics": ["A by Target", f"{fate} by Target"],
@@ -223,8 +223,7 @@ class CountTest(unittest.TestCase):
     @staticmethod
     def without_log_bytes(document: dict[str, Any]) -> dict[str, Any]:
         batches = [
-            {name: value for name, value in batch.items() if name != "log_bytes"}
-            for batch in document["batches"]
+            {name: value for name, value in batch.items() if name != "log_bytes"} for batch in document["batches"]
         ]
         return {**document, "batches": batches}
 

@@ -106,12 +106,6 @@ class OrdersTest(unittest.TestCase):
 
     RETRY = {"attempt": 2, "initial_timestamp": 1643667670, "request_id": "first"}
 
-
-class OrdersTest(unittest.TestCase):
-    """The example's function."""
-
-    RETRY = {"attempt": 2, "initial_timestamp": 1643667670, "request_id": "first"}
-
     def place(self, event: Any) -> tuple[Any, str]:
         """What the function answers, and what it says."""
         said = io.StringIO()

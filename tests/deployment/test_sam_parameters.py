@@ -32,12 +32,24 @@ class ParameterTest(unittest.TestCase):
             ],
         ),
         "RedrivePrincipals": (
-            ["", *ROLES, "arn:aws:iam::111111111111:user/a", "arn:aws:iam::111111111111:role/aws-reserved/sso.amazonaws.com/*/On_*"],
-            ["*", "operator", "arn:aws:iam::111111111111:root", "arn:aws:iam::*:role/a", "arn:aws:iam::111111111111:group/a"],
+            [
+                "",
+                *ROLES,
+                "arn:aws:iam::111111111111:user/a",
+                "arn:aws:iam::111111111111:role/aws-reserved/sso.amazonaws.com/*/On_*",
+            ],
+            [
+                "*",
+                "operator",
+                "arn:aws:iam::111111111111:root",
+                "arn:aws:iam::*:role/a",
+                "arn:aws:iam::111111111111:group/a",
+            ],
         ),
         "MaxAttempts": (["1", "50", "999999999"], ["0", "-1", "1.5", "01", "1000000000", "many"]),
         "NonRetryableErrors": (
-            ["ValidationError", "A,B", "A, B", "*.NotFound,errors::Bad*"], [",", "A,", ",A", "A,,B", "A B", " "]
+            ["ValidationError", "A,B", "A, B", "*.NotFound,errors::Bad*"],
+            [",", "A,", ",A", "A,,B", "A B", " "],
         ),
         "Policies": (
             ["{}", '{"orders":{"MAX_AGE":"7d"}}', '{\n "orders": {}\n}'],

@@ -12,7 +12,10 @@ GNU, MUSL = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-musl"
 
 # The crates that the program could be linked with: what their manifests say more, and their files.
 CRATES: dict[str, tuple[str, dict[str, str]]] = {
-    "own-text": ('license = "MIT"\n[dependencies]\ndeep = "1"', {"LICENSE-MIT": "MIT, by  Ann\n", "NOTICE": "Thank Ann."}),
+    "own-text": (
+        'license = "MIT"\n[dependencies]\ndeep = "1"',
+        {"LICENSE-MIT": "MIT, by  Ann\n", "NOTICE": "Thank Ann."},
+    ),
     "same-text": ('license = "MIT"', {"COPYING": "MIT,\nby Ann", "src/license.rs": "", "tests/LICENSE": "of a test"}),
     "deep": ('license-file = "terms.txt"', {"terms.txt": "Terms of deep.", "c/LICENSE": "C, by Cid"}),
     "textless": ('license = "MIT OR Apache-2.0"', {}),
@@ -57,7 +60,9 @@ class NoticesTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
         self.write("src/main.rs", "fn main() {}")
-        self.write(".cargo/config.toml", '[source.crates-io]\nreplace-with = "here"\n[source.here]\ndirectory = "crates"\n')
+        self.write(
+            ".cargo/config.toml", '[source.crates-io]\nreplace-with = "here"\n[source.here]\ndirectory = "crates"\n'
+        )
         for name, (manifest, files) in CRATES.items():
             head = f'[package]\nname = "{name}"\nversion = "1.0.0"\nedition = "2021"\n'
             self.write(f"crates/{name}/Cargo.toml", head + manifest)
@@ -72,9 +77,7 @@ class NoticesTest(unittest.TestCase):
     def notices(self, triple: str = GNU, program: str = PROGRAM) -> subprocess.CompletedProcess[str]:
         self.write("Cargo.toml", program)
         subprocess.run(["cargo", "generate-lockfile", "--offline"], cwd=self.folder, check=True, capture_output=True)
-        return subprocess.run(
-            [NOTICES, "program", triple, "notices"], cwd=self.folder, capture_output=True, text=True
-        )
+        return subprocess.run([NOTICES, "program", triple, "notices"], cwd=self.folder, capture_output=True, text=True)
 
     def written(self, triple: str = GNU) -> list[str]:
         """The parts of what is written."""
@@ -125,7 +128,9 @@ class NoticesTest(unittest.TestCase):
     def test_a_licence_that_is_nowhere_to_be_read_is_refused(self) -> None:
         refused = self.notices(program=PROGRAM.replace("[features]", '[features]\ndefault = ["secret"]'))
         self.assertEqual(refused.returncode, 1)
-        self.assertEqual(refused.stderr, "proprietary 1.0.0 has no file with its licence, which is 'LicenseRef-Secret'\n")
+        self.assertEqual(
+            refused.stderr, "proprietary 1.0.0 has no file with its licence, which is 'LicenseRef-Secret'\n"
+        )
 
 
 if __name__ == "__main__":

@@ -3,11 +3,15 @@ import { App, aws_lambda as lambda, Stack } from 'aws-cdk-lib';
 
 const app = new App();
 const stack = new Stack(app, 'Bench');
-const functions = Array.from({ length: 10 }, (_, index) => new lambda.Function(stack, `Function${index}`, {
-  runtime: lambda.Runtime.PYTHON_3_13,
-  handler: 'index.handler',
-  code: lambda.Code.fromInline('def handler(event, context): pass'),
-}));
+const functions = Array.from(
+  { length: 10 },
+  (_, index) =>
+    new lambda.Function(stack, `Function${index}`, {
+      runtime: lambda.Runtime.PYTHON_3_13,
+      handler: 'index.handler',
+      code: lambda.Code.fromInline('def handler(event, context): pass'),
+    }),
+);
 
 if (process.argv.includes('with-retries')) {
   // Loading the package is a part of what it costs.

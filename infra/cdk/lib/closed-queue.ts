@@ -8,7 +8,12 @@ export const RETENTION = Duration.days(14);
 const CLOUDFORMATION = 'cloudformation.amazonaws.com';
 
 /** What reads events, loses them, or changes when they are due. */
-export const RECEIVER_ONLY = ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:PurgeQueue'];
+export const RECEIVER_ONLY = [
+  'sqs:ReceiveMessage',
+  'sqs:DeleteMessage',
+  'sqs:ChangeMessageVisibility',
+  'sqs:PurgeQueue',
+];
 
 /** The ARN of a role that was imported by its name: only there is the partition a token and the name none. */
 const IMPORTED_BY_NAME = /^(arn:\$\{Token\[.+:role\/)([^/]+)$/;
@@ -32,15 +37,16 @@ export abstract class ClosedQueue extends sqs.Queue {
     super(scope, id, {
       retentionPeriod: RETENTION,
       enforceSSL: true,
-      ...encryptionKey
+      ...(encryptionKey
         ? { encryption: sqs.QueueEncryption.KMS, encryptionMasterKey: encryptionKey }
-        : { encryption: sqs.QueueEncryption.SQS_MANAGED },
+        : { encryption: sqs.QueueEncryption.SQS_MANAGED }),
       ...own,
     });
     this.denyAllBut(this.receivers, this.senders, receiverOnly);
     this.denyAllBut(this.senders, this.receivers, ['sqs:SendMessage']);
     // A request that came by no service has no `aws:CalledVia`, and is denied too.
-    if (deletionProtection) this.deny(['sqs:DeleteQueue'], { 'ForAllValues:StringNotEquals': { 'aws:CalledVia': CLOUDFORMATION } });
+    if (deletionProtection)
+      this.deny(['sqs:DeleteQueue'], { 'ForAllValues:StringNotEquals': { 'aws:CalledVia': CLOUDFORMATION } });
   }
 
   /** Lets a principal send to this queue, as far as the queue is asked: it needs the permission too. */
@@ -55,7 +61,7 @@ export abstract class ClosedQueue extends sqs.Queue {
 
   /** Without anybody it would be no condition: then those of the other side, who have no permission for this one. */
   private denyAllBut(principals: Set<string>, others: Set<string>, actions: string[]): void {
-    const produce = () => [...principals.size > 0 ? principals : others];
+    const produce = () => [...(principals.size > 0 ? principals : others)];
     this.deny(actions, {
       ArnNotEquals: { 'aws:PrincipalArn': Lazy.list({ produce }) },
       // A topic or a rule that somebody lets send has no ARN here; without a permission in this policy none may.
@@ -64,13 +70,15 @@ export abstract class ClosedQueue extends sqs.Queue {
   }
 
   private deny(actions: string[], conditions: iam.Conditions): void {
-    this.addToResourcePolicy(new iam.PolicyStatement({
-      effect: iam.Effect.DENY,
-      principals: [new iam.AnyPrincipal()],
-      actions,
-      resources: [this.queueArn],
-      conditions,
-    }));
+    this.addToResourcePolicy(
+      new iam.PolicyStatement({
+        effect: iam.Effect.DENY,
+        principals: [new iam.AnyPrincipal()],
+        actions,
+        resources: [this.queueArn],
+        conditions,
+      }),
+    );
   }
 }
 

@@ -1,5 +1,5 @@
-import { existsSync } from 'fs';
-import * as path from 'path';
+import { existsSync } from 'node:fs';
+import * as path from 'node:path';
 import { aws_lambda as lambda } from 'aws-cdk-lib';
 
 /** Where this package has what it deploys, by architecture. */
@@ -26,7 +26,10 @@ export function codeOf(part: keyof typeof ZIPS, architecture: lambda.Architectur
   }
   const shipped = path.join(ASSETS, zip);
   if (!existsSync(shipped)) {
-    throw new Error(`${shipped} does not exist: this copy of comeback-cdk was not packed by its scripts/cdk. Use one that was, or set source`);
+    throw new Error(
+      `${shipped} does not exist: this copy of comeback-cdk was not packed by its scripts/cdk. Use one that was, or ` +
+        'set source',
+    );
   }
   return lambda.Code.fromAsset(shipped);
 }

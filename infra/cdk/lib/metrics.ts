@@ -14,8 +14,8 @@ export interface RetryMetricOptions extends cloudwatch.MetricOptions {
 }
 
 /**
- * How many dead letters could not be sent, of all targets together: whatever a message names, or nothing at all. An alarm
- * can't search for metrics, but it can query them. It finds those of other handlers in the region too.
+ * How many dead letters could not be sent, of all targets together: whatever a message names, or nothing at all. An
+ * alarm can't search for metrics, but it can query them. It finds those of other handlers in the region too.
  */
 export const DEAD_LETTERS_NOT_SENT = new cloudwatch.MathExpression({
   expression: `SELECT SUM(DeadLettersNotSent) FROM SCHEMA(${NAMESPACE}, Target)`,
@@ -24,16 +24,24 @@ export const DEAD_LETTERS_NOT_SENT = new cloudwatch.MathExpression({
   period: Duration.minutes(5),
 });
 
-/** A metric of the handler for functions; of several, taken together by a function of metric math. An alarm takes ten. */
+/**
+ * A metric of the handler for functions; of several, taken together by a function of metric math. An alarm takes ten.
+ */
 export function metricOf(
-  metricName: string, targets: lambda.IFunction[], together: 'SUM' | 'MAX', options: cloudwatch.MetricOptions,
+  metricName: string,
+  targets: lambda.IFunction[],
+  together: 'SUM' | 'MAX',
+  options: cloudwatch.MetricOptions,
 ): cloudwatch.IMetric {
-  const each = targets.map((target) => new cloudwatch.Metric({
-    namespace: NAMESPACE,
-    metricName,
-    ...options,
-    dimensionsMap: { Target: target.functionName, ...options.dimensionsMap },
-  }));
+  const each = targets.map(
+    (target) =>
+      new cloudwatch.Metric({
+        namespace: NAMESPACE,
+        metricName,
+        ...options,
+        dimensionsMap: { Target: target.functionName, ...options.dimensionsMap },
+      }),
+  );
   if (each.length === 1) return each[0];
   // Ids of their own, so that it can be put into another expression, or beside others into a graph.
   const ids = each.map((_, index) => `${metricName.charAt(0).toLowerCase()}${metricName.slice(1)}${index}`);

@@ -9,16 +9,17 @@ import { checkHome } from './target';
 /** What `AsyncRetry` is made with. */
 export interface AsyncRetryProps extends RetryPolicy {
   /**
-   * Where events are sent that are given up. A queue of your own should keep messages for 14 days, encrypted. It stays as
-   * open as you made it; that of another `AsyncRetry` in the same stack is closed for both.
+   * Where events are sent that are given up. A queue of your own should keep messages for 14 days, encrypted. It stays
+   * as open as you made it; that of another `AsyncRetry` in the same stack is closed for both.
    *
-   * @default - a queue that keeps messages for 14 days, closed to all but the handler and those whom `grantRedrive` names
+   * @default - a queue that keeps messages for 14 days, closed to all but the handler and those whom `grantRedrive`
+   * names
    */
   readonly deadLetterQueue?: sqs.IQueue;
 
   /**
-   * Whether only CloudFormation may delete the queues. Else whoever may delete queues in this account can delete them with
-   * all that is in them.
+   * Whether only CloudFormation may delete the queues. Else whoever may delete queues in this account can delete them
+   * with all that is in them.
    *
    * @default true
    */
@@ -42,7 +43,8 @@ export interface AsyncRetryProps extends RetryPolicy {
 
   /**
    * How many retry queues there are. One holds about 120,000 waiting events. The events of one function are all in one
-   * queue, which is drawn by its path. With fewer queues than before those that are over go, with all that waits in them.
+   * queue, which is drawn by its path. With fewer queues than before those that are over go, with all that waits in
+   * them.
    *
    * @default 1
    */
@@ -137,7 +139,8 @@ export function checkProps(scope: IConstruct, props: AsyncRetryProps): void {
   const { handlerTimeout = HANDLER_TIMEOUT, parallelQueues = 1, architecture, deadLetterQueue, encryptionKey } = props;
   const faults = new Faults();
   checkPolicy(effectivePolicy(props), faults);
-  if (checkKnown('parallelQueues', parallelQueues, faults)) checkWhole('parallelQueues', parallelQueues, 1, TARGETS_MAX, faults);
+  if (checkKnown('parallelQueues', parallelQueues, faults))
+    checkWhole('parallelQueues', parallelQueues, 1, TARGETS_MAX, faults);
   checkWhole('maxConcurrency', props.maxConcurrency, MAX_CONCURRENCY_MIN, MAX_CONCURRENCY_MAX, faults);
   checkWhole('memorySize', props.memorySize, MEMORY_MIN, MEMORY_MAX, faults);
   if (checkKnown('handlerTimeout', handlerTimeout, faults)) {
@@ -147,12 +150,17 @@ export function checkProps(scope: IConstruct, props: AsyncRetryProps): void {
     const { path } = deadLetterQueue.node;
     if (deadLetterQueue.fifo) faults.add('deadLetterQueue', 'a standard queue, as the retry queue is one', path);
     if (deadLetterQueue instanceof DeadLetterQueue && Stack.of(deadLetterQueue) !== Stack.of(scope)) {
-      faults.add('deadLetterQueue', 'in this stack, or a queue of your own: its policy names the handlers that send to it', path);
+      faults.add(
+        'deadLetterQueue',
+        'in this stack, or a queue of your own: its policy names the handlers that send to it',
+        path,
+      );
     }
     if (deadLetterQueue instanceof RetryQueue) faults.add('deadLetterQueue', 'no retry queue', path);
     checkHome('deadLetterQueue', deadLetterQueue, scope, faults);
   }
-  if (architecture && !ARCHITECTURES.includes(architecture.name)) faults.add('architecture', ARCHITECTURES.join(' or '), architecture.name);
+  if (architecture && !ARCHITECTURES.includes(architecture.name))
+    faults.add('architecture', ARCHITECTURES.join(' or '), architecture.name);
   if (encryptionKey && 'aliasName' in encryptionKey) {
     faults.add('encryptionKey', 'a key and no alias, as permissions are on keys', encryptionKey.node.path);
   }

@@ -57,7 +57,12 @@ export interface RetryPolicy {
   readonly nonRetryableErrors?: string[];
 }
 
-const SECONDS_PER_UNIT: [string, number][] = [['d', 24 * 60 * 60], ['h', 60 * 60], ['m', 60], ['s', 1]];
+const SECONDS_PER_UNIT: [string, number][] = [
+  ['d', 24 * 60 * 60],
+  ['h', 60 * 60],
+  ['m', 60],
+  ['s', 1],
+];
 
 /** SQS counts visibility in whole seconds; and a first backoff that long is no backoff any more. */
 const BASE_BACKOFF = [Duration.seconds(1), Duration.hours(12)];
@@ -114,7 +119,11 @@ export function checkPolicy(policy: RetryPolicy & typeof DEFAULT_POLICY, faults:
 
 /** Notes a number that is not whole or out of its range. */
 export function checkWhole(
-  property: string, value: number | undefined, min: number, max: number, faults: Faults,
+  property: string,
+  value: number | undefined,
+  min: number,
+  max: number,
+  faults: Faults,
 ): void {
   if (value === undefined || Token.isUnresolved(value)) return;
   if (!Number.isInteger(value) || value < min || value > max) {
@@ -161,7 +170,12 @@ export function checkKnown(property: string, value: Duration | number, faults: F
 
 /** Notes a duration that is out of its range or not of whole seconds; whether it was good. */
 export function checkDuration(
-  property: string, value: Duration, min: Duration, max: Duration, faults: Faults, minIs = '',
+  property: string,
+  value: Duration,
+  min: Duration,
+  max: Duration,
+  faults: Faults,
+  minIs = '',
 ): boolean {
   if (value.isUnresolved()) {
     // `Duration.millis` of a token; the handler has no unit for it.
@@ -175,7 +189,8 @@ export function checkDuration(
     return false;
   }
   const isInRange = min.toMilliseconds() <= milliseconds && milliseconds <= max.toMilliseconds();
-  if (!isInRange) faults.add(property, `from ${written(min)}${minIs && ` (${minIs})`} to ${written(max)}`, value.toHumanString());
+  if (!isInRange)
+    faults.add(property, `from ${written(min)}${minIs && ` (${minIs})`} to ${written(max)}`, value.toHumanString());
   return isInRange;
 }
 

@@ -8,7 +8,11 @@ import { ownId } from './target';
 export class Senders extends Construct {
   private readonly policies = new Map<string, iam.Policy>();
 
-  constructor(scope: Construct, private readonly queues: RetryQueue[], private readonly key?: kms.IKey) {
+  constructor(
+    scope: Construct,
+    private readonly queues: RetryQueue[],
+    private readonly key?: kms.IKey,
+  ) {
     super(scope, 'Senders');
   }
 
@@ -18,8 +22,11 @@ export class Senders extends Construct {
     if (known) return known;
     const policy = new iam.Policy(this, ownId(role), {
       statements: [
-        new iam.PolicyStatement({ actions: ['sqs:SendMessage'], resources: this.queues.map((queue) => queue.queueArn) }),
-        ...this.key ? [new iam.PolicyStatement({ actions: KEY_ACTIONS, resources: [this.key.keyArn] })] : [],
+        new iam.PolicyStatement({
+          actions: ['sqs:SendMessage'],
+          resources: this.queues.map((queue) => queue.queueArn),
+        }),
+        ...(this.key ? [new iam.PolicyStatement({ actions: KEY_ACTIONS, resources: [this.key.keyArn] })] : []),
       ],
     });
     role.attachInlinePolicy(policy);

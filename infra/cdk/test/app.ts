@@ -22,7 +22,9 @@ export class TestStack extends Stack {
 
   /** The warnings of the synthesis. */
   public get warnings(): string[] {
-    return Annotations.fromStack(this).findWarning('*', Match.anyValue()).map(({ entry }) => String(entry.data));
+    return Annotations.fromStack(this)
+      .findWarning('*', Match.anyValue())
+      .map(({ entry }) => String(entry.data));
   }
 
   /** What a role or a user may do, by what CloudFormation calls it. */

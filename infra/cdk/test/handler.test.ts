@@ -26,7 +26,10 @@ function refusedByHandler(props: AsyncRetryProps): string[] {
   });
   assert.equal(status, 1, stdout);
   const { message } = JSON.parse(stdout);
-  return message.split('; ').map((fault: string) => /^(\w+) must be/.exec(fault)?.[1]).filter(Boolean);
+  return message
+    .split('; ')
+    .map((fault: string) => /^(\w+) must be/.exec(fault)?.[1])
+    .filter(Boolean);
 }
 
 /** The properties that the construct refuses, by the names of their variables. */
@@ -47,9 +50,15 @@ test('the construct refuses what the handler would, and nothing else', () => {
   const bases = [0, 1, 10, 12 * HOUR, 12 * HOUR + 1];
   const maxima = [0, 1, 9, 10, 13 * DAY, 13 * DAY + 1];
   const ages = [0, 1, 2, 10, 11, 12 * HOUR + 60, 365 * DAY, 365 * DAY + 1];
-  const policies: AsyncRetryProps[] = bases.flatMap((base) => maxima.flatMap((max) => ages.map((age) => ({
-    baseBackoff: Duration.seconds(base), maxBackoff: Duration.seconds(max), maxAge: Duration.seconds(age),
-  }))));
+  const policies: AsyncRetryProps[] = bases.flatMap((base) =>
+    maxima.flatMap((max) =>
+      ages.map((age) => ({
+        baseBackoff: Duration.seconds(base),
+        maxBackoff: Duration.seconds(max),
+        maxAge: Duration.seconds(age),
+      })),
+    ),
+  );
   const others: AsyncRetryProps[] = [
     ...[0, 1, 2 ** 32 - 1, 2 ** 32].map((maxAttempts) => ({ maxAttempts })),
     ...[...Object.values(Jitter), 'some' as Jitter].map((jitter) => ({ jitter })),

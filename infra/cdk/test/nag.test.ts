@@ -9,7 +9,10 @@ import { functionIn } from './app';
 
 /** What the pack finds that is meant to be so, and why, as the README tells it to users. */
 const README = readFileSync(join(__dirname, '..', '..', 'README.md'), 'utf8');
-const EXPLAINED = [...README.matchAll(/{ id: '(AwsSolutions-[^']+)', reason: '([^']+)' }/g)].map(([, id, reason]) => ({ id, reason }));
+const EXPLAINED = [...README.matchAll(/{ id: '(AwsSolutions-[^']+)', reason: '([^']+)' }/g)].map(([, id, reason]) => ({
+  id,
+  reason,
+}));
 
 /** What AWS's rules for solutions find in the retries of one function, and not in the function. */
 function findings(props: (stack: Stack) => AsyncRetryProps, acknowledged: typeof EXPLAINED = []): string[] {

@@ -154,6 +154,5 @@ def _held(aws: Notebook, queue: str, count: int) -> list[dict[str, Any]]:
 
 def _handles(received: dict[str, Any]) -> list[dict[str, Any]]:
     return [
-        {"Id": f"m{message['Body']}", "ReceiptHandle": message["ReceiptHandle"]}
-        for message in received["Messages"]
+        {"Id": f"m{message['Body']}", "ReceiptHandle": message["ReceiptHandle"]} for message in received["Messages"]
     ]

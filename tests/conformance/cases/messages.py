@@ -55,9 +55,7 @@ def attributes_count_as_the_body_does(aws: Notebook) -> None:
     attribute = {"k": _string("v")}
     # Name, type and value: 1 + 6 + 1.
     for length in (MESSAGE_BYTES_MAX - 8, MESSAGE_BYTES_MAX - 7):
-        aws.sqs(
-            "SendMessage", QueueUrl=queue, MessageBody="x" * length, MessageAttributes=attribute
-        )
+        aws.sqs("SendMessage", QueueUrl=queue, MessageBody="x" * length, MessageAttributes=attribute)
 
 
 def too_long_for_its_queue(aws: Notebook) -> None:
@@ -142,9 +140,7 @@ def other_system_attributes(aws: Notebook) -> None:
 
 
 def what_is_told_of_a_message(aws: Notebook) -> None:
-    for number, name in enumerate(
-        ("All", "SentTimestamp", "ApproximateReceiveCount", "SenderId", "SequenceNumber")
-    ):
+    for number, name in enumerate(("All", "SentTimestamp", "ApproximateReceiveCount", "SenderId", "SequenceNumber")):
         queue = aws.queue(f"{number}")
         aws.sqs("SendMessage", QueueUrl=queue, MessageBody="x")
         aws.sqs("ReceiveMessage", QueueUrl=queue, MessageSystemAttributeNames=[name])

@@ -50,7 +50,7 @@ def sources_are_listed(aws: Notebook) -> None:
 
 
 def moved_back(aws: Notebook) -> None:
-    dead, queue = _queues(aws, 1)
+    _, queue = _queues(aws, 1)
     aws.sqs("SendMessage", QueueUrl=queue, MessageBody="p")
     aws.sqs("ReceiveMessage", QueueUrl=queue, VisibilityTimeout=0)
     aws.sqs("ReceiveMessage", QueueUrl=queue)

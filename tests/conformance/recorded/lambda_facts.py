@@ -99,10 +99,8 @@ def a_function_of_another_region_is_out_of_reach(aws: Cloud) -> None:
 
 def a_payload_must_be_json(aws: Cloud) -> None:
     function(aws)
-    for payload in (b'n\x87r\x9e', b'"\x99"'):
-        status, code, message = refusal(
-            aws.functions.invoke, FunctionName=aws.name("f"), Payload=payload
-        )
+    for payload in (b"n\x87r\x9e", b'"\x99"'):
+        status, code, message = refusal(aws.functions.invoke, FunctionName=aws.name("f"), Payload=payload)
         same((status, code), (400, "InvalidRequestContentException"))
         assert message.startswith("Could not parse request body into json: "), message
 
@@ -365,9 +363,7 @@ def event_invoke_configs_that_there_are_not(aws: Cloud) -> None:
 
 def _reserve(aws: Cloud, concurrency: int) -> dict[str, Any]:
     return dict(
-        aws.functions.put_function_concurrency(
-            FunctionName=aws.name("f"), ReservedConcurrentExecutions=concurrency
-        )
+        aws.functions.put_function_concurrency(FunctionName=aws.name("f"), ReservedConcurrentExecutions=concurrency)
     )
 
 
@@ -395,9 +391,7 @@ def _failed(aws: Cloud, event: Any, error_type: str, what: str) -> None:
     same(_answer(answer), {"errorType": error_type, "errorMessage": message})
 
 
-def _record(
-    aws: Cloud, event: Any, *, paused: bool = False, **settings: Any
-) -> tuple[str, dict[str, Any]]:
+def _record(aws: Cloud, event: Any, *, paused: bool = False, **settings: Any) -> tuple[str, dict[str, Any]]:
     """Sends an event to a new function with a queue for both its destinations; the event's request id,
     and the message that comes of it."""
     own = "paused" if paused else "running"

@@ -91,9 +91,7 @@ def mappings_that_there_are_not(aws: Cloud) -> None:
     message = "The resource you requested does not exist."
     for call in (functions.get_event_source_mapping, functions.delete_event_source_mapping):
         same(refusal(call, **of), (*NOT_FOUND, message))
-    same(
-        refusal(functions.update_event_source_mapping, Enabled=False, **of), (*NOT_FOUND, message)
-    )
+    same(refusal(functions.update_event_source_mapping, Enabled=False, **of), (*NOT_FOUND, message))
     for of in ({"FunctionName": aws.name("none")}, {"EventSourceArn": aws.queue_arn("none")}):
         same(functions.list_event_source_mappings(**of)["EventSourceMappings"], [])
 
@@ -190,9 +188,7 @@ def an_error_fails_the_whole_batch(aws: Cloud) -> None:
 
 
 def what_says_nothing_of_failures_is_success(aws: Cloud) -> None:
-    for number, response in enumerate(
-        ("", [], None, {}, {"batchItemFailures": []}, {"batchItemFailures": None})
-    ):
+    for number, response in enumerate(("", [], None, {}, {"batchItemFailures": []}, {"batchItemFailures": None})):
         answer = {"answer": response}
         _batches(aws, answer, lambda *of: _is_done(aws, *of), own=f"{number}", **REPORTS)
 

@@ -17,9 +17,7 @@ def a_move_task_moves_to_the_named_queue(aws: Cloud) -> None:
     destination = aws.queue("destination")
     give_up(aws, source, "message-1", "message-2")
     arn = aws.queue_arn("dead")
-    started = aws.sqs.start_message_move_task(
-        SourceArn=arn, DestinationArn=aws.queue_arn("destination")
-    )
+    started = aws.sqs.start_message_move_task(SourceArn=arn, DestinationArn=aws.queue_arn("destination"))
     handle = json.loads(base64.b64decode(started["TaskHandle"]))
     same(handle, {"taskId": str(uuid.UUID(handle["taskId"])), "sourceArn": arn})
     messages = received(aws, destination, MaxNumberOfMessages=10)
@@ -67,10 +65,7 @@ def a_running_move_task_can_be_cancelled(aws: Cloud) -> None:
 
 def a_queue_has_one_move_task_at_a_time(aws: Cloud) -> None:
     _slow_move_task(aws)
-    text = (
-        "There is already a task running. Only one active task is allowed for a source queue arn "
-        "at a given time."
-    )
+    text = "There is already a task running. Only one active task is allowed for a source queue arn at a given time."
     refused = refusal(aws.sqs.start_message_move_task, SourceArn=aws.queue_arn("dead"))
     same(refused, (*PARAMETER, text))
 

@@ -82,9 +82,7 @@ def an_empty_body_is_a_missing_one(aws: Cloud) -> None:
 def an_attribute_has_a_value(aws: Cloud) -> None:
     attributes = {"ErrorDetails": {"StringValue": "", "DataType": "String"}}
     text = "Message (user) attribute 'ErrorDetails' must contain a non-empty value of type 'String'."
-    refused = refusal(
-        aws.sqs.send_message, QueueUrl=aws.queue(), MessageBody="x", MessageAttributes=attributes
-    )
+    refused = refusal(aws.sqs.send_message, QueueUrl=aws.queue(), MessageBody="x", MessageAttributes=attributes)
     same(refused, (*PARAMETER, text))
 
 
@@ -119,9 +117,7 @@ def a_standard_queue_knows_groups(aws: Cloud) -> None:
 def a_group_is_named_by_128_printable_characters(aws: Cloud) -> None:
     queue = aws.queue()
     for group in ("", "a" * 129, "group 123"):
-        refused = refusal(
-            aws.sqs.send_message, QueueUrl=queue, MessageBody="x", MessageGroupId=group
-        )
+        refused = refusal(aws.sqs.send_message, QueueUrl=queue, MessageBody="x", MessageGroupId=group)
         text = f"Value {group} for parameter MessageGroupId is invalid. Reason: {GROUP}"
         same(refused, (*PARAMETER, text))
 
@@ -129,9 +125,7 @@ def a_group_is_named_by_128_printable_characters(aws: Cloud) -> None:
 def attributes_are_told_by_name_by_prefix_or_all(aws: Cloud) -> None:
     queue = aws.queue(VisibilityTimeout="0")
     values = {"Help.Me": "Me", "Hello": "There", "General": "Kenobi"}
-    attributes = {
-        name: {"DataType": "String", "StringValue": value} for name, value in values.items()
-    }
+    attributes = {name: {"DataType": "String", "StringValue": value} for name, value in values.items()}
     aws.sqs.send_message(QueueUrl=queue, MessageBody="msg", MessageAttributes=attributes)
     everything = {*values}, "4c360f3fdafd970e05fae2f149d997f5"
     for names, told, digest in (
@@ -163,9 +157,7 @@ def system_attributes_are_told_by_name_or_all(aws: Cloud) -> None:
         (["SenderId", "SequenceNumber"], [], {"SenderId"}),
         (["All"], ["SenderId"], everything),
     ):
-        (message,) = received(
-            aws, queue, MessageSystemAttributeNames=newer, AttributeNames=older
-        )
+        (message,) = received(aws, queue, MessageSystemAttributeNames=newer, AttributeNames=older)
         same({*message["Attributes"]}, told)
 
 
@@ -284,10 +276,7 @@ def a_key_of_kms_switches_sqss_own_off_for_good(aws: Cloud) -> None:
 
 def a_queue_is_encrypted_in_one_way(aws: Cloud) -> None:
     both = {"KmsMasterKeyId": "testKeyId", "SqsManagedSseEnabled": "true"}
-    text = (
-        "You can use one type of server-side encryption (SSE) at one time. You can either enable "
-        "KMS SSE or SQS SSE."
-    )
+    text = "You can use one type of server-side encryption (SSE) at one time. You can either enable KMS SSE or SQS SSE."
     queue = aws.queue()
     refused = refusal(aws.sqs.set_queue_attributes, QueueUrl=queue, Attributes=both)
     same(refused, (400, "InvalidAttributeName", text))

@@ -17,8 +17,13 @@ RUNTIME = "/2018-06-01/runtime"
 
 def call(method, path, body=None, chunked=False):
     connection = http.client.HTTPConnection(API)
-    connection.request(method, RUNTIME + path, body=body, encode_chunked=chunked,
-                       headers={"Transfer-Encoding": "chunked"} if chunked else {})
+    connection.request(
+        method,
+        RUNTIME + path,
+        body=body,
+        encode_chunked=chunked,
+        headers={"Transfer-Encoding": "chunked"} if chunked else {},
+    )
     response = connection.getresponse()
     return response.status, response.headers, response.read()
 
@@ -37,17 +42,20 @@ def stream(path, event):
     host, port = API.split(":")
     connection = socket.create_connection((host, int(port)))
     answer = connection.makefile("rb")
-    head = [f"POST {RUNTIME}{path}/response HTTP/1.1", f"Host: {API}", "Transfer-Encoding: chunked",
-            "Lambda-Runtime-Function-Response-Mode: streaming"]
+    head = [
+        f"POST {RUNTIME}{path}/response HTTP/1.1",
+        f"Host: {API}",
+        "Transfer-Encoding: chunked",
+        "Lambda-Runtime-Function-Response-Mode: streaming",
+    ]
     trailers = b""
     if "error" in event:
         head.append("Trailer: Lambda-Runtime-Function-Error-Type, Lambda-Runtime-Function-Error-Body")
         body = base64.b64encode(event["error"].encode())
-        trailers = (b"Lambda-Runtime-Function-Error-Type: Own\r\n"
-                    b"Lambda-Runtime-Function-Error-Body: " + body + b"\r\n")
+        trailers = b"Lambda-Runtime-Function-Error-Type: Own\r\nLambda-Runtime-Function-Error-Body: " + body + b"\r\n"
     if "expect" in event:
         head.append("Expect: 100-continue")
-    connection.sendall("\r\n".join(head + ["", ""]).encode())
+    connection.sendall("\r\n".join([*head, "", ""]).encode())
     if "expect" in event:
         print("expected", answer.readline().strip().decode(), flush=True)
         answer.readline()
@@ -126,7 +134,7 @@ if init == "report":
     sys.exit(1)
 if init == "exit":
     sys.exit(7)
-if init == "slow" or init == "slow once" and "begun" not in seen_at_start:
+if init == "slow" or (init == "slow once" and "begun" not in seen_at_start):
     open(os.path.join(os.environ["MARKS"], "begun"), "w").close()
     time.sleep(1000)
 if init == "trap":
