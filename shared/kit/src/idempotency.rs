@@ -46,10 +46,11 @@
 //!   values that matter, as a tuple, and leave the rest; and let new versions read what older ones answered.
 //! - *An operation that returns an error may be run again*, at once and by anybody: its key is free. A refusal
 //!   says that nothing was done. A time-out, a connection that broke after the request was sent, or an answer
-//!   that was cut off does not: the effect may have been made ([`may_be_done`](crate::transient::may_be_done)). So let the service that makes it know a
-//!   repetition by its key (many take an `idempotency-key`), the same in every run: that of the [`Request`].
-//!   Where it takes none, ask it what was done before you return such an error. And give its client a
-//!   time-out that ends before the lease does, else an operation that hangs outlives its right to act.
+//!   that was cut off does not: the effect may have been made ([`may_be_done`](crate::transient::may_be_done)). So
+//!   let the service that makes it know a repetition by its key (many take an `idempotency-key`), the same in every
+//!   run: that of the [`Request`]. Where it takes none, ask it what was done before you return such an error. And
+//!   give its client a time-out that ends before the lease does, else an operation that hangs outlives its right to
+//!   act.
 //! - *An effect that was made but not marked is made again*, when the lease is over: where the process died
 //!   in between, or the store could not be asked any more. Nobody can rule that out for an effect outside of
 //!   the store, and the same key at its service is what helps. Writes to DynamoDB can be made together with

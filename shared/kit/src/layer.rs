@@ -62,8 +62,8 @@ impl Unwrap {
         Self { unreadable: PERMANENT }
     }
 
-    /// Has the event of a payload that can't be read come back, as a failure of the type `UnreadablePayload`: where it may
-    /// be the function that is wrong, and a deployment will mend it before the event is too old.
+    /// Has the event of a payload that can't be read come back, as a failure of the type `UnreadablePayload`: where
+    /// it may be the function that is wrong, and a deployment will mend it before the event is too old.
     ///
     /// ```
     /// use comeback::Unwrap;

@@ -1,5 +1,5 @@
-//! What it costs to read a payload as `Enveloped<T>`, and as the layer `Unwrap` is given it, beside `T` by itself; and in
-//! an envelope, which is more to read, beside a struct that takes it for granted.
+//! What it costs to read a payload as `Enveloped<T>`, and as the layer `Unwrap` is given it, beside `T` by itself;
+//! and in an envelope, which is more to read, beside a struct that takes it for granted.
 //!
 //! These are compared in turn, a few microseconds each, and of each the shortest time counts: what else the machine
 //! does makes a run longer, never shorter, and lasts longer than a turn.

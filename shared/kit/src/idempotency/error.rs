@@ -169,8 +169,8 @@ impl<E> Error<E> {
 }
 
 impl<E: fmt::Debug + Send + Sync + 'static> Error<Stopped<E>> {
-    /// This as a handler fails with it: an operation's call is judged by [`Stopped::into_failure`], so that the event of
-    /// one that never heals is given up at once.
+    /// This as a handler fails with it: an operation's call is judged by [`Stopped::into_failure`], so that the event
+    /// of one that never heals is given up at once.
     ///
     /// ```
     /// # use std::time::Duration;

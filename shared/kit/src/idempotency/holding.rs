@@ -32,8 +32,8 @@ impl<S> Idempotency<S> {
     /// have been done all the same. No repetition runs meanwhile; the retry loop brings the event back when the time is
     /// over. So an operation that still goes on at its service has ended by then, or a person has looked.
     ///
-    /// [`may_be_done`](crate::transient::may_be_done) is such a rule: it knows time-outs, connections that broke, answers
-    /// that can't be read, and statuses such as 500 and 409.
+    /// [`may_be_done`](crate::transient::may_be_done) is such a rule: it knows time-outs, connections that broke,
+    /// answers that can't be read, and statuses such as 500 and 409.
     ///
     /// ```
     /// use std::{io, time::Duration};
@@ -80,7 +80,8 @@ impl<S> Idempotency<S> {
 }
 
 impl<S: Store, R> Holding<'_, S, R> {
-    /// Runs the operation as [`Idempotency::run`] does, but for the key after an error that leaves its outcome in doubt.
+    /// Runs the operation as [`Idempotency::run`] does, but for the key after an error that leaves its outcome in
+    /// doubt.
     ///
     /// # Errors
     ///

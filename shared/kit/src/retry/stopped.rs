@@ -88,9 +88,9 @@ impl<E> Stopped<E> {
 }
 
 impl<E: fmt::Debug + Send + Sync + 'static> Stopped<E> {
-    /// This as a handler fails with it: what the rule says never heals is a [`PermanentFailure`], whose event is given up
-    /// at once; everything else is known by its cause and comes back. By `?` it would all come back, until the event is too
-    /// old: that is right where somebody may mend it meanwhile.
+    /// This as a handler fails with it: what the rule says never heals is a [`PermanentFailure`], whose event is
+    /// given up at once; everything else is known by its cause and comes back. By `?` it would all come back, until
+    /// the event is too old: that is right where somebody may mend it meanwhile.
     ///
     /// ```
     /// # async fn example() {
