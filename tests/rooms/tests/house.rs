@@ -1,0 +1,64 @@
+//! What no formatter holds of how files are written.
+#![allow(clippy::unwrap_used, reason = "a tracked file can be read")]
+
+use std::{fs, path::Path, process::Command};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// As wide as lines of Python and TypeScript, whose tools hold it.
+const WIDTH_MAX: usize = 120;
+
+fn tracked(pattern: &str) -> Vec<String> {
+    let listed =
+        Command::new("git").args(["ls-files", pattern]).current_dir(ROOT).output().unwrap();
+    assert!(listed.status.success(), "{listed:?}");
+    String::from_utf8(listed.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// What a comment says, if the line is one. Rows of tables, addresses, and lines of examples that nobody sees
+/// can't be wrapped.
+fn wrappable_comment(line: &str) -> Option<&str> {
+    let said = line.trim_start().strip_prefix("//")?.trim_start_matches(['/', '!']).trim_start();
+    let unbroken = said.starts_with('|') || said.starts_with("# ") || said.contains("://");
+    (!unbroken).then_some(said)
+}
+
+#[test]
+fn no_comment_is_wider_than_120_columns() {
+    let files = tracked("*.rs");
+    assert!(!files.is_empty());
+    let mut wide = Vec::new();
+    for file in files {
+        // A file that is removed and not yet committed is still listed.
+        let Ok(text) = fs::read_to_string(Path::new(ROOT).join(&file)) else { continue };
+        for (number, line) in (1..).zip(text.lines()) {
+            let width = line.chars().count();
+            if wrappable_comment(line).is_some() && width > WIDTH_MAX {
+                wide.push(format!("{file}:{number}: {width}"));
+            }
+        }
+    }
+    assert!(wide.is_empty(), "{wide:#?}");
+}
+
+#[test]
+fn paths_that_the_guides_name_exist() {
+    for guide in ["CONTRIBUTING.md", "SECURITY.md", ".github/pull_request_template.md"] {
+        let text = fs::read_to_string(Path::new(ROOT).join(guide)).unwrap();
+        // Every other part is between backticks.
+        let paths = text.split('`').skip(1).step_by(2).filter(|code| is_path(code));
+        for path in paths {
+            let file = path.split_once(':').map_or(path, |(file, _)| file);
+            assert!(
+                Path::new(ROOT).join(file).exists(),
+                "{guide} names {path}, which does not exist"
+            );
+        }
+    }
+}
+
+/// A path of this repository begins with one of its folders.
+fn is_path(code: &str) -> bool {
+    let folders = [".github/", "functions/", "infra/", "scripts/", "shared/", "tests/"];
+    !code.contains([' ', '*']) && folders.iter().any(|folder| code.starts_with(folder))
+}
