@@ -397,8 +397,8 @@ class AlarmTest(unittest.TestCase):
         return difference["Expression"]
 
     def test_every_description_says_what_to_do(self) -> None:
-        # The verbs of the things that a person can do.
-        deeds = re.compile(r"\b(Look|Mend|Set|Raise|Its log says|The errors in the handler's log say)\b")
+        # What a person can do begins with one of these.
+        deeds = re.compile(r"\b(Check|Fix|Look|Raise|Set|The errors in the handler's log say)\b")
         alarms = {
             name: alarm["Properties"]["AlarmDescription"]
             for path in TEMPLATES

@@ -7,32 +7,32 @@ import { DEAD_LETTERS_NOT_SENT, metricOfLambda } from './metrics';
 import { checkDuration, checkKnown, checkWhole } from './retry-policy';
 import { ownId } from './target';
 
-/** How the alarms of an `AsyncRetry` are set. */
+/** Options of the alarms of an `AsyncRetry`. */
 export interface AlarmsProps {
   /**
-   * What is done when one goes off, such as `new SnsAction(topic)`.
+   * What happens when an alarm goes off, such as `new SnsAction(topic)`.
    *
-   * @default - nothing; they can be seen in the console
+   * @default - nothing; the console shows the alarms
    */
   readonly actions?: cloudwatch.IAlarmAction[];
 
   /**
-   * How old the oldest message of a retry queue may become. Every failure is a new message, so none should be
-   * older than the longest backoff. SQS leaves out what was received three times.
+   * The largest age of the oldest message of a retry queue. Every failure is a new message, so none should be
+   * older than the longest backoff. SQS does not count messages that were received three times.
    *
    * @default - an hour more than the longest backoff of all policies
    */
   readonly oldestMessage?: Duration;
 
   /**
-   * How many events may wait in one retry queue. From about 120,000 on SQS delivers no more of them.
+   * How many events may wait in one retry queue. SQS delivers none beyond about 120,000.
    *
    * @default 96000
    */
   readonly waitingEvents?: number;
 
   /**
-   * How late 99 of 100 retries may be at most.
+   * The largest lateness of 99 of 100 retries.
    *
    * @default Duration.minutes(5)
    */
@@ -42,19 +42,19 @@ export interface AlarmsProps {
 /** SQS delivers nothing from a queue with this many messages in flight, and a message that waits is in flight. */
 const IN_FLIGHT_MAX = 120_000;
 
-/** Four fifths of it: there is time to act. */
-const WAITING_EVENTS = (IN_FLIGHT_MAX * 4) / 5;
+/** Four fifths of the limit, so that there is time to act. */
+const WAITING_EVENTS = IN_FLIGHT_MAX * 4 / 5;
 
-/** Far more than a queue and a mapping ever take. */
+/** Far more than a queue and a mapping ever need. */
 const LATENESS = Duration.minutes(5);
 
-/** Throttles and faults of configuration put a message back for minutes. */
+/** Throttles and configuration faults put a message back for minutes. */
 const GRACE = Duration.hours(1);
 
-/** A mapping that works takes what is visible within a second; so many periods are a quarter of an hour. */
+/** A working mapping receives visible messages within a second. Three periods are a quarter of an hour. */
 const UNREAD_PERIODS = 3;
 
-/** When an alarm goes off, and what to do then. */
+/** When an alarm goes off, and its description, which says what to do. */
 interface Trigger {
   readonly metric: cloudwatch.IMetric;
   /** @default - any value above zero */
@@ -68,18 +68,13 @@ interface Trigger {
 export class RetryAlarms extends Construct {
   public readonly all: cloudwatch.Alarm[] = [];
 
-  constructor(
-    private readonly retry: AsyncRetry,
-    private readonly props: AlarmsProps,
-    longestBackoff: () => Duration,
-  ) {
+  constructor(private readonly retry: AsyncRetry, private readonly props: AlarmsProps, longestBackoff: () => Duration) {
     super(retry, 'Alarms');
     const faults = new Faults();
     checkWhole('waitingEvents', props.waitingEvents, 1, IN_FLIGHT_MAX, faults);
     for (const property of ['oldestMessage', 'lateness'] as const) {
       const value = props[property];
-      if (value && checkKnown(property, value, faults))
-        checkDuration(property, value, Duration.seconds(1), RETENTION, faults);
+      if (value && checkKnown(property, value, faults)) checkDuration(property, value, Duration.seconds(1), RETENTION, faults);
     }
     faults.throwIfAny(`the alarms of AsyncRetry ${retry.node.path}`);
     this.watchDeadLetters();
@@ -87,43 +82,41 @@ export class RetryAlarms extends Construct {
     this.watchHandler();
   }
 
-  /** Watches what only the metrics of one function say. */
+  /** Adds the alarms on the metrics of one function. */
   public watchFunction(target: lambda.IFunction): void {
     const { lateness = LATENESS } = this.props;
     const scope = new Construct(this, ownId(target));
     this.alarm(scope, 'UndeliveredFailures', {
       metric: metricOfLambda('DestinationDeliveryFailures', target),
-      description:
-        'Lambda could not send failed events of this function to the retry queue, and dropped them. Look whether its ' +
-        'role may send to the queue, and use the key, or whether its payloads come near 1 MiB, with which a failure ' +
-        'record does not fit into a message.',
+      description: 'Lambda could not send failed events of this function to the retry queue, and dropped '
+        + 'them. Check that the function\'s role may send to the queue and use its key. A payload '
+        + 'near 1 MiB is dropped too, because its failure record does not fit into a message.',
     });
     this.alarm(scope, 'RecursionStopped', {
       metric: metricOfLambda('RecursiveInvocationsDropped', target),
-      description:
-        'Lambda took the retries of this function for an endless loop, and stopped them. ' +
-        'Set its RecursiveLoop to Allow; then send what is in the dead-letter queue for recursion_stopped again.',
+      description: 'Lambda took the retries of this function for an endless loop, and stopped them. Set '
+        + 'its RecursiveLoop to Allow. Then redrive the dead-letter queue, where the reason of '
+        + 'these events is recursion_stopped.',
     });
     this.alarm(scope, 'ConfigurationFaults', {
       metric: this.retry.metricConfigurationFaults({ target }),
-      description:
-        "This function can't be re-invoked: the permission, the key or the function itself is missing. Look into the " +
-        "handler's log, whose errors say which, and mend it. Its events wait until then, or until their maximum age " +
-        'is over.',
+      description: 'This function can\'t be re-invoked: a permission, the key or the function itself is '
+        + 'missing. The errors in the handler\'s log say which. Fix it; until then its events '
+        + 'wait, but no longer than their maximum age.',
     });
     this.alarm(scope, 'Lateness', {
       metric: this.retry.metricInvokeLateness({ target }),
       above: lateness.toMilliseconds(),
-      description:
-        'Retries of this function come late. Look whether the handler is throttled, or more than 120,000 events wait ' +
-        'in its retry queue; more retry queues or a higher maximum concurrency of the mapping help.',
+      description: 'Retries of this function are late. Check whether the handler is throttled, or whether '
+        + 'more than 120,000 events wait in its retry queue. More retry queues or a higher '
+        + 'maximum concurrency of the mapping help.',
     });
     if (this.retry.ledger) {
       this.alarm(scope, 'LedgerFaults', {
         metric: this.retry.metricLedgerFaults({ target }),
-        description:
-          "The ledger can't be asked whether failures of this function were acted on, so its events wait. Look into " +
-          "the handler's log, whose errors say whether the table, the permission or the key is missing.",
+        description: 'The ledger can\'t say whether failures of this function were already handled, so its '
+          + 'events wait. The errors in the handler\'s log say whether the table, the permission '
+          + 'or the key is missing.',
       });
     }
   }
@@ -132,53 +125,47 @@ export class RetryAlarms extends Construct {
     const { deadLetterQueue } = this.retry;
     this.alarmOnce('DeadLetters', ({ retry }) => retry.deadLetterQueue.queueArn === deadLetterQueue.queueArn, {
       metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible({ statistic: cloudwatch.Stats.MAXIMUM }),
-      description:
-        'Events were given up. The attribute Reason of each message in the dead-letter queue says why; a message ' +
-        'without it was moved there by SQS, because the handler failed on it for days. Mend the cause, then start ' +
-        'the redrive of the dead-letter queue, with the retry queue as its custom destination: each event starts ' +
-        'over.',
+      description: 'Events were given up. The attribute Reason of each message in the dead-letter queue '
+        + 'says why. A message without Reason was moved there by SQS, because the handler failed '
+        + 'on it for days. Fix the cause, then start a redrive of the dead-letter queue with the '
+        + 'retry queue as its custom destination: each event starts over.',
     });
     const { account, region } = Stack.of(this);
-    this.alarmOnce(
-      'DeadLettersNotSent',
-      ({ retry }) => Stack.of(retry).account === account && Stack.of(retry).region === region,
-      {
-        metric: DEAD_LETTERS_NOT_SENT,
-        description:
-          "A retry handler in this region can't send events that it gave up to its dead-letter queue, and they go on " +
-          "waiting in the retry queue. Look into the handler's log, whose errors name the queue and the cause, and " +
-          "mend it: the queue is missing, or its policy, the handler's role or the key forbids it.",
-      },
-    );
+    this.alarmOnce('DeadLettersNotSent', ({ retry }) => Stack.of(retry).account === account && Stack.of(retry).region === region, {
+      metric: DEAD_LETTERS_NOT_SENT,
+      description: 'A retry handler in this region can\'t send dead letters to its dead-letter queue, so '
+        + 'these events stay in the retry queue. The errors in the handler\'s log name the queue '
+        + 'and the cause: the queue is missing, or its policy, the handler\'s role or the key '
+        + 'forbids sending. Fix the cause.',
+    });
   }
 
   private watchQueues(longestBackoff: () => Duration): void {
     const { waitingEvents = WAITING_EVENTS, oldestMessage } = this.props;
     const oldest = Lazy.number({ produce: () => (oldestMessage ?? longestBackoff().plus(GRACE)).toSeconds() });
     this.retry.retryQueues.forEach((queue, index) => {
-      const id = (name: string) => (index === 0 ? name : `${name}${index + 1}`);
+      const id = (name: string) => index === 0 ? name : `${name}${index + 1}`;
       this.alarm(this, id('OldestMessage'), {
         metric: queue.metricApproximateAgeOfOldestMessage({ statistic: cloudwatch.Stats.MAXIMUM }),
         above: oldest,
-        description:
-          'A failed event is in the retry queue for longer than any backoff, though it was hardly received. Look ' +
-          "whether the handler's mapping is enabled, and for errors of the handler; or the function asked for so " +
-          'long a wait itself, by RetryAfter. SQS deletes a message after 14 days.',
+        description: 'A failed event has been in the retry queue for longer than any backoff, but was '
+          + 'hardly ever received. Check that the handler\'s mapping is enabled, and look for '
+          + 'errors of the handler. Or the function itself asked for such a long wait, with '
+          + 'RetryAfter. SQS deletes a message after 14 days.',
       });
       this.alarm(this, id('UnreadMessages'), {
         metric: queue.metricApproximateNumberOfMessagesVisible({ statistic: cloudwatch.Stats.MINIMUM }),
         periods: UNREAD_PERIODS,
-        description:
-          'Messages in the retry queue are due, and for a quarter of an hour nobody has taken all of them. Look ' +
-          "whether the handler's mapping is enabled and the handler not throttled; if it is only busy, raise the " +
-          "mapping's maximum concurrency.",
+        description: 'Messages in the retry queue are due, and for a quarter of an hour not all of them '
+          + 'were received. Check that the handler\'s mapping is enabled and that the handler is '
+          + 'not throttled. If the handler is only busy, raise the mapping\'s maximum concurrency.',
       });
       this.alarm(this, id('WaitingEvents'), {
         metric: queue.metricApproximateNumberOfMessagesNotVisible({ statistic: cloudwatch.Stats.MAXIMUM }),
         above: waitingEvents,
-        description:
-          'About 120,000 events can wait in a retry queue; beyond that SQS delivers none, and all retries are late. ' +
-          'Mend what fails, or spread the functions over more retry queues.',
+        description: 'A retry queue can hold about 120,000 waiting events. Beyond that SQS delivers none, '
+          + 'and all retries are late. Fix what makes the events fail, or spread the functions '
+          + 'over more retry queues.',
       });
     });
   }
@@ -187,34 +174,29 @@ export class RetryAlarms extends Construct {
     const { handler } = this.retry;
     this.alarm(this, 'HandlerErrors', {
       metric: handler.metricErrors(),
-      description:
-        'The retry handler fails. Look into its log: a bad setting stops it at its start, and the log names the ' +
-        'variable. Nothing is lost meanwhile; messages come back, for a thousand receives.',
+      description: 'The retry handler fails. Look into its log: a bad setting stops it at its start, and '
+        + 'the log names the variable. Nothing is lost in the meantime; each message comes back '
+        + 'up to a thousand times.',
     });
     this.alarm(this, 'HandlerThrottles', {
       metric: handler.metricThrottles(),
-      description:
-        "The retry handler is throttled, so retries are late. Raise the account's concurrency, or give the handler a " +
-        'reserved one that is not below the maximum concurrency of its mappings.',
+      description: 'The retry handler is throttled, so retries are late. Raise the account\'s concurrency, '
+        + 'or give the handler a reserved concurrency that is at least the maximum concurrency of '
+        + 'its mappings.',
     });
     this.alarm(this, 'HandlerRecursionStopped', {
       metric: metricOfLambda('RecursiveInvocationsDropped', handler),
-      description:
-        'Lambda took the retry handler for an endless loop, and stopped it. Set its RecursiveLoop to Allow; ' +
-        'messages come back by themselves.',
+      description: 'Lambda took the retry handler for an endless loop, and stopped it. Set its '
+        + 'RecursiveLoop to Allow; the messages come back by themselves.',
     });
   }
 
-  /** Makes an alarm, unless another `AsyncRetry` has one on the same that does all that this one would do. */
+  /** Makes an alarm, unless another `AsyncRetry` has an alarm on the same thing with all actions of this one. */
   private alarmOnce(id: string, isSame: (others: RetryAlarms) => boolean, trigger: Trigger): void {
     const all = (Stage.of(this) ?? this.node.root).node.findAll().filter((each) => each instanceof RetryAlarms);
     const { actions: mine = [] } = this.props;
-    const isDone = all.some(
-      (each) =>
-        each !== this &&
-        isSame(each) &&
-        mine.every((own) => each.props.actions?.some((other) => isSameAction(own, other))),
-    );
+    const isDone = all.some((each) => each !== this && isSame(each)
+      && mine.every((own) => each.props.actions?.some((other) => isSameAction(own, other))));
     if (!isDone) this.alarm(this, id, trigger);
   }
 
@@ -224,23 +206,18 @@ export class RetryAlarms extends Construct {
       threshold: above,
       comparisonOperator: cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
       evaluationPeriods: periods,
-      // Most of these count what should not happen, and say nothing as long as it does not.
+      // Most of these metrics count something that should not happen, and have no data as long as it does not.
       treatMissingData: cloudwatch.TreatMissingData.NOT_BREACHING,
       alarmDescription: description,
     });
-    alarm.addAlarmAction(...(this.props.actions ?? []));
+    alarm.addAlarmAction(...this.props.actions ?? []);
     this.all.push(alarm);
   }
 }
 
-/** Whether two actions do the same: the CDK has a new object for each `new SnsAction(topic)`. */
+/** Whether two actions do the same. Each `new SnsAction(topic)` is a new object. */
 function isSameAction(one: cloudwatch.IAlarmAction, other: cloudwatch.IAlarmAction): boolean {
   const [ours, theirs] = [one, other].map((action) => Object.entries(action).flat());
-  return (
-    one === other ||
-    (one.constructor === other.constructor &&
-      ours.length > 0 &&
-      ours.length === theirs.length &&
-      ours.every((part, index) => part === theirs[index]))
-  );
+  return one === other
+    || (one.constructor === other.constructor && ours.length > 0 && ours.length === theirs.length && ours.every((part, index) => part === theirs[index]));
 }

@@ -3,31 +3,28 @@ import { Construct } from 'constructs';
 import type { AsyncRetry } from './async-retry';
 import { metricOfLambda } from './metrics';
 
-/** How the dashboard of an `AsyncRetry` is made. */
+/** Options of the dashboard of an `AsyncRetry`. */
 export interface RetryDashboardProps {
   /**
    * Its name in CloudWatch.
    *
-   * @default - one that CloudFormation makes
+   * @default - a name that CloudFormation makes
    */
   readonly dashboardName?: string;
 }
 
-/** Two in a row. */
+/** Two graphs in a row. */
 const WIDTH = 12;
 
-/** What a person wants to see first when retries are asked about. */
+/** The graphs to look at first when somebody asks about retries. */
 export class RetryDashboard extends Construct {
   public readonly dashboard: cloudwatch.Dashboard;
   private readonly outcomes = graph('What became of failed events');
-  private readonly lateness = graph('How late retries were, in ms, 99 of 100');
-  private readonly ages = graph('How old events were, in seconds');
-  private readonly faults = graph('What a person has to mend');
+  private readonly lateness = graph('Lateness of retries in ms, p99');
+  private readonly ages = graph('Age of events in seconds, maximum');
+  private readonly faults = graph('What a person has to fix');
 
-  constructor(
-    private readonly retry: AsyncRetry,
-    props: RetryDashboardProps,
-  ) {
+  constructor(private readonly retry: AsyncRetry, props: RetryDashboardProps) {
     super(retry, 'Dashboard');
     this.dashboard = new cloudwatch.Dashboard(this, 'Resource', props);
     this.dashboard.addWidgets(this.outcomes, this.queues());
@@ -56,11 +53,11 @@ export class RetryDashboard extends Construct {
   private queues(): cloudwatch.GraphWidget {
     const { deadLetterQueue, retryQueues } = this.retry;
     const statistic = cloudwatch.Stats.MAXIMUM;
-    const number = (index: number) => (retryQueues.length === 1 ? '' : ` in queue ${index + 1}`);
-    return graph('What is in the queues', [
+    const number = (index: number) => retryQueues.length === 1 ? '' : ` in queue ${index + 1}`;
+    return graph('Messages in the queues', [
       ...retryQueues.flatMap((queue, index) => [
         queue.metricApproximateNumberOfMessagesNotVisible({ statistic, label: `waiting${number(index)}` }),
-        queue.metricApproximateNumberOfMessagesVisible({ statistic, label: `to be looked at${number(index)}` }),
+        queue.metricApproximateNumberOfMessagesVisible({ statistic, label: `due${number(index)}` }),
       ]),
       deadLetterQueue.metricApproximateNumberOfMessagesVisible({ statistic, label: 'dead letters' }),
     ]);
@@ -68,18 +65,12 @@ export class RetryDashboard extends Construct {
 
   private handler(): cloudwatch.GraphWidget {
     const { handler } = this.retry;
-    return graph(
-      'The retry handler',
-      [handler.metricInvocations(), handler.metricErrors(), handler.metricThrottles()],
-      [handler.metricDuration({ statistic: 'p99' })],
-    );
+    return graph('The retry handler', [handler.metricInvocations(), handler.metricErrors(), handler.metricThrottles()], [
+      handler.metricDuration({ statistic: 'p99' }),
+    ]);
   }
 }
 
-function graph(
-  title: string,
-  left: cloudwatch.IMetric[] = [],
-  right: cloudwatch.IMetric[] = [],
-): cloudwatch.GraphWidget {
+function graph(title: string, left: cloudwatch.IMetric[] = [], right: cloudwatch.IMetric[] = []): cloudwatch.GraphWidget {
   return new cloudwatch.GraphWidget({ title, left, right, width: WIDTH });
 }

@@ -1,14 +1,6 @@
 import * as assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  App,
-  aws_cloudwatch as cloudwatch,
-  aws_cloudwatch_actions as actions,
-  aws_lambda as lambda,
-  aws_sns as sns,
-  Duration,
-  Stack,
-} from 'aws-cdk-lib';
+import { App, aws_cloudwatch as cloudwatch, aws_cloudwatch_actions as actions, aws_lambda as lambda, aws_sns as sns, Duration, Stack } from 'aws-cdk-lib';
 import { Match, Template } from 'aws-cdk-lib/assertions';
 import { AlarmsProps, AsyncRetry, AsyncRetryProps, RetryMetricOptions } from '../lib';
 import { complaint, TestStack } from './app';
@@ -34,20 +26,11 @@ function alarmsOf(stack: TestStack): string[] {
 /** Metric, whose it is and label of every line, by the titles of the dashboard's graphs. */
 function linesOf(stack: TestStack): { [title: string]: string[] } {
   const [, parts] = stack.only('AWS::CloudWatch::Dashboard').DashboardBody['Fn::Join'];
-  const body = parts
-    .map((part: any) =>
-      typeof part === 'string' ? part : (part.Ref ?? part['Fn::GetAtt'][0]).replace(/[0-9A-F]{8}$/, ''),
-    )
-    .join('');
-  return Object.fromEntries(
-    JSON.parse(body).widgets.map(({ properties: { title, metrics } }: any) => [
-      title,
-      metrics.map(
-        ([namespace, name, , whose, { label, stat = 'Average' } = {} as any]: any) =>
-          `${namespace} ${name} ${stat} of ${whose}${label ? `: ${label}` : ''}`,
-      ),
-    ]),
-  );
+  const body = parts.map((part: any) => typeof part === 'string' ? part : (part.Ref ?? part['Fn::GetAtt'][0]).replace(/[0-9A-F]{8}$/, '')).join('');
+  return Object.fromEntries(JSON.parse(body).widgets.map(({ properties: { title, metrics } }: any) => [
+    title,
+    metrics.map(([namespace, name, , whose, { label, stat = 'Average' } = {} as any]: any) => `${namespace} ${name} ${stat} of ${whose}${label ? `: ${label}` : ''}`),
+  ]));
 }
 
 const OF_SYSTEM = [
@@ -84,13 +67,8 @@ test('a ledger has an alarm for each function, and each parallel queue has its o
   stack.retry.alarms();
   const alarms = alarmsOf(stack);
   assert.ok(alarms.includes('Comeback LedgerFaults Sum > 0 of Target Orders'));
-  assert.ok(
-    alarms.includes('AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum > 96000 of QueueName RetryRetryQueue2'),
-  );
-  assert.match(
-    stack.only('AWS::CloudWatch::Alarm', /WaitingEvents2/).Dimensions[0].Value['Fn::GetAtt'][0],
-    /^RetryRetryQueue2/,
-  );
+  assert.ok(alarms.includes('AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum > 96000 of QueueName RetryRetryQueue2'));
+  assert.match(stack.only('AWS::CloudWatch::Alarm', /WaitingEvents2/).Dimensions[0].Value['Fn::GetAtt'][0], /^RetryRetryQueue2/);
 });
 
 test('every alarm says what to do, and does what it is told', () => {
@@ -101,11 +79,7 @@ test('every alarm says what to do, and does what it is told', () => {
   assert.equal(alarms.length, OF_SYSTEM.length + ofFunction('Orders').length + 1);
   for (const { Properties } of Object.values(stack.template.findResources('AWS::CloudWatch::Alarm'))) {
     assert.deepEqual(Properties.AlarmActions, [stack.resolve(topic.topicArn)]);
-    assert.match(
-      Properties.AlarmDescription,
-      /\b(look|mend|set|raise|the log says|in the handler's log say)\b/i,
-      Properties.MetricName,
-    );
+    assert.match(Properties.AlarmDescription, /\b(check|fix|look|raise|set|the errors in the handler's log say)\b/i, Properties.MetricName);
     assert.ok(Properties.AlarmDescription.length <= 1024);
   }
 });
@@ -116,65 +90,33 @@ test('what several AsyncRetry share pages once, and everybody who is to be paged
     const second = new AsyncRetry(stack, 'Second', { deadLetterQueue: stack.retry.deadLetterQueue });
     build(stack, second, new sns.Topic(stack, 'One'), new sns.Topic(stack, 'Other'));
     const alarms = Object.entries(stack.template.findResources('AWS::CloudWatch::Alarm'));
-    return ['DeadLetters', 'DeadLettersNotSent'].map(
-      (id) => alarms.filter(([name]) => new RegExp(`Alarms${id}[0-9A-F]{8}$`).test(name)).length,
-    );
+    return ['DeadLetters', 'DeadLettersNotSent'].map((id) => alarms.filter(([name]) => new RegExp(`Alarms${id}[0-9A-F]{8}$`).test(name)).length);
   };
-  assert.deepEqual(
-    pagedBy((stack, second, one) => {
-      stack.retry.alarms({ actions: [new actions.SnsAction(one)] });
-      second.alarms({ actions: [new actions.SnsAction(one)] });
-    }),
-    [1, 1],
-  );
-  assert.deepEqual(
-    pagedBy((stack, second) => {
-      stack.retry.alarms();
-      second.alarms();
-    }),
-    [1, 1],
-  );
-  assert.deepEqual(
-    pagedBy((stack, second, one, other) => {
-      stack.retry.alarms({ actions: [new actions.SnsAction(one)] });
-      second.alarms({ actions: [new actions.SnsAction(other)] });
-    }),
-    [2, 2],
-  );
-  assert.deepEqual(
-    pagedBy((stack, second, one) => {
-      stack.retry.alarms();
-      second.alarms({ actions: [new actions.SnsAction(one)] });
-    }),
-    [2, 2],
-  );
+  assert.deepEqual(pagedBy((stack, second, one) => {
+    stack.retry.alarms({ actions: [new actions.SnsAction(one)] });
+    second.alarms({ actions: [new actions.SnsAction(one)] });
+  }), [1, 1]);
+  assert.deepEqual(pagedBy((stack, second) => {
+    stack.retry.alarms();
+    second.alarms();
+  }), [1, 1]);
+  assert.deepEqual(pagedBy((stack, second, one, other) => {
+    stack.retry.alarms({ actions: [new actions.SnsAction(one)] });
+    second.alarms({ actions: [new actions.SnsAction(other)] });
+  }), [2, 2]);
+  assert.deepEqual(pagedBy((stack, second, one) => {
+    stack.retry.alarms();
+    second.alarms({ actions: [new actions.SnsAction(one)] });
+  }), [2, 2]);
 });
 
 test('each dead-letter queue has an alarm, and what is of the region one in each region', () => {
   const app = new App();
-  const [here, there] = ['eu-west-1', 'us-east-1'].map(
-    (region) => new Stack(app, region, { env: { account: '123456789012', region } }),
-  );
-  for (const [stack, id] of [
-    [here, 'First'],
-    [here, 'Second'],
-    [there, 'Third'],
-  ] as const)
-    new AsyncRetry(stack, id).alarms();
-  const counts = [here, there].map((stack) =>
-    ['Events were given up', 'A retry handler in this region'].map(
-      (description) =>
-        Object.keys(
-          Template.fromStack(stack).findResources('AWS::CloudWatch::Alarm', {
-            Properties: { AlarmDescription: Match.stringLikeRegexp(description) },
-          }),
-        ).length,
-    ),
-  );
-  assert.deepEqual(counts, [
-    [2, 1],
-    [1, 1],
-  ]);
+  const [here, there] = ['eu-west-1', 'us-east-1'].map((region) => new Stack(app, region, { env: { account: '123456789012', region } }));
+  for (const [stack, id] of [[here, 'First'], [here, 'Second'], [there, 'Third']] as const) new AsyncRetry(stack, id).alarms();
+  const counts = [here, there].map((stack) => ['Events were given up', 'A retry handler in this region'].map((description) =>
+    Object.keys(Template.fromStack(stack).findResources('AWS::CloudWatch::Alarm', { Properties: { AlarmDescription: Match.stringLikeRegexp(description) } })).length));
+  assert.deepEqual(counts, [[2, 1], [1, 1]]);
 });
 
 test('no message should be older than the longest backoff and an hour', () => {
@@ -193,17 +135,14 @@ test('no message should be older than the longest backoff and an hour', () => {
   }
 });
 
-test("thresholds are one's own where they are given, and in range", () => {
+test('thresholds are one\'s own where they are given, and in range', () => {
   const stack = new TestStack();
   assert.equal(
     complaint(() => stack.retry.alarms({ waitingEvents: 120_001 })),
     'the alarms of AsyncRetry Test/Retry: waitingEvents must be a whole number from 1 to 120000, got 120001',
   );
   for (const props of [{ lateness: Duration.seconds(0) }, { oldestMessage: Duration.days(15) }]) {
-    assert.match(
-      complaint(() => new TestStack().retry.alarms(props)),
-      /(lateness|oldestMessage) must be from 1s to 14d, got/,
-    );
+    assert.match(complaint(() => new TestStack().retry.alarms(props)), /(lateness|oldestMessage) must be from 1s to 14d, got/);
   }
   const other = new TestStack();
   other.retry.attach(other.function('Orders'));
@@ -226,16 +165,16 @@ test('the dashboard shows the queues, the handler and every function', () => {
       `Comeback Invoked Sum of ${name}: ${name} re-invoked`,
       `Comeback DeadLettered Sum of ${name}: ${name} given up`,
     ]),
-    'What is in the queues': [
+    'Messages in the queues': [
       'AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum of RetryRetryQueue: waiting in queue 1',
-      'AWS/SQS ApproximateNumberOfMessagesVisible Maximum of RetryRetryQueue: to be looked at in queue 1',
+      'AWS/SQS ApproximateNumberOfMessagesVisible Maximum of RetryRetryQueue: due in queue 1',
       'AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum of RetryRetryQueue2: waiting in queue 2',
-      'AWS/SQS ApproximateNumberOfMessagesVisible Maximum of RetryRetryQueue2: to be looked at in queue 2',
+      'AWS/SQS ApproximateNumberOfMessagesVisible Maximum of RetryRetryQueue2: due in queue 2',
       'AWS/SQS ApproximateNumberOfMessagesVisible Maximum of RetryDeadLetterQueue: dead letters',
     ],
-    'How late retries were, in ms, 99 of 100': each((name) => [`Comeback InvokeLateness p99 of ${name}: ${name}`]),
-    'How old events were, in seconds': each((name) => [`Comeback EventAge Maximum of ${name}: ${name}`]),
-    'What a person has to mend': each((name) => [
+    'Lateness of retries in ms, p99': each((name) => [`Comeback InvokeLateness p99 of ${name}: ${name}`]),
+    'Age of events in seconds, maximum': each((name) => [`Comeback EventAge Maximum of ${name}: ${name}`]),
+    'What a person has to fix': each((name) => [
       `Comeback ConfigurationFaults Sum of ${name}: ${name} configuration`,
       `Comeback DeadLettersNotSent Sum of ${name}: ${name} dead letters not sent`,
       `Comeback Throttled Sum of ${name}: ${name} throttled`,
@@ -257,8 +196,8 @@ test('the dashboard of one queue does not number it, and knows no ledger where t
   stack.retry.attach(stack.function('Orders'));
   stack.retry.dashboard();
   const lines = linesOf(stack);
-  assert.match(lines['What is in the queues'][0], /: waiting$/);
-  assert.ok(!lines['What a person has to mend'].some((line) => line.includes('ledger')));
+  assert.match(lines['Messages in the queues'][0], /: waiting$/);
+  assert.ok(!lines['What a person has to fix'].some((line) => line.includes('ledger')));
 });
 
 test('a metric is of one function, or of all together', () => {
@@ -266,73 +205,34 @@ test('a metric is of one function, or of all together', () => {
   const [orders, payments] = ['Orders', 'Payments'].map((id) => stack.function(id));
   stack.retry.attach(orders);
   const of = (metric: cloudwatch.IMetric) => metric.toMetricConfig();
-  assert.deepEqual(
-    of(stack.retry.metricDeadLettered()).metricStat,
-    of(stack.retry.metricDeadLettered({ target: orders })).metricStat,
-  );
+  assert.deepEqual(of(stack.retry.metricDeadLettered()).metricStat, of(stack.retry.metricDeadLettered({ target: orders })).metricStat);
   stack.retry.attach(payments);
-  const together = of(
-    stack.retry.metricDeadLettered({
-      period: Duration.minutes(1),
-      color: '#d62728',
-      dimensionsMap: { Reason: 'not_retryable' },
-    }),
-  );
+  const together = of(stack.retry.metricDeadLettered({ period: Duration.minutes(1), color: '#d62728', dimensionsMap: { Reason: 'not_retryable' } }));
   assert.equal(together.mathExpression?.expression, 'SUM([deadLettered0,deadLettered1])');
   assert.equal(together.mathExpression?.period, 60);
-  assert.deepEqual(
-    Object.values(together.mathExpression?.usingMetrics ?? {}).map((each) => of(each).metricStat?.dimensions),
-    [
-      [
-        { name: 'Reason', value: 'not_retryable' },
-        { name: 'Target', value: orders.functionName },
-      ],
-      [
-        { name: 'Reason', value: 'not_retryable' },
-        { name: 'Target', value: payments.functionName },
-      ],
-    ],
-  );
+  assert.deepEqual(Object.values(together.mathExpression?.usingMetrics ?? {}).map((each) => of(each).metricStat?.dimensions), [
+    [{ name: 'Reason', value: 'not_retryable' }, { name: 'Target', value: orders.functionName }],
+    [{ name: 'Reason', value: 'not_retryable' }, { name: 'Target', value: payments.functionName }],
+  ]);
   assert.deepEqual(together.renderingProperties, { label: 'DeadLettered', color: '#d62728' });
   const share = new cloudwatch.MathExpression({
     expression: 'dead / invoked',
     usingMetrics: { dead: stack.retry.metricDeadLettered(), invoked: stack.retry.metricInvoked() },
   });
-  new cloudwatch.Dashboard(stack, 'Own').addWidgets(
-    new cloudwatch.GraphWidget({ left: [share, stack.retry.metricWaited()] }),
-  );
-  const counts = [
-    'Waited',
-    'Invoked',
-    'DeadLettered',
-    'Throttled',
-    'ConfigurationFaults',
-    'DeadLettersNotSent',
-    'LedgerFaults',
-    'Duplicates',
-  ];
-  const expected = [
-    ...counts.map((name) => [name, 'Sum', 'SUM']),
-    ['InvokeLateness', 'p99', 'MAX'],
-    ['EventAge', 'Maximum', 'MAX'],
-  ];
+  new cloudwatch.Dashboard(stack, 'Own').addWidgets(new cloudwatch.GraphWidget({ left: [share, stack.retry.metricWaited()] }));
+  const counts = ['Waited', 'Invoked', 'DeadLettered', 'Throttled', 'ConfigurationFaults', 'DeadLettersNotSent', 'LedgerFaults', 'Duplicates'];
+  const expected = [...counts.map((name) => [name, 'Sum', 'SUM']), ['InvokeLateness', 'p99', 'MAX'], ['EventAge', 'Maximum', 'MAX']];
   for (const [name, statistic, together] of expected) {
     const metric = (options: RetryMetricOptions = {}) => of((stack.retry as any)[`metric${name}`](options));
     const { metricStat } = metric({ target: orders });
-    assert.deepEqual(
-      [metricStat?.namespace, metricStat?.metricName, metricStat?.statistic],
-      ['Comeback', name, statistic],
-    );
+    assert.deepEqual([metricStat?.namespace, metricStat?.metricName, metricStat?.statistic], ['Comeback', name, statistic]);
     assert.ok(metric().mathExpression?.expression.startsWith(`${together}([`), name);
   }
 });
 
-test("the handler counts by function, so an alias has its function's metrics", () => {
+test('the handler counts by function, so an alias has its function\'s metrics', () => {
   const stack = new TestStack();
-  const alias = new lambda.Alias(stack, 'Live', {
-    aliasName: 'live',
-    version: stack.function('Orders').currentVersion,
-  });
+  const alias = new lambda.Alias(stack, 'Live', { aliasName: 'live', version: stack.function('Orders').currentVersion });
   stack.retry.attach(alias);
   const [{ value }] = stack.retry.metricWaited({ target: alias }).toMetricConfig().metricStat?.dimensions ?? [];
   assert.equal(value, alias.lambda.functionName);
@@ -340,26 +240,14 @@ test("the handler counts by function, so an alias has its function's metrics", (
 
 test('there are no metrics of what is not attached', () => {
   const stack = new TestStack();
-  assert.match(
-    complaint(() => stack.retry.metricWaited()),
-    /AsyncRetry Test\/Retry has no metric Waited of its functions: attach first/,
-  );
-  assert.match(
-    complaint(() => stack.retry.metricWaited({ target: stack.function('Orders') })),
-    /has no metric Waited of Test\/Orders/,
-  );
+  assert.match(complaint(() => stack.retry.metricWaited()), /AsyncRetry Test\/Retry has no metric Waited of its functions: attach first/);
+  assert.match(complaint(() => stack.retry.metricWaited({ target: stack.function('Orders') })), /has no metric Waited of Test\/Orders/);
 });
 
 test('alarms and dashboard are made once', () => {
   const { retry } = new TestStack();
   retry.alarms();
   retry.dashboard();
-  assert.equal(
-    complaint(() => retry.alarms()),
-    'AsyncRetry Test/Retry: alarms() was called before',
-  );
-  assert.equal(
-    complaint(() => retry.dashboard()),
-    'AsyncRetry Test/Retry: dashboard() was called before',
-  );
+  assert.equal(complaint(() => retry.alarms()), 'AsyncRetry Test/Retry: alarms() was called before');
+  assert.equal(complaint(() => retry.dashboard()), 'AsyncRetry Test/Retry: dashboard() was called before');
 });
