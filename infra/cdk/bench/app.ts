@@ -1,4 +1,4 @@
-// An app of ten functions, with retries for all of them if it is told so: what AsyncRetry adds to its synthesis.
+// An app of ten functions, with retries for all of them on request: measures what AsyncRetry adds to a synthesis.
 import { App, aws_lambda as lambda, Stack } from 'aws-cdk-lib';
 
 const app = new App();
@@ -14,7 +14,7 @@ const functions = Array.from(
 );
 
 if (process.argv.includes('with-retries')) {
-  // Loading the package is a part of what it costs.
+  // Loading the package is part of the cost.
   const { AsyncRetry } = require('../lib') as typeof import('../lib');
   const retry = new AsyncRetry(stack, 'Retry', { ledger: true });
   functions.forEach((each) => retry.attach(each, { transparent: true }));

@@ -1,16 +1,6 @@
 import {
-  Annotations,
-  aws_cloudwatch as cloudwatch,
-  aws_dynamodb as dynamodb,
-  aws_iam as iam,
-  aws_lambda as lambda,
-  aws_sqs as sqs,
-  Duration,
-  Fn,
-  Lazy,
-  RemovalPolicy,
-  Stack,
-  Stage,
+  Annotations, aws_cloudwatch as cloudwatch, aws_dynamodb as dynamodb, aws_iam as iam, aws_lambda as lambda, aws_sqs as sqs,
+  Duration, Fn, Lazy, RemovalPolicy, Stack, Stage,
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 import { AlarmsProps, RetryAlarms } from './alarms';
@@ -27,13 +17,13 @@ import { RetryQueue } from './retry-queue';
 import { Senders } from './senders';
 import { isEventInvokeConfig, Target } from './target';
 
-/** Lambda's, of all variables of a function with their names. */
+/** Lambda's limit for all variables of a function, including their names. */
 const VARIABLES_MAX = 4096;
 
-/** Lambda's, of a function's name: what one takes that CloudFormation makes. */
+/** Lambda's limit for a function's name. CloudFormation's generated names may be this long. */
 const NAME_MAX = 64;
 
-/** A retry queue, and who takes from it. */
+/** A retry queue, and the mapping that receives from it. */
 interface ConsumedQueue {
   readonly queue: RetryQueue;
   readonly mapping: lambda.EventSourceMapping;
@@ -44,16 +34,16 @@ interface ConsumedQueue {
  * succeed or are dead-lettered with the reason.
  */
 export class AsyncRetry extends Construct {
-  /** The function that retries. Settings for which there is no property are variables of it. */
+  /** The function that retries. Settings without a property can be set as its variables. */
   public readonly handler: lambda.Function;
 
   /** The queues in which failed events wait. */
   public readonly retryQueues: sqs.Queue[];
 
-  /** Where events are that were given up. */
+  /** The queue of events that were given up. */
   public readonly deadLetterQueue: sqs.IQueue;
 
-  /** The table of the failures that were acted on, if `ledger` is on. */
+  /** The table of the failures that were handled, if `ledger` is on. */
   public readonly ledger?: dynamodb.ITable;
 
   private readonly props: AsyncRetryProps;
@@ -69,8 +59,7 @@ export class AsyncRetry extends Construct {
     this.props = props;
     checkProps(this, props);
 
-    this.deadLetterQueue =
-      props.deadLetterQueue ?? new DeadLetterQueue(this, 'DeadLetterQueue', { encryptionKey, deletionProtection });
+    this.deadLetterQueue = props.deadLetterQueue ?? new DeadLetterQueue(this, 'DeadLetterQueue', { encryptionKey, deletionProtection });
     if (props.deadLetterQueue) warnOfOwnQueue(this, props.deadLetterQueue);
     const handler = new RetryHandler(this, 'Handler', {
       architecture,
@@ -88,10 +77,10 @@ export class AsyncRetry extends Construct {
     });
     this.handler = this.retryHandler = handler;
     handler.allow(['sqs:SendMessage'], this.deadLetterQueue.queueArn);
-    // It may be that of another AsyncRetry.
+    // The queue may belong to another AsyncRetry.
     if (this.deadLetterQueue instanceof DeadLetterQueue) this.deadLetterQueue.letSend(handler.roleArn);
     encryptionKey?.grant(handler, ...KEY_ACTIONS);
-    // A dead-letter queue of one's own may have a key of its own.
+    // A user's dead-letter queue may have a key of its own.
     props.deadLetterQueue?.encryptionMasterKey?.grant(handler, ...KEY_ACTIONS);
     if (props.ledger) this.ledger = this.createLedger(handler);
 
@@ -112,9 +101,9 @@ export class AsyncRetry extends Construct {
   }
 
   /**
-   * Has the failed asynchronous events of a function retried, or those of an alias or a version, which Lambda
-   * configures apart: attach what is invoked. What can't be set on an imported function is a warning at
-   * synthesis that says what to do.
+   * Retries the failed asynchronous events of a function, an alias or a version. Attach what is invoked: Lambda
+   * configures each of them separately. If something can't be set on an imported function, a warning at synthesis
+   * says what to do.
    */
   public attach(target: lambda.IFunction, options: AttachOptions = {}): void {
     const { transparent = false, ...policy } = options;
@@ -134,7 +123,7 @@ export class AsyncRetry extends Construct {
     });
     this.attachments.push(attachment);
     if (known) return;
-    // The handler invokes what the record names, which is an alias or a version too.
+    // The handler invokes the function that the record names, which may be an alias or a version.
     const { functionArn } = attached.base;
     this.retryHandler.allow(INVOKE, functionArn, `${functionArn}:*`);
     this.watchers.forEach((watch) => watch(attached.base));
@@ -142,8 +131,8 @@ export class AsyncRetry extends Construct {
   }
 
   /**
-   * Makes an alarm for everything that a person should know of, of all functions, whether they were attached before
-   * or are after. Each says in its description what to do. It returns those that there are by now.
+   * Makes an alarm for everything that needs a person, for all functions, including those that are attached later.
+   * Each alarm says in its description what to do. Returns the alarms that exist by now.
    */
   public alarms(props: AlarmsProps = {}): cloudwatch.Alarm[] {
     this.checkFirst('alarms()', 'Alarms');
@@ -152,7 +141,7 @@ export class AsyncRetry extends Construct {
     return alarms.all;
   }
 
-  /** Makes a dashboard of all functions, whether they were attached before or are after. */
+  /** Makes a dashboard of all functions, including those that are attached later. */
   public dashboard(props: RetryDashboardProps = {}): cloudwatch.Dashboard {
     this.checkFirst('dashboard()', 'Dashboard');
     const dashboard = new RetryDashboard(this, props);
@@ -161,35 +150,27 @@ export class AsyncRetry extends Construct {
   }
 
   /**
-   * Lets a role or a user look at dead letters, delete them, and send them on their way again by SQS's redrive, with
-   * a retry queue as its custom destination: SQS doesn't know where they came from. Nobody else may. Import a role of
-   * IAM Identity Center with `mutable: false`, and give it the same permissions there.
+   * Lets a role or a user look at dead letters, delete them, and send them back with SQS's redrive. Nobody else may.
+   * The redrive needs a retry queue as its custom destination, because SQS doesn't know where dead letters came from.
+   * Import a role of IAM Identity Center with `mutable: false`, and give it the same permissions there.
    */
   public grantRedrive(grantee: iam.IGrantable): iam.Grant {
     const principal = grantee.grantPrincipal as Partial<iam.IRole & iam.IUser & iam.ArnPrincipal>;
     const principalArn = principal.roleArn ?? principal.userArn ?? principal.arn;
-    // What stands for an account is no ARN that the queue is ever asked with.
+    // SQS never checks a queue's policy with the principal of an account.
     if (principalArn === undefined || grantee.grantPrincipal instanceof iam.AccountPrincipal) {
-      throw new Error(
-        `AsyncRetry ${this.node.path}: grantRedrive must be given a role, a user or what has a role, got ${principal}`,
-      );
+      throw new Error(`AsyncRetry ${this.node.path}: grantRedrive must be given a role, a user or something with a role, got ${principal}`);
     }
-    // SQS moves messages on behalf of who asked for it, and with no more permissions.
+    // SQS moves messages with the permissions of the principal that starts the redrive.
     this.queues.forEach(({ queue }) => queue.letSend(principalArn));
     if (this.deadLetterQueue instanceof DeadLetterQueue) this.deadLetterQueue.letReceive(principalArn);
-    for (const key of [this.props.encryptionKey, this.props.deadLetterQueue?.encryptionMasterKey])
-      key?.grant(grantee, ...KEY_ACTIONS);
-    const allow = (actions: string[], ...resourceArns: string[]) =>
-      iam.Grant.addToPrincipal({ grantee, actions, resourceArns });
-    const grant = allow(REDRIVE, this.deadLetterQueue.queueArn).combine(
-      allow(['sqs:SendMessage'], ...this.retryQueues.map((queue) => queue.queueArn)),
-    );
+    for (const key of [this.props.encryptionKey, this.props.deadLetterQueue?.encryptionMasterKey]) key?.grant(grantee, ...KEY_ACTIONS);
+    const allow = (actions: string[], ...resourceArns: string[]) => iam.Grant.addToPrincipal({ grantee, actions, resourceArns });
+    const grant = allow(REDRIVE, this.deadLetterQueue.queueArn)
+      .combine(allow(['sqs:SendMessage'], ...this.retryQueues.map((queue) => queue.queueArn)));
     if (!grant.success) {
-      Annotations.of(this).addWarningV2(
-        'comeback:redrive',
-        `${principalArn} can't be given permissions here: give it ${REDRIVE.join(', ')} on the dead-letter ` +
-          'queue, and sqs:SendMessage on the retry queues',
-      );
+      Annotations.of(this).addWarningV2('comeback:redrive', `${principalArn} can't be given permissions here: give it ${REDRIVE.join(', ')} on the dead-letter `
+        + 'queue, and sqs:SendMessage on the retry queues');
     }
     return grant;
   }
@@ -214,7 +195,7 @@ export class AsyncRetry extends Construct {
     return this.count('Throttled', options);
   }
 
-  /** How often a function could not be re-invoked because of something that a person has to mend. */
+  /** How often a function could not be re-invoked because of something that a person has to fix. */
   public metricConfigurationFaults(options: RetryMetricOptions = {}): cloudwatch.IMetric {
     return this.count('ConfigurationFaults', options);
   }
@@ -224,7 +205,7 @@ export class AsyncRetry extends Construct {
     return this.count('DeadLettersNotSent', options);
   }
 
-  /** How often the ledger could not be asked. */
+  /** How often the ledger could not be used. */
   public metricLedgerFaults(options: RetryMetricOptions = {}): cloudwatch.IMetric {
     return this.count('LedgerFaults', options);
   }
@@ -234,12 +215,12 @@ export class AsyncRetry extends Construct {
     return this.count('Duplicates', options);
   }
 
-  /** How long after their due time events were re-invoked, in milliseconds; 99 of 100 unless told otherwise. */
+  /** How long after their due time events were re-invoked, in milliseconds; by default the 99th percentile. */
   public metricInvokeLateness(options: RetryMetricOptions = {}): cloudwatch.IMetric {
     return this.metric('InvokeLateness', 'MAX', { statistic: cloudwatch.Stats.p(99), ...options });
   }
 
-  /** How long ago events had failed first, in seconds; the oldest unless told otherwise. */
+  /** The time since the first failure of events, in seconds; by default that of the oldest. */
   public metricEventAge(options: RetryMetricOptions = {}): cloudwatch.IMetric {
     return this.metric('EventAge', 'MAX', { statistic: cloudwatch.Stats.MAXIMUM, ...options });
   }
@@ -250,13 +231,11 @@ export class AsyncRetry extends Construct {
 
   private metric(name: string, together: 'SUM' | 'MAX', options: RetryMetricOptions): cloudwatch.IMetric {
     const { target, ...others } = options;
-    // The handler counts by function, without alias or version.
+    // The handler's metrics name functions without alias or version.
     const { base } = target ? new Target(target) : { base: undefined };
     const functions = this.functions().filter((each) => base === undefined || each.functionArn === base.functionArn);
     if (functions.length === 0) {
-      throw new Error(
-        `AsyncRetry ${this.node.path} has no metric ${name} of ${target?.node.path ?? 'its functions'}: attach first`,
-      );
+      throw new Error(`AsyncRetry ${this.node.path} has no metric ${name} of ${target?.node.path ?? 'its functions'}: attach first`);
     }
     return metricOf(name, functions, together, others);
   }
@@ -271,16 +250,10 @@ export class AsyncRetry extends Construct {
       faults.note('it is the retry handler itself');
     } else {
       if (ofFunction.some((each) => written(each.policy) !== written(policy))) {
-        faults.note(
-          "its policy must be the one of the function's other attachments: the handler knows functions by name, " +
-            'without alias or version',
-        );
+        faults.note('its policy must be that of the function\'s other attachments: the handler knows functions only by name, without alias or version');
       }
       if (this.functions().length >= TARGETS_MAX && ofFunction.length === 0) {
-        faults.note(
-          `${TARGETS_MAX} functions are attached, and the queue's policy has no room for more roles: make another ` +
-            'AsyncRetry',
-        );
+        faults.note(`${TARGETS_MAX} functions are attached, and the queue's policy has no room for more roles: make another AsyncRetry`);
       }
       target.checkHome(this, faults);
       checkPolicy(effectivePolicy(this.props, policy), faults);
@@ -289,7 +262,7 @@ export class AsyncRetry extends Construct {
     faults.throwIfAny(`AsyncRetry ${this.node.path} can't attach ${target.path}`);
   }
 
-  /** Each function once, whatever is attached of it. */
+  /** Each function once, even if several aliases or versions are attached. */
   private functions(): lambda.IFunction[] {
     return [...new Map(this.attachments.map(({ target: { base } }) => [base.functionArn, base])).values()];
   }
@@ -315,21 +288,18 @@ export class AsyncRetry extends Construct {
     return Object.fromEntries(all.filter(([, values]) => Object.keys(values).length > 0));
   }
 
-  /** What the variables take is only known once they are deployed, where Lambda refuses what is too long. */
+  /** The final length of the variables is only known at deployment, where Lambda refuses what is too long. */
   private warnOfVariables(): void {
     const names = this.functions().map((each) => each.functionName);
     const written = JSON.stringify([variables(effectivePolicy(this.props)), names, this.ownPolicies()]);
     const length = written.replace(/\$\{Token\[[^\]]*\]\}/g, 'x'.repeat(NAME_MAX)).length;
     if (length > VARIABLES_MAX) {
-      Annotations.of(this).addWarningV2(
-        'comeback:variables',
-        `the handler's variables may become longer than the ${VARIABLES_MAX} characters that Lambda takes: ` +
-          'make another AsyncRetry for some of the functions, or give fewer of them policies of their own',
-      );
+      Annotations.of(this).addWarningV2('comeback:variables', `the handler's variables may become longer than the ${VARIABLES_MAX} characters that Lambda takes: `
+        + 'make another AsyncRetry for some of the functions, or give fewer of them policies of their own');
     }
   }
 
-  /** A function stays with its queue, whoever comes and goes. */
+  /** A function keeps its queue when other functions are attached or removed. */
   private queueOf(target: Target, known?: Attachment): ConsumedQueue {
     const drawn = this.queues[parseInt(target.base.node.addr.slice(-8), 16) % this.queues.length];
     return this.queues.find(({ queue }) => queue === known?.queue) ?? drawn;
@@ -344,17 +314,11 @@ export class AsyncRetry extends Construct {
     if (this.node.tryFindChild(id)) throw new Error(`AsyncRetry ${this.node.path}: ${call} was called before`);
   }
 
-  /** The longest that a message is meant to be in the retry queue: every failure is a new one. */
+  /** The longest time that a message should be in the retry queue. Every failure is a new message. */
   private longestBackoff(): Duration {
-    const policies = [
-      effectivePolicy(this.props),
-      ...this.attachments.map(({ policy }) => effectivePolicy(this.props, policy)),
-    ];
-    const seconds = policies.map(({ maxBackoff, maxAge }) =>
-      Math.min(
-        ...[maxBackoff, maxAge, MAX_BACKOFF_MAX].map((limit) => (limit.isUnresolved() ? Infinity : limit.toSeconds())),
-      ),
-    );
+    const policies = [effectivePolicy(this.props), ...this.attachments.map(({ policy }) => effectivePolicy(this.props, policy))];
+    const seconds = policies.map(({ maxBackoff, maxAge }) => Math.min(...[maxBackoff, maxAge, MAX_BACKOFF_MAX]
+      .map((limit) => limit.isUnresolved() ? Infinity : limit.toSeconds())));
     return Duration.seconds(Math.max(...seconds));
   }
 
@@ -365,7 +329,7 @@ export class AsyncRetry extends Construct {
       timeToLiveAttribute: 'expires_at',
       billingMode: dynamodb.BillingMode.PAY_PER_REQUEST,
       encryptionKey,
-      // What it remembers is over in days, and nothing is lost with it.
+      // Its claims expire within days, and nothing is lost with them.
       removalPolicy: RemovalPolicy.DESTROY,
     });
     handler.allow(['dynamodb:PutItem', 'dynamodb:DeleteItem'], table.tableArn);

@@ -1,12 +1,4 @@
-import {
-  Annotations,
-  aws_iam as iam,
-  aws_lambda as lambda,
-  CfnDeletionPolicy,
-  CfnResource,
-  Stack,
-  Token,
-} from 'aws-cdk-lib';
+import { Annotations, aws_iam as iam, aws_lambda as lambda, CfnDeletionPolicy, CfnResource, Stack, Token } from 'aws-cdk-lib';
 import { Construct, IDependable } from 'constructs';
 import { checkTransparency, makeTransparent } from './envelope-proxy';
 import { Faults } from './faults';
@@ -15,7 +7,7 @@ import { RetryQueue } from './retry-queue';
 import { Senders } from './senders';
 import { CONFIG_ID, ownId, Target } from './target';
 
-/** What a function is attached to, and how. */
+/** How a function is attached. */
 export interface AttachmentProps {
   readonly target: Target;
   /** The function's own policy. */
@@ -23,7 +15,7 @@ export interface AttachmentProps {
   readonly transparent: boolean;
   readonly queue: RetryQueue;
   readonly senders: Senders;
-  /** Who takes failures from the queue: nothing fails into it before. */
+  /** The mapping, which receives from the queue. No failure may arrive before it exists. */
   readonly consumer: IDependable;
   readonly source?: string;
 }
@@ -38,20 +30,18 @@ export function checkAttachable(target: Target, transparent: boolean, faults: Fa
   if (config && Token.isUnresolved(config.destinationConfig)) {
     faults.note(`its event invoke config at ${config.node.path} can't be read`);
   } else if (config && destinationsOf(config).onFailure) {
-    faults.note(`its on-failure destination is another one already, by ${config.node.path}`);
+    faults.note(`it already has another on-failure destination, by ${config.node.path}`);
   }
   if (config?.maximumRetryAttempts) {
     const got = Token.isUnresolved(config.maximumRetryAttempts) ? 'a token' : config.maximumRetryAttempts;
-    faults.note(
-      `retryAttempts must not be set: Lambda's own retries would come before the first failure is known, got ${got}`,
-    );
+    faults.note(`retryAttempts must not be set: Lambda's own retries would come before the first failure is known, got ${got}`);
   }
   if (transparent) checkTransparency(target, faults);
 }
 
 /**
- * What is set on the side of one function. In the stack of the function itself is only what needs nothing from the
- * stack of the retries, so that they may be two.
+ * The settings of one attached function. The function's own stack contains only settings that need nothing from
+ * the stack of the retries, so that the two stacks may be different.
  */
 export class Attachment extends Construct {
   public readonly target: Target;
@@ -67,33 +57,24 @@ export class Attachment extends Construct {
     this.queue = queue;
     const permission = this.letSend(props.senders);
     this.config = this.sendFailures();
-    // Lambda refuses a destination that the function's role may not send to, and SQS what its queue's policy denies.
+    // Lambda refuses a destination if the function's role may not send to it. SQS enforces the queue's policy.
     this.config.node.addDependency(...permission, queue.closure, props.consumer);
-    // An alias is named here, and not referred to.
+    // The config names an alias without a reference, so CloudFormation doesn't know the dependency.
     const alias = target.attached === target.base ? undefined : target.attached.node.defaultChild;
     if (alias) this.config.node.addDependency(alias);
     this.allowLoop();
     if (target.resource?.deadLetterConfig) {
-      this.warn(
-        'dead-letter-queue',
-        'it has a dead-letter queue of its own, to which Lambda sends each failure too, whether its event comes ' +
-          'back or not',
-      );
+      this.warn('dead-letter-queue', 'it has a dead-letter queue of its own, to which Lambda also sends each failure, whether its event comes back or not');
     }
     this.warnOfPassingVersion();
     if (props.transparent) this.takeEnvelopesOff(props.source);
   }
 
-  /** What was set elsewhere, and takes back what was set here; of all event invoke configs that there are. */
+  /** Settings from elsewhere that contradict this attachment. `configs` are all event invoke configs of the app. */
   public contradictions(configs: lambda.CfnEventInvokeConfig[]): string[] {
     const { target, config } = this;
-    const others = configs
-      .filter((each) => each !== config && target.isConfiguredBy(each))
-      .map(
-        (each) =>
-          `${target.path} has a second event invoke config, ${each.node.path}: configure its asynchronous ` +
-          'invocations by the function itself, and before attach()',
-      );
+    const others = configs.filter((each) => each !== config && target.isConfiguredBy(each)).map((each) =>
+      `${target.path} has a second event invoke config, ${each.node.path}: configure its asynchronous invocations on the function itself, before attach()`);
     const loop = target.resource?.recursiveLoop;
     return loop === undefined || loop === lambda.RecursiveLoop.ALLOW
       ? others
@@ -104,27 +85,20 @@ export class Attachment extends Construct {
     const { role } = this.target.base;
     if (role === undefined) {
       senders.allowUnknown();
-      this.warn(
-        'role',
-        'its role is not known, so the retry queue is open to all roles of this account, and Lambda refuses the ' +
-          'destination unless the role may send to it already: import the function by ' +
-          'Function.fromFunctionAttributes, with its role',
-      );
+      this.warn('role', 'its role is not known, so the retry queue is open to all roles of this account, and Lambda refuses the destination unless '
+        + 'the role may already send to it: import the function by Function.fromFunctionAttributes, with its role');
       return [];
     }
     const policy = senders.allow(role);
     const attachedTo = Stack.of(this).resolve((policy.node.defaultChild as iam.CfnPolicy).roles);
     if (attachedTo === undefined) {
-      this.warn(
-        'permission',
-        "its role can't be changed here, and Lambda refuses the destination unless it may send to it already: " +
-          `give it ${JSON.stringify(Stack.of(this).resolve(policy.document))}`,
-      );
+      this.warn('permission', 'its role can\'t be changed here, and Lambda refuses the destination unless the role may already send to it: '
+        + `give it ${JSON.stringify(Stack.of(this).resolve(policy.document))}`);
     }
     return [policy];
   }
 
-  /** One function and qualifier has one event invoke config: what it says beside is kept. */
+  /** A function and qualifier has only one event invoke config. Its other properties are kept. */
   private sendFailures(): lambda.CfnEventInvokeConfig {
     const { ownConfig, configured } = this.target;
     const onFailure = { destination: this.queue.queueArn };
@@ -138,17 +112,14 @@ export class Attachment extends Construct {
     if (ownConfig) {
       config.maximumEventAgeInSeconds = ownConfig.maximumEventAgeInSeconds;
       configured.node.tryRemoveChild(CONFIG_ID);
-      this.warn(
-        'moved',
-        'its event invoke config moves into the stack of the retries. If it is deployed already, Lambda retries it ' +
-          'twice while that happens, and drops what fails then',
-      );
+      this.warn('moved', 'its event invoke config moves into the stack of the retries. If it is already deployed, Lambda retries failures twice '
+        + 'during the move, and then drops them');
     }
     config.destinationConfig = { ...(ownConfig && destinationsOf(ownConfig)), onFailure };
     return config;
   }
 
-  /** Where the CDK would have it: so it is one and the same resource, whoever made it before. */
+  /** Makes the config where the CDK would make it, so that the resource stays the same. */
   private createConfig(scope: Construct): lambda.CfnEventInvokeConfig {
     const { base, qualifier } = this.target;
     return new lambda.CfnEventInvokeConfig(new Construct(scope, CONFIG_ID), 'Resource', {
@@ -163,51 +134,36 @@ export class Attachment extends Construct {
     if (resource) {
       resource.recursiveLoop = lambda.RecursiveLoop.ALLOW;
     } else {
-      this.warn(
-        'recursion',
-        "its RecursiveLoop can't be set from here, and Lambda would stop its retries after about 16: " +
-          `run aws lambda put-function-recursion-config --recursive-loop Allow --function-name ${knownName}`,
-      );
+      this.warn('recursion', 'its RecursiveLoop can\'t be set from here, and Lambda would stop its retries after about 16: '
+        + `run aws lambda put-function-recursion-config --recursive-loop Allow --function-name ${knownName}`);
     }
   }
 
   private takeEnvelopesOff(source?: string): void {
     const { target } = this;
     if (!makeTransparent(target, source)) {
-      this.warn(
-        'transparent',
-        "its envelopes are not taken off, as a layer can't be added to it here: add the layer and " +
-          'AWS_LAMBDA_EXEC_WRAPPER=/opt/comeback-exec where the function is defined',
-      );
+      this.warn('transparent', 'its envelopes are not taken off, because a layer can\'t be added to it here: add the layer and '
+        + 'AWS_LAMBDA_EXEC_WRAPPER=/opt/comeback-exec where the function is defined');
       return;
     }
     const { version } = target;
     if (version && version !== target.currentVersion) {
-      this.warn(
-        'version-layer',
-        `the version ${version.node.path} has the layer only if it is published after this is deployed, as Lambda ` +
-          'never changes a version: have the alias point to currentVersion',
-      );
+      this.warn('version-layer', `the version ${version.node.path} has the layer only if it is published after this deployment, because Lambda never changes a `
+        + 'version: let the alias point to currentVersion');
     }
   }
 
-  /** The events that wait name the version that they failed in. */
+  /** Waiting events name the version in which they failed. */
   private warnOfPassingVersion(): void {
     const { attached, currentVersion } = this.target;
     if (attached !== currentVersion) return;
     const version = attached.node.defaultChild as CfnResource;
     if (Stack.of(version) !== Stack.of(this)) {
-      this.warn(
-        'version',
-        `with each change of its function it is another one, which ${Stack.of(version).stackName} could not deploy ` +
-          `while ${Stack.of(this).stackName} imports the one before: attach an alias of it`,
-      );
+      this.warn('version', `each change of its function makes a new version, which ${Stack.of(version).stackName} can\'t deploy while ${Stack.of(this).stackName} `
+        + 'imports the old one: attach an alias of it');
     } else if (version.cfnOptions.deletionPolicy !== CfnDeletionPolicy.RETAIN) {
-      this.warn(
-        'version',
-        'with each change of its function it is another one, and the one before is deleted, though waiting events ' +
-          'name it: attach an alias of it, or have it retained by currentVersionOptions',
-      );
+      this.warn('version', 'each change of its function makes a new version and deletes the old one, although waiting events name it: '
+        + 'attach an alias of it, or retain it with currentVersionOptions');
     }
   }
 

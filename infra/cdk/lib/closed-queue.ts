@@ -1,32 +1,27 @@
 import { aws_iam as iam, aws_kms as kms, aws_sqs as sqs, Duration, Lazy } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 
-/** SQS keeps a message no longer. Its default, 4 days, would cut off what waits longer. */
+/** The longest retention of SQS. Its default, 4 days, would delete messages that wait longer. */
 export const RETENTION = Duration.days(14);
 
-/** Whom CloudFormation calls SQS through, for a role of the caller's and for one of its own alike. */
+/** The value of `aws:CalledVia` for CloudFormation, whether it uses the caller's role or its own. */
 const CLOUDFORMATION = 'cloudformation.amazonaws.com';
 
-/** What reads events, loses them, or changes when they are due. */
-export const RECEIVER_ONLY = [
-  'sqs:ReceiveMessage',
-  'sqs:DeleteMessage',
-  'sqs:ChangeMessageVisibility',
-  'sqs:PurgeQueue',
-];
+/** The actions that read events, delete them, or change when they are due. */
+export const RECEIVER_ONLY = ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:PurgeQueue'];
 
-/** The ARN of a role that was imported by its name: only there is the partition a token and the name none. */
+/** The ARN of a role that was imported by its name. Only there is the partition a token but the name is not. */
 const IMPORTED_BY_NAME = /^(arn:\$\{Token\[.+:role\/)([^/]+)$/;
 
-/** What the queues of an `AsyncRetry` are made with. */
+/** The properties of all queues of an `AsyncRetry`. */
 export interface ClosedQueueProps {
   readonly encryptionKey?: kms.IKey;
   readonly deletionProtection?: boolean;
 }
 
 /**
- * A queue whose messages are closed to all but those who are let, whatever else others may do in this account. Its
- * settings are not: who may deploy changes them.
+ * A queue whose messages are closed to everyone except the principals that are allowed here, whatever other
+ * permissions exist in the account. Its settings are open to whoever may deploy.
  */
 export abstract class ClosedQueue extends sqs.Queue {
   private readonly senders = new Set<string>();
@@ -37,54 +32,51 @@ export abstract class ClosedQueue extends sqs.Queue {
     super(scope, id, {
       retentionPeriod: RETENTION,
       enforceSSL: true,
-      ...(encryptionKey
+      ...encryptionKey
         ? { encryption: sqs.QueueEncryption.KMS, encryptionMasterKey: encryptionKey }
-        : { encryption: sqs.QueueEncryption.SQS_MANAGED }),
+        : { encryption: sqs.QueueEncryption.SQS_MANAGED },
       ...own,
     });
     this.denyAllBut(this.receivers, this.senders, receiverOnly);
     this.denyAllBut(this.senders, this.receivers, ['sqs:SendMessage']);
-    // A request that came by no service has no `aws:CalledVia`, and is denied too.
-    if (deletionProtection)
-      this.deny(['sqs:DeleteQueue'], { 'ForAllValues:StringNotEquals': { 'aws:CalledVia': CLOUDFORMATION } });
+    // A request that came through no service has no `aws:CalledVia`, and is denied too.
+    if (deletionProtection) this.deny(['sqs:DeleteQueue'], { 'ForAllValues:StringNotEquals': { 'aws:CalledVia': CLOUDFORMATION } });
   }
 
-  /** Lets a principal send to this queue, as far as the queue is asked: it needs the permission too. */
+  /** Lets a principal send to this queue. This is only the queue's side: it also needs the permission. */
   public letSend(principalArn: string): void {
     principalArns(principalArn).forEach((arn) => this.senders.add(arn));
   }
 
-  /** Lets a principal take messages from this queue, likewise. */
+  /** Lets a principal receive messages from this queue; it also needs the permission. */
   public letReceive(principalArn: string): void {
     principalArns(principalArn).forEach((arn) => this.receivers.add(arn));
   }
 
-  /** Without anybody it would be no condition: then those of the other side, who have no permission for this one. */
+  /** The list must not be empty: an empty one is replaced by the other side's principals, which lack the permission. */
   private denyAllBut(principals: Set<string>, others: Set<string>, actions: string[]): void {
-    const produce = () => [...(principals.size > 0 ? principals : others)];
+    const produce = () => [...principals.size > 0 ? principals : others];
     this.deny(actions, {
       ArnNotEquals: { 'aws:PrincipalArn': Lazy.list({ produce }) },
-      // A topic or a rule that somebody lets send has no ARN here; without a permission in this policy none may.
+      // AWS services, such as SNS, have no principal ARN. They need a permission in this policy anyway.
       BoolIfExists: { 'aws:PrincipalIsAWSService': 'false' },
     });
   }
 
   private deny(actions: string[], conditions: iam.Conditions): void {
-    this.addToResourcePolicy(
-      new iam.PolicyStatement({
-        effect: iam.Effect.DENY,
-        principals: [new iam.AnyPrincipal()],
-        actions,
-        resources: [this.queueArn],
-        conditions,
-      }),
-    );
+    this.addToResourcePolicy(new iam.PolicyStatement({
+      effect: iam.Effect.DENY,
+      principals: [new iam.AnyPrincipal()],
+      actions,
+      resources: [this.queueArn],
+      conditions,
+    }));
   }
 }
 
 /**
- * The ARNs that a principal may have. That of a role imported by its name lacks the role's path, such as
- * `service-role/`, which the console gives to roles. A name is given once in an account, whatever its path.
+ * The ARNs that a principal may have. If a role was imported by its name, its ARN lacks the role's path, such as
+ * the console's `service-role/`. Names are unique in an account, whatever their path.
  */
 function principalArns(arn: string): string[] {
   const [, before, name] = IMPORTED_BY_NAME.exec(arn) ?? [];

@@ -2,18 +2,18 @@ import { existsSync } from 'node:fs';
 import * as path from 'node:path';
 import { aws_lambda as lambda } from 'aws-cdk-lib';
 
-/** Where this package has what it deploys, by architecture. */
+/** The folder of the code that this package deploys, by architecture. */
 const ASSETS = path.join(__dirname, '..', '..', 'assets');
 
-/** What is deployed, as `scripts/package` calls it, and the file that comes of it. */
+/** The parts that are deployed, by their names in `scripts/package`, and the files that it makes. */
 const ZIPS = {
   handler: 'bootstrap.zip',
   layer: 'envelope-proxy-layer.zip',
 };
 
 /**
- * The code of a part: as shipped in this package, or built by the `scripts/package` of a checkout.
- * Lambda's names for architectures are those of the folders.
+ * The code of a part, shipped in this package or built by the `scripts/package` of a checkout. The folders have
+ * Lambda's names for architectures.
  */
 export function codeOf(part: keyof typeof ZIPS, architecture: lambda.Architecture, source?: string): lambda.Code {
   const zip = path.join(architecture.name, ZIPS[part]);

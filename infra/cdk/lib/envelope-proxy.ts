@@ -3,72 +3,59 @@ import { codeOf } from './code';
 import { Faults } from './faults';
 import { Target } from './target';
 
-/** The variable by which Lambda starts a wrapper before a runtime of its own; it knows one. */
+/** The variable that makes Lambda start a wrapper before a managed runtime. Lambda supports only one. */
 const WRAPPER_VARIABLE = 'AWS_LAMBDA_EXEC_WRAPPER';
 
 /** The layer's wrapper. */
 const WRAPPER = '/opt/comeback-exec';
 
-/** Lambda's, of one function. */
+/** Lambda's limit for one function. */
 const LAYERS_MAX = 5;
 
-/** Notes why a function can't have its envelopes taken off by the layer. */
+/** Notes why the layer can't take the envelopes off for a function. */
 export function checkTransparency(target: Target, faults: Faults): void {
   const { resource } = target;
   if (resource === undefined) return;
   if (resource.packageType === 'Image') {
-    faults.note(
-      "transparent must be off for a container image, which has no layers: put the layer's extensions/comeback into " +
-        'the image as its bootstrap',
-    );
+    faults.note('transparent must be off for a container image, which has no layers: put the layer\'s extensions/comeback into the image as its bootstrap');
   } else if (resource.runtime?.startsWith('provided')) {
-    faults.note(
-      `transparent must be off for the runtime ${resource.runtime}, which knows no wrapper: put the layer's ` +
-        'extensions/comeback into the code as its bootstrap',
-    );
+    faults.note(`transparent must be off for the runtime ${resource.runtime}, which supports no wrapper: put the layer's extensions/comeback into the code as its bootstrap`);
   }
   const layers = layersOf(resource);
   const existing = existingLayer(target.base);
   const isThere = existing !== undefined && hasLayer(resource, existing);
-  if (!isThere && layers.length >= LAYERS_MAX)
-    faults.note(`transparent needs a layer, and it has ${layers.length} already`);
+  if (!isThere && layers.length >= LAYERS_MAX) faults.note(`transparent needs a layer, and it already has ${layers.length}`);
   const wrapper = environmentOf(resource)[WRAPPER_VARIABLE];
   if (wrapper !== undefined && wrapper !== WRAPPER) {
-    faults.note(
-      `transparent needs ${WRAPPER_VARIABLE}, which is ${JSON.stringify(wrapper)}: set a script of your own there ` +
-        `that runs both, with ${WRAPPER} last, and add the layer by hand`,
-    );
+    faults.note(`transparent needs ${WRAPPER_VARIABLE}, which is ${JSON.stringify(wrapper)}: set it to a script of your own that runs both, with ${WRAPPER} last, and add the layer by hand`);
   }
 }
 
 /**
- * Has the envelope taken off before the function's runtime sees it. Whether it could be: a function
- * that is not of this app can't be given a layer here.
+ * Takes the envelope off before the function's runtime sees it. Returns whether that is possible: a layer can't be
+ * added here to a function that is not of this app.
  */
 export function makeTransparent(target: Target, source?: string): boolean {
   const { base } = target;
   if (!('addLayers' in base)) return false;
   const own = base as lambda.Function;
   const layer = layerFor(own, source);
-  // It may have it by another of its aliases or versions.
+  // Another alias or version of the function may have added the layer already.
   if (target.resource === undefined || !hasLayer(target.resource, layer)) own.addLayers(layer);
   own.addEnvironment(WRAPPER_VARIABLE, WRAPPER);
   return true;
 }
 
 /**
- * The layer for a function, one for each architecture in the function's own stack: were it in that of the
- * retries, both stacks would need each other first.
+ * The layer for a function, one for each architecture in the function's own stack. In the stack of the retries, it
+ * would make the two stacks depend on each other.
  */
 function layerFor(target: lambda.Function, source?: string): lambda.ILayerVersion {
-  return (
-    existingLayer(target) ??
-    new lambda.LayerVersion(Stack.of(target), layerId(target), {
-      description: "Takes Comeback's envelope off retried events",
-      code: codeOf('layer', target.architecture, source),
-      compatibleArchitectures: [target.architecture],
-    })
-  );
+  return existingLayer(target) ?? new lambda.LayerVersion(Stack.of(target), layerId(target), {
+    description: 'Takes Comeback\'s envelope off retried events',
+    code: codeOf('layer', target.architecture, source),
+    compatibleArchitectures: [target.architecture],
+  });
 }
 
 function existingLayer(target: lambda.IFunction): lambda.LayerVersion | undefined {

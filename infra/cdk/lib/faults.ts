@@ -1,16 +1,16 @@
 /**
- * What is wrong with the properties of one construct or call. All of it is said at once: whoever
- * synthesises should have to read one message, not one a run.
+ * What is wrong with the properties of one construct or call. All of it goes into one message, so that one
+ * synthesis is enough to see it.
  */
 export class Faults {
   private readonly found: string[] = [];
 
-  /** Notes a property that is not what it must be, with what it is. */
+  /** Notes a wrong property: what it must be, and what it is. */
   public add(property: string, expected: string, got: unknown): void {
     this.note(`${property} must be ${expected}, got ${typeof got === 'string' ? JSON.stringify(got) : got}`);
   }
 
-  /** Notes what is wrong in words of its own. */
+  /** Notes what is wrong, in free words. */
   public note(fault: string): void {
     this.found.push(fault);
   }

@@ -1,14 +1,9 @@
 import {
-  aws_iam as iam,
-  aws_lambda as lambda,
-  aws_logs as logs,
-  aws_sqs as sqs,
-  Duration,
-  RemovalPolicy,
+  aws_iam as iam, aws_lambda as lambda, aws_logs as logs, aws_sqs as sqs, Duration, RemovalPolicy,
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 
-/** What the retry handler is made with. */
+/** The properties of the retry handler. */
 export interface HandlerProps {
   readonly architecture: lambda.Architecture;
   readonly code: lambda.Code;
@@ -19,37 +14,32 @@ export interface HandlerProps {
   readonly tracing?: lambda.Tracing;
 }
 
-/** SQS advises six times the function's timeout, so that no batch is delivered again while it is at work. */
+/** AWS recommends six times the function's timeout, so that no batch is delivered again while it is handled. */
 const VISIBILITY_PER_TIMEOUT = 6;
 
-/** It needs some 20 MB. */
+/** The handler needs some 20 MB. */
 const MEMORY_SIZE = 128;
 
-/** How many messages the handler is given at most. More would need a batching window. */
+/** The largest batch of the handler. A larger one would need a batching window. */
 const BATCH_SIZE = 10;
 
-/** Any window, of one second even, can delay a quiet queue by up to 20 s. */
+/** Any window, even of one second, can delay a queue with few messages by up to 20 s. */
 const BATCHING_WINDOW = Duration.seconds(0);
 
-/** What is done with the messages of a queue. */
-export const CONSUME = [
-  'sqs:ReceiveMessage',
-  'sqs:DeleteMessage',
-  'sqs:ChangeMessageVisibility',
-  'sqs:GetQueueAttributes',
-];
+/** The actions of a mapping and its function on a queue. */
+export const CONSUME = ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:GetQueueAttributes'];
 
-/** What is needed to read and to write with a key. */
+/** The actions that reading and writing with a key need. */
 export const KEY_ACTIONS = ['kms:Decrypt', 'kms:GenerateDataKey'];
 
-/** What brings an event back. */
+/** The action that re-invokes a function. */
 export const INVOKE = ['lambda:InvokeFunction'];
 
-/** The function that decides about each failed event. Its role may do what it needs, and nothing else. */
+/** The function that decides about each failed event. Its role has only the permissions that it needs. */
 export class RetryHandler extends lambda.Function {
-  /** How long a batch is hidden from others. */
+  /** The visibility timeout of its queues. */
   public readonly visibilityTimeout: Duration;
-  /** Whom the handler is for others. */
+  /** The ARN of the handler's role. */
   public readonly roleArn: string;
 
   constructor(scope: Construct, id: string, props: HandlerProps) {
@@ -71,14 +61,14 @@ export class RetryHandler extends lambda.Function {
       tracing: props.tracing,
       role,
       logGroup,
-      // The loop from function to queue to function is meant, and has a bound of its own.
+      // The loop from function to queue to function is intended, and Comeback limits it.
       recursiveLoop: lambda.RecursiveLoop.ALLOW,
     });
     this.roleArn = role.roleArn;
     this.visibilityTimeout = Duration.seconds(props.timeout.toSeconds() * VISIBILITY_PER_TIMEOUT);
   }
 
-  /** Has the handler fed by a queue, and lets it do there what it has to do. */
+  /** Maps a queue to the handler, and grants what the handler needs on it. */
   public consume(queue: sqs.IQueue, maxConcurrency: number): lambda.EventSourceMapping {
     this.allow(CONSUME, queue.queueArn);
     return new lambda.EventSourceMapping(queue, 'Mapping', {
@@ -91,7 +81,7 @@ export class RetryHandler extends lambda.Function {
     });
   }
 
-  /** Lets the handler do something, and only with these. */
+  /** Allows the handler these actions on these resources. */
   public allow(actions: string[], ...resources: string[]): void {
     this.addToRolePolicy(new iam.PolicyStatement({ actions, resources }));
   }

@@ -1,21 +1,21 @@
 /*
- * Failed asynchronous Lambda events come back. `AsyncRetry` is the whole system; everything else here is
- * what it is told, or tells.
+ * Failed asynchronous Lambda events come back. `AsyncRetry` is the whole system; everything else here is its input
+ * or output.
  *
- * retry-policy.ts     how long, how often and after which errors, and its limits
- * props.ts            what the system is told, and its limits
+ * retry-policy.ts     how long, how often and after which errors events are retried
+ * props.ts            the properties of the system, and their limits
  * async-retry.ts      the system: its queues, its handler, and how functions are attached
- * target.ts           a function that is to be attached, and what is known of it
- * attachment.ts       what is set on its side
- * closed-queue.ts     a queue that is closed to all but a few
- * retry-queue.ts      where failed events wait
- * dead-letter-queue.ts   where they are when they were given up
- * senders.ts          whose roles may send there
- * handler.ts          the function that decides about them, and what it may do
+ * target.ts           a function to attach, and what is known about it
+ * attachment.ts       the settings of an attached function
+ * closed-queue.ts     a queue that is closed to all but a few principals
+ * retry-queue.ts      the queue where failed events wait
+ * dead-letter-queue.ts   the queue of events that were given up
+ * senders.ts          the roles that may send failures
+ * handler.ts          the function that decides about failed events, and its permissions
  * envelope-proxy.ts   the layer that hides the envelope from a function
- * code.ts             what is deployed, shipped or built
- * faults.ts           what is wrong with what it is told, all at once
- * metrics.ts, alarms.ts, dashboard.ts   what a person looks at
+ * code.ts             the code of the handler and the layer, shipped or built
+ * faults.ts           collects all errors into one message
+ * metrics.ts, alarms.ts, dashboard.ts   monitoring
  */
 export { AlarmsProps } from './alarms';
 export * from './async-retry';

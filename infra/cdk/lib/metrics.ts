@@ -1,9 +1,9 @@
 import { aws_cloudwatch as cloudwatch, aws_lambda as lambda, Duration } from 'aws-cdk-lib';
 
-/** Where the handler's metrics are. */
+/** The namespace of the handler's metrics. */
 const NAMESPACE = 'Comeback';
 
-/** How a metric is looked at, and of which function. */
+/** Options of a metric, and its function. */
 export interface RetryMetricOptions extends cloudwatch.MetricOptions {
   /**
    * One of the attached functions.
@@ -14,8 +14,9 @@ export interface RetryMetricOptions extends cloudwatch.MetricOptions {
 }
 
 /**
- * How many dead letters could not be sent, of all targets together: whatever a message names, or nothing at all. An
- * alarm can't search for metrics, but it can query them. It finds those of other handlers in the region too.
+ * How many dead letters could not be sent, for all targets together, including messages that name an unknown function
+ * or none. An alarm can't search for metrics, but it can query them. The query finds the metrics of other handlers in
+ * the region too.
  */
 export const DEAD_LETTERS_NOT_SENT = new cloudwatch.MathExpression({
   expression: `SELECT SUM(DeadLettersNotSent) FROM SCHEMA(${NAMESPACE}, Target)`,
@@ -24,26 +25,18 @@ export const DEAD_LETTERS_NOT_SENT = new cloudwatch.MathExpression({
   period: Duration.minutes(5),
 });
 
-/**
- * A metric of the handler for functions; of several, taken together by a function of metric math. An alarm takes ten.
- */
+/** A metric of the handler for functions. Metric math combines several functions, in an alarm at most ten. */
 export function metricOf(
-  metricName: string,
-  targets: lambda.IFunction[],
-  together: 'SUM' | 'MAX',
-  options: cloudwatch.MetricOptions,
+  metricName: string, targets: lambda.IFunction[], together: 'SUM' | 'MAX', options: cloudwatch.MetricOptions,
 ): cloudwatch.IMetric {
-  const each = targets.map(
-    (target) =>
-      new cloudwatch.Metric({
-        namespace: NAMESPACE,
-        metricName,
-        ...options,
-        dimensionsMap: { Target: target.functionName, ...options.dimensionsMap },
-      }),
-  );
+  const each = targets.map((target) => new cloudwatch.Metric({
+    namespace: NAMESPACE,
+    metricName,
+    ...options,
+    dimensionsMap: { Target: target.functionName, ...options.dimensionsMap },
+  }));
   if (each.length === 1) return each[0];
-  // Ids of their own, so that it can be put into another expression, or beside others into a graph.
+  // Unique ids, so that the metric can be used in another expression or beside others in a graph.
   const ids = each.map((_, index) => `${metricName.charAt(0).toLowerCase()}${metricName.slice(1)}${index}`);
   return new cloudwatch.MathExpression({
     expression: `${together}([${ids}])`,
@@ -54,7 +47,7 @@ export function metricOf(
   });
 }
 
-/** One of Lambda's own metrics of a function that the CDK has no method for. */
+/** A metric of Lambda's own for which the CDK has no method. */
 export function metricOfLambda(name: string, target: lambda.IFunction): cloudwatch.Metric {
   return target.metric(name, { statistic: cloudwatch.Stats.SUM });
 }

@@ -6,52 +6,51 @@ import { checkDuration, checkKnown, checkPolicy, checkWhole, effectivePolicy, Re
 import { RetryQueue } from './retry-queue';
 import { checkHome } from './target';
 
-/** What `AsyncRetry` is made with. */
+/** The properties of `AsyncRetry`. */
 export interface AsyncRetryProps extends RetryPolicy {
   /**
-   * Where events are sent that are given up. A queue of your own should keep messages for 14 days, encrypted. It stays
-   * as open as you made it; that of another `AsyncRetry` in the same stack is closed for both.
+   * Where events are sent when they are given up. A queue of your own should keep messages for 14 days, encrypted. It
+   * stays as open as you made it; the queue of another `AsyncRetry` in the same stack is closed for both.
    *
-   * @default - a queue that keeps messages for 14 days, closed to all but the handler and those whom `grantRedrive`
-   * names
+   * @default - a queue that keeps messages for 14 days, closed to all but the handler and the principals of `grantRedrive`
    */
   readonly deadLetterQueue?: sqs.IQueue;
 
   /**
-   * Whether only CloudFormation may delete the queues. Else whoever may delete queues in this account can delete them
-   * with all that is in them.
+   * Whether only CloudFormation may delete the queues. Otherwise, whoever may delete queues in this account can delete
+   * them with everything in them.
    *
    * @default true
    */
   readonly deletionProtection?: boolean;
 
   /**
-   * A key of your own that encrypts the queues and the ledger. Its policy has to let IAM decide who uses it,
-   * as those of the CDK do. Not an alias: permissions are on keys.
+   * A key of your own that encrypts the queues and the ledger. Its policy must let IAM decide who uses it, as the
+   * policies of CDK's keys do. It must not be an alias, because permissions are on keys.
    *
    * @default - SQS's and DynamoDB's own keys
    */
   readonly encryptionKey?: kms.IKey;
 
   /**
-   * Whether each failure re-invokes its function once, even if SQS delivers it twice: a DynamoDB table
-   * remembers, at two writes a retry.
+   * Whether each failure re-invokes its function once, even if SQS delivers it twice. It needs a DynamoDB table and
+   * two writes per retry.
    *
    * @default false
    */
   readonly ledger?: boolean;
 
   /**
-   * How many retry queues there are. One holds about 120,000 waiting events. The events of one function are all in one
-   * queue, which is drawn by its path. With fewer queues than before those that are over go, with all that waits in
-   * them.
+   * The number of retry queues. One holds about 120,000 waiting events. All events of one function are in one queue,
+   * which is chosen by the function's path. If you lower the number, the surplus queues are deleted with everything that
+   * waits in them.
    *
    * @default 1
    */
   readonly parallelQueues?: number;
 
   /**
-   * How many invocations of the handler there may be at a time, for each retry queue, from 2 to 1,000.
+   * The number of concurrent invocations of the handler for each retry queue, from 2 to 1,000.
    *
    * @default 10
    */
@@ -80,9 +79,9 @@ export interface AsyncRetryProps extends RetryPolicy {
   readonly architecture?: lambda.Architecture;
 
   /**
-   * The folder of a checkout of Comeback, whose `scripts/package` builds what is deployed.
+   * The folder of a checkout of Comeback whose `scripts/package` builds what is deployed.
    *
-   * @default - the code that this package brings; no Rust is needed
+   * @default - the code in this package; no Rust is needed
    */
   readonly source?: string;
 
@@ -101,46 +100,45 @@ export interface AsyncRetryProps extends RetryPolicy {
   readonly tracing?: lambda.Tracing;
 }
 
-/** How a function is attached; the values of its own policy go before the general ones. */
+/** How a function is attached. The values of its own policy override the general ones. */
 export interface AttachOptions extends RetryPolicy {
   /**
-   * Whether a Lambda layer takes the envelope off, so that the function is given its payload as it first was
-   * in every attempt. For the managed runtimes.
+   * Whether a Lambda layer takes the envelope off, so that the function gets its original payload in every attempt.
+   * For the managed runtimes.
    *
    * @default false
    */
   readonly transparent?: boolean;
 }
 
-/** With more, what names their roles might not fit into the 8 KB of a queue's policy. */
+/** The names of more roles might not fit into the 8 KB of a queue's policy. */
 export const TARGETS_MAX = 50;
 
-/** Time for a batch of ten against endpoints that are slow; they take milliseconds else. */
+/** Enough for a batch of ten when endpoints are slow. Usually they answer in milliseconds. */
 export const HANDLER_TIMEOUT = Duration.seconds(30);
 
-/** Below this the handler would have no time for an answer beside what it keeps for its last steps. */
+/** With less, the handler would have no time to wait for an answer, because it reserves time for its last steps. */
 const HANDLER_TIMEOUT_MIN = Duration.seconds(10);
 
-/** Lambda's. */
+/** Lambda's limit. */
 const HANDLER_TIMEOUT_MAX = Duration.minutes(15);
 const [MEMORY_MIN, MEMORY_MAX] = [128, 10_240];
 
-/** What `scripts/package` builds for, which is all that Lambda has. */
+/** The architectures that `scripts/package` builds for, which are all that Lambda has. */
 const ARCHITECTURES = [lambda.Architecture.ARM_64.name, lambda.Architecture.X86_64.name];
 
-/** What a mapping of SQS takes. */
+/** The limits of an SQS mapping. */
 const [MAX_CONCURRENCY_MIN, MAX_CONCURRENCY_MAX] = [2, 1000];
 
-/** A hundred messages at a time are thousands a second, and leave the account's concurrency to others. */
+/** A hundred messages at a time are thousands per second, and leave the account's concurrency to other functions. */
 export const MAX_CONCURRENCY = 10;
 
-/** Throws where anything is out of its range, and says all of it. */
+/** Throws one error with everything that is out of its range. */
 export function checkProps(scope: IConstruct, props: AsyncRetryProps): void {
   const { handlerTimeout = HANDLER_TIMEOUT, parallelQueues = 1, architecture, deadLetterQueue, encryptionKey } = props;
   const faults = new Faults();
   checkPolicy(effectivePolicy(props), faults);
-  if (checkKnown('parallelQueues', parallelQueues, faults))
-    checkWhole('parallelQueues', parallelQueues, 1, TARGETS_MAX, faults);
+  if (checkKnown('parallelQueues', parallelQueues, faults)) checkWhole('parallelQueues', parallelQueues, 1, TARGETS_MAX, faults);
   checkWhole('maxConcurrency', props.maxConcurrency, MAX_CONCURRENCY_MIN, MAX_CONCURRENCY_MAX, faults);
   checkWhole('memorySize', props.memorySize, MEMORY_MIN, MEMORY_MAX, faults);
   if (checkKnown('handlerTimeout', handlerTimeout, faults)) {
@@ -148,19 +146,14 @@ export function checkProps(scope: IConstruct, props: AsyncRetryProps): void {
   }
   if (deadLetterQueue) {
     const { path } = deadLetterQueue.node;
-    if (deadLetterQueue.fifo) faults.add('deadLetterQueue', 'a standard queue, as the retry queue is one', path);
+    if (deadLetterQueue.fifo) faults.add('deadLetterQueue', 'a standard queue, like the retry queue', path);
     if (deadLetterQueue instanceof DeadLetterQueue && Stack.of(deadLetterQueue) !== Stack.of(scope)) {
-      faults.add(
-        'deadLetterQueue',
-        'in this stack, or a queue of your own: its policy names the handlers that send to it',
-        path,
-      );
+      faults.add('deadLetterQueue', 'in this stack, or a queue of your own: its policy names the handlers that send to it', path);
     }
     if (deadLetterQueue instanceof RetryQueue) faults.add('deadLetterQueue', 'no retry queue', path);
     checkHome('deadLetterQueue', deadLetterQueue, scope, faults);
   }
-  if (architecture && !ARCHITECTURES.includes(architecture.name))
-    faults.add('architecture', ARCHITECTURES.join(' or '), architecture.name);
+  if (architecture && !ARCHITECTURES.includes(architecture.name)) faults.add('architecture', ARCHITECTURES.join(' or '), architecture.name);
   if (encryptionKey && 'aliasName' in encryptionKey) {
     faults.add('encryptionKey', 'a key and no alias, as permissions are on keys', encryptionKey.node.path);
   }

@@ -49,8 +49,8 @@ export interface RetryPolicy {
   readonly jitter?: Jitter;
 
   /**
-   * Error types that never heal; their events are dead-lettered at once. `*` stands for any run of
-   * characters. A type is matched as a whole, and by its last segment (after `.` or `::`).
+   * Error types that are never retried; their events are dead-lettered at once. `*` matches any run of
+   * characters. A pattern is matched against the whole type and its last segment (after `.` or `::`).
    *
    * @default - none but `PermanentFailure`, which always counts
    */
@@ -64,22 +64,22 @@ const SECONDS_PER_UNIT: [string, number][] = [
   ['s', 1],
 ];
 
-/** SQS counts visibility in whole seconds; and a first backoff that long is no backoff any more. */
+/** SQS counts visibility in whole seconds. A first backoff beyond 12 hours makes no sense. */
 const BASE_BACKOFF = [Duration.seconds(1), Duration.hours(12)];
 
-/** SQS keeps a message for 14 days at the most; a wait of 13 leaves a day for the attempt after it. */
+/** SQS keeps a message for at most 14 days. A wait of 13 days leaves a day for the next attempt. */
 export const MAX_BACKOFF_MAX = Duration.days(13);
 
 /** The handler's own limit. */
 const MAX_AGE_MAX = Duration.days(365);
 
-/** How much earlier than the end of an event's age its last attempt is made: this, or a hundredth of the age. */
+/** The last attempt is made this much before the end of an event's age, or a hundredth of the age if that is less. */
 const SLACK_SECONDS_MAX = 60;
 
 /** The handler counts attempts in 32 bits. */
 const MAX_ATTEMPTS_MAX = 2 ** 32 - 1;
 
-/** What the handler takes where nothing is said. */
+/** The handler's defaults. */
 export const DEFAULT_POLICY = {
   baseBackoff: Duration.seconds(1),
   maxBackoff: Duration.hours(12),
@@ -87,7 +87,7 @@ export const DEFAULT_POLICY = {
   jitter: Jitter.FULL,
 };
 
-/** The values that a function's policy comes to: its own over the general ones. */
+/** The effective policy of a function: its own values override the general ones. */
 export function effectivePolicy(general: RetryPolicy, own: RetryPolicy = {}): RetryPolicy & typeof DEFAULT_POLICY {
   return {
     baseBackoff: own.baseBackoff ?? general.baseBackoff ?? DEFAULT_POLICY.baseBackoff,
@@ -99,11 +99,11 @@ export function effectivePolicy(general: RetryPolicy, own: RetryPolicy = {}): Re
   };
 }
 
-/** Notes what is wrong with a policy, by the rules of the handler. Tokens are left alone. */
+/** Notes what is wrong with a policy, by the rules of the handler. Tokens are not checked. */
 export function checkPolicy(policy: RetryPolicy & typeof DEFAULT_POLICY, faults: Faults): void {
   const [baseMin, baseMax] = BASE_BACKOFF;
   const baseIsGood = checkDuration('baseBackoff', policy.baseBackoff, baseMin, baseMax, faults);
-  // One wrong value is one fault: the others are judged as if this one was not set.
+  // One wrong value is one fault: the others are checked as if this one was not set.
   const base = baseIsGood && !policy.baseBackoff.isUnresolved() ? policy.baseBackoff : baseMin;
   checkDuration('maxBackoff', policy.maxBackoff, base, MAX_BACKOFF_MAX, faults, 'baseBackoff');
   if (checkDuration('maxAge', policy.maxAge, Duration.seconds(1), MAX_AGE_MAX, faults)) {
@@ -117,7 +117,7 @@ export function checkPolicy(policy: RetryPolicy & typeof DEFAULT_POLICY, faults:
   checkErrors(policy.nonRetryableErrors, faults);
 }
 
-/** Notes a number that is not whole or out of its range. */
+/** Notes a number that is not whole, or is out of its range. */
 export function checkWhole(
   property: string,
   value: number | undefined,
@@ -131,7 +131,7 @@ export function checkWhole(
   }
 }
 
-/** The variables of the handler for what is set; a policy of a function has the same names. */
+/** The handler's variables for the properties that are set. A function's policy has the same names. */
 export function variables(policy: RetryPolicy): { [name: string]: string } {
   const { baseBackoff, maxBackoff, maxAge, maxAttempts, jitter, nonRetryableErrors } = policy;
   return {
@@ -144,7 +144,7 @@ export function variables(policy: RetryPolicy): { [name: string]: string } {
   };
 }
 
-/** An empty list takes back the general one. */
+/** An empty list overrides the general one. */
 function joined(list: string[]): string {
   return list.length > 0 ? Fn.join(',', list) : '';
 }
@@ -155,20 +155,20 @@ export function written(duration: Duration): string {
     const [count, unit] = duration.formatTokenToNumber().split(' ');
     return count + unit[0];
   }
-  // One that is not of whole seconds is a fault, which is noted where all are.
+  // A duration that is not in whole seconds is a fault, which the checks note.
   const seconds = duration.toSeconds({ integral: false });
   const [unit, perUnit] = SECONDS_PER_UNIT.find(([, each]) => seconds % each === 0) ?? ['s', 1];
   return `${seconds / perUnit}${unit}`;
 }
 
-/** Notes a value that has to be known at synthesis, and is a token; whether it was none. */
+/** Notes a token in place of a value that must be known at synthesis. Returns whether the value is known. */
 export function checkKnown(property: string, value: Duration | number, faults: Faults): boolean {
   const isKnown = typeof value === 'number' ? !Token.isUnresolved(value) : !value.isUnresolved();
   if (!isKnown) faults.note(`${property} must be known at synthesis, got a token`);
   return isKnown;
 }
 
-/** Notes a duration that is out of its range or not of whole seconds; whether it was good. */
+/** Notes a duration that is out of its range or not in whole seconds. Returns whether it is valid. */
 export function checkDuration(
   property: string,
   value: Duration,
@@ -178,7 +178,7 @@ export function checkDuration(
   minIs = '',
 ): boolean {
   if (value.isUnresolved()) {
-    // `Duration.millis` of a token; the handler has no unit for it.
+    // `Duration.millis` of a token: the handler has no unit for milliseconds.
     const isMillis = value.unitLabel().startsWith('milli');
     if (isMillis) faults.add(property, 'in seconds or a longer unit', value.unitLabel());
     return !isMillis;
@@ -194,7 +194,7 @@ export function checkDuration(
   return isInRange;
 }
 
-/** The last attempt is made before the end of an event's age: the first backoff has to fit before that. */
+/** The last attempt is made before the end of an event's age. The first backoff must fit before it. */
 function checkLastChance(base: Duration, maxAge: Duration, faults: Faults): void {
   if (maxAge.isUnresolved()) return;
   const age = maxAge.toSeconds();
@@ -205,7 +205,7 @@ function checkLastChance(base: Duration, maxAge: Duration, faults: Faults): void
 }
 
 function checkErrors(errors: string[] | undefined, faults: Faults): void {
-  // A token is not blank, and has no comma.
+  // Tokens pass: they are not blank, and have no comma.
   for (const error of errors ?? []) {
     if (error.trim() === '' || error.includes(',')) {
       faults.add('nonRetryableErrors', 'error types without a comma, * allowed', error);

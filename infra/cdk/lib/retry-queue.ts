@@ -3,12 +3,12 @@ import { Construct, IDependable } from 'constructs';
 import { ClosedQueue, ClosedQueueProps, RECEIVER_ONLY } from './closed-queue';
 
 /**
- * After so many receives SQS moves a message away. Each wait, each throttle and each crash is one: a bad
- * deploy of the handler has days to be mended.
+ * SQS moves a message to the dead-letter queue after this many receives. Each wait, each throttle and each crash is a
+ * receive, so there are days to fix a bad deployment of the handler.
  */
 const RECEIVES_MAX = 1000;
 
-/** What a retry queue is made with. */
+/** The properties of a retry queue. */
 export interface RetryQueueProps extends ClosedQueueProps {
   readonly deadLetterQueue: sqs.IQueue;
   readonly receiverArn: string;
@@ -16,28 +16,22 @@ export interface RetryQueueProps extends ClosedQueueProps {
 }
 
 /**
- * A queue of failed events. Who can send to it can have functions invoked with any payload, and who can
- * receive from it reads the payloads of others, or loses them. So only the attached functions and those who may redrive
- * send, and only the handler receives.
+ * A queue of failed events. Whoever can send to it can have functions invoked with any payload, and whoever can
+ * receive from it can read or delete payloads. So only the attached functions and principals that may redrive can
+ * send, and only the handler can receive.
  */
 export class RetryQueue extends ClosedQueue {
-  /** What closes it: who is to send waits for that. */
+  /** The policy that closes the queue. Senders depend on it. */
   public readonly closure: IDependable;
 
   constructor(scope: Construct, id: string, props: RetryQueueProps) {
-    super(
-      scope,
-      id,
-      props,
-      {
-        visibilityTimeout: props.visibilityTimeout,
-        deadLetterQueue: { queue: props.deadLetterQueue, maxReceiveCount: RECEIVES_MAX },
-        // Else whoever may make a queue here could name this one as its dead-letter queue, and have SQS itself move
-        // messages here. SQS's redrive to this queue is not asked for it.
-        redriveAllowPolicy: { redrivePermission: sqs.RedrivePermission.DENY_ALL },
-      },
-      RECEIVER_ONLY,
-    );
+    super(scope, id, props, {
+      visibilityTimeout: props.visibilityTimeout,
+      deadLetterQueue: { queue: props.deadLetterQueue, maxReceiveCount: RECEIVES_MAX },
+      // Otherwise, whoever may create queues in the account could name this queue as their dead-letter queue, and have
+      // SQS itself move messages here. SQS's redrive to this queue does not need this permission.
+      redriveAllowPolicy: { redrivePermission: sqs.RedrivePermission.DENY_ALL },
+    }, RECEIVER_ONLY);
     this.letReceive(props.receiverArn);
     this.closure = this.node.findChild('Policy');
   }

@@ -4,7 +4,7 @@ import { KEY_ACTIONS } from './handler';
 import { RetryQueue } from './retry-queue';
 import { ownId } from './target';
 
-/** The roles by which attached functions send their failures: each has one policy, however many functions it is of. */
+/** The roles of the attached functions. Each role has one policy, however many functions share it. */
 export class Senders extends Construct {
   private readonly policies = new Map<string, iam.Policy>();
 
@@ -16,7 +16,7 @@ export class Senders extends Construct {
     super(scope, 'Senders');
   }
 
-  /** Lets a role send, to all queues: a function that moves from one to the other is never without. */
+  /** Lets a role send to all queues, so that a function that moves to another queue always has the permission. */
   public allow(role: iam.IRole): iam.Policy {
     const known = this.policies.get(role.roleArn);
     if (known) return known;
@@ -35,7 +35,7 @@ export class Senders extends Construct {
     return policy;
   }
 
-  /** Lets any role of this account send, as one that is not known has to; it needs the permission too. */
+  /** Lets every role of this account send, for a function with an unknown role, which also needs the permission. */
   public allowUnknown(): void {
     const { account, partition } = Stack.of(this);
     this.queues.forEach((queue) => queue.letSend(`arn:${partition}:iam::${account}:role/*`));

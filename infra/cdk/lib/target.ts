@@ -8,11 +8,11 @@ const LATEST = '$LATEST';
 /** `arn:aws:lambda:us-east-1:123456789012:function:orders`. */
 const FUNCTION_ARN_PARTS = 7;
 
-/** A function, an alias or a version whose failures are to be retried, and what is known of it. */
+/** A function, an alias or a version whose failures are retried, and what is known about it. */
 export class Target {
   /** The function itself, without alias or version. */
   public readonly base: lambda.IFunction;
-  /** What is invoked of it. */
+  /** The qualifier by which it is invoked. */
   public readonly qualifier: string;
   /** The function's resource; an imported function has none. */
   public readonly resource?: lambda.CfnFunction;
@@ -20,31 +20,27 @@ export class Target {
   constructor(public readonly attached: lambda.IFunction) {
     this.base = unqualified(attached);
     this.qualifier = qualifierOf(attached);
-    // Not the function's own node: a singleton function is a resource of another one.
+    // Not the function's own node, because the resource of a singleton function is below another node.
     const resource = this.base.permissionsNode.defaultChild;
-    this.resource = isOfType<lambda.CfnFunction>(resource, lambda.CfnFunction.CFN_RESOURCE_TYPE_NAME)
-      ? resource
-      : undefined;
+    this.resource = isOfType<lambda.CfnFunction>(resource, lambda.CfnFunction.CFN_RESOURCE_TYPE_NAME) ? resource : undefined;
   }
 
-  /** The path by which an error names it. */
+  /** The path that errors use as its name. */
   public get path(): string {
     return this.attached.node.path;
   }
 
-  /** The function's name, where it is not left to CloudFormation. */
+  /** The function's name, unless CloudFormation generates it. */
   public get knownName(): string | undefined {
-    // An import by name has an ARN with a token for its partition, and makes the name anew of that.
+    // An import by name has a token as partition in its ARN, and splits the name from that ARN again.
     const name = this.resource ? this.resource.functionName : this.base.functionArn.split(':')[FUNCTION_ARN_PARTS - 1];
     return Token.isUnresolved(name) ? undefined : name;
   }
 
-  /** Whether both are the same function, whatever is invoked of it. */
+  /** Whether both are the same function, whatever their qualifiers. */
   public isSameFunction(other: Target): boolean {
-    return (
-      this.base.functionArn === other.base.functionArn ||
-      (this.knownName !== undefined && this.knownName === other.knownName)
-    );
+    return this.base.functionArn === other.base.functionArn
+      || (this.knownName !== undefined && this.knownName === other.knownName);
   }
 
   /** Whether both are the same function with the same qualifier, which Lambda configures once. */
@@ -52,24 +48,24 @@ export class Target {
     return this.isSameFunction(other) && this.qualifier === other.qualifier;
   }
 
-  /** The version that is invoked, where it is one that was published. */
+  /** The version that is invoked, if it is a published one. */
   public get version(): lambda.IVersion | undefined {
     if (this.attached === this.base || this.qualifier === LATEST) return undefined;
     const { version } = this.attached as lambda.IAlias | lambda.IVersion;
-    return typeof version === 'string' ? (this.attached as lambda.IVersion) : version;
+    return typeof version === 'string' ? this.attached as lambda.IVersion : version;
   }
 
-  /** The version that the CDK publishes anew with each change of the function, if anybody asked for it. */
+  /** The version that the CDK publishes with each change of the function, if the app uses it. */
   public get currentVersion(): lambda.Version | undefined {
     return this.base.node.tryFindChild('CurrentVersion') as lambda.Version | undefined;
   }
 
-  /** The construct below which the CDK has its event invoke config. */
+  /** The construct below which the CDK puts its event invoke config. */
   public get configured(): Construct {
     return (this.qualifier === LATEST ? this.base : this.attached) as unknown as Construct;
   }
 
-  /** The event invoke config that it was made with. */
+  /** The event invoke config that it was created with. */
   public get ownConfig(): lambda.CfnEventInvokeConfig | undefined {
     const config = this.configured.node.tryFindChild(CONFIG_ID)?.node.defaultChild;
     return isEventInvokeConfig(config) ? config : undefined;
@@ -81,25 +77,18 @@ export class Target {
     const stack = Stack.of(config);
     const isHere = stack.account === this.base.env.account && stack.region === this.base.env.region;
     const resolved = (value: string) => JSON.stringify(stack.resolve(value));
-    const isOneOf = (value: string, candidates: string[]) =>
-      candidates.includes(value) ||
-      (stack === Stack.of(this.base) && candidates.map(resolved).includes(resolved(value)));
+    const isOneOf = (value: string, candidates: string[]) => candidates.includes(value)
+      || (stack === Stack.of(this.base) && candidates.map(resolved).includes(resolved(value)));
     const { functionArn, functionName } = this.base;
-    return (
-      (isOneOf(config.functionName, [functionName, functionArn]) ||
-        (isHere && config.functionName === this.knownName)) &&
-      isOneOf(config.qualifier, [this.qualifier])
-    );
+    return (isOneOf(config.functionName, [functionName, functionArn]) || (isHere && config.functionName === this.knownName))
+      && isOneOf(config.qualifier, [this.qualifier]);
   }
 
-  /** Notes where it does not live with what is to retry it: neither a destination nor a template reaches further. */
+  /** Notes if it is not in the account and region of its retries. Destinations and templates can't cross those. */
   public checkHome(scope: IConstruct, faults: Faults): void {
     checkHome('it', this.base, scope, faults);
-    const [here, there] = [Stack.of(scope), Stack.of(this.base)].map(({ account, region }) =>
-      Token.isUnresolved(account + region),
-    );
-    if (this.resource && here !== there)
-      faults.note('its stack and that of its retries must both have an env, or neither');
+    const [here, there] = [Stack.of(scope), Stack.of(this.base)].map(({ account, region }) => Token.isUnresolved(account + region));
+    if (this.resource && here !== there) faults.note('its stack and that of its retries must both have an env, or neither');
     const arn = this.base.functionArn;
     if (arn.split(':').length > FUNCTION_ARN_PARTS) {
       faults.note(`its ARN must be without a qualifier, got ${arn}: import the alias with Alias.fromAliasAttributes`);
@@ -107,7 +96,7 @@ export class Target {
   }
 }
 
-/** By which the CDK finds a function's own event invoke config again. */
+/** The id under which the CDK finds a function's own event invoke config. */
 export const CONFIG_ID = 'EventInvokeConfig';
 
 /** Whether a construct is the resource of an event invoke config. */
@@ -115,13 +104,8 @@ export function isEventInvokeConfig(construct: IConstruct | undefined): construc
   return isOfType(construct, lambda.CfnEventInvokeConfig.CFN_RESOURCE_TYPE_NAME);
 }
 
-/** Notes where a resource is in another account or region than a scope, as far as that is known. */
-export function checkHome(
-  what: string,
-  { env }: lambda.IFunction | { readonly env: lambda.IFunction['env'] },
-  scope: IConstruct,
-  faults: Faults,
-): void {
+/** Notes if a resource is in another account or region than a scope, if both are known. */
+export function checkHome(what: string, { env }: lambda.IFunction | { readonly env: lambda.IFunction['env'] }, scope: IConstruct, faults: Faults): void {
   const home = Stack.of(scope);
   for (const part of ['account', 'region'] as const) {
     const [here, there] = [home[part], env[part]];
@@ -131,12 +115,12 @@ export function checkHome(
   }
 }
 
-/** An id for what is made for a construct: it stays the same when others come and go. */
+/** An id for resources of a construct. It stays the same when other constructs are added or removed. */
 export function ownId({ node }: IConstruct): string {
   return `${node.id}-${node.addr.slice(-8)}`;
 }
 
-/** Whether a construct is a resource of this type; by its type, as an app may have several copies of the CDK. */
+/** Whether a construct is a resource of this type. Not `instanceof`, because an app may have several copies of the CDK. */
 function isOfType<T extends CfnResource>(construct: IConstruct | undefined, type: string): construct is T {
   return construct !== undefined && CfnResource.isCfnResource(construct) && construct.cfnResourceType === type;
 }

@@ -1,4 +1,4 @@
-"""A function that fails, and comes back: the smallest whole application."""
+"""The smallest whole application: a function whose failed events come back."""
 
 from pathlib import Path
 
@@ -29,15 +29,15 @@ orders = lambda_.Function(
     code=lambda_.Code.from_asset(str(INFRA / "example" / "orders")),
 )
 
-# Few attempts, so that it is seen within a minute how an event is given up.
+# Few attempts, so that you can see within a minute how an event is given up.
 retry = AsyncRetry(stack, "Retry", non_retryable_errors=["InvalidOrder"], max_attempts=5)
 retry.attach(orders)
 
-# Who looks at dead letters, and sends them back when their cause is mended, switches to this role.
+# Switch to this role to look at dead letters, and to send them back when their cause is fixed.
 operator = iam.Role(stack, "Operator", assumed_by=iam.AccountRootPrincipal())
 retry.grant_redrive(operator)
 
-# Who is to know of it subscribes to this topic.
+# Subscribe to this topic to be told about alarms.
 topic = sns.Topic(stack, "AlarmTopic", enforce_ssl=True)
 topic.grant_publish(
     iam.ServicePrincipal(
@@ -49,18 +49,18 @@ retry.alarms(actions=[actions.SnsAction(topic)])
 retry.dashboard()
 
 cdk.CfnOutput(stack, "OrdersName", description="The function to send events to.", value=orders.function_name)
-cdk.CfnOutput(stack, "OrdersLogName", description="Where it says what it did.", value=log.log_group_name)
+cdk.CfnOutput(stack, "OrdersLogName", description="The log group of the function.", value=log.log_group_name)
 cdk.CfnOutput(
     stack,
     "DeadLetterQueueUrl",
-    description="Where events are that were given up.",
+    description="The queue of events that were given up.",
     value=retry.dead_letter_queue.queue_url,
 )
-cdk.CfnOutput(stack, "OperatorArn", description="Who may look at them.", value=operator.role_arn)
+cdk.CfnOutput(stack, "OperatorArn", description="The role that may look at dead letters and redrive them.", value=operator.role_arn)
 cdk.CfnOutput(
     stack,
     "AlarmTopicArn",
-    description="Subscribe to it, to hear of what needs a person.",
+    description="The topic of the alarms. Subscribe to it.",
     value=topic.topic_arn,
 )
 
