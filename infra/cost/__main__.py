@@ -1,7 +1,7 @@
 """The tables of COST.md.
 
-python3 infra/cost            says whether the page has them as they are computed
-python3 infra/cost --write    writes them into it
+python3 infra/cost            checks that the page has the computed tables
+python3 infra/cost --write    writes the tables into the page
 """
 
 import argparse
@@ -27,7 +27,7 @@ def main() -> int:
     if arguments.write:
         PAGE.write_text(made)
     elif made != page:
-        print("infra/COST.md has other tables: python3 infra/cost --write", file=sys.stderr)
+        print("infra/COST.md has outdated tables; run: python3 infra/cost --write", file=sys.stderr)
         return 1
     return 0
 

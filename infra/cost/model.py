@@ -1,7 +1,7 @@
-"""What a retry costs, as functions of what was counted.
+"""The cost of a retry, computed from the counted calls.
 
-What AWS does on its own comes from its documentation. What could be neither counted nor read is an
-assumption with a name, and is meant to be too much for Comeback and too little for the others.
+What AWS does on its own comes from its documentation. What could be neither counted nor read is a
+named assumption, which is rather too high for Comeback and too low for the others.
 """
 
 import math
@@ -28,18 +28,18 @@ from prices import (
 )
 
 KIBIBYTE = 1024
-# SQS counts a request for each of these that it carries, DynamoDB a write for each KiB of an item.
+# SQS bills a request for each chunk of this size, DynamoDB a write for each KiB of an item.
 CHUNK_BYTES = 64 * KIBIBYTE
 
 MONTH_DAYS = 30
 MONTH_SECONDS = 365 * 86_400 / 12
-# `shared/flow/src/once.rs`: for as long as SQS can keep a message.
+# `shared/flow/src/claims.rs`: the longest retention of SQS.
 CLAIM_DAYS = 14
-# How long logs are kept as deployed.
+# The default retention of the handler's log.
 LOG_DAYS = 30
 
-# Lambda's own lines around an invocation, as long as its documentation shows them, and that of a
-# cold start.
+# Lambda's own log lines around an invocation and at a cold start, with the lengths that its
+# documentation shows.
 PLATFORM_LINES = (
     "START RequestId: 4ce9340a-b765-490f-ad8a-02ab3415e2bf Version: $LATEST",
     "END RequestId: 4ce9340a-b765-490f-ad8a-02ab3415e2bf",
@@ -51,34 +51,34 @@ COLD_LINES = (
     "INIT_START Runtime Version: provided:al2023.v109\t"
     "Runtime Version ARN: arn:aws:lambda:us-east-1::runtime:" + "0" * 64,
 )
-# CloudWatch counts this for each line where it limits a call. Nothing says whether it bills it.
+# CloudWatch adds this to each line where it limits a call. It is not documented whether it bills it.
 LINE_OVERHEAD_BYTES = 26
 
-# A duration on Lambda can't be counted here. It is the CPU time of the README's bench, on the part
-# of a CPU that a function of this memory has, doubled, and the time in which answers are awaited.
+# A duration on Lambda can't be measured here. It is estimated as the CPU time of the README's bench,
+# on the share of a CPU that a function of this memory has, doubled, plus the time for answers.
 MEMORY_MB = 128
 ONE_CPU_MEMORY_MB = 1_769
 MESSAGE_CPU_MS = 0.074
 START_CPU_MS = 8.7
 MARGIN = 2
 CALL_MS = 25
-# Connections that a cold start has to make.
+# The time for connections after a cold start.
 CONNECT_MS = 50
 
-# The mapping has as many requests waiting at an empty queue, each for as long as SQS allows. Lambda
-# can go down to two, but not where a maximal concurrency is set, as it is here.
+# The mapping has this many requests waiting at an empty queue, each for as long as SQS allows. Lambda
+# can go down to two, but not if a maximum concurrency is set, as it is here.
 POLLERS = 5
 POLL_SECONDS = 20
 
-# A `Retry` is one transition. A loop of one's own goes through three states.
+# A `Retry` is one transition. A hand-written loop goes through three states.
 RETRY_TRANSITIONS = 1
 LOOP_TRANSITIONS = 3
-# Of a workflow with one Task. Whether its start and its end count too is left open here.
+# For a workflow with one Task. It is unclear whether its start and its end count too.
 EVENT_TRANSITIONS = 1
-# "1 + N retries" for a step; before any retry an execution is one more.
+# "1 + N retries" for a step, and one more for the execution.
 RETRY_OPERATIONS = 1
 EVENT_OPERATIONS = 2
-# The default.
+# The default retention of durable executions.
 RETENTION_DAYS = 14
 
 Fate = Literal["waits", "invoked", "given_up"]
@@ -88,19 +88,19 @@ Bill = dict[str, float]
 
 
 def together(*bills: Bill) -> Bill:
-    """All of them as one."""
+    """The sum of these bills."""
     services = {service for bill in bills for service in bill}
     return {service: sum(bill.get(service, 0) for bill in bills) for service in services}
 
 
 def times(number: float, bill: Bill) -> Bill:
-    """One bill so many times."""
+    """A bill multiplied by a number."""
     return {service: number * dollars for service, dollars in bill.items()}
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What the handler takes for one batch of messages of one kind."""
+    """What the handler used for one batch of messages of one kind."""
 
     messages: int
     calls: dict[str, int]
@@ -112,7 +112,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Counted:
-    """What was counted: the sizes of a message, and a batch of each kind."""
+    """The counted figures: the sizes of a message, and a batch of each kind."""
 
     payload_bytes: int
     record_bytes: int
@@ -121,7 +121,7 @@ class Counted:
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> Self:
-        """What `tests/bench/count.py` printed."""
+        """Reads what `tests/bench/count.py` printed."""
         batches = {
             (entry["fate"], entry["messages"], entry["ledger"]): Batch(
                 messages=entry["messages"],
@@ -138,17 +138,17 @@ class Counted:
 
 @dataclass(frozen=True)
 class Way:
-    """How messages come to the handler."""
+    """How messages arrive at the handler."""
 
-    # How many come in one batch.
+    # The number of messages in one batch.
     batch: int
     ledger: bool = False
-    # How much larger their payloads are than the one that was counted.
+    # By how much their payloads are larger than the counted one.
     more_bytes: int = 0
 
     @property
     def is_cold(self) -> bool:
-        """Whoever comes alone is taken to find no environment that is still warm."""
+        """A message that is alone in its batch is assumed to cause a cold start."""
         return self.batch == 1
 
 
@@ -159,40 +159,40 @@ QUIET_ONCE = Way(1, ledger=True)
 
 
 def chunks(size: int, chunk: int) -> int:
-    """As how many units something of this size is billed."""
+    """The number of billed units for something of this size."""
     return max(1, math.ceil(size / chunk))
 
 
 def carried(size: int) -> float:
-    """Dollars for one request of SQS that carries so much."""
+    """Dollars for one request of SQS of this size."""
     return chunks(size, CHUNK_BYTES) * SQS_REQUEST.each
 
 
 def called(operation: str, size: int) -> Bill:
-    """One call of the handler's.
+    """The bill for one call of the handler.
 
     Raises:
-        ValueError: if it is one that has no price yet.
+        ValueError: if the operation has no price yet.
     """
     match operation:
         case "ChangeMessageVisibilityBatch" | "SendMessageBatch":
             return {SQS: carried(size)}
         case "PutItem":
-            # Each failure has two, claim and mark, and the second replaces the first.
+            # Each failure has two writes, claim and mark, and the second replaces the first.
             stored = size / 2 * CLAIM_DAYS / MONTH_DAYS * ITEM_STORAGE.each
             return {DYNAMODB: chunks(size, KIBIBYTE) * WRITE.each + stored}
         case "Invoke":
-            # The target's invocation costs the same whoever makes it, and is left out on all sides.
+            # The target's invocation costs the same whoever makes it, and is not included on any side.
             return {}
         case _:
             raise ValueError(f"expected an operation that has a price, got {operation}")
 
 
 def billed_ms(batch: Batch, way: Way) -> int:
-    """For how long one invocation of the handler is billed, a cold start included."""
+    """The billed duration of one invocation of the handler, including a cold start."""
     writes = batch.calls.get("PutItem", 0)
     cpu_ms = MESSAGE_CPU_MS * (batch.messages + writes)
-    # One call, or a claim before it and a mark after it.
+    # One call; with a ledger, also a claim before it and a mark after it.
     waiting_ms = CALL_MS * (3 if writes else 1)
     if way.is_cold:
         cpu_ms += START_CPU_MS
@@ -201,14 +201,14 @@ def billed_ms(batch: Batch, way: Way) -> int:
 
 
 def logged_bytes(batch: Batch, way: Way) -> int:
-    """What CloudWatch takes in of one invocation of the handler."""
+    """The bytes that CloudWatch ingests from one invocation of the handler."""
     platform = PLATFORM_LINES + (COLD_LINES if way.is_cold else ())
     lines = batch.log_lines + len(platform)
     return batch.log_bytes + sum(map(len, platform)) + lines * LINE_OVERHEAD_BYTES
 
 
 def sent(counted: Counted, way: Way) -> Bill:
-    """One failure record that Lambda sends to the retry queue."""
+    """The bill for a failure record that Lambda sends to the retry queue."""
     return {SQS: carried(counted.record_bytes + way.more_bytes)}
 
 
@@ -216,7 +216,7 @@ def handled(counted: Counted, fate: Fate, way: Way) -> Bill:
     """One message's share of its batch: received, handled, logged, and deleted if it is done."""
     batch = counted.batches[fate, way.batch, way.ledger]
     received = carried((counted.record_bytes + way.more_bytes) * batch.messages)
-    # With which request Lambda deletes isn't documented: taken as one for each message.
+    # It isn't documented which request Lambda deletes with. One per message is assumed.
     deleted = 0 if fate == "waits" else batch.messages * SQS_REQUEST.each
     calls = (
         times(number, called(operation, batch.largest_request_bytes[operation]))
@@ -243,7 +243,7 @@ def dead_letter(counted: Counted, way: Way) -> Bill:
 
 
 def idle_requests() -> int:
-    """How often the mapping asks a queue in a month that has nothing for it."""
+    """How often the mapping polls an empty queue in a month."""
     return round(POLLERS * MONTH_SECONDS / POLL_SECONDS)
 
 
@@ -254,7 +254,7 @@ def target_metrics(counted: Counted) -> set[str]:
 
 
 def durable_data(size: int) -> float:
-    """Dollars for what a durable execution writes, and keeps after its end."""
+    """Dollars for the data that a durable execution writes and keeps after its end."""
     return size * (DATA_WRITTEN.each + RETENTION_DAYS / MONTH_DAYS * DATA_RETAINED.each)
 
 
@@ -287,13 +287,13 @@ class Month:
         return self.failures * self.retries_each
 
     def comeback(self, counted: Counted) -> float:
-        """Dollars, where each message comes alone and there is one in every hour."""
+        """Dollars if each message is alone in its batch and there is one in every hour."""
         polling = idle_requests() * SQS_REQUEST.each
         metrics = len(target_metrics(counted)) * METRIC.each
         return self.retries * sum(retry(counted, QUIET).values()) + polling + metrics
 
     def durable(self, counted: Counted) -> float:
-        """Dollars for a durable function in its target's place."""
+        """Dollars for a durable function instead of the target."""
         return self.events * durable_event(counted) + self.retries * durable_retry(counted)
 
     def step_functions(self) -> float:

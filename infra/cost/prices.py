@@ -1,14 +1,14 @@
-"""AWS's prices in US East (N. Virginia): each one's first tier, and nothing deducted that is free.
+"""AWS's prices in US East (N. Virginia): the first tier of each, without the free tier.
 
-AWS draws the numbers of its price pages in the browser, so a copy of such a page mostly lacks them.
-Each price therefore names the page that holds it, and who quoted it from there, and when.
+AWS draws the numbers of its price pages in the browser, so copies of those pages mostly lack them.
+Each price therefore names the page that has it, who quoted it from there, and when.
 """
 
 from dataclasses import dataclass
 from datetime import date
 
 MILLION = 1_000_000
-# Some services may mean 2^30: then a price is a little less than what is made of it here.
+# Some services may mean 2^30. Then their real price is a little lower than the one computed here.
 GIGABYTE = 10**9
 
 LAMBDA = "Lambda"
@@ -66,7 +66,7 @@ STEP_FUNCTIONS_POST = Quote(date(2026, 3, 14), "https://www.wring.co/blog/aws-st
 
 @dataclass(frozen=True)
 class Price:
-    """So many dollars for so many units."""
+    """The price of a unit of a service."""
 
     what: str
     service: str
@@ -76,7 +76,7 @@ class Price:
 
     @property
     def each(self) -> float:
-        """Dollars for one: a request, a second, a byte, a month."""
+        """Dollars for one request, one second, one byte or one month."""
         sizes = {"million": MILLION, "GB": GIGABYTE, "GB-month": GIGABYTE}
         return self.dollars / sizes.get(self.unit, 1)
 

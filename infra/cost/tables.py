@@ -43,7 +43,7 @@ from prices import (
     Price,
 )
 
-# As the templates create them.
+# The numbers of alarms that the templates create.
 SYSTEM_ALARMS = 8
 TARGET_ALARMS = 4
 LEDGER_ALARMS = 1
@@ -61,23 +61,23 @@ WAYS = {
 
 
 def dollars(amount: float) -> str:
-    """As on a price tag."""
+    """Formats an amount."""
     return f"${amount:,.2f}"
 
 
 def million(one: Bill | float) -> str:
-    """Dollars for a million of these."""
+    """Formats the dollars for a million of these."""
     return dollars((sum(one.values()) if isinstance(one, dict) else one) * MILLION)
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """In Markdown; all columns but the first are numbers."""
+    """A Markdown table. All columns except the first are numbers."""
     lines = [heading, ["---", *["---:"] * (len(heading) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def summary(counted: Counted) -> str:
-    """A million retries, whoever makes them."""
+    """A million retries by each system."""
     durable = million(durable_retry(counted))
     simple = million(RETRY_TRANSITIONS * TRANSITION.each)
     loop = million(LOOP_TRANSITIONS * TRANSITION.each)
@@ -117,7 +117,7 @@ def month(counted: Counted) -> str:
 
 
 def parts(counted: Counted) -> str:
-    """What Comeback's dollars are made of."""
+    """Comeback's cost by service."""
     services = (SQS, LAMBDA, CLOUDWATCH, DYNAMODB)
     more = LARGE_BYTES - counted.payload_bytes
     bills: dict[str, Bill] = {f"retries, {name}": retry(counted, way) for name, way in WAYS.items()}
@@ -138,7 +138,7 @@ def parts(counted: Counted) -> str:
 
 
 def counts(counted: Counted) -> str:
-    """How much of everything one retry is."""
+    """The counted calls, bytes and milliseconds of one retry."""
     operations = ("ChangeMessageVisibilityBatch", "Invoke", "PutItem")
 
     def row(name: str, way: Way) -> list[str]:
@@ -165,7 +165,7 @@ def counts(counted: Counted) -> str:
 
 
 def fixed(counted: Counted) -> str:
-    """What a month costs before anything is retried, and what each target adds."""
+    """The cost of a month before anything is retried, and the cost of each target."""
     metrics = sorted(metric.split(" ")[0] for metric in target_metrics(counted))
     requests = idle_requests()
     rows = [
@@ -195,7 +195,7 @@ def price_list() -> str:
 
 def _price(price: Price) -> list[str]:
     host = price.quote.url.removeprefix("https://").removeprefix("www.").split("/")[0]
-    # At least two decimals, and as many as it takes.
+    # At least two decimals, and all significant ones.
     amount = re.sub(r"(?<=\.\d\d)(\d*?)0+$", r"\1", f"{price.dollars:.10f}")
     return [
         price.what,
@@ -221,10 +221,10 @@ def tables(counted: Counted) -> dict[str, str]:
 
 
 def filled(page: str, made: dict[str, str]) -> str:
-    """The page with these tables in their places.
+    """The page with these tables filled in.
 
     Raises:
-        ValueError: if there is not one place for each.
+        ValueError: if a table has no place, or a place has no table.
     """
     place = re.compile(r"(<!-- table: (\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
     places = [match[2] for match in place.finditer(page)]

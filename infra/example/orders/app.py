@@ -1,8 +1,8 @@
-"""An asynchronous function that places orders, and fails while its order says so:
+"""An asynchronous function that places orders, and fails as long as its order says so:
 
 {"id": "order-7", "fail": {"attempts": 2, "error": "UpstreamUnavailable"}}
 
-fails in its first invocation and in the attempts below 2. Without `attempts` it never heals.
+fails in the first invocation and in the attempts below 2. Without `attempts` it always fails.
 """
 
 import json
@@ -11,12 +11,12 @@ from typing import Any
 
 
 def is_number(value: Any) -> bool:
-    """Whether this is a number that JSON knows; for Python a bool is one too."""
+    """Whether this is a JSON number. In Python, a bool is an int too."""
     return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 def unwrap(event: Any) -> tuple[Any, dict[str, Any]]:
-    """The payload, and the facts of the retry: none in a first invocation, which is given the bare payload."""
+    """The payload and the facts of the retry. A first invocation gets the bare payload, and no facts."""
     retry = event.get("_retry_metadata") if isinstance(event, dict) else None
     if isinstance(retry, dict) and "_original_payload" in event:
         attempt, since = retry.get("attempt"), retry.get("initial_timestamp")
@@ -32,7 +32,7 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
 
 
 def place(order: dict[str, Any], attempt: int) -> dict[str, Any]:
-    """Here your own work would be done, or fail."""
+    """Does your own work here, or fails."""
     fail = order.get("fail")
     if fail is not None and attempt < fail.get("attempts", float("inf")):
         # Lambda reports the name of an exception's class as the error's type.
