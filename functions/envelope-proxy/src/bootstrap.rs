@@ -1,7 +1,7 @@
-//! The proxy as the `bootstrap` of a custom runtime, where Lambda takes no wrapper.
+//! The proxy as the `bootstrap` of a custom runtime, for which Lambda supports no wrapper.
 //!
-//! This process becomes the real bootstrap, so that it has the process that Lambda started, its signals and its exit
-//! code. Before that it starts the proxy beside it, and waits until that listens.
+//! This process becomes the real bootstrap, so that Lambda's process, its signals and its exit code are those of
+//! the real bootstrap. Before that, it starts the proxy as a second process and waits until the proxy listens.
 
 use std::{
     env,
@@ -14,32 +14,32 @@ use std::{
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-/// The argument of the process that is the proxy.
+/// The argument that makes the program serve as the proxy.
 pub const SERVE: &str = "serve";
 
 /// Why the real bootstrap is not started.
 #[derive(Debug, thiserror::Error)]
 pub enum NoBootstrap {
-    /// Nobody says which it is.
+    /// `COMEBACK_BOOTSTRAP` is not set.
     #[error("COMEBACK_BOOTSTRAP must be the path of the program to start, got nothing")]
     Unset,
-    /// It would start itself for ever.
+    /// It would start itself forever.
     #[error("COMEBACK_BOOTSTRAP must be the function's own program, got {0}, which is the proxy")]
     Itself(String),
-    /// The proxy, which says so itself, is not there.
+    /// The proxy ended before it listened, and has logged why.
     #[error("the proxy did not start")]
     NoProxy,
-    /// The system can't do it.
+    /// The system can't start a process.
     #[error("{what} can't be started: {error}")]
     NotStarted {
-        /// What was to be started.
+        /// The program.
         what: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
 }
 
-/// Starts the proxy, and becomes the real bootstrap, with these arguments. Returns only if it can't.
+/// Starts the proxy, then becomes the real bootstrap with these arguments. Returns only on failure.
 pub fn become_bootstrap(
     path: Option<&str>,
     arguments: impl Iterator<Item = OsString>,
@@ -57,7 +57,7 @@ pub fn become_bootstrap(
     NoBootstrap::NotStarted { what: format!("{path} (COMEBACK_BOOTSTRAP)"), error }
 }
 
-/// Starts the proxy, and returns its address when it listens.
+/// Starts the proxy, and returns its address as soon as it listens.
 fn proxy() -> io::Result<Option<String>> {
     let mut proxy = Command::new(env::current_exe()?);
     let mut proxy = proxy.arg(SERVE).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
@@ -68,7 +68,7 @@ fn proxy() -> io::Result<Option<String>> {
     Ok(Some(address.trim_end().to_owned()).filter(|address| !address.is_empty()))
 }
 
-/// Has this process, which is the proxy, end with the one that it was started by.
+/// Makes this process, which is the proxy, end with its parent.
 pub fn end_with_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }

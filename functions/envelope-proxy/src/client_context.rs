@@ -1,23 +1,23 @@
-//! The facts of a retry in the client context, beside whatever stands there already.
+//! Puts the facts of a retry into the client context, beside its existing contents.
 //!
-//! The context is an object whose member `custom` has names and strings of the caller's own:
-//! `{"custom":{"comeback":"{\"attempt\":2,…}"}}`. Every runtime shows it. Most of them know only strings there,
-//! and fail at an invocation that has anything else; so the facts are a string that holds JSON.
+//! The context is an object whose member `custom` maps names of the caller's choice to strings:
+//! `{"custom":{"comeback":"{\"attempt\":2,…}"}}`. Every runtime offers it to the function. Most runtimes allow
+//! only strings there, and fail if an invocation has anything else. So the facts are a string that holds JSON.
 
 use std::{collections::BTreeMap, fmt::Write};
 
 use comeback_core::envelope::{CONTEXT_FACTS, RetryMetadata};
 use serde_json::value::{RawValue, to_raw_value};
 
-/// The longest request id that is passed on: AWS's have 36 characters. A header of some kilobytes would be
-/// refused by runtimes, and with it the event.
+/// The longest request id that is passed on; AWS's request ids have 36 characters. Runtimes would refuse a header
+/// of some kilobytes, and with it the event.
 const REQUEST_ID_MAX: usize = 256;
 
-/// An object's members, each with its value as it was written.
+/// The members of an object, with their values as they were written.
 type Members = BTreeMap<String, Box<RawValue>>;
 
-/// The client context with the facts of a retry added, or nothing where the one that is there is no such
-/// object and had better be left alone.
+/// Adds the facts of a retry to the client context. Returns nothing if the existing context has another form,
+/// which must stay unchanged.
 pub fn with_facts(context: Option<&[u8]>, retry: &RetryMetadata) -> Option<String> {
     let mut context = match context {
         Some(text) if !text.is_empty() => serde_json::from_slice::<Members>(text).ok()?,
@@ -31,18 +31,18 @@ pub fn with_facts(context: Option<&[u8]>, retry: &RetryMetadata) -> Option<Strin
     };
     custom.insert(CONTEXT_FACTS.to_owned(), facts(retry)?);
     context.insert("custom".to_owned(), to_raw_value(&custom).ok()?);
-    // Names are written anew, and what they were written with may not stand in a header.
+    // Names are written without escapes, and some characters are not allowed in a header.
     Some(in_ascii(&serde_json::to_string(&context).ok()?))
 }
 
-/// The facts as a string of JSON, itself written in JSON.
+/// The facts as JSON in a JSON string.
 fn facts(retry: &RetryMetadata) -> Option<Box<RawValue>> {
     let mut known = retry.known();
     known.request_id = known.request_id.filter(|id| id.len() <= REQUEST_ID_MAX);
     to_raw_value(&serde_json::to_string(&known).ok()?).ok()
 }
 
-/// The same JSON in characters that a header may have.
+/// The same JSON, with only the characters that are allowed in a header.
 fn in_ascii(json: &str) -> String {
     let mut ascii = String::with_capacity(json.len());
     for c in json.chars() {
@@ -50,7 +50,7 @@ fn in_ascii(json: &str) -> String {
             ascii.push(c);
         } else {
             for unit in c.encode_utf16(&mut [0; 2]) {
-                // Nothing fails to be written to memory.
+                // A write to memory can't fail.
                 let _ = write!(ascii, "\\u{unit:04x}");
             }
         }
@@ -78,7 +78,7 @@ mod tests {
         r#"{\"attempt\":2,\"initial_timestamp\":1643667670,\"request_id\":\"e4b46cbf\"}"#;
 
     #[test]
-    fn the_facts_stand_beside_what_is_there() {
+    fn the_facts_are_added_to_the_existing_context() {
         for (context, expected) in [
             (None, r#"{"custom":{"comeback":"FACTS"}}"#),
             (Some(""), r#"{"custom":{"comeback":"FACTS"}}"#),
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_that_is_no_such_object_is_left_alone() {
+    fn a_context_of_another_form_stays_unchanged() {
         for context in ["7", "[]", r#""text""#, r#"{"custom":[]}"#, "{", r#"{"custom":"x"}"#] {
             assert_eq!(with_facts(Some(context.as_bytes()), &second()), None, "{context}");
         }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn no_header_is_made_that_a_runtime_would_refuse() {
+    fn the_header_is_one_that_every_runtime_accepts() {
         let told = |metadata: &str| -> Value {
             let context = with_facts(None, &retry(metadata)).unwrap();
             assert!(context.bytes().all(|byte| matches!(byte, b' '..=b'~')), "{context}");

@@ -1,8 +1,7 @@
-//! An event, taken out of its envelope.
+//! Takes an event out of its envelope.
 //!
-//! The runtime is given the payload that its function was first given, and finds the facts of the retry where it
-//! looks for what a caller says of itself: in the client context. An asynchronous invocation has none of
-//! its own.
+//! The runtime gets the original payload. The facts of the retry are in the client context, where a caller would
+//! describe itself; an asynchronous invocation has no client context of its own.
 
 use comeback_core::envelope::{Envelope, INVOCATION_MAX};
 
@@ -11,29 +10,29 @@ use crate::{client_context, http::AnswerHead};
 /// The header that carries the client context.
 const CLIENT_CONTEXT: &str = "Lambda-Runtime-Client-Context";
 
-/// What has come of an answer's body, as far as it counts while there is more to come.
+/// What is known about an answer's body while it is still arriving.
 #[derive(Debug, Default)]
 pub struct Content {
     length: usize,
-    /// The first byte that is no white space.
+    /// The first byte that is not white space.
     first: Option<u8>,
 }
 
 impl Content {
-    /// Some more has come.
+    /// Adds bytes that have arrived.
     pub fn add(&mut self, bytes: &[u8]) {
         self.length += bytes.len();
         self.first = self.first.or_else(|| bytes.trim_ascii_start().first().copied());
     }
 
-    /// Whether this may be the beginning of an envelope, and has to be waited for. Envelopes come from asynchronous
-    /// invocations; what is larger than those can't be one, nor what is no object.
+    /// Whether the body may still be an envelope, so that its end must be awaited. Envelopes come from
+    /// asynchronous invocations, so a larger body is none, and neither is a body that is not an object.
     pub fn may_be_envelope(&self) -> bool {
         self.length <= INVOCATION_MAX && self.first.is_none_or(|first| first == b'{')
     }
 }
 
-/// The head and the payload of an answer whose body is an envelope.
+/// The new head and the payload of an answer, if its body is an envelope.
 pub fn open<'a>(head: &[u8], body: &'a [u8]) -> Option<(Vec<u8>, &'a [u8])> {
     let (retry, payload) = Envelope::find(str::from_utf8(body).ok()?)?;
     let payload = payload.get().as_bytes();
@@ -41,10 +40,10 @@ pub fn open<'a>(head: &[u8], body: &'a [u8]) -> Option<(Vec<u8>, &'a [u8])> {
     let context = match answer.values(CLIENT_CONTEXT)[..] {
         [] => client_context::with_facts(None, &retry),
         [context] => client_context::with_facts(Some(context), &retry),
-        // Nobody can tell which of them counts.
+        // It is unclear which of them counts.
         [_, _, ..] => None,
     };
-    // The status line stays as it is, and so does each header but those that are not true any more.
+    // The status line and the headers stay unchanged, except the headers that are no longer true.
     let head = head.trim_ascii_start();
     let status_line = head.iter().position(|&byte| byte == b'\n')? + 1;
     let mut opened = Vec::with_capacity(head.len() + 256);

@@ -1,7 +1,7 @@
-//! One connection's requests and answers: which answer is an event, and what becomes of it.
+//! The requests and answers of one connection. Finds the answers that are events, and opens their envelopes.
 //!
-//! Requests are only looked at on their way up. Answers come in the order of the requests; the one that
-//! holds an event is kept until it is whole, and all others are passed on as they come.
+//! Requests are only observed on their way up. Answers come in the order of the requests. An answer with an event
+//! is held back until it is complete; all others are passed on as they arrive.
 
 use std::{borrow::Cow, collections::VecDeque, mem};
 
@@ -12,10 +12,10 @@ use crate::{
     http::{AnswerHead, Begun, Body, NotUnderstood, RequestHead},
 };
 
-/// The longest answer that is kept: an event in its envelope, with its head and the lines between its chunks.
-const KEPT_MAX: usize = INVOCATION_MAX + 256 * 1024;
+/// The longest answer that is held back: an event in its envelope, with its head and the lines between its chunks.
+const HELD_BACK_MAX: usize = INVOCATION_MAX + 256 * 1024;
 
-/// What a request asks for, as far as it counts for its answer.
+/// What a request asks for, as far as its answer depends on it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Asked {
     /// An event.
@@ -26,24 +26,24 @@ pub enum Asked {
     Other,
 }
 
-/// Looks at requests on their way up.
+/// Observes requests on their way up.
 #[derive(Debug)]
 pub enum Requests {
     /// In a head.
     Head(Begun),
     /// In a body.
     Body(Body),
-    /// Not understood: no more is.
+    /// Not understood; neither is anything after it.
     Lost,
 }
 
 impl Requests {
-    /// At the beginning of a connection.
+    /// The state at the beginning of a connection.
     pub fn new() -> Self {
         Self::Head(Begun::default())
     }
 
-    /// Looks at the next bytes, and adds what the requests that have begun with them ask for.
+    /// Reads the next bytes, and adds what the requests whose heads end in them ask for.
     pub fn look(&mut self, mut bytes: &[u8], asked: &mut VecDeque<Asked>) {
         while !bytes.is_empty() {
             match self.step(bytes, asked) {
@@ -87,7 +87,7 @@ impl Requests {
     }
 }
 
-/// Passes answers on, and opens the events among them.
+/// Passes answers on, and opens envelopes.
 #[derive(Debug)]
 pub enum Answers {
     /// In a head.
@@ -96,30 +96,30 @@ pub enum Answers {
     Body(Body),
     /// In a body that may be an event in its envelope.
     Event(Kept),
-    /// Not understood: all is passed on.
+    /// Not understood: everything is passed on.
     Lost,
 }
 
-/// An answer that is not passed on yet.
+/// An answer that is held back.
 #[derive(Debug, Default)]
 pub struct Kept {
-    /// All of it so far, as it came.
+    /// Its bytes so far, unchanged.
     raw: Vec<u8>,
     /// The length of its head.
     head: usize,
-    /// What is to come.
+    /// The rest of the body.
     body: Body,
-    /// What has come.
+    /// What is known about the body so far.
     begun: Content,
 }
 
 impl Answers {
-    /// At the beginning of a connection.
+    /// The state at the beginning of a connection.
     pub fn new() -> Self {
         Self::Head(Begun::default())
     }
 
-    /// Takes the next bytes, and adds to `out` what is to be passed on by now.
+    /// Takes the next bytes, and adds to `out` what can be passed on by now.
     pub fn pass(&mut self, mut bytes: &[u8], asked: &mut VecDeque<Asked>, out: &mut Vec<u8>) {
         while !bytes.is_empty() {
             match self.step(bytes, asked, out) {
@@ -133,7 +133,7 @@ impl Answers {
         }
     }
 
-    /// The connection has ended: adds what was kept until now.
+    /// Ends the connection: adds what was held back.
     pub fn end(&mut self, out: &mut Vec<u8>) {
         match self {
             Self::Event(kept) if matches!(kept.body, Body::UntilClose) => {
@@ -144,7 +144,7 @@ impl Answers {
         }
     }
 
-    /// Passes on what was kept, as it is, and all that comes.
+    /// Passes on unchanged what was held back, and everything after it.
     fn give_up(&mut self, out: &mut Vec<u8>) {
         match mem::replace(self, Self::Lost) {
             Self::Head(begun) => out.extend_from_slice(&begun.into_bytes()),
@@ -180,7 +180,7 @@ impl Answers {
                 if kept.body.is_over() {
                     mem::take(kept).finish(out);
                     *self = Self::new();
-                } else if kept.raw.len() > KEPT_MAX || !kept.begun.may_be_envelope() {
+                } else if kept.raw.len() > HELD_BACK_MAX || !kept.begun.may_be_envelope() {
                     out.extend_from_slice(&kept.raw);
                     *self = Self::Body(mem::replace(&mut kept.body, Body::NONE));
                 }
@@ -193,16 +193,16 @@ impl Answers {
         }
     }
 
-    /// What comes after this head.
+    /// The state after this head.
     fn after_head(head: Vec<u8>, asked: &mut VecDeque<Asked>, out: &mut Vec<u8>) -> Self {
-        // Without a request it is an answer like a time-out, and the connection is over after it.
+        // An answer without a request is something like a time-out, and ends the connection.
         let read =
             asked.front().map(|&first| (first, AnswerHead::read(&head, first == Asked::Head)));
         let Some((first, Ok(AnswerHead { status, body, .. }))) = read else {
             out.extend_from_slice(&head);
             return Self::Lost;
         };
-        // An answer of 100 to 199 comes before the real one.
+        // A status of 100 to 199 is an interim answer.
         if status >= 200 {
             asked.pop_front();
         }
@@ -230,7 +230,7 @@ impl Kept {
         Ok(taken)
     }
 
-    /// Adds the event without its envelope, or the answer as it came.
+    /// Adds the event without its envelope, or the unchanged answer.
     fn finish(self, out: &mut Vec<u8>) {
         let (head, body) = self.raw.split_at(self.head);
         let content = match self.body {
@@ -248,10 +248,10 @@ impl Kept {
     }
 }
 
-/// What the chunks of a whole body carry.
+/// The content of a complete chunked body.
 fn unchunked(body: &[u8]) -> Vec<u8> {
     let mut content = Vec::with_capacity(body.len());
-    // It was understood when it came.
+    // It was understood when it arrived.
     let _ = Body::chunked().take(body, |chunk| content.extend_from_slice(chunk));
     content
 }

@@ -1,9 +1,8 @@
-//! The wrapper hands the Runtime API that it was given over to the extension, and is given the proxy's
-//! address for it.
+//! The wrapper hands its address of the Runtime API over to the extension, and gets the proxy's address for it.
 //!
-//! Lambda tells its address to both of them. But a wrapper can stand behind that of another proxy, and
-//! only its own environment says so. They speak over a socket that has a name and no file: a line each.
-//! Whoever has an answer knows that the proxy listens and reaches the API behind it.
+//! Lambda gives its address to both. But the wrapper may run behind the wrapper of another proxy, and only its own
+//! environment says so. Each sends one line over an abstract socket. When the wrapper gets its answer, the proxy
+//! listens and can reach the API.
 
 use std::{
     io::{self, BufRead, BufReader, ErrorKind, Write},
@@ -21,18 +20,18 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::proxy::{NoProxy, ROOM_WAIT, Upstream, reach};
+use crate::proxy::{ACCEPT_BACKOFF, NoProxy, Upstream, reach};
 
-/// The longest line that is read: an address and some words.
+/// The longest line: an address and some words.
 const LINE_MAX: u64 = 1024;
-/// How long a wrapper may take to say its line, and what is behind its address to be reached. Lambda gives all
-/// of an init ten seconds.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The time limit for the wrapper's line and for a connection to its address. Lambda allows ten seconds for the
+/// whole init.
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Before an address that the wrapper shall use.
+/// Precedes the address for the wrapper.
 const USE: &str = "use ";
 
-/// Where they meet.
+/// The name of the socket.
 fn meeting_point(port: u16) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("comeback-proxy-{port}"))
 }
@@ -44,7 +43,7 @@ pub struct Handover {
 }
 
 impl Handover {
-    /// Begins to listen, for the proxy on this port.
+    /// Starts to listen, for the proxy on this port.
     pub fn listen(port: u16) -> Result<Self, NoProxy> {
         let listen = || {
             let listener = StdUnixListener::bind_addr(&meeting_point(port)?)?;
@@ -55,28 +54,28 @@ impl Handover {
         Ok(Self { listener, own: format!("{}:{port}", Ipv4Addr::LOCALHOST) })
     }
 
-    /// Takes what wrappers hand over, for as long as the process lives.
+    /// Answers wrappers for as long as the process lives.
     pub async fn serve(self, upstream: Upstream) -> ! {
         loop {
             let Ok((mut wrapper, _)) = self.listener.accept().await else {
-                sleep(ROOM_WAIT).await;
+                sleep(ACCEPT_BACKOFF).await;
                 continue;
             };
             let (own, upstream) = (self.own.clone(), upstream.clone());
             tokio::spawn(async move {
-                // One that is gone or says nothing keeps nobody waiting.
-                let _ = timeout(PATIENCE, take(&mut wrapper, &own, &upstream)).await;
+                // A wrapper that is gone or silent must not block others.
+                let _ = timeout(HANDOVER_TIMEOUT, take(&mut wrapper, &own, &upstream)).await;
             });
         }
     }
 }
 
-/// Takes one address, for the proxy at `own`.
+/// Answers one wrapper, for the proxy at `own`.
 async fn take(wrapper: &mut UnixStream, own: &str, upstream: &Upstream) -> io::Result<()> {
     let mut address = String::new();
     AsyncBufReader::new((&mut *wrapper).take(LINE_MAX)).read_line(&mut address).await?;
     let address = address.trim_end();
-    // A second wrapper of ours is given the proxy's own address, and it stays as it is.
+    // A second wrapper of ours hands over the proxy's own address, which changes nothing.
     if address != own {
         if let Err(error) = reach(address).await {
             return wrapper.write_all(format!("{error}\n").as_bytes()).await;
@@ -86,20 +85,21 @@ async fn take(wrapper: &mut UnixStream, own: &str, upstream: &Upstream) -> io::R
     wrapper.write_all(format!("{USE}{own}\n").as_bytes()).await
 }
 
-/// Why the wrapper has no address.
+/// Why the wrapper got no address.
 #[derive(Debug, thiserror::Error)]
 pub enum NoAddress {
-    /// Nobody listens.
+    /// The extension does not listen.
     #[error(
-        "the extension does not listen for port {port}: {error}; is its layer complete, and COMEBACK_PROXY_PORT the same for both?"
+        "the extension does not listen for port {port}: {error}; check that its layer is complete, \
+         and that COMEBACK_PROXY_PORT is the same for both"
     )]
     NoExtension {
         /// The proxy's port.
         port: u16,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// The extension says why.
+    /// The extension refuses, and says why.
     #[error("{0}")]
     Refused(String),
 }

@@ -1,8 +1,8 @@
-//! Where the messages of HTTP/1 begin and end in a stream of bytes.
+//! Finds where HTTP/1 messages begin and end in a stream of bytes.
 //!
-//! The proxy passes bytes on and does not speak HTTP itself, so that nothing is lost that it does not
-//! know. All it has to find out of a connection is which answer belongs to a request for an event. What
-//! can't be understood ends that search, never the connection.
+//! The proxy passes bytes on without speaking HTTP itself, so that it loses nothing that it does not know. It only
+//! has to find the answers to requests for events. If it does not understand a message, it stops searching, and
+//! the connection goes on.
 
 mod body;
 mod head;
@@ -10,23 +10,23 @@ mod head;
 pub use body::Body;
 pub use head::{AnswerHead, RequestHead};
 
-/// Bytes that are not HTTP/1 as it is understood here.
+/// Bytes that are not HTTP/1, or a part of it that is not supported here.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct NotUnderstood;
 
-/// Beyond this a head is not kept to be understood. Clients of Lambda send some hundred bytes; servers end
-/// heads of 64 KiB or more with an error.
+/// The longest head that is read. Clients of Lambda send some hundred bytes; servers refuse heads of 64 KiB or
+/// more.
 const HEAD_MAX: usize = 1024 * 1024;
 
-/// Bytes of a head that has not ended yet.
+/// The bytes of an incomplete head.
 #[derive(Debug, Default)]
 pub struct Begun(Vec<u8>);
 
 impl Begun {
-    /// Takes what belongs to the head of these bytes, and returns how many those are and the whole head,
-    /// when it has ended with them. Of a head that is too long, nothing more is taken.
+    /// Takes the bytes that belong to the head. Returns their number, and the whole head if it ends with them. If
+    /// the head is too long, takes nothing.
     pub fn take(&mut self, bytes: &[u8]) -> Result<(usize, Option<Vec<u8>>), NotUnderstood> {
-        // An end may have begun in the bytes before.
+        // The end may have begun in the earlier bytes.
         let before = self.0.len();
         let from = before.saturating_sub(3);
         self.0.extend_from_slice(bytes);
@@ -42,13 +42,13 @@ impl Begun {
         Ok((bytes.len(), None))
     }
 
-    /// What was taken.
+    /// The bytes so far.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }
 }
 
-/// Where a head ends: after an empty line. Lines may end without a carriage return.
+/// The end of a head, after an empty line. Lines may end without a carriage return.
 fn end_of_head(bytes: &[u8]) -> Option<usize> {
     let mut lines = bytes.iter().enumerate().filter(|&(_, &byte)| byte == b'\n').map(|(at, _)| at);
     lines.find_map(|at| match bytes.get(at + 1..)? {

@@ -1,5 +1,5 @@
-//! What is said to Lambda itself: by the Extensions API the extension is known to it, and ends when it says so;
-//! whatever keeps the function from starting is reported, so that it stands in the record of each failure.
+//! The proxy's own requests to Lambda. Through the Extensions API, the extension registers and learns when to end.
+//! If something prevents the function from starting, it is reported, so that every failure record says why.
 
 use std::{io, time::Duration};
 
@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::http::{AnswerHead, Begun, Body, NotUnderstood};
 
-/// The header by which Lambda knows an extension that has registered.
+/// The header that identifies a registered extension.
 const IDENTIFIER: &str = "Lambda-Extension-Identifier";
 /// The type of the errors that are reported to Lambda.
 const ERROR_TYPE: &str = "Extension.ComebackProxy";
@@ -22,38 +22,38 @@ const NEXT_EVENT: &str = "/2020-01-01/extension/event/next";
 const EXTENSION_ERROR: &str = "/2020-01-01/extension/init/error";
 const RUNTIME_ERROR: &str = "/2018-06-01/runtime/init/error";
 
-/// How long a report is waited for. It is a courtesy: the log has the reason too.
+/// The time limit for a report. A lost report does no harm, because the log has the reason too.
 const REPORT_MAX: Duration = Duration::from_secs(2);
 
-/// The longest answer that is read: some facts of the function, or an event without its payload.
+/// The longest answer: some facts about the function, or an event without its payload.
 const ANSWER_MAX: usize = 1024 * 1024;
 
-/// Why Lambda's answer is of no use.
+/// Why there is no usable answer from Lambda.
 #[derive(Debug, thiserror::Error)]
 pub enum NoAnswer {
-    /// The API can't be reached, or the connection is lost.
+    /// The API can't be reached, or the connection was lost.
     #[error("Lambda at {address} does not answer {path}: {error}")]
     Lost {
-        /// Where it is.
+        /// Its address.
         address: String,
-        /// What it was asked.
+        /// The requested path.
         path: &'static str,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// It refuses.
+    /// Lambda refuses the request.
     #[error("Lambda refuses {path} with status {status}: {body}")]
     Refused {
-        /// What it was asked.
+        /// The requested path.
         path: &'static str,
         /// The status.
         status: u16,
-        /// What it says.
+        /// The body of the answer.
         body: String,
     },
 }
 
-/// The API, as an extension that has registered.
+/// The Extensions API, for a registered extension.
 #[derive(Debug)]
 pub struct ExtensionsApi {
     address: String,
@@ -61,8 +61,8 @@ pub struct ExtensionsApi {
 }
 
 impl ExtensionsApi {
-    /// Registers under the name of the extension's file, for the end only: there is nothing to do for single
-    /// invocations, and none has to wait for this process.
+    /// Registers under the name of the extension's file, only for the shutdown event: there is nothing to do for
+    /// single invocations, so none has to wait for this process.
     pub async fn register(address: &str, name: &str) -> Result<Self, NoAnswer> {
         let body = json!({ "events": ["SHUTDOWN"] });
         let headers = [("Lambda-Extension-Name", name)];
@@ -75,7 +75,7 @@ impl ExtensionsApi {
         Ok(Self { address: address.to_owned(), identifier })
     }
 
-    /// Returns when the environment is to end.
+    /// Returns when the environment shuts down.
     pub async fn wait_for_end(&self) -> Result<(), NoAnswer> {
         loop {
             let headers = [(IDENTIFIER, &*self.identifier)];
@@ -95,7 +95,7 @@ impl ExtensionsApi {
     }
 }
 
-/// Reports why the runtime is not started, in its place.
+/// Reports, in place of the runtime, why the runtime is not started.
 pub async fn report_for_runtime(address: &str, error: &impl ToString) {
     let headers = [("Lambda-Runtime-Function-Error-Type", ERROR_TYPE)];
     report(address, RUNTIME_ERROR, &headers, error).await;
@@ -116,7 +116,7 @@ struct Answer {
     body: Vec<u8>,
 }
 
-/// Asks on a connection of its own.
+/// Sends a request on a new connection.
 async fn ask(
     address: &str,
     method: &str,
@@ -147,7 +147,7 @@ async fn ask(
     Err(NoAnswer::Refused { path, status, body })
 }
 
-/// Receives an answer to the end of its body, as its head tells it: a server may keep the connection open.
+/// Receives an answer up to the end of its body, as its head defines it: a server may keep the connection open.
 async fn receive(api: &mut TcpStream) -> io::Result<(u16, Answer)> {
     let not_whole = || io::Error::other("an answer that is no whole HTTP");
     let mut received = Vec::new();
@@ -164,14 +164,14 @@ async fn receive(api: &mut TcpStream) -> io::Result<(u16, Answer)> {
     Err(not_whole())
 }
 
-/// Reads an answer, if it is whole.
+/// Reads an answer, if it is complete.
 fn read(mut bytes: &[u8], is_closed: bool) -> Result<Option<(u16, Answer)>, NotUnderstood> {
     loop {
         let (length, head) = Begun::default().take(bytes)?;
         let Some(head) = head else { return Ok(None) };
         let head = AnswerHead::read(&head, false)?;
         bytes = &bytes[length..];
-        // An interim answer, such as `100 Continue`: another one follows.
+        // An interim answer, such as `100 Continue`: the real one follows.
         if (100..200).contains(&head.status) {
             continue;
         }

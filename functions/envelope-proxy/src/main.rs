@@ -1,15 +1,15 @@
-//! Between a function's runtime and Lambda's Runtime API: a retried event loses its envelope here, and the
-//! function does not know that there was one.
+//! A proxy between a function's runtime and Lambda's Runtime API. It takes retried events out of their envelopes,
+//! so that the function never sees one.
 //!
 //! | started as | it is |
 //! |---|---|
 //! | `/opt/extensions/comeback` | the extension: the proxy, registered with Lambda |
 //! | the same with `address`, by the wrapper `/opt/comeback-exec` | the wrapper's side of the handover: prints the proxy's address |
 //! | `bootstrap` | starts `serve` and becomes the program of `COMEBACK_BOOTSTRAP` |
-//! | any of them with `serve` | the proxy by itself: prints its address, and ends with the process that started it |
+//! | any of them with `serve` | only the proxy: prints its address, and ends with the process that started it |
 //!
-//! Only the answers to `GET …/invocation/next` are ever looked into, and only those whose bodies are envelopes are
-//! changed. Of all else every byte is passed on as it is, whether it is understood or not.
+//! The proxy looks only into answers to `GET …/invocation/next`, and changes only those whose bodies are
+//! envelopes. It passes on everything else byte for byte, whether it understands it or not.
 #![allow(clippy::disallowed_methods, reason = "a program's outermost file reads the environment")]
 
 mod bootstrap;
@@ -65,12 +65,12 @@ fn run() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// The wrapper's side: the address that the runtime shall use.
+/// The wrapper's side: the address for the runtime.
 fn address(settings: &Settings) -> Result<String, Box<dyn Error>> {
     Ok(hand_over(&settings.runtime_api, settings.agreed_port()?)?)
 }
 
-/// An error that keeps the runtime from being started, after Lambda was told of it.
+/// Reports an error that prevents the start of the runtime to Lambda, and returns it.
 fn reported(settings: &Settings, error: Box<dyn Error>) -> Box<dyn Error> {
     let told = async {
         report_for_runtime(&settings.runtime_api, &error).await;
@@ -80,7 +80,7 @@ fn reported(settings: &Settings, error: Box<dyn Error>) -> Box<dyn Error> {
 }
 
 fn block_on(work: impl Future<Output = Result<(), Box<dyn Error>>>) -> Result<(), Box<dyn Error>> {
-    // One connection at a time has anything to say; a thread is all that it takes.
+    // Only one connection at a time is busy, so one thread is enough.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(work)
 }
@@ -88,13 +88,13 @@ fn block_on(work: impl Future<Output = Result<(), Box<dyn Error>>>) -> Result<()
 /// The proxy, until Lambda ends the environment.
 async fn extension(name: &str, settings: &Settings) -> Result<(), Box<dyn Error>> {
     if !settings.has_wrapper {
-        // A function that is on its way to be configured goes on.
+        // Somebody may still be configuring the function, so it keeps running.
         eprintln!(
             "comeback: AWS_LAMBDA_EXEC_WRAPPER must be /opt/comeback-exec, got nothing: events stay in their envelopes"
         );
     }
     let upstream = Upstream::new(&settings.runtime_api);
-    // It listens before Lambda is told that it is there: the runtime is started after that.
+    // The proxy listens before the extension registers, because Lambda starts the runtime after that.
     let listening = begin_to_listen(settings);
     let lambda = ExtensionsApi::register(&settings.runtime_api, name).await?;
     let (listener, handover) = match listening {
@@ -112,7 +112,7 @@ async fn extension(name: &str, settings: &Settings) -> Result<(), Box<dyn Error>
     if settings.has_wrapper && !upstream.is_handed_over() {
         eprintln!(
             "comeback: the runtime was not started by /opt/comeback-exec: events stayed in their envelopes. \
-             AWS_LAMBDA_EXEC_WRAPPER names another wrapper, or this is a custom runtime, which knows none"
+             AWS_LAMBDA_EXEC_WRAPPER names another wrapper, or this is a custom runtime, which supports none"
         );
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The proxy's listener, and where it passes connections on to.
+//! The proxy's listener, and the address to which it passes connections on.
 
 use std::{
     io,
@@ -16,14 +16,14 @@ use tokio::{
 
 use crate::relay::relay;
 
-/// How many connections may wait to be accepted, if the system allows as many.
+/// The length of the accept queue, if the system allows it.
 const QUEUE: u32 = 4096;
-/// Descriptors that are no connections: the standard streams, the runtime's, the listeners.
+/// Descriptors that are not connections: the standard streams, tokio's, the listeners.
 const OTHERS: usize = 32;
-/// How long no connection is accepted after the system could not give one.
-pub const ROOM_WAIT: Duration = Duration::from_millis(10);
+/// The pause after the system could not accept a connection.
+pub const ACCEPT_BACKOFF: Duration = Duration::from_millis(10);
 
-/// Host and port that connections are passed on to.
+/// The host and port to which connections are passed on.
 #[derive(Clone, Debug)]
 pub struct Upstream(Arc<Mutex<Behind>>);
 
@@ -34,22 +34,22 @@ struct Behind {
 }
 
 impl Upstream {
-    /// The Runtime API, until it is known that another proxy comes before it.
+    /// The Runtime API, until a wrapper hands over the address of another proxy.
     pub fn new(address: &str) -> Self {
         Self(Arc::new(Mutex::new(Behind { address: address.into(), is_handed_over: false })))
     }
 
-    /// What it is by now.
+    /// The current address.
     pub fn address(&self) -> Arc<str> {
         Arc::clone(&self.behind().address)
     }
 
-    /// Takes what a wrapper hands over, for the connections to come.
+    /// Sets the address that a wrapper hands over, for future connections.
     pub fn hand_over(&self, address: &str) {
         *self.behind() = Behind { address: address.into(), is_handed_over: true };
     }
 
-    /// Whether a wrapper has asked for the proxy.
+    /// Whether a wrapper has handed over its address.
     pub fn is_handed_over(&self) -> bool {
         self.behind().is_handed_over
     }
@@ -62,31 +62,31 @@ impl Upstream {
 /// Why the proxy can't work.
 #[derive(Debug, thiserror::Error)]
 pub enum NoProxy {
-    /// It can't have its port.
+    /// Its port is not available.
     #[error(
         "the proxy can't listen on 127.0.0.1:{port}: {error}; COMEBACK_PROXY_PORT chooses another port"
     )]
     Port {
         /// The port.
         port: u16,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// There is nothing to be a proxy for.
+    /// The Runtime API can't be reached.
     #[error("the Runtime API at {address} (AWS_LAMBDA_RUNTIME_API) can't be reached: {error}")]
     Unreachable {
-        /// Where it should be.
+        /// Its address.
         address: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
 }
 
-/// Begins to listen, on loopback.
+/// Starts to listen on loopback.
 pub fn listen(port: u16) -> Result<TcpListener, NoProxy> {
     let listen = || {
         let socket = TcpSocket::new_v4()?;
-        // A proxy of this port may have ended just now.
+        // Another proxy on this port may have just ended.
         socket.set_reuseaddr(true)?;
         socket.bind((Ipv4Addr::LOCALHOST, port).into())?;
         socket.listen(QUEUE)
@@ -94,24 +94,24 @@ pub fn listen(port: u16) -> Result<TcpListener, NoProxy> {
     listen().map_err(|error| NoProxy::Port { port, error })
 }
 
-/// Sees that there is an API behind an address.
+/// Checks that an address accepts connections.
 pub async fn reach(address: &str) -> Result<(), NoProxy> {
     let unreachable = |error| NoProxy::Unreachable { address: address.to_owned(), error };
     TcpStream::connect(address).await.map(drop).map_err(unreachable)
 }
 
-/// Passes on every connection, for as long as the process lives.
+/// Passes on every connection for as long as the process lives.
 pub async fn serve(listener: TcpListener, upstream: Upstream) -> io::Result<()> {
     let room = Arc::new(Semaphore::new(connections_max()));
     loop {
-        // Those for which there is no room wait in the system's queue.
+        // Connections beyond the limit wait in the system's queue.
         let place = Arc::clone(&room).acquire_owned().await.map_err(io::Error::other)?;
         match listener.accept().await {
             Ok((client, _)) => {
                 let address = upstream.address();
                 tokio::spawn(async move {
                     match TcpStream::connect(&*address).await {
-                        // What ends a connection, its peers see by themselves.
+                        // Both peers notice by themselves how a connection ends.
                         Ok(upstream) => drop(relay(client, upstream).await),
                         Err(error) => {
                             let address = address.to_string();
@@ -121,16 +121,17 @@ pub async fn serve(listener: TcpListener, upstream: Upstream) -> io::Result<()> 
                     drop(place);
                 });
             }
-            // It was gone before it was accepted, or the system has no room. Others wait.
-            Err(_) => sleep(ROOM_WAIT).await,
+            // The connection was gone before it was accepted, or the system is out of resources.
+            Err(_) => sleep(ACCEPT_BACKOFF).await,
         }
     }
 }
 
-/// How many connections there are descriptors for, of which each needs two. Lambda allows a process 1,024.
+/// The number of connections that the descriptors suffice for. Each needs two, and Lambda allows 1,024 per
+/// process.
 fn connections_max() -> usize {
     let limit = getrlimit(Resource::Nofile);
-    // Where it can't be raised it stays.
+    // If the limit can't be raised, it stays as it is.
     let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     let descriptors = if raised.is_ok() { limit.maximum } else { limit.current };
     let descriptors = descriptors.and_then(|count| usize::try_from(count).ok());

@@ -1,4 +1,4 @@
-//! One connection of the runtime, and the one to the Runtime API that it stands for.
+//! One connection of the runtime, and the matching connection to the Runtime API.
 
 use std::{
     collections::VecDeque,
@@ -16,16 +16,16 @@ use tokio::{
 
 use crate::exchange::{Answers, Asked, Requests};
 
-/// How much is read at once.
+/// The size of one read.
 const READ_MAX: usize = 64 * 1024;
 
-/// What was asked for and is not answered, in its order.
+/// The requests without an answer so far, in their order.
 type Open = Mutex<VecDeque<Asked>>;
 
-/// Passes on what either side says until both have ended. A connection that breaks off on one side breaks
-/// off on the other one, too.
+/// Passes on the bytes of both sides until both have ended. If the connection breaks off on one side, it breaks
+/// off on the other side too.
 pub async fn relay(mut client: TcpStream, mut upstream: TcpStream) -> io::Result<()> {
-    // Small messages go out at once, as the peers mean them.
+    // Small messages go out at once, as the peers intended.
     client.set_nodelay(true)?;
     upstream.set_nodelay(true)?;
     let open = Open::default();
@@ -59,7 +59,7 @@ async fn up(from: ReadHalf<'_>, mut to: WriteHalf<'_>, open: &Open) -> io::Resul
     }
 }
 
-/// Answers: passed on as they come, but for events.
+/// Passes on answers as they arrive, except events.
 async fn down(from: ReadHalf<'_>, mut to: WriteHalf<'_>, open: &Open) -> io::Result<()> {
     let mut answers = Answers::new();
     loop {
@@ -79,8 +79,8 @@ async fn down(from: ReadHalf<'_>, mut to: WriteHalf<'_>, open: &Open) -> io::Res
     }
 }
 
-/// Waits for bytes and gives them to `with`; nothing, where no more come. No buffer is held while it
-/// waits: a runtime may have any number of idle connections.
+/// Waits for bytes and passes them to `with`; returns nothing at the end of the stream. It holds no buffer while
+/// it waits, because a runtime may have any number of idle connections.
 async fn read<T>(
     from: &ReadHalf<'_>,
     mut with: impl FnMut(&[u8]) -> io::Result<T>,

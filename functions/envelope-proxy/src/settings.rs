@@ -1,8 +1,8 @@
-//! What the environment says to the proxy.
+//! The proxy's settings, from the environment.
 
 use std::num::NonZeroU16;
 
-/// Where the proxy listens if nobody says otherwise.
+/// The default port of the proxy.
 const PORT: NonZeroU16 = NonZeroU16::new(9019).unwrap();
 
 /// The proxy's settings, read once.
@@ -10,10 +10,10 @@ const PORT: NonZeroU16 = NonZeroU16::new(9019).unwrap();
 pub struct Settings {
     /// Host and port of the Runtime API, or of another proxy before it.
     pub runtime_api: String,
-    /// The port on loopback to listen on, if it is said. A bad one is found when it is asked for: until then it
-    /// is not known whom to tell.
+    /// The port on loopback to listen on, if it is set. A bad one is an error only when it is needed, because the
+    /// caller then knows where to report it.
     port: Result<Option<NonZeroU16>, BadSetting>,
-    /// The program that is to be started in place of the function's `bootstrap`.
+    /// The function's real bootstrap, if the proxy has its place.
     pub bootstrap: Option<String>,
     /// Whether a wrapper starts the runtime.
     pub has_wrapper: bool,
@@ -57,7 +57,7 @@ impl Settings {
         Ok(self.port.clone()?.unwrap_or(PORT).get())
     }
 
-    /// The port for a proxy that tells its address itself: any, if none is said.
+    /// The port of a proxy that prints its address: any free port, if none is set.
     pub fn any_port(&self) -> Result<u16, BadSetting> {
         Ok(self.port.clone()?.map_or(0, NonZeroU16::get))
     }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_said_is_used_by_all() {
+    fn a_port_that_is_set_is_used_by_all() {
         let api = ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001");
         let settings = read(&[api, ("COMEBACK_PROXY_PORT", "4711")]).unwrap();
         assert_eq!((settings.agreed_port(), settings.any_port()), (Ok(4711), Ok(4711)));
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn an_error_names_the_variable_and_its_value() {
         let api = ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001");
         for (variables, expected) in [
             (

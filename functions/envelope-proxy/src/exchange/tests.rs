@@ -1,4 +1,4 @@
-//! Whatever is on the wire: what is no envelope is passed on as it is, however it comes in pieces.
+//! Whatever is on the wire, and however it is cut into pieces: everything except envelopes passes unchanged.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 
@@ -9,7 +9,7 @@ const METADATA: &str =
 const CONTEXT: &str = r#"{"custom":{"comeback":"{\"attempt\":2,\"initial_timestamp\":1643667670,\"request_id\":\"e4b46cbf\"}"}}"#;
 const NEXT: &str = "GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\nHost: x\r\n\r\n";
 
-/// What the runtime is given of these bytes, in pieces that end at `cuts`, of answers to what is asked.
+/// What the runtime receives of these answers, which arrive in pieces that end at `cuts`.
 fn passed(answers: &[u8], asked: &[Asked], cuts: &[usize]) -> Vec<u8> {
     let mut open = asked.iter().copied().collect();
     let (mut state, mut out) = (Answers::new(), Vec::new());
@@ -46,7 +46,7 @@ fn chunked(body: &[u8], size: usize, trailers: &str) -> Vec<u8> {
     chunked
 }
 
-/// How the length of a body is told.
+/// How the length of a body is announced.
 #[derive(Clone, Copy, Debug)]
 enum Framing {
     Length,
@@ -116,7 +116,7 @@ fn only_an_answer_to_a_request_for_an_event_is_opened() {
 }
 
 #[test]
-fn an_envelope_that_is_cut_short_is_passed_on_as_far_as_it_came() {
+fn an_envelope_that_is_cut_short_is_passed_on_as_far_as_it_arrived() {
     let body = format!(r#"{{{METADATA},"_original_payload":"{}"}}"#, "x".repeat(100));
     for framing in [Framing::Length, Framing::Chunked(9)] {
         let whole = answer(b"", framing, body.as_bytes());
@@ -127,7 +127,7 @@ fn an_envelope_that_is_cut_short_is_passed_on_as_far_as_it_came() {
 }
 
 #[test]
-fn what_can_be_no_envelope_is_not_kept() {
+fn a_body_that_cannot_be_an_envelope_is_not_held_back() {
     for body in ["[1,", "\"text", "7", " \r\n\tnull"] {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len() + 1);
         let mut out = Vec::new();
@@ -135,7 +135,7 @@ fn what_can_be_no_envelope_is_not_kept() {
         Answers::new().pass(begun.as_bytes(), &mut [Asked::Event].into(), &mut out);
         assert_eq!(out, begun.as_bytes());
     }
-    // Larger than any asynchronous invocation, which is known by its length or when it has come.
+    // Larger than any asynchronous invocation, known from its length or after it has arrived.
     let said = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{{", INVOCATION_MAX + 1);
     let mut come = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n200000\r\n{".to_vec();
     come.resize(come.len() + INVOCATION_MAX, b' ');
@@ -147,10 +147,10 @@ fn what_can_be_no_envelope_is_not_kept() {
 }
 
 #[test]
-fn what_is_kept_of_an_answer_has_an_end_even_if_it_carries_little() {
+fn the_bytes_held_back_are_limited_even_if_the_content_is_small() {
     let mut answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
     let chunk = format!("1;{}\r\n{{\r\n", "x".repeat(4000));
-    while answer.len() <= KEPT_MAX {
+    while answer.len() <= HELD_BACK_MAX {
         answer.extend_from_slice(chunk.as_bytes());
     }
     let mut out = Vec::new();
@@ -162,7 +162,7 @@ fn what_is_kept_of_an_answer_has_an_end_even_if_it_carries_little() {
 }
 
 #[test]
-fn a_head_is_opened_that_has_an_empty_line_before_it_and_names_trailers() {
+fn a_head_after_an_empty_line_and_with_trailers_is_rewritten() {
     let body = format!(r#"{{{METADATA},"_original_payload":7}}"#);
     let event = answer(b"Trailer: x-sum\r\n", Framing::Chunked(50), body.as_bytes());
     let expected = format!(
@@ -197,7 +197,7 @@ fn each_answer_belongs_to_its_request() {
 }
 
 #[test]
-fn what_is_not_understood_is_passed_on_and_so_is_all_after_it() {
+fn a_message_that_is_not_understood_is_passed_on_with_everything_after_it() {
     let body = format!(r#"{{{METADATA},"_original_payload":7}}"#);
     let event = String::from_utf8(answer(b"", Framing::Length, body.as_bytes())).unwrap();
     for odd in [
@@ -240,7 +240,7 @@ fn framing() -> impl Strategy<Value = Framing> {
     ]
 }
 
-/// Bodies that are no envelopes, many of them hardly.
+/// Bodies that are not envelopes, many of them almost.
 fn ordinary_body() -> impl Strategy<Value = Vec<u8>> {
     let text = select(vec![
         "",
@@ -259,7 +259,7 @@ fn ordinary_body() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn any_answer_that_is_no_envelope_passes_unchanged(
+    fn any_answer_without_an_envelope_passes_unchanged(
         headers in headers(),
         framing in framing(),
         body in ordinary_body(),
@@ -286,7 +286,7 @@ proptest! {
     }
 
     #[test]
-    fn an_envelope_is_opened_however_it_comes_in_pieces(
+    fn an_envelope_is_opened_however_it_is_cut_into_pieces(
         headers in headers(),
         framing in framing(),
         payload in "[ -~é]{0,60}",
@@ -306,7 +306,7 @@ proptest! {
     }
 
     #[test]
-    fn requests_are_told_apart_however_they_come_in_pieces(
+    fn requests_are_told_apart_however_they_are_cut_into_pieces(
         headers in headers(),
         body in vec(any::<u8>(), 0..100),
         size in 1..50_usize,

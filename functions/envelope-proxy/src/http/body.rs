@@ -1,36 +1,36 @@
-//! The body of a message, to its last byte.
+//! Finds the end of a message's body.
 
 use httparse::Status;
 
 use super::NotUnderstood;
 
-/// What is still to come of a body.
+/// The rest of a body.
 #[derive(Debug)]
 pub enum Body {
-    /// So many bytes.
+    /// This many bytes.
     Length(u64),
     /// Chunks, each with its length before it, and trailers.
     Chunked(Chunk),
-    /// All until the connection is closed.
+    /// Everything until the connection is closed.
     UntilClose,
 }
 
-/// Where in a chunked body the next byte is.
+/// The position of the next byte in a chunked body.
 #[derive(Debug)]
 pub enum Chunk {
-    /// In the line that says how long a chunk is.
+    /// In the line with a chunk's size.
     Size(Vec<u8>),
-    /// In a chunk, with so many bytes to come.
+    /// In a chunk, with this many bytes left.
     Data(u64),
     /// In the line end after a chunk.
     DataEnd,
-    /// In the lines after the last chunk, with so many bytes of one so far.
+    /// In the lines after the last chunk, with this many bytes of the current line so far.
     Trailers(usize),
-    /// Behind it all.
+    /// After the end.
     Over,
 }
 
-/// The longest line of a chunk's size that is read: sixteen digits and some extensions.
+/// The longest line with a chunk's size: sixteen digits and some extensions.
 const SIZE_LINE_MAX: usize = 4096;
 
 impl Default for Body {
@@ -43,23 +43,22 @@ impl Body {
     /// No body.
     pub const NONE: Self = Self::Length(0);
 
-    /// A chunked one.
+    /// A chunked body.
     pub fn chunked() -> Self {
         Self::Chunked(Chunk::Size(Vec::new()))
     }
 
-    /// Whether nothing of it is to come.
+    /// Whether the body has ended.
     pub fn is_over(&self) -> bool {
         matches!(self, Self::Length(0) | Self::Chunked(Chunk::Over))
     }
 
-    /// Whether it is no longer than this, as far as it is said.
+    /// Whether it is no longer than this, if its length is known.
     pub fn is_at_most(&self, bytes: usize) -> bool {
         !matches!(self, Self::Length(length) if *length > bytes as u64)
     }
 
-    /// Takes what belongs to the body of these bytes, and returns how many those are. `content` is given
-    /// what they carry.
+    /// Takes the bytes that belong to the body, returns their number, and passes their content to `content`.
     pub fn take(
         &mut self,
         bytes: &[u8],
@@ -89,7 +88,7 @@ fn take_up_to(left: &mut u64, bytes: &[u8], content: &mut impl FnMut(&[u8])) -> 
     taken
 }
 
-/// What belongs to the line that these bytes are in, and whether it ends with them.
+/// The bytes up to the end of the current line, and whether the line ends there.
 fn line_of(bytes: &[u8]) -> (&[u8], bool) {
     match bytes.iter().position(|&byte| byte == b'\n') {
         Some(end) => (&bytes[..=end], true),
@@ -98,7 +97,7 @@ fn line_of(bytes: &[u8]) -> (&[u8], bool) {
 }
 
 impl Chunk {
-    /// Takes the bytes up to the next boundary, which there is at least one of.
+    /// Takes the bytes up to the next boundary, at least one.
     fn take(
         &mut self,
         bytes: &[u8],
@@ -145,7 +144,7 @@ impl Chunk {
         Ok(taken)
     }
 
-    /// What follows the line of a size.
+    /// The state after a line with a size.
     fn of_size(line: &[u8]) -> Result<Self, NotUnderstood> {
         match httparse::parse_chunk_size(line) {
             Ok(Status::Complete((_, 0))) => Ok(Self::Trailers(0)),

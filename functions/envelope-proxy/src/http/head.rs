@@ -1,4 +1,4 @@
-//! What the head of a message says of its body and of the next one.
+//! What the head of a message says about its body and about the next message.
 
 use std::mem::MaybeUninit;
 
@@ -9,14 +9,14 @@ use super::{Body, NotUnderstood};
 /// More than any client of Lambda sends.
 const HEADERS_MAX: usize = 1024;
 
-/// What counts of a request.
+/// The relevant parts of a request's head.
 #[derive(Debug)]
 pub struct RequestHead {
     /// Whether it asks for an event.
     pub is_for_event: bool,
     /// Whether its answer has a head and no body.
     pub is_for_head: bool,
-    /// What comes after it.
+    /// The body after it.
     pub body: Body,
 }
 
@@ -31,7 +31,7 @@ impl RequestHead {
         else {
             return Err(NotUnderstood);
         };
-        // What follows is no HTTP.
+        // What follows is not HTTP.
         if method == "CONNECT" {
             return Err(NotUnderstood);
         }
@@ -43,7 +43,7 @@ impl RequestHead {
     }
 }
 
-/// Whether this is where events come from, in any version of the API.
+/// Whether this is the path for the next event, in any version of the API.
 fn is_next(path: &str) -> bool {
     let path = path.split_once('?').map_or(path, |(path, _)| path);
     let version =
@@ -51,14 +51,14 @@ fn is_next(path: &str) -> bool {
     version.is_some_and(|version| !version.contains('/'))
 }
 
-/// What counts of an answer.
+/// The relevant parts of an answer's head.
 #[derive(Debug)]
 pub struct AnswerHead<'a> {
     /// The status.
     pub status: u16,
-    /// What comes after it.
+    /// The body after it.
     pub body: Body,
-    /// The headers as they are.
+    /// The unchanged headers.
     pub headers: Vec<(&'a str, &'a [u8])>,
 }
 
@@ -75,7 +75,7 @@ impl<'a> AnswerHead<'a> {
         let (Ok(Status::Complete(_)), Some(status)) = (parsed, response.code) else {
             return Err(NotUnderstood);
         };
-        // 101: from here on it is another protocol.
+        // 101: the connection switches to another protocol.
         if status == 101 {
             return Err(NotUnderstood);
         }
@@ -96,7 +96,7 @@ impl<'a> AnswerHead<'a> {
     }
 }
 
-/// The body that the headers tell of, if they tell of one.
+/// The body that the headers announce, if any.
 fn length(headers: &[Header<'_>]) -> Result<Option<Body>, NotUnderstood> {
     let values = |name: &'static str| {
         headers.iter().filter(move |it| it.name.eq_ignore_ascii_case(name)).map(|it| it.value)

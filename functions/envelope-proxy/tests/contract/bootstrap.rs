@@ -25,7 +25,7 @@ impl Task {
         Self(folder)
     }
 
-    /// Starts it, with this program in place of the function's own.
+    /// Starts it, with this program as the real bootstrap.
     fn start(&self, api: &str, program: Option<&str>) -> Command {
         let mut command = Command::new(self.0.join("bootstrap"));
         command.env("AWS_LAMBDA_RUNTIME_API", api).env_remove("COMEBACK_PROXY_PORT");
@@ -46,13 +46,13 @@ impl Drop for Task {
 }
 
 #[test]
-fn the_real_bootstrap_has_the_process_that_lambda_started_and_the_proxy_ends_with_it() {
+fn the_real_bootstrap_runs_in_the_process_that_lambda_started_and_the_proxy_ends_with_it() {
     let (task, api) = (Task::new("real"), Api::new());
     let program = "#!/bin/sh\necho \"$$ $AWS_LAMBDA_RUNTIME_API $*\"\nread -r _\nexit 7\n";
     let mut command = task.start(&api.address(), Some(program));
     command.args(["app.handler", "2"]);
     let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    // One connection was to see whether the API is there.
+    // The first connection only checked that the API is there.
     drop(api.accept());
     let mut line = String::new();
     BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -72,14 +72,14 @@ fn the_real_bootstrap_has_the_process_that_lambda_started_and_the_proxy_ends_wit
 }
 
 #[test]
-fn what_keeps_it_from_starting_is_said() {
+fn the_reason_why_it_does_not_start_is_logged_and_reported() {
     let (task, api) = (Task::new("wrong"), Api::new());
     let said = |mut command: Command| {
         let output = command.output().unwrap();
         assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
         String::from_utf8(output.stderr).unwrap()
     };
-    // Lambda is told too, in the runtime's place.
+    // It is also reported to Lambda, in place of the runtime.
     let told = |command: Command, probes: usize| {
         std::thread::scope(|scope| {
             let said = scope.spawn(|| said(command));

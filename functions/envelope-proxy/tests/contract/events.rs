@@ -1,4 +1,4 @@
-//! An event in its envelope, as the runtime is given it.
+//! Events in envelopes, as the runtime receives them.
 
 use std::io::{Read, Write};
 
@@ -14,7 +14,7 @@ fn envelope(payload: &str) -> String {
 }
 
 #[test]
-fn every_byte_of_a_payload_of_1_mib_arrives_and_the_connection_goes_on() {
+fn every_byte_of_a_payload_of_1_mib_arrives_and_the_connection_stays_usable() {
     let api = Api::new();
     let proxy = Proxy::before(&api);
     let (mut runtime, mut api) = proxy.connection(&api);

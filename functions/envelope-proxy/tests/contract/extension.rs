@@ -11,7 +11,7 @@ use std::{
 
 use super::{Api, PROGRAM, free_port, guarded, sees};
 
-/// A folder that is what the layer makes of `/opt`.
+/// A folder with the contents of `/opt` under the layer.
 pub struct Opt(PathBuf);
 
 impl Opt {
@@ -38,7 +38,7 @@ impl Opt {
         self.path(name)
     }
 
-    /// Has Lambda's part: starts the extension.
+    /// Starts the extension, as Lambda does.
     pub fn extension(&self, api: &str, port: u16) -> Extension {
         let mut command = Command::new(self.0.join("extensions/comeback"));
         command.env("AWS_LAMBDA_RUNTIME_API", api).env("COMEBACK_PROXY_PORT", port.to_string());
@@ -46,7 +46,7 @@ impl Opt {
         Extension(command.stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    /// Starts a runtime by the wrapper.
+    /// Starts a runtime through the wrapper.
     pub fn runtime(&self, api: &str, port: u16, command: &[&str]) -> Output {
         let mut wrapper = Command::new(self.0.join("comeback-exec"));
         wrapper.args(command).env("AWS_LAMBDA_RUNTIME_API", api);
@@ -65,14 +65,14 @@ pub struct Extension(Child);
 
 impl Drop for Extension {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may already have ended.
         drop(self.0.kill());
         self.0.wait().unwrap();
     }
 }
 
 impl Extension {
-    /// Waits for its end, and returns its status and what it said.
+    /// Waits for its end, and returns its status and its output.
     fn end(&mut self) -> (Option<i32>, String) {
         let mut said = String::new();
         self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
@@ -80,7 +80,7 @@ impl Extension {
     }
 }
 
-/// Plays Lambda until an extension has registered, and returns what it asks next.
+/// Plays Lambda until an extension has registered, and returns its next request.
 pub fn registered(api: &Api) -> (String, TcpStream) {
     let (request, mut connection) = asked(api);
     assert!(request.starts_with("POST /2020-01-01/extension/register HTTP/1.1\r\n"), "{request}");
@@ -93,7 +93,7 @@ pub fn registered(api: &Api) -> (String, TcpStream) {
     (request, connection)
 }
 
-/// The next request, whole.
+/// The next request, complete.
 pub fn asked(api: &Api) -> (String, TcpStream) {
     let mut connection = api.accept();
     let mut head = Vec::new();
@@ -116,7 +116,7 @@ pub fn answer(connection: &mut TcpStream, headers: &str, body: &str) {
 }
 
 #[test]
-fn it_registers_when_it_listens_and_ends_when_lambda_says_so() {
+fn it_registers_after_it_listens_and_ends_when_lambda_says_so() {
     let (opt, api, port) = (Opt::new("ends"), Api::new(), free_port());
     let mut extension = opt.extension(&api.address(), port);
     let (request, mut waiting) = registered(&api);
@@ -136,9 +136,9 @@ fn it_registers_when_it_listens_and_ends_when_lambda_says_so() {
     assert_eq!(extension.end(), (Some(0), String::new()));
 }
 
-/// Lambda may frame an answer in any way that HTTP knows, and need not close the connection.
+/// Lambda may frame an answer in any way that HTTP allows, and need not close the connection.
 #[test]
-fn an_answer_ends_where_its_framing_says_though_the_connection_stays_open() {
+fn an_answer_ends_where_its_framing_says_although_the_connection_stays_open() {
     let event = r#"{"eventType":"SHUTDOWN"}"#;
     let length = event.len();
     let framings = [
@@ -161,14 +161,14 @@ fn an_answer_ends_where_its_framing_says_though_the_connection_stays_open() {
         waiting.write_all(first.as_bytes()).unwrap();
         waiting.write_all(rest.as_bytes()).unwrap();
         let (status, said) = extension.end();
-        // No wrapper was run here, which is all that it has to say.
+        // The only output is that no wrapper ran.
         assert!(status == Some(0) && said.contains("was not started by"), "{framing}: {said}");
         drop((registering, waiting));
     }
 }
 
 #[test]
-fn a_port_that_is_in_use_fails_the_init_by_its_number() {
+fn a_port_that_is_in_use_fails_the_init_with_its_number() {
     let (opt, api) = (Opt::new("port"), Api::new());
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = other.local_addr().unwrap().port();
@@ -189,7 +189,7 @@ fn a_port_that_is_in_use_fails_the_init_by_its_number() {
 }
 
 #[test]
-fn a_port_that_is_none_fails_the_init_by_its_variable() {
+fn a_bad_port_fails_the_init_with_the_name_of_the_variable() {
     let (opt, api) = (Opt::new("none"), Api::new());
     let mut command = Command::new(opt.path("extensions/comeback"));
     command.env("AWS_LAMBDA_RUNTIME_API", api.address()).env("COMEBACK_PROXY_PORT", "http");
@@ -204,7 +204,7 @@ fn a_port_that_is_none_fails_the_init_by_its_variable() {
 }
 
 #[test]
-fn a_wrapper_that_never_asks_for_the_proxy_is_told_of_in_the_end() {
+fn a_wrapper_that_never_asked_for_the_proxy_is_logged_at_the_end() {
     let (opt, api) = (Opt::new("never"), Api::new());
     let mut extension = opt.extension(&api.address(), free_port());
     let (_, mut waiting) = registered(&api);
@@ -216,7 +216,7 @@ fn a_wrapper_that_never_asks_for_the_proxy_is_told_of_in_the_end() {
 }
 
 #[test]
-fn an_api_that_is_not_there_or_refuses_is_named() {
+fn an_api_that_is_unreachable_or_refuses_is_named() {
     let opt = Opt::new("refuses");
     let address = format!("127.0.0.1:{}", free_port());
     let (status, said) = opt.extension(&address, free_port()).end();
@@ -235,7 +235,7 @@ fn an_api_that_is_not_there_or_refuses_is_named() {
 }
 
 #[test]
-fn a_layer_without_its_wrapper_is_told_of() {
+fn a_layer_without_its_wrapper_is_logged() {
     let api = Api::new();
     let mut command = Command::new(PROGRAM);
     command
@@ -250,7 +250,7 @@ fn a_layer_without_its_wrapper_is_told_of() {
 }
 
 #[test]
-fn a_setting_that_is_wrong_is_named() {
+fn a_wrong_setting_is_named() {
     let run = |argument: &[&str], port: &str| {
         let mut command = Command::new(PROGRAM);
         command

@@ -1,4 +1,4 @@
-//! The proxy's program, seen from both of its sides: from the runtime's, and from the API's.
+//! Tests the proxy's program from both sides, the runtime's and the API's.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod bootstrap;
@@ -18,10 +18,10 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_envelope-proxy");
 
-/// After which a test that waits for bytes has failed.
+/// A test that waits longer than this for bytes fails.
 const GUARD: Duration = Duration::from_secs(30);
 
-/// A Runtime API that a test plays.
+/// A Runtime API, played by a test.
 struct Api(TcpListener);
 
 impl Api {
@@ -40,7 +40,7 @@ impl Api {
     }
 }
 
-/// A proxy by itself, ended with the test.
+/// A proxy without extension or wrapper, which ends with the test.
 struct Proxy {
     address: String,
     process: Child,
@@ -57,7 +57,7 @@ impl Proxy {
         let mut address = String::new();
         BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut address).unwrap();
         assert!(address.starts_with("127.0.0.1:"), "{address}");
-        // One connection was to see whether the API is there.
+        // The first connection only checked that the API is there.
         drop(api.accept());
         Self { address: address.trim_end().to_owned(), process }
     }
@@ -87,27 +87,27 @@ fn guarded(stream: TcpStream) -> TcpStream {
     stream
 }
 
-/// Expects these bytes and no others so far.
+/// Expects these bytes next.
 fn sees(stream: &mut impl Read, bytes: &[u8]) {
     let mut seen = vec![0; bytes.len()];
     stream.read_exact(&mut seen).unwrap();
     assert!(seen == bytes, "{} is not {}", seen.escape_ascii(), bytes.escape_ascii());
 }
 
-/// Expects that the other side ends what it says, and says no more.
+/// Expects that the other side closes the stream without sending more.
 fn sees_end(stream: &mut impl Read) {
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();
     assert!(rest.is_empty(), "{}", rest.escape_ascii());
 }
 
-/// Expects that the connection breaks off, and is not ended.
+/// Expects that the connection is reset, not closed.
 fn sees_reset(stream: &mut impl Read) {
     let error = stream.read_to_end(&mut Vec::new()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
 
-/// A port that nobody has.
+/// A free port.
 fn free_port() -> u16 {
     Api::new().0.local_addr().unwrap().port()
 }

@@ -1,4 +1,4 @@
-//! The proxy is a wire: what either side says, the other one hears, as it would without the proxy.
+//! The proxy is a wire: each side receives what the other side sends, as it would without the proxy.
 
 use std::{
     collections::VecDeque,
@@ -12,7 +12,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{Api, PROGRAM, Proxy, sees, sees_end, sees_reset};
 
-/// Who says something.
+/// The sender of a part.
 #[derive(Clone, Copy)]
 enum By {
     Runtime,
@@ -20,7 +20,7 @@ enum By {
 }
 use By::{Api as Answers, Runtime as Asks};
 
-/// Plays a conversation in which each side hears a part before the next one is said.
+/// Plays a conversation. Each part arrives before the next one is sent.
 fn converse(parts: &[(By, &[u8])]) {
     let api = Api::new();
     let proxy = Proxy::before(&api);
@@ -33,7 +33,7 @@ fn converse(parts: &[(By, &[u8])]) {
         from.write_all(bytes).unwrap();
         sees(to, bytes);
     }
-    // Neither has anything more to hear.
+    // Neither side receives anything more.
     runtime.shutdown(Shutdown::Write).unwrap();
     sees_end(&mut api);
     drop(api);
@@ -41,7 +41,7 @@ fn converse(parts: &[(By, &[u8])]) {
 }
 
 #[test]
-fn an_event_that_was_never_enveloped_is_the_event() {
+fn an_event_without_an_envelope_passes_unchanged() {
     converse(&[
         (Asks, b"GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"),
         (Answers, b"HTTP/1.1 200 OK\r\nLambda-Runtime-Aws-Request-Id: 1\r\nLAMBDA-Runtime-Deadline-Ms:9\r\nX-Tenant:  a  \r\nContent-Length: 8\r\n\r\n{\"a\":1} "),
@@ -62,7 +62,7 @@ fn a_response_is_streamed_with_its_trailers() {
 }
 
 #[test]
-fn a_runtime_may_ask_whether_to_go_on() {
+fn a_runtime_may_expect_100_continue() {
     converse(&[
         (Asks, b"POST /x HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"),
         (Answers, b"HTTP/1.1 100 Continue\r\n\r\n"),
@@ -72,7 +72,7 @@ fn a_runtime_may_ask_whether_to_go_on() {
 }
 
 #[test]
-fn paths_that_are_not_known_yet_are_answered() {
+fn unknown_paths_are_answered() {
     converse(&[
         (Asks, b"GET /2018-06-01/runtime/restore/next HTTP/1.1\r\n\r\n"),
         (Answers, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
@@ -84,7 +84,7 @@ fn paths_that_are_not_known_yet_are_answered() {
 }
 
 #[test]
-fn what_is_no_http_is_the_others_business() {
+fn bytes_that_are_not_http_pass() {
     converse(&[
         (Asks, b"\0\xff what\r\n"),
         (Answers, b"HTTP/1.1 400 Bad\r\n\r\n"),
@@ -106,7 +106,7 @@ fn a_head_of_64_kib_passes() {
 }
 
 #[test]
-fn a_stream_of_any_length_is_never_kept() {
+fn a_stream_of_any_length_is_never_held_back() {
     let head = b"POST /2018-06-01/runtime/invocation/1/response HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
     let chunk = [b"100000\r\n".as_slice(), &[7; 0x10_0000], b"\r\n"].concat();
     let mut parts = vec![head.as_slice()];
@@ -116,7 +116,7 @@ fn a_stream_of_any_length_is_never_kept() {
     let proxy = Proxy::before(&api);
     let (mut runtime, mut api) = proxy.connection(&api);
     for part in parts {
-        // On a thread of its own: more than the sockets hold can't be sent before it is read.
+        // On a thread of its own, because the sockets can't hold all of it before it is read.
         std::thread::scope(|scope| {
             scope.spawn(|| runtime.write_all(part).unwrap());
             sees(&mut api, part);
@@ -129,7 +129,7 @@ fn a_stream_of_any_length_is_never_kept() {
 }
 
 #[test]
-fn an_api_that_dies_in_the_middle_of_an_event_is_seen_to_die() {
+fn the_runtime_notices_an_api_that_dies_in_the_middle_of_an_event() {
     let api = Api::new();
     let proxy = Proxy::before(&api);
     let (mut runtime, mut dying) = proxy.connection(&api);
@@ -140,20 +140,20 @@ fn an_api_that_dies_in_the_middle_of_an_event_is_seen_to_die() {
     drop(dying);
     sees(&mut runtime, begun);
     sees_end(&mut runtime);
-    // The next connection has nothing to do with it.
+    // The next connection is not affected.
     let (mut runtime, mut api) = proxy.connection(&api);
     api.write_all(b"HTTP/1.1 408 Timeout\r\n\r\n").unwrap();
     sees(&mut runtime, b"HTTP/1.1 408 Timeout\r\n\r\n");
 }
 
 #[test]
-fn an_api_that_breaks_off_is_seen_to_break_off() {
+fn the_runtime_notices_a_connection_that_the_api_resets() {
     let api = Api::new();
     let proxy = Proxy::before(&api);
     let (mut runtime, mut breaking) = proxy.connection(&api);
     runtime.write_all(b"GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\n\r\n").unwrap();
     sees(&mut breaking, b"GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\n\r\n");
-    // The body has no length: ended, it would be whole.
+    // The body has no length, so a normal end would make it complete.
     let begun = b"HTTP/1.1 200 OK\r\n\r\n[1,";
     breaking.write_all(begun).unwrap();
     sees(&mut runtime, begun);
@@ -162,7 +162,7 @@ fn an_api_that_breaks_off_is_seen_to_break_off() {
 }
 
 #[test]
-fn an_answer_to_a_request_that_the_api_does_not_take_is_heard() {
+fn an_early_answer_to_a_request_that_the_api_refuses_arrives() {
     let api = Api::new();
     let proxy = Proxy::before(&api);
     for _ in 0..20 {
@@ -176,7 +176,7 @@ fn an_answer_to_a_request_that_the_api_does_not_take_is_heard() {
         drop(api);
         let mut sending = runtime.try_clone().unwrap();
         std::thread::scope(|scope| {
-            // It is told that nobody takes any more, sooner or later.
+            // Sooner or later, sending fails because nobody reads.
             scope.spawn(|| while sending.write_all(&[7; 65_536]).is_ok() {});
             sees(&mut runtime, refusal);
             drop(runtime.shutdown(Shutdown::Both));
@@ -185,7 +185,7 @@ fn an_answer_to_a_request_that_the_api_does_not_take_is_heard() {
 }
 
 #[test]
-fn a_runtime_that_breaks_off_is_seen_to_break_off() {
+fn the_api_notices_a_connection_that_the_runtime_resets() {
     let api = Api::new();
     let proxy = Proxy::before(&api);
     let (mut runtime, mut api) = proxy.connection(&api);
@@ -195,7 +195,7 @@ fn a_runtime_that_breaks_off_is_seen_to_break_off() {
     sees_reset(&mut api);
 }
 
-/// Breaks a connection off.
+/// Resets a connection.
 fn reset(stream: TcpStream) {
     let linger = Some(Duration::ZERO);
     rustix::net::sockopt::set_socket_linger(&stream, linger).unwrap();
@@ -218,7 +218,7 @@ fn a_synchronous_event_of_6_mb_passes() {
 }
 
 #[test]
-fn a_runtime_that_dies_is_seen_to_die() {
+fn the_api_notices_a_runtime_that_dies() {
     let api = Api::new();
     let proxy = Proxy::before(&api);
     let (mut runtime, mut api) = proxy.connection(&api);
@@ -240,7 +240,7 @@ fn an_api_that_is_gone_ends_the_connection() {
 fn only_this_machine_can_connect() {
     let proxy = Proxy::before(&Api::new());
     let (_, port) = proxy.address.rsplit_once(':').unwrap();
-    // A listener on all addresses would be found at this one too.
+    // A listener on all addresses would also accept connections at this one.
     assert!(TcpStream::connect(format!("127.0.0.2:{port}")).is_err());
     proxy.connect();
 }
@@ -248,8 +248,8 @@ fn only_this_machine_can_connect() {
 const ASK: &[u8] = b"GET /x HTTP/1.1\r\n\r\n";
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// Opens this many connections and leaves them open, `at_once` at a time, and has each answered. For the last
-/// ones there may be no room until the first are closed.
+/// Opens this many connections, `at_once` at a time, and gets an answer on each. There may be no room for the last
+/// ones until the first are closed.
 fn crowd(command: &mut Command, connections: usize, at_once: usize) {
     let api = Api::new();
     let proxy = Proxy::started_by(command, &api);
@@ -292,8 +292,8 @@ fn ten_thousand_sockets_are_served() {
 }
 
 #[test]
-fn sockets_that_there_are_no_descriptors_for_wait_for_room() {
-    // For 16 connections; the others are in the system's queue.
+fn connections_beyond_the_descriptor_limit_wait() {
+    // Enough for 16 connections; the others wait in the system's queue.
     let limited = format!("ulimit -n 64 && exec {PROGRAM} serve");
     crowd(Command::new("sh").args(["-c", &limited]), 300, 300);
 }

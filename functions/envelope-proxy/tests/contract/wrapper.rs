@@ -20,7 +20,7 @@ fn the_runtime_is_started_with_the_proxys_address_and_its_own_arguments() {
     let ran = opt.runtime(&api.address(), port, &command);
     assert_eq!(String::from_utf8(ran.stdout).unwrap(), format!("127.0.0.1:{port} a  b *\n"));
     assert_eq!(ran.status.code(), Some(7));
-    // One connection was to see whether the API is there.
+    // The first connection only checked that the API is there.
     drop(api.accept());
     // A wrapper around the wrapper changes nothing.
     let ran = opt.runtime(&format!("127.0.0.1:{port}"), port, &command);
@@ -35,8 +35,8 @@ fn another_proxy_stays_between_this_one_and_lambda() {
     let (opt, lambda, other, port) = (Opt::new("chain"), Api::new(), Api::new(), free_port());
     let _extension = opt.extension(&lambda.address(), port);
     let _waiting = registered(&lambda);
-    // A wrapper of somebody else, which puts a proxy of its own before Lambda; and one that runs both, as the
-    // README has it.
+    // Another vendor's wrapper, which puts a proxy of its own before Lambda, and a wrapper that runs both, as in
+    // the README.
     let theirs =
         format!("#!/bin/sh\nexport AWS_LAMBDA_RUNTIME_API={}\nexec \"$@\"\n", other.address());
     let theirs = opt.program("the-other-one", &theirs);
@@ -45,7 +45,7 @@ fn another_proxy_stays_between_this_one_and_lambda() {
     both.args(PRINT_API).env("AWS_LAMBDA_RUNTIME_API", lambda.address());
     let ran = both.env("COMEBACK_PROXY_PORT", port.to_string()).output().unwrap();
     assert_eq!(String::from_utf8(ran.stdout).unwrap(), format!("127.0.0.1:{port}  \n"));
-    // One connection was to see whether it is there.
+    // The first connection only checked that it is there.
     drop(other.accept());
     let mut runtime = guarded(std::net::TcpStream::connect(("127.0.0.1", port)).unwrap());
     runtime.write_all(b"GET /x HTTP/1.1\r\n\r\n").unwrap();
