@@ -1,4 +1,4 @@
-"""The examples' own commands, as a person gives them, with an emulator in AWS's place."""
+"""Runs the examples' own commands, as a person would, against an emulator of AWS."""
 
 import json
 import os
@@ -12,27 +12,27 @@ from endpoints import ACCOUNT, REGION, Endpoint
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What the examples call their stacks.
+# The names of the examples' stacks.
 SAM_STACK = "comeback-example"
 CDK_STACK = "comeback-cdk-example"
 
-# Longer than a deployment takes; one that hangs is ended.
+# Longer than a deployment takes. One that hangs is killed.
 PATIENCE_SECONDS = 300
 
 
 @dataclass(frozen=True)
 class Example:
-    """An example application, and what deploys it."""
+    """An example application and its deployment commands."""
 
     stack: str
     folder: Path
     commands: list[list[str]]
 
     def deploy(self, endpoint: Endpoint, home: Path) -> None:
-        """Gives the commands in the example's folder, with nothing of a person's own settings.
+        """Runs the commands in the example's folder, without the user's own settings.
 
         Raises:
-            RuntimeError: if one fails, with what it said.
+            RuntimeError: if one fails, with its output.
         """
         environment = {
             "PATH": os.environ["PATH"],
@@ -40,9 +40,9 @@ class Example:
             "AWS_ENDPOINT_URL": endpoint.url,
             "AWS_ACCESS_KEY_ID": "local",
             "AWS_SECRET_ACCESS_KEY": "local",
-            # Not AWS_DEFAULT_REGION, which not everybody sets.
+            # AWS_DEFAULT_REGION is not set, because not every user sets it.
             "AWS_REGION": REGION,
-            # Nothing listens there: whatever they would ask of anybody else fails.
+            # Nothing listens there, so every request to another host fails.
             "HTTPS_PROXY": "http://127.0.0.1:9",
             "CDK_DISABLE_CLI_TELEMETRY": "true",
             "CDK_DISABLE_VERSION_CHECK": "true",
@@ -63,7 +63,7 @@ class Example:
 
 
 def sam(handler: Path, folder: Path, template: dict[str, Any]) -> Example:
-    """SAM's, by scripts/deploy, from a copy whose scripts/package has nothing left to do."""
+    """SAM's example, deployed by scripts/deploy in a copy whose scripts/package does nothing."""
     for part in ("scripts", "infra/sam", "infra/example"):
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns(".aws-sam"))
     (folder / "infra" / "sam" / "example" / "template.yaml").write_text(json.dumps(template))
@@ -71,13 +71,13 @@ def sam(handler: Path, folder: Path, template: dict[str, Any]) -> Example:
     packed = folder / "dist" / "arm64" / "bootstrap.zip"
     packed.parent.mkdir(parents=True)
     shutil.copy(handler, packed)
-    # The tools are those that are installed already.
+    # The tools are installed already.
     (folder / "target").symlink_to(ROOT / "target")
     return Example(SAM_STACK, folder, [["scripts/deploy", SAM_STACK]])
 
 
 def cdk(program: Path, assembly: Path) -> Example:
-    """CDK's, as it was synthesised, in an account that is prepared for CDK."""
+    """CDK's synthesized example, in an account that is prepared for CDK."""
     command = [str(program), "--app", ".", "--no-notices"]
     return Example(
         CDK_STACK,

@@ -1,20 +1,20 @@
-"""Both examples, as they are and with everything switched on, go through CloudFormation into ministack, by the
-commands that a person gives: there an event fails, comes back and succeeds, and one that never heals is given up with
-its reason. IAM is asked: the handler has no more than its role allows, both queues are closed to strangers, and who may
-redrive can do with them what it takes, and no more. Then all is removed.
+"""Deploys both examples, as they are and with everything switched on, through CloudFormation into ministack, with the
+commands that a person would use. One event fails, comes back and succeeds; another one always fails and is given up
+with its reason. IAM is enforced: the handler has only its role's permissions, both queues are closed to strangers, and
+the principal that may redrive has only the permissions for that. In the end everything is removed.
 
-ministack runs functions as processes of this machine, so the handler is the one that was built for it, in place of
-arm64's. What it can't show:
+ministack runs functions as processes of this machine, so the handler is the build for this machine, not arm64's.
+Some things can't be tested with it:
 
-- What Lambda itself does with roles: it sends failures to the queue and receives from it without asking.
-- Which errors never heal: its Python functions report every error as the same type.
-- That recursion is allowed: a template's `RecursiveLoop` is nothing to it, and its own detection is satisfied with
-  as few attempts as are made here. tests/deployment/parity.py looks at the templates for it.
-- That a function is made transparent: it has no wrappers. The end-to-end tests run the layer in the local cloud.
-- SQS's redrive, which it lacks. On AWS it is for each step as if who started it took it.
-- That CloudFormation deletes queues that nobody else may: it asks IAM for none of its own calls.
-- An event invoke config of a version or an alias. What a template says of `$LATEST` counts for a plain name too, as
-  in Lambda, though ministack doesn't say so when it is asked without a qualifier.
+- How Lambda itself uses roles: ministack sends failures to the queue and receives from it without checking them.
+- Errors that are never retried: its Python functions report every error with the same type.
+- That recursion is allowed: ministack ignores a template's `RecursiveLoop`, and its own detection allows the few
+  attempts of this test. tests/deployment/parity.py checks it in the templates.
+- Transparent functions: ministack has no wrappers. The end-to-end tests run the layer in the local cloud.
+- SQS's redrive, which ministack lacks. On AWS, each step of it needs the permissions of the principal that starts it.
+- That only CloudFormation can delete the queues: ministack does not check CloudFormation's own calls with IAM.
+- An event invoke config of a version or an alias. A template's config for `$LATEST` also applies to the plain name, as
+  in Lambda, although ministack doesn't return it without a qualifier.
 """
 
 import argparse
@@ -35,27 +35,27 @@ import everything
 import sam
 from stack import Deployed, find, remove
 
-# Far longer than the backoffs of all attempts: then something is wrong.
+# Far longer than the backoffs of all attempts. If it takes longer, something is wrong.
 PATIENCE_SECONDS = 150
 
-# How often the examples try again; they say so that one needn't wait for a day.
+# The examples set this number of attempts, so that nobody has to wait for a day.
 ATTEMPTS_MAX = 5
 
 RECOVERS = {"id": "order-7", "fail": {"attempts": 2, "error": "UpstreamUnavailable"}}
 NEVER = {"id": "order-8", "fail": {"error": "UpstreamUnavailable"}}
 
 
-# What a redrive does, and what it takes to throw dead letters away.
+# The permissions for a redrive and for deleting dead letters.
 REDRIVE = ["receive_message: dead letters", "purge_queue: dead letters", "send_message: failures"]
 
 
 def placed(deployed: Deployed) -> list[dict[str, Any]]:
-    """The orders that the target placed, as its log says them."""
+    """The orders that the target placed, according to its log."""
     return [json.loads(line) for line in deployed.log(deployed.target) if line.startswith("{")]
 
 
 def play(deployed: Deployed) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Sends both events, and returns what was placed and what was given up once nothing waits any more.
+    """Sends both events. Returns what was placed and what was given up, once nothing waits any more.
 
     Raises:
         TimeoutError: if that does not happen.
@@ -76,7 +76,7 @@ def play(deployed: Deployed) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
 
 
 def faults(deployed: Deployed, attempts_max: int) -> list[str]:
-    """What is not as it must be."""
+    """The differences from the expected result."""
     orders, dead_letters = play(deployed)
     given_up = [
         (
@@ -93,22 +93,22 @@ def faults(deployed: Deployed, attempts_max: int) -> list[str]:
         "what the operator can do": (REDRIVE, deployed.operations()),
     }
     if deployed.variables().get("LEDGER_TABLE"):
-        # Each failure of either event.
+        # The failures of both events.
         looked_at["claims"] = (["done"] * (2 + 1 + attempts_max), deployed.claims())
     return [f"{what}: expected {expected}, got {got}" for what, (expected, got) in looked_at.items() if expected != got]
 
 
 class Trial(NamedTuple):
-    """One example, and how often its target is re-invoked at most."""
+    """An example, and the maximum number of re-invocations of its target."""
 
     name: str
     attempts_max: int
-    # In a folder that it may fill.
+    # In a folder of its own.
     make: Callable[[Path], commands.Example]
 
 
 def try_out(trial: Trial) -> list[str]:
-    """Deploys an example, plays with it and removes it; says what was wrong."""
+    """Deploys an example, tries it and removes it. Returns what was wrong."""
     with endpoints.ministack(with_iam=True) as ministack, tempfile.TemporaryDirectory(prefix="deployed-") as temporary:
         home, folder = Path(temporary) / "home", Path(temporary) / "example"
         home.mkdir()
@@ -121,11 +121,11 @@ def try_out(trial: Trial) -> list[str]:
 
 
 def main() -> int:
-    """Tries all, each in an account of its own."""
+    """Tries all examples, each in an account of its own."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cdk", type=Path, help="CDK's command line")
-    parser.add_argument("example", type=Path, help="the synthesised CDK example, cdk.out, with this handler")
-    parser.add_argument("everything", type=Path, help="what everything.js synthesises, with this handler")
+    parser.add_argument("example", type=Path, help="the synthesized CDK example, cdk.out, with this handler")
+    parser.add_argument("everything", type=Path, help="the output of everything.js, with this handler")
     parser.add_argument("handler", type=Path, help="the retry handler for this machine, as a zip")
     arguments = parser.parse_args()
     example = sam.read(sam.EXAMPLE)
@@ -144,7 +144,7 @@ def main() -> int:
             lambda _: commands.cdk(arguments.cdk, arguments.everything),
         ),
     ]
-    # They wait more than they compute.
+    # The examples mostly wait, so threads are enough.
     with ThreadPoolExecutor(max_workers=2) as pool:
         wrong = [fault for found in pool.map(try_out, trials) for fault in found]
     for fault in wrong:

@@ -1,8 +1,8 @@
-"""SAM's example with all switched on that CDK's construct has too; everything.js does the same to CDK's."""
+"""SAM's example with every option that both packages have switched on. everything.js does the same to CDK's example."""
 
 from typing import Any
 
-# How often the target is re-invoked, by a policy of its own.
+# The maximum number of re-invocations, from the target's own policy.
 ATTEMPTS_MAX = 2
 
 PARAMETERS = {
@@ -20,7 +20,7 @@ PARAMETERS = {
     "Tracing": "Active",
 }
 
-# IAM decides who uses it, as with the construct's.
+# IAM decides who uses the key, as with the construct's key.
 KEY_POLICY = {
     "Version": "2012-10-17",
     "Statement": [
@@ -40,7 +40,7 @@ def switch_on(example: dict[str, Any]) -> dict[str, Any]:
     resources["Key"] = {"Type": "AWS::KMS::Key", "Properties": {"KeyPolicy": KEY_POLICY}}
     resources["Retry"]["Properties"]["Parameters"] |= PARAMETERS
     resources["OrdersAlarms"]["Properties"]["Parameters"]["Ledger"] = "true"
-    # Who sends to an encrypted queue, or receives from it, uses its key.
+    # Sending to an encrypted queue, or receiving from it, needs its key.
     for policy in ("OrdersFailures", "OperatorRedrive"):
         resources[policy]["Properties"]["PolicyDocument"]["Statement"].append(
             {

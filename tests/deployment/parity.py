@@ -1,9 +1,9 @@
-"""Compares the systems that CDK's construct and SAM's application make, so that they never drift: both examples as
-they are, and with all switched on that both have.
+"""Compares the systems that CDK's construct and SAM's application make, so that they never drift apart: both examples
+as they are, and with every option that both have switched on.
 
-Compared are queues, their policies, the mapping, roles, the handler with its environment, recursion, the event
-invoke config, the ledger and alarms with what they say: all their properties but names, functions' descriptions and
-where code lies.
+It compares queues, their policies, the mapping, roles, the handler with its environment, recursion, the event invoke
+config, the ledger and the alarms with their descriptions: all properties except names, the descriptions of functions
+and the location of code.
 """
 
 import argparse
@@ -25,7 +25,7 @@ def synthesised(assembly: Path) -> Template:
 
 
 def differences(of_cdk: Template, of_sam: Template) -> Iterator[str]:
-    """Each fact that one of them has and the other one lacks, related ones side by side."""
+    """Each fact that only one of them has, with related facts side by side."""
     made_by_cdk, made_by_sam = (System(list(each.resources())).facts() for each in (of_cdk, of_sam))
     only = [(fact, "CDK") for fact in made_by_cdk - made_by_sam]
     only += [(fact, "SAM") for fact in made_by_sam - made_by_cdk]
@@ -33,10 +33,10 @@ def differences(of_cdk: Template, of_sam: Template) -> Iterator[str]:
 
 
 def main() -> int:
-    """Prints what differs."""
+    """Prints the differences."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("example", type=Path, help="the synthesised CDK example, cdk.out")
-    parser.add_argument("everything", type=Path, help="what everything.js synthesises")
+    parser.add_argument("example", type=Path, help="the synthesized CDK example, cdk.out")
+    parser.add_argument("everything", type=Path, help="the output of everything.js")
     arguments = parser.parse_args()
     pairs = {
         "the examples": (arguments.example, sam.read(sam.EXAMPLE)),
@@ -48,7 +48,7 @@ def main() -> int:
         for difference in differences(synthesised(assembly), template):
             print(f"{name}: {difference}", file=sys.stderr)
             count += 1
-    print(f"CDK's systems beside SAM's: {count} differences")
+    print(f"CDK's systems and SAM's: {count} differences")
     return 1 if count else 0
 
 

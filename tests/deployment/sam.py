@@ -1,4 +1,4 @@
-"""SAM's templates, read and transformed as CloudFormation would, without their code being uploaded."""
+"""Reads SAM's templates and transforms them as CloudFormation would, without uploading code."""
 
 import logging
 import os
@@ -11,11 +11,11 @@ from samtranslator.translator.transform import transform
 from template import PSEUDO_PARAMETERS, Template
 
 APPLICATION = "AWS::Serverless::Application"
-# Where code would be; what is compared is not code.
+# A placeholder for the code's location. Code is not compared.
 UPLOADED = "s3://bucket/key"
 
 
-# It would publish metrics of its own, and says at each transform that it didn't.
+# The transformer would publish metrics of its own, and logs at each transform that it didn't.
 logging.getLogger("samtranslator.metrics").setLevel(logging.ERROR)
 
 
@@ -43,19 +43,19 @@ _Loader.add_multi_constructor("!", _function)
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A template as it is written."""
+    """Reads a template as it is written."""
     return yaml.load(path.read_text(), Loader=_Loader)
 
 
 def transformed(path: Path, parameters: Mapping[str, str] | None = None) -> Template:
-    """A template and the applications that are nested in it, after SAM's transform."""
+    """Reads a template and its nested applications, after SAM's transform."""
     return transformed_document(read(path), path.parent, parameters)
 
 
 def transformed_document(
     document: dict[str, Any], folder: Path, parameters: Mapping[str, str] | None = None
 ) -> Template:
-    """What is written in a template of this folder, after SAM's transform."""
+    """Transforms a document that belongs into this folder with SAM."""
     nested = {}
     for name, resource in document["Resources"].items():
         properties = resource.get("Properties", {})
@@ -69,7 +69,7 @@ def transformed_document(
 
 
 class _NoManagedPolicies:
-    """Stands for the list of AWS's managed policies, which no template here names."""
+    """Replaces the list of AWS's managed policies, which no template here uses."""
 
     def load(self) -> dict[str, str]:
         """None."""

@@ -1,4 +1,4 @@
-"""The templates of infra/sam, and what they make, for tests."""
+"""The templates of infra/sam and their resources, for tests."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,18 +26,18 @@ DAY = 24 * 60 * 60
 
 
 def resources(template: Template) -> dict[str, Resource]:
-    """What a template makes, by logical ids, those of nested stacks behind a dot."""
+    """The resources of a template by logical id. Those of nested stacks have a dot in their ids."""
     return {resource.token.strip("{}"): resource for resource in template.resources()}
 
 
 def system_template(**parameters: str) -> Template:
-    """The template of a system of two functions."""
+    """The template of a system with two functions."""
     needed = {"TargetFunctions": f"{ORDERS},{INVOICES}", "TargetRoles": ",".join(ROLES)}
     return sam.transformed(SYSTEM, needed | parameters)
 
 
 def system(**parameters: str) -> dict[str, Resource]:
-    """The system of two functions."""
+    """The system with two functions."""
     return resources(system_template(**parameters))
 
 
@@ -47,5 +47,5 @@ def of_type(made: Mapping[str, Resource], kind: str) -> dict[str, dict[str, Any]
 
 
 def parameters_of(path: Path) -> dict[str, dict[str, Any]]:
-    """The parameters that a template declares."""
+    """The parameters of a template."""
     return sam.read(path).get("Parameters", {})

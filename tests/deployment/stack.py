@@ -1,4 +1,4 @@
-"""What a stack was made of, as CloudFormation and the services themselves tell it."""
+"""A deployed stack, as CloudFormation and the services themselves show it."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -20,13 +20,13 @@ EVERYTHING_WITH_QUEUES = json.dumps(
 
 @dataclass(frozen=True)
 class Deployed:
-    """The example as it is there: a target, and what brings its events back."""
+    """A deployed example: a target and its retry system."""
 
     endpoint: Endpoint
     target: str
     handler: str
     retry_queue_arn: str
-    # Who may redrive.
+    # The principal that may redrive.
     operator: str
 
     def invoke(self, payload: dict[str, Any]) -> None:
@@ -37,15 +37,15 @@ class Deployed:
         assert answer["StatusCode"] == 202, answer
 
     def configuration(self, function: str) -> dict[str, Any]:
-        """What Lambda says of a function."""
+        """A function's configuration, from Lambda."""
         return self.endpoint.client("lambda").get_function_configuration(FunctionName=function)
 
     def variables(self) -> dict[str, str]:
-        """The settings that the handler has."""
+        """The handler's settings."""
         return self.configuration(self.handler)["Environment"]["Variables"]
 
     def log(self, function: str) -> list[str]:
-        """All lines that a function wrote to its log group; none before its first run."""
+        """All lines in a function's log group; none before its first run."""
         group = self.configuration(function)["LoggingConfig"]["LogGroup"]
         logs = self.endpoint.client("logs")
         if not logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]:
@@ -54,7 +54,7 @@ class Deployed:
         return [event["message"] for page in pages for event in page["events"]]
 
     def dead_letters(self) -> list[dict[str, Any]]:
-        """Takes what is in the dead-letter queue."""
+        """Receives and deletes all dead letters."""
         received = self._operators_queues().receive_message(
             QueueUrl=self.variables()["DEAD_LETTER_QUEUE_URL"],
             MaxNumberOfMessages=10,
@@ -71,7 +71,7 @@ class Deployed:
         return [claim["state"]["S"] for page in pages for claim in page["Items"]]
 
     def trespasses(self) -> list[str]:
-        """What somebody can do with the queues who may do everything with queues, but is no part of this."""
+        """What a stranger with all SQS permissions can do with the queues."""
         iam = self.endpoint.client("iam")
         iam.create_user(UserName="stranger")
         iam.put_user_policy(UserName="stranger", PolicyName="queues", PolicyDocument=EVERYTHING_WITH_QUEUES)
@@ -79,7 +79,7 @@ class Deployed:
         return self._possible(self.endpoint.client("sqs", key["AccessKeyId"], key["SecretAccessKey"]))
 
     def operations(self) -> list[str]:
-        """What the operator can do with the queues who may do everything with queues."""
+        """What the operator can do with the queues, if it has all SQS permissions."""
         self.endpoint.client("iam").put_role_policy(
             RoleName=self.operator, PolicyName="queues", PolicyDocument=EVERYTHING_WITH_QUEUES
         )
@@ -91,7 +91,7 @@ class Deployed:
             "failures": queues.get_queue_url(QueueName=self.retry_queue_name)["QueueUrl"],
         }
         calls = {
-            # Nobody ever gets to see it.
+            # Nobody ever receives this message.
             "send_message": {"MessageBody": "forged", "DelaySeconds": 900},
             "receive_message": {},
             "purge_queue": {},
@@ -105,7 +105,7 @@ class Deployed:
         ]
 
     def _operators_queues(self) -> Any:
-        """The client of somebody who switched to the operator's role."""
+        """A client with the operator's role."""
         role = self.endpoint.client("iam").get_role(RoleName=self.operator)["Role"]["Arn"]
         switched = self.endpoint.client("sts").assume_role(RoleArn=role, RoleSessionName="person")["Credentials"]
         return self.endpoint.client(
@@ -118,7 +118,7 @@ class Deployed:
         return self.retry_queue_arn.rsplit(":", 1)[-1]
 
     def waiting_count(self) -> int:
-        """How many messages are in the retry queue, whether anybody holds them or not."""
+        """The number of messages in the retry queue, both visible and in flight."""
         sqs = self.endpoint.client("sqs")
         url = sqs.get_queue_url(QueueName=self.retry_queue_name)["QueueUrl"]
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
@@ -127,7 +127,7 @@ class Deployed:
 
 
 def find(endpoint: Endpoint, stack: str) -> Deployed:
-    """Finds the example's parts in a stack that was deployed."""
+    """Finds the example's parts in a deployed stack."""
     functions = endpoint.client("lambda")
     resources = list(_resources(endpoint.client("cloudformation"), stack))
     by_runtime = {
@@ -159,7 +159,7 @@ def _is_denied(call: Callable[..., Any], **arguments: Any) -> bool:
     try:
         call(**arguments)
     except ClientError as error:
-        # Anything else is a fault of the question.
+        # Any other error is a fault of the request.
         if error.response["Error"]["Code"] not in ("AccessDenied", "AccessDeniedException"):
             raise
         return True
@@ -171,7 +171,7 @@ def _of(resources: list[dict[str, Any]], kind: str) -> list[str]:
 
 
 def _resources(cloudformation: Any, stack: str) -> Iterator[dict[str, Any]]:
-    """The resources of a stack, and of those that are nested in it."""
+    """The resources of a stack and of its nested stacks."""
     for resource in cloudformation.describe_stack_resources(StackName=stack)["StackResources"]:
         yield resource
         if resource["ResourceType"] == NESTED:

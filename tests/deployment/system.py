@@ -1,4 +1,4 @@
-"""The system that a template makes, as facts that can be compared: each part by what it is for, not by its name."""
+"""The system that a template makes, as comparable facts. Each part is named by its purpose, not by its logical id."""
 
 import json
 import math
@@ -23,32 +23,36 @@ KEY = "AWS::KMS::Key"
 TOPIC = "AWS::SNS::Topic"
 ALARM = "AWS::CloudWatch::Alarm"
 
-# What names or describes a thing, where its code lies, and which tool made it.
+# Properties that may differ: names, descriptions, code locations, and traces of the tool.
 INCIDENTAL = {
     FUNCTION: {"Code", "Description", "Environment", "Role", "Tags"},
     ALARM: {"AlarmName", "Dimensions", "MetricName", "Namespace", "Tags"},
 }
 
-# What durations are counted in.
+# The units of durations.
 SECONDS = {"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60}
 
-# Of these there may be as many as a template likes: policies are compared by what they say, topics and keys are
-# surroundings, and a dashboard is a picture.
+# A template may have any number of these. Policies are compared by their statements, topics and keys belong to the
+# environment, and dashboards are not compared.
 UNCOUNTED = {POLICY, TOPIC, "AWS::SNS::TopicPolicy", KEY, "AWS::CloudWatch::Dashboard"}
 
-# What is so where a template says nothing.
+# The defaults of properties that a template leaves out.
 DEFAULTS = {FUNCTION: {"TracingConfig.Mode = PassThrough"}, MAPPING: {"Enabled = true"}}
 
 
 @dataclass(frozen=True)
 class System:
-    """What a template makes, sorted."""
+    """The resources of a template, sorted by purpose."""
 
     resources: Sequence[Resource]
 
     def facts(self) -> set[str]:
-        """All that is to be the same in templates that make the same system, a line each."""
-        lines = {f"{part}: {fact}" for part, resource in self._parts().items() for fact in _facts_of(resource)}
+        """Everything that must be equal in templates of the same system, one line each."""
+        lines = {
+            f"{part}: {fact}"
+            for part, resource in self._parts().items()
+            for fact in _facts_of(resource)
+        }
         lines |= {f"the handler's environment: {fact}" for fact in self._environment()}
         for who in ("handler", "target", "operator"):
             lines |= {f"the {who}'s role: {fact}" for fact in self._permissions(who)}
@@ -60,7 +64,7 @@ class System:
         return {self._with_parts_for_tokens(line) for line in lines}
 
     def _parts(self) -> dict[str, Resource]:
-        """The system's parts by what they are for. Keys and topics belong to the surroundings, and are only named."""
+        """The parts of the system by purpose. Keys and topics belong to the environment, and are only named."""
         retry_queue = self._only(QUEUE, lambda each: "RedrivePolicy" in each.properties)
         handler = self._only(FUNCTION, lambda each: each.properties["Runtime"].startswith("provided"))
         parts = {
@@ -84,7 +88,7 @@ class System:
         return self._only(LOG_GROUP, lambda each: each.token == group)
 
     def _names(self) -> Iterator[tuple[str, str]]:
-        """What stands for each token in facts."""
+        """The purpose that replaces each token in facts."""
         parts = self._parts()
         for part, resource in parts.items():
             yield resource.token, part
@@ -102,11 +106,11 @@ class System:
 
     def _environment(self) -> Iterator[str]:
         variables = self._parts()["handler"].properties["Environment"]["Variables"]
-        # The handler takes an empty variable as one that is not set.
+        # An empty variable counts as unset for the handler.
         return (f"{name} = {_meaning(name, value)}" for name, value in variables.items() if value != "")
 
     def _role(self, who: str) -> Resource | None:
-        """A function's role, or the operator's, which is no function's."""
+        """The role of a function, or of the operator."""
         of_functions = [each.properties["Role"] for each in self._of(FUNCTION)]
         others = [each for each in self._of(ROLE) if not any(arn.endswith(each.token) for arn in of_functions)]
         if who == "operator":
@@ -117,14 +121,16 @@ class System:
         return self._only(ROLE, lambda each: arn.endswith(each.token))
 
     def _permissions(self, who: str) -> Iterator[str]:
-        """What somebody's role may do, whichever policies say so."""
+        """The permissions of a role, from all policies."""
         role = self._role(who)
         if role is None:
             return
         yield from _permissions(role.properties["AssumeRolePolicyDocument"])
         yield from (f"managed policy {arn}" for arn in role.properties.get("ManagedPolicyArns", []))
         inline = role.properties.get("Policies", [])
-        attached = [each.properties for each in self._of(POLICY) if role.token in each.properties["Roles"]]
+        attached = [
+            each.properties for each in self._of(POLICY) if role.token in each.properties["Roles"]
+        ]
         for policy in [*inline, *attached]:
             yield from _permissions(policy["PolicyDocument"])
 
@@ -154,7 +160,7 @@ def _facts_of(resource: Resource) -> Iterator[str]:
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[str]:
-    """Each value in a tree with the way to it. Lists of properties have no order; parameters make numbers strings."""
+    """Each value in a tree with its path. Lists of properties are unordered, and parameters turn numbers into strings."""
     match value:
         case dict():
             for name, each in value.items():
@@ -169,7 +175,7 @@ def _leaves(value: Any, path: str = "") -> Iterator[str]:
 
 
 def _permissions(document: dict[str, Any]) -> Iterator[str]:
-    """Each single thing that a policy allows or denies, however its statements bundle them."""
+    """Each single permission or denial of a policy, however its statements group them."""
     for statement in listed(document["Statement"]):
         condition = {
             operator: {key: listed(values) for key, values in keys.items()}
@@ -213,17 +219,15 @@ def _alarm(properties: dict[str, Any]) -> str:
 
 
 def _without_difference(properties: dict[str, Any], stat: dict[str, Any], difference: str) -> dict[str, Any]:
-    """An alarm on how much more a metric is than a sum of products, as one on the metric itself."""
+    """An alarm on the difference between a metric and a sum of products, as an alarm on the metric itself."""
     found = re.fullmatch(r"\w+ - \(([\d*+ ]+)\)", difference)
     if not found or properties["Threshold"] != 0:
         raise NotImplementedError(f"an alarm on {difference} beyond {properties['Threshold']}")
     terms = ([int(factor) for factor in term.split("*")] for term in found[1].split("+"))
     others = {name: value for name, value in properties.items() if name != "Metrics"}
-    return (
-        others
-        | stat["Metric"]
-        | {"Period": stat["Period"], "Statistic": stat["Stat"], "Threshold": sum(map(math.prod, terms))}
-    )
+    return others | stat["Metric"] | {
+        "Period": stat["Period"], "Statistic": stat["Stat"], "Threshold": sum(map(math.prod, terms))
+    }
 
 
 def _metric_alarm(properties: dict[str, Any]) -> str:
@@ -236,12 +240,12 @@ def _metric_alarm(properties: dict[str, Any]) -> str:
 
 
 def _meaning(variable: str, value: str) -> str:
-    """What the handler takes a variable for, where it may be written in several ways."""
+    """The meaning of a variable that can be written in several ways."""
     match variable:
         case "BASE_BACKOFF" | "MAX_BACKOFF" | "MAX_AGE":
             return f"{_seconds(value)} s"
         case "TARGET_FUNCTIONS":
-            # By name or by ARN.
+            # A name or an ARN.
             return ", ".join(sorted(name.rsplit(":", 1)[-1] for name in value.split(",")))
         case "POLICIES":
             policies = {

@@ -1,7 +1,7 @@
-"""A template as CloudFormation would understand it: its functions worked out, and resources by tokens for names.
+"""A template as CloudFormation would evaluate it: its functions are resolved, and resources have tokens as names.
 
 Account, region and partition are the same in all templates, so that an ARN is the same string whether a template
-asks a resource for it or puts it together.
+gets it from a resource or joins it from parts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ PSEUDO_PARAMETERS = {
 
 NESTED = "AWS::CloudFormation::Stack"
 
-# What a reference to a resource gives, and what its ARN is; `*` is its name.
+# The values of Ref and of the ARN for each type of resource; `*` is its name.
 _REFERENCES = {
     "AWS::SQS::Queue": "https://sqs.us-east-1.amazonaws.com/111111111111/*",
     "AWS::SNS::Topic": "arn:aws:sns:us-east-1:111111111111:*",
@@ -32,30 +32,30 @@ _ARNS = {
     "AWS::KMS::Key": "arn:aws:kms:us-east-1:111111111111:key/*",
     "AWS::Logs::LogGroup": "arn:aws:logs:us-east-1:111111111111:log-group:*:*",
 }
-# Those that give their name by an attribute.
+# The attributes that give a resource's name.
 _NAMES = ("QueueName", "TopicName", "RoleName")
 
 
 class _NoValue:
-    """What `AWS::NoValue` stands for: a property that isn't there."""
+    """`AWS::NoValue`: the property is absent."""
 
 
 @dataclass(frozen=True)
 class Resource:
     """One resource that a template makes."""
 
-    # Its logical id, behind those of the stacks that it is nested in, in braces: what stands for its name.
+    # Its logical id in braces, after those of the stacks that contain it. It replaces the resource's name.
     token: str
     type: str
     properties: dict[str, Any]
-    # What becomes of it when the stack is deleted, or a change replaces it.
+    # The policies for deletion and replacement.
     at_deletion: str
     at_replacement: str
 
 
 @dataclass
 class Template:
-    """A template after its transforms, with values for its parameters, and those that are nested in it."""
+    """A template after its transforms, with values for its parameters, and its nested templates."""
 
     document: Mapping[str, Any]
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Template:
         self._children: dict[str, Template] = {}
 
     def resources(self) -> Iterator[Resource]:
-        """All that is made, the resources of nested stacks among them."""
+        """All resources, including those of nested stacks."""
         for name, resource in self.document["Resources"].items():
             if not self._holds(resource.get("Condition")):
                 continue
@@ -182,7 +182,7 @@ class Template:
 
 
 def listed(value: Any) -> list[Any]:
-    """A value that may be a list of them."""
+    """Wraps a single value in a list."""
     return value if isinstance(value, list) else [value]
 
 

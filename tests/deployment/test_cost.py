@@ -1,7 +1,7 @@
-"""What COST.md says: that its model computes what a person would, that its tables are the model's,
-and that the handler still takes what was counted.
+"""COST.md: its model agrees with calculations by hand, its tables are those of the model, and the handler
+still needs the counted calls.
 
-The last needs the retry handler's debug build.
+The last part needs the retry handler's debug build.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ HANDLER = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug/retry-han
 PAGE = ROOT / "infra/COST.md"
 COUNTED = ROOT / "infra/cost/counted.json"
 
-# How far the log's bytes may be from those that were counted: times in it differ in their digits.
+# The tolerance for the log's bytes: the times in it differ in their digits.
 LOG_TOLERANCE = 0.03
 
 
@@ -46,7 +46,7 @@ def kind(fate: str, messages: int, ledger: bool, **calls: int) -> dict[str, Any]
     }
 
 
-# Round numbers, to be reckoned with by hand.
+# Round numbers, for calculation by hand.
 ROUND = Counted.of(
     {
         "message": {"payload_bytes": 1000, "record_bytes": 2000, "error_bytes": 400},
@@ -68,7 +68,7 @@ ROUND = Counted.of(
 
 
 class ModelTest(unittest.TestCase):
-    """Dollars for a million, reckoned by hand."""
+    """Dollars for a million, calculated by hand."""
 
     def assert_dollars(self, one: float, million: float) -> None:
         self.assertAlmostEqual(one * 1_000_000, million, places=3)
@@ -77,7 +77,7 @@ class ModelTest(unittest.TestCase):
         for size, expected in ((0, 1), (1, 1), (65_536, 1), (65_537, 2), (1_048_576, 16)):
             self.assertEqual(model.chunks(size, model.CHUNK_BYTES), expected, size)
 
-    def test_requests_of_sqs_are_shared_by_a_batch_but_for_sending_and_deleting(self) -> None:
+    def test_a_batch_shares_its_sqs_requests_except_for_sending_and_deleting(self) -> None:
         large = 100 * 1024 - 2000
         for way, requests in (
             # Sent, received twice, changed, deleted.
@@ -89,7 +89,7 @@ class ModelTest(unittest.TestCase):
         ):
             self.assert_dollars(model.retry(ROUND, way)[SQS], 0.40 * requests)
 
-    def test_what_waits_is_received_and_changed_but_not_deleted(self) -> None:
+    def test_a_waiting_message_is_received_and_changed_but_not_deleted(self) -> None:
         self.assert_dollars(model.handled(ROUND, "waits", QUIET)[SQS], 0.40 * 2)
 
     def test_an_invocation_is_billed_for_its_cpu_its_calls_and_its_cold_start(self) -> None:
@@ -112,7 +112,7 @@ class ModelTest(unittest.TestCase):
         # 318 ms are 0.53.
         self.assert_dollars(model.retry(ROUND, QUIET)[LAMBDA], 2 * (0.20 + 0.53))
 
-    def test_logs_are_billed_when_they_come_and_for_a_month(self) -> None:
+    def test_logs_are_billed_for_ingestion_and_for_a_month_of_storage(self) -> None:
         self.assert_dollars(model.retry(ROUND, BUSY)[CLOUDWATCH], 2 * 0.53)
         # A cold start has a line of its own: 168 characters, and 26 bytes.
         self.assertEqual(sum(map(len, model.COLD_LINES)), 168)
@@ -138,11 +138,11 @@ class ModelTest(unittest.TestCase):
     def test_an_empty_queue_is_polled_by_five_every_twenty_seconds(self) -> None:
         self.assertEqual(model.idle_requests(), 5 * 3 * 60 * 730)
 
-    def test_a_metric_counts_once_however_many_kinds_of_batches_have_it(self) -> None:
+    def test_a_metric_of_several_kinds_of_batches_counts_once(self) -> None:
         expected = {"A by Target", "waits by Target", "invoked by Target"}
         self.assertEqual(model.target_metrics(ROUND), expected)
 
-    def test_a_month_has_what_is_fixed_and_what_each_retry_costs(self) -> None:
+    def test_a_month_has_fixed_costs_and_costs_per_retry(self) -> None:
         month = Month(events=1000, failing=0.1, retries_each=4)
         self.assertAlmostEqual(month.step_functions(), (1000 + 400) * 25e-6)
         self.assertAlmostEqual(month.step_functions_for_failures(), (100 + 400) * 25e-6)
@@ -150,20 +150,20 @@ class ModelTest(unittest.TestCase):
         quiet = sum(model.retry(ROUND, QUIET).values())
         self.assertAlmostEqual(month.comeback(ROUND), 400 * quiet + 657_000 * 0.4e-6 + 3 * 0.30)
 
-    def test_a_call_without_a_price_is_no_call_for_nothing(self) -> None:
+    def test_a_call_without_a_price_is_an_error(self) -> None:
         with self.assertRaisesRegex(ValueError, "GetItem"):
             model.called("GetItem", 100)
 
 
 class PageTest(unittest.TestCase):
-    """The page and what it is made of."""
+    """The page and its sources."""
 
-    def test_its_tables_are_the_model_s(self) -> None:
+    def test_its_tables_are_those_of_the_model(self) -> None:
         page = PAGE.read_text()
         made = tables.tables(Counted.of(json.loads(COUNTED.read_text())))
         self.assertEqual(tables.filled(page, made), page, "python3 infra/cost --write")
 
-    def test_a_number_that_someone_changed_is_seen(self) -> None:
+    def test_a_changed_number_is_detected(self) -> None:
         made = {"a": "| new |"}
         page = "text\n\n<!-- table: a -->\n\n| old |\n\n<!-- end -->\n"
         self.assertEqual(tables.filled(page, made), page.replace("old", "new"))
@@ -180,7 +180,7 @@ class PageTest(unittest.TestCase):
         for amount in ("$0.0000133334 |", "$0.625 |", "$25.00 |", "$0.20 |"):
             self.assertIn(amount, listed)
 
-    def test_the_bench_s_figures_are_those_of_the_readme(self) -> None:
+    def test_the_assumed_times_are_the_figures_of_the_readme(self) -> None:
         readme = (ROOT / "README.md").read_text()
         for figure, assumed in (
             ("CPU per message, each batch half and half", f"{model.MESSAGE_CPU_MS * 1000:.0f} µs"),
@@ -189,7 +189,7 @@ class PageTest(unittest.TestCase):
             row = re.search(rf"^\| {figure} \| (.*?) \|", readme, re.MULTILINE)
             self.assertEqual(row and row[1], assumed, figure)
 
-    def test_what_the_readme_says_is_what_the_page_says(self) -> None:
+    def test_the_readme_and_the_page_have_the_same_costs(self) -> None:
         row = re.compile(r"^\| (.+?)(?:: .*)? \| (\$[\d.]+) \| (\$[\d.]+) \|$", re.MULTILINE)
         readme = row.findall((ROOT / "README.md").read_text())
         page = row.findall((ROOT / "infra/COST.md").read_text().replace("**", ""))
@@ -197,7 +197,7 @@ class PageTest(unittest.TestCase):
         for each in readme:
             self.assertIn(each, page)
 
-    def test_what_is_deployed_is_what_is_priced(self) -> None:
+    def test_the_templates_have_the_priced_resources(self) -> None:
         system = (ROOT / "infra/sam/template.yaml").read_text()
         target = (ROOT / "infra/sam/target-alarms.yaml").read_text()
         alarm = "Type: AWS::CloudWatch::Alarm\n"
@@ -212,7 +212,7 @@ class PageTest(unittest.TestCase):
 class CountTest(unittest.TestCase):
     """The handler, counted again."""
 
-    def test_it_takes_what_was_counted(self) -> None:
+    def test_it_needs_the_counted_calls(self) -> None:
         before = json.loads(COUNTED.read_text())
         now = asyncio.run(count_anew(HANDLER))
         self.assertEqual(self.without_log_bytes(now), self.without_log_bytes(before))

@@ -1,4 +1,4 @@
-"""What tests/deployment/parity.py must see, and what it must not mind: the SAM example beside a changed one."""
+"""Which differences between the SAM example and a changed one tests/deployment/parity.py finds or ignores."""
 
 import contextlib
 import copy
@@ -21,7 +21,7 @@ Properties = Callable[[str], dict[str, Any]]
 
 
 def changed(change: Callable[[Properties, Properties], None]) -> list[str]:
-    """What differs once something was changed, by the properties of the example's resources and the system's."""
+    """The differences after a change to the properties of the example's resources or of the system's."""
     copied = copy.deepcopy(EXAMPLE)
 
     def properties(template: Template) -> Properties:
@@ -37,7 +37,7 @@ def statements(role: dict[str, Any]) -> list[Any]:
 
 
 class DifferenceTest(unittest.TestCase):
-    """One change each, and what is said of it."""
+    """Each test makes one change, and checks the reported difference."""
 
     def differ(self, change: Callable[[Properties, Properties], None], *expected: str) -> None:
         self.assertCountEqual(changed(change), expected)
@@ -62,7 +62,7 @@ class DifferenceTest(unittest.TestCase):
             "only SAM: mapping: MaximumBatchingWindowInSeconds = 1",
         )
 
-    def test_a_permission_more(self) -> None:
+    def test_an_additional_permission(self) -> None:
         more = {"Effect": "Allow", "Action": ["sqs:PurgeQueue"], "Resource": {"Fn::GetAtt": ["RetryQueue", "Arn"]}}
         self.differ(
             lambda _, system: statements(system("HandlerRole")).append(more),
@@ -71,9 +71,7 @@ class DifferenceTest(unittest.TestCase):
 
     def test_a_permission_on_everything(self) -> None:
         def widen(_: Properties, system: Properties) -> None:
-            (invoke,) = (
-                each for each in statements(system("HandlerRole")) if each.get("Action") == "lambda:InvokeFunction"
-            )
+            (invoke,) = (each for each in statements(system("HandlerRole")) if each.get("Action") == "lambda:InvokeFunction")
             invoke["Resource"] = "*"
 
         function = "arn:aws:lambda:us-east-1:111111111111:function:<target>"
@@ -97,7 +95,7 @@ class DifferenceTest(unittest.TestCase):
             "only SAM: the target's role: managed policy arn:aws:iam::aws:policy/AdministratorAccess",
         )
 
-    def test_who_may_take_the_handlers_role(self) -> None:
+    def test_who_may_assume_the_handlers_role(self) -> None:
         self.differ(
             lambda _, system: system("HandlerRole")["AssumeRolePolicyDocument"]["Statement"][0].update(
                 Principal={"Service": "ec2.amazonaws.com"}
@@ -108,17 +106,8 @@ class DifferenceTest(unittest.TestCase):
 
     def test_the_dead_letter_queues_policy(self) -> None:
         found = changed(lambda _, system: system("DeadLetterQueuePolicy")["PolicyDocument"].update(Statement=[]))
-        for action in (
-            r"sqs:\* .*aws:SecureTransport",
-            r"sqs:SendMessage .*<handler's role>",
-            "sqs:PurgeQueue",
-            "sqs:DeleteQueue",
-        ):
-            (_,) = (
-                each
-                for each in found
-                if re.search(rf"^only CDK: the dead-letter queue's policy: Deny \* {action}", each)
-            )
+        for action in (r"sqs:\* .*aws:SecureTransport", r"sqs:SendMessage .*<handler's role>", "sqs:PurgeQueue", "sqs:DeleteQueue"):
+            (_,) = (each for each in found if re.search(rf"^only CDK: the dead-letter queue's policy: Deny \* {action}", each))
 
     def test_who_may_send(self) -> None:
         def open_up(_: Properties, system: Properties) -> None:
@@ -130,9 +119,7 @@ class DifferenceTest(unittest.TestCase):
 
     def test_a_variable(self) -> None:
         self.differ(
-            lambda _, system: system("Handler")["Environment"]["Variables"].update(
-                MAX_AGE="7d", AWS_RETRY_MODE="adaptive"
-            ),
+            lambda _, system: system("Handler")["Environment"]["Variables"].update(MAX_AGE="7d", AWS_RETRY_MODE="adaptive"),
             "only CDK: the handler's environment: MAX_AGE = 86400 s",
             "only SAM: the handler's environment: AWS_RETRY_MODE = adaptive",
             "only SAM: the handler's environment: MAX_AGE = 604800 s",
@@ -145,7 +132,7 @@ class DifferenceTest(unittest.TestCase):
             "only CDK: target: RecursiveLoop = Allow",
         )
 
-    def test_what_the_mapping_hears(self) -> None:
+    def test_the_mappings_response_types(self) -> None:
         self.differ(
             lambda _, system: system("HandlerRetry").update(FunctionResponseTypes=[]),
             "only CDK: mapping: FunctionResponseTypes[] = ReportBatchItemFailures",
@@ -158,7 +145,7 @@ class DifferenceTest(unittest.TestCase):
             "only SAM: handler: MemorySize = 256",
         )
 
-    def test_what_becomes_of_a_part(self) -> None:
+    def test_the_deletion_policy_of_a_part(self) -> None:
         copied = copy.deepcopy(EXAMPLE)
         policies = {"DeletionPolicy": "Retain", "UpdateReplacePolicy": "Snapshot"}
         copied.nested["Retry"].document["Resources"]["HandlerLog"].update(policies)
@@ -208,13 +195,11 @@ class DifferenceTest(unittest.TestCase):
         def widen(_: Properties, system: Properties) -> None:
             system("DeadLettersNotSentAlarm")["Metrics"][0]["Expression"] = "SELECT 1"
 
-        for found, query in zip(
-            sorted(changed(widen)), (r"SELECT SUM\(DeadLettersNotSent\) .*", "SELECT 1"), strict=True
-        ):
+        for found, query in zip(sorted(changed(widen)), (r"SELECT SUM\(DeadLettersNotSent\) .*", "SELECT 1"), strict=True):
             self.assertRegex(found, f"^only (CDK|SAM): the alarm on {query}: .*, Period = 300, Threshold = 0, ")
 
     def assert_alarms(self, found: list[str], metric: str, **sides: tuple[str, int]) -> None:
-        """Each side has an alarm on this metric with its own statistic and threshold, and nothing else differs."""
+        """Only this differs: each side has its own statistic and threshold in its alarm on this metric."""
         for difference, (who, (statistic, threshold)) in zip(sorted(found), sides.items(), strict=True):
             said = f"Statistic = {statistic}, Threshold = {threshold}, "
             self.assertRegex(difference, f"^only {who}: the alarm on {metric}: .* {said}")
@@ -232,7 +217,7 @@ class DifferenceTest(unittest.TestCase):
 
 
 class SameTest(unittest.TestCase):
-    """What is only written in another way."""
+    """Differences only in notation, which are ignored."""
 
     def same(self, change: Callable[[Properties, Properties], None]) -> None:
         self.assertEqual(changed(change), [])
@@ -240,7 +225,7 @@ class SameTest(unittest.TestCase):
     def test_a_variable_that_is_empty_or_missing(self) -> None:
         self.same(lambda _, system: system("Handler")["Environment"]["Variables"].pop("POLICIES"))
 
-    def test_statements_apart_or_together(self) -> None:
+    def test_statements_split_or_merged(self) -> None:
         def split(_: Properties, system: Properties) -> None:
             policy = statements(system("HandlerRole"))
             (receive,) = (each for each in policy if "sqs:ReceiveMessage" in each.get("Action", []))
@@ -249,7 +234,7 @@ class SameTest(unittest.TestCase):
 
         self.same(split)
 
-    def test_an_arn_that_is_put_together(self) -> None:
+    def test_an_arn_that_is_joined_from_parts(self) -> None:
         def name(_: Properties, system: Properties) -> None:
             parts = "arn:${AWS::Partition}:sqs:${AWS::Region}:${AWS::AccountId}:${RetryQueue.QueueName}"
             system("HandlerRetry")["EventSourceArn"] = {"Fn::Sub": parts}
@@ -267,7 +252,7 @@ class SameTest(unittest.TestCase):
 
 
 class UnknownTest(unittest.TestCase):
-    """What can't be compared is refused, and not passed over."""
+    """Parts that can't be compared are an error; they are not skipped."""
 
     def test_a_statement_with_something_unknown(self) -> None:
         with self.assertRaisesRegex(NotImplementedError, "NotResource"):
@@ -290,7 +275,7 @@ class UnknownTest(unittest.TestCase):
 
 
 class ProgramTest(unittest.TestCase):
-    """What the program answers."""
+    """The exit status of the program."""
 
     def test_it_fails_where_either_pair_differs(self) -> None:
         everything_on = sam.transformed_document(everything.switch_on(sam.read(sam.EXAMPLE)), sam.EXAMPLE.parent)

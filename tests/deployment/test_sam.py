@@ -1,4 +1,4 @@
-"""What infra/sam promises of the system: its rules, for all that can be switched."""
+"""The rules of the system that infra/sam makes, with every option."""
 
 import json
 import re
@@ -31,7 +31,7 @@ from template import Resource, listed
 
 
 class SystemTest(unittest.TestCase):
-    """The system without anything that is optional."""
+    """The system without its optional parts."""
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -57,7 +57,7 @@ class SystemTest(unittest.TestCase):
             self.properties("DeadLetterQueue"), {"MessageRetentionPeriod": 14 * DAY, "SqsManagedSseEnabled": True}
         )
 
-    def test_the_mapping_has_no_window_and_reports_what_waits(self) -> None:
+    def test_the_mapping_has_no_window_and_reports_waiting_messages(self) -> None:
         self.assertEqual(
             of_type(self.made, "Lambda::EventSourceMapping"),
             {
@@ -89,7 +89,7 @@ class SystemTest(unittest.TestCase):
         self.assertLessEqual(expected.items(), self.properties("Handler").items())
         self.assertEqual(self.properties("HandlerLog"), {"RetentionInDays": "30"})
 
-    def test_what_is_not_set_is_an_empty_variable(self) -> None:
+    def test_an_unset_parameter_is_an_empty_variable(self) -> None:
         self.assertEqual(
             self.properties("Handler")["Environment"]["Variables"],
             {
@@ -106,14 +106,14 @@ class SystemTest(unittest.TestCase):
             },
         )
 
-    def test_nothing_is_made_that_was_not_asked_for(self) -> None:
+    def test_optional_resources_are_made_only_on_request(self) -> None:
         for kind in ("DynamoDB::Table", "CloudWatch::Alarm", "CloudWatch::Dashboard", "KMS::Key"):
             with self.subTest(kind):
                 self.assertEqual(of_type(self.made, kind), {})
 
 
 class ClosureTest(unittest.TestCase):
-    """Whom the queues let do what, whatever else is allowed in the account."""
+    """What the queues' policies allow, whatever other permissions exist in the account."""
 
     RECEIVE = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:PurgeQueue")
     MOVE = ("sqs:StartMessageMoveTask", "sqs:CancelMessageMoveTask")
@@ -125,12 +125,12 @@ class ClosureTest(unittest.TestCase):
 
     @staticmethod
     def unless(*principals: str) -> dict[str, Any]:
-        """The condition under which all but some are denied."""
+        """The condition that denies everyone except some principals."""
         named = list(principals) if principals != (HANDLER_ROLE,) else HANDLER_ROLE
         return {"ArnNotEquals": {"aws:PrincipalArn": named}, "BoolIfExists": {"aws:PrincipalIsAWSService": "false"}}
 
     def denials(self, queue: str, **parameters: str) -> dict[str, Any]:
-        """What a queue's policy denies to everybody, and on which condition, in a system with these parameters."""
+        """The denials of a queue's policy and their conditions, in a system with these parameters."""
         policy = system(**parameters)[f"{queue}Policy"].properties
         self.assertEqual(policy["Queues"], [f"https://sqs.us-east-1.amazonaws.com/111111111111/{{{queue}}}"])
         denied = {}
@@ -141,7 +141,7 @@ class ClosureTest(unittest.TestCase):
         return denied
 
     def closed(self, receivers: Any, senders: Any, *receiver_only: str) -> dict[str, Any]:
-        """What a closed queue denies."""
+        """The denials of a closed queue."""
         return self.ALWAYS | {"sqs:SendMessage": senders} | dict.fromkeys(receiver_only, receivers)
 
     def test_only_targets_send_failures_and_only_the_handler_receives_them(self) -> None:
@@ -149,11 +149,11 @@ class ClosureTest(unittest.TestCase):
         self.assertEqual(self.denials("RetryQueue"), expected)
 
     def test_only_the_handler_sends_dead_letters_and_nobody_receives_them(self) -> None:
-        # Who is let receive has no permission to.
+        # The principal that is named here has no permission to receive.
         handler = self.unless(HANDLER_ROLE)
         self.assertEqual(self.denials("DeadLetterQueue"), self.closed(handler, handler, *self.RECEIVE, *self.MOVE))
 
-    def test_who_may_redrive_receives_dead_letters_and_sends_failures(self) -> None:
+    def test_redrive_principals_receive_dead_letters_and_send_failures(self) -> None:
         parameters = {"RedrivePrincipals": ",".join(self.OPERATORS)}
         handler, operators = self.unless(HANDLER_ROLE), self.unless(*self.OPERATORS)
         self.assertEqual(
@@ -164,13 +164,13 @@ class ClosureTest(unittest.TestCase):
             self.denials("DeadLetterQueue", **parameters), self.closed(operators, handler, *self.RECEIVE, *self.MOVE)
         )
 
-    def test_anybody_deletes_queues_where_that_is_wanted(self) -> None:
+    def test_deletion_protection_can_be_turned_off(self) -> None:
         for queue in ("RetryQueue", "DeadLetterQueue"):
             self.assertNotIn("sqs:DeleteQueue", self.denials(queue, DeletionProtection="false"))
 
 
 class RoleTest(unittest.TestCase):
-    """What the handler may do, and nothing else."""
+    """The handler's permissions, which are minimal."""
 
     LOG = f"arn:aws:logs:{HOME}:log-group:{{HandlerLog}}:*"
     ALWAYS = {
@@ -184,7 +184,7 @@ class RoleTest(unittest.TestCase):
     }
 
     def may(self, **parameters: str) -> dict[str, set[str]]:
-        """On which resources each action is allowed, in a system with these parameters."""
+        """The resources of each allowed action, in a system with these parameters."""
         role = system(**parameters)["HandlerRole"].properties
         self.assertEqual(role.keys(), {"AssumeRolePolicyDocument", "Policies"})
         (policy,) = role["Policies"]
@@ -202,7 +202,7 @@ class RoleTest(unittest.TestCase):
     def test_of_one_function(self) -> None:
         self.assertEqual(self.may(TargetFunctions=ORDERS)["lambda:InvokeFunction"], {ORDERS, f"{ORDERS}:*"})
 
-    def test_of_what_is_optional(self) -> None:
+    def test_of_the_optional_parts(self) -> None:
         table = f"arn:aws:dynamodb:{HOME}:table/{{LedgerTable}}"
         options = {
             "Ledger": ("true", dict.fromkeys(["dynamodb:PutItem", "dynamodb:DeleteItem"], {table})),
@@ -213,7 +213,7 @@ class RoleTest(unittest.TestCase):
             with self.subTest(parameter):
                 self.assertEqual(self.may(**{parameter: value}), self.ALWAYS | more)
 
-    def test_only_lambda_takes_it(self) -> None:
+    def test_only_lambda_assumes_the_role(self) -> None:
         (statement,) = system()["HandlerRole"].properties["AssumeRolePolicyDocument"]["Statement"]
         self.assertEqual(
             statement,
@@ -222,7 +222,7 @@ class RoleTest(unittest.TestCase):
 
 
 class OptionTest(unittest.TestCase):
-    """What each parameter changes."""
+    """The effect of each parameter."""
 
     def test_a_ledger_has_the_keys_that_the_handler_writes(self) -> None:
         made = system(Ledger="true")
@@ -247,7 +247,7 @@ class OptionTest(unittest.TestCase):
             {"SSEEnabled": True, "SSEType": "KMS", "KMSMasterKeyId": KEY},
         )
 
-    def test_settings_reach_the_handler_as_they_are(self) -> None:
+    def test_settings_reach_the_handler_unchanged(self) -> None:
         settings = {
             "BaseBackoff": "2s",
             "MaxBackoff": "1h",
@@ -276,17 +276,9 @@ class OptionTest(unittest.TestCase):
         for name in ("{RetryQueue}", "{DeadLetterQueue}", "{Handler}"):
             self.assertIn(f'"{name}"', json.dumps(shown))
         self.assertEqual(len({(each["x"], each["y"]) for each in json.loads(body)["widgets"]}), len(shown))
-        sums = (
-            "Waited",
-            "Invoked",
-            "DeadLettered",
-            "ConfigurationFaults",
-            "DeadLettersNotSent",
-            "Throttled",
-            "LedgerFaults",
-        )
+        sums = ("Waited", "Invoked", "DeadLettered", "ConfigurationFaults", "DeadLettersNotSent", "Throttled", "LedgerFaults")
         self.assertCountEqual(
-            re.findall(r"""SEARCH\('{(.*?),\w+} MetricName=\\"(\w+)\\"', '(\w+)', 300\)""", body),
+            re.findall(r'''SEARCH\('{(.*?),\w+} MetricName=\\"(\w+)\\"', '(\w+)', 300\)''', body),
             [
                 *(("Comeback", name, "Sum") for name in sums),
                 ("Comeback", "InvokeLateness", "p99"),
@@ -298,7 +290,8 @@ class OptionTest(unittest.TestCase):
         # A label of CloudWatch's own, not one of the template.
         self.assertIn("${PROP('Dim.Target')} re-invoked", body)
 
-    def test_the_outputs_are_of_what_they_name(self) -> None:
+
+    def test_the_outputs_are_those_of_the_named_resources(self) -> None:
         template = system_template(Ledger="true")
         url = "https://sqs.us-east-1.amazonaws.com/111111111111"
         self.assertEqual(
@@ -316,18 +309,18 @@ class OptionTest(unittest.TestCase):
 
 
 class AlarmTest(unittest.TestCase):
-    """When a person is called, and what for."""
+    """The alarms: their triggers and descriptions."""
 
     QUEUE = {"QueueName": "{RetryQueue}"}
     HANDLER = {"FunctionName": "{Handler}"}
     FUNCTION = {"FunctionName": "orders"}
     TARGET = {"Target": "orders"}
 
-    # Metric, dimension, statistic, the value that is one too few, and for how many periods it has to be more.
+    # Metric, dimension, statistic, threshold, and the number of periods above it.
     SYSTEM_ALARMS = [
         ("AWS/SQS", "ApproximateNumberOfMessagesVisible", QUEUE, "Minimum", 0, 3),
         ("AWS/SQS", "ApproximateNumberOfMessagesVisible", {"QueueName": "{DeadLetterQueue}"}, "Maximum", 0, 1),
-        # Seconds beyond the age that is an alarm.
+        # Seconds beyond the age that sets off the alarm.
         ("AWS/SQS", "ApproximateAgeOfOldestMessage", QUEUE, "Maximum", 0, 1),
         ("AWS/SQS", "ApproximateNumberOfMessagesNotVisible", QUEUE, "Maximum", 120_000 * 0.8, 1),
         ("AWS/Lambda", "Errors", HANDLER, "Sum", 0, 1),
@@ -344,7 +337,7 @@ class AlarmTest(unittest.TestCase):
     LEDGER_ALARM = ("Comeback", "LedgerFaults", TARGET, "Sum", 0, 1)
 
     def assert_alarms(self, made: Mapping[str, Resource], expected: list[Any]) -> None:
-        """These alarms are made and no other ones."""
+        """Checks that exactly these alarms are made."""
         alarms = list(of_type(made, "CloudWatch::Alarm").values())
         found = [(*self.watched(alarm), int(alarm["Threshold"]), alarm["EvaluationPeriods"]) for alarm in alarms]
         self.assertCountEqual(found, expected)
@@ -358,7 +351,7 @@ class AlarmTest(unittest.TestCase):
                 self.assertEqual({name: alarm[name] for name in shared}, shared)
 
     def watched(self, alarm: dict[str, Any]) -> tuple[Any, ...]:
-        """The query that an alarm is on, or its metric and the statistic of it."""
+        """The query of an alarm, or its metric and statistic."""
         data, *_ = alarm.get("Metrics", [{}])
         if "Expression" in data:
             self.assertEqual(data["Period"], 300)
@@ -390,7 +383,7 @@ class AlarmTest(unittest.TestCase):
         self.assertEqual(self.age_expression(MaxBackoff="7d", AlarmOldestSeconds="5000"), "age - (5000)")
 
     def age_expression(self, **parameters: str) -> str:
-        """What the alarm on the oldest message is on."""
+        """The expression of the alarm on the oldest message."""
         alarm = system(AlarmTopicArn=TOPIC, **parameters)["OldestMessageAlarm"].properties
         age, difference = alarm["Metrics"]
         self.assertEqual((age["Id"], age["ReturnData"], difference.get("ReturnData", True)), ("age", False, True))

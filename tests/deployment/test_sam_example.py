@@ -1,4 +1,4 @@
-"""The example of infra/sam, its function, and the page that tells of them."""
+"""The example of infra/sam, its function, and their README."""
 
 import contextlib
 import io
@@ -19,7 +19,7 @@ import app
 
 
 class ExampleTest(unittest.TestCase):
-    """The example, and how a function is attached."""
+    """The example, and how it attaches a function."""
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -41,7 +41,7 @@ class ExampleTest(unittest.TestCase):
         self.assertEqual(
             policy["PolicyDocument"]["Statement"], [{"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": queue}]
         )
-        # Lambda refuses a destination that the role may not send to.
+        # Lambda refuses a destination if the role may not send to it.
         self.assertEqual(sam.read(EXAMPLE)["Resources"]["OrdersEventInvokeConfig"]["DependsOn"], "OrdersFailures")
 
     def test_both_sides_allow_the_loop(self) -> None:
@@ -75,7 +75,7 @@ class ExampleTest(unittest.TestCase):
             },
         )
 
-    def test_its_outputs_are_of_what_they_name(self) -> None:
+    def test_its_outputs_are_those_of_the_named_resources(self) -> None:
         template = sam.transformed(EXAMPLE)
         self.assertEqual(
             {name: template.output(name) for name in template.document["Outputs"]},
@@ -88,7 +88,7 @@ class ExampleTest(unittest.TestCase):
             },
         )
 
-    def test_sam_has_nothing_to_be_told(self) -> None:
+    def test_sam_deploys_it_without_options(self) -> None:
         settings = tomllib.loads((EXAMPLE.parent / "samconfig.toml").read_text())
         self.assertEqual(
             settings["default"]["deploy"]["parameters"],
@@ -107,7 +107,7 @@ class OrdersTest(unittest.TestCase):
     RETRY = {"attempt": 2, "initial_timestamp": 1643667670, "request_id": "first"}
 
     def place(self, event: Any) -> tuple[Any, str]:
-        """What the function answers, and what it says."""
+        """The function's answer and its log."""
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
             answer = app.handler(event, SimpleNamespace(aws_request_id="id"))
@@ -124,7 +124,7 @@ class OrdersTest(unittest.TestCase):
         self.assertEqual(answer, {"id": "order-7", "attempt": 2})
         self.assertEqual(said, '{"placed": "order-7", "attempt": 2}\n')
 
-    def test_an_order_without_attempts_never_heals(self) -> None:
+    def test_an_order_without_attempts_always_fails(self) -> None:
         late = {"_retry_metadata": self.RETRY | {"attempt": 1000}, "_original_payload": {"id": 1, "fail": {}}}
         with self.assertRaises(Exception) as raised:
             self.place(late)
@@ -154,7 +154,7 @@ class OrdersTest(unittest.TestCase):
 
 
 class ReadmeTest(unittest.TestCase):
-    """The page of infra/sam, beside what it is about."""
+    """The README of infra/sam, compared with the templates."""
 
     TEXT = (INFRA / "sam" / "README.md").read_text()
 
@@ -166,7 +166,7 @@ class ReadmeTest(unittest.TestCase):
 
     @staticmethod
     def default(parameter: dict[str, Any]) -> str:
-        """A parameter's default as the page has it."""
+        """A parameter's default in the README's notation."""
         if "Default" not in parameter:
             return "required"
         return f"`{parameter['Default']}`" if parameter["Default"] != "" else "none"

@@ -1,4 +1,4 @@
-"""The parameters of infra/sam take what the system can work with, and nothing else."""
+"""The parameters of infra/sam accept exactly the values that the system accepts."""
 
 import re
 import unittest
@@ -9,9 +9,9 @@ from sam_templates import DAY, HOME, KEY, ORDERS, ROLES, SYSTEM, TEMPLATES, TOPI
 
 
 class ParameterTest(unittest.TestCase):
-    """No parameter takes what the system could not work with."""
+    """No parameter accepts a value that the system refuses."""
 
-    # What each pattern must take, and what it must refuse.
+    # What each pattern must accept, and what it must refuse.
     VALUES: dict[str, tuple[list[str], list[str]]] = {
         "TargetFunctions": (
             [
@@ -69,7 +69,7 @@ class ParameterTest(unittest.TestCase):
     DURATIONS = {
         "BaseBackoff": (1, 12 * 60 * 60),
         "MaxBackoff": (1, 13 * DAY),
-        # The last attempt is made a little before the age is over, and the first backoff is a second.
+        # The last attempt is made shortly before the age is over, and the first backoff is a second.
         "MaxAge": (2, 365 * DAY),
     }
     UNITS = {"": 1, "s": 1, "m": 60, "h": 60 * 60, "d": DAY}
@@ -90,7 +90,7 @@ class ParameterTest(unittest.TestCase):
         }
         self.assertEqual(patterns, self.VALUES.keys() | self.DURATIONS.keys())
 
-    def test_patterns_take_what_is_good_and_refuse_what_is_not(self) -> None:
+    def test_patterns_accept_good_values_and_refuse_bad_ones(self) -> None:
         for path in TEMPLATES:
             for name in parameters_of(path).keys() & self.VALUES.keys():
                 good, bad = self.VALUES[name]
@@ -106,10 +106,10 @@ class ParameterTest(unittest.TestCase):
 
     @staticmethod
     def counts(largest: int) -> Iterator[int]:
-        """All numbers where they are few; else those at which a pattern of digits could go wrong."""
+        """All numbers if they are few; otherwise those at which a pattern of digits could go wrong."""
         yield from range(min(largest, 1000) + 2)
         for place in (10**zeros for zeros in range(len(str(largest)) + 1)):
-            # The largest number down to this place: where it begins and where it rolls over.
+            # The largest number cut at this digit: where it begins and where it rolls over.
             begun = largest // place * place
             edges = (begun - 1, begun, begun + place - 1, begun + place, place - 1, place)
             yield from (edge for edge in edges if edge >= 0)
@@ -128,10 +128,10 @@ class ParameterTest(unittest.TestCase):
 
     def test_texts_leave_room_for_the_other_variables(self) -> None:
         lengths = (parameters_of(SYSTEM)[name]["MaxLength"] for name in ("NonRetryableErrors", "Policies"))
-        # Lambda's limit is 4 KiB for all of them.
+        # Lambda's limit is 4 KiB for all variables.
         self.assertLessEqual(sum(lengths), 3 * 1024)
 
-    def test_defaults_are_taken_and_nothing_at_all_only_where_it_is_the_default(self) -> None:
+    def test_defaults_are_accepted_and_an_empty_value_only_if_it_is_the_default(self) -> None:
         for path in TEMPLATES:
             for name, parameter in parameters_of(path).items():
                 if "AllowedPattern" in parameter:
@@ -139,7 +139,7 @@ class ParameterTest(unittest.TestCase):
                     self.assert_takes(path, name, [] if default is None else [default], [] if default == "" else [""])
 
     def assert_takes(self, path: Path, name: str, good: list[str], bad: list[str]) -> None:
-        """CloudFormation wants a pattern to match the whole value."""
+        """A pattern must match the whole value, as in CloudFormation."""
         pattern = re.compile(parameters_of(path)[name]["AllowedPattern"])
         taken = {value for value in good + bad if pattern.fullmatch(value)}
         self.assertEqual((set(good) - taken, taken & set(bad)), (set(), set()), f"{name}: refused, and taken")

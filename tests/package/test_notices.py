@@ -1,4 +1,4 @@
-"""What scripts/notices promises: each crate that is linked, with the texts of its licences, and no other."""
+"""scripts/notices lists exactly the linked crates, with the texts of their licences."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NOTICES = ROOT / "scripts" / "notices"
 GNU, MUSL = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-musl"
 
-# The crates that the program could be linked with: what their manifests say more, and their files.
+# The crates that the program can be linked with: additional lines of their manifests, and their files.
 CRATES: dict[str, tuple[str, dict[str, str]]] = {
     "own-text": (
         'license = "MIT"\n[dependencies]\ndeep = "1"',
@@ -53,7 +53,7 @@ elsewhere = "1"
 
 
 class NoticesTest(unittest.TestCase):
-    """A program with crates that are here, in a folder of each test's own."""
+    """A program with local crates, in a separate folder for each test."""
 
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -80,12 +80,12 @@ class NoticesTest(unittest.TestCase):
         return subprocess.run([NOTICES, "program", triple, "notices"], cwd=self.folder, capture_output=True, text=True)
 
     def written(self, triple: str = GNU) -> list[str]:
-        """The parts of what is written."""
+        """The parts of the output."""
         done = self.notices(triple)
         self.assertEqual(done.returncode, 0, done.stderr)
         return (self.folder / "notices").read_text().split(f"\n\n{'=' * 80}\n\n")
 
-    def test_what_is_linked_is_listed_with_its_licence_and_nothing_else(self) -> None:
+    def test_exactly_the_linked_crates_are_listed_with_their_licences(self) -> None:
         listed = self.written()[0].splitlines()[2:]
         self.assertEqual(
             listed,
@@ -98,7 +98,7 @@ class NoticesTest(unittest.TestCase):
             ],
         )
 
-    def test_each_text_is_there_once_and_says_whose_it_is(self) -> None:
+    def test_each_text_is_there_once_and_names_its_crates(self) -> None:
         _, *parts = self.written()
         apache = (ROOT / "LICENSE-APACHE").read_text().strip()
         self.assertCountEqual(
@@ -112,7 +112,7 @@ class NoticesTest(unittest.TestCase):
             ],
         )
 
-    def test_what_is_linked_with_musl_has_musl_in_it(self) -> None:
+    def test_a_program_linked_with_musl_lists_musl(self) -> None:
         listed, *parts = self.written(MUSL)
         self.assertIn("musl: MIT", listed)
         (musl,) = (part for part in parts if part.startswith("musl:"))
@@ -120,12 +120,12 @@ class NoticesTest(unittest.TestCase):
         self.assertIn("Permission is hereby granted, free of charge", musl)
         self.assertNotIn("The Comeback authors", musl)
 
-    def test_the_same_crates_are_the_same_bytes_wherever_they_lie(self) -> None:
+    def test_the_output_does_not_depend_on_the_location_of_the_crates(self) -> None:
         first = self.written()
         self.setUp()
         self.assertEqual(self.written(), first)
 
-    def test_a_licence_that_is_nowhere_to_be_read_is_refused(self) -> None:
+    def test_a_licence_without_a_text_is_refused(self) -> None:
         refused = self.notices(program=PROGRAM.replace("[features]", '[features]\ndefault = ["secret"]'))
         self.assertEqual(refused.returncode, 1)
         self.assertEqual(

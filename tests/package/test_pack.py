@@ -1,4 +1,4 @@
-"""What scripts/pack promises of a zip."""
+"""The zips of scripts/pack."""
 
 import hashlib
 import os
@@ -13,13 +13,13 @@ PACK = Path(__file__).resolve().parents[2] / "scripts" / "pack"
 
 
 class PackTest(unittest.TestCase):
-    """Two programs, in a folder of each test's own."""
+    """Two programs, in a separate folder for each test."""
 
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
-        # Nothing that a zip could make smaller.
+        # Random bytes, which a zip can't compress.
         self.contents = {"bin/proxy": random.Random(1).randbytes(100_000), "wrapper": b"#!/bin/sh\n"}
         for program, content in self.contents.items():
             file = self.folder / Path(program).name
@@ -34,15 +34,15 @@ class PackTest(unittest.TestCase):
             [PACK, self.folder / name, mebibytes_max, *arguments, *options], capture_output=True, text=True
         )
 
-    def test_each_program_is_there_by_its_name_and_everybody_may_run_it(self) -> None:
+    def test_each_program_has_its_name_and_is_executable_by_everybody(self) -> None:
         self.assertEqual(self.pack("new/folder/a.zip", [*self.contents]).returncode, 0)
         with zipfile.ZipFile(self.folder / "new/folder/a.zip") as archive:
             self.assertEqual({name: archive.read(name) for name in archive.namelist()}, self.contents)
             self.assertEqual({entry.external_attr >> 16 for entry in archive.infolist()}, {0o100755})
-            # Without it the mode is nothing to those who unpack it.
+            # Otherwise unpackers ignore the mode.
             self.assertEqual({entry.create_system for entry in archive.infolist()}, {3})
 
-    def test_a_text_is_there_to_be_read_and_not_to_be_run(self) -> None:
+    def test_a_text_is_readable_and_not_executable(self) -> None:
         notices = self.folder / "notices"
         notices.write_text("MIT")
         self.pack("a.zip", ["wrapper"], "1", "--text", f"NOTICES.txt={notices}")
@@ -51,7 +51,7 @@ class PackTest(unittest.TestCase):
             modes = {entry.filename: entry.external_attr >> 16 for entry in archive.infolist()}
         self.assertEqual(modes, {"NOTICES.txt": 0o100644, "wrapper": 0o100755})
 
-    def test_neither_times_nor_modes_nor_order_change_a_byte(self) -> None:
+    def test_times_modes_and_order_do_not_change_the_zip(self) -> None:
         self.pack("first.zip", ["bin/proxy", "wrapper"])
         for file in ("proxy", "wrapper"):
             os.utime(self.folder / file, (1_000_000_000, 1_000_000_000))
@@ -60,20 +60,20 @@ class PackTest(unittest.TestCase):
         first, second = ((self.folder / name).read_bytes() for name in ("first.zip", "second.zip"))
         self.assertEqual(first, second)
 
-    def test_what_is_printed_is_what_was_written(self) -> None:
+    def test_the_printed_size_and_hash_are_those_of_the_zip(self) -> None:
         said = self.pack("a.zip", [*self.contents]).stdout
         written = (self.folder / "a.zip").read_bytes()
         self.assertIn(f"a.zip: {len(written):,} bytes, 0.10 MiB", said)
         self.assertIn(hashlib.sha256(written).hexdigest(), said)
 
-    def test_one_over_its_limit_leaves_none_to_be_deployed(self) -> None:
+    def test_a_zip_over_its_limit_is_deleted(self) -> None:
         self.pack("a.zip", ["wrapper"])
         refused = self.pack("a.zip", [*self.contents], mebibytes_max="0.09")
         self.assertEqual(refused.returncode, 1)
         self.assertRegex(refused.stderr, r"^\S*/a\.zip: 100,\d{3} bytes, 0\.10 MiB, more than the 0\.09 MiB .*\n$")
         self.assertFalse((self.folder / "a.zip").exists())
 
-    def test_a_program_that_is_not_there_is_named(self) -> None:
+    def test_a_missing_program_is_named(self) -> None:
         refused = self.pack("a.zip", ["bin/proxy", "bin/other"])
         self.assertNotEqual(refused.returncode, 0)
         self.assertIn(f"{self.folder}/other", refused.stderr)
