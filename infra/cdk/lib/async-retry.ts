@@ -150,9 +150,9 @@ export class AsyncRetry extends Construct {
   }
 
   /**
-   * Lets a role or a user look at dead letters, delete them, and send them back with SQS's redrive. Nobody else may.
-   * The redrive needs a retry queue as its custom destination, because SQS doesn't know where dead letters came from.
-   * Import a role of IAM Identity Center with `mutable: false`, and give it the same permissions there.
+   * Lets a role or a user look at dead letters, delete them, and send them back with SQS's redrive. Nobody else
+   * may. The redrive needs a retry queue as its custom destination, because SQS doesn't know where dead letters
+   * came from. Import a role of IAM Identity Center with `mutable: false`, and give it the same permissions there.
    */
   public grantRedrive(grantee: iam.IGrantable): iam.Grant {
     const principal = grantee.grantPrincipal as Partial<iam.IRole & iam.IUser & iam.ArnPrincipal>;

@@ -15,9 +15,9 @@ export const REDRIVE = [
 ];
 
 /**
- * The queue of events that were given up. Whoever can receive from it can read or delete their payloads, and whoever
- * can send to it can have functions invoked by the next redrive. So only the handler may send, and only principals
- * that may redrive may receive. SQS needs no permission to move messages here from a retry queue.
+ * The queue of events that were given up. Whoever can receive from it can read or delete their payloads, and
+ * whoever can send to it can have functions invoked by the next redrive. So only the handler may send, and only
+ * principals that may redrive may receive. SQS needs no permission to move messages here from a retry queue.
  */
 export class DeadLetterQueue extends ClosedQueue {
   constructor(scope: Construct, id: string, props: ClosedQueueProps) {

@@ -14,9 +14,9 @@ export interface RetryMetricOptions extends cloudwatch.MetricOptions {
 }
 
 /**
- * How many dead letters could not be sent, for all targets together, including messages that name an unknown function
- * or none. An alarm can't search for metrics, but it can query them. The query finds the metrics of other handlers in
- * the region too.
+ * How many dead letters could not be sent, for all targets together, including messages that name an unknown
+ * function or none. An alarm can't search for metrics, but it can query them. The query finds the metrics of other
+ * handlers in the region too.
  */
 export const DEAD_LETTERS_NOT_SENT = new cloudwatch.MathExpression({
   expression: `SELECT SUM(DeadLettersNotSent) FROM SCHEMA(${NAMESPACE}, Target)`,

@@ -9,16 +9,16 @@ import { checkHome } from './target';
 /** The properties of `AsyncRetry`. */
 export interface AsyncRetryProps extends RetryPolicy {
   /**
-   * Where events are sent when they are given up. A queue of your own should keep messages for 14 days, encrypted. It
-   * stays as open as you made it; the queue of another `AsyncRetry` in the same stack is closed for both.
+   * Where events are sent when they are given up. A queue of your own should keep messages for 14 days, encrypted.
+   * It stays as open as you made it; the queue of another `AsyncRetry` in the same stack is closed for both.
    *
    * @default - a queue that keeps messages for 14 days, closed to all but the handler and the principals of `grantRedrive`
    */
   readonly deadLetterQueue?: sqs.IQueue;
 
   /**
-   * Whether only CloudFormation may delete the queues. Otherwise, whoever may delete queues in this account can delete
-   * them with everything in them.
+   * Whether only CloudFormation may delete the queues. Otherwise, whoever may delete queues in this account can
+   * delete them with everything in them.
    *
    * @default true
    */
@@ -33,17 +33,17 @@ export interface AsyncRetryProps extends RetryPolicy {
   readonly encryptionKey?: kms.IKey;
 
   /**
-   * Whether each failure re-invokes its function once, even if SQS delivers it twice. It needs a DynamoDB table and
-   * two writes per retry.
+   * Whether each failure re-invokes its function once, even if SQS delivers it twice. It needs a DynamoDB table
+   * and two writes per retry.
    *
    * @default false
    */
   readonly ledger?: boolean;
 
   /**
-   * The number of retry queues. One holds about 120,000 waiting events. All events of one function are in one queue,
-   * which is chosen by the function's path. If you lower the number, the surplus queues are deleted with everything that
-   * waits in them.
+   * The number of retry queues. One holds about 120,000 waiting events. All events of one function are in one
+   * queue, which is chosen by the function's path. If you lower the number, the surplus queues are deleted with
+   * everything that waits in them.
    *
    * @default 1
    */
@@ -57,8 +57,8 @@ export interface AsyncRetryProps extends RetryPolicy {
   readonly maxConcurrency?: number;
 
   /**
-   * How long the handler may take for a batch of ten messages, from 10 seconds to 15 minutes. The visibility timeout of
-   * the retry queues is six times as long.
+   * How long the handler may take for a batch of ten messages, from 10 seconds to 15 minutes. The visibility
+   * timeout of the retry queues is six times as long.
    *
    * @default Duration.seconds(30)
    */
@@ -103,8 +103,8 @@ export interface AsyncRetryProps extends RetryPolicy {
 /** How a function is attached. The values of its own policy override the general ones. */
 export interface AttachOptions extends RetryPolicy {
   /**
-   * Whether a Lambda layer takes the envelope off, so that the function gets its original payload in every attempt.
-   * For the managed runtimes.
+   * Whether a Lambda layer takes the envelope off, so that the function gets its original payload in every
+   * attempt. For the managed runtimes.
    *
    * @default false
    */

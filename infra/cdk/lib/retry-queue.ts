@@ -3,8 +3,8 @@ import { Construct, IDependable } from 'constructs';
 import { ClosedQueue, ClosedQueueProps, RECEIVER_ONLY } from './closed-queue';
 
 /**
- * SQS moves a message to the dead-letter queue after this many receives. Each wait, each throttle and each crash is a
- * receive, so there are days to fix a bad deployment of the handler.
+ * SQS moves a message to the dead-letter queue after this many receives. Each wait, each throttle and each crash
+ * is a receive, so there are days to fix a bad deployment of the handler.
  */
 const RECEIVES_MAX = 1000;
 
@@ -28,8 +28,8 @@ export class RetryQueue extends ClosedQueue {
     super(scope, id, props, {
       visibilityTimeout: props.visibilityTimeout,
       deadLetterQueue: { queue: props.deadLetterQueue, maxReceiveCount: RECEIVES_MAX },
-      // Otherwise, whoever may create queues in the account could name this queue as their dead-letter queue, and have
-      // SQS itself move messages here. SQS's redrive to this queue does not need this permission.
+      // Otherwise, whoever may create queues in the account could name this queue as their dead-letter queue, and
+      // have SQS itself move messages here. SQS's redrive to this queue does not need this permission.
       redriveAllowPolicy: { redrivePermission: sqs.RedrivePermission.DENY_ALL },
     }, RECEIVER_ONLY);
     this.letReceive(props.receiverArn);
