@@ -27,14 +27,14 @@ export class TestStack extends Stack {
       .map(({ entry }) => String(entry.data));
   }
 
-  /** What a role or a user may do, by what CloudFormation calls it. */
+  /** The permissions of a role or a user, by its logical id. */
   public statementsOf(pattern: RegExp): any[] {
     return Object.values(this.template.findResources('AWS::IAM::Policy'))
       .filter(({ Properties }) => pattern.test(JSON.stringify(Properties.Roles ?? Properties.Users)))
       .flatMap(({ Properties }) => Properties.PolicyDocument.Statement);
   }
 
-  /** The properties of the one resource of a type whose logical id is like this. */
+  /** The properties of the only resource of a type whose logical id matches. */
   public only(type: string, id = /./): any {
     const found = Object.entries(this.template.findResources(type)).filter(([logicalId]) => id.test(logicalId));
     if (found.length !== 1) throw new Error(`expected one ${type} like ${id}, got ${found.map(([each]) => each)}`);
@@ -52,7 +52,7 @@ export function functionIn(stack: Stack, id: string, props: Partial<lambda.Funct
   });
 }
 
-/** What refuses to be built, in its own words. */
+/** The message of the error that this throws. */
 export function complaint(build: () => unknown): string {
   try {
     build();

@@ -7,14 +7,14 @@ import { complaint, functionIn, TestStack } from './app';
 
 const REFUSED = 'AsyncRetry Test/Retry can\'t attach Test/Orders: ';
 
-/** Layers that are there already. */
+/** Existing layers. */
 function layersOf(count: number): lambda.ILayerVersion[] {
   const scope = new Stack();
   return Array.from({ length: count }, (_, index) =>
     lambda.LayerVersion.fromLayerVersionArn(scope, `Layer${index}`, `arn:aws:lambda:eu-west-1:123456789012:layer:other:${index + 1}`));
 }
 
-test('an attached function fails into the retry queue at once, and is let loop', () => {
+test('an attached function sends its failures to the retry queue at once, and may loop', () => {
   const stack = new TestStack();
   stack.retry.attach(stack.function('Orders'));
   const config = stack.only('AWS::Lambda::EventInvokeConfig');
@@ -28,7 +28,7 @@ test('an attached function fails into the retry queue at once, and is let loop',
   assert.deepEqual(stack.warnings, []);
 });
 
-test('its failures have a way and a reader before there can be any', () => {
+test('the permission and the mapping exist before the destination', () => {
   const stack = new TestStack();
   stack.retry.attach(stack.function('Orders'));
   const [{ DependsOn }] = Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig'));
@@ -49,7 +49,7 @@ test('the handler may invoke the attached functions with all their versions and 
   assert.deepEqual(TARGET_FUNCTIONS, { 'Fn::Join': [',', [orders, payments].map((each) => stack.resolve(each.functionName))] });
 });
 
-test('aliases and versions are configured by their qualifiers, and known to the handler as their function', () => {
+test('aliases and versions are configured by their qualifiers, and the handler knows them by their function', () => {
   const stack = new TestStack();
   const orders = stack.function('Orders');
   const alias = new lambda.Alias(stack, 'Live', { aliasName: 'live', version: orders.currentVersion });
@@ -63,7 +63,7 @@ test('aliases and versions are configured by their qualifiers, and known to the 
   assert.deepEqual(POLICIES['Fn::Join'][1].map((part: any) => part.Ref?.slice(0, 6) ?? part), ['{"', 'Orders', '":{"MAX_ATTEMPTS":"3"}}']);
 });
 
-test('a function in another stack needs nothing of the retries\' stack', () => {
+test('a function in another stack needs nothing from the stack of the retries', () => {
   const app = new App();
   const [functions, retries] = ['Functions', 'Retries'].map((id) => new Stack(app, id));
   const orders = functionIn(functions, 'Orders');
@@ -77,7 +77,7 @@ test('a function in another stack needs nothing of the retries\' stack', () => {
   Template.fromStack(retries).resourceCountIs('AWS::Lambda::EventInvokeConfig', 1);
 });
 
-test('what else an event invoke config says is kept', () => {
+test('the other properties of an event invoke config are kept', () => {
   const stack = new TestStack();
   const audit = new sqs.Queue(stack, 'Audit');
   const orders = stack.function('Orders', { maxEventAge: Duration.hours(1), retryAttempts: 0, onSuccess: new destinations.SqsDestination(audit) });
@@ -102,10 +102,10 @@ test('a transparent function gets the layer of its architecture and the wrapper'
   }
 });
 
-test('what can\'t be transparent is refused', () => {
+test('a function that can\'t be transparent is refused', () => {
   const asset = lambda.Code.fromInline('-');
   const cases: [Partial<lambda.FunctionProps>, RegExp][] = [
-    [{ runtime: lambda.Runtime.PROVIDED_AL2023, code: lambda.Code.fromAsset(__dirname) }, /transparent must be off for the runtime provided.al2023, which knows no wrapper/],
+    [{ runtime: lambda.Runtime.PROVIDED_AL2023, code: lambda.Code.fromAsset(__dirname) }, /transparent must be off for the runtime provided.al2023, which supports no wrapper/],
     [{ runtime: lambda.Runtime.FROM_IMAGE, handler: lambda.Handler.FROM_IMAGE, code: lambda.Code.fromEcrImage({ repositoryName: 'x', repositoryArn: 'arn', repositoryUriForTagOrDigest: () => 'x', grantPull: () => undefined, addToResourcePolicy: () => ({ statementAdded: true }) } as any) },
       /transparent must be off for a container image, which has no layers/],
     [{ code: asset, environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/other' } }, /transparent needs AWS_LAMBDA_EXEC_WRAPPER, which is "\/opt\/other"/],
@@ -119,7 +119,7 @@ test('what can\'t be transparent is refused', () => {
   }
 });
 
-test('what contradicts itself is refused, and the function named', () => {
+test('contradictions are refused with the name of the function', () => {
   const cases: [(stack: TestStack) => void, string][] = [
     [(stack) => {
       const orders = stack.function('Orders');
@@ -154,17 +154,17 @@ test('an event invoke config of tokens can\'t be kept', () => {
   assert.match(message, /its event invoke config at Test\/Orders\/EventInvokeConfig\/Resource can't be read; retryAttempts must not be set: .*, got a token$/);
 });
 
-test('a function has one policy, whatever is attached of it', () => {
+test('a function has one policy, even if several aliases are attached', () => {
   const stack = new TestStack();
   const orders = stack.function('Orders');
   stack.retry.attach(orders, { maxAttempts: 3 });
   assert.match(
     complaint(() => stack.retry.attach(orders.currentVersion, { maxAttempts: 4 })),
-    /its policy must be the one of the function's other attachments/,
+    /its policy must be that of the function's other attachments/,
   );
 });
 
-test('an event invoke config that is made elsewhere fails the synthesis, whatever it calls the function', () => {
+test('an event invoke config from elsewhere fails the synthesis, however it names the function', () => {
   const named = (stack: TestStack) => stack.function('Orders', { functionName: 'orders' });
   const cases: ((stack: TestStack, orders: lambda.Function) => lambda.IFunction | void)[] = [
     (stack, orders) => void new lambda.EventInvokeConfig(stack, 'Second', { function: orders, retryAttempts: 1 }),
@@ -204,7 +204,7 @@ test('the latest version is the function itself', () => {
   assert.match(complaint(() => stack.retry.attach(orders)), /it is attached already$/);
 });
 
-test('what an alias is configured to do already counts as what a function is', () => {
+test('an existing config of an alias counts like that of a function', () => {
   const stack = new TestStack();
   const version = stack.function('Orders').currentVersion;
   const onFailure = new destinations.SqsDestination(new sqs.Queue(stack, 'Mine'));
@@ -216,7 +216,7 @@ test('what an alias is configured to do already counts as what a function is', (
   assert.ok(config.DependsOn.some((id: string) => id.startsWith('Live')), 'there is an alias before it is configured');
 });
 
-test('a config that was deployed before keeps its logical id', () => {
+test('a deployed config keeps its logical id', () => {
   const ids = [true, false].map((isAttached) => {
     const stack = new TestStack();
     const orders = stack.function('Orders', { maxEventAge: Duration.hours(1) });
@@ -226,7 +226,7 @@ test('a config that was deployed before keeps its logical id', () => {
   assert.deepEqual(ids[0], ids[1]);
 });
 
-test('a config in another stack moves, and says so', () => {
+test('a config in another stack moves, with a warning', () => {
   const app = new App();
   const [functions, retries] = ['Functions', 'Retries'].map((id) => new Stack(app, id));
   const onSuccess = new destinations.SqsDestination(new sqs.Queue(functions, 'Audit'));
@@ -238,7 +238,7 @@ test('a config in another stack moves, and says so', () => {
   assert.equal(Annotations.fromStack(retries).findWarning('*', Match.stringLikeRegexp('its event invoke config moves')).length, 1);
 });
 
-test('the same function is one, however it is called', () => {
+test('the same function is recognized, however it is named', () => {
   const env = { account: '123456789012', region: 'eu-west-1' };
   const arn = 'arn:aws:lambda:eu-west-1:123456789012:function:orders';
   const stack = new TestStack({}, { env });
@@ -255,7 +255,7 @@ test('the same function is one, however it is called', () => {
   assert.match(complaint(() => stack.retry.attach(second)), /: it is attached already$/);
 });
 
-test('a function of the same name is another one where it is in another place', () => {
+test('functions with the same name in different places are different', () => {
   const home = { account: '111111111111', region: 'eu-west-1' };
   const byName = (stack: Stack) => lambda.Function.fromFunctionName(stack, 'Orders', 'orders');
   const made = (stack: Stack) => functionIn(stack, 'Orders');
@@ -263,7 +263,7 @@ test('a function of the same name is another one where it is in another place', 
   const cases: [(app: App) => Stack[], (stack: Stack) => lambda.IFunction, (stack: Stack) => unknown][] = [
     [(app) => [home, { ...home, account: '222222222222' }].map((env, index) => new Stack(app, `Stack${index}`, { env })), byName, configured],
     [(app) => [home, { ...home, region: 'us-east-1' }].map((env, index) => new Stack(app, `Stack${index}`, { env })), byName, configured],
-    // Nobody knows yet where these will be.
+    // The account and region of these are not known yet.
     [(app) => ['Blue', 'Green'].map((id) => new Stack(new Stage(app, id), 'Stack')), byName, configured],
     // These have the same logical id.
     [(app) => ['Blue', 'Green'].map((id) => new Stack(app, id)), made, (stack) => new lambda.EventInvokeConfig(stack, 'Config', { function: made(stack) })],
@@ -277,7 +277,7 @@ test('a function of the same name is another one where it is in another place', 
   }
 });
 
-test('a role that several functions have is let send once', () => {
+test('a role of several functions gets the permission once', () => {
   const stack = new TestStack();
   const role = new iam.Role(stack, 'Shared', { assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com') });
   for (const id of ['A', 'B', 'C']) stack.retry.attach(stack.function(id, { role }));
@@ -292,7 +292,7 @@ test('a role that can\'t be changed is a warning that says what it needs', () =>
   assert.match(stack.warnings[0], /Test\/Orders: its role can't be changed here.* give it {"Statement":\[{"Action":"sqs:SendMessage"/);
 });
 
-test('a function whose role is not known needs the queue to be open to all roles of the account', () => {
+test('a function with an unknown role opens the queue to all roles of the account', () => {
   const stack = new TestStack({ parallelQueues: 2 });
   stack.retry.attach(lambda.Function.fromFunctionName(stack, 'Orders', 'orders'));
   for (const id of [/RetryQueuePolicy/, /RetryQueue2Policy/]) {
@@ -312,20 +312,20 @@ test('a singleton function is a function of this app', () => {
   assert.deepEqual([properties.RecursiveLoop, properties.Layers.length], ['Allow', 1]);
 });
 
-test('a function is made transparent once, whatever is attached of it', () => {
+test('a function is made transparent once, even if several aliases are attached', () => {
   const stack = new TestStack();
   const orders = stack.function('Orders', { layers: layersOf(4) });
   for (const each of [orders, orders.currentVersion]) stack.retry.attach(each, { transparent: true, nonRetryableErrors: ['A', 'B'] });
   assert.equal(stack.only('AWS::Lambda::Function', /^Orders/).Layers.length, 5);
 });
 
-test('a wrapper that is set already does not stand for the layer', () => {
+test('an existing wrapper variable does not replace the layer', () => {
   const stack = new TestStack();
   stack.retry.attach(stack.function('Orders', { environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/comeback-exec' } }), { transparent: true });
   assert.equal(stack.only('AWS::Lambda::Function', /^Orders/).Layers.length, 1);
 });
 
-test('a version that is another one with each deployment is a warning, and an alias of it is none', () => {
+test('a version that changes with each deployment is a warning, and its alias is not', () => {
   const warningsOf = (isHere: boolean, attach: (retry: AsyncRetry, orders: lambda.Function) => void, props: Partial<lambda.FunctionProps> = {}) => {
     const app = new App();
     const [functions, retries] = ['Functions', 'Retries'].map((id) => new Stack(app, id));
@@ -386,7 +386,7 @@ test('variables that may not fit are a warning', () => {
   assert.match(stack.warnings[0], /the handler's variables may become longer than the 4096 characters that Lambda takes/);
 });
 
-test('stacks refer to each other only where both have an env, or neither', () => {
+test('stacks refer to each other only if both have an env, or neither', () => {
   const app = new App();
   const [functions, retries] = [new Stack(app, 'Functions', { env: { account: '123456789012', region: 'eu-west-1' } }), new Stack(app, 'Retries')];
   assert.match(complaint(() => new AsyncRetry(retries, 'Retry').attach(functionIn(functions, 'Orders'))), /its stack and that of its retries must both have an env, or neither/);
@@ -402,7 +402,7 @@ test('a durable function has no destinations', () => {
 test('a dead-letter queue of the function\'s own is a warning', () => {
   const stack = new TestStack();
   stack.retry.attach(stack.function('Orders', { deadLetterQueueEnabled: true }));
-  assert.match(stack.warnings[0], /Test\/Orders: it has a dead-letter queue of its own, to which Lambda sends each failure too/);
+  assert.match(stack.warnings[0], /Test\/Orders: it has a dead-letter queue of its own, to which Lambda also sends each failure/);
 });
 
 test('the handler is not attached to itself', () => {
@@ -410,7 +410,7 @@ test('the handler is not attached to itself', () => {
   assert.match(complaint(() => stack.retry.attach(stack.retry.handler)), /can't attach Test\/Retry\/Handler: it is the retry handler itself/);
 });
 
-test('a loop that is forbidden later fails the synthesis', () => {
+test('a recursive loop that is forbidden later fails the synthesis', () => {
   const stack = new TestStack();
   const orders = stack.function('Orders');
   stack.retry.attach(orders);
@@ -418,7 +418,7 @@ test('a loop that is forbidden later fails the synthesis', () => {
   assert.match(complaint(() => (stack.node.root as App).synth()), /Test\/Orders must keep recursiveLoop Allow, got Terminate/);
 });
 
-test('no more functions are taken than can be named', () => {
+test('the number of functions is limited by the size of the policy', () => {
   const stack = new TestStack();
   const functions = Array.from({ length: 50 }, (_, index) => stack.function(`F${index}`));
   const [first, last] = [functions[0], functions[49]].map((each) => each.currentVersion);
@@ -426,7 +426,7 @@ test('no more functions are taken than can be named', () => {
   assert.match(complaint(() => stack.retry.attach(stack.function('Orders'))), /50 functions are attached, and the queue's policy has no room for more roles: make another AsyncRetry/);
 });
 
-test('an imported function is attached as far as a template reaches, and the rest is said', () => {
+test('an imported function is attached as far as a template can, with a warning for the rest', () => {
   const env = { account: '123456789012', region: 'eu-west-1' };
   const stack = new TestStack({}, { env });
   const functionArn = 'arn:aws:lambda:eu-west-1:123456789012:function:orders';
@@ -450,7 +450,7 @@ test('an imported function is attached as far as a template reaches, and the res
   assert.ok(unnamed.warnings.some((text) => text.includes('--function-name NAME')));
 });
 
-test('a function that lives elsewhere can\'t be attached', () => {
+test('a function in another account or region can\'t be attached', () => {
   const stack = new TestStack({}, { env: { account: '123456789012', region: 'eu-west-1' } });
   const imported = (id: string, arn: string) => lambda.Function.fromFunctionArn(stack, id, arn);
   const cases = [

@@ -6,10 +6,10 @@ import { AsyncRetryProps, Jitter } from '../lib';
 import { effectivePolicy, variables } from '../lib/retry-policy';
 import { TestStack } from './app';
 
-/** The program that goes by these settings; whoever runs this test built it. */
+/** The retry handler. Build it before you run this test. */
 const HANDLER = process.env.RETRY_HANDLER;
 
-/** The variables that the handler refuses at its start; with good ones it finds no runtime here, and ends too. */
+/** The variables that the handler refuses at its start. With good ones it also ends, because there is no Runtime API. */
 function refusedByHandler(props: AsyncRetryProps): string[] {
   assert.ok(HANDLER, 'RETRY_HANDLER must be the path of the retry handler, and is not set');
   const { stdout, status } = spawnSync(HANDLER, {
@@ -32,7 +32,7 @@ function refusedByHandler(props: AsyncRetryProps): string[] {
     .filter(Boolean);
 }
 
-/** The properties that the construct refuses, by the names of their variables. */
+/** The properties that the construct refuses, under the names of their variables. */
 function refusedByConstruct(props: AsyncRetryProps): string[] {
   try {
     new TestStack(props);
@@ -46,7 +46,7 @@ function refusedByConstruct(props: AsyncRetryProps): string[] {
 const HOUR = 60 * 60;
 const DAY = 24 * HOUR;
 
-test('the construct refuses what the handler would, and nothing else', () => {
+test('the construct refuses exactly what the handler refuses', () => {
   const bases = [0, 1, 10, 12 * HOUR, 12 * HOUR + 1];
   const maxima = [0, 1, 9, 10, 13 * DAY, 13 * DAY + 1];
   const ages = [0, 1, 2, 10, 11, 12 * HOUR + 60, 365 * DAY, 365 * DAY + 1];

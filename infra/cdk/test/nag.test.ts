@@ -7,14 +7,14 @@ import { AwsSolutionsChecks } from 'cdk-nag';
 import { AsyncRetry, AsyncRetryProps } from '../lib';
 import { functionIn } from './app';
 
-/** What the pack finds that is meant to be so, and why, as the README tells it to users. */
+/** The intended findings of the pack and their reasons, from the README. */
 const README = readFileSync(join(__dirname, '..', '..', 'README.md'), 'utf8');
 const EXPLAINED = [...README.matchAll(/{ id: '(AwsSolutions-[^']+)', reason: '([^']+)' }/g)].map(([, id, reason]) => ({
   id,
   reason,
 }));
 
-/** What AWS's rules for solutions find in the retries of one function, and not in the function. */
+/** The findings of AWS's rules for solutions in the retries of one function, without those in the function. */
 function findings(props: (stack: Stack) => AsyncRetryProps, acknowledged: typeof EXPLAINED = []): string[] {
   const app = new App();
   const stack = new Stack(app, 'Test');
@@ -35,7 +35,7 @@ const MOST = (stack: Stack) => ({
   tracing: lambda.Tracing.ACTIVE,
 });
 
-test('the rules for solutions find nothing that is not explained', () => {
+test('the README explains every finding of cdk-nag', () => {
   assert.deepEqual(findings(LEAST), [EXPLAINED[0].id]);
   assert.deepEqual(findings(MOST).sort(), EXPLAINED.map(({ id }) => id).sort());
   for (const props of [LEAST, MOST]) assert.deepEqual(findings(props, EXPLAINED), []);

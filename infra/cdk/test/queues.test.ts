@@ -7,7 +7,7 @@ import { complaint, TestStack } from './app';
 const RECEIVE = ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:PurgeQueue'];
 const MOVE = ['sqs:StartMessageMoveTask', 'sqs:CancelMessageMoveTask'];
 
-/** What a queue's policy denies to all but some, who they are, and on what other conditions. */
+/** The denials of a queue's policy, the principals that are excepted, and the other conditions. */
 function closureOf(stack: TestStack, id: RegExp): { [action: string]: string[] } {
   const [, ...statements] = stack.only('AWS::SQS::QueuePolicy', id).PolicyDocument.Statement;
   return Object.fromEntries(statements.map(({ Effect, Principal, Action, Resource, Condition }: any) => {
@@ -20,14 +20,14 @@ function closureOf(stack: TestStack, id: RegExp): { [action: string]: string[] }
   }));
 }
 
-/** A role's or a user's logical id, or what an ARN ends with. */
+/** The logical id of a role or a user, or the end of an ARN. */
 function nameOf(arn: any): string {
   return arn['Fn::GetAtt']?.[0].slice(0, -8) ?? (arn['Fn::Join']?.[1].at(-1) ?? arn).replace(/^.*:(?=role|user)/, '');
 }
 
 const ONLY_CLOUDFORMATION = ['{"ForAllValues:StringNotEquals":{"aws:CalledVia":"cloudformation.amazonaws.com"}}'];
 
-test('only the handler sends dead letters, nobody takes them away, and only deployments delete a queue', () => {
+test('only the handler sends dead letters, nobody receives them, and only deployments delete a queue', () => {
   const stack = new TestStack({ parallelQueues: 2 });
   stack.retry.attach(stack.function('Orders'));
   assert.deepEqual(closureOf(stack, /DeadLetterQueue/), {
@@ -42,17 +42,17 @@ test('only the handler sends dead letters, nobody takes them away, and only depl
       'sqs:DeleteQueue': ONLY_CLOUDFORMATION,
     });
   }
-  // What is denied to others is no permission for the handler.
+  // The exception from a denial is no permission for the handler.
   const ofDeadLetters = stack.statementsOf(/HandlerRole/).filter(({ Resource }: any) => /DeadLetterQueue/.test(JSON.stringify(Resource)));
   assert.deepEqual(ofDeadLetters.map(({ Action }: any) => Action), ['sqs:SendMessage']);
 });
 
-test('queues may be deleted by anybody where that is wanted', () => {
+test('deletion protection can be turned off', () => {
   const stack = new TestStack({ deletionProtection: false });
   for (const id of [/DeadLetterQueue/, /RetryQueue/]) assert.ok(!('sqs:DeleteQueue' in closureOf(stack, id)), String(id));
 });
 
-test('who may redrive takes dead letters and has SQS move them into the retry queues, and the queues let nobody else', () => {
+test('only redrive principals receive dead letters and have SQS move them into the retry queues', () => {
   const stack = new TestStack({ parallelQueues: 2 });
   stack.retry.attach(stack.function('Before'));
   stack.retry.grantRedrive(new iam.User(stack, 'Operator'));
@@ -73,14 +73,14 @@ test('who may redrive takes dead letters and has SQS move them into the retry qu
   }
 });
 
-test('only who has an ARN of its own may redrive', () => {
+test('only principals with an ARN may redrive', () => {
   const { retry } = new TestStack();
   for (const nobody of [new iam.ServicePrincipal('sns.amazonaws.com'), new iam.AccountRootPrincipal()]) {
     assert.match(complaint(() => retry.grantRedrive(nobody)), /grantRedrive must be given a role, a user or something with a role/);
   }
 });
 
-test('who may redrive uses the keys of all queues', () => {
+test('redrive principals may use the keys of all queues', () => {
   const stack = new TestStack();
   const [encryptionKey, encryptionMasterKey] = ['Ours', 'Theirs'].map((id) => new kms.Key(stack, id));
   const deadLetterQueue = new sqs.Queue(stack, 'Mine', { encryptionMasterKey });
@@ -92,13 +92,13 @@ test('who may redrive uses the keys of all queues', () => {
   }
 });
 
-test('who can\'t be given permissions to redrive is a warning', () => {
+test('a principal that can\'t be given permissions to redrive is a warning', () => {
   const stack = new TestStack();
   stack.retry.grantRedrive(new iam.ArnPrincipal('arn:aws:iam::123456789012:role/person'));
   assert.match(stack.warnings[0], /^arn:aws:iam::123456789012:role\/person can't be given permissions here: give it sqs:StartMessageMoveTask, .* on the dead-letter queue, and sqs:SendMessage on the retry queues/);
 });
 
-test('a role that is imported by its name is let in whatever its path is', () => {
+test('a role that is imported by its name is allowed with any path', () => {
   const stack = new TestStack();
   const [orders, operator] = ['orders-role', 'operator'].map((name) => iam.Role.fromRoleName(stack, name, name));
   stack.retry.attach(lambda.Function.fromFunctionAttributes(stack, 'Orders', {
@@ -109,7 +109,7 @@ test('a role that is imported by its name is let in whatever its path is', () =>
   assert.deepEqual(closureOf(stack, /DeadLetterQueue/)[[...RECEIVE, ...MOVE].join()], ['role/operator', 'role/*/operator']);
 });
 
-test('a role that is imported by its ARN, or by its name with a path, is let in as it is', () => {
+test('a role that is imported by its ARN, or by its name with a path, is allowed only under this ARN', () => {
   const cases: [(stack: Stack) => iam.IRole, string][] = [
     [(stack) => iam.Role.fromRoleArn(stack, 'Role', 'arn:aws:iam::123456789012:role/orders-role'), 'role/orders-role'],
     [(stack) => iam.Role.fromRoleArn(stack, 'Role', 'arn:aws:iam::123456789012:role/service-role/orders-role'), 'role/service-role/orders-role'],
@@ -122,7 +122,7 @@ test('a role that is imported by its ARN, or by its name with a path, is let in 
   }
 });
 
-test('a dead-letter queue of one\'s own that loses messages or shows them is a warning', () => {
+test('a user\'s dead-letter queue that loses messages or is unencrypted is a warning', () => {
   const warningsOf = (props: sqs.QueueProps) => {
     const stack = new TestStack();
     new AsyncRetry(stack, 'Other', { deadLetterQueue: new sqs.Queue(stack, 'Mine', props) });
@@ -139,7 +139,7 @@ test('a dead-letter queue of one\'s own that loses messages or shows them is a w
   for (const encryption of [undefined, SQS_MANAGED, KMS_MANAGED]) assert.deepEqual(warningsOf({ retentionPeriod, encryption }), []);
 });
 
-test('a dead-letter queue that is imported can\'t be looked at, and one of one\'s own stays as open as it is', () => {
+test('an imported dead-letter queue is not checked, and a user\'s own stays as open as it is', () => {
   const stack = new TestStack();
   const imported = sqs.Queue.fromQueueArn(stack, 'Imported', 'arn:aws:sqs:us-east-1:123456789012:dead-letters');
   new AsyncRetry(stack, 'Second', { deadLetterQueue: imported });

@@ -10,7 +10,7 @@ import { complaint, TestStack } from './app';
 
 const DAYS = 24 * 60 * 60;
 
-test('the retry queue keeps what waits, for as long as SQS does', () => {
+test('the retry queue has SQS\'s longest retention', () => {
   const queue = new TestStack().only('AWS::SQS::Queue', /RetryQueue/);
   assert.equal(queue.MessageRetentionPeriod, 14 * DAYS);
   assert.equal(queue.RedrivePolicy.maxReceiveCount, 1000);
@@ -18,19 +18,14 @@ test('the retry queue keeps what waits, for as long as SQS does', () => {
   assert.equal(queue.SqsManagedSseEnabled, true);
 });
 
-test('nobody sends where nothing is attached', () => {
+test('nobody may send if nothing is attached', () => {
   const [, , send] = new TestStack().only('AWS::SQS::QueuePolicy', /RetryQueuePolicy/).PolicyDocument.Statement;
   assert.equal(send.Action, 'sqs:SendMessage');
-  assert.match(
-    JSON.stringify(send.Condition.ArnNotEquals),
-    /^{"aws:PrincipalArn":\[{"Fn::GetAtt":\["RetryHandlerRole[^\]]*\]}\]}$/,
-  );
+  assert.match(JSON.stringify(send.Condition.ArnNotEquals), /^{"aws:PrincipalArn":\[{"Fn::GetAtt":\["RetryHandlerRole[^\]]*\]}\]}$/);
 });
 
-test('nobody has SQS move messages into the retry queue', () => {
-  assert.deepEqual(new TestStack().only('AWS::SQS::Queue', /RetryQueue/).RedriveAllowPolicy, {
-    redrivePermission: 'denyAll',
-  });
+test('no queue can name the retry queue as its dead-letter queue', () => {
+  assert.deepEqual(new TestStack().only('AWS::SQS::Queue', /RetryQueue/).RedriveAllowPolicy, { redrivePermission: 'denyAll' });
 });
 
 test('the dead-letter queue keeps its messages for 14 days, encrypted', () => {
@@ -38,18 +33,15 @@ test('the dead-letter queue keeps its messages for 14 days, encrypted', () => {
   assert.deepEqual(queue, { MessageRetentionPeriod: 14 * DAYS, SqsManagedSseEnabled: true });
 });
 
-test('a batch is hidden for six times as long as the handler may take', () => {
-  for (const [handlerTimeout, seconds] of [
-    [undefined, 30],
-    [Duration.minutes(15), 900],
-  ] as const) {
+test('the visibility timeout is six times the handler\'s timeout', () => {
+  for (const [handlerTimeout, seconds] of [[undefined, 30], [Duration.minutes(15), 900]] as const) {
     const stack = new TestStack({ handlerTimeout });
     assert.equal(stack.only('AWS::Lambda::Function', /Handler/).Timeout, seconds);
     assert.equal(stack.only('AWS::SQS::Queue', /RetryQueue/).VisibilityTimeout, 6 * seconds);
   }
 });
 
-test('no queue is talked to but by TLS', () => {
+test('queues accept only TLS', () => {
   const stack = new TestStack();
   for (const id of [/RetryQueuePolicy/, /DeadLetterQueuePolicy/]) {
     const [statement] = stack.only('AWS::SQS::QueuePolicy', id).PolicyDocument.Statement;
@@ -63,19 +55,10 @@ test('only the handler receives, and only roles of attached functions send', () 
   const stack = new TestStack();
   for (const id of ['Orders', 'Payments']) stack.retry.attach(stack.function(id));
   const [, receive, send] = stack.only('AWS::SQS::QueuePolicy', /RetryQueuePolicy/).PolicyDocument.Statement;
-  const roles = ({ Condition }: any) =>
-    Condition.ArnNotEquals['aws:PrincipalArn'].map((arn: any) => arn['Fn::GetAtt'][0].slice(0, -8));
+  const roles = ({ Condition }: any) => Condition.ArnNotEquals['aws:PrincipalArn'].map((arn: any) => arn['Fn::GetAtt'][0].slice(0, -8));
   assert.deepEqual([receive.Effect, roles(receive)], ['Deny', ['RetryHandlerRole']]);
-  assert.deepEqual(receive.Action, [
-    'sqs:ReceiveMessage',
-    'sqs:DeleteMessage',
-    'sqs:ChangeMessageVisibility',
-    'sqs:PurgeQueue',
-  ]);
-  assert.deepEqual(
-    [send.Effect, send.Action, roles(send)],
-    ['Deny', 'sqs:SendMessage', ['OrdersServiceRole', 'PaymentsServiceRole']],
-  );
+  assert.deepEqual(receive.Action, ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:PurgeQueue']);
+  assert.deepEqual([send.Effect, send.Action, roles(send)], ['Deny', 'sqs:SendMessage', ['OrdersServiceRole', 'PaymentsServiceRole']]);
   for (const { Principal, Resource, Condition } of [receive, send]) {
     assert.deepEqual(Principal, { AWS: '*' });
     assert.match(Resource['Fn::GetAtt'][0], /^RetryRetryQueue/);
@@ -84,7 +67,7 @@ test('only the handler receives, and only roles of attached functions send', () 
   }
 });
 
-test('the mapping delivers at once, ten at a time, and hears which of them failed', () => {
+test('the mapping delivers at once, ten at a time, and reports batch item failures', () => {
   const mapping = new TestStack().only('AWS::Lambda::EventSourceMapping');
   assert.equal(mapping.BatchSize, 10);
   assert.equal(mapping.MaximumBatchingWindowInSeconds, 0);
@@ -94,7 +77,7 @@ test('the mapping delivers at once, ten at a time, and hears which of them faile
   assert.deepEqual(other.ScalingConfig, { MaximumConcurrency: 1000 });
 });
 
-test('the handler is what it is by default', () => {
+test('the handler has its default properties', () => {
   const handler = new TestStack().only('AWS::Lambda::Function', /Handler/);
   assert.deepEqual(handler.Architectures, ['arm64']);
   assert.equal(handler.Runtime, 'provided.al2023');
@@ -116,38 +99,27 @@ test('each property of the policy is a variable of the handler', () => {
     jitter: Jitter.EQUAL,
     nonRetryableErrors: ['ValidationError', '*.Fatal'],
   });
-  const { DEAD_LETTER_QUEUE_URL: _, ...variables } = stack.only('AWS::Lambda::Function', /Handler/).Environment
-    .Variables;
+  const { DEAD_LETTER_QUEUE_URL: _, ...variables } = stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables;
   assert.deepEqual(variables, {
-    BASE_BACKOFF: '90s',
-    MAX_BACKOFF: '36h',
-    MAX_AGE: '7d',
-    MAX_ATTEMPTS: '50',
-    JITTER: 'equal',
+    BASE_BACKOFF: '90s', MAX_BACKOFF: '36h', MAX_AGE: '7d', MAX_ATTEMPTS: '50', JITTER: 'equal',
     NON_RETRYABLE_ERRORS: 'ValidationError,*.Fatal',
   });
 });
 
-test('the handler may do what it does, and nothing else', () => {
+test('the handler has minimal permissions', () => {
   const statements = new TestStack().statementsOf(/HandlerRole/);
   const allowed = statements.map(({ Action, Resource }: any) => [Action, Resource['Fn::GetAtt'][0].slice(0, -8)]);
   assert.deepEqual(allowed, [
     [['logs:CreateLogStream', 'logs:PutLogEvents'], 'RetryLog'],
     ['sqs:SendMessage', 'RetryDeadLetterQueue'],
-    [
-      ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:GetQueueAttributes'],
-      'RetryRetryQueue',
-    ],
+    [['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:GetQueueAttributes'], 'RetryRetryQueue'],
   ]);
   const role = new TestStack().only('AWS::IAM::Role');
   assert.equal(role.ManagedPolicyArns, undefined);
-  assert.deepEqual(
-    role.AssumeRolePolicyDocument.Statement.map(({ Principal }: any) => Principal),
-    [{ Service: 'lambda.amazonaws.com' }],
-  );
+  assert.deepEqual(role.AssumeRolePolicyDocument.Statement.map(({ Principal }: any) => Principal), [{ Service: 'lambda.amazonaws.com' }]);
 });
 
-test('the log is kept for a month, or as long as told', () => {
+test('the log is kept for a month by default', () => {
   const stack = new TestStack();
   stack.template.hasResource('AWS::Logs::LogGroup', { Properties: { RetentionInDays: 30 }, DeletionPolicy: 'Delete' });
   assert.match(stack.only('AWS::Lambda::Function', /Handler/).LoggingConfig.LogGroup.Ref, /^RetryLog/);
@@ -155,22 +127,16 @@ test('the log is kept for a month, or as long as told', () => {
   assert.equal(new TestStack({ logRetention }).only('AWS::Logs::LogGroup').RetentionInDays, 365);
 });
 
-test("memory, tracing and architecture are the handler's own", () => {
+test('memory, tracing and architecture can be set', () => {
   const props = { memorySize: 256, tracing: lambda.Tracing.ACTIVE, architecture: lambda.Architecture.X86_64 };
   const stack = new TestStack(props);
   const handler = stack.only('AWS::Lambda::Function', /Handler/);
-  assert.deepEqual(
-    [handler.MemorySize, handler.TracingConfig, handler.Architectures],
-    [256, { Mode: 'Active' }, ['x86_64']],
-  );
+  assert.deepEqual([handler.MemorySize, handler.TracingConfig, handler.Architectures], [256, { Mode: 'Active' }, ['x86_64']]);
   const tracing = stack.statementsOf(/HandlerRole/).filter(({ Resource }: any) => Resource === '*');
-  assert.deepEqual(
-    tracing.map(({ Action }: any) => Action),
-    [['xray:PutTraceSegments', 'xray:PutTelemetryRecords']],
-  );
+  assert.deepEqual(tracing.map(({ Action }: any) => Action), [['xray:PutTraceSegments', 'xray:PutTelemetryRecords']]);
 });
 
-test('a ledger is paid by use, forgets, and is only written to', () => {
+test('a ledger has on-demand billing and expiry, and is only written to', () => {
   const stack = new TestStack({ ledger: true });
   const table = stack.only('AWS::DynamoDB::Table');
   assert.deepEqual(table.KeySchema, [{ AttributeName: 'id', KeyType: 'HASH' }]);
@@ -179,17 +145,12 @@ test('a ledger is paid by use, forgets, and is only written to', () => {
   assert.deepEqual(table.TimeToLiveSpecification, { AttributeName: 'expires_at', Enabled: true });
   stack.template.hasResource('AWS::DynamoDB::Table', { DeletionPolicy: 'Delete' });
   assert.match(stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables.LEDGER_TABLE.Ref, /Ledger/);
-  const actions = stack
-    .statementsOf(/HandlerRole/)
-    .filter(({ Resource }: any) => /Ledger/.test(JSON.stringify(Resource)));
-  assert.deepEqual(
-    actions.map(({ Action }: any) => Action),
-    [['dynamodb:PutItem', 'dynamodb:DeleteItem']],
-  );
+  const actions = stack.statementsOf(/HandlerRole/).filter(({ Resource }: any) => /Ledger/.test(JSON.stringify(Resource)));
+  assert.deepEqual(actions.map(({ Action }: any) => Action), [['dynamodb:PutItem', 'dynamodb:DeleteItem']]);
   assert.ok(stack.retry.ledger);
 });
 
-test("a key of one's own encrypts the queues and the ledger, and those who need it may use it", () => {
+test('a user\'s key encrypts the queues and the ledger, with the necessary permissions', () => {
   const stack = new TestStack({ ledger: true });
   const encryptionKey = new kms.Key(stack, 'Key');
   const retry = new AsyncRetry(stack, 'Encrypted', { ledger: true, encryptionKey });
@@ -203,14 +164,11 @@ test("a key of one's own encrypts the queues and the ledger, and those who need 
   assert.deepEqual([SSESpecification.SSEEnabled, SSESpecification.SSEType], [true, 'KMS']);
   for (const role of [/EncryptedHandlerRole/, /OrdersServiceRole/]) {
     const byKey = stack.statementsOf(role).filter(({ Resource }: any) => /"Key/.test(JSON.stringify(Resource)));
-    assert.deepEqual(
-      byKey.map(({ Action }: any) => Action),
-      [['kms:Decrypt', 'kms:GenerateDataKey']],
-    );
+    assert.deepEqual(byKey.map(({ Action }: any) => Action), [['kms:Decrypt', 'kms:GenerateDataKey']]);
   }
 });
 
-test('functions are spread over parallel queues, which one handler serves, and stay where they are', () => {
+test('functions are spread over parallel queues of one handler, and keep their queues', () => {
   const ids = Array.from({ length: 12 }, (_, index) => `F${index}`);
   const queuesOf = (order: string[]) => {
     const stack = new TestStack({ parallelQueues: 3 });
@@ -229,12 +187,9 @@ test('functions are spread over parallel queues, which one handler serves, and s
       if (isRetryQueue) assert.equal(senders.Condition.ArnNotEquals['aws:PrincipalArn'].length, ids.length);
     }
     return ids.map((id) => {
-      const configs = Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig')).filter(
-        ({ Properties }) => new RegExp(`^${id}[0-9A-F]{8}$`).test(Properties.FunctionName.Ref),
-      );
-      const [queue, another] = configs.map(
-        ({ Properties }) => Properties.DestinationConfig.OnFailure.Destination['Fn::GetAtt'][0],
-      );
+      const configs = Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig'))
+        .filter(({ Properties }) => new RegExp(`^${id}[0-9A-F]{8}$`).test(Properties.FunctionName.Ref));
+      const [queue, another] = configs.map(({ Properties }) => Properties.DestinationConfig.OnFailure.Destination['Fn::GetAtt'][0]);
       assert.equal(queue, another);
       return queue;
     });
@@ -246,55 +201,37 @@ test('functions are spread over parallel queues, which one handler serves, and s
 
 test('a function is in one queue, however it is imported', () => {
   const stack = new TestStack({ parallelQueues: 50 }, { env: { account: '123456789012', region: 'eu-west-1' } });
-  const aliasVersion = lambda.Version.fromVersionArn(
-    stack,
-    'Version',
-    'arn:aws:lambda:eu-west-1:123456789012:function:orders:1',
-  );
+  const aliasVersion = lambda.Version.fromVersionArn(stack, 'Version', 'arn:aws:lambda:eu-west-1:123456789012:function:orders:1');
   stack.retry.attach(lambda.Function.fromFunctionName(stack, 'Orders', 'orders'));
   stack.retry.attach(lambda.Alias.fromAliasAttributes(stack, 'Live', { aliasName: 'live', aliasVersion }));
   const configs = Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig'));
   assert.deepEqual(configs[0].Properties.DestinationConfig, configs[1].Properties.DestinationConfig);
 });
 
-test("a dead-letter queue of one's own takes the place of another", () => {
+test('a user\'s dead-letter queue replaces the default one', () => {
   const stack = new TestStack();
   const deadLetterQueue = new sqs.Queue(stack, 'Mine');
   const retry = new AsyncRetry(stack, 'Other', { deadLetterQueue });
   assert.equal(retry.deadLetterQueue, deadLetterQueue);
-  assert.match(
-    stack.only('AWS::Lambda::Function', /OtherHandler/).Environment.Variables.DEAD_LETTER_QUEUE_URL.Ref,
-    /Mine/,
-  );
+  assert.match(stack.only('AWS::Lambda::Function', /OtherHandler/).Environment.Variables.DEAD_LETTER_QUEUE_URL.Ref, /Mine/);
   const fifo = new sqs.Queue(stack, 'Fifo', { fifo: true });
   assert.equal(
     complaint(() => new AsyncRetry(stack, 'Third', { deadLetterQueue: fifo })),
-    'AsyncRetry Test/Third: deadLetterQueue must be a standard queue, as the retry queue is one, got "Test/Fifo"',
+    'AsyncRetry Test/Third: deadLetterQueue must be a standard queue, like the retry queue, got "Test/Fifo"',
   );
   const deadLetters = retry.retryQueues[0];
-  assert.match(
-    complaint(() => new AsyncRetry(stack, 'Fourth', { deadLetterQueue: deadLetters })),
-    /deadLetterQueue must be no retry queue, got "Test\/Other\/RetryQueue"/,
-  );
+  assert.match(complaint(() => new AsyncRetry(stack, 'Fourth', { deadLetterQueue: deadLetters })), /deadLetterQueue must be no retry queue, got "Test\/Other\/RetryQueue"/);
   const there = new TestStack({}, { env: { account: '123456789012', region: 'eu-west-1' } });
   const elsewhere = sqs.Queue.fromQueueArn(there, 'Elsewhere', 'arn:aws:sqs:us-east-1:123456789012:dead-letters');
-  assert.match(
-    complaint(() => new AsyncRetry(there, 'Fifth', { deadLetterQueue: elsewhere })),
-    /deadLetterQueue must be in the region of its retries, eu-west-1, and is in us-east-1/,
-  );
+  assert.match(complaint(() => new AsyncRetry(there, 'Fifth', { deadLetterQueue: elsewhere })), /deadLetterQueue must be in the region of its retries, eu-west-1, and is in us-east-1/);
 });
 
-test("a dead-letter queue of one's own may have a key of its own", () => {
+test('a user\'s dead-letter queue may have its own key', () => {
   const stack = new TestStack();
   const encryptionMasterKey = new kms.Key(stack, 'Key');
   new AsyncRetry(stack, 'Other', { deadLetterQueue: new sqs.Queue(stack, 'Mine', { encryptionMasterKey }) });
-  const byKey = stack
-    .statementsOf(/OtherHandlerRole/)
-    .filter(({ Resource }: any) => /"Key/.test(JSON.stringify(Resource)));
-  assert.deepEqual(
-    byKey.map(({ Action }: any) => Action),
-    [['kms:Decrypt', 'kms:GenerateDataKey']],
-  );
+  const byKey = stack.statementsOf(/OtherHandlerRole/).filter(({ Resource }: any) => /"Key/.test(JSON.stringify(Resource)));
+  assert.deepEqual(byKey.map(({ Action }: any) => Action), [['kms:Decrypt', 'kms:GenerateDataKey']]);
 });
 
 test('there is code for two architectures', () => {
@@ -304,40 +241,30 @@ test('there is code for two architectures', () => {
   );
 });
 
-test('an alias is no key', () => {
+test('an alias of a key is refused', () => {
   const stack = new TestStack();
   const aliases = [kms.Alias.fromAliasName(stack, 'Imported', 'alias/mine'), new kms.Key(stack, 'Key').addAlias('own')];
   for (const [index, encryptionKey] of aliases.entries()) {
-    assert.match(
-      complaint(() => new AsyncRetry(stack, `Retry${index}`, { encryptionKey })),
-      /encryptionKey must be a key and no alias, as permissions are on keys, got/,
-    );
+    assert.match(complaint(() => new AsyncRetry(stack, `Retry${index}`, { encryptionKey })), /encryptionKey must be a key and no alias, as permissions are on keys, got/);
   }
 });
 
-test('the code is what this package brings, for the architecture', () => {
+test('the code is the one in this package, for the architecture', () => {
   const assets = join(__dirname, '..', '..', 'assets');
   for (const architecture of [lambda.Architecture.ARM_64, lambda.Architecture.X86_64]) {
-    for (const [part, zip] of [
-      ['handler', 'bootstrap.zip'],
-      ['layer', 'envelope-proxy-layer.zip'],
-    ] as const) {
+    for (const [part, zip] of [['handler', 'bootstrap.zip'], ['layer', 'envelope-proxy-layer.zip']] as const) {
       assert.equal((codeOf(part, architecture) as lambda.AssetCode).path, join(assets, architecture.name, zip));
     }
   }
 });
 
-test('the code is built by a checkout where one is named', () => {
+test('the code is built by a checkout if one is given', () => {
   const source = mkdtempSync(join(tmpdir(), 'source-'));
   try {
     mkdirSync(join(source, 'scripts'));
     const script = join(source, 'scripts', 'package');
-    // As the real one is called, and where it puts what it makes.
-    writeFileSync(
-      script,
-      '#!/bin/sh\ndist=$(dirname "$0")/../dist/$2\nmkdir -p "$dist"\nprintf "%s " "$@" | tee "$dist/bootstrap.zip" > "$dist/envelope-proxy-layer.zip"\n',
-      { mode: 0o755 },
-    );
+    // It has the real script's arguments and output path.
+    writeFileSync(script, '#!/bin/sh\ndist=$(dirname "$0")/../dist/$2\nmkdir -p "$dist"\nprintf "%s " "$@" | tee "$dist/bootstrap.zip" > "$dist/envelope-proxy-layer.zip"\n', { mode: 0o755 });
     const stack = new TestStack({ source, architecture: lambda.Architecture.X86_64 });
     stack.retry.attach(stack.function('Orders', { architecture: lambda.Architecture.ARM_64 }), { transparent: true });
     const { directory } = (stack.node.root as any).synth();
@@ -347,15 +274,9 @@ test('the code is built by a checkout where one is named', () => {
   } finally {
     rmSync(source, { recursive: true });
   }
-  assert.match(
-    complaint(() => new TestStack({ source })),
-    /source must be the folder of a checkout of Comeback: .*scripts\/package does not exist/,
-  );
+  assert.match(complaint(() => new TestStack({ source })), /source must be the folder of a checkout of Comeback: .*scripts\/package does not exist/);
 });
 
-test('code that this package does not have is missed by name', () => {
-  assert.match(
-    complaint(() => codeOf('layer', lambda.Architecture.custom('riscv'))),
-    /riscv\/envelope-proxy-layer.zip does not exist: .* Use one that was, or set source/,
-  );
+test('missing code is an error that names it', () => {
+  assert.match(complaint(() => codeOf('layer', lambda.Architecture.custom('riscv'))), /riscv\/envelope-proxy-layer.zip does not exist: .* Use one that was, or set source/);
 });

@@ -5,7 +5,7 @@ import { Match, Template } from 'aws-cdk-lib/assertions';
 import { AlarmsProps, AsyncRetry, AsyncRetryProps, RetryMetricOptions } from '../lib';
 import { complaint, TestStack } from './app';
 
-/** Metric, threshold, whose metric it is, and for how long where it is not at once, of every alarm. */
+/** The metric, its owner, the threshold and the periods (if more than one) of every alarm. */
 function alarmsOf(stack: TestStack): string[] {
   return Object.values(stack.template.findResources('AWS::CloudWatch::Alarm')).map(({ Properties: alarm }) => {
     assert.equal(alarm.ComparisonOperator, 'GreaterThanThreshold');
@@ -23,7 +23,7 @@ function alarmsOf(stack: TestStack): string[] {
   });
 }
 
-/** Metric, whose it is and label of every line, by the titles of the dashboard's graphs. */
+/** The metric, its owner and the label of every line, by the titles of the dashboard's graphs. */
 function linesOf(stack: TestStack): { [title: string]: string[] } {
   const [, parts] = stack.only('AWS::CloudWatch::Dashboard').DashboardBody['Fn::Join'];
   const body = parts.map((part: any) => typeof part === 'string' ? part : (part.Ref ?? part['Fn::GetAtt'][0]).replace(/[0-9A-F]{8}$/, '')).join('');
@@ -51,7 +51,7 @@ const ofFunction = (name: string) => [
   `Comeback InvokeLateness p99 > 300000 of Target ${name}`,
 ];
 
-test('there is an alarm for all that a person should know of, of functions before and after', () => {
+test('there is an alarm for everything that needs a person, for functions attached before and after', () => {
   const stack = new TestStack();
   stack.retry.attach(stack.function('Before'));
   stack.retry.alarms();
@@ -71,7 +71,7 @@ test('a ledger has an alarm for each function, and each parallel queue has its o
   assert.match(stack.only('AWS::CloudWatch::Alarm', /WaitingEvents2/).Dimensions[0].Value['Fn::GetAtt'][0], /^RetryRetryQueue2/);
 });
 
-test('every alarm says what to do, and does what it is told', () => {
+test('every alarm says what to do, and has the given actions', () => {
   const stack = new TestStack({ ledger: true });
   stack.retry.attach(stack.function('Orders'));
   const topic = new sns.Topic(stack, 'Topic');
@@ -84,7 +84,7 @@ test('every alarm says what to do, and does what it is told', () => {
   }
 });
 
-test('what several AsyncRetry share pages once, and everybody who is to be paged', () => {
+test('a resource shared by several AsyncRetry has one alarm for each set of actions', () => {
   const pagedBy = (build: (stack: TestStack, second: AsyncRetry, one: sns.Topic, other: sns.Topic) => void) => {
     const stack = new TestStack();
     const second = new AsyncRetry(stack, 'Second', { deadLetterQueue: stack.retry.deadLetterQueue });
@@ -110,7 +110,7 @@ test('what several AsyncRetry share pages once, and everybody who is to be paged
   }), [2, 2]);
 });
 
-test('each dead-letter queue has an alarm, and what is of the region one in each region', () => {
+test('each dead-letter queue has an alarm, and unsent dead letters have one in each region', () => {
   const app = new App();
   const [here, there] = ['eu-west-1', 'us-east-1'].map((region) => new Stack(app, region, { env: { account: '123456789012', region } }));
   for (const [stack, id] of [[here, 'First'], [here, 'Second'], [there, 'Third']] as const) new AsyncRetry(stack, id).alarms();
@@ -135,7 +135,7 @@ test('no message should be older than the longest backoff and an hour', () => {
   }
 });
 
-test('thresholds are one\'s own where they are given, and in range', () => {
+test('thresholds can be set within their ranges', () => {
   const stack = new TestStack();
   assert.equal(
     complaint(() => stack.retry.alarms({ waitingEvents: 120_001 })),
@@ -191,7 +191,7 @@ test('the dashboard shows the queues, the handler and every function', () => {
   });
 });
 
-test('the dashboard of one queue does not number it, and knows no ledger where there is none', () => {
+test('the dashboard does not number a single queue, and shows a ledger only if there is one', () => {
   const stack = new TestStack();
   stack.retry.attach(stack.function('Orders'));
   stack.retry.dashboard();
@@ -230,7 +230,7 @@ test('a metric is of one function, or of all together', () => {
   }
 });
 
-test('the handler counts by function, so an alias has its function\'s metrics', () => {
+test('an alias has the metrics of its function', () => {
   const stack = new TestStack();
   const alias = new lambda.Alias(stack, 'Live', { aliasName: 'live', version: stack.function('Orders').currentVersion });
   stack.retry.attach(alias);
@@ -238,13 +238,13 @@ test('the handler counts by function, so an alias has its function\'s metrics', 
   assert.equal(value, alias.lambda.functionName);
 });
 
-test('there are no metrics of what is not attached', () => {
+test('functions that are not attached have no metrics', () => {
   const stack = new TestStack();
   assert.match(complaint(() => stack.retry.metricWaited()), /AsyncRetry Test\/Retry has no metric Waited of its functions: attach first/);
   assert.match(complaint(() => stack.retry.metricWaited({ target: stack.function('Orders') })), /has no metric Waited of Test\/Orders/);
 });
 
-test('alarms and dashboard are made once', () => {
+test('alarms and the dashboard are made only once', () => {
   const { retry } = new TestStack();
   retry.alarms();
   retry.dashboard();
