@@ -2,8 +2,16 @@
 const { createRequire } = require('module');
 const load = createRequire(require.resolve('../../infra/cdk/package.json'));
 const {
-  App, aws_cloudwatch_actions: actions, aws_iam: iam, aws_kms: kms, aws_lambda: lambda, aws_logs: logs, aws_sns: sns,
-  Duration, RemovalPolicy, Stack,
+  App,
+  aws_cloudwatch_actions: actions,
+  aws_iam: iam,
+  aws_kms: kms,
+  aws_lambda: lambda,
+  aws_logs: logs,
+  aws_sns: sns,
+  Duration,
+  RemovalPolicy,
+  Stack,
 } = load('aws-cdk-lib');
 const { AsyncRetry, Jitter } = load('comeback-cdk');
 
@@ -13,7 +21,10 @@ const orders = new lambda.Function(stack, 'Orders', {
   architecture: lambda.Architecture.ARM_64,
   handler: 'app.handler',
   timeout: Duration.seconds(10),
-  logGroup: new logs.LogGroup(stack, 'OrdersLog', { retention: logs.RetentionDays.ONE_MONTH, removalPolicy: RemovalPolicy.DESTROY }),
+  logGroup: new logs.LogGroup(stack, 'OrdersLog', {
+    retention: logs.RetentionDays.ONE_MONTH,
+    removalPolicy: RemovalPolicy.DESTROY,
+  }),
   code: lambda.Code.fromAsset(`${__dirname}/../../infra/example/orders`),
 });
 const retry = new AsyncRetry(stack, 'Retry', {

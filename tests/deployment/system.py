@@ -48,11 +48,7 @@ class System:
 
     def facts(self) -> set[str]:
         """Everything that must be equal in templates of the same system, one line each."""
-        lines = {
-            f"{part}: {fact}"
-            for part, resource in self._parts().items()
-            for fact in _facts_of(resource)
-        }
+        lines = {f"{part}: {fact}" for part, resource in self._parts().items() for fact in _facts_of(resource)}
         lines |= {f"the handler's environment: {fact}" for fact in self._environment()}
         for who in ("handler", "target", "operator"):
             lines |= {f"the {who}'s role: {fact}" for fact in self._permissions(who)}
@@ -128,9 +124,7 @@ class System:
         yield from _permissions(role.properties["AssumeRolePolicyDocument"])
         yield from (f"managed policy {arn}" for arn in role.properties.get("ManagedPolicyArns", []))
         inline = role.properties.get("Policies", [])
-        attached = [
-            each.properties for each in self._of(POLICY) if role.token in each.properties["Roles"]
-        ]
+        attached = [each.properties for each in self._of(POLICY) if role.token in each.properties["Roles"]]
         for policy in [*inline, *attached]:
             yield from _permissions(policy["PolicyDocument"])
 
@@ -160,7 +154,7 @@ def _facts_of(resource: Resource) -> Iterator[str]:
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[str]:
-    """Each value in a tree with its path. Lists of properties are unordered, and parameters turn numbers into strings."""
+    """Each value in a tree with its path. Lists of properties are unordered; parameters turn numbers into strings."""
     match value:
         case dict():
             for name, each in value.items():
@@ -225,9 +219,11 @@ def _without_difference(properties: dict[str, Any], stat: dict[str, Any], differ
         raise NotImplementedError(f"an alarm on {difference} beyond {properties['Threshold']}")
     terms = ([int(factor) for factor in term.split("*")] for term in found[1].split("+"))
     others = {name: value for name, value in properties.items() if name != "Metrics"}
-    return others | stat["Metric"] | {
-        "Period": stat["Period"], "Statistic": stat["Stat"], "Threshold": sum(map(math.prod, terms))
-    }
+    return (
+        others
+        | stat["Metric"]
+        | {"Period": stat["Period"], "Statistic": stat["Stat"], "Threshold": sum(map(math.prod, terms))}
+    )
 
 
 def _metric_alarm(properties: dict[str, Any]) -> str:

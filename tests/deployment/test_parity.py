@@ -71,7 +71,9 @@ class DifferenceTest(unittest.TestCase):
 
     def test_a_permission_on_everything(self) -> None:
         def widen(_: Properties, system: Properties) -> None:
-            (invoke,) = (each for each in statements(system("HandlerRole")) if each.get("Action") == "lambda:InvokeFunction")
+            (invoke,) = (
+                each for each in statements(system("HandlerRole")) if each.get("Action") == "lambda:InvokeFunction"
+            )
             invoke["Resource"] = "*"
 
         function = "arn:aws:lambda:us-east-1:111111111111:function:<target>"
@@ -106,8 +108,17 @@ class DifferenceTest(unittest.TestCase):
 
     def test_the_dead_letter_queues_policy(self) -> None:
         found = changed(lambda _, system: system("DeadLetterQueuePolicy")["PolicyDocument"].update(Statement=[]))
-        for action in (r"sqs:\* .*aws:SecureTransport", r"sqs:SendMessage .*<handler's role>", "sqs:PurgeQueue", "sqs:DeleteQueue"):
-            (_,) = (each for each in found if re.search(rf"^only CDK: the dead-letter queue's policy: Deny \* {action}", each))
+        for action in (
+            r"sqs:\* .*aws:SecureTransport",
+            r"sqs:SendMessage .*<handler's role>",
+            "sqs:PurgeQueue",
+            "sqs:DeleteQueue",
+        ):
+            (_,) = (
+                each
+                for each in found
+                if re.search(rf"^only CDK: the dead-letter queue's policy: Deny \* {action}", each)
+            )
 
     def test_who_may_send(self) -> None:
         def open_up(_: Properties, system: Properties) -> None:
@@ -119,7 +130,9 @@ class DifferenceTest(unittest.TestCase):
 
     def test_a_variable(self) -> None:
         self.differ(
-            lambda _, system: system("Handler")["Environment"]["Variables"].update(MAX_AGE="7d", AWS_RETRY_MODE="adaptive"),
+            lambda _, system: system("Handler")["Environment"]["Variables"].update(
+                MAX_AGE="7d", AWS_RETRY_MODE="adaptive"
+            ),
             "only CDK: the handler's environment: MAX_AGE = 86400 s",
             "only SAM: the handler's environment: AWS_RETRY_MODE = adaptive",
             "only SAM: the handler's environment: MAX_AGE = 604800 s",
@@ -195,7 +208,9 @@ class DifferenceTest(unittest.TestCase):
         def widen(_: Properties, system: Properties) -> None:
             system("DeadLettersNotSentAlarm")["Metrics"][0]["Expression"] = "SELECT 1"
 
-        for found, query in zip(sorted(changed(widen)), (r"SELECT SUM\(DeadLettersNotSent\) .*", "SELECT 1"), strict=True):
+        for found, query in zip(
+            sorted(changed(widen)), (r"SELECT SUM\(DeadLettersNotSent\) .*", "SELECT 1"), strict=True
+        ):
             self.assertRegex(found, f"^only (CDK|SAM): the alarm on {query}: .*, Period = 300, Threshold = 0, ")
 
     def assert_alarms(self, found: list[str], metric: str, **sides: tuple[str, int]) -> None:

@@ -276,9 +276,17 @@ class OptionTest(unittest.TestCase):
         for name in ("{RetryQueue}", "{DeadLetterQueue}", "{Handler}"):
             self.assertIn(f'"{name}"', json.dumps(shown))
         self.assertEqual(len({(each["x"], each["y"]) for each in json.loads(body)["widgets"]}), len(shown))
-        sums = ("Waited", "Invoked", "DeadLettered", "ConfigurationFaults", "DeadLettersNotSent", "Throttled", "LedgerFaults")
+        sums = (
+            "Waited",
+            "Invoked",
+            "DeadLettered",
+            "ConfigurationFaults",
+            "DeadLettersNotSent",
+            "Throttled",
+            "LedgerFaults",
+        )
         self.assertCountEqual(
-            re.findall(r'''SEARCH\('{(.*?),\w+} MetricName=\\"(\w+)\\"', '(\w+)', 300\)''', body),
+            re.findall(r"""SEARCH\('{(.*?),\w+} MetricName=\\"(\w+)\\"', '(\w+)', 300\)""", body),
             [
                 *(("Comeback", name, "Sum") for name in sums),
                 ("Comeback", "InvokeLateness", "p99"),
@@ -289,7 +297,6 @@ class OptionTest(unittest.TestCase):
         )
         # A label of CloudWatch's own, not one of the template.
         self.assertIn("${PROP('Dim.Target')} re-invoked", body)
-
 
     def test_the_outputs_are_those_of_the_named_resources(self) -> None:
         template = system_template(Ledger="true")

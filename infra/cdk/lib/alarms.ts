@@ -43,7 +43,7 @@ export interface AlarmsProps {
 const IN_FLIGHT_MAX = 120_000;
 
 /** Four fifths of the limit, so that there is time to act. */
-const WAITING_EVENTS = IN_FLIGHT_MAX * 4 / 5;
+const WAITING_EVENTS = (IN_FLIGHT_MAX * 4) / 5;
 
 /** Far more than a queue and a mapping ever need. */
 const LATENESS = Duration.minutes(5);
@@ -68,13 +68,18 @@ interface Trigger {
 export class RetryAlarms extends Construct {
   public readonly all: cloudwatch.Alarm[] = [];
 
-  constructor(private readonly retry: AsyncRetry, private readonly props: AlarmsProps, longestBackoff: () => Duration) {
+  constructor(
+    private readonly retry: AsyncRetry,
+    private readonly props: AlarmsProps,
+    longestBackoff: () => Duration,
+  ) {
     super(retry, 'Alarms');
     const faults = new Faults();
     checkWhole('waitingEvents', props.waitingEvents, 1, IN_FLIGHT_MAX, faults);
     for (const property of ['oldestMessage', 'lateness'] as const) {
       const value = props[property];
-      if (value && checkKnown(property, value, faults)) checkDuration(property, value, Duration.seconds(1), RETENTION, faults);
+      if (value && checkKnown(property, value, faults))
+        checkDuration(property, value, Duration.seconds(1), RETENTION, faults);
     }
     faults.throwIfAny(`the alarms of AsyncRetry ${retry.node.path}`);
     this.watchDeadLetters();
@@ -88,35 +93,40 @@ export class RetryAlarms extends Construct {
     const scope = new Construct(this, ownId(target));
     this.alarm(scope, 'UndeliveredFailures', {
       metric: metricOfLambda('DestinationDeliveryFailures', target),
-      description: 'Lambda could not send failed events of this function to the retry queue, and dropped '
-        + 'them. Check that the function\'s role may send to the queue and use its key. A payload '
-        + 'near 1 MiB is dropped too, because its failure record does not fit into a message.',
+      description:
+        'Lambda could not send failed events of this function to the retry queue, and dropped ' +
+        "them. Check that the function's role may send to the queue and use its key. A payload " +
+        'near 1 MiB is dropped too, because its failure record does not fit into a message.',
     });
     this.alarm(scope, 'RecursionStopped', {
       metric: metricOfLambda('RecursiveInvocationsDropped', target),
-      description: 'Lambda took the retries of this function for an endless loop, and stopped them. Set '
-        + 'its RecursiveLoop to Allow. Then redrive the dead-letter queue, where the reason of '
-        + 'these events is recursion_stopped.',
+      description:
+        'Lambda took the retries of this function for an endless loop, and stopped them. Set ' +
+        'its RecursiveLoop to Allow. Then redrive the dead-letter queue, where the reason of ' +
+        'these events is recursion_stopped.',
     });
     this.alarm(scope, 'ConfigurationFaults', {
       metric: this.retry.metricConfigurationFaults({ target }),
-      description: 'This function can\'t be re-invoked: a permission, the key or the function itself is '
-        + 'missing. The errors in the handler\'s log say which. Fix it; until then its events '
-        + 'wait, but no longer than their maximum age.',
+      description:
+        "This function can't be re-invoked: a permission, the key or the function itself is " +
+        "missing. The errors in the handler's log say which. Fix it; until then its events " +
+        'wait, but no longer than their maximum age.',
     });
     this.alarm(scope, 'Lateness', {
       metric: this.retry.metricInvokeLateness({ target }),
       above: lateness.toMilliseconds(),
-      description: 'Retries of this function are late. Check whether the handler is throttled, or whether '
-        + 'more than 120,000 events wait in its retry queue. More retry queues or a higher '
-        + 'maximum concurrency of the mapping help.',
+      description:
+        'Retries of this function are late. Check whether the handler is throttled, or whether ' +
+        'more than 120,000 events wait in its retry queue. More retry queues or a higher ' +
+        'maximum concurrency of the mapping help.',
     });
     if (this.retry.ledger) {
       this.alarm(scope, 'LedgerFaults', {
         metric: this.retry.metricLedgerFaults({ target }),
-        description: 'The ledger can\'t say whether failures of this function were already handled, so its '
-          + 'events wait. The errors in the handler\'s log say whether the table, the permission '
-          + 'or the key is missing.',
+        description:
+          "The ledger can't say whether failures of this function were already handled, so its " +
+          "events wait. The errors in the handler's log say whether the table, the permission " +
+          'or the key is missing.',
       });
     }
   }
@@ -125,47 +135,56 @@ export class RetryAlarms extends Construct {
     const { deadLetterQueue } = this.retry;
     this.alarmOnce('DeadLetters', ({ retry }) => retry.deadLetterQueue.queueArn === deadLetterQueue.queueArn, {
       metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible({ statistic: cloudwatch.Stats.MAXIMUM }),
-      description: 'Events were given up. The attribute Reason of each message in the dead-letter queue '
-        + 'says why. A message without Reason was moved there by SQS, because the handler failed '
-        + 'on it for days. Fix the cause, then start a redrive of the dead-letter queue with the '
-        + 'retry queue as its custom destination: each event starts over.',
+      description:
+        'Events were given up. The attribute Reason of each message in the dead-letter queue ' +
+        'says why. A message without Reason was moved there by SQS, because the handler failed ' +
+        'on it for days. Fix the cause, then start a redrive of the dead-letter queue with the ' +
+        'retry queue as its custom destination: each event starts over.',
     });
     const { account, region } = Stack.of(this);
-    this.alarmOnce('DeadLettersNotSent', ({ retry }) => Stack.of(retry).account === account && Stack.of(retry).region === region, {
-      metric: DEAD_LETTERS_NOT_SENT,
-      description: 'A retry handler in this region can\'t send dead letters to its dead-letter queue, so '
-        + 'these events stay in the retry queue. The errors in the handler\'s log name the queue '
-        + 'and the cause: the queue is missing, or its policy, the handler\'s role or the key '
-        + 'forbids sending. Fix the cause.',
-    });
+    this.alarmOnce(
+      'DeadLettersNotSent',
+      ({ retry }) => Stack.of(retry).account === account && Stack.of(retry).region === region,
+      {
+        metric: DEAD_LETTERS_NOT_SENT,
+        description:
+          "A retry handler in this region can't send dead letters to its dead-letter queue, so " +
+          "these events stay in the retry queue. The errors in the handler's log name the queue " +
+          "and the cause: the queue is missing, or its policy, the handler's role or the key " +
+          'forbids sending. Fix the cause.',
+      },
+    );
   }
 
   private watchQueues(longestBackoff: () => Duration): void {
     const { waitingEvents = WAITING_EVENTS, oldestMessage } = this.props;
     const oldest = Lazy.number({ produce: () => (oldestMessage ?? longestBackoff().plus(GRACE)).toSeconds() });
     this.retry.retryQueues.forEach((queue, index) => {
-      const id = (name: string) => index === 0 ? name : `${name}${index + 1}`;
+      const id = (name: string) => (index === 0 ? name : `${name}${index + 1}`);
       this.alarm(this, id('OldestMessage'), {
         metric: queue.metricApproximateAgeOfOldestMessage({ statistic: cloudwatch.Stats.MAXIMUM }),
         above: oldest,
-        description: 'A failed event has been in the retry queue for longer than any backoff, but was '
-          + 'hardly ever received. Check that the handler\'s mapping is enabled, and look for '
-          + 'errors of the handler. Or the function itself asked for such a long wait, with '
-          + 'RetryAfter. SQS deletes a message after 14 days.',
+        description:
+          'A failed event has been in the retry queue for longer than any backoff, but was ' +
+          "hardly ever received. Check that the handler's mapping is enabled, and look for " +
+          'errors of the handler. Or the function itself asked for such a long wait, with ' +
+          'RetryAfter. SQS deletes a message after 14 days.',
       });
       this.alarm(this, id('UnreadMessages'), {
         metric: queue.metricApproximateNumberOfMessagesVisible({ statistic: cloudwatch.Stats.MINIMUM }),
         periods: UNREAD_PERIODS,
-        description: 'Messages in the retry queue are due, and for a quarter of an hour not all of them '
-          + 'were received. Check that the handler\'s mapping is enabled and that the handler is '
-          + 'not throttled. If the handler is only busy, raise the mapping\'s maximum concurrency.',
+        description:
+          'Messages in the retry queue are due, and for a quarter of an hour not all of them ' +
+          "were received. Check that the handler's mapping is enabled and that the handler is " +
+          "not throttled. If the handler is only busy, raise the mapping's maximum concurrency.",
       });
       this.alarm(this, id('WaitingEvents'), {
         metric: queue.metricApproximateNumberOfMessagesNotVisible({ statistic: cloudwatch.Stats.MAXIMUM }),
         above: waitingEvents,
-        description: 'A retry queue can hold about 120,000 waiting events. Beyond that SQS delivers none, '
-          + 'and all retries are late. Fix what makes the events fail, or spread the functions '
-          + 'over more retry queues.',
+        description:
+          'A retry queue can hold about 120,000 waiting events. Beyond that SQS delivers none, ' +
+          'and all retries are late. Fix what makes the events fail, or spread the functions ' +
+          'over more retry queues.',
       });
     });
   }
@@ -174,20 +193,23 @@ export class RetryAlarms extends Construct {
     const { handler } = this.retry;
     this.alarm(this, 'HandlerErrors', {
       metric: handler.metricErrors(),
-      description: 'The retry handler fails. Look into its log: a bad setting stops it at its start, and '
-        + 'the log names the variable. Nothing is lost in the meantime; each message comes back '
-        + 'up to a thousand times.',
+      description:
+        'The retry handler fails. Look into its log: a bad setting stops it at its start, and ' +
+        'the log names the variable. Nothing is lost in the meantime; each message comes back ' +
+        'up to a thousand times.',
     });
     this.alarm(this, 'HandlerThrottles', {
       metric: handler.metricThrottles(),
-      description: 'The retry handler is throttled, so retries are late. Raise the account\'s concurrency, '
-        + 'or give the handler a reserved concurrency that is at least the maximum concurrency of '
-        + 'its mappings.',
+      description:
+        "The retry handler is throttled, so retries are late. Raise the account's concurrency, " +
+        'or give the handler a reserved concurrency that is at least the maximum concurrency of ' +
+        'its mappings.',
     });
     this.alarm(this, 'HandlerRecursionStopped', {
       metric: metricOfLambda('RecursiveInvocationsDropped', handler),
-      description: 'Lambda took the retry handler for an endless loop, and stopped it. Set its '
-        + 'RecursiveLoop to Allow; the messages come back by themselves.',
+      description:
+        'Lambda took the retry handler for an endless loop, and stopped it. Set its ' +
+        'RecursiveLoop to Allow; the messages come back by themselves.',
     });
   }
 
@@ -195,8 +217,12 @@ export class RetryAlarms extends Construct {
   private alarmOnce(id: string, isSame: (others: RetryAlarms) => boolean, trigger: Trigger): void {
     const all = (Stage.of(this) ?? this.node.root).node.findAll().filter((each) => each instanceof RetryAlarms);
     const { actions: mine = [] } = this.props;
-    const isDone = all.some((each) => each !== this && isSame(each)
-      && mine.every((own) => each.props.actions?.some((other) => isSameAction(own, other))));
+    const isDone = all.some(
+      (each) =>
+        each !== this &&
+        isSame(each) &&
+        mine.every((own) => each.props.actions?.some((other) => isSameAction(own, other))),
+    );
     if (!isDone) this.alarm(this, id, trigger);
   }
 
@@ -210,7 +236,7 @@ export class RetryAlarms extends Construct {
       treatMissingData: cloudwatch.TreatMissingData.NOT_BREACHING,
       alarmDescription: description,
     });
-    alarm.addAlarmAction(...this.props.actions ?? []);
+    alarm.addAlarmAction(...(this.props.actions ?? []));
     this.all.push(alarm);
   }
 }
@@ -218,6 +244,11 @@ export class RetryAlarms extends Construct {
 /** Whether two actions do the same. Each `new SnsAction(topic)` is a new object. */
 function isSameAction(one: cloudwatch.IAlarmAction, other: cloudwatch.IAlarmAction): boolean {
   const [ours, theirs] = [one, other].map((action) => Object.entries(action).flat());
-  return one === other
-    || (one.constructor === other.constructor && ours.length > 0 && ours.length === theirs.length && ours.every((part, index) => part === theirs[index]));
+  return (
+    one === other ||
+    (one.constructor === other.constructor &&
+      ours.length > 0 &&
+      ours.length === theirs.length &&
+      ours.every((part, index) => part === theirs[index]))
+  );
 }

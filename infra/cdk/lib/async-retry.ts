@@ -1,6 +1,16 @@
 import {
-  Annotations, aws_cloudwatch as cloudwatch, aws_dynamodb as dynamodb, aws_iam as iam, aws_lambda as lambda, aws_sqs as sqs,
-  Duration, Fn, Lazy, RemovalPolicy, Stack, Stage,
+  Annotations,
+  aws_cloudwatch as cloudwatch,
+  aws_dynamodb as dynamodb,
+  aws_iam as iam,
+  aws_lambda as lambda,
+  aws_sqs as sqs,
+  Duration,
+  Fn,
+  Lazy,
+  RemovalPolicy,
+  Stack,
+  Stage,
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 import { AlarmsProps, RetryAlarms } from './alarms';
@@ -59,7 +69,8 @@ export class AsyncRetry extends Construct {
     this.props = props;
     checkProps(this, props);
 
-    this.deadLetterQueue = props.deadLetterQueue ?? new DeadLetterQueue(this, 'DeadLetterQueue', { encryptionKey, deletionProtection });
+    this.deadLetterQueue =
+      props.deadLetterQueue ?? new DeadLetterQueue(this, 'DeadLetterQueue', { encryptionKey, deletionProtection });
     if (props.deadLetterQueue) warnOfOwnQueue(this, props.deadLetterQueue);
     const handler = new RetryHandler(this, 'Handler', {
       architecture,
@@ -159,18 +170,26 @@ export class AsyncRetry extends Construct {
     const principalArn = principal.roleArn ?? principal.userArn ?? principal.arn;
     // SQS never checks a queue's policy with the principal of an account.
     if (principalArn === undefined || grantee.grantPrincipal instanceof iam.AccountPrincipal) {
-      throw new Error(`AsyncRetry ${this.node.path}: grantRedrive must be given a role, a user or something with a role, got ${principal}`);
+      throw new Error(
+        `AsyncRetry ${this.node.path}: grantRedrive must be given a role, a user or something with a role, got ${principal}`,
+      );
     }
     // SQS moves messages with the permissions of the principal that starts the redrive.
     this.queues.forEach(({ queue }) => queue.letSend(principalArn));
     if (this.deadLetterQueue instanceof DeadLetterQueue) this.deadLetterQueue.letReceive(principalArn);
-    for (const key of [this.props.encryptionKey, this.props.deadLetterQueue?.encryptionMasterKey]) key?.grant(grantee, ...KEY_ACTIONS);
-    const allow = (actions: string[], ...resourceArns: string[]) => iam.Grant.addToPrincipal({ grantee, actions, resourceArns });
-    const grant = allow(REDRIVE, this.deadLetterQueue.queueArn)
-      .combine(allow(['sqs:SendMessage'], ...this.retryQueues.map((queue) => queue.queueArn)));
+    for (const key of [this.props.encryptionKey, this.props.deadLetterQueue?.encryptionMasterKey])
+      key?.grant(grantee, ...KEY_ACTIONS);
+    const allow = (actions: string[], ...resourceArns: string[]) =>
+      iam.Grant.addToPrincipal({ grantee, actions, resourceArns });
+    const grant = allow(REDRIVE, this.deadLetterQueue.queueArn).combine(
+      allow(['sqs:SendMessage'], ...this.retryQueues.map((queue) => queue.queueArn)),
+    );
     if (!grant.success) {
-      Annotations.of(this).addWarningV2('comeback:redrive', `${principalArn} can't be given permissions here: give it ${REDRIVE.join(', ')} on the dead-letter `
-        + 'queue, and sqs:SendMessage on the retry queues');
+      Annotations.of(this).addWarningV2(
+        'comeback:redrive',
+        `${principalArn} can't be given permissions here: give it ${REDRIVE.join(', ')} on the dead-letter ` +
+          'queue, and sqs:SendMessage on the retry queues',
+      );
     }
     return grant;
   }
@@ -235,7 +254,9 @@ export class AsyncRetry extends Construct {
     const { base } = target ? new Target(target) : { base: undefined };
     const functions = this.functions().filter((each) => base === undefined || each.functionArn === base.functionArn);
     if (functions.length === 0) {
-      throw new Error(`AsyncRetry ${this.node.path} has no metric ${name} of ${target?.node.path ?? 'its functions'}: attach first`);
+      throw new Error(
+        `AsyncRetry ${this.node.path} has no metric ${name} of ${target?.node.path ?? 'its functions'}: attach first`,
+      );
     }
     return metricOf(name, functions, together, others);
   }
@@ -250,10 +271,14 @@ export class AsyncRetry extends Construct {
       faults.note('it is the retry handler itself');
     } else {
       if (ofFunction.some((each) => written(each.policy) !== written(policy))) {
-        faults.note('its policy must be that of the function\'s other attachments: the handler knows functions only by name, without alias or version');
+        faults.note(
+          "its policy must be that of the function's other attachments: the handler knows functions only by name, without alias or version",
+        );
       }
       if (this.functions().length >= TARGETS_MAX && ofFunction.length === 0) {
-        faults.note(`${TARGETS_MAX} functions are attached, and the queue's policy has no room for more roles: make another AsyncRetry`);
+        faults.note(
+          `${TARGETS_MAX} functions are attached, and the queue's policy has no room for more roles: make another AsyncRetry`,
+        );
       }
       target.checkHome(this, faults);
       checkPolicy(effectivePolicy(this.props, policy), faults);
@@ -294,8 +319,11 @@ export class AsyncRetry extends Construct {
     const written = JSON.stringify([variables(effectivePolicy(this.props)), names, this.ownPolicies()]);
     const length = written.replace(/\$\{Token\[[^\]]*\]\}/g, 'x'.repeat(NAME_MAX)).length;
     if (length > VARIABLES_MAX) {
-      Annotations.of(this).addWarningV2('comeback:variables', `the handler's variables may become longer than the ${VARIABLES_MAX} characters that Lambda takes: `
-        + 'make another AsyncRetry for some of the functions, or give fewer of them policies of their own');
+      Annotations.of(this).addWarningV2(
+        'comeback:variables',
+        `the handler's variables may become longer than the ${VARIABLES_MAX} characters that Lambda takes: ` +
+          'make another AsyncRetry for some of the functions, or give fewer of them policies of their own',
+      );
     }
   }
 
@@ -316,9 +344,15 @@ export class AsyncRetry extends Construct {
 
   /** The longest time that a message should be in the retry queue. Every failure is a new message. */
   private longestBackoff(): Duration {
-    const policies = [effectivePolicy(this.props), ...this.attachments.map(({ policy }) => effectivePolicy(this.props, policy))];
-    const seconds = policies.map(({ maxBackoff, maxAge }) => Math.min(...[maxBackoff, maxAge, MAX_BACKOFF_MAX]
-      .map((limit) => limit.isUnresolved() ? Infinity : limit.toSeconds())));
+    const policies = [
+      effectivePolicy(this.props),
+      ...this.attachments.map(({ policy }) => effectivePolicy(this.props, policy)),
+    ];
+    const seconds = policies.map(({ maxBackoff, maxAge }) =>
+      Math.min(
+        ...[maxBackoff, maxAge, MAX_BACKOFF_MAX].map((limit) => (limit.isUnresolved() ? Infinity : limit.toSeconds())),
+      ),
+    );
     return Duration.seconds(Math.max(...seconds));
   }
 

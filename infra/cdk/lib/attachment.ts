@@ -1,4 +1,12 @@
-import { Annotations, aws_iam as iam, aws_lambda as lambda, CfnDeletionPolicy, CfnResource, Stack, Token } from 'aws-cdk-lib';
+import {
+  Annotations,
+  aws_iam as iam,
+  aws_lambda as lambda,
+  CfnDeletionPolicy,
+  CfnResource,
+  Stack,
+  Token,
+} from 'aws-cdk-lib';
 import { Construct, IDependable } from 'constructs';
 import { checkTransparency, makeTransparent } from './envelope-proxy';
 import { Faults } from './faults';
@@ -34,7 +42,9 @@ export function checkAttachable(target: Target, transparent: boolean, faults: Fa
   }
   if (config?.maximumRetryAttempts) {
     const got = Token.isUnresolved(config.maximumRetryAttempts) ? 'a token' : config.maximumRetryAttempts;
-    faults.note(`retryAttempts must not be set: Lambda's own retries would come before the first failure is known, got ${got}`);
+    faults.note(
+      `retryAttempts must not be set: Lambda's own retries would come before the first failure is known, got ${got}`,
+    );
   }
   if (transparent) checkTransparency(target, faults);
 }
@@ -64,7 +74,10 @@ export class Attachment extends Construct {
     if (alias) this.config.node.addDependency(alias);
     this.allowLoop();
     if (target.resource?.deadLetterConfig) {
-      this.warn('dead-letter-queue', 'it has a dead-letter queue of its own, to which Lambda also sends each failure, whether its event comes back or not');
+      this.warn(
+        'dead-letter-queue',
+        'it has a dead-letter queue of its own, to which Lambda also sends each failure, whether its event comes back or not',
+      );
     }
     this.warnOfPassingVersion();
     if (props.transparent) this.takeEnvelopesOff(props.source);
@@ -73,8 +86,12 @@ export class Attachment extends Construct {
   /** Settings from elsewhere that contradict this attachment. `configs` are all event invoke configs of the app. */
   public contradictions(configs: lambda.CfnEventInvokeConfig[]): string[] {
     const { target, config } = this;
-    const others = configs.filter((each) => each !== config && target.isConfiguredBy(each)).map((each) =>
-      `${target.path} has a second event invoke config, ${each.node.path}: configure its asynchronous invocations on the function itself, before attach()`);
+    const others = configs
+      .filter((each) => each !== config && target.isConfiguredBy(each))
+      .map(
+        (each) =>
+          `${target.path} has a second event invoke config, ${each.node.path}: configure its asynchronous invocations on the function itself, before attach()`,
+      );
     const loop = target.resource?.recursiveLoop;
     return loop === undefined || loop === lambda.RecursiveLoop.ALLOW
       ? others
@@ -85,15 +102,21 @@ export class Attachment extends Construct {
     const { role } = this.target.base;
     if (role === undefined) {
       senders.allowUnknown();
-      this.warn('role', 'its role is not known, so the retry queue is open to all roles of this account, and Lambda refuses the destination unless '
-        + 'the role may already send to it: import the function by Function.fromFunctionAttributes, with its role');
+      this.warn(
+        'role',
+        'its role is not known, so the retry queue is open to all roles of this account, and Lambda refuses the destination unless ' +
+          'the role may already send to it: import the function by Function.fromFunctionAttributes, with its role',
+      );
       return [];
     }
     const policy = senders.allow(role);
     const attachedTo = Stack.of(this).resolve((policy.node.defaultChild as iam.CfnPolicy).roles);
     if (attachedTo === undefined) {
-      this.warn('permission', 'its role can\'t be changed here, and Lambda refuses the destination unless the role may already send to it: '
-        + `give it ${JSON.stringify(Stack.of(this).resolve(policy.document))}`);
+      this.warn(
+        'permission',
+        "its role can't be changed here, and Lambda refuses the destination unless the role may already send to it: " +
+          `give it ${JSON.stringify(Stack.of(this).resolve(policy.document))}`,
+      );
     }
     return [policy];
   }
@@ -112,8 +135,11 @@ export class Attachment extends Construct {
     if (ownConfig) {
       config.maximumEventAgeInSeconds = ownConfig.maximumEventAgeInSeconds;
       configured.node.tryRemoveChild(CONFIG_ID);
-      this.warn('moved', 'its event invoke config moves into the stack of the retries. If it is already deployed, Lambda retries failures twice '
-        + 'during the move, and then drops them');
+      this.warn(
+        'moved',
+        'its event invoke config moves into the stack of the retries. If it is already deployed, Lambda retries failures twice ' +
+          'during the move, and then drops them',
+      );
     }
     config.destinationConfig = { ...(ownConfig && destinationsOf(ownConfig)), onFailure };
     return config;
@@ -134,22 +160,31 @@ export class Attachment extends Construct {
     if (resource) {
       resource.recursiveLoop = lambda.RecursiveLoop.ALLOW;
     } else {
-      this.warn('recursion', 'its RecursiveLoop can\'t be set from here, and Lambda would stop its retries after about 16: '
-        + `run aws lambda put-function-recursion-config --recursive-loop Allow --function-name ${knownName}`);
+      this.warn(
+        'recursion',
+        "its RecursiveLoop can't be set from here, and Lambda would stop its retries after about 16: " +
+          `run aws lambda put-function-recursion-config --recursive-loop Allow --function-name ${knownName}`,
+      );
     }
   }
 
   private takeEnvelopesOff(source?: string): void {
     const { target } = this;
     if (!makeTransparent(target, source)) {
-      this.warn('transparent', 'its envelopes are not taken off, because a layer can\'t be added to it here: add the layer and '
-        + 'AWS_LAMBDA_EXEC_WRAPPER=/opt/comeback-exec where the function is defined');
+      this.warn(
+        'transparent',
+        "its envelopes are not taken off, because a layer can't be added to it here: add the layer and " +
+          'AWS_LAMBDA_EXEC_WRAPPER=/opt/comeback-exec where the function is defined',
+      );
       return;
     }
     const { version } = target;
     if (version && version !== target.currentVersion) {
-      this.warn('version-layer', `the version ${version.node.path} has the layer only if it is published after this deployment, because Lambda never changes a `
-        + 'version: let the alias point to currentVersion');
+      this.warn(
+        'version-layer',
+        `the version ${version.node.path} has the layer only if it is published after this deployment, because Lambda never changes a ` +
+          'version: let the alias point to currentVersion',
+      );
     }
   }
 
@@ -159,11 +194,17 @@ export class Attachment extends Construct {
     if (attached !== currentVersion) return;
     const version = attached.node.defaultChild as CfnResource;
     if (Stack.of(version) !== Stack.of(this)) {
-      this.warn('version', `each change of its function makes a new version, which ${Stack.of(version).stackName} can\'t deploy while ${Stack.of(this).stackName} `
-        + 'imports the old one: attach an alias of it');
+      this.warn(
+        'version',
+        `each change of its function makes a new version, which ${Stack.of(version).stackName} can't deploy while ${Stack.of(this).stackName} ` +
+          'imports the old one: attach an alias of it',
+      );
     } else if (version.cfnOptions.deletionPolicy !== CfnDeletionPolicy.RETAIN) {
-      this.warn('version', 'each change of its function makes a new version and deletes the old one, although waiting events name it: '
-        + 'attach an alias of it, or retain it with currentVersionOptions');
+      this.warn(
+        'version',
+        'each change of its function makes a new version and deletes the old one, although waiting events name it: ' +
+          'attach an alias of it, or retain it with currentVersionOptions',
+      );
     }
   }
 

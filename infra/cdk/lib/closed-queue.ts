@@ -8,7 +8,12 @@ export const RETENTION = Duration.days(14);
 const CLOUDFORMATION = 'cloudformation.amazonaws.com';
 
 /** The actions that read events, delete them, or change when they are due. */
-export const RECEIVER_ONLY = ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:PurgeQueue'];
+export const RECEIVER_ONLY = [
+  'sqs:ReceiveMessage',
+  'sqs:DeleteMessage',
+  'sqs:ChangeMessageVisibility',
+  'sqs:PurgeQueue',
+];
 
 /** The ARN of a role that was imported by its name. Only there is the partition a token but the name is not. */
 const IMPORTED_BY_NAME = /^(arn:\$\{Token\[.+:role\/)([^/]+)$/;
@@ -32,15 +37,16 @@ export abstract class ClosedQueue extends sqs.Queue {
     super(scope, id, {
       retentionPeriod: RETENTION,
       enforceSSL: true,
-      ...encryptionKey
+      ...(encryptionKey
         ? { encryption: sqs.QueueEncryption.KMS, encryptionMasterKey: encryptionKey }
-        : { encryption: sqs.QueueEncryption.SQS_MANAGED },
+        : { encryption: sqs.QueueEncryption.SQS_MANAGED }),
       ...own,
     });
     this.denyAllBut(this.receivers, this.senders, receiverOnly);
     this.denyAllBut(this.senders, this.receivers, ['sqs:SendMessage']);
     // A request that came through no service has no `aws:CalledVia`, and is denied too.
-    if (deletionProtection) this.deny(['sqs:DeleteQueue'], { 'ForAllValues:StringNotEquals': { 'aws:CalledVia': CLOUDFORMATION } });
+    if (deletionProtection)
+      this.deny(['sqs:DeleteQueue'], { 'ForAllValues:StringNotEquals': { 'aws:CalledVia': CLOUDFORMATION } });
   }
 
   /** Lets a principal send to this queue. This is only the queue's side: it also needs the permission. */
@@ -55,7 +61,7 @@ export abstract class ClosedQueue extends sqs.Queue {
 
   /** The list must not be empty: an empty one is replaced by the other side's principals, which lack the permission. */
   private denyAllBut(principals: Set<string>, others: Set<string>, actions: string[]): void {
-    const produce = () => [...principals.size > 0 ? principals : others];
+    const produce = () => [...(principals.size > 0 ? principals : others)];
     this.deny(actions, {
       ArnNotEquals: { 'aws:PrincipalArn': Lazy.list({ produce }) },
       // AWS services, such as SNS, have no principal ARN. They need a permission in this policy anyway.
@@ -64,13 +70,15 @@ export abstract class ClosedQueue extends sqs.Queue {
   }
 
   private deny(actions: string[], conditions: iam.Conditions): void {
-    this.addToResourcePolicy(new iam.PolicyStatement({
-      effect: iam.Effect.DENY,
-      principals: [new iam.AnyPrincipal()],
-      actions,
-      resources: [this.queueArn],
-      conditions,
-    }));
+    this.addToResourcePolicy(
+      new iam.PolicyStatement({
+        effect: iam.Effect.DENY,
+        principals: [new iam.AnyPrincipal()],
+        actions,
+        resources: [this.queueArn],
+        conditions,
+      }),
+    );
   }
 }
 

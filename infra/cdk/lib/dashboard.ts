@@ -24,7 +24,10 @@ export class RetryDashboard extends Construct {
   private readonly ages = graph('Age of events in seconds, maximum');
   private readonly faults = graph('What a person has to fix');
 
-  constructor(private readonly retry: AsyncRetry, props: RetryDashboardProps) {
+  constructor(
+    private readonly retry: AsyncRetry,
+    props: RetryDashboardProps,
+  ) {
     super(retry, 'Dashboard');
     this.dashboard = new cloudwatch.Dashboard(this, 'Resource', props);
     this.dashboard.addWidgets(this.outcomes, this.queues());
@@ -53,7 +56,7 @@ export class RetryDashboard extends Construct {
   private queues(): cloudwatch.GraphWidget {
     const { deadLetterQueue, retryQueues } = this.retry;
     const statistic = cloudwatch.Stats.MAXIMUM;
-    const number = (index: number) => retryQueues.length === 1 ? '' : ` in queue ${index + 1}`;
+    const number = (index: number) => (retryQueues.length === 1 ? '' : ` in queue ${index + 1}`);
     return graph('Messages in the queues', [
       ...retryQueues.flatMap((queue, index) => [
         queue.metricApproximateNumberOfMessagesNotVisible({ statistic, label: `waiting${number(index)}` }),
@@ -65,12 +68,18 @@ export class RetryDashboard extends Construct {
 
   private handler(): cloudwatch.GraphWidget {
     const { handler } = this.retry;
-    return graph('The retry handler', [handler.metricInvocations(), handler.metricErrors(), handler.metricThrottles()], [
-      handler.metricDuration({ statistic: 'p99' }),
-    ]);
+    return graph(
+      'The retry handler',
+      [handler.metricInvocations(), handler.metricErrors(), handler.metricThrottles()],
+      [handler.metricDuration({ statistic: 'p99' })],
+    );
   }
 }
 
-function graph(title: string, left: cloudwatch.IMetric[] = [], right: cloudwatch.IMetric[] = []): cloudwatch.GraphWidget {
+function graph(
+  title: string,
+  left: cloudwatch.IMetric[] = [],
+  right: cloudwatch.IMetric[] = [],
+): cloudwatch.GraphWidget {
   return new cloudwatch.GraphWidget({ title, left, right, width: WIDTH });
 }

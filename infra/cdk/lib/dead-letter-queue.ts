@@ -10,8 +10,14 @@ const MOVE = ['sqs:StartMessageMoveTask', 'sqs:CancelMessageMoveTask'];
 
 /** The actions that are needed to look at dead letters, to delete them, and to redrive them. */
 export const REDRIVE = [
-  ...MOVE, 'sqs:ListMessageMoveTasks', 'sqs:ListDeadLetterSourceQueues',
-  'sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:GetQueueAttributes', 'sqs:GetQueueUrl',
+  ...MOVE,
+  'sqs:ListMessageMoveTasks',
+  'sqs:ListDeadLetterSourceQueues',
+  'sqs:ReceiveMessage',
+  'sqs:DeleteMessage',
+  'sqs:ChangeMessageVisibility',
+  'sqs:GetQueueAttributes',
+  'sqs:GetQueueUrl',
 ];
 
 /**
@@ -30,12 +36,18 @@ export function warnOfOwnQueue(scope: IConstruct, queue: sqs.IQueue): void {
   const resource = queue.node.defaultChild as Partial<sqs.CfnQueue> | undefined;
   if (resource?.cfnResourceType !== sqs.CfnQueue.CFN_RESOURCE_TYPE_NAME) return;
   const warn = (topic: string, what: string) =>
-    Annotations.of(scope).addWarningV2(`comeback:dead-letter-${topic}`, `the dead-letter queue ${queue.node.path} ${what}`);
+    Annotations.of(scope).addWarningV2(
+      `comeback:dead-letter-${topic}`,
+      `the dead-letter queue ${queue.node.path} ${what}`,
+    );
 
   const { messageRetentionPeriod = RETENTION_DEFAULT.toSeconds(), sqsManagedSseEnabled, kmsMasterKeyId } = resource;
   if (!Token.isUnresolved(messageRetentionPeriod) && messageRetentionPeriod < RETENTION.toSeconds()) {
-    warn('retention', `keeps messages for ${Duration.seconds(messageRetentionPeriod).toHumanString()}: set its retentionPeriod to 14 days. A message that `
-      + 'SQS moves there after a thousand receives keeps its age, and may be deleted at once');
+    warn(
+      'retention',
+      `keeps messages for ${Duration.seconds(messageRetentionPeriod).toHumanString()}: set its retentionPeriod to 14 days. A message that ` +
+        'SQS moves there after a thousand receives keeps its age, and may be deleted at once',
+    );
   }
   if (Stack.of(queue).resolve(sqsManagedSseEnabled) === false && kmsMasterKeyId === undefined) {
     warn('encryption', 'keeps payloads unencrypted: set its encryption to SQS_MANAGED or KMS');

@@ -17,17 +17,24 @@ export function checkTransparency(target: Target, faults: Faults): void {
   const { resource } = target;
   if (resource === undefined) return;
   if (resource.packageType === 'Image') {
-    faults.note('transparent must be off for a container image, which has no layers: put the layer\'s extensions/comeback into the image as its bootstrap');
+    faults.note(
+      "transparent must be off for a container image, which has no layers: put the layer's extensions/comeback into the image as its bootstrap",
+    );
   } else if (resource.runtime?.startsWith('provided')) {
-    faults.note(`transparent must be off for the runtime ${resource.runtime}, which supports no wrapper: put the layer's extensions/comeback into the code as its bootstrap`);
+    faults.note(
+      `transparent must be off for the runtime ${resource.runtime}, which supports no wrapper: put the layer's extensions/comeback into the code as its bootstrap`,
+    );
   }
   const layers = layersOf(resource);
   const existing = existingLayer(target.base);
   const isThere = existing !== undefined && hasLayer(resource, existing);
-  if (!isThere && layers.length >= LAYERS_MAX) faults.note(`transparent needs a layer, and it already has ${layers.length}`);
+  if (!isThere && layers.length >= LAYERS_MAX)
+    faults.note(`transparent needs a layer, and it already has ${layers.length}`);
   const wrapper = environmentOf(resource)[WRAPPER_VARIABLE];
   if (wrapper !== undefined && wrapper !== WRAPPER) {
-    faults.note(`transparent needs ${WRAPPER_VARIABLE}, which is ${JSON.stringify(wrapper)}: set it to a script of your own that runs both, with ${WRAPPER} last, and add the layer by hand`);
+    faults.note(
+      `transparent needs ${WRAPPER_VARIABLE}, which is ${JSON.stringify(wrapper)}: set it to a script of your own that runs both, with ${WRAPPER} last, and add the layer by hand`,
+    );
   }
 }
 
@@ -51,11 +58,14 @@ export function makeTransparent(target: Target, source?: string): boolean {
  * would make the two stacks depend on each other.
  */
 function layerFor(target: lambda.Function, source?: string): lambda.ILayerVersion {
-  return existingLayer(target) ?? new lambda.LayerVersion(Stack.of(target), layerId(target), {
-    description: 'Takes Comeback\'s envelope off retried events',
-    code: codeOf('layer', target.architecture, source),
-    compatibleArchitectures: [target.architecture],
-  });
+  return (
+    existingLayer(target) ??
+    new lambda.LayerVersion(Stack.of(target), layerId(target), {
+      description: "Takes Comeback's envelope off retried events",
+      code: codeOf('layer', target.architecture, source),
+      compatibleArchitectures: [target.architecture],
+    })
+  );
 }
 
 function existingLayer(target: lambda.IFunction): lambda.LayerVersion | undefined {

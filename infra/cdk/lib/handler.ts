@@ -1,5 +1,10 @@
 import {
-  aws_iam as iam, aws_lambda as lambda, aws_logs as logs, aws_sqs as sqs, Duration, RemovalPolicy,
+  aws_iam as iam,
+  aws_lambda as lambda,
+  aws_logs as logs,
+  aws_sqs as sqs,
+  Duration,
+  RemovalPolicy,
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 
@@ -27,7 +32,12 @@ const BATCH_SIZE = 10;
 const BATCHING_WINDOW = Duration.seconds(0);
 
 /** The actions of a mapping and its function on a queue. */
-export const CONSUME = ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:GetQueueAttributes'];
+export const CONSUME = [
+  'sqs:ReceiveMessage',
+  'sqs:DeleteMessage',
+  'sqs:ChangeMessageVisibility',
+  'sqs:GetQueueAttributes',
+];
 
 /** The actions that reading and writing with a key need. */
 export const KEY_ACTIONS = ['kms:Decrypt', 'kms:GenerateDataKey'];

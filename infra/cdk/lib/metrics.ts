@@ -27,14 +27,20 @@ export const DEAD_LETTERS_NOT_SENT = new cloudwatch.MathExpression({
 
 /** A metric of the handler for functions. Metric math combines several functions, in an alarm at most ten. */
 export function metricOf(
-  metricName: string, targets: lambda.IFunction[], together: 'SUM' | 'MAX', options: cloudwatch.MetricOptions,
+  metricName: string,
+  targets: lambda.IFunction[],
+  together: 'SUM' | 'MAX',
+  options: cloudwatch.MetricOptions,
 ): cloudwatch.IMetric {
-  const each = targets.map((target) => new cloudwatch.Metric({
-    namespace: NAMESPACE,
-    metricName,
-    ...options,
-    dimensionsMap: { Target: target.functionName, ...options.dimensionsMap },
-  }));
+  const each = targets.map(
+    (target) =>
+      new cloudwatch.Metric({
+        namespace: NAMESPACE,
+        metricName,
+        ...options,
+        dimensionsMap: { Target: target.functionName, ...options.dimensionsMap },
+      }),
+  );
   if (each.length === 1) return each[0];
   // Unique ids, so that the metric can be used in another expression or beside others in a graph.
   const ids = each.map((_, index) => `${metricName.charAt(0).toLowerCase()}${metricName.slice(1)}${index}`);

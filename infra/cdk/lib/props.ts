@@ -138,7 +138,8 @@ export function checkProps(scope: IConstruct, props: AsyncRetryProps): void {
   const { handlerTimeout = HANDLER_TIMEOUT, parallelQueues = 1, architecture, deadLetterQueue, encryptionKey } = props;
   const faults = new Faults();
   checkPolicy(effectivePolicy(props), faults);
-  if (checkKnown('parallelQueues', parallelQueues, faults)) checkWhole('parallelQueues', parallelQueues, 1, TARGETS_MAX, faults);
+  if (checkKnown('parallelQueues', parallelQueues, faults))
+    checkWhole('parallelQueues', parallelQueues, 1, TARGETS_MAX, faults);
   checkWhole('maxConcurrency', props.maxConcurrency, MAX_CONCURRENCY_MIN, MAX_CONCURRENCY_MAX, faults);
   checkWhole('memorySize', props.memorySize, MEMORY_MIN, MEMORY_MAX, faults);
   if (checkKnown('handlerTimeout', handlerTimeout, faults)) {
@@ -148,12 +149,17 @@ export function checkProps(scope: IConstruct, props: AsyncRetryProps): void {
     const { path } = deadLetterQueue.node;
     if (deadLetterQueue.fifo) faults.add('deadLetterQueue', 'a standard queue, like the retry queue', path);
     if (deadLetterQueue instanceof DeadLetterQueue && Stack.of(deadLetterQueue) !== Stack.of(scope)) {
-      faults.add('deadLetterQueue', 'in this stack, or a queue of your own: its policy names the handlers that send to it', path);
+      faults.add(
+        'deadLetterQueue',
+        'in this stack, or a queue of your own: its policy names the handlers that send to it',
+        path,
+      );
     }
     if (deadLetterQueue instanceof RetryQueue) faults.add('deadLetterQueue', 'no retry queue', path);
     checkHome('deadLetterQueue', deadLetterQueue, scope, faults);
   }
-  if (architecture && !ARCHITECTURES.includes(architecture.name)) faults.add('architecture', ARCHITECTURES.join(' or '), architecture.name);
+  if (architecture && !ARCHITECTURES.includes(architecture.name))
+    faults.add('architecture', ARCHITECTURES.join(' or '), architecture.name);
   if (encryptionKey && 'aliasName' in encryptionKey) {
     faults.add('encryptionKey', 'a key and no alias, as permissions are on keys', encryptionKey.node.path);
   }

@@ -25,13 +25,19 @@ export class RetryQueue extends ClosedQueue {
   public readonly closure: IDependable;
 
   constructor(scope: Construct, id: string, props: RetryQueueProps) {
-    super(scope, id, props, {
-      visibilityTimeout: props.visibilityTimeout,
-      deadLetterQueue: { queue: props.deadLetterQueue, maxReceiveCount: RECEIVES_MAX },
-      // Otherwise, whoever may create queues in the account could name this queue as their dead-letter queue, and
-      // have SQS itself move messages here. SQS's redrive to this queue does not need this permission.
-      redriveAllowPolicy: { redrivePermission: sqs.RedrivePermission.DENY_ALL },
-    }, RECEIVER_ONLY);
+    super(
+      scope,
+      id,
+      props,
+      {
+        visibilityTimeout: props.visibilityTimeout,
+        deadLetterQueue: { queue: props.deadLetterQueue, maxReceiveCount: RECEIVES_MAX },
+        // Otherwise, whoever may create queues in the account could name this queue as their dead-letter queue, and
+        // have SQS itself move messages here. SQS's redrive to this queue does not need this permission.
+        redriveAllowPolicy: { redrivePermission: sqs.RedrivePermission.DENY_ALL },
+      },
+      RECEIVER_ONLY,
+    );
     this.letReceive(props.receiverArn);
     this.closure = this.node.findChild('Policy');
   }

@@ -22,7 +22,9 @@ export class Target {
     this.qualifier = qualifierOf(attached);
     // Not the function's own node, because the resource of a singleton function is below another node.
     const resource = this.base.permissionsNode.defaultChild;
-    this.resource = isOfType<lambda.CfnFunction>(resource, lambda.CfnFunction.CFN_RESOURCE_TYPE_NAME) ? resource : undefined;
+    this.resource = isOfType<lambda.CfnFunction>(resource, lambda.CfnFunction.CFN_RESOURCE_TYPE_NAME)
+      ? resource
+      : undefined;
   }
 
   /** The path that errors use as its name. */
@@ -39,8 +41,10 @@ export class Target {
 
   /** Whether both are the same function, whatever their qualifiers. */
   public isSameFunction(other: Target): boolean {
-    return this.base.functionArn === other.base.functionArn
-      || (this.knownName !== undefined && this.knownName === other.knownName);
+    return (
+      this.base.functionArn === other.base.functionArn ||
+      (this.knownName !== undefined && this.knownName === other.knownName)
+    );
   }
 
   /** Whether both are the same function with the same qualifier, which Lambda configures once. */
@@ -52,7 +56,7 @@ export class Target {
   public get version(): lambda.IVersion | undefined {
     if (this.attached === this.base || this.qualifier === LATEST) return undefined;
     const { version } = this.attached as lambda.IAlias | lambda.IVersion;
-    return typeof version === 'string' ? this.attached as lambda.IVersion : version;
+    return typeof version === 'string' ? (this.attached as lambda.IVersion) : version;
   }
 
   /** The version that the CDK publishes with each change of the function, if the app uses it. */
@@ -77,18 +81,25 @@ export class Target {
     const stack = Stack.of(config);
     const isHere = stack.account === this.base.env.account && stack.region === this.base.env.region;
     const resolved = (value: string) => JSON.stringify(stack.resolve(value));
-    const isOneOf = (value: string, candidates: string[]) => candidates.includes(value)
-      || (stack === Stack.of(this.base) && candidates.map(resolved).includes(resolved(value)));
+    const isOneOf = (value: string, candidates: string[]) =>
+      candidates.includes(value) ||
+      (stack === Stack.of(this.base) && candidates.map(resolved).includes(resolved(value)));
     const { functionArn, functionName } = this.base;
-    return (isOneOf(config.functionName, [functionName, functionArn]) || (isHere && config.functionName === this.knownName))
-      && isOneOf(config.qualifier, [this.qualifier]);
+    return (
+      (isOneOf(config.functionName, [functionName, functionArn]) ||
+        (isHere && config.functionName === this.knownName)) &&
+      isOneOf(config.qualifier, [this.qualifier])
+    );
   }
 
   /** Notes if it is not in the account and region of its retries. Destinations and templates can't cross those. */
   public checkHome(scope: IConstruct, faults: Faults): void {
     checkHome('it', this.base, scope, faults);
-    const [here, there] = [Stack.of(scope), Stack.of(this.base)].map(({ account, region }) => Token.isUnresolved(account + region));
-    if (this.resource && here !== there) faults.note('its stack and that of its retries must both have an env, or neither');
+    const [here, there] = [Stack.of(scope), Stack.of(this.base)].map(({ account, region }) =>
+      Token.isUnresolved(account + region),
+    );
+    if (this.resource && here !== there)
+      faults.note('its stack and that of its retries must both have an env, or neither');
     const arn = this.base.functionArn;
     if (arn.split(':').length > FUNCTION_ARN_PARTS) {
       faults.note(`its ARN must be without a qualifier, got ${arn}: import the alias with Alias.fromAliasAttributes`);
@@ -105,7 +116,12 @@ export function isEventInvokeConfig(construct: IConstruct | undefined): construc
 }
 
 /** Notes if a resource is in another account or region than a scope, if both are known. */
-export function checkHome(what: string, { env }: lambda.IFunction | { readonly env: lambda.IFunction['env'] }, scope: IConstruct, faults: Faults): void {
+export function checkHome(
+  what: string,
+  { env }: lambda.IFunction | { readonly env: lambda.IFunction['env'] },
+  scope: IConstruct,
+  faults: Faults,
+): void {
   const home = Stack.of(scope);
   for (const part of ['account', 'region'] as const) {
     const [here, there] = [home[part], env[part]];

@@ -1,17 +1,34 @@
 import * as assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { App, aws_iam as iam, aws_lambda as lambda, aws_lambda_destinations as destinations, aws_sqs as sqs, CfnParameter, Duration, Lazy, RemovalPolicy, Stack, Stage } from 'aws-cdk-lib';
+import {
+  App,
+  aws_iam as iam,
+  aws_lambda as lambda,
+  aws_lambda_destinations as destinations,
+  aws_sqs as sqs,
+  CfnParameter,
+  Duration,
+  Lazy,
+  RemovalPolicy,
+  Stack,
+  Stage,
+} from 'aws-cdk-lib';
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import { AsyncRetry } from '../lib';
 import { complaint, functionIn, TestStack } from './app';
 
-const REFUSED = 'AsyncRetry Test/Retry can\'t attach Test/Orders: ';
+const REFUSED = "AsyncRetry Test/Retry can't attach Test/Orders: ";
 
 /** Existing layers. */
 function layersOf(count: number): lambda.ILayerVersion[] {
   const scope = new Stack();
   return Array.from({ length: count }, (_, index) =>
-    lambda.LayerVersion.fromLayerVersionArn(scope, `Layer${index}`, `arn:aws:lambda:eu-west-1:123456789012:layer:other:${index + 1}`));
+    lambda.LayerVersion.fromLayerVersionArn(
+      scope,
+      `Layer${index}`,
+      `arn:aws:lambda:eu-west-1:123456789012:layer:other:${index + 1}`,
+    ),
+  );
 }
 
 test('an attached function sends its failures to the retry queue at once, and may loop', () => {
@@ -21,10 +38,16 @@ test('an attached function sends its failures to the retry queue at once, and ma
   assert.equal(config.MaximumRetryAttempts, 0);
   assert.equal(config.Qualifier, '$LATEST');
   assert.match(config.FunctionName.Ref, /^Orders/);
-  assert.match(JSON.stringify(config.DestinationConfig), /^{"OnFailure":{"Destination":{"Fn::GetAtt":\["RetryRetryQueue/);
+  assert.match(
+    JSON.stringify(config.DestinationConfig),
+    /^{"OnFailure":{"Destination":{"Fn::GetAtt":\["RetryRetryQueue/,
+  );
   assert.equal(stack.only('AWS::Lambda::Function', /^Orders/).RecursiveLoop, 'Allow');
   const [send] = stack.statementsOf(/OrdersServiceRole/);
-  assert.deepEqual([send.Effect, send.Action, send.Resource['Fn::GetAtt'][0].slice(0, -8)], ['Allow', 'sqs:SendMessage', 'RetryRetryQueue']);
+  assert.deepEqual(
+    [send.Effect, send.Action, send.Resource['Fn::GetAtt'][0].slice(0, -8)],
+    ['Allow', 'sqs:SendMessage', 'RetryRetryQueue'],
+  );
   assert.deepEqual(stack.warnings, []);
 });
 
@@ -32,7 +55,10 @@ test('the permission and the mapping exist before the destination', () => {
   const stack = new TestStack();
   stack.retry.attach(stack.function('Orders'));
   const [{ DependsOn }] = Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig'));
-  assert.deepEqual(DependsOn.map((id: string) => id.slice(0, -8)), ['RetryRetryQueueMapping', 'RetryRetryQueuePolicy', 'RetrySendersServiceRole' + DependsOn[2].slice(-16, -8)]);
+  assert.deepEqual(
+    DependsOn.map((id: string) => id.slice(0, -8)),
+    ['RetryRetryQueueMapping', 'RetryRetryQueuePolicy', 'RetrySendersServiceRole' + DependsOn[2].slice(-16, -8)],
+  );
 });
 
 test('the handler may invoke the attached functions with all their versions and aliases, and no other', () => {
@@ -43,10 +69,14 @@ test('the handler may invoke the attached functions with all their versions and 
   stack.function('Bystander');
   const arn = (each: lambda.Function) => stack.resolve(each.functionArn);
   const invoke = stack.statementsOf(/HandlerRole/).filter(({ Action }: any) => Action === 'lambda:InvokeFunction');
-  assert.deepEqual(invoke.flatMap(({ Resource }: any) => Resource), [orders, payments].flatMap((each) =>
-    [arn(each), { 'Fn::Join': ['', [arn(each), ':*']] }]));
+  assert.deepEqual(
+    invoke.flatMap(({ Resource }: any) => Resource),
+    [orders, payments].flatMap((each) => [arn(each), { 'Fn::Join': ['', [arn(each), ':*']] }]),
+  );
   const { TARGET_FUNCTIONS } = stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables;
-  assert.deepEqual(TARGET_FUNCTIONS, { 'Fn::Join': [',', [orders, payments].map((each) => stack.resolve(each.functionName))] });
+  assert.deepEqual(TARGET_FUNCTIONS, {
+    'Fn::Join': [',', [orders, payments].map((each) => stack.resolve(each.functionName))],
+  });
 });
 
 test('aliases and versions are configured by their qualifiers, and the handler knows them by their function', () => {
@@ -54,13 +84,18 @@ test('aliases and versions are configured by their qualifiers, and the handler k
   const orders = stack.function('Orders');
   const alias = new lambda.Alias(stack, 'Live', { aliasName: 'live', version: orders.currentVersion });
   for (const target of [orders, alias, orders.currentVersion]) stack.retry.attach(target, { maxAttempts: 3 });
-  const configs = Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig')).map(({ Properties }) => Properties);
+  const configs = Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig')).map(
+    ({ Properties }) => Properties,
+  );
   assert.ok(configs.every(({ FunctionName }) => /^Orders/.test(FunctionName.Ref)));
   const qualifiers = configs.map(({ Qualifier }) => Qualifier['Fn::GetAtt']?.[1] ?? Qualifier);
   assert.deepEqual(qualifiers.sort(), ['$LATEST', 'Version', 'live']);
   const { TARGET_FUNCTIONS, POLICIES } = stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables;
   assert.deepEqual(TARGET_FUNCTIONS, stack.resolve(orders.functionName));
-  assert.deepEqual(POLICIES['Fn::Join'][1].map((part: any) => part.Ref?.slice(0, 6) ?? part), ['{"', 'Orders', '":{"MAX_ATTEMPTS":"3"}}']);
+  assert.deepEqual(
+    POLICIES['Fn::Join'][1].map((part: any) => part.Ref?.slice(0, 6) ?? part),
+    ['{"', 'Orders', '":{"MAX_ATTEMPTS":"3"}}'],
+  );
 });
 
 test('a function in another stack needs nothing from the stack of the retries', () => {
@@ -69,7 +104,10 @@ test('a function in another stack needs nothing from the stack of the retries', 
   const orders = functionIn(functions, 'Orders');
   new AsyncRetry(retries, 'Retry').attach(orders, { transparent: true, maxAge: Duration.days(7) });
   app.synth();
-  assert.deepEqual(retries.dependencies.map(({ stackName }) => stackName), ['Functions']);
+  assert.deepEqual(
+    retries.dependencies.map(({ stackName }) => stackName),
+    ['Functions'],
+  );
   assert.deepEqual(functions.dependencies, []);
   const template = Template.fromStack(functions);
   template.hasResourceProperties('AWS::Lambda::Function', { RecursiveLoop: 'Allow' });
@@ -80,7 +118,11 @@ test('a function in another stack needs nothing from the stack of the retries', 
 test('the other properties of an event invoke config are kept', () => {
   const stack = new TestStack();
   const audit = new sqs.Queue(stack, 'Audit');
-  const orders = stack.function('Orders', { maxEventAge: Duration.hours(1), retryAttempts: 0, onSuccess: new destinations.SqsDestination(audit) });
+  const orders = stack.function('Orders', {
+    maxEventAge: Duration.hours(1),
+    retryAttempts: 0,
+    onSuccess: new destinations.SqsDestination(audit),
+  });
   stack.retry.attach(orders);
   const config = stack.only('AWS::Lambda::EventInvokeConfig');
   assert.equal(config.MaximumEventAgeInSeconds, 3600);
@@ -91,8 +133,13 @@ test('the other properties of an event invoke config are kept', () => {
 
 test('a transparent function gets the layer of its architecture and the wrapper', () => {
   const stack = new TestStack();
-  const functions = [['Old', lambda.Architecture.X86_64], ['New', lambda.Architecture.ARM_64], ['Newer', lambda.Architecture.ARM_64]] as const;
-  for (const [id, architecture] of functions) stack.retry.attach(stack.function(id, { architecture }), { transparent: true });
+  const functions = [
+    ['Old', lambda.Architecture.X86_64],
+    ['New', lambda.Architecture.ARM_64],
+    ['Newer', lambda.Architecture.ARM_64],
+  ] as const;
+  for (const [id, architecture] of functions)
+    stack.retry.attach(stack.function(id, { architecture }), { transparent: true });
   stack.template.resourceCountIs('AWS::Lambda::LayerVersion', 2);
   for (const [id, { name }] of functions) {
     const properties = stack.only('AWS::Lambda::Function', new RegExp(`^${id}[0-9A-F]{8}$`));
@@ -102,13 +149,31 @@ test('a transparent function gets the layer of its architecture and the wrapper'
   }
 });
 
-test('a function that can\'t be transparent is refused', () => {
+test("a function that can't be transparent is refused", () => {
   const asset = lambda.Code.fromInline('-');
   const cases: [Partial<lambda.FunctionProps>, RegExp][] = [
-    [{ runtime: lambda.Runtime.PROVIDED_AL2023, code: lambda.Code.fromAsset(__dirname) }, /transparent must be off for the runtime provided.al2023, which supports no wrapper/],
-    [{ runtime: lambda.Runtime.FROM_IMAGE, handler: lambda.Handler.FROM_IMAGE, code: lambda.Code.fromEcrImage({ repositoryName: 'x', repositoryArn: 'arn', repositoryUriForTagOrDigest: () => 'x', grantPull: () => undefined, addToResourcePolicy: () => ({ statementAdded: true }) } as any) },
-      /transparent must be off for a container image, which has no layers/],
-    [{ code: asset, environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/other' } }, /transparent needs AWS_LAMBDA_EXEC_WRAPPER, which is "\/opt\/other"/],
+    [
+      { runtime: lambda.Runtime.PROVIDED_AL2023, code: lambda.Code.fromAsset(__dirname) },
+      /transparent must be off for the runtime provided.al2023, which supports no wrapper/,
+    ],
+    [
+      {
+        runtime: lambda.Runtime.FROM_IMAGE,
+        handler: lambda.Handler.FROM_IMAGE,
+        code: lambda.Code.fromEcrImage({
+          repositoryName: 'x',
+          repositoryArn: 'arn',
+          repositoryUriForTagOrDigest: () => 'x',
+          grantPull: () => undefined,
+          addToResourcePolicy: () => ({ statementAdded: true }),
+        } as any),
+      },
+      /transparent must be off for a container image, which has no layers/,
+    ],
+    [
+      { code: asset, environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/other' } },
+      /transparent needs AWS_LAMBDA_EXEC_WRAPPER, which is "\/opt\/other"/,
+    ],
     [{ code: asset, layers: layersOf(5) }, /transparent needs a layer, and it has 5 already/],
   ];
   for (const [props, expected] of cases) {
@@ -121,22 +186,37 @@ test('a function that can\'t be transparent is refused', () => {
 
 test('contradictions are refused with the name of the function', () => {
   const cases: [(stack: TestStack) => void, string][] = [
-    [(stack) => {
-      const orders = stack.function('Orders');
-      stack.retry.attach(orders);
-      stack.retry.attach(orders);
-    }, 'it is attached already'],
-    [(stack) => {
-      const orders = stack.function('Orders');
-      new AsyncRetry(stack, 'Other').attach(orders);
-      stack.retry.attach(orders);
-    }, 'it already has another on-failure destination, by Test/Orders/EventInvokeConfig/Resource'],
-    [(stack) => stack.retry.attach(stack.function('Orders', { onFailure: new destinations.SqsDestination(new sqs.Queue(stack, 'Mine')) })),
-      'it already has another on-failure destination, by Test/Orders/EventInvokeConfig/Resource'],
-    [(stack) => stack.retry.attach(stack.function('Orders', { retryAttempts: 1 })),
-      'retryAttempts must not be set: Lambda\'s own retries would come before the first failure is known, got 1'],
-    [(stack) => stack.retry.attach(stack.function('Orders', { recursiveLoop: lambda.RecursiveLoop.TERMINATE })),
-      'recursiveLoop must be Allow, or not set: Lambda would stop its retries after about 16, got Terminate'],
+    [
+      (stack) => {
+        const orders = stack.function('Orders');
+        stack.retry.attach(orders);
+        stack.retry.attach(orders);
+      },
+      'it is attached already',
+    ],
+    [
+      (stack) => {
+        const orders = stack.function('Orders');
+        new AsyncRetry(stack, 'Other').attach(orders);
+        stack.retry.attach(orders);
+      },
+      'it already has another on-failure destination, by Test/Orders/EventInvokeConfig/Resource',
+    ],
+    [
+      (stack) =>
+        stack.retry.attach(
+          stack.function('Orders', { onFailure: new destinations.SqsDestination(new sqs.Queue(stack, 'Mine')) }),
+        ),
+      'it already has another on-failure destination, by Test/Orders/EventInvokeConfig/Resource',
+    ],
+    [
+      (stack) => stack.retry.attach(stack.function('Orders', { retryAttempts: 1 })),
+      "retryAttempts must not be set: Lambda's own retries would come before the first failure is known, got 1",
+    ],
+    [
+      (stack) => stack.retry.attach(stack.function('Orders', { recursiveLoop: lambda.RecursiveLoop.TERMINATE })),
+      'recursiveLoop must be Allow, or not set: Lambda would stop its retries after about 16, got Terminate',
+    ],
   ];
   for (const [build, expected] of cases) {
     const message = complaint(() => build(new TestStack()));
@@ -144,14 +224,17 @@ test('contradictions are refused with the name of the function', () => {
   }
 });
 
-test('an event invoke config of tokens can\'t be kept', () => {
+test("an event invoke config of tokens can't be kept", () => {
   const stack = new TestStack();
   const orders = stack.function('Orders', { maxEventAge: Duration.hours(1) });
   const config = orders.node.findChild('EventInvokeConfig').node.defaultChild as lambda.CfnEventInvokeConfig;
   config.destinationConfig = Lazy.any({ produce: () => undefined });
   config.maximumRetryAttempts = Lazy.number({ produce: () => 0 });
   const message = complaint(() => stack.retry.attach(orders));
-  assert.match(message, /its event invoke config at Test\/Orders\/EventInvokeConfig\/Resource can't be read; retryAttempts must not be set: .*, got a token$/);
+  assert.match(
+    message,
+    /its event invoke config at Test\/Orders\/EventInvokeConfig\/Resource can't be read; retryAttempts must not be set: .*, got a token$/,
+  );
 });
 
 test('a function has one policy, even if several aliases are attached', () => {
@@ -166,34 +249,56 @@ test('a function has one policy, even if several aliases are attached', () => {
 
 test('an event invoke config from elsewhere fails the synthesis, however it names the function', () => {
   const named = (stack: TestStack) => stack.function('Orders', { functionName: 'orders' });
-  const cases: ((stack: TestStack, orders: lambda.Function) => lambda.IFunction | void)[] = [
+  const cases: ((stack: TestStack, orders: lambda.Function) => lambda.IFunction | undefined)[] = [
     (stack, orders) => void new lambda.EventInvokeConfig(stack, 'Second', { function: orders, retryAttempts: 1 }),
-    (stack, orders) => void new lambda.CfnEventInvokeConfig(stack, 'Second', { functionName: orders.functionArn, qualifier: '$LATEST' }),
+    (stack, orders) =>
+      void new lambda.CfnEventInvokeConfig(stack, 'Second', { functionName: orders.functionArn, qualifier: '$LATEST' }),
     (stack) => void new lambda.CfnEventInvokeConfig(stack, 'Second', { functionName: 'orders', qualifier: '$LATEST' }),
-    (stack, orders) => void new lambda.CfnEventInvokeConfig(stack, 'Second', { functionName: (orders.node.defaultChild as lambda.CfnFunction).ref, qualifier: '$LATEST' }),
-    (stack) => void new lambda.CfnEventInvokeConfig(new Stack(stack.node.root, 'Other'), 'Second', { functionName: 'orders', qualifier: '$LATEST' }),
-    (stack, orders) => void new lambda.EventInvokeConfig(new Stack(stack.node.root, 'Other'), 'Second', { function: orders }),
+    (stack, orders) =>
+      void new lambda.CfnEventInvokeConfig(stack, 'Second', {
+        functionName: (orders.node.defaultChild as lambda.CfnFunction).ref,
+        qualifier: '$LATEST',
+      }),
+    (stack) =>
+      void new lambda.CfnEventInvokeConfig(new Stack(stack.node.root, 'Other'), 'Second', {
+        functionName: 'orders',
+        qualifier: '$LATEST',
+      }),
+    (stack, orders) =>
+      void new lambda.EventInvokeConfig(new Stack(stack.node.root, 'Other'), 'Second', { function: orders }),
   ];
   for (const second of cases) {
     const stack = new TestStack();
     const orders = named(stack);
     second(stack, orders);
     stack.retry.attach(orders);
-    assert.match(complaint(() => (stack.node.root as App).synth()), /Test\/Orders has a second event invoke config, (Test|Other)\/Second/);
+    assert.match(
+      complaint(() => (stack.node.root as App).synth()),
+      /Test\/Orders has a second event invoke config, (Test|Other)\/Second/,
+    );
   }
   const stack = new TestStack();
   const orders = named(stack);
   stack.retry.attach(orders);
-  assert.match(complaint(() => orders.configureAsyncInvoke({ retryAttempts: 2 })), /An EventInvokeConfig has already been configured for the function at Test\/Orders/);
+  assert.match(
+    complaint(() => orders.configureAsyncInvoke({ retryAttempts: 2 })),
+    /An EventInvokeConfig has already been configured for the function at Test\/Orders/,
+  );
 });
 
 test('an alias in another stack that is configured later fails the synthesis', () => {
   const app = new App();
   const [functions, retries] = ['Functions', 'Retries'].map((id) => new Stack(app, id));
-  const alias = new lambda.Alias(functions, 'Live', { aliasName: 'live', version: functionIn(functions, 'Orders').currentVersion });
+  const alias = new lambda.Alias(functions, 'Live', {
+    aliasName: 'live',
+    version: functionIn(functions, 'Orders').currentVersion,
+  });
   new AsyncRetry(retries, 'Retry').attach(alias);
   alias.configureAsyncInvoke({ retryAttempts: 2 });
-  assert.match(complaint(() => app.synth()), /Functions\/Live has a second event invoke config, Functions\/Live\/EventInvokeConfig\/Resource/);
+  assert.match(
+    complaint(() => app.synth()),
+    /Functions\/Live has a second event invoke config, Functions\/Live\/EventInvokeConfig\/Resource/,
+  );
 });
 
 test('the latest version is the function itself', () => {
@@ -201,7 +306,10 @@ test('the latest version is the function itself', () => {
   const orders = stack.function('Orders', { maxEventAge: Duration.hours(1) });
   stack.retry.attach(orders.latestVersion);
   assert.equal(stack.only('AWS::Lambda::EventInvokeConfig').MaximumEventAgeInSeconds, 3600);
-  assert.match(complaint(() => stack.retry.attach(orders)), /it is attached already$/);
+  assert.match(
+    complaint(() => stack.retry.attach(orders)),
+    /it is attached already$/,
+  );
 });
 
 test('an existing config of an alias counts like that of a function', () => {
@@ -209,11 +317,19 @@ test('an existing config of an alias counts like that of a function', () => {
   const version = stack.function('Orders').currentVersion;
   const onFailure = new destinations.SqsDestination(new sqs.Queue(stack, 'Mine'));
   const taken = new lambda.Alias(stack, 'Taken', { aliasName: 'taken', version, onFailure });
-  assert.match(complaint(() => stack.retry.attach(taken)), /can't attach Test\/Taken: it already has another on-failure destination/);
+  assert.match(
+    complaint(() => stack.retry.attach(taken)),
+    /can't attach Test\/Taken: it already has another on-failure destination/,
+  );
   const live = new lambda.Alias(stack, 'Live', { aliasName: 'live', version, maxEventAge: Duration.hours(1) });
   stack.retry.attach(live);
-  const [config] = Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig', { Properties: { MaximumEventAgeInSeconds: 3600 } }));
-  assert.ok(config.DependsOn.some((id: string) => id.startsWith('Live')), 'there is an alias before it is configured');
+  const [config] = Object.values(
+    stack.template.findResources('AWS::Lambda::EventInvokeConfig', { Properties: { MaximumEventAgeInSeconds: 3600 } }),
+  );
+  assert.ok(
+    config.DependsOn.some((id: string) => id.startsWith('Live')),
+    'there is an alias before it is configured',
+  );
 });
 
 test('a deployed config keeps its logical id', () => {
@@ -230,12 +346,19 @@ test('a config in another stack moves, with a warning', () => {
   const app = new App();
   const [functions, retries] = ['Functions', 'Retries'].map((id) => new Stack(app, id));
   const onSuccess = new destinations.SqsDestination(new sqs.Queue(functions, 'Audit'));
-  new AsyncRetry(retries, 'Retry').attach(functionIn(functions, 'Orders', { maxEventAge: Duration.hours(1), onSuccess }));
+  new AsyncRetry(retries, 'Retry').attach(
+    functionIn(functions, 'Orders', { maxEventAge: Duration.hours(1), onSuccess }),
+  );
   Template.fromStack(functions).resourceCountIs('AWS::Lambda::EventInvokeConfig', 0);
   Template.fromStack(retries).hasResourceProperties('AWS::Lambda::EventInvokeConfig', {
-    MaximumEventAgeInSeconds: 3600, MaximumRetryAttempts: 0, DestinationConfig: { OnSuccess: {}, OnFailure: {} },
+    MaximumEventAgeInSeconds: 3600,
+    MaximumRetryAttempts: 0,
+    DestinationConfig: { OnSuccess: {}, OnFailure: {} },
   });
-  assert.equal(Annotations.fromStack(retries).findWarning('*', Match.stringLikeRegexp('its event invoke config moves')).length, 1);
+  assert.equal(
+    Annotations.fromStack(retries).findWarning('*', Match.stringLikeRegexp('its event invoke config moves')).length,
+    1,
+  );
 });
 
 test('the same function is recognized, however it is named', () => {
@@ -248,25 +371,46 @@ test('the same function is recognized, however it is named', () => {
     lambda.Function.fromFunctionArn(stack, 'ByArn', arn),
   ];
   stack.retry.attach(called[0]);
-  for (const each of called) assert.match(complaint(() => stack.retry.attach(each)), /: it is attached already$/);
+  for (const each of called)
+    assert.match(
+      complaint(() => stack.retry.attach(each)),
+      /: it is attached already$/,
+    );
   const unknown = new CfnParameter(stack, 'Arn').valueAsString;
   const [first, second] = ['First', 'Second'].map((id) => lambda.Function.fromFunctionArn(stack, id, unknown));
   stack.retry.attach(first);
-  assert.match(complaint(() => stack.retry.attach(second)), /: it is attached already$/);
+  assert.match(
+    complaint(() => stack.retry.attach(second)),
+    /: it is attached already$/,
+  );
 });
 
 test('functions with the same name in different places are different', () => {
   const home = { account: '111111111111', region: 'eu-west-1' };
   const byName = (stack: Stack) => lambda.Function.fromFunctionName(stack, 'Orders', 'orders');
   const made = (stack: Stack) => functionIn(stack, 'Orders');
-  const configured = (stack: Stack) => new lambda.CfnEventInvokeConfig(stack, 'Config', { functionName: 'orders', qualifier: '$LATEST' });
+  const configured = (stack: Stack) =>
+    new lambda.CfnEventInvokeConfig(stack, 'Config', { functionName: 'orders', qualifier: '$LATEST' });
   const cases: [(app: App) => Stack[], (stack: Stack) => lambda.IFunction, (stack: Stack) => unknown][] = [
-    [(app) => [home, { ...home, account: '222222222222' }].map((env, index) => new Stack(app, `Stack${index}`, { env })), byName, configured],
-    [(app) => [home, { ...home, region: 'us-east-1' }].map((env, index) => new Stack(app, `Stack${index}`, { env })), byName, configured],
+    [
+      (app) =>
+        [home, { ...home, account: '222222222222' }].map((env, index) => new Stack(app, `Stack${index}`, { env })),
+      byName,
+      configured,
+    ],
+    [
+      (app) => [home, { ...home, region: 'us-east-1' }].map((env, index) => new Stack(app, `Stack${index}`, { env })),
+      byName,
+      configured,
+    ],
     // The account and region of these are not known yet.
     [(app) => ['Blue', 'Green'].map((id) => new Stack(new Stage(app, id), 'Stack')), byName, configured],
     // These have the same logical id.
-    [(app) => ['Blue', 'Green'].map((id) => new Stack(app, id)), made, (stack) => new lambda.EventInvokeConfig(stack, 'Config', { function: made(stack) })],
+    [
+      (app) => ['Blue', 'Green'].map((id) => new Stack(app, id)),
+      made,
+      (stack) => new lambda.EventInvokeConfig(stack, 'Config', { function: made(stack) }),
+    ],
   ];
   for (const [stacks, orders, config] of cases) {
     const app = new App();
@@ -281,15 +425,23 @@ test('a role of several functions gets the permission once', () => {
   const stack = new TestStack();
   const role = new iam.Role(stack, 'Shared', { assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com') });
   for (const id of ['A', 'B', 'C']) stack.retry.attach(stack.function(id, { role }));
-  assert.deepEqual(stack.statementsOf(/Shared/).map(({ Action }: any) => Action), ['sqs:SendMessage']);
+  assert.deepEqual(
+    stack.statementsOf(/Shared/).map(({ Action }: any) => Action),
+    ['sqs:SendMessage'],
+  );
 });
 
-test('a role that can\'t be changed is a warning that says what it needs', () => {
+test("a role that can't be changed is a warning that says what it needs", () => {
   const stack = new TestStack();
-  const role = new iam.Role(stack, 'Fixed', { assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com') }).withoutPolicyUpdates();
+  const role = new iam.Role(stack, 'Fixed', {
+    assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com'),
+  }).withoutPolicyUpdates();
   stack.retry.attach(stack.function('Orders', { role }));
   assert.equal(stack.warnings.length, 1);
-  assert.match(stack.warnings[0], /Test\/Orders: its role can't be changed here.* give it {"Statement":\[{"Action":"sqs:SendMessage"/);
+  assert.match(
+    stack.warnings[0],
+    /Test\/Orders: its role can't be changed here.* give it {"Statement":\[{"Action":"sqs:SendMessage"/,
+  );
 });
 
 test('a function with an unknown role opens the queue to all roles of the account', () => {
@@ -297,14 +449,20 @@ test('a function with an unknown role opens the queue to all roles of the accoun
   stack.retry.attach(lambda.Function.fromFunctionName(stack, 'Orders', 'orders'));
   for (const id of [/RetryQueuePolicy/, /RetryQueue2Policy/]) {
     const [, , send] = stack.only('AWS::SQS::QueuePolicy', id).PolicyDocument.Statement;
-    assert.match(JSON.stringify(send.Condition.ArnNotEquals['aws:PrincipalArn']), /{"Ref":"AWS::Partition"},":iam::",{"Ref":"AWS::AccountId"},":role\/\*"/);
+    assert.match(
+      JSON.stringify(send.Condition.ArnNotEquals['aws:PrincipalArn']),
+      /{"Ref":"AWS::Partition"},":iam::",{"Ref":"AWS::AccountId"},":role\/\*"/,
+    );
   }
 });
 
 test('a singleton function is a function of this app', () => {
   const stack = new TestStack();
   const orders = new lambda.SingletonFunction(stack, 'Orders', {
-    uuid: 'orders', runtime: lambda.Runtime.PYTHON_3_13, handler: 'index.handler', code: lambda.Code.fromInline('-'),
+    uuid: 'orders',
+    runtime: lambda.Runtime.PYTHON_3_13,
+    handler: 'index.handler',
+    code: lambda.Code.fromInline('-'),
   });
   stack.retry.attach(orders, { transparent: true });
   assert.deepEqual(stack.warnings, []);
@@ -315,45 +473,73 @@ test('a singleton function is a function of this app', () => {
 test('a function is made transparent once, even if several aliases are attached', () => {
   const stack = new TestStack();
   const orders = stack.function('Orders', { layers: layersOf(4) });
-  for (const each of [orders, orders.currentVersion]) stack.retry.attach(each, { transparent: true, nonRetryableErrors: ['A', 'B'] });
+  for (const each of [orders, orders.currentVersion])
+    stack.retry.attach(each, { transparent: true, nonRetryableErrors: ['A', 'B'] });
   assert.equal(stack.only('AWS::Lambda::Function', /^Orders/).Layers.length, 5);
 });
 
 test('an existing wrapper variable does not replace the layer', () => {
   const stack = new TestStack();
-  stack.retry.attach(stack.function('Orders', { environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/comeback-exec' } }), { transparent: true });
+  stack.retry.attach(stack.function('Orders', { environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/comeback-exec' } }), {
+    transparent: true,
+  });
   assert.equal(stack.only('AWS::Lambda::Function', /^Orders/).Layers.length, 1);
 });
 
 test('a version that changes with each deployment is a warning, and its alias is not', () => {
-  const warningsOf = (isHere: boolean, attach: (retry: AsyncRetry, orders: lambda.Function) => void, props: Partial<lambda.FunctionProps> = {}) => {
+  const warningsOf = (
+    isHere: boolean,
+    attach: (retry: AsyncRetry, orders: lambda.Function) => void,
+    props: Partial<lambda.FunctionProps> = {},
+  ) => {
     const app = new App();
     const [functions, retries] = ['Functions', 'Retries'].map((id) => new Stack(app, id));
     attach(new AsyncRetry(isHere ? functions : retries, 'Retry'), functionIn(functions, 'Orders', props));
-    return Annotations.fromStack(isHere ? functions : retries).findWarning('*', Match.anyValue()).map(({ entry }) => String(entry.data));
+    return Annotations.fromStack(isHere ? functions : retries)
+      .findWarning('*', Match.anyValue())
+      .map(({ entry }) => String(entry.data));
   };
   const attachVersion = (retry: AsyncRetry, orders: lambda.Function) => retry.attach(orders.currentVersion);
   const [across, ...others] = warningsOf(false, attachVersion);
-  assert.match(across, /^Functions\/Orders\/CurrentVersion: each change of its function makes a new version, which Functions can't deploy while Retries imports the old one: attach an alias/);
+  assert.match(
+    across,
+    /^Functions\/Orders\/CurrentVersion: each change of its function makes a new version, which Functions can't deploy while Retries imports the old one: attach an alias/,
+  );
   const [within, ...more] = warningsOf(true, attachVersion);
-  assert.match(within, /makes a new version and deletes the old one, although waiting events name it: attach an alias of it, or retain it/);
+  assert.match(
+    within,
+    /makes a new version and deletes the old one, although waiting events name it: attach an alias of it, or retain it/,
+  );
   assert.deepEqual([...others, ...more], []);
-  assert.deepEqual(warningsOf(true, attachVersion, { currentVersionOptions: { removalPolicy: RemovalPolicy.RETAIN } }), []);
+  assert.deepEqual(
+    warningsOf(true, attachVersion, { currentVersionOptions: { removalPolicy: RemovalPolicy.RETAIN } }),
+    [],
+  );
   const attachAlias = (retry: AsyncRetry, orders: lambda.Function) =>
     retry.attach(new lambda.Alias(Stack.of(orders), 'Live', { aliasName: 'live', version: orders.currentVersion }));
   for (const isHere of [true, false]) assert.deepEqual(warningsOf(isHere, attachAlias), []);
-  for (const isHere of [true, false]) assert.deepEqual(warningsOf(isHere, (retry, orders) => retry.attach(orders.latestVersion)), []);
+  for (const isHere of [true, false])
+    assert.deepEqual(
+      warningsOf(isHere, (retry, orders) => retry.attach(orders.latestVersion)),
+      [],
+    );
 });
 
 test('an alias in another stack is attached without its version', () => {
   const app = new App();
   const [functions, retries] = ['Functions', 'Retries'].map((id) => new Stack(app, id));
-  const alias = new lambda.Alias(functions, 'Live', { aliasName: 'live', version: functionIn(functions, 'Orders').currentVersion });
+  const alias = new lambda.Alias(functions, 'Live', {
+    aliasName: 'live',
+    version: functionIn(functions, 'Orders').currentVersion,
+  });
   new AsyncRetry(retries, 'Retry').attach(alias);
   app.synth();
   const exported = Object.keys(Template.fromStack(functions).toJSON().Outputs);
   assert.ok(exported.length > 0);
-  assert.deepEqual(exported.filter((name) => /Version/.test(name)), []);
+  assert.deepEqual(
+    exported.filter((name) => /Version/.test(name)),
+    [],
+  );
 });
 
 test('a version that may lack the layer is a warning', () => {
@@ -362,14 +548,19 @@ test('a version that may lack the layer is a warning', () => {
     stack.retry.attach(target(stack, stack.function('Orders')), { transparent: true });
     return stack.warnings.filter((text) => text.includes('comeback:version-layer'));
   };
-  const alias = (stack: TestStack, version: lambda.IVersion) => new lambda.Alias(stack, 'Live', { aliasName: 'live', version });
+  const alias = (stack: TestStack, version: lambda.IVersion) =>
+    new lambda.Alias(stack, 'Live', { aliasName: 'live', version });
   for (const older of [
     (stack: TestStack, orders: lambda.Function) => alias(stack, new lambda.Version(stack, 'V1', { lambda: orders })),
-    (stack: TestStack, orders: lambda.Function) => alias(stack, lambda.Version.fromVersionAttributes(stack, 'V1', { lambda: orders, version: '1' })),
+    (stack: TestStack, orders: lambda.Function) =>
+      alias(stack, lambda.Version.fromVersionAttributes(stack, 'V1', { lambda: orders, version: '1' })),
     (stack: TestStack, orders: lambda.Function) => new lambda.Version(stack, 'V1', { lambda: orders }),
   ]) {
     const [warning, ...others] = warningsOf(older);
-    assert.match(warning, /: the version Test\/V1 has the layer only if it is published after this deployment.* let the alias point to currentVersion/);
+    assert.match(
+      warning,
+      /: the version Test\/V1 has the layer only if it is published after this deployment.* let the alias point to currentVersion/,
+    );
     assert.deepEqual(others, []);
   }
   for (const current of [
@@ -377,37 +568,57 @@ test('a version that may lack the layer is a warning', () => {
     (_: TestStack, orders: lambda.Function) => orders.currentVersion,
     (_: TestStack, orders: lambda.Function) => orders.latestVersion,
     (_: TestStack, orders: lambda.Function) => orders,
-  ]) assert.deepEqual(warningsOf(current), []);
+  ])
+    assert.deepEqual(warningsOf(current), []);
 });
 
 test('variables that may not fit are a warning', () => {
   const stack = new TestStack();
-  for (let index = 0; index < 40; index += 1) stack.retry.attach(stack.function(`F${index}`), { maxAttempts: index + 1 });
-  assert.match(stack.warnings[0], /the handler's variables may become longer than the 4096 characters that Lambda takes/);
+  for (let index = 0; index < 40; index += 1)
+    stack.retry.attach(stack.function(`F${index}`), { maxAttempts: index + 1 });
+  assert.match(
+    stack.warnings[0],
+    /the handler's variables may become longer than the 4096 characters that Lambda takes/,
+  );
 });
 
 test('stacks refer to each other only if both have an env, or neither', () => {
   const app = new App();
-  const [functions, retries] = [new Stack(app, 'Functions', { env: { account: '123456789012', region: 'eu-west-1' } }), new Stack(app, 'Retries')];
-  assert.match(complaint(() => new AsyncRetry(retries, 'Retry').attach(functionIn(functions, 'Orders'))), /its stack and that of its retries must both have an env, or neither/);
+  const [functions, retries] = [
+    new Stack(app, 'Functions', { env: { account: '123456789012', region: 'eu-west-1' } }),
+    new Stack(app, 'Retries'),
+  ];
+  assert.match(
+    complaint(() => new AsyncRetry(retries, 'Retry').attach(functionIn(functions, 'Orders'))),
+    /its stack and that of its retries must both have an env, or neither/,
+  );
 });
 
 test('a durable function has no destinations', () => {
   const stack = new TestStack();
   const orders = stack.function('Orders');
   (orders.node.defaultChild as lambda.CfnFunction).durableConfig = { executionTimeout: 60 };
-  assert.equal(complaint(() => stack.retry.attach(orders)), `${REFUSED}it is a durable function, which has no destinations`);
+  assert.equal(
+    complaint(() => stack.retry.attach(orders)),
+    `${REFUSED}it is a durable function, which has no destinations`,
+  );
 });
 
-test('a dead-letter queue of the function\'s own is a warning', () => {
+test("a dead-letter queue of the function's own is a warning", () => {
   const stack = new TestStack();
   stack.retry.attach(stack.function('Orders', { deadLetterQueueEnabled: true }));
-  assert.match(stack.warnings[0], /Test\/Orders: it has a dead-letter queue of its own, to which Lambda also sends each failure/);
+  assert.match(
+    stack.warnings[0],
+    /Test\/Orders: it has a dead-letter queue of its own, to which Lambda also sends each failure/,
+  );
 });
 
 test('the handler is not attached to itself', () => {
   const stack = new TestStack();
-  assert.match(complaint(() => stack.retry.attach(stack.retry.handler)), /can't attach Test\/Retry\/Handler: it is the retry handler itself/);
+  assert.match(
+    complaint(() => stack.retry.attach(stack.retry.handler)),
+    /can't attach Test\/Retry\/Handler: it is the retry handler itself/,
+  );
 });
 
 test('a recursive loop that is forbidden later fails the synthesis', () => {
@@ -415,7 +626,10 @@ test('a recursive loop that is forbidden later fails the synthesis', () => {
   const orders = stack.function('Orders');
   stack.retry.attach(orders);
   (orders.node.defaultChild as lambda.CfnFunction).recursiveLoop = 'Terminate';
-  assert.match(complaint(() => (stack.node.root as App).synth()), /Test\/Orders must keep recursiveLoop Allow, got Terminate/);
+  assert.match(
+    complaint(() => (stack.node.root as App).synth()),
+    /Test\/Orders must keep recursiveLoop Allow, got Terminate/,
+  );
 });
 
 test('the number of functions is limited by the size of the policy', () => {
@@ -423,7 +637,10 @@ test('the number of functions is limited by the size of the policy', () => {
   const functions = Array.from({ length: 50 }, (_, index) => stack.function(`F${index}`));
   const [first, last] = [functions[0], functions[49]].map((each) => each.currentVersion);
   for (const each of [first, ...functions, last]) stack.retry.attach(each);
-  assert.match(complaint(() => stack.retry.attach(stack.function('Orders'))), /50 functions are attached, and the queue's policy has no room for more roles: make another AsyncRetry/);
+  assert.match(
+    complaint(() => stack.retry.attach(stack.function('Orders'))),
+    /50 functions are attached, and the queue's policy has no room for more roles: make another AsyncRetry/,
+  );
 });
 
 test('an imported function is attached as far as a template can, with a warning for the rest', () => {
@@ -434,31 +651,55 @@ test('an imported function is attached as far as a template can, with a warning 
   const orders = lambda.Function.fromFunctionAttributes(stack, 'Orders', { functionArn, role, sameEnvironment: true });
   stack.retry.attach(orders);
   assert.equal(stack.only('AWS::Lambda::EventInvokeConfig').FunctionName, 'orders');
-  assert.deepEqual(stack.statementsOf(/orders-role/).map(({ Action }: any) => Action), ['sqs:SendMessage']);
-  assert.deepEqual(stack.warnings.map((text) => text.replace(/ \[ack: .*/, '')), [
-    'Test/Orders: its RecursiveLoop can\'t be set from here, and Lambda would stop its retries after about 16: '
-    + 'run aws lambda put-function-recursion-config --recursive-loop Allow --function-name orders',
-  ]);
+  assert.deepEqual(
+    stack.statementsOf(/orders-role/).map(({ Action }: any) => Action),
+    ['sqs:SendMessage'],
+  );
+  assert.deepEqual(
+    stack.warnings.map((text) => text.replace(/ \[ack: .*/, '')),
+    [
+      "Test/Orders: its RecursiveLoop can't be set from here, and Lambda would stop its retries after about 16: " +
+        'run aws lambda put-function-recursion-config --recursive-loop Allow --function-name orders',
+    ],
+  );
 
   const other = new TestStack({}, { env });
   other.retry.attach(lambda.Function.fromFunctionArn(other, 'Orders', functionArn), { transparent: true });
-  assert.deepEqual(other.warnings.map((text) => /comeback:(\w+)/.exec(text)?.[1]).sort(), ['recursion', 'role', 'transparent']);
+  assert.deepEqual(other.warnings.map((text) => /comeback:(\w+)/.exec(text)?.[1]).sort(), [
+    'recursion',
+    'role',
+    'transparent',
+  ]);
 
   const unnamed = new TestStack();
   unnamed.retry.attach(lambda.Function.fromFunctionArn(unnamed, 'Orders', functionArn));
-  unnamed.retry.attach(lambda.Function.fromFunctionName(unnamed, 'Payments', new CfnParameter(unnamed, 'Name').valueAsString));
+  unnamed.retry.attach(
+    lambda.Function.fromFunctionName(unnamed, 'Payments', new CfnParameter(unnamed, 'Name').valueAsString),
+  );
   assert.ok(unnamed.warnings.some((text) => text.includes('--function-name NAME')));
 });
 
-test('a function in another account or region can\'t be attached', () => {
+test("a function in another account or region can't be attached", () => {
   const stack = new TestStack({}, { env: { account: '123456789012', region: 'eu-west-1' } });
   const imported = (id: string, arn: string) => lambda.Function.fromFunctionArn(stack, id, arn);
   const cases = [
-    ['arn:aws:lambda:us-east-1:123456789012:function:orders', 'it must be in the region of its retries, eu-west-1, and is in us-east-1'],
-    ['arn:aws:lambda:eu-west-1:000000000000:function:orders', 'it must be in the account of its retries, 123456789012, and is in 000000000000'],
-    ['arn:aws:lambda:eu-west-1:123456789012:function:orders:live', 'its ARN must be without a qualifier, got arn:aws:lambda:eu-west-1:123456789012:function:orders:live'],
+    [
+      'arn:aws:lambda:us-east-1:123456789012:function:orders',
+      'it must be in the region of its retries, eu-west-1, and is in us-east-1',
+    ],
+    [
+      'arn:aws:lambda:eu-west-1:000000000000:function:orders',
+      'it must be in the account of its retries, 123456789012, and is in 000000000000',
+    ],
+    [
+      'arn:aws:lambda:eu-west-1:123456789012:function:orders:live',
+      'its ARN must be without a qualifier, got arn:aws:lambda:eu-west-1:123456789012:function:orders:live',
+    ],
   ];
   for (const [index, [arn, expected]] of cases.entries()) {
-    assert.match(complaint(() => stack.retry.attach(imported(`F${index}`, arn))), new RegExp(expected));
+    assert.match(
+      complaint(() => stack.retry.attach(imported(`F${index}`, arn))),
+      new RegExp(expected),
+    );
   }
 });

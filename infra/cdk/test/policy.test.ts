@@ -8,15 +8,24 @@ const BAD_POLICIES: [RetryPolicy, string][] = [
   [{ baseBackoff: Duration.seconds(0) }, 'baseBackoff must be from 1s to 12h, got "0 seconds"'],
   [{ baseBackoff: Duration.millis(1500) }, 'baseBackoff must be whole seconds, got "1 second 500 millis"'],
   [{ baseBackoff: Duration.hours(13) }, 'baseBackoff must be from 1s to 12h, got "13 hours"'],
-  [{ baseBackoff: Duration.minutes(1), maxBackoff: Duration.seconds(59) }, 'maxBackoff must be from 1m (baseBackoff) to 13d, got "59 seconds"'],
+  [
+    { baseBackoff: Duration.minutes(1), maxBackoff: Duration.seconds(59) },
+    'maxBackoff must be from 1m (baseBackoff) to 13d, got "59 seconds"',
+  ],
   [{ maxBackoff: Duration.days(14) }, 'maxBackoff must be from 1s (baseBackoff) to 13d, got "14 days"'],
   [{ maxAge: Duration.days(366) }, 'maxAge must be from 1s to 365d, got "366 days"'],
-  [{ baseBackoff: Duration.seconds(10), maxAge: Duration.seconds(10) }, 'maxAge must be longer than baseBackoff, 10s, got "10 seconds"'],
+  [
+    { baseBackoff: Duration.seconds(10), maxAge: Duration.seconds(10) },
+    'maxAge must be longer than baseBackoff, 10s, got "10 seconds"',
+  ],
   [{ maxAttempts: 0 }, 'maxAttempts must be a whole number from 1 to 4294967295, got 0'],
   [{ maxAttempts: 1.5 }, 'maxAttempts must be a whole number from 1 to 4294967295, got 1.5'],
   [{ maxAttempts: 2 ** 32 }, 'maxAttempts must be a whole number from 1 to 4294967295, got 4294967296'],
   [{ jitter: 'some' as Jitter }, 'jitter must be full, equal, none, got "some"'],
-  [{ nonRetryableErrors: ['Good', 'a,b'] }, 'nonRetryableErrors must be error types without a comma, * allowed, got "a,b"'],
+  [
+    { nonRetryableErrors: ['Good', 'a,b'] },
+    'nonRetryableErrors must be error types without a comma, * allowed, got "a,b"',
+  ],
   [{ nonRetryableErrors: [' '] }, 'nonRetryableErrors must be error types without a comma, * allowed, got " "'],
 ];
 
@@ -31,14 +40,20 @@ const BAD: [AsyncRetryProps, string][] = [
 
 test('a value out of its range is refused with its name, its range and its value', () => {
   for (const [props, expected] of BAD) {
-    assert.equal(complaint(() => new TestStack(props)), `AsyncRetry Test/Retry: ${expected}`);
+    assert.equal(
+      complaint(() => new TestStack(props)),
+      `AsyncRetry Test/Retry: ${expected}`,
+    );
   }
 });
 
 test('a policy of a function has the same ranges', () => {
   for (const [policy, expected] of BAD_POLICIES) {
     const stack = new TestStack();
-    assert.equal(complaint(() => stack.retry.attach(stack.function('Orders'), policy)), `AsyncRetry Test/Retry can't attach Test/Orders: ${expected}`);
+    assert.equal(
+      complaint(() => stack.retry.attach(stack.function('Orders'), policy)),
+      `AsyncRetry Test/Retry can't attach Test/Orders: ${expected}`,
+    );
   }
 });
 
@@ -47,25 +62,42 @@ test('the second attachment of a function is checked like the first', () => {
   const orders = stack.function('Orders');
   stack.retry.attach(orders);
   const message = complaint(() => stack.retry.attach(orders.currentVersion, { baseBackoff: Duration.millis(1500) }));
-  assert.match(message, /can't attach Test\/Orders\/CurrentVersion: .*; baseBackoff must be whole seconds, got "1 second 500 millis"$/);
+  assert.match(
+    message,
+    /can't attach Test\/Orders\/CurrentVersion: .*; baseBackoff must be whole seconds, got "1 second 500 millis"$/,
+  );
 });
 
 test('one message has all errors', () => {
-  const message = complaint(() => new TestStack({ baseBackoff: Duration.hours(13), maxAttempts: 0, maxConcurrency: 1 }));
-  assert.deepEqual(message.split('; ').map((each) => / ?(\w+) must be/.exec(each)?.[1]), ['baseBackoff', 'maxAttempts', 'maxConcurrency']);
+  const message = complaint(
+    () => new TestStack({ baseBackoff: Duration.hours(13), maxAttempts: 0, maxConcurrency: 1 }),
+  );
+  assert.deepEqual(
+    message.split('; ').map((each) => / ?(\w+) must be/.exec(each)?.[1]),
+    ['baseBackoff', 'maxAttempts', 'maxConcurrency'],
+  );
 });
 
 test('values at the ends of their ranges are accepted', () => {
   for (const props of [
     { baseBackoff: Duration.seconds(1), maxBackoff: Duration.seconds(1), maxAge: Duration.seconds(2) },
-    { baseBackoff: Duration.hours(12), maxBackoff: Duration.days(13), maxAge: Duration.days(365), maxAttempts: 2 ** 32 - 1 },
+    {
+      baseBackoff: Duration.hours(12),
+      maxBackoff: Duration.days(13),
+      maxAge: Duration.days(365),
+      maxAttempts: 2 ** 32 - 1,
+    },
     { maxAttempts: 1, maxConcurrency: 2, memorySize: 10_240, parallelQueues: 50, handlerTimeout: Duration.seconds(10) },
-  ]) new TestStack(props);
+  ])
+    new TestStack(props);
 });
 
 test('a policy of a function is checked together with the general one', () => {
   const stack = new TestStack({ baseBackoff: Duration.minutes(1) });
-  stack.retry.attach(stack.function('Payments'), { baseBackoff: Duration.seconds(1), maxBackoff: Duration.seconds(10) });
+  stack.retry.attach(stack.function('Payments'), {
+    baseBackoff: Duration.seconds(1),
+    maxBackoff: Duration.seconds(10),
+  });
   assert.equal(
     complaint(() => stack.retry.attach(stack.function('Orders'), { maxBackoff: Duration.seconds(10) })),
     'AsyncRetry Test/Retry can\'t attach Test/Orders: maxBackoff must be from 1m (baseBackoff) to 13d, got "10 seconds"',
@@ -74,7 +106,11 @@ test('a policy of a function is checked together with the general one', () => {
 
 test('a policy of a function has only its own values', () => {
   const stack = new TestStack({ maxAge: Duration.hours(6) });
-  stack.retry.attach(stack.function('Orders'), { maxAge: Duration.days(7), maxAttempts: 3, nonRetryableErrors: ['A', 'B'] });
+  stack.retry.attach(stack.function('Orders'), {
+    maxAge: Duration.days(7),
+    maxAttempts: 3,
+    nonRetryableErrors: ['A', 'B'],
+  });
   stack.retry.attach(stack.function('Payments'));
   const { POLICIES } = stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables;
   const [, [start, { Ref }, end]] = POLICIES['Fn::Join'];
@@ -91,16 +127,24 @@ test('an empty list overrides the general one', () => {
   assert.equal(POLICIES['Fn::Join'][1][2], '":{"NON_RETRYABLE_ERRORS":""}}');
 });
 
-test('values that must be known at synthesis can\'t be tokens', () => {
+test("values that must be known at synthesis can't be tokens", () => {
   const stack = new TestStack();
   const number = new CfnParameter(stack, 'Number', { type: 'Number' }).valueAsNumber;
-  const message = complaint(() => new AsyncRetry(stack, 'Other', { parallelQueues: number, handlerTimeout: Duration.minutes(number) }));
-  assert.equal(message, 'AsyncRetry Test/Other: parallelQueues must be known at synthesis, got a token; handlerTimeout must be known at synthesis, got a token');
+  const message = complaint(
+    () => new AsyncRetry(stack, 'Other', { parallelQueues: number, handlerTimeout: Duration.minutes(number) }),
+  );
+  assert.equal(
+    message,
+    'AsyncRetry Test/Other: parallelQueues must be known at synthesis, got a token; handlerTimeout must be known at synthesis, got a token',
+  );
   assert.match(
     complaint(() => new AsyncRetry(stack, 'Third', { baseBackoff: Duration.millis(number) })),
     /baseBackoff must be in seconds or a longer unit, got "millis"$/,
   );
-  assert.match(complaint(() => stack.retry.alarms({ lateness: Duration.hours(number) })), /lateness must be known at synthesis, got a token/);
+  assert.match(
+    complaint(() => stack.retry.alarms({ lateness: Duration.hours(number) })),
+    /lateness must be known at synthesis, got a token/,
+  );
 });
 
 test('tokens are not checked', () => {

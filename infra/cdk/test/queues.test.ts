@@ -10,14 +10,16 @@ const MOVE = ['sqs:StartMessageMoveTask', 'sqs:CancelMessageMoveTask'];
 /** The denials of a queue's policy, the principals that are excepted, and the other conditions. */
 function closureOf(stack: TestStack, id: RegExp): { [action: string]: string[] } {
   const [, ...statements] = stack.only('AWS::SQS::QueuePolicy', id).PolicyDocument.Statement;
-  return Object.fromEntries(statements.map(({ Effect, Principal, Action, Resource, Condition }: any) => {
-    assert.deepEqual([Effect, Principal], ['Deny', { AWS: '*' }]);
-    assert.match(Resource['Fn::GetAtt'][0], id);
-    const { ArnNotEquals, ...others } = Condition;
-    if (ArnNotEquals) assert.deepEqual(others, { BoolIfExists: { 'aws:PrincipalIsAWSService': 'false' } });
-    const but = ArnNotEquals ? ArnNotEquals['aws:PrincipalArn'].map(nameOf) : [JSON.stringify(others)];
-    return [[Action].flat().join(), but];
-  }));
+  return Object.fromEntries(
+    statements.map(({ Effect, Principal, Action, Resource, Condition }: any) => {
+      assert.deepEqual([Effect, Principal], ['Deny', { AWS: '*' }]);
+      assert.match(Resource['Fn::GetAtt'][0], id);
+      const { ArnNotEquals, ...others } = Condition;
+      if (ArnNotEquals) assert.deepEqual(others, { BoolIfExists: { 'aws:PrincipalIsAWSService': 'false' } });
+      const but = ArnNotEquals ? ArnNotEquals['aws:PrincipalArn'].map(nameOf) : [JSON.stringify(others)];
+      return [[Action].flat().join(), but];
+    }),
+  );
 }
 
 /** The logical id of a role or a user, or the end of an ARN. */
@@ -43,13 +45,19 @@ test('only the handler sends dead letters, nobody receives them, and only deploy
     });
   }
   // The exception from a denial is no permission for the handler.
-  const ofDeadLetters = stack.statementsOf(/HandlerRole/).filter(({ Resource }: any) => /DeadLetterQueue/.test(JSON.stringify(Resource)));
-  assert.deepEqual(ofDeadLetters.map(({ Action }: any) => Action), ['sqs:SendMessage']);
+  const ofDeadLetters = stack
+    .statementsOf(/HandlerRole/)
+    .filter(({ Resource }: any) => /DeadLetterQueue/.test(JSON.stringify(Resource)));
+  assert.deepEqual(
+    ofDeadLetters.map(({ Action }: any) => Action),
+    ['sqs:SendMessage'],
+  );
 });
 
 test('deletion protection can be turned off', () => {
   const stack = new TestStack({ deletionProtection: false });
-  for (const id of [/DeadLetterQueue/, /RetryQueue/]) assert.ok(!('sqs:DeleteQueue' in closureOf(stack, id)), String(id));
+  for (const id of [/DeadLetterQueue/, /RetryQueue/])
+    assert.ok(!('sqs:DeleteQueue' in closureOf(stack, id)), String(id));
 });
 
 test('only redrive principals receive dead letters and have SQS move them into the retry queues', () => {
@@ -57,26 +65,44 @@ test('only redrive principals receive dead letters and have SQS move them into t
   stack.retry.attach(stack.function('Before'));
   stack.retry.grantRedrive(new iam.User(stack, 'Operator'));
   stack.retry.attach(stack.function('After'));
-  const allowed = stack.statementsOf(/Operator/).map(({ Action, Resource }: any) => [[Action].flat().sort(), [Resource].flat().map(nameOf)]);
+  const allowed = stack
+    .statementsOf(/Operator/)
+    .map(({ Action, Resource }: any) => [[Action].flat().sort(), [Resource].flat().map(nameOf)]);
   assert.deepEqual(allowed, [
-    [[
-      'sqs:CancelMessageMoveTask', 'sqs:ChangeMessageVisibility', 'sqs:DeleteMessage', 'sqs:GetQueueAttributes', 'sqs:GetQueueUrl',
-      'sqs:ListDeadLetterSourceQueues', 'sqs:ListMessageMoveTasks', 'sqs:ReceiveMessage', 'sqs:StartMessageMoveTask',
-    ], ['RetryDeadLetterQueue']],
+    [
+      [
+        'sqs:CancelMessageMoveTask',
+        'sqs:ChangeMessageVisibility',
+        'sqs:DeleteMessage',
+        'sqs:GetQueueAttributes',
+        'sqs:GetQueueUrl',
+        'sqs:ListDeadLetterSourceQueues',
+        'sqs:ListMessageMoveTasks',
+        'sqs:ReceiveMessage',
+        'sqs:StartMessageMoveTask',
+      ],
+      ['RetryDeadLetterQueue'],
+    ],
     [['sqs:SendMessage'], ['RetryRetryQueue', 'RetryRetryQueue2']],
   ]);
   const { [[...RECEIVE, ...MOVE].join()]: takers, 'sqs:SendMessage': senders } = closureOf(stack, /DeadLetterQueue/);
   assert.deepEqual([takers, senders], [['Operator'], ['RetryHandlerRole']]);
   for (const id of [/RetryQueue(Policy)?[0-9A-F]{8}$/, /RetryQueue2/]) {
     const { [RECEIVE.join()]: receivers, 'sqs:SendMessage': sending } = closureOf(stack, id);
-    assert.deepEqual([receivers, sending], [['RetryHandlerRole'], ['BeforeServiceRole', 'Operator', 'AfterServiceRole']]);
+    assert.deepEqual(
+      [receivers, sending],
+      [['RetryHandlerRole'], ['BeforeServiceRole', 'Operator', 'AfterServiceRole']],
+    );
   }
 });
 
 test('only principals with an ARN may redrive', () => {
   const { retry } = new TestStack();
   for (const nobody of [new iam.ServicePrincipal('sns.amazonaws.com'), new iam.AccountRootPrincipal()]) {
-    assert.match(complaint(() => retry.grantRedrive(nobody)), /grantRedrive must be given a role, a user or something with a role/);
+    assert.match(
+      complaint(() => retry.grantRedrive(nobody)),
+      /grantRedrive must be given a role, a user or something with a role/,
+    );
   }
 });
 
@@ -87,32 +113,51 @@ test('redrive principals may use the keys of all queues', () => {
   new AsyncRetry(stack, 'Encrypted', { encryptionKey, deadLetterQueue }).grantRedrive(new iam.User(stack, 'Operator'));
   const allowed = stack.statementsOf(/Operator/);
   for (const { keyArn } of [encryptionKey, encryptionMasterKey]) {
-    const [byKey] = allowed.filter(({ Resource }: any) => JSON.stringify(Resource) === JSON.stringify(stack.resolve(keyArn)));
+    const [byKey] = allowed.filter(
+      ({ Resource }: any) => JSON.stringify(Resource) === JSON.stringify(stack.resolve(keyArn)),
+    );
     assert.deepEqual(byKey?.Action, ['kms:Decrypt', 'kms:GenerateDataKey']);
   }
 });
 
-test('a principal that can\'t be given permissions to redrive is a warning', () => {
+test("a principal that can't be given permissions to redrive is a warning", () => {
   const stack = new TestStack();
   stack.retry.grantRedrive(new iam.ArnPrincipal('arn:aws:iam::123456789012:role/person'));
-  assert.match(stack.warnings[0], /^arn:aws:iam::123456789012:role\/person can't be given permissions here: give it sqs:StartMessageMoveTask, .* on the dead-letter queue, and sqs:SendMessage on the retry queues/);
+  assert.match(
+    stack.warnings[0],
+    /^arn:aws:iam::123456789012:role\/person can't be given permissions here: give it sqs:StartMessageMoveTask, .* on the dead-letter queue, and sqs:SendMessage on the retry queues/,
+  );
 });
 
 test('a role that is imported by its name is allowed with any path', () => {
   const stack = new TestStack();
   const [orders, operator] = ['orders-role', 'operator'].map((name) => iam.Role.fromRoleName(stack, name, name));
-  stack.retry.attach(lambda.Function.fromFunctionAttributes(stack, 'Orders', {
-    functionArn: 'arn:aws:lambda:eu-west-1:123456789012:function:orders', role: orders,
-  }));
+  stack.retry.attach(
+    lambda.Function.fromFunctionAttributes(stack, 'Orders', {
+      functionArn: 'arn:aws:lambda:eu-west-1:123456789012:function:orders',
+      role: orders,
+    }),
+  );
   stack.retry.grantRedrive(operator);
-  assert.deepEqual(closureOf(stack, /RetryQueue/)['sqs:SendMessage'], ['role/orders-role', 'role/*/orders-role', 'role/operator', 'role/*/operator']);
-  assert.deepEqual(closureOf(stack, /DeadLetterQueue/)[[...RECEIVE, ...MOVE].join()], ['role/operator', 'role/*/operator']);
+  assert.deepEqual(closureOf(stack, /RetryQueue/)['sqs:SendMessage'], [
+    'role/orders-role',
+    'role/*/orders-role',
+    'role/operator',
+    'role/*/operator',
+  ]);
+  assert.deepEqual(closureOf(stack, /DeadLetterQueue/)[[...RECEIVE, ...MOVE].join()], [
+    'role/operator',
+    'role/*/operator',
+  ]);
 });
 
 test('a role that is imported by its ARN, or by its name with a path, is allowed only under this ARN', () => {
   const cases: [(stack: Stack) => iam.IRole, string][] = [
     [(stack) => iam.Role.fromRoleArn(stack, 'Role', 'arn:aws:iam::123456789012:role/orders-role'), 'role/orders-role'],
-    [(stack) => iam.Role.fromRoleArn(stack, 'Role', 'arn:aws:iam::123456789012:role/service-role/orders-role'), 'role/service-role/orders-role'],
+    [
+      (stack) => iam.Role.fromRoleArn(stack, 'Role', 'arn:aws:iam::123456789012:role/service-role/orders-role'),
+      'role/service-role/orders-role',
+    ],
     [(stack) => iam.Role.fromRoleName(stack, 'Role', 'service-role/orders-role'), 'role/service-role/orders-role'],
   ];
   for (const [imported, expected] of cases) {
@@ -122,30 +167,37 @@ test('a role that is imported by its ARN, or by its name with a path, is allowed
   }
 });
 
-test('a user\'s dead-letter queue that loses messages or is unencrypted is a warning', () => {
+test("a user's dead-letter queue that loses messages or is unencrypted is a warning", () => {
   const warningsOf = (props: sqs.QueueProps) => {
     const stack = new TestStack();
     new AsyncRetry(stack, 'Other', { deadLetterQueue: new sqs.Queue(stack, 'Mine', props) });
     return stack.warnings.map((text) => text.replace(/ \[ack: .*/, ''));
   };
-  const retention = (kept: string) => `the dead-letter queue Test/Mine keeps messages for ${kept}: set its retentionPeriod to 14 days. A message that SQS moves there `
-    + 'after a thousand receives keeps its age, and may be deleted at once';
+  const retention = (kept: string) =>
+    `the dead-letter queue Test/Mine keeps messages for ${kept}: set its retentionPeriod to 14 days. A message that SQS moves there ` +
+    'after a thousand receives keeps its age, and may be deleted at once';
   const open = 'the dead-letter queue Test/Mine keeps payloads unencrypted: set its encryption to SQS_MANAGED or KMS';
   const { UNENCRYPTED, SQS_MANAGED, KMS_MANAGED } = sqs.QueueEncryption;
   const retentionPeriod = Duration.days(14);
   assert.deepEqual(warningsOf({}), [retention('4 days')]);
   assert.deepEqual(warningsOf({ retentionPeriod: Duration.days(13), encryption: SQS_MANAGED }), [retention('13 days')]);
   assert.deepEqual(warningsOf({ retentionPeriod, encryption: UNENCRYPTED }), [open]);
-  for (const encryption of [undefined, SQS_MANAGED, KMS_MANAGED]) assert.deepEqual(warningsOf({ retentionPeriod, encryption }), []);
+  for (const encryption of [undefined, SQS_MANAGED, KMS_MANAGED])
+    assert.deepEqual(warningsOf({ retentionPeriod, encryption }), []);
 });
 
-test('an imported dead-letter queue is not checked, and a user\'s own stays as open as it is', () => {
+test("an imported dead-letter queue is not checked, and a user's own stays as open as it is", () => {
   const stack = new TestStack();
   const imported = sqs.Queue.fromQueueArn(stack, 'Imported', 'arn:aws:sqs:us-east-1:123456789012:dead-letters');
   new AsyncRetry(stack, 'Second', { deadLetterQueue: imported });
-  new AsyncRetry(stack, 'Third', { deadLetterQueue: new sqs.Queue(stack, 'Mine', { retentionPeriod: Duration.days(14) }) });
+  new AsyncRetry(stack, 'Third', {
+    deadLetterQueue: new sqs.Queue(stack, 'Mine', { retentionPeriod: Duration.days(14) }),
+  });
   assert.deepEqual(stack.warnings, []);
-  assert.deepEqual(Object.keys(stack.template.findResources('AWS::SQS::QueuePolicy')).filter((id) => /Imported|Mine/.test(id)), []);
+  assert.deepEqual(
+    Object.keys(stack.template.findResources('AWS::SQS::QueuePolicy')).filter((id) => /Imported|Mine/.test(id)),
+    [],
+  );
 });
 
 test('the handlers of one stack share a dead-letter queue, and those of two have their own', () => {

@@ -9,15 +9,20 @@ const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
 const { types, license } = JSON.parse(readFileSync(join(ROOT, '.jsii'), 'utf8'));
 
 test('every optional property documents its default', () => {
-  const optional = Object.values<any>(types).filter(({ kind }) => kind === 'interface')
-    .flatMap(({ name, properties = [] }) => properties.filter((each: any) => each.optional).map((each: any) => [name, each]));
+  const optional = Object.values<any>(types)
+    .filter(({ kind }) => kind === 'interface')
+    .flatMap(({ name, properties = [] }) =>
+      properties.filter((each: any) => each.optional).map((each: any) => [name, each]),
+    );
   assert.ok(optional.length > 20);
-  for (const [name, { name: property, docs }] of optional) assert.ok(docs?.summary && docs.default, `${name}.${property}`);
+  for (const [name, { name: property, docs }] of optional)
+    assert.ok(docs?.summary && docs.default, `${name}.${property}`);
 });
 
 test('the README names every property, every method and every alarm', () => {
   const members = Object.values<any>(types).flatMap(({ name, kind, properties = [], methods = [] }) =>
-    [...(kind === 'interface' ? properties : []), ...methods].map((each: any) => [name, each.name]));
+    [...(kind === 'interface' ? properties : []), ...methods].map((each: any) => [name, each.name]),
+  );
   // The CDK documents its own options.
   const own = members.filter(([name]) => name !== 'RetryMetricOptions' && name !== 'RetryDashboardProps');
   for (const [name, member] of own) assert.match(README, new RegExp(`\\b${member}\\b`), `${name}.${member}`);
@@ -29,7 +34,10 @@ test('the README names every property, every method and every alarm', () => {
 
 test('packages of all languages name and contain both licences', () => {
   assert.equal(license, 'MIT OR Apache-2.0');
-  for (const [name, words] of [['MIT', 'MIT License'], ['APACHE', 'Apache License']]) {
+  for (const [name, words] of [
+    ['MIT', 'MIT License'],
+    ['APACHE', 'Apache License'],
+  ]) {
     assert.ok(readFileSync(join(ROOT, `LICENSE-${name}`), 'utf8').includes(words), name);
   }
 });

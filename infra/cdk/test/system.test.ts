@@ -10,7 +10,7 @@ import { complaint, TestStack } from './app';
 
 const DAYS = 24 * 60 * 60;
 
-test('the retry queue has SQS\'s longest retention', () => {
+test("the retry queue has SQS's longest retention", () => {
   const queue = new TestStack().only('AWS::SQS::Queue', /RetryQueue/);
   assert.equal(queue.MessageRetentionPeriod, 14 * DAYS);
   assert.equal(queue.RedrivePolicy.maxReceiveCount, 1000);
@@ -21,11 +21,16 @@ test('the retry queue has SQS\'s longest retention', () => {
 test('nobody may send if nothing is attached', () => {
   const [, , send] = new TestStack().only('AWS::SQS::QueuePolicy', /RetryQueuePolicy/).PolicyDocument.Statement;
   assert.equal(send.Action, 'sqs:SendMessage');
-  assert.match(JSON.stringify(send.Condition.ArnNotEquals), /^{"aws:PrincipalArn":\[{"Fn::GetAtt":\["RetryHandlerRole[^\]]*\]}\]}$/);
+  assert.match(
+    JSON.stringify(send.Condition.ArnNotEquals),
+    /^{"aws:PrincipalArn":\[{"Fn::GetAtt":\["RetryHandlerRole[^\]]*\]}\]}$/,
+  );
 });
 
 test('no queue can name the retry queue as its dead-letter queue', () => {
-  assert.deepEqual(new TestStack().only('AWS::SQS::Queue', /RetryQueue/).RedriveAllowPolicy, { redrivePermission: 'denyAll' });
+  assert.deepEqual(new TestStack().only('AWS::SQS::Queue', /RetryQueue/).RedriveAllowPolicy, {
+    redrivePermission: 'denyAll',
+  });
 });
 
 test('the dead-letter queue keeps its messages for 14 days, encrypted', () => {
@@ -33,8 +38,11 @@ test('the dead-letter queue keeps its messages for 14 days, encrypted', () => {
   assert.deepEqual(queue, { MessageRetentionPeriod: 14 * DAYS, SqsManagedSseEnabled: true });
 });
 
-test('the visibility timeout is six times the handler\'s timeout', () => {
-  for (const [handlerTimeout, seconds] of [[undefined, 30], [Duration.minutes(15), 900]] as const) {
+test("the visibility timeout is six times the handler's timeout", () => {
+  for (const [handlerTimeout, seconds] of [
+    [undefined, 30],
+    [Duration.minutes(15), 900],
+  ] as const) {
     const stack = new TestStack({ handlerTimeout });
     assert.equal(stack.only('AWS::Lambda::Function', /Handler/).Timeout, seconds);
     assert.equal(stack.only('AWS::SQS::Queue', /RetryQueue/).VisibilityTimeout, 6 * seconds);
@@ -55,10 +63,19 @@ test('only the handler receives, and only roles of attached functions send', () 
   const stack = new TestStack();
   for (const id of ['Orders', 'Payments']) stack.retry.attach(stack.function(id));
   const [, receive, send] = stack.only('AWS::SQS::QueuePolicy', /RetryQueuePolicy/).PolicyDocument.Statement;
-  const roles = ({ Condition }: any) => Condition.ArnNotEquals['aws:PrincipalArn'].map((arn: any) => arn['Fn::GetAtt'][0].slice(0, -8));
+  const roles = ({ Condition }: any) =>
+    Condition.ArnNotEquals['aws:PrincipalArn'].map((arn: any) => arn['Fn::GetAtt'][0].slice(0, -8));
   assert.deepEqual([receive.Effect, roles(receive)], ['Deny', ['RetryHandlerRole']]);
-  assert.deepEqual(receive.Action, ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:PurgeQueue']);
-  assert.deepEqual([send.Effect, send.Action, roles(send)], ['Deny', 'sqs:SendMessage', ['OrdersServiceRole', 'PaymentsServiceRole']]);
+  assert.deepEqual(receive.Action, [
+    'sqs:ReceiveMessage',
+    'sqs:DeleteMessage',
+    'sqs:ChangeMessageVisibility',
+    'sqs:PurgeQueue',
+  ]);
+  assert.deepEqual(
+    [send.Effect, send.Action, roles(send)],
+    ['Deny', 'sqs:SendMessage', ['OrdersServiceRole', 'PaymentsServiceRole']],
+  );
   for (const { Principal, Resource, Condition } of [receive, send]) {
     assert.deepEqual(Principal, { AWS: '*' });
     assert.match(Resource['Fn::GetAtt'][0], /^RetryRetryQueue/);
@@ -99,9 +116,14 @@ test('each property of the policy is a variable of the handler', () => {
     jitter: Jitter.EQUAL,
     nonRetryableErrors: ['ValidationError', '*.Fatal'],
   });
-  const { DEAD_LETTER_QUEUE_URL: _, ...variables } = stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables;
+  const { DEAD_LETTER_QUEUE_URL: _, ...variables } = stack.only('AWS::Lambda::Function', /Handler/).Environment
+    .Variables;
   assert.deepEqual(variables, {
-    BASE_BACKOFF: '90s', MAX_BACKOFF: '36h', MAX_AGE: '7d', MAX_ATTEMPTS: '50', JITTER: 'equal',
+    BASE_BACKOFF: '90s',
+    MAX_BACKOFF: '36h',
+    MAX_AGE: '7d',
+    MAX_ATTEMPTS: '50',
+    JITTER: 'equal',
     NON_RETRYABLE_ERRORS: 'ValidationError,*.Fatal',
   });
 });
@@ -112,11 +134,17 @@ test('the handler has minimal permissions', () => {
   assert.deepEqual(allowed, [
     [['logs:CreateLogStream', 'logs:PutLogEvents'], 'RetryLog'],
     ['sqs:SendMessage', 'RetryDeadLetterQueue'],
-    [['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:GetQueueAttributes'], 'RetryRetryQueue'],
+    [
+      ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:GetQueueAttributes'],
+      'RetryRetryQueue',
+    ],
   ]);
   const role = new TestStack().only('AWS::IAM::Role');
   assert.equal(role.ManagedPolicyArns, undefined);
-  assert.deepEqual(role.AssumeRolePolicyDocument.Statement.map(({ Principal }: any) => Principal), [{ Service: 'lambda.amazonaws.com' }]);
+  assert.deepEqual(
+    role.AssumeRolePolicyDocument.Statement.map(({ Principal }: any) => Principal),
+    [{ Service: 'lambda.amazonaws.com' }],
+  );
 });
 
 test('the log is kept for a month by default', () => {
@@ -131,9 +159,15 @@ test('memory, tracing and architecture can be set', () => {
   const props = { memorySize: 256, tracing: lambda.Tracing.ACTIVE, architecture: lambda.Architecture.X86_64 };
   const stack = new TestStack(props);
   const handler = stack.only('AWS::Lambda::Function', /Handler/);
-  assert.deepEqual([handler.MemorySize, handler.TracingConfig, handler.Architectures], [256, { Mode: 'Active' }, ['x86_64']]);
+  assert.deepEqual(
+    [handler.MemorySize, handler.TracingConfig, handler.Architectures],
+    [256, { Mode: 'Active' }, ['x86_64']],
+  );
   const tracing = stack.statementsOf(/HandlerRole/).filter(({ Resource }: any) => Resource === '*');
-  assert.deepEqual(tracing.map(({ Action }: any) => Action), [['xray:PutTraceSegments', 'xray:PutTelemetryRecords']]);
+  assert.deepEqual(
+    tracing.map(({ Action }: any) => Action),
+    [['xray:PutTraceSegments', 'xray:PutTelemetryRecords']],
+  );
 });
 
 test('a ledger has on-demand billing and expiry, and is only written to', () => {
@@ -145,12 +179,17 @@ test('a ledger has on-demand billing and expiry, and is only written to', () => 
   assert.deepEqual(table.TimeToLiveSpecification, { AttributeName: 'expires_at', Enabled: true });
   stack.template.hasResource('AWS::DynamoDB::Table', { DeletionPolicy: 'Delete' });
   assert.match(stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables.LEDGER_TABLE.Ref, /Ledger/);
-  const actions = stack.statementsOf(/HandlerRole/).filter(({ Resource }: any) => /Ledger/.test(JSON.stringify(Resource)));
-  assert.deepEqual(actions.map(({ Action }: any) => Action), [['dynamodb:PutItem', 'dynamodb:DeleteItem']]);
+  const actions = stack
+    .statementsOf(/HandlerRole/)
+    .filter(({ Resource }: any) => /Ledger/.test(JSON.stringify(Resource)));
+  assert.deepEqual(
+    actions.map(({ Action }: any) => Action),
+    [['dynamodb:PutItem', 'dynamodb:DeleteItem']],
+  );
   assert.ok(stack.retry.ledger);
 });
 
-test('a user\'s key encrypts the queues and the ledger, with the necessary permissions', () => {
+test("a user's key encrypts the queues and the ledger, with the necessary permissions", () => {
   const stack = new TestStack({ ledger: true });
   const encryptionKey = new kms.Key(stack, 'Key');
   const retry = new AsyncRetry(stack, 'Encrypted', { ledger: true, encryptionKey });
@@ -164,7 +203,10 @@ test('a user\'s key encrypts the queues and the ledger, with the necessary permi
   assert.deepEqual([SSESpecification.SSEEnabled, SSESpecification.SSEType], [true, 'KMS']);
   for (const role of [/EncryptedHandlerRole/, /OrdersServiceRole/]) {
     const byKey = stack.statementsOf(role).filter(({ Resource }: any) => /"Key/.test(JSON.stringify(Resource)));
-    assert.deepEqual(byKey.map(({ Action }: any) => Action), [['kms:Decrypt', 'kms:GenerateDataKey']]);
+    assert.deepEqual(
+      byKey.map(({ Action }: any) => Action),
+      [['kms:Decrypt', 'kms:GenerateDataKey']],
+    );
   }
 });
 
@@ -187,9 +229,12 @@ test('functions are spread over parallel queues of one handler, and keep their q
       if (isRetryQueue) assert.equal(senders.Condition.ArnNotEquals['aws:PrincipalArn'].length, ids.length);
     }
     return ids.map((id) => {
-      const configs = Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig'))
-        .filter(({ Properties }) => new RegExp(`^${id}[0-9A-F]{8}$`).test(Properties.FunctionName.Ref));
-      const [queue, another] = configs.map(({ Properties }) => Properties.DestinationConfig.OnFailure.Destination['Fn::GetAtt'][0]);
+      const configs = Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig')).filter(
+        ({ Properties }) => new RegExp(`^${id}[0-9A-F]{8}$`).test(Properties.FunctionName.Ref),
+      );
+      const [queue, another] = configs.map(
+        ({ Properties }) => Properties.DestinationConfig.OnFailure.Destination['Fn::GetAtt'][0],
+      );
       assert.equal(queue, another);
       return queue;
     });
@@ -201,37 +246,55 @@ test('functions are spread over parallel queues of one handler, and keep their q
 
 test('a function is in one queue, however it is imported', () => {
   const stack = new TestStack({ parallelQueues: 50 }, { env: { account: '123456789012', region: 'eu-west-1' } });
-  const aliasVersion = lambda.Version.fromVersionArn(stack, 'Version', 'arn:aws:lambda:eu-west-1:123456789012:function:orders:1');
+  const aliasVersion = lambda.Version.fromVersionArn(
+    stack,
+    'Version',
+    'arn:aws:lambda:eu-west-1:123456789012:function:orders:1',
+  );
   stack.retry.attach(lambda.Function.fromFunctionName(stack, 'Orders', 'orders'));
   stack.retry.attach(lambda.Alias.fromAliasAttributes(stack, 'Live', { aliasName: 'live', aliasVersion }));
   const configs = Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig'));
   assert.deepEqual(configs[0].Properties.DestinationConfig, configs[1].Properties.DestinationConfig);
 });
 
-test('a user\'s dead-letter queue replaces the default one', () => {
+test("a user's dead-letter queue replaces the default one", () => {
   const stack = new TestStack();
   const deadLetterQueue = new sqs.Queue(stack, 'Mine');
   const retry = new AsyncRetry(stack, 'Other', { deadLetterQueue });
   assert.equal(retry.deadLetterQueue, deadLetterQueue);
-  assert.match(stack.only('AWS::Lambda::Function', /OtherHandler/).Environment.Variables.DEAD_LETTER_QUEUE_URL.Ref, /Mine/);
+  assert.match(
+    stack.only('AWS::Lambda::Function', /OtherHandler/).Environment.Variables.DEAD_LETTER_QUEUE_URL.Ref,
+    /Mine/,
+  );
   const fifo = new sqs.Queue(stack, 'Fifo', { fifo: true });
   assert.equal(
     complaint(() => new AsyncRetry(stack, 'Third', { deadLetterQueue: fifo })),
     'AsyncRetry Test/Third: deadLetterQueue must be a standard queue, like the retry queue, got "Test/Fifo"',
   );
   const deadLetters = retry.retryQueues[0];
-  assert.match(complaint(() => new AsyncRetry(stack, 'Fourth', { deadLetterQueue: deadLetters })), /deadLetterQueue must be no retry queue, got "Test\/Other\/RetryQueue"/);
+  assert.match(
+    complaint(() => new AsyncRetry(stack, 'Fourth', { deadLetterQueue: deadLetters })),
+    /deadLetterQueue must be no retry queue, got "Test\/Other\/RetryQueue"/,
+  );
   const there = new TestStack({}, { env: { account: '123456789012', region: 'eu-west-1' } });
   const elsewhere = sqs.Queue.fromQueueArn(there, 'Elsewhere', 'arn:aws:sqs:us-east-1:123456789012:dead-letters');
-  assert.match(complaint(() => new AsyncRetry(there, 'Fifth', { deadLetterQueue: elsewhere })), /deadLetterQueue must be in the region of its retries, eu-west-1, and is in us-east-1/);
+  assert.match(
+    complaint(() => new AsyncRetry(there, 'Fifth', { deadLetterQueue: elsewhere })),
+    /deadLetterQueue must be in the region of its retries, eu-west-1, and is in us-east-1/,
+  );
 });
 
-test('a user\'s dead-letter queue may have its own key', () => {
+test("a user's dead-letter queue may have its own key", () => {
   const stack = new TestStack();
   const encryptionMasterKey = new kms.Key(stack, 'Key');
   new AsyncRetry(stack, 'Other', { deadLetterQueue: new sqs.Queue(stack, 'Mine', { encryptionMasterKey }) });
-  const byKey = stack.statementsOf(/OtherHandlerRole/).filter(({ Resource }: any) => /"Key/.test(JSON.stringify(Resource)));
-  assert.deepEqual(byKey.map(({ Action }: any) => Action), [['kms:Decrypt', 'kms:GenerateDataKey']]);
+  const byKey = stack
+    .statementsOf(/OtherHandlerRole/)
+    .filter(({ Resource }: any) => /"Key/.test(JSON.stringify(Resource)));
+  assert.deepEqual(
+    byKey.map(({ Action }: any) => Action),
+    [['kms:Decrypt', 'kms:GenerateDataKey']],
+  );
 });
 
 test('there is code for two architectures', () => {
@@ -245,14 +308,20 @@ test('an alias of a key is refused', () => {
   const stack = new TestStack();
   const aliases = [kms.Alias.fromAliasName(stack, 'Imported', 'alias/mine'), new kms.Key(stack, 'Key').addAlias('own')];
   for (const [index, encryptionKey] of aliases.entries()) {
-    assert.match(complaint(() => new AsyncRetry(stack, `Retry${index}`, { encryptionKey })), /encryptionKey must be a key and no alias, as permissions are on keys, got/);
+    assert.match(
+      complaint(() => new AsyncRetry(stack, `Retry${index}`, { encryptionKey })),
+      /encryptionKey must be a key and no alias, as permissions are on keys, got/,
+    );
   }
 });
 
 test('the code is the one in this package, for the architecture', () => {
   const assets = join(__dirname, '..', '..', 'assets');
   for (const architecture of [lambda.Architecture.ARM_64, lambda.Architecture.X86_64]) {
-    for (const [part, zip] of [['handler', 'bootstrap.zip'], ['layer', 'envelope-proxy-layer.zip']] as const) {
+    for (const [part, zip] of [
+      ['handler', 'bootstrap.zip'],
+      ['layer', 'envelope-proxy-layer.zip'],
+    ] as const) {
       assert.equal((codeOf(part, architecture) as lambda.AssetCode).path, join(assets, architecture.name, zip));
     }
   }
@@ -264,7 +333,11 @@ test('the code is built by a checkout if one is given', () => {
     mkdirSync(join(source, 'scripts'));
     const script = join(source, 'scripts', 'package');
     // It has the real script's arguments and output path.
-    writeFileSync(script, '#!/bin/sh\ndist=$(dirname "$0")/../dist/$2\nmkdir -p "$dist"\nprintf "%s " "$@" | tee "$dist/bootstrap.zip" > "$dist/envelope-proxy-layer.zip"\n', { mode: 0o755 });
+    writeFileSync(
+      script,
+      '#!/bin/sh\ndist=$(dirname "$0")/../dist/$2\nmkdir -p "$dist"\nprintf "%s " "$@" | tee "$dist/bootstrap.zip" > "$dist/envelope-proxy-layer.zip"\n',
+      { mode: 0o755 },
+    );
     const stack = new TestStack({ source, architecture: lambda.Architecture.X86_64 });
     stack.retry.attach(stack.function('Orders', { architecture: lambda.Architecture.ARM_64 }), { transparent: true });
     const { directory } = (stack.node.root as any).synth();
@@ -274,9 +347,15 @@ test('the code is built by a checkout if one is given', () => {
   } finally {
     rmSync(source, { recursive: true });
   }
-  assert.match(complaint(() => new TestStack({ source })), /source must be the folder of a checkout of Comeback: .*scripts\/package does not exist/);
+  assert.match(
+    complaint(() => new TestStack({ source })),
+    /source must be the folder of a checkout of Comeback: .*scripts\/package does not exist/,
+  );
 });
 
 test('missing code is an error that names it', () => {
-  assert.match(complaint(() => codeOf('layer', lambda.Architecture.custom('riscv'))), /riscv\/envelope-proxy-layer.zip does not exist: .* Use one that was, or set source/);
+  assert.match(
+    complaint(() => codeOf('layer', lambda.Architecture.custom('riscv'))),
+    /riscv\/envelope-proxy-layer.zip does not exist: .* Use one that was, or set source/,
+  );
 });

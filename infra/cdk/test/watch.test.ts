@@ -1,6 +1,14 @@
 import * as assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { App, aws_cloudwatch as cloudwatch, aws_cloudwatch_actions as actions, aws_lambda as lambda, aws_sns as sns, Duration, Stack } from 'aws-cdk-lib';
+import {
+  App,
+  aws_cloudwatch as cloudwatch,
+  aws_cloudwatch_actions as actions,
+  aws_lambda as lambda,
+  aws_sns as sns,
+  Duration,
+  Stack,
+} from 'aws-cdk-lib';
 import { Match, Template } from 'aws-cdk-lib/assertions';
 import { AlarmsProps, AsyncRetry, AsyncRetryProps, RetryMetricOptions } from '../lib';
 import { complaint, TestStack } from './app';
@@ -26,11 +34,20 @@ function alarmsOf(stack: TestStack): string[] {
 /** The metric, its owner and the label of every line, by the titles of the dashboard's graphs. */
 function linesOf(stack: TestStack): { [title: string]: string[] } {
   const [, parts] = stack.only('AWS::CloudWatch::Dashboard').DashboardBody['Fn::Join'];
-  const body = parts.map((part: any) => typeof part === 'string' ? part : (part.Ref ?? part['Fn::GetAtt'][0]).replace(/[0-9A-F]{8}$/, '')).join('');
-  return Object.fromEntries(JSON.parse(body).widgets.map(({ properties: { title, metrics } }: any) => [
-    title,
-    metrics.map(([namespace, name, , whose, { label, stat = 'Average' } = {} as any]: any) => `${namespace} ${name} ${stat} of ${whose}${label ? `: ${label}` : ''}`),
-  ]));
+  const body = parts
+    .map((part: any) =>
+      typeof part === 'string' ? part : (part.Ref ?? part['Fn::GetAtt'][0]).replace(/[0-9A-F]{8}$/, ''),
+    )
+    .join('');
+  return Object.fromEntries(
+    JSON.parse(body).widgets.map(({ properties: { title, metrics } }: any) => [
+      title,
+      metrics.map(
+        ([namespace, name, , whose, { label, stat = 'Average' } = {} as any]: any) =>
+          `${namespace} ${name} ${stat} of ${whose}${label ? `: ${label}` : ''}`,
+      ),
+    ]),
+  );
 }
 
 const OF_SYSTEM = [
@@ -67,8 +84,13 @@ test('a ledger has an alarm for each function, and each parallel queue has its o
   stack.retry.alarms();
   const alarms = alarmsOf(stack);
   assert.ok(alarms.includes('Comeback LedgerFaults Sum > 0 of Target Orders'));
-  assert.ok(alarms.includes('AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum > 96000 of QueueName RetryRetryQueue2'));
-  assert.match(stack.only('AWS::CloudWatch::Alarm', /WaitingEvents2/).Dimensions[0].Value['Fn::GetAtt'][0], /^RetryRetryQueue2/);
+  assert.ok(
+    alarms.includes('AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum > 96000 of QueueName RetryRetryQueue2'),
+  );
+  assert.match(
+    stack.only('AWS::CloudWatch::Alarm', /WaitingEvents2/).Dimensions[0].Value['Fn::GetAtt'][0],
+    /^RetryRetryQueue2/,
+  );
 });
 
 test('every alarm says what to do, and has the given actions', () => {
@@ -79,7 +101,11 @@ test('every alarm says what to do, and has the given actions', () => {
   assert.equal(alarms.length, OF_SYSTEM.length + ofFunction('Orders').length + 1);
   for (const { Properties } of Object.values(stack.template.findResources('AWS::CloudWatch::Alarm'))) {
     assert.deepEqual(Properties.AlarmActions, [stack.resolve(topic.topicArn)]);
-    assert.match(Properties.AlarmDescription, /\b(check|fix|look|raise|set|the errors in the handler's log say)\b/i, Properties.MetricName);
+    assert.match(
+      Properties.AlarmDescription,
+      /\b(check|fix|look|raise|set|the errors in the handler's log say)\b/i,
+      Properties.MetricName,
+    );
     assert.ok(Properties.AlarmDescription.length <= 1024);
   }
 });
@@ -90,33 +116,65 @@ test('a resource shared by several AsyncRetry has one alarm for each set of acti
     const second = new AsyncRetry(stack, 'Second', { deadLetterQueue: stack.retry.deadLetterQueue });
     build(stack, second, new sns.Topic(stack, 'One'), new sns.Topic(stack, 'Other'));
     const alarms = Object.entries(stack.template.findResources('AWS::CloudWatch::Alarm'));
-    return ['DeadLetters', 'DeadLettersNotSent'].map((id) => alarms.filter(([name]) => new RegExp(`Alarms${id}[0-9A-F]{8}$`).test(name)).length);
+    return ['DeadLetters', 'DeadLettersNotSent'].map(
+      (id) => alarms.filter(([name]) => new RegExp(`Alarms${id}[0-9A-F]{8}$`).test(name)).length,
+    );
   };
-  assert.deepEqual(pagedBy((stack, second, one) => {
-    stack.retry.alarms({ actions: [new actions.SnsAction(one)] });
-    second.alarms({ actions: [new actions.SnsAction(one)] });
-  }), [1, 1]);
-  assert.deepEqual(pagedBy((stack, second) => {
-    stack.retry.alarms();
-    second.alarms();
-  }), [1, 1]);
-  assert.deepEqual(pagedBy((stack, second, one, other) => {
-    stack.retry.alarms({ actions: [new actions.SnsAction(one)] });
-    second.alarms({ actions: [new actions.SnsAction(other)] });
-  }), [2, 2]);
-  assert.deepEqual(pagedBy((stack, second, one) => {
-    stack.retry.alarms();
-    second.alarms({ actions: [new actions.SnsAction(one)] });
-  }), [2, 2]);
+  assert.deepEqual(
+    pagedBy((stack, second, one) => {
+      stack.retry.alarms({ actions: [new actions.SnsAction(one)] });
+      second.alarms({ actions: [new actions.SnsAction(one)] });
+    }),
+    [1, 1],
+  );
+  assert.deepEqual(
+    pagedBy((stack, second) => {
+      stack.retry.alarms();
+      second.alarms();
+    }),
+    [1, 1],
+  );
+  assert.deepEqual(
+    pagedBy((stack, second, one, other) => {
+      stack.retry.alarms({ actions: [new actions.SnsAction(one)] });
+      second.alarms({ actions: [new actions.SnsAction(other)] });
+    }),
+    [2, 2],
+  );
+  assert.deepEqual(
+    pagedBy((stack, second, one) => {
+      stack.retry.alarms();
+      second.alarms({ actions: [new actions.SnsAction(one)] });
+    }),
+    [2, 2],
+  );
 });
 
 test('each dead-letter queue has an alarm, and unsent dead letters have one in each region', () => {
   const app = new App();
-  const [here, there] = ['eu-west-1', 'us-east-1'].map((region) => new Stack(app, region, { env: { account: '123456789012', region } }));
-  for (const [stack, id] of [[here, 'First'], [here, 'Second'], [there, 'Third']] as const) new AsyncRetry(stack, id).alarms();
-  const counts = [here, there].map((stack) => ['Events were given up', 'A retry handler in this region'].map((description) =>
-    Object.keys(Template.fromStack(stack).findResources('AWS::CloudWatch::Alarm', { Properties: { AlarmDescription: Match.stringLikeRegexp(description) } })).length));
-  assert.deepEqual(counts, [[2, 1], [1, 1]]);
+  const [here, there] = ['eu-west-1', 'us-east-1'].map(
+    (region) => new Stack(app, region, { env: { account: '123456789012', region } }),
+  );
+  for (const [stack, id] of [
+    [here, 'First'],
+    [here, 'Second'],
+    [there, 'Third'],
+  ] as const)
+    new AsyncRetry(stack, id).alarms();
+  const counts = [here, there].map((stack) =>
+    ['Events were given up', 'A retry handler in this region'].map(
+      (description) =>
+        Object.keys(
+          Template.fromStack(stack).findResources('AWS::CloudWatch::Alarm', {
+            Properties: { AlarmDescription: Match.stringLikeRegexp(description) },
+          }),
+        ).length,
+    ),
+  );
+  assert.deepEqual(counts, [
+    [2, 1],
+    [1, 1],
+  ]);
 });
 
 test('no message should be older than the longest backoff and an hour', () => {
@@ -142,7 +200,10 @@ test('thresholds can be set within their ranges', () => {
     'the alarms of AsyncRetry Test/Retry: waitingEvents must be a whole number from 1 to 120000, got 120001',
   );
   for (const props of [{ lateness: Duration.seconds(0) }, { oldestMessage: Duration.days(15) }]) {
-    assert.match(complaint(() => new TestStack().retry.alarms(props)), /(lateness|oldestMessage) must be from 1s to 14d, got/);
+    assert.match(
+      complaint(() => new TestStack().retry.alarms(props)),
+      /(lateness|oldestMessage) must be from 1s to 14d, got/,
+    );
   }
   const other = new TestStack();
   other.retry.attach(other.function('Orders'));
@@ -205,34 +266,73 @@ test('a metric is of one function, or of all together', () => {
   const [orders, payments] = ['Orders', 'Payments'].map((id) => stack.function(id));
   stack.retry.attach(orders);
   const of = (metric: cloudwatch.IMetric) => metric.toMetricConfig();
-  assert.deepEqual(of(stack.retry.metricDeadLettered()).metricStat, of(stack.retry.metricDeadLettered({ target: orders })).metricStat);
+  assert.deepEqual(
+    of(stack.retry.metricDeadLettered()).metricStat,
+    of(stack.retry.metricDeadLettered({ target: orders })).metricStat,
+  );
   stack.retry.attach(payments);
-  const together = of(stack.retry.metricDeadLettered({ period: Duration.minutes(1), color: '#d62728', dimensionsMap: { Reason: 'not_retryable' } }));
+  const together = of(
+    stack.retry.metricDeadLettered({
+      period: Duration.minutes(1),
+      color: '#d62728',
+      dimensionsMap: { Reason: 'not_retryable' },
+    }),
+  );
   assert.equal(together.mathExpression?.expression, 'SUM([deadLettered0,deadLettered1])');
   assert.equal(together.mathExpression?.period, 60);
-  assert.deepEqual(Object.values(together.mathExpression?.usingMetrics ?? {}).map((each) => of(each).metricStat?.dimensions), [
-    [{ name: 'Reason', value: 'not_retryable' }, { name: 'Target', value: orders.functionName }],
-    [{ name: 'Reason', value: 'not_retryable' }, { name: 'Target', value: payments.functionName }],
-  ]);
+  assert.deepEqual(
+    Object.values(together.mathExpression?.usingMetrics ?? {}).map((each) => of(each).metricStat?.dimensions),
+    [
+      [
+        { name: 'Reason', value: 'not_retryable' },
+        { name: 'Target', value: orders.functionName },
+      ],
+      [
+        { name: 'Reason', value: 'not_retryable' },
+        { name: 'Target', value: payments.functionName },
+      ],
+    ],
+  );
   assert.deepEqual(together.renderingProperties, { label: 'DeadLettered', color: '#d62728' });
   const share = new cloudwatch.MathExpression({
     expression: 'dead / invoked',
     usingMetrics: { dead: stack.retry.metricDeadLettered(), invoked: stack.retry.metricInvoked() },
   });
-  new cloudwatch.Dashboard(stack, 'Own').addWidgets(new cloudwatch.GraphWidget({ left: [share, stack.retry.metricWaited()] }));
-  const counts = ['Waited', 'Invoked', 'DeadLettered', 'Throttled', 'ConfigurationFaults', 'DeadLettersNotSent', 'LedgerFaults', 'Duplicates'];
-  const expected = [...counts.map((name) => [name, 'Sum', 'SUM']), ['InvokeLateness', 'p99', 'MAX'], ['EventAge', 'Maximum', 'MAX']];
+  new cloudwatch.Dashboard(stack, 'Own').addWidgets(
+    new cloudwatch.GraphWidget({ left: [share, stack.retry.metricWaited()] }),
+  );
+  const counts = [
+    'Waited',
+    'Invoked',
+    'DeadLettered',
+    'Throttled',
+    'ConfigurationFaults',
+    'DeadLettersNotSent',
+    'LedgerFaults',
+    'Duplicates',
+  ];
+  const expected = [
+    ...counts.map((name) => [name, 'Sum', 'SUM']),
+    ['InvokeLateness', 'p99', 'MAX'],
+    ['EventAge', 'Maximum', 'MAX'],
+  ];
   for (const [name, statistic, together] of expected) {
     const metric = (options: RetryMetricOptions = {}) => of((stack.retry as any)[`metric${name}`](options));
     const { metricStat } = metric({ target: orders });
-    assert.deepEqual([metricStat?.namespace, metricStat?.metricName, metricStat?.statistic], ['Comeback', name, statistic]);
+    assert.deepEqual(
+      [metricStat?.namespace, metricStat?.metricName, metricStat?.statistic],
+      ['Comeback', name, statistic],
+    );
     assert.ok(metric().mathExpression?.expression.startsWith(`${together}([`), name);
   }
 });
 
 test('an alias has the metrics of its function', () => {
   const stack = new TestStack();
-  const alias = new lambda.Alias(stack, 'Live', { aliasName: 'live', version: stack.function('Orders').currentVersion });
+  const alias = new lambda.Alias(stack, 'Live', {
+    aliasName: 'live',
+    version: stack.function('Orders').currentVersion,
+  });
   stack.retry.attach(alias);
   const [{ value }] = stack.retry.metricWaited({ target: alias }).toMetricConfig().metricStat?.dimensions ?? [];
   assert.equal(value, alias.lambda.functionName);
@@ -240,14 +340,26 @@ test('an alias has the metrics of its function', () => {
 
 test('functions that are not attached have no metrics', () => {
   const stack = new TestStack();
-  assert.match(complaint(() => stack.retry.metricWaited()), /AsyncRetry Test\/Retry has no metric Waited of its functions: attach first/);
-  assert.match(complaint(() => stack.retry.metricWaited({ target: stack.function('Orders') })), /has no metric Waited of Test\/Orders/);
+  assert.match(
+    complaint(() => stack.retry.metricWaited()),
+    /AsyncRetry Test\/Retry has no metric Waited of its functions: attach first/,
+  );
+  assert.match(
+    complaint(() => stack.retry.metricWaited({ target: stack.function('Orders') })),
+    /has no metric Waited of Test\/Orders/,
+  );
 });
 
 test('alarms and the dashboard are made only once', () => {
   const { retry } = new TestStack();
   retry.alarms();
   retry.dashboard();
-  assert.equal(complaint(() => retry.alarms()), 'AsyncRetry Test/Retry: alarms() was called before');
-  assert.equal(complaint(() => retry.dashboard()), 'AsyncRetry Test/Retry: dashboard() was called before');
+  assert.equal(
+    complaint(() => retry.alarms()),
+    'AsyncRetry Test/Retry: alarms() was called before',
+  );
+  assert.equal(
+    complaint(() => retry.dashboard()),
+    'AsyncRetry Test/Retry: dashboard() was called before',
+  );
 });

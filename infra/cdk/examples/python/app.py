@@ -56,7 +56,12 @@ cdk.CfnOutput(
     description="The queue of events that were given up.",
     value=retry.dead_letter_queue.queue_url,
 )
-cdk.CfnOutput(stack, "OperatorArn", description="The role that may look at dead letters and redrive them.", value=operator.role_arn)
+cdk.CfnOutput(
+    stack,
+    "OperatorArn",
+    description="The role that may look at dead letters and redrive them.",
+    value=operator.role_arn,
+)
 cdk.CfnOutput(
     stack,
     "AlarmTopicArn",
