@@ -174,7 +174,7 @@ test("a function that can't be transparent is refused", () => {
       { code: asset, environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/other' } },
       /transparent needs AWS_LAMBDA_EXEC_WRAPPER, which is "\/opt\/other"/,
     ],
-    [{ code: asset, layers: layersOf(5) }, /transparent needs a layer, and it has 5 already/],
+    [{ code: asset, layers: layersOf(5) }, /transparent needs a layer, and it already has 5/],
   ];
   for (const [props, expected] of cases) {
     const stack = new TestStack();
