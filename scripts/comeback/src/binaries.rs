@@ -1,6 +1,21 @@
 //! Where the functions' binaries are.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use crate::{
+    deploy::{Function, HANDLER},
+    settings::Setting,
+};
+
+/// The time-out of the retry handler.
+const HANDLER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The visibility timeout of the retry queue: AWS recommends six times the function's time-out, so that a
+/// batch that was throttled for a while is not delivered twice.
+pub const VISIBILITY: Duration = Duration::from_secs(6 * HANDLER_TIMEOUT.as_secs());
 
 /// The functions that the retry loop consists of.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -36,6 +51,12 @@ impl Binaries {
             if path.is_file() { Ok(path) } else { Err(Missing { name, folder: absolute.clone() }) }
         };
         Ok(Self { retry_handler: find("retry-handler")?, example_target: find("example-target")? })
+    }
+
+    /// The retry handler with these settings.
+    pub fn handler(&self, settings: &[Setting]) -> Function {
+        let handler = Function::of(HANDLER, &self.retry_handler, HANDLER_TIMEOUT);
+        Function { environment: settings.to_vec(), ..handler }
     }
 }
 

@@ -1,11 +1,11 @@
-//! The retry loop, deployed into the local cloud through the same calls that deploy it on AWS.
+//! Deploys the retry loop into the local cloud, through the same calls that deploy it on AWS.
 //!
 //! ```text
 //! target ──fails──▶ retry queue ──mapping──▶ retry handler ──gives up──▶ dead-letter queue
 //! ```
 //!
-//! Every value here is one that a deployment on AWS needs too: how long messages are kept, how often
-//! they may be received, that a batch may fail in part, and that the loop is meant to be one.
+//! A deployment on AWS needs every value here too: the retention, the maximum number of receives, partial
+//! batch failures, and permission for the recursive loop.
 
 use std::{
     fmt::Debug,
@@ -18,7 +18,7 @@ use aws_sdk_lambda::{
     primitives::Blob,
     types::{
         DestinationConfig, Environment, FunctionCode, FunctionResponseType, ImageConfig,
-        InvocationType, OnFailure, PackageType, RecursiveLoop, Runtime,
+        InvocationType, LayerVersionContentInput, OnFailure, PackageType, RecursiveLoop, Runtime,
     },
 };
 use aws_sdk_sqs::{
@@ -27,47 +27,38 @@ use aws_sdk_sqs::{
     types::QueueAttributeName,
 };
 
-use crate::{
-    binaries::Binaries,
-    settings::{DEAD_LETTER_QUEUE_URL, Setting},
-};
-
 /// The name under which the retry handler is deployed.
 pub const HANDLER: &str = "retry-handler";
 
 const RETRY_QUEUE: &str = "retry";
 const DEAD_LETTER_QUEUE: &str = "dead-letters";
 
-/// As long as SQS keeps a message.
+/// The variable that tells the handler where to send dead letters.
+pub const DEAD_LETTER_QUEUE_URL: &str = "DEAD_LETTER_QUEUE_URL";
+
+/// The longest retention that SQS offers.
 const RETENTION: Duration = Duration::from_hours(14 * 24);
 
-/// As often as SQS allows: every wait and every throttle is a receive, and a bad deploy of the handler
-/// must lose nothing.
+/// The most that SQS allows: every wait and every throttle is a receive, and a handler that is deployed
+/// broken must not lose events.
 const MAX_RECEIVE_COUNT: u32 = 1_000;
 
-/// The time-out of the retry handler.
-const HANDLER_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// AWS asks for a visibility timeout of the queue of six times the function's time-out, so that a
-/// batch that was throttled for a while is not delivered twice.
-const VISIBILITY_PER_TIMEOUT: u32 = 6;
-
-/// The batch that one call each changes or sends as a whole.
+/// SQS changes or sends ten messages in one call.
 const BATCH_SIZE: i32 = 10;
 
 /// Any batching window can delay a quiet queue by up to 20 s.
 const BATCHING_WINDOW_SECONDS: i32 = 0;
 
-/// Functions need a role; the local cloud asks for nothing but its form.
+/// Lambda requires a role; the local cloud checks only its form.
 const ROLE: &str = "arn:aws:iam::000000000000:role/local";
 
-/// The image that stands for a command of this machine.
+/// The image name by which the local cloud runs a command of this machine.
 const LOCAL_COMMAND: &str = "local-command";
 
-/// The bucket that stands for a folder of this machine.
+/// The bucket name by which the local cloud takes a folder of this machine.
 const LOCAL_FOLDER: &str = "local-folder";
 
-/// What is started of a folder or a zip that names no runtime.
+/// The program that Lambda starts in a folder or a zip without a runtime.
 const BOOTSTRAP: &str = "bootstrap";
 
 /// A call to the local cloud failed.
@@ -83,19 +74,21 @@ pub struct CallError {
 pub struct Function {
     /// Its name.
     pub name: String,
-    /// What runs.
+    /// Its code.
     pub code: Code,
     /// Its time-out.
     pub timeout: Duration,
-    /// Its environment variables.
-    pub environment: Vec<Setting>,
-    /// The runtime of a folder or a zip, where that is not its own `bootstrap`.
+    /// Its environment variables. The last value of a variable counts.
+    pub environment: Vec<(String, String)>,
+    /// The folders of its layers.
+    pub layers: Vec<PathBuf>,
+    /// The runtime of a folder or a zip that has no `bootstrap`.
     pub runtime: Option<String>,
-    /// What that runtime calls.
+    /// The entry point that the runtime calls.
     pub handler: Option<String>,
 }
 
-/// What runs as a function.
+/// The code of a function.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Code {
     /// A folder.
@@ -106,28 +99,34 @@ pub enum Code {
     Command {
         /// The program and its arguments.
         words: Vec<String>,
-        /// Where it is started.
+        /// Its working directory.
         folder: PathBuf,
     },
 }
 
 impl Function {
-    /// One of Comeback's own binaries.
+    /// A function that runs this binary.
     pub fn of(name: &str, binary: &Path, timeout: Duration) -> Self {
         let words = vec![binary.to_string_lossy().into_owned()];
         let folder = binary.parent().unwrap_or(Path::new("/")).to_owned();
-        let code = Code::Command { words, folder };
-        let name = name.to_owned();
-        Self { name, code, timeout, environment: Vec::new(), runtime: None, handler: None }
+        Self {
+            name: name.to_owned(),
+            code: Code::Command { words, folder },
+            timeout,
+            environment: Vec::new(),
+            layers: Vec::new(),
+            runtime: None,
+            handler: None,
+        }
     }
 }
 
 /// The queues of a retry loop.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Queues {
-    /// Where failures wait.
+    /// The URL of the queue in which failed events wait.
     pub retry: String,
-    /// Where events are that were given up.
+    /// The URL of the queue for events that were given up.
     pub dead_letter: String,
 }
 
@@ -140,7 +139,7 @@ pub struct Cloud {
 }
 
 impl Cloud {
-    /// The client of the local cloud at `endpoint`, which takes any credentials.
+    /// A client of the local cloud at `endpoint`, which accepts any credentials.
     pub fn at(endpoint: &str) -> Self {
         let region = Region::from_static(comeback_local::model::REGION);
         // No TLS: the endpoint is on this machine.
@@ -166,15 +165,16 @@ impl Cloud {
         }
     }
 
-    /// Deploys the retry loop for these functions.
+    /// Deploys the retry loop: the handler, and the targets whose failures it retries. `visibility` is the
+    /// visibility timeout of the retry queue.
     ///
     /// # Errors
     ///
     /// If a call fails.
     pub async fn deploy(
         &self,
-        binaries: &Binaries,
-        settings: &[Setting],
+        mut handler: Function,
+        visibility: Duration,
         targets: &[Function],
     ) -> Result<Queues, CallError> {
         let seconds = |duration: Duration| duration.as_secs().to_string();
@@ -184,20 +184,18 @@ impl Cloud {
             "deadLetterTargetArn": self.queue_arn(&dead_letter).await?,
             "maxReceiveCount": MAX_RECEIVE_COUNT,
         });
-        let visibility = seconds(HANDLER_TIMEOUT * VISIBILITY_PER_TIMEOUT);
         let attributes = vec![
             retention,
-            (QueueAttributeName::VisibilityTimeout, visibility),
+            (QueueAttributeName::VisibilityTimeout, seconds(visibility)),
             (QueueAttributeName::RedrivePolicy, redrive.to_string()),
         ];
         let retry = self.queue(RETRY_QUEUE, attributes).await?;
         let retry_arn = self.queue_arn(&retry).await?;
 
-        let mut handler = Function::of(HANDLER, &binaries.retry_handler, HANDLER_TIMEOUT);
-        handler.environment = settings.to_vec();
-        handler.environment.push((DEAD_LETTER_QUEUE_URL.to_owned(), dead_letter.clone()));
+        // First, so that a value of the caller's own counts.
+        handler.environment.insert(0, (DEAD_LETTER_QUEUE_URL.to_owned(), dead_letter.clone()));
         self.create(&handler).await?;
-        self.map(&retry_arn, HANDLER).await?;
+        self.map(&retry_arn, &handler.name).await?;
         for target in targets {
             self.create(target).await?;
             self.send_failures(&target.name, &retry_arn).await?;
@@ -205,23 +203,23 @@ impl Cloud {
         Ok(Queues { retry, dead_letter })
     }
 
-    /// Invokes a function asynchronously; gives the request id under which that was accepted.
+    /// Invokes a function asynchronously and returns the request id.
     ///
     /// # Errors
     ///
-    /// If it was not.
+    /// If the call fails.
     pub async fn invoke(&self, function: &str, payload: &str) -> Result<String, CallError> {
         let call = self.lambda.invoke().function_name(function).payload(Blob::new(payload));
         let accepted = call.invocation_type(InvocationType::Event).send().await;
         let accepted = accepted.map_err(failed(&format!("invoke {function}")))?;
         let request_id = accepted.request_id().map(str::to_owned);
         request_id.ok_or_else(|| CallError {
-            what: format!("be told the request id of an invocation of {function}"),
+            what: format!("get the request id of an invocation of {function}"),
             cause: "none".to_owned(),
         })
     }
 
-    /// Reserves no concurrency for a function: its operator's pause.
+    /// Pauses a function: sets its reserved concurrency to 0.
     ///
     /// # Errors
     ///
@@ -254,8 +252,13 @@ impl Cloud {
         created.queue_url.ok_or(CallError { what, cause: "no URL".to_owned() })
     }
 
-    async fn queue_arn(&self, url: &str) -> Result<String, CallError> {
-        let what = format!("learn the ARN of {url}");
+    /// The ARN of the queue with this URL.
+    ///
+    /// # Errors
+    ///
+    /// If the call fails.
+    pub async fn queue_arn(&self, url: &str) -> Result<String, CallError> {
+        let what = format!("get the ARN of {url}");
         let call = self.sqs.get_queue_attributes().queue_url(url);
         let answer = call.attribute_names(QueueAttributeName::QueueArn).send().await;
         let attributes = answer.map_err(failed(&what))?.attributes.unwrap_or_default();
@@ -263,17 +266,27 @@ impl Cloud {
         arn.ok_or(CallError { what, cause: "none".to_owned() })
     }
 
-    async fn create(&self, function: &Function) -> Result<(), CallError> {
-        let Function { name, code, timeout, environment, runtime, handler } = function;
+    /// Creates a function that may be part of a recursive loop.
+    ///
+    /// # Errors
+    ///
+    /// If a call fails.
+    pub async fn create(&self, function: &Function) -> Result<(), CallError> {
+        let Function { name, code, timeout, environment, layers, runtime, handler } = function;
         let variables = environment.iter().cloned().collect();
         let environment = Environment::builder().set_variables(Some(variables)).build();
+        let mut versions = Vec::new();
+        for folder in layers {
+            versions.push(self.publish_layer(folder).await?);
+        }
         let create = self
             .lambda
             .create_function()
             .function_name(name)
             .role(ROLE)
             .timeout(i32::try_from(timeout.as_secs()).unwrap_or(i32::MAX))
-            .environment(environment);
+            .environment(environment)
+            .set_layers(Some(versions));
         let runtime = runtime.as_deref().map_or(Runtime::Providedal2023, Runtime::from);
         let handler = handler.as_deref().unwrap_or(BOOTSTRAP);
         let source = FunctionCode::builder();
@@ -295,10 +308,22 @@ impl Cloud {
             }
         };
         create.send().await.map_err(failed(&format!("create the function {name}")))?;
-        // Function to queue to function is a loop by intent, with a bound of its own.
+        // Function to queue to function is a loop on purpose, and the handler bounds it.
         let allow = self.lambda.put_function_recursion_config().function_name(name);
         let allowed = allow.recursive_loop(RecursiveLoop::Allow).send().await;
-        allowed.map(drop).map_err(failed(&format!("allow {name} its loop")))
+        allowed.map(drop).map_err(failed(&format!("allow {name} a recursive loop")))
+    }
+
+    /// Publishes a folder as a layer and returns the ARN of its version.
+    async fn publish_layer(&self, folder: &Path) -> Result<String, CallError> {
+        let what = format!("publish the layer {}", folder.display());
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let content = LayerVersionContentInput::builder()
+            .s3_bucket(LOCAL_FOLDER)
+            .s3_key(folder.to_string_lossy());
+        let call = self.lambda.publish_layer_version().layer_name(name).content(content.build());
+        let version = call.send().await.map_err(failed(&what))?.layer_version_arn;
+        version.ok_or(CallError { what, cause: "no ARN".to_owned() })
     }
 
     async fn map(&self, queue_arn: &str, function: &str) -> Result<(), CallError> {
@@ -313,7 +338,8 @@ impl Cloud {
         mapped.map(drop).map_err(failed(&format!("map {queue_arn} to {function}")))
     }
 
-    /// Lambda's own retries would only come before ours, a minute and two minutes late.
+    /// Sends the failures of a function to a queue. Lambda's own two retries would delay the first failure
+    /// record by three minutes, so there are none.
     async fn send_failures(&self, function: &str, queue_arn: &str) -> Result<(), CallError> {
         let queue = OnFailure::builder().destination(queue_arn).build();
         let call = self.lambda.put_function_event_invoke_config().function_name(function);
@@ -326,7 +352,7 @@ impl Cloud {
     }
 }
 
-/// What AWS says, where it says something; the whole chain of causes where it can't be asked.
+/// The error for a call that failed: AWS's code and message, or the chain of causes if there was no answer.
 pub fn failed<E, R>(what: &str) -> impl FnOnce(SdkError<E, R>) -> CallError
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,

@@ -127,6 +127,7 @@ fn function(name: &str, entry: Entry, folder: &Path) -> Result<Function, BadFunc
         code: find(&code, folder)?,
         timeout: Duration::from_secs(timeout.into()),
         environment: environment.into_iter().collect(),
+        layers: Vec::new(),
         runtime,
         handler,
     })

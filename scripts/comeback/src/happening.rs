@@ -7,8 +7,10 @@
 use std::{sync::Arc, time::Duration};
 
 use comeback_core::{Timestamp, envelope::Envelope};
-use comeback_local::journal::{Ending, Event};
+use comeback_local::journal::Ending;
 use serde::Deserialize;
+
+use crate::journal::Entry;
 
 /// Something that happened to a function.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,37 +113,32 @@ pub enum Decision {
     },
 }
 
-/// Reads what happened out of an event of the journal. Nothing, where a person need not be told.
-pub fn read(event: &Event) -> Option<Happening> {
-    let (at, function, what) = match event {
-        Event::Started { at, function, request_id, payload } => {
-            (at, function, What::Started(run(request_id, payload.get())))
+/// Reads an entry of the journal. `None` if it tells a person nothing.
+pub fn read(entry: &Entry) -> Option<Happening> {
+    let request_id = || entry.request_id.clone();
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let what = match entry.kind.as_str() {
+        "Started" => What::Started(run(&request_id()?, entry.payload.as_ref()?.get())),
+        "Finished" => {
+            let (ending, response) = (entry.outcome?, entry.response.as_ref()?);
+            let error = (ending != Ending::Succeeded).then(|| error(response.get()));
+            What::Ended { request_id: request_id()?, ending, error }
         }
-        Event::Finished { at, function, request_id, outcome, response } => {
-            let error = (*outcome != Ending::Succeeded).then(|| error(response.get()));
-            let request_id = Arc::clone(request_id);
-            (at, function, What::Ended { request_id, ending: *outcome, error })
+        "GivenUp" => What::GivenUpByLambda {
+            request_id: request_id()?,
+            condition: text(&entry.condition),
+            lost: entry.lost?,
+        },
+        "Logged" => log_line(entry.line.as_ref()?)?,
+        "DestinationFailed" => {
+            let (destination, reason) = (text(&entry.destination), text(&entry.reason));
+            What::Trouble(format!("its failure record did not reach {destination}: {reason}"))
         }
-        Event::GivenUp { at, function, request_id, condition, lost } => {
-            let (request_id, condition) = (Arc::clone(request_id), (*condition).to_owned());
-            (at, function, What::GivenUpByLambda { request_id, condition, lost: *lost })
-        }
-        Event::Logged { at, function, line, .. } => (at, function, log_line(line)?),
-        Event::DestinationFailed { at, function, destination, reason, .. } => {
-            let trouble = format!("its record did not reach {destination}: {reason}");
-            (at, function, What::Trouble(trouble))
-        }
-        Event::RecursionStopped { at, function, .. } => {
-            let trouble = "recursive-loop detection stopped it";
-            (at, function, What::Trouble(trouble.to_owned()))
-        }
-        Event::Accepted { .. } | Event::Throttled { .. } | Event::DestinationSent { .. } => {
-            return None;
-        }
-        // The journal may tell more one day than this program knows to tell.
+        "RecursionStopped" => What::Trouble("recursive-loop detection stopped it".to_owned()),
+        // Accepted, Throttled, DestinationSent, and whatever the journal has in future.
         _ => return None,
     };
-    Some(Happening { at: *at, function: Arc::clone(function), what })
+    Some(Happening { at: entry.at, function: Arc::clone(&entry.function), what })
 }
 
 fn run(request_id: &Arc<str>, payload: &str) -> Run {
@@ -245,39 +242,30 @@ fn plain(line: LogLine) -> What {
 
 #[cfg(test)]
 mod tests {
-    use comeback_local::model::payload::Payload;
+    use serde_json::json;
 
     use super::*;
 
     const AT: Timestamp = Timestamp::UNIX_EPOCH;
 
-    fn payload(json: &str) -> Payload {
-        Payload::parse(json.as_bytes()).unwrap()
-    }
-
-    fn what(event: &Event) -> Option<What> {
-        read(event).map(|happening| happening.what)
+    /// What an entry of this type says, with these members as JSON.
+    fn what(kind: &str, members: &str) -> Option<What> {
+        let head = r#""n":1,"at":"1970-01-01T00:00:00Z","function":"f""#;
+        let entry = format!(r#"{{{head},"type":"{kind}",{members}}}"#);
+        read(&serde_json::from_str(&entry).unwrap()).map(|happening| happening.what)
     }
 
     fn logged(line: &str) -> Option<What> {
-        what(&Event::Logged {
-            at: AT,
-            function: "retry-handler".into(),
-            request_id: None,
-            line: line.to_owned(),
-        })
+        what("Logged", &format!(r#""request_id":null,"line":{}"#, json!(line)))
     }
 
     #[test]
     fn a_run_belongs_to_the_event_that_its_envelope_names() {
-        let started = |json: &str| {
-            let (function, request_id) = ("f".into(), "r2".into());
-            let payload = payload(json);
-            match what(&Event::Started { at: AT, function, request_id, payload }) {
+        let started =
+            |json: &str| match what("Started", &format!(r#""request_id":"r2","payload":{json}"#)) {
                 Some(What::Started(run)) => (run.attempt, run.event_id.to_string(), run.payload),
                 other => panic!("{other:?}"),
-            }
-        };
+            };
         let envelope = |metadata: &str| {
             format!(r#"{{"_retry_metadata":{{{metadata}}},"_original_payload":{{"id": 1.0}}}}"#)
         };
@@ -291,15 +279,10 @@ mod tests {
 
     #[test]
     fn a_run_ends_with_the_error_that_was_reported() {
-        let ended = |outcome, json: &str| {
-            let finished = Event::Finished {
-                at: AT,
-                function: "f".into(),
-                request_id: "r".into(),
-                outcome,
-                response: payload(json),
-            };
-            match what(&finished) {
+        let ended = |outcome: Ending, json: &str| {
+            let outcome = json!(outcome);
+            let members = format!(r#""request_id":"r","outcome":{outcome},"response":{json}"#);
+            match what("Finished", &members) {
                 Some(What::Ended { error, .. }) => error.map(|error| (error.kind, error.message)),
                 other => panic!("{other:?}"),
             }

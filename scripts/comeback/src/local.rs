@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use comeback_local::{
     Config, Server,
-    journal::Watch,
     model::{REGION, Waiting},
 };
 use tokio::time::timeout;
 
 use crate::{
     args::LocalArgs,
-    binaries::Binaries,
+    binaries::{Binaries, VISIBILITY},
     deploy::{Cloud, Function, HANDLER, Queues},
     functions, happening,
+    journal::Journal,
     log::Log,
     paint::{Line, Style},
     settings::{self, Setting},
@@ -28,6 +28,9 @@ const TARGET_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long the last words may take: the pipe that they are written into may be one that nobody reads.
 const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
+
+/// How long one request for the journal waits for news.
+const JOURNAL_WAIT: Duration = Duration::from_secs(30);
 
 /// Longer commands are broken into lines.
 const WIDTH_MAX: usize = 100;
@@ -46,9 +49,8 @@ pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
     let server = comeback_local::start(config)
         .await
         .map_err(|source| Failure::Port { port: args.port, source })?;
-    let watch = server.watch();
     let served = tokio::select! {
-        served = serve(&server, watch, deployment.as_ref(), shell) => served,
+        served = serve(&server, deployment.as_ref(), shell) => served,
         () = signals.any() => {
             let words = [Line::default(), discarded(&server.waiting())];
             timeout(LAST_WORDS_MAX, shell.print(&words)).await.unwrap_or(Ok(())).map_err(Failure::from)
@@ -79,14 +81,14 @@ impl<'a> Deployment<'a> {
         let Self { binaries, settings, functions } = self;
         let mut targets = vec![Function::of(TARGET, &binaries.example_target, TARGET_TIMEOUT)];
         targets.extend(functions.iter().cloned());
-        Ok(Cloud::at(endpoint).deploy(binaries, settings, &targets).await?)
+        let handler = binaries.handler(settings);
+        Ok(Cloud::at(endpoint).deploy(handler, VISIBILITY, &targets).await?)
     }
 }
 
 /// Deploys, says what there is, and tells what happens for ever.
 async fn serve(
     server: &Server,
-    mut watch: Watch,
     deployment: Option<&Deployment<'_>>,
     shell: &Shell,
 ) -> Result<(), Failure> {
@@ -100,10 +102,10 @@ async fn serve(
         shell.print(&access(endpoint)).await?;
     }
     shell.print(&[Line::of(Style::Faint, "What happens, until Ctrl-C:")]).await?;
-    let mut log = Log::default();
+    let (mut journal, mut log) = (Journal::of(endpoint), Log::default());
     loop {
-        let entries = watch.next().await;
-        let happenings = entries.iter().filter_map(|entry| happening::read(&entry.event));
+        let entries = journal.next(JOURNAL_WAIT).await?;
+        let happenings = entries.iter().filter_map(happening::read);
         let lines: Vec<_> = happenings.flat_map(|happening| log.lines(&happening)).collect();
         shell.print(&lines).await?;
     }

@@ -10,7 +10,6 @@
 mod args;
 mod binaries;
 mod demo;
-mod deploy;
 mod functions;
 mod happening;
 mod local;
@@ -24,6 +23,7 @@ use std::{env, io, process::ExitCode};
 
 use args::{Args, Command};
 use clap::Parser;
+use comeback_cli::{deploy, journal};
 use comeback_core::Timestamp;
 use demo::Outcome;
 use shell::{Failure, Shell};

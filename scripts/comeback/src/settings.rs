@@ -5,12 +5,11 @@
 
 use comeback_core::settings::{BadSettings, POLICY_NAMES, Settings};
 
+use crate::deploy::DEAD_LETTER_QUEUE_URL;
+
 /// The settings that a person may give beside those of a policy. The queues are the deployment's to
 /// know.
 const OTHER_NAMES: [&str; 3] = ["TARGET_FUNCTIONS", "POLICIES", "DLQ_TARGET"];
-
-/// The variable in which the handler is told where dead letters go.
-pub const DEAD_LETTER_QUEUE_URL: &str = "DEAD_LETTER_QUEUE_URL";
 
 /// Stands for the queue that there will be, where only the other settings are looked at.
 const ANY_QUEUE_URL: &str = "http://127.0.0.1/000000000000/any";

@@ -1,97 +1,72 @@
-//! What the local cloud says has happened, read as it happens.
+//! Waits for what a test expects in the journal of the local cloud.
 
 use std::{
     collections::{HashMap, VecDeque},
+    sync::Arc,
     time::Duration,
 };
 
-use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
+use comeback_cli::journal;
+pub use comeback_cli::journal::{Ending, Entry};
+use serde_json::Value;
 
-/// A test that waits for so long has failed.
+/// A test that waits for longer has failed.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A reader of the journal, at some place in it.
+/// A reader of the journal, and its position.
 pub struct Journal {
-    address: String,
-    after: u64,
-    pending: VecDeque<Happening>,
-    payloads: HashMap<String, String>,
-}
-
-#[derive(Deserialize)]
-struct Page {
-    next: u64,
-    events: Vec<Happening>,
-}
-
-/// Something that happened to a function.
-#[derive(Clone, Debug, Deserialize)]
-#[allow(missing_docs, reason = "the names are those of the journal")]
-pub struct Happening {
-    /// Its number, one above that of what happened before.
-    pub n: u64,
-    #[serde(rename = "type")]
-    pub kind: String,
-    pub function: String,
-    pub request_id: Option<String>,
-    pub payload: Option<Box<RawValue>>,
-    pub outcome: Option<String>,
-    pub line: Option<String>,
-    pub at: String,
+    reader: journal::Journal,
+    last: u64,
+    pending: VecDeque<Entry>,
+    payloads: HashMap<Arc<str>, String>,
 }
 
 /// One run of a function.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The id of its invocation.
+    /// The request id of its invocation.
     pub request_id: String,
-    /// The payload in the bytes that the function saw.
+    /// The payload, in the bytes that the function received.
     pub payload: String,
-    /// `Succeeded`, `Failed`, `Crashed`, `TimedOut`.
+    /// `Succeeded`, `Failed`, `Crashed` or `TimedOut`.
     pub ending: String,
-    /// When it ended, RFC 3339.
-    pub ended_at: String,
+    /// When it ended.
+    pub ended_at: chrono::DateTime<chrono::Utc>,
 }
 
 impl Journal {
     /// The journal of the local cloud at this endpoint, from its beginning.
     pub fn of(endpoint: &str) -> Self {
-        let address = endpoint.trim_start_matches("http://").to_owned();
-        Self { address, after: 0, pending: VecDeque::new(), payloads: HashMap::new() }
+        let reader = journal::Journal::of(endpoint);
+        Self { reader, last: 0, pending: VecDeque::new(), payloads: HashMap::new() }
     }
 
     /// Waits for the next run of this function to end.
     pub async fn run(&mut self, function: &str) -> Run {
-        self.patiently(&format!("a run of {function}"), |journal, happening| {
-            let id = happening.request_id.filter(|_| happening.function == function)?;
-            if let Some(payload) = happening.payload {
-                journal.payloads.insert(id.clone(), payload.get().to_owned());
+        self.patiently(&format!("a run of {function}"), |journal, entry| {
+            let id = entry.request_id.filter(|_| *entry.function == *function)?;
+            if let Some(payload) = entry.payload {
+                journal.payloads.insert(Arc::clone(&id), payload.get().to_owned());
             }
-            let payload = journal.payloads.get(&id)?.clone();
             Some(Run {
-                payload,
-                ending: happening.outcome?,
-                request_id: id,
-                ended_at: happening.at,
+                payload: journal.payloads.get(&id)?.clone(),
+                ending: format!("{:?}", entry.outcome?),
+                request_id: id.to_string(),
+                ended_at: entry.at,
             })
         })
         .await
     }
 
-    /// Waits for a line of a function's log that is JSON and that `wanted` recognises.
+    /// Waits for a line of a function's log that is JSON and that `wanted` accepts.
     pub async fn log(
         &mut self,
         function: &str,
         what: &str,
         wanted: impl Fn(&Value) -> bool,
     ) -> Value {
-        self.patiently(what, |_, happening| {
-            let line = happening.line.filter(|_| happening.function == function)?;
+        self.patiently(what, |_, entry| {
+            let line = entry.line.filter(|_| *entry.function == *function)?;
             let line: Value = serde_json::from_str(&line).ok()?;
             wanted(&line).then_some(line)
         })
@@ -101,14 +76,18 @@ impl Journal {
     async fn patiently<T>(
         &mut self,
         what: &str,
-        mut wanted: impl FnMut(&mut Self, Happening) -> Option<T>,
+        mut wanted: impl FnMut(&mut Self, Entry) -> Option<T>,
     ) -> T {
         let mut story = Vec::new();
         let search = async {
             loop {
-                let happening = self.next().await;
-                story.push(format!("{happening:.300?}"));
-                if let Some(found) = wanted(self, happening) {
+                let Some(entry) = self.pending.pop_front() else {
+                    let page = self.page(Duration::from_secs(20)).await;
+                    self.pending.extend(page);
+                    continue;
+                };
+                story.push(format!("{entry:.300?}"));
+                if let Some(found) = wanted(self, entry) {
                     return found;
                 }
             }
@@ -119,36 +98,14 @@ impl Journal {
         }
     }
 
-    async fn next(&mut self) -> Happening {
-        loop {
-            if let Some(happening) = self.pending.pop_front() {
-                return happening;
-            }
-            let page = self.page(Duration::from_secs(20)).await;
-            self.pending.extend(page);
+    /// The next entries, or none if nothing happens within `wait`. Panics if the local cloud has discarded
+    /// entries before they were read.
+    pub async fn page(&mut self, wait: Duration) -> Vec<Entry> {
+        let page = self.reader.next(wait).await.unwrap();
+        for entry in &page {
+            assert_eq!(entry.n, self.last + 1, "the journal has a gap");
+            self.last = entry.n;
         }
-    }
-
-    /// What happened next; nothing if that is nothing for so long. The local cloud forgets what
-    /// nobody reads for long: that stops this.
-    pub async fn page(&mut self, wait: Duration) -> Vec<Happening> {
-        let path = format!("/_local/journal?after={}&wait={}", self.after, wait.as_secs());
-        let page = self.get(&path).await;
-        if let Some(first) = page.events.first() {
-            assert_eq!(first.n, self.after + 1, "what happened before is forgotten");
-        }
-        self.after = page.next;
-        page.events
-    }
-
-    async fn get(&self, path: &str) -> Page {
-        let mut stream = TcpStream::connect(&self.address).await.unwrap();
-        let request =
-            format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address);
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut response = Vec::new();
-        stream.read_to_end(&mut response).await.unwrap();
-        let body = response.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
-        serde_json::from_slice(&response[body..]).unwrap()
+        page
     }
 }

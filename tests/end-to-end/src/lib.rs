@@ -1,5 +1,5 @@
-//! The whole system as a test or a soak starts it: the real binaries in a local cloud of their own,
-//! observed from outside.
+//! Starts the whole system for a test or a soak: the real binaries in a local cloud of their own, observed
+//! from outside.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 pub mod cloud;

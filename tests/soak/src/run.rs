@@ -105,8 +105,8 @@ async fn progress(
 ) -> bool {
     let settled = tally.settled();
     loop {
-        for happening in journal.page(Duration::from_secs(1)).await {
-            tally.note(&happening);
+        for entry in journal.page(Duration::from_secs(1)).await {
+            tally.note(&entry);
         }
         let letters = retry_loop.dead_letters().await;
         letters.iter().for_each(|letter| tally.buried(letter));

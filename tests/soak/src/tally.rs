@@ -1,8 +1,9 @@
 //! What became of each event.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
-use end_to_end::journal::Happening;
+use end_to_end::journal::{Ending, Entry};
 use end_to_end::retry_loop::{DeadLetter, HANDLER, TARGET};
 use serde::Deserialize;
 
@@ -16,7 +17,7 @@ pub struct Tally {
     /// Which attempts of which events were run, 0 being Lambda's own invocation.
     attempts: BTreeSet<(usize, u32)>,
     /// The events that the target is at, by request id.
-    running: HashMap<String, usize>,
+    running: HashMap<Arc<str>, usize>,
     accepted: usize,
     /// Runs of the target.
     pub runs: usize,
@@ -54,33 +55,33 @@ struct Order {
 }
 
 impl Tally {
-    /// Takes note of something in the journal.
-    pub fn note(&mut self, happening: &Happening) {
-        match (happening.function.as_str(), happening.kind.as_str()) {
+    /// Takes note of an entry of the journal.
+    pub fn note(&mut self, entry: &Entry) {
+        match (&*entry.function, entry.kind.as_str()) {
             (TARGET, "Accepted") => self.accepted += 1,
-            (TARGET, "Started") => self.started(happening),
-            (TARGET, "Finished") => self.finished(happening),
-            (HANDLER, "Finished") if happening.outcome.as_deref() == Some("Crashed") => {
+            (TARGET, "Started") => self.started(entry),
+            (TARGET, "Finished") => self.finished(entry),
+            (HANDLER, "Finished") if entry.outcome == Some(Ending::Crashed) => {
                 self.crashed_batches += 1;
             }
             _ => {}
         }
     }
 
-    fn started(&mut self, happening: &Happening) {
-        let payload = happening.payload.as_ref().unwrap().get();
+    fn started(&mut self, entry: &Entry) {
+        let payload = entry.payload.as_ref().unwrap().get();
         let (id, attempt) = match serde_json::from_str(payload).unwrap() {
             Seen::Enveloped { metadata, payload } => (payload.id, metadata.attempt),
             Seen::Bare(order) => (order.id, 0),
         };
         self.runs += 1;
         self.duplicate_runs += usize::from(!self.attempts.insert((id, attempt)));
-        self.running.insert(happening.request_id.clone().unwrap(), id);
+        self.running.insert(entry.request_id.clone().unwrap(), id);
     }
 
-    fn finished(&mut self, happening: &Happening) {
-        let id = self.running.remove(happening.request_id.as_ref().unwrap()).unwrap();
-        if happening.outcome.as_deref() == Some("Succeeded") {
+    fn finished(&mut self, entry: &Entry) {
+        let id = self.running.remove(entry.request_id.as_ref().unwrap()).unwrap();
+        if entry.outcome == Some(Ending::Succeeded) {
             self.ended(id, End::Succeeded);
         }
     }
@@ -133,7 +134,7 @@ mod tests {
 
     fn note(tally: &mut Tally, function: &str, kind: &str, members: &str) {
         let text = format!(
-            r#"{{"n":1,"at":"","type":"{kind}","function":"{function}","request_id":"r"{members}}}"#
+            r#"{{"n":1,"at":"1970-01-01T00:00:00Z","type":"{kind}","function":"{function}","request_id":"r"{members}}}"#
         );
         tally.note(&serde_json::from_str(&text).unwrap());
     }

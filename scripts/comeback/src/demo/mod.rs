@@ -22,7 +22,7 @@ use comeback_core::{
     Timestamp,
     time::{between, later},
 };
-use comeback_local::{Config, Server, journal::Watch};
+use comeback_local::{Config, Server};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use self::{
@@ -33,9 +33,10 @@ use self::{
 };
 use crate::{
     args::DemoArgs,
-    binaries::Binaries,
+    binaries::{Binaries, VISIBILITY},
     deploy::{Cloud, Queues},
     happening,
+    journal::Journal,
     paint::{Line, Style},
     shell::{Failure, Screen, Shell, Signals},
 };
@@ -49,6 +50,9 @@ const AFTERMATH: Duration = Duration::from_secs(2);
 
 /// How long after the last event must have ended the demo gives up on those that have not.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long one request for the journal waits for news.
+const JOURNAL_WAIT: Duration = Duration::from_secs(30);
 
 /// How a demo went.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -87,9 +91,9 @@ async fn perform(
     play: Play,
     shell: &Shell,
 ) -> Result<Outcome, Failure> {
-    let watch = server.watch();
     let cloud = Cloud::at(server.endpoint());
-    let queues = cloud.deploy(binaries, &play.settings(), &Play::targets(binaries)).await?;
+    let handler = binaries.handler(&play.settings());
+    let queues = cloud.deploy(handler, VISIBILITY, &Play::targets(binaries)).await?;
     cloud.pause(PAUSED).await?;
     let began = (shell.now)();
     let cast = play.cast(began);
@@ -104,7 +108,7 @@ async fn perform(
         title: title(play),
         expected: play.outage + MAX_BACKOFF + AFTERMATH,
     };
-    let story = stage.play(watch).await?;
+    let story = stage.play(Journal::of(server.endpoint())).await?;
     close(&cast, play.outage, &story, &cloud, &queues, shell).await
 }
 
@@ -158,7 +162,7 @@ enum Cue {
 
 impl Stage<'_> {
     /// Plays to the end.
-    async fn play(mut self, mut watch: Watch) -> Result<Story, Failure> {
+    async fn play(mut self, mut journal: Journal) -> Result<Story, Failure> {
         let mut show = Show::begin(&self).await?;
         let mut ticks = interval(PICTURE_PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -175,8 +179,8 @@ impl Stage<'_> {
                     self.carry_out(cue).await?;
                     next = cues.next();
                 }
-                entries = watch.next() => {
-                    for happening in entries.iter().filter_map(|entry| happening::read(&entry.event)) {
+                entries = journal.next(JOURNAL_WAIT) => {
+                    for happening in entries?.iter().filter_map(happening::read) {
                         self.story.observe(&happening);
                         show.news(&self).await?;
                     }

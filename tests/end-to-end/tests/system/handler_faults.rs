@@ -1,4 +1,6 @@
-//! What can happen to the handler itself.
+//! Faults of the handler itself.
+
+use std::time::Duration;
 
 use crate::{
     interrupted::kill,
@@ -22,8 +24,8 @@ pub async fn stuck_in_a_batch(mut plan: Plan) -> (RetryLoop, Proxy) {
     (retry_loop, proxy)
 }
 
-fn with_timeout(handler_timeout: i32) -> Plan {
-    Plan { handler_timeout, ..Plan::quick(&[]) }
+fn with_timeout(seconds: u64) -> Plan {
+    Plan { handler_timeout: Duration::from_secs(seconds), ..Plan::quick(&[]) }
 }
 
 /// Every event succeeds, and nothing is left anywhere.

@@ -1,9 +1,11 @@
 //! The example functions of the kit, as targets of the retry loop: what they say in code is what happens.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::{
-    cloud::{Deployed, example},
+    cloud::{Function, command, example},
     ledger::{TABLE, Tables},
     retry_loop::{HANDLER, Plan, RetryLoop, TARGET},
     upstream::Upstream,
@@ -12,14 +14,14 @@ use crate::{
 /// A loop around one of the examples.
 async fn around(program: &str, environment: &[(&str, &str)]) -> RetryLoop {
     let mut plan = Plan::quick(&[]);
-    plan.target = Deployed {
-        command: vec![example(program).display().to_string()],
+    plan.target = Function {
+        code: command([example(program).display().to_string()]),
         environment: environment
             .iter()
             .map(|&(name, value)| (name.to_owned(), value.to_owned()))
             .collect(),
-        timeout: 20,
-        ..Deployed::binary(TARGET, "example-target")
+        timeout: Duration::from_secs(20),
+        ..plan.target
     };
     plan.deploy().await
 }

@@ -66,8 +66,8 @@ async fn a_redriven_dead_letter_starts_over_though_its_failure_was_acted_on() {
     let first_id = retry_loop.invoke(payload).await;
     let (cloud, mut journal) = (&retry_loop.cloud, retry_loop.cloud.journal());
     journal.log(HANDLER, "the dead letter", |line| line["reason"] == "not_retryable").await;
-    let source = cloud.queue_arn(&retry_loop.dead_letter_queue).await;
-    let destination = cloud.queue_arn(&retry_loop.retry_queue).await;
+    let source = cloud.queue_arn(&retry_loop.dead_letter_queue).await.unwrap();
+    let destination = cloud.queue_arn(&retry_loop.retry_queue).await.unwrap();
     let task = cloud.sqs.start_message_move_task().source_arn(source);
     task.destination_arn(destination).send().await.unwrap();
     let run = journal.run(TARGET).await;

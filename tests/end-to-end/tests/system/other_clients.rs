@@ -6,10 +6,11 @@ use std::{
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use crate::{
-    cloud::{Cloud, Deployed, Zip},
+    cloud::{self, Cloud, Function, function},
     retry_loop::{Plan, TARGET},
 };
 
@@ -85,11 +86,13 @@ async fn assert_comes_back(code: &Code, runtime: &'static str, packages: &Path) 
     symlink(packages, client).unwrap();
     let mut plan = Plan::quick(&[("MAX_ATTEMPTS", "3")]);
     plan.runtimes = Some(code.0.join("clients"));
-    plan.target = Deployed {
-        zip: Some(Zip { bytes: code.zipped(), runtime, handler: "app.handler" }),
+    plan.target = Function {
+        code: cloud::Code::Zip(code.zipped()),
+        runtime: Some(runtime.to_owned()),
+        handler: Some("app.handler".to_owned()),
         layers: vec![code.0.join("layer")],
-        timeout: 30,
-        ..Deployed::binary(TARGET, "example-target")
+        timeout: Duration::from_secs(30),
+        ..plan.target
     };
     let retry_loop = plan.deploy().await;
     retry_loop.invoke(r#"{"order": 1.50}"#).await;
@@ -143,8 +146,8 @@ exports.handler = async (event, context) => {
 
 #[tokio::test]
 async fn the_aws_cli_can_use_the_local_cloud() {
-    let cloud = Cloud::start().await;
-    cloud.function(&Deployed::binary(TARGET, "example-target")).await;
+    let cloud = Cloud::start(None).await;
+    cloud.create(&function(TARGET, "example-target")).await.unwrap();
     let aws = python(REQUIREMENTS).with_file_name("aws");
     let run = |arguments: &str| {
         let ran = Command::new(&aws)

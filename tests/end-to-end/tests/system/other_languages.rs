@@ -5,13 +5,14 @@ use std::{
     fs,
     io::Write as _,
     process::{Command, Stdio},
+    time::Duration,
 };
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    cloud::Deployed,
+    cloud::{self, Function},
     other_clients::{Code, REQUIREMENTS, installed, python},
     retry_loop::{Plan, TARGET},
 };
@@ -68,14 +69,14 @@ fn assert_unwraps(mut program: Command) {
 /// Deploys a function that fails at its first two attempts to place an order, and notes each.
 async fn assert_is_told_the_same_each_time(code: &Code, command: &[&str]) {
     let mut plan = Plan::quick(&[("MAX_ATTEMPTS", "3")]);
-    plan.target = Deployed {
-        command: command.iter().map(|&word| word.to_owned()).collect(),
+    plan.target = Function {
+        code: cloud::command(command.iter().copied()),
         environment: vec![
             ("PYTHONPATH".to_owned(), code.folder()),
             ("NOTES".to_owned(), notes(code)),
         ],
-        timeout: 30,
-        ..Deployed::binary(TARGET, "example-target")
+        timeout: Duration::from_secs(30),
+        ..plan.target
     };
     let retry_loop = plan.deploy().await;
     let key = retry_loop.invoke(r#"{"order":"7"}"#).await;

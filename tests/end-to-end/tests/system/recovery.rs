@@ -1,5 +1,7 @@
 //! Events that come back, and succeed.
 
+use std::time::Duration;
+
 use aws_sdk_lambda::error::ProvideErrorMetadata;
 use chrono::{DateTime, SubsecRound, Utc};
 use serde_json::{Value, json};
@@ -68,7 +70,7 @@ async fn a_target_is_given_the_time_it_asks_for() {
             r#"{"fail":{"attempts":1,"error":"RetryAfter","message":"4s: the upstream says 429"}}"#,
         )
         .await;
-    let failed_at: DateTime<Utc> = journal.run(TARGET).await.ended_at.parse().unwrap();
+    let failed_at = journal.run(TARGET).await.ended_at;
     let waits = journal.log("retry-handler", "a wait", |line| line["decision"] == "wait").await;
     let due: DateTime<Utc> = waits["due_time"].as_str().unwrap().parse().unwrap();
     assert_eq!((due - failed_at.trunc_subsecs(3)).num_milliseconds(), 4000, "{waits}");
@@ -78,7 +80,7 @@ async fn a_target_is_given_the_time_it_asks_for() {
 #[tokio::test]
 async fn a_crash_and_a_time_out_of_the_target_come_back_too() {
     let mut plan = Plan::quick(&[]);
-    plan.target.timeout = 1;
+    plan.target.timeout = Duration::from_secs(1);
     let retry_loop = plan.deploy().await;
     for (by, ending) in [("crash", "Crashed"), ("hang", "TimedOut")] {
         let id = retry_loop.invoke(&format!(r#"{{"fail":{{"attempts":2,"by":"{by}"}}}}"#)).await;

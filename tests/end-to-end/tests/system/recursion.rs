@@ -17,9 +17,9 @@ async fn where_it_is_allowed_an_event_comes_back_more_than_sixteen_times() {
 
 #[tokio::test]
 async fn where_it_is_not_the_event_is_kept_with_a_plain_reason() {
-    let mut plan = Plan::quick(&[]);
-    plan.target_recursion = RecursiveLoop::Terminate;
-    let retry_loop = plan.deploy().await;
+    let retry_loop = Plan::quick(&[]).deploy().await;
+    let call = retry_loop.cloud.lambda.put_function_recursion_config().function_name(TARGET);
+    call.recursive_loop(RecursiveLoop::Terminate).send().await.unwrap();
     let payload = r#"{"fail":{"attempts":18}}"#;
     retry_loop.invoke(payload).await;
     let letter = retry_loop.dead_letter().await;

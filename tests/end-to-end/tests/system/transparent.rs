@@ -5,12 +5,13 @@ use std::{
     fs,
     net::TcpListener,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use serde_json::{Value, json};
 
 use crate::{
-    cloud::{Deployed, binary, example},
+    cloud::{self, Function, binary, example},
     other_clients::{Code, REQUIREMENTS, installed, python},
     retry_loop::{Plan, RetryLoop, TARGET},
 };
@@ -46,12 +47,12 @@ async fn under_the_layer(layer: &Layer, code: &Code, command: &[&str], port: u16
         ("NOTES", notes(code).display().to_string()),
     ];
     let mut plan = Plan::quick(&[("MAX_ATTEMPTS", "3")]);
-    plan.target = Deployed {
-        command: command.iter().map(|&word| word.to_owned()).collect(),
+    plan.target = Function {
+        code: cloud::command(command.iter().copied()),
         environment: environment.map(|(name, value)| (name.to_owned(), value)).into(),
-        timeout: 30,
+        timeout: Duration::from_secs(30),
         layers: vec![layer.0.clone()],
-        ..Deployed::binary(TARGET, "example-target")
+        ..plan.target
     };
     plan.deploy().await
 }
@@ -174,14 +175,14 @@ async fn a_custom_runtime_is_retried_by_the_bootstrap_way() {
     let mut plan = Plan::quick(&[("MAX_ATTEMPTS", "3")]);
     let bootstrap = Path::new(&code.folder()).join("bootstrap");
     fs::copy(binary("envelope-proxy"), &bootstrap).unwrap();
-    plan.target = Deployed {
-        command: vec![bootstrap.display().to_string()],
+    plan.target = Function {
+        code: cloud::command([bootstrap.display().to_string()]),
         environment: vec![
             ("COMEBACK_BOOTSTRAP".to_owned(), example("unaware").display().to_string()),
             ("NOTES".to_owned(), notes(&code).display().to_string()),
         ],
-        timeout: 30,
-        ..Deployed::binary(TARGET, "example-target")
+        timeout: Duration::from_secs(30),
+        ..plan.target
     };
     assert_comes_back_unseen(plan.deploy().await, &notes(&code)).await;
     // To the byte: the function had the text of the payload.
