@@ -46,9 +46,9 @@ pub enum Command {
     Local(LocalArgs),
     /// Watch events fail, wait, come back and succeed, or be given up.
     ///
-    /// Sends events to functions whose upstream is down for some seconds, shows each event's attempts
-    /// on a time line, and looks at the end whether every event ended as it should: exit code 0 if so,
-    /// 1 if not.
+    /// Sends events to functions whose upstream is down for some seconds, and shows what happens to each: in a
+    /// terminal as a table, in a pipe as one line per step. The exit code is 0 if every event succeeded or was
+    /// given up as it should, and 1 if not.
     #[command(after_help = "Example: comeback demo --events 60 --outage 15")]
     Demo(DemoArgs),
 }

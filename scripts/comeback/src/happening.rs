@@ -7,10 +7,9 @@
 use std::{sync::Arc, time::Duration};
 
 use comeback_core::{Timestamp, envelope::Envelope};
-use comeback_local::journal::Ending;
 use serde::Deserialize;
 
-use crate::journal::Entry;
+use crate::journal::{Ending, Entry};
 
 /// Something that happened to a function.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,8 +62,6 @@ pub struct Run {
     pub attempt: u32,
     /// The request id of its event's first failed invocation; its own if this is the first.
     pub event_id: Arc<str>,
-    /// The event, out of its envelope.
-    pub payload: Box<str>,
 }
 
 /// A function's error.
@@ -118,7 +115,7 @@ pub fn read(entry: &Entry) -> Option<Happening> {
     let request_id = || entry.request_id.clone();
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let what = match entry.kind.as_str() {
-        "Started" => What::Started(run(&request_id()?, entry.payload.as_ref()?.get())),
+        "Started" => What::Started(run(request_id()?, entry.payload.as_ref()?.get())),
         "Finished" => {
             let (ending, response) = (entry.outcome?, entry.response.as_ref()?);
             let error = (ending != Ending::Succeeded).then(|| error(response.get()));
@@ -141,22 +138,11 @@ pub fn read(entry: &Entry) -> Option<Happening> {
     Some(Happening { at: entry.at, function: Arc::clone(&entry.function), what })
 }
 
-fn run(request_id: &Arc<str>, payload: &str) -> Run {
-    let request_id = Arc::clone(request_id);
-    match Envelope::read(payload) {
-        Some(Envelope { metadata, payload }) => Run {
-            event_id: metadata.request_id.map_or_else(|| Arc::clone(&request_id), Arc::from),
-            request_id,
-            attempt: metadata.attempt.get(),
-            payload: payload.get().into(),
-        },
-        None => Run {
-            event_id: Arc::clone(&request_id),
-            request_id,
-            attempt: 0,
-            payload: payload.into(),
-        },
-    }
+fn run(request_id: Arc<str>, payload: &str) -> Run {
+    let metadata = Envelope::read(payload).map(|envelope| envelope.metadata);
+    let attempt = metadata.as_ref().map_or(0, |metadata| metadata.attempt.get());
+    let event_id = metadata.and_then(|metadata| Some(metadata.request_id?.into()));
+    Run { event_id: event_id.unwrap_or_else(|| Arc::clone(&request_id)), request_id, attempt }
 }
 
 fn error(response: &str) -> Error {
@@ -263,7 +249,7 @@ mod tests {
     fn a_run_belongs_to_the_event_that_its_envelope_names() {
         let started =
             |json: &str| match what("Started", &format!(r#""request_id":"r2","payload":{json}"#)) {
-                Some(What::Started(run)) => (run.attempt, run.event_id.to_string(), run.payload),
+                Some(What::Started(run)) => (run.attempt, run.event_id.to_string()),
                 other => panic!("{other:?}"),
             };
         let envelope = |metadata: &str| {
@@ -271,10 +257,9 @@ mod tests {
         };
         let named = r#""attempt":3,"initial_timestamp":1,"request_id":"r1""#;
         let nameless = r#""attempt":3,"initial_timestamp":1"#;
-        let event = r#"{"id": 1.0}"#;
-        assert_eq!(started(event), (0, "r2".to_owned(), event.into()));
-        assert_eq!(started(&envelope(named)), (3, "r1".to_owned(), event.into()));
-        assert_eq!(started(&envelope(nameless)), (3, "r2".to_owned(), event.into()));
+        assert_eq!(started(r#"{"id": 1.0}"#), (0, "r2".to_owned()));
+        assert_eq!(started(&envelope(named)), (3, "r1".to_owned()));
+        assert_eq!(started(&envelope(nameless)), (3, "r2".to_owned()));
     }
 
     #[test]

@@ -10,11 +10,11 @@ use std::{
 
 use chrono::SecondsFormat;
 use comeback_core::{Timestamp, time::between};
-use comeback_local::journal::Ending;
 
 use crate::{
     deploy::HANDLER,
     happening::{Decided, Decision, Error, Happening, Run, What},
+    journal::Ending,
     paint::{Line, Style},
     words::{failure, run, seconds},
 };
@@ -188,7 +188,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::demo::testing::{at, decides, ends, fails, starts};
+    use crate::demo::testing::{at, decides, ends, fails, starts, wait};
 
     fn told(happenings: &[Happening]) -> Vec<String> {
         let mut log = Log::default();
@@ -199,10 +199,6 @@ mod tests {
     /// What is told, without times, functions and ids.
     fn words(happenings: &[Happening]) -> Vec<String> {
         told(happenings).iter().map(|line| line.chars().skip(41).collect()).collect()
-    }
-
-    fn wait(attempt: u32, due: f64) -> Decision {
-        Decision::Wait { attempt, due: at(due), delay: Duration::from_millis(1700) }
     }
 
     fn invoke(attempt: u32, late_ms: u64) -> Decision {
@@ -217,7 +213,7 @@ mod tests {
             told(&[
                 starts(0.1, event, event, 0),
                 fails(0.2, event),
-                decides(0.3, event, wait(1, 2.0)),
+                decides(0.3, event, wait(1, 2.0, 1.7)),
                 decides(2.312, event, invoke(1, 312)),
                 starts(2.32, "77777777-0000", event, 1),
                 ends(2.4, "77777777-0000"),
@@ -238,7 +234,7 @@ mod tests {
     #[test]
     fn a_re_invocation_is_told_once_and_before_its_run_whichever_is_heard_of_first() {
         let begins = |nth: u32| starts(2.007, &format!("x{nth}"), "r0", nth);
-        let waits = decides(0.3, "r0", wait(1, 2.0));
+        let waits = decides(0.3, "r0", wait(1, 2.0, 1.7));
         let (run, invoked) = (begins(1), decides(2.006, "r0", invoke(1, 6)));
         let told = |first: &Happening, second: &Happening, late: &str| {
             let end = ends(2.1, "x1");

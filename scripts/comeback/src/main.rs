@@ -23,7 +23,7 @@ use std::{env, io, process::ExitCode};
 
 use args::{Args, Command};
 use clap::Parser;
-use comeback_cli::{deploy, journal};
+use comeback_cli::{dead_letters, deploy, journal};
 use comeback_core::Timestamp;
 use demo::Outcome;
 use shell::{Failure, Shell};

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use comeback_local::journal::Ending;
-
-use crate::happening::Error;
+use crate::{happening::Error, journal::Ending};
 
 /// A duration to a tenth of a second.
 pub fn seconds(duration: Duration) -> String {

@@ -1,9 +1,9 @@
 //! The retry loop in a local cloud, as a test deploys it.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
-use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, QueueAttributeName};
-pub use comeback_cli::deploy::HANDLER;
+use aws_sdk_sqs::types::QueueAttributeName;
+pub use comeback_cli::{dead_letters::DeadLetter, deploy::HANDLER};
 
 use crate::cloud::{Cloud, Function, function};
 
@@ -60,22 +60,6 @@ impl Plan {
     }
 }
 
-/// A message of the dead-letter queue.
-#[derive(Debug)]
-pub struct DeadLetter {
-    /// The payload.
-    pub body: String,
-    /// Its message attributes.
-    pub attributes: BTreeMap<String, String>,
-}
-
-impl DeadLetter {
-    /// Why the event was given up.
-    pub fn reason(&self) -> &str {
-        &self.attributes["Reason"]
-    }
-}
-
 impl RetryLoop {
     /// Invokes the target asynchronously and returns the request id.
     pub async fn invoke(&self, payload: &str) -> String {
@@ -98,19 +82,8 @@ impl RetryLoop {
     }
 
     async fn take_dead_letters(&self, max: i32, wait_seconds: i32) -> Vec<DeadLetter> {
-        let call = self.cloud.sqs.receive_message().queue_url(&self.dead_letter_queue);
-        let call = call.max_number_of_messages(max).wait_time_seconds(wait_seconds);
-        let received = call.message_attribute_names("All").send().await.unwrap();
-        let messages = received.messages.unwrap_or_default();
-        let taken = messages.iter().enumerate().map(|(n, message)| {
-            let entry = DeleteMessageBatchRequestEntry::builder().id(n.to_string());
-            entry.receipt_handle(message.receipt_handle.as_ref().unwrap()).build().unwrap()
-        });
-        if !messages.is_empty() {
-            let call = self.cloud.sqs.delete_message_batch().queue_url(&self.dead_letter_queue);
-            call.set_entries(Some(taken.collect())).send().await.unwrap();
-        }
-        messages.into_iter().map(read).collect()
+        let queue = &self.dead_letter_queue;
+        self.cloud.take_dead_letters(queue, max, wait_seconds).await.unwrap()
     }
 
     /// How many messages the two queues hold, whether visible, in flight or delayed.
@@ -127,13 +100,5 @@ impl RetryLoop {
         let call = self.cloud.sqs.get_queue_attributes().queue_url(queue);
         let answer = call.set_attribute_names(Some(names.into())).send().await.unwrap();
         answer.attributes.unwrap().values().map(|count| count.parse::<u32>().unwrap()).sum()
-    }
-}
-
-fn read(message: Message) -> DeadLetter {
-    let attributes = message.message_attributes.unwrap_or_default().into_iter();
-    DeadLetter {
-        body: message.body.unwrap(),
-        attributes: attributes.map(|(name, value)| (name, value.string_value.unwrap())).collect(),
     }
 }

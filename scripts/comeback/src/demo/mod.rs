@@ -1,39 +1,33 @@
-//! `comeback demo`: events that fail, wait, come back, and succeed or are given up, to be watched.
+//! `comeback demo`: events that fail, wait, come back, and succeed or are given up.
 //!
-//! A [`cast`] of events is sent to functions of a local cloud, whose upstream is down for a while.
-//! What happens to them becomes a [`story`], which is shown as it grows: as a picture ([`frame`],
-//! [`timeline`]) where there is a terminal, as [`plain`] lines where there is none. When it is over,
-//! the [`evidence`] in the queues is gathered, and together they get a [`verdict`] and a [`summary`].
+//! The demo sends a [`cast`] of events to functions of a local cloud, whose upstream is down for a while. The
+//! [`story`] collects what happens to them: a terminal shows it as a [`table`] that is redrawn, a pipe as one
+//! line per step. A [`summary`] ends the demo.
 
 mod cast;
-mod evidence;
-mod frame;
-mod plain;
 mod story;
 mod summary;
+mod table;
 #[cfg(test)]
 pub mod testing;
-mod timeline;
-mod verdict;
 
-use std::{io, time::Duration};
+use std::time::Duration;
 
-use comeback_core::{
-    Timestamp,
-    time::{between, later},
-};
+use comeback_core::{Timestamp, time::later};
 use comeback_local::{Config, Server};
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::{
+    sync::mpsc,
+    time::{MissedTickBehavior, interval, sleep},
+};
 
 use self::{
-    cast::{MAX_BACKOFF, PAUSED, Part, Play, Role},
-    frame::View,
-    plain::Teller,
+    cast::{PAUSED, Part, Play, Role},
     story::Story,
 };
 use crate::{
     args::DemoArgs,
     binaries::{Binaries, VISIBILITY},
+    dead_letters::DeadLetter,
     deploy::{Cloud, Queues},
     happening,
     journal::Journal,
@@ -41,35 +35,31 @@ use crate::{
     shell::{Failure, Screen, Shell, Signals},
 };
 
-/// How often the picture is drawn: often enough to look alive.
-const PICTURE_PERIOD: Duration = Duration::from_millis(100);
+/// How often news are shown.
+const SHOW_PERIOD: Duration = Duration::from_millis(100);
 
-/// How long events go on after the upstream is back, beside the longest wait: SQS rounds it up, and an
-/// event may have begun to wait just before.
-const AFTERMATH: Duration = Duration::from_secs(2);
-
-/// How long after the last event must have ended the demo gives up on those that have not.
+/// How long the demo waits for the last events after every one must have ended.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long one request for the journal waits for news.
 const JOURNAL_WAIT: Duration = Duration::from_secs(30);
 
-/// How a demo went.
+/// How a demo ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
     /// Every event ended as it should.
     AsItShould,
-    /// One or more did not.
+    /// An event did not.
     NotAsItShould,
-    /// A person ended it.
+    /// The user interrupted it.
     Interrupted,
 }
 
-/// Plays the demo.
+/// Runs the demo.
 ///
 /// # Errors
 ///
-/// If it can't be played at all.
+/// If the local cloud can't be started or a call to it fails.
 pub async fn run(args: &DemoArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let binaries = args.binaries.find()?;
     let play = Play { events: usize::from(args.events), outage: args.outage, seed: args.seed };
@@ -96,17 +86,19 @@ async fn perform(
     let queues = cloud.deploy(handler, VISIBILITY, &Play::targets(binaries)).await?;
     cloud.pause(PAUSED).await?;
     let began = (shell.now)();
-    let cast = play.cast(began);
-    let names = cast.iter().map(|role| (role.name.clone(), role.part != Part::Order));
+    let mut cast = play.cast(began);
+    // A low terminal shows the first rows, so the events that differ come first.
+    let mut rows: Vec<_> = (0..cast.len()).collect();
+    rows.sort_by_key(|&event| cast[event].part == Part::Order);
+    cast = rows.into_iter().map(|event| cast[event].clone()).collect();
     let stage = Stage {
-        story: Story::begin(began, names),
+        story: Story::begin(began, cast.iter().map(|role| role.name.clone())),
         cast: &cast,
         cloud: &cloud,
         shell,
         upstream_back: later(began, play.outage),
-        curtain: later(began, play.max_age() + PATIENCE),
+        deadline: later(began, play.max_age() + PATIENCE),
         title: title(play),
-        expected: play.outage + MAX_BACKOFF + AFTERMATH,
     };
     let story = stage.play(Journal::of(server.endpoint())).await?;
     close(&cast, play.outage, &story, &cloud, &queues, shell).await
@@ -118,7 +110,7 @@ fn title(play: Play) -> String {
     format!("{events} event{plural}, upstream down for {} s, seed {seed}", outage.as_secs())
 }
 
-/// Looks into the queues, and has the last word.
+/// Reads the dead letters and prints the summary.
 async fn close(
     cast: &[Role],
     outage: Duration,
@@ -127,44 +119,59 @@ async fn close(
     queues: &Queues,
     shell: &Shell,
 ) -> Result<Outcome, Failure> {
-    let evidence = evidence::gather(cloud, queues).await?;
-    let faults = verdict::faults(cast, story, &evidence);
+    let mut letters: Vec<DeadLetter> = Vec::new();
+    loop {
+        let more = cloud.take_dead_letters(&queues.dead_letter, 10, 0).await?;
+        if more.is_empty() {
+            break;
+        }
+        letters.extend(more);
+    }
+    let faults = summary::faults(cast, story, &letters);
     let lost = cast.iter().filter(|role| role.lost_by_lambda_alone(outage));
     let lost: Vec<_> = lost.map(|role| role.part.name()).collect();
     shell.print(&[Line::default()]).await?;
-    shell.print(&summary::summary(story, &evidence, &lost, &faults)).await?;
-    if faults.is_empty() {
-        shell.print(&summary::next(&evidence)).await?;
+    shell.print(&summary::summary(story, &letters, &lost, &faults)).await?;
+    if !faults.is_empty() {
+        return Ok(Outcome::NotAsItShould);
     }
-    Ok(if faults.is_empty() { Outcome::AsItShould } else { Outcome::NotAsItShould })
+    shell.print(&summary::next(&letters)).await?;
+    Ok(Outcome::AsItShould)
 }
 
-/// Where the demo is played.
+/// A demo that runs.
 struct Stage<'a> {
     story: Story,
     cast: &'a [Role],
     cloud: &'a Cloud,
     shell: &'a Shell,
     upstream_back: Timestamp,
-    /// When it ends, whatever has not.
-    curtain: Timestamp,
+    /// When the demo ends, even if events have not.
+    deadline: Timestamp,
     title: String,
-    expected: Duration,
 }
 
-/// Something that the demo itself does at its time.
+/// Something that the demo does at a given time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Cue {
     Send(usize),
     UpstreamBack,
-    Curtain,
+    End,
 }
 
 impl Stage<'_> {
-    /// Plays to the end.
     async fn play(mut self, mut journal: Journal) -> Result<Story, Failure> {
-        let mut show = Show::begin(&self).await?;
-        let mut ticks = interval(PICTURE_PERIOD);
+        let mut screen = if self.shell.terminal { Some(Screen::take()?) } else { None };
+        if screen.is_none() {
+            self.shell.print(&[Line::of(Style::Strong, &self.title)]).await?;
+            self.shell.print(&table::introduction("line is one step in an event's life")).await?;
+        }
+        // A task reads the journal, so that no tick cancels a request.
+        let (send, mut pages) = mpsc::channel(1);
+        tokio::spawn(
+            async move { while send.send(journal.next(JOURNAL_WAIT).await).await.is_ok() {} },
+        );
+        let mut ticks = interval(SHOW_PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut cues = self.cues().into_iter();
         let mut next = cues.next();
@@ -174,32 +181,36 @@ impl Stage<'_> {
             }
             tokio::select! {
                 () = sleep(self.shell.until(at)) => {
-                    // While it is carried out nothing is observed, so the story knows every event
-                    // by its request id before anything happens to it.
+                    // The story learns the request id of an event before it observes the event.
                     self.carry_out(cue).await?;
                     next = cues.next();
                 }
-                entries = journal.next(JOURNAL_WAIT) => {
+                Some(entries) = pages.recv() => {
                     for happening in entries?.iter().filter_map(happening::read) {
                         self.story.observe(&happening);
-                        show.news(&self).await?;
                     }
                 }
-                _ = ticks.tick() => show.picture(&self).await?,
+                _ = ticks.tick() => self.show(&mut screen).await?,
             }
         }
-        show.end(&self).await?;
+        if screen.take().is_some() {
+            // The last table stays on the screen, with all its rows.
+            self.shell.print(&self.table((Screen::size().0, usize::MAX))).await?;
+        } else {
+            self.show(&mut None).await?;
+        }
         Ok(self.story)
     }
 
-    /// What is to be done, in order.
+    /// What the demo does, in order.
     fn cues(&self) -> Vec<(Timestamp, Cue)> {
         let send = |(event, role): (usize, &Role)| {
             (later(self.story.began, role.sent_after), Cue::Send(event))
         };
         let mut cues: Vec<_> = self.cast.iter().enumerate().map(send).collect();
         cues.push((self.upstream_back, Cue::UpstreamBack));
-        cues.push((self.curtain, Cue::Curtain));
+        cues.push((self.deadline, Cue::End));
+        cues.sort_by_key(|(at, _)| *at);
         cues
     }
 
@@ -211,69 +222,26 @@ impl Stage<'_> {
                 let request_id = self.cloud.invoke(function, payload).await?;
                 self.story.sent(event, &request_id, at);
             }
-            Cue::UpstreamBack => self.cloud.resume(PAUSED).await?,
-            Cue::Curtain => {}
+            Cue::UpstreamBack => {
+                self.cloud.resume(PAUSED).await?;
+                self.story.tell(self.upstream_back, "", Style::Good, "the upstream is back");
+            }
+            Cue::End => {}
         }
         Ok(())
     }
 
-    fn view(&self) -> View {
-        let (width, height) = Screen::size();
-        View {
-            now: (self.shell.now)(),
-            upstream_back: self.upstream_back,
-            expected: self.expected,
-            width,
-            height: Some(height),
+    async fn show(&mut self, screen: &mut Option<Screen>) -> Result<(), Failure> {
+        let news = self.story.news();
+        match screen {
+            Some(screen) => screen.draw(&self.table(Screen::size()), self.shell.colour).await?,
+            None => self.shell.print(&news).await?,
         }
-    }
-}
-
-/// How the story is shown.
-enum Show {
-    Picture(Screen),
-    Lines(Teller),
-}
-
-impl Show {
-    async fn begin(stage: &Stage<'_>) -> io::Result<Self> {
-        if stage.shell.terminal {
-            return Screen::take().map(Self::Picture);
-        }
-        stage.shell.print(&[Line::of(Style::Strong, &stage.title)]).await?;
-        stage.shell.print(&frame::introduction("line is one step in an event's life")).await?;
-        Ok(Self::Lines(Teller::new(stage.upstream_back)))
+        Ok(())
     }
 
-    async fn news(&mut self, stage: &Stage<'_>) -> io::Result<()> {
-        match self {
-            Self::Picture(_) => Ok(()),
-            Self::Lines(teller) => {
-                stage.shell.print(&teller.news(&stage.story, (stage.shell.now)())).await
-            }
-        }
-    }
-
-    async fn picture(&mut self, stage: &Stage<'_>) -> io::Result<()> {
-        match self {
-            Self::Picture(screen) => {
-                let picture = frame::draw(&stage.story, &stage.title, &stage.view());
-                screen.draw(&picture, stage.shell.colour).await
-            }
-            Self::Lines(_) => self.news(stage).await,
-        }
-    }
-
-    /// The last picture stays, whole: of the moment when the last event ended, or of now where some
-    /// have not.
-    async fn end(mut self, stage: &Stage<'_>) -> io::Result<()> {
-        self.news(stage).await?;
-        let Self::Picture(screen) = self else { return Ok(()) };
-        drop(screen);
-        let story = &stage.story;
-        let now = if story.is_over() { story.last_step_at() } else { (stage.shell.now)() };
-        let expected = between(story.began, now);
-        let view = View { now, expected, height: None, ..stage.view() };
-        stage.shell.print(&frame::draw(story, &stage.title, &view)).await
+    fn table(&self, size: (usize, usize)) -> Vec<Line> {
+        let now = (self.shell.now)();
+        table::draw(&self.story, &self.title, self.upstream_back, now, size)
     }
 }

@@ -1,25 +1,23 @@
-//! Stories for tests, in seconds after their beginning.
+//! Stories for tests. Times are in seconds after the beginning.
 
 use std::time::Duration;
 
 use comeback_core::{Timestamp, time::later};
-use comeback_local::journal::Ending;
 
 use super::story::Story;
 use crate::{
     deploy::HANDLER,
     happening::{Decided, Decision, Error, Happening, Run, What},
+    journal::Ending,
 };
 
 pub fn at(seconds: f64) -> Timestamp {
     later(Timestamp::UNIX_EPOCH, Duration::from_secs_f64(seconds))
 }
 
-/// A story of these events, of which the first `sent` are sent at once as `r0`, `r1` and so on.
-pub fn story(sent: usize, names: &[&str]) -> Story {
-    let notable = |name: &str| !name.starts_with("order");
-    let events = names.iter().map(|&name| (name.to_owned(), notable(name)));
-    let mut story = Story::begin(at(0.0), events);
+/// A story of these events. The first `sent` are sent at once, with the request ids `r0`, `r1` and so on.
+pub fn story(names: &[&str], sent: usize) -> Story {
+    let mut story = Story::begin(at(0.0), names.iter().map(|&name| name.to_owned()));
     for event in 0..sent {
         story.sent(event, &format!("r{event}"), at(0.0));
     }
@@ -31,9 +29,7 @@ fn happens(seconds: f64, function: &str, what: What) -> Happening {
 }
 
 pub fn starts(seconds: f64, request_id: &str, event_id: &str, attempt: u32) -> Happening {
-    let payload = format!("{{\"id\":\"{event_id}\"}}").into();
-    let (request_id, event_id) = (request_id.into(), event_id.into());
-    let run = Run { request_id, attempt, event_id, payload };
+    let run = Run { request_id: request_id.into(), attempt, event_id: event_id.into() };
     happens(seconds, "example-target", What::Started(run))
 }
 
@@ -52,4 +48,8 @@ pub fn ends(seconds: f64, request_id: &str) -> Happening {
 pub fn decides(seconds: f64, event_id: &str, decision: Decision) -> Happening {
     let decided = Decided { event_id: event_id.into(), decision };
     happens(seconds, HANDLER, What::Decided(decided))
+}
+
+pub fn wait(attempt: u32, due: f64, delay: f64) -> Decision {
+    Decision::Wait { attempt, due: at(due), delay: Duration::from_secs_f64(delay) }
 }

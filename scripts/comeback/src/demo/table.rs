@@ -1,0 +1,201 @@
+//! The demo in a terminal: a table with a row for each event.
+
+use std::time::Duration;
+
+use comeback_core::{Timestamp, time::between};
+
+use super::story::{Life, NAME_WIDTH, Story, Turn};
+use crate::paint::{Line, Style};
+
+/// Columns for the state of an event.
+const STATE_WIDTH: usize = 24;
+
+/// Lines of the table beside the rows.
+const OTHER_LINES: usize = 9;
+
+const LEGEND: [(Style, char, &str); 5] = [
+    (Style::Bad, '✗', "failed"),
+    (Style::Faint, '─', "waits a second"),
+    (Style::Busy, '‖', "paused"),
+    (Style::Good, '✓', "succeeded"),
+    (Style::GivenUp, '†', "dead letter"),
+];
+
+/// Draws the table into this many columns and lines.
+pub fn draw(
+    story: &Story,
+    title: &str,
+    upstream_back: Timestamp,
+    now: Timestamp,
+    (width, height): (usize, usize),
+) -> Vec<Line> {
+    let upstream = match between(now, upstream_back) {
+        Duration::ZERO => Line::of(Style::Good, "up"),
+        left => Line::of(Style::Bad, format!("down, back in {:.1} s", left.as_secs_f64())),
+    };
+    let elapsed = format!("  {:.1} s", between(story.began, now).as_secs_f64());
+    let mut lines = vec![Line::of(Style::Strong, title).and(Style::Plain, elapsed)];
+    lines.extend(introduction("row is an event's life from left to right"));
+    lines.push(Line::of(Style::Plain, "upstream").padded(NAME_WIDTH + 1).then(upstream));
+    lines.push(Line::default());
+    let fits = story.lives.len() + OTHER_LINES <= height;
+    let shown = if fits { story.lives.len() } else { height.saturating_sub(OTHER_LINES + 1) };
+    let rows = story.lives.iter().take(shown);
+    lines.extend(rows.map(|life| row(life, now, width)));
+    if !fits {
+        let hidden = story.lives.len() - shown;
+        lines.push(Line::of(Style::Faint, format!("… and {hidden} more in a taller terminal")));
+    }
+    lines.push(Line::default());
+    lines.push(Line::of(Style::Plain, counts(&story.lives)));
+    lines.push(LEGEND.into_iter().fold(Line::default(), |line, (style, mark, meaning)| {
+        line.and(style, mark.to_string()).and(Style::Faint, format!(" {meaning}  "))
+    }));
+    // The line is there without trouble too, so that the table keeps its size.
+    lines.push(Line::of(Style::Bad, story.troubles.last().map_or("", String::as_str)));
+    lines.truncate(height);
+    lines.into_iter().map(|line| line.cut(width)).collect()
+}
+
+/// The lines that say what there is to see, and how to read it.
+pub fn introduction(what_a_line_is: &str) -> [Line; 2] {
+    [
+        "Lambda events fail, wait and come back until they succeed or are given up.".to_owned(),
+        format!("A {what_a_line_is}; the event's name says how it fails."),
+    ]
+    .map(|text| Line::of(Style::Plain, text))
+}
+
+/// How many events there are in each state.
+fn counts(lives: &[Life]) -> String {
+    let states = ["not sent yet", "running", "waiting", "succeeded", "given up"];
+    let count = |state| (lives.iter().filter(|life| life.state() == state).count(), state);
+    let counts = states.map(count).into_iter().filter(|(count, _)| *count > 0);
+    counts.map(|(count, state)| format!("{count} {state}")).collect::<Vec<_>>().join(", ")
+}
+
+fn row(life: &Life, now: Timestamp, width: usize) -> Line {
+    let (style, state) = state(life, now);
+    let head = Line::of(Style::Plain, format!("{:<NAME_WIDTH$} ", life.name));
+    let head = head.and(style, format!("{state:<STATE_WIDTH$} "));
+    let marks: Vec<_> = life.turns.iter().flat_map(marks).collect();
+    // The newest marks count.
+    let skipped = marks.len().saturating_sub(width.saturating_sub(head.width()));
+    marks[skipped..].iter().fold(head, |line, (style, mark)| line.and(*style, mark.to_string()))
+}
+
+/// The marks for something that happened.
+fn marks(turn: &Turn) -> Vec<(Style, char)> {
+    match turn {
+        Turn::Sent | Turn::Started { .. } => Vec::new(),
+        Turn::Failed { .. } => vec![(Style::Bad, '✗')],
+        Turn::TurnedAway => vec![(Style::Busy, '‖')],
+        Turn::Waits { delay, .. } => {
+            vec![(Style::Faint, '─'); usize::try_from(delay.as_secs()).unwrap_or(1).max(1)]
+        }
+        Turn::Succeeded { .. } => vec![(Style::Good, '✓')],
+        Turn::GivenUp { .. } => vec![(Style::GivenUp, '†')],
+    }
+}
+
+/// What the event does at this moment.
+fn state(life: &Life, now: Timestamp) -> (Style, String) {
+    let attempt = |attempt: &u32| match attempt {
+        0 => "first run".to_owned(),
+        attempt => format!("attempt {attempt}"),
+    };
+    match life.turns.last() {
+        None => (Style::Plain, String::new()),
+        Some(Turn::Sent) => (Style::Busy, "sent".to_owned()),
+        Some(Turn::Started { attempt: nth }) => (Style::Busy, format!("{} runs", attempt(nth))),
+        Some(Turn::Failed { attempt: nth, .. }) => (Style::Bad, format!("{} failed", attempt(nth))),
+        Some(Turn::TurnedAway) => (Style::Busy, "paused".to_owned()),
+        Some(Turn::Waits { attempt: nth, due, .. }) => {
+            let state = match between(now, *due) {
+                Duration::ZERO => format!("{} is due", attempt(nth)),
+                left => format!("{} in {:.1} s", attempt(nth), left.as_secs_f64()),
+            };
+            (Style::Faint, state)
+        }
+        Some(Turn::Succeeded { attempt: nth }) => {
+            (Style::Good, format!("{} succeeded", attempt(nth)))
+        }
+        Some(Turn::GivenUp { reason }) => (Style::GivenUp, reason.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        demo::testing::{at, decides, ends, fails, starts, story, wait},
+        happening::Decision,
+    };
+
+    /// Five events: the first two have ended, the third waits, the function of the fourth is paused, and the
+    /// last is not sent.
+    fn scene() -> Story {
+        let mut story = story(&["order-1", "invalid-1", "order-2", "paused-1", "order-3"], 4);
+        for happening in [
+            starts(0.1, "r0", "r0", 0),
+            fails(0.2, "r0"),
+            decides(0.3, "r0", wait(1, 2.0, 1.7)),
+            starts(2.1, "x", "r0", 1),
+            ends(2.2, "x"),
+            starts(0.1, "r1", "r1", 0),
+            fails(0.2, "r1"),
+            decides(0.3, "r1", Decision::DeadLetter { reason: "not_retryable".to_owned() }),
+            starts(0.1, "r2", "r2", 0),
+            fails(1.2, "r2"),
+            decides(1.3, "r2", wait(1, 5.5, 4.2)),
+            decides(0.4, "r3", wait(1, 2.5, 2.1)),
+        ] {
+            story.observe(&happening);
+        }
+        story
+    }
+
+    fn table(width: usize, height: usize) -> Vec<String> {
+        let lines = draw(&scene(), "demo", at(6.0), at(3.0), (width, height));
+        lines.iter().map(|line| line.paint(false).trim_end().to_owned()).collect()
+    }
+
+    #[test]
+    fn the_table_has_a_row_for_each_event_with_its_state_and_its_life() {
+        assert_eq!(
+            table(78, 99),
+            [
+                "demo  3.0 s",
+                "Lambda events fail, wait and come back until they succeed or are given up.",
+                "A row is an event's life from left to right; the event's name says how it fail",
+                "upstream       down, back in 3.0 s",
+                "",
+                "order-1        attempt 1 succeeded      ✗─✓",
+                "invalid-1      not_retryable            ✗†",
+                "order-2        attempt 1 in 2.5 s       ✗────",
+                "paused-1       attempt 1 is due         ‖──",
+                "order-3",
+                "",
+                "1 not sent yet, 2 waiting, 1 succeeded, 1 given up",
+                "✗ failed  ─ waits a second  ‖ paused  ✓ succeeded  † dead letter",
+                "",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_row_that_is_too_narrow_shows_the_newest_marks() {
+        assert_eq!(table(42, 99)[5], "order-1        attempt 1 succeeded      ─✓");
+    }
+
+    #[test]
+    fn the_table_never_exceeds_its_terminal_and_counts_the_rows_that_do_not_fit() {
+        for (width, height) in [(0, 0), (1, 1), (12, 3), (30, 10), (40, 13), (80, 24), (300, 100)] {
+            let table = table(width, height);
+            assert!(table.len() <= height, "{} lines of {height}", table.len());
+            let widest = table.iter().map(|line| line.chars().count()).max().unwrap_or_default();
+            assert!(widest <= width, "{widest} columns of {width}");
+        }
+        assert_eq!(table(60, 13)[8], "… and 2 more in a taller terminal");
+    }
+}
