@@ -1,13 +1,12 @@
-# Every script of this folder sources this first. Its usage is the comment at its top.
+# Every shell script in this folder sources this file first. The usage of a script is the comment at its top.
 #
-# -h and --help print the usage; an option that the usage does not name is refused. So a script does nothing before
-# its options are known to be good, and an option that is not documented does not exist. What comes after `--` is
-# not looked at.
+# -h and --help print the usage. An option that the usage does not name is refused, so a script does nothing before
+# its options are checked, and every option is documented. Arguments after `--` are not checked.
 # shellcheck shell=sh
 
 usage=$(sed -n '1d; /^#/!q; s/^# \{0,1\}//p' "$0")
 
-# Says what is wrong with the arguments, and ends the script.
+# Prints what is wrong with the arguments and the usage, and exits.
 refuse() {
     printf 'scripts/%s: %s\n\n%s\n' "${0##*/}" "$1" "$usage" >&2
     exit 2

@@ -16,30 +16,29 @@ use crate::{
 
 /// Failed asynchronous Lambda invocations come back until they succeed.
 ///
-/// These commands run the whole of it on this machine: the real function binaries, in SQS and Lambda on
-/// 127.0.0.1. Nothing leaves this machine, and nothing is left behind.
+/// These commands run the whole system on this machine: the real function binaries, with SQS and Lambda on
+/// 127.0.0.1. Nothing leaves this machine, and nothing remains when a command ends.
 #[derive(Debug, Parser)]
 #[command(name = "comeback", version, after_help = "Example: comeback demo")]
 pub struct Args {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What can be done.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Keep SQS and Lambda running on this machine, with the retry loop deployed in them.
+    /// Run SQS and Lambda on this machine, with the retry loop deployed in them.
     ///
-    /// Prints the endpoint, the queues and lines of the AWS CLI to try, then what happens, until
-    /// Ctrl-C. Any AWS SDK and the AWS CLI can talk to the endpoint, with any credentials.
+    /// Prints the endpoint, the queues and AWS CLI commands to try, then a journal of what happens, until
+    /// Ctrl-C. The AWS CLI and every AWS SDK can use the endpoint, with any credentials.
     ///
-    /// A function's runtime may be provided.*, or python3.* or nodejs*.x: those are the interpreters in PATH,
-    /// with AWS's runtime client. COMEBACK_RUNTIMES is where else that is looked for [default:
-    /// ~/.comeback/runtimes].
+    /// The runtime of a function may be provided.*, python3.* or nodejs*.x. The last two use the interpreter in
+    /// PATH with AWS's runtime client, which may also be in COMEBACK_RUNTIMES [default: ~/.comeback/runtimes].
     ///
-    /// Nothing is kept: with its end all events are discarded. Functions that are given with --function
-    /// or --functions are deployed at every start, so the same command line has them again.
+    /// Nothing is stored: all events are discarded at the end. The functions of --function and --functions are
+    /// deployed at every start.
     #[command(
         after_help = "Example: comeback local --set MAX_BACKOFF=10s --function orders=target/lambda/orders"
     )]
@@ -56,10 +55,10 @@ pub enum Command {
 /// Options of `comeback local`.
 #[derive(Debug, clap::Args)]
 pub struct LocalArgs {
-    /// The port on 127.0.0.1 to listen on; 0 for any that is free.
+    /// The port on 127.0.0.1 to listen on; 0 for any free port.
     #[arg(long, value_name = "N", default_value_t = 4700)]
     pub port: u16,
-    /// Deploy nothing: only SQS and Lambda.
+    /// Run SQS and Lambda only, deploy nothing.
     #[arg(long, conflicts_with_all = ["binaries", "function", "functions", "set"])]
     pub empty: bool,
     /// A setting of the retry handler, such as BASE_BACKOFF=2s; repeatable [default: its own].
@@ -68,27 +67,27 @@ pub struct LocalArgs {
     /// NON_RETRYABLE_ERRORS, TARGET_FUNCTIONS, POLICIES and DLQ_TARGET.
     #[arg(long, value_name = "NAME=VALUE", value_parser = settings::parse)]
     pub set: Vec<Setting>,
-    /// A function of yours, whose failed events come back; repeatable.
+    /// A function of your own, whose failed events are retried; repeatable.
     ///
     /// CODE is a folder with an executable `bootstrap`, a zip of one, or a command with its arguments,
-    /// such as 'python3 -m awslambdaric app.handler'. A command is started in the working directory,
-    /// and split at spaces.
+    /// such as 'python3 -m awslambdaric app.handler'. A command is split at spaces and started in the
+    /// working directory.
     #[arg(long, value_name = "NAME=CODE", value_parser = functions::parse)]
     pub function: Vec<Given>,
-    /// A JSON file of functions, with their time-outs in seconds and their environments.
+    /// A JSON file of functions, with time-outs in seconds and environment variables.
     ///
     /// {"NAME": {"code": "CODE", "timeout": 30, "environment": {"NAME": "VALUE"}}}. Only "code" is
     /// required; a folder or a zip may have a "runtime" and a "handler". Paths and commands are relative
     /// to the file's folder.
     #[arg(long, value_name = "FILE")]
     pub functions: Option<PathBuf>,
-    /// How many processes of functions there may be at a time.
+    /// The most function processes at a time.
     ///
-    /// An event for which there is none waits as on AWS where an account's concurrency is used up: a
-    /// second at first, then twice as long each time. The retry handler's processes count too.
+    /// An event without a process waits, as on AWS when an account's concurrency is used up: first a second, then
+    /// twice as long each time. Processes of the retry handler count too.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub max_processes: u32,
-    /// Where Comeback's own binaries are.
+    /// The folder of Comeback's own binaries.
     #[command(flatten)]
     pub binaries: BinariesArg,
 }
@@ -96,30 +95,30 @@ pub struct LocalArgs {
 /// Options of `comeback demo`.
 #[derive(Debug, clap::Args)]
 pub struct DemoArgs {
-    /// How many events are sent.
+    /// How many events to send.
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=500))]
     pub events: u16,
     /// How long the upstream is down, in seconds, or as 90s, 2m.
     #[arg(long, value_name = "DURATION", default_value = "8", value_parser = outage)]
     pub outage: Duration,
-    /// Decides who is sent when. How long each event waits is drawn anew every time.
+    /// Decides the order in which events are sent. Backoffs differ in every run.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Where Comeback's own binaries are.
+    /// The folder of Comeback's own binaries.
     #[command(flatten)]
     pub binaries: BinariesArg,
 }
 
-/// Where Comeback's own binaries are.
+/// The folder of Comeback's own binaries.
 #[derive(Debug, clap::Args)]
 pub struct BinariesArg {
-    /// The folder of the binaries retry-handler and example-target [default: this program's].
+    /// The folder of the binaries retry-handler and example-target [default: the folder of this program].
     #[arg(long = "binaries", id = "binaries", value_name = "DIR")]
     pub folder: Option<PathBuf>,
 }
 
 impl BinariesArg {
-    /// The binaries in that folder.
+    /// Finds the binaries in that folder.
     ///
     /// # Errors
     ///
@@ -131,9 +130,9 @@ impl BinariesArg {
     }
 }
 
-/// Shorter than this, the upstream is back before the first events have failed.
+/// In a shorter outage the upstream is back before the first events have failed.
 const OUTAGE_MIN: Duration = Duration::from_secs(1);
-/// Nobody watches for longer.
+/// Nobody watches a longer outage.
 const OUTAGE_MAX: Duration = Duration::from_hours(1);
 
 fn outage(text: &str) -> Result<Duration, String> {
@@ -158,12 +157,12 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_of_the_command_line_is_sound() {
+    fn the_definition_of_the_command_line_is_valid() {
         Args::command().debug_assert();
     }
 
     #[test]
-    fn both_commands_do_without_arguments() {
+    fn both_commands_work_without_arguments() {
         let Ok(Command::Local(local)) = parse("comeback local") else { panic!("expected local") };
         assert_eq!((local.port, local.empty, local.set.len()), (4700, false, 0));
         assert_eq!((local.function.len(), local.functions, local.max_processes), (0, None, 20));
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usage_of_a_script_has_every_option_of_its_command() {
+    fn the_usage_of_a_script_lists_every_option_of_its_command() {
         for (command, usage) in
             [("demo", include_str!("../../demo")), ("local", include_str!("../../local"))]
         {
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_argument_is_answered_with_what_is_expected() {
+    fn a_bad_argument_is_refused_with_what_is_expected() {
         for (line, part) in [
             ("comeback", "Usage: comeback <COMMAND>"),
             ("comeback demo --events 0", "0 is not in 1..=500"),

@@ -1,4 +1,4 @@
-//! Where the functions' binaries are.
+//! The binaries of the functions.
 
 use std::{
     path::{Path, PathBuf},
@@ -17,19 +17,19 @@ const HANDLER_TIMEOUT: Duration = Duration::from_secs(30);
 /// batch that was throttled for a while is not delivered twice.
 pub const VISIBILITY: Duration = Duration::from_secs(6 * HANDLER_TIMEOUT.as_secs());
 
-/// The functions that the retry loop consists of.
+/// The paths of the binaries.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Binaries {
-    /// What makes failed events come back.
+    /// The retry handler.
     pub retry_handler: PathBuf,
-    /// What fails.
+    /// The function that fails as its payload says.
     pub example_target: PathBuf,
 }
 
-/// A binary is not where it should be.
+/// A binary is missing.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{name} must be in {folder}, and is not; build it with `cargo build --bins -p retry-handler -p example-target`, or name its folder with --binaries",
+    "{name} must be in {folder}, but is not; build it with `cargo build --bins -p retry-handler -p example-target`, or pass its folder with --binaries",
     folder = folder.display()
 )]
 pub struct Missing {
@@ -38,13 +38,13 @@ pub struct Missing {
 }
 
 impl Binaries {
-    /// Those in `folder`.
+    /// Finds the binaries in `folder`.
     ///
     /// # Errors
     ///
     /// If one is missing.
     pub fn find(folder: &Path) -> Result<Self, Missing> {
-        // A function is started from a folder of its own.
+        // Functions start in other folders.
         let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         let find = |name| {
             let path = absolute.join(name);
@@ -65,10 +65,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_binary_is_named_with_its_folder_and_how_to_build_it() {
+    fn the_error_for_a_missing_binary_says_how_to_build_it() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
         let missing = Binaries::find(folder).unwrap_err().to_string();
-        let start = format!("retry-handler must be in {}, and is not; build it", folder.display());
+        let start = format!("retry-handler must be in {}, but is not; build it", folder.display());
         assert!(missing.starts_with(&start), "{missing}");
         assert!(missing.contains("cargo build --bins"), "{missing}");
     }

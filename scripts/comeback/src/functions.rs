@@ -1,7 +1,6 @@
-//! Functions of the user's own, from the command line and from a file.
+//! The user's own functions, from the command line and from a file.
 //!
-//! Both are read at every start and nothing else is kept, so the same arguments deploy the same functions
-//! again after a restart.
+//! Both are read at every start and nothing is stored, so the same arguments deploy the same functions again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,13 +13,13 @@ use serde::Deserialize;
 
 use crate::deploy::{Code, Function};
 
-/// The time-out that Lambda gives a function where none is given, in seconds.
+/// Lambda's default time-out of a function, in seconds.
 const TIMEOUT_DEFAULT: u16 = 3;
 
-/// A function as it is given on the command line: its name and its code.
+/// A function on the command line: its name and its code.
 pub type Given = (String, String);
 
-/// The functions can't be deployed as they are given.
+/// Why the given functions can't be deployed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadFunctions {
@@ -29,10 +28,10 @@ pub enum BadFunctions {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: io::Error,
     },
-    /// A file of functions is not of its form.
+    /// A file of functions has another form.
     #[error(
         "{path} must be of the form {{\"NAME\": {{\"code\": \"CODE\", \"timeout\": 30, \"environment\": {{\"NAME\": \"VALUE\"}}}}}}, got: {source}",
         path = path.display()
@@ -40,11 +39,11 @@ pub enum BadFunctions {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         source: serde_json::Error,
     },
-    /// Two functions have one name.
-    #[error("expected functions of different names, got two of the name {name:?}")]
+    /// Two functions have the same name.
+    #[error("expected functions with different names, got two with the name {name:?}")]
     SameName {
         /// The name.
         name: String,
@@ -61,9 +60,9 @@ struct Entry {
     timeout: u16,
     #[serde(default)]
     environment: BTreeMap<String, String>,
-    /// One of Lambda's, such as `python3.13`, for a folder or a zip without a `bootstrap`.
+    /// A runtime of Lambda, such as `python3.13`, for a folder or a zip without a `bootstrap`.
     runtime: Option<String>,
-    /// What that runtime calls.
+    /// The entry point that the runtime calls.
     handler: Option<String>,
 }
 
@@ -75,7 +74,7 @@ fn timeout_default() -> u16 {
 ///
 /// # Errors
 ///
-/// If it is not of that form.
+/// If it has another form.
 pub fn parse(argument: &str) -> Result<Given, String> {
     match argument.split_once('=') {
         Some((name, code)) if !name.is_empty() && !code.trim().is_empty() => {
@@ -85,11 +84,11 @@ pub fn parse(argument: &str) -> Result<Given, String> {
     }
 }
 
-/// The functions that are given, and those of the file.
+/// Reads the functions of the command line and of the file.
 ///
 /// # Errors
 ///
-/// If a file can't be read, or two functions have one name.
+/// If a file can't be read, or two functions have the same name.
 pub fn read(given: &[Given], file: Option<&Path>) -> Result<Vec<Function>, BadFunctions> {
     let mut functions = Vec::new();
     for (name, code) in given {
@@ -106,7 +105,7 @@ pub fn read(given: &[Given], file: Option<&Path>) -> Result<Vec<Function>, BadFu
         let text = fs::read(path).map_err(unreadable(path))?;
         let entries: BTreeMap<String, Entry> = serde_json::from_slice(&text)
             .map_err(|source| BadFunctions::Malformed { path: path.to_owned(), source })?;
-        // Of a name without a folder the parent is empty.
+        // The parent of a file name without a folder is empty.
         let folder = path.parent().filter(|folder| *folder != "").unwrap_or(Path::new("."));
         for (name, entry) in entries {
             functions.push(function(&name, entry, folder)?);
@@ -133,9 +132,9 @@ fn function(name: &str, entry: Entry, folder: &Path) -> Result<Function, BadFunc
     })
 }
 
-/// A folder, a zip, or else a command that is started in `folder`.
+/// Finds the code: a folder, a zip, or a command that starts in `folder`.
 fn find(code: &str, folder: &Path) -> Result<Code, BadFunctions> {
-    // The local cloud takes absolute folders only.
+    // The local cloud accepts only absolute paths.
     let folder = std::path::absolute(folder).map_err(unreadable(folder))?;
     let path = folder.join(code);
     if path.is_dir() {
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_is_a_name_and_its_code() {
+    fn a_function_on_the_command_line_is_a_name_and_its_code() {
         let function = parse("orders=env A=B ./orders").unwrap();
         assert_eq!(function, ("orders".to_owned(), "env A=B ./orders".to_owned()));
         for argument in ["orders", "orders=", "orders= ", "=./orders"] {
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_a_folder_or_a_command_and_a_function_has_lambdas_time_out() {
+    fn code_is_a_folder_or_a_command_and_the_time_out_is_lambdas_default() {
         let functions = given(&[("a", CRATE), ("b", "python3  -m awslambdaric app.handler")]);
         let functions = read(&functions, None).unwrap();
         assert_eq!(functions[0].code, Code::Folder(CRATE.into()));
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gives_functions_whose_paths_are_relative_to_it() {
+    fn paths_in_a_file_of_functions_are_relative_to_it() {
         let folder = Path::new(CRATE).join("tests/fixtures");
         let functions = read(&[], Some(&folder.join("functions.json"))).unwrap();
         let [mail, orders] = functions.as_slice() else { panic!("{functions:?}") };
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_read_is_named_with_its_reason() {
+    fn functions_that_can_not_be_read_are_refused_with_the_reason() {
         for (refusal, expected) in [
             (refusal(&[("a", "no-such.zip")], None), "no-such.zip, got: No such file"),
             (refusal(&[], Some("no-such.json")), "no-such.json, got: No such file"),
@@ -212,10 +211,10 @@ mod tests {
                 refusal(&[], Some("Cargo.toml")),
                 "Cargo.toml must be of the form {\"NAME\": {\"code\"",
             ),
-            (refusal(&[("a", "x"), ("a", "y")], None), "got two of the name \"a\""),
+            (refusal(&[("a", "x"), ("a", "y")], None), "got two with the name \"a\""),
             (
                 refusal(&[("mail", "x")], Some("tests/fixtures/functions.json")),
-                "got two of the name \"mail\"",
+                "got two with the name \"mail\"",
             ),
         ] {
             assert!(refusal.contains(expected), "{refusal}");

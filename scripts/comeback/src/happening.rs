@@ -1,8 +1,7 @@
-//! What happens in the local cloud, as a person would tell it.
+//! Interprets the journal of the local cloud for people.
 //!
-//! The local cloud's journal tells of runs and of lines that functions wrote. Two things are read out
-//! of it here: which attempt of which event a run is, which stands in the envelope of its payload, and
-//! what the retry handler decided, which stands in its structured log.
+//! The journal lists runs of functions and lines of their logs. The envelope in a payload says which attempt of
+//! which event a run is. The structured log of the retry handler says what it decided.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,60 +13,60 @@ use crate::journal::{Ending, Entry};
 /// Something that happened to a function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Happening {
-    /// When.
+    /// The time.
     pub at: Timestamp,
     /// The function's name.
     pub function: Arc<str>,
-    /// What.
+    /// What happened.
     pub what: What,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
-    /// A run began.
+    /// A run started.
     Started(Run),
     /// A run ended.
     Ended {
         /// The run's request id.
         request_id: Arc<str>,
-        /// How it ended.
+        /// The kind of its end.
         ending: Ending,
-        /// The error that it reported, or that was reported for it.
+        /// The error that the function, or Lambda for it, reported.
         error: Option<Error>,
     },
-    /// Lambda gave an event up.
+    /// Lambda gave up an event.
     GivenUpByLambda {
         /// The request id of its invocation.
         request_id: Arc<str>,
-        /// Why.
+        /// The condition of the failure record.
         condition: String,
-        /// Whether it is sent nowhere, so that it is lost.
+        /// Whether the event is lost, because it has no destination.
         lost: bool,
     },
-    /// The retry handler decided, and did it.
+    /// The retry handler carried out a decision.
     Decided(Decided),
-    /// A function wrote a line that is none of the above.
+    /// A function wrote a line of another kind.
     Said(String),
-    /// Something is wrong with the arrangement itself.
+    /// A warning or an error.
     Trouble(String),
 }
 
 /// A run of a function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// The id of its invocation.
+    /// The request id of its invocation.
     pub request_id: Arc<str>,
-    /// Which re-invocation of its event it is; 0 is Lambda's own invocation.
+    /// The attempt; 0 is Lambda's own invocation.
     pub attempt: u32,
-    /// The request id of its event's first failed invocation; its own if this is the first.
+    /// The request id of the first failed invocation of its event, or its own if there is none before it.
     pub event_id: Arc<str>,
 }
 
 /// A function's error.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct Error {
-    /// Its type. Crashes and time-outs have none.
+    /// Its type. Some errors have none.
     #[serde(rename = "errorType")]
     pub kind: Option<String>,
     /// Its message.
@@ -80,7 +79,7 @@ pub struct Error {
 pub struct Decided {
     /// The request id of the event's first failed invocation.
     pub event_id: Arc<str>,
-    /// What it decided.
+    /// The decision.
     pub decision: Decision,
 }
 
@@ -89,23 +88,23 @@ pub struct Decided {
 pub enum Decision {
     /// The event waits.
     Wait {
-        /// For this attempt.
+        /// The attempt that it waits for.
         attempt: u32,
-        /// Which is due then.
+        /// The due time of the attempt.
         due: Timestamp,
-        /// How long that is from the moment of the decision.
+        /// The time from the decision to the due time.
         delay: Duration,
     },
     /// The event was re-invoked.
     Invoke {
-        /// As this attempt.
+        /// The attempt.
         attempt: u32,
-        /// This long after its due time.
+        /// How long after its due time.
         lateness: Duration,
     },
     /// The event was sent to the dead-letter queue.
     DeadLetter {
-        /// With this reason.
+        /// The reason.
         reason: String,
     },
 }
@@ -164,13 +163,13 @@ struct LogLine {
     delay_seconds: Option<f64>,
     lateness_ms: Option<u64>,
     reason: Option<String>,
-    /// Why a message could not be read.
+    /// Why the message is unreadable.
     why: Option<String>,
-    /// What kept the decision from being carried out.
+    /// Why the decision could not be carried out.
     error: Option<String>,
 }
 
-/// Embedded metrics are log lines too; what they count is told line by line already.
+/// A log line with embedded metrics. Other lines say what they count.
 #[derive(Deserialize)]
 struct Metrics {
     #[serde(rename = "_aws")]
@@ -187,7 +186,7 @@ fn log_line(text: &str) -> Option<What> {
     Some(decided(&line).map(What::Decided).unwrap_or_else(|| plain(line)))
 }
 
-/// The decision that a line tells of, if it was carried out.
+/// The decision in a line, if it was carried out.
 fn decided(line: &LogLine) -> Option<Decided> {
     if line.error.is_some() {
         return None;
@@ -209,7 +208,7 @@ fn decided(line: &LogLine) -> Option<Decided> {
         }
         _ => return None,
     };
-    // An unreadable message names no event, so it is known by its own id.
+    // An unreadable message has no request id, so its message id stands for it.
     let ids = [&line.event_id, &line.request_id, &line.message_id];
     let event_id = ids.into_iter().flatten().next()?.clone();
     Some(Decided { event_id, decision })
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_belongs_to_the_event_that_its_envelope_names() {
+    fn the_envelope_says_which_event_and_attempt_a_run_is() {
         let started =
             |json: &str| match what("Started", &format!(r#""request_id":"r2","payload":{json}"#)) {
                 Some(What::Started(run)) => (run.attempt, run.event_id.to_string()),
@@ -263,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_ends_with_the_error_that_was_reported() {
+    fn the_end_of_a_run_has_the_reported_error() {
         let ended = |outcome: Ending, json: &str| {
             let outcome = json!(outcome);
             let members = format!(r#""request_id":"r","outcome":{outcome},"response":{json}"#);
@@ -317,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_that_was_not_carried_out_is_trouble() {
+    fn a_decision_that_was_not_carried_out_is_no_decision() {
         let line = |level: &str| {
             logged(&format!(
                 r#"{{"level":"{level}","message":"not accepted","decision":"invoke","attempt":2,"event_id":"r1","error":"429"}}"#
@@ -328,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_passed_on_and_metrics_are_not() {
+    fn other_lines_are_kept_and_metrics_are_dropped() {
         assert_eq!(logged("hello"), Some(What::Said("hello".to_owned())));
         assert_eq!(logged(r#"{"a":1}"#), Some(What::Said(r#"{"a":1}"#.to_owned())));
         assert_eq!(logged(r#"{"Waited":1,"_aws":{"Timestamp":1}}"#), None);

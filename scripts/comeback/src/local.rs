@@ -20,26 +20,26 @@ use crate::{
     shell::{Failure, Shell, Signals},
 };
 
-/// The function to try it with.
+/// The example function.
 const TARGET: &str = "example-target";
 
-/// The time-out that Lambda gives a function by default.
+/// Lambda's default time-out of a function.
 const TARGET_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long the last words may take: the pipe that they are written into may be one that nobody reads.
+/// How long the last line may take to print: standard output may be a pipe that nobody reads.
 const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
 
 /// How long one request for the journal waits for news.
 const JOURNAL_WAIT: Duration = Duration::from_secs(30);
 
-/// Longer commands are broken into lines.
+/// Longer commands are broken into several lines.
 const WIDTH_MAX: usize = 100;
 
-/// Keeps the local cloud running until a person ends it.
+/// Runs the local cloud until a signal ends it.
 ///
 /// # Errors
 ///
-/// If it can't be started, or the retry loop not be deployed.
+/// If the local cloud can't be started, or the retry loop can't be deployed.
 pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
     settings::check(&args.set)?;
     let deployment = if args.empty { None } else { Some(Deployment::of(args)?) };
@@ -60,7 +60,7 @@ pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
     served
 }
 
-/// What is deployed.
+/// What to deploy.
 struct Deployment<'a> {
     binaries: Binaries,
     settings: &'a [Setting],
@@ -86,7 +86,7 @@ impl<'a> Deployment<'a> {
     }
 }
 
-/// Deploys, says what there is, and tells what happens for ever.
+/// Deploys the loop, prints what there is, and then prints what happens, without end.
 async fn serve(
     server: &Server,
     deployment: Option<&Deployment<'_>>,
@@ -122,7 +122,7 @@ fn heading(endpoint: &str) -> Vec<Line> {
 fn deployed(queues: &Queues, deployment: &Deployment<'_>) -> Vec<Line> {
     let settings = deployment.settings.iter().map(|(name, value)| format!("{name}={value}"));
     let settings = match settings.collect::<Vec<_>>().as_slice() {
-        [] => "its own defaults".to_owned(),
+        [] => "default settings".to_owned(),
         settings => settings.join(" "),
     };
     let fact = |name: &str, what: &str| {
@@ -130,7 +130,7 @@ fn deployed(queues: &Queues, deployment: &Deployment<'_>) -> Vec<Line> {
     };
     let mut lines = vec![fact("target", &format!("{TARGET}, which fails as its payload says"))];
     let own = deployment.functions.iter();
-    lines.extend(own.map(|function| fact("target", &format!("{}, of yours", function.name))));
+    lines.extend(own.map(|function| fact("target", &format!("{}, your own", function.name))));
     lines.extend([
         fact("retry queue", &queues.retry),
         fact("handler", &format!("{HANDLER}, with {settings}")),
@@ -140,14 +140,14 @@ fn deployed(queues: &Queues, deployment: &Deployment<'_>) -> Vec<Line> {
     lines
 }
 
-/// What is lost with the end.
+/// The line about events that end with the local cloud.
 fn discarded(waiting: &Waiting) -> Line {
     let Waiting { invocations, messages } = waiting;
     let places = messages.iter().map(|(queue, count)| (*count, format!("in the queue {queue}")));
     let with_lambda = (*invocations, "on their way to a function".to_owned());
     let places: Vec<_> = places.chain([with_lambda]).filter(|(count, _)| *count > 0).collect();
     let events = match places.iter().map(|(count, _)| count).sum() {
-        0 => return Line::of(Style::Faint, "No event was left, so none is discarded."),
+        0 => return Line::of(Style::Faint, "No event was waiting, so none is discarded."),
         1 => "1 event is discarded".to_owned(),
         count => format!("{count} events are discarded"),
     };
@@ -155,10 +155,10 @@ fn discarded(waiting: &Waiting) -> Line {
     Line::of(Style::Plain, format!("{events}: {}.", places.collect::<Vec<_>>().join(", ")))
 }
 
-/// What any AWS client needs to come here.
+/// The variables with which AWS clients use the local cloud.
 fn access(endpoint: &str) -> Vec<Line> {
     vec![
-        Line::of(Style::Faint, "# in another terminal; any credentials are good"),
+        Line::of(Style::Faint, "# in another terminal; any credentials work"),
         Line::of(Style::Plain, format!("export AWS_ENDPOINT_URL={endpoint}")),
         Line::of(Style::Plain, format!("export AWS_REGION={REGION} AWS_DEFAULT_REGION={REGION}")),
         Line::of(Style::Plain, "export AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local"),
@@ -167,7 +167,7 @@ fn access(endpoint: &str) -> Vec<Line> {
 }
 
 fn to_try(endpoint: &str, queues: &Queues) -> Vec<Line> {
-    // `fileb://` is read as it is by both versions of the AWS CLI.
+    // Both versions of the AWS CLI send a `fileb://` payload unchanged.
     let invoke = |payload: &str| {
         [
             format!("echo '{payload}' |"),
@@ -175,7 +175,7 @@ fn to_try(endpoint: &str, queues: &Queues) -> Vec<Line> {
             "--payload fileb:///dev/stdin /dev/null".to_owned(),
         ]
     };
-    // For SQS, version 1 of the AWS CLI ignores the endpoint in the environment.
+    // Version 1 of the AWS CLI ignores AWS_ENDPOINT_URL for SQS.
     let sqs = |what: &str, queue: &str, options: &str| {
         let queue = format!("--endpoint-url $AWS_ENDPOINT_URL --queue-url {queue}");
         [format!("aws sqs {what}"), queue, options.to_owned()]
@@ -197,12 +197,12 @@ fn to_try(endpoint: &str, queues: &Queues) -> Vec<Line> {
             invoke(r#"{"id":"order-2","fail":{"error":"PermanentFailure"}}"#),
         ),
         ("how many events wait", sqs("get-queue-attributes", &queues.retry, counts)),
-        ("the dead letters, and why", sqs("receive-message", &queues.dead_letter, whole)),
+        ("the dead letters with their reasons", sqs("receive-message", &queues.dead_letter, whole)),
         (
             "pause the function: its events wait in the retry queue",
             lambda("put-function-concurrency", "--reserved-concurrent-executions 0"),
         ),
-        ("and go on", lambda("delete-function-concurrency", "")),
+        ("resume it", lambda("delete-function-concurrency", "")),
     ] {
         lines.push(Line::of(Style::Faint, format!("# {what}")));
         lines.extend(broken(&command));
@@ -211,7 +211,7 @@ fn to_try(endpoint: &str, queues: &Queues) -> Vec<Line> {
     lines
 }
 
-/// A command in lines that a person can read, and a shell takes as one.
+/// Breaks a command into short lines that a shell reads as one.
 fn broken(parts: &[String]) -> Vec<Line> {
     let mut lines: Vec<String> = Vec::new();
     for part in parts.iter().filter(|part| !part.is_empty()) {
@@ -243,12 +243,12 @@ mod tests {
     }
 
     #[test]
-    fn the_endpoint_is_the_first_word() {
+    fn the_first_word_of_the_output_is_the_endpoint() {
         assert!(text(&heading(ENDPOINT)).starts_with("http://127.0.0.1:4700 is"));
     }
 
     #[test]
-    fn what_is_deployed_is_said_with_its_settings() {
+    fn the_deployment_is_printed_with_its_settings() {
         let binary = |name: &str| std::path::Path::new("/bin").join(name);
         let binaries = Binaries {
             retry_handler: binary("retry-handler"),
@@ -261,8 +261,8 @@ mod tests {
             let functions = vec![Function::of("orders", &binary("orders"), TARGET_TIMEOUT)];
             text(&deployed(&queues(), &Deployment { binaries, settings: &settings, functions }))
         };
-        assert!(with(&[]).contains("  target            orders, of yours\n"));
-        assert!(with(&[]).contains("retry-handler, with its own defaults\n"));
+        assert!(with(&[]).contains("  target            orders, your own\n"));
+        assert!(with(&[]).contains("retry-handler, with default settings\n"));
         let given = with(&[("JITTER", "none"), ("MAX_AGE", "1h")]);
         assert!(given.contains("retry-handler, with JITTER=none MAX_AGE=1h\n"), "{given}");
         assert!(
@@ -271,12 +271,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_discarded_is_counted_by_where_it_is() {
+    fn discarded_events_are_counted_by_place() {
         let told = |invocations, messages: &[(&str, usize)]| {
             let messages = messages.iter().map(|&(queue, count)| (queue.to_owned(), count));
             discarded(&Waiting { invocations, messages: messages.collect() }).paint(false)
         };
-        assert_eq!(told(0, &[]), "No event was left, so none is discarded.");
+        assert_eq!(told(0, &[]), "No event was waiting, so none is discarded.");
         assert_eq!(told(0, &[("retry", 1)]), "1 event is discarded: 1 in the queue retry.");
         assert_eq!(
             told(2, &[("dead-letters", 3), ("retry", 7)]),

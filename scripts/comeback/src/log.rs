@@ -1,7 +1,7 @@
-//! What happens in the local cloud, as lines for a person who looks on.
+//! Prints what happens in the local cloud, a line for each step.
 //!
-//! Lines begin with a short id of the event. Ids that something else prints (a function's log, a dead
-//! letter) are given in full where a run begins, so that they can be found here.
+//! Each line has a short id of its event. The line for the start of a run has the full request id, so that you
+//! can search for an id from a function's log or a dead letter.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,30 +19,29 @@ use crate::{
     words::{failure, run, seconds},
 };
 
-/// So much of an id tells events apart on a screen.
+/// Characters of an id that are shown.
 const ID_WIDTH: usize = 8;
 
-/// What Lambda says of an event whose last run has failed.
+/// The condition of an event that Lambda gives up after its last run.
 const RETRIES_EXHAUSTED: &str = "RetriesExhausted";
 
-/// Tells what happens, in the order of cause and effect.
+/// Turns what happens into lines, in the order of cause and effect.
 #[derive(Debug, Default)]
 pub struct Log {
-    /// The runs that have not ended, by their request ids: a run's end names neither its event nor its
-    /// attempt.
+    /// The runs that have not ended, by their request ids, with their events and names. The end of a run has only
+    /// the request id.
     runs: HashMap<Arc<str>, (Arc<str>, String)>,
-    /// How often an invocation has failed that Lambda has not given up, by its request id.
+    /// How often invocations have failed that Lambda still retries, by their request ids.
     failures: HashMap<Arc<str>, u32>,
-    /// When events that wait are due.
+    /// The due times of waiting events.
     due: HashMap<Arc<str>, Timestamp>,
-    /// The re-invocations that one of two sources has told of: the run, or the handler's log line. The
-    /// handler writes its line after Lambda has accepted the event, so the run may be over by then.
+    /// The re-invocations that already have a line. Both the start of the run and the handler's log line announce
+    /// a re-invocation, in any order: the handler writes its line after Lambda has accepted the event.
     reinvoked: HashSet<(Arc<str>, u32)>,
 }
 
 impl Log {
-    /// The lines for what happened. The retry handler's own runs are worth none: what it decides in them
-    /// is.
+    /// The lines for what happened. Runs of the retry handler have none, its decisions do.
     pub fn lines(&mut self, happening: &Happening) -> Vec<Line> {
         let Happening { at, function, what } = happening;
         match what {
@@ -96,7 +95,7 @@ impl Log {
         match error {
             None => {
                 self.failures.remove(request_id);
-                // Without a run that was told of, it is one of the handler's own.
+                // A run without a start is one of the handler.
                 if known.is_none() {
                     return Vec::new();
                 }
@@ -130,7 +129,7 @@ impl Log {
         }
     }
 
-    /// The line for a re-invocation, when the first of its two sources tells of it.
+    /// The line for a re-invocation, at its first announcement.
     fn reinvoked(
         &mut self,
         at: Timestamp,
@@ -150,8 +149,8 @@ impl Log {
     }
 }
 
-/// What becomes of an event that Lambda gives up. Nothing, where it goes to a queue after its last run:
-/// that the run failed is told already.
+/// The words for an event that Lambda gives up. `None` if the event goes to a queue after its last run, because
+/// the failure of that run has a line already.
 fn given_up(function: &str, request_id: &str, condition: &str, lost: bool) -> Option<String> {
     let no_destination =
         format!("{function} has no on-failure destination that would keep request {request_id}");
@@ -163,21 +162,21 @@ fn given_up(function: &str, request_id: &str, condition: &str, lost: bool) -> Op
     }
 }
 
-/// A line of the journal. What has lines of its own, such as a traceback, keeps them.
+/// A line of the journal. Text of several lines, such as a traceback, keeps its lines.
 fn entry(at: Timestamp, function: &str, id: &str, style: Style, words: &str) -> Vec<Line> {
     let id: String = id.chars().take(ID_WIDTH).collect();
     let head = Line::of(Style::Faint, time(at))
         .and(Style::Plain, format!("  {function:<15}"))
         .and(Style::Faint, format!(" {id:<ID_WIDTH$}  "));
     let rest = Line::default().padded(head.width());
-    // Python's runtime client parts the lines of a traceback with carriage returns.
+    // Python's runtime client separates the lines of a traceback by carriage returns.
     let mut texts = words.split(['\r', '\n']).filter(|text| !text.is_empty());
     let first = head.and(style, texts.next().unwrap_or_default());
     let others = texts.map(|text| rest.clone().and(style, text));
     [first].into_iter().chain(others).collect()
 }
 
-/// The time of day. Of the whole date nothing else changes while a person looks on.
+/// The time of day: the date rarely changes while a user watches.
 fn time(at: Timestamp) -> String {
     let whole = at.to_rfc3339_opts(SecondsFormat::Millis, true);
     whole.split_once('T').map_or(whole.clone(), |(_, time)| time.to_owned())
@@ -190,15 +189,15 @@ mod tests {
     use super::*;
     use crate::demo::testing::{at, decides, ends, fails, starts, wait};
 
-    fn told(happenings: &[Happening]) -> Vec<String> {
+    fn lines(happenings: &[Happening]) -> Vec<String> {
         let mut log = Log::default();
         let lines = happenings.iter().flat_map(|happening| log.lines(happening));
         lines.map(|line| line.paint(false)).collect()
     }
 
-    /// What is told, without times, functions and ids.
+    /// The lines without times, functions and ids.
     fn words(happenings: &[Happening]) -> Vec<String> {
-        told(happenings).iter().map(|line| line.chars().skip(41).collect()).collect()
+        lines(happenings).iter().map(|line| line.chars().skip(41).collect()).collect()
     }
 
     fn invoke(attempt: u32, late_ms: u64) -> Decision {
@@ -206,11 +205,11 @@ mod tests {
     }
 
     #[test]
-    fn runs_and_decisions_are_told_under_the_id_of_their_event() {
+    fn runs_and_decisions_have_lines_with_the_id_of_their_event() {
         let give_up = Decision::DeadLetter { reason: "not_retryable".to_owned() };
         let event = "3f2a91bc-0000";
         assert_eq!(
-            told(&[
+            lines(&[
                 starts(0.1, event, event, 0),
                 fails(0.2, event),
                 decides(0.3, event, wait(1, 2.0, 1.7)),
@@ -232,33 +231,33 @@ mod tests {
     }
 
     #[test]
-    fn a_re_invocation_is_told_once_and_before_its_run_whichever_is_heard_of_first() {
+    fn a_re_invocation_has_one_line_before_its_run_whichever_is_announced_first() {
         let begins = |nth: u32| starts(2.007, &format!("x{nth}"), "r0", nth);
         let waits = decides(0.3, "r0", wait(1, 2.0, 1.7));
         let (run, invoked) = (begins(1), decides(2.006, "r0", invoke(1, 6)));
-        let told = |first: &Happening, second: &Happening, late: &str| {
+        let announced = |first: &Happening, second: &Happening, late: &str| {
             let end = ends(2.1, "x1");
             let words = words(&[waits.clone(), first.clone(), end, second.clone(), begins(2)]);
             let expected = format!("was re-invoked as attempt 1, {late} ms after it was due");
             assert_eq!(words[1], expected, "{words:?}");
             assert_eq!(words.iter().filter(|line| line.contains("as attempt 1")).count(), 1);
-            // Of the next attempt no wait is known.
+            // The next attempt has no known due time.
             assert_eq!(
                 words[words.len() - 2..],
                 ["was re-invoked as attempt 2", "attempt 2 begins, request x2"]
             );
         };
-        told(&run, &invoked, "7");
-        told(&invoked, &run, "6");
+        announced(&run, &invoked, "7");
+        announced(&invoked, &run, "6");
     }
 
     #[test]
-    fn of_the_handlers_own_runs_only_failures_are_told() {
+    fn only_failed_runs_of_the_handler_have_lines() {
         let handler = |happening: Happening| Happening { function: HANDLER.into(), ..happening };
         let runs = [starts(0.1, "h", "h", 0), ends(0.2, "h"), starts(0.3, "i", "i", 0)];
-        assert!(told(&runs.map(handler)).is_empty());
+        assert!(lines(&runs.map(handler)).is_empty());
         assert_eq!(
-            told(&[handler(fails(0.4, "i"))]),
+            lines(&[handler(fails(0.4, "i"))]),
             ["00:00:00.400Z  retry-handler   i         the run fails: UpstreamUnavailable: 503"]
         );
     }
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_of_a_function_that_is_not_attached_is_told_to_be_lost() {
+    fn an_event_of_a_function_without_a_destination_is_reported_lost() {
         let runs =
             [0.0, 60.0, 180.0].map(|second| [starts(second, "r0", "r0", 0), fails(second, "r0")]);
         let mut happenings = runs.concat();
@@ -287,8 +286,8 @@ mod tests {
     }
 
     #[test]
-    fn what_lambda_does_not_run_is_told_with_its_condition() {
-        assert!(told(&[given_up("RetriesExhausted", false)]).is_empty());
+    fn an_event_that_lambda_does_not_run_has_a_line_with_its_condition() {
+        assert!(lines(&[given_up("RetriesExhausted", false)]).is_empty());
         let condition = "ZeroReservedConcurrency";
         assert_eq!(
             words(&[given_up(condition, false)]),
@@ -309,7 +308,7 @@ mod tests {
         let happening = Happening { at: at(0.0), function: "mine".into(), what };
         let indent = " ".repeat(41);
         assert_eq!(
-            told(&[happening]),
+            lines(&[happening]),
             [
                 "00:00:00.000Z  mine                      [ERROR] KeyError: 'id'".to_owned(),
                 format!("{indent}Traceback (most recent call last):"),

@@ -1,11 +1,10 @@
-//! `comeback`, the command-line program: it runs the retry loop on this machine, to play with
-//! (`comeback local`) and to watch (`comeback demo`).
+//! `comeback`, the command-line program. It runs the retry loop on this machine: `comeback local` to try it, and
+//! `comeback demo` to watch it.
 //!
-//! A command starts the local cloud in this process, deploys the retry loop into it through the same
-//! AWS calls that deploy it anywhere, and then only looks on: all that it shows and judges comes out
-//! of the local cloud's journal, the functions' own logs, and the queues.
+//! Both commands start the local cloud in this process and deploy the retry loop through AWS's APIs. Then they
+//! only observe: what they show comes from the local cloud's journal, the logs of the functions and the queues.
 //!
-//! This file alone reads the clock and the environment's variables.
+//! Only this file reads the clock and the environment.
 
 mod args;
 mod binaries;
@@ -29,20 +28,23 @@ use demo::Outcome;
 use shell::{Failure, Shell};
 use tokio::runtime::Runtime;
 
-/// What shells answer for a program that ended at Ctrl-C.
+/// The exit code of shells for a program that ended at Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
-    // The local cloud starts its functions through this same program.
+    // The local cloud starts its functions through this program.
     if env::args_os().nth(1).is_some_and(|first| first == comeback_local::WARDEN) {
         return comeback_local::warden(env::args_os().skip(2));
     }
     let args = Args::parse();
-    #[allow(clippy::disallowed_methods, reason = "a main is where the environment is read")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a program's outermost file reads the environment"
+    )]
     let shell = Shell::look(now, |name| env::var(name).ok());
     match start(&args, &shell) {
         Ok(code) => code,
-        // Who closed the pipe knows.
+        // Whoever closed the pipe needs no message.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::FAILURE
         }
@@ -56,7 +58,7 @@ fn main() -> ExitCode {
 fn start(args: &Args, shell: &Shell) -> Result<ExitCode, Failure> {
     let runtime = Runtime::new()?;
     let ended = runtime.block_on(run(args, shell));
-    // A write into a pipe that nobody reads must not keep this program.
+    // A write into a pipe that nobody reads must not keep this program running.
     runtime.shutdown_background();
     ended
 }
@@ -72,7 +74,7 @@ async fn run(args: &Args, shell: &Shell) -> Result<ExitCode, Failure> {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "a main is where the clock is read")]
+#[allow(clippy::disallowed_methods, reason = "a program's outermost file reads the clock")]
 fn now() -> Timestamp {
     chrono::Utc::now()
 }

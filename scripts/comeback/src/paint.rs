@@ -1,28 +1,27 @@
-//! Text in styles: drawn as values, which tests can look at, and turned into a terminal's colours
-//! at the very end, or not at all.
+//! Styled text. Lines are values that tests can compare; only `paint` adds the colours of a terminal.
 
-/// What a piece of text is to look like, by its meaning.
+/// The style of a piece of text, by its meaning.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Style {
-    /// As the terminal has it.
+    /// No style.
     Plain,
     /// A heading.
     Strong,
-    /// What is there to be looked up, not to be read first.
+    /// Something of less importance.
     Faint,
     /// Something went well.
     Good,
     /// Something failed.
     Bad,
-    /// Something is under way.
+    /// Something is running.
     Busy,
     /// Something was given up.
     GivenUp,
 }
 
 impl Style {
-    /// The parameters of "select graphic rendition" (ECMA-48). Only the eight basic colours: those
-    /// every theme has chosen to be readable.
+    /// The parameter of "select graphic rendition" (ECMA-48). Only the eight basic colours, because every theme
+    /// makes those readable.
     fn rendition(self) -> Option<&'static str> {
         match self {
             Self::Plain => None,
@@ -36,7 +35,7 @@ impl Style {
     }
 }
 
-/// One line of styled text. Every character that this program draws is one column wide.
+/// One line of styled text. Every character counts as one column.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Line(Vec<(Style, String)>);
 
@@ -46,8 +45,8 @@ impl Line {
         Self::default().and(style, text)
     }
 
-    /// The line with one piece more. What a function wrote must not command the terminal, so
-    /// control characters are shown as a mark, and those that part words as a space.
+    /// Appends a piece. The output of a function must not control the terminal, so tabs and line breaks become
+    /// spaces, and other control characters a replacement character.
     #[must_use]
     pub fn and(mut self, style: Style, text: impl AsRef<str>) -> Self {
         let text = text.as_ref().replace(['\t', '\r', '\n'], " ");
@@ -91,7 +90,7 @@ impl Line {
         line
     }
 
-    /// The line as a terminal takes it.
+    /// The text of the line, with escape sequences if `colour` is set.
     pub fn paint(&self, colour: bool) -> String {
         let piece = |(style, text): &(Style, String)| match style.rendition() {
             Some(rendition) if colour => format!("\x1b[{rendition}m{text}\x1b[0m"),
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_others_cannot_command_the_terminal() {
+    fn control_characters_do_not_reach_the_terminal() {
         assert_eq!(Line::of(Style::Plain, "a\x1b[2Jb\r\n").paint(false), "a�[2Jb  ");
     }
 

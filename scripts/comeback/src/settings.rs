@@ -1,23 +1,22 @@
-//! Settings of the retry handler, as they are given on the command line.
+//! Settings of the retry handler on the command line.
 //!
-//! The handler itself refuses to start with a bad setting. Here they are refused before anything is
-//! deployed, by the handler's own rules and in its own words.
+//! The handler refuses to start with a bad setting. The program refuses it before it deploys anything, by the
+//! same rules and with the same messages.
 
 use comeback_core::settings::{BadSettings, POLICY_NAMES, Settings};
 
 use crate::deploy::DEAD_LETTER_QUEUE_URL;
 
-/// The settings that a person may give beside those of a policy. The queues are the deployment's to
-/// know.
+/// The settings that a user may give beside those of a policy. The deployment sets the queues.
 const OTHER_NAMES: [&str; 3] = ["TARGET_FUNCTIONS", "POLICIES", "DLQ_TARGET"];
 
-/// Stands for the queue that there will be, where only the other settings are looked at.
+/// A placeholder for the dead-letter queue, which is not deployed when settings are checked.
 const ANY_QUEUE_URL: &str = "http://127.0.0.1/000000000000/any";
 
 /// One setting: a variable and its value.
 pub type Setting = (String, String);
 
-/// An argument is no setting.
+/// Why an argument is no setting.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NoSetting {
     /// There is no equals sign.
@@ -26,12 +25,12 @@ pub enum NoSetting {
     /// The handler has no such setting.
     #[error("expected one of {}, got {name:?}", names().join(", "))]
     Unknown {
-        /// What was given.
+        /// The name in the argument.
         name: String,
     },
 }
 
-/// The names of the settings that a person may give.
+/// The names of the settings that a user may give.
 pub fn names() -> Vec<&'static str> {
     POLICY_NAMES.into_iter().chain(OTHER_NAMES).collect()
 }
@@ -40,7 +39,7 @@ pub fn names() -> Vec<&'static str> {
 ///
 /// # Errors
 ///
-/// If it is not of that form, or names no setting.
+/// If it has another form, or names no setting.
 pub fn parse(argument: &str) -> Result<Setting, NoSetting> {
     let (name, value) = argument.split_once('=').ok_or(NoSetting::NoValue)?;
     if names().contains(&name) {
@@ -50,14 +49,14 @@ pub fn parse(argument: &str) -> Result<Setting, NoSetting> {
     }
 }
 
-/// Whether the handler would start with these.
+/// Checks whether the handler would start with these settings.
 ///
 /// # Errors
 ///
-/// Names every setting that is wrong.
+/// If it would not. The error names every bad setting.
 pub fn check(settings: &[Setting]) -> Result<(), BadSettings> {
     let given = |name: &str| {
-        // As in an environment, the last one counts.
+        // The last value of a setting counts.
         let last = settings.iter().rev().find(|(given, _)| given == name);
         last.map(|(_, value)| value.clone())
     };
@@ -87,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_judged_as_the_handler_judges_them() {
+    fn settings_are_checked_by_the_rules_of_the_handler() {
         assert_eq!(check(&[]), Ok(()));
         assert_eq!(check(&[setting("JITTER", "some"), setting("JITTER", "none")]), Ok(()));
         let bad = check(&[setting("JITTER", "some"), setting("MAX_AGE", "long")]).unwrap_err();

@@ -1,4 +1,4 @@
-//! What a command has around it: a terminal or none, the time, and a person who wants it to end.
+//! The environment of a command: the terminal, the time, and signals.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -14,19 +14,19 @@ use tokio::{
 
 use crate::{binaries::Missing, deploy::CallError, functions::BadFunctions, paint::Line};
 
-/// Where the size of a terminal can't be learnt.
+/// The width of a terminal that does not tell its size.
 const WIDTH_DEFAULT: usize = 80;
-/// As old as terminals.
+/// The height of a terminal that does not tell its size.
 const HEIGHT_DEFAULT: usize = 24;
 
-/// Why a command could not do its work.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// A function's binary is not there.
+    /// A binary is missing.
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// The retry handler would not start.
+    /// The retry handler would not start with these settings.
     #[error(transparent)]
     Settings(#[from] BadSettings),
     /// The user's functions can't be read.
@@ -35,42 +35,42 @@ pub enum Failure {
     /// The local cloud could not be started.
     #[error("expected to listen on port {port} of 127.0.0.1, got: {source}{}", advice(source))]
     Port {
-        /// The port that was asked for.
+        /// The port.
         port: u16,
-        /// Why not.
+        /// The error.
         source: io::Error,
     },
-    /// The local cloud refused a call.
+    /// A call to the local cloud failed.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The terminal, or the program at the other end of the pipe, is gone.
+    /// The terminal, or the reader of the pipe, is gone.
     #[error(transparent)]
     Output(#[from] io::Error),
 }
 
 fn advice(error: &io::Error) -> &'static str {
     if error.kind() == io::ErrorKind::AddrInUse {
-        "; another `comeback local` may be running: end it, choose another port with --port N, or any free one with --port 0"
+        "; another `comeback local` may be running: end it, or choose another port with --port N, or any free port with --port 0"
     } else {
         ""
     }
 }
 
-/// What a command has around it.
+/// The environment of a command.
 #[derive(Clone, Debug)]
 pub struct Shell {
-    /// The present.
+    /// Reads the clock.
     pub now: fn() -> Timestamp,
-    /// Whether pictures can be drawn in place.
+    /// Whether standard output is a terminal that can redraw.
     pub terminal: bool,
     /// Whether text may have colours.
     pub colour: bool,
-    /// What functions on the local cloud have of the environment.
+    /// The variables that functions inherit.
     pub inherited: Inherited,
 }
 
 impl Shell {
-    /// Looks at the standard output, and at `variables`, in which people say what they want of it.
+    /// Inspects standard output and the environment variables.
     pub fn look(now: fn() -> Timestamp, variables: impl Fn(&str) -> Option<String>) -> Self {
         Self::judge(now, io::stdout().is_terminal(), variables)
     }
@@ -81,22 +81,22 @@ impl Shell {
         variables: impl Fn(&str) -> Option<String>,
     ) -> Self {
         let terminal = is_terminal && variables("TERM").is_none_or(|term| term != "dumb");
-        // https://no-color.org: any value counts but the empty one.
+        // https://no-color.org: an empty value does not count.
         let no_colour = variables("NO_COLOR").is_some_and(|value| !value.is_empty());
         let inherited = Inherited::from_lookup(|name| variables(name).map(Into::into));
         Self { now, terminal, colour: terminal && !no_colour, inherited }
     }
 
-    /// How long it is until a moment.
+    /// The time until a moment.
     pub fn until(&self, moment: Timestamp) -> Duration {
         between((self.now)(), moment)
     }
 
-    /// Prints lines at once: who waits for one must not wait for more.
+    /// Prints lines and flushes them.
     ///
     /// # Errors
     ///
-    /// If nobody reads any more.
+    /// If standard output is closed.
     pub async fn print(&self, lines: &[Line]) -> io::Result<()> {
         let mut text = String::new();
         for line in lines {
@@ -107,18 +107,18 @@ impl Shell {
     }
 }
 
-/// Signals by which a person, or a program, ends a command.
+/// The signals that end a command: SIGINT and SIGTERM.
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Signals {
-    /// Listens from now on.
+    /// Starts to listen.
     ///
     /// # Errors
     ///
-    /// If that can't be done.
+    /// If the handlers can't be installed.
     pub fn listen() -> io::Result<Self> {
         let interrupt = signal(SignalKind::interrupt())?;
         Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
@@ -133,24 +133,23 @@ impl Signals {
     }
 }
 
-/// A picture that is drawn over and over. It has the terminal's second screen, so that whatever was
-/// on the first is there again when this is dropped.
+/// The alternate screen of the terminal, for output that is redrawn. Dropping it restores the normal screen.
 #[derive(Debug)]
 pub struct Screen(());
 
 impl Screen {
-    /// To the second screen, without a cursor.
+    /// Switches to the alternate screen and hides the cursor.
     const ENTER: &str = "\x1b[?1049h\x1b[?25l";
-    /// And back.
+    /// Shows the cursor and switches back.
     const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
-    /// To the first column of the first line.
+    /// Moves the cursor to the top left corner.
     const HOME: &str = "\x1b[H";
-    /// Clears what is behind the end of a line.
-    const END_OF_LINE: &str = "\x1b[K";
-    /// Clears what is below the picture.
-    const END_OF_PICTURE: &str = "\x1b[J";
+    /// Clears the rest of the line.
+    const CLEAR_LINE: &str = "\x1b[K";
+    /// Clears everything below.
+    const CLEAR_BELOW: &str = "\x1b[J";
 
-    /// Takes the screen.
+    /// Switches to the alternate screen.
     ///
     /// # Errors
     ///
@@ -159,7 +158,7 @@ impl Screen {
         command(Self::ENTER).map(|()| Self(()))
     }
 
-    /// Columns and lines, which may change at any time.
+    /// The columns and lines of the terminal, which may change at any time.
     pub fn size() -> (usize, usize) {
         let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
         let size = size.filter(|size| size.ws_col > 0 && size.ws_row > 0);
@@ -168,35 +167,34 @@ impl Screen {
         })
     }
 
-    /// Draws a picture over the last one.
+    /// Draws these lines over the last ones.
     ///
     /// # Errors
     ///
     /// If the terminal is gone.
     pub async fn draw(&mut self, lines: &[Line], colour: bool) -> io::Result<()> {
-        let lines = lines.iter().map(|line| line.paint(colour) + Self::END_OF_LINE);
-        // No line break behind the last one: it would move a full screen up.
+        let lines = lines.iter().map(|line| line.paint(colour) + Self::CLEAR_LINE);
+        // No line break after the last line: it would scroll a full screen.
         let picture = lines.collect::<Vec<_>>().join("\r\n");
-        write(&format!("{}{picture}{}", Self::HOME, Self::END_OF_PICTURE)).await
+        write(&format!("{}{picture}{}", Self::HOME, Self::CLEAR_BELOW)).await
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // It fails only where there is no terminal left to be given back.
+        // Without a terminal there is nothing to restore.
         let _ = command(Self::LEAVE);
     }
 }
 
-/// Writes, and lets other things happen meanwhile: a pipe that nobody reads may hold this up for ever,
-/// and a person must still be able to end the command.
+/// Writes without blocking the task: a pipe that nobody reads may block for ever, and Ctrl-C must still work.
 async fn write(text: &str) -> io::Result<()> {
     let mut stdout = tokio::io::stdout();
     stdout.write_all(text.as_bytes()).await?;
     stdout.flush().await
 }
 
-/// Tells the terminal what to do.
+/// Writes an escape sequence.
 fn command(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
@@ -208,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_are_for_terminals_of_people_who_want_them() {
+    fn a_terminal_has_colours_unless_no_color_is_set() {
         let judge = |is_terminal, term: &str, no_colour: Option<&str>| {
             let shell = Shell::judge(Timestamp::default, is_terminal, |name| match name {
                 "TERM" => Some(term.to_owned()),
@@ -225,11 +223,11 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_in_use_is_told_with_what_to_do() {
+    fn the_error_for_a_port_in_use_says_what_to_do() {
         let failure = |kind: io::ErrorKind| Failure::Port { port: 4700, source: kind.into() };
         let in_use = failure(io::ErrorKind::AddrInUse).to_string();
         assert!(in_use.starts_with("expected to listen on port 4700 of 127.0.0.1"), "{in_use}");
-        assert!(in_use.ends_with("any free one with --port 0"), "{in_use}");
+        assert!(in_use.ends_with("any free port with --port 0"), "{in_use}");
         let denied = failure(io::ErrorKind::PermissionDenied).to_string();
         assert!(!denied.contains("--port"), "{denied}");
     }

@@ -1,4 +1,4 @@
-//! Words that several outputs share.
+//! Words that the journal and the demo share.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ pub fn seconds(duration: Duration) -> String {
     format!("{:.1} s", duration.as_secs_f64())
 }
 
-/// A run of an event by its ordinal.
+/// The name of a run. Attempt 0 is Lambda's own invocation.
 pub fn run(attempt: u32) -> String {
     match attempt {
         0 => "the first run".to_owned(),
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_is_told_by_its_kind() {
+    fn the_words_for_a_failure_depend_on_its_kind() {
         let error = |kind: Option<&str>, message: &str| Error {
             kind: kind.map(str::to_owned),
             message: message.to_owned(),

@@ -1,4 +1,4 @@
-//! The demo, played as a person would: what it prints, and its exit code.
+//! The output and the exit code of `comeback demo`.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::process::{Command, Output};
@@ -12,7 +12,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_demo_ends_with_every_event_as_it_should() {
+fn a_demo_says_what_became_of_its_events_and_succeeds() {
     let demo = comeback(&["demo", "--events", "6", "--outage", "2"]);
     let (stdout, stderr) = (text(&demo.stdout), text(&demo.stderr));
     assert!(demo.status.success(), "{stdout}\n{stderr}");
@@ -35,12 +35,12 @@ fn a_demo_ends_with_every_event_as_it_should() {
     ] {
         assert!(stdout.contains(part), "{part:?} is not in\n{stdout}");
     }
-    assert!(!stdout.contains('\x1b'), "a pipe is no terminal: {stdout}");
+    assert!(!stdout.contains('\x1b'), "a pipe is not a terminal: {stdout}");
     assert_eq!(stderr, "");
 }
 
 #[test]
-fn a_missing_binary_ends_a_command_before_anything_runs() {
+fn a_command_with_a_missing_binary_fails_before_it_prints_anything() {
     let folder = env!("CARGO_MANIFEST_DIR");
     for command in ["demo", "local"] {
         let refused = comeback(&[command, "--binaries", folder]);

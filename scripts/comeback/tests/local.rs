@@ -1,4 +1,4 @@
-//! The local cloud as a person runs it: functions of their own, what the journal says, and its end.
+//! `comeback local` as a user runs it: own functions, the journal, and the end.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "tests")]
 
 use std::{
@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-/// Longer than anything here takes; a test that needs it has failed.
+/// A test that waits for longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `comeback local`, running.
@@ -21,7 +21,7 @@ struct Local {
     lines: Lines<BufReader<ChildStdout>>,
     /// `127.0.0.1:PORT`.
     address: String,
-    /// What it printed before anything happened.
+    /// The lines before the journal.
     opening: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ impl Local {
         Self { process, lines, address, opening }
     }
 
-    /// Sends a request of Lambda's API; its answer.
+    /// Sends a request of Lambda's API and returns the answer.
     fn call(&self, method: &str, path: &str, headers: &str, body: &str) -> String {
         let mut connection = TcpStream::connect(&self.address).unwrap();
         let length = body.len();
@@ -68,7 +68,7 @@ impl Local {
         assert!(answer.starts_with("HTTP/1.1 202 "), "{answer}");
     }
 
-    /// The words of the journal up to the first line with these.
+    /// The lines of the journal up to the first one that contains `last`.
     fn journal(&mut self, last: &str) -> Vec<String> {
         let mut journal = Vec::new();
         while !journal.last().is_some_and(|line: &String| line.contains(last)) {
@@ -77,7 +77,7 @@ impl Local {
         journal
     }
 
-    /// Ends it as Ctrl-C does; its last line.
+    /// Interrupts it as Ctrl-C does and returns its last line.
     fn interrupt(mut self) -> String {
         let pid = self.process.id().to_string();
         assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
@@ -89,18 +89,18 @@ impl Local {
 
 impl Drop for Local {
     fn drop(&mut self) {
-        // It fails only where it has ended already.
+        // This fails if the process has already ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// The binary that fails as its event says.
+/// The path of the example target.
 fn example_target() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_comeback")).with_file_name("example-target")
 }
 
-/// A folder of a test's own.
+/// An empty folder for one test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);
@@ -109,7 +109,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 #[test]
-fn functions_that_are_given_come_back_and_are_there_again_after_a_restart() {
+fn own_functions_are_retried_and_deployed_again_after_a_restart() {
     let folder = folder("given");
     fs::create_dir(folder.join("later")).unwrap();
     fs::copy(example_target(), folder.join("later/bootstrap")).unwrap();
@@ -137,15 +137,15 @@ fn functions_that_are_given_come_back_and_are_there_again_after_a_restart() {
 
     let local = Local::start(&arguments);
     let named = |name: &str| local.opening.iter().any(|line| line.ends_with(name));
-    assert!(named(" orders, of yours") && named(" later, of yours"), "{:#?}", local.opening);
+    assert!(named(" orders, your own") && named(" later, your own"), "{:#?}", local.opening);
     assert!(local.invoke("orders", r#"{"id":"3"}"#).starts_with("HTTP/1.1 200 "));
     let later = local.call("GET", "/2015-03-31/functions/later/configuration", "", "");
     assert!(later.contains(r#""Timeout":9"#), "{later}");
-    assert_eq!(local.interrupt(), "No event was left, so none is discarded.");
+    assert_eq!(local.interrupt(), "No event was waiting, so none is discarded.");
 }
 
 #[test]
-fn an_event_of_a_function_that_is_not_attached_is_said_to_be_lost() {
+fn an_event_of_a_function_without_a_destination_is_reported_lost() {
     let mut local = Local::start(&["--empty"]);
     let command = example_target();
     let function = format!(
@@ -154,19 +154,19 @@ fn an_event_of_a_function_that_is_not_attached_is_said_to_be_lost() {
     );
     let created = local.call("POST", "/2015-03-31/functions", "", &function);
     assert!(created.starts_with("HTTP/1.1 201 "), "{created}");
-    // Not for minutes, as by default.
+    // By default Lambda would retry for minutes.
     let path = "/2019-09-25/functions/mine/event-invoke-config";
     let set = local.call("PUT", path, "", r#"{"MaximumRetryAttempts":0}"#);
     assert!(set.starts_with("HTTP/1.1 200 "), "{set}");
     local.send("mine", r#"{"id":"1","fail":{}}"#);
     local.journal("is lost after its last run: mine has no on-failure destination");
-    assert_eq!(local.interrupt(), "No event was left, so none is discarded.");
+    assert_eq!(local.interrupt(), "No event was waiting, so none is discarded.");
 }
 
 #[test]
-fn an_idle_process_makes_room_for_another_function() {
+fn an_idle_process_ends_to_make_room_for_another_function() {
     let folder = folder("room");
-    // Each process holds its function's pipe open as long as it lives.
+    // A process keeps the pipe of its function open until it ends.
     fs::write(folder.join("held.sh"), "exec 3>\"$1\"\nexec \"$2\"\n").unwrap();
     let (ended, ends) = mpsc::channel();
     let mut arguments = vec!["--max-processes".to_owned(), "2".to_owned()];
@@ -179,7 +179,7 @@ fn an_idle_process_makes_room_for_another_function() {
         let ended = ended.clone();
         thread::spawn(move || {
             fs::read(pipe).unwrap();
-            // Nobody listens when the test is over.
+            // Nobody receives after the test.
             let _ = ended.send(name);
         });
     }
@@ -190,7 +190,7 @@ fn an_idle_process_makes_room_for_another_function() {
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     }
     assert_eq!(ends.recv_timeout(PATIENCE), Ok("first"));
-    // The others are still there.
+    // The others still run.
     assert!(ends.try_recv().is_err());
     local.interrupt();
 }

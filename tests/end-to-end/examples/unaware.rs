@@ -1,4 +1,4 @@
-//! A function that knows nothing of envelopes: it notes what it is given, and fails until its third attempt.
+//! A function without code for envelopes. It notes what it receives, and fails in its first two runs.
 #![allow(clippy::disallowed_methods, reason = "a program's outermost file reads the environment")]
 
 use std::{env, fs, fs::OpenOptions, io::Write};

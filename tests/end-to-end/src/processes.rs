@@ -1,11 +1,11 @@
-//! The processes of this machine, as the kernel tells of them.
+//! The processes of this machine, from /proc.
 
 use std::fs;
 
 pub use rustix::process::Pid;
 use rustix::process::{Signal, kill_process};
 
-/// The processes of this name that have `ancestor` above them.
+/// The processes with this name below `ancestor`.
 pub fn below(ancestor: u32, name: &str) -> Vec<Pid> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -27,22 +27,22 @@ fn is_below(mut pid: i32, ancestor: u32) -> bool {
     false
 }
 
-/// Whether a process runs; one that has ended and is not waited for does not.
+/// Whether a process runs. A zombie does not.
 pub fn is_running(pid: Pid) -> bool {
     status(pid.as_raw_pid(), "State").is_some_and(|state| !state.starts_with('Z'))
 }
 
-/// How much of a process is in memory, in KiB; none of one that is gone.
+/// The resident memory of a process in KiB, or `None` if it has ended.
 pub fn resident_kib(pid: Pid) -> Option<u64> {
     status(pid.as_raw_pid(), "VmRSS")?.split_whitespace().next()?.parse().ok()
 }
 
-/// Kills a process by a signal that it can't see; whether it was still there.
+/// Kills a process with SIGKILL. Returns whether it was still there.
 pub fn kill(pid: Pid) -> bool {
     kill_process(pid, Signal::KILL).is_ok()
 }
 
-/// A line of what the kernel says of a process; the name there is cut to fifteen characters.
+/// A field of /proc/PID/status. The kernel cuts names to fifteen characters.
 fn status(pid: i32, name: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;

@@ -1,7 +1,7 @@
-//! Who plays in the demo: which events are sent, to which function, and how each is to end.
+//! The events of the demo: their functions, how they fail, and how each should end.
 //!
-//! Most are orders that fail until the upstream is back. The others each show one more way to fail,
-//! and are there in a fixed proportion, so that a small demo is not all exceptions.
+//! Most are orders that fail until the upstream is back. Each of the others shows another way to fail. At most a
+//! third of the events are others, so that a small demo is not all exceptions.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{binaries::Binaries, deploy::Function};
 
-/// The function of all events that don't need one of their own.
+/// The function of most events.
 const TARGET: &str = "example-target";
 /// The function whose events are given up after [`CAPPED_ATTEMPTS`].
 const CAPPED: &str = "capped-target";
@@ -20,35 +20,35 @@ const CAPPED: &str = "capped-target";
 pub const PAUSED: &str = "paused-target";
 
 /// `MAX_ATTEMPTS` of [`CAPPED`].
-pub const CAPPED_ATTEMPTS: u32 = 3;
+const CAPPED_ATTEMPTS: u32 = 3;
 
-/// A function's time-out: long enough for a cold start on a busy machine, short enough to be watched.
+/// The time-out of the functions: long enough for a cold start on a busy machine, short enough to watch.
 const TARGET_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long the event that asks for time asks for; longer than any backoff here.
-pub const ASKED_FOR: Duration = Duration::from_secs(6);
+/// The wait that a rate-limited event asks for, longer than any backoff here.
+const ASKED_FOR: Duration = Duration::from_secs(6);
 
-/// Backoffs made for watching: whole seconds, since SQS counts in those.
+/// Short backoffs for a demo, in whole seconds as SQS counts.
 const BASE_BACKOFF: Duration = Duration::from_secs(1);
 /// The longest wait after the upstream is back.
-pub const MAX_BACKOFF: Duration = Duration::from_secs(4);
+const MAX_BACKOFF: Duration = Duration::from_secs(4);
 
-/// When Lambda alone makes its last retry: a minute after the first failure and two minutes after the second.
+/// Lambda alone makes its last retry at this age: a minute after the first failure, and two after the second.
 const LAST_RETRY_OF_LAMBDA: Duration = Duration::from_mins(3);
 
-/// How much longer than the outage an event may be retried. It is more than any event here needs, so
-/// that none is given up for its age on a slow machine.
+/// How much longer than the outage an event may be retried: long enough that none is given up for its age, even
+/// on a slow machine.
 const MAX_AGE_AFTER_OUTAGE: Duration = Duration::from_mins(1);
 
-/// Events are sent over this part of the outage, at most [`SENDING_MAX`].
+/// All events are sent in the first quarter of the outage, or within [`SENDING_MAX`] if that is less.
 const SENDING_PART: u32 = 4;
-/// Nobody wants to watch events being sent for longer.
+/// The longest time over which events are sent.
 const SENDING_MAX: Duration = Duration::from_secs(3);
 
-/// One event in so many plays a part of its own, as long as there are parts.
+/// One event in three has another part than an order, as long as there are parts.
 const EVENTS_PER_PART: usize = 3;
 
-/// The parts beside the orders, in the order in which a growing demo takes them up.
+/// The other parts. A small demo has the first of them.
 const PARTS: [Part; 9] = [
     Part::Invalid,
     Part::AlwaysFails,
@@ -61,27 +61,27 @@ const PARTS: [Part; 9] = [
     Part::Invalid,
 ];
 
-/// What an event is there to show.
+/// The kind of failure that an event shows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Part {
     /// It fails until the upstream is back.
     Order,
-    /// Its error is one that never heals.
+    /// Its error is permanent.
     Invalid,
-    /// It fails for ever, and its function's policy allows a few attempts only.
+    /// It fails every time, and the policy of its function allows only a few attempts.
     AlwaysFails,
-    /// Its function's process ends in the middle, twice.
+    /// Its function crashes twice.
     Crashes,
-    /// Its function has to be killed at its time-out, once.
+    /// Its function times out once.
     TimesOut,
     /// Its error asks for a longer wait than the backoff.
     RateLimited,
-    /// Its function is paused by its operator, and does not run at all until the upstream is back.
+    /// Its function is paused and does not run until the upstream is back.
     Paused,
 }
 
 impl Part {
-    /// What its events are called.
+    /// The name of its events.
     pub fn name(self) -> &'static str {
         match self {
             Self::Order => "order",
@@ -104,7 +104,7 @@ impl Part {
         }
     }
 
-    /// How an event of this part fails, as the example target is told.
+    /// The member `fail` of the payload, which tells the example target how to fail.
     fn fail(self, upstream_back: Timestamp) -> Option<Value> {
         let until = upstream_back.to_rfc3339_opts(SecondsFormat::Millis, true);
         let asks = format!("{}s: the upstream says 429", ASKED_FOR.as_secs());
@@ -125,7 +125,7 @@ impl Part {
         }
     }
 
-    /// Why an event of this part is to be given up; nothing where it is to succeed.
+    /// The reason for which an event of this part should be given up, or `None` if it should succeed.
     pub fn given_up_for(self) -> Option<Reason> {
         match self {
             Self::Invalid => Some(Reason::NotRetryable),
@@ -140,19 +140,19 @@ impl Part {
 pub struct Role {
     /// Its name, and the `id` in its payload.
     pub name: String,
-    /// What it is there to show.
+    /// The kind of failure that it shows.
     pub part: Part,
     /// The function that it is sent to.
     pub function: &'static str,
-    /// What it carries.
+    /// Its payload.
     pub payload: String,
     /// How long after the beginning it is sent.
     pub sent_after: Duration,
 }
 
 impl Role {
-    /// Whether Lambda alone would have dropped it: none of its own two retries would have succeeded. A
-    /// function without concurrency doesn't even get those.
+    /// Whether Lambda alone would have lost the event, because neither of its two retries would have succeeded. For
+    /// a function without concurrency Lambda makes no retry at all.
     pub fn lost_by_lambda_alone(&self, outage: Duration) -> bool {
         match self.part {
             Part::Order => outage > self.sent_after + LAST_RETRY_OF_LAMBDA,
@@ -162,19 +162,19 @@ impl Role {
     }
 }
 
-/// What the demo plays.
+/// The plan of a demo.
 #[derive(Clone, Copy, Debug)]
 pub struct Play {
     /// How many events are sent.
     pub events: usize,
     /// How long the upstream is down.
     pub outage: Duration,
-    /// Decides who is sent when.
+    /// Decides the order of the events.
     pub seed: u64,
 }
 
 impl Play {
-    /// The events, in the order in which they are sent, for a play that begins at `began`.
+    /// The events of a demo that begins at `began`, in the order in which they are sent.
     pub fn cast(&self, began: Timestamp) -> Vec<Role> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         let others = PARTS.len().min(self.events / EVENTS_PER_PART);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn most_events_are_orders_and_every_part_is_played_once_there_are_enough() {
+    fn most_events_are_orders_and_a_large_demo_has_every_part() {
         for (events, others) in [(1, 0), (2, 0), (3, 1), (10, 3), (26, 8), (30, 9), (200, 9)] {
             let cast = cast(events, 7);
             assert_eq!(cast.len(), events);
@@ -250,13 +250,13 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_plays_the_same_again_and_another_one_differently() {
+    fn the_same_seed_gives_the_same_events_and_another_seed_others() {
         assert_eq!(cast(30, 1), cast(30, 1));
         assert_ne!(cast(30, 1), cast(30, 2));
     }
 
     #[test]
-    fn events_have_names_of_their_own_and_are_sent_in_order_early_in_the_outage() {
+    fn events_have_different_names_and_are_sent_early_in_the_outage() {
         let cast = cast(30, 3);
         let mut names: Vec<_> = cast.iter().map(|role| &role.name).collect();
         names.sort();
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn lambda_alone_would_have_lost_what_its_two_retries_do_not_reach() {
+    fn lambda_alone_would_have_lost_events_that_its_two_retries_do_not_reach() {
         let lost = |seconds: u64| {
             let outage = Duration::from_secs(seconds);
             let cast = Play { events: 30, outage, seed: 1 }.cast(Timestamp::UNIX_EPOCH);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn the_settings_are_good_and_cap_one_function() {
+    fn the_settings_are_valid_and_limit_the_attempts_of_one_function() {
         let variables = play(30, 1).settings();
         let settings = Settings::from_lookup(|name| match name {
             "DEAD_LETTER_QUEUE_URL" => Some("http://127.0.0.1/000000000000/dead".to_owned()),

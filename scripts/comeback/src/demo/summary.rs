@@ -164,7 +164,7 @@ fn lateness(latenesses: &[Duration]) -> Option<Vec<Line>> {
         format!("p99 {} ms", quantile(&sorted, 0.99)?.as_millis()),
         format!("at most {} ms", sorted.last()?.as_millis()),
         format!("of {} re-invocations", sorted.len()),
-        "beside the whole seconds of SQS".to_owned(),
+        "without the rounding of SQS to whole seconds".to_owned(),
     ];
     Some(fact("lateness", &parts))
 }
@@ -227,7 +227,7 @@ mod tests {
             "succeeded    2 of 3 events, 1 in the first run, 1 at attempt 1",
             "dead letters 1 not_retryable",
             "lateness     median 20 ms, p99 20 ms, at most 20 ms, of 1 re-invocations,",
-            "             beside the whole seconds of SQS",
+            "             without the rounding of SQS to whole seconds",
             "Lambda alone would have lost 2 of 3 events, 2 invalid,",
             "             and not retried the others for a minute",
             "",

@@ -1,4 +1,4 @@
-//! Whatever arrives on the queue, and whatever the settings are.
+//! Bad messages on the queue, and bad settings.
 
 use std::{collections::BTreeMap, process::Command};
 
@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn poison_is_given_up_with_its_bytes_and_its_neighbours_are_served() {
+async fn an_unreadable_message_is_dead_lettered_unchanged_and_the_rest_of_its_batch_is_retried() {
     let retry_loop = Plan::quick(&[]).deploy().await;
     let huge = format!("no JSON {}", "x".repeat(1_048_000));
     let wrong = r#"{"requestContext":{"functionArn":["orders"]},"requestPayload":{}}"#;
@@ -47,7 +47,7 @@ async fn poison_is_given_up_with_its_bytes_and_its_neighbours_are_served() {
 }
 
 #[tokio::test]
-async fn a_message_of_a_functions_own_dead_letter_queue_is_retried_too() {
+async fn a_message_from_a_functions_own_dead_letter_queue_is_retried() {
     let retry_loop = Plan::quick(&[("DLQ_TARGET", TARGET)]).deploy().await;
     let attribute = |value: &str| {
         MessageAttributeValue::builder().data_type("String").string_value(value).build().unwrap()
@@ -71,7 +71,7 @@ async fn a_message_of_a_functions_own_dead_letter_queue_is_retried_too() {
 }
 
 #[test]
-fn every_bad_setting_is_named_in_one_message_at_start_after_a_warning_for_each_misspelt_one() {
+fn the_start_fails_with_one_message_for_all_bad_settings_and_warns_of_misspelt_ones() {
     let started = Command::new(binary("retry-handler"))
         .env_clear()
         .envs([

@@ -3,7 +3,7 @@
 use crate::retry_loop::{HANDLER, Plan, TARGET};
 
 #[tokio::test]
-async fn an_event_that_never_heals_ends_at_its_age_after_using_all_of_it() {
+async fn an_event_that_always_fails_is_retried_until_its_maximum_age() {
     let retry_loop = Plan::quick(&[("MAX_AGE", "8s")]).deploy().await;
     let payload = r#"{"id": "old", "fail": {"error": "app.Down", "message": "down\u0000"}}"#;
     let first_id = retry_loop.invoke(payload).await;
@@ -28,7 +28,7 @@ async fn an_event_that_never_heals_ends_at_its_age_after_using_all_of_it() {
 }
 
 #[tokio::test]
-async fn an_event_is_given_up_after_its_attempts() {
+async fn an_event_is_given_up_after_the_maximum_number_of_attempts() {
     let own = r#"{"orders":{"MAX_ATTEMPTS":2}}"#;
     let retry_loop = Plan::quick(&[("MAX_ATTEMPTS", "9"), ("POLICIES", own)]).deploy().await;
     retry_loop.invoke(r#"[1, 2.50]"#).await;
@@ -46,7 +46,7 @@ async fn an_event_is_given_up_after_its_attempts() {
 }
 
 #[tokio::test]
-async fn an_error_that_never_heals_is_given_up_at_once() {
+async fn an_event_with_a_permanent_error_is_given_up_at_once() {
     let retry_loop = Plan::quick(&[("NON_RETRYABLE_ERRORS", "Validation*")]).deploy().await;
     for error in ["PermanentFailure", "app.errors.ValidationError"] {
         retry_loop.invoke(&format!(r#"{{"fail":{{"error":"{error}"}}}}"#)).await;
@@ -67,14 +67,14 @@ async fn a_function_that_is_not_listed_is_never_invoked() {
 }
 
 #[tokio::test]
-async fn an_event_of_a_deleted_target_waits_until_its_age_is_over() {
+async fn an_event_of_a_deleted_target_waits_until_its_maximum_age() {
     let retry_loop = Plan::quick(&[("MAX_AGE", "15s")]).deploy().await;
     let mut journal = retry_loop.cloud.journal();
     retry_loop.invoke(r#"{"id":"orphan","fail":{}}"#).await;
     journal.log("retry-handler", "the first wait", |line| line["decision"] == "wait").await;
     retry_loop.cloud.lambda.delete_function().function_name(TARGET).send().await.unwrap();
     let fault = journal
-        .log("retry-handler", "a fault of configuration", |line| line["level"] == "ERROR")
+        .log("retry-handler", "a configuration fault", |line| line["level"] == "ERROR")
         .await;
     assert!(fault["error"].as_str().unwrap().starts_with("ResourceNotFoundException"), "{fault}");
     let letter = retry_loop.dead_letter().await;

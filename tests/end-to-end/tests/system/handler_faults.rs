@@ -12,7 +12,7 @@ use crate::{
 
 pub const EVENTS: usize = 6;
 
-/// A loop whose handler gets no answer from Lambda, and whose first batch is in the middle of it.
+/// A loop whose handler waits for an answer of Lambda in its first batch.
 pub async fn stuck_in_a_batch(mut plan: Plan) -> (RetryLoop, Proxy) {
     let mut proxy = Proxy::hanging().await;
     plan.settings.push(("AWS_ENDPOINT_URL_LAMBDA", proxy.endpoint.clone()));
@@ -28,7 +28,7 @@ fn with_timeout(seconds: u64) -> Plan {
     Plan { handler_timeout: Duration::from_secs(seconds), ..Plan::quick(&[]) }
 }
 
-/// Every event succeeds, and nothing is left anywhere.
+/// Expects every event to succeed and the queues to be empty.
 pub async fn all_come_back(retry_loop: &RetryLoop) {
     let mut journal = retry_loop.cloud.journal();
     let mut succeeded = std::collections::BTreeSet::new();
@@ -47,7 +47,7 @@ pub async fn all_come_back(retry_loop: &RetryLoop) {
 }
 
 #[tokio::test]
-async fn a_throttled_invocation_is_made_again_and_counts_no_attempt() {
+async fn a_throttled_invocation_is_repeated_and_is_no_attempt() {
     let refusal = "HTTP/1.1 429 Too Many Requests\r\nx-amzn-errortype: TooManyRequestsException\r\nretry-after: 2\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
     let mut proxy = Proxy::answering(refusal).await;
     let mut plan = Plan::quick(&[("AWS_MAX_ATTEMPTS", "1"), ("MAX_ATTEMPTS", "1")]);
@@ -72,12 +72,12 @@ async fn a_throttled_invocation_is_made_again_and_counts_no_attempt() {
 }
 
 #[tokio::test]
-async fn an_invocation_has_no_trace_but_its_own_messages() {
+async fn an_invocation_has_the_trace_of_its_own_message_only() {
     let mut proxy = Proxy::hanging().await;
     let mut plan = Plan::quick(&[("DLQ_TARGET", TARGET)]);
     plan.settings.push(("AWS_ENDPOINT_URL_LAMBDA", proxy.endpoint.clone()));
     let retry_loop = plan.deploy().await;
-    // Sent by a program that is no function, this message has no trace; the batch's run has one.
+    // This message does not come from a function, so it has no trace header. The run of its batch has one.
     let request_id = aws_sdk_sqs::types::MessageAttributeValue::builder();
     let request_id = request_id.data_type("String").string_value("first-id").build().unwrap();
     let call = retry_loop.cloud.sqs.send_message().queue_url(&retry_loop.retry_queue);
@@ -107,7 +107,7 @@ async fn nothing_is_lost_when_the_handler_is_killed_in_the_middle_of_a_batch() {
 }
 
 #[tokio::test]
-async fn the_handler_answers_before_its_time_is_up_though_no_endpoint_does() {
+async fn the_handler_answers_before_its_time_out_although_no_endpoint_answers() {
     let (retry_loop, proxy) = stuck_in_a_batch(with_timeout(3)).await;
     let mut journal = retry_loop.cloud.journal();
     journal.log(HANDLER, "the time is up", |line| line["level"] == "WARN").await;

@@ -1,4 +1,4 @@
-//! The local cloud, killed: no process of its functions is left behind.
+//! The local cloud is killed: no process of its functions remains.
 
 use crate::{
     journal::PATIENCE,
@@ -7,7 +7,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_killed_cloud_leaves_no_process_behind() {
+async fn no_process_of_a_function_outlives_a_killed_cloud() {
     let mut retry_loop = Plan::quick(&[]).deploy().await;
     retry_loop.invoke(r#"{"fail":{"by":"hang"}}"#).await;
     retry_loop.invoke(r#"{"fail":{}}"#).await;
@@ -22,13 +22,13 @@ async fn a_killed_cloud_leaves_no_process_behind() {
     ended(&children).await;
 }
 
-/// Kills these processes, and returns when they do nothing more.
+/// Kills these processes and waits for their end.
 pub async fn kill(processes: &[Pid]) {
     assert!(processes.iter().copied().all(processes::kill));
     ended(processes).await;
 }
 
-/// Nobody can wait for the children of others: their end shows in /proc.
+/// Waits for the end of processes. They are no children of this one, so only /proc shows their end.
 async fn ended(processes: &[Pid]) {
     let ended = async {
         while processes.iter().any(|process| processes::is_running(*process)) {
@@ -36,5 +36,5 @@ async fn ended(processes: &[Pid]) {
         }
     };
     let ended = tokio::time::timeout(PATIENCE, ended).await;
-    assert!(ended.is_ok(), "of {processes:?} some still run");
+    assert!(ended.is_ok(), "some of {processes:?} still run");
 }

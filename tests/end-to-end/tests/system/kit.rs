@@ -1,4 +1,4 @@
-//! The example functions of the kit, as targets of the retry loop: what they say in code is what happens.
+//! The example functions of the kit as targets of the retry loop.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     upstream::Upstream,
 };
 
-/// A loop around one of the examples.
+/// A loop with this example as its target.
 async fn around(program: &str, environment: &[(&str, &str)]) -> RetryLoop {
     let mut plan = Plan::quick(&[]);
     plan.target = Function {
@@ -26,7 +26,7 @@ async fn around(program: &str, environment: &[(&str, &str)]) -> RetryLoop {
     plan.deploy().await
 }
 
-/// A loop around the one that charges cards, with these payments and these tables.
+/// A loop with the example that charges cards, with this payments API and these tables.
 async fn around_charges(payments: &Upstream, tables: &Tables) -> RetryLoop {
     let environment = [
         ("PAYMENTS_URL", payments.endpoint.as_str()),
@@ -36,7 +36,7 @@ async fn around_charges(payments: &Upstream, tables: &Tables) -> RetryLoop {
     around("charge_card", &environment).await
 }
 
-/// How each of the next runs of the function ends.
+/// How the next runs of the target end.
 async fn endings<const N: usize>(retry_loop: &RetryLoop) -> [String; N] {
     let mut journal = retry_loop.cloud.journal();
     let mut endings = Vec::new();
@@ -49,8 +49,8 @@ async fn endings<const N: usize>(retry_loop: &RetryLoop) -> [String; N] {
 const ORDER: &str = r#"{"id":"order-7","address":"1 Main St","cents":1999}"#;
 
 #[tokio::test]
-async fn a_short_fault_is_ridden_out_by_the_function_and_a_longer_one_by_the_loop() {
-    // The first four attempts fail: the three of the first invocation, and one of the second.
+async fn the_function_retries_a_short_fault_and_the_loop_a_longer_one() {
+    // The first four calls fail: three in the first run, and one in the second.
     let carrier = Upstream::start(|_, before| match before {
         0..4 => "503 Service Unavailable\nretry-after: 1",
         _ => "201 Created",
@@ -79,7 +79,7 @@ async fn a_short_fault_is_ridden_out_by_the_function_and_a_longer_one_by_the_loo
 }
 
 #[tokio::test]
-async fn a_hint_that_no_function_can_wait_for_is_kept_by_the_loop() {
+async fn the_loop_waits_for_a_retry_hint_that_is_too_long_for_a_function() {
     let carrier = Upstream::start(|_, _| "429 Too Many Requests\nretry-after: 3600").await;
     let retry_loop = around("book_carrier", &[("CARRIER_URL", &carrier.endpoint)]).await;
     retry_loop.invoke(ORDER).await;
@@ -94,7 +94,7 @@ async fn a_hint_that_no_function_can_wait_for_is_kept_by_the_loop() {
 }
 
 #[tokio::test]
-async fn what_an_api_refuses_is_a_dead_letter_at_once() {
+async fn an_event_that_the_api_refuses_is_a_dead_letter_at_once() {
     let carrier =
         Upstream::start(|_, _| "422 Unprocessable Content\n\n{\"address\":\"unknown\"}").await;
     let retry_loop = around("book_carrier", &[("CARRIER_URL", &carrier.endpoint)]).await;
@@ -107,7 +107,7 @@ async fn what_an_api_refuses_is_a_dead_letter_at_once() {
 }
 
 #[test]
-fn the_rust_code_of_the_readme_is_that_of_the_examples() {
+fn the_rust_code_in_the_readme_is_the_code_of_the_examples() {
     let examples = [
         include_str!("../../../../shared/kit/examples/smallest.rs"),
         include_str!("../../../../shared/kit/examples/charge_card.rs"),
@@ -133,23 +133,23 @@ async fn a_card_is_charged_once_however_often_its_order_comes() {
     })
     .await;
     let retry_loop = around_charges(&payments, &tables).await;
-    // The receipt can't be sent by the first invocation, however often it tries.
+    // The first run can't send the receipt, however often it tries.
     retry_loop.invoke(ORDER).await;
     assert_eq!(endings(&retry_loop).await, ["Failed", "Succeeded"]);
-    // The sender sends it again.
+    // The sender sends the same order again.
     retry_loop.invoke(ORDER).await;
     assert_eq!(endings(&retry_loop).await, ["Failed", "Succeeded", "Succeeded"]);
     assert_eq!(keys_of_charges(&payments), ["order-7"]);
     let receipts = payments.asked().into_iter().filter(|asked| asked.what == "POST /receipts");
     assert_eq!(receipts.map(|asked| asked.body).collect::<Vec<_>>(), [r#"{"id":"charge-1"}"#; 5]);
-    // The same id for something else.
+    // The same id for another order.
     retry_loop.invoke(&ORDER.replace("1999", "2999")).await;
     let letter = retry_loop.dead_letter().await;
     assert_eq!((letter.reason(), payments.times("POST /charges")), ("not_retryable", 1));
 }
 
 #[tokio::test]
-async fn a_charge_whose_answer_did_not_arrive_is_asked_for_again_under_the_same_key() {
+async fn a_charge_without_an_answer_is_repeated_with_the_same_key() {
     let tables = Tables::start();
     tables.create("id").await;
     let payments = Upstream::start(|what, before| match (what, before) {
@@ -168,7 +168,7 @@ async fn a_charge_whose_answer_did_not_arrive_is_asked_for_again_under_the_same_
 }
 
 #[tokio::test]
-async fn a_card_that_is_declined_is_a_dead_letter_that_says_why() {
+async fn a_declined_card_is_a_dead_letter_that_says_why() {
     let tables = Tables::start();
     tables.create("id").await;
     let payments = Upstream::start(|_, _| {
@@ -184,7 +184,7 @@ async fn a_card_that_is_declined_is_a_dead_letter_that_says_why() {
 }
 
 #[tokio::test]
-async fn the_first_charge_that_still_runs_is_no_dead_letter_for_the_second() {
+async fn a_second_charge_is_no_dead_letter_while_the_first_one_runs() {
     let tables = Tables::start();
     tables.create("id").await;
     let payments = Upstream::start(|what, before| match (what, before) {
@@ -201,7 +201,7 @@ async fn the_first_charge_that_still_runs_is_no_dead_letter_for_the_second() {
     assert_eq!(keys_of_charges(&payments), ["order-7"; 2]);
 }
 
-/// The key of each charge that was asked for.
+/// The idempotency key of each charge.
 fn keys_of_charges(payments: &Upstream) -> Vec<String> {
     let charges = payments.asked().into_iter().filter(|asked| asked.what == "POST /charges");
     charges.map(|charge| charge.header("idempotency-key").to_owned()).collect()
@@ -218,12 +218,12 @@ async fn bytes_are_counted_once_or_not_at_all() {
     ];
     let retry_loop = around("count_uploads", &environment).await;
     let mut journal = retry_loop.cloud.journal();
-    // The table of sums is missing: not even the note that the object is counted is written.
+    // The table of sums is missing, so the record that the object is counted is not written either.
     retry_loop.invoke(&uploaded("cat.png", 300)).await;
     assert_eq!(journal.run(TARGET).await.ending, "Failed");
     tables.create_named("usage", "bucket").await;
     while journal.run(TARGET).await.ending != "Succeeded" {}
-    // S3 tells of it again, and of another.
+    // S3 sends the event again, and one for another object.
     for event in [uploaded("cat.png", 300), uploaded("dog.png", 20)] {
         retry_loop.invoke(&event).await;
         assert_eq!(journal.run(TARGET).await.ending, "Succeeded");

@@ -1,4 +1,4 @@
-//! A DynamoDB for the ledger and for functions: moto's, which knows nothing of this project.
+//! DynamoDB for the ledger and for functions: moto, which is independent of this project.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use moto::{Moto, create_table};
 
 pub const TABLE: &str = "ledger";
 
-/// moto's server on a port of its own, gone when this is dropped.
+/// moto's server on a free port. Dropping it stops the server.
 pub struct Tables {
     pub endpoint: String,
     client: aws_sdk_dynamodb::Client,
@@ -30,7 +30,7 @@ impl Tables {
         Self { endpoint: moto.endpoint.clone(), client, _moto: moto }
     }
 
-    /// Creates the table of claims, with this for its partition key.
+    /// Creates the table of claims with this partition key.
     pub async fn create(&self, key: &str) {
         self.create_named(TABLE, key).await;
     }

@@ -1,5 +1,5 @@
-//! The whole system, from outside: the real binaries in the local cloud, observed by what stands in
-//! queues, by what is invoked, and by how it ends.
+//! Tests of the whole system from outside: the real binaries in the local cloud, observed through queues, runs of
+//! functions and their logs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use end_to_end::{cloud, journal, processes, retry_loop};

@@ -1,4 +1,4 @@
-//! With a ledger, each failure re-invokes its target once, and nothing is lost for want of the ledger.
+//! With a ledger, each failure re-invokes its target once, and no event is lost if the ledger fails.
 
 use crate::{
     handler_faults::{EVENTS, all_come_back, stuck_in_a_batch},
@@ -9,7 +9,7 @@ use crate::{
     retry_loop::{HANDLER, Plan, RetryLoop, TARGET},
 };
 
-/// A loop with its ledger at this endpoint.
+/// A plan for a loop with a ledger at this endpoint.
 async fn with_ledger(endpoint: &str, settings: &[(&'static str, &str)]) -> RetryLoop {
     plan_with_ledger(endpoint, settings).deploy().await
 }
@@ -21,7 +21,7 @@ fn plan_with_ledger(endpoint: &str, settings: &[(&'static str, &str)]) -> Plan {
     plan
 }
 
-/// How many runs of the target there were, once nothing is left to run.
+/// The number of runs of the target, after the last one has ended.
 async fn runs_in_all(retry_loop: &RetryLoop) -> usize {
     let mut journal = retry_loop.cloud.journal();
     while retry_loop.left().await.0 > 0 {
@@ -37,7 +37,7 @@ async fn runs_in_all(retry_loop: &RetryLoop) -> usize {
 }
 
 #[tokio::test]
-async fn one_failure_in_two_messages_is_re_invoked_once() {
+async fn one_failure_in_two_messages_re_invokes_its_target_once() {
     let tables = Tables::start();
     tables.create("id").await;
     let retry_loop = with_ledger(&tables.endpoint, &[]).await;
@@ -55,9 +55,9 @@ async fn one_failure_in_two_messages_is_re_invoked_once() {
     assert_eq!(tables.claims().await, [("failed-request".to_owned(), "done".to_owned())]);
 }
 
-/// What the console's redrive does, with the retry queue as its custom destination.
+/// The console's redrive makes this call, with the retry queue as its custom destination.
 #[tokio::test]
-async fn a_redriven_dead_letter_starts_over_though_its_failure_was_acted_on() {
+async fn a_redriven_dead_letter_starts_over_although_its_failure_is_claimed() {
     let tables = Tables::start();
     tables.create("id").await;
     let retry_loop = with_ledger(&tables.endpoint, &[]).await;
@@ -97,7 +97,7 @@ async fn a_retry_takes_two_writes_and_no_read() {
 }
 
 #[tokio::test]
-async fn a_ledger_that_a_person_must_mend_is_named_and_nothing_is_invoked_or_lost() {
+async fn a_misconfigured_ledger_is_an_error_and_nothing_is_invoked_or_lost() {
     let denied = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/x-amz-json-1.0\r\nconnection: close\r\ncontent-length: 115\r\n\r\n{\"__type\":\"com.amazon.coral.service#AccessDeniedException\",\"Message\":\"not authorized to perform: dynamodb:PutItem\"}";
     let (missing, odd, forbidden) =
         (Tables::start(), Tables::start(), Proxy::answering(denied).await);
@@ -118,8 +118,8 @@ async fn a_ledger_that_a_person_must_mend_is_named_and_nothing_is_invoked_or_los
         assert!(error.to_lowercase().contains(said), "{error}");
         let metric = journal.log(HANDLER, "a metric", |line| line["LedgerFaults"] == 1).await;
         assert_eq!(metric["Target"], TARGET);
-        // At its last chance once more, and then past its age: in no case is it known whether anybody
-        // acted on it, so it stays.
+        // Nobody knows whether the failure was acted on, so the message stays, at its last chance and after
+        // its age.
         while
             journal.log(HANDLER, "a wait", |line| line["decision"] == "wait").await["delay_seconds"]
                 .as_f64()
@@ -131,7 +131,7 @@ async fn a_ledger_that_a_person_must_mend_is_named_and_nothing_is_invoked_or_los
 }
 
 #[tokio::test]
-async fn a_ledger_that_was_out_of_order_delays_an_event_and_no_more() {
+async fn a_ledger_that_fails_for_a_while_only_delays_an_event() {
     let tables = Tables::start();
     tables.create("id").await;
     let broken =

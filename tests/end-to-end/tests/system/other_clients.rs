@@ -1,5 +1,4 @@
-//! Programs that nobody here wrote: the runtime clients of Python and Node.js as functions, the AWS CLI as
-//! a caller.
+//! Programs of others: the runtime clients of Python and Node.js in functions, and the AWS CLI as a caller.
 
 use std::{
     fs,
@@ -14,18 +13,18 @@ use crate::{
     retry_loop::{Plan, TARGET},
 };
 
-/// The AWS CLI and Python's runtime client.
+/// The requirements file of the AWS CLI and of Python's runtime client.
 pub const REQUIREMENTS: &str = "tests/requirements.txt";
 
-/// Where the project is.
+/// The folder of the project.
 pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The interpreter with the packages of this file of the project.
+/// The path of a Python interpreter with the packages of this requirements file.
 pub fn python(requirements: &str) -> PathBuf {
     installed("python", requirements)
 }
 
-/// What a script prints that installs packages: where they are.
+/// Installs packages with a script and returns their folder, which the script prints.
 pub fn installed(script: &str, packages: &str) -> PathBuf {
     let script = format!("{ROOT}/scripts/{script}");
     let made = Command::new(script).arg(packages).output().unwrap();
@@ -44,14 +43,14 @@ impl Code {
         code
     }
 
-    /// Has one more file.
+    /// Adds a file.
     pub fn has(&self, file: &str, source: &str) {
         let path = self.0.join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, source).unwrap();
     }
 
-    /// A zip of the files at its top.
+    /// A zip of the files that are directly in the folder.
     fn zipped(&self) -> Vec<u8> {
         let files = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path());
         let files: Vec<_> = files.filter(|path| path.is_file()).collect();
@@ -74,8 +73,8 @@ impl Drop for Code {
     }
 }
 
-/// Deploys a target from a zip, as a user has it, that fails until its second retry, and sees it come
-/// back. Its runtime client is that of the `packages`, and its layer is the folder `layer` of its code.
+/// Deploys a target from a zip that fails until its second retry, and expects its event to succeed. `packages`
+/// contains the runtime client, and the folder `layer` of the code is a layer.
 async fn assert_comes_back(code: &Code, runtime: &'static str, packages: &Path) {
     let client = code.0.join("clients").join(if runtime.starts_with("python") {
         "python"
@@ -154,7 +153,7 @@ async fn the_aws_cli_can_use_the_local_cloud() {
             .args(arguments.split(' '))
             .env_clear()
             .env("HOME", std::env::temp_dir())
-            // By the option, as version 1 of the CLI takes no endpoint for SQS from the environment.
+            // Version 1 of the AWS CLI ignores AWS_ENDPOINT_URL for SQS.
             .args(["--endpoint-url", &cloud.endpoint])
             .envs([("AWS_ACCESS_KEY_ID", "local"), ("AWS_SECRET_ACCESS_KEY", "local")])
             .env("AWS_DEFAULT_REGION", "us-east-1")

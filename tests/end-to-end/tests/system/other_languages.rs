@@ -1,5 +1,5 @@
-//! What the kit's README says of other languages, word for word: its code takes off what is an envelope
-//! and nothing else, and a function that is made of it comes back and is told the same key each time.
+//! The code for other languages in the kit's README, word for word: it unwraps envelopes and leaves other events
+//! alone, and a function with this code is retried with the same idempotency key each time.
 
 use std::{
     fs,
@@ -20,33 +20,32 @@ use crate::{
 const README: &str = include_str!("../../../../shared/kit/README.md");
 const EVENTS: &str = include_str!("../../../../shared/core/fixtures/envelopes.json");
 
-/// The first code that the README has in this language.
+/// The first code block in this language in the README.
 fn code(language: &str) -> &'static str {
     let begin = format!("```{language}\n");
     let (_, code) = README.split_once(&begin).unwrap();
     code.split_once("```").unwrap().0
 }
 
-/// An event that is an envelope or looks like one.
+/// An event that is an envelope or resembles one.
 #[derive(Deserialize)]
 struct Case<'a> {
     is_envelope: bool,
-    /// Of the first invocation, where the envelope tells it.
+    /// The request id in the envelope.
     request_id: Option<String>,
     #[serde(borrow)]
     event: &'a RawValue,
 }
 
-/// What a program made of it.
+/// The result of a program for an event.
 #[derive(Deserialize)]
 struct Answer {
-    /// The payload and the attempt; nothing where the event was left as it is.
+    /// The payload and the attempt, or `None` if the event is no envelope.
     unwrapped: Option<(Value, f64)>,
     key: String,
 }
 
-/// Gives a program these events, in an invocation whose id is `own`, and expects of each what is to be
-/// made of it.
+/// Gives a program these events, in an invocation with the id `own`, and checks the result for each.
 fn assert_unwraps(mut program: Command) {
     let cases: Vec<Case<'_>> = serde_json::from_str(EVENTS).unwrap();
     let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -66,7 +65,7 @@ fn assert_unwraps(mut program: Command) {
     }
 }
 
-/// Deploys a function that fails at its first two attempts to place an order, and notes each.
+/// Deploys a function that fails in its first two runs, and notes the event and the key of each run.
 async fn assert_is_told_the_same_each_time(code: &Code, command: &[&str]) {
     let mut plan = Plan::quick(&[("MAX_ATTEMPTS", "3")]);
     plan.target = Function {
@@ -92,7 +91,7 @@ fn notes(code: &Code) -> String {
 }
 
 #[tokio::test]
-async fn the_python_code_of_the_readme_unwraps_what_is_retried() {
+async fn the_python_code_in_the_readme_unwraps_envelopes() {
     let place = r#"
 import json, os
 
@@ -130,7 +129,7 @@ if __name__ == "__main__":
 }
 
 #[tokio::test]
-async fn the_typescript_code_of_the_readme_unwraps_what_is_retried() {
+async fn the_typescript_code_in_the_readme_unwraps_envelopes() {
     let place = r#"
 declare const require: any, process: any;
 const fs = require("fs");

@@ -1,4 +1,4 @@
-//! An endpoint between the handler and the local cloud that can be told how to answer.
+//! A proxy between the handler and the local cloud, which answers as a test tells it to.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,18 +8,18 @@ use tokio::{
     sync::watch,
 };
 
-/// What becomes of a connection.
+/// How the proxy treats a connection.
 #[derive(Clone)]
 enum Behaviour {
-    /// It is taken, and never answered.
+    /// It accepts the connection and never answers.
     Hang,
-    /// Each request has this answer.
+    /// It gives each request this answer.
     Answer(&'static str),
-    /// It is passed on to this address.
+    /// It forwards the connection to this address.
     Pass(String),
 }
 
-/// Takes requests in place of the local cloud, until it is told to pass them on.
+/// Takes requests in place of the local cloud until `release`.
 pub struct Proxy {
     pub endpoint: String,
     behaviour: watch::Sender<Behaviour>,
@@ -28,12 +28,12 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy that hangs.
+    /// A proxy that never answers.
     pub async fn hanging() -> Self {
         Self::with(Behaviour::Hang).await
     }
 
-    /// A proxy that answers every request with this.
+    /// A proxy that gives every request this answer.
     pub async fn answering(answer: &'static str) -> Self {
         Self::with(Behaviour::Answer(answer)).await
     }
@@ -53,17 +53,17 @@ impl Proxy {
         Self { endpoint, behaviour, asked, requests }
     }
 
-    /// Waits until somebody has sent a request that is not passed on.
+    /// Waits for the first request that is not forwarded.
     pub async fn asked(&mut self) {
         self.asked.changed().await.unwrap();
     }
 
-    /// What was sent in requests.
+    /// The text of all requests.
     pub fn requests(&self) -> String {
         String::from_utf8_lossy(&self.requests.lock().unwrap()).into_owned()
     }
 
-    /// From now on new connections are passed on to this endpoint; those that hang are cut.
+    /// Forwards new connections to this endpoint, and closes those that hang.
     pub fn release(&self, endpoint: &str) {
         let address = endpoint.trim_start_matches("http://").to_owned();
         self.behaviour.send(Behaviour::Pass(address)).unwrap();

@@ -11,7 +11,7 @@ use crate::{
     retry_loop::{Plan, RetryLoop, TARGET},
 };
 
-/// The attempts that an event's runs were, in order: 0 is Lambda's own invocation.
+/// The attempts of an event in order, up to its success. Attempt 0 is Lambda's own invocation.
 async fn attempts_until_success(journal: &mut Journal) -> Vec<u64> {
     let mut attempts = Vec::new();
     loop {
@@ -25,7 +25,7 @@ async fn attempts_until_success(journal: &mut Journal) -> Vec<u64> {
 }
 
 async fn settled(retry_loop: &RetryLoop, journal: &mut Journal) {
-    // The handler's answer is what takes the message off the queue.
+    // The mapping deletes the message after the answer of the handler.
     while retry_loop.left().await.0 > 0 {
         journal.run(crate::retry_loop::HANDLER).await;
     }
@@ -33,7 +33,7 @@ async fn settled(retry_loop: &RetryLoop, journal: &mut Journal) {
 }
 
 #[tokio::test]
-async fn events_survive_an_outage_and_succeed_when_it_is_over() {
+async fn events_that_fail_in_an_outage_succeed_after_it() {
     let retry_loop = Plan::quick(&[]).deploy().await;
     let mut journal = retry_loop.cloud.journal();
     let mut first_ids = Vec::new();
@@ -62,7 +62,7 @@ async fn events_survive_an_outage_and_succeed_when_it_is_over() {
 }
 
 #[tokio::test]
-async fn a_target_is_given_the_time_it_asks_for() {
+async fn an_event_waits_as_long_as_the_retry_hint_of_its_target_says() {
     let retry_loop = Plan::quick(&[]).deploy().await;
     let mut journal = retry_loop.cloud.journal();
     retry_loop
@@ -78,7 +78,7 @@ async fn a_target_is_given_the_time_it_asks_for() {
 }
 
 #[tokio::test]
-async fn a_crash_and_a_time_out_of_the_target_come_back_too() {
+async fn events_are_retried_after_a_crash_and_after_a_time_out() {
     let mut plan = Plan::quick(&[]);
     plan.target.timeout = Duration::from_secs(1);
     let retry_loop = plan.deploy().await;
@@ -97,7 +97,7 @@ async fn a_crash_and_a_time_out_of_the_target_come_back_too() {
 }
 
 #[tokio::test]
-async fn a_target_with_room_for_one_at_a_time_is_served_one_by_one() {
+async fn a_target_with_a_concurrency_of_one_is_invoked_once_at_a_time() {
     let retry_loop = Plan::quick(&[]).deploy().await;
     let concurrency = retry_loop.cloud.lambda.put_function_concurrency().function_name(TARGET);
     concurrency.reserved_concurrent_executions(1).send().await.unwrap();
@@ -113,7 +113,7 @@ async fn a_target_with_room_for_one_at_a_time_is_served_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_paused_target_costs_no_attempt_and_goes_on_after_the_pause() {
+async fn a_pause_of_the_target_is_no_attempt_and_its_events_succeed_after_it() {
     let retry_loop = Plan::quick(&[("MAX_BACKOFF", "2s"), ("MAX_ATTEMPTS", "1")]).deploy().await;
     let pause = retry_loop.cloud.lambda.put_function_concurrency().function_name(TARGET);
     pause.reserved_concurrent_executions(0).send().await.unwrap();
@@ -140,9 +140,9 @@ async fn a_paused_target_costs_no_attempt_and_goes_on_after_the_pause() {
 }
 
 #[tokio::test]
-async fn a_payload_near_a_mebibyte_comes_back_to_the_last_byte() {
+async fn a_payload_of_almost_a_mebibyte_comes_back_unchanged() {
     let retry_loop = Plan::quick(&[]).deploy().await;
-    // What is around the payload in a failure record and in an envelope takes less than a kilobyte.
+    // A failure record and an envelope add less than a kilobyte to the payload.
     let payload = format!(r#"{{"fail":{{"attempts":1}},"filler":"{}"}}"#, "x".repeat(1_047_000));
     retry_loop.invoke(&payload).await;
     let mut journal = retry_loop.cloud.journal();

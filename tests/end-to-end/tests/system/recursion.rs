@@ -1,11 +1,11 @@
-//! Lambda's detection of recursive loops, which this design is one of.
+//! Lambda's detection of recursive loops. The retry loop is one.
 
 use aws_sdk_lambda::types::RecursiveLoop;
 
 use crate::retry_loop::{Plan, TARGET};
 
 #[tokio::test]
-async fn where_it_is_allowed_an_event_comes_back_more_than_sixteen_times() {
+async fn with_recursion_allowed_an_event_is_retried_more_than_sixteen_times() {
     let retry_loop = Plan::quick(&[]).deploy().await;
     retry_loop.invoke(r#"{"fail":{"attempts":18}}"#).await;
     let mut journal = retry_loop.cloud.journal();
@@ -16,7 +16,7 @@ async fn where_it_is_allowed_an_event_comes_back_more_than_sixteen_times() {
 }
 
 #[tokio::test]
-async fn where_it_is_not_the_event_is_kept_with_a_plain_reason() {
+async fn without_it_the_event_is_dead_lettered_as_recursion_stopped() {
     let retry_loop = Plan::quick(&[]).deploy().await;
     let call = retry_loop.cloud.lambda.put_function_recursion_config().function_name(TARGET);
     call.recursive_loop(RecursiveLoop::Terminate).send().await.unwrap();

@@ -1,5 +1,5 @@
-//! Functions that know nothing of envelopes, under runtimes that nobody here wrote: they are given the same
-//! payload each time, and the facts of the retry where each runtime shows its client context.
+//! Functions without any code for envelopes, under the runtimes of others. They receive the same payload in each
+//! run, and the facts of the retry in the client context.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use crate::{
     retry_loop::{Plan, RetryLoop, TARGET},
 };
 
-/// What the layer of the envelope proxy has, as `scripts/package` packs it.
+/// The layer of the envelope proxy, with the files that `scripts/package` packs.
 struct Layer(PathBuf);
 
 impl Layer {
@@ -37,11 +37,11 @@ impl Drop for Layer {
     }
 }
 
-/// A retry loop around a function under the layer, which keeps its notes beside its code.
+/// A retry loop with a target that uses the layer. It writes its notes beside its code.
 async fn under_the_layer(layer: &Layer, code: &Code, command: &[&str], port: u16) -> RetryLoop {
     let environment = [
         ("AWS_LAMBDA_EXEC_WRAPPER", "/opt/comeback-exec".to_owned()),
-        // All functions of this machine share its ports.
+        // All functions on this machine share its ports.
         ("COMEBACK_PROXY_PORT", port.to_string()),
         ("PYTHONPATH", code.folder()),
         ("NOTES", notes(code).display().to_string()),
@@ -67,8 +67,8 @@ fn free_port() -> u16 {
 
 const ORDER: &str = r#"{"order":"7","größe":1.5,"lines":[{"sku":null}]}"#;
 
-/// Expects an order to fail twice and to succeed then, and its function to have noted the same payload each
-/// time, and what it could be told of the retry.
+/// Expects an order to fail twice and then to succeed, and the notes of its function to have the same payload and
+/// the facts of the retry for each run.
 async fn assert_comes_back_unseen(retry_loop: RetryLoop, notes: &Path) {
     let id = retry_loop.invoke(ORDER).await;
     let mut journal = retry_loop.cloud.journal();
@@ -93,7 +93,7 @@ async fn assert_comes_back_unseen(retry_loop: RetryLoop, notes: &Path) {
 }
 
 #[tokio::test]
-async fn a_python_function_is_retried_without_a_changed_line() {
+async fn a_python_function_is_retried_without_a_change() {
     let code = Code::new(
         "unaware.py",
         r#"
@@ -139,7 +139,7 @@ async fn assert_node_js_comes_back(test: &str, handler: &str) -> Code {
 }
 
 #[tokio::test]
-async fn a_node_js_function_is_retried_without_a_changed_line() {
+async fn a_node_js_function_is_retried_without_a_change() {
     let handler = r#"
 exports.handler = async (event, context) => {
     if (!isUp(event, context)) throw new Error("the upstream is down");
@@ -170,7 +170,7 @@ exports.handler = awslambda.streamifyResponse(async (event, stream, context) => 
 }
 
 #[tokio::test]
-async fn a_custom_runtime_is_retried_by_the_bootstrap_way() {
+async fn a_custom_runtime_is_retried_with_the_proxy_as_its_bootstrap() {
     let code = Code::new("none", "");
     let mut plan = Plan::quick(&[("MAX_ATTEMPTS", "3")]);
     let bootstrap = Path::new(&code.folder()).join("bootstrap");
@@ -185,7 +185,7 @@ async fn a_custom_runtime_is_retried_by_the_bootstrap_way() {
         ..plan.target
     };
     assert_comes_back_unseen(plan.deploy().await, &notes(&code)).await;
-    // To the byte: the function had the text of the payload.
+    // Byte for byte: the function received the text of the payload.
     let noted = fs::read_to_string(notes(&code)).unwrap();
     assert!(noted.lines().all(|line| line.starts_with(&format!("[{ORDER},"))), "{noted}");
 }

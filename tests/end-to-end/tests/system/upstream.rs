@@ -1,4 +1,4 @@
-//! An API of somebody else, which a function depends on.
+//! An HTTP API that a function depends on.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,12 +7,12 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// A request that it had.
+/// A request that it received.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// Method and path.
     pub what: String,
-    /// The line of the request and the headers, in lower case.
+    /// The request line and the headers, in lower case.
     head: String,
     pub body: String,
 }
@@ -26,15 +26,15 @@ impl Asked {
     }
 }
 
-/// An API that answers as a test tells it to.
+/// An HTTP server that answers as a test tells it to.
 pub struct Upstream {
     pub endpoint: String,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Upstream {
-    /// Gives each request the status, the headers and the body that `answer` has for it: for what is asked,
-    /// and how often it was asked before.
+    /// Answers each request with the status, the headers and the body that `answer` returns for its method and
+    /// path and the number of equal requests before it.
     pub async fn start(answer: fn(what: &str, before: usize) -> &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -57,12 +57,12 @@ impl Upstream {
         Self { endpoint, asked }
     }
 
-    /// All requests that it had.
+    /// All requests that it received.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
 
-    /// How often it was asked this.
+    /// How many requests with this method and path it received.
     pub fn times(&self, what: &str) -> usize {
         count(&self.asked, what)
     }
