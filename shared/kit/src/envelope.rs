@@ -1,34 +1,32 @@
 //! The envelope of a retried event, as a function reads it.
 //!
-//! A retried event comes as `{"_retry_metadata": {…}, "_original_payload": …}`, its first invocation as
-//! the bare payload. [`Enveloped<T>`] reads both: it gives the payload as `T`, and the facts of the
-//! retry where there are any. Under the layer [`Unwrap`](crate::Unwrap) a function sees only its `T`,
-//! and finds the facts, if it asks, in its context: [`Retried::of`].
+//! A retried event arrives as `{"_retry_metadata": {…}, "_original_payload": …}`; the first invocation gets the bare
+//! payload. [`Enveloped<T>`] reads both and gives the payload as `T`, with the retry metadata if there is any. Under
+//! the layer [`Unwrap`](crate::Unwrap) a function sees only its `T`, and can get the metadata from its context:
+//! [`Retried::of`].
 
 use std::time::Duration;
 
 use comeback_core::{
     Timestamp,
-    envelope::{CONTEXT_FACTS, RetryMetadata},
+    envelope::{CONTEXT_FACTS, Envelope, RetryMetadata},
     time::between,
 };
 use lambda_runtime::{Context, LambdaEvent};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Error},
+};
+use serde_json::value::RawValue;
 
-mod deserialize;
-mod members;
-mod name;
 #[cfg(test)]
 mod tests;
-mod text;
-mod variant;
-mod watch;
 
 /// A payload of type `T`, in its envelope or bare.
 ///
-/// It is read as JSON by `serde_json`, at hardly more cost than `T` itself, and is an envelope under
-/// the rules of the contract: an object with both members, whose `_retry_metadata` has a whole
-/// `attempt` from 1 and a numeric `initial_timestamp`. Anything else is an ordinary payload. Where `T`
-/// is `Box<RawValue>`, it is given the payload's exact bytes.
+/// `serde_json` must read it. An envelope is an object with both members, whose `_retry_metadata` has a whole
+/// `attempt` of at least 1 and a numeric `initial_timestamp`. Anything else is an ordinary payload. A
+/// `Box<RawValue>` gets the exact bytes of the payload.
 ///
 /// ```
 /// use comeback::Enveloped;
@@ -49,16 +47,42 @@ mod watch;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Enveloped<T> {
-    /// What the function was first given.
+    /// The original payload.
     pub payload: T,
-    /// The facts of the retry; `None` in the first invocation.
+    /// The retry metadata; `None` in the first invocation.
     pub retried: Option<Retried>,
 }
 
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Enveloped<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let event = Box::<RawValue>::deserialize(deserializer)?;
+        Self::read(&event).map_err(D::Error::custom)
+    }
+}
+
+impl<T: DeserializeOwned> Enveloped<T> {
+    /// Reads the payload, or says where in it the error is.
+    pub(crate) fn read(event: &RawValue) -> Result<Self, String> {
+        let (payload, retried) = match Envelope::find(event.get()) {
+            Some((metadata, payload)) => (payload, Some(Retried(metadata))),
+            None => (event, None),
+        };
+        match serde_json::from_str(payload.get()) {
+            Ok(payload) => Ok(Self { payload, retried }),
+            Err(error) => Err(with_path::<T>(payload).unwrap_or_else(|| error.to_string())),
+        }
+    }
+}
+
+/// The error with its path. Tracking paths costs as much as reading, so it is done only after an error.
+fn with_path<T: DeserializeOwned>(payload: &RawValue) -> Option<String> {
+    let json = &mut serde_json::Deserializer::from_str(payload.get());
+    serde_path_to_error::deserialize::<_, T>(json).err().map(|error| error.to_string())
+}
+
 impl<T> Enveloped<T> {
-    /// Takes the payload out of its envelope, and puts the facts of the retry where [`Retried::of`] and
-    /// [`idempotency_key`] find them: what [`Unwrap`](crate::Unwrap) does, for a function without
-    /// layers.
+    /// Takes the payload out of its envelope, and puts the retry metadata where [`Retried::of`] and
+    /// [`idempotency_key`] find it. For functions without the layer [`Unwrap`](crate::Unwrap), which does the same.
     ///
     /// ```
     /// use comeback::{Enveloped, Retried};
@@ -88,7 +112,7 @@ impl<T> Enveloped<T> {
     }
 }
 
-/// The facts of a retry.
+/// The metadata of a retry.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -108,11 +132,10 @@ impl<T> Enveloped<T> {
 pub struct Retried(RetryMetadata);
 
 impl Retried {
-    /// The facts of the retry that this invocation is, if it is one.
+    /// The metadata of this invocation if it is a retry.
     ///
-    /// They stand in the client context's custom values under `comeback`, where
-    /// [`Unwrap`](crate::Unwrap) has put them. An asynchronous invocation has no client context of its
-    /// own.
+    /// [`Unwrap`](crate::Unwrap) stores it in the custom values of the client context, under `comeback`.
+    /// Asynchronous invocations have no client context of their own.
     ///
     /// ```
     /// # use comeback::{Enveloped, Retried};
@@ -122,8 +145,8 @@ impl Retried {
     /// assert!(Retried::of(&event.context).is_none());
     /// ```
     pub fn of(context: &Context) -> Option<Self> {
-        let facts = context.client_context.as_ref()?.custom.get(CONTEXT_FACTS)?;
-        RetryMetadata::read(facts).map(Self)
+        let metadata = context.client_context.as_ref()?.custom.get(CONTEXT_FACTS)?;
+        RetryMetadata::read(metadata).map(Self)
     }
 
     /// Which re-invocation this is, counted from 1; Lambda's own invocation is not counted.
@@ -131,43 +154,41 @@ impl Retried {
         self.0.attempt.get()
     }
 
-    /// When the event failed first, to the second.
+    /// When the event first failed, to the second.
     pub fn first_failure(&self) -> Timestamp {
-        // Beyond the times that can be told there is only what another writer made up.
-        let beyond =
+        // Only another writer's envelope can have a timestamp that is out of range.
+        let nearest =
             if self.0.initial_timestamp < 0 { Timestamp::MIN_UTC } else { Timestamp::MAX_UTC };
-        self.0.first_failure().unwrap_or(beyond)
+        self.0.first_failure().unwrap_or(nearest)
     }
 
-    /// How long ago that was. `now` may be a `SystemTime`.
+    /// The time since the first failure. `now` may be a `SystemTime`.
     pub fn age(&self, now: impl Into<Timestamp>) -> Duration {
         between(self.first_failure(), now.into())
     }
 
-    /// The request id of the first failed invocation, the same in all attempts. Envelopes of other
-    /// writers may lack it.
+    /// The request id of the first failed invocation, the same in all attempts. Envelopes of other writers may
+    /// lack it.
     pub fn request_id(&self) -> Option<&str> {
         self.0.request_id.as_deref()
     }
 
     fn put_into(&self, context: &mut Context) {
-        // Facts read from JSON can be written as JSON.
-        let facts = serde_json::to_string(&self.0).unwrap_or_default();
+        // Writing JSON to memory cannot fail.
+        let metadata = serde_json::to_string(&self.0).unwrap_or_default();
         if context.client_context.is_none() {
-            // Its type can't be named here; all of its members have defaults.
+            // `lambda_runtime` does not export this type. All of its members have defaults.
             context.client_context = serde_json::from_str("{}").ok();
         }
-        if let Some(carrier) = &mut context.client_context {
-            carrier.custom.insert(CONTEXT_FACTS.to_owned(), facts);
+        if let Some(client_context) = &mut context.client_context {
+            client_context.custom.insert(CONTEXT_FACTS.to_owned(), metadata);
         }
     }
 }
 
-/// What is the same in every invocation for one event: the request id of its first failed invocation,
-/// and in that one, where there is no retry yet, its own.
+/// A key that is the same in every invocation for one event: the request id of the first invocation.
 ///
-/// Envelopes of other writers may lack the first request id; their retries are each known by their
-/// own.
+/// Envelopes of other writers may lack that id. Then each retry has its own request id as its key.
 ///
 /// ```
 /// # use comeback::{Enveloped, idempotency_key};

@@ -139,8 +139,7 @@ impl<T> From<Enveloped<T>> for Received<T> {
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Received<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let event = Box::<RawValue>::deserialize(deserializer)?;
-        let json = &mut serde_json::Deserializer::from_str(event.get());
-        Ok(Self(serde_path_to_error::deserialize(json).map_err(|error| error.to_string())))
+        Ok(Self(Enveloped::read(&event)))
     }
 }
 

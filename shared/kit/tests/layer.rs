@@ -166,7 +166,7 @@ async fn a_payload_that_can_not_be_read_is_given_up_at_once_unless_it_is_to_come
             r#"{"id":"seven"}"#,
             r#"id: invalid type: string "seven", expected u64 at line 1 column 13"#,
         ),
-        (&enveloped, r#"invalid type: string "seven", expected u64"#),
+        (&enveloped, r#"id: invalid type: string "seven", expected u64 at line 1 column 14"#),
         ("{}", "missing field `id` at line 1 column 2"),
         ("7", "invalid type: integer `7`, expected struct Order at line 1 column 1"),
     ] {

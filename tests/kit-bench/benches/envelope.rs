@@ -1,9 +1,10 @@
-//! What it costs to read a payload as `Enveloped<T>`, and as the layer `Unwrap` is given it, beside `T` by itself;
-//! and in an envelope, which is more to read, beside a struct that takes it for granted.
+//! What reading a payload as `Enveloped<T>`, or under the layer `Unwrap`, costs in comparison with reading `T`. An
+//! envelope is compared with a struct that always expects one, too.
 //!
-//! These are compared in turn, a few microseconds each, and of each the shortest time counts: what else the machine
-//! does makes a run longer, never shorter, and lasts longer than a turn.
-#![allow(clippy::disallowed_methods, reason = "what measures time reads the clock")]
+//! The readings take turns of a few microseconds, and the shortest turn of each counts: other load on the machine only
+//! makes a turn longer, and it lasts longer than one turn.
+#![allow(dead_code, reason = "reading the members is what is measured")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use std::{
     hint::black_box,
@@ -11,11 +12,10 @@ use std::{
 };
 
 use comeback::{Enveloped, Received};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::value::RawValue;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{json, value::RawValue};
 
-/// What a shop may send.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Deserialize)]
 struct Order {
     order_id: String,
     customer: Customer,
@@ -26,7 +26,7 @@ struct Order {
     lines: Vec<Line>,
 }
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Deserialize)]
 struct Customer {
     id: u64,
     email: String,
@@ -34,13 +34,13 @@ struct Customer {
     newsletter: bool,
 }
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Deserialize)]
 enum Currency {
     Eur,
     Usd,
 }
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Deserialize)]
 struct Line {
     sku: String,
     title: String,
@@ -52,73 +52,61 @@ struct Line {
     category: [u16; 3],
 }
 
-/// An envelope, for those who are never given anything else.
+/// An event that is always an envelope.
 #[derive(Deserialize)]
 struct ByHand<T> {
-    #[serde(rename = "_retry_metadata")]
-    _retried: Retried,
-    #[serde(rename = "_original_payload")]
-    _payload: T,
+    _retry_metadata: Retried,
+    _original_payload: T,
 }
 
 #[derive(Deserialize)]
 struct Retried {
-    #[serde(rename = "attempt")]
-    _attempt: u32,
-    #[serde(rename = "initial_timestamp")]
-    _initial_timestamp: i64,
-    #[serde(rename = "request_id")]
-    _request_id: String,
+    attempt: u32,
+    initial_timestamp: i64,
+    request_id: String,
 }
 
 /// An order whose JSON has about this many bytes.
 fn order_of(bytes: usize) -> String {
-    let line = Line {
-        sku: "TEA-GREEN-0250".to_owned(),
-        title: "Green tea, \"first flush\", 250 g".to_owned(),
-        quantity: 3,
-        unit_cents: 1_290,
-        weight_kg: 0.275,
-        gift: false,
-        note: Some("please no plastic".to_owned()),
-        category: [4, 17, 233],
-    };
-    let customer = Customer {
-        id: 9_007_199_254_740_993,
-        email: "ada@example.com".to_owned(),
-        name: "Ada Lovelace".to_owned(),
-        newsletter: true,
-    };
-    let mut order = Order {
-        order_id: "9e07af03-ce31-4ff3-a1b2-36dce652cb4f".to_owned(),
-        customer,
-        placed_at: "2019-11-14T18:16:05.568Z".to_owned(),
-        currency: Currency::Eur,
-        total_cents: 3_870,
-        coupon: None,
-        lines: Vec::new(),
-    };
-    let length = |order: &Order| json(order).len();
-    let (around, each) = (length(&order), json(&line).len() + 1);
-    order.lines = vec![line; bytes.saturating_sub(around).div_ceil(each)];
-    json(&order)
-}
-
-fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_default()
+    let line = json!({
+        "sku": "TEA-GREEN-0250",
+        "title": "Green tea, \"first flush\", 250 g",
+        "quantity": 3,
+        "unit_cents": 1_290,
+        "weight_kg": 0.275,
+        "gift": false,
+        "note": "please no plastic",
+        "category": [4, 17, 233],
+    });
+    let lines = vec![line.clone(); bytes / line.to_string().len()];
+    let order = json!({
+        "order_id": "9e07af03-ce31-4ff3-a1b2-36dce652cb4f",
+        "customer": {
+            "id": 9_007_199_254_740_993_u64,
+            "email": "ada@example.com",
+            "name": "Ada Lovelace",
+            "newsletter": true,
+        },
+        "placed_at": "2019-11-14T18:16:05.568Z",
+        "currency": "Eur",
+        "total_cents": 3_870,
+        "coupon": null,
+        "lines": lines,
+    });
+    order.to_string()
 }
 
 fn read<T: DeserializeOwned>(event: &str) -> Option<T> {
     serde_json::from_slice(black_box(event.as_bytes())).ok()
 }
 
-/// How long a run takes, at the least.
-struct Least<'a> {
+/// The shortest time that a run took.
+struct Shortest<'a> {
     run: &'a dyn Fn() -> bool,
     took: Duration,
 }
 
-impl<'a> Least<'a> {
+impl<'a> Shortest<'a> {
     fn of(run: &'a dyn Fn() -> bool) -> Self {
         Self { run, took: Duration::MAX }
     }
@@ -126,12 +114,12 @@ impl<'a> Least<'a> {
     fn measure(&mut self) {
         let start = Instant::now();
         for _ in 0..RUNS_IN_TURN {
-            assert!((self.run)(), "the event is not read as what it is");
+            assert!((self.run)(), "the event is misread");
         }
         self.took = self.took.min(start.elapsed() / RUNS_IN_TURN);
     }
 
-    /// By how many hundredths it takes longer than another.
+    /// How much longer it takes than another, in percent.
     fn over(&self, other: &Self) -> f64 {
         (self.took.as_secs_f64() / other.took.as_secs_f64() - 1.0) * 100.0
     }
@@ -139,8 +127,8 @@ impl<'a> Least<'a> {
 
 const RUNS_IN_TURN: u32 = 8;
 
-/// As long as each comparison may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long each comparison takes.
+const COMPARISON: Duration = Duration::from_secs(10);
 
 fn compare<T: DeserializeOwned>(name: &str, kilobytes: usize) {
     let payload = order_of(kilobytes * 1024);
@@ -153,9 +141,9 @@ fn compare<T: DeserializeOwned>(name: &str, kilobytes: usize) {
     let by_hand = || read::<ByHand<T>>(&enveloped).is_some();
     let retried = || read::<Enveloped<T>>(&enveloped).is_some_and(|event| event.retried.is_some());
     let runs: [&dyn Fn() -> bool; 5] = [&itself, &bare, &layer, &by_hand, &retried];
-    let mut all = runs.map(Least::of);
+    let mut all = runs.map(Shortest::of);
     let start = Instant::now();
-    while start.elapsed() < PATIENCE {
+    while start.elapsed() < COMPARISON {
         all.iter_mut().for_each(Least::measure);
     }
     let [itself, bare, layer, by_hand, retried] = all;
