@@ -12,11 +12,11 @@ use serde::{
 use serde_json::value::RawValue;
 
 /// The members of an object in their order.
-pub(crate) struct Object<'a>(Vec<(Name<'a>, &'a RawValue)>);
+pub struct Object<'a>(Vec<(Name<'a>, &'a RawValue)>);
 
 impl<'a> Object<'a> {
     /// Reads `text` if it is an object.
-    pub(crate) fn read(text: &'a str) -> Option<Self> {
+    pub fn read(text: &'a str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
@@ -41,13 +41,13 @@ impl<'a> Object<'a> {
     }
 
     /// All members in order, with their names as bytes.
-    pub(crate) fn into_members(self) -> impl Iterator<Item = (Cow<'a, [u8]>, &'a RawValue)> {
+    pub fn into_members(self) -> impl Iterator<Item = (Cow<'a, [u8]>, &'a RawValue)> {
         self.0.into_iter().map(|(name, value)| (name.0, value))
     }
 }
 
 /// The bytes of a JSON string: UTF-8, except for lone surrogates.
-pub(crate) fn bytes(value: &RawValue) -> Option<Cow<'_, [u8]>> {
+pub fn bytes(value: &RawValue) -> Option<Cow<'_, [u8]>> {
     let Name(bytes) = serde_json::from_str(value.get()).ok()?;
     Some(bytes)
 }

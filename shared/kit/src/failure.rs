@@ -1,29 +1,32 @@
-//! What a function fails with, as the retry loop reads it.
+//! A function's error in the form that the retry loop reads.
 //!
-//! Lambda keeps two strings of an error, its type and its message, and the retry loop knows two types:
-//! `PermanentFailure` is given up at once, and `RetryAfter` comes back when its message says. A
-//! [`Failure`] is made of any error by `?`, and finds these two wherever in the chain of sources they
-//! stand, so that a function's layers may wrap errors as they like.
+//! Lambda keeps two strings of an error: its type and its message. The retry loop knows two types. An event with
+//! `PermanentFailure` is given up at once, and one with `RetryAfter` comes back after the time in the message. `?` turns
+//! any error into a [`Failure`]. It finds these two anywhere in the chain of sources, so a function may wrap its errors.
 
-use std::{any::type_name, borrow::Cow, error::Error, fmt, time::Duration};
+use std::{any::type_name, borrow::Cow, error::Error, fmt};
 
+use comeback_core::fault::StoreFault;
 use lambda_runtime::Diagnostic;
 
-use crate::{clock, idempotency::operations_own, text::without_secrets, transient::HttpStatus};
+use crate::{
+    PermanentFailure, RetryAfter,
+    ask::{Ask, BoxError},
+    clock,
+    text::without_secrets,
+    transient::HttpStatus,
+};
 
-/// Any error, as `lambda_runtime` has it.
-type BoxError = Box<dyn Error + Send + Sync>;
-
-/// The error type that is given up at once.
+/// The error type of events that are given up at once.
 pub(crate) const PERMANENT: &str = "PermanentFailure";
 
-/// The error type of what tells no other: a string, or an error whose type is no longer known.
+/// The error type of strings and of errors whose type is not known any more.
 const UNNAMED: &str = "Error";
 
-/// What a handler returns where it can't do its work: the error's type and its message.
+/// The error of a handler: its type and its message.
 ///
-/// It is made of any error by `?`. It isn't an error itself, as `anyhow::Error` isn't, and for the
-/// same reason.
+/// `?` makes it from any error. Like `anyhow::Error` it does not implement `Error`, because that conversion would
+/// conflict.
 ///
 /// ```
 /// use comeback::{Failure, PermanentFailure};
@@ -54,13 +57,13 @@ impl Failure {
         Self { error_type: error_type.into(), message: without_secrets(&message.into()) }
     }
 
-    /// What the retry loop knows it by.
+    /// The error type that the retry loop sees.
     pub fn error_type(&self) -> &str {
         &self.error_type
     }
 
-    /// What happened: the messages of the error and of its sources. URLs in it have lost their query, user and
-    /// password, which may be secret: a message ends in logs and dead letters.
+    /// The messages of the error and its sources. The query, user and password of URLs are removed, because the message
+    /// ends up in logs and dead letters.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -69,7 +72,7 @@ impl Failure {
 impl<E: Into<BoxError>> From<E> for Failure {
     fn from(error: E) -> Self {
         let error = error.into();
-        match Ask::of(error.as_ref()) {
+        match asked(error.as_ref()) {
             Some(Ask::Never) => Self::new(PERMANENT, messages(error.as_ref(), "")),
             Some(ask @ Ask::After(_)) => {
                 let hint = ask.to_string();
@@ -95,143 +98,23 @@ impl fmt::Display for Failure {
     }
 }
 
-/// An error that no retry will heal: the event is given up at once, with the reason `not_retryable`.
-///
-/// ```
-/// use comeback::{Failure, PermanentFailure};
-///
-/// let failure = Failure::from(PermanentFailure::new("order 7 has no lines"));
-/// assert_eq!(failure.to_string(), "PermanentFailure: order 7 has no lines");
-/// ```
-#[derive(Debug)]
-pub struct PermanentFailure(Asking);
-
-impl PermanentFailure {
-    /// Says that this is for good.
-    pub fn new(cause: impl Into<BoxError>) -> Self {
-        Self(Asking { ask: Ask::Never, cause: cause.into() })
-    }
+/// What the first error in the chain that asks for something asks for. A server's response may ask, too.
+pub(crate) fn asked(error: &(dyn Error + 'static)) -> Option<Ask> {
+    chain(error).find_map(|link| Ask::by(link).or_else(|| asked_by_server(link)))
 }
 
-impl fmt::Display for PermanentFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+fn asked_by_server(link: &(dyn Error + 'static)) -> Option<Ask> {
+    let response = link.downcast_ref::<HttpStatus>()?;
+    let wait = response.transient()?.hint?.wait(clock::now());
+    (!wait.is_zero()).then(|| Ask::after(wait))
 }
-
-impl Error for PermanentFailure {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.0)
-    }
-}
-
-/// An error that is over after some time: the event comes back then, or at its next backoff where
-/// that is later.
-///
-/// ```
-/// use std::time::Duration;
-/// use comeback::{Failure, RetryAfter};
-///
-/// let failure = Failure::from(RetryAfter::new(Duration::from_secs(120), "the upstream says 429"));
-/// assert_eq!(failure.to_string(), "RetryAfter: 120s: the upstream says 429");
-/// ```
-#[derive(Debug)]
-pub struct RetryAfter(Asking);
-
-impl RetryAfter {
-    /// Asks to come back after this time, rounded up to a whole second.
-    pub fn new(wait: Duration, cause: impl Into<BoxError>) -> Self {
-        Self(Asking { ask: Ask::after(wait), cause: cause.into() })
-    }
-}
-
-impl fmt::Display for RetryAfter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.0.ask, self.0)
-    }
-}
-
-impl Error for RetryAfter {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.0)
-    }
-}
-
-/// What an error asks of those who would retry.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Ask {
-    /// Not to.
-    Never,
-    /// To wait for so many whole seconds.
-    After(Duration),
-}
-
-impl Ask {
-    /// To wait for this time, rounded up.
-    fn after(wait: Duration) -> Self {
-        let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
-        Self::After(Duration::from_secs(seconds))
-    }
-
-    /// What this error asks for, or the nearest of its sources that asks, be it by a server's response.
-    pub(crate) fn of(error: &(dyn Error + 'static)) -> Option<Self> {
-        chain(error).find_map(|link| Self::by(link).or_else(|| Self::by_server(link)))
-    }
-
-    fn by_server(link: &(dyn Error + 'static)) -> Option<Self> {
-        let response = link.downcast_ref::<HttpStatus>()?;
-        let wait = response.transient()?.hint?.wait(clock::now());
-        (!wait.is_zero()).then(|| Self::after(wait))
-    }
-
-    /// What this error itself asks for.
-    pub(crate) fn by(link: &(dyn Error + 'static)) -> Option<Self> {
-        let asked = link.downcast_ref::<Asking>().map(|asking| asking.ask);
-        asked.or_else(|| link.is::<NeverHeals>().then_some(Self::Never))
-    }
-}
-
-/// The words that begin a message of this kind.
-impl fmt::Display for Ask {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Never => Ok(()),
-            Self::After(wait) => write!(f, "{}s: ", wait.as_secs()),
-        }
-    }
-}
-
-/// A link of its own in the chain of sources. Reports such as `anyhow`'s may hide the type of the
-/// error that they were made of, but not the types of its sources.
-#[derive(Debug)]
-struct Asking {
-    ask: Ask,
-    cause: BoxError,
-}
-
-impl fmt::Display for Asking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.cause.fmt(f)
-    }
-}
-
-impl Error for Asking {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(self.cause.as_ref())
-    }
-}
-
-/// The source of errors that are for good by their nature, such as those of an event's own values.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("no retry heals it")]
-pub(crate) struct NeverHeals;
 
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&link| link.source())
 }
 
-/// The messages of an error and its sources, without those that an earlier one contains, and without
-/// the `hint` that is told before them.
+/// The messages of an error and its sources, without those that an earlier message contains and without the `hint`,
+/// which the caller writes first.
 fn messages(error: &(dyn Error + 'static), hint: &str) -> String {
     let mut all = String::new();
     for link in chain(error) {
@@ -247,18 +130,19 @@ fn messages(error: &(dyn Error + 'static), hint: &str) -> String {
     all
 }
 
-/// What an error of this type is known by: its name without parameters, and one of this crate by the path that it is
-/// used by. A box, a [`Stopped`], and what an operation that is run once has failed with stand for what is in
-/// them.
+/// The error type that the retry loop sees: the type's name without parameters. A type of this crate has its public
+/// path. A box, a [`Stopped`] and an idempotent operation's error have the name of the error in them.
 ///
 /// [`Stopped`]: crate::retry::Stopped
 fn known_by(type_name: &'static str, error: &(dyn Error + 'static)) -> Cow<'static, str> {
     let (name, inner) = parameter(type_name).unwrap_or((type_name, ""));
     let stands_for = match name {
-        // A box is no link of its own in the chain of sources.
+        // A box is not a link in the chain of sources.
         "alloc::boxed::Box" => Some(error),
         _ if name.starts_with("comeback::retry::") => error.source(),
-        _ if name.starts_with("comeback::idempotency::") => operations_own(error),
+        _ if name.starts_with("comeback::idempotency::") => {
+            error.source().filter(|source| !is_ours(*source))
+        }
         _ => None,
     };
     if let Some(error) = stands_for {
@@ -276,6 +160,11 @@ fn known_by(type_name: &'static str, error: &(dyn Error + 'static)) -> Cow<'stat
     }
 }
 
+/// Whether this is the kit's own reason and not the error of the operation.
+fn is_ours(source: &(dyn Error + 'static)) -> bool {
+    source.is::<PermanentFailure>() || source.is::<RetryAfter>() || source.is::<StoreFault>()
+}
+
 /// `Wrapper<Inner>` → `Wrapper` and `Inner`.
 fn parameter(type_name: &str) -> Option<(&str, &str)> {
     type_name.strip_suffix('>')?.split_once('<')
@@ -283,7 +172,7 @@ fn parameter(type_name: &str) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use std::{borrow::Cow, io, num::ParseIntError, sync::mpsc::SendError};
+    use std::{borrow::Cow, io, num::ParseIntError, sync::mpsc::SendError, time::Duration};
 
     use comeback_core::error_type::{ErrorReport, NonRetryable};
 

@@ -63,6 +63,7 @@
 //!   the effect itself refuse what was done long ago.
 //! - *Expiry is judged here*, not by a store's own cleaning, which may be days late.
 
+mod canonical;
 mod decide;
 #[cfg(feature = "dynamodb")]
 mod dynamo;
@@ -85,7 +86,6 @@ use comeback_core::{
     duration,
 };
 
-pub(crate) use self::error::operations_own;
 use self::request::Scope;
 #[cfg(feature = "dynamodb")]
 pub use self::{
@@ -98,7 +98,7 @@ pub use self::{
     holding::Holding,
     record::{Answer, Lease, Record},
     request::{BadRequest, Request},
-    store::{Memory, NotReplaced, Store},
+    store::{Memory, ReplaceError, Store},
 };
 use crate::clock;
 

@@ -41,6 +41,8 @@
 //! }
 //! ```
 
+mod ask;
+mod cause;
 mod clock;
 mod envelope;
 mod failure;
@@ -61,6 +63,8 @@ pub mod transient;
 /// assert_eq!(epoch.to_rfc3339(), "1970-01-01T00:00:00+00:00");
 /// ```
 pub use comeback_core::Timestamp;
+
+pub use ask::{PermanentFailure, RetryAfter};
 pub use envelope::{Enveloped, Retried, idempotency_key};
-pub use failure::{Failure, PermanentFailure, RetryAfter};
+pub use failure::Failure;
 pub use layer::{Received, Unwrap, Unwrapped};

@@ -90,9 +90,10 @@ pub use self::{
     policy::{BadPolicy, Policy, PolicyBuilder, PolicyFault},
     quota::{Quota, Spent},
     run::Call,
-    stopped::{Cause, Itself, Reason, Referring, Stopped},
+    stopped::{StopReason, Stopped},
 };
 use self::{policy::Plan, watch::Counts};
+pub use crate::cause::{Cause, Itself, Referring};
 use crate::transient::Standard;
 
 /// How the calls of a client are retried. Its clones share their quota and their rate.

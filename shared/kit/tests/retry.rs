@@ -11,7 +11,7 @@ use std::{
 
 use comeback::{
     Failure, RetryAfter,
-    retry::{Deadline, Jitter, Policy, Quota, Reason, Retry},
+    retry::{Deadline, Jitter, Policy, Quota, Retry, StopReason},
     transient::{Boxed, HttpStatus, Kind, RetryHint, Transient, Verdict},
 };
 use proptest::prelude::*;
@@ -90,7 +90,10 @@ async fn without_jitter_each_attempt_has_its_time() {
         let upstream = Upstream::failing([BUSY; 9]);
         let stopped = retry.operation("rates").run(|| upstream.call()).await.unwrap_err();
         assert_eq!(upstream.called_after_ms(), times);
-        assert_eq!((stopped.reason(), stopped.cause().attempt), (Reason::Attempts, times.len()));
+        assert_eq!(
+            (stopped.reason(), stopped.cause().attempt),
+            (StopReason::Attempts, times.len())
+        );
     }
 }
 
@@ -108,8 +111,8 @@ async fn an_operation_that_succeeds_at_its_kth_attempt_is_called_k_times() {
 #[tokio::test(start_paused = true)]
 async fn what_is_not_known_to_be_transient_is_not_tried_again() {
     for (verdict, reason, words) in [
-        (Verdict::Never, Reason::Permanent, "its error never heals"),
-        (Verdict::NoOpinion, Reason::Unknown, "its error is not known to be transient"),
+        (Verdict::Never, StopReason::Permanent, "its error never heals"),
+        (Verdict::NoOpinion, StopReason::Unknown, "its error is not known to be transient"),
     ] {
         let retry = Retry::new(Policy::default()).rule(judged);
         let upstream = Upstream::failing([BUSY, verdict]);
@@ -130,7 +133,10 @@ async fn a_call_ends_at_once_where_its_delay_would_leave_less_than_the_minimum()
     let stopped = call.run(|| upstream.call()).await.unwrap_err();
     assert_eq!(upstream.called_after_ms(), [0, 4000]);
     assert_eq!(upstream.start.elapsed(), secs(4), "it has not waited in vain");
-    assert_eq!(stopped.reason(), Reason::Time { delay: secs(8), left: secs(6), minimum: secs(5) });
+    assert_eq!(
+        stopped.reason(),
+        StopReason::Time { delay: secs(8), left: secs(6), minimum: secs(5) }
+    );
     assert_eq!(
         stopped.to_string(),
         "rates gave up after 2 attempts: after a delay of 8s, less than 5s would remain of the 6s \
@@ -167,7 +173,7 @@ async fn the_time_of_the_attempts_counts_and_the_first_is_made_however_late_it_i
     let stopped = retry.operation("rates").until(deadline).run(slowly).await.unwrap_err();
     let left = ms(30_000 - 26_200);
     let (delay, minimum) = (ms(400), secs(5));
-    assert_eq!(stopped.reason(), Reason::Time { delay, left, minimum });
+    assert_eq!(stopped.reason(), StopReason::Time { delay, left, minimum });
     advance(secs(30)).await;
     let late = Upstream::failing([]);
     let answer = retry.operation("rates").until(deadline).run(|| late.call()).await;
@@ -196,7 +202,7 @@ async fn a_hint_beyond_the_maximum_ends_the_call_at_once_and_goes_out_in_full() 
         let retry = Retry::new(undrawn(Policy::default())).rule(judged);
         let upstream = Upstream::failing([hinting(RetryHint::In(hint)); 9]);
         let stopped = retry.operation("rates").run(|| upstream.call()).await.unwrap_err();
-        assert_eq!(stopped.reason(), Reason::Hint { hint, max: secs(30) });
+        assert_eq!(stopped.reason(), StopReason::Hint { hint, max: secs(30) });
         assert_eq!(upstream.called_after_ms(), [0], "to ask again would break it");
         assert_eq!(upstream.start.elapsed(), Duration::ZERO);
         let failure = Failure::from(stopped);
@@ -207,7 +213,7 @@ async fn a_hint_beyond_the_maximum_ends_the_call_at_once_and_goes_out_in_full() 
     let far = RetryHint::At(at(100_000_000_000));
     let upstream = Upstream::failing([hinting(far)]);
     let stopped = retry.operation("rates").run(|| upstream.call()).await.unwrap_err();
-    assert!(matches!(stopped.reason(), Reason::Hint { .. }), "{stopped}");
+    assert!(matches!(stopped.reason(), StopReason::Hint { .. }), "{stopped}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,8 +291,8 @@ async fn a_quota_is_shared_by_clones_and_an_empty_one_ends_calls_at_their_first_
         let stopped = shared.operation("rates").run(|| upstream.call()).await.unwrap_err();
         (stopped.attempts(), stopped.reason())
     };
-    assert_eq!(stopped_after().await, (3, Reason::Attempts));
-    assert_eq!(stopped_after().await, (1, Reason::Quota));
+    assert_eq!(stopped_after().await, (3, StopReason::Attempts));
+    assert_eq!(stopped_after().await, (1, StopReason::Quota));
     assert_eq!(quota.left(), 2);
     for left in [3, 4, 5] {
         retry.operation("rates").run(async || Ok::<_, Fault>(())).await.unwrap();
@@ -502,17 +508,17 @@ proptest! {
         prop_assert_eq!(stopped.attempts() as usize, attempts.len());
         let verdict = stopped.cause().verdict;
         match stopped.reason() {
-            Reason::Permanent => prop_assert_eq!(verdict, Verdict::Never),
-            Reason::Unknown => prop_assert_eq!(verdict, Verdict::NoOpinion),
-            Reason::Hint { hint, max } => prop_assert!(hint > max && max == policy.max()),
-            Reason::Attempts => prop_assert_eq!(stopped.attempts(), policy.max_attempts()),
-            Reason::Time { delay, left: left_then, minimum: kept } => {
+            StopReason::Permanent => prop_assert_eq!(verdict, Verdict::Never),
+            StopReason::Unknown => prop_assert_eq!(verdict, Verdict::NoOpinion),
+            StopReason::Hint { hint, max } => prop_assert!(hint > max && max == policy.max()),
+            StopReason::Attempts => prop_assert_eq!(stopped.attempts(), policy.max_attempts()),
+            StopReason::Time { delay, left: left_then, minimum: kept } => {
                 let (shortest, longest) = delays(policy, attempts.len(), verdict);
                 prop_assert!((shortest..=longest).contains(&delay), "{:?}", delay);
                 prop_assert_eq!((left_then, kept), (left - took, minimum));
                 prop_assert!(delay > left_then - minimum);
             }
-            Reason::Quota => prop_assert!(cost(verdict) > Some(left_of_quota)),
+            StopReason::Quota => prop_assert!(cost(verdict) > Some(left_of_quota)),
             reason => prop_assert!(false, "{}", reason),
         }
     }

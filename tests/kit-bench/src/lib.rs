@@ -1,1 +1,1 @@
-//! Nothing to link: the benches are in `benches/`, apart from the kit so that they build without an SDK.
+//! The benchmarks are in `benches/`. This package is apart from the kit so that they build without an SDK.

@@ -42,7 +42,6 @@ const MAY_USE: [(&str, &[&str]); 11] = [
             "aws-sdk-dynamodb",
             "aws-smithy-runtime-api",
             "aws-smithy-types",
-            "backon",
             "comeback-core",
             "comeback-dynamodb",
             "fastrand",

@@ -9,7 +9,7 @@ use super::{Answer, Fingerprint, Record};
 
 /// What is done about a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Decision {
+pub(super) enum Action {
     /// The operation is run, once this record is written in place of the one that was found.
     Claim(Record),
     /// It is run: the record that was found is the asker's own, of a write whose answer was lost.
@@ -32,19 +32,19 @@ pub(super) fn decide(
     fingerprint: Fingerprint,
     found: Option<&Record>,
     now: Timestamp,
-) -> Decision {
+) -> Action {
     let other = found.filter(|record| record.fingerprint != fingerprint);
     if let Some(other) = other.filter(|record| !record.claim.is_expired(now)) {
-        return Decision::Mismatch(other.fingerprint);
+        return Action::Mismatch(other.fingerprint);
     }
     let record = |claim| Record { claim, fingerprint, answer: None };
     match claimant.judge(found.map(|record| &record.claim), now) {
-        Verdict::Take(claim) => Decision::Claim(record(claim)),
-        Verdict::Own(claim) => Decision::Run(record(claim)),
-        Verdict::Held { until } => Decision::InProgress { until },
+        Verdict::Take(claim) => Action::Claim(record(claim)),
+        Verdict::Own(claim) => Action::Run(record(claim)),
+        Verdict::Held { until } => Action::InProgress { until },
         Verdict::Done => {
             let answer = found.and_then(|record| record.answer.clone());
-            Decision::Answer(answer.unwrap_or_else(|| Answer::NotKept("there is none".to_owned())))
+            Action::Answer(answer.unwrap_or_else(|| Answer::NotKept("there is none".to_owned())))
         }
     }
 }
@@ -64,16 +64,14 @@ mod tests {
     }
 
     /// What is decided for this owner, who wants this, at a second; a minute is left to it.
-    fn decided(owner: &str, intent: &str, found: Option<&Record>, second: u64) -> Decision {
+    fn decided(owner: &str, intent: &str, found: Option<&Record>, second: u64) -> Action {
         let claimant = Claimant { owner, deadline: secs(second + 60), kept: KEPT };
         decide(&claimant, Fingerprint::of(intent).unwrap(), found, secs(second))
     }
 
     fn claimed(owner: &str, found: Option<&Record>, second: u64) -> Record {
         let decision = decided(owner, "charge 7", found, second);
-        let Decision::Claim(record) = decision else {
-            panic!("expected a claim, got {decision:?}")
-        };
+        let Action::Claim(record) = decision else { panic!("expected a claim, got {decision:?}") };
         record
     }
 
@@ -88,23 +86,23 @@ mod tests {
         let taken_over = claimed("b", Some(&held), 70);
         let after_expiry = claimed("b", Some(&done), 1000);
         for (what, found, owner, intent, second, expected) in [
-            ("held", &held, "b", "charge 7", 69, Decision::InProgress { until }),
-            ("lease over", &held, "b", "charge 7", 70, Decision::Claim(taken_over.clone())),
-            ("its own", &held, "a", "charge 7", 69, Decision::Run(held.clone())),
-            ("its own of another intent", &held, "a", "charge 8", 69, Decision::Mismatch(other)),
-            ("held for another intent", &held, "b", "charge 8", 69, Decision::Mismatch(other)),
-            ("left by another intent", &held, "b", "charge 8", 70, Decision::Mismatch(other)),
-            ("done", &done, "b", "charge 7", 999, Decision::Answer(answer.clone())),
-            ("done by itself", &done, "a", "charge 7", 999, Decision::Answer(answer)),
-            ("done for another intent", &done, "b", "charge 8", 999, Decision::Mismatch(other)),
-            ("expired", &done, "b", "charge 7", 1000, Decision::Claim(after_expiry.clone())),
+            ("held", &held, "b", "charge 7", 69, Action::InProgress { until }),
+            ("lease over", &held, "b", "charge 7", 70, Action::Claim(taken_over.clone())),
+            ("its own", &held, "a", "charge 7", 69, Action::Run(held.clone())),
+            ("its own of another intent", &held, "a", "charge 8", 69, Action::Mismatch(other)),
+            ("held for another intent", &held, "b", "charge 8", 69, Action::Mismatch(other)),
+            ("left by another intent", &held, "b", "charge 8", 70, Action::Mismatch(other)),
+            ("done", &done, "b", "charge 7", 999, Action::Answer(answer.clone())),
+            ("done by itself", &done, "a", "charge 7", 999, Action::Answer(answer)),
+            ("done for another intent", &done, "b", "charge 8", 999, Action::Mismatch(other)),
+            ("expired", &done, "b", "charge 7", 1000, Action::Claim(after_expiry.clone())),
             (
                 "no answer beside it",
                 &mute,
                 "b",
                 "charge 7",
                 999,
-                Decision::Answer(Answer::NotKept("there is none".to_owned())),
+                Action::Answer(Answer::NotKept("there is none".to_owned())),
             ),
         ] {
             assert_eq!(decided(owner, intent, Some(found), second), expected, "{what}");
@@ -116,7 +114,7 @@ mod tests {
     #[test]
     fn what_has_expired_bars_no_other_intent() {
         let done = claimed("a", None, 0).done(Answer::Kept("1".to_owned()), secs(1000));
-        let Decision::Claim(record) = decided("b", "charge 8", Some(&done), 1000) else {
+        let Action::Claim(record) = decided("b", "charge 8", Some(&done), 1000) else {
             panic!("it has expired")
         };
         assert_eq!(record.fingerprint, Fingerprint::of("charge 8").unwrap());

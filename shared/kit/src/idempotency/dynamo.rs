@@ -1,9 +1,9 @@
 //! Records in a DynamoDB table.
 
 use aws_sdk_dynamodb::{Client, primitives::Blob, types::AttributeValue};
-use comeback_dynamodb::{ClaimTable, Found, Item, NotReplaced as NotWritten};
+use comeback_dynamodb::{ClaimTable, Found, Item, NotReplaced};
 
-use super::{Answer, NotReplaced, Record, Store, StoreFault};
+use super::{Answer, Record, ReplaceError, Store, StoreFault};
 
 const FINGERPRINT: &str = "fingerprint";
 const ANSWER: &str = "answer";
@@ -70,7 +70,7 @@ impl Store for DynamoStore {
         key: &str,
         seen: Option<&Record>,
         next: Option<&Record>,
-    ) -> Result<(), NotReplaced> {
+    ) -> Result<(), ReplaceError> {
         let seen = seen.map(|record| &record.claim);
         let written = match next {
             Some(next) => self.0.put(key, seen, &next.claim, beside(next)).await,
@@ -98,14 +98,14 @@ pub(super) fn beside(record: &Record) -> Item {
     item
 }
 
-pub(super) fn not_replaced(why: NotWritten) -> NotReplaced {
+pub(super) fn not_replaced(why: NotReplaced) -> ReplaceError {
     let found = match why {
-        NotWritten::Changed(found) => found,
-        NotWritten::Fault(fault) => return NotReplaced::Fault(fault),
+        NotReplaced::Changed(found) => found,
+        NotReplaced::Fault(fault) => return ReplaceError::Fault(fault),
     };
     match found.map(record).transpose() {
-        Ok(there) => NotReplaced::Changed(there.map(Box::new)),
-        Err(fault) => NotReplaced::Fault(fault),
+        Ok(there) => ReplaceError::Changed(there.map(Box::new)),
+        Err(fault) => ReplaceError::Fault(fault),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Why an operation has no answer.
 
-use std::{any::type_name, convert::Infallible, error, fmt, time::Duration};
+use std::{any::type_name, convert::Infallible, fmt, time::Duration};
 
 use comeback_core::{
     Timestamp,
@@ -102,8 +102,8 @@ pub enum Error<E> {
     },
     /// DynamoDB has made no write of the transaction. The key is free again.
     #[cfg(feature = "dynamodb")]
-    #[error("the transaction was cancelled")]
-    Cancelled(#[source] super::Cancelled),
+    #[error("the transaction was cancelled: {0}")]
+    Cancelled(super::Cancelled),
     /// More writes than a transaction may have. None was made, and the key is free again.
     #[cfg(feature = "dynamodb")]
     #[error("the transaction is too large")]
@@ -200,22 +200,6 @@ impl From<Error<Failure>> for Failure {
     fn from(error: Error<Failure>) -> Self {
         error.into_operation().unwrap_or_else(Self::from)
     }
-}
-
-/// The operation's own error, where this error, which is an [`Error`] of whatever operation, is one of its.
-pub(crate) fn operations_own<'e>(
-    error: &'e (dyn error::Error + 'static),
-) -> Option<&'e (dyn error::Error + 'static)> {
-    // Every other variant's source is of a type that is known here, or there is none.
-    error.source().filter(|source| !is_ours(*source))
-}
-
-fn is_ours(source: &(dyn error::Error + 'static)) -> bool {
-    #[cfg(feature = "dynamodb")]
-    if source.is::<super::Cancelled>() {
-        return true;
-    }
-    source.is::<PermanentFailure>() || source.is::<RetryAfter>() || source.is::<StoreFault>()
 }
 
 fn holder(there: Option<&Token>) -> String {

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use comeback_core::canonical::canonical;
 use serde::Serialize;
 use serde_json::value::to_raw_value;
 use sha2::{Digest, Sha256};
 
-use crate::failure::NeverHeals;
+use super::canonical::canonical;
+use crate::ask::NeverHeals;
 
 /// The SHA-256 of a request's canonical JSON: the same for requests that mean the same, in whatever order
 /// their members are written and however their numbers are spelled.

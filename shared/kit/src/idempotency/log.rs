@@ -6,7 +6,7 @@
 use comeback_core::fault::StoreFault;
 use tracing::{error, warn};
 
-use super::{once::Held, request::hash};
+use super::{record::Held, request::hash};
 
 /// The operation was run, and a repetition will run it again.
 pub(super) fn not_completed(scope: &str, held: &Held, fault: &StoreFault) {

@@ -18,9 +18,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
 use super::{
-    Answer, Error, Idempotency, Lease, MARGIN, NotReplaced, Record, Request, Store, StoreFault,
-    decide::{Decision, decide},
+    Answer, Error, Idempotency, Lease, MARGIN, Record, ReplaceError, Request, Store, StoreFault,
+    decide::{Action, decide},
     log,
+    record::Held,
 };
 use crate::RetryAfter;
 
@@ -34,14 +35,6 @@ const COMPLETIONS_MAX: u32 = 5;
 
 /// What is left to the function when a call to the store is given up, to return its answer.
 const RETURN_TIME: Duration = Duration::from_secs(1);
-
-/// A record that this execution holds.
-pub(super) struct Held {
-    pub(super) key: String,
-    pub(super) record: Record,
-    /// When this execution is killed, if it has not ended.
-    pub(super) deadline: Timestamp,
-}
 
 /// How a request begins.
 pub(super) enum Begun {
@@ -168,11 +161,11 @@ impl<S: Store> Idempotency<S> {
                 return Err(Error::Late { deadline, minimum });
             }
             let record = match decide(&claimant, fingerprint, found.as_deref(), now) {
-                Decision::Claim(record) => record,
-                Decision::Run(record) => return Ok(Begun::Held(Held { key, record, deadline })),
-                Decision::Answer(answer) => return Ok(Begun::Answered(answer)),
-                Decision::InProgress { until } => return Err(Error::in_progress(until, now)),
-                Decision::Mismatch(kept) => return Err(Error::mismatch(kept, fingerprint)),
+                Action::Claim(record) => record,
+                Action::Run(record) => return Ok(Begun::Held(Held { key, record, deadline })),
+                Action::Answer(answer) => return Ok(Begun::Answered(answer)),
+                Action::InProgress { until } => return Err(Error::in_progress(until, now)),
+                Action::Mismatch(kept) => return Err(Error::mismatch(kept, fingerprint)),
             };
             match self.replace(&key, found.as_deref(), Some(&record), deadline).await {
                 Ok(()) => {
@@ -184,8 +177,8 @@ impl<S: Store> Idempotency<S> {
                     }
                     return Ok(Begun::Held(held));
                 }
-                Err(NotReplaced::Changed(there)) => found = there,
-                Err(NotReplaced::Fault(fault)) => {
+                Err(ReplaceError::Changed(there)) => found = there,
+                Err(ReplaceError::Fault(fault)) => {
                     // The write may have been made, though its answer was lost.
                     if fault.passes {
                         self.release(&Held { key, record, deadline }).await;
@@ -203,8 +196,8 @@ impl<S: Store> Idempotency<S> {
         for nth in (1..=COMPLETIONS_MAX).filter_map(Attempt::new) {
             let fault = match self.rewrite(held, Some(done)).await {
                 Ok(()) => return Ok(()),
-                Err(NotReplaced::Changed(there)) => return found_instead(there.as_deref(), done),
-                Err(NotReplaced::Fault(fault)) => fault,
+                Err(ReplaceError::Changed(there)) => return found_instead(there.as_deref(), done),
+                Err(ReplaceError::Fault(fault)) => fault,
             };
             let pause = COMPLETION.delay_from(Duration::ZERO, nth, Draw::of(fastrand::u64(..)));
             let in_time = later(self.now(), pause + RETURN_TIME) < held.deadline;
@@ -219,7 +212,7 @@ impl<S: Store> Idempotency<S> {
 
     /// Frees the key for whoever comes next. What another has taken over by now is that one's affair.
     pub(super) async fn release(&self, held: &Held) {
-        if let Err(NotReplaced::Fault(fault)) = self.rewrite(held, None).await {
+        if let Err(ReplaceError::Fault(fault)) = self.rewrite(held, None).await {
             log::not_released(self.scope.name(), held, &fault);
         }
     }
@@ -228,7 +221,7 @@ impl<S: Store> Idempotency<S> {
     async fn hold(&self, held: &Held, time: Duration) {
         let mut record = held.record.clone();
         record.claim.state = State::Held { until: later(self.now(), time) };
-        if let Err(NotReplaced::Fault(fault)) = self.rewrite(held, Some(&record)).await {
+        if let Err(ReplaceError::Fault(fault)) = self.rewrite(held, Some(&record)).await {
             log::not_held(self.scope.name(), held, &fault);
         }
     }
@@ -238,7 +231,7 @@ impl<S: Store> Idempotency<S> {
         &self,
         held: &Held,
         next: Option<&Record>,
-    ) -> Result<(), NotReplaced> {
+    ) -> Result<(), ReplaceError> {
         self.replace(&held.key, Some(&held.record), next, held.deadline).await
     }
 
@@ -248,13 +241,13 @@ impl<S: Store> Idempotency<S> {
         seen: Option<&Record>,
         next: Option<&Record>,
         deadline: Timestamp,
-    ) -> Result<(), NotReplaced> {
+    ) -> Result<(), ReplaceError> {
         // Boxed, so that what the store's client is made of is not part of every future around it: rustc gives up
         // on the layout of a handler that is generic over its store ("queries overflow the depth limit").
         let call: Pin<Box<dyn Future<Output = _> + Send + '_>> =
             Box::pin(self.store.replace(key, seen, next));
         let written = self.in_time(deadline, call).await;
-        written.unwrap_or_else(|fault| Err(NotReplaced::Fault(fault)))
+        written.unwrap_or_else(|fault| Err(ReplaceError::Fault(fault)))
     }
 
     /// Waits for a call to the store, but not for so long that Lambda kills the function before it has
@@ -296,17 +289,6 @@ fn is_late(now: Timestamp, deadline: Timestamp, minimum: Duration) -> bool {
 /// One that is still there after its end was not killed: its deadline tells it nothing.
 fn patience(left: Duration) -> Option<Duration> {
     (!left.is_zero()).then(|| left - RETURN_TIME.min(left / 2))
-}
-
-impl Held {
-    pub(super) fn lease(&self) -> Lease {
-        let claim = &self.record.claim;
-        let until = match claim.state {
-            State::Held { until } => until,
-            State::Done => claim.expires_at,
-        };
-        Lease::new(claim.token.owner.clone(), until)
-    }
 }
 
 /// A write whose answer was lost, and that was made again, finds what it has written; another finds what

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use comeback_core::{Timestamp, claim::Claim};
+use comeback_core::{
+    Timestamp,
+    claim::{Claim, State},
+};
 
 use super::Fingerprint;
 
@@ -115,5 +118,24 @@ impl Lease {
     /// From when on another may take over. Lambda has ended this invocation by then.
     pub fn until(&self) -> Timestamp {
         self.until
+    }
+}
+
+/// A record that this execution holds.
+pub(super) struct Held {
+    pub(super) key: String,
+    pub(super) record: Record,
+    /// When this execution is killed, if it has not ended.
+    pub(super) deadline: Timestamp,
+}
+
+impl Held {
+    pub(super) fn lease(&self) -> Lease {
+        let claim = &self.record.claim;
+        let until = match claim.state {
+            State::Held { until } => until,
+            State::Done => claim.expires_at,
+        };
+        Lease::new(claim.token.owner.clone(), until)
     }
 }

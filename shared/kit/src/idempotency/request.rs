@@ -11,7 +11,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::Fingerprint;
-use crate::{envelope::idempotency_key, failure::NeverHeals, retry::Deadline};
+use crate::{ask::NeverHeals, envelope::idempotency_key, retry::Deadline};
 
 /// DynamoDB refuses a partition key of more bytes; every store has the same keys.
 const STORED_KEY_MAX: usize = 2048;

@@ -17,7 +17,7 @@ use super::Record;
 /// far. [`Memory`] is the shortest example of a store that does it right.
 ///
 /// ```
-/// use comeback::idempotency::{Memory, NotReplaced, Record, Store};
+/// use comeback::idempotency::{Memory, ReplaceError, Record, Store};
 ///
 /// /// A store that keeps only short answers.
 /// struct Short(Memory);
@@ -28,7 +28,7 @@ use super::Record;
 ///         key: &str,
 ///         seen: Option<&Record>,
 ///         next: Option<&Record>,
-///     ) -> Result<(), NotReplaced> {
+///     ) -> Result<(), ReplaceError> {
 ///         self.0.replace(key, seen, next).await
 ///     }
 ///
@@ -51,7 +51,7 @@ pub trait Store {
         key: &str,
         seen: Option<&Record>,
         next: Option<&Record>,
-    ) -> impl Future<Output = Result<(), NotReplaced>> + Send;
+    ) -> impl Future<Output = Result<(), ReplaceError>> + Send;
 
     /// How many bytes of JSON an answer may have.
     fn answer_max(&self) -> usize;
@@ -61,7 +61,7 @@ pub trait Store {
 ///
 /// ```
 /// # use comeback::idempotency::{Claim, Fingerprint, Record, State, Token};
-/// use comeback::idempotency::{Memory, NotReplaced, Store};
+/// use comeback::idempotency::{Memory, ReplaceError, Store};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
@@ -71,12 +71,12 @@ pub trait Store {
 /// # let record = Record { claim, fingerprint: Fingerprint::of("charge 7").unwrap(), answer: None };
 /// let store = Memory::new();
 /// assert_eq!(store.replace("key", None, Some(&record)).await, Ok(()));
-/// let there = NotReplaced::Changed(Some(Box::new(record.clone())));
+/// let there = ReplaceError::Changed(Some(Box::new(record.clone())));
 /// assert_eq!(store.replace("key", None, Some(&record)).await, Err(there));
 /// # }
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum NotReplaced {
+pub enum ReplaceError {
     /// Another was there than the one that was seen: this one, or none.
     Changed(Option<Box<Record>>),
     /// The store can't be asked. The write may still have been made.
@@ -120,12 +120,12 @@ impl Store for Memory {
         key: &str,
         seen: Option<&Record>,
         next: Option<&Record>,
-    ) -> Result<(), NotReplaced> {
+    ) -> Result<(), ReplaceError> {
         // Nobody leaves the map half written, so that one who panicked spoils nothing.
         let mut records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let there = records.get(key);
         if !is_same(there.map(|record| &record.claim), seen.map(|record| &record.claim)) {
-            return Err(NotReplaced::Changed(there.cloned().map(Box::new)));
+            return Err(ReplaceError::Changed(there.cloned().map(Box::new)));
         }
         match next {
             Some(next) => records.insert(key.to_owned(), next.clone()),

@@ -4,14 +4,15 @@ use std::fmt;
 
 use aws_sdk_dynamodb::types::{CancellationReason, TransactWriteItem};
 use comeback_core::fault::{StoreFault, store_fault_passes};
-use comeback_dynamodb::{NotCommitted, NotReplaced as NotWritten};
+use comeback_dynamodb::{NotCommitted, NotReplaced};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    Answer, DynamoStore, Error, Idempotency, Lease, NotReplaced, Record, Request,
+    Answer, DynamoStore, Error, Idempotency, Lease, Record, ReplaceError, Request,
     dynamo::{beside, not_replaced},
     log,
-    once::{Begun, Held, found_instead, read},
+    once::{Begun, found_instead, read},
+    record::Held,
 };
 use crate::PermanentFailure;
 
@@ -134,9 +135,9 @@ impl Idempotency<DynamoStore> {
         let error = match made.unwrap_or_else(|fault| Err(NotCommitted::Fault(fault))) {
             Ok(()) => return Ok(()),
             Err(NotCommitted::Changed(there)) => {
-                return match not_replaced(NotWritten::Changed(there)) {
-                    NotReplaced::Changed(there) => found_instead(there.as_deref(), done),
-                    NotReplaced::Fault(fault) => Err(Error::Store(fault)),
+                return match not_replaced(NotReplaced::Changed(there)) {
+                    ReplaceError::Changed(there) => found_instead(there.as_deref(), done),
+                    ReplaceError::Fault(fault) => Err(Error::Store(fault)),
                 };
             }
             Err(NotCommitted::Cancelled(reasons)) => cancelled(reasons),
@@ -144,12 +145,12 @@ impl Idempotency<DynamoStore> {
         };
         // What frees the key finds out whether the transaction was made, and bars it where it was not.
         match self.rewrite(held, None).await {
-            Err(NotReplaced::Changed(Some(there))) if there.claim.is(&done.claim) => Ok(()),
-            Err(NotReplaced::Fault(fault)) => {
+            Err(ReplaceError::Changed(Some(there))) if there.claim.is(&done.claim) => Ok(()),
+            Err(ReplaceError::Fault(fault)) => {
                 log::not_released(self.scope.name(), held, &fault);
                 Err(error)
             }
-            Ok(()) | Err(NotReplaced::Changed(_)) => Err(error),
+            Ok(()) | Err(ReplaceError::Changed(_)) => Err(error),
         }
     }
 }

@@ -13,7 +13,7 @@ use comeback_core::{
 use lambda_runtime::Context;
 use tokio::time::Instant;
 
-use super::Reason;
+use super::StopReason;
 use crate::clock;
 
 /// What counts as without end: no invocation lasts as long, and every clock can count so far.
@@ -178,12 +178,12 @@ impl Deadline {
     }
 
     /// Whether enough is left after this delay.
-    pub(super) fn bears(&self, delay: Duration) -> Result<(), Reason> {
+    pub(super) fn bears(&self, delay: Duration) -> Result<(), StopReason> {
         let Self { minimum, .. } = *self;
         let left = self.left();
         // A minimum of nothing is still not to be slept past.
         if left.checked_sub(delay).is_none_or(|rest| rest < minimum) {
-            return Err(Reason::Time { delay, left, minimum });
+            return Err(StopReason::Time { delay, left, minimum });
         }
         Ok(())
     }

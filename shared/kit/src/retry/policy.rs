@@ -56,12 +56,12 @@ impl Policy<Aws> {
     /// ```
     /// # async fn example() {
     /// use aws_sdk_dynamodb::{error::SdkError, operation::get_item::GetItemError};
-    /// use comeback::retry::{Policy, Reason, Retry};
+    /// use comeback::retry::{Policy, StopReason, Retry};
     ///
     /// let retry = Retry::new(Policy::DYNAMODB);
     /// let silent = async || Err::<(), SdkError<GetItemError>>(SdkError::timeout_error("silence"));
     /// let stopped = retry.operation("orders").run(silent).await.unwrap_err();
-    /// assert_eq!((stopped.attempts(), stopped.reason()), (5, Reason::Attempts));
+    /// assert_eq!((stopped.attempts(), stopped.reason()), (5, StopReason::Attempts));
     /// # }
     /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(example());
     /// ```

@@ -1,21 +1,16 @@
-//! One call, from its first attempt to its last. The loop is backon's; what follows a failure is decided
-//! here.
+//! One call, from its first attempt to its last.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use backon::Retryable;
 use comeback_core::backoff::Draw;
 
-use super::{
-    Adaptive, Cause, Deadline, Reason, Retry, Spent, Stopped, deadline::now, policy::Plan,
-    watch::Attempt,
-};
+use super::{Cause, Deadline, Retry, Spent, StopReason, Stopped, deadline::now, watch::Attempt};
 use crate::{
     clock,
     transient::{Kind, Rule, Standard, Verdict},
 };
 
-/// A call that is about to be made; see [`Retry::operation`].
+/// A call before its first attempt; see [`Retry::operation`].
 ///
 /// ```
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -46,19 +41,18 @@ impl<'a, R> Call<'a, R> {
         Self { retry, operation, deadline: None }
     }
 
-    /// Waits for nothing that would leave less than the minimum of this deadline.
+    /// Never waits so long that less than the minimum of this deadline would be left.
     pub fn until(self, deadline: Deadline) -> Self {
         Self { deadline: Some(deadline), ..self }
     }
 
-    /// Makes the call: one attempt, and others after transient errors.
+    /// Makes the call: one attempt, and further attempts after transient errors.
     ///
-    /// Dropped before it ends, it leaves nothing behind; what its retries have cost of the quota stays
-    /// spent.
+    /// You may drop the future at any time. Its retries stay charged to the quota.
     ///
     /// # Errors
     ///
-    /// The last attempt's error, and why there was no other.
+    /// The error of the last attempt, and why there was no other.
     ///
     /// ```
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -79,72 +73,28 @@ impl<'a, R> Call<'a, R> {
     /// # }
     /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(example()).unwrap();
     /// ```
-    pub async fn run<T, E, Form, F, Fut>(self, attempt: F) -> Result<T, Stopped<E>>
+    pub async fn run<T, E, Form, F, Fut>(self, mut attempt: F) -> Result<T, Stopped<E>>
     where
         R: Rule<E>,
         E: Cause<Form>,
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        let pace = Pace { adaptive: self.retry.adaptive.clone(), deadline: self.deadline };
-        pace.turn().await;
-        let delays = Delays { plan: self.retry.plan, failed: 0 };
-        let mut run = Run::of(self);
-        let ended = attempt
-            .retry(delays)
-            .sleep(move |delay| pace.clone().rest(delay))
-            // All in one closure, as backon's others could not share what this one changes.
-            .adjust(|error, drawn| run.after_failure(error, drawn))
-            .await;
-        match ended {
-            Ok(answer) => {
-                run.succeeded();
-                Ok(answer)
-            }
-            Err(cause) => Err(run.stopped(cause)),
+        let mut run = Run { call: self, failed: 0, spent: None, hint: Duration::ZERO };
+        loop {
+            run.turn().await;
+            let delay = match attempt().await {
+                Ok(answer) => {
+                    run.succeeded();
+                    return Ok(answer);
+                }
+                Err(cause) => match run.after_failure(&cause) {
+                    Ok(delay) => delay,
+                    Err(reason) => return Err(run.stopped(reason, cause)),
+                },
+            };
+            tokio::time::sleep(delay).await;
         }
-    }
-}
-
-/// The drawn delay after each failure, as long as another attempt is allowed.
-struct Delays {
-    plan: Plan,
-    failed: u32,
-}
-
-impl Iterator for Delays {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        self.failed = self.failed.saturating_add(1);
-        self.plan.delay_after(self.failed, Draw::of(fastrand::u64(..)))
-    }
-}
-
-/// What is waited for before an attempt.
-#[derive(Clone)]
-struct Pace {
-    adaptive: Option<Arc<Adaptive>>,
-    deadline: Option<Deadline>,
-}
-
-impl Pace {
-    /// Waits so long, and then for the next attempt's turn.
-    async fn rest(self, delay: Duration) {
-        tokio::time::sleep(delay).await;
-        self.turn().await;
-    }
-
-    /// Waits until the client's rate lets an attempt through, but not into the deadline's minimum.
-    async fn turn(&self) {
-        let Some(adaptive) = &self.adaptive else { return };
-        let now = now();
-        let most = self.deadline.map_or(Duration::MAX, |deadline| deadline.spare_at(now));
-        let turn = adaptive.turn(now.into_std(), most);
-        if !turn.wait().is_zero() {
-            tokio::time::sleep(turn.wait()).await;
-        }
-        turn.come();
     }
 }
 
@@ -153,22 +103,27 @@ struct Run<'a, R> {
     call: Call<'a, R>,
     /// How many attempts have failed.
     failed: u32,
-    /// What the last retry has cost.
+    /// The cost of the last retry.
     spent: Option<Spent>,
-    /// Why there is no other attempt, once one has failed and there is none.
-    reason: Reason,
-    /// How long the server wants to be left alone after the last failure.
+    /// How long the server asked to wait after the last failure.
     hint: Duration,
 }
 
-impl<'a, R> Run<'a, R> {
-    fn of(call: Call<'a, R>) -> Self {
-        let (reason, hint) = (Reason::Unknown, Duration::ZERO);
-        Self { call, failed: 0, spent: None, reason, hint }
+impl<R> Run<'_, R> {
+    /// Waits until the client's rate allows an attempt, but not into the minimum of the deadline.
+    async fn turn(&self) {
+        let Some(adaptive) = &self.call.retry.adaptive else { return };
+        let now = now();
+        let most = self.call.deadline.map_or(Duration::MAX, |deadline| deadline.spare_at(now));
+        let turn = adaptive.turn(now.into_std(), most);
+        if !turn.wait().is_zero() {
+            tokio::time::sleep(turn.wait()).await;
+        }
+        turn.come();
     }
 
-    /// How long is waited before another attempt; nothing where there is none.
-    fn after_failure<E>(&mut self, error: &E, drawn: Option<Duration>) -> Option<Duration>
+    /// The delay before the next attempt, or why there is none.
+    fn after_failure<E>(&mut self, error: &E) -> Result<Duration, StopReason>
     where
         R: Rule<E>,
     {
@@ -177,30 +132,30 @@ impl<'a, R> Run<'a, R> {
         let verdict = self.call.retry.rule.judge(error);
         self.hint = hint(verdict);
         self.answered(is_throttle(verdict));
-        let next = self.decide(verdict, drawn);
+        let next = self.decide(verdict);
         attempt.failed(verdict, next);
-        next.map_err(|reason| self.reason = reason).ok()
+        next
     }
 
-    /// The delay before another attempt, or why there is none.
-    fn decide(&mut self, verdict: Verdict, drawn: Option<Duration>) -> Result<Duration, Reason> {
+    fn decide(&mut self, verdict: Verdict) -> Result<Duration, StopReason> {
         let Call { retry, deadline, .. } = &self.call;
         let transient = match verdict {
             Verdict::Retry(transient) => transient,
-            Verdict::Never => return Err(Reason::Permanent),
-            Verdict::NoOpinion => return Err(Reason::Unknown),
+            Verdict::Never => return Err(StopReason::Permanent),
+            Verdict::NoOpinion => return Err(StopReason::Unknown),
         };
-        let drawn = drawn.ok_or(Reason::Attempts)?;
+        let draw = Draw::of(fastrand::u64(..));
+        let drawn = retry.plan.delay_after(self.failed, draw).ok_or(StopReason::Attempts)?;
         let max = retry.plan.max();
-        // A server that is asked before the time that it named refuses again.
+        // Before that time the server would refuse again.
         if self.hint > max {
-            return Err(Reason::Hint { hint: self.hint, max });
+            return Err(StopReason::Hint { hint: self.hint, max });
         }
         let delay = drawn.max(self.hint);
         if let Some(deadline) = deadline {
             deadline.bears(delay)?;
         }
-        self.spent = Some(retry.quota.spend(transient.kind).ok_or(Reason::Quota)?);
+        self.spent = Some(retry.quota.spend(transient.kind).ok_or(StopReason::Quota)?);
         Ok(delay)
     }
 
@@ -214,8 +169,8 @@ impl<'a, R> Run<'a, R> {
         }
     }
 
-    fn stopped<E: Cause<Form>, Form>(self, cause: E) -> Stopped<E> {
-        let Self { call: Call { retry, operation, .. }, failed, reason, hint, .. } = self;
+    fn stopped<E: Cause<Form>, Form>(self, reason: StopReason, cause: E) -> Stopped<E> {
+        let Self { call: Call { retry, operation, .. }, failed, hint, .. } = self;
         if let Some(counts) = &retry.counts {
             counts.ended(operation, failed.saturating_sub(1), true, clock::now());
         }
@@ -228,7 +183,7 @@ impl<'a, R> Run<'a, R> {
         Attempt { operation, ordinal: self.failed.saturating_add(1), deadline }
     }
 
-    /// Tells the client's rate of an answer.
+    /// Reports an answer to the client's rate limit.
     fn answered(&self, throttled: bool) {
         if let Some(adaptive) = &self.call.retry.adaptive {
             adaptive.answered(now().into_std(), throttled);
@@ -240,7 +195,7 @@ fn is_throttle(verdict: Verdict) -> bool {
     verdict.transient().is_some_and(|transient| transient.kind == Kind::Throttled)
 }
 
-/// How long the server wants to be left alone.
+/// How long the server asks to wait.
 fn hint(verdict: Verdict) -> Duration {
     let hint = verdict.transient().and_then(|transient| transient.hint);
     hint.map_or(Duration::ZERO, |hint| hint.wait(clock::now()))

@@ -2,8 +2,8 @@
 
 use std::{error::Error, fmt, time::Duration};
 
-use super::deadline::to_the_ms;
-use crate::{Failure, PermanentFailure, RetryAfter, failure::Ask};
+use super::{Cause, deadline::to_the_ms};
+use crate::{Failure, PermanentFailure, RetryAfter, failure::asked};
 
 /// A call has failed and is not tried again: why, and its last cause.
 ///
@@ -14,12 +14,12 @@ use crate::{Failure, PermanentFailure, RetryAfter, failure::Ask};
 /// ```
 /// # async fn example() {
 /// use std::io;
-/// use comeback::retry::{Policy, Reason, Retry};
+/// use comeback::retry::{Policy, StopReason, Retry};
 ///
 /// let retry = Retry::new(Policy::default());
 /// let missing = || async { Err::<(), _>(io::Error::other("no such rate")) };
 /// let stopped = retry.operation("rates").run(missing).await.unwrap_err();
-/// assert_eq!(stopped.reason(), Reason::Unknown);
+/// assert_eq!(stopped.reason(), StopReason::Unknown);
 /// assert_eq!((stopped.operation(), stopped.attempts()), ("rates", 1));
 /// assert_eq!(stopped.cause().to_string(), "no such rate");
 /// assert_eq!(
@@ -34,7 +34,7 @@ use crate::{Failure, PermanentFailure, RetryAfter, failure::Ask};
 pub struct Stopped<E> {
     operation: &'static str,
     attempts: u32,
-    reason: Reason,
+    reason: StopReason,
     cause: E,
     /// The cause as the error that it is or leads to.
     as_error: fn(&E) -> &(dyn Error + 'static),
@@ -48,7 +48,7 @@ impl<E> Stopped<E> {
     pub(super) fn after<Form>(
         operation: &'static str,
         attempts: u32,
-        reason: Reason,
+        reason: StopReason,
         cause: E,
         hint: Duration,
     ) -> Self
@@ -56,7 +56,7 @@ impl<E> Stopped<E> {
         E: Cause<Form>,
     {
         let error = cause.as_error();
-        let is_untold = !hint.is_zero() && Ask::of(error).is_none();
+        let is_untold = !hint.is_zero() && asked(error).is_none();
         let hint = is_untold.then(|| RetryAfter::new(hint, Words::of(error)));
         Self { operation, attempts, reason, cause, as_error: E::as_error, hint }
     }
@@ -72,7 +72,7 @@ impl<E> Stopped<E> {
     }
 
     /// Why there is no other.
-    pub fn reason(&self) -> Reason {
+    pub fn reason(&self) -> StopReason {
         self.reason
     }
 
@@ -108,12 +108,12 @@ impl<E: fmt::Debug + Send + Sync + 'static> Stopped<E> {
     /// ```
     pub fn into_failure(self) -> Failure {
         match self.reason {
-            Reason::Permanent => PermanentFailure::new(self).into(),
-            Reason::Unknown
-            | Reason::Attempts
-            | Reason::Hint { .. }
-            | Reason::Time { .. }
-            | Reason::Quota => self.into(),
+            StopReason::Permanent => PermanentFailure::new(self).into(),
+            StopReason::Unknown
+            | StopReason::Attempts
+            | StopReason::Hint { .. }
+            | StopReason::Time { .. }
+            | StopReason::Quota => self.into(),
         }
     }
 }
@@ -156,12 +156,12 @@ impl Words {
 /// What never heals inside the function doesn't heal for the retry loop either: see [`Stopped::into_failure`].
 ///
 /// ```
-/// # use comeback::retry::Reason;
-/// assert_eq!(Reason::Permanent.to_string(), "its error never heals");
+/// # use comeback::retry::StopReason;
+/// assert_eq!(StopReason::Permanent.to_string(), "its error never heals");
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum StopReason {
     /// The rule says that the error never heals.
     Permanent,
     /// The rule has no opinion of the error.
@@ -188,12 +188,12 @@ pub enum Reason {
     Quota,
 }
 
-impl Reason {
+impl StopReason {
     /// Its name, as events tell it.
     ///
     /// ```
-    /// # use comeback::retry::Reason;
-    /// assert_eq!(Reason::Permanent.as_str(), "permanent");
+    /// # use comeback::retry::StopReason;
+    /// assert_eq!(StopReason::Permanent.as_str(), "permanent");
     /// ```
     pub fn as_str(self) -> &'static str {
         match self {
@@ -207,7 +207,7 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Permanent => f.write_str("its error never heals"),
@@ -227,61 +227,5 @@ impl fmt::Display for Reason {
             }
             Self::Quota => f.write_str("the retry quota is used up"),
         }
-    }
-}
-
-/// What an operation may fail with: an [`Error`], or what leads to one by reference, such as
-/// `lambda_runtime::Error` and `anyhow::Error`, which are none themselves.
-///
-/// `Form` tells one from the other, and is always inferred.
-///
-/// ```
-/// use comeback::retry::Cause;
-///
-/// fn text<F>(cause: &impl Cause<F>) -> String {
-///     cause.as_error().to_string()
-/// }
-///
-/// let error = "twelve".parse::<u32>().unwrap_err();
-/// assert_eq!(text(&error), text(&lambda_runtime::Error::from(error.clone())));
-/// ```
-pub trait Cause<Form> {
-    /// The error.
-    fn as_error(&self) -> &(dyn Error + 'static);
-}
-
-/// The form of a [`Cause`] that is an error.
-///
-/// ```
-/// use comeback::retry::{Cause, Itself};
-///
-/// fn is_itself<E: Cause<Itself>>() {}
-///
-/// is_itself::<std::io::Error>();
-/// ```
-#[derive(Debug)]
-pub enum Itself {}
-
-/// The form of a [`Cause`] that leads to one.
-///
-/// ```
-/// use comeback::retry::{Cause, Referring};
-///
-/// fn is_referring<E: Cause<Referring>>() {}
-///
-/// is_referring::<lambda_runtime::Error>();
-/// ```
-#[derive(Debug)]
-pub enum Referring {}
-
-impl<E: Error + 'static> Cause<Itself> for E {
-    fn as_error(&self) -> &(dyn Error + 'static) {
-        self
-    }
-}
-
-impl<E: AsRef<dyn Error + Send + Sync>> Cause<Referring> for E {
-    fn as_error(&self) -> &(dyn Error + 'static) {
-        self.as_ref()
     }
 }

@@ -7,7 +7,7 @@ use std::{io::Write, sync::Arc, time::Duration};
 use comeback_core::{Timestamp, emf::MetricLine};
 use serde_json::json;
 
-use super::{Deadline, Reason};
+use super::{Deadline, StopReason};
 use crate::transient::Verdict;
 
 /// The target of all events, for a subscriber's filter.
@@ -38,7 +38,7 @@ impl Attempt {
     }
 
     /// Tells that it failed, and what follows: a delay, or nothing.
-    pub(super) fn failed(self, verdict: Verdict, next: Result<Duration, Reason>) {
+    pub(super) fn failed(self, verdict: Verdict, next: Result<Duration, StopReason>) {
         let Self { operation, ordinal: attempt, deadline } = self;
         let error_kind = match verdict {
             Verdict::Retry(transient) => transient.kind.as_str(),

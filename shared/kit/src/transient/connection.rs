@@ -5,11 +5,9 @@ use std::{
     io::{self, ErrorKind},
 };
 
-#[cfg(feature = "hyper")]
-use super::judge;
 use super::{
     Kind, Verdict,
-    standard::Opinion::{self, Certain, UnlessItsCauseSays},
+    opinion::Opinion::{self, Certain, UnlessItsCauseSays},
 };
 
 /// Reads that time out end as `WouldBlock` on Unix.
@@ -71,7 +69,7 @@ pub(super) fn of_time(error: &(dyn Error + 'static)) -> Option<Opinion> {
 #[cfg(feature = "hyper")]
 pub(super) fn of_hyper(error: &(dyn Error + 'static)) -> Option<Opinion> {
     if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
-        return error.is_connect().then(|| Certain(unconnected(error)));
+        return error.is_connect().then_some(Opinion::FromItsCause(unconnected));
     }
     let error = error.downcast_ref::<hyper::Error>()?;
     Some(if error.is_timeout() {
@@ -79,28 +77,26 @@ pub(super) fn of_hyper(error: &(dyn Error + 'static)) -> Option<Opinion> {
     } else if error.is_user() || error.is_parse() {
         UnlessItsCauseSays(Verdict::Never)
     } else {
-        // Whatever else hyper tells of happened to a connection that there was.
-        Certain(unanswered(error))
+        // All other errors of hyper happen on an open connection.
+        Opinion::FromItsCause(unanswered)
     })
 }
 
-/// Nothing was sent, whatever the cause is, and none that is for good passes.
+/// Nothing was sent. The error passes unless its cause is permanent.
 #[cfg(feature = "hyper")]
-fn unconnected(error: &(dyn Error + 'static)) -> Verdict {
-    match error.source().map(judge) {
-        Some(Verdict::Never) => Verdict::Never,
-        Some(Verdict::Retry(_) | Verdict::NoOpinion) | None => Verdict::retry(Kind::Unavailable),
+fn unconnected(cause: Verdict) -> Verdict {
+    match cause {
+        Verdict::Never => Verdict::Never,
+        Verdict::Retry(_) | Verdict::NoOpinion => Verdict::retry(Kind::Unavailable),
     }
 }
 
-/// Something was sent, and has no answer that can be read. That is no refusal, even where the cause is one of
-/// format.
+/// The request was sent, and there is no readable answer. The operation may have been done, even if the cause is a
+/// format error.
 #[cfg(feature = "hyper")]
-fn unanswered(error: &(dyn Error + 'static)) -> Verdict {
-    match error.source().map(judge) {
-        Some(timed_out) if timed_out == Verdict::retry(Kind::TimedOut) => timed_out,
-        Some(_) | None => Verdict::retry(Kind::InDoubt),
-    }
+fn unanswered(cause: Verdict) -> Verdict {
+    let timed_out = Verdict::retry(Kind::TimedOut);
+    if cause == timed_out { timed_out } else { Verdict::retry(Kind::InDoubt) }
 }
 
 /// One function for each version of reqwest, whose types are not the same.
@@ -118,7 +114,7 @@ macro_rules! of_reqwest {
             Some(if error.is_timeout() {
                 Certain(Verdict::retry(Kind::TimedOut))
             } else if error.is_decode() || error.is_body() {
-                Certain(unanswered(error))
+                Opinion::FromItsCause(unanswered)
             } else {
                 // Of what happened to the connection hyper tells. The rest is a request that can't be built, or a
                 // redirect too many.

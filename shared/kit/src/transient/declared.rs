@@ -4,8 +4,8 @@ use std::error::Error;
 
 use comeback_core::fault::StoreFault;
 
-use super::{Kind, RetryHint, Verdict, standard::Opinion};
-use crate::failure::Ask;
+use super::{Kind, RetryHint, Verdict, opinion::Opinion};
+use crate::ask::Ask;
 
 pub(super) fn opinion(error: &(dyn Error + 'static)) -> Option<Opinion> {
     let verdict = Ask::by(error).map(of_ask);

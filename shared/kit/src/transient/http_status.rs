@@ -4,7 +4,7 @@ use std::error::Error;
 
 use http::{HeaderMap, StatusCode};
 
-use super::{Kind, RetryHint, Transient, Verdict, standard::Opinion};
+use super::{Kind, RetryHint, Transient, Verdict, opinion::Opinion};
 
 /// A response that tells of a failure, as an error that keeps what a retry is to know of it.
 ///

@@ -8,17 +8,9 @@
 use std::{error::Error, io};
 
 #[cfg(feature = "aws")]
-use super::aws;
-use super::{Rule, Verdict, connection, declared, format, http_status};
-use crate::retry::Cause;
-
-/// What one link of a chain says.
-pub(super) enum Opinion {
-    /// This, whatever its cause is.
-    Certain(Verdict),
-    /// This, where its cause is not known.
-    UnlessItsCauseSays(Verdict),
-}
+use super::aws_error;
+use super::{Rule, Verdict, connection, declared, format, http_status, opinion::Opinion};
+use crate::cause::Cause;
 
 /// What is known of errors; each knows some types.
 const KNOWN: &[fn(&(dyn Error + 'static)) -> Option<Opinion>] = &[
@@ -33,7 +25,7 @@ const KNOWN: &[fn(&(dyn Error + 'static)) -> Option<Opinion>] = &[
     connection::of_io,
     connection::of_time,
     #[cfg(feature = "aws")]
-    aws::opinion,
+    aws_error::opinion,
     format::opinion,
 ];
 
@@ -89,6 +81,10 @@ pub fn judge(error: &(dyn Error + 'static)) -> Verdict {
         match KNOWN.iter().find_map(|knows| knows(error)) {
             Some(Opinion::Certain(certain)) => return certain,
             Some(Opinion::UnlessItsCauseSays(otherwise)) => verdict = otherwise,
+            #[cfg(feature = "hyper")]
+            Some(Opinion::FromItsCause(conclude)) => {
+                return conclude(cause(error).map_or(Verdict::NoOpinion, judge));
+            }
             None => {}
         }
         link = cause(error);

@@ -8,7 +8,7 @@ use std::{
 
 use comeback::{
     Timestamp,
-    idempotency::{Error, Idempotency, NotReplaced, Record, Request, State, Store, StoreFault},
+    idempotency::{Error, Idempotency, Record, ReplaceError, Request, State, Store, StoreFault},
 };
 
 use super::{
@@ -47,14 +47,14 @@ impl<S: Store + Sync> Store for Gated<S> {
         key: &str,
         seen: Option<&Record>,
         next: Option<&Record>,
-    ) -> Result<(), NotReplaced> {
+    ) -> Result<(), ReplaceError> {
         let fault = self.gate.pass(Step::Call).await;
         let lost = StoreFault { passes: true, code: None, message: "no answer".to_owned() };
         match fault {
-            Some(Fault::Unmade) => Err(NotReplaced::Fault(lost)),
+            Some(Fault::Unmade) => Err(ReplaceError::Fault(lost)),
             Some(Fault::Unanswered) => {
                 let _ = self.made(key, seen, next).await;
-                Err(NotReplaced::Fault(lost))
+                Err(ReplaceError::Fault(lost))
             }
             Some(Fault::Repeated) => {
                 let _ = self.made(key, seen, next).await;
@@ -75,7 +75,7 @@ impl<S: Store> Gated<S> {
         key: &str,
         seen: Option<&Record>,
         next: Option<&Record>,
-    ) -> Result<(), NotReplaced> {
+    ) -> Result<(), ReplaceError> {
         let made = self.store.replace(key, seen, next).await;
         if made.is_ok() {
             let mut history = self.history.lock().unwrap();

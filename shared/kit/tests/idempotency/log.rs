@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, LazyLock, Mutex},
 };
 
-use comeback::idempotency::{Idempotency, Memory, NotReplaced, Request, Store};
+use comeback::idempotency::{Idempotency, Memory, ReplaceError, Request, Store};
 use serde_json::Value;
 use tracing::{Dispatch, subscriber::NoSubscriber};
 
@@ -83,7 +83,7 @@ async fn what_is_formatted_for_debugging_tells_neither_keys_nor_answers() {
     let record = store.written.lock().unwrap()[1].clone().unwrap();
     memory.replace("charges#card 4711", None, Some(&record)).await.unwrap();
     let once = Idempotency::new("charges", memory).unwrap();
-    let changed = NotReplaced::Changed(Some(Box::new(record.clone())));
+    let changed = ReplaceError::Changed(Some(Box::new(record.clone())));
     for shown in [
         format!("{request:?}"),
         format!("{once:?}"),

@@ -5,8 +5,8 @@ use std::{collections::HashMap, panic::AssertUnwindSafe, time::Duration};
 use comeback::{
     Failure,
     idempotency::{
-        Answer, BadRequest, Error, Idempotency, Memory, NotReplaced, Record, Request, State, Store,
-        Token,
+        Answer, BadRequest, Error, Idempotency, Memory, Record, ReplaceError, Request, State,
+        Store, Token,
     },
 };
 use futures_util::FutureExt;
@@ -327,7 +327,7 @@ async fn where_the_claim_has_taken_the_time_nothing_is_begun_and_the_key_is_free
             key: &str,
             seen: Option<&Record>,
             next: Option<&Record>,
-        ) -> Result<(), NotReplaced> {
+        ) -> Result<(), ReplaceError> {
             self.1.advance(self.2);
             self.0.replace(key, seen, next).await
         }
@@ -377,11 +377,11 @@ async fn a_record_that_changes_each_time_it_is_looked_at_is_left_alone() {
             _: &str,
             seen: Option<&Record>,
             next: Option<&Record>,
-        ) -> Result<(), NotReplaced> {
+        ) -> Result<(), ReplaceError> {
             let mut other = seen.or(next).unwrap().clone();
             other.claim.token = Token { generation: 1, owner: "another".to_owned() };
             other.claim.state = State::Held { until: other.claim.expires_at };
-            Err(NotReplaced::Changed(Some(Box::new(other))))
+            Err(ReplaceError::Changed(Some(Box::new(other))))
         }
 
         fn answer_max(&self) -> usize {

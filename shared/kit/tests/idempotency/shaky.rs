@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use comeback::idempotency::{Memory, NotReplaced, Record, Store, StoreFault};
+use comeback::idempotency::{Memory, Record, ReplaceError, Store, StoreFault};
 
 /// What becomes of a call.
 pub enum Call {
@@ -56,15 +56,15 @@ impl Store for Shaky {
         key: &str,
         seen: Option<&Record>,
         next: Option<&Record>,
-    ) -> Result<(), NotReplaced> {
+    ) -> Result<(), ReplaceError> {
         self.written.lock().unwrap().push(next.cloned());
         let call = self.script.lock().unwrap().pop_front().unwrap_or(Call::Made);
         match call {
             Call::Made => self.memory.replace(key, seen, next).await,
-            Call::Unmade(fault) => Err(NotReplaced::Fault(fault)),
+            Call::Unmade(fault) => Err(ReplaceError::Fault(fault)),
             Call::Unanswered(fault) => {
                 self.memory.replace(key, seen, next).await?;
-                Err(NotReplaced::Fault(fault))
+                Err(ReplaceError::Fault(fault))
             }
             Call::Silent => pending().await,
         }

@@ -11,7 +11,7 @@ use aws_sdk_dynamodb::{
     types::AttributeValue,
 };
 use comeback::{
-    retry::{Policy, Reason, Retry},
+    retry::{Policy, Retry, StopReason},
     transient::{Aws, Kind, RetryHint, Rule, Standard, Transient, Verdict},
 };
 use tokio::time::Instant;
@@ -94,7 +94,7 @@ async fn the_policy_for_dynamodb_retries_what_its_model_names_and_slows_down_whe
             async { Err::<(), _>(error) }
         };
         let stopped = retry.operation("put").run(attempt).await.unwrap_err();
-        assert_eq!((stopped.attempts(), stopped.reason()), (5, Reason::Attempts), "{code}");
+        assert_eq!((stopped.attempts(), stopped.reason()), (5, StopReason::Attempts), "{code}");
         let slowed_down = start.elapsed() >= Duration::from_secs(8);
         assert_eq!(slowed_down, kind == Kind::Throttled, "{code}: half a call a second");
         tokio::time::resume();

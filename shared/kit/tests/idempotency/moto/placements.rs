@@ -15,7 +15,7 @@ use aws_smithy_runtime_api::client::{
 };
 use aws_smithy_types::body::SdkBody;
 use comeback::idempotency::{
-    Claim, DynamoStore, Error, Idempotency, NotReplaced, Request, State, Store,
+    Claim, DynamoStore, Error, Idempotency, ReplaceError, Request, State, Store,
 };
 
 use super::Table;
@@ -170,7 +170,7 @@ impl Placements<'_> {
     /// The claim of the record that is there, which a write tells that expects none.
     async fn claim(&self) -> Claim {
         match self.table.store().replace(&self.stored_key(), None, None).await {
-            Err(NotReplaced::Changed(Some(there))) => there.claim,
+            Err(ReplaceError::Changed(Some(there))) => there.claim,
             other => unreachable!("{other:?}"),
         }
     }

@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use comeback::idempotency::{
-    Answer, Claim, Error, Fingerprint, NotReplaced, Record, Request, State, Store, Token,
+    Answer, Claim, Error, Fingerprint, Record, ReplaceError, Request, State, Store, Token,
 };
 
 use super::Table;
@@ -27,8 +27,8 @@ fn done(record: &Record, answer: Answer) -> Record {
     record.done(answer, record.claim.expires_at)
 }
 
-fn changed(record: &Record) -> Result<(), NotReplaced> {
-    Err(NotReplaced::Changed(Some(Box::new(record.clone()))))
+fn changed(record: &Record) -> Result<(), ReplaceError> {
+    Err(ReplaceError::Changed(Some(Box::new(record.clone()))))
 }
 
 #[tokio::test]
@@ -48,7 +48,7 @@ async fn a_record_that_is_in_the_way_is_found_whole() {
         assert_eq!(store.replace(key, None, Some(&held("late", 1))).await, changed(&there));
         assert_eq!(store.replace(key, Some(&held("late", 7)), None).await, changed(&there));
         assert_eq!(store.replace(key, Some(&there), None).await, Ok(()));
-        let gone = Err(NotReplaced::Changed(None));
+        let gone = Err(ReplaceError::Changed(None));
         assert_eq!(store.replace(key, Some(&there), None).await, gone);
     }
 }
@@ -62,7 +62,7 @@ async fn an_item_of_another_program_is_no_record() {
     let id = AttributeValue::S("ledger".to_owned());
     without.key("id", id).update_expression("REMOVE fingerprint").send().await.unwrap();
     let replaced = table.store().replace("ledger", None, Some(&claim)).await;
-    let Err(NotReplaced::Fault(fault)) = replaced else { unreachable!("{replaced:?}") };
+    let Err(ReplaceError::Fault(fault)) = replaced else { unreachable!("{replaced:?}") };
     assert!(!fault.passes && fault.message.contains("fingerprint"), "{fault}");
 }
 

@@ -1,38 +1,28 @@
-//! JSON in one spelling: documents that mean the same become the same text, others become another.
+//! The canonical spelling of a JSON document. Documents with the same meaning have the same spelling, and only those.
 //!
-//! Members are sorted by their names, numbers are written by their value, strings with as few escapes as
-//! can be, and there is no white space. No number is rounded on the way: two amounts that differ in their
-//! last digit differ here too, though a reader that works with `f64` would not tell them apart.
+//! Members are sorted by name, numbers are written by value, strings have no needless escapes, and there is no white
+//! space. Numbers are not rounded: two amounts that differ in their last digit differ here, even though an `f64` may
+//! not tell them apart.
 
 use std::collections::BTreeMap;
 
+use comeback_core::json::{Object, bytes};
 use serde_json::{Value, value::RawValue};
 
-use crate::json::{Object, bytes};
+/// How deep a document may nest, as in `serde_json`. Deeper ones would exhaust the stack.
+const DEPTH_MAX: usize = 128;
 
-/// How deep a document may nest: as `serde_json` reads one. Deeper ones would exhaust the stack.
-pub const DEPTH_MAX: usize = 128;
-
-/// A document that nests deeper than [`DEPTH_MAX`].
+/// The document nests deeper than [`DEPTH_MAX`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("expected JSON of at most {DEPTH_MAX} levels, got more")]
-pub struct TooDeep;
+pub(super) struct TooDeep;
 
-/// Writes a document in its one spelling.
-///
-/// ```
-/// # use comeback_core::canonical::canonical;
-/// # use serde_json::value::RawValue;
-/// let read = |text: &str| RawValue::from_string(text.to_owned());
-/// let written = canonical(&*read(r#"{"b": [1.50, 20], "a": "\u0041"}"#)?);
-/// assert_eq!(written.as_deref(), Ok(r#"{"a":"A","b":[15e-1,2e1]}"#));
-/// # Ok::<(), serde_json::Error>(())
-/// ```
+/// Writes a document in its canonical spelling.
 ///
 /// # Errors
 ///
-/// Where it nests too deep.
-pub fn canonical(document: &RawValue) -> Result<String, TooDeep> {
+/// If it nests too deep.
+pub(super) fn canonical(document: &RawValue) -> Result<String, TooDeep> {
     let mut written = String::with_capacity(document.get().len());
     write(document, DEPTH_MAX, &mut written)?;
     Ok(written)
@@ -40,11 +30,11 @@ pub fn canonical(document: &RawValue) -> Result<String, TooDeep> {
 
 fn write(value: &RawValue, depth_left: usize, written: &mut String) -> Result<(), TooDeep> {
     let source = value.get();
-    // What a value begins with says what it is, and then it reads as that.
+    // The first byte tells the type of a value.
     match source.as_bytes().first() {
         Some(b'{') => {
             let members = Object::read(source).into_iter().flat_map(Object::into_members);
-            // Where a name stands twice the last one counts, as in most readers.
+            // If a name occurs twice the last one counts, as in most parsers.
             let members: BTreeMap<_, _> = members.collect();
             let members = members.iter().map(|(name, value)| (Some(&**name), *value));
             list('{', members, '}', depth_left, written)?;
@@ -83,8 +73,8 @@ fn list<'a>(
     Ok(())
 }
 
-/// A string, or a name. Half of a surrogate pair, which JSON can write and no text can hold, is told by its
-/// bytes, in an escape that JSON does not have: so it is like no other string.
+/// Writes a string or a name. A lone surrogate is valid in JSON and not in UTF-8. Its bytes are written with an escape
+/// that JSON does not have, so that no other string has the same spelling.
 fn string(bytes: &[u8], written: &mut String) {
     written.push('"');
     for chunk in bytes.utf8_chunks() {
@@ -95,7 +85,7 @@ fn string(bytes: &[u8], written: &mut String) {
     written.push('"');
 }
 
-/// A number as a whole one without zeros at its end, and a power of ten.
+/// A number as an integer without trailing zeros, and a power of ten.
 fn number(source: &str) -> String {
     let (mantissa, exponent) = source.split_once(['e', 'E']).unwrap_or((source, "0"));
     let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
@@ -110,7 +100,7 @@ fn number(source: &str) -> String {
         .and_then(|exponent| exponent.checked_sub_unsigned(fraction.len() as u64));
     match (significant.trim_start_matches('0'), exponent) {
         ("", _) => "0".to_owned(),
-        // No reader knows such a number's value: it is as it was written.
+        // The exponent is out of range, so the number keeps its spelling.
         (_, None) => source.to_owned(),
         (significant, Some(0)) => format!("{sign}{significant}"),
         (significant, Some(exponent)) => format!("{sign}{significant}e{exponent}"),
@@ -128,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_the_same_is_spelled_the_same() {
+    fn documents_with_the_same_meaning_have_the_same_spelling() {
         for (spelling, others) in [
             ("1", &["1.0", "1e0", "10e-1", "0.1E+1", "1.000"][..]),
             ("-12e2", &["-1200", "-1.2e3", "-1200.0"]),
@@ -148,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_something_else_is_spelled_otherwise() {
+    fn documents_with_different_meanings_have_different_spellings() {
         let documents = r#"1 10 -1 0.1 12345678901234567890123 12345678901234567890124 1e400 1e401
             1e99999999999999999999 1e99999999999999999998 true false null "" "1" "null" "\ud800"
             "\udfff" "\\xed\\xa0\\x80" "\ufffd" [] [[]] [1,2] [2,1] [12] {} {"":{}} {"a":1} {"A":1}
@@ -162,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_nests_as_deep_as_a_reader_allows() {
+    fn a_document_may_nest_up_to_the_maximum_depth() {
         let nested = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert_eq!(spelled(&nested(DEPTH_MAX)), Ok(nested(DEPTH_MAX)));
         for depth in [DEPTH_MAX + 1, 100_000] {
@@ -170,7 +160,7 @@ mod tests {
         }
     }
 
-    /// A document, and the same in another spelling: other order, white space, escapes and numbers.
+    /// A document in two spellings, which differ in order, white space, escapes and numbers.
     fn spellings() -> impl Strategy<Value = (String, String)> {
         let word = prop_oneof![Just("null"), Just("true"), Just("false")]
             .prop_map(|word| (word.to_owned(), format!(" {word} ")));
@@ -203,13 +193,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_spelling_counts_for_nothing_and_the_meaning_for_all(
+        fn two_documents_have_the_same_spelling_only_if_they_have_the_same_meaning(
             (one, respelled) in spellings(),
             (other, _) in spellings(),
         ) {
             let written = spelled(&one).unwrap();
             prop_assert_eq!(&written, &spelled(&respelled).unwrap());
-            prop_assert_eq!(&written, &spelled(&written).unwrap(), "it is its own spelling");
+            prop_assert_eq!(&written, &spelled(&written).unwrap(), "the canonical spelling of itself");
             let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
             prop_assert_eq!(read(&one) == read(&other), written == spelled(&other).unwrap());
         }

@@ -1,0 +1,59 @@
+//! Errors, and types that refer to one.
+
+use std::error::Error;
+
+/// The error type of an operation: an [`Error`], or a type that refers to one, such as `lambda_runtime::Error` and
+/// `anyhow::Error`.
+///
+/// `Form` distinguishes the two. It is always inferred.
+///
+/// ```
+/// use comeback::retry::Cause;
+///
+/// fn text<F>(cause: &impl Cause<F>) -> String {
+///     cause.as_error().to_string()
+/// }
+///
+/// let error = "twelve".parse::<u32>().unwrap_err();
+/// assert_eq!(text(&error), text(&lambda_runtime::Error::from(error.clone())));
+/// ```
+pub trait Cause<Form> {
+    /// The error.
+    fn as_error(&self) -> &(dyn Error + 'static);
+}
+
+/// The form of a [`Cause`] that is an error.
+///
+/// ```
+/// use comeback::retry::{Cause, Itself};
+///
+/// fn is_itself<E: Cause<Itself>>() {}
+///
+/// is_itself::<std::io::Error>();
+/// ```
+#[derive(Debug)]
+pub enum Itself {}
+
+/// The form of a [`Cause`] that refers to an error.
+///
+/// ```
+/// use comeback::retry::{Cause, Referring};
+///
+/// fn is_referring<E: Cause<Referring>>() {}
+///
+/// is_referring::<lambda_runtime::Error>();
+/// ```
+#[derive(Debug)]
+pub enum Referring {}
+
+impl<E: Error + 'static> Cause<Itself> for E {
+    fn as_error(&self) -> &(dyn Error + 'static) {
+        self
+    }
+}
+
+impl<E: AsRef<dyn Error + Send + Sync>> Cause<Referring> for E {
+    fn as_error(&self) -> &(dyn Error + 'static) {
+        self.as_ref()
+    }
+}
