@@ -1,14 +1,11 @@
-//! The one place where this crate reads a clock: a function's author is not asked for the time.
+//! The only place where this crate reads the clock.
 
 use std::time::SystemTime;
 
 use comeback_core::Timestamp;
 
-/// The present.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the edge of the crate: everything else takes the time"
-)]
+/// The current time.
+#[allow(clippy::disallowed_methods, reason = "everything else takes the time as an argument")]
 pub(crate) fn now() -> Timestamp {
     SystemTime::now().into()
 }

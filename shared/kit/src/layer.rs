@@ -1,4 +1,4 @@
-//! The layer under which a function sees only its payload.
+//! The layer that removes the envelope.
 
 use std::{
     future::{Ready, ready},
@@ -16,13 +16,13 @@ use tower::{
 
 use crate::{Enveloped, Failure, failure::PERMANENT};
 
-/// Takes the envelope off a retried event, and makes a [`Failure`] of the function's error.
+/// Takes a retried event out of its envelope, and turns the function's error into a [`Failure`].
 ///
-/// A payload that can't be read as what the function takes is a [`PermanentFailure`](crate::PermanentFailure): it will
-/// not be another at the next attempt. See [`Unwrap::retry_unreadable`].
+/// An unreadable payload is a [`PermanentFailure`](crate::PermanentFailure), because it will be the same at the next
+/// attempt. To change that, see [`Unwrap::retry_unreadable`].
 ///
-/// The function is one of its own payload. What it wants to know of a retry is in its context:
-/// [`Retried::of`](crate::Retried::of), [`idempotency_key`](crate::idempotency_key).
+/// The function takes its payload only. The retry metadata is in its context: see
+/// [`Retried::of`](crate::Retried::of) and [`idempotency_key`](crate::idempotency_key).
 ///
 /// ```
 /// use comeback::{Failure, PermanentFailure, Unwrap, idempotency_key};
@@ -62,8 +62,8 @@ impl Unwrap {
         Self { unreadable: PERMANENT }
     }
 
-    /// Has the event of a payload that can't be read come back, as a failure of the type `UnreadablePayload`: where
-    /// it may be the function that is wrong, and a deployment will mend it before the event is too old.
+    /// Retries events with an unreadable payload, with the error type `UnreadablePayload`. Use it if a bug in the
+    /// function may be the cause, which a deployment can fix before the event is too old.
     ///
     /// ```
     /// use comeback::Unwrap;
@@ -90,7 +90,7 @@ impl<S> Layer<S> for Unwrap {
     }
 }
 
-/// A function under the layer [`Unwrap`]. It may stand under others.
+/// A function under the layer [`Unwrap`]. Other layers can be put around it.
 ///
 /// ```
 /// use comeback::{Enveloped, Failure, Unwrap, Unwrapped};
@@ -113,14 +113,14 @@ impl<S> Layer<S> for Unwrap {
 #[derive(Clone, Debug)]
 pub struct Unwrapped<S> {
     inner: S,
-    /// The type of the failure where a payload can't be read.
+    /// The error type for unreadable payloads.
     unreadable: &'static str,
 }
 
-/// What [`Unwrapped`] takes: a payload in its envelope or bare, or why it can't be read.
+/// The input of [`Unwrapped`]: a payload in its envelope or bare, or the reason why it is unreadable.
 ///
-/// Where it is read by `lambda_runtime`, what can't be read never comes to a layer: it is an error of a type that is
-/// retried to the end.
+/// If `lambda_runtime` itself fails to read a payload, no layer sees the error, and the event is retried until it is too
+/// old. So this type always reads successfully.
 ///
 /// ```
 /// use comeback::Received;

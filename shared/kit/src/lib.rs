@@ -1,10 +1,9 @@
-//! What the author of a Lambda function adds to it.
+//! A library for authors of Lambda functions.
 //!
-//! An event that fails comes back later, by the retry loop outside. Before that, what passes in seconds is
-//! ridden out inside the function ([`retry`], by what [`transient`] says of errors); and what must not be done
-//! twice is done once, however often its event comes ([`idempotency`]). A function under the layer
-//! [`Unwrap`] sees its own payload only, in its envelope or bare, and what it fails with becomes a
-//! [`Failure`] that the retry loop understands. What its tests need is in [`testing`].
+//! A failed event comes back later, through Comeback's retry loop. Inside the function, [`retry`] retries faults that
+//! pass within seconds, and [`transient`] decides which errors do. [`idempotency`] runs an operation once, however often
+//! its event arrives. The layer [`Unwrap`] gives a function its payload without the envelope, and turns its error into a
+//! [`Failure`], which the retry loop understands. [`testing`] helps with tests of functions.
 //!
 //! ```no_run
 //! use comeback::{
@@ -24,11 +23,11 @@
 //! ) -> Result<(), Failure> {
 //!     let LambdaEvent { payload: order, context } = event;
 //!     let deadline = Deadline::of(&context)?;
-//!     // Once, however often the event comes. It is not tried again at once: after a time-out nobody knows
-//!     // whether it was done.
+//!     // Runs once, however often the event arrives. It is not retried here: after a timeout, the charge may
+//!     // have been made.
 //!     let request = Request::of_event(&order, &context)?;
 //!     let charge = once.run(&request, |_lease| charge(&order)).await?;
-//!     // A receipt may come twice.
+//!     // A receipt may be sent twice.
 //!     let call = retry.operation("receipt").until(deadline);
 //!     call.run(|| send_receipt(&charge)).await.map_err(Stopped::into_failure)
 //! }
@@ -53,7 +52,7 @@ pub mod testing;
 mod text;
 pub mod transient;
 
-/// A time as this crate tells it, in UTC. A `SystemTime` becomes one.
+/// A time in UTC. It can be made from a `SystemTime`.
 ///
 /// ```
 /// use std::time::SystemTime;

@@ -1,5 +1,4 @@
-//! What the tests of a function need: the context of an invocation, and, where it runs operations once, a handler that
-//! is generic over its store.
+//! Helpers for tests of functions. A handler that is generic over its store can run over `Memory` in a test.
 //!
 //! ```
 //! use std::time::Duration;
@@ -34,7 +33,7 @@ use lambda_runtime::Context;
 
 use crate::clock;
 
-/// The context of an invocation that has so much time left; its request id is `test`.
+/// The context of an invocation with this much time left. Its request id is `test`.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,15 +1,15 @@
-//! What is left of a text before it goes where others read it.
+//! Removes secrets from texts that others read.
 
-/// A text whose URLs have lost their query and fragment, user and password: what may be secret in them.
+/// Removes the query, fragment, user and password from every URL in a text, because they may be secret.
 ///
-/// Clients quote the whole URL in their errors, with `?api_key=…` and all.
+/// HTTP clients quote the whole URL in their errors, including `?api_key=…`.
 pub(crate) fn without_secrets(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(start) = rest.find("://").map(|at| at + "://".len()) {
         let (before, after) = rest.split_at(start);
         let end = after.find(ends_url).unwrap_or(after.len());
-        // A quote or a bracket may stand in a query, too. At the end it is taken for one around the URL.
+        // A query may contain quotes and brackets, too. At the end they are taken as not part of the URL.
         let url = after[..end].trim_end_matches(closes);
         let (place, _) = url.split_once(['?', '#']).unwrap_or((url, ""));
         let authority = &place[..place.find(['/', '\\']).unwrap_or(place.len())];

@@ -1,8 +1,8 @@
 //! Which errors are transient.
 //!
-//! A [`Rule`] looks at an error and gives one of three answers: retry it, never retry it, or no opinion.
-//! General rules come first, and specific ones stand over them: what [`Standard`] says of connections,
-//! time-outs, statuses and formats holds until a rule of the author's has an opinion of its own.
+//! A [`Rule`] judges an error with one of three verdicts: retry, never retry, or no opinion. [`Standard`] knows connections,
+//! timeouts, statuses and formats. You can put a specific rule of your own over a general one, which then applies only where
+//! yours has no opinion.
 //!
 //! ```
 //! use comeback::transient::{Kind, Rule, Standard, Verdict};
@@ -24,7 +24,7 @@
 //! assert_eq!(rule.judge(&RatesError::Connection(reset)), Verdict::retry(Kind::InDoubt));
 //! ```
 //!
-//! Where nobody has an opinion, an error is not retried.
+//! An error on which no rule has an opinion is not retried.
 
 #[cfg(feature = "aws")]
 mod aws;
@@ -48,7 +48,7 @@ pub use response::Response;
 pub use retry_hint::RetryHint;
 pub use standard::{Boxed, Standard, judge, may_be_done};
 
-/// What a rule says of an error.
+/// The verdict of a rule on an error.
 ///
 /// ```
 /// use comeback::transient::{Kind, Verdict, judge};
@@ -56,8 +56,8 @@ pub use standard::{Boxed, Standard, judge, may_be_done};
 /// let timed_out = std::io::Error::from(std::io::ErrorKind::TimedOut);
 /// let told = match judge(&timed_out) {
 ///     Verdict::Retry(transient) => transient.kind.as_str(),
-///     Verdict::Never => "for good",
-///     Verdict::NoOpinion => "who knows",
+///     Verdict::Never => "permanent",
+///     Verdict::NoOpinion => "unknown",
 /// };
 /// assert_eq!(told, "timed_out");
 /// ```
@@ -65,14 +65,14 @@ pub use standard::{Boxed, Standard, judge, may_be_done};
 pub enum Verdict {
     /// The same attempt may succeed later.
     Retry(Transient),
-    /// No repetition will heal it.
+    /// The error is permanent.
     Never,
-    /// A more general rule is to say.
+    /// A more general rule decides.
     NoOpinion,
 }
 
 impl Verdict {
-    /// To be retried, after a fault of this kind.
+    /// A retry after a fault of this kind.
     ///
     /// ```
     /// # use comeback::transient::{Kind, Transient, Verdict};
@@ -83,7 +83,7 @@ impl Verdict {
         Self::Retry(Transient::new(kind))
     }
 
-    /// This verdict; without an opinion, the one of a more general rule.
+    /// This verdict, or that of a more general rule if this is no opinion.
     ///
     /// ```
     /// # use comeback::transient::Verdict;
@@ -97,7 +97,7 @@ impl Verdict {
         }
     }
 
-    /// What is transient of it.
+    /// The transient fault, if this is a retry.
     pub(crate) fn transient(self) -> Option<Transient> {
         match self {
             Self::Retry(transient) => Some(transient),
@@ -105,7 +105,7 @@ impl Verdict {
         }
     }
 
-    /// The same with a server's hint, if it is one to retry.
+    /// The same verdict with a server's retry hint, if it is a retry.
     fn with_hint(self, hint: Option<RetryHint>) -> Self {
         match (self, hint) {
             (Self::Retry(transient), Some(hint)) => Self::Retry(transient.with_hint(hint)),
@@ -114,7 +114,7 @@ impl Verdict {
     }
 }
 
-/// A fault that will pass.
+/// A fault that passes.
 ///
 /// ```
 /// use std::time::Duration;
@@ -127,14 +127,14 @@ impl Verdict {
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Transient {
-    /// What it is.
+    /// The kind of the fault.
     pub kind: Kind,
-    /// When the server wants to be asked again, if it said so.
+    /// The server's retry hint, if there is one.
     pub hint: Option<RetryHint>,
 }
 
 impl Transient {
-    /// One of this kind, without a server's hint.
+    /// A fault of this kind, without a retry hint.
     ///
     /// ```
     /// # use comeback::transient::{Kind, Transient};
@@ -144,7 +144,7 @@ impl Transient {
         Self { kind, hint: None }
     }
 
-    /// The same with a server's hint.
+    /// The same fault with a server's retry hint.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -158,7 +158,7 @@ impl Transient {
     }
 }
 
-/// What a transient fault is.
+/// The kind of a transient fault.
 ///
 /// ```
 /// use comeback::transient::{HttpStatus, Kind, Verdict, judge};
@@ -176,17 +176,17 @@ impl Transient {
 pub enum Kind {
     /// The service asks for fewer calls.
     Throttled,
-    /// There was no answer in time. The operation may have been done.
+    /// The request timed out. The operation may have been done.
     TimedOut,
-    /// The connection broke after the request was sent, the answer can't be read, or the service failed. The
-    /// operation may have been done.
+    /// The connection broke after the request was sent, the response is unreadable, or the service failed. The operation
+    /// may have been done.
     InDoubt,
-    /// The service could not be reached, or could not do it now. The operation was not done.
+    /// The service was unreachable or unavailable. The operation was not done.
     Unavailable,
 }
 
 impl Kind {
-    /// Whether an operation that failed so may have been done all the same.
+    /// Whether an operation may have been done despite a fault of this kind.
     ///
     /// ```
     /// # use comeback::transient::Kind;
@@ -199,7 +199,7 @@ impl Kind {
         }
     }
 
-    /// Its name, as events and logs tell it.
+    /// Its name in events and logs.
     ///
     /// ```
     /// # use comeback::transient::Kind;
@@ -215,12 +215,12 @@ impl Kind {
     }
 }
 
-/// Says whether errors of a type are transient. Every `Fn(&E) -> Verdict` is a rule.
+/// Decides whether errors of a type are transient. Every `Fn(&E) -> Verdict` is a rule.
 ///
 /// ```
 /// use comeback::transient::{Kind, Rule, Verdict};
 ///
-/// /// The errors of a gateway, by their numbers.
+/// /// Judges the errors of a gateway by number.
 /// struct Gateway;
 ///
 /// impl Rule<u16> for Gateway {
@@ -246,7 +246,7 @@ pub trait Rule<E: ?Sized> {
     /// ```
     fn judge(&self, error: &E) -> Verdict;
 
-    /// Puts a specific rule over this general one, which is asked where the specific rule has no opinion.
+    /// Puts a specific rule over this general one, which then applies only where the specific rule has no opinion.
     ///
     /// ```
     /// # use comeback::transient::{Kind, Rule, Standard, Verdict};
@@ -280,7 +280,7 @@ impl<E: ?Sized, F: Fn(&E) -> Verdict> Rule<E> for F {
 ///
 /// type Own = fn(&std::io::Error) -> Verdict;
 ///
-/// /// For where the type of a rule is to be named.
+/// /// `Under` is needed where you have to name the type of a rule.
 /// fn never_again() -> Under<Standard, Own> {
 ///     Standard.under(|_| Verdict::Never)
 /// }

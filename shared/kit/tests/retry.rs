@@ -111,7 +111,7 @@ async fn an_operation_that_succeeds_at_its_kth_attempt_is_called_k_times() {
 #[tokio::test(start_paused = true)]
 async fn what_is_not_known_to_be_transient_is_not_tried_again() {
     for (verdict, reason, words) in [
-        (Verdict::Never, StopReason::Permanent, "its error never heals"),
+        (Verdict::Never, StopReason::Permanent, "its error is permanent"),
         (Verdict::NoOpinion, StopReason::Unknown, "its error is not known to be transient"),
     ] {
         let retry = Retry::new(Policy::default()).rule(judged);

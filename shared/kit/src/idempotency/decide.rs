@@ -7,26 +7,26 @@ use comeback_core::{
 
 use super::{Answer, Fingerprint, Record};
 
-/// What is done about a request.
+/// What to do with a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Action {
-    /// The operation is run, once this record is written in place of the one that was found.
+    /// Replace the record that was found with this one, then run the operation.
     Claim(Record),
-    /// It is run: the record that was found is the asker's own, of a write whose answer was lost.
+    /// Run the operation. The record that was found is this owner's: the response to its write was lost.
     Run(Record),
-    /// It was run, and this came of it.
+    /// The operation was run, with this answer.
     Answer(Answer),
-    /// Another is running it.
+    /// Another owner is running it.
     InProgress {
-        /// When that one has surely ended.
+        /// When that owner's lease ends.
         until: Timestamp,
     },
-    /// The key belongs to a request of this other intent.
+    /// The key belongs to a request with another intent, whose fingerprint this is.
     Mismatch(Fingerprint),
 }
 
-/// Decides. What has expired counts for nothing; of the rest the intent comes first: a key stands for one
-/// intent whether its operation runs, has run, or was left undone by one who died.
+/// Decides what to do. Expired records are ignored. Otherwise the intent is compared first, because a key belongs to one
+/// intent whether its operation is running, is done, or was abandoned.
 pub(super) fn decide(
     claimant: &Claimant<'_>,
     fingerprint: Fingerprint,

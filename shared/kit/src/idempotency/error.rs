@@ -1,4 +1,4 @@
-//! Why an operation has no answer.
+//! The error of an operation that is run once.
 
 use std::{any::type_name, convert::Infallible, fmt, time::Duration};
 
@@ -12,12 +12,11 @@ use comeback_core::{
 use super::Fingerprint;
 use crate::{Failure, PermanentFailure, RetryAfter, retry::Stopped};
 
-/// Why an operation has no answer: its own error, or why it may not be run or be answered for.
+/// The operation's own error, or the reason why it may not run or has no answer.
 ///
-/// As an error of a handler each tells the retry loop what is best: what will never heal is a
-/// [`PermanentFailure`] and given up, what runs elsewhere is a [`RetryAfter`] and comes back when that has
-/// ended, and everything else is retried as any error is. The operation's own error counts as it would by
-/// itself: it is known by its own type, and judged by its own kind.
+/// A handler can return it as it is. A permanent error is a [`PermanentFailure`], and the event is given up. If the
+/// operation is running elsewhere it is a [`RetryAfter`], and the event comes back when that run has ended. All others are
+/// retried like any error. The operation's own error keeps its error type and its verdict.
 ///
 /// ```
 /// # use comeback::idempotency::{Idempotency, Memory, Request};
@@ -60,44 +59,42 @@ pub enum Error<E> {
     /// Another execution is running the operation.
     #[error("the operation is in progress until {} at the latest", rfc3339(*until))]
     InProgress {
-        /// When that one has surely ended.
+        /// When that execution's lease ends.
         until: Timestamp,
         /// Asks the retry loop to come back then.
         #[source]
         come_back: RetryAfter,
     },
-    /// The operation was run, but its lease was over before it was done, and another has taken over: its
-    /// effect may be made twice. What became of it is the other's to write. A repetition gets that one's
-    /// answer once there is one; it waits while that one is at work, and is run where that one has failed.
+    /// The operation was run, but its lease ended before it was done, and another owner has taken over. Its effect may happen
+    /// twice. The other owner's outcome counts: a repetition gets its answer, waits while it runs, and runs if it failed.
     #[error("the lease was lost{}", holder(there.as_ref()))]
     LostLease {
-        /// Who has taken over, and is at work or done; none where that one's record is gone by now, because
-        /// its operation has failed.
+        /// The token of the other owner; `None` if its record is gone because its operation has failed.
         there: Option<Token>,
     },
-    /// Too little is left of the invocation. The operation was not run.
+    /// Too little time is left. The operation was not run.
     #[error("less than {minimum:?} is left until the deadline at {}: the operation was not begun", rfc3339(*deadline))]
     Late {
-        /// When the time is over.
+        /// The deadline of the invocation.
         deadline: Timestamp,
-        /// How much of it should have been left; see [`Request::with_minimum`](super::Request::with_minimum).
+        /// How much time should have been left; see [`Request::with_minimum`](super::Request::with_minimum).
         minimum: Duration,
     },
-    /// The store can't be asked. The operation was not run.
+    /// The store failed. The operation was not run.
     #[error("the store of answers can't be asked")]
     Store(#[source] StoreFault),
     /// The operation was run once, but its answer could not be kept. Every repetition gets this error.
     #[error("the operation was run, but its answer could not be kept")]
     AnswerNotKept(#[source] PermanentFailure),
-    /// The operation was run once, but its answer no longer reads as what is expected. A deployment that
-    /// reads it again heals this.
+    /// The operation was run once, but its answer can no longer be read as the expected type. A deployment whose type can
+    /// read it fixes this.
     #[error("the answer no longer reads as {expected}, at line {line} and column {column}")]
     UnreadableAnswer {
         /// The type that is expected.
         expected: &'static str,
-        /// Where in its JSON it is something else. What stands there is not told: it may be confidential.
+        /// The line of the error in the answer's JSON. The content is left out, because it may be confidential.
         line: usize,
-        /// The place in this line.
+        /// The column in this line.
         column: usize,
     },
     /// DynamoDB has made no write of the transaction. The key is free again.
@@ -134,7 +131,7 @@ impl<E> Error<E> {
         Self::UnreadableAnswer { expected: type_name::<T>(), line, column }
     }
 
-    /// The operation's own error, else what is no error of the operation.
+    /// The operation's own error, or all other errors.
     ///
     /// ```
     /// use comeback::idempotency::Error;
@@ -145,7 +142,7 @@ impl<E> Error<E> {
     ///
     /// # Errors
     ///
-    /// Where it is not the operation's.
+    /// If it is not the operation's error.
     pub fn into_operation(self) -> Result<E, Error<Infallible>> {
         Err(match self {
             Self::Operation(error) | Self::InDoubt { error, .. } => return Ok(error),
@@ -169,8 +166,8 @@ impl<E> Error<E> {
 }
 
 impl<E: fmt::Debug + Send + Sync + 'static> Error<Stopped<E>> {
-    /// This as a handler fails with it: an operation's call is judged by [`Stopped::into_failure`], so that the event
-    /// of one that never heals is given up at once.
+    /// Turns this into a handler's error. A stopped call goes through [`Stopped::into_failure`], so the event is given up at
+    /// once after a permanent error.
     ///
     /// ```
     /// # use std::time::Duration;

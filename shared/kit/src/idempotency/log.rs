@@ -1,14 +1,14 @@
-//! What the log says of operations whose record is not as it should be.
+//! Log lines about records that could not be written.
 //!
-//! A key may be a card's number or a person's address, and is not logged. Its hash is, to find the record
-//! by: the beginning of what `printf %s 'scope#key' | sha256sum` prints.
+//! A key may be a card number or an address, so only its hash is logged. To find the record of a key, compare it with the
+//! start of `printf %s 'scope#key' | sha256sum`.
 
 use comeback_core::fault::StoreFault;
 use tracing::{error, warn};
 
 use super::{record::Held, request::hash};
 
-/// The operation was run, and a repetition will run it again.
+/// The operation ran, but a repetition will run it again.
 pub(super) fn not_completed(scope: &str, held: &Held, fault: &StoreFault) {
     error!(
         target: "comeback::idempotency",
@@ -20,7 +20,7 @@ pub(super) fn not_completed(scope: &str, held: &Held, fault: &StoreFault) {
     );
 }
 
-/// The operation may have been done, and its repetition comes sooner than it should.
+/// The operation may have been done, but a repetition will run it sooner than it should.
 pub(super) fn not_held(scope: &str, held: &Held, fault: &StoreFault) {
     warn!(
         target: "comeback::idempotency",
@@ -32,7 +32,7 @@ pub(super) fn not_held(scope: &str, held: &Held, fault: &StoreFault) {
     );
 }
 
-/// The operation failed, and its repetition has to wait for the end of the lease.
+/// The operation failed, and a repetition has to wait for the end of the lease.
 pub(super) fn not_released(scope: &str, held: &Held, fault: &StoreFault) {
     warn!(
         target: "comeback::idempotency",

@@ -1,4 +1,4 @@
-//! An operation is claimed before it is run, and marked as done after.
+//! Claims an operation before it runs, and marks it as done afterwards.
 
 use std::{
     any::type_name,
@@ -25,40 +25,36 @@ use super::{
 };
 use crate::RetryAfter;
 
-/// How a completion is tried again: the effect has been made, and a store that is down for seconds is not
-/// to have it made twice.
+/// How the write of a completion is retried. The operation has been done, and a store that is down for seconds must not
+/// cause it to be done twice.
 const COMPLETION: Backoff =
     Backoff { base: Duration::from_millis(100), max: Duration::from_secs(2), jitter: Jitter::Full };
 
-/// How often a completion is written. A client of DynamoDB makes attempts of its own in each.
+/// How often a completion is written. A DynamoDB client also makes its own attempts each time.
 const COMPLETIONS_MAX: u32 = 5;
 
-/// What is left to the function when a call to the store is given up, to return its answer.
+/// The time that a function needs to return its answer after a call to the store is given up.
 const RETURN_TIME: Duration = Duration::from_secs(1);
 
-/// How a request begins.
+/// How a request starts.
 pub(super) enum Begun {
     /// With an operation to run.
     Held(Held),
-    /// With the answer of the one that was run.
+    /// With the answer of an earlier run.
     Answered(Answer),
 }
 
 impl<S: Store> Idempotency<S> {
-    /// Runs the operation, unless it was run under this request's key before: then it answers what was
-    /// answered then.
+    /// Runs the operation, or returns the earlier answer if it was run with this key before.
     ///
-    /// Every error of the operation means that it may be run again, and frees the key at once; so does a panic. Where
-    /// it can't be known whether the effect was made, as after a time-out, the service that makes it has to know the
-    /// repetition: give it the key, too. Or have the key [held](Self::holding) for a while. See [what a caller can
-    /// rely on](super#what-a-caller-can-rely-on).
+    /// An error or a panic of the operation frees the key at once, and the operation may be run again. After a timeout,
+    /// nobody knows whether it was done. So pass the key to the service, too, which then recognises the repetition, or
+    /// [hold](Self::holding) the key for a while. See [what a caller can rely on](super#what-a-caller-can-rely-on).
     ///
-    /// An operation is not begun where less than the request's [minimum](Request::with_minimum) is left, 5 s where
-    /// nothing else is said.
+    /// An operation does not start if less than the request's [minimum](Request::with_minimum) is left, 5 s by default.
     ///
-    /// A future that is dropped before its end leaves its record as a crash does: held until the lease is
-    /// over. A store that does not answer is waited for until a second before the deadline, as tokio's time
-    /// tells it, so that the function still returns.
+    /// If you drop the future early, the record stays claimed until its lease ends, as after a crash. A call to a store that
+    /// does not answer is given up one second before the deadline, by tokio's clock, so that the function still returns.
     ///
     /// ```
     /// # use comeback::idempotency::{Idempotency, Memory, Request};
@@ -82,7 +78,7 @@ impl<S: Store> Idempotency<S> {
     ///
     /// # Errors
     ///
-    /// The operation's own; else why it may not be run, or not be answered for.
+    /// The operation's error, or the reason why it may not run or has no answer.
     pub async fn run<T, E, F>(
         &self,
         request: &Request,
@@ -95,7 +91,7 @@ impl<S: Store> Idempotency<S> {
         self.run_or_hold(request, operation, |_| None).await
     }
 
-    /// Runs the operation, and where it fails holds the key for as long as is asked for.
+    /// Runs the operation. After an error, holds the key for as long as `hold` says.
     pub(super) async fn run_or_hold<T, E, F>(
         &self,
         request: &Request,
@@ -130,13 +126,13 @@ impl<S: Store> Idempotency<S> {
         }
     }
 
-    /// How the operation ends. One that panics frees its key before the panic goes on.
+    /// Runs the operation to its end. A panic frees the key and then continues.
     pub(super) async fn end<T, F: Future<Output = T>>(
         &self,
         held: &Held,
         operation: impl FnOnce(Lease) -> F,
     ) -> T {
-        // What it leaves behind half done is its author's to know, as without us: the panic goes on.
+        // The panic continues, so whatever it left half done is seen by the same code as without this crate.
         let operation = AssertUnwindSafe(async { operation(held.lease()).await });
         match operation.catch_unwind().await {
             Ok(ended) => ended,
@@ -147,10 +143,10 @@ impl<S: Store> Idempotency<S> {
         }
     }
 
-    /// Claims the request's key, or finds what was answered.
+    /// Claims the request's key, or finds the earlier answer.
     pub(super) async fn begin<E>(&self, request: &Request) -> Result<Begun, Error<E>> {
         let Request { fingerprint, deadline, minimum, .. } = *request;
-        // The same event may be delivered twice, and at the same time: its request id alone is no name.
+        // Lambda may deliver an event twice at the same time, so its request id is not unique.
         let owner = format!("{}/{:016x}", request.request_id, fastrand::u64(..));
         let claimant = Claimant { owner: &owner, deadline, kept: self.kept.saturating_add(MARGIN) };
         let key = request.stored_key(&self.scope);
@@ -170,7 +166,7 @@ impl<S: Store> Idempotency<S> {
             match self.replace(&key, found.as_deref(), Some(&record), deadline).await {
                 Ok(()) => {
                     let held = Held { key, record, deadline };
-                    // The claim has taken its time.
+                    // The claim may have taken long.
                     if is_late(self.now(), deadline, minimum) {
                         self.release(&held).await;
                         return Err(Error::Late { deadline, minimum });
@@ -179,7 +175,7 @@ impl<S: Store> Idempotency<S> {
                 }
                 Err(ReplaceError::Changed(there)) => found = there,
                 Err(ReplaceError::Fault(fault)) => {
-                    // The write may have been made, though its answer was lost.
+                    // The write may have been made although its response was lost.
                     if fault.passes {
                         self.release(&Held { key, record, deadline }).await;
                     }
@@ -191,7 +187,7 @@ impl<S: Store> Idempotency<S> {
         Err(Error::Store(StoreFault { passes: true, code: None, message }))
     }
 
-    /// Marks an operation as done. A store that can't be asked does not undo what was done.
+    /// Marks an operation as done. A fault of the store does not fail it, because the operation has been done.
     async fn complete<E>(&self, held: &Held, done: &Record) -> Result<(), Error<E>> {
         for nth in (1..=COMPLETIONS_MAX).filter_map(Attempt::new) {
             let fault = match self.rewrite(held, Some(done)).await {
@@ -210,14 +206,14 @@ impl<S: Store> Idempotency<S> {
         Ok(())
     }
 
-    /// Frees the key for whoever comes next. What another has taken over by now is that one's affair.
+    /// Frees the key. If another owner has taken it over, it stays as it is.
     pub(super) async fn release(&self, held: &Held) {
         if let Err(ReplaceError::Fault(fault)) = self.rewrite(held, None).await {
             log::not_released(self.scope.name(), held, &fault);
         }
     }
 
-    /// Keeps the key for so long from now on, whoever comes next.
+    /// Keeps the key claimed for this long from now on.
     async fn hold(&self, held: &Held, time: Duration) {
         let mut record = held.record.clone();
         record.claim.state = State::Held { until: later(self.now(), time) };
@@ -226,7 +222,7 @@ impl<S: Store> Idempotency<S> {
         }
     }
 
-    /// Writes what becomes of a record that is held.
+    /// Replaces or removes a claimed record.
     pub(super) async fn rewrite(
         &self,
         held: &Held,
@@ -242,16 +238,15 @@ impl<S: Store> Idempotency<S> {
         next: Option<&Record>,
         deadline: Timestamp,
     ) -> Result<(), ReplaceError> {
-        // Boxed, so that what the store's client is made of is not part of every future around it: rustc gives up
-        // on the layout of a handler that is generic over its store ("queries overflow the depth limit").
+        // Boxed to keep the store's types out of the futures around it. Otherwise rustc rejects a handler that is generic
+        // over its store ("queries overflow the depth limit").
         let call: Pin<Box<dyn Future<Output = _> + Send + '_>> =
             Box::pin(self.store.replace(key, seen, next));
         let written = self.in_time(deadline, call).await;
         written.unwrap_or_else(|fault| Err(ReplaceError::Fault(fault)))
     }
 
-    /// Waits for a call to the store, but not for so long that Lambda kills the function before it has
-    /// returned.
+    /// Waits for a call to the store, but leaves the function enough time to return.
     pub(super) async fn in_time<T>(
         &self,
         deadline: Timestamp,
@@ -264,35 +259,35 @@ impl<S: Store> Idempotency<S> {
         })
     }
 
-    /// The record of an operation that has answered this.
+    /// The record of an operation that is done, with this answer.
     pub(super) fn done(&self, held: &Held, value: &impl Serialize) -> Record {
         let expires_at = later(self.now(), self.kept.saturating_add(MARGIN));
         held.record.done(answer(value, self.store.answer_max()), expires_at)
     }
 }
 
-/// How long a key is held after an error, and the error that says so to the retry loop.
+/// How long to hold a key after an error, and the error that tells the retry loop.
 pub(super) struct Hold {
     pub(super) time: Duration,
     pub(super) come_back: RetryAfter,
 }
 
-/// Whether too little time is left to begin.
+/// Whether too little time is left to start.
 fn is_late(now: Timestamp, deadline: Timestamp, minimum: Duration) -> bool {
     let left = between(now, deadline);
     left.is_zero() || left < minimum
 }
 
-/// How long a call may be waited for that begins when so much time is left. What begins in the last seconds,
-/// such as the release after a claim without an answer, has half of them.
+/// The timeout of a call that starts when this much time is left. A call in the last two seconds, such as a release, gets
+/// half of the time that is left.
 ///
-/// One that is still there after its end was not killed: its deadline tells it nothing.
+/// If no time is left and the function still runs, its deadline is meaningless, and there is no timeout.
 fn patience(left: Duration) -> Option<Duration> {
     (!left.is_zero()).then(|| left - RETURN_TIME.min(left / 2))
 }
 
-/// A write whose answer was lost, and that was made again, finds what it has written; another finds what
-/// the next owner has written.
+/// Judges the record found in place of the expected one. If it is the completion itself, an earlier write was made although
+/// its response was lost. Otherwise another owner has taken over.
 pub(super) fn found_instead<E>(there: Option<&Record>, done: &Record) -> Result<(), Error<E>> {
     if is_same(there.map(|record| &record.claim), Some(&done.claim)) {
         return Ok(());
@@ -311,7 +306,7 @@ fn answer<T: Serialize>(value: &T, max: usize) -> Answer {
     }
 }
 
-/// What is answered at first: the value itself, if repetitions will get it too.
+/// The answer to the first request: the value, if repetitions will get it, too.
 fn answered<T, E>(done: Record, value: T) -> Result<T, Error<E>> {
     match done.answer {
         Some(Answer::NotKept(why)) => Err(Error::answer_not_kept(why)),
@@ -319,7 +314,7 @@ fn answered<T, E>(done: Record, value: T) -> Result<T, Error<E>> {
     }
 }
 
-/// What is answered to a repetition.
+/// The answer to a repetition.
 pub(super) fn read<T: DeserializeOwned, E>(answer: Answer) -> Result<T, Error<E>> {
     match answer {
         Answer::Kept(json) => {

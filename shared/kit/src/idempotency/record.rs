@@ -121,11 +121,11 @@ impl Lease {
     }
 }
 
-/// A record that this execution holds.
+/// A record that this execution has claimed.
 pub(super) struct Held {
     pub(super) key: String,
     pub(super) record: Record,
-    /// When this execution is killed, if it has not ended.
+    /// When Lambda ends this execution.
     pub(super) deadline: Timestamp,
 }
 

@@ -10,11 +10,10 @@ use comeback_core::{claim::is_same, fault::StoreFault};
 
 use super::Record;
 
-/// Where records are kept: it knows one operation, to replace a record if it is still the one that was
-/// seen.
+/// Keeps records. Its only operation is compare-and-swap: it replaces a record if it is still the one that was seen.
 ///
-/// Two records are the same if their claims are ([`Claim::is`](super::Claim::is)): the same token, and as
-/// far. [`Memory`] is the shortest example of a store that does it right.
+/// Two records are the same if their claims are the same ([`Claim::is`](super::Claim::is)). [`Memory`] is the shortest
+/// correct example.
 ///
 /// ```
 /// use comeback::idempotency::{Memory, ReplaceError, Record, Store};
@@ -39,13 +38,12 @@ use super::Record;
 /// assert_eq!(Short(Memory::new()).answer_max(), 100);
 /// ```
 pub trait Store {
-    /// Writes the `next` record in place of the one that was `seen` under the key, or removes that one
-    /// where there is no next. If none was seen, none must be there. Nothing may come between the comparison
-    /// and the write.
+    /// Replaces the `seen` record of a key with the `next` one, or removes it if there is no `next`. If none was seen, none
+    /// must be there. The comparison and the write must be atomic.
     ///
     /// # Errors
     ///
-    /// Where something else is there, and where the store can't be asked.
+    /// If another record is there, or the store fails.
     fn replace(
         &self,
         key: &str,
@@ -57,7 +55,7 @@ pub trait Store {
     fn answer_max(&self) -> usize;
 }
 
-/// Why a record is as it was.
+/// Why a record was not replaced.
 ///
 /// ```
 /// # use comeback::idempotency::{Claim, Fingerprint, Record, State, Token};
@@ -77,17 +75,16 @@ pub trait Store {
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ReplaceError {
-    /// Another was there than the one that was seen: this one, or none.
+    /// Another record than the seen one was there: this one, or none.
     Changed(Option<Box<Record>>),
-    /// The store can't be asked. The write may still have been made.
+    /// The store failed. The write may have been made all the same.
     Fault(StoreFault),
 }
 
-/// A store in the memory of one process: for tests, and for what is only ever repeated within one
-/// execution environment.
+/// A store in memory, for tests and for operations that are repeated only within one execution environment.
 ///
-/// It forgets all when the process ends, other processes see nothing of it, and until the process ends it
-/// keeps every record, expired ones too. Clones share their records.
+/// Its records are lost when the process ends, and other processes do not see them. It keeps expired records, too. Clones
+/// share their records.
 ///
 /// ```
 /// use comeback::idempotency::{Idempotency, Memory};
@@ -100,7 +97,7 @@ pub enum ReplaceError {
 #[derive(Clone, Default)]
 pub struct Memory(Arc<Mutex<HashMap<String, Record>>>);
 
-/// Without what is in it: its keys may be confidential.
+/// Without its content, because keys may be confidential.
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memory").finish_non_exhaustive()
@@ -121,7 +118,7 @@ impl Store for Memory {
         seen: Option<&Record>,
         next: Option<&Record>,
     ) -> Result<(), ReplaceError> {
-        // Nobody leaves the map half written, so that one who panicked spoils nothing.
+        // Every write to the map is a single call, so a panic cannot leave it half written.
         let mut records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let there = records.get(key);
         if !is_same(there.map(|record| &record.claim), seen.map(|record| &record.claim)) {

@@ -98,7 +98,7 @@ impl<'a, R> Call<'a, R> {
     }
 }
 
-/// A call that is being made.
+/// A call in progress.
 struct Run<'a, R> {
     call: Call<'a, R>,
     /// How many attempts have failed.
@@ -177,7 +177,7 @@ impl<R> Run<'_, R> {
         Stopped::after(operation, failed, reason, cause, hint)
     }
 
-    /// The attempt that has just ended.
+    /// The attempt that just ended.
     fn attempt(&self) -> Attempt {
         let Call { operation, deadline, .. } = self.call;
         Attempt { operation, ordinal: self.failed.saturating_add(1), deadline }

@@ -1,15 +1,14 @@
-//! The error of a call that is not tried again.
+//! The error of a call that is not retried any more.
 
 use std::{error::Error, fmt, time::Duration};
 
 use super::{Cause, deadline::to_the_ms};
 use crate::{Failure, PermanentFailure, RetryAfter, failure::asked};
 
-/// A call has failed and is not tried again: why, and its last cause.
+/// A call failed and is not retried any more. It has the reason and the last cause.
 ///
-/// It is an error whatever the cause is, so that `?` takes it anywhere. Where a server wants to be asked
-/// again later than could be waited for here, its source is a [`RetryAfter`] that says so: a function that
-/// fails with it is called again then.
+/// It implements `Error` for every cause, so `?` works everywhere. If a server's retry hint was too long to wait for,
+/// its source is a [`RetryAfter`]: a function that fails with it is invoked again at that time.
 ///
 /// ```
 /// # async fn example() {
@@ -36,15 +35,14 @@ pub struct Stopped<E> {
     attempts: u32,
     reason: StopReason,
     cause: E,
-    /// The cause as the error that it is or leads to.
+    /// The cause as an error.
     as_error: fn(&E) -> &(dyn Error + 'static),
-    /// The server's hint, where the cause does not tell it in a way that the retry loop reads.
+    /// The server's hint, if the cause itself does not carry it for the retry loop.
     hint: Option<RetryAfter>,
 }
 
 impl<E> Stopped<E> {
-    /// A call whose last attempt has failed with this cause, after which the server wants to be left alone
-    /// for so long.
+    /// A call whose last attempt failed with this cause. The server asked to wait for `hint`.
     pub(super) fn after<Form>(
         operation: &'static str,
         attempts: u32,
@@ -71,7 +69,7 @@ impl<E> Stopped<E> {
         self.attempts
     }
 
-    /// Why there is no other.
+    /// Why there was no further attempt.
     pub fn reason(&self) -> StopReason {
         self.reason
     }
@@ -88,9 +86,9 @@ impl<E> Stopped<E> {
 }
 
 impl<E: fmt::Debug + Send + Sync + 'static> Stopped<E> {
-    /// This as a handler fails with it: what the rule says never heals is a [`PermanentFailure`], whose event is
-    /// given up at once; everything else is known by its cause and comes back. By `?` it would all come back, until
-    /// the event is too old: that is right where somebody may mend it meanwhile.
+    /// Turns this into a handler's error. If the rule calls the cause permanent, it is a [`PermanentFailure`] and the event
+    /// is given up at once. Otherwise the error type is that of the cause, and the event comes back. With `?` instead, the
+    /// event always comes back until it is too old, which is right if someone may fix the problem meanwhile.
     ///
     /// ```
     /// # async fn example() {
@@ -136,7 +134,7 @@ impl<E: fmt::Debug> Error for Stopped<E> {
     }
 }
 
-/// What an error and its sources say, for a place where they themselves can't be.
+/// The messages of an error and its sources, for code that cannot own the error.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
 pub(crate) struct Words {
@@ -151,45 +149,45 @@ impl Words {
     }
 }
 
-/// Why a call is not tried again.
+/// Why a call is not retried any more.
 ///
-/// What never heals inside the function doesn't heal for the retry loop either: see [`Stopped::into_failure`].
+/// A permanent error is also permanent for the retry loop: see [`Stopped::into_failure`].
 ///
 /// ```
 /// # use comeback::retry::StopReason;
-/// assert_eq!(StopReason::Permanent.to_string(), "its error never heals");
+/// assert_eq!(StopReason::Permanent.to_string(), "its error is permanent");
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// The rule says that the error never heals.
+    /// The rule calls the error permanent.
     Permanent,
-    /// The rule has no opinion of the error.
+    /// The rule has no opinion on the error.
     Unknown,
-    /// All attempts of the policy are made.
+    /// All attempts of the policy have been made.
     Attempts,
-    /// The server wants to be left alone for longer than the policy waits.
+    /// The server's retry hint is longer than the policy's maximum delay.
     Hint {
-        /// For how long.
+        /// The server's hint.
         hint: Duration,
-        /// What no delay of the policy exceeds.
+        /// The longest delay of the policy.
         max: Duration,
     },
-    /// After its delay, less than the deadline's minimum would remain.
+    /// After the delay, less than the deadline's minimum would be left.
     Time {
-        /// How long it would have waited.
+        /// The delay before the next attempt.
         delay: Duration,
         /// How much time is left.
         left: Duration,
-        /// How much should be when the wait is over.
+        /// The least time that must be left after the delay.
         minimum: Duration,
     },
-    /// The client's calls have used up their retries.
+    /// The client's retry quota is used up.
     Quota,
 }
 
 impl StopReason {
-    /// Its name, as events tell it.
+    /// Its name in tracing events.
     ///
     /// ```
     /// # use comeback::retry::StopReason;
@@ -210,7 +208,7 @@ impl StopReason {
 impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Permanent => f.write_str("its error never heals"),
+            Self::Permanent => f.write_str("its error is permanent"),
             Self::Unknown => f.write_str("its error is not known to be transient"),
             Self::Attempts => f.write_str("no more are allowed"),
             Self::Hint { hint, max } => {

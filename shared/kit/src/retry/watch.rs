@@ -1,6 +1,6 @@
-//! What is told of a call: an event for each attempt, and counts for those who want them.
+//! Observability of calls: a tracing event for each attempt, and optional metrics.
 //!
-//! Neither tells the text of an error, which may quote the payload that it is about.
+//! Neither contains the text of an error, because it may quote the payload.
 
 use std::{io::Write, sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// Tells that it succeeded.
+    /// Emits the event of a success.
     pub(super) fn succeeded(self) {
         let Self { operation, ordinal: attempt, deadline } = self;
         tracing::debug!(
@@ -31,13 +31,13 @@ impl Attempt {
             operation,
             attempt,
             outcome = "succeeded",
-            // The time is only read where somebody listens.
+            // The clock is read only if a subscriber listens.
             left_ms = deadline.map(|deadline| in_ms(deadline.left())),
             "an attempt succeeded"
         );
     }
 
-    /// Tells that it failed, and what follows: a delay, or nothing.
+    /// Emits the event of a failure, with the delay before the next attempt or the reason why there is none.
     pub(super) fn failed(self, verdict: Verdict, next: Result<Duration, StopReason>) {
         let Self { operation, ordinal: attempt, deadline } = self;
         let error_kind = match verdict {
@@ -74,14 +74,14 @@ fn in_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Where the counts of calls go.
+/// Where metric lines go.
 #[derive(Clone)]
 pub(super) struct Counts(Arc<dyn Fn(&str) + Send + Sync>);
 
 impl Counts {
-    /// To what makes metrics of them in Lambda.
+    /// To standard output, from which Lambda makes metrics.
     pub(super) fn on_stdout() -> Self {
-        // The call is done by now: that a line can't be written is no reason to fail it.
+        // The call has ended, and a lost line is no reason to fail it.
         Self::to(|line| {
             let _ = writeln!(std::io::stdout(), "{line}");
         })
@@ -91,7 +91,7 @@ impl Counts {
         Self(Arc::new(sink))
     }
 
-    /// Counts a call that has ended after so many retries.
+    /// Writes the metrics of a call that ended after this many retries.
     pub(super) fn ended(&self, operation: &str, retries: u32, gave_up: bool, now: Timestamp) {
         let mut line = MetricLine::default();
         line.add("Calls", "Count", json!(1));

@@ -1,4 +1,4 @@
-//! What the status of a response says.
+//! Judges the status of a response.
 
 use std::error::Error;
 
@@ -6,7 +6,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::{Kind, RetryHint, Transient, Verdict, opinion::Opinion};
 
-/// A response that tells of a failure, as an error that keeps what a retry is to know of it.
+/// The status, retry hint and body of a failed response, as an error.
 ///
 /// | status | verdict |
 /// |---|---|
@@ -17,9 +17,8 @@ use super::{Kind, RetryHint, Transient, Verdict, opinion::Opinion};
 /// | any other 4xx | never |
 /// | the rest | no opinion |
 ///
-/// Services that take an idempotency key answer 409 while the first request under it is still running, as it may be
-/// after a time-out. Where 409 means a conflict that never passes, put a rule that says so
-/// [over this one](super::Rule::under).
+/// Services that take an idempotency key answer 409 while the first request with that key is still running, for example
+/// after a timeout. If 409 is a permanent conflict in your case, put your own rule [over this one](super::Rule::under).
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,22 +41,22 @@ pub struct HttpStatus {
     body: String,
 }
 
-/// How much of a body is kept, in bytes: a reason, and no download.
+/// How many bytes of a body are kept: enough for a reason.
 const BODY_MAX: usize = 8 * 1024;
 
-/// How much of it the message tells, in bytes: a dead letter has room for 1,024 bytes of message.
+/// How many bytes of the body the message contains. A dead letter has room for 1,024 bytes of message.
 const TOLD_MAX: usize = 512;
 
 impl HttpStatus {
-    /// Of a response with this status and these headers.
+    /// The error of a response with this status and these headers.
     pub fn of(status: StatusCode, headers: &HeaderMap) -> Self {
         let retry_after =
             RetryHint::among(|name| headers.get(name).and_then(|value| value.to_str().ok()));
         Self { status, retry_after, body: String::new() }
     }
 
-    /// The same with the body of the response, in which many services say why. Its first 8 KiB are kept; the message
-    /// tells the first 512 bytes of them, on one line.
+    /// Adds the body of the response, in which many services give the reason. Its first 8 KiB are kept. The message contains
+    /// the first 512 bytes, on one line.
     ///
     /// ```
     /// # use comeback::transient::HttpStatus;
@@ -74,10 +73,10 @@ impl HttpStatus {
         Self { body, ..self }
     }
 
-    /// Passes a response on, but one with a status of 4xx or 5xx. Unlike `error_for_status` it keeps when the server
-    /// wants to be asked again, and what it says. With the feature `reqwest` or `reqwest-0-12`.
+    /// Returns the response, or an error if its status is 4xx or 5xx. Unlike `error_for_status`, the error keeps the retry
+    /// hint and the body. This needs the feature `reqwest` or `reqwest-0-12`.
     ///
-    /// The body is read as long as the client's time-out lets it: give it one.
+    /// Give the client a timeout: reading the body has no other limit of time.
     ///
     /// # Errors
     ///
@@ -120,12 +119,12 @@ impl HttpStatus {
         self.status
     }
 
-    /// When the server wants to be asked again, if it said so.
+    /// The server's retry hint, if there is one.
     pub fn retry_after(&self) -> Option<RetryHint> {
         self.retry_after
     }
 
-    /// What the retry of it is to know: nothing where it never passes.
+    /// The transient fault, or `None` if the error is permanent.
     pub(crate) fn transient(&self) -> Option<Transient> {
         self.verdict().transient()
     }
@@ -134,7 +133,7 @@ impl HttpStatus {
         of_status(self.status.as_u16()).with_hint(self.retry_after)
     }
 
-    /// The beginning of the response's body, as it came.
+    /// The start of the response's body.
     pub fn body(&self) -> &str {
         &self.body
     }

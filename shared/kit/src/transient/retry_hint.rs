@@ -1,14 +1,14 @@
-//! When a server wants to be asked again.
+//! A server's retry hint.
 
 use std::time::Duration;
 
 use comeback_core::{Timestamp, time::between};
 
-/// When a server wants to be asked again.
+/// A server's retry hint: when to send the request again.
 ///
-/// Inside a function it is honoured where it fits the [maximum](crate::retry::Policy::max) of the policy and the
-/// deadline. Where it doesn't, the call ends at once: to ask sooner would break it, at the cost of a call. It goes out
-/// in whole with the error, [`Stopped`](crate::retry::Stopped), and the retry loop keeps it.
+/// A call honours it if it fits the [maximum](crate::retry::Policy::max) of the policy and the deadline. Otherwise the call
+/// ends at once, because an earlier request would be refused. The error, [`Stopped`](crate::retry::Stopped), carries the
+/// full hint, and the retry loop honours it.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -45,7 +45,7 @@ impl RetryHint {
         }
     }
 
-    /// How long it is until then; nothing where that time is over.
+    /// The time from now until then; zero if it is over.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -61,7 +61,7 @@ impl RetryHint {
         }
     }
 
-    /// What a response's headers say: AWS's own in milliseconds, else `Retry-After`.
+    /// Reads the hint from response headers: AWS's own header in milliseconds, otherwise `Retry-After`.
     pub(super) fn among<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Option<Self> {
         let millis = header("x-amz-retry-after").and_then(|text| text.trim().parse().ok());
         millis

@@ -1,9 +1,8 @@
-//! What is known of errors in general: an error's chain of causes is walked, and what is known there judged.
+//! The rule for errors in general: it walks an error's chain of causes and judges the types that it knows.
 //!
-//! The outermost link is the closest to the author, and a wrapper that is sure of what it says is believed.
-//! Most wrappers only know that something about the connection failed; there the innermost cause that is
-//! known counts: a certificate that rustls refuses never passes, a name that is not found may. (native-tls tells
-//! of a certificate as of any connection that fails.)
+//! An outer error with a certain verdict decides. Most wrappers only know that something about a connection failed. For
+//! these the innermost known cause decides: a certificate that rustls rejects is permanent, a DNS failure may pass.
+//! (native-tls reports a bad certificate like any failed connection.)
 
 use std::{error::Error, io};
 
@@ -12,7 +11,7 @@ use super::aws_error;
 use super::{Rule, Verdict, connection, declared, format, http_status, opinion::Opinion};
 use crate::cause::Cause;
 
-/// What is known of errors; each knows some types.
+/// Rules for single links. Each knows some types.
 const KNOWN: &[fn(&(dyn Error + 'static)) -> Option<Opinion>] = &[
     declared::opinion,
     http_status::opinion,
@@ -29,7 +28,7 @@ const KNOWN: &[fn(&(dyn Error + 'static)) -> Option<Opinion>] = &[
     format::opinion,
 ];
 
-/// The rule for every [`Error`]: what [`judge`] says.
+/// The rule for every [`Error`]; see [`judge`].
 ///
 /// ```
 /// use std::io::{Error, ErrorKind};
@@ -47,8 +46,8 @@ impl<E: Error + 'static> Rule<E> for Standard {
     }
 }
 
-/// The same rule for what is no [`Error`] itself but leads to one: `Box<dyn Error + Send + Sync>`, which is
-/// `lambda_runtime::Error` too, and `anyhow::Error`.
+/// The same rule for types that refer to an [`Error`]: `Box<dyn Error + Send + Sync>`, which `lambda_runtime::Error` is,
+/// and `anyhow::Error`.
 ///
 /// ```
 /// use comeback::transient::{Boxed, Rule, Verdict};
@@ -65,7 +64,7 @@ impl<E: AsRef<dyn Error + Send + Sync>> Rule<E> for Boxed {
     }
 }
 
-/// Judges an error by what is known along its chain of causes.
+/// Judges an error by the known types in its chain of causes.
 ///
 /// ```
 /// use std::io::{Error, ErrorKind};
@@ -92,8 +91,8 @@ pub fn judge(error: &(dyn Error + 'static)) -> Verdict {
     verdict
 }
 
-/// Whether an operation that failed so may have been done all the same: after a time-out, over a connection that broke,
-/// with an answer that can't be read, or with a status such as 500 or 409. What is not known counts as not done.
+/// Whether an operation may have been done despite this error: a timeout, a broken connection, an unreadable response, or a
+/// status such as 500 or 409. Unknown errors count as not done.
 ///
 /// ```
 /// use std::io::{Error, ErrorKind};
@@ -120,7 +119,7 @@ mod tests {
     use super::*;
     use crate::transient::Kind;
 
-    /// An error of the author's, of which nothing is known but its cause.
+    /// An error of an unknown type with a cause.
     #[derive(Debug)]
     struct Wrapped(Box<dyn Error + Send + Sync>);
 

@@ -44,7 +44,7 @@ async fn retried<E: StdError + 'static>(error: E) -> Stopped<E> {
 
 #[tokio::test]
 async fn the_retry_loop_knows_it_by_its_own_type() {
-    let words = "charge gave up after 1 attempt: its error never heals: no funds";
+    let words = "charge gave up after 1 attempt: its error is permanent: no funds";
     let table: [(Failure, &str); 5] = [
         (once(CardDeclined).await.into(), "no funds"),
         (once(Box::new(CardDeclined)).await.into(), "no funds"),
