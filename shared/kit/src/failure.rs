@@ -1,8 +1,10 @@
 //! A function's error in the form that the retry loop reads.
 //!
 //! Lambda keeps two strings of an error: its type and its message. The retry loop knows two types. An event with
-//! `PermanentFailure` is given up at once, and one with `RetryAfter` comes back after the time in the message. `?` turns
-//! any error into a [`Failure`]. It finds these two anywhere in the chain of sources, so a function may wrap its errors.
+//! `PermanentFailure` is given up at once, and one with `RetryAfter` comes back after the time in the message.
+//! `?` turns
+//! any error into a [`Failure`]. It finds these two anywhere in the chain of sources, so a function may wrap
+//! its errors.
 
 use std::{any::type_name, borrow::Cow, error::Error, fmt};
 
@@ -62,7 +64,8 @@ impl Failure {
         &self.error_type
     }
 
-    /// The messages of the error and its sources. The query, user and password of URLs are removed, because the message
+    /// The messages of the error and its sources. The query, user and password of URLs are removed, because the
+    /// message
     /// ends up in logs and dead letters.
     pub fn message(&self) -> &str {
         &self.message

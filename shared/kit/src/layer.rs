@@ -119,7 +119,8 @@ pub struct Unwrapped<S> {
 
 /// The input of [`Unwrapped`]: a payload in its envelope or bare, or the reason why it is unreadable.
 ///
-/// If `lambda_runtime` itself fails to read a payload, no layer sees the error, and the event is retried until it is too
+/// If `lambda_runtime` itself fails to read a payload, no layer sees the error, and the event is retried until
+/// it is too
 /// old. So this type always reads successfully.
 ///
 /// ```

@@ -98,7 +98,8 @@ use crate::transient::Standard;
 
 /// How the calls of a client are retried. Its clones share their quota and their rate.
 ///
-/// A server's [hint](crate::transient::RetryHint) is honoured up to the maximum of the policy. One that is longer ends
+/// A server's [hint](crate::transient::RetryHint) is honoured up to the maximum of the policy. One that is
+/// longer ends
 /// the call at once, and goes out with its error.
 ///
 /// ```

@@ -1,7 +1,9 @@
 //! Which errors are transient.
 //!
-//! A [`Rule`] judges an error with one of three verdicts: retry, never retry, or no opinion. [`Standard`] knows connections,
-//! timeouts, statuses and formats. You can put a specific rule of your own over a general one, which then applies only where
+//! A [`Rule`] judges an error with one of three verdicts: retry, never retry, or no opinion. [`Standard`] knows
+//! connections,
+//! timeouts, statuses and formats. You can put a specific rule of your own over a general one, which then
+//! applies only where
 //! yours has no opinion.
 //!
 //! ```
@@ -178,7 +180,8 @@ pub enum Kind {
     Throttled,
     /// The request timed out. The operation may have been done.
     TimedOut,
-    /// The connection broke after the request was sent, the response is unreadable, or the service failed. The operation
+    /// The connection broke after the request was sent, the response is unreadable, or the service failed. The
+    /// operation
     /// may have been done.
     InDoubt,
     /// The service was unreachable or unavailable. The operation was not done.

@@ -73,7 +73,8 @@ fn list<'a>(
     Ok(())
 }
 
-/// Writes a string or a name. A lone surrogate is valid in JSON and not in UTF-8. Its bytes are written with an escape
+/// Writes a string or a name. A lone surrogate is valid in JSON and not in UTF-8. Its bytes are written with an
+/// escape
 /// that JSON does not have, so that no other string has the same spelling.
 fn string(bytes: &[u8], written: &mut String) {
     written.push('"');

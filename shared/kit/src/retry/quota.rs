@@ -1,6 +1,7 @@
 //! How much retrying a client may do: a bucket of tokens that all of its calls share.
 //!
-//! The numbers are those of the AWS SDKs' standard mode in its version 2.1, which `AWS_NEW_RETRIES_2026=true` turns on
+//! The numbers are those of the AWS SDKs' standard mode in its version 2.1, which `AWS_NEW_RETRIES_2026=true`
+//! turns on
 //! (in Rust since aws-config 1.13; aws-smithy-runtime 1.16 has them in `token_bucket_for_spec`). Without it the SDK
 //! still has version 2.0: 10 tokens after a transient error, 5 after others.
 //!

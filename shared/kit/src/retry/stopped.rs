@@ -86,8 +86,10 @@ impl<E> Stopped<E> {
 }
 
 impl<E: fmt::Debug + Send + Sync + 'static> Stopped<E> {
-    /// Turns this into a handler's error. If the rule calls the cause permanent, it is a [`PermanentFailure`] and the event
-    /// is given up at once. Otherwise the error type is that of the cause, and the event comes back. With `?` instead, the
+    /// Turns this into a handler's error. If the rule calls the cause permanent, it is a [`PermanentFailure`]
+    /// and the event
+    /// is given up at once. Otherwise the error type is that of the cause, and the event comes back. With `?`
+    /// instead, the
     /// event always comes back until it is too old, which is right if someone may fix the problem meanwhile.
     ///
     /// ```

@@ -17,8 +17,10 @@ use super::{Kind, RetryHint, Transient, Verdict, opinion::Opinion};
 /// | any other 4xx | never |
 /// | the rest | no opinion |
 ///
-/// Services that take an idempotency key answer 409 while the first request with that key is still running, for example
-/// after a timeout. If 409 is a permanent conflict in your case, put your own rule [over this one](super::Rule::under).
+/// Services that take an idempotency key answer 409 while the first request with that key is still running, for
+/// example
+/// after a timeout. If 409 is a permanent conflict in your case, put your own rule [over this
+/// one](super::Rule::under).
 ///
 /// ```
 /// use std::time::Duration;
@@ -55,7 +57,8 @@ impl HttpStatus {
         Self { status, retry_after, body: String::new() }
     }
 
-    /// Adds the body of the response, in which many services give the reason. Its first 8 KiB are kept. The message contains
+    /// Adds the body of the response, in which many services give the reason. Its first 8 KiB are kept. The
+    /// message contains
     /// the first 512 bytes, on one line.
     ///
     /// ```
@@ -73,7 +76,8 @@ impl HttpStatus {
         Self { body, ..self }
     }
 
-    /// Returns the response, or an error if its status is 4xx or 5xx. Unlike `error_for_status`, the error keeps the retry
+    /// Returns the response, or an error if its status is 4xx or 5xx. Unlike `error_for_status`, the error
+    /// keeps the retry
     /// hint and the body. This needs the feature `reqwest` or `reqwest-0-12`.
     ///
     /// Give the client a timeout: reading the body has no other limit of time.

@@ -1,6 +1,7 @@
 //! The rule for errors in general: it walks an error's chain of causes and judges the types that it knows.
 //!
-//! An outer error with a certain verdict decides. Most wrappers only know that something about a connection failed. For
+//! An outer error with a certain verdict decides. Most wrappers only know that something about a connection
+//! failed. For
 //! these the innermost known cause decides: a certificate that rustls rejects is permanent, a DNS failure may pass.
 //! (native-tls reports a bad certificate like any failed connection.)
 
@@ -46,7 +47,8 @@ impl<E: Error + 'static> Rule<E> for Standard {
     }
 }
 
-/// The same rule for types that refer to an [`Error`]: `Box<dyn Error + Send + Sync>`, which `lambda_runtime::Error` is,
+/// The same rule for types that refer to an [`Error`]: `Box<dyn Error + Send + Sync>`, which
+/// `lambda_runtime::Error` is,
 /// and `anyhow::Error`.
 ///
 /// ```
@@ -91,7 +93,8 @@ pub fn judge(error: &(dyn Error + 'static)) -> Verdict {
     verdict
 }
 
-/// Whether an operation may have been done despite this error: a timeout, a broken connection, an unreadable response, or a
+/// Whether an operation may have been done despite this error: a timeout, a broken connection, an unreadable
+/// response, or a
 /// status such as 500 or 409. Unknown errors count as not done.
 ///
 /// ```
