@@ -63,8 +63,7 @@ impl Policy<Aws> {
     /// let stopped = retry.operation("orders").run(silent).await.unwrap_err();
     /// assert_eq!((stopped.attempts(), stopped.reason()), (5, StopReason::Attempts));
     /// # }
-    /// #
-    /// tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(example());
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(example());
     /// ```
     pub const DYNAMODB: Self =
         Self::full(Aws, 5, Duration::from_millis(50), Duration::from_secs(5));

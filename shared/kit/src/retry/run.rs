@@ -71,8 +71,7 @@ impl<'a, R> Call<'a, R> {
     /// assert_eq!(rate, "1.08");
     /// # Ok(())
     /// # }
-    /// #
-    /// tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(example()).unwrap();
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(example()).unwrap();
     /// ```
     pub async fn run<T, E, Form, F, Fut>(self, mut attempt: F) -> Result<T, Stopped<E>>
     where
