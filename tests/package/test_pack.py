@@ -70,7 +70,9 @@ class PackTest(unittest.TestCase):
         self.pack("a.zip", ["wrapper"])
         refused = self.pack("a.zip", [*self.contents], mebibytes_max="0.09")
         self.assertEqual(refused.returncode, 1)
-        self.assertRegex(refused.stderr, r"^\S*/a\.zip: 100,\d{3} bytes, 0\.10 MiB, more than the limit of 0\.09 MiB\n$")
+        self.assertRegex(
+            refused.stderr, r"^\S*/a\.zip: 100,\d{3} bytes, 0\.10 MiB, more than the limit of 0\.09 MiB\n$"
+        )
         self.assertFalse((self.folder / "a.zip").exists())
 
     def test_a_missing_program_is_named(self) -> None:
