@@ -4,11 +4,17 @@
 //! which hundreds of messages may share. So a call to an endpoint that doesn't answer ends early; the message comes
 //! back anyway. `AWS_MAX_ATTEMPTS`, `AWS_RETRY_MODE` and `AWS_ENDPOINT_URL*` work as in every program.
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
 use aws_config::{
     BehaviorVersion, SdkConfig, stalled_stream_protection::StalledStreamProtectionConfig,
     timeout::TimeoutConfig,
+};
+#[cfg(feature = "https")]
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use aws_smithy_http_client::{Connector, proxy::ProxyConfig};
+use aws_smithy_runtime_api::client::http::{
+    HttpConnectorSettings, SharedHttpConnector, http_client_fn,
 };
 
 /// AWS's endpoints accept a connection within milliseconds, or not at all.
@@ -22,18 +28,34 @@ const CALL_MAX: Duration = Duration::from_secs(6);
 
 /// Reads region, credentials and endpoints from the environment, like every AWS program.
 pub async fn connect() -> SdkConfig {
+    // Parsing the CA certificates takes most of the start. Lambda gives an initialization more CPU than a small
+    // function's invocations have, so this doesn't wait for the first call.
+    LazyLock::force(&CONNECTOR);
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(CONNECT_MAX)
         .operation_attempt_timeout(ATTEMPT_MAX)
         .operation_timeout(CALL_MAX)
         .build();
-    let defaults = aws_config::defaults(BehaviorVersion::v2026_01_12());
-    #[cfg(not(feature = "https"))]
-    let defaults = defaults.http_client(aws_smithy_http_client::Builder::new().build_http());
-    defaults
+    aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .http_client(http_client_fn(|_, _| CONNECTOR.clone()))
         .timeout_config(timeouts)
         // It is meant for long downloads. The time-outs above cover these short answers.
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .load()
         .await
 }
+
+/// One connector for the clients of all services.
+///
+/// The SDK's own HTTP client builds two for each service, one of them only to throw it away, and each copies the CA
+/// certificates of the system.
+static CONNECTOR: LazyLock<SharedHttpConnector> = LazyLock::new(|| {
+    let settings = HttpConnectorSettings::builder().connect_timeout(CONNECT_MAX).build();
+    let builder =
+        Connector::builder().connector_settings(settings).proxy_config(ProxyConfig::from_env());
+    #[cfg(feature = "https")]
+    let connector = builder.tls_provider(Provider::Rustls(CryptoMode::AwsLc)).build();
+    #[cfg(not(feature = "https"))]
+    let connector = builder.build_http();
+    SharedHttpConnector::new(connector)
+});

@@ -21,8 +21,11 @@ impl Misspelt {
         let others =
             variables.into_iter().filter(|name| !settings::names().any(|known| known == name));
         let misspelt = |variable: String| {
-            let edits = |to: &str| strsim::osa_distance(&variable.to_ascii_uppercase(), to);
-            let (edits, setting) = settings::names().map(|known| (edits(known), known)).min()?;
+            let upper = variable.to_ascii_uppercase();
+            // Names whose lengths differ by more are further apart than that, too.
+            let near = |known: &&str| known.len().abs_diff(upper.len()) <= EDITS_MAX;
+            let edits = |known| (strsim::osa_distance(&upper, known), known);
+            let (edits, setting) = settings::names().filter(near).map(edits).min()?;
             (edits <= EDITS_MAX.min(setting.len() / 4)).then_some(Self { variable, setting })
         };
         others.filter_map(misspelt).collect()

@@ -30,6 +30,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
             "aws-sdk-lambda",
             "aws-sdk-sqs",
             "aws-smithy-http-client",
+            "aws-smithy-runtime-api",
             "comeback-core",
             "comeback-dynamodb",
             "comeback-flow",
