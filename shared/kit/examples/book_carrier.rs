@@ -1,8 +1,8 @@
 //! Books a carrier for an order: a call to an API of somebody else.
 //!
-//! What passes within seconds the function rides out by itself. What lasts longer goes out as an error, and
-//! the retry loop brings the order back, no sooner than the carrier asked for. What the carrier refuses is
-//! not tried again: the order becomes a dead letter.
+//! What passes within seconds the function rides out by itself. What lasts longer goes out as an error, and the
+//! retry loop brings the order back, no sooner than the carrier asked for. What the carrier refuses is not tried
+//! again: the order becomes a dead letter.
 //!
 //! `CARRIER_URL` is where the carrier's API is.
 #![allow(clippy::disallowed_methods, reason = "a program's outermost file reads the environment")]

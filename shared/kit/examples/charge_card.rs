@@ -1,6 +1,6 @@
-//! Charges a card for an order, once, and sends a receipt. A repetition of the event is given the
-//! charge that was made. Where its answer did not arrive, payments is asked again under the same
-//! key, and knows. What payments refuses is a dead letter at once.
+//! Charges a card for an order, once, and sends a receipt. A repetition of the event is given the charge that was
+//! made. Where its answer did not arrive, payments is asked again under the same key, and knows. What payments
+//! refuses is a dead letter at once.
 #![allow(clippy::disallowed_methods, reason = "a program's outermost file reads the environment")]
 
 use std::{env, time::Duration};

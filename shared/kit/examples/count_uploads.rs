@@ -1,11 +1,11 @@
 //! Counts the bytes that are uploaded to each bucket, each object once.
 //!
 //! S3 tells of an object at least once, and the retry loop may repeat what it told. To add to a number is not
-//! harmless when it is repeated; so the sum and the note that an object is counted are written in one
-//! transaction: both, or neither.
+//! harmless when it is repeated; so the sum and the note that an object is counted are written in one transaction:
+//! both, or neither.
 //!
-//! `USAGE_TABLE` is a DynamoDB table with the partition key `bucket`, `IDEMPOTENCY_TABLE` one with the
-//! partition key `id`.
+//! `USAGE_TABLE` is a DynamoDB table with the partition key `bucket`, `IDEMPOTENCY_TABLE` one with the partition
+//! key `id`.
 #![allow(clippy::disallowed_methods, reason = "a program's outermost file reads the environment")]
 
 use std::env;

@@ -99,8 +99,8 @@ impl fmt::Display for Ask {
     }
 }
 
-/// An extra link in the chain of sources. Error reports such as `anyhow`'s may hide the type of the error that they
-/// were made from, but not the types of its sources.
+/// An extra link in the chain of sources. Error reports such as `anyhow`'s may hide the type of the error that
+/// they were made from, but not the types of its sources.
 #[derive(Debug)]
 struct Asking {
     ask: Ask,

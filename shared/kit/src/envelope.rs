@@ -1,8 +1,9 @@
 //! The envelope of a retried event, as a function reads it.
 //!
-//! A retried event arrives as `{"_retry_metadata": {…}, "_original_payload": …}`; the first invocation gets the bare
-//! payload. [`Enveloped<T>`] reads both and gives the payload as `T`, with the retry metadata if there is any. Under
-//! the layer [`Unwrap`](crate::Unwrap) a function sees only its `T`, and can get the metadata from its context:
+//! A retried event arrives as `{"_retry_metadata": {…}, "_original_payload": …}`; the first invocation gets the
+//! bare payload. [`Enveloped<T>`] reads both and gives the payload as `T`, with the retry metadata if there is
+//! any. Under the layer [`Unwrap`](crate::Unwrap) a function sees only its `T`, and can get the metadata from its
+//! context:
 //! [`Retried::of`].
 
 use std::time::Duration;
@@ -82,7 +83,8 @@ fn with_path<T: DeserializeOwned>(payload: &RawValue) -> Option<String> {
 
 impl<T> Enveloped<T> {
     /// Takes the payload out of its envelope, and puts the retry metadata where [`Retried::of`] and
-    /// [`idempotency_key`] find it. For functions without the layer [`Unwrap`](crate::Unwrap), which does the same.
+    /// [`idempotency_key`] find it. For functions without the layer [`Unwrap`](crate::Unwrap), which does the
+    /// same.
     ///
     /// ```
     /// use comeback::{Enveloped, Retried};

@@ -1,9 +1,8 @@
 //! A function's error in the form that the retry loop reads.
 //!
 //! Lambda keeps two strings of an error: its type and its message. The retry loop knows two types. An event with
-//! `PermanentFailure` is given up at once, and one with `RetryAfter` comes back after the time in the message.
-//! `?` turns
-//! any error into a [`Failure`]. It finds these two anywhere in the chain of sources, so a function may wrap
+//! `PermanentFailure` is given up at once, and one with `RetryAfter` comes back after the time in the message. `?`
+//! turns any error into a [`Failure`]. It finds these two anywhere in the chain of sources, so a function may wrap
 //! its errors.
 
 use std::{any::type_name, borrow::Cow, error::Error, fmt};
@@ -65,8 +64,7 @@ impl Failure {
     }
 
     /// The messages of the error and its sources. The query, user and password of URLs are removed, because the
-    /// message
-    /// ends up in logs and dead letters.
+    /// message ends up in logs and dead letters.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -116,8 +114,8 @@ fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn 
     std::iter::successors(Some(error), |&link| link.source())
 }
 
-/// The messages of an error and its sources, without those that an earlier message contains and without the `hint`,
-/// which the caller writes first.
+/// The messages of an error and its sources, without those that an earlier message contains and without the
+/// `hint`, which the caller writes first.
 fn messages(error: &(dyn Error + 'static), hint: &str) -> String {
     let mut all = String::new();
     for link in chain(error) {
@@ -133,8 +131,8 @@ fn messages(error: &(dyn Error + 'static), hint: &str) -> String {
     all
 }
 
-/// The error type that the retry loop sees: the type's name without parameters. A type of this crate has its public
-/// path. A box, a [`Stopped`] and an idempotent operation's error have the name of the error in them.
+/// The error type that the retry loop sees: the type's name without parameters. A type of this crate has its
+/// public path. A box, a [`Stopped`] and an idempotent operation's error have the name of the error in them.
 ///
 /// [`Stopped`]: crate::retry::Stopped
 fn known_by(type_name: &'static str, error: &(dyn Error + 'static)) -> Cow<'static, str> {

@@ -1,7 +1,7 @@
 //! Run an operation once for a key, and answer every repetition the same.
 //!
-//! Whatever is retried must bear to be run twice. A charge of a card doesn't, unless somebody remembers
-//! that it was made, and what came of it:
+//! Whatever is retried must bear to be run twice. A charge of a card doesn't, unless somebody remembers that it
+//! was made, and what came of it:
 //!
 //! ```
 //! use comeback::idempotency::{Idempotency, Memory, Request};
@@ -31,36 +31,35 @@
 //! | it dies or is never heard of | nothing | once its lease is over, it runs |
 //! | another intent comes under its key | nothing | [`Error::Mismatch`] |
 //!
-//! The first write expects that there is no record, and one that fails brings along what is there. So an
-//! operation costs two writes, and a repetition one call. Every later write names the token that it was
-//! given: a late owner can neither overwrite nor erase what another has written, and learns of it
-//! ([`Error::LostLease`]).
+//! The first write expects that there is no record, and one that fails brings along what is there. So an operation
+//! costs two writes, and a repetition one call. Every later write names the token that it was given: a late owner
+//! can neither overwrite nor erase what another has written, and learns of it ([`Error::LostLease`]).
 //!
 //! # What a caller can rely on
 //!
-//! - *While a record is kept, an operation that was marked as done is not run again*, and every repetition
-//!   is answered the same. What it answers must be written and read back by `serde_json`.
-//! - *Another version of the function answers the same too, if it states the same intent.* It doesn't where
-//!   the intent is the event as the function has deserialised it, and the new version knows one more of its
-//!   members: events that are being retried then become [`Error::Mismatch`], and dead letters. So state the
-//!   values that matter, as a tuple, and leave the rest; and let new versions read what older ones answered.
+//! - *While a record is kept, an operation that was marked as done is not run again*, and every repetition is
+//!   answered the same. What it answers must be written and read back by `serde_json`.
+//! - *Another version of the function answers the same too, if it states the same intent.* It doesn't where the
+//!   intent is the event as the function has deserialised it, and the new version knows one more of its members:
+//!   events that are being retried then become [`Error::Mismatch`], and dead letters. So state the values that
+//!   matter, as a tuple, and leave the rest; and let new versions read what older ones answered.
 //! - *An operation that returns an error may be run again*, at once and by anybody: its key is free. A refusal
-//!   says that nothing was done. A time-out, a connection that broke after the request was sent, or an answer
-//!   that was cut off does not: the effect may have been made ([`may_be_done`](crate::transient::may_be_done)). So
-//!   let the service that makes it know a repetition by its key (many take an `idempotency-key`), the same in every
+//!   says that nothing was done. A time-out, a connection that broke after the request was sent, or an answer that
+//!   was cut off does not: the effect may have been made ([`may_be_done`](crate::transient::may_be_done)). So let
+//!   the service that makes it know a repetition by its key (many take an `idempotency-key`), the same in every
 //!   run: that of the [`Request`]. Where it takes none, ask it what was done before you return such an error. And
-//!   give its client a time-out that ends before the lease does, else an operation that hangs outlives its right to
-//!   act.
-//! - *An effect that was made but not marked is made again*, when the lease is over: where the process died
-//!   in between, or the store could not be asked any more. Nobody can rule that out for an effect outside of
-//!   the store, and the same key at its service is what helps. Writes to DynamoDB can be made together with
-//!   the mark, or not at all: see `Idempotency::run_in_transaction`.
-//! - *If the store goes down while the operation runs*, the answer is returned all the same: an error would
-//!   have the retry loop repeat what was done. The mark is tried a few times, then the log has an error.
-//! - *A repetition that comes after the record has expired is a first request*: it runs the operation. So a
-//!   record is kept for longer than the retry loop can bring its event back (see
-//!   [`Idempotency::kept_for`]). For callers that may repeat later than that, keep records longer, or make
-//!   the effect itself refuse what was done long ago.
+//!   give its client a time-out that ends before the lease does, else an operation that hangs outlives its right
+//!   to act.
+//! - *An effect that was made but not marked is made again*, when the lease is over: where the process died in
+//!   between, or the store could not be asked any more. Nobody can rule that out for an effect outside of the
+//!   store, and the same key at its service is what helps. Writes to DynamoDB can be made together with the mark,
+//!   or not at all: see `Idempotency::run_in_transaction`.
+//! - *If the store goes down while the operation runs*, the answer is returned all the same: an error would have
+//!   the retry loop repeat what was done. The mark is tried a few times, then the log has an error.
+//! - *A repetition that comes after the record has expired is a first request*: it runs the operation. So a record
+//!   is kept for longer than the retry loop can bring its event back (see [`Idempotency::kept_for`]). For callers
+//!   that may repeat later than that, keep records longer, or make the effect itself refuse what was done long
+//!   ago.
 //! - *Expiry is judged here*, not by a store's own cleaning, which may be days late.
 
 mod canonical;
@@ -102,8 +101,8 @@ pub use self::{
 };
 use crate::clock;
 
-/// Who holds an operation, and how far it has come: the part of a [`Record`] by which a [`Store`] tells one
-/// from another.
+/// Who holds an operation, and how far it has come: the part of a [`Record`] by which a [`Store`] tells one from
+/// another.
 ///
 /// ```
 /// use comeback::idempotency::{Claim, State, Token};
@@ -140,15 +139,15 @@ const KEPT: Duration = Duration::from_hours(24);
 /// How long an event may wait in Lambda's own queue: `MaximumEventAgeInSeconds` is 21,600 at most.
 const QUEUED_MAX: Duration = Duration::from_hours(6);
 
-/// How much longer than asked for a record is kept. `MAX_AGE` counts from the first failure, which may come
-/// as long after the completion as a function lives; the last attempt may be made as late as `MAX_AGE`
-/// allows, and then wait in Lambda's queue; and the two may read clocks that are apart.
+/// How much longer than asked for a record is kept. `MAX_AGE` counts from the first failure, which may come as
+/// long after the completion as a function lives; the last attempt may be made as late as `MAX_AGE` allows, and
+/// then wait in Lambda's queue; and the two may read clocks that are apart.
 const MARGIN: Duration = LIFE_MAX.saturating_add(QUEUED_MAX).saturating_add(CLOCKS_APART_MAX);
 
 /// Runs operations once for each key, and answers every repetition the same.
 ///
-/// Make one for each operation, and use it for all invocations of an execution environment. See the
-/// [module](self) for an example.
+/// Make one for each operation, and use it for all invocations of an execution environment. See the [module](self)
+/// for an example.
 #[derive(Clone)]
 pub struct Idempotency<S> {
     scope: Scope,
@@ -171,9 +170,9 @@ impl<S: fmt::Debug> fmt::Debug for Idempotency<S> {
 impl<S> Idempotency<S> {
     /// For the operation of this name, whose keys are apart from those of other names.
     ///
-    /// The name is all that keeps them apart. Two functions that share a table and a name share their
-    /// records: one is answered what the other has done. That is right for one operation with two ways to
-    /// it; any other name begins with its function's.
+    /// The name is all that keeps them apart. Two functions that share a table and a name share their records: one
+    /// is answered what the other has done. That is right for one operation with two ways to it; any other name
+    /// begins with its function's.
     ///
     /// ```
     /// use comeback::idempotency::{Idempotency, Memory, Request};

@@ -18,8 +18,8 @@ use crate::{Enveloped, Failure, failure::PERMANENT};
 
 /// Takes a retried event out of its envelope, and turns the function's error into a [`Failure`].
 ///
-/// An unreadable payload is a [`PermanentFailure`](crate::PermanentFailure), because it will be the same at the next
-/// attempt. To change that, see [`Unwrap::retry_unreadable`].
+/// An unreadable payload is a [`PermanentFailure`](crate::PermanentFailure), because it will be the same at the
+/// next attempt. To change that, see [`Unwrap::retry_unreadable`].
 ///
 /// The function takes its payload only. The retry metadata is in its context: see
 /// [`Retried::of`](crate::Retried::of) and [`idempotency_key`](crate::idempotency_key).
@@ -119,9 +119,8 @@ pub struct Unwrapped<S> {
 
 /// The input of [`Unwrapped`]: a payload in its envelope or bare, or the reason why it is unreadable.
 ///
-/// If `lambda_runtime` itself fails to read a payload, no layer sees the error, and the event is retried until
-/// it is too
-/// old. So this type always reads successfully.
+/// If `lambda_runtime` itself fails to read a payload, no layer sees the error, and the event is retried until it
+/// is too old. So this type always reads successfully.
 ///
 /// ```
 /// use comeback::Received;

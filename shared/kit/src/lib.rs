@@ -1,10 +1,9 @@
 //! A library for authors of Lambda functions.
 //!
-//! A failed event comes back later, through Comeback's retry loop. Inside the function, [`retry`] retries faults that
-//! pass within seconds, and [`transient`] decides which errors do. [`idempotency`] runs an operation once,
-//! however often
-//! its event arrives. The layer [`Unwrap`] gives a function its payload without the envelope, and turns its
-//! error into a
+//! A failed event comes back later, through Comeback's retry loop. Inside the function, [`retry`] retries faults
+//! that pass within seconds, and [`transient`] decides which errors do. [`idempotency`] runs an operation once,
+//! however often its event arrives. The layer [`Unwrap`] gives a function its payload without the envelope, and
+//! turns its error into a
 //! [`Failure`], which the retry loop understands. [`testing`] helps with tests of functions.
 //!
 //! ```no_run

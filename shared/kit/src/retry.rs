@@ -16,32 +16,32 @@
 //!
 //! # The life of a call
 //!
-//! The first attempt is always made. When one fails, the [rule](crate::transient) says whether its error
-//! is transient. If so, a delay is drawn, or the server's hint is taken where that is longer. The call ends at
-//! once where no attempt is left, where the hint is longer than the maximum of the [`Policy`], where the delay would
+//! The first attempt is always made. When one fails, the [rule](crate::transient) says whether its error is
+//! transient. If so, a delay is drawn, or the server's hint is taken where that is longer. The call ends at once
+//! where no attempt is left, where the hint is longer than the maximum of the [`Policy`], where the delay would
 //! leave less than the minimum of its [`Deadline`], or where the client's [`Quota`] is used up; the error,
 //! [`Stopped`], carries the last cause, and the hint in full. Else it waits, and tries again.
 //!
-//! An attempt is never cut off. Give your client a time-out, so that one that hangs becomes an error while
-//! there is time for another. A call that is dropped while it waits leaves nothing behind; what its retries
-//! have cost of the quota stays spent.
+//! An attempt is never cut off. Give your client a time-out, so that one that hangs becomes an error while there
+//! is time for another. A call that is dropped while it waits leaves nothing behind; what its retries have cost of
+//! the quota stays spent.
 //!
 //! # What to retry here, and what to leave to the retry loop
 //!
-//! A function that waits is paid for while it waits. What passes within seconds, a connection that was
-//! reset, a throttled burst, is retried here. What takes minutes, a service that is down, is not: let the
-//! error out, and the event comes back later, at no cost until then. So keep the attempts few. A server's
-//! hint that could not be kept here goes out with the error, and the retry loop keeps it.
+//! A function that waits is paid for while it waits. What passes within seconds, a connection that was reset, a
+//! throttled burst, is retried here. What takes minutes, a service that is down, is not: let the error out, and
+//! the event comes back later, at no cost until then. So keep the attempts few. A server's hint that could not be
+//! kept here goes out with the error, and the retry loop keeps it.
 //!
 //! What is retried may have been done already: after a time-out nobody knows. Retry what may be repeated.
 //!
 //! # The AWS SDK retries by itself
 //!
-//! It makes three attempts of every request. Three attempts here around three there are nine, and neither
-//! knows of the other's waits. Leave the calls of an SDK's client to it, as it is or with more attempts, or
-//! switch its own retries off (`RetryConfig::disabled()`) and retry here, with a deadline and events:
-//! `Policy::DYNAMODB` and `Policy::S3`, with the feature `aws`, are for clients like that, and judge by the rule
-//! `Aws`. An error of yours that holds an SDK's among others needs a rule that hands each to who knows it:
+//! It makes three attempts of every request. Three attempts here around three there are nine, and neither knows of
+//! the other's waits. Leave the calls of an SDK's client to it, as it is or with more attempts, or switch its own
+//! retries off (`RetryConfig::disabled()`) and retry here, with a deadline and events: `Policy::DYNAMODB` and
+//! `Policy::S3`, with the feature `aws`, are for clients like that, and judge by the rule `Aws`. An error of yours
+//! that holds an SDK's among others needs a rule that hands each to who knows it:
 //!
 //! ```
 //! # #[cfg(feature = "aws")] {
@@ -98,9 +98,8 @@ use crate::transient::Standard;
 
 /// How the calls of a client are retried. Its clones share their quota and their rate.
 ///
-/// A server's [hint](crate::transient::RetryHint) is honoured up to the maximum of the policy. One that is
-/// longer ends
-/// the call at once, and goes out with its error.
+/// A server's [hint](crate::transient::RetryHint) is honoured up to the maximum of the policy. One that is longer
+/// ends the call at once, and goes out with its error.
 ///
 /// ```
 /// # async fn example() -> Result<(), comeback::retry::Stopped<std::io::Error>> {
@@ -170,9 +169,8 @@ impl<R> Retry<R> {
         self
     }
 
-    /// Holds the calls to the rate that the service bears, once it throttles: see [`Adaptive`]. Each
-    /// attempt waits for its turn, the first one too, but not into the minimum of its deadline: there it is
-    /// made at once.
+    /// Holds the calls to the rate that the service bears, once it throttles: see [`Adaptive`]. Each attempt waits
+    /// for its turn, the first one too, but not into the minimum of its deadline: there it is made at once.
     ///
     /// ```
     /// # use comeback::retry::{Policy, Retry};
@@ -184,10 +182,9 @@ impl<R> Retry<R> {
         self
     }
 
-    /// Counts calls in CloudWatch: a line on standard output when a call ends, in embedded metric format,
-    /// with `Calls`, `Retries` and `GaveUp` by `Operation` in the namespace `Comeback`. Off by default: each
-    /// line is billed as a log, and each operation's metrics as metrics. `GaveUp` is every call that ended
-    /// with an error.
+    /// Counts calls in CloudWatch: a line on standard output when a call ends, in embedded metric format, with
+    /// `Calls`, `Retries` and `GaveUp` by `Operation` in the namespace `Comeback`. Off by default: each line is
+    /// billed as a log, and each operation's metrics as metrics. `GaveUp` is every call that ended with an error.
     ///
     /// ```
     /// # use comeback::retry::{Policy, Retry};
@@ -217,8 +214,8 @@ impl<R> Retry<R> {
         self
     }
 
-    /// Begins a call. The name is that of the operation in errors, events and metrics: one of a few, and
-    /// none that is made of what the call is about.
+    /// Begins a call. The name is that of the operation in errors, events and metrics: one of a few, and none that
+    /// is made of what the call is about.
     ///
     /// ```
     /// # use comeback::retry::{Policy, Retry};

@@ -1,10 +1,8 @@
 //! Which errors are transient.
 //!
 //! A [`Rule`] judges an error with one of three verdicts: retry, never retry, or no opinion. [`Standard`] knows
-//! connections,
-//! timeouts, statuses and formats. You can put a specific rule of your own over a general one, which then
-//! applies only where
-//! yours has no opinion.
+//! connections, timeouts, statuses and formats. You can put a specific rule of your own over a general one, which
+//! then applies only where yours has no opinion.
 //!
 //! ```
 //! use comeback::transient::{Kind, Rule, Standard, Verdict};
@@ -181,8 +179,7 @@ pub enum Kind {
     /// The request timed out. The operation may have been done.
     TimedOut,
     /// The connection broke after the request was sent, the response is unreadable, or the service failed. The
-    /// operation
-    /// may have been done.
+    /// operation may have been done.
     InDoubt,
     /// The service was unreachable or unavailable. The operation was not done.
     Unavailable,

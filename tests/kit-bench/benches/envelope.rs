@@ -1,9 +1,8 @@
 //! What reading a payload as `Enveloped<T>`, or under the layer `Unwrap`, costs in comparison with reading `T`. An
 //! envelope is compared with a struct that always expects one, too.
 //!
-//! The readings take turns of a few microseconds, and the shortest turn of each counts: other load on the
-//! machine only
-//! makes a turn longer, and it lasts longer than one turn.
+//! The readings take turns of a few microseconds, and the shortest turn of each counts: other load on the machine
+//! only makes a turn longer, and it lasts longer than one turn.
 #![allow(dead_code, reason = "reading the members is what is measured")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 

@@ -1,8 +1,9 @@
-//! The canonical spelling of a JSON document. Documents with the same meaning have the same spelling, and only those.
+//! The canonical spelling of a JSON document. Documents with the same meaning have the same spelling, and only
+//! those.
 //!
-//! Members are sorted by name, numbers are written by value, strings have no needless escapes, and there is no white
-//! space. Numbers are not rounded: two amounts that differ in their last digit differ here, even though an `f64` may
-//! not tell them apart.
+//! Members are sorted by name, numbers are written by value, strings have no needless escapes, and there is no
+//! white space. Numbers are not rounded: two amounts that differ in their last digit differ here, even though an
+//! `f64` may not tell them apart.
 
 use std::collections::BTreeMap;
 
@@ -74,8 +75,7 @@ fn list<'a>(
 }
 
 /// Writes a string or a name. A lone surrogate is valid in JSON and not in UTF-8. Its bytes are written with an
-/// escape
-/// that JSON does not have, so that no other string has the same spelling.
+/// escape that JSON does not have, so that no other string has the same spelling.
 fn string(bytes: &[u8], written: &mut String) {
     written.push('"');
     for chunk in bytes.utf8_chunks() {

@@ -25,9 +25,8 @@ pub(super) enum Action {
     Mismatch(Fingerprint),
 }
 
-/// Decides what to do. Expired records are ignored. Otherwise the intent is compared first, because a key
-/// belongs to one
-/// intent whether its operation is running, is done, or was abandoned.
+/// Decides what to do. Expired records are ignored. Otherwise the intent is compared first, because a key belongs
+/// to one intent whether its operation is running, is done, or was abandoned.
 pub(super) fn decide(
     claimant: &Claimant<'_>,
     fingerprint: Fingerprint,

@@ -10,19 +10,18 @@ const ANSWER: &str = "answer";
 /// Why there is no answer.
 const NOT_KEPT: &str = "not_kept";
 
-/// DynamoDB refuses an item of more than "400 KB", the names of its attributes included; the lesser reading of
-/// it.
+/// DynamoDB refuses an item of more than "400 KB", the names of its attributes included; the lesser reading of it.
 const ITEM_MAX: usize = 400_000;
 
-/// What stands beside an answer: a key of at most 2,048 bytes, an owner of some fifty, and less than 200
-/// bytes of everything else.
+/// What stands beside an answer: a key of at most 2,048 bytes, an owner of some fifty, and less than 200 bytes of
+/// everything else.
 const BESIDE_MAX: usize = 4_000;
 
-/// A store in a DynamoDB table with the partition key `id`, a string, and no sort key. Let its time to live
-/// be `expires_at`: it only cleans up.
+/// A store in a DynamoDB table with the partition key `id`, a string, and no sort key. Let its time to live be
+/// `expires_at`: it only cleans up.
 ///
-/// The function needs `dynamodb:PutItem` and `dynamodb:DeleteItem` on it. An answer may have 396 KB of
-/// JSON; keep larger ones elsewhere, and their place as the answer.
+/// The function needs `dynamodb:PutItem` and `dynamodb:DeleteItem` on it. An answer may have 396 KB of JSON; keep
+/// larger ones elsewhere, and their place as the answer.
 ///
 /// This needs the feature `dynamodb`.
 ///

@@ -14,10 +14,9 @@ use crate::{Failure, PermanentFailure, RetryAfter, retry::Stopped};
 
 /// The operation's own error, or the reason why it may not run or has no answer.
 ///
-/// A handler can return it as it is. A permanent error is a [`PermanentFailure`], and the event is given up. If the
-/// operation is running elsewhere it is a [`RetryAfter`], and the event comes back when that run has ended. All
-/// others are
-/// retried like any error. The operation's own error keeps its error type and its verdict.
+/// A handler can return it as it is. A permanent error is a [`PermanentFailure`], and the event is given up. If
+/// the operation is running elsewhere it is a [`RetryAfter`], and the event comes back when that run has ended.
+/// All others are retried like any error. The operation's own error keeps its error type and its verdict.
 ///
 /// ```
 /// # use comeback::idempotency::{Idempotency, Memory, Request};
@@ -66,10 +65,9 @@ pub enum Error<E> {
         #[source]
         come_back: RetryAfter,
     },
-    /// The operation was run, but its lease ended before it was done, and another owner has taken over. Its
-    /// effect may happen
-    /// twice. The other owner's outcome counts: a repetition gets its answer, waits while it runs, and runs if
-    /// it failed.
+    /// The operation was run, but its lease ended before it was done, and another owner has taken over. Its effect
+    /// may happen twice. The other owner's outcome counts: a repetition gets its answer, waits while it runs, and
+    /// runs if it failed.
     #[error("the lease was lost{}", holder(there.as_ref()))]
     LostLease {
         /// The token of the other owner; `None` if its record is gone because its operation has failed.
@@ -89,9 +87,8 @@ pub enum Error<E> {
     /// The operation was run once, but its answer could not be kept. Every repetition gets this error.
     #[error("the operation was run, but its answer could not be kept")]
     AnswerNotKept(#[source] PermanentFailure),
-    /// The operation was run once, but its answer can no longer be read as the expected type. A deployment
-    /// whose type can
-    /// read it fixes this.
+    /// The operation was run once, but its answer can no longer be read as the expected type. A deployment whose
+    /// type can read it fixes this.
     #[error("the answer no longer reads as {expected}, at line {line} and column {column}")]
     UnreadableAnswer {
         /// The type that is expected.
@@ -170,9 +167,8 @@ impl<E> Error<E> {
 }
 
 impl<E: fmt::Debug + Send + Sync + 'static> Error<Stopped<E>> {
-    /// Turns this into a handler's error. A stopped call goes through [`Stopped::into_failure`], so the event
-    /// is given up at
-    /// once after a permanent error.
+    /// Turns this into a handler's error. A stopped call goes through [`Stopped::into_failure`], so the event is
+    /// given up at once after a permanent error.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -9,8 +9,8 @@ use sha2::{Digest, Sha256};
 use super::canonical::canonical;
 use crate::ask::NeverHeals;
 
-/// The SHA-256 of a request's canonical JSON: the same for requests that mean the same, in whatever order
-/// their members are written and however their numbers are spelled.
+/// The SHA-256 of a request's canonical JSON: the same for requests that mean the same, in whatever order their
+/// members are written and however their numbers are spelled.
 ///
 /// ```
 /// use comeback::idempotency::Fingerprint;
@@ -58,8 +58,8 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// What is asked for can't be written as JSON, so nobody could tell whether it is the same again. No retry
-/// heals it: as an error of a handler it is a [`PermanentFailure`](crate::PermanentFailure).
+/// What is asked for can't be written as JSON, so nobody could tell whether it is the same again. No retry heals
+/// it: as an error of a handler it is a [`PermanentFailure`](crate::PermanentFailure).
 ///
 /// ```
 /// use std::collections::HashMap;

@@ -28,10 +28,10 @@ impl<S: fmt::Debug, R> fmt::Debug for Holding<'_, S, R> {
 }
 
 impl<S> Idempotency<S> {
-    /// Holds the key for this time, at most 15 minutes, after an error of which the rule says that the operation may
-    /// have been done all the same. No repetition runs meanwhile; the retry loop brings the event back when the
-    /// time is
-    /// over. So an operation that still goes on at its service has ended by then, or a person has looked.
+    /// Holds the key for this time, at most 15 minutes, after an error of which the rule says that the operation
+    /// may have been done all the same. No repetition runs meanwhile; the retry loop brings the event back when
+    /// the time is over. So an operation that still goes on at its service has ended by then, or a person has
+    /// looked.
     ///
     /// [`may_be_done`](crate::transient::may_be_done) is such a rule: it knows time-outs, connections that broke,
     /// answers that can't be read, and statuses such as 500 and 409.

@@ -1,8 +1,7 @@
 //! Log lines about records that could not be written.
 //!
-//! A key may be a card number or an address, so only its hash is logged. To find the record of a key, compare
-//! it with the
-//! start of `printf %s 'scope#key' | sha256sum`.
+//! A key may be a card number or an address, so only its hash is logged. To find the record of a key, compare it
+//! with the start of `printf %s 'scope#key' | sha256sum`.
 
 use comeback_core::fault::StoreFault;
 use tracing::{error, warn};

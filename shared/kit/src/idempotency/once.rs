@@ -26,8 +26,7 @@ use super::{
 use crate::RetryAfter;
 
 /// How the write of a completion is retried. The operation has been done, and a store that is down for seconds
-/// must not
-/// cause it to be done twice.
+/// must not cause it to be done twice.
 const COMPLETION: Backoff =
     Backoff { base: Duration::from_millis(100), max: Duration::from_secs(2), jitter: Jitter::Full };
 
@@ -49,18 +48,16 @@ impl<S: Store> Idempotency<S> {
     /// Runs the operation, or returns the earlier answer if it was run with this key before.
     ///
     /// An error or a panic of the operation frees the key at once, and the operation may be run again. After a
-    /// timeout,
-    /// nobody knows whether it was done. So pass the key to the service, too, which then recognises the
-    /// repetition, or
-    /// [hold](Self::holding) the key for a while. See [what a caller can rely on](super#what-a-caller-can-rely-on).
+    /// timeout, nobody knows whether it was done. So pass the key to the service, too, which then recognises the
+    /// repetition, or [hold](Self::holding) the key for a while. See [what a caller can rely
+    /// on](super#what-a-caller-can-rely-on).
     ///
     /// An operation does not start if less than the request's [minimum](Request::with_minimum) is left, 5 s by
     /// default.
     ///
-    /// If you drop the future early, the record stays claimed until its lease ends, as after a crash. A call to
-    /// a store that
-    /// does not answer is given up one second before the deadline, by tokio's clock, so that the function still
-    /// returns.
+    /// If you drop the future early, the record stays claimed until its lease ends, as after a crash. A call to a
+    /// store that does not answer is given up one second before the deadline, by tokio's clock, so that the
+    /// function still returns.
     ///
     /// ```
     /// # use comeback::idempotency::{Idempotency, Memory, Request};
@@ -244,9 +241,8 @@ impl<S: Store> Idempotency<S> {
         next: Option<&Record>,
         deadline: Timestamp,
     ) -> Result<(), ReplaceError> {
-        // Boxed to keep the store's types out of the futures around it. Otherwise rustc rejects a handler that
-        // is generic
-        // over its store ("queries overflow the depth limit").
+        // Boxed to keep the store's types out of the futures around it. Otherwise rustc rejects a handler that is
+        // generic over its store ("queries overflow the depth limit").
         let call: Pin<Box<dyn Future<Output = _> + Send + '_>> =
             Box::pin(self.store.replace(key, seen, next));
         let written = self.in_time(deadline, call).await;
@@ -286,17 +282,15 @@ fn is_late(now: Timestamp, deadline: Timestamp, minimum: Duration) -> bool {
 }
 
 /// The timeout of a call that starts when this much time is left. A call in the last two seconds, such as a
-/// release, gets
-/// half of the time that is left.
+/// release, gets half of the time that is left.
 ///
 /// If no time is left and the function still runs, its deadline is meaningless, and there is no timeout.
 fn patience(left: Duration) -> Option<Duration> {
     (!left.is_zero()).then(|| left - RETURN_TIME.min(left / 2))
 }
 
-/// Judges the record found in place of the expected one. If it is the completion itself, an earlier write was
-/// made although
-/// its response was lost. Otherwise another owner has taken over.
+/// Judges the record found in place of the expected one. If it is the completion itself, an earlier write was made
+/// although its response was lost. Otherwise another owner has taken over.
 pub(super) fn found_instead<E>(there: Option<&Record>, done: &Record) -> Result<(), Error<E>> {
     if is_same(there.map(|record| &record.claim), Some(&done.claim)) {
         return Ok(());

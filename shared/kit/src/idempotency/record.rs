@@ -9,8 +9,7 @@ use comeback_core::{
 
 use super::Fingerprint;
 
-/// What is kept under a key: who runs the operation or has run it, what it was asked for, and what it
-/// answered.
+/// What is kept under a key: who runs the operation or has run it, what it was asked for, and what it answered.
 ///
 /// ```
 /// use comeback::idempotency::{Answer, Claim, Fingerprint, Record, State, Token};

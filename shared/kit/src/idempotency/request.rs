@@ -64,10 +64,10 @@ impl fmt::Debug for Request {
 impl Request {
     /// A request under a key of the caller's, such as an order's number.
     ///
-    /// The `intent` is all that makes two requests the same: with the same key and another intent, the
-    /// operation is refused as a [`Mismatch`](super::Error::Mismatch). Leave out what differs in each
-    /// repetition, such as the time of the call; and don't state a whole struct, whose JSON changes when a new
-    /// version of the function adds a member to it.
+    /// The `intent` is all that makes two requests the same: with the same key and another intent, the operation
+    /// is refused as a [`Mismatch`](super::Error::Mismatch). Leave out what differs in each repetition, such as
+    /// the time of the call; and don't state a whole struct, whose JSON changes when a new version of the function
+    /// adds a member to it.
     ///
     /// A key may have any length: where a store couldn't hold it, its SHA-256 is stored.
     ///
@@ -207,8 +207,8 @@ impl Scope {
     }
 }
 
-/// Every fault of a request, or of how requests are to be kept. No retry heals it: as an error of a handler it
-/// is a [`PermanentFailure`](crate::PermanentFailure).
+/// Every fault of a request, or of how requests are to be kept. No retry heals it: as an error of a handler it is
+/// a [`PermanentFailure`](crate::PermanentFailure).
 ///
 /// ```
 /// use comeback::{

@@ -10,11 +10,11 @@ use comeback_core::{claim::is_same, fault::StoreFault};
 
 use super::Record;
 
-/// Keeps records. Its only operation is compare-and-swap: it replaces a record if it is still the one that was seen.
+/// Keeps records. Its only operation is compare-and-swap: it replaces a record if it is still the one that was
+/// seen.
 ///
 /// Two records are the same if their claims are the same ([`Claim::is`](super::Claim::is)). [`Memory`] is the
-/// shortest
-/// correct example.
+/// shortest correct example.
 ///
 /// ```
 /// use comeback::idempotency::{Memory, ReplaceError, Record, Store};
@@ -39,9 +39,8 @@ use super::Record;
 /// assert_eq!(Short(Memory::new()).answer_max(), 100);
 /// ```
 pub trait Store {
-    /// Replaces the `seen` record of a key with the `next` one, or removes it if there is no `next`. If none
-    /// was seen, none
-    /// must be there. The comparison and the write must be atomic.
+    /// Replaces the `seen` record of a key with the `next` one, or removes it if there is no `next`. If none was
+    /// seen, none must be there. The comparison and the write must be atomic.
     ///
     /// # Errors
     ///
@@ -85,9 +84,8 @@ pub enum ReplaceError {
 
 /// A store in memory, for tests and for operations that are repeated only within one execution environment.
 ///
-/// Its records are lost when the process ends, and other processes do not see them. It keeps expired records,
-/// too. Clones
-/// share their records.
+/// Its records are lost when the process ends, and other processes do not see them. It keeps expired records, too.
+/// Clones share their records.
 ///
 /// ```
 /// use comeback::idempotency::{Idempotency, Memory};

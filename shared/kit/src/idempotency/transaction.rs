@@ -16,8 +16,8 @@ use super::{
 };
 use crate::PermanentFailure;
 
-/// How many writes of its own an operation may have in its transaction: DynamoDB takes 100 in all, and one
-/// is the mark.
+/// How many writes of its own an operation may have in its transaction: DynamoDB takes 100 in all, and one is the
+/// mark.
 ///
 /// ```
 /// use comeback::idempotency::WRITES_MAX;
@@ -34,14 +34,14 @@ const NO_REASON: &str = "None";
 const CANCELLED_STATUS: u16 = 400;
 
 impl Idempotency<DynamoStore> {
-    /// Runs an operation that only prepares writes to DynamoDB, and makes them in one transaction with the
-    /// mark that it is done: all of them once, or none. Two calls in all.
+    /// Runs an operation that only prepares writes to DynamoDB, and makes them in one transaction with the mark
+    /// that it is done: all of them once, or none. Two calls in all.
     ///
-    /// What has no answer, such as a time-out, is found out about at once: the key is freed, which fails if
-    /// the transaction was made, and after which it can't be made any more.
+    /// What has no answer, such as a time-out, is found out about at once: the key is freed, which fails if the
+    /// transaction was made, and after which it can't be made any more.
     ///
-    /// The function needs the permissions for its writes beside those of [`DynamoStore`]. This needs the
-    /// feature `dynamodb`.
+    /// The function needs the permissions for its writes beside those of [`DynamoStore`]. This needs the feature
+    /// `dynamodb`.
     ///
     /// ```
     /// # use aws_sdk_dynamodb::{Client, Config, config::{BehaviorVersion, Region, retry::RetryConfig}};
@@ -76,8 +76,8 @@ impl Idempotency<DynamoStore> {
     ///
     /// # Errors
     ///
-    /// Those of [`Idempotency::run`]; and where there are more than [`WRITES_MAX`] writes, or DynamoDB
-    /// refuses one. An answer that can't be kept is refused before anything is written.
+    /// Those of [`Idempotency::run`]; and where there are more than [`WRITES_MAX`] writes, or DynamoDB refuses
+    /// one. An answer that can't be kept is refused before anything is written.
     pub async fn run_in_transaction<T, E, F>(
         &self,
         request: &Request,
@@ -187,8 +187,8 @@ impl fmt::Debug for Cancelled {
 }
 
 impl Cancelled {
-    /// DynamoDB's reason for each of the operation's writes, in their order, and last for the mark. The code
-    /// is `None`, as a text, where a write had no part in it.
+    /// DynamoDB's reason for each of the operation's writes, in their order, and last for the mark. The code is
+    /// `None`, as a text, where a write had no part in it.
     pub fn reasons(&self) -> &[CancellationReason] {
         &self.0
     }

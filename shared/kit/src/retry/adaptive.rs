@@ -1,10 +1,9 @@
 //! How fast a client may send: the AWS SDKs' adaptive mode.
 //!
-//! Until the service throttles for the first time, calls go out as they come, and only their rate is
-//! measured. Then the rate is cut to seven tenths of what was sent, and a bucket of tokens holds the calls to it.
-//! With every success the rate rises along a cubic curve: fast at first, slowly near the rate that was
-//! throttled last, and fast again beyond it, never over twice what is really sent. The constants are those
-//! of the SDKs.
+//! Until the service throttles for the first time, calls go out as they come, and only their rate is measured.
+//! Then the rate is cut to seven tenths of what was sent, and a bucket of tokens holds the calls to it. With every
+//! success the rate rises along a cubic curve: fast at first, slowly near the rate that was throttled last, and
+//! fast again beyond it, never over twice what is really sent. The constants are those of the SDKs.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -85,8 +84,8 @@ impl Adaptive {
         Self::default()
     }
 
-    /// Takes a token, and tells how long it is until it is there: that long the call is to wait before it is
-    /// sent. Where this would be longer than `most`, no token is taken, and `most` is told.
+    /// Takes a token, and tells how long it is until it is there: that long the call is to wait before it is sent.
+    /// Where this would be longer than `most`, no token is taken, and `most` is told.
     ///
     /// Those who come at the same time are given different times, one after the other.
     pub fn acquire(&self, now: Instant, most: Duration) -> Duration {
@@ -138,8 +137,8 @@ impl Adaptive {
     }
 }
 
-/// The turn of a call, while it waits for it. Dropped before it has come, it gives its token back: else
-/// those that come after would wait for calls that are never made.
+/// The turn of a call, while it waits for it. Dropped before it has come, it gives its token back: else those that
+/// come after would wait for calls that are never made.
 pub(super) struct Turn<'a> {
     adaptive: &'a Adaptive,
     wait: Duration,
@@ -193,8 +192,8 @@ impl Limit {
         }
     }
 
-    /// Takes a token, and tells how long it is until it is there; takes none where that would be longer
-    /// than `most`.
+    /// Takes a token, and tells how long it is until it is there; takes none where that would be longer than
+    /// `most`.
     fn take(&mut self, now: f64, most: Duration) -> Option<Duration> {
         self.count_tokens(now);
         let missing = (1.0 - self.tokens).max(0.0);

@@ -1,8 +1,8 @@
 //! How much time is left, and how much of it is not to be waited away.
 //!
-//! Lambda kills a function at its deadline, in the middle of whatever it does, and its caller learns no
-//! more than that it timed out. So a loop that waits must stop while there is time to say why, and what
-//! is left when it stops, the minimum, must do for that and for one last attempt.
+//! Lambda kills a function at its deadline, in the middle of whatever it does, and its caller learns no more than
+//! that it timed out. So a loop that waits must stop while there is time to say why, and what is left when it
+//! stops, the minimum, must do for that and for one last attempt.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ const LEFT_MAX: Duration = Duration::from_hours(365 * 24);
 
 /// The end of an invocation, and how much time before it no wait may touch.
 ///
-/// Make it at the start of the handler, where a minimum that can't be kept is found at once, and give it
-/// to every call: it is as small as a number.
+/// Make it at the start of the handler, where a minimum that can't be kept is found at once, and give it to every
+/// call: it is as small as a number.
 ///
 /// ```
 /// # async fn fetch_rates() -> Result<f64, std::io::Error> { Ok(1.08) }
@@ -74,8 +74,7 @@ impl Deadline {
         Self::of_with_minimum(context, Self::MINIMUM)
     }
 
-    /// The same with a minimum of your own, for functions whose time-out is short; Lambda's own default
-    /// is 3 s.
+    /// The same with a minimum of your own, for functions whose time-out is short; Lambda's own default is 3 s.
     ///
     /// # Errors
     ///
@@ -132,8 +131,7 @@ impl Deadline {
         Self::after(left, minimum, now())
     }
 
-    /// The same deadline with another minimum: how much time shall be left when nothing is waited for
-    /// any more.
+    /// The same deadline with another minimum: how much time shall be left when nothing is waited for any more.
     ///
     /// # Errors
     ///

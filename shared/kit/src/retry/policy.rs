@@ -1,8 +1,8 @@
 //! How often an operation is tried, and how long is waited between its attempts.
 //!
-//! The delays are those of the retry loop outside, drawn by the same code, but for one thing: full
-//! jitter draws from zero and not from the base. Inside a function many calls of one client fail at
-//! the same moment, and what helps the service that they call is that they spread.
+//! The delays are those of the retry loop outside, drawn by the same code, but for one thing: full jitter draws
+//! from zero and not from the base. Inside a function many calls of one client fail at the same moment, and what
+//! helps the service that they call is that they spread.
 
 use std::{fmt, time::Duration};
 
@@ -15,8 +15,8 @@ use comeback_core::{
 use crate::transient::Aws;
 use crate::transient::Standard;
 
-/// The shortest base: delays are drawn to the millisecond, and without one a fault would be met with as
-/// many calls as fit into a moment.
+/// The shortest base: delays are drawn to the millisecond, and without one a fault would be met with as many calls
+/// as fit into a moment.
 const BASE_MIN: Duration = Duration::from_millis(1);
 
 /// How often an operation is tried, how long is waited in between, and by which rule its errors are judged:
@@ -46,9 +46,9 @@ pub(super) struct Plan {
     backoff: Backoff,
 }
 
-/// For the clients of the AWS SDK, with their own retries switched off. With the feature `aws`. They judge
-/// by [`Aws`], so that an operation that fails with anything but an `SdkError` doesn't compile under
-/// them until it is given [a rule](super::Retry::rule).
+/// For the clients of the AWS SDK, with their own retries switched off. With the feature `aws`. They judge by
+/// [`Aws`], so that an operation that fails with anything but an `SdkError` doesn't compile under them until it is
+/// given [a rule](super::Retry::rule).
 #[cfg(feature = "aws")]
 impl Policy<Aws> {
     /// For DynamoDB, whose throttling is soon over: 5 attempts, from 50 ms up to 5 s.
@@ -208,8 +208,8 @@ impl<R> PolicyBuilder<R> {
         self
     }
 
-    /// How a delay is drawn below its ceiling: full jitter from zero on, equal jitter from half of it
-    /// on, none not at all.
+    /// How a delay is drawn below its ceiling: full jitter from zero on, equal jitter from half of it on, none not
+    /// at all.
     pub fn jitter(mut self, jitter: Jitter) -> Self {
         self.unchecked.plan.backoff.jitter = jitter;
         self

@@ -1,13 +1,12 @@
 //! How much retrying a client may do: a bucket of tokens that all of its calls share.
 //!
 //! The numbers are those of the AWS SDKs' standard mode in its version 2.1, which `AWS_NEW_RETRIES_2026=true`
-//! turns on
-//! (in Rust since aws-config 1.13; aws-smithy-runtime 1.16 has them in `token_bucket_for_spec`). Without it the SDK
-//! still has version 2.0: 10 tokens after a transient error, 5 after others.
+//! turns on (in Rust since aws-config 1.13; aws-smithy-runtime 1.16 has them in `token_bucket_for_spec`). Without
+//! it the SDK still has version 2.0: 10 tokens after a transient error, 5 after others.
 //!
-//! While a service is well, the bucket is full and every fault is retried. While it is down, each retry
-//! takes more than the few calls that still succeed bring back; soon the bucket is empty, and calls fail at
-//! their first attempt instead of multiplying the load of a service that can't bear it.
+//! While a service is well, the bucket is full and every fault is retried. While it is down, each retry takes more
+//! than the few calls that still succeed bring back; soon the bucket is empty, and calls fail at their first
+//! attempt instead of multiplying the load of a service that can't bear it.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -27,10 +26,10 @@ const REWARD: u32 = 1;
 
 /// The retries that a client's calls have left between them.
 ///
-/// A retry costs 14 tokens, after throttling 5. A call that succeeds after a retry brings back what its last
-/// retry cost; one that succeeds at once brings back a token. These are the costs of the AWS SDKs' standard mode 2.1,
-/// which `AWS_NEW_RETRIES_2026` turns on. Shared by reference or in an `Arc`; it never waits for another thread, and
-/// a success that finds it full only reads.
+/// A retry costs 14 tokens, after throttling 5. A call that succeeds after a retry brings back what its last retry
+/// cost; one that succeeds at once brings back a token. These are the costs of the AWS SDKs' standard mode 2.1,
+/// which `AWS_NEW_RETRIES_2026` turns on. Shared by reference or in an `Arc`; it never waits for another thread,
+/// and a success that finds it full only reads.
 ///
 /// ```
 /// use comeback::{retry::Quota, transient::Kind};
@@ -89,8 +88,8 @@ impl Quota {
         Self(None)
     }
 
-    /// Takes what a retry costs after a fault of this kind. Where the bucket holds less, the call is not
-    /// to be retried.
+    /// Takes what a retry costs after a fault of this kind. Where the bucket holds less, the call is not to be
+    /// retried.
     ///
     /// ```
     /// # use comeback::{retry::Quota, transient::Kind};

@@ -7,8 +7,8 @@ use crate::{Failure, PermanentFailure, RetryAfter, failure::asked};
 
 /// A call failed and is not retried any more. It has the reason and the last cause.
 ///
-/// It implements `Error` for every cause, so `?` works everywhere. If a server's retry hint was too long to wait for,
-/// its source is a [`RetryAfter`]: a function that fails with it is invoked again at that time.
+/// It implements `Error` for every cause, so `?` works everywhere. If a server's retry hint was too long to wait
+/// for, its source is a [`RetryAfter`]: a function that fails with it is invoked again at that time.
 ///
 /// ```
 /// # async fn example() {
@@ -86,11 +86,10 @@ impl<E> Stopped<E> {
 }
 
 impl<E: fmt::Debug + Send + Sync + 'static> Stopped<E> {
-    /// Turns this into a handler's error. If the rule calls the cause permanent, it is a [`PermanentFailure`]
-    /// and the event
-    /// is given up at once. Otherwise the error type is that of the cause, and the event comes back. With `?`
-    /// instead, the
-    /// event always comes back until it is too old, which is right if someone may fix the problem meanwhile.
+    /// Turns this into a handler's error. If the rule calls the cause permanent, it is a [`PermanentFailure`] and
+    /// the event is given up at once. Otherwise the error type is that of the cause, and the event comes back.
+    /// With `?` instead, the event always comes back until it is too old, which is right if someone may fix the
+    /// problem meanwhile.
     ///
     /// ```
     /// # async fn example() {

@@ -17,17 +17,17 @@ use super::{
 
 /// The rule for the errors of an AWS SDK's operations. With the feature `aws`.
 ///
-/// A code counts first, since AWS answers throttling with 400 too; then what the service's model says, then
-/// the status. A request that can't be built is never retried. What the service says of when to come
-/// back is kept, in `x-amz-retry-after` as in `Retry-After`.
+/// A code counts first, since AWS answers throttling with 400 too; then what the service's model says, then the
+/// status. A request that can't be built is never retried. What the service says of when to come back is kept, in
+/// `x-amz-retry-after` as in `Retry-After`.
 ///
-/// The SDK retries by itself, three attempts by default. Leave the calls to it, or turn that off, or
-/// attempts multiply.
+/// The SDK retries by itself, three attempts by default. Leave the calls to it, or turn that off, or attempts
+/// multiply.
 ///
 /// `Policy::DYNAMODB` and `Policy::S3` bring this rule; under another policy it has to be given,
-/// `Retry::new(policy).rule(Aws)`. [`Standard`](super::Standard) is no substitute: of an SDK's error it
-/// knows what a connection and the best-known codes tell, but neither the SDK's own time-outs, nor the status, nor
-/// when to come back.
+/// `Retry::new(policy).rule(Aws)`. [`Standard`](super::Standard) is no substitute: of an SDK's error it knows what
+/// a connection and the best-known codes tell, but neither the SDK's own time-outs, nor the status, nor when to
+/// come back.
 ///
 /// ```
 /// use aws_sdk_dynamodb::{error::SdkError, operation::get_item::GetItemError};

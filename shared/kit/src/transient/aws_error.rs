@@ -44,8 +44,8 @@ pub(super) fn opinion(error: &(dyn Error + 'static)) -> Option<Opinion> {
     kind.map(|kind| Opinion::Certain(Verdict::retry(kind)))
 }
 
-/// The kind of a modelled error. Its type belongs to the service's own crate and is not known here, but its message
-/// starts with its code and a colon.
+/// The kind of a modelled error. Its type belongs to the service's own crate and is not known here, but its
+/// message starts with its code and a colon.
 fn of_words(words: &str) -> Option<Kind> {
     of_code(words.split_once(": ").map_or(words, |(code, _)| code))
 }

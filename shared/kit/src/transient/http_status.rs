@@ -18,8 +18,7 @@ use super::{Kind, RetryHint, Transient, Verdict, opinion::Opinion};
 /// | the rest | no opinion |
 ///
 /// Services that take an idempotency key answer 409 while the first request with that key is still running, for
-/// example
-/// after a timeout. If 409 is a permanent conflict in your case, put your own rule [over this
+/// example after a timeout. If 409 is a permanent conflict in your case, put your own rule [over this
 /// one](super::Rule::under).
 ///
 /// ```
@@ -58,8 +57,7 @@ impl HttpStatus {
     }
 
     /// Adds the body of the response, in which many services give the reason. Its first 8 KiB are kept. The
-    /// message contains
-    /// the first 512 bytes, on one line.
+    /// message contains the first 512 bytes, on one line.
     ///
     /// ```
     /// # use comeback::transient::HttpStatus;
@@ -76,9 +74,8 @@ impl HttpStatus {
         Self { body, ..self }
     }
 
-    /// Returns the response, or an error if its status is 4xx or 5xx. Unlike `error_for_status`, the error
-    /// keeps the retry
-    /// hint and the body. This needs the feature `reqwest` or `reqwest-0-12`.
+    /// Returns the response, or an error if its status is 4xx or 5xx. Unlike `error_for_status`, the error keeps
+    /// the retry hint and the body. This needs the feature `reqwest` or `reqwest-0-12`.
     ///
     /// Give the client a timeout: reading the body has no other limit of time.
     ///

@@ -6,11 +6,9 @@ use comeback_core::{Timestamp, time::between};
 
 /// A server's retry hint: when to send the request again.
 ///
-/// A call honours it if it fits the [maximum](crate::retry::Policy::max) of the policy and the deadline.
-/// Otherwise the call
-/// ends at once, because an earlier request would be refused. The error, [`Stopped`](crate::retry::Stopped),
-/// carries the
-/// full hint, and the retry loop honours it.
+/// A call honours it if it fits the [maximum](crate::retry::Policy::max) of the policy and the deadline. Otherwise
+/// the call ends at once, because an earlier request would be refused. The error,
+/// [`Stopped`](crate::retry::Stopped), carries the full hint, and the retry loop honours it.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};

@@ -1,9 +1,8 @@
 //! The rule for errors in general: it walks an error's chain of causes and judges the types that it knows.
 //!
 //! An outer error with a certain verdict decides. Most wrappers only know that something about a connection
-//! failed. For
-//! these the innermost known cause decides: a certificate that rustls rejects is permanent, a DNS failure may pass.
-//! (native-tls reports a bad certificate like any failed connection.)
+//! failed. For these the innermost known cause decides: a certificate that rustls rejects is permanent, a DNS
+//! failure may pass. (native-tls reports a bad certificate like any failed connection.)
 
 use std::{error::Error, io};
 
@@ -48,8 +47,7 @@ impl<E: Error + 'static> Rule<E> for Standard {
 }
 
 /// The same rule for types that refer to an [`Error`]: `Box<dyn Error + Send + Sync>`, which
-/// `lambda_runtime::Error` is,
-/// and `anyhow::Error`.
+/// `lambda_runtime::Error` is, and `anyhow::Error`.
 ///
 /// ```
 /// use comeback::transient::{Boxed, Rule, Verdict};
@@ -94,8 +92,7 @@ pub fn judge(error: &(dyn Error + 'static)) -> Verdict {
 }
 
 /// Whether an operation may have been done despite this error: a timeout, a broken connection, an unreadable
-/// response, or a
-/// status such as 500 or 409. Unknown errors count as not done.
+/// response, or a status such as 500 or 409. Unknown errors count as not done.
 ///
 /// ```
 /// use std::io::{Error, ErrorKind};

@@ -1,5 +1,4 @@
-//! Charges over a store: each execution runs the operation of one key, and makes its effect outside of the
-//! store.
+//! Charges over a store: each execution runs the operation of one key, and makes its effect outside of the store.
 
 use std::{
     pin::Pin,

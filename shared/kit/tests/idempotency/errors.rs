@@ -1,5 +1,5 @@
-//! What an operation fails with, as the retry loop and a retry inside the function read it: as they would
-//! without anything around it.
+//! What an operation fails with, as the retry loop and a retry inside the function read it: as they would without
+//! anything around it.
 
 use std::{collections::HashMap, error::Error as StdError, io, time::Duration};
 

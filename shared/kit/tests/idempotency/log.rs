@@ -28,8 +28,8 @@ impl Write for Lines {
     }
 }
 
-/// As long as there is one dispatcher only, tracing asks that of whichever thread comes to an event first
-/// whether anybody wants it. Here that may be another test's, which has none, and nobody is asked again.
+/// As long as there is one dispatcher only, tracing asks that of whichever thread comes to an event first whether
+/// anybody wants it. Here that may be another test's, which has none, and nobody is asked again.
 static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
 /// What is logged when an operation ends so, and the call after it goes wrong for good.

@@ -1,7 +1,6 @@
 //! Every order in which something can happen, one after the other.
 
-/// The choices of one play. They begin as those of the play before did, up to the last that had another
-/// option.
+/// The choices of one play. They begin as those of the play before did, up to the last that had another option.
 #[derive(Default)]
 pub struct Choices {
     /// Which option was taken, of how many.

@@ -1,7 +1,7 @@
 //! Executions of one operation that go on step by step, in an order that is chosen.
 //!
-//! A step is a call to the store or the operation's own work. Before each an execution stops at its gate. What
-//! an execution does, and which rules must hold in the end, is for a [`Play`] to say.
+//! A step is a call to the store or the operation's own work. Before each an execution stops at its gate. What an
+//! execution does, and which rules must hold in the end, is for a [`Play`] to say.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -166,8 +166,8 @@ pub struct World<P> {
 }
 
 impl<P: Play> World<P> {
-    /// Plays so many executions of one operation to their end, and one more when every lease is over; then
-    /// judges what they have done.
+    /// Plays so many executions of one operation to their end, and one more when every lease is over; then judges
+    /// what they have done.
     pub async fn play(play: P, executions: usize, faults: Faults, choices: &mut Choices) {
         let ends = Ends {
             faults,

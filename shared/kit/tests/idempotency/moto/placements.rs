@@ -1,5 +1,5 @@
-//! Placements of an order: each execution runs the operation of one key, and makes its effect in one
-//! transaction with the mark.
+//! Placements of an order: each execution runs the operation of one key, and makes its effect in one transaction
+//! with the mark.
 
 use std::{collections::HashMap, pin::Pin};
 
