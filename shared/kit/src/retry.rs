@@ -1,4 +1,4 @@
-//! Retry inside a function: short faults are ridden out at once.
+//! Retries inside a function, for faults that pass within seconds.
 //!
 //! ```
 //! # async fn fetch_rates() -> Result<f64, std::io::Error> { Ok(1.08) }
@@ -10,38 +10,41 @@
 //!     Ok(rates.operation("rates").until(deadline).run(fetch_rates).await?)
 //! }
 //!
-//! // Once, beside the client whose calls it retries:
+//! // Make it once, next to the client whose calls it retries:
 //! let rates = Retry::new(Policy::OUTSIDE_API);
 //! ```
 //!
 //! # The life of a call
 //!
-//! The first attempt is always made. When one fails, the [rule](crate::transient) says whether its error is
-//! transient. If so, a delay is drawn, or the server's hint is taken where that is longer. The call ends at once
-//! where no attempt is left, where the hint is longer than the maximum of the [`Policy`], where the delay would
-//! leave less than the minimum of its [`Deadline`], or where the client's [`Quota`] is used up; the error,
-//! [`Stopped`], carries the last cause, and the hint in full. Else it waits, and tries again.
+//! The first attempt is always made. If an attempt fails, the [rule](crate::transient) says whether its error is
+//! transient. If it is, the next delay is drawn, or the server's retry hint is taken if that is longer. Then the call
+//! waits and tries again. It ends at once if
 //!
-//! An attempt is never cut off. Give your client a time-out, so that one that hangs becomes an error while there
-//! is time for another. A call that is dropped while it waits leaves nothing behind; what its retries have cost of
-//! the quota stays spent.
+//! - the policy allows no further attempt,
+//! - the hint is longer than the maximum of the [`Policy`],
+//! - less than the minimum of its [`Deadline`] would be left after the delay, or
+//! - the client's [`Quota`] is used up.
+//!
+//! The error, [`Stopped`], has the last cause and the full hint.
+//!
+//! An attempt is never cut off, so give your client a timeout: a request that hangs then becomes an error while there
+//! is time for another attempt. You may drop a call while it waits. Its retries stay charged to the quota.
 //!
 //! # What to retry here, and what to leave to the retry loop
 //!
-//! A function that waits is paid for while it waits. What passes within seconds, a connection that was reset, a
-//! throttled burst, is retried here. What takes minutes, a service that is down, is not: let the error out, and
-//! the event comes back later, at no cost until then. So keep the attempts few. A server's hint that could not be
-//! kept here goes out with the error, and the retry loop keeps it.
+//! You pay for a function while it waits. Retry here what passes within seconds, such as a connection that was reset
+//! or a throttled burst, with few attempts. If a service is down for minutes, return the error: the event comes back
+//! later, and waiting costs nothing until then. The retry loop also honours a server's hint that was too long for the
+//! call.
 //!
-//! What is retried may have been done already: after a time-out nobody knows. Retry what may be repeated.
+//! After a timeout nobody knows whether the operation was done. Retry only what may be done twice.
 //!
-//! # The AWS SDK retries by itself
+//! # The AWS SDK has its own retries
 //!
-//! It makes three attempts of every request. Three attempts here around three there are nine, and neither knows of
-//! the other's waits. Leave the calls of an SDK's client to it, as it is or with more attempts, or switch its own
-//! retries off (`RetryConfig::disabled()`) and retry here, with a deadline and events: `Policy::DYNAMODB` and
-//! `Policy::S3`, with the feature `aws`, are for clients like that, and judge by the rule `Aws`. An error of yours
-//! that holds an SDK's among others needs a rule that hands each to who knows it:
+//! It makes three attempts of every request. Three attempts here around three there are nine, and neither side knows
+//! the other's delays. Either leave the calls to the SDK, or turn its retries off (`RetryConfig::disabled()`) and use
+//! `Policy::DYNAMODB` or `Policy::S3` (feature `aws`), whose rule is `Aws`. If your error type holds an SDK's error
+//! among others, give each to its rule:
 //!
 //! ```
 //! # #[cfg(feature = "aws")] {
@@ -70,7 +73,7 @@ mod watch;
 
 use std::sync::Arc;
 
-/// Inside a function full jitter draws from zero, so that calls that fail together spread.
+/// Inside a function, full jitter starts at zero, so that calls that fail together spread.
 ///
 /// ```
 /// # fn main() -> Result<(), comeback::retry::BadPolicy> {
@@ -96,10 +99,10 @@ use self::{policy::Plan, watch::Counts};
 pub use crate::cause::{Cause, Itself, Referring};
 use crate::transient::Standard;
 
-/// How the calls of a client are retried. Its clones share their quota and their rate.
+/// Retries the calls of a client. Clones share their quota and their rate.
 ///
-/// A server's [hint](crate::transient::RetryHint) is honoured up to the maximum of the policy. One that is longer
-/// ends the call at once, and goes out with its error.
+/// A server's [hint](crate::transient::RetryHint) is honoured up to the maximum of the policy. A longer one ends the
+/// call at once, and its error carries the hint.
 ///
 /// ```
 /// # async fn example() -> Result<(), comeback::retry::Stopped<std::io::Error>> {
@@ -122,7 +125,7 @@ pub struct Retry<R = Standard> {
 }
 
 impl<R> Retry<R> {
-    /// Retries by this policy what its rule says is transient, within a quota of its own.
+    /// Retries with this policy and a quota of its own.
     ///
     /// ```
     /// use comeback::retry::{Policy, Retry};
@@ -134,8 +137,7 @@ impl<R> Retry<R> {
         Self { plan, rule, quota: Arc::default(), adaptive: None, counts: None }
     }
 
-    /// Retries what another rule than the policy's says is transient: a type's own,
-    /// [`Boxed`](crate::transient::Boxed), or a closure.
+    /// Replaces the policy's rule: by a type of your own, [`Boxed`](crate::transient::Boxed), or a closure.
     ///
     /// ```
     /// use comeback::retry::{Policy, Retry};
@@ -152,7 +154,7 @@ impl<R> Retry<R> {
         Retry { plan, rule, quota, adaptive, counts }
     }
 
-    /// Retries within this quota: one of another size, or one that several clients of a service share.
+    /// Replaces the quota: by one of another size, or one that several clients of a service share.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -169,8 +171,8 @@ impl<R> Retry<R> {
         self
     }
 
-    /// Holds the calls to the rate that the service bears, once it throttles: see [`Adaptive`]. Each attempt waits
-    /// for its turn, the first one too, but not into the minimum of its deadline: there it is made at once.
+    /// Limits the rate of calls once the service throttles; see [`Adaptive`]. Every attempt, including the first,
+    /// waits for its turn. It waits only until the minimum of its deadline, and is then made at once.
     ///
     /// ```
     /// # use comeback::retry::{Policy, Retry};
@@ -182,9 +184,9 @@ impl<R> Retry<R> {
         self
     }
 
-    /// Counts calls in CloudWatch: a line on standard output when a call ends, in embedded metric format, with
-    /// `Calls`, `Retries` and `GaveUp` by `Operation` in the namespace `Comeback`. Off by default: each line is
-    /// billed as a log, and each operation's metrics as metrics. `GaveUp` is every call that ended with an error.
+    /// Writes CloudWatch metrics: when a call ends, a line in embedded metric format on standard output, with `Calls`,
+    /// `Retries` and `GaveUp` by `Operation` in the namespace `Comeback`. `GaveUp` counts the calls that ended with an
+    /// error. Off by default, because AWS bills the log lines and the metrics.
     ///
     /// ```
     /// # use comeback::retry::{Policy, Retry};
@@ -196,7 +198,7 @@ impl<R> Retry<R> {
         self
     }
 
-    /// The same, where the lines go elsewhere.
+    /// The same, with another destination for the lines.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -214,8 +216,8 @@ impl<R> Retry<R> {
         self
     }
 
-    /// Begins a call. The name is that of the operation in errors, events and metrics: one of a few, and none that
-    /// is made of what the call is about.
+    /// Starts a call. Errors, events and metrics contain the operation's name, so use few names, and no values of the
+    /// call.
     ///
     /// ```
     /// # use comeback::retry::{Policy, Retry};

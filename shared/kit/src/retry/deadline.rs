@@ -1,8 +1,7 @@
-//! How much time is left, and how much of it is not to be waited away.
+//! The end of an invocation, and the time before it that no wait may use.
 //!
-//! Lambda kills a function at its deadline, in the middle of whatever it does, and its caller learns no more than
-//! that it timed out. So a loop that waits must stop while there is time to say why, and what is left when it
-//! stops, the minimum, must do for that and for one last attempt.
+//! Lambda kills a function at its deadline, and the caller learns only that it timed out. So a retry must stop waiting
+//! while there is time for a last attempt and for an error that says why. This time is the minimum.
 
 use std::time::Duration;
 
@@ -13,16 +12,15 @@ use comeback_core::{
 use lambda_runtime::Context;
 use tokio::time::Instant;
 
-use super::StopReason;
 use crate::clock;
 
-/// What counts as without end: no invocation lasts as long, and every clock can count so far.
+/// The longest deadline. No invocation lasts this long, and every clock can represent it.
 const LEFT_MAX: Duration = Duration::from_hours(365 * 24);
 
-/// The end of an invocation, and how much time before it no wait may touch.
+/// The end of an invocation, and the time before it that no wait may use.
 ///
-/// Make it at the start of the handler, where a minimum that can't be kept is found at once, and give it to every
-/// call: it is as small as a number.
+/// Make it at the start of the handler, which finds a minimum that is too long at once, and pass it to every call. It
+/// is as cheap to copy as a number.
 ///
 /// ```
 /// # async fn fetch_rates() -> Result<f64, std::io::Error> { Ok(1.08) }
@@ -47,20 +45,20 @@ const LEFT_MAX: Duration = Duration::from_hours(365 * 24);
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Deadline {
-    // Tokio's, which a test can pause, and which no change of the system's clock moves.
+    // Tests can pause tokio's clock, and changes of the system's clock do not affect it.
     end: Instant,
     minimum: Duration,
 }
 
 impl Deadline {
-    /// The minimum where none is given: enough for one more attempt, and for an answer.
+    /// The default minimum: enough for another attempt and for the response.
     pub const MINIMUM: Duration = Duration::from_secs(5);
 
     /// The deadline of this invocation, with the default minimum of 5 s.
     ///
     /// # Errors
     ///
-    /// If no more than the minimum is left: the time-out of the function is too short for it. See
+    /// If no more than the minimum is left, because the function's timeout is too short. See
     /// [`Deadline::of_with_minimum`].
     ///
     /// ```
@@ -74,7 +72,7 @@ impl Deadline {
         Self::of_with_minimum(context, Self::MINIMUM)
     }
 
-    /// The same with a minimum of your own, for functions whose time-out is short; Lambda's own default is 3 s.
+    /// The same with your own minimum, for functions with a short timeout. Lambda's default is 3 s.
     ///
     /// # Errors
     ///
@@ -86,7 +84,7 @@ impl Deadline {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let context = testing::context(Duration::from_secs(3));
-    /// assert!(Deadline::of(&context).is_err(), "it has 3 s in all");
+    /// assert!(Deadline::of(&context).is_err(), "3 s are less than the default minimum");
     /// let deadline = Deadline::of_with_minimum(&context, Duration::from_millis(500))?;
     /// assert!(deadline.left() <= Duration::from_secs(3));
     /// # Ok(())
@@ -96,11 +94,11 @@ impl Deadline {
         Self::after(left_of(context, clock::now()), minimum, now())
     }
 
-    /// A deadline so long from now, with the default minimum of 5 s.
+    /// A deadline after this time, with the default minimum of 5 s.
     ///
     /// # Errors
     ///
-    /// If that is no more than the minimum.
+    /// If the time is no longer than the minimum.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -114,11 +112,11 @@ impl Deadline {
         Self::in_with_minimum(left, Self::MINIMUM)
     }
 
-    /// The same with a minimum of your own.
+    /// The same with your own minimum.
     ///
     /// # Errors
     ///
-    /// If that is no more than the minimum.
+    /// If the time is no longer than the minimum.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -131,11 +129,11 @@ impl Deadline {
         Self::after(left, minimum, now())
     }
 
-    /// The same deadline with another minimum: how much time shall be left when nothing is waited for any more.
+    /// The same deadline with another minimum.
     ///
     /// # Errors
     ///
-    /// If no more than that is left.
+    /// If no more than this minimum is left.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -160,30 +158,19 @@ impl Deadline {
         Ok(Self { end: now + left.min(LEFT_MAX), minimum })
     }
 
-    /// How much time is left until the deadline; none when it is over.
+    /// The time until the deadline; zero when it has passed.
     pub fn left(&self) -> Duration {
         self.left_at(now())
     }
 
-    /// How much time shall be left when nothing is waited for any more.
+    /// The time before the deadline that no wait may use.
     pub fn minimum(&self) -> Duration {
         self.minimum
     }
 
-    /// How long may be waited from now on.
+    /// The longest wait that starts now.
     pub(super) fn spare_at(&self, now: Instant) -> Duration {
         self.left_at(now).saturating_sub(self.minimum)
-    }
-
-    /// Whether enough is left after this delay.
-    pub(super) fn bears(&self, delay: Duration) -> Result<(), StopReason> {
-        let Self { minimum, .. } = *self;
-        let left = self.left();
-        // A minimum of nothing is still not to be slept past.
-        if left.checked_sub(delay).is_none_or(|rest| rest < minimum) {
-            return Err(StopReason::Time { delay, left, minimum });
-        }
-        Ok(())
     }
 
     fn left_at(&self, now: Instant) -> Duration {
@@ -191,7 +178,7 @@ impl Deadline {
     }
 }
 
-/// A deadline that is of no use.
+/// A deadline that cannot be kept.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -203,31 +190,28 @@ impl Deadline {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadDeadline {
-    /// The minimum is longer than all that is left.
+    /// The minimum is not less than the time that is left.
     #[error("minimum must be less than the {:?} that are left, got {minimum:?}", to_the_ms(*left))]
     MinimumTooLong {
-        /// The minimum that was asked for.
+        /// The minimum.
         minimum: Duration,
-        /// What is left.
+        /// The time that is left.
         left: Duration,
     },
 }
 
-/// A duration as it is shown to a person.
+/// A duration for a message, to the millisecond.
 pub(super) fn to_the_ms(duration: Duration) -> Duration {
     duration - Duration::from_nanos(u64::from(duration.subsec_nanos()) % 1_000_000)
 }
 
-/// The present, as tokio tells it.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the edge of the crate: a function's author is not asked for the time"
-)]
+/// The current time by tokio's clock.
+#[allow(clippy::disallowed_methods, reason = "the callers of this crate do not pass the time")]
 pub(super) fn now() -> Instant {
     Instant::now()
 }
 
-/// How much time this invocation has left.
+/// The time that this invocation has left.
 fn left_of(context: &Context, now: Timestamp) -> Duration {
     between(now, at_millis(context.deadline))
 }
@@ -249,21 +233,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_read_from_the_context() {
+    fn the_time_left_is_read_from_the_context() {
         let now = later(Timestamp::UNIX_EPOCH, secs(1000));
-        for (deadline_ms, left) in [
-            (1_030_000, secs(30)),
-            (1_000_001, Duration::from_millis(1)),
-            (1_000_000, Duration::ZERO),
-            (0, Duration::ZERO),
-        ] {
+        for (deadline_ms, left_ms) in [(1_030_000, 30_000), (1_000_001, 1), (1_000_000, 0), (0, 0)]
+        {
+            let left = Duration::from_millis(left_ms);
             assert_eq!(left_of(&context(deadline_ms), now), left, "{deadline_ms}");
         }
-        assert!(left_of(&context(u64::MAX), now) > LEFT_MAX);
+        let bad = Deadline::of(&context(0)).unwrap_err();
+        assert_eq!(bad.to_string(), "minimum must be less than the 0ns that are left, got 5s");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_left_becomes_less_until_there_is_none() {
+    async fn the_time_left_shrinks_to_zero() {
         let deadline = Deadline::in_(secs(30)).unwrap();
         let spare = || deadline.spare_at(now());
         assert_eq!((deadline.left(), spare()), (secs(30), secs(25)));
@@ -274,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_minimum_is_less_than_what_is_left() {
+    async fn a_minimum_must_be_less_than_the_time_left() {
         assert!(Deadline::in_(secs(5)).is_err());
         let deadline = Deadline::in_(Duration::from_nanos(5_000_000_001)).unwrap();
         for (minimum, good) in [(0, true), (5, true), (6, false)] {
@@ -285,14 +267,8 @@ mod tests {
         assert_eq!(bad.to_string(), "minimum must be less than the 2s that are left, got 3s");
     }
 
-    #[test]
-    fn an_invocation_that_is_over_has_no_deadline() {
-        let bad = Deadline::of(&context(0)).unwrap_err();
-        assert_eq!(bad.to_string(), "minimum must be less than the 0ns that are left, got 5s");
-    }
-
     #[tokio::test(start_paused = true)]
-    async fn a_deadline_without_end_is_one_of_a_year() {
+    async fn the_longest_deadline_is_a_year() {
         let endless = Deadline::in_(Duration::MAX).unwrap();
         assert_eq!(endless.left(), LEFT_MAX);
         assert!(Deadline::of(&context(u64::MAX)).unwrap().left() == LEFT_MAX);

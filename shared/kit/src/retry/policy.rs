@@ -1,8 +1,7 @@
-//! How often an operation is tried, and how long is waited between its attempts.
+//! How often an operation is attempted, and how long to wait between its attempts.
 //!
-//! The delays are those of the retry loop outside, drawn by the same code, but for one thing: full jitter draws
-//! from zero and not from the base. Inside a function many calls of one client fail at the same moment, and what
-//! helps the service that they call is that they spread.
+//! The delays are computed by the code of the retry loop, except that full jitter starts at zero and not at the base:
+//! inside a function, many calls of one client fail at the same moment, and the service recovers if they spread.
 
 use std::{fmt, time::Duration};
 
@@ -15,12 +14,11 @@ use comeback_core::{
 use crate::transient::Aws;
 use crate::transient::Standard;
 
-/// The shortest base: delays are drawn to the millisecond, and without one a fault would be met with as many calls
-/// as fit into a moment.
+/// The shortest base. Without a delay, a fault would cause as many calls as the CPU can make.
 const BASE_MIN: Duration = Duration::from_millis(1);
 
-/// How often an operation is tried, how long is waited in between, and by which rule its errors are judged:
-/// [`Standard`], but where a policy is for clients whose errors need a rule of their own.
+/// How often an operation is attempted, how long to wait between attempts, and the rule that judges its errors:
+/// [`Standard`], unless the policy is for clients whose errors need another rule.
 ///
 /// ```
 /// use std::time::Duration;
@@ -41,17 +39,17 @@ pub struct Policy<R = Standard> {
 /// The numbers of a policy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Plan {
-    /// At least 1: the first attempt is one of them.
+    /// Includes the first attempt; at least 1.
     max_attempts: u32,
     backoff: Backoff,
 }
 
-/// For the clients of the AWS SDK, with their own retries switched off. With the feature `aws`. They judge by
-/// [`Aws`], so that an operation that fails with anything but an `SdkError` doesn't compile under them until it is
-/// given [a rule](super::Retry::rule).
+/// Presets for clients of the AWS SDK with its own retries turned off. They need the feature `aws`. Their rule is
+/// [`Aws`], so an operation with any other error than an `SdkError` does not compile until it has
+/// [a rule](super::Retry::rule).
 #[cfg(feature = "aws")]
 impl Policy<Aws> {
-    /// For DynamoDB, whose throttling is soon over: 5 attempts, from 50 ms up to 5 s.
+    /// For DynamoDB, whose throttling ends quickly: 5 attempts, 50 ms to 5 s.
     ///
     /// ```
     /// # async fn example() {
@@ -68,7 +66,7 @@ impl Policy<Aws> {
     pub const DYNAMODB: Self =
         Self::full(Aws, 5, Duration::from_millis(50), Duration::from_secs(5));
 
-    /// For S3: 3 attempts, from 500 ms up to 10 s.
+    /// For S3: 3 attempts, 500 ms to 10 s.
     ///
     /// ```
     /// # use comeback::retry::Policy;
@@ -78,7 +76,7 @@ impl Policy<Aws> {
 }
 
 impl Policy {
-    /// For services of others, which need room to breathe: 3 attempts, from 2 s up to 30 s.
+    /// For services of other companies: 3 attempts, 2 s to 30 s.
     ///
     /// ```
     /// # use comeback::retry::Policy;
@@ -87,7 +85,7 @@ impl Policy {
     pub const OUTSIDE_API: Self =
         Self::full(Standard, 3, Duration::from_secs(2), Duration::from_secs(30));
 
-    /// Begins a policy; what is not set is as in the default.
+    /// Builds a policy that differs from the default.
     ///
     /// ```
     /// # fn main() -> Result<(), comeback::retry::BadPolicy> {
@@ -110,7 +108,7 @@ impl<R> Policy<R> {
         Self { plan: Plan { max_attempts, backoff }, rule }
     }
 
-    /// Begins a policy; what is not set is as in this one.
+    /// Builds a policy that differs from this one.
     ///
     /// ```
     /// # fn main() -> Result<(), comeback::retry::BadPolicy> {
@@ -125,48 +123,48 @@ impl<R> Policy<R> {
         PolicyBuilder { unchecked: self }
     }
 
-    /// How often the operation is tried, the first attempt included.
+    /// The number of attempts, including the first.
     pub fn max_attempts(&self) -> u32 {
         self.plan.max_attempts
     }
 
-    /// The ceiling of the first delay; each later one has twice that of the one before it.
+    /// The ceiling of the first delay. It doubles with each attempt.
     pub fn base(&self) -> Duration {
         self.plan.backoff.base
     }
 
-    /// What no delay exceeds. A server's [hint](crate::transient::RetryHint) that is longer ends the call.
+    /// The longest delay. A server's [hint](crate::transient::RetryHint) that is longer ends the call.
     pub fn max(&self) -> Duration {
         self.plan.backoff.max
     }
 
-    /// How a delay is drawn below its ceiling.
+    /// How delays are drawn below their ceiling.
     pub fn jitter(&self) -> Jitter {
         self.plan.backoff.jitter
     }
 }
 
 impl Plan {
-    /// What no delay exceeds.
+    /// The longest delay.
     pub(super) fn max(&self) -> Duration {
         self.backoff.max
     }
 
-    /// How long is waited after so many attempts have failed; nothing where no other is to follow.
+    /// The delay after this many failed attempts; `None` after the last one.
     pub(super) fn delay_after(&self, failed: u32, draw: Draw) -> Option<Duration> {
         let retry = Attempt::new(failed).filter(|_| failed < self.max_attempts)?;
         Some(self.backoff.delay_from(Duration::ZERO, retry, draw))
     }
 }
 
-/// 3 attempts, from 200 ms up to 30 s, with full jitter.
+/// 3 attempts, 200 ms to 30 s, full jitter.
 impl Default for Policy {
     fn default() -> Self {
         Self::full(Standard, 3, Duration::from_millis(200), Duration::from_secs(30))
     }
 }
 
-/// A policy that is being made.
+/// Builds a [`Policy`].
 ///
 /// ```
 /// # fn main() -> Result<(), comeback::retry::BadPolicy> {
@@ -184,32 +182,32 @@ impl Default for Policy {
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
-#[must_use = "a policy is made by `build`"]
+#[must_use = "`build` makes the policy"]
 pub struct PolicyBuilder<R = Standard> {
     unchecked: Policy<R>,
 }
 
 impl<R> PolicyBuilder<R> {
-    /// How often the operation is tried, the first attempt included; at least once.
+    /// The number of attempts, including the first; at least 1.
     pub fn max_attempts(mut self, max_attempts: u32) -> Self {
         self.unchecked.plan.max_attempts = max_attempts;
         self
     }
 
-    /// The ceiling of the first delay; at least a millisecond.
+    /// The ceiling of the first delay; at least 1 ms.
     pub fn base(mut self, base: Duration) -> Self {
         self.unchecked.plan.backoff.base = base;
         self
     }
 
-    /// What no delay exceeds; at least the base.
+    /// The longest delay; at least the base.
     pub fn max(mut self, max: Duration) -> Self {
         self.unchecked.plan.backoff.max = max;
         self
     }
 
-    /// How a delay is drawn below its ceiling: full jitter from zero on, equal jitter from half of it on, none not
-    /// at all.
+    /// How delays are drawn below their ceiling: full jitter from zero, equal jitter from half the ceiling, and none at
+    /// the ceiling.
     pub fn jitter(mut self, jitter: Jitter) -> Self {
         self.unchecked.plan.backoff.jitter = jitter;
         self
@@ -219,7 +217,7 @@ impl<R> PolicyBuilder<R> {
     ///
     /// # Errors
     ///
-    /// Names every value that is wrong.
+    /// If a value is wrong. The error names all of them.
     ///
     /// ```
     /// use std::time::Duration;
@@ -244,7 +242,7 @@ impl<R> PolicyBuilder<R> {
     }
 }
 
-/// Everything that is wrong with a policy.
+/// All wrong values of a policy.
 ///
 /// ```
 /// use std::time::Duration;
@@ -259,7 +257,7 @@ pub struct BadPolicy {
 }
 
 impl BadPolicy {
-    /// The values that are wrong.
+    /// The wrong values.
     pub fn faults(&self) -> &[PolicyFault] {
         &self.faults
     }
@@ -275,7 +273,7 @@ impl fmt::Display for BadPolicy {
     }
 }
 
-/// One value of a policy that is wrong: what it must be and what it is.
+/// A wrong value of a policy: what it must be, and what it is.
 ///
 /// ```
 /// use comeback::retry::PolicyFault;
@@ -285,16 +283,16 @@ impl fmt::Display for BadPolicy {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyFault {
-    /// Not even the first attempt is allowed.
+    /// There is no attempt.
     #[error("max_attempts must be at least 1, got 0")]
     NoAttempt,
-    /// The delays would be none.
+    /// The base is too short.
     #[error("base must be at least {BASE_MIN:?}, got {base:?}")]
     BaseTooShort {
         /// What was given.
         base: Duration,
     },
-    /// The first delay would be over the maximum already.
+    /// The maximum is less than the base.
     #[error("max must be at least base ({base:?}), got {max:?}")]
     MaxBelowBase {
         /// The base that was given.
@@ -314,7 +312,7 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
-    /// The ceilings of a policy's delays, as they are where nothing is drawn.
+    /// The ceilings of a policy's delays.
     fn ceilings<R>(policy: Policy<R>) -> Vec<u128> {
         let Policy { plan, .. } = policy.to_builder().jitter(Jitter::None).build().unwrap();
         let delays = (1..).map_while(|failed| plan.delay_after(failed, Draw::of(0)));
@@ -322,38 +320,28 @@ mod tests {
     }
 
     #[test]
-    fn the_presets_are_those_that_were_asked_for() {
-        is(Policy::default(), Policy::full(Standard, 3, ms(200), ms(30_000)));
-        is(Policy::OUTSIDE_API, Policy::full(Standard, 3, ms(2_000), ms(30_000)));
-        #[cfg(feature = "aws")]
-        {
-            is(Policy::DYNAMODB, Policy::full(Aws, 5, ms(50), ms(5_000)));
-            is(Policy::S3, Policy::full(Aws, 3, ms(500), ms(10_000)));
-        }
-    }
-
-    fn is<R: Copy + fmt::Debug + PartialEq>(policy: Policy<R>, expected: Policy<R>) {
-        assert_eq!(policy, expected);
-        assert_eq!(policy.to_builder().build(), Ok(policy), "its own rules hold for it");
-    }
-
-    #[test]
     fn ceilings_double_from_the_base_up_to_the_maximum() {
-        assert_eq!(ceilings(Policy::default()), [200, 400]);
-        assert_eq!(ceilings(Policy::OUTSIDE_API), [2000, 4000]);
+        let of = |policy: Policy| (ceilings(policy), policy.max());
+        assert_eq!(of(Policy::default()), (vec![200, 400], ms(30_000)));
+        assert_eq!(of(Policy::OUTSIDE_API), (vec![2000, 4000], ms(30_000)));
         #[cfg(feature = "aws")]
-        {
-            assert_eq!(ceilings(Policy::DYNAMODB), [50, 100, 200, 400]);
-            assert_eq!(ceilings(Policy::S3), [500, 1000]);
+        for (policy, expected, max) in [
+            (Policy::DYNAMODB, vec![50, 100, 200, 400], 5_000),
+            (Policy::S3, vec![500, 1000], 10_000),
+        ] {
+            assert_eq!(
+                (ceilings(policy), policy.max(), policy.jitter()),
+                (expected, ms(max), Jitter::Full)
+            );
         }
         let long = Policy::builder().max_attempts(10).base(ms(50)).max(ms(5_000)).build().unwrap();
         assert_eq!(ceilings(long), [50, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
         let once = Policy::builder().max_attempts(1).build().unwrap();
-        assert_eq!(ceilings(once), [0; 0], "one attempt is not followed by another");
+        assert_eq!(ceilings(once), [0; 0], "a single attempt has no delay");
     }
 
     #[test]
-    fn each_jitter_draws_from_where_it_should() {
+    fn each_jitter_has_its_range() {
         for (jitter, least, most) in
             [(Jitter::Full, 0, 400), (Jitter::Equal, 200, 400), (Jitter::None, 400, 400)]
         {
@@ -369,26 +357,18 @@ mod tests {
     }
 
     #[test]
-    fn every_bad_value_is_named_with_what_it_must_be() {
-        let message = |builder: PolicyBuilder| builder.build().unwrap_err().to_string();
-        let (builder, secs) = (Policy::builder(), Duration::from_secs);
-        for (bad, expected) in [
-            (builder.max_attempts(0), "max_attempts must be at least 1, got 0"),
-            (builder.base(Duration::ZERO), "base must be at least 1ms, got 0ns"),
-            (builder.base(secs(10)).max(secs(2)), "max must be at least base (10s), got 2s"),
-            (
-                builder.max_attempts(0).base(Duration::from_micros(500)).max(Duration::ZERO),
-                "max_attempts must be at least 1, got 0; base must be at least 1ms, got 500µs; \
-                 max must be at least base (500µs), got 0ns",
-            ),
-        ] {
-            assert_eq!(message(bad), expected);
-        }
+    fn an_error_names_every_bad_value() {
+        let bad = Policy::builder().max_attempts(0).base(Duration::from_micros(500)).max(ms(0));
+        let expected = "max_attempts must be at least 1, got 0; base must be at least 1ms, got 500µs; \
+                        max must be at least base (500µs), got 0ns";
+        assert_eq!(bad.build().unwrap_err().to_string(), expected);
+        let zero = Policy::builder().base(Duration::ZERO).build().unwrap_err();
+        assert_eq!(zero.to_string(), "base must be at least 1ms, got 0ns");
     }
 
     proptest! {
         #[test]
-        fn a_delay_lies_between_its_low_and_its_ceiling_and_there_is_one_for_each_retry(
+        fn each_retry_has_a_delay_in_the_range_of_its_jitter(
             max_attempts in 1u32..40, base in 1u64..10_000, more in 0u64..100_000,
             failed in 1u32..50, draw: u64,
         ) {

@@ -116,8 +116,8 @@ impl<R> Run<'_, R> {
         let now = now();
         let most = self.call.deadline.map_or(Duration::MAX, |deadline| deadline.spare_at(now));
         let turn = adaptive.turn(now.into_std(), most);
-        if !turn.wait().is_zero() {
-            tokio::time::sleep(turn.wait()).await;
+        if !turn.wait.is_zero() {
+            tokio::time::sleep(turn.wait).await;
         }
         turn.come();
     }
@@ -153,7 +153,11 @@ impl<R> Run<'_, R> {
         }
         let delay = drawn.max(self.hint);
         if let Some(deadline) = deadline {
-            deadline.bears(delay)?;
+            let (left, minimum) = (deadline.left(), deadline.minimum());
+            // Even with a minimum of zero, no delay may exceed what is left.
+            if left.checked_sub(delay).is_none_or(|rest| rest < minimum) {
+                return Err(StopReason::Time { delay, left, minimum });
+            }
         }
         self.spent = Some(retry.quota.spend(transient.kind).ok_or(StopReason::Quota)?);
         Ok(delay)

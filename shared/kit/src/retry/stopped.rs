@@ -2,8 +2,8 @@
 
 use std::{error::Error, fmt, time::Duration};
 
-use super::{Cause, deadline::to_the_ms};
-use crate::{Failure, PermanentFailure, RetryAfter, failure::asked};
+use super::deadline::to_the_ms;
+use crate::{Failure, PermanentFailure, RetryAfter, cause::Cause, failure::asked};
 
 /// A call failed and is not retried any more. It has the reason and the last cause.
 ///
