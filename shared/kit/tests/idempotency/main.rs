@@ -10,6 +10,7 @@ mod memory;
 #[cfg(feature = "dynamodb")]
 mod moto;
 mod orders;
+mod scene;
 mod semantics;
 mod shaky;
 mod world;

@@ -5,22 +5,16 @@ mod placements;
 mod store;
 mod transaction;
 
-use std::{
-    fmt,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use aws_sdk_dynamodb::{
     Client, Config,
     config::{
         BehaviorVersion, ConfigBag, Credentials, Intercept, Region, RuntimeComponents,
-        interceptors::{
-            BeforeDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
-        },
-        retry::RetryConfig,
+        interceptors::BeforeTransmitInterceptorContextRef, retry::RetryConfig,
     },
     error::BoxError,
 };
@@ -29,27 +23,13 @@ use moto::{Moto, create_table};
 
 use super::Clock;
 
-/// What goes over the wire: requests are counted, and answers can be lost.
-#[derive(Clone, Default)]
-struct Wire {
-    sent: Arc<AtomicUsize>,
-    losing: Arc<AtomicUsize>,
-}
+/// Counts the requests on the wire.
+#[derive(Clone, Debug, Default)]
+struct Wire(Arc<AtomicUsize>);
 
 impl Wire {
     fn sent(&self) -> usize {
-        self.sent.load(Ordering::SeqCst)
-    }
-
-    /// Loses the answers of the next requests, which are carried out all the same.
-    fn lose(&self, answers: usize) {
-        self.losing.store(answers, Ordering::SeqCst);
-    }
-}
-
-impl fmt::Debug for Wire {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wire")
+        self.0.load(Ordering::SeqCst)
     }
 }
 
@@ -64,21 +44,8 @@ impl Intercept for Wire {
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        self.sent.fetch_add(1, Ordering::SeqCst);
+        self.0.fetch_add(1, Ordering::SeqCst);
         Ok(())
-    }
-
-    fn read_after_transmit(
-        &self,
-        _: &BeforeDeserializationInterceptorContextRef<'_>,
-        _: &RuntimeComponents,
-        _: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        let less = |left: usize| left.checked_sub(1);
-        match self.losing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less) {
-            Ok(_) => Err("the answer was lost".into()),
-            Err(_) => Ok(()),
-        }
     }
 }
 
@@ -103,7 +70,7 @@ impl Table {
             .interceptor(wire.clone());
         let client = Client::from_conf(config.build());
         create_table(&client, name, "id").await;
-        wire.sent.store(0, Ordering::SeqCst);
+        wire.0.store(0, Ordering::SeqCst);
         Self { client, name, wire, http: reqwest::Client::new() }
     }
 

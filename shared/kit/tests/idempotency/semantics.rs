@@ -14,43 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Clock, Declined,
+    scene::Scene,
     shaky::{Call, Shaky, fault},
 };
-
-/// An operation over a store, at a time.
-struct Scene<S> {
-    clock: Clock,
-    once: Idempotency<S>,
-}
-
-impl<S: Store> Scene<S> {
-    fn new(store: S) -> Self {
-        let clock = Clock::new();
-        let now = clock.clone();
-        let once = Idempotency::new("charges", store).unwrap().with_clock(move || now.now());
-        Self { clock, once }
-    }
-
-    fn request(&self, intent: &str) -> Request {
-        Request::new("order 7", intent, &self.clock.context("request")).unwrap()
-    }
-
-    /// Charges, if that was not done before.
-    async fn charge(&self, answer: &str) -> Result<String, Error<Declined>> {
-        let request = self.request("charge 100");
-        self.once.run(&request, async |_| Ok(answer.to_owned())).await
-    }
-
-    async fn decline(&self) -> Result<String, Error<Declined>> {
-        self.once.run(&self.request("charge 100"), async |_| Err(Declined)).await
-    }
-
-    /// Asks again, for what must not be run any more.
-    async fn repeat(&self) -> Result<String, Error<Declined>> {
-        let request = self.request("charge 100");
-        self.once.run(&request, async |_| unreachable!("it was run before")).await
-    }
-}
 
 #[tokio::test]
 async fn a_repetition_gets_the_same_answer_for_one_call_and_the_operation_two() {

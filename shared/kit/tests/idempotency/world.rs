@@ -20,7 +20,7 @@ use super::{Clock, Declined, orders::Choices};
 const LEASES_OVER: Duration = Duration::from_secs(100);
 
 /// What may go wrong in one play, and how often.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     /// An execution ends at its gate and is never heard of.
     pub crashes: usize,

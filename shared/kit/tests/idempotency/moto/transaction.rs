@@ -1,6 +1,6 @@
 //! An operation's own writes and its mark, in one transaction.
 
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
 use comeback::{
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::Table;
 use crate::{Clock, Declined};
 
-/// An answer that JSON has no way to write.
+/// An answer that cannot be written as JSON.
 #[derive(Debug, Deserialize, Serialize)]
 struct Answer(HashMap<(u8, u8), u8>);
 
@@ -63,7 +63,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn the_writes_and_the_mark_are_made_together_in_two_calls_and_a_repetition_takes_one() {
+async fn the_writes_and_the_mark_take_two_calls_and_a_repetition_one() {
     let scene = Scene::new("transaction").await;
     let writes = ["line 1", "line 2"].map(|id| scene.write(id)).to_vec();
     assert_eq!(scene.place(writes).await.unwrap(), "placed");
@@ -74,7 +74,7 @@ async fn the_writes_and_the_mark_are_made_together_in_two_calls_and_a_repetition
 }
 
 #[tokio::test]
-async fn a_write_that_is_refused_has_nothing_written_and_the_key_freed() {
+async fn a_refused_write_cancels_all_and_frees_the_key() {
     let scene = Scene::new("refused-write").await;
     scene.place(vec![scene.write("taken")]).await.unwrap();
     let request = Request::new("order 8", "place", &scene.clock.context("request")).unwrap();
@@ -98,67 +98,17 @@ async fn a_write_that_is_refused_has_nothing_written_and_the_key_freed() {
 }
 
 #[tokio::test]
-async fn a_late_owner_writes_nothing_at_all() {
-    let scene = Scene::new("late-owner").await;
-    let request = scene.request();
-    let late = scene.once.run_in_transaction(&request, async |_| {
-        scene.clock.advance(Duration::from_secs(70));
-        assert_eq!(scene.place(vec![scene.write("second")]).await.unwrap(), "placed");
-        Ok::<_, Declined>(("late".to_owned(), vec![scene.write("first")]))
-    });
-    let error = late.await.unwrap_err();
-    let Error::LostLease { there: Some(there) } = error else { unreachable!("{error:?}") };
-    assert_eq!(there.generation, 2);
-    assert!(!scene.has("first").await && scene.has("second").await);
-    assert_eq!(scene.repeat().await.unwrap(), "placed");
-}
-
-#[tokio::test]
-async fn a_transaction_whose_answer_was_lost_was_made_and_is_answered_for() {
-    let scene = Scene::new("lost-answer").await;
-    let request = scene.request();
-    let place = scene.once.run_in_transaction(&request, async |_| {
-        scene.table.wire.lose(1);
-        Ok::<_, Declined>(("placed".to_owned(), vec![scene.write("line 1")]))
-    });
-    assert_eq!(place.await.unwrap(), "placed");
-    assert_eq!(scene.table.wire.sent(), 3, "what would have freed the key has found out");
-    assert_eq!(scene.repeat().await.unwrap(), "placed");
-    assert!(scene.has("line 1").await);
-}
-
-#[tokio::test]
-async fn where_nobody_can_tell_the_next_run_finds_out() {
-    let scene = Scene::new("unknown").await;
-    let request = scene.request();
-    let place = scene.once.run_in_transaction(&request, async |_| {
-        scene.table.wire.lose(2);
-        Ok::<_, Declined>(("placed".to_owned(), vec![scene.write("line 1")]))
-    });
-    let error = place.await.unwrap_err();
-    assert!(matches!(&error, Error::Store(fault) if fault.passes), "{error:?}");
-    assert_eq!(scene.repeat().await.unwrap(), "placed", "it was made");
-}
-
-#[tokio::test]
 async fn a_transaction_that_was_never_made_leaves_the_key_free() {
     let scene = Scene::new("never-made").await;
-    let elsewhere = TransactWriteItem::builder()
-        .put(
-            Put::builder()
-                .table_name("missing")
-                .item("id", AttributeValue::S("1".into()))
-                .build()
-                .unwrap(),
-        )
-        .build();
+    let put = Put::builder().table_name("missing").item("id", AttributeValue::S("1".into()));
+    let elsewhere = TransactWriteItem::builder().put(put.build().unwrap()).build();
     let error = scene.place(vec![elsewhere]).await.unwrap_err();
     assert!(matches!(&error, Error::Store(fault) if !fault.passes), "{error:?}");
     assert_eq!(scene.place(vec![scene.write("line 1")]).await.unwrap(), "placed");
 }
 
 #[tokio::test]
-async fn an_operation_that_fails_or_has_too_many_writes_is_free_again() {
+async fn the_key_is_free_after_a_failure_or_too_many_writes() {
     let scene = Scene::new("too-many").await;
     let request = scene.request();
     let failed = scene.once.run_in_transaction(&request, async |_| Err::<((), _), _>(Declined));
@@ -174,36 +124,27 @@ async fn an_operation_that_fails_or_has_too_many_writes_is_free_again() {
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_kept_has_nothing_written_and_the_key_freed() {
+async fn an_answer_that_cannot_be_kept_cancels_the_writes_and_frees_the_key() {
     let scene = Scene::new("bad-answer").await;
     let request = scene.request();
+    let no_json = Answer(HashMap::from([((1, 2), 3)]));
+    let place = scene.once.run_in_transaction(&request, async |_| {
+        Ok::<_, Declined>((no_json, vec![scene.write("line 1")]))
+    });
+    assert!(matches!(place.await, Err(Error::BadAnswer(_))));
+
     let large = "x".repeat(scene.table.store().answer_max() - 1);
     let place = async |answer: &str| {
         let prepared = (answer.to_owned(), vec![scene.write("line 1")]);
         scene.once.run_in_transaction(&request, async |_| Ok::<_, Declined>(prepared)).await
     };
-    let error = place(&large).await.unwrap_err();
-    assert!(matches!(error, Error::BadAnswer(_)), "{error:?}");
+    let failure = Failure::from(place(&large).await.unwrap_err());
     assert_eq!(
-        Failure::from(error).to_string(),
+        failure.to_string(),
         "PermanentFailure: nothing was written, as the answer can't be kept: \
          expected at most 396000 bytes of JSON, got 396001"
     );
     assert!(!scene.has("line 1").await);
     assert_eq!(place(&large[1..]).await.unwrap(), large[1..]);
     assert!(scene.has("line 1").await);
-}
-
-#[tokio::test]
-async fn an_answer_that_is_no_json_has_nothing_written_and_the_key_freed() {
-    let scene = Scene::new("answer-no-json").await;
-    let request = scene.request();
-    let no_json = HashMap::from([((1, 2), 3)]);
-    let place = scene.once.run_in_transaction(&request, async |_| {
-        Ok::<_, Declined>((Answer(no_json), vec![scene.write("line 1")]))
-    });
-    let error = place.await.unwrap_err();
-    assert!(matches!(error, Error::BadAnswer(_)), "{error:?}");
-    assert!(!scene.has("line 1").await);
-    assert_eq!(scene.place(vec![scene.write("line 1")]).await.unwrap(), "placed");
 }
