@@ -179,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    /// As the retry handler reads it from Lambda's record.
+    /// The error as the retry handler reads it from a failure record.
     fn report(failure: Failure) -> ErrorReport {
         let record = serde_json::to_value(Diagnostic::from(failure)).unwrap();
         let member = |name: &str| record[name].as_str().map(str::to_owned);
@@ -190,12 +190,12 @@ mod tests {
     #[error("charging order 7 failed")]
     struct Charging(#[source] BoxError);
 
-    /// An error whose message repeats that of its source, as many do.
+    /// An error whose message contains that of its source, as many do.
     #[derive(Debug, thiserror::Error)]
     #[error("the gateway says {0}")]
     struct Repeating(#[source] BoxError);
 
-    /// A report that hides what it was made of, as `eyre`'s does, and `anyhow`'s with a backtrace.
+    /// A report that hides the error that it was made from, like `eyre`'s, and `anyhow`'s with a backtrace.
     #[derive(Debug)]
     struct Opaque(BoxError);
 
@@ -248,14 +248,11 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_for_another_error_is_known_by_that_ones_name() {
+    fn a_wrapper_has_the_error_type_of_the_error_in_it() {
         let two_links = Charging(not_a_number().into());
         for (type_name, expected) in [
             ("app::Upstream", "app::Upstream"),
             ("app::Wrapper<app::Upstream>", "app::Wrapper"),
-            ("app::Wrapper<app::Upstream, alloc::vec::Vec<u8>>", "app::Wrapper"),
-            ("comeback::retry::stopped::Stopped<app::Upstream>", "app::Upstream"),
-            ("comeback::retry::stopped::Stopped<app::Wrapper<u8>>", "app::Wrapper"),
             (
                 "comeback::retry::stopped::Stopped<alloc::boxed::Box<app::Upstream>>",
                 "app::Upstream",
@@ -271,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permanent_failure_is_given_up_wherever_in_the_chain_it_stands() {
+    fn a_permanent_failure_anywhere_in_the_chain_is_given_up() {
         let declined = || PermanentFailure::new("card declined");
         let busy = RetryAfter::new(Duration::from_secs(9), "busy");
         let failures: Vec<(Failure, &str)> = vec![
@@ -299,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_to_wait_is_heard_wherever_in_the_chain_it_stands() {
+    fn a_retry_hint_anywhere_in_the_chain_is_honoured() {
         let busy = || RetryAfter::new(Duration::from_secs(120), "the upstream says 429");
         let failures: Vec<(Failure, &str)> = vec![
             (busy().into(), "120s: the upstream says 429"),
@@ -337,11 +334,5 @@ mod tests {
             let report = report(RetryAfter::new(wait, "busy").into());
             assert_eq!(report.retry_after(), Some(Duration::from_secs(seconds)), "{wait:?}");
         }
-    }
-
-    #[test]
-    fn the_cause_can_still_be_found() {
-        let error: BoxError = PermanentFailure::new(not_a_number()).into();
-        assert!(chain(error.as_ref()).any(|link| link.is::<ParseIntError>()));
     }
 }

@@ -302,8 +302,6 @@ impl<E: ?Sized, G: Rule<E>, S: Rule<E>> Rule<E> for Under<G, S> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Error, ErrorKind};
-
     use super::*;
 
     #[test]
@@ -323,29 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_general_rule_is_not_asked_where_a_specific_one_has_an_opinion() {
-        let rule = (|_: &Error| panic!("asked")).under(|_: &Error| Verdict::Never);
-        assert_eq!(rule.judge(&ErrorKind::TimedOut.into()), Verdict::Never);
-    }
-
-    #[test]
-    fn a_rule_of_ones_own_stands_over_the_standard_and_leaves_it_the_rest() {
-        let rule = Standard.under(|error: &Error| {
-            let not_found = error.kind() == ErrorKind::NotFound;
-            if not_found { Verdict::retry(Kind::Throttled) } else { Verdict::NoOpinion }
-        });
-        for (kind, expected) in [
-            (ErrorKind::NotFound, Verdict::retry(Kind::Throttled)),
-            (ErrorKind::TimedOut, Verdict::retry(Kind::TimedOut)),
-            (ErrorKind::InvalidData, Verdict::Never),
-            (ErrorKind::StorageFull, Verdict::NoOpinion),
-        ] {
-            assert_eq!(rule.judge(&kind.into()), expected, "{kind}");
-        }
-    }
-
-    #[test]
-    fn a_hint_is_kept_only_beside_a_retry() {
+    fn only_a_retry_has_a_hint() {
         let hint = RetryHint::In(std::time::Duration::from_secs(1));
         let hinted = Transient::new(Kind::TimedOut).with_hint(hint);
         let retry = Verdict::retry(Kind::TimedOut);

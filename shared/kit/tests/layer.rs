@@ -35,7 +35,7 @@ fn event<T: DeserializeOwned>(body: &str, context: Context) -> LambdaEvent<T> {
     LambdaEvent::new(serde_path_to_error::deserialize(&mut json).unwrap(), context)
 }
 
-/// What a function says that knows nothing of envelopes, but asks for the facts of the retry.
+/// A function that knows nothing of envelopes but asks for the retry metadata.
 async fn tell(event: LambdaEvent<Order>) -> Result<String, Failure> {
     let (Order { id }, context) = event.into_parts();
     let key = idempotency_key(&context);
@@ -49,7 +49,7 @@ async fn tell(event: LambdaEvent<Order>) -> Result<String, Failure> {
 }
 
 #[tokio::test]
-async fn a_function_sees_only_its_payload_and_the_facts_if_it_asks() {
+async fn a_function_gets_its_payload_and_can_ask_for_the_retry_metadata() {
     let mut service = ServiceBuilder::new().layer(Unwrap::new()).service(service_fn(tell));
     for (body, told) in [
         (r#"{"id":7}"#, "order 7, key second"),
@@ -76,7 +76,7 @@ async fn raw_json_is_given_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn what_is_in_the_client_context_stays_there() {
+async fn the_client_context_is_kept() {
     async fn custom(event: LambdaEvent<Order>) -> Result<serde_json::Value, Infallible> {
         Ok(json!(event.context.client_context))
     }
@@ -105,7 +105,7 @@ async fn what_is_in_the_client_context_stays_there() {
 }
 
 #[tokio::test]
-async fn facts_that_an_extension_has_put_there_are_read_too() {
+async fn retry_metadata_of_the_extension_is_read_too() {
     let facts = r#"{"attempt":3,"initial_timestamp":5,"request_id":"earlier"}"#;
     for (there, told) in [
         (facts, "order 7, key earlier, attempt 3, since 5"),
@@ -120,45 +120,29 @@ async fn facts_that_an_extension_has_put_there_are_read_too() {
     }
 }
 
-/// The type and the message that Lambda is told of what a function fails with.
-async fn failing<E>(error: impl Fn() -> E) -> (String, String)
-where
-    Failure: From<E>,
-{
-    let function = service_fn(|_: LambdaEvent<Order>| {
-        let error = error();
-        async { Err::<(), E>(error) }
-    });
-    let service = ServiceBuilder::new().layer(Unwrap::new()).service(function);
-    let failure = service.oneshot(event(RETRIED, context())).await.unwrap_err();
-    let Diagnostic { error_type, error_message } = failure.into();
-    (error_type, error_message)
-}
-
 #[tokio::test]
-async fn any_error_of_the_function_arrives_as_the_retry_loop_reads_it() {
-    let busy = || RetryAfter::new(Duration::from_secs(120), "429");
-    let cases = [
-        (
-            failing(|| Failure::new("UpstreamUnavailable", "503")).await,
-            ("UpstreamUnavailable", "503"),
-        ),
-        (
-            failing(|| PermanentFailure::new("no such order")).await,
-            ("PermanentFailure", "no such order"),
-        ),
-        (failing(busy).await, ("RetryAfter", "120s: 429")),
-        (failing(|| lambda_runtime::Error::from(busy())).await, ("RetryAfter", "120s: 429")),
-        (failing(|| anyhow::Error::from(busy())).await, ("RetryAfter", "120s: 429")),
-        (failing(|| "no luck").await, ("Error", "no luck")),
-    ];
-    for ((error_type, message), expected) in &cases {
-        assert_eq!((&**error_type, &**message), *expected);
+async fn every_error_of_a_function_becomes_a_diagnostic() {
+    async fn fails(event: LambdaEvent<Order>) -> Result<(), lambda_runtime::Error> {
+        Err(match event.payload.id {
+            7 => RetryAfter::new(Duration::from_secs(120), "429").into(),
+            8 => PermanentFailure::new("no such order").into(),
+            _ => "no luck".into(),
+        })
+    }
+    for (id, error_type, message) in [
+        (7, "RetryAfter", "120s: 429"),
+        (8, "PermanentFailure", "no such order"),
+        (9, "Error", "no luck"),
+    ] {
+        let service = ServiceBuilder::new().layer(Unwrap::new()).service(service_fn(fails));
+        let event = event(&RETRIED.replace(r#""id": 7"#, &format!(r#""id": {id}"#)), context());
+        let diagnostic = Diagnostic::from(service.oneshot(event).await.unwrap_err());
+        assert_eq!((&*diagnostic.error_type, &*diagnostic.error_message), (error_type, message));
     }
 }
 
 #[tokio::test]
-async fn a_payload_that_can_not_be_read_is_given_up_at_once_unless_it_is_to_come_back() {
+async fn an_unreadable_payload_is_given_up_at_once_unless_the_layer_retries_it() {
     let service = |layer: Unwrap| ServiceBuilder::new().layer(layer).service(service_fn(tell));
     let enveloped = RETRIED.replace(r#"{"id": 7}"#, r#"{"id": "seven"}"#);
     for (body, why) in [
@@ -182,7 +166,7 @@ async fn a_payload_that_can_not_be_read_is_given_up_at_once_unless_it_is_to_come
     }
 }
 
-/// A function that isn't ready, and never will be.
+/// A function that is never ready.
 struct Broken;
 
 impl Service<LambdaEvent<Order>> for Broken {
@@ -200,7 +184,7 @@ impl Service<LambdaEvent<Order>> for Broken {
 }
 
 #[tokio::test]
-async fn a_function_that_is_not_ready_is_a_failure_too() {
+async fn an_error_of_poll_ready_becomes_a_failure() {
     let mut service = ServiceBuilder::new().layer(Unwrap::new()).service(Broken);
     let ready = ServiceExt::<LambdaEvent<Received<Order>>>::ready(&mut service).await;
     assert_eq!(ready.err(), Some(Failure::new("Error", "no connection")));

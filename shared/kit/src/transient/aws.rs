@@ -17,17 +17,15 @@ use super::{
 
 /// The rule for the errors of an AWS SDK's operations. With the feature `aws`.
 ///
-/// A code counts first, since AWS answers throttling with 400 too; then what the service's model says, then the
-/// status. A request that can't be built is never retried. What the service says of when to come back is kept, in
-/// `x-amz-retry-after` as in `Retry-After`.
+/// The error code decides first, because AWS uses the status 400 for throttling, too. Then the service's model decides,
+/// then the status. A request that cannot be built is never retried. The verdict carries the service's retry hint, from
+/// `x-amz-retry-after` or `Retry-After`.
 ///
-/// The SDK retries by itself, three attempts by default. Leave the calls to it, or turn that off, or attempts
-/// multiply.
+/// The SDK makes three attempts by default. Leave the calls to it or turn its retries off; otherwise attempts multiply.
 ///
-/// `Policy::DYNAMODB` and `Policy::S3` bring this rule; under another policy it has to be given,
-/// `Retry::new(policy).rule(Aws)`. [`Standard`](super::Standard) is no substitute: of an SDK's error it knows what
-/// a connection and the best-known codes tell, but neither the SDK's own time-outs, nor the status, nor when to
-/// come back.
+/// `Policy::DYNAMODB` and `Policy::S3` use this rule. With another policy, add it: `Retry::new(policy).rule(Aws)`.
+/// [`Standard`](super::Standard) is no substitute. It knows connection errors and the most common codes in an SDK's
+/// error, but not the SDK's timeouts, the status, or the retry hint.
 ///
 /// ```
 /// use aws_sdk_dynamodb::{error::SdkError, operation::get_item::GetItemError};
@@ -37,7 +35,7 @@ use super::{
 /// assert_eq!(Aws.judge(&error), Verdict::retry(Kind::TimedOut));
 /// ```
 ///
-/// In a `Box` it has to be asked for by its type:
+/// In a `Box`, the error must be downcast to its type:
 ///
 /// ```
 /// # use aws_sdk_dynamodb::{error::SdkError, operation::get_item::GetItemError};
@@ -64,10 +62,10 @@ where
         let verdict = match error {
             SdkError::ConstructionFailure(_) => Verdict::Never,
             SdkError::TimeoutError(_) => Verdict::retry(Kind::TimedOut),
-            // As the SDK says: most often the answer ended before it was whole.
+            // According to the SDK, most of these responses ended early.
             SdkError::ResponseError(_) => Verdict::retry(Kind::InDoubt),
             SdkError::ServiceError(error) => of_service(error),
-            // Of a dispatch that failed the causes tell.
+            // The causes of a failed dispatch have a verdict.
             SdkError::DispatchFailure(_) | _ => judge(error),
         };
         verdict.with_hint(hint)
@@ -83,7 +81,7 @@ where
         return Verdict::retry(kind);
     }
     match error.raw().status().as_u16() {
-        // AWS tells by their codes which conflicts pass.
+        // AWS has codes for the conflicts that pass.
         409 => Verdict::Never,
         status => of_status(status).or_else(|| judge(error.err())),
     }
@@ -114,71 +112,45 @@ mod tests {
     }
 
     #[test]
-    fn every_code_of_throttling_is_retried_though_its_status_is_400() {
-        for code in [
-            // The list of the AWS SDKs.
-            "Throttling",
-            "ThrottlingException",
-            "ThrottledException",
-            "RequestThrottledException",
-            "TooManyRequestsException",
-            "ProvisionedThroughputExceededException",
-            "TransactionInProgressException",
-            "RequestLimitExceeded",
-            "BandwidthLimitExceeded",
-            "LimitExceededException",
-            "RequestThrottled",
-            "SlowDown",
-            "PriorRequestNotComplete",
-            "EC2ThrottledException",
+    fn every_code_has_its_verdict_whatever_the_status_is() {
+        // The list of the AWS SDKs.
+        let throttling = "Throttling ThrottlingException ThrottledException RequestThrottledException \
+             TooManyRequestsException ProvisionedThroughputExceededException \
+             TransactionInProgressException RequestLimitExceeded BandwidthLimitExceeded \
+             LimitExceededException RequestThrottled SlowDown PriorRequestNotComplete \
+             EC2ThrottledException";
+        let in_doubt = "InternalError InternalFailure InternalServerError InternalServerException";
+        for (codes, kind) in [
+            (throttling, Kind::Throttled),
+            ("RequestTimeout RequestTimeoutException", Kind::TimedOut),
+            ("TransactionConflictException ReplicatedWriteConflictException", Kind::Unavailable),
+            (in_doubt, Kind::InDoubt),
+            ("ServiceUnavailable ServiceUnavailableException", Kind::Unavailable),
         ] {
-            for status in [400, 403, 429, 503] {
-                let verdict = Aws.judge(&answer(Some(code), status));
-                assert_eq!(verdict, Verdict::retry(Kind::Throttled), "{code} {status}");
+            for code in codes.split_whitespace() {
+                for status in [400, 403, 429, 503] {
+                    let verdict = Aws.judge(&answer(Some(code), status));
+                    assert_eq!(verdict, Verdict::retry(kind), "{code} {status}");
+                }
+                let source = answer(Some(code), 400).into_source().unwrap();
+                assert_eq!(judge(&*source), Verdict::retry(kind), "{code} without its response");
             }
-            let boxed = answer(Some(code), 400).into_source().unwrap();
-            assert_eq!(
-                judge(&*boxed),
-                Verdict::retry(Kind::Throttled),
-                "{code} without its answer"
-            );
         }
     }
 
     #[test]
-    fn every_transient_code_is_retried_though_its_status_is_400() {
-        for (code, kind) in [
-            ("RequestTimeout", Kind::TimedOut),
-            ("RequestTimeoutException", Kind::TimedOut),
-            ("TransactionConflictException", Kind::Unavailable),
-            ("ReplicatedWriteConflictException", Kind::Unavailable),
-            ("InternalError", Kind::InDoubt),
-            ("InternalFailure", Kind::InDoubt),
-            ("InternalServerError", Kind::InDoubt),
-            ("InternalServerException", Kind::InDoubt),
-            ("ServiceUnavailable", Kind::Unavailable),
-            ("ServiceUnavailableException", Kind::Unavailable),
-        ] {
-            assert_eq!(Aws.judge(&answer(Some(code), 400)), Verdict::retry(kind), "{code}");
-        }
-    }
-
-    #[test]
-    fn an_answer_without_a_code_that_is_known_counts_by_its_status() {
-        for (status, verdict) in [
-            (400, Verdict::Never),
-            (401, Verdict::Never),
-            (403, Verdict::Never),
-            (404, Verdict::Never),
-            (408, Verdict::retry(Kind::TimedOut)),
-            (409, Verdict::Never),
-            (429, Verdict::retry(Kind::Throttled)),
-            (500, Verdict::retry(Kind::InDoubt)),
-            (502, Verdict::retry(Kind::InDoubt)),
-            (503, Verdict::retry(Kind::Unavailable)),
-            (504, Verdict::retry(Kind::TimedOut)),
-            (509, Verdict::retry(Kind::Throttled)),
-        ] {
+    fn without_a_known_code_the_status_decides() {
+        for (status, verdict) in
+            [400, 401, 403, 404, 409].map(|status| (status, Verdict::Never)).into_iter().chain([
+                (408, Verdict::retry(Kind::TimedOut)),
+                (429, Verdict::retry(Kind::Throttled)),
+                (500, Verdict::retry(Kind::InDoubt)),
+                (502, Verdict::retry(Kind::InDoubt)),
+                (503, Verdict::retry(Kind::Unavailable)),
+                (504, Verdict::retry(Kind::TimedOut)),
+                (509, Verdict::retry(Kind::Throttled)),
+            ])
+        {
             for code in [None, Some("ValidationException"), Some("AccessDeniedException")] {
                 assert_eq!(Aws.judge(&answer(code, status)), verdict, "{code:?} {status}");
             }
@@ -186,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_the_sdks_errors_has_its_verdict() {
+    fn each_kind_of_sdk_error_has_its_verdict() {
         let reset = || io::Error::from(io::ErrorKind::ConnectionReset).into();
         let refused = || io::Error::from(io::ErrorKind::InvalidData).into();
         let dispatch = |error| Answer::dispatch_failure(error);
@@ -216,7 +188,7 @@ mod tests {
         }
     }
 
-    /// An error that its service's model marks as one to retry.
+    /// An error that its service's model marks as retryable.
     #[derive(Debug, thiserror::Error)]
     #[error("modelled")]
     struct Modelled(ErrorMetadata, ErrorKind);
@@ -238,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_model_marks_as_retryable_outweighs_the_status() {
+    fn the_service_model_outweighs_the_status() {
         for (kind, expected) in [
             (ErrorKind::ThrottlingError, Kind::Throttled),
             (ErrorKind::TransientError, Kind::InDoubt),
@@ -252,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn when_the_service_wants_to_be_asked_again_is_kept() {
+    fn a_verdict_carries_the_retry_hint_of_the_service() {
         let asked = |name: &'static str, value: &'static str, status| {
             let mut raw = response(status);
             raw.headers_mut().insert(name, value);

@@ -1,4 +1,4 @@
-//! Connections that fail, and answers that don't come in time.
+//! Connections that fail, and timeouts.
 
 use std::{
     error::Error,
@@ -10,10 +10,10 @@ use super::{
     opinion::Opinion::{self, Certain, UnlessItsCauseSays},
 };
 
-/// Reads that time out end as `WouldBlock` on Unix.
+/// On Unix a read that times out returns `WouldBlock`.
 const TIMED_OUT: &[ErrorKind] = &[ErrorKind::TimedOut, ErrorKind::WouldBlock];
 
-/// A connection that there was broke.
+/// An open connection broke.
 const IN_DOUBT: &[ErrorKind] = &[
     ErrorKind::BrokenPipe,
     ErrorKind::ConnectionAborted,
@@ -30,7 +30,7 @@ const UNAVAILABLE: &[ErrorKind] = &[
     ErrorKind::NotConnected,
 ];
 
-/// A certificate that rustls refuses is `InvalidData`.
+/// rustls reports a bad certificate as `InvalidData`.
 const NEVER: &[ErrorKind] = &[
     ErrorKind::InvalidData,
     ErrorKind::InvalidInput,
@@ -38,7 +38,7 @@ const NEVER: &[ErrorKind] = &[
     ErrorKind::Unsupported,
 ];
 
-/// How std tells of a name that is not found: it has no kind for that, nor a type.
+/// The message of a DNS failure. The standard library has neither an error kind nor a type for it.
 const NOT_FOUND: &str = "failed to lookup address information";
 
 pub(super) fn of_io(error: &(dyn Error + 'static)) -> Option<Opinion> {
@@ -109,15 +109,15 @@ macro_rules! of_reqwest {
                 return Some(Certain(super::http_status::of_status(status.as_u16())));
             }
             if error.is_connect() {
-                return None; // hyper tells of it
+                return None; // The cause is an error of hyper.
             }
             Some(if error.is_timeout() {
                 Certain(Verdict::retry(Kind::TimedOut))
             } else if error.is_decode() || error.is_body() {
                 Opinion::FromItsCause(unanswered)
             } else {
-                // Of what happened to the connection hyper tells. The rest is a request that can't be built, or a
-                // redirect too many.
+                // If the connection failed, the cause is an error of hyper. The rest are requests that cannot be built,
+                // and too many redirects.
                 UnlessItsCauseSays(Verdict::Never)
             })
         }
@@ -138,7 +138,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn the_codes_of_a_connection_that_fails_are_transient() {
+    fn the_codes_of_a_failed_connection_are_transient() {
         for (name, code, kind) in [
             ("EPIPE", 32, Kind::InDoubt),
             ("ENETDOWN", 100, Kind::Unavailable),
@@ -156,14 +156,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_is_not_found_is_transient() {
-        // ENOTFOUND. An empty label: no server is asked for it.
+    async fn an_unknown_host_name_is_transient() {
+        // No server is asked for a name with an empty label.
         let error = tokio::net::lookup_host("no..name:443").await.map(drop).unwrap_err();
         assert_eq!(judge(&error), Verdict::retry(Kind::Unavailable), "{error:?}");
     }
 
     #[test]
-    fn each_kind_of_io_has_its_verdict() {
+    fn each_io_error_kind_has_its_verdict() {
         for (kind, verdict) in [
             (ErrorKind::TimedOut, Verdict::retry(Kind::TimedOut)),
             (ErrorKind::WouldBlock, Verdict::retry(Kind::TimedOut)),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_time_limit_that_is_over_is_a_time_out() {
+    async fn an_elapsed_time_limit_is_a_timeout() {
         let never = std::future::pending::<()>();
         let error = tokio::time::timeout(Duration::from_secs(3), never).await.unwrap_err();
         assert_eq!(judge(&error), Verdict::retry(Kind::TimedOut));

@@ -1,4 +1,4 @@
-//! Errors that say of themselves whether they pass.
+//! Errors that say themselves whether they are transient.
 
 use std::error::Error;
 
@@ -13,7 +13,7 @@ pub(super) fn opinion(error: &(dyn Error + 'static)) -> Option<Opinion> {
     Some(Opinion::Certain(verdict))
 }
 
-/// Of what a `PermanentFailure` or a `RetryAfter` asks for.
+/// The verdict on a `PermanentFailure` or a `RetryAfter`.
 fn of_ask(ask: Ask) -> Verdict {
     match ask {
         Ask::Never => Verdict::Never,
@@ -33,23 +33,20 @@ mod tests {
     use crate::{PermanentFailure, RetryAfter, transient::judge};
 
     #[test]
-    fn the_retry_loops_own_errors_mean_the_same_here() {
+    fn the_retry_loops_own_errors_have_the_same_meaning_here() {
         let reset = || io::Error::from(io::ErrorKind::ConnectionReset);
         assert_eq!(judge(&PermanentFailure::new(reset())), Verdict::Never);
         let hint = Some(RetryHint::In(Duration::from_secs(90)));
         let busy = RetryAfter::new(Duration::from_millis(89_001), "the upstream says 429");
         let verdict = Verdict::retry(Kind::Unavailable).with_hint(hint);
         assert_eq!(judge(&busy), verdict);
-        assert_eq!(judge(&io::Error::other(busy)), verdict, "wherever it stands");
+        assert_eq!(judge(&io::Error::other(busy)), verdict, "anywhere in the chain");
     }
 
     #[test]
-    fn a_store_says_itself_whether_its_fault_passes() {
-        for (passes, verdict) in
-            [(true, Verdict::retry(Kind::Unavailable)), (false, Verdict::Never)]
-        {
-            let fault = StoreFault { passes, code: None, message: "connection reset".into() };
-            assert_eq!(judge(&fault), verdict);
-        }
+    fn a_store_fault_says_whether_it_passes() {
+        let fault = |passes| StoreFault { passes, code: None, message: "connection reset".into() };
+        assert_eq!(judge(&fault(true)), Verdict::retry(Kind::Unavailable));
+        assert_eq!(judge(&fault(false)), Verdict::Never);
     }
 }

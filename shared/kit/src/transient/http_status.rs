@@ -140,7 +140,7 @@ impl HttpStatus {
     }
 }
 
-/// A body as a message tells it: on one line, and not all of it.
+/// The start of a body on one line, for the message.
 fn told(body: &str) -> String {
     let words = body.split(|c: char| c.is_whitespace() || c.is_control());
     let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
@@ -156,10 +156,10 @@ pub(super) fn opinion(error: &(dyn Error + 'static)) -> Option<Opinion> {
     error.downcast_ref().map(|error: &HttpStatus| Opinion::Certain(error.verdict()))
 }
 
-/// What a status says by itself.
+/// The verdict on a status.
 pub(super) fn of_status(status: u16) -> Verdict {
     match status {
-        // 520 to 524 are Cloudflare's: 522 and 524 are its time-outs, 521 and 523 are servers that it can't reach.
+        // 520 to 524 are Cloudflare's: 522 and 524 are timeouts, 521 and 523 servers that it cannot reach.
         429 | 509 | 529 => Verdict::retry(Kind::Throttled),
         408 | 504 | 522 | 524 => Verdict::retry(Kind::TimedOut),
         409 | 500 | 502 | 520 => Verdict::retry(Kind::InDoubt),
@@ -192,23 +192,17 @@ mod tests {
     }
 
     #[test]
-    fn a_header_alone_makes_nothing_transient() {
-        let mut headers = HeaderMap::new();
-        headers.insert("retry-after", "1".parse().unwrap());
-        let error = HttpStatus::of(StatusCode::FORBIDDEN, &headers);
-        assert_eq!(judge(&error), Verdict::Never);
-        assert!(error.retry_after().is_some());
+    fn a_hint_must_be_text_and_makes_no_status_transient() {
+        for (value, has_hint) in [(&b"1"[..], true), (b"\xff", false)] {
+            let value = http::HeaderValue::from_bytes(value).unwrap();
+            let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, value)]);
+            let error = HttpStatus::of(StatusCode::FORBIDDEN, &headers);
+            assert_eq!((judge(&error), error.retry_after().is_some()), (Verdict::Never, has_hint));
+        }
     }
 
     #[test]
-    fn a_header_that_is_no_text_is_no_hint() {
-        let mut headers = HeaderMap::new();
-        headers.insert("retry-after", http::HeaderValue::from_bytes(b"\xff").unwrap());
-        assert_eq!(HttpStatus::of(StatusCode::BAD_GATEWAY, &headers).retry_after(), None);
-    }
-
-    #[test]
-    fn its_message_names_the_status_and_the_beginning_of_the_body_on_one_line() {
+    fn its_message_has_the_status_and_the_start_of_the_body_on_one_line() {
         let long = "ü".repeat(BODY_MAX);
         for (body, told) in [
             ("", String::new()),
@@ -229,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_body_the_beginning_is_kept_whatever_its_bytes_are() {
+    fn the_start_of_any_body_is_kept() {
         let status = || HttpStatus::of(StatusCode::BAD_GATEWAY, &HeaderMap::new());
         assert_eq!(status().with_body(&[b'x'; BODY_MAX + 1]).body(), "x".repeat(BODY_MAX));
         assert_eq!(status().with_body(b"a\xffb").body(), "a\u{fffd}b");

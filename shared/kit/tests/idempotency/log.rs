@@ -1,8 +1,8 @@
-//! What the log says of operations whose record is not as it should be, and what it never says.
+//! The log lines of records that could not be written, and what no log may contain.
 
 use std::{
-    io::{self, Write},
-    sync::{Arc, LazyLock, Mutex},
+    io::{self, Read},
+    sync::{Arc, LazyLock},
 };
 
 use comeback::idempotency::{Idempotency, Memory, ReplaceError, Request, Store};
@@ -14,41 +14,29 @@ use super::{
     shaky::{Call, Shaky, fault},
 };
 
-/// The lines of a log.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// As long as there is one dispatcher only, tracing asks that of whichever thread comes to an event first whether
-/// anybody wants it. Here that may be another test's, which has none, and nobody is asked again.
+/// While there is only one dispatcher, tracing asks the dispatcher of the thread that reaches an event first whether
+/// anyone listens. That may be the thread of another test, and tracing never asks again. A second one prevents that.
 static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
-/// What is logged when an operation ends so, and the call after it goes wrong for good.
+/// The log of an operation that ends like this, if the next call to the store fails for good.
 async fn logged(ends: Result<String, Declined>) -> String {
-    let lines = Lines::default();
-    let to = lines.clone();
-    let subscriber = tracing_subscriber::fmt().json().with_writer(move || to.clone()).finish();
+    let (mut log, writer) = io::pipe().unwrap();
+    let subscriber = tracing_subscriber::fmt().json().with_writer(Arc::new(writer)).finish();
     LazyLock::force(&SECOND);
-    let _logging = tracing::subscriber::set_default(subscriber);
+    let logging = tracing::subscriber::set_default(subscriber);
     let store = Shaky::scripted([Call::Made, Call::Unmade(fault(false))]);
     let clock = Clock::new();
     let request = Request::new("card 4711", "charge 100", &clock.context("request")).unwrap();
     let once = Idempotency::new("charges", store).unwrap().with_clock(move || clock.now());
     drop(once.run(&request, async |_| ends).await);
-    String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
+    drop(logging);
+    let mut lines = String::new();
+    log.read_to_string(&mut lines).unwrap();
+    lines
 }
 
 #[tokio::test]
-async fn a_record_that_could_not_be_written_is_told_by_the_hash_of_its_key() {
+async fn a_record_that_could_not_be_written_is_logged_with_the_hash_of_its_key() {
     for (ends, level, begins) in [
         (Ok("receipt 1".to_owned()), "ERROR", "the operation was run but not marked as done"),
         (Err(Declined), "WARN", "the key could not be freed"),
@@ -71,7 +59,7 @@ async fn a_record_that_could_not_be_written_is_told_by_the_hash_of_its_key() {
 }
 
 #[tokio::test]
-async fn what_is_formatted_for_debugging_tells_neither_keys_nor_answers() {
+async fn debug_output_contains_neither_keys_nor_answers() {
     let (clock, memory, store) = (Clock::new(), Memory::new(), Shaky::default());
     let request = Request::new("card 4711", "charge 100", &clock.context("request")).unwrap();
     let run = async |store: Shaky| {

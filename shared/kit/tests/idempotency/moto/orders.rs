@@ -36,6 +36,7 @@ async fn in_every_order_a_transaction_is_made_once() {
     for (executions, faults, expected) in [
         (2, LATE_OR_DEAD, 249),
         (2, Faults { calls: 1, crashes: 1, ..NONE }, 108),
+        (1, Faults { calls: 2, ..NONE }, 22),
         (3, Faults { operations: 1, ..NONE }, 14),
     ] {
         let plays = every_order(async |choices, play| {

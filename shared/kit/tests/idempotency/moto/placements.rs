@@ -108,12 +108,14 @@ impl Play for Placements<'_> {
         assert_eq!(claim.state, State::Done, "in the end it is done");
         let is_owner = |nth: usize| claim.token.owner.starts_with(&format!("{nth}/"));
         let owner = (0..=ends.last).find(|&nth| is_owner(nth)).unwrap();
-        // Whoever died, came late, or did not hear of it.
+        // Even if an execution died, was late, or got no answer.
         assert_eq!(self.made_by().await, [owner], "the effect was made once, by whoever says so");
         assert!(matches!(ends.ended[&ends.last], Ok(answer) if answer == owner));
         for (&nth, end) in &ends.ended {
             match end {
                 Ok(answer) => assert_eq!(*answer, owner, "{nth}"),
+                // Neither the transaction nor the release was answered.
+                Err(Error::Store(_)) if ends.faults.calls > 1 => {}
                 Err(
                     Error::Operation(_)
                     | Error::InProgress { .. }
