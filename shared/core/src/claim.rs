@@ -24,13 +24,13 @@ use crate::{
 
 /// The largest clock skew between two machines. A lease lasts this much longer than its holder can live, so
 /// that a claimant whose clock is ahead does not take over from a holder that is still at work.
-pub const CLOCKS_APART_MAX: Duration = Duration::from_secs(10);
+pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(10);
 
 /// Lambda's longest function timeout.
 pub const LIFE_MAX: Duration = Duration::from_mins(15);
 
 /// The longest lease, as seen by a machine whose clock is behind.
-pub const LEASE_MAX: Duration = LIFE_MAX.saturating_add(CLOCKS_APART_MAX.saturating_mul(2));
+pub const LEASE_MAX: Duration = LIFE_MAX.saturating_add(CLOCK_SKEW_MAX.saturating_mul(2));
 
 /// How often a claimant looks at a claim that keeps changing, at most. Whoever changes it is at work.
 pub const LOOKS_MAX: u32 = 3;
@@ -75,7 +75,7 @@ pub struct Claimant<'a> {
     /// When Lambda kills it.
     pub deadline: Timestamp,
     /// How long the claim is kept; at least [`LEASE_MAX`].
-    pub kept: Duration,
+    pub retention: Duration,
 }
 
 /// Whether a claimant may act.
@@ -120,8 +120,8 @@ impl Claimant<'_> {
         let dead_by = self.deadline.min(later(now, LIFE_MAX));
         Claim {
             token: Token { generation, owner: self.owner.to_owned() },
-            state: State::Held { until: later(dead_by, CLOCKS_APART_MAX) },
-            expires_at: later(now, self.kept),
+            state: State::Held { until: later(dead_by, CLOCK_SKEW_MAX) },
+            expires_at: later(now, self.retention),
         }
     }
 }
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use crate::testing::at;
 
-    const KEPT: Duration = Duration::from_hours(14 * 24);
+    const RETENTION: Duration = Duration::from_hours(14 * 24);
 
     fn now() -> Timestamp {
         at("2026-02-01T12:00:00Z")
@@ -169,7 +169,7 @@ mod tests {
     }
 
     fn claimant(owner: &str) -> Claimant<'_> {
-        Claimant { owner, deadline: secs(30), kept: KEPT }
+        Claimant { owner, deadline: secs(30), retention: RETENTION }
     }
 
     fn taken(verdict: Verdict) -> Claim {
@@ -272,7 +272,7 @@ mod tests {
                     (Step::Claim, None) => {
                         let owner = format!("{who} in round {round}");
                         let deadline = later(clock, Duration::from_secs(30));
-                        let verdict = Claimant { owner: &owner, deadline, kept: KEPT }.judge(store.as_ref(), clock);
+                        let verdict = Claimant { owner: &owner, deadline, retention: RETENTION }.judge(store.as_ref(), clock);
                         if let Verdict::Take(claim) = verdict {
                             let dead_at = later(time, Duration::from_secs(30));
                             let alive = held.iter().flatten().find(|(_, dead_at)| time < *dead_at);
@@ -298,7 +298,7 @@ mod tests {
                     State::Held { until } => between(time, until),
                     State::Done => Duration::ZERO,
                 };
-                let longest = Duration::from_secs(30 + 5) + CLOCKS_APART_MAX;
+                let longest = Duration::from_secs(30 + 5) + CLOCK_SKEW_MAX;
                 prop_assert!(store.as_ref().map_or(Duration::ZERO, lease) <= longest, "nobody waits for ever");
             }
         }

@@ -53,7 +53,7 @@ impl<L: Ledger, C: Clock> Claims<'_, L, C> {
     pub(crate) async fn claim(&self, item: &Item<'_>) -> Result<(), Barred> {
         let (Some(ledger), Some(failure)) = (self.ledger, item.failure()) else { return Ok(()) };
         let owner = format!("{}/{}", self.invocation, item.nth);
-        let claimant = Claimant { owner: &owner, deadline: self.deadline, kept: RETENTION };
+        let claimant = Claimant { owner: &owner, deadline: self.deadline, retention: RETENTION };
         let mut found = None;
         for _ in 0..LOOKS_MAX {
             let claim = match claimant.judge(found.as_ref(), self.clock.now()) {

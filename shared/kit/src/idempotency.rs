@@ -1,7 +1,7 @@
-//! Run an operation once for a key, and answer every repetition the same.
+//! Runs an operation once for a key, and gives every repetition the same answer.
 //!
-//! Whatever is retried must bear to be run twice. A charge of a card doesn't, unless somebody remembers that it
-//! was made, and what came of it:
+//! A retried operation may run twice. For the charge of a card, something must remember that it was made, and what
+//! the answer was:
 //!
 //! ```
 //! use comeback::idempotency::{Idempotency, Memory, Request};
@@ -24,43 +24,41 @@
 //!
 //! | step | what is written | what a repetition gets meanwhile |
 //! |---|---|---|
-//! | the operation is claimed | held, until Lambda has surely ended this invocation | [`Error::InProgress`], as which it comes back then |
+//! | the operation is claimed | held, until Lambda has certainly ended this invocation | [`Error::InProgress`], which brings the event back at that time |
 //! | it succeeds | done, with its answer | the answer |
 //! | it fails or panics | nothing: the record is removed | it runs |
-//! | it fails, in doubt, under [`Idempotency::holding`] | held for the time given | [`Error::InProgress`] |
-//! | it dies or is never heard of | nothing | once its lease is over, it runs |
+//! | it fails and may have been done, under [`Idempotency::holding`] | held for the given time | [`Error::InProgress`] |
+//! | its process dies | nothing | it runs when the lease is over |
 //! | another intent comes under its key | nothing | [`Error::Mismatch`] |
 //!
-//! The first write expects that there is no record, and one that fails brings along what is there. So an operation
-//! costs two writes, and a repetition one call. Every later write names the token that it was given: a late owner
-//! can neither overwrite nor erase what another has written, and learns of it ([`Error::LostLease`]).
+//! The first write expects that there is no record, and returns the existing one if it fails. So an operation
+//! costs two writes, and a repetition one call. Every later write names its fencing token: a late owner can
+//! neither overwrite nor erase what another one has written, and gets [`Error::LostLease`].
 //!
 //! # What a caller can rely on
 //!
-//! - *While a record is kept, an operation that was marked as done is not run again*, and every repetition is
-//!   answered the same. What it answers must be written and read back by `serde_json`.
-//! - *Another version of the function answers the same too, if it states the same intent.* It doesn't where the
-//!   intent is the event as the function has deserialised it, and the new version knows one more of its members:
-//!   events that are being retried then become [`Error::Mismatch`], and dead letters. So state the values that
-//!   matter, as a tuple, and leave the rest; and let new versions read what older ones answered.
-//! - *An operation that returns an error may be run again*, at once and by anybody: its key is free. A refusal
-//!   says that nothing was done. A time-out, a connection that broke after the request was sent, or an answer that
-//!   was cut off does not: the effect may have been made ([`may_be_done`](crate::transient::may_be_done)). So let
-//!   the service that makes it know a repetition by its key (many take an `idempotency-key`), the same in every
-//!   run: that of the [`Request`]. Where it takes none, ask it what was done before you return such an error. And
-//!   give its client a time-out that ends before the lease does, else an operation that hangs outlives its right
-//!   to act.
-//! - *An effect that was made but not marked is made again*, when the lease is over: where the process died in
-//!   between, or the store could not be asked any more. Nobody can rule that out for an effect outside of the
-//!   store, and the same key at its service is what helps. Writes to DynamoDB can be made together with the mark,
-//!   or not at all: see `Idempotency::run_in_transaction`.
-//! - *If the store goes down while the operation runs*, the answer is returned all the same: an error would have
-//!   the retry loop repeat what was done. The mark is tried a few times, then the log has an error.
-//! - *A repetition that comes after the record has expired is a first request*: it runs the operation. So a record
-//!   is kept for longer than the retry loop can bring its event back (see [`Idempotency::kept_for`]). For callers
-//!   that may repeat later than that, keep records longer, or make the effect itself refuse what was done long
-//!   ago.
-//! - *Expiry is judged here*, not by a store's own cleaning, which may be days late.
+//! - *An operation that was marked as done does not run again while its record is kept.* Every repetition gets the
+//!   same answer, which `serde_json` must be able to write and to read.
+//! - *Another version of the function gives the same answer for the same intent.* If the intent is the whole
+//!   deserialised event and the new version has one more member, the intent changes: events that are being retried
+//!   end as [`Error::Mismatch`], in the dead-letter queue. So use a tuple of the values that matter as the intent.
+//!   New versions must be able to read the answers of older ones.
+//! - *An operation that returns an error may run again*, at once, because its key is free. That is right after a
+//!   refusal. After a timeout, a connection that broke after the request was sent, or a truncated response, the
+//!   effect may have happened ([`may_be_done`](crate::transient::may_be_done)). So pass the key of the [`Request`]
+//!   to the service, if it takes an `idempotency-key`. If it takes none, ask it what was done before you return
+//!   such an error. Give its client a timeout that ends before the lease does. Otherwise an operation that hangs
+//!   may act after its lease is over.
+//! - *An effect that was not marked as done is repeated* when the lease is over, for example if the process died
+//!   in between or the store failed. Nothing can prevent that for an effect outside of the store, and the same key
+//!   at its service helps. Writes to DynamoDB can be made in one transaction with the mark: see
+//!   `Idempotency::run_in_transaction`.
+//! - *If the store fails while the operation runs, the answer is returned all the same*, because after an error
+//!   the retry loop would repeat the operation. The mark is tried a few times, then an error is logged.
+//! - *A repetition after the record has expired is a first request* and runs the operation. So a record is kept
+//!   for longer than the retry loop can bring its event back (see [`Idempotency::kept_for`]). If your callers may
+//!   repeat later than that, keep records longer, or make the effect itself refuse old requests.
+//! - *Expiry is judged here*, not by the store's own deletion, which may be days late.
 
 mod canonical;
 mod decide;
@@ -81,7 +79,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use comeback_core::{
     Timestamp,
-    claim::{CLOCKS_APART_MAX, LEASE_MAX, LIFE_MAX},
+    claim::{CLOCK_SKEW_MAX, LEASE_MAX, LIFE_MAX},
     duration,
 };
 
@@ -101,8 +99,7 @@ pub use self::{
 };
 use crate::clock;
 
-/// Who holds an operation, and how far it has come: the part of a [`Record`] by which a [`Store`] tells one from
-/// another.
+/// The holder and the state of an operation. A [`Store`] compares this part of a [`Record`].
 ///
 /// ```
 /// use comeback::idempotency::{Claim, State, Token};
@@ -118,7 +115,7 @@ use crate::clock;
 pub use comeback_core::claim::Claim;
 /// Parts of a [`Claim`], whose example shows them.
 pub use comeback_core::claim::{State, Token};
-/// What a [`Store`] that can't be asked says.
+/// The fault of a [`Store`].
 ///
 /// ```
 /// use comeback::{
@@ -133,18 +130,18 @@ pub use comeback_core::claim::{State, Token};
 /// ```
 pub use comeback_core::fault::StoreFault;
 
-/// How long after its first failure an event comes back by default: the handler's `MAX_AGE`.
-const KEPT: Duration = Duration::from_hours(24);
+/// The default retention: the handler's default `MAX_AGE`.
+const RETENTION: Duration = Duration::from_hours(24);
 
-/// How long an event may wait in Lambda's own queue: `MaximumEventAgeInSeconds` is 21,600 at most.
+/// The longest time in Lambda's own queue: `MaximumEventAgeInSeconds` is at most 21,600.
 const QUEUED_MAX: Duration = Duration::from_hours(6);
 
-/// How much longer than asked for a record is kept. `MAX_AGE` counts from the first failure, which may come as
-/// long after the completion as a function lives; the last attempt may be made as late as `MAX_AGE` allows, and
-/// then wait in Lambda's queue; and the two may read clocks that are apart.
-const MARGIN: Duration = LIFE_MAX.saturating_add(QUEUED_MAX).saturating_add(CLOCKS_APART_MAX);
+/// The time that is added to the retention. `MAX_AGE` counts from the first failure, which may come a function's
+/// life after the completion. The last attempt may come as late as `MAX_AGE` allows, and then wait in Lambda's
+/// queue. The clocks may differ, too.
+const MARGIN: Duration = LIFE_MAX.saturating_add(QUEUED_MAX).saturating_add(CLOCK_SKEW_MAX);
 
-/// Runs operations once for each key, and answers every repetition the same.
+/// Runs an operation once for each key, and gives every repetition the same answer.
 ///
 /// Make one for each operation, and use it for all invocations of an execution environment. See the [module](self)
 /// for an example.
@@ -152,27 +149,27 @@ const MARGIN: Duration = LIFE_MAX.saturating_add(QUEUED_MAX).saturating_add(CLOC
 pub struct Idempotency<S> {
     scope: Scope,
     store: S,
-    kept: Duration,
+    retention: Duration,
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
 impl<S: fmt::Debug> fmt::Debug for Idempotency<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { scope, store, kept, clock: _ } = self;
+        let Self { scope, store, retention, clock: _ } = self;
         f.debug_struct("Idempotency")
             .field("scope", scope)
             .field("store", store)
-            .field("kept", kept)
+            .field("retention", retention)
             .finish_non_exhaustive()
     }
 }
 
 impl<S> Idempotency<S> {
-    /// For the operation of this name, whose keys are apart from those of other names.
+    /// For the operation with this name. Each name has its own keys.
     ///
-    /// The name is all that keeps them apart. Two functions that share a table and a name share their records: one
-    /// is answered what the other has done. That is right for one operation with two ways to it; any other name
-    /// begins with its function's.
+    /// Only the name separates keys. Two functions that share a table and a name share their records, and one gets
+    /// the answers of the other. That is right if both perform the same operation. Otherwise start the name with
+    /// the function's name.
     ///
     /// ```
     /// use comeback::idempotency::{Idempotency, Memory, Request};
@@ -198,13 +195,18 @@ impl<S> Idempotency<S> {
     ///
     /// # Errors
     ///
-    /// If the name is empty, has more than 256 bytes, or has a `#`.
+    /// If the name is empty, has more than 256 bytes, or contains a `#`.
     pub fn new(scope: &str, store: S) -> Result<Self, BadRequest> {
-        Ok(Self { scope: Scope::new(scope)?, store, kept: KEPT, clock: Arc::new(clock::now) })
+        Ok(Self {
+            scope: Scope::new(scope)?,
+            store,
+            retention: RETENTION,
+            clock: Arc::new(clock::now),
+        })
     }
 
-    /// Keeps answers for so long after the operation was done; 24 h where nothing else is said. Give it the
-    /// handler's `MAX_AGE`: 6 h 15 min and 10 s are added, for which an event's last attempt may be late.
+    /// Sets how long answers are kept after the operation was done; 24 h by default. Use the handler's `MAX_AGE`.
+    /// 6 h 15 min 10 s are added, because the last attempt of an event may come that late.
     ///
     /// ```
     /// use std::time::Duration;
@@ -220,14 +222,14 @@ impl<S> Idempotency<S> {
     ///
     /// # Errors
     ///
-    /// If it is shorter than an operation may hold its key.
-    pub fn kept_for(self, kept: Duration) -> Result<Self, BadRequest> {
-        if kept < LEASE_MAX {
-            let [least, kept] = [LEASE_MAX, kept].map(duration::format);
-            let fault = format!("answers must be kept for at least {least}, got {kept}");
+    /// If it is shorter than the longest lease.
+    pub fn kept_for(self, retention: Duration) -> Result<Self, BadRequest> {
+        if retention < LEASE_MAX {
+            let [least, got] = [LEASE_MAX, retention].map(duration::format);
+            let fault = format!("answers must be kept for at least {least}, got {got}");
             return Err(BadRequest::one(fault));
         }
-        Ok(Self { kept, ..self })
+        Ok(Self { retention, ..self })
     }
 
     /// Reads the time from this clock, for tests.

@@ -17,8 +17,8 @@
 //! # The life of a call
 //!
 //! The first attempt is always made. If an attempt fails, the [rule](crate::transient) says whether its error is
-//! transient. If it is, the next delay is drawn, or the server's retry hint is taken if that is longer. Then the call
-//! waits and tries again. It ends at once if
+//! transient. If it is, the next delay is drawn, or the server's retry hint is taken if that is longer. Then the
+//! call waits and tries again. It ends at once if
 //!
 //! - the policy allows no further attempt,
 //! - the hint is longer than the maximum of the [`Policy`],
@@ -27,24 +27,24 @@
 //!
 //! The error, [`Stopped`], has the last cause and the full hint.
 //!
-//! An attempt is never cut off, so give your client a timeout: a request that hangs then becomes an error while there
-//! is time for another attempt. You may drop a call while it waits. Its retries stay charged to the quota.
+//! An attempt is never cut off, so give your client a timeout: a request that hangs then becomes an error while
+//! there is time for another attempt. You may drop a call while it waits. Its retries stay charged to the quota.
 //!
 //! # What to retry here, and what to leave to the retry loop
 //!
-//! You pay for a function while it waits. Retry here what passes within seconds, such as a connection that was reset
-//! or a throttled burst, with few attempts. If a service is down for minutes, return the error: the event comes back
-//! later, and waiting costs nothing until then. The retry loop also honours a server's hint that was too long for the
-//! call.
+//! You pay for a function while it waits. Retry here what passes within seconds, such as a connection that was
+//! reset or a throttled burst, with few attempts. If a service is down for minutes, return the error: the event
+//! comes back later, and waiting costs nothing until then. The retry loop also honours a server's hint that was
+//! too long for the call.
 //!
 //! After a timeout nobody knows whether the operation was done. Retry only what may be done twice.
 //!
 //! # The AWS SDK has its own retries
 //!
-//! It makes three attempts of every request. Three attempts here around three there are nine, and neither side knows
-//! the other's delays. Either leave the calls to the SDK, or turn its retries off (`RetryConfig::disabled()`) and use
-//! `Policy::DYNAMODB` or `Policy::S3` (feature `aws`), whose rule is `Aws`. If your error type holds an SDK's error
-//! among others, give each to its rule:
+//! It makes three attempts of every request. Three attempts here around three there are nine, and neither side
+//! knows the other's delays. Either leave the calls to the SDK, or turn its retries off
+//! (`RetryConfig::disabled()`) and use `Policy::DYNAMODB` or `Policy::S3` (feature `aws`), whose rule is `Aws`. If
+//! your error type holds an SDK's error among others, give each to its rule:
 //!
 //! ```
 //! # #[cfg(feature = "aws")] {
@@ -101,8 +101,8 @@ use crate::transient::Standard;
 
 /// Retries the calls of a client. Clones share their quota and their rate.
 ///
-/// A server's [hint](crate::transient::RetryHint) is honoured up to the maximum of the policy. A longer one ends the
-/// call at once, and its error carries the hint.
+/// A server's [hint](crate::transient::RetryHint) is honoured up to the maximum of the policy. A longer one ends
+/// the call at once, and its error carries the hint.
 ///
 /// ```
 /// # async fn example() -> Result<(), comeback::retry::Stopped<std::io::Error>> {
@@ -184,9 +184,9 @@ impl<R> Retry<R> {
         self
     }
 
-    /// Writes CloudWatch metrics: when a call ends, a line in embedded metric format on standard output, with `Calls`,
-    /// `Retries` and `GaveUp` by `Operation` in the namespace `Comeback`. `GaveUp` counts the calls that ended with an
-    /// error. Off by default, because AWS bills the log lines and the metrics.
+    /// Writes CloudWatch metrics: when a call ends, a line in embedded metric format on standard output, with
+    /// `Calls`, `Retries` and `GaveUp` by `Operation` in the namespace `Comeback`. `GaveUp` counts the calls that
+    /// ended with an error. Off by default, because AWS bills the log lines and the metrics.
     ///
     /// ```
     /// # use comeback::retry::{Policy, Retry};
@@ -216,8 +216,8 @@ impl<R> Retry<R> {
         self
     }
 
-    /// Starts a call. Errors, events and metrics contain the operation's name, so use few names, and no values of the
-    /// call.
+    /// Starts a call. Errors, events and metrics contain the operation's name, so use few names, and no values of
+    /// the call.
     ///
     /// ```
     /// # use comeback::retry::{Policy, Retry};

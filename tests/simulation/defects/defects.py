@@ -117,7 +117,7 @@ DEFECTS = [
      "State::Held { until } if now < until && between(now, until) <= LEASE_MAX => {",
      "State::Held { until } if now < until && self.owner.is_empty() => {"),
     ("the lease ends before its holder does", CLAIM,
-     "State::Held { until: later(dead_by, CLOCKS_APART_MAX) }", "State::Held { until: later(now, CLOCKS_APART_MAX / 10) }"),
+     "State::Held { until: later(dead_by, CLOCK_SKEW_MAX) }", "State::Held { until: later(now, CLOCK_SKEW_MAX / 10) }"),
     ("invoked twice under one claim", BATCH,
      "let fault = match self.functions.invoke(invocation).await {",
      "let _ = self.functions.invoke(invocation).await;\n        let fault = match self.functions.invoke(invocation).await {"),

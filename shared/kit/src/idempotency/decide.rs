@@ -1,8 +1,8 @@
-//! What is done about a request: a function of the record that was found, of who asks and of the time.
+//! Decides what to do with a request, from the record that was found, the claimant and the time.
 
 use comeback_core::{
     Timestamp,
-    claim::{Claimant, Verdict},
+    claim::{self, Claimant},
 };
 
 use super::{Answer, Fingerprint, Record};
@@ -39,10 +39,10 @@ pub(super) fn decide(
     }
     let record = |claim| Record { claim, fingerprint, answer: None };
     match claimant.judge(found.map(|record| &record.claim), now) {
-        Verdict::Take(claim) => Action::Claim(record(claim)),
-        Verdict::Own(claim) => Action::Run(record(claim)),
-        Verdict::Held { until } => Action::InProgress { until },
-        Verdict::Done => {
+        claim::Verdict::Take(claim) => Action::Claim(record(claim)),
+        claim::Verdict::Own(claim) => Action::Run(record(claim)),
+        claim::Verdict::Held { until } => Action::InProgress { until },
+        claim::Verdict::Done => {
             let answer = found.and_then(|record| record.answer.clone());
             Action::Answer(answer.unwrap_or_else(|| Answer::NotKept("there is none".to_owned())))
         }
@@ -57,15 +57,15 @@ mod tests {
 
     use super::*;
 
-    const KEPT: Duration = Duration::from_hours(24);
+    const RETENTION: Duration = Duration::from_hours(24);
 
     fn secs(seconds: u64) -> Timestamp {
         later("2026-02-01T12:00:00Z".parse().unwrap(), Duration::from_secs(seconds))
     }
 
-    /// What is decided for this owner, who wants this, at a second; a minute is left to it.
+    /// The decision for this owner and this intent at this second, with a minute left.
     fn decided(owner: &str, intent: &str, found: Option<&Record>, second: u64) -> Action {
-        let claimant = Claimant { owner, deadline: secs(second + 60), kept: KEPT };
+        let claimant = Claimant { owner, deadline: secs(second + 60), retention: RETENTION };
         decide(&claimant, Fingerprint::of(intent).unwrap(), found, secs(second))
     }
 
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn each_record_that_is_found_has_its_decision() {
+    fn each_record_has_its_decision() {
         let held = claimed("a", None, 0);
         let other = Fingerprint::of("charge 7").unwrap();
         let answer = Answer::Kept("\"paid\"".to_owned());
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_expired_bars_no_other_intent() {
+    fn an_expired_record_does_not_block_another_intent() {
         let done = claimed("a", None, 0).done(Answer::Kept("1".to_owned()), secs(1000));
         let Action::Claim(record) = decided("b", "charge 8", Some(&done), 1000) else {
             panic!("it has expired")

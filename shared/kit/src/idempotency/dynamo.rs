@@ -7,21 +7,21 @@ use super::{Answer, Record, ReplaceError, Store, StoreFault};
 
 const FINGERPRINT: &str = "fingerprint";
 const ANSWER: &str = "answer";
-/// Why there is no answer.
+/// The reason why there is no answer.
 const NOT_KEPT: &str = "not_kept";
 
-/// DynamoDB refuses an item of more than "400 KB", the names of its attributes included; the lesser reading of it.
+/// DynamoDB's limit of an item, including the names of its attributes: "400 KB", read as the smaller number.
 const ITEM_MAX: usize = 400_000;
 
-/// What stands beside an answer: a key of at most 2,048 bytes, an owner of some fifty, and less than 200 bytes of
-/// everything else.
+/// Room for the rest of the item: a key of at most 2,048 bytes, an owner of about 50, and less than 200 of all
+/// else.
 const BESIDE_MAX: usize = 4_000;
 
-/// A store in a DynamoDB table with the partition key `id`, a string, and no sort key. Let its time to live be
-/// `expires_at`: it only cleans up.
+/// A store in a DynamoDB table with the string partition key `id` and no sort key. Use `expires_at` as its
+/// time-to-live attribute, which only deletes old records.
 ///
-/// The function needs `dynamodb:PutItem` and `dynamodb:DeleteItem` on it. An answer may have 396 KB of JSON; keep
-/// larger ones elsewhere, and their place as the answer.
+/// The function needs `dynamodb:PutItem` and `dynamodb:DeleteItem` on it. An answer may have 396 KB of JSON. Store
+/// larger ones elsewhere and return their location as the answer.
 ///
 /// This needs the feature `dynamodb`.
 ///
@@ -42,7 +42,7 @@ const BESIDE_MAX: usize = 4_000;
 /// let charges = Idempotency::new("charges", DynamoStore::new(&client, "charges"))?;
 /// let request = Request::new("order 7", "charge 100", &context)?;
 ///
-/// // Where the table can't be asked, nothing is run.
+/// // If the table cannot be reached, nothing runs.
 /// let charge = |_| async { unreachable!("no card is charged") };
 /// let answer: Result<String, Error<std::io::Error>> = charges.run(&request, charge).await;
 /// assert!(matches!(answer, Err(Error::Store(fault)) if fault.passes));
@@ -53,7 +53,7 @@ const BESIDE_MAX: usize = 4_000;
 pub struct DynamoStore(ClaimTable);
 
 impl DynamoStore {
-    /// The table of this name or ARN. Where the client has no time-outs of its own, a call has 3 s.
+    /// The table of this name or ARN. If the client has no timeouts of its own, a call has 3 s.
     pub fn new(client: &Client, table: impl Into<String>) -> Self {
         Self(ClaimTable::new(client, table.into()))
     }
@@ -83,7 +83,7 @@ impl Store for DynamoStore {
     }
 }
 
-/// What stands beside the claim.
+/// The attributes besides the claim.
 pub(super) fn beside(record: &Record) -> Item {
     let fingerprint = AttributeValue::B(Blob::new(record.fingerprint.as_bytes()));
     let mut item = Item::from([(FINGERPRINT.to_owned(), fingerprint)]);

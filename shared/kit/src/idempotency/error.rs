@@ -113,8 +113,8 @@ pub enum Error<E> {
 }
 
 impl<E> Error<E> {
-    pub(super) fn mismatch(kept: Fingerprint, asked: Fingerprint) -> Self {
-        let what = format!("expected the intent with the fingerprint {kept}, got {asked}");
+    pub(super) fn mismatch(first: Fingerprint, asked: Fingerprint) -> Self {
+        let what = format!("expected the intent with the fingerprint {first}, got {asked}");
         Self::Mismatch(PermanentFailure::new(what))
     }
 

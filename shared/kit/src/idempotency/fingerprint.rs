@@ -1,4 +1,4 @@
-//! What a request means, in 32 bytes.
+//! The hash of a request's intent.
 
 use std::fmt;
 
@@ -9,8 +9,7 @@ use sha2::{Digest, Sha256};
 use super::canonical::canonical;
 use crate::ask::NeverHeals;
 
-/// The SHA-256 of a request's canonical JSON: the same for requests that mean the same, in whatever order their
-/// members are written and however their numbers are spelled.
+/// The SHA-256 of an intent's canonical JSON. The order of members and the spelling of numbers do not matter.
 ///
 /// ```
 /// use comeback::idempotency::Fingerprint;
@@ -20,7 +19,7 @@ use crate::ask::NeverHeals;
 /// assert_eq!(charge, Fingerprint::of(&json!({"amount": 1e2, "card": "tok_7"}))?);
 /// assert_ne!(charge, Fingerprint::of(&json!({"amount": 101, "card": "tok_7"}))?);
 ///
-/// // How a store keeps it and gets it back.
+/// // A store writes and reads its bytes.
 /// assert_eq!(charge, Fingerprint::from(*charge.as_bytes()));
 /// # Ok::<(), comeback::idempotency::BadIntent>(())
 /// ```
@@ -28,11 +27,11 @@ use crate::ask::NeverHeals;
 pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    /// The fingerprint of what is asked for.
+    /// The fingerprint of an intent.
     ///
     /// # Errors
     ///
-    /// If it can't be written as JSON, or nests deeper than JSON may.
+    /// If it cannot be written as JSON, or nests too deep.
     pub fn of(intent: &(impl Serialize + ?Sized)) -> Result<Self, BadIntent> {
         let json = to_raw_value(intent).map_err(|error| BadIntent::of(&error))?;
         let spelled = canonical(&json).map_err(|error| BadIntent::of(&error))?;
@@ -51,15 +50,15 @@ impl From<[u8; 32]> for Fingerprint {
     }
 }
 
-/// The digits that tell two of them apart for a reader.
+/// The first digits, which are enough for a reader.
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0[..4].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-/// What is asked for can't be written as JSON, so nobody could tell whether it is the same again. No retry heals
-/// it: as an error of a handler it is a [`PermanentFailure`](crate::PermanentFailure).
+/// An intent cannot be written as JSON. No retry can fix that: as an error of a handler it is a
+/// [`PermanentFailure`](crate::PermanentFailure).
 ///
 /// ```
 /// use std::collections::HashMap;

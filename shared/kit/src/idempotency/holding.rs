@@ -1,4 +1,4 @@
-//! After an error that leaves in doubt whether the operation was done, its key is not freed at once.
+//! Holds the key of a failed operation that may have been done.
 
 use std::{fmt, time::Duration};
 
@@ -11,8 +11,7 @@ use crate::{
     retry::{Cause, Words},
 };
 
-/// Runs operations once, and holds the key of one that may have been done although it failed; see
-/// [`Idempotency::holding`].
+/// Runs operations once, and holds the key if a failed operation may have been done; see [`Idempotency::holding`].
 #[derive(Clone, Copy)]
 pub struct Holding<'a, S, R> {
     once: &'a Idempotency<S>,
@@ -28,13 +27,12 @@ impl<S: fmt::Debug, R> fmt::Debug for Holding<'_, S, R> {
 }
 
 impl<S> Idempotency<S> {
-    /// Holds the key for this time, at most 15 minutes, after an error of which the rule says that the operation
-    /// may have been done all the same. No repetition runs meanwhile; the retry loop brings the event back when
-    /// the time is over. So an operation that still goes on at its service has ended by then, or a person has
-    /// looked.
+    /// Holds the key for this time, at most 15 minutes, if the rule says that an operation may have been done
+    /// despite its error. No repetition runs meanwhile, and the retry loop brings the event back afterwards. By
+    /// then an operation that still ran at its service has ended, or a person has checked it.
     ///
-    /// [`may_be_done`](crate::transient::may_be_done) is such a rule: it knows time-outs, connections that broke,
-    /// answers that can't be read, and statuses such as 500 and 409.
+    /// [`may_be_done`](crate::transient::may_be_done) is such a rule. It knows timeouts, broken connections,
+    /// unreadable responses, and statuses such as 500 and 409.
     ///
     /// ```
     /// use std::{io, time::Duration};
@@ -70,7 +68,7 @@ impl<S> Idempotency<S> {
         time: Duration,
         may_be_done: R,
     ) -> Result<Holding<'_, S, R>, BadRequest> {
-        // No lease is longer, and one that is would not be believed.
+        // Claimants ignore a lease that is longer than any invocation.
         if time > LIFE_MAX {
             let [most, time] = [LIFE_MAX, time].map(duration::format);
             let fault = format!("a key may be held for at most {most}, got {time}");
@@ -81,12 +79,12 @@ impl<S> Idempotency<S> {
 }
 
 impl<S: Store, R> Holding<'_, S, R> {
-    /// Runs the operation as [`Idempotency::run`] does, but for the key after an error that leaves its outcome in
-    /// doubt.
+    /// Runs the operation like [`Idempotency::run`], but holds the key if the operation may have been done despite
+    /// an error.
     ///
     /// # Errors
     ///
-    /// Those of [`Idempotency::run`], and [`Error::InDoubt`].
+    /// The errors of [`Idempotency::run`], and [`Error::InDoubt`].
     pub async fn run<T, E, Form, F>(
         &self,
         request: &Request,

@@ -151,7 +151,8 @@ impl<S: Store> Idempotency<S> {
         let Request { fingerprint, deadline, minimum, .. } = *request;
         // Lambda may deliver an event twice at the same time, so its request id is not unique.
         let owner = format!("{}/{:016x}", request.request_id, fastrand::u64(..));
-        let claimant = Claimant { owner: &owner, deadline, kept: self.kept.saturating_add(MARGIN) };
+        let claimant =
+            Claimant { owner: &owner, deadline, retention: self.retention.saturating_add(MARGIN) };
         let key = request.stored_key(&self.scope);
         let mut found = None;
         for _ in 0..LOOKS_MAX {
@@ -164,7 +165,7 @@ impl<S: Store> Idempotency<S> {
                 Action::Run(record) => return Ok(Begun::Held(Held { key, record, deadline })),
                 Action::Answer(answer) => return Ok(Begun::Answered(answer)),
                 Action::InProgress { until } => return Err(Error::in_progress(until, now)),
-                Action::Mismatch(kept) => return Err(Error::mismatch(kept, fingerprint)),
+                Action::Mismatch(first) => return Err(Error::mismatch(first, fingerprint)),
             };
             match self.replace(&key, found.as_deref(), Some(&record), deadline).await {
                 Ok(()) => {
@@ -264,7 +265,7 @@ impl<S: Store> Idempotency<S> {
 
     /// The record of an operation that is done, with this answer.
     pub(super) fn done(&self, held: &Held, value: &impl Serialize) -> Record {
-        let expires_at = later(self.now(), self.kept.saturating_add(MARGIN));
+        let expires_at = later(self.now(), self.retention.saturating_add(MARGIN));
         held.record.done(answer(value, self.store.answer_max()), expires_at)
     }
 }

@@ -1,4 +1,4 @@
-//! What a store keeps of an operation.
+//! The record of an operation in a store.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use comeback_core::{
 
 use super::Fingerprint;
 
-/// What is kept under a key: who runs the operation or has run it, what it was asked for, and what it answered.
+/// The record of a key: who runs or has run the operation, its intent, and its answer.
 ///
 /// ```
 /// use comeback::idempotency::{Answer, Claim, Fingerprint, Record, State, Token};
@@ -29,16 +29,16 @@ use super::Fingerprint;
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Record {
-    /// Who holds the operation, or held it when it was done.
+    /// The holder of the operation; once it is done, the last one.
     pub claim: Claim,
-    /// What was asked for.
+    /// The fingerprint of the intent.
     pub fingerprint: Fingerprint,
-    /// What came of it; none while it runs.
+    /// The answer; `None` while the operation runs.
     pub answer: Option<Answer>,
 }
 
 impl Record {
-    /// This record when its holder is done.
+    /// This record, marked as done.
     #[must_use]
     pub fn done(&self, answer: Answer, expires_at: Timestamp) -> Self {
         let claim = Claim { expires_at, ..self.claim.done() };
@@ -46,7 +46,7 @@ impl Record {
     }
 }
 
-/// What every repetition of an operation is answered.
+/// The answer to every repetition of an operation.
 ///
 /// ```
 /// use comeback::idempotency::Answer;
@@ -54,13 +54,13 @@ impl Record {
 /// let kept = Answer::Kept(r#"{"charge":"ch_1"}"#.to_owned());
 /// let too_large = Answer::NotKept("it has 400001 bytes".to_owned());
 /// assert_ne!(kept, too_large);
-/// assert_eq!(format!("{kept:?}"), "Kept(17 bytes)", "what was answered is for its caller alone");
+/// assert_eq!(format!("{kept:?}"), "Kept(17 bytes)", "the answer may be confidential");
 /// ```
 #[derive(Clone, Eq, PartialEq)]
 pub enum Answer {
-    /// This JSON.
+    /// The answer as JSON.
     Kept(String),
-    /// That it could not be kept, and why.
+    /// The answer could not be kept, for this reason.
     NotKept(String),
 }
 
@@ -73,10 +73,10 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// An operation's right to act, for a time.
+/// The right of an operation to act for some time.
 ///
-/// It says until when nobody else acts. It is no fencing token for an outside system: nothing in it grows from
-/// each holder to the next for ever, as an operation that has failed leaves no record to count on from.
+/// Nobody else acts before its end. It is not a fencing token for other systems: after a failure there is no
+/// record, so nothing in it grows from each holder to the next.
 ///
 /// ```
 /// # use comeback::idempotency::{Idempotency, Memory, Request};
@@ -108,13 +108,13 @@ impl Lease {
         Self { owner, until }
     }
 
-    /// The name of this execution, which no other has: the one in the log, and in
+    /// The unique name of this execution, which is also in the log and in
     /// [`Error::LostLease`](super::Error::LostLease).
     pub fn owner(&self) -> &str {
         &self.owner
     }
 
-    /// From when on another may take over. Lambda has ended this invocation by then.
+    /// When another execution may take over. Lambda has ended this invocation by then.
     pub fn until(&self) -> Timestamp {
         self.until
     }
@@ -124,7 +124,7 @@ impl Lease {
 pub(super) struct Held {
     pub(super) key: String,
     pub(super) record: Record,
-    /// When Lambda ends this execution.
+    /// When Lambda ends this invocation.
     pub(super) deadline: Timestamp,
 }
 

@@ -1,4 +1,4 @@
-//! What is to be done once, and under which key.
+//! The request to run an operation once, and its key.
 
 use std::{
     fmt::{self, Write as _},
@@ -13,19 +13,19 @@ use sha2::{Digest, Sha256};
 use super::Fingerprint;
 use crate::{ask::NeverHeals, envelope::idempotency_key, retry::Deadline};
 
-/// DynamoDB refuses a partition key of more bytes; every store has the same keys.
+/// DynamoDB's limit of a partition key in bytes. All stores have the same keys.
 const STORED_KEY_MAX: usize = 2048;
 
-/// Lambda's function names have up to 140 characters; an operation's own name has room beside it.
+/// The longest scope in bytes: a function's name has at most 140 characters, and the operation's name needs room.
 const SCOPE_MAX: usize = 256;
 
-/// Stands between scope and key, and in no scope: so no two pairs of them make the same key.
+/// Separates scope and key. No scope contains it, so different pairs have different stored keys.
 const SEPARATOR: char = '#';
 
-/// Begins a key that is stored as its hash.
+/// The prefix of a key that is stored as its hash.
 const HASHED: &str = "sha256:";
 
-/// One request to run an operation: its key, what is asked for, and for how long this invocation lives.
+/// A request to run an operation: its key, its intent, and the deadline of this invocation.
 ///
 /// ```
 /// use comeback::idempotency::Request;
@@ -48,7 +48,7 @@ pub struct Request {
     pub(super) minimum: Duration,
 }
 
-/// Without the key, which may be a card's number.
+/// Omits the key, because it may be a card number.
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key: _, fingerprint, request_id, deadline, minimum } = self;
@@ -62,14 +62,14 @@ impl fmt::Debug for Request {
 }
 
 impl Request {
-    /// A request under a key of the caller's, such as an order's number.
+    /// A request with your own key, such as an order number.
     ///
-    /// The `intent` is all that makes two requests the same: with the same key and another intent, the operation
-    /// is refused as a [`Mismatch`](super::Error::Mismatch). Leave out what differs in each repetition, such as
-    /// the time of the call; and don't state a whole struct, whose JSON changes when a new version of the function
-    /// adds a member to it.
+    /// The `intent` is the part of a request that a repetition must repeat. The same key with another intent is
+    /// refused as a [`Mismatch`](super::Error::Mismatch). Leave out values that differ in each repetition, such as
+    /// the time of the call. Do not use a whole struct, because its JSON changes when a new version of the
+    /// function adds a member.
     ///
-    /// A key may have any length: where a store couldn't hold it, its SHA-256 is stored.
+    /// A key may have any length. If it is too long for a store, its SHA-256 is stored.
     ///
     /// ```
     /// use comeback::idempotency::Request;
@@ -93,7 +93,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// If the key is empty, or the intent can't be written as JSON.
+    /// If the key is empty, or the intent cannot be written as JSON.
     pub fn new(
         key: &str,
         intent: &(impl Serialize + ?Sized),
@@ -118,8 +118,7 @@ impl Request {
         }
     }
 
-    /// A request under the event's own key, which is the same in all its retries:
-    /// [`idempotency_key`].
+    /// A request with the event's [`idempotency_key`], which is the same in all its retries.
     ///
     /// ```
     /// use comeback::idempotency::Request;
@@ -134,7 +133,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// If the context has no request id, or the intent can't be written as JSON.
+    /// If the context has no request id, or the intent cannot be written as JSON.
     pub fn of_event(
         intent: &(impl Serialize + ?Sized),
         context: &Context,
@@ -142,8 +141,8 @@ impl Request {
         Self::new(&idempotency_key(context), intent, context)
     }
 
-    /// The same with another minimum: how much time must be left for the operation to be begun. It is 5 s where
-    /// nothing else is said, as a retry's is ([`Deadline::MINIMUM`]); Lambda's own default time-out is 3 s.
+    /// Sets how much time must be left when the operation starts; 5 s by default ([`Deadline::MINIMUM`]), as for
+    /// retries. Lambda's default timeout is 3 s.
     ///
     /// ```
     /// use std::time::Duration;
@@ -166,11 +165,11 @@ impl Request {
         Self { minimum, ..self }
     }
 
-    /// The key that the record is stored under.
+    /// The key of the record in the store.
     pub(super) fn stored_key(&self, scope: &Scope) -> String {
         let Self { key, .. } = self;
         let too_long = scope.0.len() + SEPARATOR.len_utf8() + key.len() > STORED_KEY_MAX;
-        // What looks like a hash is hashed too: no caller's key can be mistaken for another's hash.
+        // A key that looks like a hash is hashed, too, so that it cannot equal the hash of another key.
         if too_long || key.starts_with(HASHED) {
             return format!("{}{SEPARATOR}{HASHED}{}", scope.0, hash(key));
         }
@@ -181,13 +180,13 @@ impl Request {
 /// The SHA-256 of a text, in hexadecimal.
 pub(super) fn hash(text: &str) -> String {
     Sha256::digest(text).iter().fold(String::new(), |mut hash, byte| {
-        // Writing to memory can't fail.
+        // Writing to memory cannot fail.
         let _ = write!(hash, "{byte:02x}");
         hash
     })
 }
 
-/// What keys belong to: a function, or one operation of it.
+/// The name of an operation, which its keys belong to.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Scope(String);
 
@@ -207,8 +206,8 @@ impl Scope {
     }
 }
 
-/// Every fault of a request, or of how requests are to be kept. No retry heals it: as an error of a handler it is
-/// a [`PermanentFailure`](crate::PermanentFailure).
+/// All faults of a request, or of the settings of [`Idempotency`](super::Idempotency). No retry can fix them: as
+/// an error of a handler it is a [`PermanentFailure`](crate::PermanentFailure).
 ///
 /// ```
 /// use comeback::{
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_requests_share_a_stored_key_unless_scope_and_key_are_the_same() {
+    fn different_requests_have_different_stored_keys() {
         let long = "k".repeat(3000);
         let hashed = stored("a", &long).split_once('#').unwrap().1.to_owned();
         let scopes = ["a", "a/b", "b"];
@@ -262,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_stored_as_it_is_where_dynamodb_can_hold_it() {
+    fn a_key_that_dynamodb_can_hold_is_stored_as_it_is() {
         assert_eq!(stored("charges", "order#7"), "charges#order#7");
         let scope = "s".repeat(SCOPE_MAX);
         let longest = "k".repeat(STORED_KEY_MAX - SCOPE_MAX - 1);
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn all_faults_of_a_request_are_told_at_once() {
+    fn an_error_names_all_faults_of_a_request() {
         let no_json = HashMap::from([((1, 2), 3)]);
         assert_eq!(
             Request::new("", &no_json, &Context::default()).unwrap_err().to_string(),
@@ -294,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_that_is_no_time_is_no_end() {
+    fn a_deadline_out_of_range_is_the_latest_time() {
         let deadline = |millis| {
             let mut context = Context::default();
             context.deadline = millis;

@@ -1,4 +1,4 @@
-//! An operation's writes to DynamoDB and its mark, all or nothing.
+//! The writes of an operation and the mark that it is done, in one DynamoDB transaction.
 
 use std::fmt;
 
@@ -16,8 +16,7 @@ use super::{
 };
 use crate::PermanentFailure;
 
-/// How many writes of its own an operation may have in its transaction: DynamoDB takes 100 in all, and one is the
-/// mark.
+/// The most writes of an operation in one transaction. DynamoDB allows 100, and one is the mark.
 ///
 /// ```
 /// use comeback::idempotency::WRITES_MAX;
@@ -27,21 +26,21 @@ use crate::PermanentFailure;
 /// ```
 pub const WRITES_MAX: usize = 99;
 
-/// DynamoDB's code where a write had no part in a cancellation.
+/// DynamoDB's code for a write that did not cause the cancellation.
 const NO_REASON: &str = "None";
 
-/// The status of every cancellation.
+/// The HTTP status of a cancellation.
 const CANCELLED_STATUS: u16 = 400;
 
 impl Idempotency<DynamoStore> {
-    /// Runs an operation that only prepares writes to DynamoDB, and makes them in one transaction with the mark
-    /// that it is done: all of them once, or none. Two calls in all.
+    /// Runs an operation that prepares writes to DynamoDB, and makes them in one transaction with the mark that it
+    /// is done: all of them once, or none. It takes two calls.
     ///
-    /// What has no answer, such as a time-out, is found out about at once: the key is freed, which fails if the
-    /// transaction was made, and after which it can't be made any more.
+    /// If the transaction gets no response, for example after a timeout, the key is freed. That fails if the
+    /// transaction was made, and otherwise prevents it.
     ///
-    /// The function needs the permissions for its writes beside those of [`DynamoStore`]. This needs the feature
-    /// `dynamodb`.
+    /// The function needs the permissions for its writes in addition to those of [`DynamoStore`]. This needs the
+    /// feature `dynamodb`.
     ///
     /// ```
     /// # use aws_sdk_dynamodb::{Client, Config, config::{BehaviorVersion, Region, retry::RetryConfig}};
@@ -76,8 +75,8 @@ impl Idempotency<DynamoStore> {
     ///
     /// # Errors
     ///
-    /// Those of [`Idempotency::run`]; and where there are more than [`WRITES_MAX`] writes, or DynamoDB refuses
-    /// one. An answer that can't be kept is refused before anything is written.
+    /// The errors of [`Idempotency::run`]; also if there are more than [`WRITES_MAX`] writes, or DynamoDB refuses
+    /// one. An answer that cannot be kept is refused before anything is written.
     pub async fn run_in_transaction<T, E, F>(
         &self,
         request: &Request,
@@ -104,7 +103,7 @@ impl Idempotency<DynamoStore> {
         }
     }
 
-    /// Refuses before anything is written what could not be written, or not be answered to a repetition.
+    /// Refuses too many writes, and an answer that could not be kept.
     fn checked<T: Serialize, E>(
         &self,
         held: &Held,
@@ -121,7 +120,7 @@ impl Idempotency<DynamoStore> {
         Ok(Prepared { value, done, writes })
     }
 
-    /// Makes the writes and the mark.
+    /// Makes the transaction.
     async fn commit<E>(
         &self,
         held: &Held,
@@ -143,7 +142,7 @@ impl Idempotency<DynamoStore> {
             Err(NotCommitted::Cancelled(reasons)) => cancelled(reasons),
             Err(NotCommitted::Fault(fault)) => Error::Store(fault),
         };
-        // What frees the key finds out whether the transaction was made, and bars it where it was not.
+        // Freeing the key shows whether the transaction was made, and otherwise prevents it.
         match self.rewrite(held, None).await {
             Err(ReplaceError::Changed(Some(there))) if there.claim.is(&done.claim) => Ok(()),
             Err(ReplaceError::Fault(fault)) => {
@@ -155,14 +154,14 @@ impl Idempotency<DynamoStore> {
     }
 }
 
-/// What one transaction is to write, and then to answer.
+/// A transaction that may be made.
 struct Prepared<T> {
     value: T,
     done: Record,
     writes: Vec<TransactWriteItem>,
 }
 
-/// Why DynamoDB has refused an operation's writes.
+/// The reasons why DynamoDB refused the writes of an operation.
 ///
 /// This needs the feature `dynamodb`.
 ///
@@ -179,7 +178,7 @@ struct Prepared<T> {
 #[derive(Clone, PartialEq, thiserror::Error)]
 pub struct Cancelled(Vec<CancellationReason>);
 
-/// Without the items that DynamoDB may have told in its reasons.
+/// Omits the items that the reasons may contain.
 impl fmt::Debug for Cancelled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(blamed(&self.0)).finish()
@@ -187,8 +186,8 @@ impl fmt::Debug for Cancelled {
 }
 
 impl Cancelled {
-    /// DynamoDB's reason for each of the operation's writes, in their order, and last for the mark. The code is
-    /// `None`, as a text, where a write had no part in it.
+    /// DynamoDB's reason for each write of the operation, in their order, and for the mark. The code is the text
+    /// `None` if a write did not cause the cancellation.
     pub fn reasons(&self) -> &[CancellationReason] {
         &self.0
     }
@@ -204,13 +203,13 @@ impl fmt::Display for Cancelled {
     }
 }
 
-/// The writes that are to blame, counted from 1.
+/// The writes that caused the cancellation, counted from 1.
 fn blamed(reasons: &[CancellationReason]) -> impl Iterator<Item = (usize, &str)> {
     let codes = reasons.iter().map(|reason| reason.code().unwrap_or(NO_REASON));
     codes.enumerate().map(|(nth, code)| (nth + 1, code)).filter(|(_, code)| *code != NO_REASON)
 }
 
-/// What throttles or is in each other's way passes; what a write is refused for by itself doesn't.
+/// The error of a cancellation. Throttling and conflicts pass; a write that is refused for itself does not.
 fn cancelled<E>(reasons: Vec<CancellationReason>) -> Error<E> {
     let passes =
         blamed(&reasons).all(|(_, code)| store_fault_passes(Some(code), Some(CANCELLED_STATUS)));

@@ -1,9 +1,9 @@
 //! The rate at which a client may send, by the algorithm of the AWS SDKs' adaptive mode and with its constants.
 //!
-//! Until the service throttles for the first time, no call waits and only the rate is measured. Then the rate is cut
-//! to 70 % of the measured one, and a token bucket holds calls to it. Every success raises the rate along a cubic
-//! curve: fast at first, slowly near the rate that was throttled last, and fast again beyond it. It never exceeds
-//! twice the measured rate.
+//! Until the service throttles for the first time, no call waits and only the rate is measured. Then the rate is
+//! cut to 70 % of the measured one, and a token bucket holds calls to it. Every success raises the rate along a
+//! cubic curve: fast at first, slowly near the rate that was throttled last, and fast again beyond it. It never
+//! exceeds twice the measured rate.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -84,8 +84,8 @@ impl Adaptive {
         Self::default()
     }
 
-    /// Takes a token and returns how long to wait for it before the call is sent. If that is longer than `most`, it
-    /// takes no token and returns `most`.
+    /// Takes a token and returns how long to wait for it before the call is sent. If that is longer than `most`,
+    /// it takes no token and returns `most`.
     ///
     /// Calls that come at the same time get different times, one after the other.
     pub fn acquire(&self, now: Instant, most: Duration) -> Duration {
@@ -310,8 +310,8 @@ mod tests {
         assert_eq!(at_once, rate.floor() as usize);
     }
 
-    /// Sends as fast as allowed for some seconds to a service that can take `most` calls a second. Returns how many
-    /// calls it served and throttled.
+    /// Sends as fast as allowed for some seconds to a service that can take `most` calls a second. Returns how
+    /// many calls it served and throttled.
     fn play(adaptive: &Adaptive, from: Instant, seconds: u32, most: u32) -> (u32, u32) {
         let (mut now, mut served, mut throttled) = (from, 0, 0);
         let end = from + Duration::from_secs(seconds.into());

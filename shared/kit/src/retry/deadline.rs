@@ -1,7 +1,7 @@
 //! The end of an invocation, and the time before it that no wait may use.
 //!
-//! Lambda kills a function at its deadline, and the caller learns only that it timed out. So a retry must stop waiting
-//! while there is time for a last attempt and for an error that says why. This time is the minimum.
+//! Lambda kills a function at its deadline, and the caller learns only that it timed out. So a retry must stop
+//! waiting while there is time for a last attempt and for an error that says why. This time is the minimum.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ const LEFT_MAX: Duration = Duration::from_hours(365 * 24);
 
 /// The end of an invocation, and the time before it that no wait may use.
 ///
-/// Make it at the start of the handler, which finds a minimum that is too long at once, and pass it to every call. It
-/// is as cheap to copy as a number.
+/// Make it at the start of the handler, which finds a minimum that is too long at once, and pass it to every call.
+/// It is as cheap to copy as a number.
 ///
 /// ```
 /// # async fn fetch_rates() -> Result<f64, std::io::Error> { Ok(1.08) }

@@ -1,7 +1,8 @@
 //! How often an operation is attempted, and how long to wait between its attempts.
 //!
-//! The delays are computed by the code of the retry loop, except that full jitter starts at zero and not at the base:
-//! inside a function, many calls of one client fail at the same moment, and the service recovers if they spread.
+//! The delays are computed by the code of the retry loop, except that full jitter starts at zero and not at the
+//! base: inside a function, many calls of one client fail at the same moment, and the service recovers if they
+//! spread.
 
 use std::{fmt, time::Duration};
 
@@ -206,8 +207,8 @@ impl<R> PolicyBuilder<R> {
         self
     }
 
-    /// How delays are drawn below their ceiling: full jitter from zero, equal jitter from half the ceiling, and none at
-    /// the ceiling.
+    /// How delays are drawn below their ceiling: full jitter from zero, equal jitter from half the ceiling, and
+    /// none at the ceiling.
     pub fn jitter(mut self, jitter: Jitter) -> Self {
         self.unchecked.plan.backoff.jitter = jitter;
         self

@@ -1,12 +1,12 @@
 //! The retry quota: a bucket of tokens that all calls of a client share.
 //!
-//! The numbers are those of the AWS SDKs' standard mode in its version 2.1, which `AWS_NEW_RETRIES_2026=true` turns
-//! on (in Rust since aws-config 1.13; `token_bucket_for_spec` of aws-smithy-runtime 1.16 has them). Without it the
-//! SDK still has version 2.0: 10 tokens after a transient error, 5 after others.
+//! The numbers are those of the AWS SDKs' standard mode in its version 2.1, which `AWS_NEW_RETRIES_2026=true`
+//! turns on (in Rust since aws-config 1.13; `token_bucket_for_spec` of aws-smithy-runtime 1.16 has them). Without
+//! it the SDK still has version 2.0: 10 tokens after a transient error, 5 after others.
 //!
-//! While a service works, the bucket is full and every fault is retried. While it is down, retries cost more than the
-//! few successes bring back. Soon the bucket is empty, and calls end at their first attempt instead of multiplying
-//! the load.
+//! While a service works, the bucket is full and every fault is retried. While it is down, retries cost more than
+//! the few successes bring back. Soon the bucket is empty, and calls end at their first attempt instead of
+//! multiplying the load.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -26,9 +26,9 @@ const REWARD: u32 = 1;
 
 /// The retry quota that all calls of a client share.
 ///
-/// A retry costs 14 tokens, after throttling 5. A call that succeeds after a retry brings back the cost of its last
-/// retry; a call that succeeds at once brings back one token. These are the costs of the AWS SDKs' standard mode 2.1,
-/// which `AWS_NEW_RETRIES_2026` turns on. Share it by reference or in an `Arc`. It has no locks.
+/// A retry costs 14 tokens, after throttling 5. A call that succeeds after a retry brings back the cost of its
+/// last retry; a call that succeeds at once brings back one token. These are the costs of the AWS SDKs' standard
+/// mode 2.1, which `AWS_NEW_RETRIES_2026` turns on. Share it by reference or in an `Arc`. It has no locks.
 ///
 /// ```
 /// use comeback::{retry::Quota, transient::Kind};
@@ -87,7 +87,8 @@ impl Quota {
         Self(None)
     }
 
-    /// Takes the cost of a retry after a fault of this kind. If too few tokens are left, the call must not be retried.
+    /// Takes the cost of a retry after a fault of this kind. If too few tokens are left, the call must not be
+    /// retried.
     ///
     /// ```
     /// # use comeback::{retry::Quota, transient::Kind};

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use comeback_core::backoff::Draw;
 
-use super::{Cause, Deadline, Retry, Spent, StopReason, Stopped, deadline::now, watch::Attempt};
+use super::{
+    Cause, Deadline, Retry, Spent, StopReason, Stopped, deadline::now, watch::AttemptEvent,
+};
 use crate::{
     clock,
     transient::{Kind, Rule, Standard, Verdict},
@@ -182,9 +184,9 @@ impl<R> Run<'_, R> {
     }
 
     /// The attempt that just ended.
-    fn attempt(&self) -> Attempt {
+    fn attempt(&self) -> AttemptEvent {
         let Call { operation, deadline, .. } = self.call;
-        Attempt { operation, ordinal: self.failed.saturating_add(1), deadline }
+        AttemptEvent { operation, ordinal: self.failed.saturating_add(1), deadline }
     }
 
     /// Reports an answer to the client's rate limit.

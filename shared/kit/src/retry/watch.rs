@@ -13,16 +13,16 @@ use crate::transient::Verdict;
 /// The target of all events, for a subscriber's filter.
 const TARGET: &str = "comeback::retry";
 
-/// One attempt of a call.
+/// The tracing event of an attempt.
 #[derive(Clone, Copy)]
-pub(super) struct Attempt {
+pub(super) struct AttemptEvent {
     pub(super) operation: &'static str,
     /// Counted from 1.
     pub(super) ordinal: u32,
     pub(super) deadline: Option<Deadline>,
 }
 
-impl Attempt {
+impl AttemptEvent {
     /// Emits the event of a success.
     pub(super) fn succeeded(self) {
         let Self { operation, ordinal: attempt, deadline } = self;
@@ -142,9 +142,9 @@ mod tests {
         let _ = retry.operation("charge").until(deadline).run(attempt).await;
     }
 
-    /// While there is only one dispatcher, tracing asks the dispatcher of the thread that reaches an event first whether
-    /// anyone listens. That may be the thread of another test, and tracing never asks again. A second one prevents
-    /// that.
+    /// While there is only one dispatcher, tracing asks the dispatcher of the thread that reaches an event first
+    /// whether anyone listens. That may be the thread of another test, and tracing never asks again. A second one
+    /// prevents that.
     static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
     /// The events of a call in a function's log.

@@ -17,15 +17,16 @@ use super::{
 
 /// The rule for the errors of an AWS SDK's operations. With the feature `aws`.
 ///
-/// The error code decides first, because AWS uses the status 400 for throttling, too. Then the service's model decides,
-/// then the status. A request that cannot be built is never retried. The verdict carries the service's retry hint, from
-/// `x-amz-retry-after` or `Retry-After`.
+/// The error code decides first, because AWS uses the status 400 for throttling, too. Then the service's model
+/// decides, then the status. A request that cannot be built is never retried. The verdict carries the service's
+/// retry hint, from `x-amz-retry-after` or `Retry-After`.
 ///
-/// The SDK makes three attempts by default. Leave the calls to it or turn its retries off; otherwise attempts multiply.
+/// The SDK makes three attempts by default. Leave the calls to it or turn its retries off; otherwise attempts
+/// multiply.
 ///
 /// `Policy::DYNAMODB` and `Policy::S3` use this rule. With another policy, add it: `Retry::new(policy).rule(Aws)`.
-/// [`Standard`](super::Standard) is no substitute. It knows connection errors and the most common codes in an SDK's
-/// error, but not the SDK's timeouts, the status, or the retry hint.
+/// [`Standard`](super::Standard) is no substitute. It knows connection errors and the most common codes in an
+/// SDK's error, but not the SDK's timeouts, the status, or the retry hint.
 ///
 /// ```
 /// use aws_sdk_dynamodb::{error::SdkError, operation::get_item::GetItemError};

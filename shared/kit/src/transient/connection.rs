@@ -116,8 +116,8 @@ macro_rules! of_reqwest {
             } else if error.is_decode() || error.is_body() {
                 Opinion::FromItsCause(unanswered)
             } else {
-                // If the connection failed, the cause is an error of hyper. The rest are requests that cannot be built,
-                // and too many redirects.
+                // If the connection failed, the cause is an error of hyper. The rest are requests that cannot be
+                // built, and too many redirects.
                 UnlessItsCauseSays(Verdict::Never)
             })
         }

@@ -14,8 +14,9 @@ use super::{
     shaky::{Call, Shaky, fault},
 };
 
-/// While there is only one dispatcher, tracing asks the dispatcher of the thread that reaches an event first whether
-/// anyone listens. That may be the thread of another test, and tracing never asks again. A second one prevents that.
+/// While there is only one dispatcher, tracing asks the dispatcher of the thread that reaches an event first
+/// whether anyone listens. That may be the thread of another test, and tracing never asks again. A second one
+/// prevents that.
 static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
 /// The log of an operation that ends like this, if the next call to the store fails for good.
