@@ -1,5 +1,4 @@
-//! What an operation fails with, as the retry loop and a retry inside the function read it: as they would without
-//! anything around it.
+//! The operation's error is the same to the retry loop and to a retry inside the function as without a wrapper.
 
 use std::{collections::HashMap, error::Error as StdError, io, time::Duration};
 
@@ -18,14 +17,14 @@ use super::Clock;
 #[error("no funds")]
 struct CardDeclined;
 
-/// Whether the retry loop gives up what failed so, where it is told that a declined card never heals.
+/// Whether the retry loop gives up this failure if `NON_RETRYABLE_ERRORS` is `CardDeclined`.
 fn is_given_up(failure: &Failure) -> bool {
     let error_type = Some(failure.error_type().to_owned());
     let report = ErrorReport { error_type, message: Some(failure.message().to_owned()) };
     NonRetryable::parse("CardDeclined").covers(&report)
 }
 
-/// Runs an operation once that fails so.
+/// Runs an operation once that fails with this error.
 async fn once<E>(error: E) -> Error<E> {
     let clock = Clock::new();
     let request = Request::new("order 7", "charge 100", &clock.context("request")).unwrap();
@@ -33,7 +32,7 @@ async fn once<E>(error: E) -> Error<E> {
     once.run(&request, async |_| Err::<(), _>(error)).await.unwrap_err()
 }
 
-/// Makes a call by a policy that fails so.
+/// Retries a call that fails with this error.
 async fn retried<E: StdError + 'static>(error: E) -> Stopped<E> {
     let (mut error, never) = (Some(error), |_: &E| Verdict::Never);
     let retry = Retry::new(Policy::default()).rule(never);
@@ -43,7 +42,7 @@ async fn retried<E: StdError + 'static>(error: E) -> Stopped<E> {
 }
 
 #[tokio::test]
-async fn the_retry_loop_knows_it_by_its_own_type() {
+async fn the_retry_loop_sees_the_operations_own_error_type() {
     let words = "charge gave up after 1 attempt: its error is permanent: no funds";
     let table: [(Failure, &str); 5] = [
         (once(CardDeclined).await.into(), "no funds"),
@@ -59,19 +58,18 @@ async fn the_retry_loop_knows_it_by_its_own_type() {
 }
 
 #[tokio::test]
-async fn what_is_no_error_of_the_operation_is_not_taken_for_one() {
-    let fault = StoreFault { passes: true, code: None, message: "no answer".to_owned() };
-    let deadline = Clock::new().now();
-    let errors: [fn(StoreFault, comeback::Timestamp) -> Error<CardDeclined>; 4] = [
-        |_, _| Error::LostLease { there: None },
-        |_, deadline| Error::Late { deadline, minimum: Duration::from_secs(5) },
-        |fault, _| Error::Store(fault),
-        |_, _| Error::UnreadableAnswer { expected: "u32", line: 1, column: 8 },
+async fn the_kits_own_errors_are_not_taken_for_the_operations() {
+    type Own = Error<CardDeclined>;
+    let errors: [fn() -> Own; 4] = [
+        || Error::LostLease { there: None },
+        || Error::Late { deadline: Clock::new().now(), minimum: Duration::from_secs(5) },
+        || Error::Store(StoreFault { passes: true, code: None, message: "no answer".to_owned() }),
+        || Error::UnreadableAnswer { expected: "u32", line: 1, column: 8 },
     ];
     for error in errors {
-        let error = || error(fault.clone(), deadline);
-        for failure in [error().into(), retried(error()).await.into(), once(error()).await.into()] {
-            let failure: Failure = failure;
+        for failure in
+            [Failure::from(error()), retried(error()).await.into(), once(error()).await.into()]
+        {
             assert!(!is_given_up(&failure), "{failure}");
             assert_eq!(failure.error_type(), "comeback::idempotency::Error");
         }
@@ -79,30 +77,28 @@ async fn what_is_no_error_of_the_operation_is_not_taken_for_one() {
 }
 
 #[tokio::test]
-async fn a_retry_judges_it_as_by_itself() {
-    let hint = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from(3))]);
-    let throttled = || HttpStatus::of(StatusCode::TOO_MANY_REQUESTS, &hint);
-    let verdict = Verdict::Retry(
-        Transient::new(Kind::Throttled).with_hint(RetryHint::In(Duration::from_secs(3))),
-    );
-    assert_eq!(Standard.judge(&once(throttled()).await), verdict);
-    assert_eq!(Standard.judge(&retried(once(throttled()).await).await), verdict);
-    assert_eq!(Standard.judge(&once(retried(throttled()).await).await), verdict);
+async fn a_retry_judges_the_operations_error_as_without_a_wrapper() {
+    async fn judged<E: StdError + Send + Sync + 'static>(error: impl Fn() -> E, verdict: Verdict) {
+        assert_eq!(Standard.judge(&once(error()).await), verdict);
+        assert_eq!(Standard.judge(&retried(once(error()).await).await), verdict);
+        assert_eq!(Standard.judge(&once(retried(error()).await).await), verdict);
+    }
+    let headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from(3))]);
+    let hint = RetryHint::In(Duration::from_secs(3));
+    let throttled = Verdict::Retry(Transient::new(Kind::Throttled).with_hint(hint));
+    judged(|| HttpStatus::of(StatusCode::TOO_MANY_REQUESTS, &headers), throttled).await;
     for (kind, verdict) in [
         (io::ErrorKind::ConnectionReset, Verdict::retry(Kind::InDoubt)),
         (io::ErrorKind::TimedOut, Verdict::retry(Kind::TimedOut)),
         (io::ErrorKind::InvalidInput, Verdict::Never),
         (io::ErrorKind::Other, Verdict::NoOpinion),
     ] {
-        let error = || io::Error::from(kind);
-        assert_eq!(Standard.judge(&once(error()).await), verdict, "{kind}");
-        assert_eq!(Standard.judge(&retried(once(error()).await).await), verdict, "{kind}");
-        assert_eq!(Standard.judge(&once(retried(error()).await).await), verdict, "{kind}");
+        judged(|| io::Error::from(kind), verdict).await;
     }
 }
 
 #[tokio::test]
-async fn a_hint_of_the_operation_reaches_the_retry_loop() {
+async fn a_retry_hint_of_the_operation_reaches_the_retry_loop() {
     let busy = || RetryAfter::new(Duration::from_secs(120), "the upstream says 429");
     for failure in [
         Failure::from(once(busy()).await),
@@ -115,7 +111,7 @@ async fn a_hint_of_the_operation_reaches_the_retry_loop() {
 }
 
 #[tokio::test]
-async fn what_never_heals_is_given_up_where_a_call_is_retried_in_an_operation() {
+async fn a_permanent_error_of_a_retried_operation_is_given_up() {
     for (error, error_type) in [
         (once(retried(CardDeclined).await).await, "PermanentFailure"),
         (Error::LostLease { there: None }, "comeback::idempotency::Error"),
@@ -125,7 +121,7 @@ async fn what_never_heals_is_given_up_where_a_call_is_retried_in_an_operation() 
 }
 
 #[tokio::test]
-async fn an_error_of_this_crate_is_known_by_the_path_that_it_is_used_by() {
+async fn the_error_type_of_a_kit_error_is_its_public_path() {
     let bad_deadline = comeback::retry::Deadline::in_(Duration::ZERO).unwrap_err();
     let status = HttpStatus::of(StatusCode::FORBIDDEN, &HeaderMap::new());
     let policy = Policy::builder().max_attempts(0).build().unwrap_err();
@@ -139,7 +135,7 @@ async fn an_error_of_this_crate_is_known_by_the_path_that_it_is_used_by() {
 }
 
 #[tokio::test]
-async fn a_request_that_can_never_be_made_is_not_tried_again() {
+async fn a_bad_request_is_permanent() {
     let context = Clock::new().context("request");
     let no_json = HashMap::from([((1, 2), 3)]);
     let no_key = || Request::new("", "charge 100", &context).unwrap_err();

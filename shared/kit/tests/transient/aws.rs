@@ -38,7 +38,7 @@ async fn put(endpoint: &str) -> SdkError<PutItemError> {
     client(endpoint).put_item().table_name("orders").item("id", id).send().await.unwrap_err()
 }
 
-/// What DynamoDB answers with this code.
+/// The error of a response with this code.
 async fn told(status: u16, headers: &str, code: &str) -> SdkError<PutItemError> {
     let body = format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"m"}}"#);
     put(&format!("http://{}", answering(response(status, headers, &body)).await)).await
@@ -46,15 +46,12 @@ async fn told(status: u16, headers: &str, code: &str) -> SdkError<PutItemError> 
 
 #[tokio::test]
 async fn a_code_counts_before_the_status() {
+    for (status, code, kind) in MODELLED {
+        assert_eq!(Aws.judge(&told(status, "", code).await), Verdict::retry(kind), "{code}");
+    }
     let throttled = Verdict::retry(Kind::Throttled);
     for (status, code, expected) in [
-        (400, "ProvisionedThroughputExceededException", throttled),
-        (400, "ThrottlingException", throttled),
-        (400, "RequestLimitExceeded", throttled),
         (400, "TooManyRequestsException", throttled),
-        (400, "ReplicatedWriteConflictException", UNAVAILABLE),
-        (400, "TransactionConflictException", UNAVAILABLE),
-        (500, "InternalServerError", IN_DOUBT),
         (400, "ValidationException", Verdict::Never),
         (400, "ResourceNotFoundException", Verdict::Never),
         (400, "ConditionalCheckFailedException", Verdict::Never),
@@ -66,7 +63,7 @@ async fn a_code_counts_before_the_status() {
     }
 }
 
-/// Which errors of DynamoDB's own model pass. Each is a type of its crate.
+/// The transient errors of DynamoDB's model. Each has a type in its crate.
 const MODELLED: [(u16, &str, Kind); 6] = [
     (400, "ProvisionedThroughputExceededException", Kind::Throttled),
     (400, "ThrottlingException", Kind::Throttled),
@@ -78,14 +75,14 @@ const MODELLED: [(u16, &str, Kind); 6] = [
 
 #[tokio::test]
 #[allow(clippy::disallowed_methods, reason = "the time is paused")]
-async fn the_policy_for_dynamodb_retries_what_its_model_names_and_slows_down_when_throttled() {
+async fn the_policy_for_dynamodb_retries_the_errors_of_its_model_and_slows_down_when_throttled() {
     for (status, code, kind) in MODELLED {
         let mut errors = Vec::new();
         for _ in 0..5 {
             errors.push(told(status, "", code).await);
         }
         assert!(errors.iter().all(|error| !is_unhandled(error)), "{errors:?}");
-        // No connection is open any more.
+        // All connections are closed.
         tokio::time::pause();
         let start = Instant::now();
         let retry = Retry::new(Policy::DYNAMODB).adaptive();
@@ -102,7 +99,7 @@ async fn the_policy_for_dynamodb_retries_what_its_model_names_and_slows_down_whe
 }
 
 #[tokio::test]
-async fn what_a_model_names_is_known_inside_an_error_of_the_authors_too() {
+async fn a_modelled_error_is_known_inside_another_error_too() {
     #[derive(Debug, thiserror::Error)]
     #[error("the order is not kept")]
     struct NotKept(#[from] SdkError<PutItemError>);
@@ -118,14 +115,14 @@ async fn what_a_model_names_is_known_inside_an_error_of_the_authors_too() {
     }
 }
 
-/// Whether its code is one that the model doesn't name.
+/// Whether the model does not have its code.
 fn is_unhandled(error: &SdkError<PutItemError>) -> bool {
     let cause = error.as_service_error().and_then(std::error::Error::source);
     cause.is_none_or(|cause| cause.is::<ErrorMetadata>())
 }
 
 #[tokio::test]
-async fn when_the_service_wants_to_be_asked_again_is_kept() {
+async fn a_verdict_carries_the_retry_hint_of_the_service() {
     let error = told(400, "x-amz-retry-after: 1500\r\n", "ThrottlingException").await;
     let hint = RetryHint::In(Duration::from_millis(1500));
     let expected = Transient::new(Kind::Throttled).with_hint(hint);
@@ -133,7 +130,7 @@ async fn when_the_service_wants_to_be_asked_again_is_kept() {
 }
 
 #[tokio::test]
-async fn a_connection_that_fails_is_transient() {
+async fn a_failed_connection_is_transient() {
     for (endpoint, expected) in [
         (nowhere().await, UNAVAILABLE),
         ("no..name".to_owned(), UNAVAILABLE),
@@ -147,7 +144,7 @@ async fn a_connection_that_fails_is_transient() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_transient() {
+async fn a_truncated_response_is_in_doubt() {
     let whole = response(400, "", r#"{"__type":"ValidationException"}"#);
     let server = answering(whole[..whole.len() - 9].to_owned()).await;
     let error = put(&format!("http://{server}")).await;
@@ -155,13 +152,13 @@ async fn an_answer_that_breaks_off_is_transient() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_does_not_come_in_time_is_a_time_out() {
+async fn a_response_that_does_not_arrive_is_a_timeout() {
     let error = put(&format!("http://{}", silent_after("").await)).await;
     assert_eq!(Aws.judge(&error), Verdict::retry(Kind::TimedOut), "{error:?}");
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_refused_is_never_accepted_later() {
+async fn a_bad_certificate_is_permanent() {
     let error = put(&format!("https://{}", untrusted().await)).await;
     let text = format!("{error:?}");
     assert!(text.contains("InvalidCertificate"), "{text}");
@@ -170,7 +167,7 @@ async fn a_certificate_that_is_refused_is_never_accepted_later() {
 }
 
 #[tokio::test]
-async fn a_request_that_can_not_be_built_is_never_built_later() {
+async fn a_request_that_cannot_be_built_is_permanent() {
     let error = client("http://127.0.0.1:9").put_item().send().await.unwrap_err();
     assert!(matches!(error, SdkError::ConstructionFailure(_)), "{error:?}");
     assert_eq!(Aws.judge(&error), Verdict::Never);

@@ -24,45 +24,37 @@ fn url(address: &str) -> Url {
     format!("http://{address}/").parse().unwrap()
 }
 
-/// What becomes of asking there for a number in JSON.
+/// Requests a number in JSON from this address.
 async fn ask(address: &str) -> Result<u32, Box<dyn Error + Send + Sync>> {
     let client = reqwest::Client::builder().no_proxy().build()?;
     let response = client.get(url(address)).send().await?;
     Ok(HttpStatus::check(response).await?.json().await?)
 }
 
-/// The verdict on what becomes of it.
+/// The verdict on the error of such a request.
 async fn verdict(address: &str) -> Verdict {
     let error = ask(address).await.unwrap_err();
     let verdict = Boxed.judge(&error);
-    // An error inside an error of the author's is no other.
+    // It does not change inside another error.
     assert_eq!(judge(&std::io::Error::other(error)), verdict);
     verdict
 }
 
 #[tokio::test]
-async fn an_answer_is_no_error() {
-    let server = answering(response(200, "", "12")).await;
-    assert_eq!(ask(&server).await.unwrap(), 12);
+async fn a_failed_connection_is_transient() {
+    assert_eq!(ask(&answering(response(200, "", "12")).await).await.unwrap(), 12);
+    for (address, expected) in [
+        (nowhere().await, UNAVAILABLE),
+        ("no..name:80".to_owned(), UNAVAILABLE),
+        (answering(String::new()).await, IN_DOUBT),
+        (answering("SSH-2.0-OpenSSH_9.6\r\n\r\n".to_owned()).await, Verdict::Never),
+    ] {
+        assert_eq!(verdict(&address).await, expected, "{address}");
+    }
 }
 
 #[tokio::test]
-async fn a_connection_that_is_refused_is_transient() {
-    assert_eq!(verdict(&nowhere().await).await, UNAVAILABLE);
-}
-
-#[tokio::test]
-async fn a_name_that_is_not_found_is_transient() {
-    assert_eq!(verdict("no..name:80").await, UNAVAILABLE);
-}
-
-#[tokio::test]
-async fn a_connection_that_is_closed_without_an_answer_is_transient() {
-    assert_eq!(verdict(&answering(String::new()).await).await, IN_DOUBT);
-}
-
-#[tokio::test]
-async fn an_answer_that_breaks_off_is_transient_wherever_it_does() {
+async fn a_truncated_response_is_in_doubt() {
     let whole = response(200, "", "123456");
     for end in [5, 15, 35, whole.len() - 3] {
         let server = answering(whole[..end].to_owned()).await;
@@ -71,22 +63,20 @@ async fn an_answer_that_breaks_off_is_transient_wherever_it_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_does_not_come_in_time_is_a_time_out() {
-    let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(3)).build();
-    let error = client.unwrap().get(url(&silent_after("").await)).send().await.unwrap_err();
+async fn a_response_or_a_body_that_does_not_arrive_is_a_timeout() {
+    let client = || reqwest::Client::builder().no_proxy();
+    let client_of_all = client().timeout(Duration::from_secs(3)).build().unwrap();
+    let error = client_of_all.get(url(&silent_after("").await)).send().await.unwrap_err();
     assert_eq!(Standard.judge(&error), TIMED_OUT, "{error:?}");
-}
 
-#[tokio::test(start_paused = true)]
-async fn a_body_that_does_not_come_in_time_is_a_time_out() {
-    let client = reqwest::Client::builder().no_proxy().read_timeout(Duration::from_secs(3)).build();
+    let client_of_reads = client().read_timeout(Duration::from_secs(3)).build().unwrap();
     let body = silent_after("HTTP/1.1 200 x\r\ncontent-length: 9\r\n\r\n12").await;
-    let response = client.unwrap().get(url(&body)).send().await.unwrap();
+    let response = client_of_reads.get(url(&body)).send().await.unwrap();
     let error = response.json::<u32>().await.unwrap_err();
     assert_eq!(Standard.judge(&error), TIMED_OUT, "{error:?}");
 }
 
-/// Names that nobody ever knows anything of.
+/// A resolver that never answers.
 struct Silent;
 
 impl Resolve for Silent {
@@ -96,7 +86,7 @@ impl Resolve for Silent {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_not_made_in_time_has_asked_for_nothing() {
+async fn after_a_connect_timeout_nothing_was_done() {
     let client = reqwest::Client::builder().no_proxy().dns_resolver(Silent);
     let client = client.connect_timeout(Duration::from_secs(3)).build().unwrap();
     let error = client.get(url("example.com")).send().await.unwrap_err();
@@ -105,7 +95,7 @@ async fn a_connection_that_is_not_made_in_time_has_asked_for_nothing() {
 }
 
 #[tokio::test]
-async fn a_success_whose_body_can_not_be_read_leaves_in_doubt_what_was_done() {
+async fn a_success_with_an_unreadable_body_is_in_doubt() {
     let chunked = "HTTP/1.1 200 x\r\ntransfer-encoding: chunked\r\n\r\nno length\r\n12";
     for answer in [response(200, "", "twelve"), response(201, "", ""), chunked.to_owned()] {
         let server = answering(answer.clone()).await;
@@ -114,41 +104,41 @@ async fn a_success_whose_body_can_not_be_read_leaves_in_doubt_what_was_done() {
 }
 
 #[tokio::test]
-async fn what_is_no_http_is_never_asked_for_again() {
-    let server = answering("SSH-2.0-OpenSSH_9.6\r\n\r\n".to_owned()).await;
-    assert_eq!(verdict(&server).await, Verdict::Never);
-}
-
-#[tokio::test]
-async fn what_a_server_says_of_a_refusal_is_kept_and_told() {
-    let declined = r#"{"error":{"code":"card_declined"}}"#;
-    let server = answering(response(402, "", declined)).await;
-    let error = ask(&server).await.unwrap_err();
-    let status = error.downcast_ref::<HttpStatus>().unwrap();
-    assert_eq!(status.body(), declined);
-    let told = format!("the response has the status 402 Payment Required: {declined}");
-    assert_eq!(Failure::from(error).message(), told);
-}
-
-#[tokio::test]
-async fn a_refusal_whose_body_breaks_off_is_a_refusal() {
+async fn the_body_of_a_refusal_is_kept() {
     let whole = response(402, "", "card declined");
-    let server = answering(whole[..whole.len() - 4].to_owned()).await;
-    let error = ask(&server).await.unwrap_err();
-    assert_eq!(Boxed.judge(&error), Verdict::Never, "{error:?}");
+    let broken = whole[..whole.len() - 4].to_owned();
+    for (answer, body) in [(whole, "card declined"), (broken, "card decl")] {
+        let error = ask(&answering(answer).await).await.unwrap_err();
+        assert_eq!(Boxed.judge(&error), Verdict::Never, "{error:?}");
+        assert_eq!(error.downcast_ref::<HttpStatus>().unwrap().body(), body);
+        let message = format!("the response has the status 402 Payment Required: {body}");
+        assert_eq!(Failure::from(error).message(), message);
+    }
 }
 
 #[tokio::test]
-async fn a_hint_of_a_status_reaches_the_retry_loop_without_a_retry_around_it() {
-    for (status, header, error_type) in [
-        (429, "retry-after: 7\r\n", "RetryAfter"),
-        (503, "retry-after: 7\r\n", "RetryAfter"),
-        (409, "retry-after: 7\r\n", "RetryAfter"),
-        (503, "retry-after: 0\r\n", "Error"),
-        (503, "", "Error"),
-        (403, "retry-after: 7\r\n", "Error"),
+async fn a_retry_hint_is_in_the_verdict_and_reaches_the_retry_loop() {
+    let hint = Some(RetryHint::In(Duration::from_secs(7)));
+    let hinted = |kind| Verdict::Retry(Transient { kind, hint });
+    let now = Some(RetryHint::In(Duration::ZERO));
+    for (status, header, expected, error_type) in [
+        (429, "retry-after: 7\r\n", hinted(Kind::Throttled), "RetryAfter"),
+        (500, "retry-after: 7\r\n", hinted(Kind::InDoubt), "RetryAfter"),
+        (503, "retry-after: 7\r\n", hinted(Kind::Unavailable), "RetryAfter"),
+        (504, "retry-after: 7\r\n", hinted(Kind::TimedOut), "RetryAfter"),
+        (409, "retry-after: 7\r\n", hinted(Kind::InDoubt), "RetryAfter"),
+        (
+            503,
+            "retry-after: 0\r\n",
+            Verdict::Retry(Transient { kind: Kind::Unavailable, hint: now }),
+            "Error",
+        ),
+        (503, "", UNAVAILABLE, "Error"),
+        (403, "retry-after: 7\r\n", Verdict::Never, "Error"),
+        (404, "retry-after: 7\r\n", Verdict::Never, "Error"),
     ] {
         let error = ask(&answering(response(status, header, "")).await).await.unwrap_err();
+        assert_eq!(Boxed.judge(&error), expected, "{status} {header}");
         let failure = Failure::from(error);
         assert_eq!(failure.error_type(), error_type, "{status} {header}");
         assert_eq!(failure.message().starts_with("7s: "), error_type == "RetryAfter", "{failure}");
@@ -156,7 +146,7 @@ async fn a_hint_of_a_status_reaches_the_retry_loop_without_a_retry_around_it() {
 }
 
 #[tokio::test]
-async fn no_query_user_or_password_of_a_request_is_told() {
+async fn a_failure_contains_no_query_user_or_password() {
     let url = format!("http://user:hunter2@{}/rates?api_key=hunter2", nowhere().await);
     let error = reqwest::Client::builder().no_proxy().build().unwrap().get(&url).send().await;
     let error = error.unwrap_err();
@@ -167,7 +157,7 @@ async fn no_query_user_or_password_of_a_request_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reqwest_0_12_tells_the_same() {
+async fn reqwest_0_12_has_the_same_verdicts() {
     let client = || reqwest_0_12::Client::builder().no_proxy().timeout(Duration::from_secs(3));
     let ask = async |address: String| -> Result<u32, Box<dyn Error + Send + Sync>> {
         let answer = client().build()?.get(url(&address)).send().await?;
@@ -192,7 +182,7 @@ async fn reqwest_0_12_tells_the_same() {
 }
 
 #[tokio::test]
-async fn a_request_that_can_not_be_made_is_never_made_again() {
+async fn a_request_that_cannot_be_built_is_permanent() {
     for url in ["no url", "ftp://127.0.0.1/"] {
         let error = reqwest::Client::new().get(url).send().await.unwrap_err();
         assert_eq!(Standard.judge(&error), Verdict::Never, "{error:?}");
@@ -200,7 +190,7 @@ async fn a_request_that_can_not_be_made_is_never_made_again() {
 }
 
 #[tokio::test]
-async fn a_redirect_too_many_is_never_followed_again() {
+async fn too_many_redirects_are_permanent() {
     let server = answering(response(302, "location: /\r\n", "")).await;
     let policy = reqwest::redirect::Policy::custom(|attempt| attempt.error("too many"));
     let client = reqwest::Client::builder().no_proxy().redirect(policy).build().unwrap();
@@ -209,35 +199,17 @@ async fn a_redirect_too_many_is_never_followed_again() {
 }
 
 #[tokio::test]
-async fn a_status_keeps_when_the_server_wants_to_be_asked_again() {
-    let hint = Some(RetryHint::In(Duration::from_secs(7)));
-    let kept = |kind| Verdict::Retry(Transient { kind, hint });
-    for (status, expected) in [
-        (429, kept(Kind::Throttled)),
-        (500, kept(Kind::InDoubt)),
-        (503, kept(Kind::Unavailable)),
-        (504, kept(Kind::TimedOut)),
-        (403, Verdict::Never),
-        (404, Verdict::Never),
-    ] {
-        let server = answering(response(status, "retry-after: 7\r\n", "")).await;
-        assert_eq!(verdict(&server).await, expected, "{status}");
-    }
-}
-
-#[tokio::test]
-async fn a_status_that_reqwest_tells_counts_as_well_but_for_the_servers_hint() {
+async fn a_status_error_of_reqwest_has_a_verdict_without_a_hint() {
     for (status, expected) in [(503, UNAVAILABLE), (400, Verdict::Never)] {
-        let server = answering(response(status, "retry-after: 7\r\n", "")).await;
+        let server = url(&answering(response(status, "retry-after: 7\r\n", "")).await);
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let answer = client.get(url(&server)).send().await.unwrap();
-        let error = answer.error_for_status().unwrap_err();
+        let error = client.get(server).send().await.unwrap().error_for_status().unwrap_err();
         assert_eq!(Standard.judge(&error), expected, "{status}");
     }
 }
 
 #[tokio::test]
-async fn hyper_by_itself_tells_the_same() {
+async fn hyper_alone_has_the_same_verdicts() {
     let closed = answering(String::new()).await;
     let broken = answering("HTTP/1.1 200".to_owned()).await;
     let nonsense = answering("SSH-2.0-OpenSSH_9.6\r\n\r\n".to_owned()).await;

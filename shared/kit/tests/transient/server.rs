@@ -7,41 +7,39 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 
-/// Where nobody listens.
+/// An address where nobody listens.
 pub async fn nowhere() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     listener.local_addr().unwrap().to_string()
 }
 
-/// A server that gives this answer to one request, word for word, and closes the connection.
+/// A server that answers one request with exactly this, and closes the connection.
 pub async fn answering(answer: String) -> String {
+    serve(answer, true).await
+}
+
+/// A server that starts its answer to one request like this, and never continues.
+pub async fn silent_after(start: &str) -> String {
+    serve(start.to_owned(), false).await
+}
+
+async fn serve(answer: String, closes: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         read_head(&mut stream).await;
         stream.write_all(answer.as_bytes()).await.unwrap();
-        stream.shutdown().await.unwrap();
-        // Until the client has gone too: what it still sends would reset the connection.
+        if closes {
+            stream.shutdown().await.unwrap();
+        }
+        // Wait for the client to close, because bytes that nobody reads would reset the connection.
         let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
     });
     address
 }
 
-/// A server that begins its answer to one request so, and never goes on.
-pub async fn silent_after(beginning: &'static str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        read_head(&mut stream).await;
-        stream.write_all(beginning.as_bytes()).await.unwrap();
-        let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
-    });
-    address
-}
-
-/// A server whose certificate nobody has signed but itself.
+/// A server with a self-signed certificate.
 pub async fn untrusted() -> String {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
@@ -54,13 +52,13 @@ pub async fn untrusted() -> String {
     let address = listener.local_addr().unwrap().to_string();
     tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
-        // The client breaks it off.
+        // The client aborts the handshake.
         TlsAcceptor::from(std::sync::Arc::new(config)).accept(stream).await.unwrap_err();
     });
     address
 }
 
-/// A response with these headers, each with its line's end, and this body.
+/// A response with these headers, each with a line break, and this body.
 pub fn response(status: u16, headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {status} x\r\n{headers}content-length: {}\r\n\r\n{body}", body.len())
 }
