@@ -1,10 +1,10 @@
-//! Books a carrier for an order: a call to an API of somebody else.
+//! Books a carrier for an order, through the API of another company.
 //!
-//! What passes within seconds the function rides out by itself. What lasts longer goes out as an error, and the
-//! retry loop brings the order back, no sooner than the carrier asked for. What the carrier refuses is not tried
-//! again: the order becomes a dead letter.
+//! The function retries faults that pass within seconds. After a longer one it fails, and the retry loop brings
+//! the order back, not before the time that the carrier asked for. If the carrier refuses the order, it becomes a
+//! dead letter at once.
 //!
-//! `CARRIER_URL` is where the carrier's API is.
+//! `CARRIER_URL` is the address of the carrier's API.
 #![allow(clippy::disallowed_methods, reason = "a program's outermost file reads the environment")]
 
 use std::{env, time::Duration};
@@ -39,7 +39,7 @@ enum NotBooked {
 }
 
 impl Carrier {
-    /// One attempt. The carrier knows a booking that is repeated by its key.
+    /// One attempt. The carrier recognises a repeated booking by its key.
     async fn book(&self, order: &Order, key: &str) -> Result<(), NotBooked> {
         let request = self.client.post(format!("{}/bookings", self.url));
         let response = request.header("idempotency-key", key).json(order).send().await?;
@@ -58,7 +58,7 @@ async fn handle(event: LambdaEvent<Order>, carrier: &Carrier) -> Result<(), Fail
     })
 }
 
-/// Whether the carrier says that there is something wrong with the order itself.
+/// Whether the carrier refuses the order itself.
 fn is_refused(stopped: &Stopped<NotBooked>) -> bool {
     matches!(stopped.cause(), NotBooked::Answered(answer) if [400, 422].contains(&answer.status().as_u16()))
 }
@@ -67,7 +67,7 @@ fn is_refused(stopped: &Stopped<NotBooked>) -> bool {
 async fn main() -> Result<(), Error> {
     tracing::init_default_subscriber();
     let carrier = Carrier {
-        // One that hangs becomes an error while there is time for another attempt.
+        // A request that hangs becomes an error while there is time for another attempt.
         client: reqwest::Client::builder().timeout(Duration::from_secs(5)).build()?,
         url: env::var("CARRIER_URL")?,
         retry: Retry::new(Policy::OUTSIDE_API),

@@ -1,6 +1,6 @@
-//! Charges a card for an order, once, and sends a receipt. A repetition of the event is given the charge that was
-//! made. Where its answer did not arrive, payments is asked again under the same key, and knows. What payments
-//! refuses is a dead letter at once.
+//! Charges a card once for an order, and sends a receipt. A repetition of the event gets the first charge. If the
+//! payment service's response was lost, the charge is repeated with the same key, which the service recognises. If
+//! it refuses the charge, the event becomes a dead letter at once.
 #![allow(clippy::disallowed_methods, reason = "a program's outermost file reads the environment")]
 
 use std::{env, time::Duration};
@@ -69,7 +69,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     tracing::init_default_subscriber();
     let aws = Client::new(&aws_config::load_defaults(BehaviorVersion::latest()).await);
     let shop = Shop {
-        // The function's time-out is longer than this and the 5 s that no retry may touch.
+        // The function's timeout is longer than this plus the 5 s that no retry may use.
         client: reqwest::Client::builder().timeout(Duration::from_secs(5)).build()?,
         payments: env::var("PAYMENTS_URL")?,
         once: Idempotency::new("charge-card", DynamoStore::new(&aws, env::var("CHARGES_TABLE")?))?,

@@ -1,8 +1,7 @@
 //! Counts the bytes that are uploaded to each bucket, each object once.
 //!
-//! S3 tells of an object at least once, and the retry loop may repeat what it told. To add to a number is not
-//! harmless when it is repeated; so the sum and the note that an object is counted are written in one transaction:
-//! both, or neither.
+//! S3 reports an object at least once, and the retry loop may repeat the event. Adding to a number twice would be
+//! wrong. So one transaction writes both the sum and the record that the object was counted.
 //!
 //! `USAGE_TABLE` is a DynamoDB table with the partition key `bucket`, `IDEMPOTENCY_TABLE` one with the partition
 //! key `id`.
@@ -33,7 +32,7 @@ impl Usage {
         let (Some(bucket), Some(key)) = (&uploaded.bucket.name, &uploaded.object.key) else {
             return Err(PermanentFailure::new("an upload without a bucket or a key").into());
         };
-        // The sequencer tells one upload of an object from the next.
+        // The sequencer distinguishes the uploads of one object.
         let sequencer = uploaded.object.sequencer.as_deref().unwrap_or_default();
         let bytes = uploaded.object.size.unwrap_or_default();
         let request = Request::new(&format!("{bucket}/{key}/{sequencer}"), &bytes, context)?;

@@ -1,4 +1,4 @@
-//! Calls the URL that its event names. What fails comes back later.
+//! Calls the URL in its event. If the call fails, the event comes back later.
 use comeback::{Failure, Unwrap, transient::HttpStatus};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn, tower::Layer, tracing};
 

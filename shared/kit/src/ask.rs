@@ -13,25 +13,14 @@ pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 /// let failure = Failure::from(PermanentFailure::new("order 7 has no lines"));
 /// assert_eq!(failure.to_string(), "PermanentFailure: order 7 has no lines");
 /// ```
-#[derive(Debug)]
-pub struct PermanentFailure(Asking);
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PermanentFailure(#[source] Asking);
 
 impl PermanentFailure {
     /// Marks an error as permanent.
     pub fn new(cause: impl Into<BoxError>) -> Self {
         Self(Asking { ask: Ask::Never, cause: cause.into() })
-    }
-}
-
-impl fmt::Display for PermanentFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl Error for PermanentFailure {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.0)
     }
 }
 
@@ -44,25 +33,14 @@ impl Error for PermanentFailure {
 /// let failure = Failure::from(RetryAfter::new(Duration::from_secs(120), "the upstream says 429"));
 /// assert_eq!(failure.to_string(), "RetryAfter: 120s: the upstream says 429");
 /// ```
-#[derive(Debug)]
-pub struct RetryAfter(Asking);
+#[derive(Debug, thiserror::Error)]
+#[error("{}{}", .0.ask, .0)]
+pub struct RetryAfter(#[source] Asking);
 
 impl RetryAfter {
     /// Asks for a retry after this time, rounded up to a whole second.
     pub fn new(wait: Duration, cause: impl Into<BoxError>) -> Self {
         Self(Asking { ask: Ask::after(wait), cause: cause.into() })
-    }
-}
-
-impl fmt::Display for RetryAfter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.0.ask, self.0)
-    }
-}
-
-impl Error for RetryAfter {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.0)
     }
 }
 
@@ -101,22 +79,12 @@ impl fmt::Display for Ask {
 
 /// An extra link in the chain of sources. Error reports such as `anyhow`'s may hide the type of the error that
 /// they were made from, but not the types of its sources.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{cause}")]
 struct Asking {
     ask: Ask,
+    #[source]
     cause: BoxError,
-}
-
-impl fmt::Display for Asking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.cause.fmt(f)
-    }
-}
-
-impl Error for Asking {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(self.cause.as_ref())
-    }
 }
 
 /// The source of errors that are always permanent, such as bad values in an event.

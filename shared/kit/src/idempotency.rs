@@ -60,6 +60,8 @@
 //!   repeat later than that, keep records longer, or make the effect itself refuse old requests.
 //! - *Expiry is judged here*, not by the store's own deletion, which may be days late.
 
+#[cfg(feature = "dynamodb")]
+mod cancelled;
 mod canonical;
 mod decide;
 #[cfg(feature = "dynamodb")]
@@ -85,10 +87,7 @@ use comeback_core::{
 
 use self::request::Scope;
 #[cfg(feature = "dynamodb")]
-pub use self::{
-    dynamo::DynamoStore,
-    transaction::{Cancelled, WRITES_MAX},
-};
+pub use self::{cancelled::Cancelled, dynamo::DynamoStore, transaction::WRITES_MAX};
 pub use self::{
     error::Error,
     fingerprint::{BadIntent, Fingerprint},

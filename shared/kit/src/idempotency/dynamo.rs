@@ -50,16 +50,12 @@ const BESIDE_MAX: usize = 4_000;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct DynamoStore(ClaimTable);
+pub struct DynamoStore(pub(super) ClaimTable);
 
 impl DynamoStore {
     /// The table of this name or ARN. If the client has no timeouts of its own, a call has 3 s.
     pub fn new(client: &Client, table: impl Into<String>) -> Self {
         Self(ClaimTable::new(client, table.into()))
-    }
-
-    pub(super) fn table(&self) -> &ClaimTable {
-        &self.0
     }
 }
 

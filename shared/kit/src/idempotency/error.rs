@@ -9,7 +9,7 @@ use comeback_core::{
     time::{between, rfc3339},
 };
 
-use super::Fingerprint;
+use super::fingerprint::Fingerprint;
 use crate::{Failure, PermanentFailure, RetryAfter, retry::Stopped};
 
 /// The operation's own error, or the reason why it may not run or has no answer.
@@ -101,7 +101,7 @@ pub enum Error<E> {
     /// DynamoDB has made no write of the transaction. The key is free again.
     #[cfg(feature = "dynamodb")]
     #[error("the transaction was cancelled: {0}")]
-    Cancelled(super::Cancelled),
+    Cancelled(super::cancelled::Cancelled),
     /// More writes than a transaction may have. None was made, and the key is free again.
     #[cfg(feature = "dynamodb")]
     #[error("the transaction is too large")]

@@ -202,7 +202,7 @@ impl<S: Store> Idempotency<S> {
             let pause = COMPLETION.delay_from(Duration::ZERO, nth, Draw::of(fastrand::u64(..)));
             let in_time = later(self.now(), pause + RETURN_TIME) < held.deadline;
             if nth.get() == COMPLETIONS_MAX || !fault.passes || !in_time {
-                log::not_completed(self.scope.name(), held, &fault);
+                log::not_completed(&self.scope.0, held, &fault);
                 return Ok(());
             }
             tokio::time::sleep(pause).await;
@@ -213,7 +213,7 @@ impl<S: Store> Idempotency<S> {
     /// Frees the key. If another owner has taken it over, it stays as it is.
     pub(super) async fn release(&self, held: &Held) {
         if let Err(ReplaceError::Fault(fault)) = self.rewrite(held, None).await {
-            log::not_released(self.scope.name(), held, &fault);
+            log::not_released(&self.scope.0, held, &fault);
         }
     }
 
@@ -222,7 +222,7 @@ impl<S: Store> Idempotency<S> {
         let mut record = held.record.clone();
         record.claim.state = State::Held { until: later(self.now(), time) };
         if let Err(ReplaceError::Fault(fault)) = self.rewrite(held, Some(&record)).await {
-            log::not_held(self.scope.name(), held, &fault);
+            log::not_held(&self.scope.0, held, &fault);
         }
     }
 

@@ -113,7 +113,7 @@ impl Request {
             }),
             fingerprint => {
                 faults.extend(fingerprint.err().map(|bad| bad.to_string()));
-                Err(BadRequest::of(faults))
+                Err(BadRequest(faults, NeverHeals))
             }
         }
     }
@@ -188,7 +188,7 @@ pub(super) fn hash(text: &str) -> String {
 
 /// The name of an operation, which its keys belong to.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Scope(String);
+pub(super) struct Scope(pub(super) String);
 
 impl Scope {
     pub(super) fn new(name: &str) -> Result<Self, BadRequest> {
@@ -199,10 +199,6 @@ impl Scope {
             return Err(BadRequest::one(fault));
         }
         Ok(Self(name.to_owned()))
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.0
     }
 }
 
@@ -220,21 +216,12 @@ impl Scope {
 /// assert_eq!(Failure::from(error).error_type(), "PermanentFailure");
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{}", .0.join("; "))]
 pub struct BadRequest(Vec<String>, #[source] NeverHeals);
 
 impl BadRequest {
-    fn of(faults: Vec<String>) -> Self {
-        Self(faults, NeverHeals)
-    }
-
     pub(super) fn one(fault: String) -> Self {
-        Self::of(vec![fault])
-    }
-}
-
-impl fmt::Display for BadRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join("; "))
+        Self(vec![fault], NeverHeals)
     }
 }
 

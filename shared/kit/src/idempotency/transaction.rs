@@ -1,14 +1,12 @@
 //! The writes of an operation and the mark that it is done, in one DynamoDB transaction.
 
-use std::fmt;
-
 use aws_sdk_dynamodb::types::{CancellationReason, TransactWriteItem};
 use comeback_core::fault::{StoreFault, store_fault_passes};
 use comeback_dynamodb::{NotCommitted, NotReplaced};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    Answer, DynamoStore, Error, Idempotency, Lease, Record, ReplaceError, Request,
+    Answer, Cancelled, DynamoStore, Error, Idempotency, Lease, Record, ReplaceError, Request,
     dynamo::{beside, not_replaced},
     log,
     once::{Begun, found_instead, read},
@@ -25,9 +23,6 @@ use crate::PermanentFailure;
 /// assert!(lines.len() <= WRITES_MAX, "an order of more lines can't be placed at once");
 /// ```
 pub const WRITES_MAX: usize = 99;
-
-/// DynamoDB's code for a write that did not cause the cancellation.
-const NO_REASON: &str = "None";
 
 /// The HTTP status of a cancellation.
 const CANCELLED_STATUS: u16 = 400;
@@ -127,7 +122,7 @@ impl Idempotency<DynamoStore> {
         done: &Record,
         writes: Vec<TransactWriteItem>,
     ) -> Result<(), Error<E>> {
-        let table = self.store.table();
+        let table = &self.store.0;
         let (seen, next) = (&held.record.claim, &done.claim);
         let commit = table.put_with(&held.key, seen, next, beside(done), writes);
         let made = self.in_time(held.deadline, commit).await;
@@ -146,7 +141,7 @@ impl Idempotency<DynamoStore> {
         match self.rewrite(held, None).await {
             Err(ReplaceError::Changed(Some(there))) if there.claim.is(&done.claim) => Ok(()),
             Err(ReplaceError::Fault(fault)) => {
-                log::not_released(self.scope.name(), held, &fault);
+                log::not_released(&self.scope.0, held, &fault);
                 Err(error)
             }
             Ok(()) | Err(ReplaceError::Changed(_)) => Err(error),
@@ -161,59 +156,11 @@ struct Prepared<T> {
     writes: Vec<TransactWriteItem>,
 }
 
-/// The reasons why DynamoDB refused the writes of an operation.
-///
-/// This needs the feature `dynamodb`.
-///
-/// ```
-/// use aws_sdk_dynamodb::types::CancellationReason;
-/// use comeback::idempotency::Error;
-///
-/// fn is_taken(error: &Error<std::fmt::Error>) -> bool {
-///     let failed = |reason: &CancellationReason| reason.code() == Some("ConditionalCheckFailed");
-///     matches!(error, Error::Cancelled(cancelled) if cancelled.reasons().iter().any(failed))
-/// }
-/// # assert!(!is_taken(&Error::Operation(std::fmt::Error)));
-/// ```
-#[derive(Clone, PartialEq, thiserror::Error)]
-pub struct Cancelled(Vec<CancellationReason>);
-
-/// Omits the items that the reasons may contain.
-impl fmt::Debug for Cancelled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(blamed(&self.0)).finish()
-    }
-}
-
-impl Cancelled {
-    /// DynamoDB's reason for each write of the operation, in their order, and for the mark. The code is the text
-    /// `None` if a write did not cause the cancellation.
-    pub fn reasons(&self) -> &[CancellationReason] {
-        &self.0
-    }
-}
-
-impl fmt::Display for Cancelled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (nth, (write, code)) in blamed(&self.0).enumerate() {
-            let separator = if nth == 0 { "" } else { ", " };
-            write!(f, "{separator}write {write}: {code}")?;
-        }
-        Ok(())
-    }
-}
-
-/// The writes that caused the cancellation, counted from 1.
-fn blamed(reasons: &[CancellationReason]) -> impl Iterator<Item = (usize, &str)> {
-    let codes = reasons.iter().map(|reason| reason.code().unwrap_or(NO_REASON));
-    codes.enumerate().map(|(nth, code)| (nth + 1, code)).filter(|(_, code)| *code != NO_REASON)
-}
-
 /// The error of a cancellation. Throttling and conflicts pass; a write that is refused for itself does not.
 fn cancelled<E>(reasons: Vec<CancellationReason>) -> Error<E> {
-    let passes =
-        blamed(&reasons).all(|(_, code)| store_fault_passes(Some(code), Some(CANCELLED_STATUS)));
     let cancelled = Cancelled(reasons);
+    let passes =
+        cancelled.blamed().all(|(_, code)| store_fault_passes(Some(code), Some(CANCELLED_STATUS)));
     if !passes {
         return Error::Cancelled(cancelled);
     }
@@ -224,23 +171,4 @@ fn cancelled<E>(reasons: Vec<CancellationReason>) -> Error<E> {
 fn too_many<E>(writes: usize) -> Error<E> {
     let what = format!("expected at most {WRITES_MAX} writes, got {writes}");
     Error::TooManyWrites(PermanentFailure::new(what))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::convert::Infallible;
-
-    use aws_sdk_dynamodb::types::AttributeValue;
-
-    use super::*;
-
-    #[test]
-    fn a_cancellation_is_debugged_without_the_items_in_its_reasons() {
-        let card = AttributeValue::S("4711".to_owned());
-        let met = CancellationReason::builder().code(NO_REASON).build();
-        let failed =
-            CancellationReason::builder().code("ConditionalCheckFailed").item("card", card).build();
-        let shown = format!("{:?}", cancelled::<Infallible>(vec![met, failed]));
-        assert_eq!(shown, r#"Cancelled([(2, "ConditionalCheckFailed")])"#);
-    }
 }

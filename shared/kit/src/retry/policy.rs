@@ -4,7 +4,7 @@
 //! base: inside a function, many calls of one client fail at the same moment, and the service recovers if they
 //! spread.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use comeback_core::{
     Attempt,
@@ -253,6 +253,7 @@ impl<R> PolicyBuilder<R> {
 /// assert_eq!(bad.faults(), [PolicyFault::BaseTooShort { base: Duration::ZERO }]);
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{}", faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct BadPolicy {
     faults: Vec<PolicyFault>,
 }
@@ -261,16 +262,6 @@ impl BadPolicy {
     /// The wrong values.
     pub fn faults(&self) -> &[PolicyFault] {
         &self.faults
-    }
-}
-
-impl fmt::Display for BadPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, fault) in self.faults.iter().enumerate() {
-            let separator = if index == 0 { "" } else { "; " };
-            write!(f, "{separator}{fault}")?;
-        }
-        Ok(())
     }
 }
 

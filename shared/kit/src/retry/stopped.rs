@@ -158,16 +158,20 @@ impl Words {
 /// # use comeback::retry::StopReason;
 /// assert_eq!(StopReason::Permanent.to_string(), "its error is permanent");
 /// ```
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StopReason {
     /// The rule calls the error permanent.
+    #[error("its error is permanent")]
     Permanent,
     /// The rule has no opinion on the error.
+    #[error("its error is not known to be transient")]
     Unknown,
     /// All attempts of the policy have been made.
+    #[error("no more are allowed")]
     Attempts,
     /// The server's retry hint is longer than the policy's maximum delay.
+    #[error("the server asks for {:?}, and no delay may exceed {max:?}", to_the_ms(*hint))]
     Hint {
         /// The server's hint.
         hint: Duration,
@@ -175,6 +179,11 @@ pub enum StopReason {
         max: Duration,
     },
     /// After the delay, less than the deadline's minimum would be left.
+    #[error(
+        "after a delay of {:?}, less than {minimum:?} would remain of the {:?} that are left",
+        to_the_ms(*delay),
+        to_the_ms(*left)
+    )]
     Time {
         /// The delay before the next attempt.
         delay: Duration,
@@ -184,6 +193,7 @@ pub enum StopReason {
         minimum: Duration,
     },
     /// The client's retry quota is used up.
+    #[error("the retry quota is used up")]
     Quota,
 }
 
@@ -202,29 +212,6 @@ impl StopReason {
             Self::Hint { .. } => "hint",
             Self::Time { .. } => "time",
             Self::Quota => "quota",
-        }
-    }
-}
-
-impl fmt::Display for StopReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Permanent => f.write_str("its error is permanent"),
-            Self::Unknown => f.write_str("its error is not known to be transient"),
-            Self::Attempts => f.write_str("no more are allowed"),
-            Self::Hint { hint, max } => {
-                let hint = to_the_ms(hint);
-                write!(f, "the server asks for {hint:?}, and no delay may exceed {max:?}")
-            }
-            Self::Time { delay, left, minimum } => {
-                let (delay, left) = (to_the_ms(delay), to_the_ms(left));
-                write!(
-                    f,
-                    "after a delay of {delay:?}, less than {minimum:?} would remain of the {left:?} \
-                     that are left"
-                )
-            }
-            Self::Quota => f.write_str("the retry quota is used up"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What can't be read can't be read later either.
+//! Format errors, which no retry can fix.
 
 use std::{char, error::Error, net, num, str, string};
 
@@ -8,7 +8,7 @@ const NEVER: Option<Opinion> = Some(Opinion::Certain(Verdict::Never));
 
 pub(super) fn opinion(error: &(dyn Error + 'static)) -> Option<Opinion> {
     if let Some(error) = error.downcast_ref::<serde_json::Error>() {
-        // What it reads from may fail as any reader does; it names the kind, but not the cause.
+        // Its reader may fail. The error has the reader's error kind, but not the cause.
         return error.io_error_kind().map_or(NEVER, connection::of_kind);
     }
     let format = error.is::<str::Utf8Error>()
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn json_that_breaks_off_with_its_connection_is_judged_as_the_connection() {
+    fn json_from_a_broken_connection_has_the_verdict_of_the_connection() {
         for (kind, verdict) in [
             (ErrorKind::ConnectionReset, Verdict::retry(Kind::InDoubt)),
             (ErrorKind::TimedOut, Verdict::retry(Kind::TimedOut)),

@@ -1,8 +1,8 @@
-//! What a rule says of one link in an error's chain of causes.
+//! The opinion of a rule on one link in an error's chain of causes.
 
 use super::Verdict;
 
-/// What a rule says of one link in an error's chain of causes.
+/// The opinion of a rule on one link in an error's chain of causes.
 pub(super) enum Opinion {
     /// This verdict, whatever the cause is.
     Certain(Verdict),

@@ -1,4 +1,4 @@
-//! Responses of the clients that are known here.
+//! The responses of HTTP clients.
 
 use http::{HeaderMap, StatusCode};
 
@@ -20,7 +20,7 @@ pub trait Response: sealed::Sealed + Send {
     #[doc(hidden)]
     fn headers(&self) -> &HeaderMap;
 
-    /// The next bytes of the body, as long as there are any and they can be read.
+    /// The next bytes of the body; `None` at its end and after an error.
     #[doc(hidden)]
     fn chunk(&mut self) -> impl Future<Output = Option<impl AsRef<[u8]> + Send>> + Send;
 }

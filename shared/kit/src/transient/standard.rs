@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_found_however_deep_it_is() {
+    fn a_cause_is_found_at_any_depth() {
         for (kind, verdict) in [
             (ErrorKind::TimedOut, Verdict::retry(Kind::TimedOut)),
             (ErrorKind::BrokenPipe, Verdict::retry(Kind::InDoubt)),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_innermost_cause_that_is_known_knows_best() {
+    fn the_innermost_known_cause_decides() {
         let format = "twelve".parse::<u32>().unwrap_err();
         let refused = io::Error::new(ErrorKind::ConnectionAborted, format);
         assert_eq!(judge(&refused), Verdict::Never);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrapper_that_is_certain_is_believed() {
+    fn a_certain_wrapper_decides() {
         let timed_out = io::Error::new(ErrorKind::TimedOut, io::Error::other("some text"));
         let certain = io::Error::new(ErrorKind::TimedOut, "x".parse::<u32>().unwrap_err());
         for error in [timed_out, certain] {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_in_a_box_is_judged_as_without_it() {
+    fn a_box_does_not_change_the_verdict() {
         let error: Box<dyn Error + Send + Sync> =
             wrapped(io::Error::from(ErrorKind::TimedOut)).into();
         assert_eq!(Boxed.judge(&error), Verdict::retry(Kind::TimedOut));

@@ -1,4 +1,4 @@
-//! Charges over a store: each execution runs the operation of one key, and makes its effect outside of the store.
+//! Charges over a store. All executions have one key, and their effect is outside of the store.
 
 use std::{
     pin::Pin,
@@ -22,12 +22,12 @@ pub struct Charges<S> {
     history: Arc<Mutex<History>>,
 }
 
-/// What all executions of one play have done.
+/// The history of a play.
 #[derive(Default)]
 struct History {
-    /// The record that is there.
+    /// The record in the store.
     there: Option<Record>,
-    /// Which execution has made the effect.
+    /// The executions that made the effect.
     effects: Vec<usize>,
 }
 
@@ -85,7 +85,7 @@ impl<S: Store> Gated<S> {
     }
 }
 
-/// That one execution may write this over what is there, by rules that know nothing of how it decides.
+/// Asserts that an execution may write this, by rules that are independent of the code under test.
 fn assert_lawful(nth: usize, there: Option<&Record>, next: Option<&Record>, now: Timestamp) {
     let own = |record: &Record| record.claim.token.owner.starts_with(&format!("{nth}/"));
     match (there.map(|record| (record, record.claim.state)), next) {
@@ -161,7 +161,7 @@ impl<S: Store + Clone + Sync + 'static> Play for Charges<S> {
         for (&nth, end) in &ends.ended {
             match end {
                 Ok(answer) if *answer == owner => {}
-                // It could not write its mark, and answers for itself all the same.
+                // It could not write its mark, and still returns its own answer.
                 Ok(answer) => {
                     assert!(*answer == nth && ends.faults.calls > 0, "{nth} answers {answer}")
                 }
@@ -176,7 +176,8 @@ impl<S: Store + Clone + Sync + 'static> Play for Charges<S> {
             }
         }
 
-        // The effect was made once. Any other is that of one who died before the mark, or who came late.
+        // The owner made the effect once. Others may have made it only if they died before their mark or were
+        // late.
         assert_eq!(made(owner), 1);
         for nth in history.effects.iter().filter(|&&nth| nth != owner) {
             assert!(ends.crashed.contains(nth) || ends.late.contains(nth), "{:?}", history.effects);

@@ -1,4 +1,4 @@
-//! A store that does not answer: the function returns before Lambda kills it.
+//! If the store does not answer, the function still returns before Lambda kills it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{
     shaky::{Call, Shaky},
 };
 
-/// An operation over a store that answers some calls and not others, in an invocation that begins now.
+/// An operation over a store that does not answer all calls, in an invocation that starts now.
 struct Scene {
     start: Instant,
     once: Idempotency<Shaky>,
@@ -29,7 +29,7 @@ impl Scene {
         Self { start, once, request }
     }
 
-    /// Runs an operation that takes so long, and tells what is left of the invocation after it.
+    /// Runs an operation that takes this long, and returns the time that is left of the invocation.
     async fn run(
         &self,
         takes: Duration,
@@ -50,7 +50,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// A clock that goes as tokio's does.
+/// A clock that runs with tokio's.
 fn at(start: Instant, then: Timestamp) -> impl Fn() -> Timestamp {
     move || then + start.elapsed()
 }
@@ -60,20 +60,20 @@ const fn secs(seconds: u64) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_run_where_the_claim_has_no_answer() {
+async fn nothing_runs_if_the_claim_gets_no_response() {
     let unclaimed = async |calls, expected: Duration| {
         let scene = Scene::new::<2>(calls);
         let (answer, left) = scene.run(secs(1), Ok("ch_1")).await;
         assert!(matches!(answer, Err(Error::Store(fault)) if fault.passes));
         assert_eq!(left.as_millis(), expected.as_millis());
     };
-    // What would free the key is answered, or not.
+    // The call that frees the key gets a response, or none.
     unclaimed([Call::Silent, Call::Made], secs(1)).await;
     unclaimed([Call::Silent, Call::Silent], Duration::from_millis(500)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_done_is_answered_though_its_mark_is_not() {
+async fn an_operation_is_answered_although_its_mark_gets_no_response() {
     for (takes, left) in [(5, 1000), (58, 1000), (59, 500)] {
         let scene = Scene::new([Call::Made, Call::Silent]);
         let (answer, rest) = scene.run(secs(takes), Ok("ch_1")).await;
@@ -83,7 +83,7 @@ async fn what_was_done_is_answered_though_its_mark_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operation_that_failed_says_so_though_its_key_is_not_freed() {
+async fn an_operation_returns_its_error_although_the_release_gets_no_response() {
     let scene = Scene::new([Call::Made, Call::Silent]);
     let (answer, left) = scene.run(secs(5), Err(Declined)).await;
     assert!(matches!(answer, Err(Error::Operation(Declined))));
@@ -113,7 +113,7 @@ mod transaction {
 
     use super::*;
 
-    /// A DynamoDB that accepts the first write, and says nothing to the others.
+    /// A DynamoDB that accepts the first write and does not answer the others.
     #[derive(Debug, Default)]
     struct Falling(AtomicUsize);
 
@@ -128,7 +128,7 @@ mod transaction {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_transaction_that_has_no_answer_leaves_time_to_say_so() {
+    async fn a_transaction_without_a_response_leaves_time_to_return() {
         let falling = SharedHttpConnector::new(Falling::default());
         let config = Config::builder()
             .behavior_version(BehaviorVersion::v2026_01_12())

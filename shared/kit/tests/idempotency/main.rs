@@ -1,4 +1,4 @@
-//! Operations that are run once for a key, over stores that work, fail, and answer too late.
+//! Operations that run once for a key, over stores that work, fail, or do not answer.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod charges;
@@ -23,7 +23,7 @@ use std::{
 use comeback::Timestamp;
 use lambda_runtime::Context;
 
-/// How long an invocation lives in these tests.
+/// The duration of an invocation in these tests.
 const LIFE: Duration = Duration::from_secs(60);
 
 /// The operation's own failure.
@@ -31,7 +31,7 @@ const LIFE: Duration = Duration::from_secs(60);
 #[error("declined")]
 struct Declined;
 
-/// A clock that stands still until it is moved.
+/// A clock that moves only when a test moves it.
 #[derive(Clone)]
 struct Clock(Arc<Mutex<Timestamp>>);
 
@@ -48,7 +48,7 @@ impl Clock {
         *self.0.lock().unwrap() += by;
     }
 
-    /// The context of an invocation that begins now.
+    /// The context of an invocation that starts now.
     fn context(&self, request_id: &str) -> Context {
         let mut context = Context::default();
         context.request_id = request_id.to_owned();

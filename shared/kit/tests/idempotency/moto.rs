@@ -1,4 +1,4 @@
-//! The store in DynamoDB, on moto: an implementation that nobody here wrote.
+//! The store in DynamoDB, against moto, which is an independent implementation.
 
 mod orders;
 mod placements;
@@ -49,7 +49,7 @@ impl Intercept for Wire {
     }
 }
 
-/// A table of its own on the one server of all tests.
+/// A table on the server that all tests share.
 struct Table {
     client: Client,
     name: &'static str,

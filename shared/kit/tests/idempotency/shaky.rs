@@ -1,4 +1,4 @@
-//! A store that fails as it is told to.
+//! A store that fails on demand.
 
 use std::{
     collections::VecDeque,
@@ -8,30 +8,30 @@ use std::{
 
 use comeback::idempotency::{Memory, Record, ReplaceError, Store, StoreFault};
 
-/// What becomes of a call.
+/// The outcome of a call.
 pub enum Call {
-    /// It is made, and answered.
+    /// The call is made and answered.
     Made,
-    /// It never arrives.
+    /// The call never arrives.
     Unmade(StoreFault),
-    /// It is made, but its answer is lost.
+    /// The call is made, but its response is lost.
     Unanswered(StoreFault),
-    /// It never arrives, and nobody says so.
+    /// The call never returns.
     Silent,
 }
 
-/// What a call without an answer is told.
+/// The fault of a call without a response.
 pub fn fault(passes: bool) -> StoreFault {
     StoreFault { passes, code: None, message: "no answer".to_owned() }
 }
 
-/// A store that may be told what becomes of its first calls, and that counts them.
+/// A store with scripted outcomes for its first calls. It counts its calls.
 #[derive(Clone, Default)]
 pub struct Shaky {
     memory: Memory,
     answer_max: Option<usize>,
     script: Arc<Mutex<VecDeque<Call>>>,
-    /// Each record that was to be written, if one was.
+    /// The record of each write; `None` for a removal.
     pub written: Arc<Mutex<Vec<Option<Record>>>>,
 }
 

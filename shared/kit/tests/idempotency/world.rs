@@ -1,7 +1,7 @@
-//! Executions of one operation that go on step by step, in an order that is chosen.
+//! Runs executions of one operation step by step, in a chosen order.
 //!
-//! A step is a call to the store or the operation's own work. Before each an execution stops at its gate. What an
-//! execution does, and which rules must hold in the end, is for a [`Play`] to say.
+//! A step is a call to the store or the effect of the operation. An execution stops at its gate before each step.
+//! A [`Play`] says what an execution does, and which rules must hold in the end.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,57 +19,57 @@ use super::{Clock, Declined, orders::Choices};
 /// Longer than any lease.
 const LEASES_OVER: Duration = Duration::from_secs(100);
 
-/// What may go wrong in one play, and how often.
+/// How many faults of each kind may happen in one play.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// An execution ends at its gate and is never heard of.
+    /// An execution dies at its gate.
     pub crashes: usize,
-    /// So much time passes that every lease is over, while all who hold one live on.
+    /// Every lease ends while its holder lives on.
     pub leases_over: usize,
-    /// A call to the store goes wrong, in one of the ways of [`Fault`].
+    /// A call to the store fails with a [`Fault`].
     pub calls: usize,
     /// An operation fails before its effect.
     pub operations: usize,
 }
 
-/// How a call to the store goes wrong.
+/// The fault of a call to the store.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
-    /// It never arrives.
+    /// The call never arrives.
     Unmade,
-    /// It is made, but its answer is lost.
+    /// The call is made, but its response is lost.
     Unanswered,
-    /// The same, and the client makes it again.
+    /// The response is lost, and the client repeats the call.
     Repeated,
 }
 
 const FAULTS: [Fault; 3] = [Fault::Unmade, Fault::Unanswered, Fault::Repeated];
 
-/// What an execution is about to do.
+/// The next step of an execution.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Step {
     Call,
     Effect,
 }
 
-/// Where an execution stops before each of its steps.
+/// The point at which an execution stops before each step.
 #[derive(Clone, Debug, Default)]
 pub struct Gate(Arc<Mutex<Place>>);
 
-/// Where an execution is.
+/// The position of an execution.
 #[derive(Debug, Default)]
 enum Place {
     /// Between two gates.
     #[default]
     Going,
-    /// At its gate, before this step.
+    /// At its gate before this step.
     Before(Step),
-    /// Its gate is open, and what comes next goes wrong so.
+    /// Its gate is open, and the next step has this fault.
     Free(Option<Fault>),
 }
 
 impl Gate {
-    /// Waits until it may go on, and tells what goes wrong with the step.
+    /// Waits until the gate opens, and returns the fault of the step.
     pub async fn pass(&self, step: Step) -> Option<Fault> {
         future::poll_fn(|_| {
             let mut place = self.0.lock().unwrap();
@@ -95,9 +95,9 @@ impl Gate {
     }
 }
 
-/// What is played.
+/// The executions of a play, and its rules.
 pub trait Play {
-    /// An execution that stops at this gate before each of its steps. Its first is a call.
+    /// Starts an execution that stops at this gate before each step. Its first step is a call.
     fn begin(
         &self,
         nth: usize,
@@ -105,32 +105,32 @@ pub trait Play {
         clock: &Clock,
     ) -> Pin<Box<dyn Future<Output = Answered>>>;
 
-    /// The rules of a whole play.
+    /// Asserts the rules of the whole play.
     async fn judge(self, ends: Ends);
 }
 
-/// How all executions have ended.
+/// How the executions ended.
 pub struct Ends {
     pub faults: Faults,
-    /// The last execution, which began when every lease was over, and met no fault.
+    /// The last execution, which started after all leases and had no fault.
     pub last: usize,
     pub ended: BTreeMap<usize, Answered>,
     pub crashed: BTreeSet<usize>,
-    /// Those that have outlived a lease.
+    /// The executions that outlived their lease.
     pub late: BTreeSet<usize>,
 }
 
-/// What an execution is told: which one it was that did it.
+/// The answer to an execution: the number of the execution that ran the operation.
 pub type Answered = Result<usize, Error<Declined>>;
 
-/// One execution on its way.
+/// A running execution.
 struct Execution {
     gate: Gate,
     future: Pin<Box<dyn Future<Output = Answered>>>,
 }
 
 impl Execution {
-    /// Goes on until the next gate, or to the end.
+    /// Continues to the next gate, or to the end.
     async fn go_on(&mut self) -> Option<Answered> {
         future::poll_fn(|context| match self.future.as_mut().poll(context) {
             Poll::Ready(answered) => Poll::Ready(Some(answered)),
@@ -146,7 +146,7 @@ impl Execution {
     }
 }
 
-/// What happens next.
+/// The next event.
 #[derive(Clone, Copy, Debug)]
 enum Move {
     Step(usize),
@@ -156,18 +156,18 @@ enum Move {
     LeasesOver,
 }
 
-/// One play on its way.
+/// A running play.
 pub struct World<P> {
     play: P,
     clock: Clock,
-    /// Those that live, by their number; each stands at a gate.
+    /// The living executions by number, each at a gate.
     living: BTreeMap<usize, Execution>,
     ends: Ends,
 }
 
 impl<P: Play> World<P> {
-    /// Plays so many executions of one operation to their end, and one more when every lease is over; then judges
-    /// what they have done.
+    /// Plays this many executions of one operation to their end, and another one after all leases. Then asserts
+    /// the rules.
     pub async fn play(play: P, executions: usize, faults: Faults, choices: &mut Choices) {
         let ends = Ends {
             faults,
@@ -199,7 +199,7 @@ impl<P: Play> World<P> {
         world.play.judge(world.ends).await;
     }
 
-    /// What may happen next. Those that have not begun are alike, so that one of them may stand for all.
+    /// The possible next events. Executions that have not started are alike, so one of them stands for all.
     fn moves(&self, next: Option<usize>, left: Faults) -> Vec<Move> {
         let mut moves = Vec::new();
         let living = self.living.iter().map(|(&nth, execution)| (nth, execution.gate.before()));
@@ -245,7 +245,7 @@ impl<P: Play> World<P> {
         }
     }
 
-    /// Brings an execution to its first gate.
+    /// Starts an execution, which runs to its first gate.
     async fn begin(&mut self, nth: usize) {
         let gate = Gate::default();
         let future = self.play.begin(nth, gate.clone(), &self.clock);

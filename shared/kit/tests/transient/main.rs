@@ -1,4 +1,4 @@
-//! Errors as they are where they happen: real connections that fail, real answers, and the verdict on each.
+//! The verdicts on errors of real connections and real responses.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod aws;

@@ -1,5 +1,4 @@
-//! Placements of an order: each execution runs the operation of one key, and makes its effect in one transaction
-//! with the mark.
+//! Placements of an order. All executions have one key, and make their effect in one transaction with the mark.
 
 use std::{collections::HashMap, pin::Pin};
 
@@ -24,7 +23,7 @@ use crate::{
     world::{Answered, Ends, Fault, Gate, Play, Step},
 };
 
-/// The attribute that tells which executions have made their effect, in their order.
+/// The attribute that lists the executions that made the effect.
 const MADE_BY: &str = "made_by";
 
 /// Executions of one placement.
@@ -83,7 +82,7 @@ impl Play for Placements<'_> {
         let wire = SharedHttpConnector::new(wire);
         let config = self.table.client.config().to_builder();
         let config = config
-            // An execution may stand at its gate for as long as it likes.
+            // An execution may wait at its gate for any time.
             .timeout_config(TimeoutConfig::disabled())
             .http_client(http_client_fn(move |_, _| wire.clone()));
         let store = DynamoStore::new(&Client::from_conf(config.build()), self.table.name);
@@ -131,12 +130,12 @@ impl Play for Placements<'_> {
 }
 
 impl Placements<'_> {
-    /// The item that tells who has made the effect.
+    /// The item with the list of executions.
     fn item(&self) -> HashMap<String, AttributeValue> {
         HashMap::from([("id".to_owned(), AttributeValue::S(format!("effect of {}", self.key)))])
     }
 
-    /// A write that is not harmless when it is repeated.
+    /// A write that must not be repeated.
     fn effect(&self, nth: usize) -> TransactWriteItem {
         let number = AttributeValue::N(nth.to_string());
         let append = Update::builder()
@@ -149,7 +148,7 @@ impl Placements<'_> {
         TransactWriteItem::builder().update(append.build().unwrap()).build()
     }
 
-    /// Leaves nothing to the next play: moto copies all that it has for each transaction.
+    /// Deletes the items, because moto copies all of them for each transaction.
     async fn forget(&self) {
         let record = HashMap::from([("id".to_owned(), AttributeValue::S(self.stored_key()))]);
         for item in [self.item(), record] {
@@ -169,7 +168,7 @@ impl Placements<'_> {
         format!("orders#{}", self.key)
     }
 
-    /// The claim of the record that is there, which a write tells that expects none.
+    /// The claim of the record, which a write that expects none returns.
     async fn claim(&self) -> Claim {
         match self.table.store().replace(&self.stored_key(), None, None).await {
             Err(ReplaceError::Changed(Some(there))) => there.claim,

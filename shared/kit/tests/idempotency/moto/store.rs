@@ -1,4 +1,4 @@
-//! What is written, what is found, and how many calls it takes.
+//! What is written and found, and how many calls it takes.
 
 use std::{collections::HashMap, time::Duration};
 

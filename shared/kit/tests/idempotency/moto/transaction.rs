@@ -1,4 +1,4 @@
-//! An operation's own writes and its mark, in one transaction.
+//! The writes of an operation and its mark, in one transaction.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::{Clock, Declined};
 #[derive(Debug, Deserialize, Serialize)]
 struct Answer(HashMap<(u8, u8), u8>);
 
-/// An operation that writes beside its record.
+/// An operation that places an order.
 struct Scene {
     table: Table,
     clock: Clock,
@@ -34,19 +34,19 @@ impl Scene {
         Request::new("order 7", "place", &self.clock.context("request")).unwrap()
     }
 
-    /// Places an order, if that was not done before.
+    /// Places an order, unless that was done before.
     async fn place(&self, writes: Vec<TransactWriteItem>) -> Result<String, Error<Declined>> {
         let request = self.request();
         self.once.run_in_transaction(&request, async |_| Ok(("placed".to_owned(), writes))).await
     }
 
-    /// Asks again, for what must not be run any more.
+    /// Repeats an operation that must not run again.
     async fn repeat(&self) -> Result<String, Error<Declined>> {
         let request = self.request();
         self.once.run_in_transaction(&request, async |_| unreachable!("it was run before")).await
     }
 
-    /// A write of an item of this name, which must not be there yet.
+    /// A write of a new item with this name.
     fn write(&self, id: &str) -> TransactWriteItem {
         let put = Put::builder()
             .table_name(self.table.name)
