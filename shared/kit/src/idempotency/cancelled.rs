@@ -38,6 +38,7 @@ impl Cancelled {
     pub fn reasons(&self) -> &[CancellationReason] {
         &self.0
     }
+
     /// The writes that caused the cancellation, counted from 1.
     pub(super) fn blamed(&self) -> impl Iterator<Item = (usize, &str)> {
         let codes = (1..).zip(self.0.iter().map(|reason| reason.code().unwrap_or(NO_REASON)));

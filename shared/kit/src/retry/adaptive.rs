@@ -188,8 +188,7 @@ impl Limit {
         }
     }
 
-    /// Takes a token, and tells how long it is until it is there; takes none where that would be longer than
-    /// `most`.
+    /// Takes a token and returns how long to wait for it; `None` if that is longer than `most`.
     fn take(&mut self, now: f64, most: Duration) -> Option<Duration> {
         self.count_tokens(now);
         let missing = (1.0 - self.tokens).max(0.0);

@@ -207,8 +207,8 @@ impl<R> PolicyBuilder<R> {
         self
     }
 
-    /// How delays are drawn below their ceiling: full jitter from zero, equal jitter from half the ceiling, and
-    /// none at the ceiling.
+    /// How delays are drawn below their ceiling. Full jitter starts at zero, equal jitter at half the ceiling, and
+    /// without jitter the delay is the ceiling.
     pub fn jitter(mut self, jitter: Jitter) -> Self {
         self.unchecked.plan.backoff.jitter = jitter;
         self
