@@ -1,18 +1,19 @@
-//! Many worlds, and what is said of them.
+//! Plays many worlds, and reports what was seen in them.
 
 use std::{
     fmt::Write as _,
     ops::Range,
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
+    thread,
 };
 
 use crate::{
     check::{Check, Violation},
     plan::Plan,
-    tally::{Fault, Tally},
+    tally::{Seen, Tally},
     world::play,
 };
 
@@ -21,99 +22,72 @@ use crate::{
 pub struct Summary {
     /// How many there were.
     pub worlds: u64,
-    /// What they had, all together.
+    /// What was seen in all of them.
     pub tally: Tally,
-    /// The seeds of those in which a rule did not hold.
-    pub failed: Vec<(u64, Violation)>,
+    /// The seed of a world in which a rule did not hold.
+    pub failed: Option<(u64, Violation)>,
 }
 
-/// Plays the worlds of these seeds, up to the first in which a rule does not hold. A world is one
-/// thread's; several may be played side by side.
+/// Plays the worlds of these seeds, up to the first in which a rule does not hold. Each thread plays one world after
+/// another.
 pub fn worlds(seeds: Range<u64>, threads: usize) -> Summary {
     let next = AtomicU64::new(seeds.start);
-    let has_failed = AtomicBool::new(false);
     let summary = Mutex::new(Summary::default());
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end || has_failed.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    let ended = play(Plan::of(seed), false);
-                    has_failed.fetch_or(ended.violation.is_some(), Ordering::Relaxed);
-                    let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
-                    summary.worlds += 1;
-                    summary.tally.add(&ended.tally);
-                    summary.failed.extend(ended.violation.map(|violation| (seed, violation)));
-                }
-            });
+    let play_on = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return;
+            }
+            let ended = play(Plan::of(seed), false);
+            let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
+            summary.worlds += 1;
+            summary.tally.add(&ended.tally);
+            let is_first = summary.failed.as_ref().is_none_or(|&(first, _)| seed < first);
+            if let Some(violation) = ended.violation
+                && is_first
+            {
+                next.store(seeds.end, Ordering::Relaxed);
+                summary.failed = Some((seed, violation));
+            }
         }
-    });
-    let mut summary = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
-    summary.failed.sort_by_key(|(seed, _)| *seed);
-    summary
+    };
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(play_on))));
+    summary.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a person needs of a world that failed: the rule, the command that plays it again, and the story
-/// of the event.
+/// What a person needs to know of a world that failed: the rule, the command that replays it, and the story of the
+/// event.
 pub fn report(seed: u64, violation: &Violation) -> String {
-    let again = play(Plan::of(seed), true);
+    let story = play(Plan::of(seed), true).story.of(violation.event);
     format!(
-        "seed {seed}: {violation}\n  cargo run --release -p simulation -- replay {seed}\n\n{}",
-        again.story.of(violation.event)
+        "seed {seed}: {violation}\n  cargo run --release -p simulation -- replay {seed}\n\n{story}"
     )
 }
 
-impl Summary {
-    /// What was seen too rarely to say anything of it: each fault, each reason, and what a ledger is there
-    /// for, at least `least` times.
-    pub fn unseen(&self, least: u64) -> Vec<String> {
-        let faults = Fault::ALL
-            .iter()
-            .map(|fault| (format!("{fault:?}"), self.tally.faults.get(fault).copied()));
-        let reasons = crate::judge::REASONS
-            .iter()
-            .map(|reason| ((*reason).to_owned(), self.tally.letters.get(reason).copied()));
-        let ledgers = ["duplicates dropped", "acts without their mark", "forks"]
-            .map(|name| (name.to_owned(), self.tally.counts.get(name).copied()));
-        faults
-            .chain(reasons)
-            .chain(ledgers)
-            .filter(|(_, seen)| seen.unwrap_or_default() < least)
-            .map(|(name, seen)| format!("{name}: {} times", seen.unwrap_or_default()))
-            .collect()
-    }
-
-    /// How the draws of all backoffs lie in their ranges, if not evenly.
+impl Tally {
+    /// How the draws of all backoffs are spread over their ranges, if not evenly.
     pub fn uneven_draws(&self) -> Option<String> {
-        let all: u64 = self.tally.draws.iter().sum();
-        // Of a few draws nothing can be said.
+        let all: u64 = self.draws.iter().sum();
+        // A few draws prove nothing.
         let uneven =
             |&count: &u64| all > 5_000 && (count * 10 < all * 8 / 10 || count * 10 > all * 12 / 10);
-        self.tally.draws.iter().any(uneven).then(|| {
-            let rule = Check::DrawsSpread;
-            format!("{rule}: {}\n  by tenths: {:?}", rule.sentence(), self.tally.draws)
-        })
+        let is_uneven = self.draws.iter().any(uneven);
+        is_uneven.then(|| format!("{}\n  by tenths: {:?}", Check::DrawsSpread, self.draws))
     }
 
-    /// All that was counted, as a person reads it.
+    /// All counts, for a person to read.
     pub fn counts(&self) -> String {
         let mut text = String::new();
-        let faults = self.tally.faults.iter().map(|(fault, n)| (format!("{fault:?}"), n));
-        let letters = self.tally.letters.iter().map(|(reason, n)| ((*reason).to_owned(), n));
-        let counts = self.tally.counts.iter().map(|(name, n)| ((*name).to_owned(), n));
-        for (title, lines) in [
-            ("what happened", counts.collect::<Vec<_>>()),
-            ("dead letters", letters.collect()),
-            ("faults", faults.collect()),
-        ] {
+        for (seen, count) in &self.seen {
+            let name = match seen {
+                Seen::Step(name) => (*name).to_owned(),
+                Seen::Letter(reason) => format!("dead letter: {reason}"),
+                Seen::Fault(fault) => format!("fault: {fault:?}"),
+                Seen::Trouble(trouble) => format!("trouble: {trouble:?}"),
+            };
             // Writing to a string can't fail.
-            let _ = writeln!(text, "{title}");
-            for (name, count) in lines {
-                let _ = writeln!(text, "  {count:>9}  {name}");
-            }
+            let _ = writeln!(text, "{count:>9}  {name}");
         }
         text
     }

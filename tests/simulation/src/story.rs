@@ -1,54 +1,42 @@
-//! What happened in a world, line by line, for whoever reads a failure.
+//! What happened in a world, line by line, for the reader of a failure.
 //!
-//! A story is only written down when somebody will read it: a seed makes the same world again, so the
-//! one that failed is played a second time, with its story.
+//! A story is only written if somebody will read it. The same seed makes the same world, so a world that failed is
+//! played a second time, with its story.
 
 use std::fmt::Write as _;
 
 use comeback_core::{Timestamp, time::rfc3339};
 
-/// The lines of a world.
+/// The lines of a world: when, about which event (of the whole world if none), and what happened.
 #[derive(Default)]
 pub struct Story {
-    written: bool,
-    lines: Vec<Line>,
-}
-
-/// Something that happened, to one event or to the world.
-struct Line {
-    at: Timestamp,
-    event: Option<usize>,
-    said: String,
+    pub(crate) is_written: bool,
+    lines: Vec<(Timestamp, Option<usize>, String)>,
 }
 
 impl Story {
-    pub(crate) fn new(written: bool) -> Self {
-        Self { written, lines: Vec::new() }
-    }
-
-    /// Adds a line, which is only put into words where stories are written.
+    /// Adds a line. It is only formatted if the story is written.
     pub(crate) fn tell(
         &mut self,
         at: Timestamp,
-        event: Option<usize>,
-        said: impl FnOnce() -> String,
+        event: impl Into<Option<usize>>,
+        text: impl FnOnce() -> String,
     ) {
-        if self.written {
-            self.lines.push(Line { at, event, said: said() });
+        if self.is_written {
+            self.lines.push((at, event.into(), text()));
         }
     }
 
-    /// The story of one event, with what happened to the whole world; of everything where no event
-    /// is named.
+    /// The story of one event, with what happened to the whole world; without an event, everything.
     pub fn of(&self, event: Option<usize>) -> String {
-        let concerns =
-            |line: &&Line| event.is_none() || line.event.is_none() || line.event == event;
-        let mut text = String::new();
-        for line in self.lines.iter().filter(concerns) {
-            let whose = line.event.map_or("world".to_owned(), |event| format!("event {event}"));
-            // Writing to a string can't fail.
-            let _ = writeln!(text, "{}  {whose:<10} {}", rfc3339(line.at), line.said);
+        let mut story = String::new();
+        for (at, about, text) in &self.lines {
+            if event.is_none() || about.is_none() || *about == event {
+                let about = about.map_or("world".to_owned(), |event| format!("event {event}"));
+                // Writing to a string can't fail.
+                let _ = writeln!(story, "{}  {about:<10} {text}", rfc3339(*at));
+            }
         }
-        text
+        story
     }
 }

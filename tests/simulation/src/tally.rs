@@ -1,9 +1,13 @@
-//! What a world has had of each kind, so that nobody takes a world without faults for a proof.
+//! What was seen in worlds, so that a world without faults is not taken for a proof.
 
 use std::collections::BTreeMap;
 
-/// A fault that a world can have.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+use clap::ValueEnum;
+
+use crate::{judge::REASONS, plan::Trouble};
+
+/// A fault that a world can have. clap's derive lists them all.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
 pub enum Fault {
     /// A call was throttled.
     CallThrottled,
@@ -17,17 +21,17 @@ pub enum Fault {
     CallLate,
     /// A call had its effect twice.
     CallRepeated,
-    /// A call had no answer at all, not even a time-out.
+    /// A call had no answer at all, not even a timeout.
     CallHung,
-    /// A visibility change was refused, alone in its call.
+    /// A single entry of a visibility change was refused.
     VisibilityRefused,
-    /// A dead letter was refused, alone in its call.
+    /// A single dead letter of a call was refused.
     LetterRefused,
     /// An invocation was refused for good.
     InvokeRejected,
-    /// An invocation was refused until a person mends the cause.
+    /// An invocation was refused until a person fixes the cause.
     Misconfigured,
-    /// The ledger could not be asked until a person mends the cause.
+    /// The ledger refused a write until a person fixes the cause.
     LedgerDenied,
     /// A handler was killed before its first call was sent.
     KilledBefore,
@@ -49,123 +53,65 @@ pub enum Fault {
     CountTooHigh,
     /// A handler's clock was off.
     ClockOff,
-    /// A wait was ended by a mapping that found no concurrency.
-    HandlerThrottled,
-    /// A mapping was switched off.
-    MappingOff,
-    /// A batch was given to a bad deploy.
-    BadDeploy,
-    /// Every call was throttled for a while.
-    CallsThrottled,
-    /// A queue was near its limit of messages in flight.
-    QueueCrowded,
-    /// A target was down.
-    TargetDown,
-    /// A target flapped.
-    TargetFlapped,
-    /// A target was paused.
-    TargetPaused,
-    /// A target was deleted.
-    TargetDeleted,
-    /// A target was renamed.
-    TargetRenamed,
-    /// The handlers could not invoke a target.
-    AccessDenied,
     /// A target's process died.
     TargetCrashed,
     /// A target timed out.
     TargetTimedOut,
-    /// A target asked for time.
+    /// A target sent a retry hint.
     TargetAskedToWait,
-    /// A message was poison.
+    /// Somebody else than Lambda put a message into a retry queue.
     Poison,
-    /// A record was too large for its queue: Lambda dropped it.
+    /// A record was too large for its queue, and Lambda dropped it.
     RecordTooLarge,
 }
 
-impl Fault {
-    /// All of them.
-    pub const ALL: [Self; 38] = [
-        Self::CallThrottled,
-        Self::ServerError,
-        Self::CallUnsent,
-        Self::AnswerLost,
-        Self::CallLate,
-        Self::CallRepeated,
-        Self::CallHung,
-        Self::VisibilityRefused,
-        Self::LetterRefused,
-        Self::InvokeRejected,
-        Self::Misconfigured,
-        Self::LedgerDenied,
-        Self::KilledBefore,
-        Self::KilledBetween,
-        Self::KilledAfter,
-        Self::LateDelivery,
-        Self::Duplicate,
-        Self::Redelivery,
-        Self::Reordered,
-        Self::CountTooLow,
-        Self::CountTooHigh,
-        Self::ClockOff,
-        Self::HandlerThrottled,
-        Self::MappingOff,
-        Self::BadDeploy,
-        Self::CallsThrottled,
-        Self::QueueCrowded,
-        Self::TargetDown,
-        Self::TargetFlapped,
-        Self::TargetPaused,
-        Self::TargetDeleted,
-        Self::TargetRenamed,
-        Self::AccessDenied,
-        Self::TargetCrashed,
-        Self::TargetTimedOut,
-        Self::TargetAskedToWait,
-        Self::Poison,
-        Self::RecordTooLarge,
-    ];
+/// Something that is counted.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Seen {
+    /// A part of the ordinary life of events.
+    Step(&'static str),
+    /// A dead letter with this reason.
+    Letter(&'static str),
+    /// A fault.
+    Fault(Fault),
+    /// A trouble that lasted for a while.
+    Trouble(Trouble),
 }
 
-/// How often each kind of thing happened.
+/// How often each thing was seen.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Faults.
-    pub faults: BTreeMap<Fault, u64>,
-    /// Dead letters by their reason.
-    pub letters: BTreeMap<&'static str, u64>,
-    /// Everything else that is counted, by its name.
-    pub counts: BTreeMap<&'static str, u64>,
-    /// Where in its range each backoff was drawn, in tenths of the range.
+    /// The counts.
+    pub seen: BTreeMap<Seen, u64>,
+    /// How many backoffs were drawn from each tenth of their range.
     pub draws: [u64; 10],
 }
 
 impl Tally {
-    pub(crate) fn fault(&mut self, fault: Fault) {
-        *self.faults.entry(fault).or_default() += 1;
+    pub(crate) fn count(&mut self, seen: Seen) {
+        *self.seen.entry(seen).or_default() += 1;
     }
 
-    pub(crate) fn count(&mut self, name: &'static str) {
-        *self.counts.entry(name).or_default() += 1;
-    }
-
-    pub(crate) fn letter(&mut self, reason: &'static str) {
-        *self.letters.entry(reason).or_default() += 1;
-    }
-
-    /// Adds what another world has had.
+    /// Adds the counts of another world.
     pub fn add(&mut self, other: &Self) {
-        for (&fault, count) in &other.faults {
-            *self.faults.entry(fault).or_default() += count;
-        }
-        for (&reason, count) in &other.letters {
-            *self.letters.entry(reason).or_default() += count;
-        }
-        for (&name, count) in &other.counts {
-            *self.counts.entry(name).or_default() += count;
+        for (&seen, count) in &other.seen {
+            *self.seen.entry(seen).or_default() += count;
         }
         for (sum, count) in self.draws.iter_mut().zip(other.draws) {
             *sum += count;
         }
+    }
+
+    /// What was seen less than `least` times: of all faults, all reasons, and what a ledger is for.
+    pub fn unseen(&self, least: u64) -> Vec<String> {
+        let steps = ["duplicates dropped", "acts without their mark", "forks"];
+        (Fault::value_variants().iter().copied().map(Seen::Fault))
+            .chain(Trouble::value_variants().iter().copied().map(Seen::Trouble))
+            .chain(REASONS.map(Seen::Letter))
+            .chain(steps.map(Seen::Step))
+            .map(|seen| (seen, self.seen.get(&seen).copied().unwrap_or_default()))
+            .filter(|(_, count)| *count < least)
+            .map(|(seen, count)| format!("{seen:?}: {count} times"))
+            .collect()
     }
 }

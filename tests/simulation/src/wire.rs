@@ -1,50 +1,41 @@
-//! The ports of a handler, whose other end is the world.
+//! The ports of a handler, which lead into the world.
 //!
-//! A call is put on the desk of the handler's environment and waits for its answer. The world takes
-//! it from there, decides its fate, and answers in its own time, or never. There is no thread and no
-//! runtime: whoever is answered is polled, once, by the world.
+//! A call is noted in the environment of its handler and waits for its answer. The world takes it from there, decides
+//! what becomes of it, and answers in its own time, or never. There is no thread and no runtime: the world polls a
+//! handler whenever it has answered one of its calls.
 
 use std::{
     cell::{Cell, RefCell},
-    pin::Pin,
-    rc::Rc,
-    task::{Context, Poll, Waker},
+    future::poll_fn,
+    rc::{Rc, Weak},
+    task::{Poll, Waker},
     time::Duration,
 };
 
 use comeback_core::{
-    Timestamp, claim::Claim, dead_letter::DeadLetter, fault::InvokeFault, time::later,
+    Timestamp,
+    claim::Claim,
+    dead_letter::DeadLetter,
+    fault::{FaultKind, InvokeFault, StoreFault, classify, store_fault_passes},
+    time::later,
 };
 use comeback_flow::ports::{
     CallFault, Clock, Functions, Invocation, Ledger, NotReplaced, Queues, VisibilityChange,
 };
 
-/// What SQS says to each entry of a call.
-pub(crate) type Entries = Vec<Result<(), CallFault>>;
+/// The text of every refusal.
+const MESSAGE: &str = "the simulation says no";
 
-/// What Lambda says to an invocation.
-pub(crate) type Invoked = Result<(), InvokeFault>;
-
-/// What the ledger says to a write.
-pub(crate) type Replaced = Result<(), NotReplaced>;
-
-/// Something that a handler asked for, and where its answer goes.
-pub(crate) enum Asked {
-    Sleep(Duration, Rc<Slot<()>>),
-    Hide(Hide, Rc<Slot<Entries>>),
-    Letters(Vec<DeadLetter<'static>>, Rc<Slot<Entries>>),
-    Invoke(Invoke, Rc<Slot<Invoked>>),
-    Replace(Replace, Rc<Slot<Replaced>>),
+/// What a handler asks for.
+pub(crate) enum Request {
+    Sleep(Duration),
+    Hide(Hide),
+    Letters(Vec<DeadLetter<'static>>),
+    Invoke(Invoke),
+    Replace(Replace),
 }
 
-/// A write to the ledger: one claim in the place of another.
-pub(crate) struct Replace {
-    pub(crate) key: String,
-    pub(crate) seen: Option<Claim>,
-    pub(crate) next: Option<Claim>,
-}
-
-/// A call that keeps messages from view: handles and seconds.
+/// A call that hides messages: receipt handles and seconds.
 pub(crate) struct Hide {
     pub(crate) queue_url: String,
     pub(crate) changes: Vec<(String, u32)>,
@@ -54,85 +45,86 @@ pub(crate) struct Hide {
 pub(crate) struct Invoke {
     pub(crate) function: String,
     pub(crate) payload: String,
-    pub(crate) trace: Option<String>,
+    pub(crate) trace: String,
 }
 
-/// Where one answer is put, and who waits for it.
-pub(crate) struct Slot<T> {
-    answer: RefCell<Option<T>>,
-    waker: RefCell<Option<Waker>>,
-    awaited: Cell<bool>,
+/// A write to the ledger, which puts one claim in the place of another.
+pub(crate) struct Replace {
+    pub(crate) key: String,
+    pub(crate) seen: Option<Claim>,
+    pub(crate) next: Option<Claim>,
 }
 
-impl<T> Slot<T> {
-    fn new() -> Rc<Self> {
-        Rc::new(Self {
-            answer: RefCell::new(None),
-            waker: RefCell::new(None),
-            awaited: Cell::new(true),
-        })
-    }
+/// The answer to one entry of a call. An invocation and a write to the ledger have one entry.
+pub(crate) type Answer = Result<(), Refusal>;
 
-    /// Whether anybody still waits for the answer.
-    pub(crate) fn is_awaited(&self) -> bool {
-        self.awaited.get()
-    }
+/// What a service answers instead of yes. Without a code, there was no answer at all.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Refusal {
+    pub(crate) code: Option<&'static str>,
+    pub(crate) status: Option<u16>,
+    pub(crate) retry_after: Option<Duration>,
+    /// What the fault means according to the contract, if that makes a difference for this call.
+    pub(crate) kind: Option<FaultKind>,
+    /// What is in the ledger instead of what the write expected.
+    pub(crate) found: Option<Option<Claim>>,
+}
 
-    pub(crate) fn answer(&self, answer: T) {
-        *self.answer.borrow_mut() = Some(answer);
-        if let Some(waker) = self.waker.borrow_mut().take() {
+impl Refusal {
+    pub(crate) fn of(code: &'static str, status: u16, kind: FaultKind) -> Self {
+        Self { code: Some(code), status: Some(status), kind: Some(kind), ..Self::default() }
+    }
+}
+
+/// Where the answers to one call are put, and who waits for them. It is gone when nobody waits any more.
+#[derive(Default)]
+pub(crate) struct Slot {
+    answers: Cell<Option<Vec<Answer>>>,
+    waker: Cell<Option<Waker>>,
+}
+
+impl Slot {
+    pub(crate) fn answer(&self, answers: Vec<Answer>) {
+        self.answers.set(Some(answers));
+        if let Some(waker) = self.waker.take() {
             waker.wake();
         }
     }
 }
 
-/// The wait for an answer.
-struct Awaiting<T>(Rc<Slot<T>>);
-
-impl<T> Future for Awaiting<T> {
-    type Output = T;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        match self.0.answer.borrow_mut().take() {
-            Some(answer) => Poll::Ready(answer),
-            None => {
-                *self.0.waker.borrow_mut() = Some(context.waker().clone());
-                Poll::Pending
-            }
-        }
-    }
-}
-
-impl<T> Drop for Awaiting<T> {
-    fn drop(&mut self) {
-        self.0.awaited.set(false);
-    }
-}
-
-/// One environment of a handler: the present, how far its clock is off, and its open calls.
-pub(crate) struct Desk {
+/// One environment of a handler: the time, how far its clock is off, and its new requests.
+pub(crate) struct Environment {
     pub(crate) now: Rc<Cell<Timestamp>>,
     pub(crate) ahead: Duration,
     pub(crate) behind: Duration,
-    pub(crate) asked: RefCell<Vec<Asked>>,
-}
-
-impl Desk {
-    /// The time as this environment's clock has it.
-    pub(crate) fn clock(&self) -> Timestamp {
-        later(self.now.get(), self.ahead) - self.behind
-    }
+    pub(crate) requests: RefCell<Vec<(Request, Weak<Slot>)>>,
 }
 
 /// The ports of one environment.
 #[derive(Clone)]
-pub(crate) struct Port(pub(crate) Rc<Desk>);
+pub(crate) struct Port(pub(crate) Rc<Environment>);
 
 impl Port {
-    async fn ask<T>(&self, ask: impl FnOnce(Rc<Slot<T>>) -> Asked) -> T {
-        let slot = Slot::new();
-        self.0.asked.borrow_mut().push(ask(Rc::clone(&slot)));
-        Awaiting(slot).await
+    async fn ask(&self, request: Request) -> Vec<Answer> {
+        let slot = Rc::new(Slot::default());
+        self.0.requests.borrow_mut().push((request, Rc::downgrade(&slot)));
+        poll_fn(|context| match slot.answers.take() {
+            Some(answers) => Poll::Ready(answers),
+            None => {
+                slot.waker.set(Some(context.waker().clone()));
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    async fn ask_sqs(&self, request: Request) -> Vec<Result<(), CallFault>> {
+        let answers = self.ask(request).await.into_iter();
+        answers.map(|answer| answer.map_err(|_| CallFault(MESSAGE.to_owned()))).collect()
+    }
+
+    async fn ask_once(&self, request: Request) -> Answer {
+        self.ask(request).await.into_iter().collect()
     }
 }
 
@@ -141,43 +133,59 @@ impl Queues for Port {
         &self,
         queue_url: &str,
         changes: &[VisibilityChange<'_>],
-    ) -> Entries {
+    ) -> Vec<Result<(), CallFault>> {
         let changes =
             changes.iter().map(|change| (change.receipt_handle.to_owned(), change.timeout));
         let hide = Hide { queue_url: queue_url.to_owned(), changes: changes.collect() };
-        self.ask(|slot| Asked::Hide(hide, slot)).await
+        self.ask_sqs(Request::Hide(hide)).await
     }
 
-    async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Entries {
+    async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Vec<Result<(), CallFault>> {
         let letters = letters.iter().map(|&letter| letter.clone().into_owned()).collect();
-        self.ask(|slot| Asked::Letters(letters, slot)).await
+        self.ask_sqs(Request::Letters(letters)).await
     }
 }
 
 impl Functions for Port {
-    async fn invoke(&self, invocation: Invocation<'_>) -> Invoked {
+    async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), InvokeFault> {
         let invoke = Invoke {
             function: invocation.function.to_owned(),
             payload: invocation.payload,
-            trace: invocation.trace_header.map(str::to_owned),
+            trace: invocation.trace_header.unwrap_or_default().to_owned(),
         };
-        self.ask(|slot| Asked::Invoke(invoke, slot)).await
+        self.ask_once(Request::Invoke(invoke)).await.map_err(|refusal| InvokeFault {
+            kind: classify(refusal.code, refusal.status, refusal.retry_after),
+            code: refusal.code.map(str::to_owned),
+            message: MESSAGE.to_owned(),
+        })
     }
 }
 
 impl Ledger for Port {
-    async fn replace(&self, key: &str, seen: Option<&Claim>, next: Option<&Claim>) -> Replaced {
+    async fn replace(
+        &self,
+        key: &str,
+        seen: Option<&Claim>,
+        next: Option<&Claim>,
+    ) -> Result<(), NotReplaced> {
         let replace = Replace { key: key.to_owned(), seen: seen.cloned(), next: next.cloned() };
-        self.ask(|slot| Asked::Replace(replace, slot)).await
+        self.ask_once(Request::Replace(replace)).await.map_err(|refusal| match refusal.found {
+            Some(found) => NotReplaced::Changed(found),
+            None => NotReplaced::Fault(StoreFault {
+                passes: store_fault_passes(refusal.code, refusal.status),
+                code: refusal.code.map(str::to_owned),
+                message: MESSAGE.to_owned(),
+            }),
+        })
     }
 }
 
 impl Clock for Port {
     fn now(&self) -> Timestamp {
-        self.0.clock()
+        later(self.0.now.get(), self.0.ahead) - self.0.behind
     }
 
     async fn sleep(&self, duration: Duration) {
-        self.ask(|slot| Asked::Sleep(duration, slot)).await;
+        self.ask(Request::Sleep(duration)).await;
     }
 }

@@ -1,10 +1,9 @@
-//! The handlers: production's code, run as Lambda runs it, one batch at a time in an environment.
+//! The handlers: production's code, run as Lambda runs it, one batch at a time in a process.
 
 use std::{
     cell::RefCell,
     pin::Pin,
     rc::Rc,
-    sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -13,103 +12,96 @@ use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use comeback_core::{Timestamp, arn::FunctionArn, time::later};
 use comeback_flow::{
     batch::{Context as Invocation, Handler, RecordWithoutId},
+    ports::Clock as _,
     report::Report,
 };
 use comeback_local::model::{
-    lambda::run::{Exit, Outcome, Run, RunId},
+    lambda::run::{Exit, Outcome, Run},
     sqs::{MessageAttribute, Outgoing},
 };
 
 use super::{Step, World, build};
 use crate::{
     check::Check,
-    judge::{Delivered, qualified},
-    plan::Form,
-    spell::Trouble,
-    tally::Fault,
-    wire::{Desk, Port},
+    judge::{qualified, receive_count, trace_of},
+    plan::{Form, Trouble},
+    tally::{Fault, Seen},
+    wire::{Environment, Port},
 };
 
-/// A handler is killed before, between or after this many things that happen to its calls.
+/// A handler is killed after at most this many arrivals of its calls and answers.
 const KILLED_AFTER_MAX: u64 = 12;
 
 type Answer = Result<Report, RecordWithoutId>;
+type Working = Pin<Box<dyn Future<Output = Answer>>>;
 
-/// Where a handler runs: its process keeps its clock from batch to batch.
-pub(super) struct Environment {
+/// A process of a handler, which handles one batch after another with the same clock.
+pub(super) struct Process {
     handler: Rc<Handler<Port, Port, Port, Port>>,
-    desk: Rc<Desk>,
+    environment: Rc<Environment>,
 }
 
 /// A batch with a handler.
 pub(super) struct HandlerRun {
-    id: RunId,
-    request_id: Arc<str>,
-    handler: usize,
-    /// The queue that it is from.
-    queue: Option<String>,
+    run: Run,
+    pub(super) handler: usize,
     event: SqsEvent,
-    timeout: Duration,
-    working: Option<Working>,
-    /// After how many more things it is killed.
+    /// The queue that it is from.
+    queue: String,
+    /// When it is killed, by its own clock, once it has begun.
+    pub(super) deadline: Timestamp,
+    working: Option<(Process, Working)>,
+    /// After how many more arrivals it is killed.
     killed_after: Option<u64>,
     /// How many of its calls have reached their services.
     pub(super) effects: u32,
 }
 
-struct Working {
-    environment: Environment,
-    future: Pin<Box<dyn Future<Output = Answer>>>,
-}
-
 impl World {
-    /// Lambda hands a batch to a handler.
+    /// Lambda gives a batch to a handler.
     #[allow(clippy::expect_used, reason = "the model writes the event as Lambda does")]
     pub(super) fn deliver(&mut self, handler: usize, run: Run) {
         let mut event: SqsEvent = serde_json::from_str(run.payload.get()).expect("an event of SQS");
         let key = self.next_run;
         self.next_run += 1;
-        self.judge.tally.count("batches");
+        self.judge.tally.count(Seen::Step("batches"));
         self.spoil(&mut event);
-        let batch = event.records.iter().map(delivered).collect();
-        self.judge.delivered(self.now, key, batch);
-        for record in &event.records {
-            self.repeat(record);
-        }
-        let killed = self.judge.may_fork(key) && self.happens(|rates| rates.killed);
-        let killed_after = killed.then(|| self.draw.number(0..=KILLED_AFTER_MAX));
-        let timeout = run.configuration.timeout();
+        self.judge.delivered(key, &event.records);
+        event.records.iter().for_each(|record| self.repeat(record));
+        let may_fork = self.judge.may_fork(key);
+        let is_killed = may_fork && self.happens(|rates| rates.killed);
+        let killed_after = is_killed.then(|| self.dice.number(0..=KILLED_AFTER_MAX));
+        let source = event.records.first().and_then(|record| record.event_source_arn.as_deref());
         let begun = HandlerRun {
-            id: run.id,
-            request_id: run.request_id,
+            run,
             handler,
-            queue: event.records.first().and_then(source),
+            queue: source.and_then(|arn| arn.rsplit(':').next()).unwrap_or_default().to_owned(),
             event,
-            timeout,
+            deadline: self.now,
             working: None,
             killed_after,
             effects: 0,
         };
         self.runs.insert(key, begun);
-        if self.is(Trouble::BadDeploy { handler }) {
-            self.judge.tally.fault(Fault::BadDeploy);
-            return self.agenda.plan(self.after(Duration::from_millis(50)), Step::Kill(key));
+        if self.is(Trouble::BadDeploy, handler) {
+            self.judge.tally.count(Seen::Trouble(Trouble::BadDeploy));
+            return self.after(Duration::from_millis(50), Step::Kill(key));
         }
-        // One that is later than its message is hidden has the message delivered again beside it.
-        let delay = if self.judge.may_fork(key) && self.happens(|rates| rates.slow_start) {
-            self.judge.tally.fault(Fault::LateDelivery);
-            self.draw.millis(1_000..=600_000)
+        // If it is later than the message is hidden, the message is delivered again to another handler.
+        let delay = if may_fork && self.happens(|rates| rates.slow_start) {
+            self.judge.tally.count(Seen::Fault(Fault::LateDelivery));
+            self.dice.millis(1_000..=600_000)
         } else {
-            self.draw.millis(1..=20)
+            self.dice.millis(1..=20)
         };
-        self.agenda.plan(self.after(delay), Step::Begin(key));
+        self.after(delay, Step::Begin(key));
     }
 
-    /// Delivers in another order, and counts wrongly.
+    /// Changes the order and the receive counts of a batch.
     fn spoil(&mut self, event: &mut SqsEvent) {
-        if event.records.len() > 1 && !self.plan.flawless && self.draw.happens(0.2) {
-            self.judge.tally.fault(Fault::Reordered);
-            let middle = self.draw.index(event.records.len());
+        if event.records.len() > 1 && !self.plan.flawless && self.dice.happens(0.2) {
+            self.judge.tally.count(Seen::Fault(Fault::Reordered));
+            let middle = self.dice.index(event.records.len());
             event.records.rotate_left(middle);
         }
         for record in &mut event.records {
@@ -117,13 +109,11 @@ impl World {
                 continue;
             }
             let count = receive_count(record);
-            let wrong = if self.draw.happens(0.5) {
-                self.judge.tally.fault(Fault::CountTooLow);
-                count.saturating_sub(1) / 2
-            } else {
-                self.judge.tally.fault(Fault::CountTooHigh);
-                count + u32::try_from(self.draw.number(1..=1_000)).unwrap_or(1)
+            let (fault, wrong) = match self.dice.happens(0.5) {
+                true => (Fault::CountTooLow, count.saturating_sub(1) / 2),
+                false => (Fault::CountTooHigh, count + self.dice.number(1..=1_000) as u32),
             };
+            self.judge.tally.count(Seen::Fault(fault));
             record.attributes.insert("ApproximateReceiveCount".to_owned(), wrong.to_string());
         }
     }
@@ -133,11 +123,11 @@ impl World {
         let trace = trace_of(record);
         let Some(target) = self.judge.repeatable(trace) else { return };
         let queue = self.plan.targets[target].queue;
-        // When a bare message was sent is all that tells when its event failed.
+        // The only time of a bare message is when it was sent, and a copy would have another.
         let has_time = self.plan.targets[target].form != Form::Bare;
         if has_time && self.happens(|rates| rates.copied) {
-            self.judge.tally.fault(Fault::Duplicate);
-            self.judge.copied(self.now, trace);
+            self.judge.tally.count(Seen::Fault(Fault::Duplicate));
+            self.judge.copied(trace);
             let attributes = record.message_attributes.iter().filter_map(|(name, attribute)| {
                 let value = attribute.string_value.clone()?;
                 Some((name.clone(), MessageAttribute::string(value)))
@@ -148,53 +138,54 @@ impl World {
                 trace_header: Some(trace.to_owned()),
                 ..Outgoing::default()
             };
-            let delay = self.draw_delay();
-            self.agenda.plan(self.after(delay), Step::Forward(queue, Box::new(copy)));
+            // Up to almost 17 minutes, and short delays are likelier.
+            let most = 10_u64.pow(self.dice.number(1..=6) as u32);
+            let delay = self.dice.millis(0..=most);
+            self.after(delay, Step::Forward(queue, Box::new(copy)));
         }
         if self.happens(|rates| rates.redelivered) {
-            self.judge.tally.fault(Fault::Redelivery);
+            self.judge.tally.count(Seen::Fault(Fault::Redelivery));
             let handle = record.receipt_handle.clone().unwrap_or_default();
-            let delay = self.draw.millis(0..=5_000);
-            self.agenda.plan(self.after(delay), Step::Redeliver(queue, handle));
+            let delay = self.dice.millis(0..=5_000);
+            self.after(delay, Step::Redeliver(queue, handle));
         }
     }
 
-    /// A batch has reached its handler, which begins with it.
+    /// A batch has reached its handler, which begins to handle it.
     #[allow(clippy::expect_used, reason = "the name of a handler is a function's")]
     pub(super) fn begin(&mut self, key: u64) {
         let Some(mut run) = self.runs.remove(&key) else { return };
-        let environment =
-            self.idle[run.handler].pop().unwrap_or_else(|| self.environment(run.handler));
+        let process = self.idle[run.handler].pop().unwrap_or_else(|| self.process(run.handler));
         let home = FunctionArn::parse(&qualified(&self.plan.handlers[run.handler].name))
             .expect("the ARN of a function")
             .home();
-        let (handler, event) = (Rc::clone(&environment.handler), std::mem::take(&mut run.event));
-        let deadline = later(environment.desk.clock(), run.timeout);
-        let request_id = run.request_id.clone();
-        self.judge.ends_by(key, deadline);
-        let future = Box::pin(async move {
+        let timeout = run.run.configuration.timeout();
+        let (handler, event) = (Rc::clone(&process.handler), std::mem::take(&mut run.event));
+        let deadline = later(process.handler.clock.now(), timeout);
+        run.deadline = deadline;
+        let request_id = run.run.request_id.clone();
+        let future: Working = Box::pin(async move {
             let context = Invocation { request_id: &request_id, home: &home, deadline };
             handler.handle(&event, &context).await
         });
-        self.agenda.plan(self.after(run.timeout), Step::Cut(key));
-        run.working = Some(Working { environment, future });
+        run.working = Some((process, future));
         self.runs.insert(key, run);
-        if !self.survives(key) {
-            return;
+        self.after(timeout, Step::Cut(key));
+        if self.survives(key) {
+            self.poll(key);
         }
-        self.poll(key);
     }
 
-    fn environment(&mut self, handler: usize) -> Environment {
+    fn process(&mut self, handler: usize) -> Process {
         let skew = self.plan.handlers[handler].skew;
-        let mut off = || self.draw.within(Duration::ZERO, skew);
-        let (ahead, behind) = (off(), off());
+        let (ahead, behind) =
+            (self.dice.within(Duration::ZERO, skew), self.dice.within(Duration::ZERO, skew));
         if ahead != behind {
-            self.judge.tally.fault(Fault::ClockOff);
+            self.judge.tally.count(Seen::Fault(Fault::ClockOff));
         }
-        let desk =
-            Rc::new(Desk { now: Rc::clone(&self.clock), ahead, behind, asked: RefCell::default() });
-        let port = || Port(Rc::clone(&desk));
+        let now = Rc::clone(&self.clock);
+        let environment = Rc::new(Environment { now, ahead, behind, requests: RefCell::default() });
+        let port = || Port(Rc::clone(&environment));
         let handler = Handler {
             settings: build::settings(&self.plan, handler),
             queues: port(),
@@ -202,48 +193,48 @@ impl World {
             ledger: self.plan.handlers[handler].has_ledger.then(port),
             clock: port(),
         };
-        Environment { handler: Rc::new(handler), desk }
+        Process { handler: Rc::new(handler), environment }
     }
 
     /// Lets a handler go on, as far as it can without another answer.
     pub(super) fn poll(&mut self, key: u64) {
-        let Some(working) = self.runs.get_mut(&key).and_then(|run| run.working.as_mut()) else {
-            return;
-        };
-        let polled = working.future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        let clock = working.environment.desk.clock();
-        let asked = working.environment.desk.asked.take();
+        let working = self.runs.get_mut(&key).and_then(|run| run.working.as_mut());
+        let Some((process, future)) = working else { return };
+        let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let clock = process.handler.clock.now();
+        let requests = process.environment.requests.take();
         match polled {
             Poll::Ready(answer) => self.finish(key, answer),
-            Poll::Pending => asked.into_iter().for_each(|asked| self.submit(key, clock, asked)),
+            Poll::Pending => {
+                for (request, slot) in requests {
+                    self.submit(key, clock, request, slot);
+                }
+            }
         }
     }
 
     /// A handler has answered.
     fn finish(&mut self, key: u64, answer: Answer) {
-        let Some(run) = self.runs.remove(&key) else { return };
+        let Some(begun) = self.runs.remove(&key) else { return };
         let Ok(report) = answer else {
             let what = format!("run {key} found a record without an id");
-            return self.judge.violated(Check::ReportsTruly, self.now, None, what);
+            return self.judge.violated(Check::ReportsTruly, None, what);
         };
-        let lost = self.judge.may_fork(key) && self.happens(|rates| rates.answer_lost);
-        let outcome = if lost {
-            self.judge.tally.fault(Fault::KilledAfter);
+        let is_lost = self.judge.may_fork(key) && self.happens(|rates| rates.answer_lost);
+        let outcome = if is_lost {
+            self.judge.tally.count(Seen::Fault(Fault::KilledAfter));
             Outcome::Exited(Exit::Signal(9))
         } else {
-            if let Some(working) = run.working {
-                self.idle[run.handler].push(working.environment);
-            }
+            self.idle[begun.handler].extend(begun.working.map(|(process, _)| process));
             Outcome::Returned(serde_json::to_vec(&report.response()).unwrap_or_default())
         };
-        self.cloud.finish(self.now, run.id, outcome);
-        let sqs = &self.cloud.sqs;
-        let stays = |handle: &str| run.queue.as_deref().is_some_and(|queue| sqs.has(queue, handle));
-        self.judge.answered(self.now, key, &report, stays);
+        self.cloud.finish(self.now, begun.run.id, outcome);
+        let stays = |handle: &str| self.cloud.sqs.has(&begun.queue, handle);
+        self.judge.answered(key, &report, stays);
         self.observe();
     }
 
-    /// Something has happened to a run; whether it lives on.
+    /// A call or an answer of a run has arrived. Returns whether the run lives on.
     pub(super) fn survives(&mut self, key: u64) -> bool {
         let Some(run) = self.runs.get_mut(&key) else { return false };
         match &mut run.killed_after {
@@ -262,61 +253,21 @@ impl World {
     pub(super) fn kill(&mut self, key: u64) {
         let Some(run) = self.runs.remove(&key) else { return };
         if run.killed_after.is_some() {
-            let before = run.effects == 0;
-            self.judge.tally.fault(if before { Fault::KilledBefore } else { Fault::KilledBetween });
+            let is_first = run.effects == 0;
+            let fault = if is_first { Fault::KilledBefore } else { Fault::KilledBetween };
+            self.judge.tally.count(Seen::Fault(fault));
         }
         self.judge.story.tell(self.now, None, || format!("run {key} is killed"));
-        self.judge.cut(self.now, key);
-        self.cloud.finish(self.now, run.id, Outcome::Exited(Exit::Signal(9)));
+        self.judge.killed(key);
+        self.cloud.finish(self.now, run.run.id, Outcome::Exited(Exit::Signal(9)));
         self.observe();
     }
 
-    /// A handler's time is up: if it still works, it did not answer in time.
+    /// A handler's time is up. If it still works, it did not answer in time.
     pub(super) fn cut(&mut self, key: u64) {
         if self.runs.contains_key(&key) {
             let what = format!("run {key} has no answer when its time is up");
-            self.judge.violated(Check::AnswersInTime, self.now, None, what);
+            self.judge.violated(Check::AnswersInTime, None, what);
         }
     }
-
-    /// Where the handler of a run sends its dead letters.
-    pub(super) fn dead_letter_queue_of(&self, key: u64) -> String {
-        let handler = self.runs.get(&key).map_or(0, |run| run.handler);
-        self.plan.handlers[handler].dead_letter_queue.clone()
-    }
-
-    /// A delay between nothing and half an hour, short ones being likelier.
-    fn draw_delay(&mut self) -> Duration {
-        let most = 10_u64.pow(u32::try_from(self.draw.number(1..=6)).unwrap_or(1));
-        self.draw.millis(0..=most)
-    }
-}
-
-fn delivered(record: &SqsMessage) -> Delivered {
-    Delivered {
-        message_id: record.message_id.clone().unwrap_or_default(),
-        handle: record.receipt_handle.clone().unwrap_or_default(),
-        trace: trace_of(record).into(),
-        receive_count: receive_count(record),
-    }
-}
-
-/// The name of the queue that a record is from.
-fn source(record: &SqsMessage) -> Option<String> {
-    Some(record.event_source_arn.as_deref()?.rsplit(':').next()?.to_owned())
-}
-
-fn trace_of(record: &SqsMessage) -> &str {
-    record.attributes.get("AWSTraceHeader").map(String::as_str).unwrap_or_default()
-}
-
-fn receive_count(record: &SqsMessage) -> u32 {
-    let count = record.attributes.get("ApproximateReceiveCount");
-    count.and_then(|count| count.parse().ok()).unwrap_or_default()
-}
-
-/// The moment at which a virtual timer of this length ends, in whole milliseconds as everything here.
-pub(super) fn timer_end(now: Timestamp, lasts: Duration) -> Timestamp {
-    let millis = lasts.as_nanos().div_ceil(1_000_000);
-    later(now, Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)))
 }

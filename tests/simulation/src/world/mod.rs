@@ -1,77 +1,84 @@
-//! A world: the model of the cloud, production's handlers in the middle, and what goes wrong.
+//! A world: the model of the cloud, production's handlers, and what goes wrong.
 //!
-//! Time goes from one thing that happens to the next. What can happen is on the agenda, or due in the
-//! cloud; between two steps nothing moves. Everything is drawn from the seed in the order in which it
-//! happens, so that the same seed is the same world.
+//! Time jumps from one event to the next, either on the agenda or due in the cloud, and nothing changes in between.
+//! Everything is drawn from the seed in the order in which it happens, so the same seed makes the same world.
 
 mod build;
 mod clients;
 mod handlers;
 mod service;
-mod spells;
 mod targets;
+mod troubles;
 
-use std::{cell::Cell, collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, HashMap},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
 
-use comeback_core::{Timestamp, claim::Claim, time::later};
+use comeback_core::{
+    Timestamp,
+    claim::Claim,
+    time::{between, later},
+};
 use comeback_local::model::{
     Cloud,
     lambda::run::{Outcome, Run, RunId},
     sqs::{Outgoing, Received},
 };
 
-use crate::{
-    agenda::Agenda,
-    check::{Check, Violation},
-    draw::Draw,
-    judge::Judge,
-    plan::Plan,
-    spell::Trouble,
-    story::Story,
-    tally::Tally,
+use self::{
+    handlers::{HandlerRun, Process},
+    service::Call,
 };
-use handlers::{Environment, HandlerRun};
-use service::{Arrival, Reply};
+use crate::{
+    check::{Check, Violation},
+    dice::Dice,
+    judge::Judge,
+    plan::{Plan, Trouble},
+    story::Story,
+    tally::{Seen, Tally},
+    wire::Answer,
+};
 
-/// Every world covers at least this much of virtual time.
-const DAY: Duration = Duration::from_hours(24);
-
-/// How long after the last age is over everything has settled: room for the last waits, batches and
-/// the events that wait in Lambda's own queue.
+/// How long after the last age is over everything has settled: enough for the last waits, for batches, and for events
+/// that wait in Lambda's own queue.
 const SETTLING: Duration = Duration::from_hours(48);
 
-/// A world that takes more steps than this for an event goes round in circles.
+/// A world that takes more steps than this for an event never ends.
 const STEPS_PER_EVENT_MAX: u64 = 20_000;
 
 /// What came of a world.
 pub struct Ended {
     /// The rule that did not hold, if there is one.
     pub violation: Option<Violation>,
-    /// What there was of each kind.
+    /// What was seen.
     pub tally: Tally,
-    /// What happened, where it was to be told.
+    /// What happened, if it was to be told.
     pub story: Story,
-    /// How much virtual time it covered.
+    /// How much virtual time has passed.
     pub covered: Duration,
 }
 
 /// Plays a world from its beginning to its end, or to the first rule that does not hold.
-pub fn play(plan: Plan, telling: bool) -> Ended {
-    World::new(plan, telling).play()
+pub fn play(plan: Plan, is_told: bool) -> Ended {
+    World::new(Rc::new(plan), is_told).play()
 }
 
-/// What can be on the agenda.
+/// What can be on the agenda. Boxes keep the agenda small.
 enum Step {
-    /// The next event is sent.
+    /// A client sends the next event.
     Send,
     /// A stranger puts a message into a retry queue.
     Strange,
     /// A batch reaches its handler.
     Begin(u64),
-    /// A call reaches its service.
-    Arrive(Box<Arrival>),
+    /// A call reaches its service. Its answer takes this long, if it is not lost.
+    Arrive(Rc<Call>, Option<Duration>),
     /// An answer reaches its handler.
-    Answer(u64, Reply),
+    Answer(Rc<Call>, Vec<Answer>),
     /// A handler is killed.
     Kill(u64),
     /// A handler's time is up.
@@ -83,8 +90,8 @@ enum Step {
     /// A message that a handler has is delivered again.
     Redeliver(usize, String),
     /// A trouble begins or ends.
-    Trouble(Trouble, bool),
-    /// From now on all goes well.
+    Trouble(Trouble, usize, bool),
+    /// From now on nothing goes wrong.
     Calm,
 }
 
@@ -95,70 +102,69 @@ struct World {
     clock: Rc<Cell<Timestamp>>,
     began_at: Timestamp,
     cloud: Cloud,
-    agenda: Agenda<Step>,
-    draw: Draw,
+    /// What is to happen and when. Steps of the same time happen in the order in which they were planned.
+    agenda: BTreeMap<(Timestamp, u64), Step>,
+    planned: u64,
+    dice: Dice,
     judge: Judge,
-    /// What the handlers' ledgers have, by request id.
-    ledger: BTreeMap<String, Claim>,
+    /// What the handlers' ledgers contain, by request id.
+    ledger: HashMap<String, Claim>,
     runs: BTreeMap<u64, HandlerRun>,
-    /// Environments that are free, by handler.
-    idle: Vec<Vec<Environment>>,
+    /// Processes that are free, by handler.
+    idle: Vec<Vec<Process>>,
     next_run: u64,
-    /// Targets by their functions' names.
+    /// Targets and handlers by their functions' names.
     targets: BTreeMap<Arc<str>, usize>,
     handlers: BTreeMap<Arc<str>, usize>,
-    troubles: Vec<Trouble>,
-    calm: bool,
+    troubles: Vec<(Trouble, usize)>,
+    is_calm: bool,
     unsent: u64,
     strange: u64,
-    steps: u64,
-    /// Messages of queues that are no retry queues, and are read at once.
     dead_letters_read: u64,
 }
 
 impl World {
-    fn new(plan: Plan, telling: bool) -> Self {
-        // Any second would do; not a whole one, so that a fraction that is lost shows.
+    fn new(plan: Rc<Plan>, is_told: bool) -> Self {
+        // Any time would do. It has a fraction of a second, so that a lost fraction shows.
         let began_at = Timestamp::UNIX_EPOCH + Duration::from_millis(1_770_000_000_123);
-        let mut draw = Draw::seeded(plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1);
+        let mut dice = Dice::seeded(plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1);
         let mut world = Self {
             now: began_at,
             clock: Rc::new(Cell::new(began_at)),
             began_at,
-            cloud: Cloud::new(plan.concurrency, draw.seed()),
-            agenda: Agenda::new(),
-            judge: Judge::new(&plan, telling),
-            ledger: BTreeMap::new(),
+            cloud: Cloud::new(plan.concurrency, dice.seed()),
+            agenda: BTreeMap::new(),
+            planned: 0,
+            judge: Judge::new(Rc::clone(&plan), began_at, is_told),
+            ledger: HashMap::new(),
             runs: BTreeMap::new(),
             idle: plan.handlers.iter().map(|_| Vec::new()).collect(),
             next_run: 0,
             targets: BTreeMap::new(),
             handlers: BTreeMap::new(),
             troubles: Vec::new(),
-            calm: false,
+            is_calm: false,
             unsent: plan.events,
             strange: plan.strangers,
-            steps: 0,
             dead_letters_read: 0,
-            plan: Rc::new(plan),
-            draw,
+            plan,
+            dice,
         };
         world.build();
         world.plan_ahead();
         world
     }
 
-    /// What is known from the beginning.
+    /// Plans what is known from the beginning.
     fn plan_ahead(&mut self) {
         let plan = Rc::clone(&self.plan);
         for spell in &plan.spells {
-            self.agenda.plan(later(self.began_at, spell.from), Step::Trouble(spell.trouble, true));
+            self.after(spell.from, Step::Trouble(spell.trouble, spell.number, true));
             if spell.until < Duration::MAX {
-                let end = later(self.began_at, spell.until);
-                self.agenda.plan(end, Step::Trouble(spell.trouble, false));
+                self.after(spell.until, Step::Trouble(spell.trouble, spell.number, false));
             }
         }
-        self.agenda.plan(later(self.began_at, plan.calm_after), Step::Calm);
+        self.after(plan.calm_after, Step::Calm);
         if plan.events > 0 {
             self.plan_sending(plan.events, Step::Send);
         }
@@ -168,32 +174,36 @@ impl World {
     }
 
     fn play(mut self) -> Ended {
-        let last = later(self.began_at, self.plan.sending.max(self.plan.calm_after));
-        let end = later(later(last, self.plan.age_max()), SETTLING);
+        let last = self.plan.sending.max(self.plan.calm_after);
+        let end = later(self.began_at, last + self.plan.age_max() + SETTLING);
         let steps_max = (self.plan.events + self.plan.strangers + 1) * STEPS_PER_EVENT_MAX;
+        let mut steps = 0;
         while self.judge.violation.is_none() {
             self.advance_cloud();
-            let due = self.agenda.next_at();
+            let due = self.agenda.first_key_value().map(|(&(at, _), _)| at);
             let wakeup = self.cloud.next_wakeup(self.now);
             let Some(next) = [due, wakeup].into_iter().flatten().min() else { break };
-            self.steps += 1;
-            if next > end || self.steps > steps_max {
-                let what = format!("after {} steps there is still something to do", self.steps);
-                self.judge.violated(Check::Settles, self.now, None, what);
+            steps += 1;
+            if next > end || steps > steps_max {
+                let what = format!("after {steps} steps there is still something to do");
+                self.judge.violated(Check::Settles, None, what);
                 break;
             }
             self.now = self.now.max(next);
             self.clock.set(self.now);
-            if let Some(step) = self.agenda.take(self.now) {
+            self.judge.now = self.now;
+            if due.is_some_and(|due| due <= self.now)
+                && let Some((_, step)) = self.agenda.pop_first()
+            {
                 self.take(step);
             }
         }
         if self.judge.violation.is_none() {
-            self.judge.at_rest(self.now);
+            self.judge.at_rest();
             self.read_dead_letters();
         }
-        self.judge.tally.counts.insert("steps", self.steps);
-        let covered = comeback_core::time::between(self.began_at, self.now).max(DAY);
+        self.judge.tally.seen.insert(Seen::Step("steps"), steps);
+        let covered = between(self.began_at, self.now);
         let Judge { violation, tally, story, .. } = self.judge;
         Ended { violation, tally, story, covered }
     }
@@ -203,19 +213,19 @@ impl World {
             Step::Send => self.send(),
             Step::Strange => self.send_strange(),
             Step::Begin(run) => self.begin(run),
-            Step::Arrive(arrival) => self.arrive(*arrival),
-            Step::Answer(run, reply) => self.answer(run, reply),
+            Step::Arrive(call, back) => self.arrive(call, back),
+            Step::Answer(call, answers) => self.answer(&call, answers),
             Step::Kill(run) => self.kill(run),
             Step::Cut(run) => self.cut(run),
             Step::TargetEnds(run, outcome) => self.target_ends(run, *outcome),
             Step::Forward(queue, message) => self.forward(queue, *message),
             Step::Redeliver(queue, handle) => self.redeliver(queue, &handle),
-            Step::Trouble(trouble, begins) => self.trouble(trouble, begins),
+            Step::Trouble(trouble, number, begins) => self.trouble(trouble, number, begins),
             Step::Calm => self.calm_down(),
         }
     }
 
-    /// Lets the cloud do what is due, and sees what has happened there.
+    /// Lets the cloud do what is due, and observes what has happened there.
     fn advance_cloud(&mut self) {
         let runs = self.cloud.advance(self.now);
         // First what has failed: its message may be in one of the batches.
@@ -231,35 +241,34 @@ impl World {
         }
     }
 
-    fn after(&self, delay: Duration) -> Timestamp {
-        later(self.now, delay)
+    /// Plans a step for a later time.
+    fn after(&mut self, delay: Duration, step: Step) {
+        self.planned += 1;
+        self.agenda.insert((later(self.now, delay), self.planned), step);
     }
 
-    fn is(&self, trouble: Trouble) -> bool {
-        self.troubles.contains(&trouble)
+    fn is(&self, trouble: Trouble, number: usize) -> bool {
+        self.troubles.contains(&(trouble, number))
     }
 
-    /// Reads a dead-letter queue to its end; what is there must have been sent by a handler.
+    /// Reads the dead-letter queues to their ends: they must contain what handlers have sent there.
     fn read_dead_letters(&mut self) {
         let plan = Rc::clone(&self.plan);
-        for handler in &plan.handlers {
-            self.drain(&handler.dead_letter_queue);
-        }
-        let (read, sent) = (self.dead_letters_read, self.judge.dead_letters());
+        plan.handlers.iter().for_each(|handler| self.drain(&handler.dead_letter_queue));
+        let (read, sent) = (self.dead_letters_read, self.judge.dead_letters);
         if read != sent {
             let what =
                 format!("{read} messages are in dead-letter queues, and {sent} were sent there");
-            self.judge.violated(Check::NothingUnexplained, self.now, None, what);
+            self.judge.violated(Check::NothingUnexplained, None, what);
         }
     }
 
     fn drain(&mut self, queue: &str) {
         loop {
-            let messages = self.receive_all(queue);
-            if messages.is_empty() {
-                return;
+            match self.receive_all(queue).len() {
+                0 => return,
+                count => self.dead_letters_read += count as u64,
             }
-            self.dead_letters_read += u64::try_from(messages.len()).unwrap_or_default();
         }
     }
 
@@ -267,7 +276,7 @@ impl World {
     fn receive_all(&mut self, queue: &str) -> Vec<Received> {
         let messages = self.cloud.sqs.receive(self.now, queue, 10, None).unwrap_or_default();
         for message in &messages {
-            // It was just received: its handle is good.
+            // It was just received, so its handle is valid.
             let _ = self.cloud.sqs.delete(self.now, queue, &message.receipt_handle);
         }
         messages

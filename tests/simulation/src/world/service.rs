@@ -1,249 +1,215 @@
-//! The services as a handler's calls meet them: on their way there and back, anything can happen.
+//! The services as a handler's calls meet them. Anything can happen to a call and to its answer.
 
-use std::{rc::Rc, sync::Arc, time::Duration};
+use std::{
+    rc::{Rc, Weak},
+    time::Duration,
+};
 
 use comeback_core::{
     Timestamp,
-    claim::State,
-    dead_letter::DeadLetter,
-    fault::{FaultKind, InvokeFault, StoreFault, classify, store_fault_passes},
+    claim::{State, is_same},
+    dead_letter::{DeadLetter, Reason},
+    fault::FaultKind,
 };
-use comeback_flow::ports::{CallFault, NotReplaced};
 use comeback_local::model::{
     Invocation, InvocationType, Invoked as Accepted,
     sqs::{MessageAttribute, Outgoing},
 };
 
-use super::{Step, World, handlers::timer_end};
+use super::{Step, World};
 use crate::{
-    judge::{FaultSeen, REASONS, Subject},
-    plan::Rates,
-    spell::Trouble,
-    tally::Fault,
-    wire::{Asked, Entries, Hide, Invoke, Invoked, Replace, Replaced, Slot},
+    judge::{REASONS, Subject},
+    plan::{Rates, Trouble},
+    tally::{Fault, Seen},
+    wire::{Answer, Hide, Invoke, Refusal, Replace, Request, Slot},
 };
 
-/// What Lambda says where it refuses for good, and what that means.
-const REJECTIONS: [(&str, u16, &str); 5] = [
-    ("InvalidRequestContentException", 400, "invoke_rejected"),
-    ("UnsupportedMediaTypeException", 415, "invoke_rejected"),
-    ("InvalidParameterValueException", 400, "invoke_rejected"),
-    ("RequestTooLargeException", 413, "payload_too_large"),
-    ("RecursiveInvocationException", 400, "recursion_stopped"),
+/// What Lambda answers when it refuses for good, and what that means.
+const REJECTIONS: [(&str, u16, Reason); 5] = [
+    ("InvalidRequestContentException", 400, Reason::InvokeRejected),
+    ("UnsupportedMediaTypeException", 415, Reason::InvokeRejected),
+    ("InvalidParameterValueException", 400, Reason::InvokeRejected),
+    ("RequestTooLargeException", 413, Reason::PayloadTooLarge),
+    ("RecursiveInvocationException", 400, Reason::RecursionStopped),
 ];
 
-/// The words of every refusal.
-const SAID: &str = "the simulation says no";
-
-/// What it says where a person must mend something.
+/// What it answers when a person has to fix something.
 const MISCONFIGURATIONS: [(&str, u16); 3] = [
     ("AccessDeniedException", 403),
     ("KMSDisabledException", 502),
     ("InvalidZipFileException", 502),
 ];
 
-/// A call, as it is on its way.
-pub(super) enum Call {
-    Hide(Hide, Rc<Slot<Entries>>),
-    Letters(Letters, Rc<Slot<Entries>>),
-    Invoke(Invoke, Option<Subject>, Rc<Slot<Invoked>>),
-    Replace(Replace, Option<Subject>, Rc<Slot<Replaced>>),
-}
-
-/// A call that sends dead letters: what each is about, and the queue that they are for.
-pub(super) struct Letters {
-    letters: Vec<DeadLetter<'static>>,
-    subjects: Vec<Option<Subject>>,
-    queue: String,
-}
-
-/// A call that reaches its service.
-pub(super) struct Arrival {
+/// A call of a run, and where its answers go.
+pub(super) struct Call {
     run: u64,
-    call: Rc<Call>,
-    back: Back,
+    handler: usize,
+    request: Request,
+    /// What it is about; of each dead letter.
+    subjects: Vec<Option<Subject>>,
+    slot: Weak<Slot>,
 }
 
-/// What comes back of a call that had its effect.
-#[derive(Clone, Copy)]
-enum Back {
-    /// Its answer, after this time.
-    Answer(Duration),
-    /// Nothing.
-    Nothing,
-}
-
-/// An answer on its way back.
-pub(super) enum Reply {
-    Awake(Rc<Slot<()>>),
-    Entries(Rc<Call>, Entries),
-    Invoked(Rc<Call>, Invoked, Option<FaultSeen>),
-    Replaced(Rc<Call>, Replaced, Option<FaultSeen>),
+impl Call {
+    fn entries(&self) -> usize {
+        match &self.request {
+            Request::Sleep(_) => 0,
+            Request::Hide(hide) => hide.changes.len(),
+            Request::Letters(letters) => letters.len(),
+            Request::Invoke(_) | Request::Replace(_) => 1,
+        }
+    }
 }
 
 impl World {
     /// Whether a fault of this rate happens now.
     pub(super) fn happens(&mut self, rate: impl Fn(&Rates) -> f64) -> bool {
-        !self.calm && self.draw.happens(rate(&self.plan.rates))
+        !self.is_calm && self.dice.happens(rate(&self.plan.rates))
     }
 
     /// A handler has asked for something.
-    pub(super) fn submit(&mut self, run: u64, clock: Timestamp, asked: Asked) {
-        let plan = Rc::clone(&self.plan);
-        let call = match asked {
-            Asked::Sleep(lasts, slot) => {
-                let end = timer_end(self.now, lasts);
-                return self.agenda.plan(end, Step::Answer(run, Reply::Awake(slot)));
-            }
-            Asked::Hide(hide, slot) => {
-                self.judge.hides(self.now, clock, run, &hide);
-                Call::Hide(hide, slot)
-            }
-            Asked::Letters(letters, slot) => {
-                let subjects = self.judge.gives_up(&plan, self.now, clock, run, &letters);
-                let queue = self.dead_letter_queue_of(run);
-                Call::Letters(Letters { letters, subjects, queue }, slot)
-            }
-            Asked::Invoke(invoke, slot) => {
-                let subject = self.judge.invokes(&plan, self.now, clock, run, &invoke);
-                Call::Invoke(invoke, subject, slot)
-            }
-            Asked::Replace(replace, slot) => {
-                let subject = self.judge.replaces(self.now, clock, run, &replace);
-                Call::Replace(replace, subject, slot)
-            }
+    pub(super) fn submit(
+        &mut self,
+        run: u64,
+        clock: Timestamp,
+        request: Request,
+        slot: Weak<Slot>,
+    ) {
+        let Some((handler, deadline)) = self.runs.get(&run).map(|run| (run.handler, run.deadline))
+        else {
+            return;
         };
-        self.dispatch(run, Rc::new(call));
-    }
-
-    /// Draws the fate of a call.
-    fn dispatch(&mut self, run: u64, call: Rc<Call>) {
-        let out = self.draw.millis(2..=60);
-        let back = self.draw.millis(2..=60);
-        let round = out + back;
-        let forks = self.judge.may_fork(run);
-        if self.is(Trouble::CallsThrottled) {
-            self.judge.tally.fault(Fault::CallsThrottled);
-            self.refuse(run, &call, round, true);
-        } else if self.happens(|rates| rates.refused) {
-            let throttled = self.draw.happens(0.5);
-            self.judge.tally.fault(if throttled {
-                Fault::CallThrottled
-            } else {
-                Fault::ServerError
-            });
-            self.refuse(run, &call, round, throttled);
-        } else if self.happens(|rates| rates.unsent) {
-            self.judge.tally.fault(Fault::CallUnsent);
-            self.time_out(run, &call);
-        } else if forks && self.happens(|rates| rates.deaf) {
-            self.judge.tally.fault(Fault::AnswerLost);
-            self.send_off(run, &call, out, Back::Nothing);
-            self.time_out(run, &call);
-        } else if forks && self.happens(|rates| rates.late) {
-            self.judge.tally.fault(Fault::CallLate);
-            let late = self.draw.millis(1_000..=300_000);
-            self.send_off(run, &call, late, Back::Nothing);
-            self.time_out(run, &call);
-        } else if forks && self.happens(|rates| rates.repeated) {
-            self.judge.tally.fault(Fault::CallRepeated);
-            self.send_off(run, &call, out, Back::Nothing);
-            let again = out + self.draw.millis(100..=3_000);
-            self.send_off(run, &call, again, Back::Answer(back));
+        let subjects = match &request {
+            Request::Sleep(_) => Vec::new(),
+            Request::Hide(hide) => {
+                self.judge.hides(run, clock, hide);
+                Vec::new()
+            }
+            Request::Letters(letters) => self.judge.gives_up(run, clock, letters),
+            Request::Invoke(invoke) => vec![self.judge.invokes(run, clock, invoke)],
+            Request::Replace(replace) => vec![self.judge.replaces(run, clock, deadline, replace)],
+        };
+        let call = Rc::new(Call { run, handler, request, subjects, slot });
+        if let Request::Sleep(lasts) = call.request {
+            // Whole milliseconds, like every time here.
+            let millis = lasts.as_nanos().div_ceil(1_000_000) as u64;
+            self.after(Duration::from_millis(millis), Step::Answer(call, Vec::new()));
         } else {
-            self.send_off(run, &call, out, Back::Answer(back));
+            self.dispatch(call);
         }
     }
 
-    fn send_off(&mut self, run: u64, call: &Rc<Call>, out: Duration, back: Back) {
-        let arrival = Arrival { run, call: Rc::clone(call), back };
-        self.agenda.plan(self.after(out), Step::Arrive(Box::new(arrival)));
+    /// Draws what happens to a call.
+    fn dispatch(&mut self, call: Rc<Call>) {
+        let out = self.dice.millis(2..=60);
+        let back = self.dice.millis(2..=60);
+        let may_fork = self.judge.may_fork(call.run);
+        let fault = if self.is(Trouble::CallsThrottled, 0) {
+            self.refuse(call, out + back, true);
+            Seen::Trouble(Trouble::CallsThrottled)
+        } else if self.happens(|rates| rates.refused) {
+            let is_throttled = self.dice.happens(0.5);
+            self.refuse(call, out + back, is_throttled);
+            Seen::Fault(if is_throttled { Fault::CallThrottled } else { Fault::ServerError })
+        } else if self.happens(|rates| rates.unsent) {
+            self.time_out(call);
+            Seen::Fault(Fault::CallUnsent)
+        } else if may_fork && self.happens(|rates| rates.unanswered) {
+            self.after(out, Step::Arrive(Rc::clone(&call), None));
+            self.time_out(call);
+            Seen::Fault(Fault::AnswerLost)
+        } else if may_fork && self.happens(|rates| rates.late) {
+            let late = self.dice.millis(1_000..=300_000);
+            self.after(late, Step::Arrive(Rc::clone(&call), None));
+            self.time_out(call);
+            Seen::Fault(Fault::CallLate)
+        } else if may_fork && self.happens(|rates| rates.repeated) {
+            self.after(out, Step::Arrive(Rc::clone(&call), None));
+            let again = out + self.dice.millis(100..=3_000);
+            self.after(again, Step::Arrive(call, Some(back)));
+            Seen::Fault(Fault::CallRepeated)
+        } else {
+            return self.after(out, Step::Arrive(call, Some(back)));
+        };
+        self.judge.tally.count(fault);
     }
 
-    /// The service says no to the whole call.
-    fn refuse(&mut self, run: u64, call: &Rc<Call>, after: Duration, throttled: bool) {
-        let of_ledger = matches!(&**call, Call::Replace(..));
-        let says_when = throttled && !of_ledger && self.draw.happens(0.3);
-        let (code, status) = match (of_ledger, throttled) {
+    /// The service refuses the whole call.
+    fn refuse(&mut self, call: Rc<Call>, after: Duration, is_throttled: bool) {
+        let of_ledger = matches!(call.request, Request::Replace(_));
+        let says_when = is_throttled && !of_ledger && self.dice.happens(0.3);
+        let (code, status) = match (of_ledger, is_throttled) {
             (false, true) => ("TooManyRequestsException", 429),
             (false, false) => ("ServiceException", 500),
             (true, true) => ("ProvisionedThroughputExceededException", 400),
             (true, false) => ("InternalServerError", 500),
         };
-        let retry_after = says_when.then(|| self.draw.number(0..=400));
-        let refusal = Refusal { code: Some(code), status: Some(status), retry_after };
-        self.fail(run, call, after, refusal);
+        let retry_after = says_when.then(|| Duration::from_secs(self.dice.number(0..=400)));
+        let transient = FaultKind::Transient { retry_after };
+        self.fail(call, after, Refusal { retry_after, ..Refusal::of(code, status, transient) });
     }
 
-    /// A call has no answer: it fails after a while, or not even that.
-    fn time_out(&mut self, run: u64, call: &Rc<Call>) {
+    /// A call has no answer. It fails after a while, or not even that.
+    fn time_out(&mut self, call: Rc<Call>) {
         if self.happens(|rates| rates.hanging) {
-            return self.judge.tally.fault(Fault::CallHung);
+            return self.judge.tally.count(Seen::Fault(Fault::CallHung));
         }
-        let after = self.draw.millis(1_000..=20_000);
-        self.fail(run, call, after, Refusal::default());
+        let after = self.dice.millis(1_000..=20_000);
+        let kind = Some(FaultKind::Transient { retry_after: None });
+        self.fail(call, after, Refusal { kind, ..Refusal::default() });
     }
 
-    fn fail(&mut self, run: u64, call: &Rc<Call>, after: Duration, refusal: Refusal) {
-        let failed = |count: usize| vec![Err(CallFault("no answer".to_owned())); count];
-        let seen = Some(FaultSeen::Transient(refusal.retry_after));
-        let reply = match &**call {
-            Call::Hide(hide, _) => Reply::Entries(Rc::clone(call), failed(hide.changes.len())),
-            Call::Letters(sent, _) => Reply::Entries(Rc::clone(call), failed(sent.letters.len())),
-            Call::Invoke(..) => Reply::Invoked(Rc::clone(call), Err(refusal.of_lambda()), seen),
-            Call::Replace(..) => {
-                let fault = NotReplaced::Fault(refusal.of_ledger());
-                Reply::Replaced(Rc::clone(call), Err(fault), seen)
-            }
-        };
-        self.agenda.plan(self.after(after), Step::Answer(run, reply));
+    fn fail(&mut self, call: Rc<Call>, after: Duration, mut refusal: Refusal) {
+        if !matches!(call.request, Request::Invoke(_) | Request::Replace(_)) {
+            refusal.kind = None;
+        }
+        let answers = vec![Err(refusal); call.entries()];
+        self.after(after, Step::Answer(call, answers));
     }
 
     /// A call has reached its service, and takes effect.
-    pub(super) fn arrive(&mut self, arrival: Arrival) {
-        let Arrival { run, call, back } = arrival;
+    pub(super) fn arrive(&mut self, call: Rc<Call>, back: Option<Duration>) {
+        let run = call.run;
         if let Some(run) = self.runs.get_mut(&run) {
             run.effects += 1;
         }
-        let reply = match &*call {
-            Call::Hide(hide, _) => Reply::Entries(Rc::clone(&call), self.hide(hide)),
-            Call::Letters(sent, _) => Reply::Entries(Rc::clone(&call), self.take_letters(sent)),
-            Call::Invoke(invoke, subject, _) => {
-                let (answer, seen) = self.take_invocation(invoke, *subject);
-                Reply::Invoked(Rc::clone(&call), answer, seen)
-            }
-            Call::Replace(replace, subject, _) => {
-                let (answer, seen) = self.replace(replace, *subject);
-                Reply::Replaced(Rc::clone(&call), answer, seen)
-            }
+        let subject = call.subjects.first().copied().flatten();
+        let answers = match &call.request {
+            Request::Sleep(_) => Vec::new(),
+            Request::Hide(hide) => self.hide(hide),
+            Request::Letters(letters) => self.take_letters(&call, letters),
+            Request::Invoke(invoke) => vec![self.take_invocation(invoke, subject)],
+            Request::Replace(replace) => vec![self.replace(replace, subject)],
         };
-        if let Back::Answer(after) = back {
-            self.agenda.plan(self.after(after), Step::Answer(run, reply));
+        if let Some(after) = back {
+            self.after(after, Step::Answer(call, answers));
         }
         self.survives(run);
     }
 
-    fn hide(&mut self, hide: &Hide) -> Entries {
+    fn hide(&mut self, hide: &Hide) -> Vec<Answer> {
         let queue = hide.queue_url.rsplit('/').next().unwrap_or_default();
-        let mut entries = Entries::with_capacity(hide.changes.len());
+        let mut answers = Vec::with_capacity(hide.changes.len());
         for (handle, seconds) in &hide.changes {
-            entries.push(if self.happens(|rates| rates.entry_refused) {
-                self.judge.tally.fault(Fault::VisibilityRefused);
-                Err(CallFault("InternalError: one entry is refused".to_owned()))
+            answers.push(if self.happens(|rates| rates.entry_refused) {
+                self.judge.tally.count(Seen::Fault(Fault::VisibilityRefused));
+                Err(Refusal::default())
             } else {
                 let changed = self.cloud.sqs.change_visibility(self.now, queue, handle, *seconds);
-                changed.map_err(|error| CallFault(error.to_string()))
+                changed.map_err(|_| Refusal::default())
             });
         }
-        entries
+        answers
     }
 
-    fn take_letters(&mut self, sent: &Letters) -> Entries {
-        let mut entries = Entries::with_capacity(sent.letters.len());
-        for (letter, subject) in sent.letters.iter().zip(&sent.subjects) {
+    fn take_letters(&mut self, call: &Call, letters: &[DeadLetter]) -> Vec<Answer> {
+        let plan = Rc::clone(&self.plan);
+        let queue = &plan.handlers[call.handler].dead_letter_queue;
+        let mut answers = Vec::with_capacity(letters.len());
+        for (letter, subject) in letters.iter().zip(&call.subjects) {
             if self.happens(|rates| rates.entry_refused) {
-                self.judge.tally.fault(Fault::LetterRefused);
-                entries.push(Err(CallFault("InternalError: one entry is refused".to_owned())));
+                self.judge.tally.count(Seen::Fault(Fault::LetterRefused));
+                answers.push(Err(Refusal::default()));
                 continue;
             }
             let attributes = letter.attributes.iter();
@@ -254,46 +220,33 @@ impl World {
                     .collect(),
                 ..Outgoing::default()
             };
-            let taken = self.cloud.sqs.send(self.now, &sent.queue, message);
+            let taken = self.cloud.sqs.send(self.now, queue, message);
             if let (Ok(_), Some(subject)) = (&taken, subject) {
-                let said = letter.attributes.iter().find(|(name, _)| *name == "Reason");
-                let reason =
-                    REASONS.into_iter().find(|known| said.is_some_and(|(_, r)| r == known));
-                self.judge.given_up(self.now, *subject, reason.unwrap_or("no reason"));
+                let reason = letter.attributes.iter().find(|(name, _)| *name == "Reason");
+                let known =
+                    REASONS.into_iter().find(|known| reason.is_some_and(|(_, r)| r == known));
+                self.judge.given_up(*subject, known.unwrap_or("no reason"));
             }
-            entries.push(taken.map(drop).map_err(|error| CallFault(error.to_string())));
-            self.drain(&sent.queue);
+            answers.push(taken.map(drop).map_err(|_| Refusal::default()));
+            self.drain(queue);
         }
-        entries
+        answers
     }
 
-    /// The ledger's one operation.
-    fn replace(
-        &mut self,
-        replace: &Replace,
-        subject: Option<Subject>,
-    ) -> (Replaced, Option<FaultSeen>) {
+    /// The only operation of the ledger.
+    fn replace(&mut self, replace: &Replace, subject: Option<Subject>) -> Answer {
         if self.happens(|rates| rates.misconfigured) {
-            self.judge.tally.fault(Fault::LedgerDenied);
-            let code = Some("AccessDeniedException");
-            let refusal = Refusal { code, status: Some(400), retry_after: None };
-            return (Err(NotReplaced::Fault(refusal.of_ledger())), Some(FaultSeen::Configuration));
+            self.judge.tally.count(Seen::Fault(Fault::LedgerDenied));
+            return Err(Refusal::of("AccessDeniedException", 400, FaultKind::Configuration));
         }
         let there = self.ledger.get(&replace.key);
-        let is_as_seen = match (there, &replace.seen) {
-            (Some(there), Some(seen)) => {
-                there.token == seen.token
-                    && (there.state == State::Done) == (seen.state == State::Done)
-            }
-            (there, seen) => there.is_none() && seen.is_none(),
-        };
-        if !is_as_seen {
-            return (Err(NotReplaced::Changed(there.cloned())), None);
+        if !is_same(there, replace.seen.as_ref()) {
+            return Err(Refusal { found: Some(there.cloned()), ..Refusal::default() });
         }
         match &replace.next {
             Some(next) => {
                 if let (State::Done, Some(subject)) = (next.state, subject) {
-                    self.judge.marked(self.now, subject);
+                    self.judge.marked(subject);
                 }
                 self.ledger.insert(replace.key.clone(), next.clone());
             }
@@ -301,142 +254,72 @@ impl World {
                 self.ledger.remove(&replace.key);
             }
         }
-        (Ok(()), None)
+        Ok(())
     }
 
-    fn take_invocation(
-        &mut self,
-        invoke: &Invoke,
-        subject: Option<Subject>,
-    ) -> (Invoked, Option<FaultSeen>) {
-        let name = invoke.function.split(':').nth(6).unwrap_or_default();
-        let denied = self.targets.get(name).copied();
-        let denied = denied.is_some_and(|target| self.is(Trouble::AccessDenied { target }));
-        if denied || self.happens(|rates| rates.misconfigured) {
-            let kind = if denied { Fault::AccessDenied } else { Fault::Misconfigured };
-            self.judge.tally.fault(kind);
-            let &(code, status) = self.draw.pick(&MISCONFIGURATIONS);
-            return (Err(Refusal::says(code, status)), Some(FaultSeen::Configuration));
+    fn take_invocation(&mut self, invoke: &Invoke, subject: Option<Subject>) -> Answer {
+        let function = invoke.function.split(':').nth(6).unwrap_or_default();
+        let target = self.targets.get(function);
+        let is_denied = target.is_some_and(|&target| self.is(Trouble::AccessDenied, target));
+        if is_denied || self.happens(|rates| rates.misconfigured) {
+            self.judge.tally.count(match is_denied {
+                true => Seen::Trouble(Trouble::AccessDenied),
+                false => Seen::Fault(Fault::Misconfigured),
+            });
+            let (code, status) = self.dice.pick(&MISCONFIGURATIONS);
+            return Err(Refusal::of(code, status, FaultKind::Configuration));
         }
         if self.happens(|rates| rates.rejected) {
-            self.judge.tally.fault(Fault::InvokeRejected);
-            let &(code, status, reason) = self.draw.pick(&REJECTIONS);
-            return (Err(Refusal::says(code, status)), Some(FaultSeen::Refused(reason)));
+            self.judge.tally.count(Seen::Fault(Fault::InvokeRejected));
+            let (code, status, reason) = self.dice.pick(&REJECTIONS);
+            return Err(Refusal::of(code, status, FaultKind::Refused(reason)));
         }
-        let trace = self.next_hop(invoke.trace.as_deref().unwrap_or_default());
+        let trace = self.next_hop(&invoke.trace);
         let invocation = Invocation {
-            function: name,
+            function,
             invocation_type: InvocationType::Event,
             payload: invoke.payload.as_bytes(),
             trace_header: Some(&trace),
             client_context: None,
         };
-        match self.cloud.invoke(self.now, invocation) {
-            Ok(Accepted::Accepted(request_id)) => {
-                if let Some(subject) = subject {
-                    self.judge.reinvoked(self.now, subject, &request_id, Arc::from(trace));
-                }
-                (Ok(()), None)
-            }
-            Ok(Accepted::Running(_) | Accepted::Possible) => (Ok(()), None),
-            // The one refusal that this world provokes: its function is gone.
-            Err(error) => {
-                (Err(Refusal::says(error.code(), error.status())), Some(FaultSeen::Configuration))
-            }
+        // The only refusal by the model in this world: the function is gone.
+        let accepted = self
+            .cloud
+            .invoke(self.now, invocation)
+            .map_err(|error| Refusal::of(error.code(), error.status(), FaultKind::Configuration))?;
+        if let (Accepted::Accepted(request_id), Some(subject)) = (accepted, subject) {
+            self.judge.reinvoked(subject, &request_id, trace.into());
         }
+        Ok(())
     }
 
-    /// An answer has reached a handler, if that still waits for it.
-    pub(super) fn answer(&mut self, run: u64, reply: Reply) {
-        if !self.runs.contains_key(&run) {
+    /// Answers have reached a handler. It may not wait for them any more.
+    pub(super) fn answer(&mut self, call: &Call, answers: Vec<Answer>) {
+        let Some(slot) = call.slot.upgrade() else { return };
+        let is_sleep = matches!(call.request, Request::Sleep(_));
+        if !is_sleep && !self.survives(call.run) {
             return;
         }
-        match reply {
-            Reply::Awake(slot) => {
-                if !slot.is_awaited() {
-                    return;
+        for (subject, answer) in call.subjects.iter().zip(&answers) {
+            match (subject, &call.request) {
+                (None, _) => {}
+                (Some(subject), Request::Replace(replace)) => {
+                    self.judge.told_of_claim(*subject, replace, answer);
                 }
-                slot.answer(());
-            }
-            Reply::Entries(call, entries) => {
-                let (Call::Hide(_, slot) | Call::Letters(_, slot)) = &*call else { return };
-                if !slot.is_awaited() || !self.survives(run) {
-                    return;
-                }
-                if let Call::Letters(sent, _) = &*call {
-                    for (subject, entry) in sent.subjects.iter().zip(&entries) {
-                        if let Some(subject) = subject {
-                            let answer = entry.as_ref().map(|&()| ()).map_err(|_| None);
-                            self.judge.told(self.now, *subject, answer);
-                        }
-                    }
-                }
-                slot.answer(entries);
-            }
-            Reply::Invoked(call, answer, seen) => {
-                let Call::Invoke(_, subject, slot) = &*call else { return };
-                if !slot.is_awaited() || !self.survives(run) {
-                    return;
-                }
-                if let Some(subject) = subject {
-                    let told = answer.as_ref().map(|&()| ()).map_err(|_| seen);
-                    self.judge.told(self.now, *subject, told);
-                }
-                slot.answer(answer);
-            }
-            Reply::Replaced(call, answer, seen) => {
-                let Call::Replace(replace, subject, slot) = &*call else { return };
-                if !slot.is_awaited() || !self.survives(run) {
-                    return;
-                }
-                if let Some(subject) = subject {
-                    self.judge.told_of_claim(self.now, *subject, replace, &answer, seen);
-                }
-                slot.answer(answer);
+                (Some(subject), _) => self.judge.told(*subject, answer),
             }
         }
-        self.poll(run);
+        slot.answer(answers);
+        self.poll(call.run);
     }
 
-    /// The header of a request on its way on: another parent, as each hop has one of its own.
+    /// The trace header of a request that is passed on: each hop has a parent of its own.
     fn next_hop(&mut self, trace: &str) -> String {
-        let parent = format!("Parent={:016x}", self.draw.seed());
+        let parent = format!("Parent={:016x}", self.dice.seed());
         let members = trace.split(';').map(|member| match member.starts_with("Parent=") {
             true => parent.as_str(),
             false => member,
         });
         members.collect::<Vec<_>>().join(";")
-    }
-}
-
-/// What a service says instead of yes; nothing where there is no answer.
-#[derive(Default)]
-struct Refusal {
-    code: Option<&'static str>,
-    status: Option<u16>,
-    retry_after: Option<u64>,
-}
-
-impl Refusal {
-    fn says(code: &'static str, status: u16) -> InvokeFault {
-        Self { code: Some(code), status: Some(status), retry_after: None }.of_lambda()
-    }
-
-    /// What production's own adapters make of it.
-    fn of_lambda(&self) -> InvokeFault {
-        let retry_after = self.retry_after.map(Duration::from_secs);
-        self.of(classify(self.code, self.status, retry_after))
-    }
-
-    fn of_ledger(&self) -> StoreFault {
-        StoreFault {
-            passes: store_fault_passes(self.code, self.status),
-            code: self.code.map(str::to_owned),
-            message: SAID.to_owned(),
-        }
-    }
-
-    fn of(&self, kind: FaultKind) -> InvokeFault {
-        InvokeFault { kind, code: self.code.map(str::to_owned), message: SAID.to_owned() }
     }
 }

@@ -1,0 +1,93 @@
+//! Troubles that begin and end.
+
+use std::rc::Rc;
+
+use comeback_local::model::{lambda::mapping::MappingSettings, sqs::IN_FLIGHT_MAX};
+
+use super::World;
+use crate::{plan::Trouble, tally::Seen};
+
+/// How many messages of a crowded queue may be in flight.
+const CROWDED: usize = 3;
+
+/// By turns of so many minutes a flapping target works and fails.
+const FLAP_MINUTES: i64 = 7;
+
+impl World {
+    pub(super) fn trouble(&mut self, trouble: Trouble, number: usize, begins: bool) {
+        self.judge.story.tell(self.now, None, || {
+            format!("{trouble:?} {number} {}", if begins { "begins" } else { "ends" })
+        });
+        if begins {
+            self.troubles.push((trouble, number));
+        } else {
+            self.troubles.retain(|other| *other != (trouble, number));
+        }
+        let plan = Rc::clone(&self.plan);
+        let lambda = &mut self.cloud.lambda;
+        // A function may have been deleted meanwhile, so these calls may fail.
+        match trouble {
+            Trouble::TargetPaused => {
+                let target = &plan.targets[number].name;
+                let _ = lambda.set_reserved_concurrency(target, begins.then_some(0));
+            }
+            Trouble::HandlerThrottled => {
+                let handler = &plan.handlers[number].name;
+                let _ = lambda.set_reserved_concurrency(handler, begins.then_some(0));
+            }
+            Trouble::TargetDeleted if begins => {
+                let _ = lambda.delete_function(&plan.targets[number].name);
+            }
+            Trouble::TargetDeleted => {
+                let is_gone = lambda.configuration(&plan.targets[number].name).is_err();
+                if is_gone && !self.is(Trouble::TargetRenamed, number) {
+                    self.create_target(number);
+                }
+            }
+            Trouble::TargetRenamed => {
+                let _ = lambda.delete_function(&plan.targets[number].name);
+                let successor =
+                    plan.targets.iter().position(|next| next.successor_of == Some(number));
+                successor.into_iter().for_each(|next| self.create_target(next));
+            }
+            Trouble::MappingOff => {
+                let queue = &plan.queues[number].name;
+                let of_queue = lambda.mappings().find(|mapping| *mapping.queue == **queue);
+                let Some(uuid) = of_queue.map(|mapping| mapping.uuid.clone()) else { return };
+                let enabled = Some(!begins);
+                let settings = MappingSettings { enabled, ..MappingSettings::default() };
+                let _ = lambda.update_mapping(self.now, &uuid, None, &settings);
+            }
+            Trouble::QueueCrowded => {
+                let most = if begins { CROWDED } else { IN_FLIGHT_MAX };
+                let _ = self.cloud.sqs.limit_in_flight(&plan.queues[number].name, most);
+            }
+            Trouble::TargetDown | Trouble::TargetFlaps => {}
+            // These are counted when they have an effect.
+            Trouble::AccessDenied | Trouble::BadDeploy | Trouble::CallsThrottled => return,
+        }
+        if begins {
+            self.judge.tally.count(Seen::Trouble(trouble));
+        }
+    }
+
+    /// Whether a target fails now because of a trouble; nothing if it has none.
+    pub(super) fn is_down(&self, target: usize) -> Option<bool> {
+        if self.is(Trouble::TargetDown, target) {
+            return Some(true);
+        }
+        let turn = self.now.timestamp() / 60 / FLAP_MINUTES;
+        self.is(Trouble::TargetFlaps, target).then_some(turn % 2 == 0)
+    }
+
+    /// Faults stop: whatever still lasts ends now.
+    pub(super) fn calm_down(&mut self) {
+        for (trouble, number) in self.troubles.clone() {
+            if trouble != Trouble::TargetRenamed {
+                self.trouble(trouble, number, false);
+            }
+        }
+        self.judge.story.tell(self.now, None, || "from now on all goes well".to_owned());
+        self.is_calm = true;
+    }
+}
