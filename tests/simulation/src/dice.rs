@@ -5,50 +5,50 @@ use std::{ops::RangeInclusive, time::Duration};
 use rand::{Rng as _, RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 
 /// A seeded generator.
-pub(crate) struct Dice(Xoshiro256PlusPlus);
+pub struct Dice(Xoshiro256PlusPlus);
 
 impl Dice {
-    pub(crate) fn seeded(seed: u64) -> Self {
+    pub fn seeded(seed: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
     /// A seed for another generator.
-    pub(crate) fn seed(&mut self) -> u64 {
+    pub fn seed(&mut self) -> u64 {
         self.0.next_u64()
     }
 
     /// A uniformly distributed number of this range.
-    pub(crate) fn number(&mut self, range: RangeInclusive<u64>) -> u64 {
+    pub fn number(&mut self, range: RangeInclusive<u64>) -> u64 {
         let span = u128::from(range.end() - range.start()) + 1;
         range.start() + ((u128::from(self.0.next_u64()) * span) >> u64::BITS) as u64
     }
 
     /// An index of a collection of this length.
-    pub(crate) fn index(&mut self, length: usize) -> usize {
+    pub fn index(&mut self, length: usize) -> usize {
         self.number(0..=length.saturating_sub(1) as u64) as usize
     }
 
     /// A number from 0 up to, but not including, 1.
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         self.0.random()
     }
 
     /// Whether something of this probability happens. Nothing is drawn if it never does.
-    pub(crate) fn happens(&mut self, probability: f64) -> bool {
+    pub fn happens(&mut self, probability: f64) -> bool {
         probability > 0.0 && self.unit() < probability
     }
 
-    pub(crate) fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.index(choices.len())]
     }
 
     /// Whole milliseconds of this range.
-    pub(crate) fn millis(&mut self, range: RangeInclusive<u64>) -> Duration {
+    pub fn millis(&mut self, range: RangeInclusive<u64>) -> Duration {
         Duration::from_millis(self.number(range))
     }
 
     /// Whole milliseconds between two durations.
-    pub(crate) fn within(&mut self, low: Duration, high: Duration) -> Duration {
+    pub fn within(&mut self, low: Duration, high: Duration) -> Duration {
         let (low, high) = (low.as_millis() as u64, high.as_millis() as u64);
         self.millis(low..=high.max(low))
     }

@@ -1,12 +1,31 @@
-//! Plays worlds: many, one again, or a large one.
+//! The retry loop in virtual time, with every fault drawn from a seed.
+//!
+//! A *world* ([`world`]) consists of the local cloud's model of SQS and Lambda, production's `flow` and `core` as
+//! the handlers, and a virtual clock. Its *plan* ([`plan`]) is drawn from a seed: events, policies, queues, handlers,
+//! and how often each fault happens. A *judge* (`judge`) watches from outside and compares everything with its own
+//! statement of the rules. At some time faults stop, and then everything must settle.
+//!
+//! The same seed makes the same world, so a failure can be replayed and read line by line.
+
+mod dice;
+mod judge;
+mod notes;
+mod payload;
+mod plan;
+mod rules;
+mod run;
+mod wire;
+mod world;
 
 use std::{process::ExitCode, time::Instant};
 
-use clap::{Parser, Subcommand};
-use simulation::{
+use clap::Parser;
+use comeback_core::time::{at_millis, between};
+
+use crate::{
     plan::Plan,
     run::{report, worlds},
-    world::play,
+    world::{BEGAN_AT, play},
 };
 
 /// With the system's allocator, a world spends a fifth of its time on memory.
@@ -15,12 +34,6 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The retry loop in virtual time, with every fault drawn from a seed.
 #[derive(Parser)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
 enum Command {
     /// Plays many worlds and counts what happens in them.
     Run {
@@ -53,17 +66,18 @@ enum Command {
     },
 }
 
+#[allow(clippy::disallowed_methods, reason = "only the duration of a run is measured")]
 fn main() -> ExitCode {
-    let good = match Arguments::parse().command {
-        Command::Run { seeds, from, threads } => run(seeds, from, threads),
+    let started = Instant::now();
+    let good = match Command::parse() {
+        Command::Run { seeds, from, threads } => run(started, seeds, from, threads),
         Command::Replay { seed, event } => replay(seed, event),
-        Command::Day { events, seed } => day(events, seed),
+        Command::Day { events, seed } => day(started, events, seed),
     };
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run(seeds: u64, from: u64, threads: usize) -> bool {
-    let started = now();
+fn run(started: Instant, seeds: u64, from: u64, threads: usize) -> bool {
     let summary = worlds(from..from.saturating_add(seeds), threads);
     let seconds = started.elapsed().as_secs_f64();
     print!("{}", summary.tally.counts());
@@ -88,20 +102,14 @@ fn replay(seed: u64, event: Option<usize>) -> bool {
     ended.violation.is_none()
 }
 
-fn day(events: u64, seed: u64) -> bool {
-    let started = now();
+fn day(started: Instant, events: u64, seed: u64) -> bool {
     let ended = play(Plan::day_of(events, seed), false);
     let seconds = started.elapsed().as_secs_f64();
     print!("{}", ended.tally.counts());
     if let Some(violation) = &ended.violation {
         println!("{violation}");
     }
-    let hours = ended.covered.as_secs_f64() / 3600.0;
+    let hours = between(at_millis(BEGAN_AT), ended.now).as_secs_f64() / 3600.0;
     println!("{events} events over {hours:.1} virtual hours in {seconds:.1} s");
     ended.violation.is_none()
-}
-
-#[allow(clippy::disallowed_methods, reason = "only the duration of a run is measured")]
-fn now() -> Instant {
-    Instant::now()
 }

@@ -6,25 +6,25 @@ use crate::dice::Dice;
 const LARGE: (u64, u64) = (1_047_600, 1_048_576);
 
 /// A payload as a client sends it.
-pub(crate) struct Payload {
-    pub(crate) text: String,
+pub struct Payload {
+    pub text: String,
     /// The same, if it is the envelope of another writer.
-    pub(crate) envelope: Option<Foreign>,
+    pub envelope: Option<Foreign>,
 }
 
 /// The envelope of another writer, around the original bytes.
-pub(crate) struct Foreign {
-    pub(crate) attempt: u32,
+pub struct Foreign {
+    pub attempt: u32,
     /// The second in which it says that the event failed first.
-    pub(crate) initial: i64,
-    pub(crate) request_id: Option<String>,
+    pub initial: i64,
+    pub request_id: Option<String>,
     /// Further members, as JSON after a comma.
-    pub(crate) others: &'static str,
-    pub(crate) original: String,
+    pub others: &'static str,
+    pub original: String,
 }
 
 /// The payload of event number `event`, sent in this second.
-pub(crate) fn payload(event: usize, second: i64, dice: &mut Dice) -> Payload {
+pub fn payload(event: usize, second: i64, dice: &mut Dice) -> Payload {
     let text = match dice.number(0..=11) {
         0 => format!(r#"{{ "order" : {event} , "big":12345678901234567890{event} }}"#),
         1 => format!(r#"[{event}, 1.0, 1e3, 1E+3, -0.0, "ü\u00fc\ud83d\ude00"]"#),
@@ -41,7 +41,7 @@ pub(crate) fn payload(event: usize, second: i64, dice: &mut Dice) -> Payload {
 }
 
 /// A payload near the limit of what a message can carry.
-pub(crate) fn large(event: usize, dice: &mut Dice) -> Payload {
+pub fn large(event: usize, dice: &mut Dice) -> Payload {
     let bytes = dice.number(LARGE.0..=LARGE.1) as usize;
     let start = format!(r#"{{"order":"{event}","fill":""#);
     let fill = "x".repeat(bytes - start.len() - 2);
@@ -61,13 +61,13 @@ fn foreign(event: usize, second: i64, dice: &mut Dice) -> Payload {
 
 impl Foreign {
     /// The envelope with another attempt.
-    pub(crate) fn at_attempt(&self, attempt: u32) -> String {
+    pub fn at_attempt(&self, attempt: u32) -> String {
         envelope(attempt, self.initial, self.request_id.as_deref(), self.others, &self.original)
     }
 }
 
 /// The envelope of the contract.
-pub(crate) fn envelope(
+pub fn envelope(
     attempt: u32,
     initial: i64,
     request_id: Option<&str>,

@@ -1,14 +1,14 @@
 //! What a seed draws before its world begins: its handlers, queues and targets, their rules, and what will go wrong.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use clap::ValueEnum;
 use comeback_core::backoff::Jitter;
 
-use crate::{dice::Dice, rules::Rules};
+use crate::{dice::Dice, notes::Fault, rules::Rules};
 
 /// Patterns for error types that never heal, as an owner may configure them, and a type that each covers.
-pub(crate) const NEVER: [(&str, &str); 3] = [
+pub const NEVER: [(&str, &str); 3] = [
     ("ValidationError", "app.errors.ValidationError"),
     ("*Forbidden", "http::Forbidden"),
     ("legacy.*", "legacy.Broken"),
@@ -21,56 +21,59 @@ const DAY: u64 = 24 * HOUR;
 const FAULTS_MAX: u64 = DAY;
 
 /// A whole world, as its seed draws it.
+#[derive(Default)]
 pub struct Plan {
-    pub(crate) seed: u64,
-    pub(crate) handlers: Vec<HandlerPlan>,
-    pub(crate) queues: Vec<QueuePlan>,
-    pub(crate) targets: Vec<TargetPlan>,
+    pub seed: u64,
+    pub handlers: Vec<HandlerPlan>,
+    pub queues: Vec<QueuePlan>,
+    pub targets: Vec<TargetPlan>,
     /// How many events are sent, and over which time.
-    pub(crate) events: u64,
-    pub(crate) sending: Duration,
+    pub events: u64,
+    pub sending: Duration,
     /// How many messages somebody else than Lambda puts into the retry queues.
-    pub(crate) strangers: u64,
+    pub strangers: u64,
     /// How many functions run at the same time.
-    pub(crate) concurrency: u32,
-    pub(crate) rates: Rates,
+    pub concurrency: u32,
+    /// How often each fault happens, as a probability.
+    pub rates: BTreeMap<Fault, f64>,
     /// The share of events that never succeed, and of payloads near the limit.
-    pub(crate) hopeless: f64,
-    pub(crate) large: f64,
-    pub(crate) spells: Vec<Spell>,
+    pub hopeless: f64,
+    pub large: f64,
+    pub spells: Vec<Spell>,
     /// When faults stop.
-    pub(crate) calm_after: Duration,
+    pub calm_after: Duration,
     /// Whether only targets fail, and nothing else.
-    pub(crate) flawless: bool,
+    pub flawless: bool,
 }
 
 /// A retry handler: one function, its settings and its dead-letter queue.
-pub(crate) struct HandlerPlan {
-    pub(crate) name: String,
-    pub(crate) dead_letter_queue: String,
+pub struct HandlerPlan {
+    pub name: String,
+    pub dead_letter_queue: String,
     /// In seconds.
-    pub(crate) timeout: u32,
+    pub timeout: u32,
     /// How far the clocks of its environments may be off.
-    pub(crate) skew: Duration,
-    pub(crate) general: Rules,
+    pub skew: Duration,
+    pub general: Rules,
     /// Whether it lists its targets, or may invoke every function of its account.
-    pub(crate) lists_targets: bool,
+    pub lists_targets: bool,
     /// Whether it claims each failure before it acts on it.
-    pub(crate) has_ledger: bool,
+    pub has_ledger: bool,
 }
 
 /// A retry queue and its mapping.
-pub(crate) struct QueuePlan {
-    pub(crate) name: String,
-    pub(crate) handler: usize,
-    pub(crate) batch: u32,
-    pub(crate) concurrency: Option<u32>,
+pub struct QueuePlan {
+    pub name: String,
+    pub handler: usize,
+    pub batch: u32,
+    pub concurrency: Option<u32>,
 }
 
 /// How a target's failures reach the retry queue.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Form {
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Form {
     /// By its on-failure destination.
+    #[default]
     Record,
     /// By an SNS topic.
     Notification,
@@ -81,29 +84,29 @@ pub(crate) enum Form {
 }
 
 /// A target.
-#[derive(Clone)]
-pub(crate) struct TargetPlan {
-    pub(crate) name: String,
-    pub(crate) queue: usize,
-    pub(crate) form: Form,
+#[derive(Clone, Default)]
+pub struct TargetPlan {
+    pub name: String,
+    pub queue: usize,
+    pub form: Form,
     /// Its own rules, if it doesn't have its handler's.
-    pub(crate) own: Option<Rules>,
+    pub own: Option<Rules>,
     /// How often it fails if nothing is wrong with it.
-    pub(crate) failing: f64,
+    pub failing: f64,
     /// Whether its handler may invoke it.
-    pub(crate) allowed: bool,
+    pub allowed: bool,
     /// Whether Lambda stops it in a loop.
-    pub(crate) stopped_in_loops: bool,
+    pub stopped_in_loops: bool,
     /// The target that is renamed to this one.
-    pub(crate) successor_of: Option<usize>,
+    pub successor_of: Option<usize>,
 }
 
 /// A trouble, which of its kind it concerns, and its time from the beginning of the world.
-pub(crate) struct Spell {
-    pub(crate) trouble: Trouble,
-    pub(crate) number: usize,
-    pub(crate) from: Duration,
-    pub(crate) until: Duration,
+pub struct Spell {
+    pub trouble: Trouble,
+    pub number: usize,
+    pub from: Duration,
+    pub until: Duration,
 }
 
 /// What can be wrong for a while, with a target, a handler, a queue or all calls.
@@ -148,85 +151,34 @@ const OF_HANDLERS: [Odds; 2] =
     [(Trouble::HandlerThrottled, 0.12, HOUR / 2), (Trouble::BadDeploy, 0.1, HOUR)];
 const OF_CALLS: [Odds; 1] = [(Trouble::CallsThrottled, 0.08, HOUR / 3)];
 
-/// How often each fault happens, as a probability.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Rates {
-    /// A call is throttled or answered with a 5xx.
-    pub(crate) refused: f64,
-    /// A call never reaches its service.
-    pub(crate) unsent: f64,
-    /// A call takes effect, and its answer is lost.
-    pub(crate) unanswered: f64,
-    /// A call takes effect minutes later.
-    pub(crate) late: f64,
-    /// A call takes effect twice, because the SDK repeats it.
-    pub(crate) repeated: f64,
-    /// Of the calls without an answer, those that don't even time out.
-    pub(crate) hanging: f64,
-    /// One entry of a call is refused.
-    pub(crate) entry_refused: f64,
-    /// An invocation is refused for good.
-    pub(crate) rejected: f64,
-    /// An invocation is refused until a person fixes the cause.
-    pub(crate) misconfigured: f64,
-    /// A handler dies somewhere between its start and its answer.
-    pub(crate) killed: f64,
-    /// A handler's answer does not reach Lambda.
-    pub(crate) answer_lost: f64,
-    /// A batch reaches its handler late.
-    pub(crate) slow_start: f64,
-    /// A record is sent twice.
-    pub(crate) copied: f64,
-    /// A message is delivered again while a handler has it.
-    pub(crate) redelivered: f64,
-    /// A receive count is wrong.
-    pub(crate) miscounted: f64,
-}
-
-impl Rates {
-    /// Each rate, from the highest that it may have.
-    fn of(mut rate: impl FnMut(f64) -> f64) -> Self {
-        Self {
-            refused: rate(0.5),
-            unsent: rate(0.3),
-            unanswered: rate(0.3),
-            late: rate(0.1),
-            repeated: rate(0.1),
-            hanging: rate(1.0),
-            entry_refused: rate(0.3),
-            rejected: rate(0.03),
-            misconfigured: rate(0.05),
-            killed: rate(0.4),
-            answer_lost: rate(0.2),
-            slow_start: rate(0.1),
-            copied: rate(0.2),
-            redelivered: rate(0.1),
-            miscounted: rate(0.5),
-        }
-    }
-}
+/// The highest probability of each fault. The judge counts a fault by what came of it: an invocation that is refused
+/// may have been throttled or not, and a receive count may be too low or too high.
+const RATES: [(Fault, f64); 15] = [
+    (Fault::CallThrottled, 0.5),
+    (Fault::CallUnsent, 0.3),
+    (Fault::AnswerLost, 0.3),
+    (Fault::CallLate, 0.1),
+    (Fault::CallRepeated, 0.1),
+    // Of the calls without an answer, those that don't even time out.
+    (Fault::CallHung, 1.0),
+    // One entry of a visibility change or of dead letters.
+    (Fault::LetterRefused, 0.3),
+    (Fault::InvokeRejected, 0.03),
+    (Fault::Misconfigured, 0.05),
+    (Fault::KilledBefore, 0.4),
+    (Fault::KilledAfter, 0.2),
+    (Fault::LateDelivery, 0.1),
+    (Fault::Duplicate, 0.2),
+    (Fault::Redelivery, 0.1),
+    (Fault::CountTooLow, 0.5),
+];
 
 impl Plan {
     /// The world of a seed.
     pub fn of(seed: u64) -> Self {
         let dice = &mut Dice::seeded(seed);
         let flawless = dice.happens(0.08);
-        let mut plan = Self {
-            seed,
-            handlers: Vec::new(),
-            queues: Vec::new(),
-            targets: Vec::new(),
-            events: 0,
-            sending: Duration::ZERO,
-            strangers: 0,
-            concurrency: 1000,
-            rates: Rates::default(),
-            hopeless: 0.0,
-            large: 0.0,
-            spells: Vec::new(),
-            calm_after: Duration::ZERO,
-            flawless,
-        };
+        let mut plan = Self { seed, flawless, concurrency: 1000, ..Self::default() };
         (0..dice.number(1..=2)).for_each(|n| plan.draw_handler(n, dice));
         (0..dice.number(1..=3)).for_each(|n| plan.draw_queue(n, dice));
         (0..dice.number(1..=4)).for_each(|n| plan.draw_target(n, dice));
@@ -253,10 +205,11 @@ impl Plan {
         if !flawless {
             // Many worlds do without a given fault, and few have much of it. So there are worlds with a single fault
             // and worlds with many at the same time.
-            plan.rates = Rates::of(|most| match dice.happens(0.4) {
+            let mut rate = |most| match dice.happens(0.4) {
                 true => 0.0,
                 false => most * dice.unit().powi(2),
-            });
+            };
+            plan.rates = RATES.map(|(fault, most)| (fault, rate(most))).into();
             plan.concurrency = if dice.happens(0.7) { 1000 } else { 10 };
         }
         plan.hopeless = if dice.happens(0.5) { 0.0 } else { 0.3 * dice.unit() };
@@ -290,19 +243,17 @@ impl Plan {
             QueuePlan { name: "retry-0".to_owned(), handler: 0, batch: 10, concurrency: None };
         let target = |n: u64| TargetPlan {
             name: format!("target-{n}"),
-            queue: 0,
-            form: Form::Record,
-            own: None,
             failing: 0.05,
             allowed: true,
-            stopped_in_loops: false,
-            successor_of: None,
+            ..TargetPlan::default()
         };
         let outage = |number| {
             let from = Duration::from_hours(dice.number(1..=20));
             let until = from + Duration::from_mins(20);
             Spell { trouble: Trouble::TargetDown, number, from, until }
         };
+        let mut rates = BTreeMap::from(RATES.map(|(fault, _)| (fault, 0.001)));
+        rates.insert(Fault::CallHung, 0.1);
         Self {
             seed,
             handlers: vec![handler],
@@ -312,27 +263,26 @@ impl Plan {
             sending: Duration::from_secs(DAY),
             strangers: 100,
             concurrency: 1000,
-            rates: Rates { hanging: 0.1, ..Rates::of(|_| 0.001) },
+            rates,
             hopeless: 0.0005,
-            large: 0.0,
             spells: (0..4).map(outage).collect(),
             calm_after: Duration::from_secs(DAY),
-            flawless: false,
+            ..Self::default()
         }
     }
 
     /// The handler that retries a target's events.
-    pub(crate) fn handler_of(&self, target: usize) -> &HandlerPlan {
+    pub fn handler_of(&self, target: usize) -> &HandlerPlan {
         &self.handlers[self.queues[self.targets[target].queue].handler]
     }
 
     /// The rules for a target's events.
-    pub(crate) fn rules(&self, target: usize) -> &Rules {
+    pub fn rules(&self, target: usize) -> &Rules {
         self.targets[target].own.as_ref().unwrap_or(&self.handler_of(target).general)
     }
 
     /// The longest time for which an event of this world may be retried.
-    pub(crate) fn age_max(&self) -> Duration {
+    pub fn age_max(&self) -> Duration {
         let ages = (0..self.targets.len()).map(|target| self.rules(target).age);
         Duration::from_secs(ages.max().unwrap_or_default())
     }

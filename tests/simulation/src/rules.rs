@@ -20,33 +20,33 @@ const STAY_END: i64 = STAY + DAY / 2;
 
 /// One policy, in whole seconds.
 #[derive(Clone, Debug)]
-pub(crate) struct Rules {
-    pub(crate) base: u64,
-    pub(crate) max: u64,
-    pub(crate) age: u64,
-    pub(crate) attempts: Option<u32>,
-    pub(crate) jitter: Jitter,
+pub struct Rules {
+    pub base: u64,
+    pub max: u64,
+    pub age: u64,
+    pub attempts: Option<u32>,
+    pub jitter: Jitter,
     /// Which of [`NEVER`] it names.
-    pub(crate) never: Vec<usize>,
+    pub never: Vec<usize>,
 }
 
 /// A time since 1970 in milliseconds.
-pub(crate) type Millis = i64;
+pub type Millis = i64;
 
 /// The next attempt after a failure, as far as it can be known without the draw.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Next {
-    pub(crate) attempt: u32,
+pub struct Next {
+    pub attempt: u32,
     /// The earliest and the latest due time.
-    pub(crate) due: (Millis, Millis),
+    pub due: (Millis, Millis),
     /// Whether every due time in between is equally likely.
-    pub(crate) is_even: bool,
-    pub(crate) last_chance: Millis,
-    pub(crate) expiry: Millis,
+    pub is_even: bool,
+    pub last_chance: Millis,
+    pub expiry: Millis,
 }
 
 impl Rules {
-    pub(crate) fn draw(dice: &mut Dice) -> Self {
+    pub fn draw(dice: &mut Dice) -> Self {
         let base = dice.pick(&[1, 1, 1, 2, 5, 30, 60, 600]);
         let age = match dice.happens(0.05) {
             true => dice.pick(&[3 * 86_400, 20 * 86_400]),
@@ -66,7 +66,7 @@ impl Rules {
     }
 
     /// The policy as settings have it.
-    pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
+    pub fn variables(&self) -> Vec<(&'static str, String)> {
         let never: Vec<_> = self.never.iter().map(|&n| NEVER[n].0).collect();
         let mut variables = vec![
             ("BASE_BACKOFF", format!("{}s", self.base)),
@@ -81,7 +81,7 @@ impl Rules {
 
     /// The next attempt of an event that failed at `first` and failed again `at` this time, whose target asks to
     /// wait for `hint` seconds. Returns nothing if the age leaves no room for an attempt.
-    pub(crate) fn next(
+    pub fn next(
         &self,
         first: Millis,
         at: Millis,

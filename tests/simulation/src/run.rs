@@ -11,9 +11,8 @@ use std::{
 };
 
 use crate::{
-    check::{Check, Violation},
+    notes::{Check, Seen, Tally, Violation},
     plan::Plan,
-    tally::{Seen, Tally},
     world::play,
 };
 
@@ -90,5 +89,52 @@ impl Tally {
             let _ = writeln!(text, "{count:>9}  {name}");
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+
+    use super::*;
+    use crate::{judge::REASONS, notes::Fault, plan::Trouble};
+
+    /// Enough worlds for every fault to be seen.
+    const WORLDS: u64 = 2_000;
+
+    /// How often each fault and each reason must have been seen at least.
+    const SEEN_MIN: u64 = 5;
+
+    /// What was seen less than `least` times: of all faults, all reasons, and what a ledger is for.
+    fn unseen(tally: &Tally, least: u64) -> Vec<String> {
+        let steps = ["duplicates dropped", "acts without their mark", "forks"];
+        (Fault::value_variants().iter().copied().map(Seen::Fault))
+            .chain(Trouble::value_variants().iter().copied().map(Seen::Trouble))
+            .chain(REASONS.map(Seen::Letter))
+            .chain(steps.map(Seen::Step))
+            .map(|seen| (seen, tally.seen.get(&seen).copied().unwrap_or_default()))
+            .filter(|(_, count)| *count < least)
+            .map(|(seen, count)| format!("{seen:?}: {count} times"))
+            .collect()
+    }
+
+    #[test]
+    fn whatever_goes_wrong_every_event_ends_as_the_rules_say() {
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let summary = worlds(0..WORLDS, threads);
+        if let Some((seed, violation)) = &summary.failed {
+            panic!("{}", report(*seed, violation));
+        }
+        assert_eq!(summary.tally.uneven_draws(), None);
+        // A simulation that no longer makes faults would pass as well.
+        assert_eq!(unseen(&summary.tally, SEEN_MIN), [""; 0]);
+    }
+
+    #[test]
+    fn one_seed_is_one_world() {
+        for seed in 0..50 {
+            let story = || play(Plan::of(seed), true).story.of(None);
+            assert_eq!(story(), story(), "seed {seed}");
+        }
     }
 }

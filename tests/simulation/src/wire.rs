@@ -27,64 +27,62 @@ use comeback_flow::ports::{
 const MESSAGE: &str = "the simulation says no";
 
 /// What a handler asks for.
-pub(crate) enum Request {
+pub enum Request {
     Sleep(Duration),
-    Hide(Hide),
+    /// Hide messages: receipt handles and seconds.
+    Hide {
+        queue_url: String,
+        changes: Vec<(String, u32)>,
+    },
     Letters(Vec<DeadLetter<'static>>),
     Invoke(Invoke),
     Replace(Replace),
 }
 
-/// A call that hides messages: receipt handles and seconds.
-pub(crate) struct Hide {
-    pub(crate) queue_url: String,
-    pub(crate) changes: Vec<(String, u32)>,
-}
-
 /// An invocation.
-pub(crate) struct Invoke {
-    pub(crate) function: String,
-    pub(crate) payload: String,
-    pub(crate) trace: String,
+pub struct Invoke {
+    pub function: String,
+    pub payload: String,
+    pub trace: String,
 }
 
 /// A write to the ledger, which puts one claim in the place of another.
-pub(crate) struct Replace {
-    pub(crate) key: String,
-    pub(crate) seen: Option<Claim>,
-    pub(crate) next: Option<Claim>,
+pub struct Replace {
+    pub key: String,
+    pub seen: Option<Claim>,
+    pub next: Option<Claim>,
 }
 
 /// The answer to one entry of a call. An invocation and a write to the ledger have one entry.
-pub(crate) type Answer = Result<(), Refusal>;
+pub type Answer = Result<(), Refusal>;
 
 /// What a service answers instead of yes. Without a code, there was no answer at all.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Refusal {
-    pub(crate) code: Option<&'static str>,
-    pub(crate) status: Option<u16>,
-    pub(crate) retry_after: Option<Duration>,
+pub struct Refusal {
+    pub code: Option<&'static str>,
+    pub status: Option<u16>,
+    pub retry_after: Option<Duration>,
     /// What the fault means according to the contract, if that makes a difference for this call.
-    pub(crate) kind: Option<FaultKind>,
+    pub kind: Option<FaultKind>,
     /// What is in the ledger instead of what the write expected.
-    pub(crate) found: Option<Option<Claim>>,
+    pub found: Option<Option<Claim>>,
 }
 
 impl Refusal {
-    pub(crate) fn of(code: &'static str, status: u16, kind: FaultKind) -> Self {
+    pub fn of(code: &'static str, status: u16, kind: FaultKind) -> Self {
         Self { code: Some(code), status: Some(status), kind: Some(kind), ..Self::default() }
     }
 }
 
 /// Where the answers to one call are put, and who waits for them. It is gone when nobody waits any more.
 #[derive(Default)]
-pub(crate) struct Slot {
+pub struct Slot {
     answers: Cell<Option<Vec<Answer>>>,
     waker: Cell<Option<Waker>>,
 }
 
 impl Slot {
-    pub(crate) fn answer(&self, answers: Vec<Answer>) {
+    pub fn answer(&self, answers: Vec<Answer>) {
         self.answers.set(Some(answers));
         if let Some(waker) = self.waker.take() {
             waker.wake();
@@ -93,16 +91,16 @@ impl Slot {
 }
 
 /// One environment of a handler: the time, how far its clock is off, and its new requests.
-pub(crate) struct Environment {
-    pub(crate) now: Rc<Cell<Timestamp>>,
-    pub(crate) ahead: Duration,
-    pub(crate) behind: Duration,
-    pub(crate) requests: RefCell<Vec<(Request, Weak<Slot>)>>,
+pub struct Environment {
+    pub now: Rc<Cell<Timestamp>>,
+    pub ahead: Duration,
+    pub behind: Duration,
+    pub requests: RefCell<Vec<(Request, Weak<Slot>)>>,
 }
 
 /// The ports of one environment.
 #[derive(Clone)]
-pub(crate) struct Port(pub(crate) Rc<Environment>);
+pub struct Port(pub Rc<Environment>);
 
 impl Port {
     async fn ask(&self, request: Request) -> Vec<Answer> {
@@ -134,10 +132,9 @@ impl Queues for Port {
         queue_url: &str,
         changes: &[VisibilityChange<'_>],
     ) -> Vec<Result<(), CallFault>> {
-        let changes =
-            changes.iter().map(|change| (change.receipt_handle.to_owned(), change.timeout));
-        let hide = Hide { queue_url: queue_url.to_owned(), changes: changes.collect() };
-        self.ask_sqs(Request::Hide(hide)).await
+        let handle = |change: &VisibilityChange<'_>| change.receipt_handle.to_owned();
+        let changes = changes.iter().map(|change| (handle(change), change.timeout)).collect();
+        self.ask_sqs(Request::Hide { queue_url: queue_url.to_owned(), changes }).await
     }
 
     async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Vec<Result<(), CallFault>> {

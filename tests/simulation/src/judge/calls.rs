@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use comeback_core::{Timestamp, dead_letter::DeadLetter, fault::FaultKind};
 
-use super::{Case, Judge, Open, deliveries::Delivery};
+use super::{Judge, Open, cases::Case, deliveries::Delivery};
 use crate::{
-    check::Check,
+    notes::{Check, Seen},
     plan::{Form, Plan},
-    rules::{Millis, Next},
-    tally::Seen,
-    wire::{Answer, Hide, Invoke},
+    rules::Millis,
+    wire::{Answer, Invoke},
 };
 
 /// SQS takes this many entries in one call, and together as many bytes as one message may have.
@@ -31,20 +30,15 @@ const LATENESS_MAX: Millis = 5_000;
 
 /// What a call is about: a message in the batch of a run, and its case.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Subject {
-    pub(crate) run: u64,
-    pub(super) place: usize,
-    pub(super) case: usize,
+pub struct Subject {
+    pub run: u64,
+    pub place: usize,
+    pub case: usize,
 }
 
 impl Judge {
     /// A handler invokes a target. Returns the message that the call is about.
-    pub(crate) fn invokes(
-        &mut self,
-        run: u64,
-        clock: Timestamp,
-        invoke: &Invoke,
-    ) -> Option<Subject> {
+    pub fn invokes(&mut self, run: u64, clock: Timestamp, invoke: &Invoke) -> Option<Subject> {
         let index = self.by_trace.get(&*invoke.trace).copied();
         let batch = self.runs.get_mut(&run)?;
         let is_it =
@@ -59,63 +53,60 @@ impl Judge {
         };
         let at = clock.timestamp_millis();
         batch[place].invoked_at = Some(at);
+        let event = self.cases[case].of.event;
         if self.cases[case].claimed && claimed.is_none() {
-            let what = format!("run {run} invokes without a claim");
-            self.violated(Check::ClaimsFirst, self.cases[case].of.event, what);
+            self.violated(Check::ClaimsFirst, event, format!("run {run} invokes without a claim"));
         }
-        self.judge_invocation(at, case, invoke);
+        if let Some((check, what)) = self.wrong_invocation(at, &self.cases[case], invoke) {
+            self.violated(check, event, what);
+        }
         Some(Subject { run, place, case })
     }
 
-    fn judge_invocation(&mut self, at: Millis, index: usize, invoke: &Invoke) {
-        let case = &self.cases[index];
-        let event = case.of.event;
+    /// What is wrong with an invocation, if anything is.
+    fn wrong_invocation(
+        &self,
+        at: Millis,
+        case: &Case,
+        invoke: &Invoke,
+    ) -> Option<(Check, String)> {
         let next = match case.verdict {
             Ok(next) => next,
             Err(reason) => {
                 let what = format!("it is invoked, and to be given up as {reason}");
-                return self.violated(Check::OverIsOver, event, what);
+                return Some((Check::OverIsOver, what));
             }
         };
         let (after, until) = case.shown;
         let earliest = case.due.unwrap_or(next.due.0.max(after.saturating_add(1)));
         let latest = case.due.unwrap_or(next.due.1.min(until));
-        if at < earliest {
-            let what = format!("it is invoked at {at}, and due at {earliest} at the earliest");
-            self.violated(Check::NotBeforeDue, event, what);
-        } else if at > next.expiry {
-            let what = format!("it is invoked at {at}, and its age was over at {}", next.expiry);
-            self.violated(Check::NotAfterAge, event, what);
-        } else if self.plan.flawless && at > latest + LATENESS_MAX {
-            let what = format!("it is invoked at {at}, and was due at {latest} at the latest");
-            self.violated(Check::OnTime, event, what);
-        } else {
-            self.judge_envelope(index, &next, invoke);
-        }
-    }
-
-    fn judge_envelope(&mut self, index: usize, next: &Next, invoke: &Invoke) {
-        let case = &self.cases[index];
-        let event = case.of.event;
         let arn = case.arn(&self.plan);
         let initial = Some(case.first.div_euclid(1000));
         let expected = self.expected_payload(&case.of, next.attempt, initial);
         let ordinal = format!(r#"{{"_retry_metadata":{{"attempt":{},"#, next.attempt);
-        if invoke.function != arn {
-            let what = format!("{} is invoked, and {arn} failed", invoke.function);
-            self.violated(Check::RightTarget, event, what);
-        } else if !invoke.payload.starts_with(&ordinal) {
-            let head = &invoke.payload[..invoke.payload.floor_char_boundary(60)];
-            let what = format!("expected attempt {}, got {head}", next.attempt);
-            self.violated(Check::AttemptsRise, event, what);
-        } else if invoke.payload != expected {
-            let what = format!("expected {expected}, got {}", invoke.payload);
-            self.violated(Check::Envelope, event, what);
-        }
+        let Invoke { function, payload, .. } = invoke;
+        Some(if at < earliest {
+            let what = format!("it is invoked at {at}, and due at {earliest} at the earliest");
+            (Check::NotBeforeDue, what)
+        } else if at > next.expiry {
+            let what = format!("it is invoked at {at}, and its age was over at {}", next.expiry);
+            (Check::NotAfterAge, what)
+        } else if self.plan.flawless && at > latest + LATENESS_MAX {
+            (Check::OnTime, format!("it is invoked at {at}, and was due at {latest} at the latest"))
+        } else if *function != arn {
+            (Check::RightTarget, format!("{function} is invoked, and {arn} failed"))
+        } else if !payload.starts_with(&ordinal) {
+            let head = &payload[..payload.floor_char_boundary(60)];
+            (Check::AttemptsRise, format!("expected attempt {}, got {head}", next.attempt))
+        } else if *payload != expected {
+            (Check::Envelope, format!("expected {expected}, got {payload}"))
+        } else {
+            return None;
+        })
     }
 
     /// Lambda has accepted a handler's invocation.
-    pub(crate) fn reinvoked(&mut self, of: Subject, request_id: &Arc<str>, trace: Arc<str>) {
+    pub fn reinvoked(&mut self, of: Subject, request_id: &Arc<str>, trace: Arc<str>) {
         self.acted(of, "invoked");
         let case = &self.cases[of.case];
         let Ok(next) = case.verdict else { return };
@@ -126,7 +117,7 @@ impl Judge {
     }
 
     /// A dead-letter queue has accepted a dead letter.
-    pub(crate) fn given_up(&mut self, of: Subject, reason: &'static str) {
+    pub fn given_up(&mut self, of: Subject, reason: &'static str) {
         self.acted(of, reason);
         self.tally.count(Seen::Letter(reason));
         self.dead_letters += 1;
@@ -168,13 +159,13 @@ impl Judge {
 
     /// Whether a message of this run may have a fault that may fork a chain. Chains multiply: without a limit one
     /// event would have thousands.
-    pub(crate) fn may_fork(&self, run: u64) -> bool {
+    pub fn may_fork(&self, run: u64) -> bool {
         let may = |case: usize| self.events[self.cases[case].of.event].may_fork();
         self.runs.get(&run).is_none_or(|run| run.iter().all(|message| may(message.case)))
     }
 
     /// A handler has the answer to an invocation or to a dead letter.
-    pub(crate) fn told(&mut self, of: Subject, answer: &Answer) {
+    pub fn told(&mut self, of: Subject, answer: &Answer) {
         self.answers += 1;
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
         let Some(message) = message else { return };
@@ -196,13 +187,13 @@ impl Judge {
     }
 
     /// A handler puts messages back.
-    pub(crate) fn hides(&mut self, run: u64, clock: Timestamp, hide: &Hide) {
-        if hide.changes.len() > ENTRIES_MAX {
-            let what = format!("{} visibility changes in one call", hide.changes.len());
+    pub fn hides(&mut self, run: u64, clock: Timestamp, changes: &[(String, u32)]) {
+        if changes.len() > ENTRIES_MAX {
+            let what = format!("{} visibility changes in one call", changes.len());
             self.violated(Check::CallsFit, None, what);
         }
         let at = clock.timestamp_millis();
-        for &(ref handle, seconds) in &hide.changes {
+        for &(ref handle, seconds) in changes {
             let batch = self.runs.get_mut(&run).map(Vec::as_mut_slice).unwrap_or_default();
             let Some(message) = batch.iter_mut().find(|message| message.handle == *handle) else {
                 let what = format!("run {run} puts back a message that it was not given");
@@ -232,17 +223,10 @@ impl Judge {
     fn judge_wait(&mut self, at: Millis, index: usize, seconds: u32) {
         let case = &mut self.cases[index];
         let event = case.of.event;
-        let next = match case.verdict {
-            Ok(next) => next,
-            Err(reason) => {
-                let what = format!("it waits, and is to be given up as {reason}");
-                return self.violated(Check::WaitsUntilDue, event, what);
-            }
-        };
-        if !(1..=WAIT_MAX).contains(&seconds) {
-            let what = format!("it waits for {seconds} s, expected 1 to {WAIT_MAX}");
+        let (Ok(next), 1..=WAIT_MAX) = (case.verdict, seconds) else {
+            let what = format!("it waits for {seconds} s, expected {:?}", case.verdict);
             return self.violated(Check::WaitsUntilDue, event, what);
-        }
+        };
         let end = at + i64::from(seconds) * 1000;
         // A wait of the greatest length is one of several: it only shows that it isn't due before.
         let until = if seconds == WAIT_MAX { Millis::MAX } else { end };
@@ -315,7 +299,7 @@ impl Judge {
     }
 
     /// A handler gives messages up. Returns the message of each dead letter.
-    pub(crate) fn gives_up(
+    pub fn gives_up(
         &mut self,
         run: u64,
         clock: Timestamp,
@@ -333,7 +317,7 @@ impl Judge {
 
 impl Case {
     /// The function that failed, as its message names it, or if it names none, as the handler does.
-    pub(super) fn arn(&self, plan: &Plan) -> String {
+    pub fn arn(&self, plan: &Plan) -> String {
         let target = &plan.targets[self.of.target];
         match target.form == Form::Bare && !self.strange {
             true => unqualified(&target.name),
@@ -347,6 +331,6 @@ fn unqualified(name: &str) -> String {
 }
 
 /// The ARN of a function in a failure record.
-pub(crate) fn qualified(name: &str) -> String {
+pub fn qualified(name: &str) -> String {
     format!("{}:$LATEST", unqualified(name))
 }

@@ -2,82 +2,62 @@
 
 use std::sync::Arc;
 
+use comeback_core::{error_type::ErrorReport, record::Condition};
+
 use super::{Event, Judge, Open};
 use crate::{
+    notes::Seen,
     plan::{Form, NEVER},
     rules::{Millis, Next},
-    tally::Seen,
 };
 
 /// What an asynchronous invocation may carry, in bytes.
 const INVOCATION_MAX: usize = 1_048_576;
 
 /// A failure whose message is in a retry queue, however often it is delivered.
-pub(crate) struct Case {
+pub struct Case {
     /// The invocation that failed.
-    pub(super) of: Open,
-    pub(super) request_id: Arc<str>,
+    pub of: Open,
+    pub request_id: Arc<str>,
     /// Whether a stranger wrote its message.
-    pub(super) strange: bool,
-    pub(super) condition: Condition,
-    pub(super) error: ErrorReport,
-    pub(super) at: Millis,
-    pub(super) first: Millis,
+    pub strange: bool,
+    pub condition: Condition,
+    pub error: ErrorReport,
+    pub at: Millis,
+    pub first: Millis,
     /// The next attempt, or the reason to give it up.
-    pub(super) verdict: Result<Next, &'static str>,
+    pub verdict: Result<Next, &'static str>,
     /// After when and until when it is due, as waits have shown.
-    pub(super) shown: (Millis, Millis),
+    pub shown: (Millis, Millis),
     /// When it is due, as an invocation has shown.
-    pub(super) due: Option<Millis>,
-    pub(super) acts: u32,
-    pub(super) permits: u32,
+    pub due: Option<Millis>,
+    pub acts: u32,
+    pub permits: u32,
     /// Whether it is claimed before it is acted on, and whether the ledger has the mark.
-    pub(super) claimed: bool,
-    pub(super) marked: bool,
-}
-
-/// Why Lambda gave an invocation up.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Condition {
-    Failed,
-    Paused,
-    Stopped,
-}
-
-/// What a target's run reported of its error.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ErrorReport {
-    pub(crate) error_type: Option<String>,
-    pub(crate) message: Option<String>,
-}
-
-impl Case {
-    /// A second delivery lets a handler act again, unless there is a ledger.
-    pub(super) fn delivered_twice(&mut self) {
-        self.permits += u32::from(!self.claimed);
-    }
+    pub claimed: bool,
+    pub marked: bool,
 }
 
 impl Judge {
     /// Lambda has given an invocation up and put that into a queue.
-    pub(crate) fn failed(&mut self, request_id: &Arc<str>, condition: &str, error: ErrorReport) {
+    pub fn failed(&mut self, request_id: &Arc<str>, condition: &str, error: ErrorReport) {
         let Some(open) = self.open.remove(request_id) else { return };
         self.story.tell(self.now, open.event, || {
             format!("attempt {} failed ({condition}): {error:?}", open.attempt)
         });
         self.tally.count(Seen::Step("failures"));
-        let (condition, error) = match (self.plan.targets[open.target].form, condition) {
-            (Form::Bare, _) => (Condition::Failed, error.bare(condition)),
+        let cause = match (self.plan.targets[open.target].form, condition) {
+            (Form::Bare, _) => (Condition::Failed, bare(error, condition)),
             (_, "ZeroReservedConcurrency") => (Condition::Paused, error),
-            (_, "RecursiveInvocation") => (Condition::Stopped, error),
+            (_, "RecursiveInvocation") => (Condition::RecursionStopped, error),
             (_, _) => (Condition::Failed, error),
         };
-        self.open_case(open, Arc::clone(request_id), condition, error, None);
+        self.open_case(open, Arc::clone(request_id), cause, None);
     }
 
     /// Somebody else than Lambda has put a message into a retry queue. Its dead letter has this body. It is given up
     /// for this reason, or is as good as a record of Lambda's.
-    pub(crate) fn stranger(
+    pub fn stranger(
         &mut self,
         target: usize,
         request_id: Arc<str>,
@@ -94,17 +74,15 @@ impl Judge {
         self.events.push(Event::new(body, None));
         let first_request = Arc::clone(&request_id);
         let open = Open { event, target, attempt: 0, initial: None, first_request, trace };
-        let (condition, error) = (Condition::Failed, ErrorReport::default());
-        let stranger = Some(over.map_or(Ok(()), Err));
-        self.open_case(open, request_id, condition, error, stranger);
+        let cause = (Condition::Failed, ErrorReport::default());
+        self.open_case(open, request_id, cause, Some(over.map_or(Ok(()), Err)));
     }
 
     fn open_case(
         &mut self,
         of: Open,
         request_id: Arc<str>,
-        condition: Condition,
-        error: ErrorReport,
+        (condition, error): (Condition, ErrorReport),
         stranger: Option<Result<(), &'static str>>,
     ) {
         let at = self.now.timestamp_millis();
@@ -130,17 +108,19 @@ impl Judge {
         self.cases.push(case);
     }
 
-    /// A record was sent twice: each copy may be acted on.
-    pub(crate) fn copied(&mut self, trace: &str) {
+    /// A record was sent twice.
+    pub fn copied(&mut self, trace: &str) {
         let Some(&index) = self.by_trace.get(trace) else { return };
-        self.cases[index].delivered_twice();
-        let event = self.cases[index].of.event;
+        let case = &mut self.cases[index];
+        // Without a ledger, a handler may act on each copy.
+        case.permits += u32::from(!case.claimed);
+        let event = case.of.event;
         self.events[event].copies += 1;
         self.story.tell(self.now, event, || "its record is sent once more".to_owned());
     }
 
     /// The target whose failure has this trace, if Lambda wrote its record and it may be repeated.
-    pub(crate) fn repeatable(&self, trace: &str) -> Option<usize> {
+    pub fn repeatable(&self, trace: &str) -> Option<usize> {
         let case = &self.cases[*self.by_trace.get(trace)?];
         let may = !case.strange && self.events[case.of.event].may_fork();
         may.then_some(case.of.target)
@@ -152,10 +132,10 @@ impl Judge {
         if !self.plan.targets[case.of.target].allowed {
             return Err("target_not_allowed");
         }
-        if case.condition == Condition::Stopped {
+        if case.condition == Condition::RecursionStopped {
             return Err("recursion_stopped");
         }
-        if case.error.never_heals(&rules.never) {
+        if never_heals(&case.error, &rules.never) {
             return Err("not_retryable");
         }
         let paused = case.condition == Condition::Paused;
@@ -163,7 +143,7 @@ impl Judge {
         if rules.attempts.is_some_and(|most| attempt > most) {
             return Err("max_attempts_exceeded");
         }
-        let hint = if paused { None } else { case.error.retry_hint() };
+        let hint = if paused { None } else { retry_hint(&case.error) };
         let next = rules.next(case.first, case.at, attempt, paused, hint.unwrap_or_default());
         let next = next.ok_or("max_age_exceeded")?;
         let initial = case.of.initial.unwrap_or(case.at.div_euclid(1000));
@@ -172,40 +152,38 @@ impl Judge {
     }
 }
 
-impl ErrorReport {
-    /// What a function's own dead-letter queue is told: no type, and if the function never ran, the condition.
-    fn bare(self, condition: &str) -> Self {
-        let ran = condition == "RetriesExhausted";
-        let message = if ran { self.message } else { Some(condition.to_owned()) };
-        let carried = |c: &char| !(c.is_ascii_control() && *c != '\u{7f}') && *c != '\u{ffff}';
-        let message = message.map(|text| text.chars().filter(carried).collect::<String>());
-        Self { error_type: None, message: message.filter(|text| !text.is_empty()) }
-    }
+/// What a function's own dead-letter queue is told: no type, and if the function never ran, the condition.
+fn bare(error: ErrorReport, condition: &str) -> ErrorReport {
+    let ran = condition == "RetriesExhausted";
+    let message = if ran { error.message } else { Some(condition.to_owned()) };
+    let carried = |c: &char| !(c.is_ascii_control() && *c != '\u{7f}') && *c != '\u{ffff}';
+    let message = message.map(|text| text.chars().filter(carried).collect::<String>());
+    ErrorReport { error_type: None, message: message.filter(|text| !text.is_empty()) }
+}
 
-    /// Whether this error never heals, for an owner who lists these of [`NEVER`].
-    fn never_heals(&self, listed: &[usize]) -> bool {
-        self.error_type.as_deref().is_some_and(|error_type| {
-            error_type == "PermanentFailure"
-                || error_type.ends_with(".PermanentFailure")
-                || listed.iter().any(|&n| error_type == NEVER[n].1)
-        })
-    }
+/// Whether this error never heals, for an owner who lists these of [`NEVER`].
+fn never_heals(error: &ErrorReport, listed: &[usize]) -> bool {
+    error.error_type.as_deref().is_some_and(|error_type| {
+        error_type == "PermanentFailure"
+            || error_type.ends_with(".PermanentFailure")
+            || listed.iter().any(|&n| error_type == NEVER[n].1)
+    })
+}
 
-    /// For how many seconds the target asks to wait.
-    fn retry_hint(&self) -> Option<u64> {
-        let error_type = self.error_type.as_deref()?;
-        if error_type != "RetryAfter" && !error_type.ends_with("::RetryAfter") {
-            return None;
-        }
-        let message = self.message.as_deref()?;
-        let digits = message.find(|c: char| !c.is_ascii_digit()).unwrap_or(message.len());
-        let unit = match message[digits..].split([':', ' ']).next() {
-            Some("s" | "") => 1,
-            Some("m") => 60,
-            Some("h") => 3600,
-            Some("d") => 86_400,
-            Some(_) | None => return None,
-        };
-        message[..digits].parse::<u64>().ok().map(|count| count * unit)
+/// For how many seconds the target asks to wait.
+fn retry_hint(error: &ErrorReport) -> Option<u64> {
+    let error_type = error.error_type.as_deref()?;
+    if error_type != "RetryAfter" && !error_type.ends_with("::RetryAfter") {
+        return None;
     }
+    let message = error.message.as_deref()?;
+    let digits = message.find(|c: char| !c.is_ascii_digit()).unwrap_or(message.len());
+    let unit = match message[digits..].split([':', ' ']).next() {
+        Some("s" | "") => 1,
+        Some("m") => 60,
+        Some("h") => 3600,
+        Some("d") => 86_400,
+        Some(_) | None => return None,
+    };
+    message[..digits].parse::<u64>().ok().map(|count| count * unit)
 }

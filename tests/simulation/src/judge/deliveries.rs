@@ -1,59 +1,67 @@
-//! The rules for a handler from the delivery of a batch to its answer.
+//! The rules for a handler from the delivery of a batch to its answer, and for its claims if there is a ledger.
 
 use std::collections::BTreeSet;
 
 use aws_lambda_events::event::sqs::SqsMessage;
-use comeback_core::{claim::Claim, fault::FaultKind};
+use comeback_core::{
+    Timestamp,
+    claim::{Claim, State},
+    fault::FaultKind,
+};
 use comeback_flow::report::{Outcome, Report};
 
-use super::Judge;
-use crate::{check::Check, rules::Millis, tally::Seen};
+use super::{Judge, Subject};
+use crate::{
+    notes::{Check, Seen},
+    rules::Millis,
+    wire::{Answer, Replace},
+};
 
 /// A message with a handler, and what the handler has done about it.
 #[derive(Default)]
-pub(super) struct Delivery {
-    pub(super) case: usize,
-    pub(super) message_id: String,
-    pub(super) handle: String,
-    pub(super) receive_count: u32,
+pub struct Delivery {
+    pub case: usize,
+    pub message_id: String,
+    pub handle: String,
+    pub receive_count: u32,
     /// When it was to be invoked, by the handler's clock.
-    pub(super) invoked_at: Option<Millis>,
+    pub invoked_at: Option<Millis>,
     /// What the handler was answered instead of yes.
-    pub(super) fault: Option<FaultKind>,
-    pub(super) lettered: bool,
+    pub fault: Option<FaultKind>,
+    pub lettered: bool,
     /// How often it had an effect that can't be undone.
-    pub(super) acts: u32,
+    pub acts: u32,
     /// Whether the handler was told that its act had no effect, and whether there is a permit for an act that had.
-    pub(super) told_no: bool,
-    pub(super) permitted: bool,
+    pub told_no: bool,
+    pub permitted: bool,
     /// Whether the handler knows that it is done.
-    pub(super) done: bool,
+    pub done: bool,
     /// The claim that the handler holds.
-    pub(super) claim: Option<Claim>,
+    pub claim: Option<Claim>,
     /// Whether the handler has put it back.
-    pub(super) put_back: bool,
+    pub put_back: bool,
     /// Whether the handler has marked or released its claim.
-    pub(super) concluded: bool,
+    pub concluded: bool,
     /// The claim that the handler wrote last, whether or not it knows what became of that.
-    pub(super) written: Option<Claim>,
+    pub written: Option<Claim>,
     /// The number of the last answer about this message, among all answers.
-    pub(super) told: u64,
+    pub told: u64,
     /// Until when another handler holds the claim, as far as this handler knows.
-    pub(super) held_until: Option<Millis>,
+    pub held_until: Option<Millis>,
 }
 
-pub(crate) fn trace_of(record: &SqsMessage) -> &str {
+pub fn trace_of(record: &SqsMessage) -> &str {
     record.attributes.get("AWSTraceHeader").map(String::as_str).unwrap_or_default()
 }
 
-pub(crate) fn receive_count(record: &SqsMessage) -> u32 {
+pub fn receive_count(record: &SqsMessage) -> u32 {
     let count = record.attributes.get("ApproximateReceiveCount");
     count.and_then(|count| count.parse().ok()).unwrap_or_default()
 }
 
 impl Judge {
     /// A handler has a batch from now on.
-    pub(crate) fn delivered(&mut self, run: u64, records: &[SqsMessage]) {
+    pub fn delivered(&mut self, run: u64, records: &[SqsMessage]) {
         let mut batch = Vec::with_capacity(records.len());
         for record in records {
             let trace = trace_of(record);
@@ -71,7 +79,8 @@ impl Judge {
             let holders = self.holders.entry(message_id.clone()).or_default();
             *holders += 1;
             if *holders > 1 {
-                self.cases[case].delivered_twice();
+                let case = &mut self.cases[case];
+                case.permits += u32::from(!case.claimed);
             }
             let handle = record.receipt_handle.clone().unwrap_or_default();
             let message =
@@ -83,7 +92,7 @@ impl Judge {
 
     /// A handler has answered. `stays` tells whether the message with this handle is still in the queue. It may be,
     /// although the handler is done with it: the answer was lost, or SQS has delivered the message again meanwhile.
-    pub(crate) fn answered(&mut self, run: u64, report: &Report, stays: impl Fn(&str) -> bool) {
+    pub fn answered(&mut self, run: u64, report: &Report, stays: impl Fn(&str) -> bool) {
         let Some(batch) = self.runs.remove(&run) else { return };
         for (message, entry) in batch.iter().zip(&report.entries) {
             if let Outcome::Invoked { lateness } = entry.outcome
@@ -120,7 +129,7 @@ impl Judge {
     }
 
     /// A handler has ended without an answer.
-    pub(crate) fn killed(&mut self, run: u64) {
+    pub fn killed(&mut self, run: u64) {
         for message in self.runs.remove(&run).unwrap_or_default() {
             self.let_go(run, &message, true);
         }
@@ -160,6 +169,113 @@ impl Judge {
             self.violated(Check::SameDraw, event, what);
         } else if before.is_none() && next.is_even && high - low >= 10_000 {
             self.tally.draws[((due - low) * 10 / (high - low + 1)) as usize] += 1;
+        }
+    }
+
+    /// A handler that is killed at `deadline` writes to the ledger, both by its own `clock`. Returns the message
+    /// that it is about.
+    pub fn replaces(
+        &mut self,
+        run: u64,
+        clock: Timestamp,
+        deadline: Timestamp,
+        replace: &Replace,
+    ) -> Option<Subject> {
+        let subject = self.subject_of(run, replace)?;
+        let event = self.cases[subject.case].of.event;
+        let message = self.runs.get_mut(&run)?.get_mut(subject.place)?;
+        message.concluded |= replace.next.as_ref().is_none_or(|next| next.state == State::Done);
+        let done = message.done;
+        // It may also release a claim whose write was never answered.
+        let held = message.claim.clone().or_else(|| message.written.clone());
+        let is_held = |claim: &Claim| held.as_ref().is_some_and(|held| held.token == claim.token);
+        if replace.next.as_ref().is_some_and(|next| next.state != State::Done) {
+            message.written.clone_from(&replace.next);
+        }
+        match (&replace.next, &replace.seen) {
+            (Some(Claim { state: State::Held { until }, .. }), seen) => {
+                let taken_too_early = seen.as_ref().is_some_and(|seen| match seen.state {
+                    State::Held { until } => clock < until && clock < seen.expires_at,
+                    State::Done => clock < seen.expires_at,
+                });
+                if *until < deadline || taken_too_early {
+                    let what = format!("claimed until {until} at {clock}, with {seen:?} before");
+                    self.violated(Check::ClaimsHold, event, what);
+                }
+            }
+            (next, Some(seen)) if is_held(seen) => {
+                if next.is_some() != done {
+                    let what = format!("{next:?} is written, and acted on is {done}");
+                    self.violated(Check::MarksAfterActing, event, what);
+                }
+            }
+            (next, seen) => {
+                let what =
+                    format!("{next:?} is written in the place of {seen:?}, held is {held:?}");
+                self.violated(Check::ClaimsFence, event, what);
+            }
+        }
+        Some(subject)
+    }
+
+    /// The message that a write to the ledger is about. Several copies of one message may be in a batch; then the
+    /// owner's name tells the place.
+    fn subject_of(&self, run: u64, replace: &Replace) -> Option<Subject> {
+        let claim = replace.next.as_ref().or(replace.seen.as_ref())?;
+        let named = claim.token.owner.rsplit('/').next().and_then(|nth| nth.parse::<usize>().ok());
+        let batch = self.runs.get(&run)?;
+        let is_it = |place: &usize| {
+            let message = batch.get(*place);
+            message.is_some_and(|message| *self.cases[message.case].request_id == *replace.key)
+        };
+        let place = named.filter(is_it).or_else(|| (0..batch.len()).find(is_it))?;
+        Some(Subject { run, place, case: batch[place].case })
+    }
+
+    /// The ledger has the mark of a case that was acted on.
+    pub fn marked(&mut self, of: Subject) {
+        let case = &mut self.cases[of.case];
+        case.marked = true;
+        self.story.tell(self.now, case.of.event, || format!("run {}: marked as done", of.run));
+    }
+
+    /// A handler has the answer to a write.
+    pub fn told_of_claim(&mut self, of: Subject, replace: &Replace, answer: &Answer) {
+        self.answers += 1;
+        let case = &self.cases[of.case];
+        let (event, acts) = (case.of.event, case.acts);
+        let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
+        let (Some(message), Some(next)) = (message, &replace.next) else { return };
+        self.story.tell(self.now, event, || format!("run {}: the ledger says {answer:?}", of.run));
+        if next.state == State::Done {
+            return;
+        }
+        message.held_until = None;
+        match answer.as_ref().map_err(|refusal| (&refusal.found, refusal.kind)) {
+            Ok(()) => {
+                message.told = self.answers;
+                message.claim = Some(next.clone());
+            }
+            Err((Some(Some(there)), _)) if there.token.owner == next.token.owner => {
+                message.told = self.answers;
+                message.claim = Some(there.clone());
+            }
+            Err((Some(Some(there)), _)) => match there.state {
+                State::Held { until } => message.held_until = Some(until.timestamp_millis()),
+                State::Done => {
+                    message.done = true;
+                    self.tally.count(Seen::Step("duplicates dropped"));
+                    if acts == 0 {
+                        let what = "the ledger has a mark of what nobody did".to_owned();
+                        self.violated(Check::DropsOnlyTheDone, event, what);
+                    }
+                }
+            },
+            Err((Some(None), _)) => {}
+            Err((None, kind)) => {
+                message.told = self.answers;
+                message.fault = kind.or(message.fault);
+            }
         }
     }
 }

@@ -2,10 +2,12 @@
 
 use std::cmp::Reverse;
 
-use comeback_core::{Timestamp, dead_letter::DeadLetter, fault::FaultKind, time::rfc3339};
+use comeback_core::{
+    Timestamp, dead_letter::DeadLetter, fault::FaultKind, record::Condition, time::rfc3339,
+};
 
-use super::{Case, Judge, Subject, cases::Condition, deliveries::Delivery};
-use crate::{check::Check, rules::Millis};
+use super::{Judge, Subject, cases::Case, deliveries::Delivery};
+use crate::{notes::Check, rules::Millis};
 
 /// How many bytes of an error's texts a dead letter has.
 const TEXT_MAX: usize = 1024;
@@ -15,12 +17,7 @@ const LARGE: usize = 1_040_000;
 
 impl Judge {
     /// Finds the message of a dead letter and checks the dead letter.
-    pub(super) fn judge_letter(
-        &mut self,
-        run: u64,
-        at: Millis,
-        letter: &DeadLetter,
-    ) -> Option<Subject> {
+    pub fn judge_letter(&mut self, run: u64, at: Millis, letter: &DeadLetter) -> Option<Subject> {
         let batch = self.runs.get(&run)?;
         let has_facts = |index: usize| self.wrong_facts(index, letter).is_none();
         let payload_of = |index: usize| &self.events[self.cases[index].of.event].payload;
@@ -56,8 +53,7 @@ impl Judge {
         // This reason concerns the handler and not the failure, so it needs no claim.
         let unclaimed = message.claim.is_none() && reason != "target_not_allowed";
         let wrong = if case.claimed && unclaimed {
-            let what = format!("run {run} gives up without a claim, as {reason}");
-            Some((Check::ClaimsFirst, what))
+            Some((Check::ClaimsFirst, format!("run {run} gives up without a claim, as {reason}")))
         } else if !has_bytes(index) {
             let (expected, got) = (payload_of(index), &letter.body);
             let what = format!("a dead letter has the bytes {got}, expected {expected}");

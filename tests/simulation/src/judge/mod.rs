@@ -8,7 +8,6 @@
 
 mod calls;
 mod cases;
-mod claims;
 mod deliveries;
 mod letters;
 
@@ -16,22 +15,19 @@ use std::{collections::HashMap, rc::Rc, sync::Arc};
 
 use comeback_core::Timestamp;
 
-use self::deliveries::Delivery;
-pub(crate) use self::{
+pub use self::{
     calls::{Subject, qualified},
-    cases::{Case, ErrorReport},
     deliveries::{receive_count, trace_of},
 };
+use self::{cases::Case, deliveries::Delivery};
 use crate::{
-    check::{Check, Violation},
+    notes::{Check, Seen, Story, Tally, Violation},
     payload::{Foreign, Payload, envelope},
     plan::Plan,
-    story::Story,
-    tally::{Seen, Tally},
 };
 
 /// The reasons of the contract.
-pub(crate) const REASONS: [&str; 9] = [
+pub const REASONS: [&str; 9] = [
     "max_age_exceeded",
     "max_attempts_exceeded",
     "not_retryable",
@@ -47,18 +43,19 @@ pub(crate) const REASONS: [&str; 9] = [
 const FORKS_MAX: u32 = 6;
 
 /// Everything that the judge knows.
-pub(crate) struct Judge {
-    pub(crate) story: Story,
-    pub(crate) tally: Tally,
-    pub(crate) violation: Option<Violation>,
-    pub(crate) now: Timestamp,
+#[derive(Default)]
+pub struct Judge {
+    pub story: Story,
+    pub tally: Tally,
+    pub violation: Option<Violation>,
+    pub now: Timestamp,
     /// How many dead letters handlers have sent.
-    pub(crate) dead_letters: u64,
+    pub dead_letters: u64,
     plan: Rc<Plan>,
-    events: Vec<Event>,
+    pub events: Vec<Event>,
     cases: Vec<Case>,
     /// Invocations that Lambda has accepted and that have not ended, by their request ids.
-    open: HashMap<Arc<str>, Open>,
+    pub open: HashMap<Arc<str>, Open>,
     /// Cases by the trace that their messages carry.
     by_trace: HashMap<Arc<str>, usize>,
     runs: HashMap<u64, Vec<Delivery>>,
@@ -69,7 +66,7 @@ pub(crate) struct Judge {
 }
 
 /// What a client, or a stranger, has sent.
-struct Event {
+pub struct Event {
     /// The original bytes.
     payload: String,
     foreign: Option<Box<Foreign>>,
@@ -83,17 +80,17 @@ struct Event {
 
 /// An invocation that has not ended.
 #[derive(Clone)]
-pub(crate) struct Open {
-    pub(crate) event: usize,
-    pub(crate) target: usize,
+pub struct Open {
+    pub event: usize,
+    pub target: usize,
     /// Its ordinal among the attempts, 0 for Lambda's own.
-    pub(crate) attempt: u32,
+    pub attempt: u32,
     /// The second of the first failure, if there was one.
-    pub(crate) initial: Option<i64>,
+    pub initial: Option<i64>,
     /// The event's first request id.
-    pub(crate) first_request: Arc<str>,
+    pub first_request: Arc<str>,
     /// The trace that its failure would carry.
-    pub(crate) trace: Arc<str>,
+    pub trace: Arc<str>,
 }
 
 impl Event {
@@ -107,40 +104,21 @@ impl Event {
 }
 
 impl Judge {
-    pub(crate) fn new(plan: Rc<Plan>, now: Timestamp, is_told: bool) -> Self {
-        let mut story = Story::default();
-        story.is_written = is_told;
-        Self {
-            story,
-            tally: Tally::default(),
-            violation: None,
-            now,
-            dead_letters: 0,
-            plan,
-            events: Vec::new(),
-            cases: Vec::new(),
-            open: HashMap::new(),
-            by_trace: HashMap::new(),
-            runs: HashMap::new(),
-            answers: 0,
-            holders: HashMap::new(),
-        }
+    pub fn new(plan: Rc<Plan>, is_told: bool) -> Self {
+        let mut judge = Self { plan, ..Self::default() };
+        judge.story.is_written = is_told;
+        judge
     }
 
     /// Notes the first rule that did not hold.
-    pub(crate) fn violated(&mut self, check: Check, event: impl Into<Option<usize>>, what: String) {
+    pub fn violated(&mut self, check: Check, event: impl Into<Option<usize>>, what: String) {
         let event = event.into();
         self.story.tell(self.now, event, || format!("VIOLATED {check:?}: {what}"));
         self.violation.get_or_insert(Violation { check, event, what });
     }
 
-    /// The number of the next event.
-    pub(crate) fn next_event(&self) -> usize {
-        self.events.len()
-    }
-
     /// Lambda has accepted a client's event.
-    pub(crate) fn sent(
+    pub fn sent(
         &mut self,
         target: usize,
         payload: Payload,
@@ -167,13 +145,8 @@ impl Judge {
         self.events.push(Event::new(original, foreign.map(Box::new)));
     }
 
-    /// The invocation with this request id, if it has not ended.
-    pub(crate) fn open(&self, request_id: &str) -> Option<&Open> {
-        self.open.get(request_id)
-    }
-
     /// A target's run has begun with this payload.
-    pub(crate) fn began(&mut self, request_id: &str, payload: &str, trace: &Arc<str>) {
+    pub fn began(&mut self, request_id: &str, payload: &str, trace: &Arc<str>) {
         let Some(open) = self.open.get_mut(request_id) else { return };
         open.trace = Arc::clone(trace);
         let open = &self.open[request_id];
@@ -198,7 +171,7 @@ impl Judge {
     }
 
     /// A target has succeeded.
-    pub(crate) fn succeeded(&mut self, request_id: &str) {
+    pub fn succeeded(&mut self, request_id: &str) {
         let Some(open) = self.open.remove(request_id) else { return };
         self.story.tell(self.now, open.event, || format!("attempt {} succeeded", open.attempt));
         self.tally.count(Seen::Step("successes"));
@@ -206,7 +179,7 @@ impl Judge {
     }
 
     /// Lambda has given an invocation up and could not put that anywhere.
-    pub(crate) fn lost(&mut self, request_id: &str, why: &str) {
+    pub fn lost(&mut self, request_id: &str, why: &str) {
         let Some(open) = self.open.remove(request_id) else { return };
         self.story.tell(self.now, open.event, || format!("lost by Lambda: {why}"));
         self.tally.count(Seen::Step("lost by Lambda"));
@@ -214,7 +187,7 @@ impl Judge {
     }
 
     /// A record was too large for the message that a topic or a bus makes of it.
-    pub(crate) fn lost_on_its_way(&mut self, trace: &str) {
+    pub fn lost_on_its_way(&mut self, trace: &str) {
         let Some(&index) = self.by_trace.get(trace) else { return };
         let case = &mut self.cases[index];
         case.acts += 1;
@@ -225,10 +198,9 @@ impl Judge {
     }
 
     /// Nothing happens any more: everything must have ended, once.
-    pub(crate) fn at_rest(&mut self) {
+    pub fn at_rest(&mut self) {
         if let Some(event) = self.open.values().map(|open| open.event).min() {
-            let what = "an invocation of it has not ended".to_owned();
-            self.violated(Check::Settles, event, what);
+            self.violated(Check::Settles, event, "an invocation of it has not ended".to_owned());
         }
         if let Some(case) = self.cases.iter().find(|case| case.acts == 0) {
             let (event, attempt, at) = (case.of.event, case.of.attempt, case.at);

@@ -22,7 +22,7 @@ fn queue_arn(name: &str) -> String {
 }
 
 /// The queue from which a topic or a bus takes what it passes on to this retry queue.
-pub(super) fn relay_queue(name: &str, form: Form) -> String {
+pub fn relay_queue(name: &str, form: Form) -> String {
     match form {
         Form::Notification => format!("{name}-topic"),
         Form::EventBridge => format!("{name}-bus"),
@@ -31,7 +31,7 @@ pub(super) fn relay_queue(name: &str, form: Form) -> String {
 }
 
 impl World {
-    pub(super) fn build(&mut self) {
+    pub fn build(&mut self) {
         let plan = Rc::clone(&self.plan);
         for handler in &plan.handlers {
             self.create_queue(&handler.dead_letter_queue, &[]);
@@ -75,7 +75,7 @@ impl World {
     }
 
     /// Deploys a target, for the first time or again.
-    pub(super) fn create_target(&mut self, number: usize) {
+    pub fn create_target(&mut self, number: usize) {
         let plan = Rc::clone(&self.plan);
         let target = &plan.targets[number];
         let queue = queue_arn(&relay_queue(&plan.queues[target.queue].name, target.form));
@@ -115,7 +115,7 @@ impl World {
 }
 
 /// The settings of a handler, which production reads from the variables that would be deployed.
-pub(super) fn settings(plan: &Plan, number: usize) -> settings::Settings {
+pub fn settings(plan: &Plan, number: usize) -> settings::Settings {
     let handler = &plan.handlers[number];
     let mut variables: BTreeMap<_, _> = handler.general.variables().into_iter().collect();
     let dead_letters = &handler.dead_letter_queue;

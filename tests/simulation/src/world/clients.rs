@@ -1,19 +1,26 @@
-//! Who sends messages: clients, strangers, topics and buses.
+//! Who sends messages: clients, strangers, topics and buses. And the targets: how their runs end, and what the judge
+//! is told of it.
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
-use comeback_core::time::rfc3339;
-use comeback_local::model::{
-    Invocation, InvocationType, Invoked,
-    sqs::{MessageAttribute, MessageAttributes, Outgoing},
+use comeback_core::{error_type::ErrorReport, time::rfc3339};
+use comeback_local::{
+    journal::{Ending, Event},
+    model::{
+        Invocation, InvocationType, Invoked,
+        lambda::run::{Exit, Outcome, Run},
+        sqs::{MessageAttribute, MessageAttributes, Outgoing},
+    },
 };
+use serde_json::Value;
 
-use super::{Step, World, build::relay_queue};
+use super::{World, build::relay_queue};
 use crate::{
+    dice::Dice,
     judge::qualified,
+    notes::{Fault, Seen},
     payload,
-    plan::{Form, TargetPlan},
-    tally::{Fault, Seen},
+    plan::{Form, NEVER, TargetPlan},
 };
 
 /// The size of a bare event that fits into a message although its envelope does not, in bytes.
@@ -24,22 +31,22 @@ type Strange = (String, String, Option<&'static str>);
 
 impl World {
     /// Plans the next of so many things that are spread over the time of sending.
-    pub(super) fn plan_sending(&mut self, count: u64, step: Step) {
+    pub fn plan_sending(&mut self, count: u64, step: fn(&mut Self)) {
         let gap = self.plan.sending / (count as u32).max(1);
         let delay = self.dice.within(Duration::ZERO, 2 * gap);
         self.after(delay, step);
     }
 
     /// A client sends an event.
-    pub(super) fn send(&mut self) {
+    pub fn send(&mut self) {
         self.unsent -= 1;
         if self.unsent > 0 {
-            self.plan_sending(self.plan.events, Step::Send);
+            self.plan_sending(self.plan.events, Self::send);
         }
         let nth = self.dice.index(self.targets.len());
         let Some((name, &target)) = self.targets.iter().nth(nth) else { return };
         let name = Arc::clone(name);
-        let (event, second) = (self.judge.next_event(), self.now.timestamp());
+        let (event, second) = (self.judge.events.len(), self.now.timestamp());
         let payload = match self.dice.happens(self.plan.large) {
             true => payload::large(event, &mut self.dice),
             false => payload::payload(event, second, &mut self.dice),
@@ -65,16 +72,16 @@ impl World {
     }
 
     /// Somebody else than Lambda puts a message into a retry queue.
-    pub(super) fn send_strange(&mut self) {
+    pub fn send_strange(&mut self) {
         self.strange -= 1;
         if self.strange > 0 {
-            self.plan_sending(self.plan.strangers, Step::Strange);
+            self.plan_sending(self.plan.strangers, Self::send_strange);
         }
         let plan = Rc::clone(&self.plan);
         let number = self.dice.index(plan.targets.len());
         let target = &plan.targets[number];
         let mut message = Outgoing::default();
-        let id = format!("stranger-{}", self.judge.next_event());
+        let id = format!("stranger-{}", self.judge.events.len());
         let (body, original, over) = self.strange_body(number, target, &id, &mut message);
         message.body = body.as_str().into();
         let trace = self.trace();
@@ -138,7 +145,7 @@ impl World {
     }
 
     /// Passes on what topics and buses have received.
-    pub(super) fn relay(&mut self) {
+    pub fn relay(&mut self) {
         let plan = Rc::clone(&self.plan);
         for target in &plan.targets {
             if matches!(target.form, Form::Record | Form::Bare) {
@@ -156,13 +163,14 @@ impl World {
                     ..Outgoing::default()
                 };
                 let delay = self.dice.millis(20..=400);
-                self.after(delay, Step::Forward(target.queue, Box::new(onward)));
+                let queue = target.queue;
+                self.after(delay, move |world| world.forward(queue, onward));
             }
         }
     }
 
     /// A message reaches a retry queue.
-    pub(super) fn forward(&mut self, queue: usize, message: Outgoing) {
+    pub fn forward(&mut self, queue: usize, message: Outgoing) {
         let trace: Arc<str> = message.trace_header.as_deref().unwrap_or_default().into();
         let queue = &self.plan.queues[queue].name;
         // If the message around a record is too large, it is lost, as on AWS.
@@ -173,7 +181,7 @@ impl World {
     }
 
     /// A message is visible again while a handler has it.
-    pub(super) fn redeliver(&mut self, queue: usize, handle: &str) {
+    pub fn redeliver(&mut self, queue: usize, handle: &str) {
         let queue = &self.plan.queues[queue].name;
         // It may be gone, or visible, by now.
         let _ = self.cloud.sqs.change_visibility(self.now, queue, handle, 0);
@@ -184,7 +192,7 @@ impl World {
 fn wrapped(form: Form, record: &str) -> String {
     match form {
         Form::Notification => {
-            let message = serde_json::Value::from(record);
+            let message = Value::from(record);
             format!(r#"{{"Type":"Notification","MessageId":"1","Message":{message}}}"#)
         }
         Form::EventBridge => format!(
@@ -192,4 +200,118 @@ fn wrapped(form: Form, record: &str) -> String {
         ),
         Form::Record | Form::Bare => record.to_owned(),
     }
+}
+
+impl World {
+    /// A target runs. How the run ends is drawn now, and happens later.
+    pub fn run_target(&mut self, run: &Run) {
+        let Some(&target) = self.targets.get(&run.configuration.name) else { return };
+        self.judge.began(&run.request_id, run.payload.get(), &run.trace_header);
+        let outcome = self.outcome(target, run);
+        let lasts = match matches!(outcome, Outcome::TimedOut) {
+            true => run.configuration.timeout(),
+            false => self.dice.millis(5..=2_000),
+        };
+        let run = run.id;
+        self.after(lasts, move |world| {
+            world.cloud.finish(world.now, run, outcome);
+            world.observe();
+        });
+    }
+
+    fn outcome(&mut self, target: usize, run: &Run) -> Outcome {
+        let event = self.judge.open.get(&run.request_id).map_or(0, |open| open.event);
+        // Drawn once for an event, and not for each of its runs.
+        let is_hopeless = || {
+            let seed = self.plan.seed.wrapping_add(event as u64);
+            Dice::seeded(seed).unit() < self.plan.hopeless
+        };
+        let fails = if self.plan.hopeless > 0.0 && is_hopeless() {
+            true
+        } else if self.is_calm {
+            false
+        } else {
+            let is_down = self.is_down(target);
+            is_down.unwrap_or_else(|| self.dice.happens(self.plan.targets[target].failing))
+        };
+        if fails { self.failure() } else { Outcome::Returned(b"null".to_vec()) }
+    }
+
+    fn failure(&mut self) -> Outcome {
+        let count = self.dice.number(1..=300);
+        let unit = self.dice.pick(&["s", "s", "s", "", "m", "h"]);
+        let (error_type, message) = match self.dice.number(0..=99) {
+            0..=5 => {
+                self.judge.tally.count(Seen::Fault(Fault::TargetCrashed));
+                return Outcome::Exited(Exit::Status(1));
+            }
+            6..=9 => {
+                self.judge.tally.count(Seen::Fault(Fault::TargetTimedOut));
+                return Outcome::TimedOut;
+            }
+            10..=12 => {
+                let odd = ["\"no\"", "[1]", "{\"errorType\":7}", "null", "<html>"];
+                return Outcome::Failed(self.dice.pick(&odd).as_bytes().to_vec());
+            }
+            13..=20 => {
+                self.judge.tally.count(Seen::Fault(Fault::TargetAskedToWait));
+                let error_type = self.dice.pick(&["RetryAfter", "kit::RetryAfter"]);
+                (error_type, format!("{count}{unit}: the upstream says 429"))
+            }
+            21..=22 => ("RetryAfter", "soon: no duration".to_owned()),
+            23..=25 => {
+                (self.dice.pick(&["PermanentFailure", "app.PermanentFailure"]), String::new())
+            }
+            26..=29 => (self.dice.pick(&NEVER).1, "it never heals".to_owned()),
+            30..=32 => ("NotPermanentFailure", "é".repeat(800)),
+            33..=34 => ("Error", "\\u0001 \\uffff".to_owned()),
+            _ => ("Error", "the upstream is down".to_owned()),
+        };
+        let report = format!(r#"{{"errorType":"{error_type}","errorMessage":"{message}"}}"#);
+        Outcome::Failed(report.into_bytes())
+    }
+
+    /// Tells the judge what has happened in the cloud.
+    pub fn observe(&mut self) {
+        let mut happened = self.cloud.take_happened().into_iter().peekable();
+        // What a failed run reported comes before what becomes of it.
+        let mut error = ErrorReport::default();
+        while let Some(event) = happened.next() {
+            if let Event::Finished { request_id, outcome, response, .. } = event {
+                if outcome == Ending::Succeeded {
+                    self.judge.succeeded(&request_id);
+                } else if self.judge.open.contains_key(&request_id) {
+                    error = read(response.get());
+                }
+            } else if let Event::GivenUp { request_id, condition, .. } = event {
+                match happened.next_if(|next| is_delivery_of(next, &request_id)) {
+                    Some(Event::DestinationSent { .. }) => {
+                        self.judge.failed(&request_id, condition, std::mem::take(&mut error));
+                    }
+                    Some(_) => {
+                        self.judge.tally.count(Seen::Fault(Fault::RecordTooLarge));
+                        self.judge.lost(&request_id, "its record is too large");
+                    }
+                    None => self.judge.lost(&request_id, "its function is gone"),
+                }
+            }
+        }
+    }
+}
+
+fn is_delivery_of(event: &Event, of: &Arc<str>) -> bool {
+    if let Event::DestinationSent { request_id, .. } | Event::DestinationFailed { request_id, .. } =
+        event
+    {
+        request_id == of
+    } else {
+        false
+    }
+}
+
+/// What a failed run reported, as far as it can be read.
+fn read(response: &str) -> ErrorReport {
+    let response: Value = serde_json::from_str(response).unwrap_or_default();
+    let text = |name| response.get(name).and_then(Value::as_str).map(str::to_owned);
+    ErrorReport { error_type: text("errorType"), message: text("errorMessage") }
 }

@@ -20,12 +20,11 @@ use comeback_local::model::{
     sqs::{MessageAttribute, Outgoing},
 };
 
-use super::{Step, World, build};
+use super::{World, build};
 use crate::{
-    check::Check,
     judge::{qualified, receive_count, trace_of},
+    notes::{Check, Fault, Seen},
     plan::{Form, Trouble},
-    tally::{Fault, Seen},
     wire::{Environment, Port},
 };
 
@@ -36,31 +35,28 @@ type Answer = Result<Report, RecordWithoutId>;
 type Working = Pin<Box<dyn Future<Output = Answer>>>;
 
 /// A process of a handler, which handles one batch after another with the same clock.
-pub(super) struct Process {
-    handler: Rc<Handler<Port, Port, Port, Port>>,
-    environment: Rc<Environment>,
-}
+pub type Process = Rc<Handler<Port, Port, Port, Port>>;
 
 /// A batch with a handler.
-pub(super) struct HandlerRun {
+pub struct HandlerRun {
     run: Run,
-    pub(super) handler: usize,
+    pub handler: usize,
     event: SqsEvent,
     /// The queue that it is from.
     queue: String,
     /// When it is killed, by its own clock, once it has begun.
-    pub(super) deadline: Timestamp,
+    pub deadline: Timestamp,
     working: Option<(Process, Working)>,
     /// After how many more arrivals it is killed.
     killed_after: Option<u64>,
     /// How many of its calls have reached their services.
-    pub(super) effects: u32,
+    pub effects: u32,
 }
 
 impl World {
     /// Lambda gives a batch to a handler.
     #[allow(clippy::expect_used, reason = "the model writes the event as Lambda does")]
-    pub(super) fn deliver(&mut self, handler: usize, run: Run) {
+    pub fn deliver(&mut self, handler: usize, run: Run) {
         let mut event: SqsEvent = serde_json::from_str(run.payload.get()).expect("an event of SQS");
         let key = self.next_run;
         self.next_run += 1;
@@ -69,7 +65,7 @@ impl World {
         self.judge.delivered(key, &event.records);
         event.records.iter().for_each(|record| self.repeat(record));
         let may_fork = self.judge.may_fork(key);
-        let is_killed = may_fork && self.happens(|rates| rates.killed);
+        let is_killed = may_fork && self.draws(Fault::KilledBefore);
         let killed_after = is_killed.then(|| self.dice.number(0..=KILLED_AFTER_MAX));
         let source = event.records.first().and_then(|record| record.event_source_arn.as_deref());
         let begun = HandlerRun {
@@ -85,16 +81,14 @@ impl World {
         self.runs.insert(key, begun);
         if self.is(Trouble::BadDeploy, handler) {
             self.judge.tally.count(Seen::Trouble(Trouble::BadDeploy));
-            return self.after(Duration::from_millis(50), Step::Kill(key));
+            return self.after(Duration::from_millis(50), move |world| world.kill(key));
         }
         // If it is later than the message is hidden, the message is delivered again to another handler.
-        let delay = if may_fork && self.happens(|rates| rates.slow_start) {
-            self.judge.tally.count(Seen::Fault(Fault::LateDelivery));
-            self.dice.millis(1_000..=600_000)
-        } else {
-            self.dice.millis(1..=20)
+        let delay = match may_fork && self.happens(Fault::LateDelivery) {
+            true => self.dice.millis(1_000..=600_000),
+            false => self.dice.millis(1..=20),
         };
-        self.after(delay, Step::Begin(key));
+        self.after(delay, move |world| world.begin(key));
     }
 
     /// Changes the order and the receive counts of a batch.
@@ -105,7 +99,7 @@ impl World {
             event.records.rotate_left(middle);
         }
         for record in &mut event.records {
-            if !self.happens(|rates| rates.miscounted) {
+            if !self.draws(Fault::CountTooLow) {
                 continue;
             }
             let count = receive_count(record);
@@ -125,8 +119,7 @@ impl World {
         let queue = self.plan.targets[target].queue;
         // The only time of a bare message is when it was sent, and a copy would have another.
         let has_time = self.plan.targets[target].form != Form::Bare;
-        if has_time && self.happens(|rates| rates.copied) {
-            self.judge.tally.count(Seen::Fault(Fault::Duplicate));
+        if has_time && self.happens(Fault::Duplicate) {
             self.judge.copied(trace);
             let attributes = record.message_attributes.iter().filter_map(|(name, attribute)| {
                 let value = attribute.string_value.clone()?;
@@ -141,27 +134,26 @@ impl World {
             // Up to almost 17 minutes, and short delays are likelier.
             let most = 10_u64.pow(self.dice.number(1..=6) as u32);
             let delay = self.dice.millis(0..=most);
-            self.after(delay, Step::Forward(queue, Box::new(copy)));
+            self.after(delay, move |world| world.forward(queue, copy));
         }
-        if self.happens(|rates| rates.redelivered) {
-            self.judge.tally.count(Seen::Fault(Fault::Redelivery));
+        if self.happens(Fault::Redelivery) {
             let handle = record.receipt_handle.clone().unwrap_or_default();
             let delay = self.dice.millis(0..=5_000);
-            self.after(delay, Step::Redeliver(queue, handle));
+            self.after(delay, move |world| world.redeliver(queue, &handle));
         }
     }
 
     /// A batch has reached its handler, which begins to handle it.
     #[allow(clippy::expect_used, reason = "the name of a handler is a function's")]
-    pub(super) fn begin(&mut self, key: u64) {
+    fn begin(&mut self, key: u64) {
         let Some(mut run) = self.runs.remove(&key) else { return };
         let process = self.idle[run.handler].pop().unwrap_or_else(|| self.process(run.handler));
         let home = FunctionArn::parse(&qualified(&self.plan.handlers[run.handler].name))
             .expect("the ARN of a function")
             .home();
         let timeout = run.run.configuration.timeout();
-        let (handler, event) = (Rc::clone(&process.handler), std::mem::take(&mut run.event));
-        let deadline = later(process.handler.clock.now(), timeout);
+        let (handler, event) = (Rc::clone(&process), std::mem::take(&mut run.event));
+        let deadline = later(process.clock.now(), timeout);
         run.deadline = deadline;
         let request_id = run.run.request_id.clone();
         let future: Working = Box::pin(async move {
@@ -170,7 +162,7 @@ impl World {
         });
         run.working = Some((process, future));
         self.runs.insert(key, run);
-        self.after(timeout, Step::Cut(key));
+        self.after(timeout, move |world| world.cut(key));
         if self.survives(key) {
             self.poll(key);
         }
@@ -186,23 +178,22 @@ impl World {
         let now = Rc::clone(&self.clock);
         let environment = Rc::new(Environment { now, ahead, behind, requests: RefCell::default() });
         let port = || Port(Rc::clone(&environment));
-        let handler = Handler {
+        Rc::new(Handler {
             settings: build::settings(&self.plan, handler),
             queues: port(),
             functions: port(),
             ledger: self.plan.handlers[handler].has_ledger.then(port),
             clock: port(),
-        };
-        Process { handler: Rc::new(handler), environment }
+        })
     }
 
     /// Lets a handler go on, as far as it can without another answer.
-    pub(super) fn poll(&mut self, key: u64) {
+    pub fn poll(&mut self, key: u64) {
         let working = self.runs.get_mut(&key).and_then(|run| run.working.as_mut());
         let Some((process, future)) = working else { return };
         let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        let clock = process.handler.clock.now();
-        let requests = process.environment.requests.take();
+        let clock = process.clock.now();
+        let requests = process.clock.0.requests.take();
         match polled {
             Poll::Ready(answer) => self.finish(key, answer),
             Poll::Pending => {
@@ -220,9 +211,7 @@ impl World {
             let what = format!("run {key} found a record without an id");
             return self.judge.violated(Check::ReportsTruly, None, what);
         };
-        let is_lost = self.judge.may_fork(key) && self.happens(|rates| rates.answer_lost);
-        let outcome = if is_lost {
-            self.judge.tally.count(Seen::Fault(Fault::KilledAfter));
+        let outcome = if self.judge.may_fork(key) && self.happens(Fault::KilledAfter) {
             Outcome::Exited(Exit::Signal(9))
         } else {
             self.idle[begun.handler].extend(begun.working.map(|(process, _)| process));
@@ -235,7 +224,7 @@ impl World {
     }
 
     /// A call or an answer of a run has arrived. Returns whether the run lives on.
-    pub(super) fn survives(&mut self, key: u64) -> bool {
+    pub fn survives(&mut self, key: u64) -> bool {
         let Some(run) = self.runs.get_mut(&key) else { return false };
         match &mut run.killed_after {
             Some(0) => {
@@ -250,7 +239,7 @@ impl World {
         }
     }
 
-    pub(super) fn kill(&mut self, key: u64) {
+    fn kill(&mut self, key: u64) {
         let Some(run) = self.runs.remove(&key) else { return };
         if run.killed_after.is_some() {
             let is_first = run.effects == 0;
@@ -264,7 +253,7 @@ impl World {
     }
 
     /// A handler's time is up. If it still works, it did not answer in time.
-    pub(super) fn cut(&mut self, key: u64) {
+    fn cut(&mut self, key: u64) {
         if self.runs.contains_key(&key) {
             let what = format!("run {key} has no answer when its time is up");
             self.judge.violated(Check::AnswersInTime, None, what);

@@ -7,7 +7,6 @@ mod build;
 mod clients;
 mod handlers;
 mod service;
-mod targets;
 mod troubles;
 
 use std::{
@@ -21,27 +20,20 @@ use std::{
 use comeback_core::{
     Timestamp,
     claim::Claim,
-    time::{between, later},
+    time::{at_millis, later},
 };
-use comeback_local::model::{
-    Cloud,
-    lambda::run::{Outcome, Run, RunId},
-    sqs::{Outgoing, Received},
-};
+use comeback_local::model::{Cloud, sqs::Received};
 
-use self::{
-    handlers::{HandlerRun, Process},
-    service::Call,
-};
+use self::handlers::{HandlerRun, Process};
 use crate::{
-    check::{Check, Violation},
     dice::Dice,
     judge::Judge,
-    plan::{Plan, Trouble},
-    story::Story,
-    tally::{Seen, Tally},
-    wire::Answer,
+    notes::{Check, Seen},
+    plan::{Plan, Spell, Trouble},
 };
+
+/// When every world begins. Any time would do; it has a fraction of a second, so that a lost fraction shows.
+pub const BEGAN_AT: u64 = 1_770_000_000_123;
 
 /// How long after the last age is over everything has settled: enough for the last waits, for batches, and for events
 /// that wait in Lambda's own queue.
@@ -50,57 +42,19 @@ const SETTLING: Duration = Duration::from_hours(48);
 /// A world that takes more steps than this for an event never ends.
 const STEPS_PER_EVENT_MAX: u64 = 20_000;
 
-/// What came of a world.
-pub struct Ended {
-    /// The rule that did not hold, if there is one.
-    pub violation: Option<Violation>,
-    /// What was seen.
-    pub tally: Tally,
-    /// What happened, if it was to be told.
-    pub story: Story,
-    /// How much virtual time has passed.
-    pub covered: Duration,
-}
-
 /// Plays a world from its beginning to its end, or to the first rule that does not hold.
-pub fn play(plan: Plan, is_told: bool) -> Ended {
+pub fn play(plan: Plan, is_told: bool) -> Judge {
     World::new(Rc::new(plan), is_told).play()
 }
 
-/// What can be on the agenda. Boxes keep the agenda small.
-enum Step {
-    /// A client sends the next event.
-    Send,
-    /// A stranger puts a message into a retry queue.
-    Strange,
-    /// A batch reaches its handler.
-    Begin(u64),
-    /// A call reaches its service. Its answer takes this long, if it is not lost.
-    Arrive(Rc<Call>, Option<Duration>),
-    /// An answer reaches its handler.
-    Answer(Rc<Call>, Vec<Answer>),
-    /// A handler is killed.
-    Kill(u64),
-    /// A handler's time is up.
-    Cut(u64),
-    /// A target's run ends.
-    TargetEnds(RunId, Box<Outcome>),
-    /// A message reaches a retry queue from a topic, a bus or a sender who sends twice.
-    Forward(usize, Box<Outgoing>),
-    /// A message that a handler has is delivered again.
-    Redeliver(usize, String),
-    /// A trouble begins or ends.
-    Trouble(Trouble, usize, bool),
-    /// From now on nothing goes wrong.
-    Calm,
-}
+/// Something that is to happen.
+type Step = Box<dyn FnOnce(&mut World)>;
 
 struct World {
     plan: Rc<Plan>,
     now: Timestamp,
     /// The same, for the handlers.
     clock: Rc<Cell<Timestamp>>,
-    began_at: Timestamp,
     cloud: Cloud,
     /// What is to happen and when. Steps of the same time happen in the order in which they were planned.
     agenda: BTreeMap<(Timestamp, u64), Step>,
@@ -125,17 +79,15 @@ struct World {
 
 impl World {
     fn new(plan: Rc<Plan>, is_told: bool) -> Self {
-        // Any time would do. It has a fraction of a second, so that a lost fraction shows.
-        let began_at = Timestamp::UNIX_EPOCH + Duration::from_millis(1_770_000_000_123);
+        let began_at = at_millis(BEGAN_AT);
         let mut dice = Dice::seeded(plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1);
         let mut world = Self {
             now: began_at,
             clock: Rc::new(Cell::new(began_at)),
-            began_at,
             cloud: Cloud::new(plan.concurrency, dice.seed()),
             agenda: BTreeMap::new(),
             planned: 0,
-            judge: Judge::new(Rc::clone(&plan), began_at, is_told),
+            judge: Judge::new(Rc::clone(&plan), is_told),
             ledger: HashMap::new(),
             runs: BTreeMap::new(),
             idle: plan.handlers.iter().map(|_| Vec::new()).collect(),
@@ -147,39 +99,43 @@ impl World {
             unsent: plan.events,
             strange: plan.strangers,
             dead_letters_read: 0,
-            plan,
+            plan: Rc::clone(&plan),
             dice,
         };
         world.build();
-        world.plan_ahead();
+        for spell in &plan.spells {
+            let Spell { trouble, number, from, until } = *spell;
+            world.after(from, move |world| world.trouble(trouble, number, true));
+            if until < Duration::MAX {
+                world.after(until, move |world| world.trouble(trouble, number, false));
+            }
+        }
+        world.after(plan.calm_after, Self::calm_down);
+        if plan.events > 0 {
+            world.plan_sending(plan.events, Self::send);
+        }
+        if plan.strangers > 0 {
+            world.plan_sending(plan.strangers, Self::send_strange);
+        }
         world
     }
 
-    /// Plans what is known from the beginning.
-    fn plan_ahead(&mut self) {
-        let plan = Rc::clone(&self.plan);
-        for spell in &plan.spells {
-            self.after(spell.from, Step::Trouble(spell.trouble, spell.number, true));
-            if spell.until < Duration::MAX {
-                self.after(spell.until, Step::Trouble(spell.trouble, spell.number, false));
-            }
-        }
-        self.after(plan.calm_after, Step::Calm);
-        if plan.events > 0 {
-            self.plan_sending(plan.events, Step::Send);
-        }
-        if plan.strangers > 0 {
-            self.plan_sending(plan.strangers, Step::Strange);
-        }
-    }
-
-    fn play(mut self) -> Ended {
+    fn play(mut self) -> Judge {
         let last = self.plan.sending.max(self.plan.calm_after);
-        let end = later(self.began_at, last + self.plan.age_max() + SETTLING);
+        let end = later(at_millis(BEGAN_AT), last + self.plan.age_max() + SETTLING);
         let steps_max = (self.plan.events + self.plan.strangers + 1) * STEPS_PER_EVENT_MAX;
         let mut steps = 0;
         while self.judge.violation.is_none() {
-            self.advance_cloud();
+            let runs = self.cloud.advance(self.now);
+            // First what has failed: its message may be in one of the batches.
+            self.observe();
+            for run in runs {
+                match self.handlers.get(&run.configuration.name) {
+                    Some(&handler) => self.deliver(handler, run),
+                    None => self.run_target(&run),
+                }
+            }
+            self.relay();
             let due = self.agenda.first_key_value().map(|(&(at, _), _)| at);
             let wakeup = self.cloud.next_wakeup(self.now);
             let Some(next) = [due, wakeup].into_iter().flatten().min() else { break };
@@ -195,7 +151,7 @@ impl World {
             if due.is_some_and(|due| due <= self.now)
                 && let Some((_, step)) = self.agenda.pop_first()
             {
-                self.take(step);
+                step(&mut self);
             }
         }
         if self.judge.violation.is_none() {
@@ -203,48 +159,13 @@ impl World {
             self.read_dead_letters();
         }
         self.judge.tally.seen.insert(Seen::Step("steps"), steps);
-        let covered = between(self.began_at, self.now);
-        let Judge { violation, tally, story, .. } = self.judge;
-        Ended { violation, tally, story, covered }
-    }
-
-    fn take(&mut self, step: Step) {
-        match step {
-            Step::Send => self.send(),
-            Step::Strange => self.send_strange(),
-            Step::Begin(run) => self.begin(run),
-            Step::Arrive(call, back) => self.arrive(call, back),
-            Step::Answer(call, answers) => self.answer(&call, answers),
-            Step::Kill(run) => self.kill(run),
-            Step::Cut(run) => self.cut(run),
-            Step::TargetEnds(run, outcome) => self.target_ends(run, *outcome),
-            Step::Forward(queue, message) => self.forward(queue, *message),
-            Step::Redeliver(queue, handle) => self.redeliver(queue, &handle),
-            Step::Trouble(trouble, number, begins) => self.trouble(trouble, number, begins),
-            Step::Calm => self.calm_down(),
-        }
-    }
-
-    /// Lets the cloud do what is due, and observes what has happened there.
-    fn advance_cloud(&mut self) {
-        let runs = self.cloud.advance(self.now);
-        // First what has failed: its message may be in one of the batches.
-        self.observe();
-        runs.into_iter().for_each(|run| self.start(run));
-        self.relay();
-    }
-
-    fn start(&mut self, run: Run) {
-        match self.handlers.get(&run.configuration.name) {
-            Some(&handler) => self.deliver(handler, run),
-            None => self.run_target(&run),
-        }
+        self.judge
     }
 
     /// Plans a step for a later time.
-    fn after(&mut self, delay: Duration, step: Step) {
+    fn after(&mut self, delay: Duration, step: impl FnOnce(&mut Self) + 'static) {
         self.planned += 1;
-        self.agenda.insert((later(self.now, delay), self.planned), step);
+        self.agenda.insert((later(self.now, delay), self.planned), Box::new(step));
     }
 
     fn is(&self, trouble: Trouble, number: usize) -> bool {

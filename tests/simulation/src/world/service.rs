@@ -16,12 +16,12 @@ use comeback_local::model::{
     sqs::{MessageAttribute, Outgoing},
 };
 
-use super::{Step, World};
+use super::World;
 use crate::{
     judge::{REASONS, Subject},
-    plan::{Rates, Trouble},
-    tally::{Fault, Seen},
-    wire::{Answer, Hide, Invoke, Refusal, Replace, Request, Slot},
+    notes::{Fault, Seen},
+    plan::Trouble,
+    wire::{Answer, Invoke, Refusal, Replace, Request, Slot},
 };
 
 /// What Lambda answers when it refuses for good, and what that means.
@@ -41,49 +41,42 @@ const MISCONFIGURATIONS: [(&str, u16); 3] = [
 ];
 
 /// A call of a run, and where its answers go.
-pub(super) struct Call {
+struct Call {
     run: u64,
     handler: usize,
     request: Request,
-    /// What it is about; of each dead letter.
+    /// What each entry is about. It is not needed for visibility changes.
     subjects: Vec<Option<Subject>>,
     slot: Weak<Slot>,
 }
 
-impl Call {
-    fn entries(&self) -> usize {
-        match &self.request {
-            Request::Sleep(_) => 0,
-            Request::Hide(hide) => hide.changes.len(),
-            Request::Letters(letters) => letters.len(),
-            Request::Invoke(_) | Request::Replace(_) => 1,
-        }
-    }
-}
-
 impl World {
-    /// Whether a fault of this rate happens now.
-    pub(super) fn happens(&mut self, rate: impl Fn(&Rates) -> f64) -> bool {
-        !self.is_calm && self.dice.happens(rate(&self.plan.rates))
+    /// Draws whether a fault happens now.
+    pub fn draws(&mut self, fault: Fault) -> bool {
+        let rate = self.plan.rates.get(&fault).copied().unwrap_or_default();
+        !self.is_calm && self.dice.happens(rate)
+    }
+
+    /// The same, and counts it.
+    pub fn happens(&mut self, fault: Fault) -> bool {
+        let happens = self.draws(fault);
+        if happens {
+            self.judge.tally.count(Seen::Fault(fault));
+        }
+        happens
     }
 
     /// A handler has asked for something.
-    pub(super) fn submit(
-        &mut self,
-        run: u64,
-        clock: Timestamp,
-        request: Request,
-        slot: Weak<Slot>,
-    ) {
+    pub fn submit(&mut self, run: u64, clock: Timestamp, request: Request, slot: Weak<Slot>) {
         let Some((handler, deadline)) = self.runs.get(&run).map(|run| (run.handler, run.deadline))
         else {
             return;
         };
         let subjects = match &request {
             Request::Sleep(_) => Vec::new(),
-            Request::Hide(hide) => {
-                self.judge.hides(run, clock, hide);
-                Vec::new()
+            Request::Hide { changes, .. } => {
+                self.judge.hides(run, clock, changes);
+                vec![None; changes.len()]
             }
             Request::Letters(letters) => self.judge.gives_up(run, clock, letters),
             Request::Invoke(invoke) => vec![self.judge.invokes(run, clock, invoke)],
@@ -93,7 +86,7 @@ impl World {
         if let Request::Sleep(lasts) = call.request {
             // Whole milliseconds, like every time here.
             let millis = lasts.as_nanos().div_ceil(1_000_000) as u64;
-            self.after(Duration::from_millis(millis), Step::Answer(call, Vec::new()));
+            self.answer_after(Duration::from_millis(millis), call, Vec::new());
         } else {
             self.dispatch(call);
         }
@@ -104,34 +97,36 @@ impl World {
         let out = self.dice.millis(2..=60);
         let back = self.dice.millis(2..=60);
         let may_fork = self.judge.may_fork(call.run);
-        let fault = if self.is(Trouble::CallsThrottled, 0) {
+        if self.is(Trouble::CallsThrottled, 0) {
+            self.judge.tally.count(Seen::Trouble(Trouble::CallsThrottled));
             self.refuse(call, out + back, true);
-            Seen::Trouble(Trouble::CallsThrottled)
-        } else if self.happens(|rates| rates.refused) {
+        } else if self.draws(Fault::CallThrottled) {
             let is_throttled = self.dice.happens(0.5);
+            let fault = if is_throttled { Fault::CallThrottled } else { Fault::ServerError };
+            self.judge.tally.count(Seen::Fault(fault));
             self.refuse(call, out + back, is_throttled);
-            Seen::Fault(if is_throttled { Fault::CallThrottled } else { Fault::ServerError })
-        } else if self.happens(|rates| rates.unsent) {
+        } else if self.happens(Fault::CallUnsent) {
             self.time_out(call);
-            Seen::Fault(Fault::CallUnsent)
-        } else if may_fork && self.happens(|rates| rates.unanswered) {
-            self.after(out, Step::Arrive(Rc::clone(&call), None));
+        } else if may_fork && self.happens(Fault::AnswerLost) {
+            self.send_off(&call, out, None);
             self.time_out(call);
-            Seen::Fault(Fault::AnswerLost)
-        } else if may_fork && self.happens(|rates| rates.late) {
-            let late = self.dice.millis(1_000..=300_000);
-            self.after(late, Step::Arrive(Rc::clone(&call), None));
+        } else if may_fork && self.happens(Fault::CallLate) {
+            let out = self.dice.millis(1_000..=300_000);
+            self.send_off(&call, out, None);
             self.time_out(call);
-            Seen::Fault(Fault::CallLate)
-        } else if may_fork && self.happens(|rates| rates.repeated) {
-            self.after(out, Step::Arrive(Rc::clone(&call), None));
+        } else if may_fork && self.happens(Fault::CallRepeated) {
+            self.send_off(&call, out, None);
             let again = out + self.dice.millis(100..=3_000);
-            self.after(again, Step::Arrive(call, Some(back)));
-            Seen::Fault(Fault::CallRepeated)
+            self.send_off(&call, again, Some(back));
         } else {
-            return self.after(out, Step::Arrive(call, Some(back)));
-        };
-        self.judge.tally.count(fault);
+            self.send_off(&call, out, Some(back));
+        }
+    }
+
+    /// A call reaches its service after this time. Its answer takes another time, if it is not lost.
+    fn send_off(&mut self, call: &Rc<Call>, out: Duration, back: Option<Duration>) {
+        let call = Rc::clone(call);
+        self.after(out, move |world| world.arrive(&call, back));
     }
 
     /// The service refuses the whole call.
@@ -151,8 +146,8 @@ impl World {
 
     /// A call has no answer. It fails after a while, or not even that.
     fn time_out(&mut self, call: Rc<Call>) {
-        if self.happens(|rates| rates.hanging) {
-            return self.judge.tally.count(Seen::Fault(Fault::CallHung));
+        if self.happens(Fault::CallHung) {
+            return;
         }
         let after = self.dice.millis(1_000..=20_000);
         let kind = Some(FaultKind::Transient { retry_after: None });
@@ -163,12 +158,16 @@ impl World {
         if !matches!(call.request, Request::Invoke(_) | Request::Replace(_)) {
             refusal.kind = None;
         }
-        let answers = vec![Err(refusal); call.entries()];
-        self.after(after, Step::Answer(call, answers));
+        let answers = vec![Err(refusal); call.subjects.len()];
+        self.answer_after(after, call, answers);
+    }
+
+    fn answer_after(&mut self, after: Duration, call: Rc<Call>, answers: Vec<Answer>) {
+        self.after(after, move |world| world.answer(&call, answers));
     }
 
     /// A call has reached its service, and takes effect.
-    pub(super) fn arrive(&mut self, call: Rc<Call>, back: Option<Duration>) {
+    fn arrive(&mut self, call: &Rc<Call>, back: Option<Duration>) {
         let run = call.run;
         if let Some(run) = self.runs.get_mut(&run) {
             run.effects += 1;
@@ -176,22 +175,22 @@ impl World {
         let subject = call.subjects.first().copied().flatten();
         let answers = match &call.request {
             Request::Sleep(_) => Vec::new(),
-            Request::Hide(hide) => self.hide(hide),
-            Request::Letters(letters) => self.take_letters(&call, letters),
+            Request::Hide { queue_url, changes } => self.hide(queue_url, changes),
+            Request::Letters(letters) => self.take_letters(call, letters),
             Request::Invoke(invoke) => vec![self.take_invocation(invoke, subject)],
             Request::Replace(replace) => vec![self.replace(replace, subject)],
         };
         if let Some(after) = back {
-            self.after(after, Step::Answer(call, answers));
+            self.answer_after(after, Rc::clone(call), answers);
         }
         self.survives(run);
     }
 
-    fn hide(&mut self, hide: &Hide) -> Vec<Answer> {
-        let queue = hide.queue_url.rsplit('/').next().unwrap_or_default();
-        let mut answers = Vec::with_capacity(hide.changes.len());
-        for (handle, seconds) in &hide.changes {
-            answers.push(if self.happens(|rates| rates.entry_refused) {
+    fn hide(&mut self, queue_url: &str, changes: &[(String, u32)]) -> Vec<Answer> {
+        let queue = queue_url.rsplit('/').next().unwrap_or_default();
+        let mut answers = Vec::with_capacity(changes.len());
+        for (handle, seconds) in changes {
+            answers.push(if self.draws(Fault::LetterRefused) {
                 self.judge.tally.count(Seen::Fault(Fault::VisibilityRefused));
                 Err(Refusal::default())
             } else {
@@ -207,8 +206,7 @@ impl World {
         let queue = &plan.handlers[call.handler].dead_letter_queue;
         let mut answers = Vec::with_capacity(letters.len());
         for (letter, subject) in letters.iter().zip(&call.subjects) {
-            if self.happens(|rates| rates.entry_refused) {
-                self.judge.tally.count(Seen::Fault(Fault::LetterRefused));
+            if self.happens(Fault::LetterRefused) {
                 answers.push(Err(Refusal::default()));
                 continue;
             }
@@ -235,7 +233,7 @@ impl World {
 
     /// The only operation of the ledger.
     fn replace(&mut self, replace: &Replace, subject: Option<Subject>) -> Answer {
-        if self.happens(|rates| rates.misconfigured) {
+        if self.draws(Fault::Misconfigured) {
             self.judge.tally.count(Seen::Fault(Fault::LedgerDenied));
             return Err(Refusal::of("AccessDeniedException", 400, FaultKind::Configuration));
         }
@@ -261,7 +259,7 @@ impl World {
         let function = invoke.function.split(':').nth(6).unwrap_or_default();
         let target = self.targets.get(function);
         let is_denied = target.is_some_and(|&target| self.is(Trouble::AccessDenied, target));
-        if is_denied || self.happens(|rates| rates.misconfigured) {
+        if is_denied || self.draws(Fault::Misconfigured) {
             self.judge.tally.count(match is_denied {
                 true => Seen::Trouble(Trouble::AccessDenied),
                 false => Seen::Fault(Fault::Misconfigured),
@@ -269,8 +267,7 @@ impl World {
             let (code, status) = self.dice.pick(&MISCONFIGURATIONS);
             return Err(Refusal::of(code, status, FaultKind::Configuration));
         }
-        if self.happens(|rates| rates.rejected) {
-            self.judge.tally.count(Seen::Fault(Fault::InvokeRejected));
+        if self.happens(Fault::InvokeRejected) {
             let (code, status, reason) = self.dice.pick(&REJECTIONS);
             return Err(Refusal::of(code, status, FaultKind::Refused(reason)));
         }
@@ -294,7 +291,7 @@ impl World {
     }
 
     /// Answers have reached a handler. It may not wait for them any more.
-    pub(super) fn answer(&mut self, call: &Call, answers: Vec<Answer>) {
+    fn answer(&mut self, call: &Call, answers: Vec<Answer>) {
         let Some(slot) = call.slot.upgrade() else { return };
         let is_sleep = matches!(call.request, Request::Sleep(_));
         if !is_sleep && !self.survives(call.run) {
@@ -316,10 +313,8 @@ impl World {
     /// The trace header of a request that is passed on: each hop has a parent of its own.
     fn next_hop(&mut self, trace: &str) -> String {
         let parent = format!("Parent={:016x}", self.dice.seed());
-        let members = trace.split(';').map(|member| match member.starts_with("Parent=") {
-            true => parent.as_str(),
-            false => member,
-        });
+        let is_parent = |member: &str| member.starts_with("Parent=");
+        let members = trace.split(';').map(|it| if is_parent(it) { parent.as_str() } else { it });
         members.collect::<Vec<_>>().join(";")
     }
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use comeback_local::model::{lambda::mapping::MappingSettings, sqs::IN_FLIGHT_MAX};
 
 use super::World;
-use crate::{plan::Trouble, tally::Seen};
+use crate::{notes::Seen, plan::Trouble};
 
 /// How many messages of a crowded queue may be in flight.
 const CROWDED: usize = 3;
@@ -14,7 +14,7 @@ const CROWDED: usize = 3;
 const FLAP_MINUTES: i64 = 7;
 
 impl World {
-    pub(super) fn trouble(&mut self, trouble: Trouble, number: usize, begins: bool) {
+    pub fn trouble(&mut self, trouble: Trouble, number: usize, begins: bool) {
         self.judge.story.tell(self.now, None, || {
             format!("{trouble:?} {number} {}", if begins { "begins" } else { "ends" })
         });
@@ -27,13 +27,11 @@ impl World {
         let lambda = &mut self.cloud.lambda;
         // A function may have been deleted meanwhile, so these calls may fail.
         match trouble {
-            Trouble::TargetPaused => {
-                let target = &plan.targets[number].name;
-                let _ = lambda.set_reserved_concurrency(target, begins.then_some(0));
-            }
-            Trouble::HandlerThrottled => {
-                let handler = &plan.handlers[number].name;
-                let _ = lambda.set_reserved_concurrency(handler, begins.then_some(0));
+            Trouble::TargetPaused | Trouble::HandlerThrottled => {
+                let is_target = trouble == Trouble::TargetPaused;
+                let target = || &plan.targets[number].name;
+                let function = if is_target { target() } else { &plan.handlers[number].name };
+                let _ = lambda.set_reserved_concurrency(function, begins.then_some(0));
             }
             Trouble::TargetDeleted if begins => {
                 let _ = lambda.delete_function(&plan.targets[number].name);
@@ -72,7 +70,7 @@ impl World {
     }
 
     /// Whether a target fails now because of a trouble; nothing if it has none.
-    pub(super) fn is_down(&self, target: usize) -> Option<bool> {
+    pub fn is_down(&self, target: usize) -> Option<bool> {
         if self.is(Trouble::TargetDown, target) {
             return Some(true);
         }
@@ -81,7 +79,7 @@ impl World {
     }
 
     /// Faults stop: whatever still lasts ends now.
-    pub(super) fn calm_down(&mut self) {
+    pub fn calm_down(&mut self) {
         for (trouble, number) in self.troubles.clone() {
             if trouble != Trouble::TargetRenamed {
                 self.trouble(trouble, number, false);

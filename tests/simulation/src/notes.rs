@@ -1,0 +1,226 @@
+//! What the judge of a world notes: rules that did not hold, what happened, and how often.
+
+use std::{collections::BTreeMap, fmt, fmt::Write as _};
+
+use clap::ValueEnum;
+use comeback_core::{Timestamp, time::rfc3339};
+
+use crate::plan::Trouble;
+
+/// One rule, which the judge checks. Its comment is what a failure prints.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Check {
+    /// Everything settles in bounded time once faults have stopped.
+    Settles,
+    /// Each event ends exactly once, and once more for each counted fork of its chain.
+    EndsOneWay,
+    /// A failure is re-invoked or dead-lettered once, unless there is a counted cause for a repetition.
+    OncePerFailure,
+    /// A dead letter has the right reason.
+    RightReason,
+    /// A dead letter has the original bytes.
+    OriginalBytes,
+    /// The attributes of a dead letter state the facts.
+    LetterTells,
+    /// No attempt is made before its due time.
+    NotBeforeDue,
+    /// No attempt is made after the age is over.
+    NotAfterAge,
+    /// An attempt is made when it is due, if nothing prevents it.
+    OnTime,
+    /// Attempt numbers rise by one.
+    AttemptsRise,
+    /// The envelope is the one of the contract, around the original bytes.
+    Envelope,
+    /// The function that failed is invoked, with the trace of its failure.
+    RightTarget,
+    /// An event that is to be given up is not invoked.
+    OverIsOver,
+    /// Every backoff is within its range.
+    BackoffInRange,
+    /// Every receive of a failure computes the same due time.
+    SameDraw,
+    /// A wait brings its message back at its due time, and SQS accepts its length.
+    WaitsUntilDue,
+    /// After a fault an invocation waits for as long as the fault requires.
+    FaultWaits,
+    /// A message is reported as done if and only if it is done.
+    ReportsTruly,
+    /// A handler answers before its deadline.
+    AnswersInTime,
+    /// A dead-letter queue contains only what handlers have sent there.
+    NothingUnexplained,
+    /// A call has at most ten entries, and together they are no larger than one message may be.
+    CallsFit,
+    /// With a ledger, a failure is claimed before it is invoked or given up.
+    ClaimsFirst,
+    /// A claim holds until its holder has ended, and nobody takes it over before.
+    ClaimsHold,
+    /// Only its holder marks or releases a claim.
+    ClaimsFence,
+    /// A claim is marked once its holder has acted, and released once its holder will not act.
+    MarksAfterActing,
+    /// Only what was acted on is dropped as a duplicate.
+    DropsOnlyTheDone,
+    /// A message on which another handler acts waits until that handler has ended.
+    WaitsForHolder,
+    /// Draws are spread evenly over their range, over all worlds.
+    DrawsSpread,
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value();
+        let sentence = value.as_ref().and_then(|value| value.get_help()).map(ToString::to_string);
+        write!(f, "{self:?}: {}", sentence.unwrap_or_default())
+    }
+}
+
+/// A rule that did not hold.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// The rule.
+    pub check: Check,
+    /// The event that it is about, if it is about one.
+    pub event: Option<usize>,
+    /// What was expected, and what was seen.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n  {}", self.check, self.what)
+    }
+}
+
+/// What happened in a world, line by line: when, about which event (of the whole world if none), and what. It is
+/// only written if somebody will read it: the same seed makes the same world, so a world that failed is played again.
+#[derive(Default)]
+pub struct Story {
+    pub is_written: bool,
+    lines: Vec<(Timestamp, Option<usize>, String)>,
+}
+
+impl Story {
+    /// Adds a line. It is only formatted if the story is written.
+    pub fn tell(
+        &mut self,
+        at: Timestamp,
+        event: impl Into<Option<usize>>,
+        text: impl FnOnce() -> String,
+    ) {
+        if self.is_written {
+            self.lines.push((at, event.into(), text()));
+        }
+    }
+
+    /// The story of one event, with what happened to the whole world; without an event, everything.
+    pub fn of(&self, event: Option<usize>) -> String {
+        let mut story = String::new();
+        for (at, about, text) in &self.lines {
+            if event.is_none() || about.is_none() || *about == event {
+                let about = about.map_or("world".to_owned(), |event| format!("event {event}"));
+                // Writing to a string can't fail.
+                let _ = writeln!(story, "{}  {about:<10} {text}", rfc3339(*at));
+            }
+        }
+        story
+    }
+}
+
+/// A fault that a world can have. clap's derive lists them all.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
+pub enum Fault {
+    /// A call was throttled.
+    CallThrottled,
+    /// A call was answered with a 5xx.
+    ServerError,
+    /// A call never reached its service, and timed out.
+    CallUnsent,
+    /// A call had an effect, and its answer was lost.
+    AnswerLost,
+    /// A call had its effect minutes later.
+    CallLate,
+    /// A call had its effect twice.
+    CallRepeated,
+    /// A call had no answer at all, not even a timeout.
+    CallHung,
+    /// A single entry of a visibility change was refused.
+    VisibilityRefused,
+    /// A single dead letter of a call was refused.
+    LetterRefused,
+    /// An invocation was refused for good.
+    InvokeRejected,
+    /// An invocation was refused until a person fixes the cause.
+    Misconfigured,
+    /// The ledger refused a write until a person fixes the cause.
+    LedgerDenied,
+    /// A handler was killed before its first call was sent.
+    KilledBefore,
+    /// A handler was killed between its calls.
+    KilledBetween,
+    /// A handler was killed after its last call, or its answer was lost.
+    KilledAfter,
+    /// A batch reached its handler late.
+    LateDelivery,
+    /// A record was sent twice.
+    Duplicate,
+    /// A message was delivered again while a handler had it.
+    Redelivery,
+    /// Messages were delivered in another order than they were sent.
+    Reordered,
+    /// A receive count was too low.
+    CountTooLow,
+    /// A receive count was too high.
+    CountTooHigh,
+    /// A handler's clock was off.
+    ClockOff,
+    /// A target's process died.
+    TargetCrashed,
+    /// A target timed out.
+    TargetTimedOut,
+    /// A target sent a retry hint.
+    TargetAskedToWait,
+    /// Somebody else than Lambda put a message into a retry queue.
+    Poison,
+    /// A record was too large for its queue, and Lambda dropped it.
+    RecordTooLarge,
+}
+
+/// Something that is counted.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Seen {
+    /// A part of the ordinary life of events.
+    Step(&'static str),
+    /// A dead letter with this reason.
+    Letter(&'static str),
+    /// A fault.
+    Fault(Fault),
+    /// A trouble that lasted for a while.
+    Trouble(Trouble),
+}
+
+/// How often each thing was seen.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// The counts.
+    pub seen: BTreeMap<Seen, u64>,
+    /// How many backoffs were drawn from each tenth of their range.
+    pub draws: [u64; 10],
+}
+
+impl Tally {
+    pub fn count(&mut self, seen: Seen) {
+        *self.seen.entry(seen).or_default() += 1;
+    }
+
+    /// Adds the counts of another world.
+    pub fn add(&mut self, other: &Self) {
+        for (&seen, count) in &other.seen {
+            *self.seen.entry(seen).or_default() += count;
+        }
+        for (sum, count) in self.draws.iter_mut().zip(other.draws) {
+            *sum += count;
+        }
+    }
+}
