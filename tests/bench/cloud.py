@@ -1,10 +1,9 @@
-"""The part of AWS that a retry handler talks to, on loopback, answering at once.
+"""The part of AWS that a retry handler talks to, on loopback. It answers at once.
 
-One listener is the Lambda Runtime API, which hands out batches and takes their answers; SQS, which
-accepts every change of visibility and every dead letter; Lambda, which accepts every asynchronous
-invocation; and DynamoDB, whose table never has a claim of somebody else. It reads as little of HTTP
-as the clients under test write, and says so where one writes more. What arrives is kept, and judged
-only after the run, so that a handler waits for as little as can be.
+One listener is the Lambda Runtime API, which hands out batches and receives their answers; SQS, which accepts every
+visibility change and every dead letter; Lambda, which accepts every asynchronous invocation; and DynamoDB, whose table
+never has a claim of another handler. It understands only as much of HTTP as the clients under test use, and reports
+anything else. What arrives is kept and checked after the run, so that a handler waits as little as possible.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ from messages import ACCOUNT, BACKOFF, QUEUE_ARN, REGION, TARGET, Batch, Fate, M
 
 OWN_ARN = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:retry-handler"
 
-# The handler's time-out, as its event source mapping would have it.
+# The handler's timeout.
 TIMEOUT_MS = 30_000
 
 RUNTIME = "/2018-06-01/runtime/"
@@ -29,27 +28,27 @@ INVOCATIONS = "/invocations"
 
 
 class NotMeasured(Exception):
-    """A handler that does not do its work: its figures would be worth nothing."""
+    """The handler does not do its work, so its figures would be worthless."""
 
 
 @dataclass
 class Cloud:
-    """What a handler is given and what it has done."""
+    """What a handler receives and what it has done."""
 
     batches: Sequence[Batch]
-    # Of a change the operation and the body, of an invocation the function and the body.
+    # The operation and the body of each change, and the function and the body of each invocation.
     changes: list[tuple[str, bytes]] = field(default_factory=list)
     invocations: list[tuple[str, bytes]] = field(default_factory=list)
     letters: list[bytes] = field(default_factory=list)
-    # For each operation of AWS that was called the sizes of its requests.
+    # The sizes of all requests, by AWS operation.
     requests: dict[str, list[int]] = field(default_factory=dict)
     answers: list[bytes] = field(default_factory=list)
     first_answer_at: float | None = None
-    # Done when the handler asks for more than there is; failed when it reports an error.
+    # Done when the handler asks for another batch after the last; failed when it reports an error.
     finished: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def answer(self, method: str, path: str, target: str, body: bytes) -> bytes | None:
-        """The response to a request; `None` where it is to wait for ever."""
+        """Returns the response to a request, or `None` if the request must wait forever."""
         if path == INVOCATION + "next":
             return self._next()
         if path.startswith(INVOCATION) and path.endswith("/response"):
@@ -96,10 +95,10 @@ class Cloud:
         )
 
     def check(self) -> None:
-        """Holds what was done against what was to be done.
+        """Compares what was done with what had to be done.
 
         Raises:
-            NotMeasured: if one message was treated otherwise.
+            NotMeasured: if a message was treated differently.
         """
         for batch, answer in zip(self.batches, self.answers, strict=True):
             failures = json.loads(answer)["batchItemFailures"]

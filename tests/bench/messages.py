@@ -1,15 +1,14 @@
-"""What the handlers are fed with: batches of failure records as Lambda and SQS make them.
+"""The input of the handlers: batches of failure records as Lambda and SQS make them.
 
-Half of the messages have just failed and are to wait; half failed an hour ago and are due. Both
-ways of deciding come to the same: a handler that looks at the clock finds the hour longer than any
-backoff, and one that counts receives finds the first or the second. Within each half, every other
-payload already is an envelope.
+Half of the messages have just failed and must wait. The other half failed an hour ago and are due. This holds for a
+handler that looks at the clock, because an hour is longer than every backoff, and for one that counts receives, because
+the waiting messages have one receive and the due ones two. In each half, every other payload is already an envelope.
 
-How the halves meet is the arrangement. In the `sorted` one each batch is of one kind, so that ten
-changes of visibility can share a call; in the `mixed` one each batch has five of each.
+In the `sorted` arrangement each batch has messages of one kind, so ten visibility changes can share a call. In the
+`mixed` arrangement each batch has five messages of each kind.
 
-To count what one kind of message takes there are batches of it alone (`batches_of`), of any size,
-and a third kind: messages of an error that never heals, which are given up.
+To count the calls for one kind of message, there are batches of this kind alone (`batches_of`), of any size. There is
+also a third kind, which is given up: messages with an error that never heals.
 """
 
 import base64
@@ -30,26 +29,25 @@ REGION = "us-east-1"
 TARGET = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:orders:$LATEST"
 QUEUE_ARN = f"arn:aws:sqs:{REGION}:{ACCOUNT}:retry-queue"
 
-# Every backoff is a quarter of an hour: longer than a run, shorter than the hour that the due
-# messages have waited.
+# Every backoff is longer than a run, and shorter than the hour that the due messages have waited.
 BACKOFF = timedelta(minutes=15)
 DUE_SINCE = timedelta(hours=1)
 
-# The attempt whose failure an enveloped payload tells of.
+# The attempt in an enveloped payload.
 ATTEMPT = 2
 
 ARRANGEMENTS = ("sorted", "mixed")
 
 
 class Fate(Enum):
-    """What is to become of a message."""
+    """What must become of a message."""
 
     WAITS = "waits"
     INVOKED = "invoked"
     GIVEN_UP = "given_up"
 
 
-# What the target reported; the last is the type that is never retried.
+# What the target reported. PermanentFailure is never retried.
 ERROR_TYPES = {
     Fate.WAITS: "ReadTimeout",
     Fate.INVOKED: "ReadTimeout",
@@ -59,7 +57,7 @@ ERROR_TYPES = {
 
 @dataclass(frozen=True)
 class Message:
-    """One message, and what a handler has to make of it."""
+    """One message, and what a handler must do with it."""
 
     id: str
     receipt_handle: str
@@ -70,14 +68,14 @@ class Message:
 
 @dataclass(frozen=True)
 class Batch:
-    """The messages of one invocation, and its event as it goes over the wire."""
+    """The messages of one invocation, and its event as bytes."""
 
     messages: tuple[Message, ...]
     event: bytes
 
 
 def batches(arrangement: str, count: int) -> list[Batch]:
-    """So many batches whose messages fail now, or an hour ago; the same ones but for the time."""
+    """Makes so many batches whose messages fail now or an hour ago. Only their times differ between calls."""
     made = []
     for number in range(count):
         dues = [(number if arrangement == "sorted" else place) % 2 for place in range(BATCH_SIZE)]
@@ -86,7 +84,7 @@ def batches(arrangement: str, count: int) -> list[Batch]:
 
 
 def batches_of(fate: Fate, size: int, count: int) -> list[Batch]:
-    """So many batches of this size, all of one kind."""
+    """Makes so many batches of this size, all of one kind."""
     return _batches([[fate] * size] * count)
 
 
@@ -96,8 +94,7 @@ def _batches(fates: Sequence[Sequence[Fate]]) -> list[Batch]:
     made = []
     ordinals = itertools.count()
     for batch in fates:
-        # Two retries after two first failures: where every other message is due, both kinds have
-        # some.
+        # Two retries follow two first failures, so both the due and the waiting messages have some of each.
         messages = [_message(fate, next(ordinals) // 2 % 2 == 1, now, source) for fate in batch]
         event = json.dumps({"Records": [record for _, record in messages]}, separators=(",", ":"))
         made.append(Batch(tuple(message for message, _ in messages), event.encode()))
@@ -179,7 +176,7 @@ def _failure_record(
 
 
 def _payload(source: random.Random) -> dict[str, Any]:
-    """About a kilobyte: an order of some lines, as functions are given them."""
+    """About a kilobyte: an order with some lines."""
     lines = [
         {
             "sku": f"SKU-{source.randrange(10**6):06d}",

@@ -1,25 +1,28 @@
-//! What a function answers of a batch of messages.
+//! A function's response to a batch of messages.
 //!
-//! The bytes are its response, in which `$0`, `$1` and `$2` stand for the ids of the batch's
-//! messages. Whatever it is: a message that it names as failed stays in the queue, and so do all
-//! where it can't be trusted to name them.
+//! The bytes are the response, in which `$0`, `$1` and `$2` stand for the ids of the batch's messages. A message that the
+//! response names as failed stays in the queue. If the response is invalid, all messages stay.
 
 use comeback_core::Timestamp;
-use comeback_local::model::Cloud;
-use comeback_local::model::lambda::function::{Code, Program, Settings};
-use comeback_local::model::lambda::mapping::MappingSettings;
-use comeback_local::model::lambda::run::Outcome;
-use comeback_local::model::sqs::{Attributes, Outgoing};
+use comeback_local::model::{
+    Cloud,
+    lambda::{
+        function::{Code, Program, Settings},
+        mapping::MappingSettings,
+        run::Outcome,
+    },
+    sqs::{Attributes, Outgoing},
+};
 use serde_json::Value;
 
 const MESSAGES: usize = 3;
 
-/// Checks a batch that is answered with this response.
+/// Checks a batch with this response.
 pub fn check(data: &[u8]) {
     let now = Timestamp::from_timestamp(1_573_755_366, 0).unwrap();
     let mut cloud = Cloud::new(1, 1);
     let ids = deploy(&mut cloud, now);
-    // Not before the mapping is enabled.
+    // The mapping is not enabled at once.
     let now = cloud.next_wakeup(now).unwrap();
     let mut runs = cloud.advance(now);
     let run = runs.pop().unwrap();
@@ -45,7 +48,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// A queue with messages and a function that is given them; the messages' ids.
+/// Creates a queue with messages and a function that receives them. Returns the messages' ids.
 fn deploy(cloud: &mut Cloud, now: Timestamp) -> Vec<String> {
     cloud.sqs.create_queue(now, "q", &Attributes::new()).unwrap();
     let program = Program::Bootstrap("/f".into());
@@ -72,7 +75,7 @@ fn with_ids(data: &[u8], ids: &[String]) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// How many messages the queue still has, in whatever state.
+/// How many messages the queue still has, visible or not.
 fn left(cloud: &mut Cloud, now: Timestamp) -> usize {
     let attributes = cloud.sqs.attributes(now, "q").unwrap();
     let count = |name: &str| attributes[name].parse::<usize>().unwrap();

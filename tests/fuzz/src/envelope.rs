@@ -1,11 +1,13 @@
 //! The envelope.
 //!
-//! The bytes are the payload of an event, which may be an envelope already. Whatever it is, what its
-//! target is first given keeps its bytes through any number of failures, and is never wrapped twice.
+//! The bytes are the payload of an event, which may be an envelope already. The original payload keeps its bytes through
+//! any number of failures, and is never wrapped twice.
 
-use comeback_core::Timestamp;
-use comeback_core::envelope::{Envelope, INVOCATION_MAX};
-use comeback_core::record::{self, Event, Message, MessageAttributes};
+use comeback_core::{
+    Attempt, Timestamp,
+    envelope::{Envelope, INVOCATION_MAX},
+    record::{self, Event, Message, MessageAttributes},
+};
 use serde_json::value::RawValue;
 
 /// Checks an event with this payload.
@@ -24,7 +26,7 @@ pub fn check(data: &[u8]) {
     fail_again_and_again(payload.get(), &original);
 }
 
-/// What is written is what is read.
+/// An envelope that is written and read again is the same.
 fn check_envelope(envelope: &Envelope) {
     let json = envelope.to_json();
     let again = Envelope::read(&json).unwrap();
@@ -38,8 +40,7 @@ fn check_envelope(envelope: &Envelope) {
     assert_eq!(envelope.fits(), json.len() <= INVOCATION_MAX);
 }
 
-/// The event fails with this payload, is wrapped, and fails again: the attempt counts on, and nothing
-/// else of the envelope changes.
+/// The event fails with this payload, is wrapped, and fails again. Only the attempt of the envelope changes.
 fn fail_again_and_again(payload: &str, original: &str) {
     let mut given = payload.to_owned();
     for failures in 0..3 {
@@ -51,7 +52,7 @@ fn fail_again_and_again(payload: &str, original: &str) {
     }
 }
 
-/// Whether the failure of an event with this payload is its first, and what the next attempt is given.
+/// Returns whether this is the first failure of an event with this payload, and the envelope of the next attempt.
 fn wrapped_after_failure(payload: &str) -> (bool, Envelope<'static>) {
     let body = format!(
         r#"{{"timestamp":"2019-11-14T18:16:05.568Z","requestContext":{{"requestId":"r-1","functionArn":"arn:aws:lambda:us-east-1:123456789012:function:f"}},"requestPayload":{payload}}}"#
@@ -61,7 +62,7 @@ fn wrapped_after_failure(payload: &str) -> (bool, Envelope<'static>) {
     let message = Message { id: "m-1", body: &body, receive_count: 1, sent_at, attributes };
     let failure = record::read(&message, None).unwrap();
     let is_fresh = matches!(failure.event, Some(Event::Fresh(_)));
-    let attempt = failure.retried().map_or(comeback_core::Attempt::FIRST, |of| of.attempt.next());
+    let attempt = failure.retried().map_or(Attempt::FIRST, |of| of.attempt.next());
     let envelope = failure.envelope(attempt).unwrap();
     assert_eq!(envelope.metadata.attempt, attempt);
     assert_eq!(envelope.metadata.initial_timestamp, failure.first_failure().timestamp());

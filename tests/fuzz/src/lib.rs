@@ -1,10 +1,9 @@
 //! What must hold for any bytes that reach Comeback from outside.
 //!
-//! Each target is one function that takes bytes and asserts what must be true of them. A fuzzer
-//! calls it with what it invents (`driver/`, by hand, on nightly); the test `replay` calls it with
-//! what fuzzing has found so far (`corpus/`, on stable, with all other tests). A find becomes an input
-//! of the corpus, so that it is never found twice.
-#![allow(clippy::unwrap_used, reason = "a check of tests: to stop is to report")]
+//! Each target is a function that takes bytes and asserts what must be true for them. A fuzzer calls it with bytes that
+//! it invents (`driver/`, by hand, on nightly). The test `replay` calls it with what fuzzing has found so far
+//! (`corpus/`, on stable, with all other tests). A find becomes an input of the corpus, so it is never found twice.
+#![allow(clippy::unwrap_used, reason = "a check reports a failure by a panic")]
 
 pub mod batch_response;
 pub mod envelope;
@@ -12,7 +11,7 @@ pub mod protocol;
 pub mod record;
 pub mod settings;
 
-/// A target's name, which is that of its file in `corpus/` too, and its check.
+/// The name of a target and of its file in `corpus/`, and its check.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.

@@ -1,16 +1,17 @@
-//! What the local cloud answers to requests.
+//! The answers of the local cloud to requests.
 //!
-//! The bytes are requests, one after the other, with a line `----` between them. Each has a line with
-//! its method and path, its headers, an empty line and its body; `Host` and `Authorization` are as an
-//! SDK would send them where they are not there. `$RECEIPT` and `$UUID` stand for the last receipt
-//! handle and the last id of a mapping that were answered.
+//! The bytes are requests with a line `----` between them. Each has a line with its method and path, its headers, an
+//! empty line and its body. If `Host` or `Authorization` is missing, an SDK's value is added. `$RECEIPT` and `$UUID`
+//! stand for the last receipt handle and the last mapping id in the answers.
 //!
-//! Whatever is asked, the answer is well formed and no fault of the server's. The cloud has no
-//! concurrency, so no process is ever started.
+//! Every answer must be well formed and must not be a server error. The cloud has no concurrency, so it never starts a
+//! process.
 
-use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::Request;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::{
+    body::{Body, Bytes, to_bytes},
+    extract::Request,
+    http::{HeaderMap, StatusCode, header},
+};
 use comeback_local::{Config, Server, start};
 use futures_util::FutureExt as _;
 use serde_json::Value;
@@ -22,7 +23,7 @@ thread_local! {
     static RUNTIME: Runtime = Builder::new_current_thread().enable_all().build().unwrap();
 }
 
-/// Checks a cloud that is asked this.
+/// Checks the answers to these requests.
 pub fn check(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     RUNTIME.with(|runtime| runtime.block_on(ask_all(text)));
@@ -38,7 +39,7 @@ async fn ask_all(text: &str) {
             check_answer(&path, &answer);
             known.learn(&answer.body);
         }
-        // What follows from the request happens now.
+        // Lets the server do what follows from the request.
         tokio::task::yield_now().await;
     }
     server.stop().await;
@@ -50,14 +51,14 @@ struct Answer {
     body: Bytes,
 }
 
-/// The answer, unless it has to wait: then the asker goes away.
+/// The answer, unless it would have to wait.
 async fn ask(server: &Server, request: Request) -> Option<Answer> {
     let (head, body) = server.answer(request).now_or_never()?.into_parts();
     let body = to_bytes(body, usize::MAX).await.unwrap();
     Some(Answer { status: head.status, headers: head.headers, body })
 }
 
-/// The request that this text is, if it can be one.
+/// The request in this text, if it is one.
 fn request(text: &str) -> Option<Request> {
     let (head, body) = text.split_once("\n\n").unwrap_or((text, ""));
     let mut lines = head.lines();
@@ -106,7 +107,7 @@ fn check_answer(path: &str, answer: &Answer) {
     assert!(named && message.is_string(), "{}", told());
 }
 
-/// What later requests may name of what earlier ones were answered.
+/// What later requests may use from earlier answers.
 #[derive(Default)]
 struct Known {
     receipt: String,

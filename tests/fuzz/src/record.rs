@@ -1,21 +1,22 @@
-//! The record reader, and what is decided of what it reads.
+//! Reading a record, and the decision about it.
 //!
-//! The bytes are the body of a message in the retry queue. Whatever they are: the same failure makes
-//! the same schedule at every moment, each decision is in its time, the payload is carried in its
-//! bytes, and the dead letter is one that SQS takes.
+//! The bytes are the body of a message in the retry queue. The same failure has the same schedule at every time, each
+//! decision fits its time, the payload keeps its bytes, and SQS accepts the dead letter.
 
-use std::sync::LazyLock;
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
 use chrono::TimeDelta;
-use comeback_core::arn::{FunctionArn, Home};
-use comeback_core::dead_letter::DeadLetter;
-use comeback_core::decision::{Decision, Judgement, Settlement, decide, visibility_timeout};
-use comeback_core::envelope::{Envelope, INVOCATION_MAX};
-use comeback_core::record::{Failure, Message, MessageAttributes};
-use comeback_core::schedule::Schedule;
-use comeback_core::settings::Settings;
-use comeback_core::{Timestamp, time};
+use comeback_core::{
+    Timestamp,
+    arn::{FunctionArn, Home},
+    dead_letter::DeadLetter,
+    decision::{Decision, Judgement, Settlement, decide, visibility_timeout},
+    envelope::{Envelope, INVOCATION_MAX},
+    record::{Failure, Message, MessageAttributes},
+    schedule::Schedule,
+    settings::Settings,
+    time,
+};
 use comeback_local::model::sqs::{Attributes, MessageAttribute, Outgoing, Sqs};
 use serde_json::Value;
 
@@ -25,7 +26,7 @@ static HOME: LazyLock<Home> = LazyLock::new(|| {
     FunctionArn::parse(own).unwrap().home()
 });
 
-/// The defaults, and settings that leave nothing at its default.
+/// The defaults, and settings in which nothing has its default.
 static SETTINGS: LazyLock<[Settings; 2]> = LazyLock::new(|| {
     [
         settings(&[]),
@@ -60,7 +61,7 @@ pub fn check(data: &[u8]) {
     sqs.create_queue(sent_at, "q", &Attributes::new()).unwrap();
     let outgoing = Outgoing { body: body.into(), ..Outgoing::default() };
     if sqs.send(sent_at, "q", outgoing).is_err() {
-        // No queue can have such a message.
+        // SQS refuses such a message, so no queue contains one.
         return;
     }
     let id = "19dd0b57-b21e-4ac1-bd88-01bbb068cb78";
@@ -97,7 +98,7 @@ fn check_message(message: &Message, settings: &Settings, sqs: &mut Sqs) {
     }
 }
 
-/// The moments at which a decision may change, and one on either side of all.
+/// The times at which a decision may change, one before all of them and one after.
 fn moments(judgement: &Judgement) -> Vec<Timestamp> {
     let mut moments = vec![Timestamp::MIN_UTC, Timestamp::MAX_UTC];
     if let Ok(failure) = &judgement.failure {
@@ -159,7 +160,7 @@ fn check_invocation(failure: &Failure, settings: &Settings, schedule: Schedule) 
     assert_eq!(read.to_json(), json);
 }
 
-/// The payload is a run of bytes of what the message carries, except where that can't be told.
+/// The payload must occur in the message byte for byte, if this parser can read the message.
 fn check_payload(message: &Message, failure: &Failure) {
     let Some(event) = &failure.event else { return };
     let MessageAttributes { lambda_request_id, reason, .. } = message.attributes;
@@ -169,14 +170,14 @@ fn check_payload(message: &Message, failure: &Failure) {
             body["Message"].as_str().map(str::to_owned)
         }
         Ok(_) => Some(message.body.to_owned()),
-        // What is more lenient than this parser is the reader's to be.
+        // The reader may be more lenient than this parser.
         Err(_) => None,
     };
     let payload = event.payload().get();
     assert!(carried.is_none_or(|carried| carried.contains(payload)), "{payload}");
 }
 
-/// SQS takes the dead letter, and its body is the payload or else the message.
+/// SQS must accept the dead letter. Its body is the payload, or if there is none, the message.
 fn check_letter(
     message: &Message,
     judgement: &Judgement,

@@ -1,14 +1,14 @@
 //! The settings of the retry handler.
 //!
-//! The bytes are an environment, one `NAME=value` a line. Either they are settings within their
-//! bounds, or every variable that is wrong is named: without those, the rest is accepted.
+//! The bytes are an environment, with one `NAME=value` per line. Either the settings are within their bounds, or the
+//! error names every wrong variable. Without those, the rest is accepted.
 
-use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
-use std::time::Duration;
+use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
-use comeback_core::policy::Policy;
-use comeback_core::settings::{BadSettings, Settings};
+use comeback_core::{
+    policy::Policy,
+    settings::{BadSettings, Settings},
+};
 
 const REQUIRED: (&str, &str) =
     ("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/dead");
@@ -30,7 +30,7 @@ pub fn check(data: &[u8]) {
             let complaint = bad.to_string();
             for name in bad.names() {
                 assert!(complaint.contains(&format!("{name} must be ")), "{complaint}");
-                // A fault within POLICIES is named by its path.
+                // The name of a fault in POLICIES is a path.
                 let variable = name.split('.').next().unwrap_or(name);
                 assert!(variable == REQUIRED.0 || variables.contains_key(variable), "{complaint}");
             }

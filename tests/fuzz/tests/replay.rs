@@ -1,5 +1,5 @@
 //! Replays what fuzzing has found so far.
-#![allow(clippy::unwrap_used, reason = "a check of tests: to stop is to report")]
+#![allow(clippy::unwrap_used, reason = "a check reports a failure by a panic")]
 
 use std::{collections::BTreeMap, fs};
 
@@ -7,7 +7,7 @@ use fuzz::TARGETS;
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus");
 
-/// The inputs of a target by their names, as `corpus.py` writes them: a character is a byte.
+/// The inputs of a target by their names. In the file, each character is a byte (see `corpus.py`).
 fn inputs(target: &str) -> BTreeMap<String, Vec<u8>> {
     let file = fs::read_to_string(format!("{CORPUS}/{target}.json")).unwrap();
     let texts: BTreeMap<String, String> = serde_json::from_str(&file).unwrap();
@@ -16,12 +16,12 @@ fn inputs(target: &str) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn what_was_found_for_a_target_holds() {
+fn every_check_passes_for_its_corpus() {
     for (target, check) in TARGETS {
         let inputs = inputs(target);
         assert!(!inputs.is_empty(), "{target} has no corpus");
         for (name, input) in inputs {
-            // Shown where a check fails.
+            // Shown if the check fails.
             println!("{target}/{name}");
             check(&input);
         }

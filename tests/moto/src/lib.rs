@@ -1,4 +1,4 @@
-//! moto's server: AWS's services as somebody else wrote them from the same documentation.
+//! moto's server, an independent implementation of AWS's services.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::{
@@ -12,16 +12,16 @@ use aws_sdk_dynamodb::{
     types::{AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType},
 };
 
-/// A server on a port of its own. It ends when its standard input is closed: with this, or with the tests.
+/// A server on its own port. It ends when its standard input is closed, which this value or the test process does.
 #[derive(Debug)]
 pub struct Moto {
-    /// Where it listens.
+    /// Its URL.
     pub endpoint: String,
     _process: Child,
 }
 
 impl Moto {
-    /// Starts one, installed below `target/` if it is not there yet.
+    /// Starts a server. Installs it below `target/` if necessary.
     pub fn start() -> Self {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
         let made = Command::new(root.join("scripts/python"))

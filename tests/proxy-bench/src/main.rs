@@ -1,8 +1,8 @@
-//! What the envelope proxy adds to an invocation: time, beside the same stub of the Runtime API without it, in
-//! turn; memory; and how soon it listens.
+//! Measures what the envelope proxy costs: the time that it adds to an invocation, compared in turn with the same stub
+//! of the Runtime API without the proxy, its memory, and how soon it listens.
 //!
 //!     scripts/bench-proxy [ROUNDS]
-#![allow(clippy::disallowed_methods, reason = "a bench reads the clock, and its own arguments")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock and its arguments")]
 
 use std::{
     env,
@@ -17,7 +17,7 @@ use std::{
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Invocations of each kind in a round, for either side.
+/// Invocations of each kind in a round, with the proxy and without it.
 const INVOCATIONS: usize = 500;
 /// How often the proxy is started.
 const STARTS: usize = 50;
@@ -34,7 +34,7 @@ fn main() -> Result<()> {
         "{:22}{:>14}{:>14}{:>14}{:>14}",
         "event", "without p50", "added p50", "without p99", "added p99"
     );
-    // With 150 bytes of envelope around it.
+    // The envelope around it takes 150 bytes.
     let mebibyte = 1024 * 1024 - 150;
     for (name, bytes, is_enveloped, framing) in [
         ("1 KB", 1024, false, Framing::Length),
@@ -49,7 +49,7 @@ fn main() -> Result<()> {
         let proxy = Proxy::start(&program, &api)?;
         let mut runtimes = [Runtime::connect(&api)?, Runtime::connect(&proxy.address)?];
         let mut times = [Vec::new(), Vec::new()];
-        // Large ones say enough in fewer.
+        // Fewer large events are enough.
         let invocations = if event.len() > 100_000 { INVOCATIONS / 5 } else { INVOCATIONS };
         for (runtime, expected) in runtimes.iter_mut().zip([event.len(), payload.len()]) {
             let given = runtime.invocation()?.given;
@@ -123,15 +123,15 @@ fn enveloped(payload: &str) -> String {
     )
 }
 
-/// How the length of an event is told.
+/// How an event's length is sent.
 #[derive(Clone, Copy)]
 enum Framing {
     Length,
-    /// In one chunk, as servers in Go do that are not told the length.
+    /// In one chunk, as servers in Go do if they don't know the length.
     Chunked,
 }
 
-/// A Runtime API that has the same event for everyone, at once.
+/// A Runtime API that gives the same event to every caller at once.
 fn api(event: &str, framing: Framing) -> Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?.to_string();
@@ -150,7 +150,7 @@ fn api(event: &str, framing: Framing) -> Result<String> {
     thread::spawn(move || {
         for connection in listener.incoming().flatten() {
             let answer = answer.clone();
-            // It ends with its connection.
+            // It fails when its connection ends.
             thread::spawn(move || drop(answer_all(connection, answer.as_bytes())));
         }
     });
@@ -197,7 +197,7 @@ impl Message {
                 from.read_exact(&mut vec![0; length])?;
                 length
             }
-            // One chunk, with its line, and the last two lines.
+            // One chunk, after its length, and the last two lines.
             None => {
                 line.clear();
                 from.read_line(&mut line)?;
@@ -259,7 +259,7 @@ impl Proxy {
         Ok(Self { process, address: address.trim_end().to_owned() })
     }
 
-    /// What it holds in memory now, and what it held at most.
+    /// Its resident memory now, and at its peak.
     fn memory(&self) -> Result<String> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
         let mebibytes = |name: &str| -> Result<f64> {
@@ -273,7 +273,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // It is ended with this process in any case.
+        // It ends with this process in any case.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,18 +1,18 @@
-//! How an event fails, and how it is to end: both are told by its number.
+//! How an event fails and how it must end. Its number decides both.
 
-/// How often an event may be re-invoked here.
+/// How often an event may be re-invoked.
 pub const MAX_ATTEMPTS: u32 = 3;
 
-/// How an event comes to its end.
+/// How an event ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum End {
-    /// A run of it succeeded.
+    /// Its target succeeded.
     Succeeded,
     /// It was given up, for this reason.
     DeadLetter(&'static str),
 }
 
-/// The payload of the event of this number: what it tells the target to do.
+/// The payload of the event with this number, which tells the target how to fail.
 pub fn payload(id: usize) -> String {
     let fail = match id % 10 {
         0..=5 => r#"{"attempts":1}"#,
@@ -24,7 +24,7 @@ pub fn payload(id: usize) -> String {
     format!(r#"{{"id":{id},"fail":{fail}}}"#)
 }
 
-/// How the event of this number is to end.
+/// How the event with this number must end.
 pub fn end(id: usize) -> End {
     match id % 10 {
         0..=7 => End::Succeeded,

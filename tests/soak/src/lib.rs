@@ -1,15 +1,13 @@
-//! Many events through the whole system, real processes all, while its handlers are killed at random.
+//! Sends many events through the whole system, with real processes, while handlers are killed at random.
 //!
-//! Events fail, each in the way that its number says ([`fate`]), and are fed in as fast as they come
-//! to their ends. Meanwhile a [`killer`] ends handlers by SIGKILL, in the middle of whatever they do,
-//! and the processes' [`memory`] is looked at. What becomes of each event is read from the journal of
-//! the local cloud and from the dead-letter queue, and counted ([`tally`]). The [`run`] is over when
-//! every event has come to an end and nothing is left in any queue; what has not by then is lost. The
-//! [`report`] has the figures.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test: to stop is to report")]
+//! Each event fails in the way that its number says ([`fate`]). New events are sent as fast as earlier ones end.
+//! Meanwhile handlers are killed with SIGKILL, whatever they are doing, and the [`memory`] of the processes is
+//! measured. What becomes of each event is read from the journal of the local cloud and from the dead-letter queue,
+//! and counted ([`tally`]). The [`run`] is over when every event has ended and no queue has a message left. An event
+//! that has not ended by then is lost. The [`report`] prints the figures.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test reports a failure by a panic")]
 
 pub mod fate;
-pub mod killer;
 pub mod memory;
 pub mod report;
 pub mod run;

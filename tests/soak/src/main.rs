@@ -1,17 +1,15 @@
-//! `soak [EVENTS [SEED]]`: prints the figures, and fails where anything was lost.
+//! `soak [EVENTS [SEED]]`: prints the figures, and fails if anything was lost.
 
-use std::process::ExitCode;
-use std::time::Instant;
+use std::{env, process::ExitCode, time::Instant};
 
-use soak::report::Report;
-use soak::run::soak;
+use soak::{report::Report, run::soak};
 
 const EVENTS: usize = 20_000;
 const SEED: u64 = 1;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = env::args().skip(1);
     let (events, seed) = (arguments.next(), arguments.next());
     let events = events.map_or(Ok(EVENTS), |text| text.parse());
     let seed = seed.map_or(Ok(SEED), |text| text.parse());
@@ -19,7 +17,7 @@ async fn main() -> ExitCode {
         eprintln!("usage: soak [EVENTS [SEED]]");
         return ExitCode::from(2);
     };
-    #[allow(clippy::disallowed_methods, reason = "to measure is to read the clock")]
+    #[allow(clippy::disallowed_methods, reason = "the duration is measured")]
     let started = Instant::now();
     let soaked = soak(events, seed).await;
     let seconds = started.elapsed().as_secs_f64();

@@ -1,18 +1,19 @@
-//! How much of the processes is in memory, from the beginning of a run to its end.
+//! The resident memory of the processes, from the beginning of a run to its end.
 
-use end_to_end::processes::{self, Pid};
-use end_to_end::retry_loop::HANDLER;
+use end_to_end::{
+    processes::{self, Pid},
+    retry_loop::HANDLER,
+};
 
-/// How much more memory the last third of a run may show than the middle one, in KiB: what allocators
-/// and a journal of changing lines come to. A leak of half a kilobyte an event is above it in a soak
-/// of 20,000.
+/// How much more memory the last third of a run may use than the middle one, in KiB. Allocators and a journal whose
+/// lines change need about this much. A leak of half a kilobyte per event exceeds it in a soak of 20,000 events.
 const GROWTH_MAX_KIB: u64 = 3 * 1024;
 
-/// What was seen of one kind of process, in KiB.
+/// The samples of one kind of process, in KiB.
 #[derive(Default)]
 pub struct Samples(Vec<u64>);
 
-/// What was seen of the local cloud and of its handlers.
+/// The samples of the local cloud and of its handlers.
 #[derive(Default)]
 pub struct Memory {
     /// The local cloud.
@@ -22,8 +23,8 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Looks at the local cloud with this process id and at its handlers.
-    pub fn look(&mut self, cloud: u32) {
+    /// Measures the local cloud with this process id and its handlers.
+    pub fn sample(&mut self, cloud: u32) {
         let own = i32::try_from(cloud).ok().and_then(Pid::from_raw);
         self.cloud.0.extend(own.and_then(processes::resident_kib));
         let handlers = processes::below(cloud, HANDLER);
@@ -39,7 +40,7 @@ impl Samples {
         [(); 3].map(|()| medians.next().unwrap_or_default())
     }
 
-    /// Whether it has stopped growing: the first third is the time to warm up.
+    /// Whether it has stopped growing. The first third is for warming up.
     pub fn is_flat(&self) -> bool {
         let [_, middle, end] = self.thirds();
         end <= middle + GROWTH_MAX_KIB
@@ -61,14 +62,14 @@ mod tests {
     }
 
     #[test]
-    fn what_warms_up_and_stays_is_flat() {
+    fn memory_that_warms_up_and_stays_is_flat() {
         let noise = |n: u64| n * 7919 % 300;
         let warmed = samples((0..300).map(|n| 40_000.min(5_000 + n * 500) + noise(n)));
         assert!(warmed.is_flat(), "{:?}", warmed.thirds());
     }
 
     #[test]
-    fn what_keeps_growing_is_not() {
+    fn memory_that_keeps_growing_is_not_flat() {
         let leaking = samples((0..300).map(|n| 40_000 + n * 40));
         assert_eq!(leaking.thirds(), [42_000, 46_000, 50_000]);
         assert!(!leaking.is_flat());

@@ -2,12 +2,10 @@
 
 use std::fmt;
 
-use crate::fate::End;
-use crate::memory::Samples;
-use crate::run::Soaked;
+use crate::{fate::End, memory::Samples, run::Soaked};
 
-/// How many of the lost events and of the faults are told.
-const TOLD_MAX: usize = 10;
+/// How many of the lost events and of the faults are printed.
+const PRINTED_MAX: usize = 10;
 
 /// The figures of a soak.
 pub struct Report<'a> {
@@ -21,7 +19,7 @@ impl<'a> Report<'a> {
         Self { soaked, lost: soaked.tally.lost(events) }
     }
 
-    /// Whether every event has come to its right end and nothing else is left.
+    /// Whether every event has ended as it must and nothing else is left.
     pub fn nothing_is_lost(&self) -> bool {
         self.lost.is_empty() && self.soaked.tally.faults.is_empty() && self.soaked.left == (0, 0)
     }
@@ -36,29 +34,28 @@ impl<'a> Report<'a> {
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Soaked { tally, memory, killed, left } = self.soaked;
-        let buried = |reason| tally.count(End::DeadLetter(reason));
         writeln!(f, "{:>7} succeeded", tally.count(End::Succeeded))?;
         for reason in ["max_attempts_exceeded", "not_retryable"] {
-            writeln!(f, "{:>7} dead-lettered, {reason}", buried(reason))?;
+            writeln!(f, "{:>7} dead-lettered, {reason}", tally.count(End::DeadLetter(reason)))?;
         }
         writeln!(f, "{:>7} lost", self.lost.len())?;
         let (in_retry, in_dead_letter) = left;
-        writeln!(f, "{in_retry:>7} left in the retry queue, {in_dead_letter} in the other")?;
-        writeln!(f, "{:>7} runs of the target", tally.runs)?;
-        let (runs, ends) = (tally.duplicate_runs, tally.duplicate_ends);
         writeln!(
             f,
-            "{runs:>7} of them for an attempt that had one; {ends} ends were doubled by that"
+            "{in_retry:>7} left in the retry queue, {in_dead_letter} in the dead-letter queue"
         )?;
+        writeln!(f, "{:>7} runs of the target", tally.runs)?;
+        let (runs, ends) = (tally.duplicate_runs, tally.duplicate_ends);
+        writeln!(f, "{runs:>7} of them repeated an attempt, which ended {ends} events again")?;
         let crashed = tally.crashed_batches;
-        writeln!(f, "{killed:>7} handlers killed, {crashed} in the middle of a batch")?;
-        writeln!(f, "resident memory, median MiB of each third of the time")?;
+        writeln!(f, "{killed:>7} handlers killed, {crashed} during a batch")?;
+        writeln!(f, "resident memory, median of each third of the time, in MiB")?;
         write_memory(f, "comeback-local", &memory.cloud)?;
         write_memory(f, "largest retry-handler", &memory.handler)?;
-        for id in self.lost.iter().take(TOLD_MAX) {
-            writeln!(f, "event {id} has come to no end")?;
+        for id in self.lost.iter().take(PRINTED_MAX) {
+            writeln!(f, "event {id} has not ended")?;
         }
-        for fault in tally.faults.iter().take(TOLD_MAX) {
+        for fault in tally.faults.iter().take(PRINTED_MAX) {
             writeln!(f, "{fault}")?;
         }
         f.write_str(if self.is_good() { "good" } else { "NOT GOOD" })

@@ -1,46 +1,55 @@
-//! One soak, from the deployment to the moment when nothing is left to happen.
+//! One soak, from the deployment until everything has ended.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use aws_sdk_lambda::types::ScalingConfig;
-use end_to_end::journal::{Journal, PATIENCE};
-use end_to_end::retry_loop::{HANDLER, Plan, RetryLoop};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
-use tokio::time::timeout;
+use end_to_end::{
+    journal::{Journal, PATIENCE},
+    processes,
+    retry_loop::{HANDLER, Plan, RetryLoop},
+};
+use rand::{Rng as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
+use tokio::{
+    sync::Semaphore,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 
-use crate::fate::{self, MAX_ATTEMPTS};
-use crate::killer;
-use crate::memory::Memory;
-use crate::tally::Tally;
+use crate::{
+    fate::{self, MAX_ATTEMPTS},
+    memory::Memory,
+    tally::Tally,
+};
 
-/// How many events may be under way at a time: enough that queues have a backlog, and few enough that
-/// all of their story fits into the journal.
+/// How many events may be under way at the same time: enough for a backlog in the queues, and few enough that the
+/// journal keeps everything about them.
 const UNDER_WAY_MAX: usize = 600;
 
-/// How many batches may be with the handler at a time: each is a process.
+/// How many batches are handled at the same time, each by a process.
 const HANDLERS_MAX: i32 = 6;
 
-/// How many events are sent in at a time.
+/// How many events are sent at the same time.
 const FEEDERS: usize = 4;
 
-/// How often the processes' memory is looked at.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// How often the memory of the processes is measured.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What a soak came to.
+/// The shortest and the longest time between two kills, in milliseconds.
+const KILL_PAUSE: [u64; 2] = [50, 450];
+
+/// The result of a soak.
 pub struct Soaked {
     /// What became of the events.
     pub tally: Tally,
-    /// What the processes used.
+    /// The memory of the processes.
     pub memory: Memory,
     /// How many handlers were killed.
     pub killed: usize,
-    /// How many messages the retry queue and the dead-letter queue were left with.
+    /// How many messages were left in the retry queue and in the dead-letter queue.
     pub left: (u32, u32),
 }
 
-/// Sends so many events through a system of their own, and waits until all is over.
+/// Sends so many events through a new system, and waits until everything has ended.
 pub async fn soak(events: usize, seed: u64) -> Soaked {
     let retry_loop = Arc::new(deploy().await);
     let cloud = retry_loop.cloud.process.id().unwrap();
@@ -48,7 +57,7 @@ pub async fn soak(events: usize, seed: u64) -> Soaked {
     let settling = settle(&retry_loop, events);
     let (tally, left) = tokio::select! {
         settled = settling => settled,
-        () = killer::kill_now_and_then(cloud, seed, || killed += 1) => unreachable!(),
+        () = kill_now_and_then(cloud, seed, || killed += 1) => unreachable!(),
         () = watch(&mut memory, cloud) => unreachable!(),
     };
     Soaked { tally, memory, killed, left }
@@ -69,13 +78,30 @@ async fn deploy() -> RetryLoop {
 
 async fn watch(memory: &mut Memory, cloud: u32) {
     loop {
-        memory.look(cloud);
-        tokio::time::sleep(LOOK_INTERVAL).await;
+        memory.sample(cloud);
+        sleep(SAMPLE_INTERVAL).await;
     }
 }
 
-/// Feeds the events in and counts their ends, until every one has come to its end and nothing is left
-/// anywhere, or until no event has come to one for long. Gives what is left in the two queues too.
+/// Kills a handler of the process `cloud` now and then, and calls `killed` each time. The seed decides when, and which
+/// handler. What the handler is doing at that time depends on the machine.
+async fn kill_now_and_then(cloud: u32, seed: u64, mut killed: impl FnMut()) {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let [least, most] = KILL_PAUSE;
+    loop {
+        sleep(Duration::from_millis(least + rng.next_u64() % (most - least))).await;
+        let handlers = processes::below(cloud, HANDLER);
+        if !handlers.is_empty() {
+            let chosen = rng.next_u64() as usize % handlers.len();
+            if processes::kill(handlers[chosen]) {
+                killed();
+            }
+        }
+    }
+}
+
+/// Sends the events and counts their ends, until all have ended and nothing is left anywhere, or until none has ended
+/// for a long time. Also returns how many messages are left in the two queues.
 async fn settle(retry_loop: &Arc<RetryLoop>, events: usize) -> (Tally, (u32, u32)) {
     let room = Arc::new(Semaphore::new(UNDER_WAY_MAX));
     let mut feeding = JoinSet::new();
@@ -96,7 +122,7 @@ async fn settle(retry_loop: &Arc<RetryLoop>, events: usize) -> (Tally, (u32, u32
     }
 }
 
-/// Reads on until more events have come to their ends, or all is over; whether it is.
+/// Reads on until more events have ended. Returns whether everything has ended.
 async fn progress(
     retry_loop: &RetryLoop,
     events: usize,
@@ -120,7 +146,7 @@ async fn progress(
     }
 }
 
-/// Invokes the target with these events, as fast as earlier ones come to their ends.
+/// Invokes the target with these events, as fast as earlier ones end.
 async fn feed(retry_loop: Arc<RetryLoop>, ids: impl Iterator<Item = usize>, room: Arc<Semaphore>) {
     for id in ids {
         room.acquire().await.unwrap().forget();

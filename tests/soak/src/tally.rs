@@ -1,33 +1,37 @@
 //! What became of each event.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
-use end_to_end::journal::{Ending, Entry};
-use end_to_end::retry_loop::{DeadLetter, HANDLER, TARGET};
+use end_to_end::{
+    journal::{Ending, Entry},
+    retry_loop::{DeadLetter, HANDLER, TARGET},
+};
 use serde::Deserialize;
 
 use crate::fate::{self, End};
 
-/// The ends of events, and what was seen on the way.
+/// How events ended, and what was counted on the way.
 #[derive(Default)]
 pub struct Tally {
-    /// How each event ended, by its number; the first time, if there is more than one.
+    /// How each event ended last, by its number.
     ends: BTreeMap<usize, End>,
-    /// Which attempts of which events were run, 0 being Lambda's own invocation.
+    /// Which attempts of which events were run. Attempt 0 is Lambda's own invocation.
     attempts: BTreeSet<(usize, u32)>,
-    /// The events that the target is at, by request id.
+    /// The events that the target is running, by request id.
     running: HashMap<Arc<str>, usize>,
     accepted: usize,
     /// Runs of the target.
     pub runs: usize,
-    /// Runs of the target for an attempt that had one already.
+    /// Runs of the target that repeated an attempt.
     pub duplicate_runs: usize,
-    /// Ends of events that had come to one already.
+    /// Ends of events that had already ended.
     pub duplicate_ends: usize,
-    /// Batches whose handler was killed in the middle.
+    /// Batches during which the handler was killed.
     pub crashed_batches: usize,
-    /// What is not as it should be, in words.
+    /// Messages about what went wrong.
     pub faults: Vec<String>,
 }
 
@@ -55,7 +59,7 @@ struct Order {
 }
 
 impl Tally {
-    /// Takes note of an entry of the journal.
+    /// Counts an entry of the journal.
     pub fn note(&mut self, entry: &Entry) {
         match (&*entry.function, entry.kind.as_str()) {
             (TARGET, "Accepted") => self.accepted += 1,
@@ -86,7 +90,7 @@ impl Tally {
         }
     }
 
-    /// Takes note of a dead letter.
+    /// Counts a dead letter.
     pub fn buried(&mut self, letter: &DeadLetter) {
         match (serde_json::from_str::<Order>(&letter.body), fate_of(letter.reason())) {
             (Ok(order), Some(end)) => self.ended(order.id, end),
@@ -96,13 +100,13 @@ impl Tally {
 
     fn ended(&mut self, id: usize, end: End) {
         if fate::end(id) != end {
-            self.faults.push(format!("event {id} is to end as {:?}, got {end:?}", fate::end(id)));
+            self.faults.push(format!("event {id}: expected {:?}, got {end:?}", fate::end(id)));
         }
         let before = self.ends.insert(id, end);
         self.duplicate_ends += usize::from(before.is_some());
     }
 
-    /// How many events have come to an end.
+    /// How many events have ended.
     pub fn settled(&self) -> usize {
         self.ends.len()
     }
@@ -112,12 +116,12 @@ impl Tally {
         self.running.is_empty() && self.accepted == self.runs
     }
 
-    /// How many events ended so.
+    /// How many events ended like this.
     pub fn count(&self, end: End) -> usize {
         self.ends.values().filter(|&&of| of == end).count()
     }
 
-    /// The events of `0..events` that have come to no end.
+    /// The events of `0..events` that have not ended.
     pub fn lost(&self, events: usize) -> Vec<usize> {
         (0..events).filter(|id| !self.ends.contains_key(id)).collect()
     }
@@ -171,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_run_of_an_attempt_and_a_second_end_are_doubles() {
+    fn a_second_run_of_an_attempt_and_a_second_end_are_duplicates() {
         let mut tally = Tally::default();
         for _ in 0..2 {
             run(&mut tally, &enveloped(1, 1), "Succeeded");
@@ -183,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_an_event_is_not_to_have_is_a_fault() {
+    fn a_wrong_end_is_a_fault() {
         let mut tally = Tally::default();
         run(&mut tally, &enveloped(8, 1), "Succeeded");
         tally.buried(&letter(0, "not_retryable"));
@@ -192,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_counts_as_crashed_where_the_handler_did() {
+    fn a_batch_counts_as_crashed_if_its_handler_crashed() {
         let mut tally = Tally::default();
         for outcome in ["Succeeded", "Crashed", "Crashed", "InitFailed"] {
             note(&mut tally, HANDLER, "Finished", &format!(r#","outcome":"{outcome}""#));

@@ -1,7 +1,6 @@
-//! A soak that is short enough for every day.
+//! A soak that is short enough for every test run.
 
-use soak::report::Report;
-use soak::run::soak;
+use soak::{report::Report, run::soak};
 
 const EVENTS: usize = 300;
 const SEED: u64 = 7;
@@ -10,7 +9,7 @@ const SEED: u64 = 7;
 async fn nothing_is_lost_while_handlers_are_killed_at_random() {
     let soaked = soak(EVENTS, SEED).await;
     let report = Report::of(EVENTS, &soaked);
-    // Whether memory is flat is for a longer one to say.
+    // It is too short to tell whether memory is flat.
     assert!(report.nothing_is_lost(), "{report}");
     assert!(soaked.killed > 0, "{report}");
 }
