@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Puts each defect into a copy of the tree, plays worlds until a rule does not hold, and prints the
-table of the README: what the defect was, which check caught it, and with which seed.
+"""Puts each defect into a copy of the tree, plays worlds until a rule does not hold, and prints the table of the
+README: the defect, the check that caught it, and the seed.
 
-    tests/simulation/defects/run.py [--seeds N] [WORD ...]     only defects whose names have one of WORD
+    tests/simulation/defects/run.py [--seeds N] [WORD ...]     only defects whose names contain one of the words
 """
 
 import argparse
@@ -17,15 +17,19 @@ from defects import DEFECTS
 
 ROOT = Path(__file__).resolve().parents[3]
 COPY = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "defects"
-# Of its own: nobody else should find a program there that has a defect.
+# A target directory of its own, because nobody else should run a program with a defect.
 TARGET = COPY / "target"
 CARGO = ["cargo", "build", "--quiet", "--jobs", "2", "--package", "simulation", "--manifest-path", COPY / "Cargo.toml"]
 
 
 def copy_tree():
-    """Copies what is changed only: an unchanged file must not look newer than what was built of it."""
+    """Copies the changed files and deletes those that are gone."""
+    # An unchanged file must not look newer than what was built from it.
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\n")
+    for file in COPY.rglob("*.rs"):
+        if TARGET not in file.parents and str(file.relative_to(COPY)) not in names:
+            file.unlink()
     for name in filter(None, names):
         source, copy = ROOT / name, COPY / name
         if source.is_file() and not (copy.is_file() and copy.read_bytes() == source.read_bytes()):
@@ -38,7 +42,7 @@ def build():
 
 
 def play(seeds):
-    """Which check did not hold, and for which seed; nothing where all did."""
+    """Returns the check that did not hold and its seed, or nothing if all held."""
     program = TARGET / "debug" / "simulation"
     played = subprocess.run([program, "run", "--seeds", str(seeds), "--threads", "2"], capture_output=True)
     said = played.stdout.decode(errors="replace")
