@@ -1,7 +1,7 @@
 //! A function's response to a batch of messages.
 //!
-//! The bytes are the response, in which `$0`, `$1` and `$2` stand for the ids of the batch's messages. A message that the
-//! response names as failed stays in the queue. If the response is invalid, all messages stay.
+//! The bytes are the response, in which `$0`, `$1` and `$2` stand for the ids of the batch's messages. A message
+//! that the response names as failed stays in the queue. If the response is invalid, all messages stay.
 
 use comeback_core::Timestamp;
 use comeback_local::model::{

@@ -1,7 +1,7 @@
 //! The envelope.
 //!
-//! The bytes are the payload of an event, which may be an envelope already. The original payload keeps its bytes through
-//! any number of failures, and is never wrapped twice.
+//! The bytes are the payload of an event, which may be an envelope already. The original payload keeps its bytes
+//! through any number of failures, and is never wrapped twice.
 
 use comeback_core::{
     Attempt, Timestamp,

@@ -1,8 +1,9 @@
 //! What must hold for any bytes that reach Comeback from outside.
 //!
-//! Each target is a function that takes bytes and asserts what must be true for them. A fuzzer calls it with bytes that
-//! it invents (`driver/`, by hand, on nightly). The test `replay` calls it with what fuzzing has found so far
-//! (`corpus/`, on stable, with all other tests). A find becomes an input of the corpus, so it is never found twice.
+//! Each target is a function that takes bytes and asserts what must be true for them. A fuzzer calls it with bytes
+//! that it invents (`driver/`, by hand, on nightly). The test `replay` calls it with what fuzzing has found so far
+//! (`corpus/`, on stable, with all other tests). A find becomes an input of the corpus, so it is never found
+//! twice.
 #![allow(clippy::unwrap_used, reason = "a check reports a failure by a panic")]
 
 pub mod batch_response;

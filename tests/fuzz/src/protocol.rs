@@ -1,11 +1,11 @@
 //! The answers of the local cloud to requests.
 //!
-//! The bytes are requests with a line `----` between them. Each has a line with its method and path, its headers, an
-//! empty line and its body. If `Host` or `Authorization` is missing, an SDK's value is added. `$RECEIPT` and `$UUID`
-//! stand for the last receipt handle and the last mapping id in the answers.
+//! The bytes are requests with a line `----` between them. Each has a line with its method and path, its headers,
+//! an empty line and its body. If `Host` or `Authorization` is missing, an SDK's value is added. `$RECEIPT` and
+//! `$UUID` stand for the last receipt handle and the last mapping id in the answers.
 //!
-//! Every answer must be well formed and must not be a server error. The cloud has no concurrency, so it never starts a
-//! process.
+//! Every answer must be well formed and must not be a server error. The cloud has no concurrency, so it never
+//! starts a process.
 
 use axum::{
     body::{Body, Bytes, to_bytes},

@@ -1,7 +1,7 @@
 //! Reading a record, and the decision about it.
 //!
-//! The bytes are the body of a message in the retry queue. The same failure has the same schedule at every time, each
-//! decision fits its time, the payload keeps its bytes, and SQS accepts the dead letter.
+//! The bytes are the body of a message in the retry queue. The same failure has the same schedule at every time,
+//! each decision fits its time, the payload keeps its bytes, and SQS accepts the dead letter.
 
 use std::{sync::LazyLock, time::Duration};
 

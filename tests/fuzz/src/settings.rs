@@ -1,7 +1,7 @@
 //! The settings of the retry handler.
 //!
-//! The bytes are an environment, with one `NAME=value` per line. Either the settings are within their bounds, or the
-//! error names every wrong variable. Without those, the rest is accepted.
+//! The bytes are an environment, with one `NAME=value` per line. Either the settings are within their bounds, or
+//! the error names every wrong variable. Without those, the rest is accepted.
 
 use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 

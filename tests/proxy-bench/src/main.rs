@@ -1,5 +1,5 @@
-//! Measures what the envelope proxy costs: the time that it adds to an invocation, compared in turn with the same stub
-//! of the Runtime API without the proxy, its memory, and how soon it listens.
+//! Measures what the envelope proxy costs: the time that it adds to an invocation, compared in turn with the same
+//! stub of the Runtime API without the proxy, its memory, and how soon it listens.
 //!
 //!     scripts/bench-proxy [ROUNDS]
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock and its arguments")]

@@ -94,7 +94,8 @@ impl fmt::Display for Violation {
 }
 
 /// What happened in a world, line by line: when, about which event (of the whole world if none), and what. It is
-/// only written if somebody will read it: the same seed makes the same world, so a world that failed is played again.
+/// only written if somebody will read it: the same seed makes the same world, so a world that failed is played
+/// again.
 #[derive(Default)]
 pub struct Story {
     pub is_written: bool,

@@ -1,4 +1,5 @@
-//! What a seed draws before its world begins: its handlers, queues and targets, their rules, and what will go wrong.
+//! What a seed draws before its world begins: its handlers, queues and targets, their rules, and what will go
+//! wrong.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -151,8 +152,8 @@ const OF_HANDLERS: [Odds; 2] =
     [(Trouble::HandlerThrottled, 0.12, HOUR / 2), (Trouble::BadDeploy, 0.1, HOUR)];
 const OF_CALLS: [Odds; 1] = [(Trouble::CallsThrottled, 0.08, HOUR / 3)];
 
-/// The highest probability of each fault. The judge counts a fault by what came of it: an invocation that is refused
-/// may have been throttled or not, and a receive count may be too low or too high.
+/// The highest probability of each fault. Some stand for two: a call that is throttled may get a 5xx instead, an
+/// invocation that is misconfigured may be a write to the ledger, and a count that is too low may be too high.
 const RATES: [(Fault, f64); 15] = [
     (Fault::CallThrottled, 0.5),
     (Fault::CallUnsent, 0.3),
@@ -182,7 +183,8 @@ impl Plan {
         (0..dice.number(1..=2)).for_each(|n| plan.draw_handler(n, dice));
         (0..dice.number(1..=3)).for_each(|n| plan.draw_queue(n, dice));
         (0..dice.number(1..=4)).for_each(|n| plan.draw_target(n, dice));
-        // A message in a function's own dead-letter queue names no function, and a handler knows one such function.
+        // A message in a function's own dead-letter queue names no function, and a handler knows one such
+        // function.
         let mut known_to: Vec<usize> = Vec::new();
         for target in plan.targets.iter_mut().filter(|target| target.form == Form::Bare) {
             let handler = plan.queues[target.queue].handler;
@@ -203,8 +205,8 @@ impl Plan {
         plan.sending = Duration::from_secs(sending);
         plan.calm_after = Duration::from_secs(dice.number(sending / 2..=FAULTS_MAX));
         if !flawless {
-            // Many worlds do without a given fault, and few have much of it. So there are worlds with a single fault
-            // and worlds with many at the same time.
+            // Many worlds do without a given fault, and few have much of it. So there are worlds with a single
+            // fault and worlds with many at the same time.
             let mut rate = |most| match dice.happens(0.4) {
                 true => 0.0,
                 false => most * dice.unit().powi(2),

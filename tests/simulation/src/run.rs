@@ -27,8 +27,8 @@ pub struct Summary {
     pub failed: Option<(u64, Violation)>,
 }
 
-/// Plays the worlds of these seeds, up to the first in which a rule does not hold. Each thread plays one world after
-/// another.
+/// Plays the worlds of these seeds, up to the first in which a rule does not hold. Each thread plays one world
+/// after another.
 pub fn worlds(seeds: Range<u64>, threads: usize) -> Summary {
     let next = AtomicU64::new(seeds.start);
     let summary = Mutex::new(Summary::default());

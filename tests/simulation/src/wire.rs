@@ -1,8 +1,8 @@
 //! The ports of a handler, which lead into the world.
 //!
-//! A call is noted in the environment of its handler and waits for its answer. The world takes it from there, decides
-//! what becomes of it, and answers in its own time, or never. There is no thread and no runtime: the world polls a
-//! handler whenever it has answered one of its calls.
+//! A call is noted in the environment of its handler and waits for its answer. The world takes it from there,
+//! decides what becomes of it, and answers in its own time, or never. There is no thread and no runtime: the world
+//! polls a handler whenever it has answered one of its calls.
 
 use std::{
     cell::{Cell, RefCell},

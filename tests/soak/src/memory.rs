@@ -5,8 +5,9 @@ use end_to_end::{
     retry_loop::HANDLER,
 };
 
-/// How much more memory the last third of a run may use than the middle one, in KiB. Allocators and a journal whose
-/// lines change need about this much. A leak of half a kilobyte per event exceeds it in a soak of 20,000 events.
+/// How much more memory the last third of a run may use than the middle one, in KiB. Allocators and a journal
+/// whose lines change need about this much. A leak of half a kilobyte per event exceeds it in a soak of 20,000
+/// events.
 const GROWTH_MAX_KIB: u64 = 3 * 1024;
 
 /// The samples of one kind of process, in KiB.

@@ -83,8 +83,8 @@ async fn watch(memory: &mut Memory, cloud: u32) {
     }
 }
 
-/// Kills a handler of the process `cloud` now and then, and calls `killed` each time. The seed decides when, and which
-/// handler. What the handler is doing at that time depends on the machine.
+/// Kills a handler of the process `cloud` now and then, and calls `killed` each time. The seed decides when, and
+/// which handler. What the handler is doing at that time depends on the machine.
 async fn kill_now_and_then(cloud: u32, seed: u64, mut killed: impl FnMut()) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let [least, most] = KILL_PAUSE;
@@ -100,8 +100,8 @@ async fn kill_now_and_then(cloud: u32, seed: u64, mut killed: impl FnMut()) {
     }
 }
 
-/// Sends the events and counts their ends, until all have ended and nothing is left anywhere, or until none has ended
-/// for a long time. Also returns how many messages are left in the two queues.
+/// Sends the events and counts their ends, until all have ended and nothing is left anywhere, or until none has
+/// ended for a long time. Also returns how many messages are left in the two queues.
 async fn settle(retry_loop: &Arc<RetryLoop>, events: usize) -> (Tally, (u32, u32)) {
     let room = Arc::new(Semaphore::new(UNDER_WAY_MAX));
     let mut feeding = JoinSet::new();

@@ -19,8 +19,8 @@ const CALL_BYTES_MAX: usize = 1_048_576;
 /// The longest wait, in seconds: twelve hours less a minute.
 const WAIT_MAX: u32 = 43_140;
 
-/// From this receive on, a wait after a fault is longer, between these milliseconds: SQS gives a message up after a
-/// thousand receives.
+/// From this receive on, a wait after a fault is longer, between these milliseconds: SQS gives a message up after
+/// a thousand receives.
 const SPARED_FROM: u32 = 500;
 const SPARING: (Millis, Millis) = (1_800_000, 3_600_000);
 
@@ -242,8 +242,8 @@ impl Judge {
         }
     }
 
-    /// How long a message may wait at most after a fault. One that can't be claimed waits however old it is, because
-    /// nobody knows whether it was acted on.
+    /// How long a message may wait at most after a fault. One that can't be claimed waits however old it is,
+    /// because nobody knows whether it was acted on.
     fn rest_after_fault(&self, index: usize, at: Millis, is_unclaimed: bool) -> Millis {
         match self.cases[index].verdict {
             Ok(next) if at < next.last_chance => next.last_chance - at,

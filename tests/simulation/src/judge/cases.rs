@@ -55,8 +55,8 @@ impl Judge {
         self.open_case(open, Arc::clone(request_id), cause, None);
     }
 
-    /// Somebody else than Lambda has put a message into a retry queue. Its dead letter has this body. It is given up
-    /// for this reason, or is as good as a record of Lambda's.
+    /// Somebody else than Lambda has put a message into a retry queue. Its dead letter has this body. It is given
+    /// up for this reason, or is as good as a record of Lambda's.
     pub fn stranger(
         &mut self,
         target: usize,

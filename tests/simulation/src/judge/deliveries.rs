@@ -90,8 +90,9 @@ impl Judge {
         self.runs.insert(run, batch);
     }
 
-    /// A handler has answered. `stays` tells whether the message with this handle is still in the queue. It may be,
-    /// although the handler is done with it: the answer was lost, or SQS has delivered the message again meanwhile.
+    /// A handler has answered. `stays` tells whether the message with this handle is still in the queue. It may
+    /// be, although the handler is done with it: the answer was lost, or SQS has delivered the message again
+    /// meanwhile.
     pub fn answered(&mut self, run: u64, report: &Report, stays: impl Fn(&str) -> bool) {
         let Some(batch) = self.runs.remove(&run) else { return };
         for (message, entry) in batch.iter().zip(&report.entries) {

@@ -1,10 +1,11 @@
 //! The judge of a world, who watches from outside, knows every event, and states the rules a second time.
 //!
-//! An *event* is what a client has sent. Each time an invocation of it fails for good and Lambda has put that into a
-//! retry queue, there is a *case*. The judge reaches its own verdict on it: the next attempt and the range of its due
-//! time, or the only right reason to give it up. What handlers then do is compared with that. A case may be acted on
-//! once: re-invoked or dead-lettered. For every further act there must be a *permit*: something that was made to go
-//! wrong and that nobody can undo, such as a handler that died between Lambda's yes and its own answer.
+//! An *event* is what a client has sent. Each time an invocation of it fails for good and Lambda has put that into
+//! a retry queue, there is a *case*. The judge reaches its own verdict on it: the next attempt and the range of
+//! its due time, or the only right reason to give it up. What handlers then do is compared with that. A case may
+//! be acted on once: re-invoked or dead-lettered. For every further act there must be a *permit*: something that
+//! was made to go wrong and that nobody can undo, such as a handler that died between Lambda's yes and its own
+//! answer.
 
 mod calls;
 mod cases;

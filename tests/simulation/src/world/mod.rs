@@ -1,7 +1,8 @@
 //! A world: the model of the cloud, production's handlers, and what goes wrong.
 //!
-//! Time jumps from one event to the next, either on the agenda or due in the cloud, and nothing changes in between.
-//! Everything is drawn from the seed in the order in which it happens, so the same seed makes the same world.
+//! Time jumps from one event to the next, either on the agenda or due in the cloud, and nothing changes in
+//! between. Everything is drawn from the seed in the order in which it happens, so the same seed makes the same
+//! world.
 
 mod build;
 mod clients;
@@ -35,8 +36,8 @@ use crate::{
 /// When every world begins. Any time would do; it has a fraction of a second, so that a lost fraction shows.
 pub const BEGAN_AT: u64 = 1_770_000_000_123;
 
-/// How long after the last age is over everything has settled: enough for the last waits, for batches, and for events
-/// that wait in Lambda's own queue.
+/// How long after the last age is over everything has settled: enough for the last waits, for batches, and for
+/// events that wait in Lambda's own queue.
 const SETTLING: Duration = Duration::from_hours(48);
 
 /// A world that takes more steps than this for an event never ends.
