@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::api;
 use crate::journal::Entry;
-use crate::server::Shared;
+use crate::shared::Shared;
 
 /// How long an observer may wait for news.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -106,7 +106,7 @@ async fn observe(shared: &Shared, door: &str, query: &str) -> Response {
             };
             let after = number("after").unwrap_or_default();
             let wait = Duration::from_secs(number("wait").unwrap_or_default()).min(WAIT_MAX);
-            let news = shared.journal().wait_after(after, ENTRIES_MAX);
+            let news = shared.0.journal.wait_after(after, ENTRIES_MAX);
             // Without news in time there are none: an empty list.
             let events = tokio::time::timeout(wait, news).await.unwrap_or_default();
             let next = events.last().map_or(after, |entry| entry.n);

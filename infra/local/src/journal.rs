@@ -138,12 +138,6 @@ impl Journal {
         written.notify_waiters();
     }
 
-    /// The number of the last event so far.
-    pub(crate) fn last(&self) -> u64 {
-        let (kept, _) = &*self.shared;
-        kept.lock().unwrap_or_else(PoisonError::into_inner).last
-    }
-
     /// At most `max` kept events after number `n`.
     pub(crate) fn after(&self, n: u64, max: usize) -> Vec<Entry> {
         let (kept, _) = &*self.shared;
@@ -179,29 +173,6 @@ impl Kept {
     }
 }
 
-/// A place in the journal, moved on by reading. An observer that reads too slowly misses events;
-/// their numbers tell.
-pub struct Watch {
-    journal: Journal,
-    seen: u64,
-}
-
-impl Watch {
-    pub(crate) fn new(journal: Journal) -> Self {
-        let seen = journal.last();
-        Self { journal, seen }
-    }
-
-    /// The next events, at least one; waits for it.
-    pub async fn next(&mut self) -> Vec<Entry> {
-        let entries = self.journal.wait_after(self.seen, EVENTS_MAX).await;
-        if let Some(last) = entries.last() {
-            self.seen = last.n;
-        }
-        entries
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,7 +197,6 @@ mod tests {
         assert_eq!(numbers(0, 10), [1, 2, 3]);
         assert_eq!(numbers(1, 1), [2]);
         assert!(numbers(3, 10).is_empty());
-        assert_eq!(journal.last(), 3);
     }
 
     #[test]

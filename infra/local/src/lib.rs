@@ -1,18 +1,16 @@
 //! One process that is SQS and Lambda on loopback, for trying and for testing.
 //!
-//! It runs real, unmodified function binaries behind the Lambda Runtime API, and any AWS SDK or the
-//! AWS CLI can talk to it. The life of one event passes through it like this. A request comes in at
-//! the `gate`, which checks that it may, and hands it to the `api` of its service. That reads it and
-//! makes one step on the [`model`], which holds every rule: queues, the asynchronous queue, retries,
-//! destinations, mappings, concurrency. The model says which functions are to run now; the `host`
-//! runs them as child processes, and tells the model how they ended. What happened on the way is
-//! written into the [`journal`].
+//! It runs real, unmodified function binaries behind the Lambda Runtime API, and any AWS SDK or the AWS CLI can talk
+//! to it. A request comes in at the `gate`, which checks that it is allowed, and goes to the `api` of its service.
+//! There it is parsed and makes one step on the [`model`], which holds every rule: queues, the asynchronous queue,
+//! retries, destinations, mappings, concurrency. The model says which functions have to run now. The `host` runs them
+//! as child processes and tells the model how they ended. The [`journal`] records what happened.
 //!
-//! The model is pure: time and randomness are arguments, so that a simulation can drive it in
-//! virtual time. Everything else is a thin shell around it, held together by the `server`.
+//! The model is pure: time and randomness are arguments, so that a simulation can drive it in virtual time. The rest
+//! is a thin shell around it. `shared` holds the state; `server` starts and ends everything.
 //!
-//! Nothing here is durable or secured: it listens on loopback only, takes any key for a signature,
-//! and forgets everything at its end.
+//! Nothing here is durable or secured. It listens on loopback only, accepts any signature, and forgets everything
+//! when it ends.
 
 mod api;
 mod clock;
@@ -21,6 +19,7 @@ mod host;
 pub mod journal;
 pub mod model;
 mod server;
+mod shared;
 
 pub use host::{Inherited, WARDEN, warden};
 pub use server::{Config, Server, start};

@@ -20,7 +20,7 @@ use crate::host::{code, runtimes};
 use crate::model::lambda::error::LambdaError;
 use crate::model::lambda::function::{Code, Configuration, Program};
 use crate::model::lambda::name::resolve;
-use crate::server::Shared;
+use crate::shared::Shared;
 
 /// What names a folder of this machine in place of an S3 bucket.
 pub(super) const LOCAL_FOLDER: &str = "local-folder";
@@ -87,7 +87,7 @@ pub(super) async fn change(
             Some(shared.step(|cloud, now| cloud.lambda.update_code(now, name, code))?)
         }
     };
-    shared.host().retire(name);
+    shared.0.host.retire(name);
     Ok(match changed {
         Some(changed) => answer(StatusCode::OK, &FunctionConfiguration::new(&changed)),
         None => StatusCode::NO_CONTENT.into_response(),
@@ -167,7 +167,7 @@ pub(super) async fn unpack<T: Send + 'static, E: Display + Send + 'static>(
 ) -> Result<T, LambdaError> {
     let shared = shared.clone();
     let unpacking =
-        tokio::task::spawn_blocking(move || unpack(shared.unpacked(), shared.host().common()));
+        tokio::task::spawn_blocking(move || unpack(&shared.0.unpacked, shared.0.host.common()));
     unpacking.await.map_err(unusable)?.map_err(unusable)
 }
 
@@ -175,7 +175,7 @@ pub(super) async fn unpack<T: Send + 'static, E: Display + Send + 'static>(
 fn command_code(shared: &Shared, config: ImageConfig) -> Result<Code, LambdaError> {
     let mut command = config.entry_point.unwrap_or_default();
     command.extend(config.command.unwrap_or_default());
-    let path = shared.host().common().path();
+    let path = shared.0.host.common().path();
     code::command(command, config.working_directory.as_deref(), path).map_err(unusable)
 }
 

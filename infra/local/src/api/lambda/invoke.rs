@@ -9,7 +9,7 @@ use super::with_request_id;
 use crate::model::lambda::error::LambdaError;
 use crate::model::lambda::name::LATEST;
 use crate::model::{Invocation, InvocationType, Invoked};
-use crate::server::Shared;
+use crate::shared::Shared;
 
 /// Answers `Invoke` of the function `name`.
 pub(super) async fn invoke(

@@ -10,7 +10,7 @@ use crate::host::code;
 use crate::host::unpacked::UnpackError;
 use crate::model::lambda::error::LambdaError;
 use crate::model::lambda::layer::{Content, Layered};
-use crate::server::Shared;
+use crate::shared::Shared;
 
 /// Publishes a version of a layer.
 pub(super) async fn publish(

@@ -24,7 +24,7 @@ use serde_json::json;
 
 use crate::model::lambda::error::LambdaError;
 use crate::model::lambda::name::resolve;
-use crate::server::Shared;
+use crate::shared::Shared;
 use route::Operation;
 
 /// How large a request may be, in bytes: what AWS allows, so that a zip of 50 MB fits in base64.

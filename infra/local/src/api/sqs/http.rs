@@ -12,7 +12,7 @@ use super::{Call, Caller, answer, read, write};
 use crate::clock;
 use crate::model::Cloud;
 use crate::model::sqs::{MESSAGE_BYTES_MAX, SqsError};
-use crate::server::Shared;
+use crate::shared::Shared;
 
 /// What names the operation of a request, behind `X-Amz-Target: `.
 const TARGET_PREFIX: &str = "AmazonSQS.";

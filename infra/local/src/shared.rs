@@ -1,0 +1,198 @@
+//! The state that all requests share, and the pump that advances the model.
+//!
+//! Every request makes its [`Shared::step`] under one lock: the model is fast and never waits. After a step, the
+//! runs that became due are given to the host, and all requests that wait for a change are woken. Between requests,
+//! the pump makes the next step at the time that the model asks for.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use comeback_core::Timestamp;
+use tokio::{
+    sync::{Notify, mpsc, watch},
+    task::JoinHandle,
+};
+
+use crate::{
+    clock,
+    host::{Host, Inherited, unpacked::Unpacked, variables::Common},
+    journal::Journal,
+    model::{
+        Cloud,
+        lambda::run::{Response, Run},
+    },
+};
+
+/// How often environments are ended that have been idle for long.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
+
+/// What all requests share.
+#[derive(Clone)]
+pub(crate) struct Shared(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    state: Mutex<State>,
+    pub(crate) host: Host,
+    pub(crate) unpacked: Unpacked,
+    pub(crate) journal: Journal,
+    /// Wakes all requests that wait for a change.
+    changed: Notify,
+    /// Wakes the pump, because the next step is due earlier than before.
+    sooner: Notify,
+    /// Closed when the local cloud stops.
+    closing: watch::Receiver<()>,
+    /// Dropped last: tells that everything else has been dropped.
+    _held: mpsc::Sender<()>,
+}
+
+struct State {
+    cloud: Cloud,
+    /// When the model wants the next step.
+    wakeup: Option<Timestamp>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        concurrency: u32,
+        inherited: Inherited,
+        endpoint: &str,
+        closing: watch::Receiver<()>,
+        held: mpsc::Sender<()>,
+    ) -> io::Result<Self> {
+        let seed = seed();
+        let journal = Journal::default();
+        let unpacked = Unpacked::new(inherited.temporary(), seed);
+        let common = Common::new(inherited, endpoint);
+        let environments_max = usize::try_from(concurrency).unwrap_or(usize::MAX);
+        Ok(Self(Arc::new(Inner {
+            state: Mutex::new(State { cloud: Cloud::new(concurrency, seed), wakeup: None }),
+            host: Host::new(common, journal.clone(), environments_max)?,
+            unpacked,
+            journal,
+            changed: Notify::new(),
+            sooner: Notify::new(),
+            closing,
+            _held: held,
+        })))
+    }
+
+    /// Makes one step on the model at the present time. Afterwards, the runs that became due are started,
+    /// and all requests that wait for a change are woken.
+    pub(crate) fn step<T>(&self, step: impl FnOnce(&mut Cloud, Timestamp) -> T) -> T {
+        let (result, _) = self.advance(step);
+        self.0.changed.notify_waiters();
+        result
+    }
+
+    /// Makes a step that by itself changes nothing that others wait for, such as a receive. It wakes them
+    /// only if something happened. Otherwise two long polls would wake each other forever.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&mut Cloud, Timestamp) -> T) -> T {
+        let (result, concerns_others) = self.advance(look);
+        if concerns_others {
+            self.0.changed.notify_waiters();
+        }
+        result
+    }
+
+    /// Resolves when anything has changed since this call. Call it before you look, then await it.
+    pub(crate) fn changed(&self) -> impl Future<Output = ()> + '_ {
+        self.0.changed.notified()
+    }
+
+    /// Resolves when the local cloud stops.
+    pub(crate) fn closing(&self) -> impl Future<Output = ()> + use<> {
+        let mut closing = self.0.closing.clone();
+        // Nothing is ever sent: an error means that the other end is gone.
+        async move { while closing.changed().await.is_ok() {} }
+    }
+
+    /// Gives a run to the host, and its outcome to the model. The handle resolves to the response for the
+    /// run's invoker.
+    pub(crate) fn start(&self, run: Run) -> JoinHandle<Option<Response>> {
+        let shared = self.clone();
+        tokio::spawn(async move {
+            let (outcome, warm) = shared.0.host.run(&run).await;
+            // The environment is kept before the model hears of the end, so that the next run finds it.
+            if let Some(warm) = warm
+                && shared.is_current(&run)
+            {
+                shared.0.host.keep(warm);
+            }
+            shared.step(|cloud, now| cloud.finish(now, run.id, outcome))
+        })
+    }
+
+    /// Makes a step and what follows from it. The second result says whether anything happened that others
+    /// may wait for.
+    fn advance<T>(&self, step: impl FnOnce(&mut Cloud, Timestamp) -> T) -> (T, bool) {
+        let now = clock::now();
+        let mut state = self.state();
+        let result = step(&mut state.cloud, now);
+        let runs = state.cloud.advance(now);
+        let happened = state.cloud.take_happened();
+        let wakeup = state.cloud.next_wakeup(now);
+        let sooner = match (wakeup, state.wakeup) {
+            (Some(new), Some(old)) => new < old,
+            (new, _) => new.is_some(),
+        };
+        state.wakeup = wakeup;
+        let concerns_others = state.cloud.take_redriven() || !happened.is_empty();
+        if !happened.is_empty() {
+            // Written under the lock, so that the journal has the events in their order.
+            self.0.journal.write(happened);
+        }
+        drop(state);
+        for run in runs {
+            // Nobody waits for the response; the model itself does what follows.
+            drop(self.start(run));
+        }
+        if sooner {
+            self.0.sooner.notify_one();
+        }
+        (result, concerns_others)
+    }
+
+    /// Whether a run's function is unchanged since the run began.
+    fn is_current(&self, run: &Run) -> bool {
+        let state = self.state();
+        let current = state.cloud.lambda.configuration(&run.configuration.name);
+        current.is_ok_and(|current| current.revision_id == run.configuration.revision_id)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A step that panicked may be half done, but other requests still need answers.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a step whenever the model asks for one.
+    pub(crate) async fn pump(self) {
+        loop {
+            let sooner = self.0.sooner.notified();
+            let wakeup = self.state().wakeup;
+            match wakeup {
+                None => sooner.await,
+                Some(wakeup) => tokio::select! {
+                    () = sooner => {}
+                    () = tokio::time::sleep(clock::until(wakeup)) => self.look(|_, _| ()),
+                },
+            }
+        }
+    }
+
+    /// Ends idle environments from time to time.
+    pub(crate) async fn sweep(self) {
+        loop {
+            tokio::time::sleep(SWEEP_INTERVAL).await;
+            self.0.host.sweep();
+        }
+    }
+}
+
+/// A seed that differs at each start, so that a client that outlives the local cloud never sees an id twice.
+fn seed() -> u64 {
+    let nanos = clock::now().timestamp_nanos_opt().unwrap_or_default();
+    nanos.cast_unsigned() ^ u64::from(std::process::id()).rotate_left(32)
+}
