@@ -1,23 +1,25 @@
-//! Who may come in, and to whom they are sent.
+//! Which requests are allowed, and to which service they go.
 //!
-//! Only this machine can reach the listener, but that includes every web page in its browser. So a
-//! request must be addressed to a loopback name, which keeps out a page whose own name was turned to
-//! this address; and one of AWS's must carry a signature, a header that a page can't send to another
-//! origin. Any key is good.
+//! Only this machine can reach the listener, but that includes every web page in its browser. So a request must be
+//! addressed to a loopback name, which prevents DNS rebinding. A request to AWS's services must also carry a
+//! signature, because a page can't send that header to another origin. Any key is good.
 //!
-//! Beside AWS's services there is a side door for observers, without a signature, and closed to web
-//! pages: `GET /_local/health` and `GET /_local/journal?after=N&wait=SECONDS`.
+//! Beside AWS's services, observers have routes without a signature, closed to web pages: `GET /_local/health` and
+//! `GET /_local/journal?after=N&wait=SECONDS`.
 
 use std::time::Duration;
 
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode, Uri, header},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::get,
+};
 use serde::Serialize;
 
-use crate::api;
-use crate::journal::Entry;
-use crate::shared::Shared;
+use crate::{api, journal::Entry, shared::Shared};
 
 /// How long an observer may wait for news.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -25,26 +27,36 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 /// How many entries of the journal one answer has at most.
 const ENTRIES_MAX: usize = 1_000;
 
-/// Every request. One that waits is let go when the local cloud stops.
-pub(crate) async fn enter(State(shared): State<Shared>, request: Request) -> Response {
+/// Everything that the local cloud answers.
+pub(crate) fn router(shared: Shared) -> Router {
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    api::lambda::router()
+        .route("/_local/health", get(async move || (json, r#"{"status":"running"}"#)))
+        .route("/_local/journal", get(journal))
+        .layer(middleware::from_fn_with_state(shared.clone(), enter))
+        .with_state(shared)
+}
+
+/// Every request passes here. One that waits is ended when the local cloud stops.
+async fn enter(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     tokio::select! {
-        response = answer(&shared, request) => response,
+        response = answer(&shared, request, next) => response,
         () = shared.closing() => {
             (StatusCode::SERVICE_UNAVAILABLE, "the local cloud is stopping\n").into_response()
         }
     }
 }
 
-async fn answer(shared: &Shared, request: Request) -> Response {
+async fn answer(shared: &Shared, request: Request, next: Next) -> Response {
     let headers = request.headers();
     if !is_to_loopback(headers) {
         return refuse("this local cloud answers only to loopback names, such as 127.0.0.1");
     }
-    if let Some(door) = request.uri().path().strip_prefix("/_local/") {
+    if request.uri().path().starts_with("/_local/") {
         if headers.contains_key(header::ORIGIN) {
             return refuse("web pages may not look in here");
         }
-        return observe(shared, door, request.uri().query().unwrap_or_default()).await;
+        return next.run(request).await;
     }
     if !is_signed(headers) {
         return (
@@ -54,22 +66,20 @@ async fn answer(shared: &Shared, request: Request) -> Response {
         )
             .into_response();
     }
-    if api::sqs::is_meant(request.headers()) {
+    if api::sqs::is_meant(headers) {
         return api::sqs::handle(shared, request).await;
     }
-    let (head, body) = request.into_parts();
-    if api::sqs::query::is_meant(&head) {
+    if api::sqs::query::is_meant(&request) {
         return api::sqs::query::refuse();
     }
-    let request = Request::from_parts(head, body);
-    api::lambda::handle(shared, request).await
+    api::lambda::handle(shared, request, next).await
 }
 
 fn refuse(why: &str) -> Response {
     (StatusCode::FORBIDDEN, format!("{why}\n")).into_response()
 }
 
-/// Whether a request was addressed to this machine by a name that can't be anyone else's.
+/// Whether a request is addressed to a name that always means this machine.
 fn is_to_loopback(headers: &HeaderMap) -> bool {
     let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else {
         return false;
@@ -89,32 +99,25 @@ fn is_signed(headers: &HeaderMap) -> bool {
 
 #[derive(Serialize)]
 struct News {
-    /// What to ask for next as `after`.
+    /// The next request's `after`.
     next: u64,
     events: Vec<Entry>,
 }
 
-async fn observe(shared: &Shared, door: &str, query: &str) -> Response {
-    let json = [(header::CONTENT_TYPE, "application/json")];
-    match door {
-        "health" => (json, r#"{"status":"running"}"#).into_response(),
-        "journal" => {
-            let number = |wanted: &str| {
-                let mut pairs = form_urlencoded::parse(query.as_bytes());
-                let (_, value) = pairs.find(|(name, _)| name == wanted)?;
-                value.parse::<u64>().ok()
-            };
-            let after = number("after").unwrap_or_default();
-            let wait = Duration::from_secs(number("wait").unwrap_or_default()).min(WAIT_MAX);
-            let news = shared.0.journal.wait_after(after, ENTRIES_MAX);
-            // Without news in time there are none: an empty list.
-            let events = tokio::time::timeout(wait, news).await.unwrap_or_default();
-            let next = events.last().map_or(after, |entry| entry.n);
-            let body = serde_json::to_string(&News { next, events }).unwrap_or_default();
-            (json, body).into_response()
-        }
-        _ => StatusCode::NOT_FOUND.into_response(),
-    }
+async fn journal(State(shared): State<Shared>, uri: Uri) -> Response {
+    let number = |wanted: &str| {
+        let mut pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+        let (_, value) = pairs.find(|(name, _)| name == wanted)?;
+        value.parse::<u64>().ok()
+    };
+    let after = number("after").unwrap_or_default();
+    let wait = Duration::from_secs(number("wait").unwrap_or_default()).min(WAIT_MAX);
+    let news = shared.0.journal.wait_after(after, ENTRIES_MAX);
+    // Without news in time, the list is empty.
+    let events = tokio::time::timeout(wait, news).await.unwrap_or_default();
+    let next = events.last().map_or(after, |entry| entry.n);
+    let body = serde_json::to_string(&News { next, events }).unwrap_or_default();
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
 #[cfg(test)]

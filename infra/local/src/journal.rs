@@ -4,14 +4,16 @@
 //! outside would want to see. The last ones are kept in memory, bounded by number and by size; an
 //! observer asks for those after the last one it saw and waits for more.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+};
 
+use comeback_core::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use crate::model::payload::Payload;
-use comeback_core::Timestamp;
 
 /// How many events are kept for observers that come late.
 const EVENTS_MAX: usize = 20_000;

@@ -2,11 +2,7 @@
 
 use std::{io, net::Ipv4Addr, time::Duration};
 
-use axum::{
-    Router,
-    extract::{Request, State},
-    serve::ListenerExt as _,
-};
+use axum::{Router, ServiceExt, extract::Request, response::Response, serve::ListenerExt as _};
 use tokio::{
     net::TcpListener,
     sync::{mpsc, watch},
@@ -45,6 +41,7 @@ impl Default for Config {
 /// processes are gone.
 pub struct Server {
     endpoint: String,
+    router: Router,
     shared: Shared,
     /// The listener, the pump and the sweep. They end when this is dropped.
     tasks: JoinSet<()>,
@@ -67,7 +64,8 @@ pub async fn start(config: Config) -> io::Result<Server> {
     let (open, closing) = watch::channel(());
     let (held, gone) = mpsc::channel(1);
     let shared = Shared::new(config.concurrency, config.inherited, &endpoint, closing, held)?;
-    let app = Router::new().fallback(gate::enter).with_state(shared.clone());
+    let app = gate::router(shared.clone());
+    let router = app.clone();
     let listener = listener.tap_io(|stream| {
         // An answer in two packets must not wait for the first one's acknowledgement.
         let _ = stream.set_nodelay(true);
@@ -79,7 +77,7 @@ pub async fn start(config: Config) -> io::Result<Server> {
     });
     tasks.spawn(shared.clone().pump());
     tasks.spawn(shared.clone().sweep());
-    Ok(Server { endpoint, shared, tasks, open, gone })
+    Ok(Server { endpoint, router, shared, tasks, open, gone })
 }
 
 impl Server {
@@ -89,8 +87,9 @@ impl Server {
     }
 
     /// Answers a request without a connection.
-    pub async fn answer(&self, request: Request) -> axum::response::Response {
-        gate::enter(State(self.shared.clone()), request).await
+    pub async fn answer(&self, request: Request) -> Response {
+        let Ok(response) = call(self.router.clone(), request).await;
+        response
     }
 
     /// The shared state, for tests that make steps on the model themselves.
@@ -107,13 +106,18 @@ impl Server {
     /// Stops listening, ends all connections and the functions' processes, and waits until they and all
     /// unpacked folders are gone.
     pub async fn stop(self) {
-        let Self { shared, tasks, open, mut gone, .. } = self;
-        drop((tasks, open));
+        let Self { router, shared, tasks, open, mut gone, .. } = self;
+        drop((router, tasks, open));
         shared.0.host.stop().await;
         drop(shared);
         // A client that doesn't read its answer is not waited for any longer.
         let _ = tokio::time::timeout(LEAVE_MAX, gone.recv()).await;
     }
+}
+
+/// Makes one call of a service, whose trait is known here only through that of axum.
+fn call<S: ServiceExt<Request>>(mut service: S, request: Request) -> S::Future {
+    service.call(request)
 }
 
 #[cfg(test)]

@@ -73,7 +73,6 @@ const MAY_USE: [(&str, &[&str]); 11] = [
             "form_urlencoded",
             "futures-util",
             "md-5",
-            "percent-encoding",
             "rand",
             "rustix",
             "serde",

@@ -3,8 +3,10 @@
 
 use std::io;
 
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufStream};
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufStream},
+    net::TcpStream,
+};
 
 /// A connection to the local cloud.
 pub struct Client {

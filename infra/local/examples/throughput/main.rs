@@ -6,8 +6,7 @@
 
 mod client;
 
-use std::error::Error;
-use std::time::Instant;
+use std::{error::Error, time::Instant};
 
 use client::Client;
 use comeback_local::Config;

@@ -1,4 +1,5 @@
-//! The services as they are spoken to: requests in, steps on the model, AWS's answers out.
+//! The services' APIs: they read requests, make steps on the model, and write AWS's answers.
 
+mod body;
 pub(crate) mod lambda;
 pub(crate) mod sqs;

@@ -6,10 +6,11 @@
 
 use std::pin::Pin;
 
-use axum::body::{Body, Bytes, HttpBody};
-use axum::http::HeaderMap;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use axum::{
+    body::{Body, Bytes, HttpBody},
+    http::HeaderMap,
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::json;
 
 use crate::model::lambda::run::RESPONSE_BYTES_MAX;

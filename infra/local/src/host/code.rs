@@ -10,17 +10,20 @@
 //! - a command of this machine: `--package-type Image --code ImageUri=local-command --image-config
 //!   Command=python3,-m,awslambdaric,app.handler,WorkingDirectory=/absolute/folder`.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use sha2::{Digest as _, Sha256};
 
-use super::runtimes;
-use super::unpacked::{UnpackError, Unpacked};
-use super::variables::Common;
+use super::{
+    runtimes,
+    unpacked::{UnpackError, Unpacked},
+    variables::Common,
+};
 use crate::model::lambda::function::{Code, Program};
 
 /// What is started of a function's code, unless it has a managed runtime.
@@ -124,9 +127,13 @@ pub(super) fn is_executable(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::unpacked::tests::{kept, unpacked, zip as zipped};
-    use super::super::variables::Inherited;
-    use super::*;
+    use super::{
+        super::{
+            unpacked::tests::{kept, unpacked, zip as zipped},
+            variables::Inherited,
+        },
+        *,
+    };
 
     fn common() -> Common {
         Common::new(Inherited::default(), "")

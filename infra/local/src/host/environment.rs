@@ -1,29 +1,31 @@
 //! One environment of a function: its runtime, its extensions, and the APIs that they talk to.
 
-use std::net::Ipv4Addr;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{net::Ipv4Addr, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::serve::ListenerExt as _;
 use comeback_core::time::later;
 use serde_json::json;
-use tokio::net::TcpListener;
-use tokio::process::Command;
-use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::{net::TcpListener, process::Command, sync::watch, time::timeout};
 
-use super::extensions::Extensions;
-use super::extensions_api;
-use super::launch::Plan;
-use super::log::Log;
-use super::process::Process;
-use super::runtime_api::{self, Answer, Handed, Init, RuntimeApi};
-use super::shutdown::{Processes, Reason};
-use crate::clock;
-use crate::model::ids::Ids;
-use crate::model::lambda::function::Configuration;
-use crate::model::lambda::run::{Exit, ExtensionFailure, ExtensionFault, Outcome, Run};
+use super::{
+    extensions::Extensions,
+    extensions_api,
+    launch::Plan,
+    log::Log,
+    process::Process,
+    runtime_api::{self, Answer, Handed, Init, RuntimeApi},
+    shutdown::{Processes, Reason},
+};
+use crate::{
+    clock,
+    model::{
+        ids::Ids,
+        lambda::{
+            function::Configuration,
+            run::{Exit, ExtensionFailure, ExtensionFault, Outcome, Run},
+        },
+    },
+};
 
 /// What runs a function for one event at a time. Its processes are ended when this is dropped.
 pub(super) struct Environment {

@@ -10,8 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
 
-use crate::model::ids::Ids;
-use crate::model::lambda::run::{ExtensionFailure, ExtensionFault};
+use crate::model::{
+    ids::Ids,
+    lambda::run::{ExtensionFailure, ExtensionFault},
+};
 
 /// How many extensions may register: AWS's limit.
 const EXTENSIONS_MAX: usize = 10;

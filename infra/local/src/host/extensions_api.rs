@@ -1,24 +1,26 @@
 //! The Lambda Extensions API of one environment, beside its Runtime API on the same listener.
 
-use std::fmt::Display;
-use std::sync::Arc;
+use std::{fmt::Display, sync::Arc};
 
-use axum::Router;
-use axum::body::{Body, to_bytes};
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::extensions::{Events, Extensions, Refusal};
-use super::runtime_api::{accepted, refusal};
-use crate::model::ACCOUNT;
-use crate::model::lambda::function::Configuration;
-use crate::model::lambda::name::LATEST;
-use crate::model::lambda::run::ExtensionFault;
+use super::{
+    extensions::{Events, Extensions, Refusal},
+    runtime_api::{accepted, refusal},
+};
+use crate::model::{
+    ACCOUNT,
+    lambda::{function::Configuration, name::LATEST, run::ExtensionFault},
+};
 
 /// How large the body of an extension's request may be.
 const REQUEST_BYTES_MAX: usize = 256 * 1024;

@@ -7,24 +7,32 @@
 //!
 //! Every file in the folder `extensions` of the layers is started as an extension.
 
-use std::collections::BTreeMap;
-use std::env::{join_paths, split_paths};
-use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    env::{join_paths, split_paths},
+    ffi::{OsStr, OsString},
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::Arc,
+};
 
-use tokio::process::Command;
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    process::Command,
+    sync::{mpsc, watch},
+};
 
-use super::code::{BOOTSTRAP, is_executable};
-use super::log::Log;
-use super::runtime_api::RuntimeApi;
-use super::variables::{Common, for_extensions};
-use super::warden::WARDEN;
-use crate::journal::Journal;
-use crate::model::lambda::function::{Client, Configuration, Program};
+use super::{
+    code::{BOOTSTRAP, is_executable},
+    log::Log,
+    runtime_api::RuntimeApi,
+    variables::{Common, for_extensions},
+    warden::WARDEN,
+};
+use crate::{
+    journal::Journal,
+    model::lambda::function::{Client, Configuration, Program},
+};
 
 /// The variable of a function that names the script which starts its runtime.
 const EXEC_WRAPPER: &str = "AWS_LAMBDA_EXEC_WRAPPER";

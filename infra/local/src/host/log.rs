@@ -5,8 +5,10 @@ use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 
 use super::runtime_api::RuntimeApi;
-use crate::clock;
-use crate::journal::{Event, Journal};
+use crate::{
+    clock,
+    journal::{Event, Journal},
+};
 
 /// How much of a line that a function writes is kept as one.
 const LINE_BYTES_MAX: usize = 16 * 1024;

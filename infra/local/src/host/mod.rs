@@ -21,27 +21,33 @@ pub(crate) mod unpacked;
 pub(crate) mod variables;
 mod warden;
 
-use std::collections::HashMap;
-use std::io;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::{
+    collections::HashMap,
+    io,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use comeback_core::Timestamp;
-use comeback_core::time::between;
-use tokio::sync::{mpsc, watch};
-use tokio::time::timeout;
-
+use comeback_core::{Timestamp, time::between};
+use environment::{Environment, NotReady, Ran};
+use launch::Plan;
+use tokio::{
+    sync::{mpsc, watch},
+    time::timeout,
+};
+use variables::Common;
 pub use variables::Inherited;
 pub use warden::{WARDEN, warden};
 
-use crate::clock;
-use crate::journal::Journal;
-use crate::model::lambda::run::{Outcome, Run};
-use environment::{Environment, NotReady, Ran};
-use launch::Plan;
-use variables::Common;
+use crate::{
+    clock,
+    journal::Journal,
+    model::lambda::run::{Outcome, Run},
+};
 
 /// How long an environment has at first until its runtime and its extensions ask for an event.
 const INIT_MAX: Duration = Duration::from_secs(10);
@@ -84,6 +90,7 @@ impl Host {
     /// A host without a process, with room for `environments_max` environments.
     ///
     /// # Errors
+    ///
     /// If this process's own executable can't be found.
     pub(crate) fn new(
         common: Common,

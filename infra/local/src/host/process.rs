@@ -1,17 +1,15 @@
 //! One process of an environment, behind its warden.
 
-use std::io;
-use std::process::ExitStatus;
-use std::sync::Arc;
+use std::{io, process::ExitStatus, sync::Arc};
 
-use tokio::io::AsyncWriteExt as _;
-use tokio::process::{Child, ChildStdin, Command};
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    io::AsyncWriteExt as _,
+    process::{Child, ChildStdin, Command},
+    sync::{mpsc, watch},
+};
 
-use super::log::Log;
-use super::warden::TERMINATE;
-use crate::model::lambda::function::Configuration;
-use crate::model::lambda::run::Exit;
+use super::{log::Log, warden::TERMINATE};
+use crate::model::lambda::{function::Configuration, run::Exit};
 
 /// What is held as long as a process lives: what it needs, such as unpacked zips, and what tells that
 /// it is there.

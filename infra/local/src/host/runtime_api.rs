@@ -4,22 +4,28 @@
 //! port, but no path. There is one event at a time: it is handed over to the next request for one,
 //! and answered by a response or an error with its request id.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
-use axum::Router;
-use axum::body::Body;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::{
+    Router,
+    body::Body,
+    extract::{Path, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
 use comeback_core::time::later;
 use serde_json::json;
 use tokio::sync::{Notify, oneshot};
 
 use super::body::{Read, read};
-use crate::clock;
-use crate::model::lambda::run::{RESPONSE_BYTES_MAX, Run};
+use crate::{
+    clock,
+    model::lambda::run::{RESPONSE_BYTES_MAX, Run},
+};
 
 /// What a function answered an event with.
 #[derive(Debug)]

@@ -10,12 +10,16 @@
 //! - in the folder of runtime clients, which is laid out as a layer is: `python` and
 //!   `nodejs/node_modules`. Installed there it changes nothing else; a refusal has the command.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
 
-use super::code::{BOOTSTRAP, CodeError, is_executable};
-use super::variables::Common;
+use super::{
+    code::{BOOTSTRAP, CodeError, is_executable},
+    variables::Common,
+};
 use crate::model::lambda::function::{Client, Folder, Program};
 
 /// What Python must be able to import. The second is the part of the client that is not Python, and fits
@@ -143,11 +147,9 @@ fn find(common: &Common, name: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::{fs, os::unix::fs::PermissionsExt as _};
 
-    use super::super::variables::Inherited;
-    use super::*;
+    use super::{super::variables::Inherited, *};
 
     /// A machine with a folder of programs and one of runtime clients.
     struct Machine {

@@ -8,20 +8,15 @@
 //! That takes a while, in which an extension may still hold what the next environment's is going to
 //! need, such as a port. So a function's new environment waits for the end of its earlier ones.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use comeback_core::time::later;
 use futures_util::future::join_all;
 use serde_json::json;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::{sync::watch, task::JoinSet, time::timeout};
 
-use super::extensions::Extensions;
-use super::process::Process;
-use crate::clock;
-use crate::model::lambda::run::Exit;
+use super::{extensions::Extensions, process::Process};
+use crate::{clock, model::lambda::run::Exit};
 
 /// How long the end may take where there are extensions.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(2);

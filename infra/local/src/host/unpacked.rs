@@ -8,11 +8,13 @@
 //! Executable bits and symbolic links are kept, as on AWS. What lies outside an unpacked folder can
 //! be pointed to by a link, but nothing is ever written through one.
 
-use std::fs::{self, File};
-use std::io::{self, Cursor, Read as _};
-use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    fs::{self, File},
+    io::{self, Cursor, Read as _},
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use zip::ZipArchive;
 
@@ -198,8 +200,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 pub(super) mod tests {
     use std::io::Write as _;
 
-    use zip::ZipWriter;
-    use zip::write::SimpleFileOptions;
+    use zip::{ZipWriter, write::SimpleFileOptions};
 
     use super::*;
 

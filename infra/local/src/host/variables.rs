@@ -1,13 +1,19 @@
 //! The environment variables that a function is given: Lambda's own, and over them its
 //! configuration's.
 
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+};
 
-use crate::model::REGION;
-use crate::model::lambda::function::{Configuration, Program};
-use crate::model::lambda::name::LATEST;
+use crate::model::{
+    REGION,
+    lambda::{
+        function::{Configuration, Program},
+        name::LATEST,
+    },
+};
 
 /// What a function has of the local cloud's own environment, to find programs and its user's files.
 const INHERITED: [&str; 5] = ["HOME", "LANG", "PATH", "TMPDIR", "USER"];

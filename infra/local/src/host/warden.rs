@@ -12,11 +12,13 @@
 //! The warden has a process group of its own as well, so that Ctrl-C at a terminal reaches neither
 //! of them: the local cloud ends them in its own time. A process that leaves its group escapes.
 
-use std::ffi::OsString;
-use std::io::Read as _;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
-use std::thread;
+use std::{
+    ffi::OsString,
+    io::Read as _,
+    os::unix::process::{CommandExt as _, ExitStatusExt as _},
+    process::{Child, Command, ExitCode, ExitStatus, Stdio},
+    thread,
+};
 
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, kill_process_group, waitid,

@@ -8,15 +8,19 @@ use std::sync::Arc;
 use comeback_core::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use super::Cloud;
-use super::arn::queue_name;
-use super::invocation::ASYNCHRONOUS_BYTES_MAX;
-use super::lambda::asynchronous::QueuedEvent;
-use super::lambda::invoke_config::{Destination, DestinationKind};
-use super::lambda::record::{self, Condition, DeadLetterAttributes};
-use super::lambda::run::Response;
-use super::payload::Payload;
-use super::sqs::{MessageAttribute, MessageAttributes, Outgoing};
+use super::{
+    Cloud,
+    arn::queue_name,
+    invocation::ASYNCHRONOUS_BYTES_MAX,
+    lambda::{
+        asynchronous::QueuedEvent,
+        invoke_config::{Destination, DestinationKind},
+        record::{self, Condition, DeadLetterAttributes},
+        run::Response,
+    },
+    payload::Payload,
+    sqs::{MessageAttribute, MessageAttributes, Outgoing},
+};
 use crate::journal::Event;
 
 /// How many letters a role's id has behind its prefix.

@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::{Rng as _, SeedableRng as _};
+use rand::{Rng as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 
 /// A source of identifiers.
 pub(crate) struct Ids(Xoshiro256PlusPlus);

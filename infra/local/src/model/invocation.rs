@@ -6,19 +6,22 @@
 
 use std::sync::Arc;
 
-use comeback_core::Timestamp;
-use comeback_core::time::later;
+use comeback_core::{Timestamp, time::later};
 
-use super::Cloud;
-use super::lambda::Origin;
-use super::lambda::asynchronous::QueuedEvent;
-use super::lambda::error::LambdaError;
-use super::lambda::function::Configuration;
-use super::lambda::record::Condition;
-use super::lambda::recursion::{RUNS_MAX, RecursiveLoop, TraceHeader};
-use super::lambda::run::{Outcome, Response, Run, RunId};
-use super::lambda::{invoke_config, name};
-use super::payload::Payload;
+use super::{
+    Cloud,
+    lambda::{
+        Origin,
+        asynchronous::QueuedEvent,
+        error::LambdaError,
+        function::Configuration,
+        invoke_config, name,
+        record::Condition,
+        recursion::{RUNS_MAX, RecursiveLoop, TraceHeader},
+        run::{Outcome, Response, Run, RunId},
+    },
+    payload::Payload,
+};
 use crate::journal::Event;
 
 /// How large the payload of a synchronous invocation may be, in bytes: 6 MB.
@@ -69,6 +72,7 @@ impl Cloud {
     /// Invokes a function.
     ///
     /// # Errors
+    ///
     /// If there is no such function, the payload is too large or no JSON, or, where the invoker
     /// waits, the function may not run now.
     pub fn invoke(

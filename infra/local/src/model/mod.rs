@@ -19,13 +19,11 @@ mod tests;
 use std::collections::BTreeMap;
 
 use comeback_core::Timestamp;
-
 pub use invocation::{Invocation, InvocationType, Invoked};
+use lambda::{Lambda, run::Run};
+use sqs::Sqs;
 
 use crate::journal::Event;
-use lambda::Lambda;
-use lambda::run::Run;
-use sqs::Sqs;
 
 /// The account that everything belongs to.
 pub const ACCOUNT: &str = "000000000000";

@@ -15,6 +15,7 @@ impl Payload {
     /// The payload that `bytes` are.
     ///
     /// # Errors
+    ///
     /// If they aren't one JSON value in UTF-8.
     pub fn parse(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice::<Box<RawValue>>(bytes).map(|raw| Self(raw.into()))

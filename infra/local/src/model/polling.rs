@@ -1,21 +1,23 @@
 //! What event source mappings do: take messages from their queue, run their function with a batch of
 //! them, and delete those that are done.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use comeback_core::Timestamp;
-use comeback_core::time::later;
+use comeback_core::{Timestamp, time::later};
 
-use super::Cloud;
-use super::lambda::batch_response::{self, Done};
-use super::lambda::error::LambdaError;
-use super::lambda::mapping::{Held, Mapping, MappingSettings};
-use super::lambda::recursion::TraceHeader;
-use super::lambda::run::Run;
-use super::lambda::{Origin, batch};
-use super::payload::Payload;
-use super::sqs::Sqs;
+use super::{
+    Cloud,
+    lambda::{
+        Origin, batch,
+        batch_response::{self, Done},
+        error::LambdaError,
+        mapping::{Held, Mapping, MappingSettings},
+        recursion::TraceHeader,
+        run::Run,
+    },
+    payload::Payload,
+    sqs::Sqs,
+};
 
 /// How many messages SQS gives at a time.
 const RECEIVE_MAX: usize = 10;
@@ -24,6 +26,7 @@ impl Cloud {
     /// Creates a mapping of the queue with the ARN `event_source_arn` to `function`.
     ///
     /// # Errors
+    ///
     /// If there is no such function or queue, they are mapped already, the queue hides messages for
     /// less than the function's timeout, or a setting is wrong.
     pub fn create_mapping(

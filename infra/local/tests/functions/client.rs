@@ -1,14 +1,14 @@
 //! The local cloud as its clients see it: a process, and HTTP.
 
-use std::io::{BufRead as _, BufReader, Cursor, Read as _, Write as _};
-use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::{
+    io::{BufRead as _, BufReader, Cursor, Read as _, Write as _},
+    net::TcpStream,
+    process::{Child, Command, Stdio},
+};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json};
-use zip::ZipWriter;
-use zip::write::SimpleFileOptions;
+use zip::{ZipWriter, write::SimpleFileOptions};
 
 /// What every AWS client sends; nobody checks more than its beginning.
 pub const SIGNATURE: (&str, &str) = (

@@ -1,10 +1,12 @@
 //! Connections that processes hold, so that their end is told by the connection's.
 
-use std::io::{ErrorKind, Read as _};
-use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
-use std::time::Duration;
+use std::{
+    io::{ErrorKind, Read as _},
+    net::{TcpListener, TcpStream},
+    sync::mpsc::{self, Receiver},
+    thread,
+    time::Duration,
+};
 
 /// Longer than a function's process takes to start or to end, on however busy a machine: a test that
 /// waits for so long has failed.

@@ -1,12 +1,13 @@
 //! Extensions: what they are told, what waits for them, and how they fail and end.
 
-use std::fs;
-use std::thread;
+use std::{fs, thread};
 
 use serde_json::{Value, json};
 
-use super::client::{Cloud, Function, zip};
-use super::connections::{accept, ends, listener};
+use super::{
+    client::{Cloud, Function, zip},
+    connections::{accept, ends, listener},
+};
 
 /// A function with these extensions, each of which does what its value says.
 fn function<'a>(cloud: &'a Cloud, extensions: &Value, settings: Value) -> Function<'a> {

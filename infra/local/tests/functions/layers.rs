@@ -1,7 +1,6 @@
 //! Layers, and the wrapper that starts a runtime.
 
-use std::fs;
-use std::path::PathBuf;
+use std::{fs, path::PathBuf};
 
 use serde_json::{Value, json};
 

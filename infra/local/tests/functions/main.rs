@@ -17,14 +17,11 @@ mod extensions;
 mod layers;
 mod streams;
 
-use std::io::Write as _;
-use std::path::PathBuf;
-use std::thread;
-
-use serde_json::{Value, json};
+use std::{io::Write as _, path::PathBuf, thread};
 
 use client::{Cloud, zip};
 use connections::{accept, ends, listener};
+use serde_json::{Value, json};
 
 #[test]
 fn a_function_is_told_what_lambda_tells() {

@@ -3,24 +3,31 @@
 //! Its code is made ready first, as [`crate::host::code`] tells, and its layers; then the model takes
 //! the change; then processes of the function as it was are ended.
 
-use std::fmt::Display;
+use std::{fmt::Display, sync::Arc};
 
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use axum::{
+    body::Bytes,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 
-use super::layers::lay_over;
-use super::route::Change;
-use super::shapes::{CodeRequest, FunctionConfiguration, FunctionRequest, ImageConfig};
-use super::{answer, parse};
-use crate::host::unpacked::Unpacked;
-use crate::host::variables::Common;
-use crate::host::{code, runtimes};
-use crate::model::lambda::error::LambdaError;
-use crate::model::lambda::function::{Code, Configuration, Program};
-use crate::model::lambda::name::resolve;
-use crate::shared::Shared;
+use super::{
+    Answer, Function, answer,
+    layers::lay_over,
+    parse,
+    shapes::{CodeRequest, FunctionConfiguration, FunctionRequest, ImageConfig},
+};
+use crate::{
+    host::{code, runtimes, unpacked::Unpacked, variables::Common},
+    model::lambda::{
+        error::LambdaError,
+        function::{Code, Configuration, Program},
+        name::resolve,
+    },
+    shared::Shared,
+};
 
 /// What names a folder of this machine in place of an S3 bucket.
 pub(super) const LOCAL_FOLDER: &str = "local-folder";
@@ -29,12 +36,12 @@ pub(super) const LOCAL_FOLDER: &str = "local-folder";
 const LOCAL_COMMAND: &str = "local-command";
 
 /// Creates a function.
-pub(super) async fn create(shared: &Shared, body: &[u8]) -> Result<Response, LambdaError> {
-    let mut request: FunctionRequest = parse(body)?;
+pub(super) async fn create(State(shared): State<Shared>, body: Bytes) -> Answer {
+    let mut request: FunctionRequest = parse(&body)?;
     let name = resolve(request.function_name.as_deref().unwrap_or_default(), None)?;
     let image_config = request.image_config.take();
     let runtime = request.runtime.clone();
-    let code = prepare(shared, std::mem::take(&mut request.code), image_config, runtime).await?;
+    let code = prepare(&shared, std::mem::take(&mut request.code), image_config, runtime).await?;
     if matches!(code.program, Program::Handler(..)) && request.handler.is_none() {
         return Err(LambdaError::InvalidParameterValue(
             "Runtime and Handler are mandatory parameters for functions created with deployment \
@@ -42,56 +49,65 @@ pub(super) async fn create(shared: &Shared, body: &[u8]) -> Result<Response, Lam
                 .to_owned(),
         ));
     }
-    let layers = lay_over(shared, request.layers.as_deref()).await?;
+    let layers = lay_over(&shared, request.layers.as_deref()).await?;
     let settings = request.settings(layers);
-    // A copy: the folder of code that is refused is not to be removed within the step.
+    // A copy, so that the folder of refused code isn't removed within the step.
     let created = shared
         .step(|cloud, now| cloud.lambda.create_function(now, &name, code.clone(), settings))?;
     Ok(answer(StatusCode::CREATED, &FunctionConfiguration::new(&created)))
 }
 
-/// Changes or deletes a function.
-pub(super) async fn change(
-    shared: &Shared,
-    name: &str,
-    change: Change,
-    body: &[u8],
-) -> Result<Response, LambdaError> {
-    // Held until after the step: with the last to have it, its code's folder is removed.
-    let old = shared.look(|cloud, _| cloud.lambda.configuration(name).cloned())?;
-    let changed = match change {
-        Change::Delete => {
-            shared.step(|cloud, _| cloud.lambda.delete_function(name))?;
-            None
-        }
-        Change::UpdateConfiguration => {
-            let mut request: FunctionRequest = parse(body)?;
-            let code = match (request.image_config.take(), request.runtime.clone()) {
-                (Some(config), _) => Some(command_code(shared, config)?),
-                (None, Some(runtime)) => other_runtime(shared, &old.code, runtime).await?,
-                (None, None) => None,
-            };
-            let layers = lay_over(shared, request.layers.as_deref()).await?;
-            let settings = request.settings(layers);
-            Some(shared.step(|cloud, now| {
-                let updated = cloud.lambda.update_configuration(now, name, settings)?;
-                match code {
-                    Some(code) => cloud.lambda.update_code(now, name, code),
-                    None => Ok(updated),
-                }
-            })?)
-        }
-        Change::UpdateCode => {
-            let code =
-                prepare(shared, parse(body)?, image_config(&old), old.runtime.clone()).await?;
-            Some(shared.step(|cloud, now| cloud.lambda.update_code(now, name, code))?)
-        }
+pub(super) async fn delete(State(shared): State<Shared>, Function(name): Function) -> Answer {
+    let _old = configuration(&shared, &name)?;
+    shared.step(|cloud, _| cloud.lambda.delete_function(&name))?;
+    shared.0.host.retire(&name);
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+pub(super) async fn update_configuration(
+    State(shared): State<Shared>,
+    Function(name): Function,
+    body: Bytes,
+) -> Answer {
+    let old = configuration(&shared, &name)?;
+    let mut request: FunctionRequest = parse(&body)?;
+    let code = match (request.image_config.take(), request.runtime.clone()) {
+        (Some(config), _) => Some(command_code(&shared, config)?),
+        (None, Some(runtime)) => other_runtime(&shared, &old.code, runtime).await?,
+        (None, None) => None,
     };
-    shared.0.host.retire(name);
-    Ok(match changed {
-        Some(changed) => answer(StatusCode::OK, &FunctionConfiguration::new(&changed)),
-        None => StatusCode::NO_CONTENT.into_response(),
-    })
+    let layers = lay_over(&shared, request.layers.as_deref()).await?;
+    let settings = request.settings(layers);
+    let updated = shared.step(|cloud, now| {
+        let updated = cloud.lambda.update_configuration(now, &name, settings)?;
+        match code {
+            Some(code) => cloud.lambda.update_code(now, &name, code),
+            None => Ok(updated),
+        }
+    })?;
+    Ok(changed(&shared, &updated))
+}
+
+pub(super) async fn update_code(
+    State(shared): State<Shared>,
+    Function(name): Function,
+    body: Bytes,
+) -> Answer {
+    let old = configuration(&shared, &name)?;
+    let code = prepare(&shared, parse(&body)?, image_config(&old), old.runtime.clone()).await?;
+    let updated = shared.step(|cloud, now| cloud.lambda.update_code(now, &name, code))?;
+    Ok(changed(&shared, &updated))
+}
+
+/// The function before a change. Keep it until after the step: the folder of its code is removed with its last copy.
+fn configuration(shared: &Shared, name: &str) -> Result<Arc<Configuration>, LambdaError> {
+    shared.look(|cloud, _| cloud.lambda.configuration(name).cloned())
+}
+
+/// Ends the idle processes of a changed function.
+fn changed(shared: &Shared, updated: &Configuration) -> Response {
+    shared.0.host.retire(&updated.name);
+    answer(StatusCode::OK, &FunctionConfiguration::new(updated))
 }
 
 /// The command that a function is started by: new code for it is the same command again.

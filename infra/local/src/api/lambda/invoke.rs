@@ -1,30 +1,35 @@
 //! `Invoke`: a function is run now, or its event is accepted.
 
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use axum::{
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::IntoResponse,
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 
-use super::with_request_id;
-use crate::model::lambda::error::LambdaError;
-use crate::model::lambda::name::LATEST;
-use crate::model::{Invocation, InvocationType, Invoked};
-use crate::shared::Shared;
+use super::{Answer, Function, with_request_id};
+use crate::{
+    model::{
+        Invocation, InvocationType, Invoked,
+        lambda::{error::LambdaError, name::LATEST},
+    },
+    shared::Shared,
+};
 
-/// Answers `Invoke` of the function `name`.
 pub(super) async fn invoke(
-    shared: &Shared,
-    name: &str,
-    headers: &HeaderMap,
-    payload: &[u8],
-) -> Result<Response, LambdaError> {
+    State(shared): State<Shared>,
+    Function(name): Function,
+    headers: HeaderMap,
+    payload: Bytes,
+) -> Answer {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let invocation_type = invocation_type(text("x-amz-invocation-type"))?;
     let client_context = client_context(text("x-amz-client-context"))?;
     let invocation = Invocation {
-        function: name,
+        function: &name,
         invocation_type,
-        payload,
+        payload: &payload,
         trace_header: text("x-amzn-trace-id"),
         client_context: client_context.as_deref(),
     };

@@ -1,36 +1,43 @@
 //! The operations on layers, and what a function is given of them.
 
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::{body::Bytes, extract::State, http::StatusCode};
 
-use super::deployment::{LOCAL_FOLDER, decode, unpack, unusable};
-use super::shapes::{CodeRequest, LayerRequest, LayerResponse};
-use super::{answer, parse};
-use crate::host::code;
-use crate::host::unpacked::UnpackError;
-use crate::model::lambda::error::LambdaError;
-use crate::model::lambda::layer::{Content, Layered};
-use crate::shared::Shared;
+use super::{
+    Answer, Named, answer,
+    deployment::{LOCAL_FOLDER, decode, unpack, unusable},
+    parse,
+    shapes::{CodeRequest, LayerRequest, LayerResponse},
+};
+use crate::{
+    host::{code, unpacked::UnpackError},
+    model::lambda::{
+        error::LambdaError,
+        layer::{Content, Layered},
+    },
+    shared::Shared,
+};
 
 /// Publishes a version of a layer.
 pub(super) async fn publish(
-    shared: &Shared,
-    name: &str,
-    body: &[u8],
-) -> Result<Response, LambdaError> {
-    let request: LayerRequest = parse(body)?;
-    let content = prepare(shared, request.content).await?;
-    // A copy: the folder of a layer that is refused is not to be removed within the step.
+    State(shared): State<Shared>,
+    Named(name): Named<String>,
+    body: Bytes,
+) -> Answer {
+    let request: LayerRequest = parse(&body)?;
+    let content = prepare(&shared, request.content).await?;
+    // A copy, so that the folder of a refused layer isn't removed within the step.
     let published = shared.step(|cloud, now| {
-        cloud.lambda.publish_layer_version(now, name, &request.description, content.clone())
+        cloud.lambda.publish_layer_version(now, &name, &request.description, content.clone())
     })?;
     Ok(answer(StatusCode::CREATED, &LayerResponse::new(&published)))
 }
 
-/// Tells of a version of a layer.
-pub(super) fn get(shared: &Shared, name: &str, version: usize) -> Result<Response, LambdaError> {
+pub(super) async fn get(
+    State(shared): State<Shared>,
+    Named((name, version)): Named<(String, usize)>,
+) -> Answer {
     shared.look(|cloud, _| {
-        let version = cloud.lambda.layer_version(name, version)?;
+        let version = cloud.lambda.layer_version(&name, version)?;
         Ok(answer(StatusCode::OK, &LayerResponse::new(version)))
     })
 }

@@ -1,111 +1,151 @@
 //! Lambda's REST API.
 //!
-//! A request's path says which operation it is ([`route`]) and its body has one of AWS's [`shapes`].
-//! Most operations are one step on the model ([`settings`]); those that change what is started
-//! prepare it first and end old processes after ([`deployment`], [`layers`]); an invocation whose invoker waits
-//! is given to the host ([`invoke`]).
+//! Most operations are one step on the model ([`functions`], [`mappings`]). Those that change what is started for a
+//! function prepare it first and end old processes afterwards ([`deployment`], [`layers`]). If the invoker waits for
+//! the response, the run is given to the host ([`invoke`]).
 
 mod deployment;
+mod functions;
 mod invoke;
 mod layers;
-mod route;
-mod settings;
+mod mappings;
 mod shapes;
 
-use axum::body::Body;
-use axum::extract::Request;
-use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use futures_util::StreamExt as _;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use std::convert::Infallible;
+
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, FromRequestParts, Path, Request},
+    http::{HeaderValue, Method, StatusCode, Uri, header, request::Parts},
+    middleware::Next,
+    response::{IntoResponse, Response},
+    routing::{get, post, put},
+};
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
-use crate::model::lambda::error::LambdaError;
-use crate::model::lambda::name::resolve;
-use crate::shared::Shared;
-use route::Operation;
+use super::body::{self, Unread};
+use crate::{
+    model::lambda::{error::LambdaError, name::resolve},
+    shared::Shared,
+};
 
-/// How large a request may be, in bytes: what AWS allows, so that a zip of 50 MB fits in base64.
+/// The largest request, in bytes: AWS's limit, so that a zip of 50 MB fits in base64.
 const REQUEST_BYTES_MAX: usize = 69_905_067;
 
-/// Answers a request for Lambda.
-pub(crate) async fn handle(shared: &Shared, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    let answered = perform(shared, &parts, body).await;
-    answered.unwrap_or_else(|error| refuse(shared, &error))
+/// What an operation answers.
+type Answer = Result<Response, LambdaError>;
+
+/// The operations, by AWS's methods and paths. Each setting came to Lambda with a date of its own.
+pub(crate) fn router() -> Router<Shared> {
+    let routes = [
+        ("/2015-03-31/functions", post(deployment::create).get(functions::list)),
+        ("/2015-03-31/functions/{name}", get(functions::get).delete(deployment::delete)),
+        ("/2015-03-31/functions/{name}/code", put(deployment::update_code)),
+        (
+            "/2015-03-31/functions/{name}/configuration",
+            get(functions::get_configuration).put(deployment::update_configuration),
+        ),
+        ("/2015-03-31/functions/{name}/invocations", post(invoke::invoke)),
+        ("/2015-03-31/event-source-mappings", post(mappings::create).get(mappings::list)),
+        (
+            "/2015-03-31/event-source-mappings/{uuid}",
+            get(mappings::get).put(mappings::update).delete(mappings::delete),
+        ),
+        (
+            "/2017-10-31/functions/{name}/concurrency",
+            put(functions::put_concurrency).delete(functions::delete_concurrency),
+        ),
+        ("/2018-10-31/layers/{name}/versions", post(layers::publish)),
+        ("/2018-10-31/layers/{name}/versions/{version}", get(layers::get)),
+        (
+            "/2019-09-25/functions/{name}/event-invoke-config",
+            put(functions::put_event_invoke_config)
+                .post(functions::update_event_invoke_config)
+                .get(functions::get_event_invoke_config)
+                .delete(functions::delete_event_invoke_config),
+        ),
+        (
+            "/2019-09-25/functions/{name}/event-invoke-config/list",
+            get(functions::list_event_invoke_configs),
+        ),
+        ("/2019-09-30/functions/{name}/concurrency", get(functions::get_concurrency)),
+        (
+            "/2024-08-31/functions/{name}/recursion-config",
+            put(functions::put_recursion_config).get(functions::get_recursion_config),
+        ),
+    ];
+    // SDKs differ in whether a path ends with a slash.
+    let router = routes.into_iter().fold(Router::new(), |router, (path, methods)| {
+        router.route(&format!("{path}/"), methods.clone()).route(path, methods)
+    });
+    router.fallback(unknown).method_not_allowed_fallback(unknown).layer(DefaultBodyLimit::disable())
 }
 
-async fn perform(shared: &Shared, parts: &Parts, body: Body) -> Result<Response, LambdaError> {
-    let operation = Operation::of(parts.method.as_str(), parts.uri.path()).ok_or_else(|| {
-        LambdaError::UnknownOperation(format!("{} {}", parts.method, parts.uri.path()))
-    })?;
-    let query = Query(parts.uri.query().unwrap_or_default());
-    let body = read(body).await?;
-    match operation {
-        Operation::Invoke(name) => {
-            invoke::invoke(shared, &query.function(&name)?, &parts.headers, &body).await
+/// Reads the request's body, has the operation answer, and gives a refusal its request id.
+pub(crate) async fn handle(shared: &Shared, request: Request, next: Next) -> Response {
+    let (head, body) = request.into_parts();
+    let response = match body::read(body, REQUEST_BYTES_MAX).await {
+        Ok(bytes) => next.run(Request::from_parts(head, bytes.into())).await,
+        Err(Unread::TooLong) => {
+            LambdaError::RequestEntityTooLarge { limit: REQUEST_BYTES_MAX }.into_response()
         }
-        Operation::CreateFunction => deployment::create(shared, &body).await,
-        Operation::Change(name, change) => {
-            deployment::change(shared, &query.function(&name)?, change, &body).await
+        Err(Unread::Broken(reason)) => LambdaError::InvalidRequestContent(reason).into_response(),
+    };
+    if response.headers().contains_key("x-amzn-errortype") {
+        let request_id = shared.look(|cloud, _| cloud.lambda.ids.uuid());
+        return with_request_id(response, &request_id);
+    }
+    response
+}
+
+async fn unknown(method: Method, uri: Uri) -> LambdaError {
+    LambdaError::UnknownOperation(format!("{method} {}", uri.path()))
+}
+
+/// What a path names, decoded. A path that names nothing of this kind is no operation.
+struct Named<T>(T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<Shared> for Named<T> {
+    type Rejection = LambdaError;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, LambdaError> {
+        match Path::from_request_parts(parts, shared).await {
+            Ok(Path(named)) => Ok(Self(named)),
+            Err(_) => Err(unknown(parts.method.clone(), parts.uri.clone()).await),
         }
-        Operation::PublishLayerVersion(name) => layers::publish(shared, &name, &body).await,
-        Operation::GetLayerVersion(name, version) => layers::get(shared, &name, version),
-        Operation::OnFunction(name, on) => {
-            let name = query.function(&name)?;
-            shared
-                .step(|cloud, now| settings::on_function(&mut cloud.lambda, now, &name, on, &body))
-        }
-        Operation::OnMapping(uuid, on) => {
-            shared.step(|cloud, now| settings::on_mapping(&mut cloud.lambda, now, &uuid, on, &body))
-        }
-        Operation::CreateEventSourceMapping => {
-            shared.step(|cloud, now| settings::create_mapping(cloud, now, &body))
-        }
-        Operation::ListFunctions => {
-            shared.look(|cloud, _| Ok(settings::list_functions(&cloud.lambda)))
-        }
-        Operation::ListEventSourceMappings => {
-            shared.look(|cloud, now| settings::list_mappings(&cloud.lambda, now, query))
-        }
+    }
+}
+
+/// The name of the function that a path means, with the qualifier that the query may have.
+struct Function(String);
+
+impl FromRequestParts<Shared> for Function {
+    type Rejection = LambdaError;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, LambdaError> {
+        let Named(reference) = Named::<String>::from_request_parts(parts, shared).await?;
+        let Ok(query) = Query::from_request_parts(parts, shared).await;
+        resolve(&reference, query.get("Qualifier").as_deref()).map(Self)
     }
 }
 
 /// The query of a request.
-#[derive(Clone, Copy)]
-struct Query<'a>(&'a str);
+struct Query(String);
 
-impl Query<'_> {
-    fn get(self, wanted: &str) -> Option<String> {
-        let mut pairs = form_urlencoded::parse(self.0.as_bytes());
-        pairs.find(|(name, _)| name == wanted).map(|(_, value)| value.into_owned())
-    }
+impl<S: Sync> FromRequestParts<S> for Query {
+    type Rejection = Infallible;
 
-    /// The name of the function that a path and this query mean.
-    fn function(self, reference: &str) -> Result<String, LambdaError> {
-        resolve(reference, self.get("Qualifier").as_deref())
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self(parts.uri.query().unwrap_or_default().to_owned()))
     }
 }
 
-/// The body of a request. One that is too large is read to its end all the same, because a client
-/// that is still writing would not read the refusal.
-async fn read(body: Body) -> Result<Vec<u8>, LambdaError> {
-    let mut stream = body.into_data_stream();
-    let mut bytes = Vec::new();
-    let mut too_large = false;
-    while let Some(chunk) = stream.next().await {
-        let chunk = chunk.map_err(|error| LambdaError::InvalidRequestContent(error.to_string()))?;
-        too_large |= bytes.len() + chunk.len() > REQUEST_BYTES_MAX;
-        if !too_large {
-            bytes.extend_from_slice(&chunk);
-        }
+impl Query {
+    fn get(&self, wanted: &str) -> Option<String> {
+        let mut pairs = form_urlencoded::parse(self.0.as_bytes());
+        pairs.find(|(name, _)| name == wanted).map(|(_, value)| value.into_owned())
     }
-    if too_large {
-        return Err(LambdaError::RequestEntityTooLarge { limit: REQUEST_BYTES_MAX });
-    }
-    Ok(bytes)
 }
 
 fn parse<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, LambdaError> {
@@ -123,23 +163,64 @@ fn answer<T: Serialize>(status: StatusCode, body: &T) -> Response {
     }
 }
 
-/// An error in AWS's form. Throttling tells its reason, and writes `message` in small letters.
-fn refuse(shared: &Shared, error: &LambdaError) -> Response {
-    let message = error.to_string();
-    let body = if let LambdaError::TooManyRequests(reason) = error {
-        json!({ "Reason": reason.name(), "Type": "User", "message": message })
-    } else {
-        json!({ "Type": "User", "Message": message })
-    };
-    let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = answer(status, &body);
-    response.headers_mut().insert("x-amzn-errortype", HeaderValue::from_static(error.code()));
-    with_request_id(response, &shared.look(|cloud, _| cloud.lambda.ids.uuid()))
+/// An error in AWS's form. Throttling has a reason, and writes `message` in lower case.
+impl IntoResponse for LambdaError {
+    fn into_response(self) -> Response {
+        let message = self.to_string();
+        let body = if let Self::TooManyRequests(reason) = self {
+            json!({ "Reason": reason.name(), "Type": "User", "message": message })
+        } else {
+            json!({ "Type": "User", "Message": message })
+        };
+        let status = StatusCode::from_u16(self.status());
+        let response = answer(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &body);
+        ([("x-amzn-errortype", self.code())], response).into_response()
+    }
 }
 
 fn with_request_id(mut response: Response, request_id: &str) -> Response {
     if let Ok(value) = HeaderValue::from_str(request_id) {
-        response.headers_mut().insert(HeaderName::from_static("x-amzn-requestid"), value);
+        response.headers_mut().insert("x-amzn-requestid", value);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+    use crate::{Config, start};
+
+    #[tokio::test]
+    async fn operations_have_awss_paths_and_anything_else_is_unknown() {
+        let server = start(Config::default()).await.unwrap();
+        let (unknown, missing) = ("UnknownOperationException", "ResourceNotFoundException");
+        let arn = "arn%3Aaws%3Alambda%3Aus-east-1%3A000000000000%3Afunction%3Af%3A%24LATEST";
+        for (method, path, status, error_type) in [
+            ("GET", "/2015-03-31/functions", 200, ""),
+            ("GET", "/2015-03-31/functions/", 200, ""),
+            ("GET", "/2015-03-31/event-source-mappings/", 200, ""),
+            ("GET", "/2015-03-31/functions/f", 404, missing),
+            ("GET", &format!("/2015-03-31/functions/{arn}"), 404, missing),
+            ("DELETE", "/2015-03-31/functions/f%20g", 400, "ValidationException"),
+            ("GET", "/2018-10-31/layers/l/versions/7", 404, missing),
+            ("GET", "/", 404, unknown),
+            ("PATCH", "/2015-03-31/functions", 404, unknown),
+            ("GET", "/2015-03-31/functions/%ff", 404, unknown),
+            ("GET", "/2015-03-31/functions/f/versions", 404, unknown),
+            ("GET", "/2015-03-31/functions/f/concurrency", 404, unknown),
+            ("GET", "/2014-11-13/functions/f", 404, unknown),
+            ("GET", "/2018-10-31/layers/l/versions/last", 404, unknown),
+        ] {
+            let request = Request::builder().method(method).uri(path);
+            let request = request.header("host", "localhost");
+            let request = request.header("authorization", "AWS4-HMAC-SHA256 Credential=x");
+            let answer = server.answer(request.body(Body::empty()).unwrap()).await;
+            let header = |name| answer.headers().get(name).map_or("", |it| it.to_str().unwrap());
+            assert_eq!(answer.status(), status, "{method} {path}");
+            assert_eq!(header("x-amzn-errortype"), error_type, "{method} {path}");
+            assert_eq!(header("x-amzn-requestid").is_empty(), status == 200, "{method} {path}");
+        }
+    }
 }

@@ -1,18 +1,22 @@
 //! SQS's side of HTTP: headers in, status and headers out, and receives that wait.
 
-use axum::body::Body;
-use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
-use futures_util::StreamExt as _;
+use axum::{
+    body::Body,
+    extract::Request,
+    http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header},
+};
 use serde::Serialize;
 
-use super::fault::SqsFault;
-use super::receive::ReceiveMessage;
-use super::{Call, Caller, answer, read, write};
-use crate::clock;
-use crate::model::Cloud;
-use crate::model::sqs::{MESSAGE_BYTES_MAX, SqsError};
-use crate::shared::Shared;
+use super::{Call, Caller, answer, fault::SqsFault, read, receive::ReceiveMessage, write};
+use crate::{
+    api::body::{self, Unread},
+    clock,
+    model::{
+        Cloud,
+        sqs::{MESSAGE_BYTES_MAX, SqsError},
+    },
+    shared::Shared,
+};
 
 /// What names the operation of a request, behind `X-Amz-Target: `.
 const TARGET_PREFIX: &str = "AmazonSQS.";
@@ -36,7 +40,10 @@ pub(crate) async fn handle(shared: &Shared, request: Request) -> Response<Body> 
         host: text(header::HOST.as_str()).unwrap_or_default(),
         trace_header: text("x-amzn-trace-id"),
     };
-    let body = collect(body).await;
+    let body = body::read(body, BODY_BYTES_MAX).await.map_err(|unread| match unread {
+        Unread::TooLong => SqsError::too_long(MESSAGE_BYTES_MAX).into(),
+        Unread::Broken(reason) => SqsFault::Serialization(reason),
+    });
     let done = match (action, body) {
         ("ReceiveMessage", Ok(body)) => receive(shared, &body).await,
         (action, body) => {
@@ -51,24 +58,6 @@ pub(crate) async fn handle(shared: &Shared, request: Request) -> Response<Body> 
         }
     };
     done.respond()
-}
-
-/// The whole body. One that is too long is taken in to its end too, and forgotten on the way: who is
-/// still sending doesn't listen to a refusal.
-async fn collect(body: Body) -> Result<Vec<u8>, SqsFault> {
-    let mut chunks = body.into_data_stream();
-    let mut bytes = Vec::new();
-    let mut too_long = false;
-    while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| SqsFault::Serialization(error.to_string()))?;
-        too_long |= bytes.len() + chunk.len() > BODY_BYTES_MAX;
-        if too_long {
-            bytes.clear();
-        } else {
-            bytes.extend_from_slice(&chunk);
-        }
-    }
-    if too_long { Err(SqsError::too_long(MESSAGE_BYTES_MAX).into()) } else { Ok(bytes) }
 }
 
 /// What a request came to.
@@ -155,10 +144,17 @@ mod tests {
     use futures_util::poll;
 
     use super::*;
-    use crate::model::lambda::function::{Code, Program, Settings};
-    use crate::model::lambda::mapping::MappingSettings;
-    use crate::model::sqs::{Attributes, Outgoing};
-    use crate::{Config, Server, start};
+    use crate::{
+        Config, Server,
+        model::{
+            lambda::{
+                function::{Code, Program, Settings},
+                mapping::MappingSettings,
+            },
+            sqs::{Attributes, Outgoing},
+        },
+        start,
+    };
 
     const LONG_POLL: &[u8] = br#"{"QueueUrl":"q","WaitTimeSeconds":20}"#;
 

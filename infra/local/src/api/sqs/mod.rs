@@ -18,14 +18,14 @@ mod settle;
 mod tests;
 
 use comeback_core::Timestamp;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
-pub(crate) use http::{handle, is_meant};
-
-use crate::model::ACCOUNT;
-use crate::model::sqs::{QueueName, Sqs, SqsError};
 use fault::SqsFault;
+pub(crate) use http::{handle, is_meant};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::model::{
+    ACCOUNT,
+    sqs::{QueueName, Sqs, SqsError},
+};
 
 /// What a request tells besides its operation and its parameters.
 struct Caller<'a> {

@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::fault::SqsFault;
-use super::{Call, Operation, required};
+use super::{Call, Operation, fault::SqsFault, required};
 use crate::model::sqs::{MoveStatus, MoveTask, Sqs, SqsError, TASKS_TOLD_MAX};
 
 #[derive(Deserialize)]

@@ -1,8 +1,11 @@
 //! The query protocol that SDKs spoke to SQS until November 2023: forms in, XML out. It isn't spoken here;
 //! the refusal says what to use instead, in XML, because an old SDK shows no other.
 
-use axum::body::Body;
-use axum::http::{HeaderValue, Method, Response, StatusCode, header, request};
+use axum::{
+    body::Body,
+    extract::Request,
+    http::{HeaderValue, Method, Response, StatusCode, header},
+};
 
 use crate::model::ACCOUNT;
 
@@ -15,14 +18,14 @@ speaks SQS's JSON protocol, not its query protocol. Use an SDK or AWS CLI from a
 </ErrorResponse>";
 
 /// Whether a request is one to SQS in its query protocol: a form, or an action in the URL.
-pub(crate) fn is_meant(head: &request::Parts) -> bool {
-    let path = head.uri.path().trim_start_matches('/');
-    let is_form = head.method == Method::POST
-        && head
-            .headers
+pub(crate) fn is_meant(request: &Request) -> bool {
+    let path = request.uri().path().trim_start_matches('/');
+    let is_form = request.method() == Method::POST
+        && request
+            .headers()
             .get(header::CONTENT_TYPE)
             .is_some_and(|kind| kind.as_bytes().starts_with(b"application/x-www-form-urlencoded"));
-    let has_action = head.uri.query().is_some_and(|query| query.contains("Action="));
+    let has_action = request.uri().query().is_some_and(|query| query.contains("Action="));
     (path.is_empty() || path.starts_with(ACCOUNT)) && (is_form || has_action)
 }
 
@@ -36,8 +39,6 @@ pub(crate) fn refuse() -> Response<Body> {
 
 #[cfg(test)]
 mod tests {
-    use axum::extract::Request;
-
     use super::*;
 
     #[test]
@@ -54,8 +55,8 @@ mod tests {
             ("GET", "/", "", false),
         ] {
             let request = Request::builder().method(method).uri(uri);
-            let request = request.header(header::CONTENT_TYPE, kind).body(()).unwrap();
-            assert_eq!(is_meant(&request.into_parts().0), meant, "{method} {uri} {kind}");
+            let request = request.header(header::CONTENT_TYPE, kind).body(Body::empty()).unwrap();
+            assert_eq!(is_meant(&request), meant, "{method} {uri} {kind}");
         }
     }
 }

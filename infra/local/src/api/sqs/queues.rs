@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 
-use super::fault::SqsFault;
-use super::{Call, Caller, Empty, Operation, queue_name, required};
-use crate::model::ACCOUNT;
-use crate::model::sqs::{Attributes, QueueName, SqsError};
+use super::{Call, Caller, Empty, Operation, fault::SqsFault, queue_name, required};
+use crate::model::{
+    ACCOUNT,
+    sqs::{Attributes, QueueName, SqsError},
+};
 
 /// SQS lists at most so many queues at a time.
 const RESULTS_MAX: usize = 1000;

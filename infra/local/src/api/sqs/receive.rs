@@ -1,16 +1,12 @@
 //! ReceiveMessage.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use comeback_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::fault::SqsFault;
-use super::{Call, Operation, queue_name};
+use super::{Call, Operation, fault::SqsFault, queue_name};
 use crate::model::sqs::{
     AttributeValue, Md5, MessageAttribute, Received, Sqs, SqsError, WAIT_SECONDS_MAX,
 };

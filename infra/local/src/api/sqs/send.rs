@@ -1,16 +1,17 @@
 //! SendMessage and its batch.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use comeback_core::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::batch::{self, BatchResult};
-use super::fault::SqsFault;
-use super::{Call, Caller, Operation, queue_name};
+use super::{
+    Call, Caller, Operation,
+    batch::{self, BatchResult},
+    fault::SqsFault,
+    queue_name,
+};
 use crate::model::sqs::{
     AttributeValue, MESSAGE_BYTES_MAX, Md5, MessageAttribute, MessageAttributes, Outgoing, Sqs,
     SqsError,

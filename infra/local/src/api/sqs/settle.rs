@@ -3,9 +3,12 @@
 use comeback_core::Timestamp;
 use serde::Deserialize;
 
-use super::batch::{self, BatchResult};
-use super::fault::SqsFault;
-use super::{Call, Empty, Operation, queue_name, required};
+use super::{
+    Call, Empty, Operation,
+    batch::{self, BatchResult},
+    fault::SqsFault,
+    queue_name, required,
+};
 use crate::model::sqs::{Sqs, SqsError};
 
 #[derive(Deserialize)]

@@ -6,13 +6,11 @@
 //! counts as a run. An event leaves the queue for good when it succeeds, when its runs or its age
 //! are used up, or when the function may not run at all.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use comeback_core::{Timestamp, time::later};
 
 use crate::model::payload::Payload;
-use comeback_core::Timestamp;
-use comeback_core::time::later;
 
 /// The wait after the first failed run; after the second it is twice as long.
 const RETRY_WAIT: Duration = Duration::from_secs(60);

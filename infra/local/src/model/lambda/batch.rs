@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde::Serialize;
 
 use super::mapping::{Held, Mapping};
-use crate::model::REGION;
-use crate::model::payload::Payload;
-use crate::model::sqs::{AttributeValue, Md5, Received};
+use crate::model::{
+    REGION,
+    payload::Payload,
+    sqs::{AttributeValue, Md5, Received},
+};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

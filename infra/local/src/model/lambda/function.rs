@@ -1,19 +1,23 @@
 //! A function: its configuration, its code, and what is set beside them.
 
-use std::any::Any;
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    any::Any,
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use comeback_core::Timestamp;
 
-use super::error::{Faults, LambdaError};
-use super::invoke_config::EventInvokeConfig;
-use super::layer::Layered;
-use super::name;
-use super::recursion::RecursiveLoop;
+use super::{
+    error::{Faults, LambdaError},
+    invoke_config::EventInvokeConfig,
+    layer::Layered,
+    name,
+    recursion::RecursiveLoop,
+};
 use crate::model::arn::queue_name;
 
 /// How long a run may take, in seconds: AWS's bounds and default.

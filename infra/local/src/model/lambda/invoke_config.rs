@@ -1,12 +1,13 @@
 //! How a function's asynchronous invocations are treated: retries, age and destinations.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use comeback_core::Timestamp;
 
-use super::error::{Faults, LambdaError};
-use super::name;
+use super::{
+    error::{Faults, LambdaError},
+    name,
+};
 use crate::model::arn::queue_name;
 
 /// How often a failed event is run again: AWS's bounds and default.

@@ -1,13 +1,10 @@
 //! Layers: what functions share. A layer is known by its name; each version of it never changes.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use comeback_core::Timestamp;
 
-use super::Lambda;
-use super::error::LambdaError;
-use super::function::Folder;
+use super::{Lambda, error::LambdaError, function::Folder};
 use crate::model::{ACCOUNT, REGION};
 
 /// How many layers a function may have: AWS's limit.
@@ -67,6 +64,7 @@ impl Lambda {
     /// Publishes the next version of a layer; of a new layer, the first.
     ///
     /// # Errors
+    ///
     /// If the name can't be one.
     pub fn publish_layer_version(
         &mut self,
@@ -91,6 +89,7 @@ impl Lambda {
     /// A version of a layer.
     ///
     /// # Errors
+    ///
     /// If there is none with this number.
     pub fn layer_version(
         &self,
@@ -105,6 +104,7 @@ impl Lambda {
     /// The versions of layers that a function asks for by their ARNs.
     ///
     /// # Errors
+    ///
     /// If there is no such version, if they are too many, or if two are of one layer.
     pub fn layer_versions(&self, arns: &[String]) -> Result<Vec<Arc<LayerVersion>>, LambdaError> {
         let refuse = |message| Err(LambdaError::InvalidParameterValue(message));

@@ -8,12 +8,12 @@
 //! uses all it has, up to the mapping's bound. A batch that finds no free concurrency stays here and
 //! is tried again, less and less often, until the queue shows its messages again.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use comeback_core::Timestamp;
-use comeback_core::time::{between, later};
+use comeback_core::{
+    Timestamp,
+    time::{between, later},
+};
 
 use super::error::{Faults, LambdaError};
 use crate::model::arn::queue_name;

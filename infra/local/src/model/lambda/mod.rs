@@ -17,12 +17,10 @@ pub(crate) mod record;
 pub mod recursion;
 pub mod run;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use comeback_core::Timestamp;
+use std::{collections::BTreeMap, sync::Arc};
 
 use asynchronous::{AsynchronousQueue, QueuedEvent};
+use comeback_core::Timestamp;
 use error::{LambdaError, ThrottleReason};
 use function::{Code, Configuration, Function, Settings};
 use invoke_config::{Destination, EventInvokeConfig, EventInvokeSettings};
@@ -92,6 +90,7 @@ impl Lambda {
     /// Creates a function.
     ///
     /// # Errors
+    ///
     /// If there is one of that name, or a setting is wrong.
     pub fn create_function(
         &mut self,
@@ -121,6 +120,7 @@ impl Lambda {
     /// A function's configuration.
     ///
     /// # Errors
+    ///
     /// If there is no such function; so it is with every operation on one.
     pub fn configuration(&self, name: &str) -> Result<&Arc<Configuration>, LambdaError> {
         self.function(name).map(|function| &function.configuration)
@@ -134,6 +134,7 @@ impl Lambda {
     /// Changes a function's configuration.
     ///
     /// # Errors
+    ///
     /// If a setting is wrong.
     pub fn update_configuration(
         &mut self,
@@ -150,6 +151,7 @@ impl Lambda {
     /// Changes a function's code.
     ///
     /// # Errors
+    ///
     /// If there is no such function.
     pub fn update_code(
         &mut self,
@@ -169,6 +171,7 @@ impl Lambda {
     /// Deletes a function. Its runs go on to their end; its queued events are lost.
     ///
     /// # Errors
+    ///
     /// If there is no such function.
     pub fn delete_function(&mut self, name: &str) -> Result<(), LambdaError> {
         self.functions.remove(name).map(|_| ()).ok_or_else(|| name::not_found(name))
@@ -178,6 +181,7 @@ impl Lambda {
     /// account's concurrency unreserved; here all of it can be reserved, because there is less.
     ///
     /// # Errors
+    ///
     /// If the other functions have reserved too much for that.
     pub fn set_reserved_concurrency(
         &mut self,
@@ -201,6 +205,7 @@ impl Lambda {
     /// The concurrency that is reserved for a function.
     ///
     /// # Errors
+    ///
     /// If there is no such function.
     pub fn reserved_concurrency(&self, name: &str) -> Result<Option<u32>, LambdaError> {
         self.function(name).map(|function| function.reserved_concurrency)
@@ -209,6 +214,7 @@ impl Lambda {
     /// What happens to a function in a recursive loop.
     ///
     /// # Errors
+    ///
     /// If there is no such function.
     pub fn recursive_loop(&self, name: &str) -> Result<RecursiveLoop, LambdaError> {
         self.function(name).map(|function| function.recursive_loop)
@@ -217,6 +223,7 @@ impl Lambda {
     /// Sets what happens to a function in a recursive loop.
     ///
     /// # Errors
+    ///
     /// If there is no such function.
     pub fn set_recursive_loop(
         &mut self,
@@ -230,6 +237,7 @@ impl Lambda {
     /// Sets a function's event invoke config anew, or with `update` over the one that it has.
     ///
     /// # Errors
+    ///
     /// If there is no such function, a setting is wrong, a destination is the function itself or one that
     /// doesn't exist, or there is nothing to update.
     pub fn set_event_invoke_config(
@@ -269,6 +277,7 @@ impl Lambda {
     /// A function's event invoke configs: here it has one at most.
     ///
     /// # Errors
+    ///
     /// If there is no such function.
     pub fn event_invoke_configs(
         &self,
@@ -281,6 +290,7 @@ impl Lambda {
     /// A function's event invoke config.
     ///
     /// # Errors
+    ///
     /// If it has none. As on AWS, neither has a function that doesn't exist.
     pub fn event_invoke_config(&self, name: &str) -> Result<&EventInvokeConfig, LambdaError> {
         let function = self.functions.get(name);
@@ -291,6 +301,7 @@ impl Lambda {
     /// Takes a function's event invoke config away.
     ///
     /// # Errors
+    ///
     /// If it has none.
     pub fn delete_event_invoke_config(&mut self, name: &str) -> Result<(), LambdaError> {
         let function = self.functions.get_mut(name);
@@ -306,6 +317,7 @@ impl Lambda {
     /// A mapping.
     ///
     /// # Errors
+    ///
     /// If there is none with this id; so it is with every operation on one.
     pub fn mapping(&self, uuid: &str) -> Result<&Mapping, LambdaError> {
         self.mappings.get(uuid).ok_or_else(no_mapping)
@@ -314,6 +326,7 @@ impl Lambda {
     /// Changes a mapping, and the function that it is for.
     ///
     /// # Errors
+    ///
     /// If a setting is wrong.
     pub fn update_mapping(
         &mut self,
@@ -337,6 +350,7 @@ impl Lambda {
     /// Deletes a mapping. What it holds comes back into view in its queue.
     ///
     /// # Errors
+    ///
     /// If there is no such mapping.
     pub fn delete_mapping(&mut self, uuid: &str) -> Result<Mapping, LambdaError> {
         self.mappings.remove(uuid).ok_or_else(no_mapping)

@@ -24,6 +24,7 @@ pub(crate) fn qualified_arn(name: &str) -> String {
 /// The name of the function that `reference` means, whether it exists or not.
 ///
 /// # Errors
+///
 /// If it is no reference, or one to something that can't exist here.
 pub(crate) fn resolve(reference: &str, qualifier: Option<&str>) -> Result<String, LambdaError> {
     check_region(reference)?;

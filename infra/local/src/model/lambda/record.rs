@@ -7,11 +7,8 @@ use chrono::SecondsFormat;
 use comeback_core::Timestamp;
 use serde::Serialize;
 
-use super::asynchronous::QueuedEvent;
-use super::name;
-use super::run::Response;
-use crate::model::payload::Payload;
-use crate::model::sqs::is_carried;
+use super::{asynchronous::QueuedEvent, name, run::Response};
+use crate::model::{payload::Payload, sqs::is_carried};
 
 /// How much of an error's message a dead letter's attribute has: the first KB.
 const ERROR_MESSAGE_BYTES_MAX: usize = 1024;

@@ -9,11 +9,11 @@
 //! often it ran before, and `Lineage=1:e547cb94:0` with another number ahead. The former is written
 //! here, because it names every function of a chain; of the latter the last two parts are read.
 
+use comeback_core::Timestamp;
 use md5::{Digest as _, Md5};
 
 use super::name;
 use crate::model::ids::Ids;
-use comeback_core::Timestamp;
 
 /// After how many runs of one function in one chain the next is stopped.
 pub const RUNS_MAX: u32 = 16;

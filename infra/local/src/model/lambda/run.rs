@@ -1,15 +1,16 @@
 //! One run of a function: what the host is told to do, and what it tells in the end.
 
-use std::borrow::Cow;
-use std::fmt::{self, Display, Formatter};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    borrow::Cow,
+    fmt::{self, Display, Formatter},
+    sync::Arc,
+    time::Duration,
+};
 
 use serde::Serialize;
 
 use super::function::Configuration;
-use crate::journal::Ending;
-use crate::model::payload::Payload;
+use crate::{journal::Ending, model::payload::Payload};
 
 /// How large a function's response may be, in bytes: 6 MB. AWS gives it 100 bytes more.
 pub const RESPONSE_BYTES_MAX: usize = 6 * 1024 * 1024 + 100;

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::error::SqsError;
-use super::message::{DELAY_SECONDS_MAX, MESSAGE_BYTES_MAX};
-use super::redrive::RedrivePolicy;
+use super::{
+    error::SqsError,
+    message::{DELAY_SECONDS_MAX, MESSAGE_BYTES_MAX},
+    redrive::RedrivePolicy,
+};
 
 /// A queue's attributes by name, all told as text, as SQS does.
 pub type Attributes = BTreeMap<String, String>;
@@ -62,6 +64,7 @@ impl QueueAttributes {
     /// These attributes with `changes` made to them.
     ///
     /// # Errors
+    ///
     /// For the first of `changes` that can't be.
     pub(super) fn with(&self, changes: &Attributes) -> Result<Self, SqsError> {
         let mut changed = self.clone();

@@ -1,7 +1,6 @@
 //! Why SQS refuses a request.
 
-use super::attributes::VISIBILITY_SECONDS_MAX;
-use super::message::DELAY_SECONDS_MAX;
+use super::{attributes::VISIBILITY_SECONDS_MAX, message::DELAY_SECONDS_MAX};
 
 /// A refusal, and in its text what AWS tells the caller: programs match on it, so it is AWS's
 /// wording, capitals and full stops included.

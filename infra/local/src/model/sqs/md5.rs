@@ -73,8 +73,7 @@ impl Serialize for Md5 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::message::MessageAttributes;
-    use super::*;
+    use super::{super::message::MessageAttributes, *};
 
     fn digest(attributes: &[(&str, &str, AttributeValue)]) -> Option<String> {
         let attributes: MessageAttributes = attributes

@@ -1,12 +1,10 @@
 //! A message: what is sent, what SQS answers to it, what is received, and what SQS refuses to carry.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use comeback_core::Timestamp;
 
-use super::error::SqsError;
-use super::md5::Md5;
+use super::{error::SqsError, md5::Md5};
 
 /// SQS carries at most this many bytes in a message, attributes included, and as many in a batch.
 pub const MESSAGE_BYTES_MAX: u32 = 1_048_576;

@@ -26,16 +26,11 @@ mod redrive;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeMap, ops::Bound, sync::Arc, time::Duration};
 
-use comeback_core::{Timestamp, time};
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::{Rng as _, SeedableRng as _};
-
+use attributes::QueueAttributes;
 pub use attributes::{Attributes, VISIBILITY_SECONDS_MAX, WAIT_SECONDS_MAX};
+use comeback_core::{Timestamp, time};
 pub use error::SqsError;
 pub use md5::Md5;
 pub(crate) use message::is_carried;
@@ -46,9 +41,8 @@ pub use message::{
 pub use move_task::{MoveStatus, MoveTask, TASKS_TOLD_MAX};
 pub use name::QueueName;
 pub use queue::IN_FLIGHT_MAX;
-
-use attributes::QueueAttributes;
 use queue::{Counts, Message, Queue};
+use rand::{Rng as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 
 /// After a queue is deleted its name can't be used again for so long, and after a purge the next
 /// has to wait as long: AWS takes that time for either.
@@ -91,6 +85,7 @@ impl Sqs {
     /// Creates a queue. One that is there already and has every attribute as given is left as it is.
     ///
     /// # Errors
+    ///
     /// If the name or an attribute can't be, if the name is taken by a queue that differs, or if a
     /// queue of this name was deleted within the last minute.
     pub fn create_queue(
@@ -121,6 +116,7 @@ impl Sqs {
     /// Deletes a queue and every message in it.
     ///
     /// # Errors
+    ///
     /// If there is none of this name.
     pub fn delete_queue(&mut self, now: Timestamp, queue: &str) -> Result<(), SqsError> {
         let (name, _) = self.queues.remove_entry(queue).ok_or(SqsError::QueueDoesNotExist)?;
@@ -133,6 +129,7 @@ impl Sqs {
     /// Deletes every message in a queue.
     ///
     /// # Errors
+    ///
     /// If there is no such queue, or if it was purged within the last minute.
     pub fn purge_queue(&mut self, now: Timestamp, queue: &str) -> Result<(), SqsError> {
         let purged = self.queue_mut(queue)?;
@@ -147,6 +144,7 @@ impl Sqs {
     /// The queue that has this name.
     ///
     /// # Errors
+    ///
     /// If there is none.
     pub fn queue(&self, name: &str) -> Result<&QueueName, SqsError> {
         self.queues.get_key_value(name).map(|(name, _)| name).ok_or(SqsError::QueueDoesNotExist)
@@ -175,6 +173,7 @@ impl Sqs {
     /// The queues whose dead-letter queue is `queue` and whose names come behind `after`.
     ///
     /// # Errors
+    ///
     /// If there is no such queue.
     pub fn dead_letter_sources(
         &self,
@@ -193,6 +192,7 @@ impl Sqs {
     /// All of a queue's attributes.
     ///
     /// # Errors
+    ///
     /// If there is no such queue.
     pub fn attributes(&mut self, now: Timestamp, queue: &str) -> Result<Attributes, SqsError> {
         let arn = self.arn(queue);
@@ -225,6 +225,7 @@ impl Sqs {
     /// Changes some of a queue's attributes, all or none.
     ///
     /// # Errors
+    ///
     /// If there is no such queue, or for the first attribute that can't be.
     pub fn set_attributes(
         &mut self,
@@ -245,6 +246,7 @@ impl Sqs {
     /// For how many seconds a queue's receivers have a message where they don't say.
     ///
     /// # Errors
+    ///
     /// If there is no such queue.
     pub fn visibility_timeout(&self, queue: &str) -> Result<u32, SqsError> {
         self.queues
@@ -256,6 +258,7 @@ impl Sqs {
     /// For how many seconds a receive of this queue waits for a message where it doesn't say.
     ///
     /// # Errors
+    ///
     /// If there is no such queue.
     pub fn wait_time(&self, queue: &str) -> Result<u32, SqsError> {
         self.queues.get(queue).map(|queue| queue.attributes.wait).ok_or(SqsError::QueueDoesNotExist)
@@ -264,6 +267,7 @@ impl Sqs {
     /// A queue's tags, to be read or changed.
     ///
     /// # Errors
+    ///
     /// If there is no such queue.
     pub fn tags(&mut self, queue: &str) -> Result<&mut BTreeMap<String, String>, SqsError> {
         self.queue_mut(queue).map(|queue| &mut queue.tags)
@@ -272,6 +276,7 @@ impl Sqs {
     /// Sends a message.
     ///
     /// # Errors
+    ///
     /// If there is no such queue, or if it doesn't take such a message.
     pub fn send(
         &mut self,
@@ -299,6 +304,7 @@ impl Sqs {
     /// queue instead, if that is still there.
     ///
     /// # Errors
+    ///
     /// If there is no such queue, or if there can't be such a timeout.
     pub fn receive(
         &mut self,
@@ -328,6 +334,7 @@ impl Sqs {
     /// received again since.
     ///
     /// # Errors
+    ///
     /// If there is no such queue, or if the handle isn't one of its own.
     pub fn delete(
         &mut self,
@@ -346,6 +353,7 @@ impl Sqs {
     /// Lets a received message be visible again after so many seconds from now.
     ///
     /// # Errors
+    ///
     /// If there is no such queue, if the handle isn't one of its own, if the message isn't there, or
     /// if it would be in flight for more than twelve hours from its receive.
     pub fn change_visibility(
@@ -362,6 +370,7 @@ impl Sqs {
     /// [`IN_FLIGHT_MAX`], with fewer.
     ///
     /// # Errors
+    ///
     /// If there is no such queue.
     pub fn limit_in_flight(&mut self, queue: &str, most: usize) -> Result<(), SqsError> {
         self.queue_mut(queue)?.in_flight_max = most;

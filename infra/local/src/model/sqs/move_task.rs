@@ -11,13 +11,11 @@
 
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use comeback_core::{Timestamp, time};
 use serde::{Deserialize, Serialize};
 
-use super::queue::uuid;
-use super::{QueueName, Sqs, SqsError};
+use super::{QueueName, Sqs, SqsError, queue::uuid};
 
 /// A task moves at most so many messages a second, where it is given a rate.
 const RATE_MAX: u32 = 500;
@@ -116,6 +114,7 @@ impl Sqs {
     /// Starts a task and returns its handle. Without a rate it is done at once.
     ///
     /// # Errors
+    ///
     /// If the source is no dead-letter queue of another queue or has a task already, if the destination
     /// does not exist or is the source, or if the rate can't be.
     pub fn start_move_task(
@@ -162,6 +161,7 @@ impl Sqs {
     /// The last tasks whose source is the queue with this ARN, the latest first.
     ///
     /// # Errors
+    ///
     /// If there is no such queue.
     pub fn move_tasks(
         &self,
@@ -173,6 +173,7 @@ impl Sqs {
     /// Ends a running task; how many messages it has moved.
     ///
     /// # Errors
+    ///
     /// If the handle isn't one, if there is no such task, or if it doesn't run.
     pub fn cancel_move_task(&mut self, handle: &str) -> Result<usize, SqsError> {
         let source_arn = Handle::source_arn(handle)

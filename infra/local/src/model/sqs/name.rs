@@ -1,8 +1,6 @@
 //! Queue names.
 
-use std::borrow::Borrow;
-use std::fmt;
-use std::sync::Arc;
+use std::{borrow::Borrow, fmt, sync::Arc};
 
 use super::error::SqsError;
 
@@ -17,6 +15,7 @@ impl QueueName {
     /// `name` as a queue's.
     ///
     /// # Errors
+    ///
     /// If no standard queue can have this name.
     pub fn new(name: &str) -> Result<Self, SqsError> {
         if name.ends_with(".fifo") {

@@ -5,17 +5,21 @@
 //! so that a step costs no more than finding its first; what a passing moment changes is caught up
 //! with at the beginning of the next step, not when the moment comes.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use comeback_core::{Timestamp, time};
 
-use super::attributes::{QueueAttributes, VISIBILITY_SECONDS_MAX};
-use super::error::SqsError;
-use super::md5::Md5;
-use super::message::{MessageAttributes, Outgoing, Received};
-use super::receipt::Receipt;
+use super::{
+    attributes::{QueueAttributes, VISIBILITY_SECONDS_MAX},
+    error::SqsError,
+    md5::Md5,
+    message::{MessageAttributes, Outgoing, Received},
+    receipt::Receipt,
+};
 
 /// SQS lets about so many messages of a queue be in flight; past that it hands out none.
 pub const IN_FLIGHT_MAX: usize = 120_000;

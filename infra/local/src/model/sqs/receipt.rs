@@ -1,7 +1,6 @@
 //! Receipt handles: which receive of which message a caller speaks of.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 /// What a receipt handle tells, once it is read. To callers it is opaque text, new with every
 /// receive.

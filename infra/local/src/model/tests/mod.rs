@@ -6,20 +6,22 @@ mod properties;
 mod recursion;
 mod synchronous;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use comeback_core::Timestamp;
-use comeback_core::time::later;
+use comeback_core::{Timestamp, time::later};
 use serde_json::Value;
 
-use super::lambda::error::LambdaError;
-use super::lambda::function::{Code, Program, Settings};
-use super::lambda::invoke_config::EventInvokeSettings;
-use super::lambda::mapping::MappingSettings;
-use super::lambda::run::{Exit, Outcome, Run};
-use super::sqs::{AttributeValue, Outgoing, Received};
-use super::{Cloud, Invocation, InvocationType, Invoked, Waiting};
+use super::{
+    Cloud, Invocation, InvocationType, Invoked, Waiting,
+    lambda::{
+        error::LambdaError,
+        function::{Code, Program, Settings},
+        invoke_config::EventInvokeSettings,
+        mapping::MappingSettings,
+        run::{Exit, Outcome, Run},
+    },
+    sqs::{AttributeValue, Outgoing, Received},
+};
 use crate::journal::Event;
 
 /// A cloud and its time, which only a test moves.

@@ -4,10 +4,14 @@ use comeback_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::epoch_seconds;
-use crate::model::lambda::error::LambdaError;
-use crate::model::lambda::mapping::{Mapping, MappingSettings};
-use crate::model::lambda::name;
-use crate::model::{ACCOUNT, REGION};
+use crate::model::{
+    ACCOUNT, REGION,
+    lambda::{
+        error::LambdaError,
+        mapping::{Mapping, MappingSettings},
+        name,
+    },
+};
 
 /// A request that creates or changes an event source mapping.
 #[derive(Debug, Default, Deserialize)]
@@ -32,6 +36,7 @@ struct ScalingConfig {
 
 impl MappingRequest {
     /// # Errors
+    ///
     /// If it asks for what isn't done here, and would be missed.
     pub(in crate::api::lambda) fn settings(&self) -> Result<MappingSettings, LambdaError> {
         if self.filter_criteria.is_some() {

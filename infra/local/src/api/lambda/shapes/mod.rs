@@ -6,16 +6,17 @@ mod mapping;
 use std::collections::BTreeMap;
 
 use comeback_core::Timestamp;
-use serde::{Deserialize, Serialize};
-
-use crate::model::lambda::error::LambdaError;
-use crate::model::lambda::function::{Configuration, Program, Settings};
-use crate::model::lambda::invoke_config::{Destination, EventInvokeConfig, EventInvokeSettings};
-use crate::model::lambda::layer::Layered;
-use crate::model::lambda::name::{self, LATEST};
-
 pub(super) use layer::{LayerRequest, LayerResponse};
 pub(super) use mapping::{MappingRequest, MappingResponse};
+use serde::{Deserialize, Serialize};
+
+use crate::model::lambda::{
+    error::LambdaError,
+    function::{Configuration, Program, Settings},
+    invoke_config::{Destination, EventInvokeConfig, EventInvokeSettings},
+    layer::Layered,
+    name::{self, LATEST},
+};
 
 /// A request that creates a function or changes its configuration.
 #[derive(Debug, Default, Deserialize)]
@@ -274,6 +275,7 @@ struct Target {
 
 impl EventInvokeRequest {
     /// # Errors
+    ///
     /// If it sets nothing.
     pub(super) fn settings(self) -> Result<EventInvokeSettings, LambdaError> {
         let Self { maximum_retry_attempts, maximum_event_age_in_seconds, destination_config } =

@@ -1,0 +1,174 @@
+//! What is asked and set of a function without a change of its processes.
+
+use axum::{
+    body::Bytes,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde_json::json;
+
+use super::{
+    Answer, Function, answer, parse,
+    shapes::{
+        Concurrency, EventInvokeRequest, EventInvokeResponse, FunctionConfiguration,
+        FunctionResponse, Recursion,
+    },
+};
+use crate::{
+    model::lambda::{error::LambdaError, name::latest_not_found, recursion::RecursiveLoop},
+    shared::Shared,
+};
+
+const OK: StatusCode = StatusCode::OK;
+
+pub(super) async fn list(State(shared): State<Shared>) -> Response {
+    shared.look(|cloud, _| {
+        let functions = cloud.lambda.functions();
+        let functions: Vec<_> = functions.map(|it| FunctionConfiguration::new(it)).collect();
+        answer(OK, &json!({ "Functions": functions }))
+    })
+}
+
+pub(super) async fn get(State(shared): State<Shared>, Function(name): Function) -> Answer {
+    shared.look(|cloud, _| {
+        let reserved = cloud.lambda.reserved_concurrency(&name)?;
+        Ok(answer(OK, &FunctionResponse::new(cloud.lambda.configuration(&name)?, reserved)))
+    })
+}
+
+pub(super) async fn get_configuration(
+    State(shared): State<Shared>,
+    Function(name): Function,
+) -> Answer {
+    shared.look(|cloud, _| {
+        Ok(answer(OK, &FunctionConfiguration::new(cloud.lambda.configuration(&name)?)))
+    })
+}
+
+pub(super) async fn put_concurrency(
+    State(shared): State<Shared>,
+    Function(name): Function,
+    body: Bytes,
+) -> Answer {
+    shared.step(|cloud, _| {
+        // As on AWS, a missing function is refused before a bad value.
+        cloud.lambda.configuration(&name).map_err(|_| latest_not_found(&name))?;
+        let request: Concurrency = parse(&body)?;
+        let reserved = reserved(&request)?;
+        cloud.lambda.set_reserved_concurrency(&name, Some(reserved))?;
+        Ok(answer(OK, &request))
+    })
+}
+
+pub(super) async fn get_concurrency(
+    State(shared): State<Shared>,
+    Function(name): Function,
+) -> Answer {
+    let reserved = shared.look(|cloud, _| cloud.lambda.reserved_concurrency(&name))?;
+    Ok(answer(OK, &Concurrency { reserved_concurrent_executions: reserved.map(i64::from) }))
+}
+
+pub(super) async fn delete_concurrency(
+    State(shared): State<Shared>,
+    Function(name): Function,
+) -> Answer {
+    shared.step(|cloud, _| cloud.lambda.set_reserved_concurrency(&name, None))?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+pub(super) async fn put_event_invoke_config(
+    State(shared): State<Shared>,
+    Function(name): Function,
+    body: Bytes,
+) -> Answer {
+    set_event_invoke_config(&shared, &name, &body, false)
+}
+
+pub(super) async fn update_event_invoke_config(
+    State(shared): State<Shared>,
+    Function(name): Function,
+    body: Bytes,
+) -> Answer {
+    set_event_invoke_config(&shared, &name, &body, true)
+}
+
+fn set_event_invoke_config(shared: &Shared, name: &str, body: &[u8], update: bool) -> Answer {
+    let settings = parse::<EventInvokeRequest>(body)?.settings()?;
+    shared.step(|cloud, now| {
+        let config = cloud.lambda.set_event_invoke_config(now, name, &settings, update)?;
+        Ok(answer(OK, &EventInvokeResponse::new(name, &config)))
+    })
+}
+
+pub(super) async fn get_event_invoke_config(
+    State(shared): State<Shared>,
+    Function(name): Function,
+) -> Answer {
+    shared.look(|cloud, _| {
+        let config = cloud.lambda.event_invoke_config(&name)?;
+        Ok(answer(OK, &EventInvokeResponse::new(&name, config)))
+    })
+}
+
+pub(super) async fn delete_event_invoke_config(
+    State(shared): State<Shared>,
+    Function(name): Function,
+) -> Answer {
+    shared.step(|cloud, _| cloud.lambda.delete_event_invoke_config(&name))?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+pub(super) async fn list_event_invoke_configs(
+    State(shared): State<Shared>,
+    Function(name): Function,
+) -> Answer {
+    shared.look(|cloud, _| {
+        let configs = cloud.lambda.event_invoke_configs(&name)?.into_iter();
+        let configs: Vec<_> = configs.map(|it| EventInvokeResponse::new(&name, it)).collect();
+        Ok(answer(OK, &json!({ "FunctionEventInvokeConfigs": configs })))
+    })
+}
+
+pub(super) async fn put_recursion_config(
+    State(shared): State<Shared>,
+    Function(name): Function,
+    body: Bytes,
+) -> Answer {
+    let request: Recursion = parse(&body)?;
+    let recursive_loop = recursive_loop(&request.recursive_loop)?;
+    shared.step(|cloud, _| cloud.lambda.set_recursive_loop(&name, recursive_loop))?;
+    Ok(answer(OK, &request))
+}
+
+pub(super) async fn get_recursion_config(
+    State(shared): State<Shared>,
+    Function(name): Function,
+) -> Answer {
+    let recursive_loop = match shared.look(|cloud, _| cloud.lambda.recursive_loop(&name))? {
+        RecursiveLoop::Allow => "Allow",
+        RecursiveLoop::Terminate => "Terminate",
+    };
+    Ok(answer(OK, &Recursion { recursive_loop: recursive_loop.to_owned() }))
+}
+
+fn reserved(request: &Concurrency) -> Result<u32, LambdaError> {
+    let reserved = request.reserved_concurrent_executions.unwrap_or(-1);
+    u32::try_from(reserved).map_err(|_| {
+        LambdaError::Validation(vec![format!(
+            "Value '{reserved}' at 'reservedConcurrentExecutions' failed to satisfy constraint: \
+             Member must have value greater than or equal to 0"
+        )])
+    })
+}
+
+fn recursive_loop(value: &str) -> Result<RecursiveLoop, LambdaError> {
+    match value {
+        "Allow" => Ok(RecursiveLoop::Allow),
+        "Terminate" => Ok(RecursiveLoop::Terminate),
+        other => Err(LambdaError::Validation(vec![format!(
+            "Value '{other}' at 'recursiveLoop' failed to satisfy constraint: Member must satisfy \
+             enum value set: [Terminate, Allow]"
+        )])),
+    }
+}
