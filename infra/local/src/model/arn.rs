@@ -1,6 +1,10 @@
 //! The names of queues, as other services give them.
 
-use super::{ACCOUNT, REGION};
+/// The account that everything belongs to.
+pub const ACCOUNT: &str = "000000000000";
+
+/// The region that everything is in.
+pub const REGION: &str = "us-east-1";
 
 /// The name of the queue that `arn` means, if it is one of this account and region.
 pub(crate) fn queue_name(arn: &str) -> Option<&str> {

@@ -5,11 +5,17 @@ use std::fmt::Write as _;
 use rand::{Rng as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 
 /// A source of identifiers.
+#[derive(Debug)]
 pub(crate) struct Ids(Xoshiro256PlusPlus);
 
 impl Ids {
     pub(crate) fn new(seed: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
+    }
+
+    /// A random number.
+    pub(crate) fn number(&mut self) -> u64 {
+        self.0.next_u64()
     }
 
     /// A random UUID (RFC 9562, version 4), the form of request ids and of mappings.

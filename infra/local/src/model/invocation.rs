@@ -9,7 +9,7 @@ use std::sync::Arc;
 use comeback_core::{Timestamp, time::later};
 
 use super::{
-    Cloud,
+    cloud::Cloud,
     lambda::{
         Origin,
         asynchronous::QueuedEvent,

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use comeback_core::{Timestamp, time::later};
 
 use super::{
-    Cloud,
+    cloud::Cloud,
     lambda::{
         Origin, batch,
         batch_response::{self, Done},

@@ -27,7 +27,7 @@ pub(super) async fn publish(
     let content = prepare(&shared, request.content).await?;
     // A copy, so that the folder of a refused layer isn't removed within the step.
     let published = shared.step(|cloud, now| {
-        cloud.lambda.publish_layer_version(now, &name, &request.description, content.clone())
+        cloud.lambda.layers.publish(now, &name, &request.description, content.clone())
     })?;
     Ok(answer(StatusCode::CREATED, &LayerResponse::new(&published)))
 }
@@ -37,7 +37,7 @@ pub(super) async fn get(
     Named((name, version)): Named<(String, usize)>,
 ) -> Answer {
     shared.look(|cloud, _| {
-        let version = cloud.lambda.layer_version(&name, version)?;
+        let version = cloud.lambda.layers.version(&name, version)?;
         Ok(answer(StatusCode::OK, &LayerResponse::new(version)))
     })
 }
@@ -50,7 +50,7 @@ pub(super) async fn lay_over(
     let Some(arns) = arns else {
         return Ok(None);
     };
-    let versions = shared.look(|cloud, _| cloud.lambda.layer_versions(arns))?;
+    let versions = shared.look(|cloud, _| cloud.lambda.layers.versions(arns))?;
     if versions.is_empty() {
         return Ok(Some(Layered::default()));
     }

@@ -34,7 +34,7 @@ struct Succeeded<T> {
 #[serde(rename_all = "PascalCase")]
 struct Failed {
     id: String,
-    code: &'static str,
+    code: String,
     message: String,
     sender_fault: bool,
 }

@@ -5,20 +5,6 @@
 
 use crate::model::sqs::SqsError;
 
-/// Where the error types that SQS defines live.
-macro_rules! sqs {
-    ($shape:literal) => {
-        concat!("com.amazonaws.sqs#", $shape)
-    };
-}
-
-/// Where the error types that all of AWS's services share live.
-macro_rules! common {
-    ($shape:literal) => {
-        concat!("com.amazon.coral.service#", $shape)
-    };
-}
-
 /// Why a request is not answered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -53,92 +39,84 @@ pub(crate) enum SqsFault {
 }
 
 /// What AWS calls a fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
     /// The shape's type: member `__type` of the body.
-    pub(crate) shape: &'static str,
+    pub(crate) shape: String,
     /// The code of earlier protocols: header `x-amzn-query-error`, and the code of a batch's entry.
-    pub(crate) code: &'static str,
+    pub(crate) code: String,
     /// The HTTP status.
     pub(crate) status: u16,
 }
 
-const fn name(shape: &'static str, code: &'static str, status: u16) -> Name {
-    Name { shape, code, status }
-}
-
 impl SqsFault {
     pub(crate) fn name(&self) -> Name {
-        match self {
-            Self::Refused(error) => name_of(error),
-            Self::UnknownOperation(_) => {
-                name(common!("UnknownOperationException"), "InvalidAction", 400)
+        let (namespace, shape, code) = match self {
+            Self::Refused(error) => names_of(error),
+            Self::UnknownOperation(_) => (COMMON, "UnknownOperationException", "InvalidAction"),
+            Self::Serialization(_) => (COMMON, "SerializationException", "MalformedInput"),
+            Self::EmptyBatchRequest { .. } => (SQS, "EmptyBatchRequest", PREFIXED),
+            Self::TooManyEntriesInBatchRequest { .. } => {
+                (SQS, "TooManyEntriesInBatchRequest", PREFIXED)
             }
-            Self::Serialization(_) => {
-                name(common!("SerializationException"), "MalformedInput", 400)
-            }
-            Self::EmptyBatchRequest { .. } => {
-                name(sqs!("EmptyBatchRequest"), "AWS.SimpleQueueService.EmptyBatchRequest", 400)
-            }
-            Self::TooManyEntriesInBatchRequest { .. } => name(
-                sqs!("TooManyEntriesInBatchRequest"),
-                "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
-                400,
-            ),
-            Self::BatchEntryIdsNotDistinct { .. } => name(
-                sqs!("BatchEntryIdsNotDistinct"),
-                "AWS.SimpleQueueService.BatchEntryIdsNotDistinct",
-                400,
-            ),
-            Self::InvalidBatchEntryId => {
-                name(sqs!("InvalidBatchEntryId"), "AWS.SimpleQueueService.InvalidBatchEntryId", 400)
-            }
-            Self::BatchRequestTooLong { .. } => {
-                name(sqs!("BatchRequestTooLong"), "AWS.SimpleQueueService.BatchRequestTooLong", 400)
-            }
-        }
+            Self::BatchEntryIdsNotDistinct { .. } => (SQS, "BatchEntryIdsNotDistinct", PREFIXED),
+            Self::InvalidBatchEntryId => (SQS, "InvalidBatchEntryId", PREFIXED),
+            Self::BatchRequestTooLong { .. } => (SQS, "BatchRequestTooLong", PREFIXED),
+        };
+        let code = match code {
+            PREFIXED => format!("AWS.SimpleQueueService.{shape}"),
+            code => code.to_owned(),
+        };
+        let status = match shape {
+            "PurgeQueueInProgress" => 403,
+            "ResourceNotFoundException" => 404,
+            _ => 400,
+        };
+        Name { shape: format!("{namespace}#{shape}"), code, status }
     }
 }
 
-fn name_of(error: &SqsError) -> Name {
+/// The namespace of SQS's own error types.
+const SQS: &str = "com.amazonaws.sqs";
+
+/// The namespace of error types that all of AWS's services share.
+const COMMON: &str = "com.amazon.coral.service";
+
+/// Stands for the shape's name behind `AWS.SimpleQueueService.`, which is most errors' code.
+const PREFIXED: &str = "";
+
+/// An error's namespace, shape and code.
+fn names_of(error: &SqsError) -> (&'static str, &'static str, &'static str) {
     match error {
         SqsError::QueueDoesNotExist => {
-            name(sqs!("QueueDoesNotExist"), "AWS.SimpleQueueService.NonExistentQueue", 400)
+            (SQS, "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue")
         }
-        SqsError::QueueNameExists { .. } => {
-            name(sqs!("QueueNameExists"), "QueueAlreadyExists", 400)
-        }
-        SqsError::QueueDeletedRecently => {
-            name(sqs!("QueueDeletedRecently"), "AWS.SimpleQueueService.QueueDeletedRecently", 400)
-        }
-        SqsError::PurgeQueueInProgress { .. } => {
-            name(sqs!("PurgeQueueInProgress"), "AWS.SimpleQueueService.PurgeQueueInProgress", 403)
-        }
+        SqsError::QueueNameExists { .. } => (SQS, "QueueNameExists", "QueueAlreadyExists"),
+        SqsError::QueueDeletedRecently => (SQS, "QueueDeletedRecently", PREFIXED),
+        SqsError::PurgeQueueInProgress { .. } => (SQS, "PurgeQueueInProgress", PREFIXED),
         SqsError::InvalidAttributeName { .. } | SqsError::TwoEncryptions => {
-            name(sqs!("InvalidAttributeName"), "InvalidAttributeName", 400)
+            (SQS, "InvalidAttributeName", "InvalidAttributeName")
         }
         SqsError::InvalidAttributeValue { .. } => {
-            name(sqs!("InvalidAttributeValue"), "InvalidAttributeValue", 400)
+            (SQS, "InvalidAttributeValue", "InvalidAttributeValue")
         }
         SqsError::InvalidParameterValue { .. }
         | SqsError::InvalidMessage(_)
         | SqsError::InvalidRequest(_) => {
-            name(common!("InvalidParameterValueException"), "InvalidParameterValue", 400)
+            (COMMON, "InvalidParameterValueException", "InvalidParameterValue")
         }
         SqsError::ResourceNotFound { .. } | SqsError::TaskDoesNotExist => {
-            name(sqs!("ResourceNotFoundException"), "ResourceNotFoundException", 404)
+            (SQS, "ResourceNotFoundException", "ResourceNotFoundException")
         }
         SqsError::InvalidMessageContents => {
-            name(sqs!("InvalidMessageContents"), "InvalidMessageContents", 400)
+            (SQS, "InvalidMessageContents", "InvalidMessageContents")
         }
         SqsError::MissingParameter(_) => {
-            name(common!("MissingRequiredParameterException"), "MissingParameter", 400)
+            (COMMON, "MissingRequiredParameterException", "MissingParameter")
         }
         SqsError::ReceiptHandleIsInvalid { .. } => {
-            name(sqs!("ReceiptHandleIsInvalid"), "ReceiptHandleIsInvalid", 400)
+            (SQS, "ReceiptHandleIsInvalid", "ReceiptHandleIsInvalid")
         }
-        SqsError::UnsupportedOperation(_) => {
-            name(sqs!("UnsupportedOperation"), "AWS.SimpleQueueService.UnsupportedOperation", 400)
-        }
+        SqsError::UnsupportedOperation(_) => (SQS, "UnsupportedOperation", PREFIXED),
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     clock,
     model::{
         Cloud,
-        sqs::{MESSAGE_BYTES_MAX, SqsError},
+        sqs::{MESSAGE_BYTES_MAX, too_long},
     },
     shared::Shared,
 };
@@ -41,7 +41,7 @@ pub(crate) async fn handle(shared: &Shared, request: Request) -> Response<Body> 
         trace_header: text("x-amzn-trace-id"),
     };
     let body = body::read(body, BODY_BYTES_MAX).await.map_err(|unread| match unread {
-        Unread::TooLong => SqsError::too_long(MESSAGE_BYTES_MAX).into(),
+        Unread::TooLong => too_long(MESSAGE_BYTES_MAX).into(),
         Unread::Broken(reason) => SqsFault::Serialization(reason),
     });
     let done = match (action, body) {
@@ -119,7 +119,7 @@ impl Done {
             Ok(body) => (StatusCode::OK, None, body),
             Err(fault) => {
                 let name = fault.name();
-                let told = Told { shape: name.shape, message: fault.to_string() };
+                let told = Told { shape: &name.shape, message: fault.to_string() };
                 let status = StatusCode::from_u16(name.status).unwrap_or(StatusCode::BAD_REQUEST);
                 let code = HeaderValue::from_str(&format!("{};Sender", name.code)).ok();
                 (status, code, write(&told).unwrap_or_default())
@@ -297,7 +297,7 @@ mod tests {
         assert!(poll!(receive.as_mut()).is_pending());
         server.shared().step(|cloud, now| cloud.sqs.delete_queue(now, "q")).unwrap();
         let fault = receive.await.answer.unwrap_err();
-        assert_eq!(fault, SqsError::QueueDoesNotExist.into());
+        assert_eq!(fault.name().shape, "com.amazonaws.sqs#QueueDoesNotExist");
     }
 
     async fn respond(

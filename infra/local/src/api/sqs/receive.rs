@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Call, Operation, fault::SqsFault, queue_name};
 use crate::model::sqs::{
     AttributeValue, Md5, MessageAttribute, Received, Sqs, SqsError, WAIT_SECONDS_MAX,
+    bad_visibility,
 };
 
 /// SQS hands out at most so many messages at a time.
@@ -94,7 +95,7 @@ impl ReceiveMessage {
         let wait = self.wait()?;
         let visibility = self
             .visibility_timeout
-            .map(|seconds| u32::try_from(seconds).map_err(|_| SqsError::visibility(seconds)));
+            .map(|seconds| u32::try_from(seconds).map_err(|_| bad_visibility(seconds)));
         let wanted = Wanted::of(self)?;
         let wait = wait.map_or_else(|| sqs.wait_time(queue), Ok)?;
         let received = sqs.receive(now, queue, max, visibility.transpose()?)?;

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::model::sqs::{
     AttributeValue, MESSAGE_BYTES_MAX, Md5, MessageAttribute, MessageAttributes, Outgoing, Sqs,
-    SqsError,
+    SqsError, bad_delay,
 };
 
 /// The one system attribute that a sender may give.
@@ -113,7 +113,7 @@ impl SendEntry {
             return Err(SqsError::invalid("MessageDeduplicationId", id, reason).into());
         }
         let delay = self.delay_seconds.map(u32::try_from).transpose();
-        let delay = delay.map_err(|_| SqsError::delay(self.delay_seconds.unwrap_or_default()))?;
+        let delay = delay.map_err(|_| bad_delay(self.delay_seconds.unwrap_or_default()))?;
         let system = attributes(self.message_system_attributes)?;
         let trace_header = trace_header(&system)?.or(caller.trace_header).map(str::to_owned);
         let message = Outgoing {

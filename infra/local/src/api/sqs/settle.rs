@@ -9,7 +9,7 @@ use super::{
     fault::SqsFault,
     queue_name, required,
 };
-use crate::model::sqs::{Sqs, SqsError};
+use crate::model::sqs::{Sqs, SqsError, bad_visibility};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -122,7 +122,7 @@ fn change(
 ) -> Result<Empty, SqsFault> {
     let handle = required("ReceiptHandle", handle)?;
     let seconds = seconds.ok_or(SqsError::MissingParameter("VisibilityTimeout"))?;
-    let seconds = u32::try_from(seconds).map_err(|_| SqsError::visibility(seconds))?;
+    let seconds = u32::try_from(seconds).map_err(|_| bad_visibility(seconds))?;
     sqs.change_visibility(now, queue, handle, seconds)?;
     Ok(Empty {})
 }

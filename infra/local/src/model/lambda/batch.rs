@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::mapping::{Held, Mapping};
 use crate::model::{
-    REGION,
+    arn::REGION,
     payload::Payload,
     sqs::{AttributeValue, Md5, Received},
 };

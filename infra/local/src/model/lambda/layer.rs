@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use comeback_core::Timestamp;
 
-use super::{Lambda, error::LambdaError, function::Folder};
-use crate::model::{ACCOUNT, REGION};
+use super::{error::LambdaError, function::Folder};
+use crate::model::arn::{ACCOUNT, REGION};
 
 /// How many layers a function may have: AWS's limit.
 const LAYERS_MAX: usize = 5;
@@ -14,7 +14,8 @@ const LAYERS_MAX: usize = 5;
 const NAME_MAX: usize = 140;
 
 /// All layers by their names, each with its versions in the order of their numbers.
-pub(super) type Layers = BTreeMap<Arc<str>, Vec<Arc<LayerVersion>>>;
+#[derive(Default)]
+pub struct Layers(BTreeMap<Arc<str>, Vec<Arc<LayerVersion>>>);
 
 /// A layer's content, ready to be laid into a function's `/opt`.
 #[derive(Clone, Debug)]
@@ -60,13 +61,13 @@ pub struct Layered {
     pub opt: Option<Folder>,
 }
 
-impl Lambda {
+impl Layers {
     /// Publishes the next version of a layer; of a new layer, the first.
     ///
     /// # Errors
     ///
     /// If the name can't be one.
-    pub fn publish_layer_version(
+    pub fn publish(
         &mut self,
         now: Timestamp,
         reference: &str,
@@ -74,7 +75,7 @@ impl Lambda {
         content: Content,
     ) -> Result<Arc<LayerVersion>, LambdaError> {
         let name: Arc<str> = name(reference)?.into();
-        let versions = self.layers.entry(Arc::clone(&name)).or_default();
+        let versions = self.0.entry(Arc::clone(&name)).or_default();
         let published = Arc::new(LayerVersion {
             name,
             version: versions.len() + 1,
@@ -91,12 +92,12 @@ impl Lambda {
     /// # Errors
     ///
     /// If there is none with this number.
-    pub fn layer_version(
+    pub fn version(
         &self,
         reference: &str,
         version: usize,
     ) -> Result<&Arc<LayerVersion>, LambdaError> {
-        self.find_layer(name(reference)?, version).ok_or_else(|| {
+        self.find(name(reference)?, version).ok_or_else(|| {
             LambdaError::ResourceNotFound("The resource you requested does not exist.".to_owned())
         })
     }
@@ -106,7 +107,7 @@ impl Lambda {
     /// # Errors
     ///
     /// If there is no such version, if they are too many, or if two are of one layer.
-    pub fn layer_versions(&self, arns: &[String]) -> Result<Vec<Arc<LayerVersion>>, LambdaError> {
+    pub fn versions(&self, arns: &[String]) -> Result<Vec<Arc<LayerVersion>>, LambdaError> {
         let refuse = |message| Err(LambdaError::InvalidParameterValue(message));
         if arns.len() > LAYERS_MAX {
             return refuse(format!("Cannot reference more than {LAYERS_MAX} layers."));
@@ -131,11 +132,11 @@ impl Lambda {
     fn by_arn(&self, arn: &str) -> Option<&Arc<LayerVersion>> {
         let (layer, version) = arn.rsplit_once(':')?;
         let name = layer.strip_prefix(&*layer_arn(""))?;
-        self.find_layer(name, version.parse().ok()?)
+        self.find(name, version.parse().ok()?)
     }
 
-    fn find_layer(&self, name: &str, version: usize) -> Option<&Arc<LayerVersion>> {
-        self.layers.get(name)?.get(version.checked_sub(1)?)
+    fn find(&self, name: &str, version: usize) -> Option<&Arc<LayerVersion>> {
+        self.0.get(name)?.get(version.checked_sub(1)?)
     }
 }
 
@@ -163,34 +164,34 @@ mod tests {
 
     const ARN: &str = "arn:aws:lambda:us-east-1:000000000000:layer";
 
-    /// Lambda with the layers `a`, in two versions, and `b` to `f`.
-    fn lambda() -> Lambda {
-        let mut lambda = Lambda::new(1, 1);
+    /// The layers `a`, in two versions, and `b` to `f`.
+    fn published() -> Layers {
+        let mut layers = Layers::default();
         for name in ["a", "a", "b", "c", "d", "e", "f"] {
-            publish(&mut lambda, name).unwrap();
+            publish(&mut layers, name).unwrap();
         }
-        lambda
+        layers
     }
 
-    fn publish(lambda: &mut Lambda, name: &str) -> Result<Arc<LayerVersion>, LambdaError> {
+    fn publish(layers: &mut Layers, name: &str) -> Result<Arc<LayerVersion>, LambdaError> {
         let content = Content { folder: "/layer".into(), size: 0, sha256: String::new() };
-        lambda.publish_layer_version(Timestamp::UNIX_EPOCH, name, "", content)
+        layers.publish(Timestamp::UNIX_EPOCH, name, "", content)
     }
 
     fn ask(layers: &[&str]) -> Result<Vec<String>, LambdaError> {
         let arns: Vec<_> = layers.iter().map(|layer| format!("{ARN}:{layer}")).collect();
-        let found = lambda().layer_versions(&arns)?;
+        let found = published().versions(&arns)?;
         Ok(found.iter().map(|version| version.arn()).collect())
     }
 
     #[test]
     fn versions_are_counted_for_each_layer() {
-        let mut lambda = lambda();
-        let third = publish(&mut lambda, &format!("{ARN}:a")).unwrap();
+        let mut layers = published();
+        let third = publish(&mut layers, &format!("{ARN}:a")).unwrap();
         assert_eq!((third.layer_arn(), third.arn()), (format!("{ARN}:a"), format!("{ARN}:a:3")));
-        assert_eq!(lambda.layer_version("b", 1).unwrap().version, 1);
+        assert_eq!(layers.version("b", 1).unwrap().version, 1);
         for version in [0, 4] {
-            let error = lambda.layer_version("a", version).unwrap_err();
+            let error = layers.version("a", version).unwrap_err();
             assert_eq!(error.code(), "ResourceNotFoundException", "{version}");
         }
     }
@@ -229,9 +230,9 @@ mod tests {
 
     #[test]
     fn what_can_be_no_name_is_refused() {
-        let mut lambda = lambda();
+        let mut layers = published();
         for name in ["", "a b", "a:1", "arn:aws:lambda:eu-west-1:000000000000:layer:a"] {
-            assert_eq!(publish(&mut lambda, name).unwrap_err().code(), "ValidationException");
+            assert_eq!(publish(&mut layers, name).unwrap_err().code(), "ValidationException");
         }
     }
 }

@@ -24,6 +24,7 @@ use comeback_core::Timestamp;
 use error::{LambdaError, ThrottleReason};
 use function::{Code, Configuration, Function, Settings};
 use invoke_config::{Destination, EventInvokeConfig, EventInvokeSettings};
+use layer::Layers;
 use mapping::{Held, Mapping, MappingSettings};
 use recursion::RecursiveLoop;
 use run::RunId;
@@ -34,7 +35,8 @@ use super::ids::Ids;
 pub struct Lambda {
     pub(crate) ids: Ids,
     functions: BTreeMap<Arc<str>, Function>,
-    layers: layer::Layers,
+    /// The layers.
+    pub layers: Layers,
     pub(crate) queue: AsynchronousQueue,
     pub(crate) mappings: BTreeMap<Arc<str>, Mapping>,
     pub(crate) runs: BTreeMap<RunId, Running>,
@@ -78,7 +80,7 @@ impl Lambda {
         Self {
             ids: Ids::new(seed),
             functions: BTreeMap::new(),
-            layers: BTreeMap::new(),
+            layers: Layers::default(),
             queue: AsynchronousQueue::default(),
             mappings: BTreeMap::new(),
             runs: BTreeMap::new(),

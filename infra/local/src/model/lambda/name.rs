@@ -3,7 +3,7 @@
 //! Versions and aliases are not made here, so the only qualifier that names something is `$LATEST`.
 
 use super::error::LambdaError;
-use crate::model::{ACCOUNT, REGION};
+use crate::model::arn::{ACCOUNT, REGION};
 
 /// The version that every function has, and the only one here.
 pub const LATEST: &str = "$LATEST";

@@ -138,6 +138,12 @@ impl QueueAttributes {
     }
 }
 
+/// The refusal of a visibility timeout.
+pub(crate) fn bad_visibility(seconds: impl ToString) -> SqsError {
+    let reason = format!("Must be between 0 and {VISIBILITY_SECONDS_MAX}, if provided.");
+    SqsError::invalid("VisibilityTimeout", seconds, reason)
+}
+
 fn number(name: &str, value: &str, (least, most): (u32, u32)) -> Result<u32, SqsError> {
     value
         .parse()

@@ -1,7 +1,5 @@
 //! Why SQS refuses a request.
 
-use super::{attributes::VISIBILITY_SECONDS_MAX, message::DELAY_SECONDS_MAX};
-
 /// A refusal, and in its text what AWS tells the caller: programs match on it, so it is AWS's
 /// wording, capitals and full stops included.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -109,24 +107,5 @@ impl SqsError {
     /// A parameter whose value is refused for `reason`.
     pub fn invalid(name: &'static str, value: impl ToString, reason: impl Into<String>) -> Self {
         Self::InvalidParameterValue { name, value: value.to_string(), reason: reason.into() }
-    }
-
-    /// A visibility timeout that can't be.
-    pub(crate) fn visibility(seconds: impl ToString) -> Self {
-        let reason = format!("Must be between 0 and {VISIBILITY_SECONDS_MAX}, if provided.");
-        Self::invalid("VisibilityTimeout", seconds, reason)
-    }
-
-    /// A delay that can't be.
-    pub(crate) fn delay(seconds: impl ToString) -> Self {
-        let reason = format!("DelaySeconds must be >= 0 and <= {DELAY_SECONDS_MAX}.");
-        Self::invalid("DelaySeconds", seconds, reason)
-    }
-
-    /// A message that is longer than its queue takes.
-    pub(crate) fn too_long(bytes_max: u32) -> Self {
-        Self::InvalidMessage(format!(
-            "One or more parameters are invalid. Reason: Message must be shorter than {bytes_max} bytes."
-        ))
     }
 }

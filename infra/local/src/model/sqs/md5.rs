@@ -8,7 +8,7 @@ use std::fmt;
 use md5::{Digest as _, Md5 as Hasher};
 use serde::{Serialize, Serializer};
 
-use super::message::{AttributeValue, MessageAttribute};
+use super::attribute::{AttributeValue, MessageAttribute};
 
 /// How AWS's encoding of an attribute marks text, numbers included.
 const TRANSPORT_STRING: u8 = 1;
@@ -73,7 +73,7 @@ impl Serialize for Md5 {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::message::MessageAttributes, *};
+    use super::{super::attribute::MessageAttributes, *};
 
     fn digest(attributes: &[(&str, &str, AttributeValue)]) -> Option<String> {
         let attributes: MessageAttributes = attributes

@@ -14,6 +14,7 @@
 //! Kinder than AWS in one thing, so that tests need no patience: what was sent is received by the
 //! next receive, and counts are exact.
 
+mod attribute;
 mod attributes;
 mod error;
 mod md5;
@@ -28,21 +29,22 @@ mod tests;
 
 use std::{collections::BTreeMap, ops::Bound, sync::Arc, time::Duration};
 
+pub(crate) use attribute::is_carried;
+pub use attribute::{AttributeValue, MessageAttribute, MessageAttributes};
 use attributes::QueueAttributes;
+pub(crate) use attributes::bad_visibility;
 pub use attributes::{Attributes, VISIBILITY_SECONDS_MAX, WAIT_SECONDS_MAX};
 use comeback_core::{Timestamp, time};
 pub use error::SqsError;
 pub use md5::Md5;
-pub(crate) use message::is_carried;
-pub use message::{
-    AttributeValue, MESSAGE_BYTES_MAX, MessageAttribute, MessageAttributes, Outgoing, Received,
-    Sent,
-};
+pub use message::{MESSAGE_BYTES_MAX, Outgoing, Received, Sent};
+pub(crate) use message::{bad_delay, too_long};
 pub use move_task::{MoveStatus, MoveTask, TASKS_TOLD_MAX};
 pub use name::QueueName;
 pub use queue::IN_FLIGHT_MAX;
 use queue::{Counts, Message, Queue};
-use rand::{Rng as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
+
+use super::ids::Ids;
 
 /// After a queue is deleted its name can't be used again for so long, and after a purge the next
 /// has to wait as long: AWS takes that time for either.
@@ -56,7 +58,7 @@ pub struct Sqs {
     /// Whom messages come from that don't say it. Callers aren't told apart, so it is the account, as on
     /// AWS for its root user.
     account: Arc<str>,
-    ids: Xoshiro256PlusPlus,
+    ids: Ids,
     /// Messages are numbered in the order in which they are sent, whichever queue they are in.
     next_number: u64,
     queues: BTreeMap<QueueName, Queue>,
@@ -73,7 +75,7 @@ impl Sqs {
         Self {
             arn_prefix: format!("arn:aws:sqs:{region}:{account}:"),
             account: account.into(),
-            ids: Xoshiro256PlusPlus::seed_from_u64(seed),
+            ids: Ids::new(seed),
             next_number: 0,
             queues: BTreeMap::new(),
             deleted: BTreeMap::new(),
@@ -108,7 +110,7 @@ impl Sqs {
         }
         let attributes = QueueAttributes::default().with(attributes)?;
         self.check_redrive(&attributes)?;
-        let queue = Queue::new(now, self.ids.next_u64(), attributes);
+        let queue = Queue::new(now, self.ids.number(), attributes);
         self.queues.insert(name.clone(), queue);
         Ok(name)
     }
@@ -284,14 +286,14 @@ impl Sqs {
         queue: &str,
         message: Outgoing,
     ) -> Result<Sent, SqsError> {
-        let id = self.id();
+        let id = self.ids.uuid();
         let number = self.number();
         let queue = self.queue_mut(queue)?;
         message.check(queue.attributes.message_bytes_max)?;
         let delay = message.delay.unwrap_or(queue.attributes.delay);
         let message = Message::new(now, id, message);
         let sent = Sent {
-            message_id: queue::uuid(id),
+            message_id: message.id.clone(),
             md5_of_body: message.md5_of_body,
             md5_of_attributes: Md5::of_attributes(&*message.attributes),
         };
@@ -391,7 +393,7 @@ impl Sqs {
 
     /// A name for a request, which callers quote when they ask about it.
     pub(crate) fn request_id(&mut self) -> String {
-        queue::uuid(self.id())
+        self.ids.uuid()
     }
 
     /// Moves messages to a dead-letter queue, where they are visible at once.
@@ -422,10 +424,6 @@ impl Sqs {
 
     fn queue_mut(&mut self, name: &str) -> Result<&mut Queue, SqsError> {
         self.queues.get_mut(name).ok_or(SqsError::QueueDoesNotExist)
-    }
-
-    fn id(&mut self) -> u128 {
-        u128::from(self.ids.next_u64()) << 64 | u128::from(self.ids.next_u64())
     }
 
     fn number(&mut self) -> u64 {

@@ -15,7 +15,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use comeback_core::{Timestamp, time};
 use serde::{Deserialize, Serialize};
 
-use super::{QueueName, Sqs, SqsError, queue::uuid};
+use super::{QueueName, Sqs, SqsError};
 
 /// A task moves at most so many messages a second, where it is given a rate.
 const RATE_MAX: u32 = 500;
@@ -142,7 +142,7 @@ impl Sqs {
         let forgotten = self.tasks_of(&source).nth(TASKS_TOLD_MAX - 1).map(MoveTask::handle);
         self.move_tasks.retain(|task| Some(&task.handle) != forgotten.as_ref());
         let handle =
-            Handle { task_id: uuid(self.id()), source_arn: source_arn.to_owned() }.encode();
+            Handle { task_id: self.ids.uuid(), source_arn: source_arn.to_owned() }.encode();
         let to_move = self.queue_mut(source.as_str())?.counts(now).visible;
         self.move_tasks.push(MoveTask {
             handle: handle.clone(),
@@ -239,7 +239,7 @@ impl Sqs {
         number: u64,
         destination: &QueueName,
     ) {
-        let (id, new_number) = (self.id(), self.number());
+        let (id, new_number) = (self.ids.uuid(), self.number());
         let message = self.queues.get_mut(source).and_then(|queue| queue.remove(number));
         let destination = self.queues.get_mut(destination);
         if let (Some(message), Some(destination)) = (message, destination) {

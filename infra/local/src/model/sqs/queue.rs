@@ -14,10 +14,11 @@ use std::{
 use comeback_core::{Timestamp, time};
 
 use super::{
-    attributes::{QueueAttributes, VISIBILITY_SECONDS_MAX},
+    attribute::MessageAttributes,
+    attributes::{QueueAttributes, VISIBILITY_SECONDS_MAX, bad_visibility},
     error::SqsError,
     md5::Md5,
-    message::{MessageAttributes, Outgoing, Received},
+    message::{Outgoing, Received},
     receipt::Receipt,
 };
 
@@ -27,7 +28,7 @@ pub const IN_FLIGHT_MAX: usize = 120_000;
 /// A message in the queue.
 #[derive(Debug)]
 pub(super) struct Message {
-    pub(super) id: u128,
+    pub(super) id: String,
     pub(super) body: Arc<str>,
     pub(super) md5_of_body: Md5,
     pub(super) attributes: Arc<MessageAttributes>,
@@ -84,7 +85,7 @@ pub(super) struct Counts {
 
 impl Message {
     /// `outgoing` as it is kept, with the identifier that it is known by from now on.
-    pub(super) fn new(now: Timestamp, id: u128, outgoing: Outgoing) -> Self {
+    pub(super) fn new(now: Timestamp, id: String, outgoing: Outgoing) -> Self {
         Self {
             id,
             md5_of_body: Md5::of_body(&outgoing.body),
@@ -109,7 +110,7 @@ impl Message {
     }
 
     /// The message as a new one: it has what its sender gave it, and no past.
-    pub(super) fn sent_again(self, now: Timestamp, id: u128) -> Self {
+    pub(super) fn sent_again(self, now: Timestamp, id: String) -> Self {
         Self {
             id,
             sent_at: now,
@@ -203,7 +204,7 @@ impl Queue {
         let receipt =
             Receipt { queue: self.identity, message: number, receive: message.receive_count };
         Some(Received {
-            message_id: uuid(message.id),
+            message_id: message.id.clone(),
             receipt_handle: receipt.handle(),
             body: Arc::clone(&message.body),
             md5_of_body: message.md5_of_body,
@@ -355,18 +356,9 @@ fn first_due(
 
 /// Whether `seconds` can be a visibility timeout at all.
 pub(super) fn check_visibility(seconds: u32) -> Result<(), SqsError> {
-    if seconds <= VISIBILITY_SECONDS_MAX { Ok(()) } else { Err(SqsError::visibility(seconds)) }
+    if seconds <= VISIBILITY_SECONDS_MAX { Ok(()) } else { Err(bad_visibility(seconds)) }
 }
 
 fn after(from: Timestamp, seconds: u32) -> Timestamp {
     time::later(from, Duration::from_secs(seconds.into()))
-}
-
-/// `id` in the form of a random UUID (RFC 9562, version 4).
-pub(super) fn uuid(id: u128) -> String {
-    const VERSION: u128 = 0xf000_u128 << 64;
-    const VARIANT: u128 = 0b11_u128 << 62;
-    let id = (id & !VERSION | (0x4000_u128 << 64)) & !VARIANT | (0b10_u128 << 62);
-    let hex = format!("{id:032x}");
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }

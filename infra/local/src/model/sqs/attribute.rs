@@ -1,0 +1,213 @@
+//! The attributes that a sender gives a message.
+
+use std::collections::BTreeMap;
+
+use super::error::SqsError;
+
+/// SQS refuses a message with more message attributes.
+const MESSAGE_ATTRIBUTES_MAX: usize = 10;
+
+/// SQS refuses a longer name or type of a message attribute, in characters.
+const ATTRIBUTE_LABEL_MAX: usize = 256;
+
+/// A `Number` has at most this many digits.
+const NUMBER_DIGITS_MAX: usize = 38;
+
+/// A message's own attributes by name, in the order in which AWS digests them.
+pub type MessageAttributes = BTreeMap<String, MessageAttribute>;
+
+/// One attribute of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageAttribute {
+    /// `String`, `Number` or `Binary`, and perhaps a label of the sender's after a full stop.
+    pub data_type: String,
+    /// The value.
+    pub value: AttributeValue,
+}
+
+/// The value of a message's attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AttributeValue {
+    /// Text, or a number in decimal.
+    String(String),
+    /// Bytes.
+    Binary(Vec<u8>),
+}
+
+impl MessageAttribute {
+    /// An attribute of type `String`.
+    pub fn string(value: impl Into<String>) -> Self {
+        Self { data_type: "String".to_owned(), value: AttributeValue::String(value.into()) }
+    }
+
+    /// An attribute of type `Number`.
+    pub fn number(value: impl ToString) -> Self {
+        Self { data_type: "Number".to_owned(), value: AttributeValue::String(value.to_string()) }
+    }
+}
+
+/// Whether SQS carries `character` in a body or an attribute: those that XML 1.0 can tell.
+pub(crate) fn is_carried(character: char) -> bool {
+    !matches!(
+        character,
+        '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}'
+    )
+}
+
+/// Refuses attributes that SQS refuses.
+pub(super) fn check(attributes: &MessageAttributes) -> Result<(), SqsError> {
+    if attributes.len() > MESSAGE_ATTRIBUTES_MAX {
+        return Err(SqsError::InvalidMessage(format!(
+            "Number of message attributes [{}] exceeds the allowed maximum [{MESSAGE_ATTRIBUTES_MAX}].",
+            attributes.len()
+        )));
+    }
+    attributes.iter().try_for_each(|(name, attribute)| {
+        check_attribute(name, attribute).map_err(|fault| {
+            SqsError::InvalidMessage(format!("Message (user) attribute '{name}' {fault}"))
+        })
+    })
+}
+
+/// What is wrong with one attribute, as the end of a sentence that begins with its name.
+fn check_attribute(name: &str, attribute: &MessageAttribute) -> Result<(), String> {
+    check_name(name)?;
+    let data_type = attribute.data_type.as_str();
+    if data_type.chars().count() > ATTRIBUTE_LABEL_MAX || !data_type.chars().all(is_carried) {
+        return Err(format!(
+            "must have a type of up to {ATTRIBUTE_LABEL_MAX} characters that a message may have."
+        ));
+    }
+    let kind = data_type.split('.').next().unwrap_or_default();
+    match (kind, &attribute.value) {
+        ("String" | "Number", AttributeValue::String(value)) if value.is_empty() => {
+            Err(format!("must contain a non-empty value of type '{data_type}'."))
+        }
+        ("Binary", AttributeValue::Binary(value)) if value.is_empty() => {
+            Err(format!("must contain a non-empty value of type '{data_type}'."))
+        }
+        ("String", AttributeValue::String(value)) if !value.chars().all(is_carried) => {
+            Err("must contain only characters that a message may have.".to_owned())
+        }
+        ("Number", AttributeValue::String(value)) if !is_number(value) => {
+            Err(format!("must contain a number of up to {NUMBER_DIGITS_MAX} digits."))
+        }
+        ("String" | "Number", AttributeValue::String(_)) => Ok(()),
+        ("Binary", AttributeValue::Binary(_)) => Ok(()),
+        ("String" | "Number", AttributeValue::Binary(_)) => {
+            Err(format!("must have its value of type '{data_type}' in StringValue."))
+        }
+        ("Binary", AttributeValue::String(_)) => {
+            Err(format!("must have its value of type '{data_type}' in BinaryValue."))
+        }
+        (_, _) => Err(format!(
+            "must have a type that begins with String, Number or Binary, not '{data_type}'."
+        )),
+    }
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let lower = name.to_ascii_lowercase();
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    if !(1..=ATTRIBUTE_LABEL_MAX).contains(&name.len()) || !name.bytes().all(allowed) {
+        return Err(format!(
+            "must have a name of 1 to {ATTRIBUTE_LABEL_MAX} alphanumeric characters, underscores, hyphens and periods."
+        ));
+    }
+    if lower.starts_with("aws.") || lower.starts_with("amazon.") {
+        return Err("can't have a name that begins with 'AWS.' or 'Amazon.'.".to_owned());
+    }
+    if name.starts_with('.') || name.ends_with('.') || name.contains("..") {
+        return Err("can't have a name that begins or ends with a period or has two in sequence."
+            .to_owned());
+    }
+    Ok(())
+}
+
+/// Whether `value` is a decimal number: a sign, digits, a fraction, an exponent.
+fn is_number(value: &str) -> bool {
+    let (mantissa, exponent) = match value.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+        None => (value, None),
+    };
+    let unsigned = mantissa.strip_prefix(['+', '-']).unwrap_or(mantissa);
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let digits = whole.len() + fraction.len();
+    (1..=NUMBER_DIGITS_MAX).contains(&digits)
+        && are_digits(whole)
+        && are_digits(fraction)
+        && exponent.is_none_or(|exponent| exponent.parse::<i16>().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_one(name: &str, data_type: &str, value: AttributeValue) -> Result<(), SqsError> {
+        let attribute = MessageAttribute { data_type: data_type.to_owned(), value };
+        check(&[(name.to_owned(), attribute)].into())
+    }
+
+    fn text(value: &str) -> AttributeValue {
+        AttributeValue::String(value.to_owned())
+    }
+
+    #[test]
+    fn an_attribute_that_is_well_formed_is_taken() {
+        for (name, data_type, value) in [
+            ("a", "String", text("x")),
+            ("a.b-c_9", "String.label", text("x")),
+            ("a", "Number", text("-12.50e-3")),
+            ("a", "Number.int", text("12345678901234567890123456789012345678")),
+            ("a", "Binary.gif", AttributeValue::Binary(vec![0, 255])),
+        ] {
+            assert_eq!(check_one(name, data_type, value.clone()), Ok(()), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn an_attribute_that_is_not_is_refused_by_name() {
+        let long = "n".repeat(257);
+        for (name, data_type, value) in [
+            ("", "String", text("x")),
+            (long.as_str(), "String", text("x")),
+            ("a b", "String", text("x")),
+            ("ä", "String", text("x")),
+            ("aWs.x", "String", text("x")),
+            ("AMAZON.x", "String", text("x")),
+            (".a", "String", text("x")),
+            ("a.", "String", text("x")),
+            ("a..b", "String", text("x")),
+            ("a", "", text("x")),
+            ("a", "string", text("x")),
+            ("a", "Stringent", text("x")),
+            ("a", &format!("String.{long}"), text("x")),
+            ("a", "String", text("")),
+            ("a", "String", text("\u{1}")),
+            ("a", "Number", text("")),
+            ("a", "Number", text("twelve")),
+            ("a", "Number", text("1e")),
+            ("a", "Number", text(".")),
+            ("a", "Number", text("123456789012345678901234567890123456789")),
+            ("a", "Binary", AttributeValue::Binary(vec![])),
+            ("a", "Binary", text("x")),
+            ("a", "String", AttributeValue::Binary(vec![1])),
+        ] {
+            let refusal = check_one(name, data_type, value.clone()).unwrap_err();
+            let SqsError::InvalidMessage(text) = &refusal else { panic!("{refusal:?}") };
+            let expected = format!("Message (user) attribute '{name}' ");
+            assert!(text.starts_with(&expected), "{data_type:?} {value:?}: {text}");
+        }
+    }
+
+    #[test]
+    fn ten_attributes_are_taken_and_eleven_refused() {
+        let of = |count: usize| {
+            let one = |number| (format!("a{number}"), MessageAttribute::number(number));
+            check(&(0..count).map(one).collect())
+        };
+        assert_eq!(of(10), Ok(()));
+        assert!(matches!(of(11), Err(SqsError::InvalidMessage(_))));
+    }
+}
