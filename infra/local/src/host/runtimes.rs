@@ -20,7 +20,10 @@ use super::{
     code::{BOOTSTRAP, CodeError, is_executable},
     variables::Common,
 };
-use crate::model::lambda::function::{Client, Folder, Program};
+use crate::model::lambda::{
+    folder::Folder,
+    function::{Client, Program},
+};
 
 /// What Python must be able to import. The second is the part of the client that is not Python, and fits
 /// one version of it.

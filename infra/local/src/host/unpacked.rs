@@ -18,7 +18,7 @@ use std::{
 
 use zip::ZipArchive;
 
-use crate::model::lambda::function::Folder;
+use crate::model::lambda::folder::Folder;
 
 /// How many bytes a zip may unpack to: AWS's limit.
 const UNPACKED_BYTES_MAX: u64 = 262_144_000;

@@ -1,8 +1,7 @@
-//! The life of an invocation, from its acceptance to what becomes of it.
+//! The life of an invocation.
 //!
-//! A synchronous one runs now or is refused. An asynchronous one is accepted into the queue; from
-//! there it runs, is run again after a failure, waits while it is throttled, and in the end is
-//! delivered to where its function's configuration says.
+//! A synchronous one runs now or is refused. An asynchronous one is accepted into the queue. It runs, is retried after
+//! a failure, waits while it is throttled, and in the end goes to the destinations of its function.
 
 use std::sync::Arc;
 
@@ -24,23 +23,23 @@ use super::{
 };
 use crate::journal::Event;
 
-/// How large the payload of a synchronous invocation may be, in bytes: 6 MB.
+/// The largest payload of a synchronous invocation, in bytes: 6 MB.
 const SYNCHRONOUS_BYTES_MAX: usize = 6 * 1024 * 1024;
 
-/// How large the payload of an asynchronous invocation may be, in bytes: 1 MB.
+/// The largest payload of an asynchronous invocation, in bytes: 1 MB.
 pub(crate) const ASYNCHRONOUS_BYTES_MAX: usize = 1024 * 1024;
 
-/// What a function gets where its invoker gave no payload.
+/// The payload of an invocation without one.
 const NO_PAYLOAD: &[u8] = b"{}";
 
-/// How an invoker wants an invocation.
+/// The kind of an invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvocationType {
-    /// It waits for the response.
+    /// The invoker waits for the response.
     RequestResponse,
-    /// It wants the event to be accepted.
+    /// The event is queued.
     Event,
-    /// It only wants to know whether it could.
+    /// Only the request is checked.
     DryRun,
 }
 
@@ -57,14 +56,14 @@ pub struct Invocation<'a> {
     pub client_context: Option<&'a str>,
 }
 
-/// What becomes of a request to run a function.
+/// The result of a request to run a function.
 #[derive(Debug)]
 pub enum Invoked {
     /// The event is in the asynchronous queue; it has this request id.
     Accepted(Arc<str>),
-    /// The run is to be made, and its invoker waits.
+    /// The host has to make this run, and the invoker waits.
     Running(Box<Run>),
-    /// It could be done.
+    /// The request is good.
     Possible,
 }
 
@@ -102,7 +101,7 @@ impl Cloud {
         }
     }
 
-    /// Takes an event into the asynchronous queue.
+    /// Puts an event into the asynchronous queue.
     pub(super) fn accept(
         &mut self,
         now: Timestamp,
@@ -131,7 +130,7 @@ impl Cloud {
         request_id
     }
 
-    /// Runs the events that are due, or sends them where they belong.
+    /// Runs the events that are due, or gives them up.
     pub(super) fn run_due_events(&mut self, now: Timestamp, runs: &mut Vec<Run>) {
         while let Some(event) = self.lambda.queue.pop_due(now) {
             runs.extend(self.run_event(now, event));
@@ -140,7 +139,7 @@ impl Cloud {
 
     fn run_event(&mut self, now: Timestamp, mut event: QueuedEvent) -> Option<Run> {
         let Ok(function) = self.lambda.function(&event.function) else {
-            // With the function its configuration is gone, and so is every place to send to.
+            // The destinations are deleted with the function.
             self.give_up(now, &event, "FunctionDeleted", true);
             return None;
         };
@@ -165,7 +164,7 @@ impl Cloud {
             }
             Err(_) => {
                 event.throttles += 1;
-                // Past its age it comes back once more, to be given up.
+                // When it is too old, it comes back once more and is given up.
                 let due = event.throttled_until(now).min(expires_at);
                 self.lambda.queue.push(due, event);
                 return None;
@@ -179,8 +178,7 @@ impl Cloud {
         Some(self.begin(now, configuration, request_id, &trace, payload, origin))
     }
 
-    /// Whether a function may run once more now: it is not going round in a loop, and there is
-    /// concurrency for it.
+    /// Refuses a run if the function is in a recursive loop or has no free concurrency.
     pub(super) fn may_run(
         &mut self,
         now: Timestamp,
@@ -237,9 +235,8 @@ impl Cloud {
         }
     }
 
-    /// Takes a run's outcome: its event is settled or will run again, its batch's messages are
-    /// deleted. Returns what its invoker, if one waits, is to be told; nothing if there is no such
-    /// run.
+    /// Takes a run's outcome. Its event is settled or queued again, or the messages of its batch are deleted. Returns
+    /// the response for an invoker that waits; none if there is no such run.
     pub fn finish(&mut self, now: Timestamp, run: RunId, outcome: Outcome) -> Option<Response> {
         let running = self.lambda.end(run)?;
         let timeout = running.configuration.timeout();
@@ -268,8 +265,8 @@ impl Cloud {
         Some(response)
     }
 
-    /// Settles an event whose run has ended, or queues it for the next. `event` has the trace header
-    /// of the run, for what is sent away; it is queued with the one that it came with.
+    /// Settles an event whose run has ended, or queues it again. `event` has the trace header of the run, for its
+    /// record; it is queued with the header that it came with.
     fn finish_event(
         &mut self,
         now: Timestamp,
@@ -287,7 +284,7 @@ impl Cloud {
         } else if event.runs > retries {
             Condition::RetriesExhausted
         } else if retry_at > expires_at {
-            // It would be too old by then, so it is not kept until then.
+            // It would be too old by then.
             Condition::EventAgeExceeded
         } else {
             event.trace_header = came_with;

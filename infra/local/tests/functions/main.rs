@@ -346,18 +346,6 @@ fn of_all_zips_only_those_of_functions_stay_unpacked() {
 }
 
 #[test]
-fn a_zip_is_unpacked_run_and_removed_in_the_end() {
-    let cloud = Cloud::start();
-    let code = json!({"PackageType": "Zip", "Code": {"ZipFile": zipped()}});
-    let folder = cloud.function("f", code).invoke(&json!({})).json().body["folder"].clone();
-    let folder = PathBuf::from(folder.as_str().unwrap());
-    assert!(folder.join("bootstrap").exists());
-    cloud.signal("TERM");
-    cloud.ended();
-    assert!(!folder.exists());
-}
-
-#[test]
 fn a_command_can_be_changed() {
     let cloud = Cloud::start();
     let f = cloud.function("f", json!({}));

@@ -1,4 +1,4 @@
-//! Lambda's refusals, by AWS's names and with AWS's words.
+//! Lambda's errors, with AWS's names and messages.
 
 /// Why an operation of Lambda's API was refused. Its `Display` is the message that AWS gives.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,10 +13,10 @@ pub enum LambdaError {
     /// A parameter's value is not acceptable.
     #[error("{0}")]
     InvalidParameterValue(String),
-    /// Parameters are out of their ranges; each fault is told.
+    /// Parameters are out of their ranges. All faults are listed.
     #[error("{} validation error{} detected: {}", .0.len(), if .0.len() == 1 { "" } else { "s" }, .0.join("; "))]
     Validation(Vec<String>),
-    /// The body of the request is not what the operation takes.
+    /// The payload of an invocation can't be read.
     #[error("Could not parse request body into json: {0}")]
     InvalidRequestContent(String),
     /// The payload of an invocation is over the limit of its type.
@@ -37,7 +37,7 @@ pub enum LambdaError {
         /// The size that is allowed.
         limit: usize,
     },
-    /// All the concurrency that the function may use is in use.
+    /// The function's concurrency is used up.
     #[error("Rate Exceeded.")]
     TooManyRequests(ThrottleReason),
     /// The function has run too often in one chain of requests.
@@ -51,12 +51,12 @@ pub enum LambdaError {
     Serialization(String),
 }
 
-/// Which bound on concurrency throttled an invocation.
+/// Which limit throttled an invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThrottleReason {
-    /// What the account has for functions without a reservation.
+    /// The account's concurrency for functions without a reservation.
     Account,
-    /// What the function has reserved.
+    /// The function's reserved concurrency.
     Reserved,
 }
 
@@ -104,7 +104,7 @@ impl LambdaError {
     }
 }
 
-/// Collects the faults of a request's values, so that all are told at once, in AWS's form.
+/// Collects the faults of a request's values, so that one error lists them all, in AWS's form.
 #[derive(Default)]
 pub(crate) struct Faults(Vec<String>);
 
@@ -121,7 +121,7 @@ impl Faults {
         self.constraint(name, &value.to_string(), &format!("Member must have value {bound}"));
     }
 
-    /// Notes that the member `name` breaks a rule.
+    /// Adds that the member `name` breaks a rule.
     pub(crate) fn constraint(&mut self, name: &str, value: &str, rule: &str) {
         self.0.push(format!("Value '{value}' at '{name}' failed to satisfy constraint: {rule}"));
     }

@@ -1,18 +1,12 @@
 //! A function: its configuration, its code, and what is set beside them.
 
-use std::{
-    any::Any,
-    collections::BTreeMap,
-    ffi::OsString,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 use comeback_core::Timestamp;
 
 use super::{
     error::{Faults, LambdaError},
+    folder::Folder,
     invoke_config::EventInvokeConfig,
     layer::Layered,
     name,
@@ -92,33 +86,6 @@ pub struct Client {
     pub layer: &'static str,
     /// Where the client's own packages may be.
     pub packages: PathBuf,
-}
-
-/// The folder that a function's executable is in.
-#[derive(Clone, Debug)]
-pub struct Folder {
-    path: PathBuf,
-    /// What keeps the folder there, dropped with the last copy of the code; none for a folder that
-    /// is a person's own. The model only passes it on.
-    _keeper: Option<Arc<dyn Any + Send + Sync>>,
-}
-
-impl Folder {
-    /// A folder that is there for as long as its `keeper`.
-    pub(crate) fn kept(path: PathBuf, keeper: impl Any + Send + Sync) -> Self {
-        Self { path, _keeper: Some(Arc::new(keeper)) }
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl<P: Into<PathBuf>> From<P> for Folder {
-    fn from(path: P) -> Self {
-        Self { path: path.into(), _keeper: None }
-    }
 }
 
 /// What a request sets of a configuration; what is absent stays as it is.

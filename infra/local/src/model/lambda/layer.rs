@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use comeback_core::Timestamp;
 
-use super::{error::LambdaError, function::Folder};
+use super::{error::LambdaError, folder::Folder};
 use crate::model::arn::{ACCOUNT, REGION};
 
 /// How many layers a function may have: AWS's limit.

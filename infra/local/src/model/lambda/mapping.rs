@@ -1,12 +1,11 @@
 //! An event source mapping: which queue is polled for which function, and how.
 //!
-//! Its settings are AWS's. Its `Poller` is what AWS's fleet of pollers would be doing: which
-//! messages it has taken from the queue and not delivered yet, how many batches are with the
-//! function, and how many there may be.
+//! Its settings are AWS's. Its `Poller` does the work of AWS's pollers: it knows the messages that were received and not
+//! delivered yet, how many batches are running, and how many may run.
 //!
-//! A poller starts with five batches at a time and is given five more each second for as long as it
-//! uses all it has, up to the mapping's bound. A batch that finds no free concurrency stays here and
-//! is tried again, less and less often, until the queue shows its messages again.
+//! A poller may run five batches at first, and five more each second while it uses all of them, up to the mapping's
+//! limit. A batch that finds no free concurrency stays here and is tried again with backoff, until its messages are
+//! visible in the queue again.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -18,42 +17,42 @@ use comeback_core::{
 use super::error::{Faults, LambdaError};
 use crate::model::arn::queue_name;
 
-/// How many messages a batch may have: AWS's bounds and its default.
+/// The size of a batch: AWS's bounds and default.
 const BATCH_SIZE: std::ops::RangeInclusive<i64> = 1..=10_000;
 const BATCH_SIZE_DEFAULT: u32 = 10;
 
 /// A batch over this many messages needs a batching window.
 const BATCH_SIZE_WITHOUT_WINDOW_MAX: u32 = 10;
 
-/// How long a batch may be gathered, in seconds: AWS's bounds.
+/// The batching window, in seconds: AWS's bounds.
 const WINDOW_SECS: std::ops::RangeInclusive<i64> = 0..=300;
 
-/// The bounds on a mapping's own bound on concurrency.
+/// AWS's bounds of a mapping's maximum concurrency.
 const MAXIMUM_CONCURRENCY: std::ops::RangeInclusive<i64> = 2..=1_000;
 
-/// How large the event of a batch may be, in bytes: that of any synchronous invocation.
+/// The largest event of a batch, in bytes, as of any synchronous invocation.
 const BATCH_BYTES_MAX: usize = 6 * 1024 * 1024;
 
-/// How many batches a poller may have with the function at first, and how many more each second.
+/// How many batches may run at first, and how many more each second.
 const BATCHES_START: u32 = 5;
 const BATCHES_GROWTH: u32 = 5;
 const GROWTH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How many batches a mapping without a bound of its own may have with the function at a time.
+/// How many batches of a mapping without its own limit may run at a time.
 const BATCHES_MAX: u32 = 1_250;
 
-/// The first and the longest wait after a batch found no free concurrency.
+/// The first and the longest wait after throttling.
 const THROTTLE_WAIT_MIN: Duration = Duration::from_secs(1);
 const THROTTLE_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// The wait where a queue says that it has a message and gives none: too many are in flight.
+/// The wait if a queue has visible messages and returns none, because too many are in flight.
 const EMPTY_WAIT: Duration = Duration::from_secs(1);
 
-/// How long a mapping is in each state that it passes through. AWS takes up to a minute for all of them;
-/// here it is long enough to be seen.
+/// How long each transient state of a mapping lasts. On AWS they take up to a minute together; here they last just
+/// long enough to be seen.
 const TRANSITION: Duration = Duration::from_millis(100);
 
-/// The states that a mapping passes through after a change, in AWS's words.
+/// The transient states of a mapping after a change, by AWS's names.
 type Transition = &'static [&'static str];
 const ENABLED_FROM_THE_START: Transition = &["Creating", "Enabling"];
 const DISABLED_FROM_THE_START: Transition = &["Creating"];
@@ -68,7 +67,7 @@ pub struct MappingSettings {
     pub batch_size: Option<i64>,
     pub maximum_batching_window_in_seconds: Option<i64>,
     pub function_response_types: Option<Vec<String>>,
-    /// The bound on concurrency; the inner absence takes it away.
+    /// The maximum concurrency. `Some(None)` removes it.
     pub maximum_concurrency: Option<Option<i64>>,
     pub enabled: Option<bool>,
 }
@@ -88,7 +87,7 @@ pub struct Mapping {
     pub enabled: bool,
     pub last_modified: Timestamp,
     transition: Transition,
-    /// When it is enabled for good, if it is to be.
+    /// From when on it polls, if it is enabled.
     polls_from: Timestamp,
     pub(crate) poller: Poller,
 }
@@ -138,7 +137,7 @@ impl Mapping {
         }
     }
 
-    /// The state that it is in, in AWS's words.
+    /// Its state, by AWS's name.
     pub(crate) fn state(&self, now: Timestamp) -> &'static str {
         let steps = between(self.last_modified, now).as_millis() / TRANSITION.as_millis();
         let passing = usize::try_from(steps).ok().and_then(|step| self.transition.get(step));
@@ -185,7 +184,7 @@ impl Mapping {
         };
         self.enabled = enabled;
         if !self.enabled {
-            // What it holds comes back into view in the queue by itself.
+            // Its messages become visible again in the queue.
             self.poller.held.clear();
             self.poller.held_bytes = 0;
         }
@@ -194,7 +193,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// How many batches may be with the function at a time.
+    /// How many batches may run at a time.
     fn batches_max(&self) -> u32 {
         self.poller.granted.min(self.maximum_concurrency.unwrap_or(BATCHES_MAX))
     }
@@ -208,20 +207,20 @@ impl Mapping {
         self.poller.running < self.batches_max()
     }
 
-    /// How many messages to ask the queue for: what the batch at hand lacks.
+    /// How many messages the next batch lacks.
     pub(crate) fn wanted(&self) -> usize {
         let size = usize::try_from(self.batch_size).unwrap_or(usize::MAX);
         size.saturating_sub(self.poller.held.len())
     }
 
-    /// When the messages at hand are to be delivered: at once when they fill a batch.
+    /// When the held messages are delivered: at once if they fill a batch.
     fn ready_at(&self) -> Option<Timestamp> {
         let first = self.poller.held.front()?;
         let full = self.wanted() == 0 || self.poller.held_bytes > BATCH_BYTES_MAX;
         Some(if full { first.received_at } else { later(first.received_at, self.window) })
     }
 
-    /// The next batch, if one is to be delivered now.
+    /// The next batch, if one is due.
     pub(crate) fn take_batch(&mut self, now: Timestamp) -> Option<Vec<Held>> {
         if self.ready_at()? > now {
             return None;
@@ -240,7 +239,7 @@ impl Mapping {
         Some(batch)
     }
 
-    /// When this is to be looked at again, where the queue has something to show at `visible_at`.
+    /// When to poll again, if the queue's next message becomes visible at `visible_at`.
     pub(crate) fn next_poll(&self, visible_at: Option<Timestamp>) -> Option<Timestamp> {
         if !self.enabled {
             return None;
@@ -253,7 +252,7 @@ impl Mapping {
         if self.poller.running >= self.batches_max() {
             let bound = self.maximum_concurrency.unwrap_or(BATCHES_MAX);
             if self.poller.granted >= bound {
-                // Only the end of a run makes room.
+                // Only the end of a run allows another batch.
                 return None;
             }
             at = at.max(later(self.poller.granted_at, GROWTH_INTERVAL));
@@ -299,25 +298,25 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// What it takes of the event: itself and a comma.
+    /// Its bytes in the event, with a comma.
     fn bytes(&self) -> usize {
         self.record.len() + 1
     }
 }
 
-/// What a mapping is doing.
+/// The state of a mapping's polling.
 #[derive(Debug)]
 pub(crate) struct Poller {
-    /// Received and not delivered, in the order in which they came.
+    /// Messages that were received and not delivered, the oldest first.
     held: VecDeque<Held>,
     /// Bytes of their records.
     held_bytes: usize,
-    /// Batches that are with the function.
+    /// How many batches are running.
     running: u32,
-    /// How many there may be, since when.
+    /// How many batches may run, and since when.
     granted: u32,
     granted_at: Timestamp,
-    /// How often in a row a batch found no free concurrency.
+    /// How often in a row a batch was throttled.
     throttles: u32,
     paused_until: Option<Timestamp>,
 }
@@ -337,13 +336,13 @@ impl Default for Poller {
 }
 
 impl Poller {
-    /// Takes in a message.
+    /// Adds a message.
     pub(crate) fn hold(&mut self, message: Held) {
         self.held_bytes += message.bytes();
         self.held.push_back(message);
     }
 
-    /// Lets go of messages that the queue shows again. They expire in the order in which they came.
+    /// Drops messages that are visible in the queue again. The oldest expire first.
     pub(crate) fn drop_expired(&mut self, now: Timestamp) {
         let is_expired = |message: &mut Held| message.hidden_until <= now;
         while let Some(expired) = self.held.pop_front_if(is_expired) {
@@ -368,7 +367,7 @@ impl Poller {
         }
     }
 
-    /// Takes a batch back that found no free concurrency, and pauses.
+    /// Takes a throttled batch back, and pauses.
     pub(crate) fn throttled(&mut self, now: Timestamp, batch: Vec<Held>) {
         for message in batch.into_iter().rev() {
             self.held_bytes += message.bytes();
@@ -380,12 +379,12 @@ impl Poller {
         self.paused_until = Some(later(now, wait));
     }
 
-    /// Pauses because the queue gave nothing.
+    /// Pauses because the queue returned nothing.
     pub(crate) fn starved(&mut self, now: Timestamp) {
         self.paused_until = Some(later(now, EMPTY_WAIT));
     }
 
-    /// Grants more batches if all that were granted have been in use for long enough.
+    /// Allows more batches if all allowed ones have been running for long enough.
     fn grow(&mut self, now: Timestamp) {
         if self.running >= self.granted && now >= later(self.granted_at, GROWTH_INTERVAL) {
             self.granted = self.granted.saturating_add(BATCHES_GROWTH).min(BATCHES_MAX);

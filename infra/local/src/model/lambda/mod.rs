@@ -1,13 +1,13 @@
-//! What Lambda keeps: functions and what is set of them, layers, the asynchronous queue, the runs
-//! of now, and the mappings.
+//! Lambda's state: functions and their settings, layers, the asynchronous queue, current runs, and mappings.
 //!
-//! This module is the functions' administration. What is done with them is `invocation` and
-//! `polling`, beside this module, because both need SQS too.
+//! This module administers functions. They are run by `invocation` and `polling`, which are beside this module because
+//! they also need SQS.
 
 pub(crate) mod asynchronous;
 pub(crate) mod batch;
 pub(crate) mod batch_response;
 pub mod error;
+pub mod folder;
 pub mod function;
 pub mod invoke_config;
 pub mod layer;
@@ -41,7 +41,7 @@ pub struct Lambda {
     pub(crate) mappings: BTreeMap<Arc<str>, Mapping>,
     pub(crate) runs: BTreeMap<RunId, Running>,
     concurrency: u32,
-    /// Numbers runs and functions; never the same twice.
+    /// The last number of a run or a function.
     sequence: u64,
 }
 
@@ -50,14 +50,14 @@ pub(crate) struct Running {
     pub(crate) configuration: Arc<Configuration>,
     incarnation: u64,
     pub(crate) request_id: Arc<str>,
-    /// The header that the function was given.
+    /// The trace header that the function was given.
     pub(crate) trace_header: Arc<str>,
     pub(crate) origin: Origin,
 }
 
-/// What a run is made for.
+/// Why a run is made.
 pub(crate) enum Origin {
-    /// Someone waits for its response.
+    /// An invoker waits for its response.
     Synchronous,
     /// An event of the asynchronous queue.
     Asynchronous(QueuedEvent),
@@ -123,7 +123,7 @@ impl Lambda {
     ///
     /// # Errors
     ///
-    /// If there is no such function; so it is with every operation on one.
+    /// If there is no such function.
     pub fn configuration(&self, name: &str) -> Result<&Arc<Configuration>, LambdaError> {
         self.function(name).map(|function| &function.configuration)
     }
@@ -170,7 +170,7 @@ impl Lambda {
         Ok(Arc::clone(&function.configuration))
     }
 
-    /// Deletes a function. Its runs go on to their end; its queued events are lost.
+    /// Deletes a function. Its runs continue; its queued events are lost.
     ///
     /// # Errors
     ///
@@ -179,12 +179,12 @@ impl Lambda {
         self.functions.remove(name).map(|_| ()).ok_or_else(|| name::not_found(name))
     }
 
-    /// Reserves concurrency for a function, or takes the reservation back. AWS keeps 100 of an
-    /// account's concurrency unreserved; here all of it can be reserved, because there is less.
+    /// Reserves concurrency for a function, or removes the reservation. On AWS, 100 of an account's concurrency can't
+    /// be reserved; here all of it can, because there is less.
     ///
     /// # Errors
     ///
-    /// If the other functions have reserved too much for that.
+    /// If there is no such function, or the other functions have reserved too much.
     pub fn set_reserved_concurrency(
         &mut self,
         name: &str,
@@ -236,7 +236,7 @@ impl Lambda {
         Ok(())
     }
 
-    /// Sets a function's event invoke config anew, or with `update` over the one that it has.
+    /// Replaces a function's event invoke config, or with `update` changes it.
     ///
     /// # Errors
     ///
@@ -268,7 +268,7 @@ impl Lambda {
         Ok(config)
     }
 
-    /// Refuses a function that doesn't exist, in the words of event invoke configs.
+    /// Refuses a missing function, with AWS's message for event invoke configs.
     fn check_function(&self, name: &str) -> Result<(), LambdaError> {
         if self.functions.contains_key(name) {
             return Ok(());
@@ -276,7 +276,7 @@ impl Lambda {
         Err(LambdaError::ResourceNotFound("The function doesn't exist.".to_owned()))
     }
 
-    /// A function's event invoke configs: here it has one at most.
+    /// A function's event invoke configs. Here, it has at most one.
     ///
     /// # Errors
     ///
@@ -293,14 +293,14 @@ impl Lambda {
     ///
     /// # Errors
     ///
-    /// If it has none. As on AWS, neither has a function that doesn't exist.
+    /// If it has none. As on AWS, a missing function has the same error.
     pub fn event_invoke_config(&self, name: &str) -> Result<&EventInvokeConfig, LambdaError> {
         let function = self.functions.get(name);
         let config = function.and_then(|function| function.event_invoke_config.as_ref());
         config.ok_or_else(|| no_event_invoke_config(name))
     }
 
-    /// Takes a function's event invoke config away.
+    /// Removes a function's event invoke config.
     ///
     /// # Errors
     ///
@@ -320,12 +320,12 @@ impl Lambda {
     ///
     /// # Errors
     ///
-    /// If there is none with this id; so it is with every operation on one.
+    /// If there is none with this id.
     pub fn mapping(&self, uuid: &str) -> Result<&Mapping, LambdaError> {
         self.mappings.get(uuid).ok_or_else(no_mapping)
     }
 
-    /// Changes a mapping, and the function that it is for.
+    /// Changes a mapping, and its function if one is given.
     ///
     /// # Errors
     ///
@@ -349,7 +349,7 @@ impl Lambda {
         Ok(mapping)
     }
 
-    /// Deletes a mapping. What it holds comes back into view in its queue.
+    /// Deletes a mapping. The messages that it holds become visible again in its queue.
     ///
     /// # Errors
     ///
@@ -358,7 +358,7 @@ impl Lambda {
         self.mappings.remove(uuid).ok_or_else(no_mapping)
     }
 
-    /// How many asynchronous invocations have been accepted and have not ended.
+    /// How many asynchronous invocations have not ended.
     pub(crate) fn invocations(&self) -> usize {
         let running = self.runs.values();
         let running = running.filter(|run| matches!(run.origin, Origin::Asynchronous(_)));
@@ -373,9 +373,9 @@ impl Lambda {
         self.functions.get_mut(name).ok_or_else(|| name::not_found(name))
     }
 
-    /// Which bound keeps a function from one more run, if one does.
+    /// Which limit prevents another run of a function, if one does.
     ///
-    /// A reservation is taken from the account's concurrency even while it isn't used.
+    /// A reservation reduces the account's concurrency even while it isn't used.
     pub(crate) fn throttle(&self, function: &Function) -> Option<ThrottleReason> {
         if let Some(reserved) = function.reserved_concurrency {
             return (function.running >= reserved).then_some(ThrottleReason::Reserved);
@@ -407,7 +407,7 @@ impl Lambda {
         id
     }
 
-    /// Notes that a run has ended, and gives back what it was made for.
+    /// Notes that a run has ended, and returns it.
     pub(crate) fn end(&mut self, id: RunId) -> Option<Running> {
         let run = self.runs.remove(&id)?;
         if let Some(function) = self.functions.get_mut(&run.configuration.name)

@@ -1,7 +1,7 @@
-//! What Lambda sends away of an asynchronous invocation: the record to a destination, and the dead
-//! letter to a function's own dead-letter queue.
+//! What Lambda sends at the end of an asynchronous invocation: a record to a destination, and a dead letter to the
+//! function's own dead-letter queue.
 //!
-//! The record's members stand in AWS's order. The payloads are in it as the bytes they are.
+//! The record's members are in AWS's order, and its payloads keep their bytes.
 
 use chrono::SecondsFormat;
 use comeback_core::Timestamp;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{asynchronous::QueuedEvent, name, run::Response};
 use crate::model::{payload::Payload, sqs::is_carried};
 
-/// How much of an error's message a dead letter's attribute has: the first KB.
+/// How much of an error's message is in a dead letter's attribute: the first KB.
 const ERROR_MESSAGE_BYTES_MAX: usize = 1024;
 
 /// Why Lambda is done with an event.
@@ -18,19 +18,19 @@ const ERROR_MESSAGE_BYTES_MAX: usize = 1024;
 pub(crate) enum Condition {
     /// A run succeeded.
     Success,
-    /// The last run that it may have has failed.
+    /// The last allowed run failed.
     RetriesExhausted,
-    /// It is too old, or would be at its next run.
+    /// It is too old, or would be too old at its next run.
     EventAgeExceeded,
-    /// Its function may not run at all.
+    /// Its function's reserved concurrency is 0.
     ZeroReservedConcurrency,
-    /// It has gone round in a loop. AWS doesn't document what it writes here; this is the name of
-    /// the error that a synchronous invocation gets.
+    /// It is in a recursive loop. AWS doesn't document this value; it is the name of the error of a synchronous
+    /// invocation.
     RecursiveInvocation,
 }
 
 impl Condition {
-    /// AWS's name of it.
+    /// AWS's name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Success => "Success",
@@ -73,7 +73,7 @@ struct ResponseContext {
     function_error: Option<&'static str>,
 }
 
-/// The record of an event that Lambda is done with. Without a response there are no response parts.
+/// The record of an event that has ended. Without a response, it has no response members.
 pub(crate) fn record(
     now: Timestamp,
     event: &QueuedEvent,
@@ -99,9 +99,8 @@ pub(crate) fn record(
     })
 }
 
-/// The attributes of a dead letter: what failed, with which HTTP status, and the error's message.
-/// AWS documents the attributes, but not their values for an event that never ran: here it is the
-/// status that a synchronous invocation would have got, and the condition's name.
+/// The attributes of a dead letter: an HTTP status and the error's message. AWS doesn't document their values for an
+/// event that never ran. Here they are the status of a synchronous invocation, and the condition's name.
 pub(crate) struct DeadLetterAttributes {
     pub(crate) error_code: u16,
     pub(crate) error_message: String,
@@ -124,8 +123,7 @@ impl DeadLetterAttributes {
     }
 }
 
-/// `message` as a message attribute may hold it: without the characters that SQS refuses, and cut
-/// at a character's boundary.
+/// `message` without the characters that SQS refuses, and truncated.
 fn attribute_text(message: &str) -> String {
     let mut text: String = message.chars().filter(|character| is_carried(*character)).collect();
     text.truncate(text.floor_char_boundary(ERROR_MESSAGE_BYTES_MAX));

@@ -1,13 +1,13 @@
 //! Recursive-loop detection: how often a function has run in one chain of requests.
 //!
-//! Lambda counts in the member `Lineage` of the X-Ray trace header, whether or not anything is
-//! traced. A function is given the header with its own entry counted up; the AWS SDKs pass it on
-//! with every call, SQS keeps it on the message as `AWSTraceHeader`, and so it comes back with the
-//! next invocation. Lambda stops "approximately" after 16; here it is exactly 16.
+//! Lambda counts in the member `Lineage` of the X-Ray trace header, whether or not tracing is on. A function is given
+//! the header with its own entry incremented. The AWS SDKs pass it on with every call, SQS stores it with the message as
+//! `AWSTraceHeader`, and so it comes back with the next invocation. AWS stops a function after "approximately" 16 runs;
+//! here it is exactly 16.
 //!
-//! AWS has been seen to write `Lineage=a87bd80c:1|68fd508a:5`, entries of a function's hash and how
-//! often it ran before, and `Lineage=1:e547cb94:0` with another number ahead. The former is written
-//! here, because it names every function of a chain; of the latter the last two parts are read.
+//! AWS writes `Lineage=a87bd80c:1|68fd508a:5`, each entry with a function's hash and how often it ran before, or
+//! `Lineage=1:e547cb94:0` with another number first. The first form is written here, because it names every function of
+//! a chain. Of the second form, the last two parts are read.
 
 use comeback_core::Timestamp;
 use md5::{Digest as _, Md5};
@@ -15,20 +15,20 @@ use md5::{Digest as _, Md5};
 use super::name;
 use crate::model::ids::Ids;
 
-/// After how many runs of one function in one chain the next is stopped.
+/// How many runs of one function in one chain are allowed.
 pub const RUNS_MAX: u32 = 16;
 
 /// What happens to a function in a recursive loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecursiveLoop {
-    /// It is let go on; the loop is intended and has a bound of its own.
+    /// It continues.
     Allow,
-    /// It is stopped; AWS's default.
+    /// It is stopped, which is AWS's default.
     #[default]
     Terminate,
 }
 
-/// The trace header of a request or a message, as far as it matters here.
+/// The members of a trace header that matter here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TraceHeader {
     root: Option<String>,
@@ -38,7 +38,7 @@ pub(crate) struct TraceHeader {
 }
 
 impl TraceHeader {
-    /// Reads a header; what can't be read of it is left out.
+    /// Reads a header. Members that can't be read are left out.
     pub(crate) fn parse(header: &str) -> Self {
         let mut parsed = Self::default();
         for member in header.split(';') {
@@ -100,7 +100,7 @@ fn entry(text: &str) -> Option<(String, u32)> {
     Some((hash.to_owned(), before.parse().ok()?))
 }
 
-/// A function's mark in a lineage: eight hexadecimal digits, as on AWS.
+/// A function's hash in a lineage: eight hexadecimal digits, as on AWS.
 fn hash(name: &str) -> String {
     let digest = Md5::digest(name::arn(name));
     digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_an_empty_header() {
+    fn members_that_cannot_be_read_are_left_out() {
         for header in ["", ";;;", "Lineage", "Lineage=;", "Lineage=a|b:c|:", "x=y", "Lineage=a:-1"]
         {
             assert_eq!(TraceHeader::parse(header).runs("f"), 0, "{header}");

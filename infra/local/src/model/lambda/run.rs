@@ -1,4 +1,4 @@
-//! One run of a function: what the host is told to do, and what it tells in the end.
+//! One run of a function: the host's order, and its outcome.
 
 use std::{
     borrow::Cow,
@@ -12,10 +12,10 @@ use serde::Serialize;
 use super::function::Configuration;
 use crate::{journal::Ending, model::payload::Payload};
 
-/// How large a function's response may be, in bytes: 6 MB. AWS gives it 100 bytes more.
+/// The largest response of a function, in bytes: 6 MB and, as on AWS, 100 bytes more.
 pub const RESPONSE_BYTES_MAX: usize = 6 * 1024 * 1024 + 100;
 
-/// The type of a process that ended. Lambda has given crashes and time-outs a type since 2025.
+/// The error type of a crash. Lambda has given crashes and time-outs a type since 2025.
 const EXIT_ERROR: &str = "Runtime.ExitError";
 
 /// Tells a run from all others.
@@ -25,11 +25,11 @@ pub struct RunId(pub(crate) u64);
 /// A run that the host must make.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// To be given back with the outcome.
+    /// Identifies the run in [`Cloud::finish`](crate::model::Cloud::finish).
     pub id: RunId,
-    /// The function as it is at the run's beginning.
+    /// The function's configuration at the beginning of the run.
     pub configuration: Arc<Configuration>,
-    /// The id that the function sees: the same in all runs of one event.
+    /// The request id, which is the same in all runs of one event.
     pub request_id: Arc<str>,
     /// The ARN that the function was invoked by.
     pub invoked_arn: Arc<str>,
@@ -66,7 +66,7 @@ pub enum Outcome {
     ExtensionFailed(ExtensionFailure),
 }
 
-/// The failure of an extension, which ends the environment that it is in.
+/// The failure of an extension, which ends its environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtensionFailure {
     /// The name of the extension's file.
@@ -75,7 +75,7 @@ pub struct ExtensionFailure {
     pub fault: ExtensionFault,
 }
 
-/// What an extension did that ends its environment.
+/// How an extension failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExtensionFault {
     /// It could not be started, for this reason.
@@ -97,10 +97,10 @@ pub enum Exit {
     Signal(i32),
 }
 
-/// What the invoker of a function is told.
+/// What the invoker of a function receives.
 #[derive(Clone, Debug)]
 pub struct Response {
-    /// What the function returned or reported, or what Lambda says in its place.
+    /// What the function returned or reported, or Lambda's own report.
     pub payload: Vec<u8>,
     /// How the run ended.
     pub ending: Ending,
@@ -112,7 +112,7 @@ impl Response {
         self.ending != Ending::Succeeded
     }
 
-    /// The message of the error, if it says one.
+    /// The message of the error, if it has one.
     pub(crate) fn error_message(&self) -> String {
         #[derive(serde::Deserialize)]
         struct Report {
@@ -123,7 +123,7 @@ impl Response {
     }
 }
 
-/// What Lambda itself says of a run that ended without a word from the function.
+/// Lambda's own report of a run, if the function reported nothing.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report<'a> {
@@ -132,7 +132,7 @@ struct Report<'a> {
 }
 
 impl Outcome {
-    /// What the invoker is told.
+    /// What the invoker receives.
     pub(crate) fn response(self, request_id: &str, timeout: Duration) -> Response {
         let say = |error_type, error_message| {
             let report = Report { error_type, error_message };
@@ -178,7 +178,7 @@ impl Outcome {
 }
 
 impl ExtensionFailure {
-    /// AWS tells only how the process ended; here it is told of which, and what it said.
+    /// AWS says only how the process ended. Here the message also names the extension and what it reported.
     fn message(&self, request_id: &str) -> String {
         let what = match &self.fault {
             ExtensionFault::Exited(exit) => exit.to_string(),
@@ -203,7 +203,7 @@ impl ExtensionFault {
 
 impl Exit {
     fn message(self, request_id: &str) -> String {
-        // A runtime that leaves in peace without an answer gives no reason.
+        // A runtime that exits with status 0 gives no reason.
         if self == Self::Status(0) {
             return format!(
                 "RequestId: {request_id} Error: Runtime exited without providing a reason"
@@ -222,7 +222,7 @@ impl Display for Exit {
     }
 }
 
-/// A signal's name in the words of Lambda's own supervisor.
+/// A signal's name, as Lambda's supervisor writes it.
 fn signal_name(signal: i32) -> Cow<'static, str> {
     let name = match signal {
         1 => "hangup",
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_function_says_is_passed_on_byte_for_byte() {
+    fn the_functions_own_bytes_are_passed_on() {
         let bytes = br#"{ "errorType" : "X", "n": 1.00 }"#.to_vec();
         for (outcome, ending) in [
             (Outcome::Returned(bytes.clone()), Ending::Succeeded),

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 
 use super::error::SqsError;
 
-/// SQS refuses a message with more message attributes.
+/// The most attributes that a message may have.
 const MESSAGE_ATTRIBUTES_MAX: usize = 10;
 
-/// SQS refuses a longer name or type of a message attribute, in characters.
+/// The longest name or type of an attribute, in characters.
 const ATTRIBUTE_LABEL_MAX: usize = 256;
 
-/// A `Number` has at most this many digits.
+/// The most digits of a `Number`.
 const NUMBER_DIGITS_MAX: usize = 38;
 
-/// A message's own attributes by name, in the order in which AWS digests them.
+/// A message's attributes by name, in the order in which AWS hashes them.
 pub type MessageAttributes = BTreeMap<String, MessageAttribute>;
 
 /// One attribute of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageAttribute {
-    /// `String`, `Number` or `Binary`, and perhaps a label of the sender's after a full stop.
+    /// `String`, `Number` or `Binary`, and optionally a full stop and a label.
     pub data_type: String,
     /// The value.
     pub value: AttributeValue,
@@ -46,7 +46,7 @@ impl MessageAttribute {
     }
 }
 
-/// Whether SQS carries `character` in a body or an attribute: those that XML 1.0 can tell.
+/// Whether SQS accepts `character` in a body or an attribute: those of XML 1.0.
 pub(crate) fn is_carried(character: char) -> bool {
     !matches!(
         character,
@@ -69,7 +69,7 @@ pub(super) fn check(attributes: &MessageAttributes) -> Result<(), SqsError> {
     })
 }
 
-/// What is wrong with one attribute, as the end of a sentence that begins with its name.
+/// Refuses one attribute. The error ends a sentence that begins with the attribute's name.
 fn check_attribute(name: &str, attribute: &MessageAttribute) -> Result<(), String> {
     check_name(name)?;
     let data_type = attribute.data_type.as_str();

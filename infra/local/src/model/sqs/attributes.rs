@@ -1,4 +1,4 @@
-//! A queue's attributes: what each may be, and what it is where nobody says.
+//! A queue's attributes: their limits and defaults.
 
 use std::collections::BTreeMap;
 
@@ -8,25 +8,23 @@ use super::{
     redrive::RedrivePolicy,
 };
 
-/// A queue's attributes by name, all told as text, as SQS does.
+/// A queue's attributes by name, all as text, as in SQS's API.
 pub type Attributes = BTreeMap<String, String>;
 
-/// SQS refuses a visibility timeout that would keep a message from view for longer, in seconds:
-/// twelve hours.
+/// The longest visibility timeout, in seconds: twelve hours.
 pub const VISIBILITY_SECONDS_MAX: u32 = 43_200;
 
-/// A receive waits at most this long for a message, in seconds.
+/// The longest long poll, in seconds.
 pub const WAIT_SECONDS_MAX: u32 = 20;
 
-/// The least and the most that a queue may limit its messages to.
+/// The smallest limit that a queue may set for the size of its messages.
 const MESSAGE_BYTES_MIN: u32 = 1024;
 
-/// A message is kept for a minute at least and fourteen days at most, in seconds.
+/// The bounds of the retention period, in seconds: a minute and fourteen days.
 const RETENTION_SECONDS: (u32, u32) = (60, 1_209_600);
 
-/// Attributes that a queue keeps for its owner and that change nothing here: there are no callers
-/// to tell apart and nothing is encrypted.
-const KEPT: [&str; 5] = [
+/// Attributes that are stored and have no effect here: callers aren't told apart and nothing is encrypted.
+const STORED: [&str; 5] = [
     "KmsDataKeyReusePeriodSeconds",
     "KmsMasterKeyId",
     "Policy",
@@ -43,7 +41,7 @@ pub(super) struct QueueAttributes {
     pub(super) wait: u32,
     pub(super) visibility: u32,
     pub(super) redrive: Option<RedrivePolicy>,
-    kept: BTreeMap<&'static str, String>,
+    stored: BTreeMap<&'static str, String>,
 }
 
 impl Default for QueueAttributes {
@@ -55,7 +53,7 @@ impl Default for QueueAttributes {
             wait: 0,
             visibility: 30,
             redrive: None,
-            kept: [("SqsManagedSseEnabled", "true".to_owned())].into(),
+            stored: [("SqsManagedSseEnabled", "true".to_owned())].into(),
         }
     }
 }
@@ -65,7 +63,7 @@ impl QueueAttributes {
     ///
     /// # Errors
     ///
-    /// For the first of `changes` that can't be.
+    /// For the first of `changes` that SQS refuses.
     pub(super) fn with(&self, changes: &Attributes) -> Result<Self, SqsError> {
         let mut changed = self.clone();
         let given = |name| changes.get(name).map(String::as_str);
@@ -94,28 +92,28 @@ impl QueueAttributes {
             }
             "RedrivePolicy" => self.redrive = RedrivePolicy::parse(value)?,
             "KmsMasterKeyId" if !value.is_empty() => {
-                self.keep(name, value)?;
-                self.keep("SqsManagedSseEnabled", "false")?;
+                self.store(name, value)?;
+                self.store("SqsManagedSseEnabled", "false")?;
             }
-            _ => self.keep(name, value)?,
+            _ => self.store(name, value)?,
         }
         Ok(())
     }
 
-    fn keep(&mut self, name: &str, value: &str) -> Result<(), SqsError> {
-        let name = KEPT
+    fn store(&mut self, name: &str, value: &str) -> Result<(), SqsError> {
+        let name = STORED
             .into_iter()
-            .find(|kept| *kept == name)
+            .find(|stored| *stored == name)
             .ok_or_else(|| SqsError::InvalidAttributeName { name: name.to_owned() })?;
         if value.is_empty() {
-            self.kept.remove(name);
+            self.stored.remove(name);
         } else {
-            self.kept.insert(name, value.to_owned());
+            self.stored.insert(name, value.to_owned());
         }
         Ok(())
     }
 
-    /// The attributes as SQS tells them.
+    /// The attributes as SQS answers them.
     pub(super) fn told(&self) -> Attributes {
         let mut told: Attributes = [
             ("DelaySeconds", self.delay),
@@ -127,8 +125,8 @@ impl QueueAttributes {
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value.to_string()))
         .collect();
-        told.extend(self.kept.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-        if !self.kept.contains_key("KmsMasterKeyId") {
+        told.extend(self.stored.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        if !self.stored.contains_key("KmsMasterKeyId") {
             told.remove("KmsDataKeyReusePeriodSeconds");
         }
         if let Some(policy) = &self.redrive {
@@ -178,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_taken_within_awss_bounds_only() {
+    fn numbers_outside_awss_bounds_are_refused() {
         for (name, least, most) in [
             ("DelaySeconds", 0, 900),
             ("MaximumMessageSize", 1024, 1_048_576),
@@ -198,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_meaning_here_is_kept_and_an_empty_value_takes_it_away() {
+    fn attributes_without_effect_are_stored_and_an_empty_value_removes_them() {
         let told = changed("Policy", "{}").unwrap();
         assert_eq!(told.get("Policy").map(String::as_str), Some("{}"));
         assert_eq!(changed("Policy", "").unwrap().get("Policy"), None);
@@ -214,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_kms_takes_the_place_of_sqss_own_and_of_both_there_is_none() {
+    fn a_kms_key_replaces_sqss_own_and_both_together_are_refused() {
         let set = |attributes: &QueueAttributes, given: &[(&str, &str)]| {
             let given = given.iter().map(|(name, value)| ((*name).into(), (*value).into()));
             attributes.with(&given.collect())

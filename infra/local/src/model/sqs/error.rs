@@ -1,7 +1,6 @@
 //! Why SQS refuses a request.
 
-/// A refusal, and in its text what AWS tells the caller: programs match on it, so it is AWS's
-/// wording, capitals and full stops included.
+/// A refusal. Its text is AWS's, with its capitals and full stops, because programs match on it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SqsError {
@@ -31,46 +30,46 @@ pub enum SqsError {
         queue: String,
     },
 
-    /// No queue has, or no caller may set, an attribute of this name.
+    /// No attribute has this name, or callers can't set it.
     #[error("Unknown Attribute {name}.")]
     InvalidAttributeName {
-        /// The name as it was given.
+        /// The name.
         name: String,
     },
 
-    /// Nobody can have a queue's messages encrypted in two ways.
+    /// A queue can't use two kinds of encryption.
     #[error(
         "You can use one type of server-side encryption (SSE) at one time. You can either enable KMS SSE or SQS SSE."
     )]
     TwoEncryptions,
 
-    /// A queue's attribute can't have this value.
+    /// A queue's attribute has an invalid value.
     #[error("Invalid value for the parameter {name}.")]
     InvalidAttributeValue {
         /// The attribute's name.
         name: String,
     },
 
-    /// A parameter can't have this value.
+    /// A parameter has an invalid value.
     #[error("Value {value} for parameter {name} is invalid. Reason: {reason}")]
     InvalidParameterValue {
         /// The parameter's name.
         name: &'static str,
-        /// The value as it was given.
+        /// The value.
         value: String,
-        /// What it must be instead.
+        /// What AWS says about it.
         reason: String,
     },
 
-    /// A message can't be sent like this: its size, or one of its attributes.
+    /// A message is refused because of its size or one of its attributes.
     #[error("{0}")]
     InvalidMessage(String),
 
-    /// A request can't be like this, for a reason that names no value.
+    /// A request is refused for a reason that names no value.
     #[error("{0}")]
     InvalidRequest(String),
 
-    /// What a parameter names isn't there.
+    /// A parameter names something that doesn't exist.
     #[error("The resource that you specified for the {parameter} parameter doesn't exist.")]
     ResourceNotFound {
         /// The parameter's name.
@@ -81,24 +80,24 @@ pub enum SqsError {
     #[error("Task does not exist.")]
     TaskDoesNotExist,
 
-    /// A message's body has a character that SQS doesn't carry.
+    /// A message's body has a character that SQS refuses.
     #[error(
         "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF"
     )]
     InvalidMessageContents,
 
-    /// What can't be left out is missing or empty.
+    /// A required parameter is missing or empty.
     #[error("The request must contain the parameter {0}.")]
     MissingParameter(&'static str),
 
-    /// The handle isn't one of this queue's.
+    /// The handle isn't one of this queue.
     #[error("The input receipt handle \"{handle}\" is not a valid receipt handle.")]
     ReceiptHandleIsInvalid {
-        /// The handle as it was given.
+        /// The handle.
         handle: String,
     },
 
-    /// AWS can do it, this local cloud can't.
+    /// Only AWS can do this, or the task is in the wrong state.
     #[error("{0}")]
     UnsupportedOperation(String),
 }

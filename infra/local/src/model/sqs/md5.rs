@@ -1,7 +1,7 @@
 //! The digests by which SDKs check what SQS received and returned.
 //!
-//! They refuse an answer whose digest isn't the one they compute themselves, so the encoding of
-//! attributes follows AWS's published algorithm to the byte.
+//! SDKs refuse an answer whose digest differs from their own, so the encoding of attributes follows AWS's published
+//! algorithm exactly.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ const TRANSPORT_STRING: u8 = 1;
 /// How AWS's encoding of an attribute marks bytes.
 const TRANSPORT_BINARY: u8 = 2;
 
-/// An MD5 digest, told in hexadecimal.
+/// An MD5 digest, written in hexadecimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Md5([u8; 16]);
 
@@ -26,8 +26,7 @@ impl Md5 {
         Self(Hasher::digest(body.as_bytes()).into())
     }
 
-    /// The digest of `attributes`, which must come in ascending order of their names; none where
-    /// there are none.
+    /// The digest of `attributes`, which must be sorted by name; none if there are no attributes.
     pub fn of_attributes<'a>(
         attributes: impl IntoIterator<Item = (&'a String, &'a MessageAttribute)>,
     ) -> Option<Self> {
@@ -52,8 +51,8 @@ impl Md5 {
     }
 }
 
-/// One part of an attribute: its length in four bytes, then itself. Parts are far shorter than
-/// four bytes can tell, because a message is.
+/// Hashes one part of an attribute: its length in four bytes, then its bytes. A message's size limit keeps the length
+/// far below what four bytes can hold.
 fn encode(hasher: &mut Hasher, part: &[u8]) {
     hasher.update(u32::try_from(part.len()).unwrap_or(u32::MAX).to_be_bytes());
     hasher.update(part);

@@ -1,4 +1,4 @@
-//! A message: what is sent, what SQS answers to it, what is received, and what SQS refuses to carry.
+//! A message: what is sent, SQS's answer, what is received, and what SQS refuses.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use super::{
     md5::Md5,
 };
 
-/// SQS carries at most this many bytes in a message, attributes included, and as many in a batch.
+/// The largest message, in bytes with its attributes. A batch has the same limit.
 pub const MESSAGE_BYTES_MAX: u32 = 1_048_576;
 
-/// How long a message may be kept from its first receiver, in seconds: a quarter of an hour.
+/// The longest delay of a message, in seconds.
 pub const DELAY_SECONDS_MAX: u32 = 900;
 
-/// A message as its sender gives it to SQS.
+/// A message as it is sent.
 #[derive(Clone, Debug, Default)]
 pub struct Outgoing {
     /// The body. Copies of the message share it.
@@ -25,32 +25,31 @@ pub struct Outgoing {
     pub attributes: MessageAttributes,
     /// The trace that the message belongs to: system attribute `AWSTraceHeader`.
     pub trace_header: Option<String>,
-    /// The tenant that the message belongs to: system attribute `MessageGroupId`. It is handed on
-    /// and has no influence on the order.
+    /// The tenant that the message belongs to: system attribute `MessageGroupId`. It has no effect on the order.
     pub group_id: Option<String>,
-    /// Who sends it; the account where it is not given.
+    /// The sender; without it, the account.
     pub sender_id: Option<Arc<str>>,
-    /// For how many seconds nobody shall receive it; the queue's own delay where it is not given.
+    /// The delay in seconds; without it, the queue's.
     pub delay: Option<u32>,
 }
 
-/// SQS has the message.
+/// SQS's answer to a message that was sent.
 #[derive(Clone, Debug)]
 pub struct Sent {
     /// The message's identifier, the same at every receive.
     pub message_id: String,
     /// Digest of the body.
     pub md5_of_body: Md5,
-    /// Digest of the attributes, where there are any.
+    /// Digest of the attributes, if there are any.
     pub md5_of_attributes: Option<Md5>,
 }
 
-/// A message as a receiver gets it.
+/// A message as it is received.
 #[derive(Clone, Debug)]
 pub struct Received {
     /// The message's identifier.
     pub message_id: String,
-    /// What this receiver names the message by to delete it or to change its visibility.
+    /// Identifies this receive in requests to delete the message or to change its visibility.
     pub receipt_handle: String,
     /// The body.
     pub body: Arc<str>,
@@ -58,11 +57,11 @@ pub struct Received {
     pub md5_of_body: Md5,
     /// The sender's attributes.
     pub attributes: Arc<MessageAttributes>,
-    /// When SQS took it; a move to a dead-letter queue keeps this.
+    /// When it was sent. A move to a dead-letter queue doesn't change this.
     pub sent_at: Timestamp,
     /// When it was first received.
     pub first_received_at: Timestamp,
-    /// How often it has been received, in all the queues it has been in, this time included.
+    /// How often it has been received, in all its queues, including this time.
     pub receive_count: u32,
     /// Who sent it.
     pub sender_id: Arc<str>,
@@ -70,13 +69,13 @@ pub struct Received {
     pub trace_header: Option<Arc<str>>,
     /// The tenant that it belongs to.
     pub group_id: Option<Arc<str>>,
-    /// The queue that gave it up, where this is a dead-letter queue.
+    /// The ARN of the queue that gave it up, if this is a dead-letter queue.
     pub dead_letter_source: Option<Arc<str>>,
 }
 
 impl Outgoing {
-    /// What the limits on a message's and on a batch's size count: the body, and name, type and
-    /// value of every attribute. System attributes are free.
+    /// The size that SQS limits: the body, and the name, type and value of each attribute. System attributes don't
+    /// count.
     pub fn size(&self) -> usize {
         let attributes = self.attributes.iter().map(|(name, attribute)| {
             let value = match &attribute.value {
@@ -88,7 +87,7 @@ impl Outgoing {
         self.body.len() + attributes.sum::<usize>()
     }
 
-    /// Whether a queue that takes messages of up to `bytes_max` takes this one.
+    /// Refuses what a queue with this size limit refuses.
     pub(super) fn check(&self, bytes_max: u32) -> Result<(), SqsError> {
         if self.body.is_empty() {
             return Err(SqsError::MissingParameter("MessageBody"));
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_carries_the_characters_of_xml_and_no_others() {
+    fn a_body_may_have_only_the_characters_of_xml() {
         for (body, carried) in [
             ("\t\n\r \u{7f}\u{d7ff}\u{e000}\u{fffd}\u{10000}\u{10ffff}", true),
             ("a\0", false),
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_body_is_a_missing_one() {
+    fn an_empty_body_counts_as_missing() {
         let expected = Err(SqsError::MissingParameter("MessageBody"));
         assert_eq!(outgoing("").check(MESSAGE_BYTES_MAX), expected);
     }
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_named_in_up_to_128_printable_characters() {
+    fn a_group_id_has_up_to_128_printable_characters() {
         let grouped = |group: &str| Outgoing { group_id: Some(group.into()), ..outgoing("x") };
         for (group, taken) in
             [("tenant-7!", true), ("", false), ("a b", false), (&"g".repeat(129), false)]

@@ -1,18 +1,15 @@
-//! Amazon SQS as a pure model: standard queues, and what becomes of the messages in them.
+//! Amazon SQS as a pure model of standard queues.
 //!
-//! A message is *sent* ([`Outgoing`] is what SQS may refuse to carry) and lies in its queue. When
-//! its delay is over it is visible, and a *receive* hands it out: it is in flight, and its receiver
-//! has the time of the visibility timeout to *delete* it by the receipt handle that came with it. The
-//! receiver may *change* that time, which is how a retry waits for hours at no cost. Where it does
-//! neither, the message is visible again and is received once more, until the queue's redrive policy
-//! gives it up and it moves to the dead-letter queue, or until the retention period ends.
+//! A message ([`Outgoing`]) is *sent* to a queue. When its delay is over, it is visible, and a *receive* returns it.
+//! Then it is in flight, and its receiver can *delete* it by its receipt handle until the visibility timeout ends. The
+//! receiver can *change* that timeout, which is how a retry waits for hours at no cost. If it does neither, the
+//! message becomes visible again, until the queue's redrive policy moves it to the dead-letter queue, or until the
+//! retention period ends.
 //!
-//! Every step takes the present as an argument, and identifiers come from one seeded generator: a
-//! simulation replays the same steps to the same end. Times given must not go back; where they do,
-//! what had become visible stays so.
+//! Every step takes the current time as an argument, and identifiers come from one seeded generator, so that a
+//! simulation can replay the same steps. If the time goes back, messages that were visible stay visible.
 //!
-//! Kinder than AWS in one thing, so that tests need no patience: what was sent is received by the
-//! next receive, and counts are exact.
+//! Unlike on AWS, a message can be received as soon as it is sent, and counts are exact, so that tests needn't wait.
 
 mod attribute;
 mod attributes;
@@ -46,31 +43,30 @@ use queue::{Counts, Message, Queue};
 
 use super::ids::Ids;
 
-/// After a queue is deleted its name can't be used again for so long, and after a purge the next
-/// has to wait as long: AWS takes that time for either.
+/// How long the name of a deleted queue can't be used again, and how long after a purge the next one is refused.
 const SETTLING: Duration = Duration::from_secs(60);
 
 /// SQS in one region of one account.
 #[derive(Debug)]
 pub struct Sqs {
-    /// What an ARN of a queue here begins with.
+    /// The beginning of a queue's ARN.
     arn_prefix: String,
-    /// Whom messages come from that don't say it. Callers aren't told apart, so it is the account, as on
-    /// AWS for its root user.
+    /// The sender of messages that don't name one. Callers aren't told apart, so it is the account, as on AWS for
+    /// the root user.
     account: Arc<str>,
     ids: Ids,
-    /// Messages are numbered in the order in which they are sent, whichever queue they are in.
+    /// The number of the next message. Numbers are unique across queues.
     next_number: u64,
     queues: BTreeMap<QueueName, Queue>,
     deleted: BTreeMap<QueueName, Timestamp>,
     /// Message move tasks, the latest of a queue last.
     move_tasks: Vec<MoveTask>,
-    /// Whether messages went from one queue to another since this was last asked.
+    /// Whether messages were moved from one queue to another since the last [`Sqs::take_redriven`].
     redriven: bool,
 }
 
 impl Sqs {
-    /// SQS without a queue. `seed` decides all identifiers to come.
+    /// SQS without queues. All identifiers follow from `seed`.
     pub fn new(region: &str, account: &str, seed: u64) -> Self {
         Self {
             arn_prefix: format!("arn:aws:sqs:{region}:{account}:"),
@@ -84,12 +80,12 @@ impl Sqs {
         }
     }
 
-    /// Creates a queue. One that is there already and has every attribute as given is left as it is.
+    /// Creates a queue. An existing queue with the same attributes is left as it is.
     ///
     /// # Errors
     ///
-    /// If the name or an attribute can't be, if the name is taken by a queue that differs, or if a
-    /// queue of this name was deleted within the last minute.
+    /// If the name or an attribute is invalid, if an existing queue of this name differs, or if a queue of this name
+    /// was deleted within the last minute.
     pub fn create_queue(
         &mut self,
         now: Timestamp,
@@ -157,13 +153,12 @@ impl Sqs {
         self.queue(arn.strip_prefix(&self.arn_prefix)?).ok()
     }
 
-    /// The ARN of the queue that has this name, be there one or not.
+    /// The ARN of the queue that has this name, whether it exists or not.
     pub fn arn(&self, queue: &str) -> String {
         format!("{}{queue}", self.arn_prefix)
     }
 
-    /// The queues whose names begin with `prefix` and come behind `after`, in the order of their
-    /// names.
+    /// The queues whose names begin with `prefix` and come after `after`, sorted by name.
     pub fn queues(&self, prefix: &str, after: Option<&str>) -> impl Iterator<Item = &QueueName> {
         let from = after.map_or(Bound::Included(prefix), Bound::Excluded);
         self.queues
@@ -172,7 +167,7 @@ impl Sqs {
             .filter(move |name| name.as_str().starts_with(prefix))
     }
 
-    /// The queues whose dead-letter queue is `queue` and whose names come behind `after`.
+    /// The queues whose dead-letter queue is `queue` and whose names come after `after`.
     ///
     /// # Errors
     ///
@@ -215,7 +210,7 @@ impl Sqs {
         Ok(told)
     }
 
-    /// How many messages each queue has, where it has any.
+    /// How many messages each queue has; queues without messages are left out.
     pub(crate) fn messages(&mut self, now: Timestamp) -> BTreeMap<String, usize> {
         let counts = self.queues.iter_mut().map(|(name, queue)| {
             let Counts { visible, in_flight, delayed } = queue.counts(now);
@@ -224,11 +219,11 @@ impl Sqs {
         counts.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Changes some of a queue's attributes, all or none.
+    /// Changes some of a queue's attributes. If one is refused, none is changed.
     ///
     /// # Errors
     ///
-    /// If there is no such queue, or for the first attribute that can't be.
+    /// If there is no such queue, or for the first attribute that SQS refuses.
     pub fn set_attributes(
         &mut self,
         now: Timestamp,
@@ -245,7 +240,7 @@ impl Sqs {
         Ok(())
     }
 
-    /// For how many seconds a queue's receivers have a message where they don't say.
+    /// A queue's visibility timeout, in seconds.
     ///
     /// # Errors
     ///
@@ -257,7 +252,7 @@ impl Sqs {
             .ok_or(SqsError::QueueDoesNotExist)
     }
 
-    /// For how many seconds a receive of this queue waits for a message where it doesn't say.
+    /// How long a receive of this queue waits by default, in seconds.
     ///
     /// # Errors
     ///
@@ -279,7 +274,7 @@ impl Sqs {
     ///
     /// # Errors
     ///
-    /// If there is no such queue, or if it doesn't take such a message.
+    /// If there is no such queue, or if it refuses the message.
     pub fn send(
         &mut self,
         now: Timestamp,
@@ -301,13 +296,12 @@ impl Sqs {
         Ok(sent)
     }
 
-    /// Receives up to `max` messages; nobody else receives them for `visibility` seconds, or for
-    /// the queue's own timeout. A message whose receives are used up goes to the queue's dead-letter
-    /// queue instead, if that is still there.
+    /// Receives up to `max` messages and hides them for `visibility` seconds, or for the queue's own timeout. A
+    /// message whose receives are used up goes to the queue's dead-letter queue instead, if that still exists.
     ///
     /// # Errors
     ///
-    /// If there is no such queue, or if there can't be such a timeout.
+    /// If there is no such queue, or if the timeout is too long.
     pub fn receive(
         &mut self,
         now: Timestamp,
@@ -332,12 +326,11 @@ impl Sqs {
         Ok(messages)
     }
 
-    /// Deletes a received message. It is no error if it is gone, and it stays if it has been
-    /// received again since.
+    /// Deletes a received message. It is no error if it is gone. A message that was received again since stays.
     ///
     /// # Errors
     ///
-    /// If there is no such queue, or if the handle isn't one of its own.
+    /// If there is no such queue, or if the handle isn't of this queue.
     pub fn delete(
         &mut self,
         now: Timestamp,
@@ -352,12 +345,12 @@ impl Sqs {
         self.queues.get(queue).is_some_and(|queue| queue.has(receipt_handle))
     }
 
-    /// Lets a received message be visible again after so many seconds from now.
+    /// Makes a received message visible again in so many seconds.
     ///
     /// # Errors
     ///
-    /// If there is no such queue, if the handle isn't one of its own, if the message isn't there, or
-    /// if it would be in flight for more than twelve hours from its receive.
+    /// If there is no such queue, if the handle isn't of this queue, if the message is gone, or if it would be in
+    /// flight for more than twelve hours after its receive.
     pub fn change_visibility(
         &mut self,
         now: Timestamp,
@@ -368,8 +361,8 @@ impl Sqs {
         self.queue_mut(queue)?.change_visibility(now, receipt_handle, seconds)
     }
 
-    /// Lets only so many messages of a queue be in flight, where a simulation is to reach AWS's limit,
-    /// [`IN_FLIGHT_MAX`], with fewer.
+    /// Sets how many messages of a queue may be in flight, so that a simulation can reach the limit with fewer than
+    /// [`IN_FLIGHT_MAX`].
     ///
     /// # Errors
     ///
@@ -379,19 +372,19 @@ impl Sqs {
         Ok(())
     }
 
-    /// When a receive of this queue would next find a message, as far as is known now; `now` or
-    /// earlier where it would find one at once.
+    /// When a receive of this queue will next find a message, as far as is known; `now` or earlier if it would find
+    /// one at once.
     pub fn next_visible_at(&mut self, queue: &str, now: Timestamp) -> Option<Timestamp> {
         self.queues.get_mut(queue)?.next_visible_at(now)
     }
 
-    /// Whether messages went from one queue to another since this was last asked, by whoever's receive
-    /// or move task: others may wait for them there.
+    /// Whether a receive or a move task moved messages to another queue since the last call. Others may be waiting
+    /// for them there.
     pub(crate) fn take_redriven(&mut self) -> bool {
         std::mem::take(&mut self.redriven)
     }
 
-    /// A name for a request, which callers quote when they ask about it.
+    /// The id of a request.
     pub(crate) fn request_id(&mut self) -> String {
         self.ids.uuid()
     }

@@ -1,9 +1,8 @@
-//! One queue's messages and what they are waiting for.
+//! One queue and its messages.
 //!
-//! A message is in one of three places: *delayed* until its first receiver may have it, *visible*,
-//! or *in flight* with a receiver until its visibility timeout ends. Each place is ordered by time,
-//! so that a step costs no more than finding its first; what a passing moment changes is caught up
-//! with at the beginning of the next step, not when the moment comes.
+//! A message is in one of three places: *delayed*, *visible*, or *in flight* until its visibility timeout ends. Each
+//! place is sorted by time, so that a step only has to look at the first message. What changes as time passes is
+//! brought up to date at the beginning of the next step.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +21,7 @@ use super::{
     receipt::Receipt,
 };
 
-/// SQS lets about so many messages of a queue be in flight; past that it hands out none.
+/// How many messages of a queue may be in flight. At this limit a receive returns nothing. AWS says "approximately".
 pub const IN_FLIGHT_MAX: usize = 120_000;
 
 /// A message in the queue.
@@ -38,9 +37,9 @@ pub(super) struct Message {
     pub(super) sent_at: Timestamp,
     first_received_at: Option<Timestamp>,
     received_at: Timestamp,
-    /// Receives in all queues it has been in.
+    /// Receives in all its queues.
     receive_count: u32,
-    /// Receives in this queue: those that its redrive policy counts.
+    /// Receives in this queue, which its redrive policy counts.
     receives_here: u32,
     dead_letter_source: Option<Arc<str>>,
     place: Place,
@@ -62,16 +61,16 @@ pub(super) struct Queue {
     pub(super) created_at: Timestamp,
     pub(super) modified_at: Timestamp,
     pub(super) purged_at: Option<Timestamp>,
-    /// Tells this queue from every other, be it an earlier one of its name or one of another run: a
-    /// receipt handle that outlived its queue must not hit a message of this one.
+    /// Differs from that of an earlier queue of this name and of another run, so that an old receipt handle never
+    /// matches a message of this queue.
     identity: u64,
     messages: BTreeMap<u64, Message>,
-    /// All messages, the oldest first: the first to outlive the retention period.
+    /// All messages, the oldest first.
     ages: BTreeSet<(Timestamp, u64)>,
     delayed: BTreeSet<(Timestamp, u64)>,
     visible: BTreeSet<(Timestamp, u64)>,
     in_flight: BTreeSet<(Timestamp, u64)>,
-    /// A field, so that a test reaches it soon.
+    /// A field, so that tests can lower it.
     pub(super) in_flight_max: usize,
 }
 
@@ -84,7 +83,7 @@ pub(super) struct Counts {
 }
 
 impl Message {
-    /// `outgoing` as it is kept, with the identifier that it is known by from now on.
+    /// `outgoing` as it is stored, with its new identifier.
     pub(super) fn new(now: Timestamp, id: String, outgoing: Outgoing) -> Self {
         Self {
             id,
@@ -104,12 +103,12 @@ impl Message {
         }
     }
 
-    /// The message on its way to a dead-letter queue: everything that tells what it is stays.
+    /// The message as it arrives in a dead-letter queue. Everything else stays.
     pub(super) fn given_up_by(self, source: Arc<str>) -> Self {
         Self { receives_here: 0, dead_letter_source: Some(source), ..self }
     }
 
-    /// The message as a new one: it has what its sender gave it, and no past.
+    /// The message as a new one: what its sender gave it, without its history.
     pub(super) fn sent_again(self, now: Timestamp, id: String) -> Self {
         Self {
             id,
@@ -141,7 +140,7 @@ impl Queue {
         }
     }
 
-    /// Takes a message in; nobody receives it for `delay` seconds.
+    /// Adds a message, hidden for `delay` seconds.
     pub(super) fn admit(&mut self, now: Timestamp, number: u64, message: Message, delay: u32) {
         let place = match delay {
             0 => Place::Visible(now),
@@ -152,8 +151,8 @@ impl Queue {
         self.put(number, place);
     }
 
-    /// Hands out up to `max` visible messages, those that have been visible longest first, and
-    /// takes out those that this queue gives up on after `receives_max` receives.
+    /// Receives up to `max` visible messages, those that have been visible longest first, and removes those that this
+    /// queue gives up after `receives_max` receives.
     pub(super) fn receive(
         &mut self,
         now: Timestamp,
@@ -177,8 +176,7 @@ impl Queue {
             received.extend(self.hand_out(now, number, account));
             taken.push(number);
         }
-        // Only now: with a visibility timeout of nothing they are visible at once, and this receive
-        // would meet them again.
+        // Only now, because with a visibility timeout of 0 this receive would find them again.
         for number in taken {
             match visibility {
                 0 => self.put(number, Place::Visible(now)),
@@ -219,8 +217,8 @@ impl Queue {
         })
     }
 
-    /// Deletes the message, unless it has been received again since: then the later receiver's
-    /// handle counts. One that is gone already is no error.
+    /// Deletes the message, unless it was received again since: then only the later handle deletes it. It is no error
+    /// if it is gone.
     pub(super) fn delete(&mut self, now: Timestamp, handle: &str) -> Result<(), SqsError> {
         let receipt = self.read(handle)?;
         self.settle(now);
@@ -236,9 +234,8 @@ impl Queue {
         self.read(handle).is_ok_and(|receipt| self.messages.contains_key(&receipt.message))
     }
 
-    /// Lets the message be visible again after `seconds` from now. As on AWS, an earlier receiver's
-    /// handle does as well as the latest, and one whose visibility timeout has ended hides the message
-    /// again.
+    /// Makes the message visible again in `seconds`. As on AWS, an earlier handle works as well as the latest one, and
+    /// a handle whose visibility timeout has ended hides the message again.
     pub(super) fn change_visibility(
         &mut self,
         now: Timestamp,
@@ -276,7 +273,7 @@ impl Queue {
         }
     }
 
-    /// When a receive would next find something; now or earlier where it would find it now.
+    /// When a receive will next find a message; now or earlier if it would find one at once.
     pub(super) fn next_visible_at(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.settle(now);
         let in_flight = self.in_flight.first();
@@ -302,8 +299,8 @@ impl Queue {
             .ok_or_else(|| SqsError::ReceiptHandleIsInvalid { handle: handle.to_owned() })
     }
 
-    /// Catches up with the time that has passed: what outlived the retention period is gone, what
-    /// was delayed or in flight for long enough is visible.
+    /// Brings the queue up to date: removes messages whose retention period is over, and makes messages visible whose
+    /// delay or visibility timeout is over.
     fn settle(&mut self, now: Timestamp) {
         while let Some(&(sent_at, number)) = self.ages.first()
             && after(sent_at, self.attributes.retention) <= now

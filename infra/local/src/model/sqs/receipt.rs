@@ -1,12 +1,11 @@
-//! Receipt handles: which receive of which message a caller speaks of.
+//! Receipt handles: which receive of which message a caller means.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-/// What a receipt handle tells, once it is read. To callers it is opaque text, new with every
-/// receive.
+/// The content of a receipt handle. To callers it is opaque text, and new with every receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Receipt {
-    /// The queue the message was received from; another queue refuses the handle.
+    /// The identity of the queue. Other queues refuse the handle.
     pub(super) queue: u64,
     /// The message.
     pub(super) message: u64,
@@ -24,7 +23,7 @@ impl Receipt {
         STANDARD.encode(bytes)
     }
 
-    /// The receive that `handle` names; none where it was never given to anyone.
+    /// The receive that `handle` names, if it is a handle.
     pub(super) fn read(handle: &str) -> Option<Self> {
         let bytes: [u8; 20] = STANDARD.decode(handle).ok()?.try_into().ok()?;
         let (queue, rest) = bytes.split_first_chunk::<8>()?;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::error::SqsError;
 
-/// SQS moves a message after at most so many receives.
+/// The largest `maxReceiveCount`.
 const MAX_RECEIVE_COUNT_MAX: u32 = 1000;
 
 /// A queue's redrive policy. Its JSON is the queue's attribute `RedrivePolicy`.
@@ -12,11 +12,11 @@ const MAX_RECEIVE_COUNT_MAX: u32 = 1000;
 #[serde(rename_all = "camelCase")]
 pub(super) struct RedrivePolicy {
     pub(super) dead_letter_target_arn: String,
-    /// After so many receives the next one moves the message instead.
+    /// After this many receives, the next one moves the message instead.
     pub(super) max_receive_count: u32,
 }
 
-/// The policy as callers write it: the count may be a string, members may be missing.
+/// The policy as callers write it: the count may be a string, and members may be missing.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Written {
@@ -31,8 +31,7 @@ fn number_or_text<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>
 }
 
 impl RedrivePolicy {
-    /// The policy that `json` tells; none where it is empty, which takes a policy away.
-    /// Whether the dead-letter queue exists is for the caller to ask.
+    /// Reads a policy. An empty text is none, and removes a policy. The caller checks that the dead-letter queue exists.
     pub(super) fn parse(json: &str) -> Result<Option<Self>, SqsError> {
         if json.is_empty() {
             return Ok(None);

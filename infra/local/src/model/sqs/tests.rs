@@ -345,18 +345,6 @@ fn a_redrive_policy_needs_a_dead_letter_queue_that_exists() {
 }
 
 #[test]
-fn sources_of_a_dead_letter_queue_are_those_whose_policy_names_it() {
-    let sqs = redriving(1);
-    let sources = |queue, after| {
-        let sources = sqs.dead_letter_sources(queue, after).unwrap();
-        sources.map(QueueName::as_str).collect::<Vec<_>>()
-    };
-    assert_eq!(sources(DEAD, None), [QUEUE]);
-    assert_eq!(sources(DEAD, Some(QUEUE)), Vec::<&str>::new());
-    assert_eq!(sources(QUEUE, None), Vec::<&str>::new());
-}
-
-#[test]
 fn past_the_limit_of_messages_in_flight_a_receive_hands_out_nothing() {
     const MAX: usize = 3;
     let mut sqs = sqs(&[("VisibilityTimeout", "10")]);

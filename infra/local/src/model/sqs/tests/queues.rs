@@ -50,23 +50,6 @@ fn creating_a_queue_again_is_no_error_if_what_is_given_is_the_same() {
 }
 
 #[test]
-fn queues_are_listed_by_prefix_in_the_order_of_their_names() {
-    let mut sqs = Sqs::new("us-east-1", "000000000000", 7);
-    for name in ["b-2", "a", "b-1", "b-3", "c"] {
-        sqs.create_queue(at(0), name, &Attributes::new()).unwrap();
-    }
-    for (prefix, after, expected) in [
-        ("", None, vec!["a", "b-1", "b-2", "b-3", "c"]),
-        ("b-", None, vec!["b-1", "b-2", "b-3"]),
-        ("b-", Some("b-1"), vec!["b-2", "b-3"]),
-        ("x", None, vec![]),
-    ] {
-        let listed: Vec<_> = sqs.queues(prefix, after).map(QueueName::as_str).collect();
-        assert_eq!(listed, expected, "{prefix} after {after:?}");
-    }
-}
-
-#[test]
 fn a_queue_is_found_by_its_own_arn_only() {
     let sqs = sqs(&[]);
     let arn = sqs.arn(QUEUE);
