@@ -1,8 +1,8 @@
 //! What happened, for observers.
 //!
-//! The model and the host write one [`Event`] for everything that a person at the screen or a test
-//! outside would want to see. The last ones are kept in memory, bounded by number and by size; an
-//! observer asks for those after the last one it saw and waits for more.
+//! The model and the host write an [`Event`] for everything that a person or a test may want to see. The last events
+//! are kept in memory, limited by number and size. An observer asks for those after the last one it saw, and can wait
+//! for more.
 
 use std::{
     collections::VecDeque,
@@ -44,8 +44,8 @@ pub enum Event {
     Throttled { at: Timestamp, function: Arc<str>, request_id: Option<Arc<str>> },
     /// Recursive-loop detection refused a run.
     RecursionStopped { at: Timestamp, function: Arc<str>, request_id: Option<Arc<str>> },
-    /// An event is given up by Lambda; what it is sent to follows in events of its own. It is lost
-    /// where there is nothing to send it to, neither a destination nor a dead-letter queue.
+    /// Lambda gave an event up. Its deliveries follow as events of their own. It is lost if there is neither a
+    /// destination nor a dead-letter queue.
     GivenUp {
         at: Timestamp,
         function: Arc<str>,
@@ -53,14 +53,14 @@ pub enum Event {
         condition: &'static str,
         lost: bool,
     },
-    /// A record or a dead letter was sent to where a function's configuration says.
+    /// A record was sent to a destination, or an event to a dead-letter queue.
     DestinationSent {
         at: Timestamp,
         function: Arc<str>,
         request_id: Arc<str>,
         destination: Arc<str>,
     },
-    /// The same could not be sent; AWS counts it in the metric `DestinationDeliveryFailures`.
+    /// It could not be sent. AWS counts this in the metric `DestinationDeliveryFailures`.
     DestinationFailed {
         at: Timestamp,
         function: Arc<str>,
@@ -81,14 +81,14 @@ pub enum Ending {
     Failed,
     /// Its process ended before it answered.
     Crashed,
-    /// Its time was up; it was killed.
+    /// It took too long and was killed.
     TimedOut,
-    /// It did not come as far as to ask for an event.
+    /// It failed before it asked for an event.
     InitFailed,
 }
 
 impl Event {
-    /// Bytes that keeping this event costs, near enough to bound the memory.
+    /// About how much memory this event takes.
     fn size(&self) -> usize {
         let text = match self {
             Self::Started { payload, .. } => payload.get().len(),
@@ -115,7 +115,7 @@ pub struct Entry {
     pub event: Event,
 }
 
-/// The kept events, shared by those who write and those who watch.
+/// The kept events.
 #[derive(Clone, Default)]
 pub(crate) struct Journal {
     shared: Arc<(Mutex<Kept>, Notify)>,
@@ -129,7 +129,7 @@ struct Kept {
 }
 
 impl Journal {
-    /// Appends `events` and wakes who waits for them.
+    /// Appends `events`, and wakes those who wait for them.
     pub(crate) fn write(&self, events: impl IntoIterator<Item = Event>) {
         let (kept, written) = &*self.shared;
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);

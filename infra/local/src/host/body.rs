@@ -1,8 +1,7 @@
 //! What a function posts as its response: whole, or as a stream.
 //!
-//! A stream may be far longer than what an invoker that waits for a whole response is given. It is
-//! read to its end all the same, but no more of it is kept. A function that fails after it has begun
-//! to stream says so in trailers.
+//! A stream may be much longer than the largest response of an invoker that waits. It is read to its end, but a stream
+//! beyond that size isn't kept. A function that fails while it streams reports that in trailers.
 
 use std::pin::Pin;
 
@@ -15,7 +14,7 @@ use serde_json::json;
 
 use crate::model::lambda::run::RESPONSE_BYTES_MAX;
 
-/// How long a streamed response may be, in bytes: AWS's 200 MB.
+/// The longest streamed response, in bytes: AWS's 200 MB.
 const STREAM_BYTES_MAX: usize = 200 * 1024 * 1024;
 
 const RESPONSE_MODE: &str = "lambda-runtime-function-response-mode";
@@ -29,7 +28,7 @@ pub(super) enum Read {
     Whole(Vec<u8>),
     /// A stream that ended with this error.
     Failed(Vec<u8>),
-    /// A stream that may be so long, but is longer than a response that is kept.
+    /// A stream within its own limit that is longer than the largest response.
     Long,
     /// It is longer than it may be.
     TooLarge,
@@ -67,7 +66,7 @@ pub(super) async fn read(headers: &HeaderMap, mut body: Body) -> Read {
     if length > RESPONSE_BYTES_MAX { Read::Long } else { Read::Whole(kept) }
 }
 
-/// Keeps what has come of a body as long as it is not too long.
+/// Adds a chunk to what is kept, until the body is too long.
 fn keep(kept: &mut Vec<u8>, chunk: &Bytes, length: usize) {
     if length > RESPONSE_BYTES_MAX {
         *kept = Vec::new();
@@ -76,7 +75,7 @@ fn keep(kept: &mut Vec<u8>, chunk: &Bytes, length: usize) {
     }
 }
 
-/// The error that trailers tell of, in the form of one that was reported.
+/// The error in trailers, in the form of a reported error.
 fn error(trailers: &HeaderMap) -> Option<Vec<u8>> {
     let body = trailers.get(ERROR_BODY).and_then(|body| BASE64.decode(body).ok());
     let named = trailers.get(ERROR_TYPE).and_then(|error_type| error_type.to_str().ok());
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_stream_may_be_longer_than_what_is_kept() {
+    async fn only_a_stream_may_be_longer_than_the_largest_response() {
         let whole = Read::Whole(vec![b'x'; RESPONSE_BYTES_MAX]);
         assert_eq!(length(RESPONSE_BYTES_MAX, "").await, whole);
         assert_eq!(length(RESPONSE_BYTES_MAX, "Streaming").await, whole);
@@ -113,14 +112,14 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_stream_nothing_is_kept() {
+    fn nothing_is_kept_of_a_long_stream() {
         let mut kept = vec![b'x'; RESPONSE_BYTES_MAX];
         keep(&mut kept, &Bytes::from_static(b"x"), RESPONSE_BYTES_MAX + 1);
         assert_eq!(kept.capacity(), 0);
     }
 
     #[test]
-    fn trailers_tell_of_an_error_by_its_body_or_else_by_its_type() {
+    fn an_error_in_trailers_has_a_body_or_else_a_type() {
         for (pairs, expected) in [
             (&[(ERROR_TYPE, "T"), (ERROR_BODY, "eyJhIjoxfQ==")][..], Some(r#"{"a":1}"#)),
             (&[(ERROR_BODY, "eyJhIjoxfQ==")], Some(r#"{"a":1}"#)),

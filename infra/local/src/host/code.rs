@@ -26,7 +26,7 @@ use super::{
 };
 use crate::model::lambda::function::{Code, Program};
 
-/// What is started of a function's code, unless it has a managed runtime.
+/// The program in a function's code, unless it has a managed runtime.
 pub(super) const BOOTSTRAP: &str = "bootstrap";
 
 /// Why a function's code can't be used.
@@ -69,7 +69,7 @@ pub(crate) fn zip(
     })
 }
 
-/// The checksum that AWS tells of a package.
+/// A package's checksum, as AWS writes it.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     BASE64.encode(Sha256::digest(bytes))
 }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zip_with_a_bootstrap_is_unpacked_and_removed_with_the_last_of_its_code() {
+    fn a_zip_is_unpacked_and_removed_with_the_last_copy_of_its_code() {
         let unpacked = unpacked("good");
         let bytes = zipped(&[("bootstrap", 0o755, b"#!/bin/sh\n"), ("lib/data", 0o644, b"1")]);
         let code = zip(&unpacked, &bytes, &common(), None).unwrap();

@@ -27,14 +27,14 @@ use crate::{
     },
 };
 
-/// What runs a function for one event at a time. Its processes are ended when this is dropped.
+/// Runs a function for one event at a time. Its processes are ended when this is dropped.
 pub(super) struct Environment {
     pub(super) configuration: Arc<Configuration>,
     api: Arc<RuntimeApi>,
     processes: Processes,
-    /// Why it is ended when it is.
+    /// The reason if it is ended now.
     reason: Reason,
-    /// Where its end is told.
+    /// Has a receiver while it is being ended.
     ending: watch::Sender<()>,
 }
 
@@ -42,21 +42,21 @@ pub(super) struct Environment {
 pub(super) enum NotReady {
     /// It failed.
     Failed(Outcome),
-    /// It took longer than it was given, and was ended.
+    /// It took too long, and was ended.
     TimedOut,
 }
 
-/// What became of a run in an environment.
+/// The result of a run in an environment.
 pub(super) enum Ran {
-    /// It ended, and the environment is good for another.
+    /// The run ended, and the environment can make another.
     Reusable(Outcome),
-    /// It ended, and so did the environment.
+    /// The run ended, and so did the environment.
     Over(Outcome),
-    /// The environment was at its end before it took the event; it is as if it was never asked.
+    /// The environment ended before it took the event.
     Gone,
 }
 
-/// How an environment comes to its end by itself.
+/// How an environment ended by itself.
 enum Ended {
     Runtime(Exit),
     Extension(ExtensionFailure),
@@ -175,7 +175,7 @@ impl Environment {
         let mut answer = match timeout(limit, asked).await {
             Ok(Some(answer)) => answer,
             Ok(None) => return Ran::Gone,
-            // It is still busy with something after its last answer.
+            // It is still busy after its last answer.
             Err(_) => return Ran::Over(Outcome::TimedOut),
         };
         let answered = async {
@@ -196,7 +196,7 @@ impl Environment {
         }
     }
 
-    /// Resolves when the environment can't go on.
+    /// Resolves when the runtime or an extension has ended.
     async fn ended(&self) -> Ended {
         tokio::select! {
             biased;
@@ -205,7 +205,7 @@ impl Environment {
         }
     }
 
-    /// Whether its processes are there.
+    /// Whether its processes are running.
     pub(super) fn is_alive(&self) -> bool {
         self.processes.are_well()
     }
@@ -228,12 +228,12 @@ impl Launch<'_> {
     }
 }
 
-/// An extension that ends by itself has failed. At the end of an environment nobody asks any more.
+/// Reports an extension that ends by itself as failed. When the environment ends, nobody reads the report.
 async fn fail_at_end(exit: impl Future<Output = Exit>, name: Arc<str>, told: Arc<Extensions>) {
     told.fail(name, ExtensionFault::Exited(exit.await));
 }
 
-/// What extensions are told of an invocation.
+/// The event for extensions at an invocation.
 fn invoke_event(run: &Run, limit: Duration) -> String {
     let event = json!({
         "eventType": "INVOKE",

@@ -1,10 +1,8 @@
-//! The extensions of one environment: what each has registered for and asked for, and what it is to
-//! be told next.
+//! The extensions of one environment, and their next events.
 //!
-//! An extension is known by the name of its file. It registers, and then asks for one event after the
-//! other; that it asks says that it is done with the last one. The runtime is started when all have
-//! registered, and is given an event when all have asked. The first extension that fails ends the
-//! environment.
+//! An extension is identified by the name of its file. It registers, and then asks for one event after the other; when
+//! it asks, it is done with the last one. The runtime is started when all have registered, and gets an event when all
+//! have asked. The first extension that fails ends the environment.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -35,10 +33,10 @@ struct Extension {
     identifier: String,
     events: Events,
     state: State,
-    /// How often it has asked. Only its last request is answered with an event: one that it has given
-    /// up may still look open, and what is told to that is lost.
+    /// How often it has asked. Only its last request gets an event: an abandoned request may still look open, and its
+    /// event would be lost.
     asked: u64,
-    /// What it is told when it asks.
+    /// Its next event.
     event: Option<String>,
 }
 
@@ -49,20 +47,20 @@ pub(super) struct Events {
     pub(super) shutdown: bool,
 }
 
-/// How far an extension is.
+/// The state of an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Started,
     Registered,
     /// It has asked for an event.
     Ready,
-    /// There is an event for it, which it may have been given already.
+    /// It has an event, or is handling one.
     Busy,
     /// It has reported an error.
     Failed,
 }
 
-/// Why an extension's request is refused, by the names that Lambda has for it.
+/// Why an extension's request is refused, by Lambda's names.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("there is no extension of this name, which must be that of its file")]
@@ -84,7 +82,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// Lambda's name of it.
+    /// Lambda's name.
     pub(super) fn error_type(&self) -> &'static str {
         match self {
             Self::InvalidExtensionName => "Extension.InvalidExtensionName",
@@ -120,8 +118,7 @@ impl Table {
         found.ok_or(Refusal::UnknownExtensionIdentifier)
     }
 
-    /// The event that waits for an extension's request of this number, if one does, and an identifier
-    /// for it.
+    /// The event for an extension's request with this number, if there is one, and its identifier.
     fn take(&mut self, identifier: &str, asked: u64) -> Result<Option<(String, String)>, Refusal> {
         let extension = self.find(identifier)?;
         if extension.asked != asked {
@@ -133,7 +130,7 @@ impl Table {
 }
 
 impl Extension {
-    /// Notes that it has done with what it was told before; the number of its request.
+    /// Notes that it is done with its last event, and returns the number of its request.
     fn ask(&mut self) -> Result<u64, Refusal> {
         match self.state {
             State::Registered | State::Ready | State::Busy => {}
@@ -172,7 +169,7 @@ impl Extensions {
         Self { table, changed: Notify::new(), failed: watch::Sender::default() }
     }
 
-    /// Registers the extension with this name; the identifier that it is to use from now on.
+    /// Registers the extension with this name, and returns its identifier.
     pub(super) fn register(&self, name: &str, events: Events) -> Result<String, Refusal> {
         self.change(|table| {
             let registered = |of: &&Extension| of.state != State::Started;
@@ -190,14 +187,13 @@ impl Extensions {
         })
     }
 
-    /// The next event for the extension with this identifier, and an identifier of the event; waits
-    /// for one. Refused when it asks once more before that.
+    /// Waits for the next event of the extension with this identifier, and returns the event's identifier and the
+    /// event. It is refused if the extension asks again before that.
     pub(super) async fn next(&self, identifier: &str) -> Result<(String, String), Refusal> {
         let asked = self.change(|table| table.find(identifier)?.ask())?;
         loop {
             let changed = self.changed.notified();
-            // This changes nothing that another waits for: who woke the others by looking would never
-            // rest.
+            // Wakes nobody: two requests would wake each other forever.
             if let Some(event) = self.table().take(identifier, asked)? {
                 return Ok(event);
             }
@@ -205,8 +201,8 @@ impl Extensions {
         }
     }
 
-    /// Takes an extension's report that it can't go on. One of its initialisation comes before it first
-    /// asks for an event.
+    /// Takes an extension's report of its failure. A failed initialisation must be reported before the extension asks
+    /// for an event.
     pub(super) fn report(&self, identifier: &str, fault: ExtensionFault) -> Result<(), Refusal> {
         let of_init = matches!(fault, ExtensionFault::InitError(_));
         let name = self.change(|table| {
@@ -260,23 +256,23 @@ impl Extensions {
         self.all(|state| state == State::Ready).await;
     }
 
-    /// Tells those that have registered for it of an invocation.
+    /// Sends the event of an invocation to the extensions that registered for it.
     pub(super) fn invoke(&self, event: &str) {
         self.tell(event, |events| events.invoke);
     }
 
-    /// Tells those that have registered for it of the end.
+    /// Sends the event of the shutdown to the extensions that registered for it.
     pub(super) fn shut_down(&self, event: &str) {
         self.tell(event, |events| events.shutdown);
     }
 
-    /// Whether the extension with this name is told of the end.
+    /// Whether the extension with this name registered for the shutdown.
     pub(super) fn awaits_shutdown(&self, name: &str) -> bool {
         let table = self.table();
         table.extensions.iter().any(|of| *of.name == *name && of.events.shutdown)
     }
 
-    /// A line for each of them, as Lambda writes it at the end of the initialisation.
+    /// A log line for each extension, as Lambda writes it after the initialisation.
     pub(super) fn lines(&self) -> Vec<String> {
         let line = |of: &Extension| {
             let mut events = Vec::new();

@@ -1,4 +1,4 @@
-//! What is started in an environment, and with what: a command line behind that of the warden.
+//! What is started in an environment: command lines, each behind the warden's.
 //!
 //! A runtime client or a command of this machine stands in for one of Lambda's own runtimes, and is
 //! started through the script that `AWS_LAMBDA_EXEC_WRAPPER` names. A `bootstrap` is not, because on AWS
@@ -44,11 +44,11 @@ pub(super) struct Plan<'a> {
     pub(super) configuration: &'a Arc<Configuration>,
     pub(super) log_stream: &'a str,
     pub(super) journal: &'a Journal,
-    /// Tells the environment from all others.
+    /// Unique to this environment.
     pub(super) seed: u64,
-    /// Held as long as a process lives.
+    /// Held by each process.
     pub(super) alive: mpsc::Sender<()>,
-    /// Has a receiver for each of the function's environments that are being ended.
+    /// Each of the function's environments that is being ended holds a receiver.
     pub(super) ending: watch::Sender<()>,
 }
 
@@ -97,7 +97,7 @@ impl Plan<'_> {
         command
     }
 
-    /// Has packages looked for where the function says, then in its layers, then beside the client.
+    /// Sets where packages are searched: first where the function says, then in its layers, then beside the client.
     fn search(&self, client: &Client, variables: &mut BTreeMap<OsString, OsString>) {
         let given = variables.get(OsStr::new(client.search_path)).into_iter().flat_map(split_paths);
         let opt = self.configuration.layers.opt.as_ref().map(|opt| opt.path().join(client.layer));
@@ -139,7 +139,7 @@ impl Plan<'_> {
         Ok(command)
     }
 
-    /// The warden's command line, and another behind it.
+    /// A command line behind the warden's.
     fn guarded(
         &self,
         arguments: Vec<OsString>,
@@ -159,8 +159,8 @@ impl Plan<'_> {
     }
 }
 
-/// The script that is to start the runtime, if there is to be one. Where it can't be started the warden
-/// ends with status 127, as the shell does on AWS.
+/// The script that starts the runtime, if one is set. If it can't be started, the warden exits with status 127, as the
+/// shell does on AWS.
 fn wrapper(configuration: &Configuration) -> Option<PathBuf> {
     let named = configuration.environment.get(EXEC_WRAPPER).filter(|named| !named.is_empty())?;
     let opt = configuration.layers.opt.as_ref();

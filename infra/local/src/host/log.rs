@@ -1,4 +1,4 @@
-//! What an environment's processes write, line by line into the journal.
+//! Writes the output of an environment's processes to the journal, line by line.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{
     journal::{Event, Journal},
 };
 
-/// How much of a line that a function writes is kept as one.
+/// Longer lines are split.
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
 /// Where an environment's lines go.
@@ -18,12 +18,12 @@ const LINE_BYTES_MAX: usize = 16 * 1024;
 pub(super) struct Log {
     pub(super) journal: Journal,
     pub(super) function: Arc<str>,
-    /// Knows which event a line belongs to.
+    /// Knows the event that a line belongs to.
     pub(super) api: Arc<RuntimeApi>,
 }
 
 impl Log {
-    /// Writes all that comes, until its end.
+    /// Writes all lines of an output until it ends.
     pub(super) fn follow(&self, output: Option<impl AsyncRead + Unpin + Send + 'static>) {
         if let Some(output) = output {
             tokio::spawn(self.clone().read(output));

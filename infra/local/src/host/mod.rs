@@ -1,10 +1,9 @@
 //! Runs functions: as child processes, each in an environment of its own, one event at a time.
 //!
-//! An environment whose run has ended well stays warm and takes the function's next event; the most
-//! recently used is taken first. It is ended when it has been idle for long, when its function has
-//! changed, when another function needs its room, and when it fails in a way after which it can't be
-//! trusted. To end one is to let go of the pipes to its [`mod@warden`]s; that kills all of it. Only
-//! where there are extensions they are told before.
+//! After a run, an environment stays warm for the function's next event; the most recently used one is taken first. It
+//! ends when it has been idle for long, when its function has changed, when another function needs its place, or when
+//! it fails. It ends because the pipes to its [`mod@warden`]s are closed, which kills its processes. Extensions are
+//! told before.
 
 mod body;
 pub(crate) mod code;
@@ -49,14 +48,13 @@ use crate::{
     model::lambda::run::{Outcome, Run},
 };
 
-/// How long an environment has at first until its runtime and its extensions ask for an event.
+/// How long the first initialisation of an environment may take.
 const INIT_MAX: Duration = Duration::from_secs(10);
 
-/// How long an environment stays warm without an event. AWS says no more than that it is minutes.
+/// How long an environment stays warm without an event. AWS only says that it is minutes.
 const IDLE_MAX: Duration = Duration::from_secs(5 * 60);
 
-/// How long to wait until processes that are being ended are gone. One that even SIGKILL doesn't end is
-/// not worth waiting for.
+/// How long to wait for processes that are being ended.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
 /// Where functions run.
@@ -69,11 +67,10 @@ pub(crate) struct Host {
     busy: AtomicUsize,
     /// How many there may be, in use and idle.
     environments_max: usize,
-    /// By function. Has a receiver for each environment that is being ended; without one left, the
-    /// sender is told.
+    /// By function. Each environment that is being ended holds a receiver; the sender is notified when none is left.
     ending: Mutex<HashMap<Arc<str>, watch::Sender<()>>>,
     stopping: watch::Sender<bool>,
-    /// Each process holds a copy of the sender; without a copy left, the receiver is told.
+    /// Each process holds a copy of the sender; the receiver is notified when none is left.
     alive: Mutex<Option<mpsc::Sender<()>>>,
     all_gone: tokio::sync::Mutex<mpsc::Receiver<()>>,
 }
@@ -83,11 +80,11 @@ struct Idle {
     since: Timestamp,
 }
 
-/// An environment that has ended a run and could make another.
+/// An environment that can make another run.
 pub(crate) struct Warm(Environment);
 
 impl Host {
-    /// A host without a process, with room for `environments_max` environments.
+    /// A host without processes, for up to `environments_max` environments.
     ///
     /// # Errors
     ///
@@ -117,8 +114,8 @@ impl Host {
         &self.common
     }
 
-    /// Makes a run, and says how it ended. The environment, if it is good for another, is for the
-    /// caller to [`keep`](Self::keep).
+    /// Makes a run, and returns its outcome. If the environment can make another run, the caller has to
+    /// [`keep`](Self::keep) it.
     pub(crate) async fn run(&self, run: &Run) -> (Outcome, Option<Warm>) {
         let mut stopping = self.stopping.subscribe();
         self.busy.fetch_add(1, Ordering::Relaxed);
@@ -149,8 +146,8 @@ impl Host {
         }
     }
 
-    /// Starts an environment, and says how long it has for the run. An initialisation that takes too
-    /// long runs again, as on AWS, within the time-out of the invocation that it is made for.
+    /// Starts an environment, and returns how long its run may take. As on AWS, an initialisation that takes too long
+    /// runs again within the time-out of the invocation.
     async fn initialise(&self, run: &Run) -> Result<(Environment, Duration), Outcome> {
         let limit = run.configuration.timeout();
         match self.start(run, INIT_MAX).await {
@@ -199,16 +196,15 @@ impl Host {
     pub(crate) fn keep(&self, Warm(environment): Warm) {
         let name = Arc::clone(&environment.configuration.name);
         let mut idle = self.idle();
-        // Asked under the lock: the end is told before the idle ones are ended, and this one would
-        // come too late for that.
+        // Checked under the lock, because a stop clears the idle environments only once.
         if !*self.stopping.borrow() {
             let since = clock::now();
             idle.entry(name).or_default().push(Idle { environment, since });
         }
     }
 
-    /// The warm environment of a run's function that was used last, if there is one. Those of an
-    /// earlier revision are ended.
+    /// The most recently used idle environment of a run's function, if there is one. Those of an earlier revision are
+    /// ended.
     fn take_idle(&self, run: &Run) -> Option<Environment> {
         let mut idle = self.idle();
         let environments = idle.get_mut(&run.configuration.name)?;
@@ -219,8 +215,8 @@ impl Host {
         environments.pop().map(|Idle { environment, .. }| environment)
     }
 
-    /// The environment that has been idle for longest, where a new one would be one too many. The model
-    /// bounds how many are in use, so there is always an idle one then.
+    /// The environment that has been idle for longest, if there is no place for a new one. The model limits how many
+    /// are in use, so there is always an idle one then.
     fn one_too_many(&self) -> Option<Environment> {
         let mut idle = self.idle();
         let kept: usize = idle.values().map(Vec::len).sum();
@@ -236,7 +232,7 @@ impl Host {
     /// Ends a function's idle environments, because it has changed or is gone.
     pub(crate) fn retire(&self, function: &str) {
         let ended = self.idle().remove(function);
-        // Not under the lock: the folder of their code may go with them.
+        // Not under the lock, because it may remove the folder of their code.
         drop(ended);
     }
 
@@ -265,8 +261,7 @@ impl Host {
     }
 }
 
-/// A log stream's name in Lambda's form. The id of the environment's first event tells it from the
-/// others.
+/// A log stream's name in Lambda's form, with the id of the environment's first event.
 fn log_stream(run: &Run) -> String {
     let day = clock::now().format("%Y/%m/%d");
     format!("{day}/[$LATEST]{}", run.request_id.replace('-', ""))

@@ -11,14 +11,13 @@ use tokio::{
 use super::{log::Log, warden::TERMINATE};
 use crate::model::lambda::{function::Configuration, run::Exit};
 
-/// What is held as long as a process lives: what it needs, such as unpacked zips, and what tells that
-/// it is there.
+/// What a process holds while it lives: its configuration with the unpacked code, and a sign that it is running.
 pub(super) type Held = (Arc<Configuration>, mpsc::Sender<()>);
 
 /// A process. It is killed when this is dropped.
 pub(super) struct Process {
     exited: watch::Receiver<Option<Exit>>,
-    /// Its end tells the warden to kill the process.
+    /// When this pipe is closed, the warden kills the process.
     guard: Option<ChildStdin>,
 }
 
@@ -40,13 +39,13 @@ impl Process {
         async move {
             match exited.wait_for(Option::is_some).await.map(|exit| *exit) {
                 Ok(Some(exit)) => exit,
-                // Nobody waits for the process any more, so this process is ending too.
+                // The local cloud itself is ending.
                 Ok(None) | Err(_) => std::future::pending().await,
             }
         }
     }
 
-    /// Whether it is there.
+    /// Whether it is running.
     pub(super) fn is_alive(&self) -> bool {
         self.exited.borrow().is_none()
     }
@@ -54,7 +53,7 @@ impl Process {
     /// Asks it to end, by SIGTERM.
     pub(super) async fn terminate(&mut self) {
         if let Some(guard) = &mut self.guard {
-            // It fails where the process is gone already.
+            // It fails if the process is gone.
             let _ = guard.write_all(&[TERMINATE]).await;
         }
     }

@@ -1,8 +1,8 @@
-//! The Lambda Runtime API of one environment, where its function asks for events and answers them.
+//! The Lambda Runtime API of one environment.
 //!
-//! Each environment has a listener of its own, because runtime clients can be told a host and a
-//! port, but no path. There is one event at a time: it is handed over to the next request for one,
-//! and answered by a response or an error with its request id.
+//! Each environment has its own listener, because runtime clients can be given a host and a port, but no path. There is
+//! one event at a time. The next request for an event gets it, and a response or an error with its request id answers
+//! it.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -27,20 +27,20 @@ use crate::{
     model::lambda::run::{RESPONSE_BYTES_MAX, Run},
 };
 
-/// What a function answered an event with.
+/// A function's answer to an event.
 #[derive(Debug)]
 pub(super) enum Answer {
     /// A response.
     Response(Vec<u8>),
     /// A report of its error.
     Error(Vec<u8>),
-    /// A stream that is longer than what the invoker can be given.
+    /// A stream that is longer than the largest response.
     Long,
     /// Something over Lambda's limit.
     TooLarge,
 }
 
-/// Told when the function first asks for an event, or reports why it can't.
+/// Resolves when the function first asks for an event, or reports a failed initialisation.
 pub(super) type Init = oneshot::Receiver<Result<(), Vec<u8>>>;
 
 /// One environment's side of the API.
@@ -51,13 +51,13 @@ pub(super) struct RuntimeApi {
 
 #[derive(Default)]
 struct Exchange {
-    /// Told when the function first asks for an event, or reports why it can't.
+    /// Resolves when the function first asks for an event, or reports a failed initialisation.
     init: Option<oneshot::Sender<Result<(), Vec<u8>>>>,
-    /// The event that waits to be asked for.
+    /// The event that waits for a request.
     waiting: Option<Handover>,
-    /// The event that was asked for and is not answered.
+    /// The event that the function is handling.
     current: Option<Current>,
-    /// The id of the event that was asked for last.
+    /// The id of the event that was delivered last.
     latest: Option<Arc<str>>,
 }
 
@@ -73,7 +73,7 @@ struct Current {
     answer: oneshot::Sender<Answer>,
 }
 
-/// What the host waits for after it handed an event over.
+/// What the host waits for after it has handed an event over.
 pub(super) struct Handed {
     /// The function has asked for it.
     pub(super) taken: oneshot::Receiver<()>,
@@ -82,7 +82,7 @@ pub(super) struct Handed {
 }
 
 impl RuntimeApi {
-    /// The API of a function that is about to be started, and its first sign.
+    /// The API of a function that is about to be started.
     pub(super) fn new() -> (Arc<Self>, Init) {
         let (sender, init) = oneshot::channel();
         let state = Mutex::new(Exchange { init: Some(sender), ..Exchange::default() });
@@ -98,8 +98,8 @@ impl RuntimeApi {
         Handed { taken: is_taken, answer: is_answered }
     }
 
-    /// The request id that a line which the function wrote belongs to: its latest event's, because
-    /// what was written before an answer may be read after it.
+    /// The request id for the function's log lines: that of its latest event, because a line that was written before an
+    /// answer may be read after it.
     pub(super) fn latest_request_id(&self) -> Option<Arc<str>> {
         self.exchange().latest.clone()
     }
@@ -108,7 +108,7 @@ impl RuntimeApi {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the event that waits, if one does, and how long the function has for it.
+    /// Takes the waiting event, if there is one, and its time limit.
     fn take(&self) -> Option<(Run, Duration)> {
         let mut exchange = self.exchange();
         if let Some(init) = exchange.init.take() {
@@ -122,7 +122,7 @@ impl RuntimeApi {
         Some((run, limit))
     }
 
-    /// Answers the event with this id, if the function is at it.
+    /// Answers the event with this id, if it is the current one.
     fn answer(&self, request_id: &str, answer: Answer) -> bool {
         let mut exchange = self.exchange();
         let current = exchange.current.take_if(|current| *current.request_id == *request_id);
@@ -168,7 +168,7 @@ fn event(run: &Run, limit: Duration) -> Response {
         ("lambda-runtime-trace-id", &run.trace_header),
         ("lambda-runtime-client-context", run.client_context.as_deref().unwrap_or_default()),
     ] {
-        // What a header can't hold is left out; of these only a client context could be such.
+        // Only a client context can have characters that a header can't hold. Then it is left out.
         if let Ok(value) = value.parse::<HeaderValue>()
             && !value.is_empty()
         {
@@ -212,7 +212,7 @@ async fn settle(
         Read::Failed(report) => (Answer::Error(report), accepted()),
         Read::Long => (Answer::Long, accepted()),
         Read::TooLarge => (Answer::TooLarge, too_large()),
-        // The function went away in the middle; its process's end says the rest.
+        // The function closed the connection; its exit will be reported.
         Read::Broken => return incomplete(),
     };
     if api.answer(id, answer) { status } else { invalid_request_id() }

@@ -25,8 +25,7 @@ use crate::model::lambda::{
     function::{Client, Program},
 };
 
-/// What Python must be able to import. The second is the part of the client that is not Python, and fits
-/// one version of it.
+/// What Python must be able to import. The second module is compiled for one version of Python.
 const PYTHON_CLIENT: &str = "import awslambdaric.bootstrap, runtime_client";
 
 /// The client's program, in a folder of Node.js's packages.
@@ -69,8 +68,8 @@ impl Runtime {
     }
 }
 
-/// What a function of this runtime starts, whose code is in `folder`, which is `named` in a refusal. It
-/// asks an interpreter what it has, which takes a moment.
+/// The program of a function with this runtime and its code in `folder`, which errors call `named`. This runs an
+/// interpreter, which takes a moment.
 pub(crate) fn program(
     common: &Common,
     runtime: Option<&str>,
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_with_the_command_that_installs_it() {
+    fn an_error_names_what_is_missing_and_how_to_install_it() {
         let machine = Machine::new("missing");
         for (program, runtime, refusal) in [
             (None, "python3.11", "python3.11 needs python3, which is not in PATH"),

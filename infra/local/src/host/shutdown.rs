@@ -1,12 +1,11 @@
 //! An environment's processes, and their end.
 //!
-//! Without extensions they are killed. With extensions the end is announced, as on AWS: the runtime
-//! gets SIGTERM and a share of the time, then the extensions that have registered for it are told of
-//! the shutdown. Those that have not are killed at once, and so is all that is left when the time is
-//! over.
+//! Without extensions, the processes are killed. With extensions, there is a shutdown as on AWS: the runtime gets SIGTERM
+//! and a share of the time, then the extensions that registered for it get an event. The others are killed at once, and
+//! whatever is left when the time is over is killed too.
 //!
-//! That takes a while, in which an extension may still hold what the next environment's is going to
-//! need, such as a port. So a function's new environment waits for the end of its earlier ones.
+//! Meanwhile an extension may still hold what the next environment needs, such as a port. So a function's new
+//! environment waits for the end of its earlier ones.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,10 +17,10 @@ use tokio::{sync::watch, task::JoinSet, time::timeout};
 use super::{extensions::Extensions, process::Process};
 use crate::{clock, model::lambda::run::Exit};
 
-/// How long the end may take where there are extensions.
+/// How long the shutdown of an environment with extensions may take.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(2);
 
-/// How much of that the runtime may take: what AWS's own emulator gives it.
+/// The runtime's share of it, as in AWS's own emulator.
 const RUNTIME_MAX: Duration = Duration::from_millis(600);
 
 /// Why an environment ends.
@@ -37,7 +36,7 @@ pub(super) enum Reason {
 }
 
 impl Reason {
-    /// AWS's name of it.
+    /// AWS's name.
     fn name(self) -> &'static str {
         match self {
             Self::Spindown => "SPINDOWN",
@@ -47,16 +46,16 @@ impl Reason {
     }
 }
 
-/// All of an environment's processes, and what they talk to. They are killed when this is dropped.
+/// An environment's processes and their APIs. The processes are killed when this is dropped.
 #[derive(Default)]
 pub(super) struct Processes {
-    /// None before all extensions have registered.
+    /// None until all extensions have registered.
     pub(super) runtime: Option<Process>,
-    /// By the names that they are known by.
+    /// By name.
     pub(super) extensions: Vec<(Arc<str>, Process)>,
-    /// What the extensions are told.
+    /// The extensions' side of their API.
     pub(super) told: Arc<Extensions>,
-    /// The listener, which ends with this.
+    /// The listener.
     pub(super) server: JoinSet<()>,
 }
 
@@ -69,12 +68,12 @@ impl Processes {
         }
     }
 
-    /// Whether all are there that were started.
+    /// Whether nothing has failed.
     pub(super) fn are_well(&self) -> bool {
         self.runtime.as_ref().is_none_or(Process::is_alive) && self.told.are_well()
     }
 
-    /// Ends them all. Where that takes a while, it is told by a receiver that is held for as long.
+    /// Ends them all. A shutdown holds a receiver of `ending` until it is over.
     pub(super) fn end(self, reason: Reason, ending: &watch::Sender<()>) {
         if !self.extensions.is_empty()
             && let Ok(handle) = tokio::runtime::Handle::try_current()

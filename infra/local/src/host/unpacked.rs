@@ -1,12 +1,11 @@
-//! Zips that are unpacked, into temporary folders of their own.
+//! Temporary folders for unpacked zips.
 //!
-//! A function's zip is unpacked when the function is given it, a layer's when the layer is published;
-//! the layers of a function are then laid over each other into the folder that stands for its
-//! `/opt`. Each folder is removed when nobody has it any more: no function, no layer, no run and no
-//! process; at the latest when the local cloud stops.
+//! A function's zip is unpacked when it is deployed, a layer's when it is published. The layers of a function are copied
+//! over each other into the folder that stands for its `/opt`. A folder is removed when no function, layer, run or
+//! process uses it, and at the latest when the local cloud stops.
 //!
-//! Executable bits and symbolic links are kept, as on AWS. What lies outside an unpacked folder can
-//! be pointed to by a link, but nothing is ever written through one.
+//! Executable bits and symbolic links are kept, as on AWS. A link may point outside its folder, but nothing is ever
+//! written through a link.
 
 use std::{
     fs::{self, File},
@@ -26,7 +25,7 @@ const UNPACKED_BYTES_MAX: u64 = 262_144_000;
 /// How many entries a zip may have. AWS has no such limit; a person's zip is far below it.
 const ENTRIES_MAX: usize = 50_000;
 
-/// How long the path may be that a link points to, in bytes: Linux's own limit.
+/// The longest target of a link, in bytes: Linux's own limit.
 const LINK_BYTES_MAX: u64 = 4096;
 
 /// Why a zip or a folder can't be unpacked.
@@ -49,7 +48,7 @@ pub(crate) enum UnpackError {
     Temporary(io::Error),
 }
 
-/// Where zips are unpacked: a folder that has a folder for each of them.
+/// The folder that has a folder for each unpacked zip.
 #[derive(Debug)]
 pub(crate) struct Unpacked {
     root: Temporary,
@@ -57,16 +56,16 @@ pub(crate) struct Unpacked {
     bytes_max: u64,
 }
 
-/// What a zip has become.
+/// An unpacked zip.
 #[derive(Debug)]
 pub(crate) struct Unzipped {
     pub(crate) folder: Folder,
-    /// What the zip holds at its top, to help who zipped a folder too many.
+    /// What the zip holds, for people who zipped one folder too many.
     pub(crate) entries: String,
 }
 
 impl Unpacked {
-    /// Names the folder, of which there is one for each start; it is made when it is needed.
+    /// Each start has its own folder, which is made when it is needed.
     pub(crate) fn new(temporary: &Path, start: u64) -> Self {
         let root = temporary.join(format!("comeback-local-{}-{start:x}", std::process::id()));
         Self { root: Temporary(root), next: AtomicU64::new(0), bytes_max: UNPACKED_BYTES_MAX }
@@ -97,8 +96,7 @@ impl Unpacked {
         Ok(Folder::kept(keeper.0.clone(), keeper))
     }
 
-    /// A folder for something, removed with what is returned: what is unpacked of a zip that is then
-    /// refused goes too.
+    /// A new folder. It is removed when the result is dropped, even if the zip is refused halfway.
     fn temporary(&self) -> Result<Temporary, UnpackError> {
         make_private(&self.root.0).map_err(UnpackError::Temporary)?;
         let folder = self.root.0.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
@@ -107,18 +105,18 @@ impl Unpacked {
     }
 }
 
-/// A folder that is removed with this, if it was made at all.
+/// A folder that is removed when this is dropped.
 #[derive(Debug)]
 struct Temporary(PathBuf);
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // Nobody is left who could be told why it can't be.
+        // There is nobody to report an error to.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// A folder that only this user can look into, as functions' code may hold secrets.
+/// Makes a folder that only this user can read, because functions' code may hold secrets.
 fn make_private(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
@@ -152,22 +150,22 @@ fn unpack(
             links.push((name, path, target));
             continue;
         }
-        // What the zip says of its sizes is not to be trusted.
+        // The sizes that a zip declares can't be trusted.
         let mut file = File::create(&path).map_err(failed)?;
         let mode = entry.unix_mode().unwrap_or(0o755) & 0o777 | 0o600;
         let written = io::copy(&mut (&mut entry).take(left + 1), &mut file).map_err(failed)?;
         left = left.checked_sub(written).ok_or(UnpackError::Unpacked(bytes_max))?;
         file.set_permissions(fs::Permissions::from_mode(mode)).map_err(failed)?;
     }
-    // Last, when every folder is there: so no other entry, nor another link, goes through one.
+    // Links are made last, so that no entry is written through one.
     for (entry, path, target) in links {
         symlink(target, path).map_err(|source| UnpackError::Unpack { entry, source })?;
     }
     Ok(())
 }
 
-/// Copies what is in a folder over what is in another. Folders become one; anything else takes the
-/// place of what has its name, a link too, so that nothing is written where that points to.
+/// Copies the content of a folder over that of another. Folders are merged. Anything else replaces what has its name,
+/// links included, so that nothing is written through a link.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
@@ -234,7 +232,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn all_that_was_unpacked_is_removed_in_the_end() {
+    fn everything_is_removed_with_the_folder_of_all_zips() {
         let unpacked = unpacked("end");
         let unzipped = unpacked.zip(&zip(&[("file", 0o644, b"")])).unwrap();
         let root = unpacked.root.0.clone();
@@ -285,7 +283,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn of_two_folders_the_later_one_lies_above() {
+    fn a_later_folder_is_copied_over_an_earlier_one() {
         let unpacked = unpacked("above");
         let below = zip(&[("a", 0o644, b"1"), ("f/x", 0o644, b"1"), ("g/x", 0o644, b"1")]);
         let above = zip(&[("a", 0o755, b"2"), ("f/y", 0o644, b"2"), ("g", 0o644, b"2")]);
@@ -297,7 +295,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_zip_that_leads_out_of_its_folder_or_is_none_is_refused() {
+    fn a_zip_with_entries_outside_its_folder_or_no_zip_is_refused() {
         let unpacked = unpacked("bad");
         for (bytes, expected) in [
             (b"no zip".to_vec(), "could not unzip"),

@@ -1,5 +1,4 @@
-//! The environment variables that a function is given: Lambda's own, and over them its
-//! configuration's.
+//! The environment variables of a function: Lambda's own, and over them its configuration's.
 
 use std::{
     collections::BTreeMap,
@@ -15,10 +14,10 @@ use crate::model::{
     },
 };
 
-/// What a function has of the local cloud's own environment, to find programs and its user's files.
+/// What functions inherit from the local cloud's own environment, to find programs and the user's files.
 const INHERITED: [&str; 5] = ["HOME", "LANG", "PATH", "TMPDIR", "USER"];
 
-/// What is the runtime's alone, and kept from extensions.
+/// Variables of the runtime that extensions don't get.
 const RUNTIMES_OWN: [&str; 10] = [
     "AWS_EXECUTION_ENV",
     "AWS_LAMBDA_LOG_GROUP_NAME",
@@ -32,22 +31,22 @@ const RUNTIMES_OWN: [&str; 10] = [
     "_HANDLER",
 ];
 
-/// Where programs are looked for if the local cloud's own environment doesn't say.
+/// The default of `PATH`.
 const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Where temporary folders are made if it doesn't say.
+/// The default of `TMPDIR`.
 const TMPDIR_DEFAULT: &str = "/tmp";
 
 /// The variable that names the folder of runtime clients.
 const RUNTIMES: &str = "COMEBACK_RUNTIMES";
 
-/// Where that folder is in its user's own if nothing names one.
+/// Its default, in the user's home.
 const RUNTIMES_DEFAULT: &str = ".comeback/runtimes";
 
-/// What the local cloud knows of its user's environment: by default nothing.
+/// What the local cloud uses of its user's environment; by default nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Inherited {
-    /// The variables that functions have too.
+    /// The variables that functions inherit.
     variables: BTreeMap<OsString, OsString>,
     runtime_clients: Option<PathBuf>,
 }
@@ -60,14 +59,14 @@ impl Inherited {
         Self { variables: named.collect(), runtime_clients }
     }
 
-    /// Where the runtime clients are that nobody but the local cloud uses.
+    /// The folder of runtime clients.
     fn runtime_clients(&self) -> PathBuf {
         self.runtime_clients.clone().unwrap_or_else(|| {
             self.get("HOME").map_or(self.temporary(), Path::new).join(RUNTIMES_DEFAULT)
         })
     }
 
-    /// Where programs are looked for.
+    /// The search path of programs.
     fn path(&self) -> &OsStr {
         self.get("PATH").unwrap_or(OsStr::new(PATH_DEFAULT))
     }
@@ -77,7 +76,7 @@ impl Inherited {
         Path::new(self.get("TMPDIR").unwrap_or(OsStr::new(TMPDIR_DEFAULT)))
     }
 
-    /// A variable that says something: an empty one is as good as none.
+    /// A variable. An empty one counts as unset.
     fn get(&self, name: &str) -> Option<&OsStr> {
         self.variables
             .get(OsStr::new(name))
@@ -86,12 +85,12 @@ impl Inherited {
     }
 }
 
-/// Takes away what extensions don't see of a function's variables.
+/// Removes the variables that extensions don't get.
 pub(super) fn for_extensions(variables: &mut BTreeMap<OsString, OsString>) {
     variables.retain(|name, _| !RUNTIMES_OWN.iter().any(|own| name == own));
 }
 
-/// What all functions have in common.
+/// What the environments of all functions share.
 #[derive(Debug)]
 pub(crate) struct Common {
     inherited: Inherited,
@@ -99,17 +98,17 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// `endpoint` is where functions find the local cloud.
+    /// `endpoint` is the local cloud's.
     pub(crate) fn new(inherited: Inherited, endpoint: &str) -> Self {
         Self { inherited, endpoint: endpoint.to_owned() }
     }
 
-    /// Where programs are looked for.
+    /// The search path of programs.
     pub(crate) fn path(&self) -> &OsStr {
         self.inherited.path()
     }
 
-    /// Where the runtime clients are that nobody but the local cloud uses.
+    /// The folder of runtime clients.
     pub(crate) fn runtime_clients(&self) -> PathBuf {
         self.inherited.runtime_clients()
     }
@@ -135,7 +134,7 @@ impl Common {
         for (variable, value) in [
             ("AWS_ACCESS_KEY_ID", "local"),
             ("AWS_DEFAULT_REGION", REGION),
-            // A client without a setting of its own finds this machine's cloud, never AWS.
+            // Clients use the local cloud by default, never AWS.
             ("AWS_ENDPOINT_URL", &self.endpoint),
             ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", &memory),
             ("AWS_LAMBDA_FUNCTION_NAME", name),
@@ -172,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_an_environment_only_what_finds_programs_and_files_is_inherited() {
+    fn only_the_variables_that_find_programs_and_files_are_inherited() {
         let inherited = Inherited::from_lookup(|name| Some(format!("{name}'s").into()));
         let names: Vec<_> = inherited.variables.keys().map(|name| name.to_str().unwrap()).collect();
         assert_eq!(names, INHERITED);
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_and_temporary_folders_have_a_place_where_nothing_says_one() {
+    fn unset_and_empty_variables_have_defaults() {
         for inherited in [Inherited::default(), Inherited::from_lookup(|_| Some(OsString::new()))] {
             assert_eq!(inherited.path(), PATH_DEFAULT);
             assert_eq!(inherited.temporary(), Path::new(TMPDIR_DEFAULT));

@@ -1,16 +1,14 @@
-//! The guard of one function's process: no child is left behind, whatever becomes of the local
-//! cloud.
+//! Guards one function's process, so that no child is left behind, even if the local cloud is killed.
 //!
-//! The local cloud doesn't start a function itself. It starts its own executable once more with
-//! [`WARDEN`] as the first argument; that starts the function in a process group of its own and then
-//! only watches. Its standard input is a pipe whose other end the local cloud holds: its end means
-//! that the local cloud let go of the function, or is gone itself, be it by SIGKILL. Then the whole
-//! group is killed. The only thing that is ever written to it is [`TERMINATE`], which asks the group
-//! to end. When the function ends by itself, what it started is
-//! killed too, and the warden ends as the function did, by the same status or the same signal.
+//! The local cloud doesn't start a function itself. It starts its own executable again with [`WARDEN`] as the first
+//! argument. That process, the warden, starts the function in its own process group and watches it. The warden's standard
+//! input is a pipe from the local cloud. When the pipe is closed, because the local cloud ends the function or is dead,
+//! the warden kills the whole group. The only byte that is ever sent is [`TERMINATE`], which sends SIGTERM to the group.
+//! When the function exits by itself, the warden kills what the function started, and exits with the same status or
+//! signal.
 //!
-//! The warden has a process group of its own as well, so that Ctrl-C at a terminal reaches neither
-//! of them: the local cloud ends them in its own time. A process that leaves its group escapes.
+//! The warden has its own process group as well, so that Ctrl-C at a terminal reaches neither of them. A process that
+//! leaves its group escapes.
 
 use std::{
     ffi::OsString,
@@ -24,18 +22,17 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, kill_process_group, waitid,
 };
 
-/// The first argument of a program that is to be a warden.
+/// The first argument of a warden.
 pub const WARDEN: &str = "__warden";
 
-/// What is written to a warden's standard input so that SIGTERM is sent to what it guards.
+/// The byte that makes a warden send SIGTERM.
 pub(super) const TERMINATE: u8 = b't';
 
-/// What a shell answers where a command can't be started.
+/// The exit status of a shell that can't start a command.
 const NOT_STARTED: u8 = 127;
 
-/// Starts the command that `args` are, and guards it to its end. To be called first thing in the
-/// `main` of a program that [`start`](crate::start)s a local cloud, when its first argument is
-/// [`WARDEN`], with the arguments behind that.
+/// Starts the command `args`, and guards it until it ends. A program that [`start`](crate::start)s a local cloud must
+/// call this first in its `main` if its first argument is [`WARDEN`], with the arguments after that.
 pub fn warden(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut args = args.into_iter();
     let Some(program) = args.next() else {
@@ -65,8 +62,7 @@ fn guard(mut child: Child) -> ExitCode {
         }
         signal_group(group, Signal::KILL);
     });
-    // The process is only looked at, and stays a zombie until its group is killed: as long as it is
-    // one, no other group can have its number.
+    // The process stays a zombie until its group is killed, so that no other group can get its id.
     while waitid(WaitId::Pid(group), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
         .is_err_and(|error| error == rustix::io::Errno::INTR)
     {}
@@ -78,16 +74,16 @@ fn guard(mut child: Child) -> ExitCode {
 }
 
 fn signal_group(group: Pid, signal: Signal) {
-    // It fails where no process of the group is left, which is what is wanted.
+    // It fails if the group has no process any more, which is fine.
     let _ = kill_process_group(group, signal);
 }
 
-/// Ends this process as its child did.
+/// Exits as the child did.
 fn end_as(status: ExitStatus) -> ExitCode {
     if let Some(signal) = status.signal().and_then(Signal::from_named_raw) {
         let _ = kill_process(getpid(), signal);
     }
-    // A signal that doesn't end this process is told as a shell would.
+    // A signal that doesn't end this process is reported as in a shell.
     let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))
 }

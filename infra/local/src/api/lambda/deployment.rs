@@ -1,7 +1,7 @@
 //! The operations that change what is started for a function.
 //!
-//! Its code is made ready first, as [`crate::host::code`] tells, and its layers; then the model takes
-//! the change; then processes of the function as it was are ended.
+//! They prepare its code ([`crate::host::code`]) and its layers, change the model, and then end the processes of the old
+//! version.
 
 use std::{fmt::Display, sync::Arc};
 
@@ -29,10 +29,10 @@ use crate::{
     shared::Shared,
 };
 
-/// What names a folder of this machine in place of an S3 bucket.
+/// Stands for an S3 bucket and means a folder of this machine.
 pub(super) const LOCAL_FOLDER: &str = "local-folder";
 
-/// What names a command of this machine in place of an image.
+/// Stands for an image and means a command of this machine.
 const LOCAL_COMMAND: &str = "local-command";
 
 /// Creates a function.
@@ -110,7 +110,7 @@ fn changed(shared: &Shared, updated: &Configuration) -> Response {
     answer(StatusCode::OK, &FunctionConfiguration::new(updated))
 }
 
-/// The command that a function is started by: new code for it is the same command again.
+/// The command of a function, which new code of a command keeps.
 fn image_config(configuration: &Configuration) -> Option<ImageConfig> {
     match &configuration.code.program {
         Program::Bootstrap(_) | Program::Handler(..) => None,
@@ -160,7 +160,7 @@ pub(super) fn decode(zip: String) -> Result<Vec<u8>, LambdaError> {
         .map_err(|error| LambdaError::Serialization(format!("ZipFile must be base64: {error}")))
 }
 
-/// A function's code with another runtime, if that makes a difference to it.
+/// A function's code with another runtime, unless it is a command.
 async fn other_runtime(
     shared: &Shared,
     code: &Code,
@@ -176,7 +176,7 @@ async fn other_runtime(
     Ok(Some(Code { program: program.await?, ..code.clone() }))
 }
 
-/// Unpacks something or looks at it, which may take its time.
+/// Unpacks or examines something, which may take a while.
 pub(super) async fn unpack<T: Send + 'static, E: Display + Send + 'static>(
     shared: &Shared,
     unpack: impl FnOnce(&Unpacked, &Common) -> Result<T, E> + Send + 'static,

@@ -1,4 +1,4 @@
-//! `Invoke`: a function is run now, or its event is accepted.
+//! `Invoke`: runs a function now, or queues its event.
 
 use axum::{
     body::Bytes,
@@ -40,7 +40,7 @@ pub(super) async fn invoke(
         }
         Invoked::Running(run) => {
             let request_id = run.request_id.clone();
-            // The run goes on to its end even if the invoker goes away.
+            // The run continues even if the invoker goes away.
             let response = shared.start(*run).await.ok().flatten();
             let Some(response) = response else {
                 return Ok(StatusCode::INTERNAL_SERVER_ERROR.into_response());

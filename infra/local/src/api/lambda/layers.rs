@@ -1,4 +1,4 @@
-//! The operations on layers, and what a function is given of them.
+//! The operations on layers, and the folder that a function gets of its layers.
 
 use axum::{body::Bytes, extract::State, http::StatusCode};
 
@@ -42,7 +42,7 @@ pub(super) async fn get(
     })
 }
 
-/// The layers that a function's request asks for, laid over each other.
+/// The layers that a function's request names, copied over each other.
 pub(super) async fn lay_over(
     shared: &Shared,
     arns: Option<&[String]>,

@@ -1,4 +1,4 @@
-//! Batches: what makes a whole one refused, and entries that succeed or fail one by one.
+//! Batches, whose entries succeed or fail one by one.
 
 use std::collections::BTreeSet;
 
@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use super::fault::SqsFault;
 
-/// SQS takes at most so many entries in a batch.
+/// The most entries of a batch.
 const ENTRIES_MAX: usize = 10;
 
 /// The longest id of an entry, in characters.
 const ENTRY_ID_MAX: usize = 80;
 
-/// What became of a batch's entries. The request succeeds whatever it says.
+/// The results of a batch's entries. The request itself succeeds.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct BatchResult<T> {
@@ -39,7 +39,7 @@ struct Failed {
     sender_fault: bool,
 }
 
-/// The ids of a batch whose entries AWS calls `entry`, if it can be one.
+/// Refuses a batch, whose entries AWS calls `entry`, if their number or ids are wrong.
 pub(super) fn check<'a>(
     entry: &'static str,
     ids: impl ExactSizeIterator<Item = &'a Option<String>>,
@@ -64,7 +64,7 @@ fn is_id(id: &str) -> bool {
     (1..=ENTRY_ID_MAX).contains(&id.len()) && id.bytes().all(allowed)
 }
 
-/// Performs each entry by itself: one's fault doesn't touch its neighbours.
+/// Performs each entry alone, so that the others don't fail with it.
 pub(super) fn perform<E, T>(
     entries: Vec<E>,
     id: impl Fn(&mut E) -> Option<String>,

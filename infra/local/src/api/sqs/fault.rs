@@ -5,7 +5,7 @@
 
 use crate::model::sqs::SqsError;
 
-/// Why a request is not answered.
+/// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum SqsFault {
@@ -16,7 +16,7 @@ pub(crate) enum SqsFault {
     #[error("The operation {0} is not known.")]
     UnknownOperation(String),
 
-    /// The body isn't the JSON that the operation takes.
+    /// The body isn't the operation's JSON.
     #[error("{0}")]
     Serialization(String),
 

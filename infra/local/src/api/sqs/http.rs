@@ -18,10 +18,10 @@ use crate::{
     shared::Shared,
 };
 
-/// What names the operation of a request, behind `X-Amz-Target: `.
+/// What the header `X-Amz-Target` has before the operation.
 const TARGET_PREFIX: &str = "AmazonSQS.";
 
-/// JSON can be much longer than the message that it tells: an escape takes six bytes for one.
+/// JSON can be much longer than its message: an escape takes six bytes for one.
 const BODY_BYTES_MAX: usize = 8 * MESSAGE_BYTES_MAX as usize;
 
 /// Whether a request is one to SQS.
@@ -60,24 +60,24 @@ pub(crate) async fn handle(shared: &Shared, request: Request) -> Response<Body> 
     done.respond()
 }
 
-/// What a request came to.
+/// An answer or a refusal.
 struct Done {
     answer: Result<Vec<u8>, SqsFault>,
     request_id: String,
 }
 
-/// Whether an operation changes nothing that another could wait for.
+/// Whether an operation changes nothing that others wait for.
 fn is_reading(action: &str) -> bool {
     action.starts_with("Get") || action.starts_with("List")
 }
 
-/// Receives what is there, and where that is nothing, waits for it: until the caller's patience is
-/// at its end, until a message becomes visible, or until anything changes.
+/// Receives messages. If there are none, waits until a message becomes visible, something changes, or the long poll
+/// ends.
 async fn receive(shared: &Shared, body: &[u8]) -> Done {
     let request = read::<ReceiveMessage>(body);
     let mut patience = None;
     loop {
-        // Before the look: what changes between the two must not be missed.
+        // Called before the look, so that no change in between is missed.
         let changed = shared.changed();
         let (look, request_id) = shared.look(|cloud, now| {
             let request = request.as_ref().map_err(Clone::clone);

@@ -27,11 +27,11 @@ use crate::model::{
     sqs::{QueueName, Sqs, SqsError},
 };
 
-/// What a request tells besides its operation and its parameters.
+/// What a request has besides its operation and its parameters.
 struct Caller<'a> {
-    /// How the caller reached this cloud: queue URLs lead there.
+    /// The host of the request, which queue URLs have too.
     host: &'a str,
-    /// The trace that the request belongs to. Messages that it sends belong to it too.
+    /// The trace of the request and of the messages that it sends.
     trace_header: Option<&'a str>,
 }
 
@@ -56,11 +56,11 @@ trait Operation: DeserializeOwned {
     fn perform(self, call: Call<'_>) -> Result<Self::Answer, SqsFault>;
 }
 
-/// The answer that has nothing to tell.
+/// An empty answer.
 #[derive(Debug, Serialize)]
 struct Empty {}
 
-/// Answers a request in JSON: `action` is to be done with the parameters in `body`.
+/// Performs `action` with the parameters in `body`.
 fn answer(action: &str, body: &[u8], call: Call<'_>) -> Result<Vec<u8>, SqsFault> {
     let perform = match action {
         "CancelMessageMoveTask" => perform::<move_tasks::CancelMessageMoveTask>,
@@ -106,7 +106,7 @@ fn unsupported(action: &str) -> SqsFault {
     SqsError::UnsupportedOperation(format!("This local cloud does not have {action}.")).into()
 }
 
-/// A parameter that can't be left out.
+/// A required parameter.
 fn required<'a>(name: &'static str, value: &'a Option<String>) -> Result<&'a str, SqsFault> {
     let value = value.as_deref().filter(|value| !value.is_empty());
     Ok(value.ok_or(SqsError::MissingParameter(name))?)

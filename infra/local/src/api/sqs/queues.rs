@@ -11,7 +11,7 @@ use crate::model::{
     sqs::{Attributes, QueueName, SqsError},
 };
 
-/// SQS lists at most so many queues at a time.
+/// The most queues in one answer.
 const RESULTS_MAX: usize = 1000;
 
 #[derive(Deserialize)]
@@ -19,7 +19,7 @@ const RESULTS_MAX: usize = 1000;
 pub(super) struct CreateQueue {
     queue_name: Option<String>,
     attributes: Option<Attributes>,
-    /// The only member of all requests that AWS writes small.
+    /// AWS writes this member in lower case.
     #[serde(rename = "tags")]
     tags: Option<BTreeMap<String, String>>,
 }
@@ -100,7 +100,7 @@ pub(super) struct ListDeadLetterSourceQueues {
 
 #[derive(Serialize)]
 pub(super) struct SourcesAnswer {
-    /// AWS writes this one small.
+    /// AWS writes this member in lower camel case.
     #[serde(rename = "queueUrls")]
     queue_urls: Vec<String>,
     #[serde(rename = "NextToken", skip_serializing_if = "Option::is_none")]
@@ -119,7 +119,7 @@ impl Operation for ListDeadLetterSourceQueues {
     }
 }
 
-/// Which part of a list is asked for.
+/// A page of a list.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Page {
@@ -128,7 +128,7 @@ struct Page {
 }
 
 impl Page {
-    /// The queue that the last page ended with: that is what a token tells.
+    /// The last queue of the previous page, which is the token's content.
     fn after(&self) -> Result<Option<String>, SqsFault> {
         let Some(token) = &self.next_token else { return Ok(None) };
         let name = STANDARD.decode(token).ok().and_then(|name| String::from_utf8(name).ok());
@@ -137,8 +137,8 @@ impl Page {
         })
     }
 
-    /// The URLs of the first `queues`, and the token of the next page. As on AWS, who doesn't say
-    /// how many it wants gets no token.
+    /// The URLs of the first `queues`, and the token of the next page. As on AWS, there is no token without
+    /// `MaxResults`.
     fn cut<'a>(
         &self,
         mut queues: impl Iterator<Item = &'a QueueName>,
@@ -191,7 +191,7 @@ impl Operation for GetQueueAttributes {
     }
 }
 
-/// Whether a standard queue can have an attribute of this name, or it is the word for all of them.
+/// Whether this is an attribute of standard queues, or `All`.
 fn is_attribute(name: &str) -> bool {
     matches!(
         name,
@@ -234,7 +234,7 @@ impl Operation for SetQueueAttributes {
     }
 }
 
-/// A request that tells no more than which queue it is about.
+/// A request with only a queue.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct OfQueue {

@@ -12,7 +12,7 @@ use crate::model::sqs::{
     bad_visibility,
 };
 
-/// SQS hands out at most so many messages at a time.
+/// The most messages of one receive.
 const MESSAGES_MAX: u32 = 10;
 
 #[derive(Deserialize)]
@@ -47,7 +47,7 @@ struct MessageAnswer {
     body: Arc<str>,
     #[serde(rename = "Attributes", skip_serializing_if = "BTreeMap::is_empty")]
     system: BTreeMap<&'static str, String>,
-    /// Of the attributes that are told, not of those that the message has.
+    /// The digest of the returned attributes only.
     #[serde(rename = "MD5OfMessageAttributes", skip_serializing_if = "Option::is_none")]
     md5_of_attributes: Option<Md5>,
     #[serde(rename = "MessageAttributes", skip_serializing_if = "BTreeMap::is_empty")]
@@ -64,12 +64,12 @@ struct AttributeAnswer {
     data_type: String,
 }
 
-/// What one look at the queue has found.
+/// The result of one look at the queue.
 pub(super) struct Look {
     pub(super) answer: ReceivedAnswer,
-    /// How long the caller would wait for a message in all.
+    /// How long the caller waits in total.
     pub(super) wait: Duration,
-    /// When looking again makes sense even if nothing happens before.
+    /// When to look again even if nothing happens before.
     pub(super) next_visible_at: Option<Timestamp>,
 }
 
@@ -130,7 +130,7 @@ impl ReceiveMessage {
     }
 }
 
-/// Which attributes a receiver wants to be told.
+/// The attributes that a receiver asks for.
 struct Wanted<'a> {
     system: Vec<&'a str>,
     attributes: &'a [String],
@@ -150,7 +150,7 @@ impl<'a> Wanted<'a> {
         self.system.iter().any(|wanted| *wanted == "All" || *wanted == name)
     }
 
-    /// Attributes are named wholly, by what comes before `.*`, or all at once.
+    /// Attributes are requested by name, by prefix (`name.*`), or all at once.
     fn wants(&self, name: &str) -> bool {
         self.attributes.iter().any(|wanted| match wanted.as_str() {
             "All" | "*" | ".*" => true,
@@ -204,8 +204,7 @@ fn system_attributes(message: &Received) -> impl Iterator<Item = (&'static str, 
     .filter_map(|(name, value)| Some((name, value?)))
 }
 
-/// Whether a message can have a system attribute of this name, if only in a FIFO queue, or it is
-/// the word for all of them.
+/// Whether this is a system attribute, of FIFO queues too, or `All`.
 fn is_system_attribute(name: &str) -> bool {
     matches!(
         name,

@@ -17,7 +17,7 @@ use crate::model::sqs::{
     SqsError, bad_delay,
 };
 
-/// The one system attribute that a sender may give.
+/// The only system attribute that a sender may set.
 const TRACE_HEADER: &str = "AWSTraceHeader";
 
 #[derive(Deserialize)]
@@ -133,7 +133,7 @@ impl SendEntry {
         })
     }
 
-    /// What the limit on the whole batch counts, as it does for one message.
+    /// The size that the limit on the whole batch counts.
     fn size(&self) -> usize {
         let attributes = self.message_attributes.iter().flatten().map(|(name, written)| {
             let text = [&written.data_type, &written.string_value].into_iter().flatten();
@@ -152,7 +152,7 @@ fn attributes(
 }
 
 impl WrittenAttribute {
-    /// The attribute, where it has one value; whether it is a good one is the model's to say.
+    /// The attribute, which must have one value. The model checks the value.
     fn read(self, name: &str) -> Result<MessageAttribute, SqsError> {
         let value = match (self.string_value, self.binary_value) {
             (Some(text), None) => AttributeValue::String(text),
@@ -168,7 +168,7 @@ impl WrittenAttribute {
     }
 }
 
-/// The trace that a message's system attributes put it into.
+/// The trace header in a message's system attributes.
 fn trace_header(system: &MessageAttributes) -> Result<Option<&str>, SqsError> {
     if let Some(name) = system.keys().find(|name| *name != TRACE_HEADER) {
         return Err(SqsError::InvalidMessage(format!(

@@ -37,7 +37,7 @@ struct ScalingConfig {
 impl MappingRequest {
     /// # Errors
     ///
-    /// If it asks for what isn't done here, and would be missed.
+    /// If it asks for something that isn't supported here.
     pub(in crate::api::lambda) fn settings(&self) -> Result<MappingSettings, LambdaError> {
         if self.filter_criteria.is_some() {
             return Err(LambdaError::InvalidParameterValue(

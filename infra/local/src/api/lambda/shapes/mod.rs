@@ -1,4 +1,4 @@
-//! The JSON shapes of Lambda's API, as far as they are used here.
+//! The JSON shapes of Lambda's API that are used here.
 
 mod layer;
 mod mapping;
@@ -39,7 +39,7 @@ pub(super) struct FunctionRequest {
 }
 
 impl FunctionRequest {
-    /// `layers` are those that the request asks for, ready.
+    /// `layers` are the request's layers, prepared.
     pub(super) fn settings(self, layers: Option<Layered>) -> Settings {
         Settings {
             layers,
@@ -57,7 +57,7 @@ impl FunctionRequest {
     }
 }
 
-/// Where a function's code is; in a request for new code it stands at the top.
+/// A function's code. In `UpdateFunctionCode`, these are the request's own members.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct CodeRequest {
@@ -288,7 +288,7 @@ impl EventInvokeRequest {
             ));
         }
         let destinations = destination_config.unwrap_or_default();
-        // An empty target takes the destination away.
+        // An empty target removes the destination.
         let arn = |target: Option<Target>| target.map(|t| t.destination.unwrap_or_default());
         Ok(EventInvokeSettings {
             maximum_retry_attempts,
