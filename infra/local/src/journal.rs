@@ -1,8 +1,8 @@
 //! What happened, for observers.
 //!
-//! The model and the host write an [`Event`] for everything that a person or a test may want to see. The last events
-//! are kept in memory, limited by number and size. An observer asks for those after the last one it saw, and can wait
-//! for more.
+//! The model and the host write an [`Event`] for everything that a person or a test may want to see. The last
+//! events are kept in memory, limited by number and size. An observer asks for those after the last one it saw,
+//! and can wait for more.
 
 use std::{
     collections::VecDeque,
@@ -21,8 +21,8 @@ const EVENTS_MAX: usize = 20_000;
 /// How many bytes of payloads, responses and lines are kept with them.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Something that happened. `function` is a function's name, `request_id` the id of an invocation,
-/// the same in all of Lambda's own attempts of one event.
+/// Something that happened. `function` is a function's name, `request_id` the id of an invocation, the same in all
+/// of Lambda's own attempts of one event.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type")]
 #[non_exhaustive]

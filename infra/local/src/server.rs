@@ -24,8 +24,8 @@ const LEAVE_MAX: Duration = Duration::from_secs(5);
 pub struct Config {
     /// The port on 127.0.0.1 to listen on; 0 for any that is free.
     pub port: u16,
-    /// How many runs of functions there may be at a time, and how many processes, including those that
-    /// wait for an event. AWS gives an account 1,000.
+    /// How many runs of functions there may be at a time, and how many processes, including those that wait for an
+    /// event. AWS gives an account 1,000.
     pub concurrency: u32,
     /// The environment variables that functions inherit.
     pub inherited: Inherited,
@@ -103,8 +103,8 @@ impl Server {
         self.shared.look(Cloud::waiting)
     }
 
-    /// Stops listening, ends all connections and the functions' processes, and waits until they and all
-    /// unpacked folders are gone.
+    /// Stops listening, ends all connections and the functions' processes, and waits until they and all unpacked
+    /// folders are gone.
     pub async fn stop(self) {
         let Self { router, shared, tasks, open, mut gone, .. } = self;
         drop((router, tasks, open));

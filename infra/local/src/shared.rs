@@ -1,8 +1,8 @@
 //! The state that all requests share, and the pump that advances the model.
 //!
 //! Every request makes its [`Shared::step`] under one lock: the model is fast and never waits. After a step, the
-//! runs that became due are given to the host, and all requests that wait for a change are woken. Between requests,
-//! the pump makes the next step at the time that the model asks for.
+//! runs that became due are given to the host, and all requests that wait for a change are woken. Between
+//! requests, the pump makes the next step at the time that the model asks for.
 
 use std::{
     io,
@@ -79,16 +79,16 @@ impl Shared {
         })))
     }
 
-    /// Makes one step on the model at the present time. Afterwards, the runs that became due are started,
-    /// and all requests that wait for a change are woken.
+    /// Makes one step on the model at the present time. Afterwards, the runs that became due are started, and all
+    /// requests that wait for a change are woken.
     pub(crate) fn step<T>(&self, step: impl FnOnce(&mut Cloud, Timestamp) -> T) -> T {
         let (result, _) = self.advance(step);
         self.0.changed.notify_waiters();
         result
     }
 
-    /// Makes a step that by itself changes nothing that others wait for, such as a receive. It wakes them
-    /// only if something happened. Otherwise two long polls would wake each other forever.
+    /// Makes a step that by itself changes nothing that others wait for, such as a receive. It wakes them only if
+    /// something happened. Otherwise two long polls would wake each other forever.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&mut Cloud, Timestamp) -> T) -> T {
         let (result, concerns_others) = self.advance(look);
         if concerns_others {
@@ -109,8 +109,8 @@ impl Shared {
         async move { while closing.changed().await.is_ok() {} }
     }
 
-    /// Gives a run to the host, and its outcome to the model. The handle resolves to the response for the
-    /// run's invoker.
+    /// Gives a run to the host, and its outcome to the model. The handle resolves to the response for the run's
+    /// invoker.
     pub(crate) fn start(&self, run: Run) -> JoinHandle<Option<Response>> {
         let shared = self.clone();
         tokio::spawn(async move {
@@ -125,8 +125,8 @@ impl Shared {
         })
     }
 
-    /// Makes a step and what follows from it. The second result says whether anything happened that others
-    /// may wait for.
+    /// Makes a step and what follows from it. The second result says whether anything happened that others may
+    /// wait for.
     fn advance<T>(&self, step: impl FnOnce(&mut Cloud, Timestamp) -> T) -> (T, bool) {
         let now = clock::now();
         let mut state = self.state();

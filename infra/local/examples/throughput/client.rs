@@ -1,5 +1,5 @@
-//! The least client of AWS JSON 1.0 over one connection that is kept alive: what is measured
-//! with it is the server.
+//! The least client of AWS JSON 1.0 over one connection that is kept alive: what is measured with it is the
+//! server.
 
 use std::io;
 

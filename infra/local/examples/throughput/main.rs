@@ -1,8 +1,8 @@
 //! How many messages a second the local cloud carries through one queue, over HTTP.
 //!
-//! The cloud and its callers share this process and the machine's cores. Each caller has one
-//! connection and goes round: it sends ten messages, receives ten, and deletes them. A message
-//! counts when it has been through all three.
+//! The cloud and its callers share this process and the machine's cores. Each caller has one connection and goes
+//! round: it sends ten messages, receives ten, and deletes them. A message counts when it has been through all
+//! three.
 
 mod client;
 

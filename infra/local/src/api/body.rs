@@ -11,8 +11,8 @@ pub(super) enum Unread {
     Broken(String),
 }
 
-/// Reads a whole body of at most `bytes_max` bytes. A longer one is read to its end and discarded, because a client
-/// that is still sending doesn't read the refusal.
+/// Reads a whole body of at most `bytes_max` bytes. A longer one is read to its end and discarded, because a
+/// client that is still sending doesn't read the refusal.
 pub(super) async fn read(body: Body, bytes_max: usize) -> Result<Vec<u8>, Unread> {
     let mut chunks = body.into_data_stream();
     let mut bytes = Vec::new();

@@ -1,7 +1,6 @@
 //! Runs the local cloud alone, and guards its functions' processes.
 //!
-//! Takes the port to listen on as its only argument, any that is free without it, and prints the
-//! endpoint.
+//! Takes the port to listen on as its only argument, any that is free without it, and prints the endpoint.
 
 use std::process::ExitCode;
 

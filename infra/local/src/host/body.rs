@@ -1,7 +1,7 @@
 //! What a function posts as its response: whole, or as a stream.
 //!
-//! A stream may be much longer than the largest response of an invoker that waits. It is read to its end, but a stream
-//! beyond that size isn't kept. A function that fails while it streams reports that in trailers.
+//! A stream may be much longer than the largest response of an invoker that waits. It is read to its end, but a
+//! stream beyond that size isn't kept. A function that fails while it streams reports that in trailers.
 
 use std::pin::Pin;
 

@@ -93,8 +93,7 @@ pub(crate) fn folder(
     Ok(Code { program, size, sha256: String::new() })
 }
 
-/// A command of this machine as a function's code. Programs without a slash are looked for in
-/// `path`.
+/// A command of this machine as a function's code. Programs without a slash are looked for in `path`.
 pub(crate) fn command(
     command: Vec<String>,
     working_directory: Option<&str>,

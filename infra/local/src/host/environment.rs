@@ -69,8 +69,7 @@ impl Drop for Environment {
 }
 
 impl Environment {
-    /// Starts one, and waits for at most `limit` until its runtime and all its extensions have asked for
-    /// an event.
+    /// Starts one, and waits for at most `limit` until its runtime and all its extensions have asked for an event.
     pub(super) async fn start(plan: Plan<'_>, limit: Duration) -> Result<Self, NotReady> {
         let failed =
             |error| NotReady::Failed(Outcome::NotStarted(format!("no Runtime API: {error}")));

@@ -1,8 +1,8 @@
 //! The extensions of one environment, and their next events.
 //!
-//! An extension is identified by the name of its file. It registers, and then asks for one event after the other; when
-//! it asks, it is done with the last one. The runtime is started when all have registered, and gets an event when all
-//! have asked. The first extension that fails ends the environment.
+//! An extension is identified by the name of its file. It registers, and then asks for one event after the other;
+//! when it asks, it is done with the last one. The runtime is started when all have registered, and gets an event
+//! when all have asked. The first extension that fails ends the environment.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -33,8 +33,8 @@ struct Extension {
     identifier: String,
     events: Events,
     state: State,
-    /// How often it has asked. Only its last request gets an event: an abandoned request may still look open, and its
-    /// event would be lost.
+    /// How often it has asked. Only its last request gets an event: an abandoned request may still look open, and
+    /// its event would be lost.
     asked: u64,
     /// Its next event.
     event: Option<String>,
@@ -201,8 +201,8 @@ impl Extensions {
         }
     }
 
-    /// Takes an extension's report of its failure. A failed initialisation must be reported before the extension asks
-    /// for an event.
+    /// Takes an extension's report of its failure. A failed initialisation must be reported before the extension
+    /// asks for an event.
     pub(super) fn report(&self, identifier: &str, fault: ExtensionFault) -> Result<(), Refusal> {
         let of_init = matches!(fault, ExtensionFault::InitError(_));
         let name = self.change(|table| {

@@ -1,9 +1,9 @@
 //! What is started in an environment: command lines, each behind the warden's.
 //!
-//! A runtime client or a command of this machine stands in for one of Lambda's own runtimes, and is
-//! started through the script that `AWS_LAMBDA_EXEC_WRAPPER` names. A `bootstrap` is not, because on AWS
-//! the runtimes `provided.*` aren't. No process sees a `/opt` of its own here: a wrapper below `/opt` is
-//! found in the folder that stands for it, and finds what lies beside it by its own path (`$0`).
+//! A runtime client or a command of this machine stands in for one of Lambda's own runtimes, and is started
+//! through the script that `AWS_LAMBDA_EXEC_WRAPPER` names. A `bootstrap` is not, because on AWS the runtimes
+//! `provided.*` aren't. No process sees a `/opt` of its own here: a wrapper below `/opt` is found in the folder
+//! that stands for it, and finds what lies beside it by its own path (`$0`).
 //!
 //! Every file in the folder `extensions` of the layers is started as an extension.
 
@@ -97,7 +97,8 @@ impl Plan<'_> {
         command
     }
 
-    /// Sets where packages are searched: first where the function says, then in its layers, then beside the client.
+    /// Sets where packages are searched: first where the function says, then in its layers, then beside the
+    /// client.
     fn search(&self, client: &Client, variables: &mut BTreeMap<OsString, OsString>) {
         let given = variables.get(OsStr::new(client.search_path)).into_iter().flat_map(split_paths);
         let opt = self.configuration.layers.opt.as_ref().map(|opt| opt.path().join(client.layer));
@@ -108,8 +109,7 @@ impl Plan<'_> {
         }
     }
 
-    /// The files that are extensions, by their names: all that are in the folder `extensions` of the
-    /// layers.
+    /// The files that are extensions, by their names: all that are in the folder `extensions` of the layers.
     pub(super) fn extensions(&self) -> Vec<(Arc<str>, PathBuf)> {
         let opt = self.configuration.layers.opt.as_ref();
         let folder = opt.map(|opt| opt.path().join("extensions"));
@@ -159,8 +159,8 @@ impl Plan<'_> {
     }
 }
 
-/// The script that starts the runtime, if one is set. If it can't be started, the warden exits with status 127, as the
-/// shell does on AWS.
+/// The script that starts the runtime, if one is set. If it can't be started, the warden exits with status 127, as
+/// the shell does on AWS.
 fn wrapper(configuration: &Configuration) -> Option<PathBuf> {
     let named = configuration.environment.get(EXEC_WRAPPER).filter(|named| !named.is_empty())?;
     let opt = configuration.layers.opt.as_ref();

@@ -1,9 +1,9 @@
 //! Runs functions: as child processes, each in an environment of its own, one event at a time.
 //!
-//! After a run, an environment stays warm for the function's next event; the most recently used one is taken first. It
-//! ends when it has been idle for long, when its function has changed, when another function needs its place, or when
-//! it fails. It ends because the pipes to its [`mod@warden`]s are closed, which kills its processes. Extensions are
-//! told before.
+//! After a run, an environment stays warm for the function's next event; the most recently used one is taken
+//! first. It ends when it has been idle for long, when its function has changed, when another function needs its
+//! place, or when it fails. It ends because the pipes to its [`mod@warden`]s are closed, which kills its
+//! processes. Extensions are told before.
 
 mod body;
 pub(crate) mod code;
@@ -67,7 +67,8 @@ pub(crate) struct Host {
     busy: AtomicUsize,
     /// How many there may be, in use and idle.
     environments_max: usize,
-    /// By function. Each environment that is being ended holds a receiver; the sender is notified when none is left.
+    /// By function. Each environment that is being ended holds a receiver; the sender is notified when none is
+    /// left.
     ending: Mutex<HashMap<Arc<str>, watch::Sender<()>>>,
     stopping: watch::Sender<bool>,
     /// Each process holds a copy of the sender; the receiver is notified when none is left.
@@ -146,8 +147,8 @@ impl Host {
         }
     }
 
-    /// Starts an environment, and returns how long its run may take. As on AWS, an initialisation that takes too long
-    /// runs again within the time-out of the invocation.
+    /// Starts an environment, and returns how long its run may take. As on AWS, an initialisation that takes too
+    /// long runs again within the time-out of the invocation.
     async fn initialise(&self, run: &Run) -> Result<(Environment, Duration), Outcome> {
         let limit = run.configuration.timeout();
         match self.start(run, INIT_MAX).await {
@@ -203,8 +204,8 @@ impl Host {
         }
     }
 
-    /// The most recently used idle environment of a run's function, if there is one. Those of an earlier revision are
-    /// ended.
+    /// The most recently used idle environment of a run's function, if there is one. Those of an earlier revision
+    /// are ended.
     fn take_idle(&self, run: &Run) -> Option<Environment> {
         let mut idle = self.idle();
         let environments = idle.get_mut(&run.configuration.name)?;
@@ -215,8 +216,8 @@ impl Host {
         environments.pop().map(|Idle { environment, .. }| environment)
     }
 
-    /// The environment that has been idle for longest, if there is no place for a new one. The model limits how many
-    /// are in use, so there is always an idle one then.
+    /// The environment that has been idle for longest, if there is no place for a new one. The model limits how
+    /// many are in use, so there is always an idle one then.
     fn one_too_many(&self) -> Option<Environment> {
         let mut idle = self.idle();
         let kept: usize = idle.values().map(Vec::len).sum();

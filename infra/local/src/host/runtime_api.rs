@@ -1,8 +1,8 @@
 //! The Lambda Runtime API of one environment.
 //!
-//! Each environment has its own listener, because runtime clients can be given a host and a port, but no path. There is
-//! one event at a time. The next request for an event gets it, and a response or an error with its request id answers
-//! it.
+//! Each environment has its own listener, because runtime clients can be given a host and a port, but no path.
+//! There is one event at a time. The next request for an event gets it, and a response or an error with its
+//! request id answers it.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -98,8 +98,8 @@ impl RuntimeApi {
         Handed { taken: is_taken, answer: is_answered }
     }
 
-    /// The request id for the function's log lines: that of its latest event, because a line that was written before an
-    /// answer may be read after it.
+    /// The request id for the function's log lines: that of its latest event, because a line that was written
+    /// before an answer may be read after it.
     pub(super) fn latest_request_id(&self) -> Option<Arc<str>> {
         self.exchange().latest.clone()
     }

@@ -1,9 +1,9 @@
 //! Lambda's managed runtimes, and the programs of this machine that stand in for them.
 //!
-//! A managed runtime is an interpreter and AWS's runtime client, which asks the Runtime API for events and
-//! calls the handler in a function's folder. For Python and Node.js anybody can have both. The interpreter is
-//! looked for in `PATH`: for `python3.11` it is `python3.11`, or else `python3`, and for any `nodejs` it is
-//! `node`. The client is looked for
+//! A managed runtime is an interpreter and AWS's runtime client, which asks the Runtime API for events and calls
+//! the handler in a function's folder. For Python and Node.js anybody can have both. The interpreter is looked for
+//! in `PATH`: for `python3.11` it is `python3.11`, or else `python3`, and for any `nodejs` it is `node`. The
+//! client is looked for
 //!
 //! - in the function's own folder, as some functions pack it in;
 //! - for Python, among the interpreter's packages, such as those of an active virtual environment;

@@ -1,8 +1,8 @@
 //! An environment's processes, and their end.
 //!
-//! Without extensions, the processes are killed. With extensions, there is a shutdown as on AWS: the runtime gets SIGTERM
-//! and a share of the time, then the extensions that registered for it get an event. The others are killed at once, and
-//! whatever is left when the time is over is killed too.
+//! Without extensions, the processes are killed. With extensions, there is a shutdown as on AWS: the runtime gets
+//! SIGTERM and a share of the time, then the extensions that registered for it get an event. The others are killed
+//! at once, and whatever is left when the time is over is killed too.
 //!
 //! Meanwhile an extension may still hold what the next environment needs, such as a port. So a function's new
 //! environment waits for the end of its earlier ones.

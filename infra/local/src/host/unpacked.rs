@@ -1,11 +1,11 @@
 //! Temporary folders for unpacked zips.
 //!
-//! A function's zip is unpacked when it is deployed, a layer's when it is published. The layers of a function are copied
-//! over each other into the folder that stands for its `/opt`. A folder is removed when no function, layer, run or
-//! process uses it, and at the latest when the local cloud stops.
+//! A function's zip is unpacked when it is deployed, a layer's when it is published. The layers of a function are
+//! copied over each other into the folder that stands for its `/opt`. A folder is removed when no function, layer,
+//! run or process uses it, and at the latest when the local cloud stops.
 //!
-//! Executable bits and symbolic links are kept, as on AWS. A link may point outside its folder, but nothing is ever
-//! written through a link.
+//! Executable bits and symbolic links are kept, as on AWS. A link may point outside its folder, but nothing is
+//! ever written through a link.
 
 use std::{
     fs::{self, File},
@@ -164,8 +164,8 @@ fn unpack(
     Ok(())
 }
 
-/// Copies the content of a folder over that of another. Folders are merged. Anything else replaces what has its name,
-/// links included, so that nothing is written through a link.
+/// Copies the content of a folder over that of another. Folders are merged. Anything else replaces what has its
+/// name, links included, so that nothing is written through a link.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;

@@ -1,14 +1,14 @@
 //! Guards one function's process, so that no child is left behind, even if the local cloud is killed.
 //!
-//! The local cloud doesn't start a function itself. It starts its own executable again with [`WARDEN`] as the first
-//! argument. That process, the warden, starts the function in its own process group and watches it. The warden's standard
-//! input is a pipe from the local cloud. When the pipe is closed, because the local cloud ends the function or is dead,
-//! the warden kills the whole group. The only byte that is ever sent is [`TERMINATE`], which sends SIGTERM to the group.
-//! When the function exits by itself, the warden kills what the function started, and exits with the same status or
-//! signal.
+//! The local cloud doesn't start a function itself. It starts its own executable again with [`WARDEN`] as the
+//! first argument. That process, the warden, starts the function in its own process group and watches it. The
+//! warden's standard input is a pipe from the local cloud. When the pipe is closed, because the local cloud ends
+//! the function or is dead, the warden kills the whole group. The only byte that is ever sent is [`TERMINATE`],
+//! which sends SIGTERM to the group. When the function exits by itself, the warden kills what the function
+//! started, and exits with the same status or signal.
 //!
-//! The warden has its own process group as well, so that Ctrl-C at a terminal reaches neither of them. A process that
-//! leaves its group escapes.
+//! The warden has its own process group as well, so that Ctrl-C at a terminal reaches neither of them. A process
+//! that leaves its group escapes.
 
 use std::{
     ffi::OsString,
@@ -31,8 +31,8 @@ pub(super) const TERMINATE: u8 = b't';
 /// The exit status of a shell that can't start a command.
 const NOT_STARTED: u8 = 127;
 
-/// Starts the command `args`, and guards it until it ends. A program that [`start`](crate::start)s a local cloud must
-/// call this first in its `main` if its first argument is [`WARDEN`], with the arguments after that.
+/// Starts the command `args`, and guards it until it ends. A program that [`start`](crate::start)s a local cloud
+/// must call this first in its `main` if its first argument is [`WARDEN`], with the arguments after that.
 pub fn warden(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut args = args.into_iter();
     let Some(program) = args.next() else {

@@ -30,8 +30,8 @@ pub struct Cloud {
 }
 
 impl Cloud {
-    /// An empty cloud with room for `concurrency` runs of functions at a time. With the same
-    /// `seed`, the same calls have the same results.
+    /// An empty cloud with room for `concurrency` runs of functions at a time. With the same `seed`, the same
+    /// calls have the same results.
     pub fn new(concurrency: u32, seed: u64) -> Self {
         Self {
             sqs: Sqs::new(REGION, ACCOUNT, seed),
@@ -63,8 +63,8 @@ impl Cloud {
         Waiting { invocations: self.lambda.invocations(), messages: self.sqs.messages(now) }
     }
 
-    /// Whether messages were moved from one queue to another since the last call. A step can do that without
-    /// any event in the journal.
+    /// Whether messages were moved from one queue to another since the last call. A step can do that without any
+    /// event in the journal.
     pub fn take_redriven(&mut self) -> bool {
         self.sqs.take_redriven()
     }

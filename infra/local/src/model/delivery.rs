@@ -1,7 +1,7 @@
 //! Where Lambda sends what it is done with: destinations and functions' dead-letter queues.
 //!
-//! What is sent carries the trace header of the event's last run, or the one that the event was
-//! accepted with if it never ran, so that a chain that leads back to the function is counted.
+//! What is sent carries the trace header of the event's last run, or the one that the event was accepted with if
+//! it never ran, so that a chain that leads back to the function is counted.
 
 use std::sync::Arc;
 
@@ -159,8 +159,8 @@ impl Cloud {
     }
 }
 
-/// Who sends in a function's name: its role's id, and the session that Lambda assumes the role with.
-/// A role is only a name here, so its id is made from that, in the form of AWS's.
+/// Who sends in a function's name: its role's id, and the session that Lambda assumes the role with. A role is
+/// only a name here, so its id is made from that, in the form of AWS's.
 fn sender_id(now: Timestamp, role: &str) -> Arc<str> {
     let letters = Sha256::digest(role).into_iter().map(|byte| char::from(b'A' + byte % 26));
     let role_id: String = letters.take(ROLE_ID_LENGTH).collect();

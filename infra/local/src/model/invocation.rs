@@ -1,7 +1,7 @@
 //! The life of an invocation.
 //!
-//! A synchronous one runs now or is refused. An asynchronous one is accepted into the queue. It runs, is retried after
-//! a failure, waits while it is throttled, and in the end goes to the destinations of its function.
+//! A synchronous one runs now or is refused. An asynchronous one is accepted into the queue. It runs, is retried
+//! after a failure, waits while it is throttled, and in the end goes to the destinations of its function.
 
 use std::sync::Arc;
 
@@ -72,8 +72,8 @@ impl Cloud {
     ///
     /// # Errors
     ///
-    /// If there is no such function, the payload is too large or no JSON, or, where the invoker
-    /// waits, the function may not run now.
+    /// If there is no such function, the payload is too large or no JSON, or, where the invoker waits, the
+    /// function may not run now.
     pub fn invoke(
         &mut self,
         now: Timestamp,
@@ -235,8 +235,8 @@ impl Cloud {
         }
     }
 
-    /// Takes a run's outcome. Its event is settled or queued again, or the messages of its batch are deleted. Returns
-    /// the response for an invoker that waits; none if there is no such run.
+    /// Takes a run's outcome. Its event is settled or queued again, or the messages of its batch are deleted.
+    /// Returns the response for an invoker that waits; none if there is no such run.
     pub fn finish(&mut self, now: Timestamp, run: RunId, outcome: Outcome) -> Option<Response> {
         let running = self.lambda.end(run)?;
         let timeout = running.configuration.timeout();

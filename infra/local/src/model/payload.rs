@@ -21,8 +21,7 @@ impl Payload {
         serde_json::from_slice::<Box<RawValue>>(bytes).map(|raw| Self(raw.into()))
     }
 
-    /// What a function answered. One that isn't JSON is told as a string, because a record of it
-    /// must be JSON.
+    /// What a function answered. One that isn't JSON is told as a string, because a record of it must be JSON.
     pub fn of_response(bytes: &[u8]) -> Self {
         Self::parse(bytes).unwrap_or_else(|_| Self::of(&String::from_utf8_lossy(bytes)))
     }

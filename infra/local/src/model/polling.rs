@@ -1,5 +1,5 @@
-//! What event source mappings do: take messages from their queue, run their function with a batch of
-//! them, and delete those that are done.
+//! What event source mappings do: take messages from their queue, run their function with a batch of them, and
+//! delete those that are done.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,8 +27,8 @@ impl Cloud {
     ///
     /// # Errors
     ///
-    /// If there is no such function or queue, they are mapped already, the queue hides messages for
-    /// less than the function's timeout, or a setting is wrong.
+    /// If there is no such function or queue, they are mapped already, the queue hides messages for less than the
+    /// function's timeout, or a setting is wrong.
     pub fn create_mapping(
         &mut self,
         now: Timestamp,
@@ -131,9 +131,8 @@ impl Cloud {
         any
     }
 
-    /// Runs the function with a batch, if it may run. A batch that finds no concurrency goes back
-    /// to the mapping; one that is refused for another reason is dropped, and its messages come back
-    /// into view in their queue.
+    /// Runs the function with a batch, if it may run. A batch that finds no concurrency goes back to the mapping;
+    /// one that is refused for another reason is dropped, and its messages come back into view in their queue.
     fn run_batch(
         &mut self,
         now: Timestamp,
@@ -167,8 +166,7 @@ impl Cloud {
         Some(self.begin(now, configuration, request_id, &trace, payload, origin))
     }
 
-    /// Deletes the messages of a batch that the function is done with: all of them, unless there is
-    /// a report.
+    /// Deletes the messages of a batch that the function is done with: all of them, unless there is a report.
     pub(super) fn delete_batch(
         &mut self,
         now: Timestamp,

@@ -8,8 +8,8 @@ use std::{
     time::Duration,
 };
 
-/// Longer than a function's process takes to start or to end, on however busy a machine: a test that
-/// waits for so long has failed.
+/// Longer than a function's process takes to start or to end, on however busy a machine: a test that waits for so
+/// long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits for a function's process to connect, and for its first byte.

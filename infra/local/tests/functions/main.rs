@@ -1,8 +1,7 @@
-//! The local cloud as a process, with functions that are processes: what a client sees, and what is
-//! left behind.
+//! The local cloud as a process, with functions that are processes: what a client sees, and what is left behind.
 //!
-//! Nothing here waits for a time to pass. That processes are gone is told by a connection which they
-//! alone hold: it ends with the last of them.
+//! Nothing here waits for a time to pass. That processes are gone is told by a connection which they alone hold:
+//! it ends with the last of them.
 
 #![allow(
     clippy::unwrap_used,
@@ -107,8 +106,8 @@ fn an_initialisation_that_fails_is_told() {
     assert_eq!(exit.body, json!({"errorType": "Runtime.ExitError", "errorMessage": message}));
 }
 
-/// AWS's developer guide: an init phase that isn't done within 10 seconds runs again at the time of the
-/// first invocation, within the function's time-out.
+/// AWS's developer guide: an init phase that isn't done within 10 seconds runs again at the time of the first
+/// invocation, within the function's time-out.
 #[test]
 fn an_initialisation_of_over_10_seconds_runs_again_within_the_time_out_of_the_invocation() {
     let cloud = Cloud::start();

@@ -1,7 +1,7 @@
 //! The operations that change what is started for a function.
 //!
-//! They prepare its code ([`crate::host::code`]) and its layers, change the model, and then end the processes of the old
-//! version.
+//! They prepare its code ([`crate::host::code`]) and its layers, change the model, and then end the processes of
+//! the old version.
 
 use std::{fmt::Display, sync::Arc};
 
@@ -99,7 +99,8 @@ pub(super) async fn update_code(
     Ok(changed(&shared, &updated))
 }
 
-/// The function before a change. Keep it until after the step: the folder of its code is removed with its last copy.
+/// The function before a change. Keep it until after the step: the folder of its code is removed with its last
+/// copy.
 fn configuration(shared: &Shared, name: &str) -> Result<Arc<Configuration>, LambdaError> {
     shared.look(|cloud, _| cloud.lambda.configuration(name).cloned())
 }

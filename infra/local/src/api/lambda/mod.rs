@@ -1,8 +1,8 @@
 //! Lambda's REST API.
 //!
-//! Most operations are one step on the model ([`functions`], [`mappings`]). Those that change what is started for a
-//! function prepare it first and end old processes afterwards ([`deployment`], [`layers`]). If the invoker waits for
-//! the response, the run is given to the host ([`invoke`]).
+//! Most operations are one step on the model ([`functions`], [`mappings`]). Those that change what is started for
+//! a function prepare it first and end old processes afterwards ([`deployment`], [`layers`]). If the invoker waits
+//! for the response, the run is given to the host ([`invoke`]).
 
 mod deployment;
 mod functions;

@@ -1,7 +1,7 @@
 //! Refusals as they go over the wire.
 //!
-//! AWS tells an error twice: by the type of its shape, in the body, and by the code that it had
-//! before SQS spoke JSON, in a header. SDKs read either, so both are AWS's.
+//! AWS tells an error twice: by the type of its shape, in the body, and by the code that it had before SQS spoke
+//! JSON, in a header. SDKs read either, so both are AWS's.
 
 use crate::model::sqs::SqsError;
 

@@ -71,8 +71,8 @@ fn is_reading(action: &str) -> bool {
     action.starts_with("Get") || action.starts_with("List")
 }
 
-/// Receives messages. If there are none, waits until a message becomes visible, something changes, or the long poll
-/// ends.
+/// Receives messages. If there are none, waits until a message becomes visible, something changes, or the long
+/// poll ends.
 async fn receive(shared: &Shared, body: &[u8]) -> Done {
     let request = read::<ReceiveMessage>(body);
     let mut patience = None;

@@ -1,9 +1,9 @@
 //! SQS as SDKs speak to it: AWS JSON 1.0.
 //!
-//! A request names its operation in a header and carries its parameters as JSON. Here each operation
-//! is one type that the JSON is read into and that performs itself on the model, under [`queues`],
-//! [`send`], [`receive`], [`settle`] and [`move_tasks`]; what is refused is a [`fault`]. All of it is a function of
-//! the request, the model and the time. Only [`http`] knows of HTTP, and of receives that wait.
+//! A request names its operation in a header and has its parameters as JSON. Each operation is a type that is read
+//! from the JSON and performs itself on the model. The operations are in [`queues`], [`send`], [`receive`],
+//! [`settle`] and [`move_tasks`]; refusals are in [`fault`]. All of this is a function of the request, the model and
+//! the time. Only [`http`] knows HTTP, and receives that wait.
 
 mod batch;
 mod fault;

@@ -1,5 +1,5 @@
-//! The query protocol that SDKs spoke to SQS until November 2023: forms in, XML out. It isn't spoken here;
-//! the refusal says what to use instead, in XML, because an old SDK shows no other.
+//! The query protocol that SDKs spoke to SQS until November 2023: forms in, XML out. It isn't spoken here; the
+//! refusal says what to use instead, in XML, because an old SDK shows no other.
 
 use axum::{
     body::Body,
@@ -9,7 +9,8 @@ use axum::{
 
 use crate::model::ACCOUNT;
 
-/// The versions are those of AWS's own table: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-json-faqs.html>.
+/// The versions are those of AWS's own table:
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-json-faqs.html>.
 const REFUSAL: &str = "<ErrorResponse xmlns=\"http://queue.amazonaws.com/doc/2012-11-05/\"><Error>\
 <Type>Sender</Type><Code>AWS.SimpleQueueService.UnsupportedOperation</Code><Message>This local cloud \
 speaks SQS's JSON protocol, not its query protocol. Use an SDK or AWS CLI from after November 2023: boto3 \

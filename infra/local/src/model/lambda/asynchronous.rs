@@ -1,10 +1,9 @@
 //! The queue in front of asynchronous invocations.
 //!
-//! An event waits here until it is due: at once when it is accepted, a minute after its first failed
-//! run, two minutes after its second. An event that finds no free concurrency is throttled: it comes
-//! back after a second, then after twice as long each time, up to five minutes, and none of this
-//! counts as a run. An event leaves the queue for good when it succeeds, when its runs or its age
-//! are used up, or when the function may not run at all.
+//! An event waits here until it is due: at once when it is accepted, a minute after its first failed run, two
+//! minutes after its second. An event that finds no free concurrency is throttled: it comes back after a second,
+//! then after twice as long each time, up to five minutes, and none of this counts as a run. An event leaves the
+//! queue for good when it succeeds, when its runs or its age are used up, or when the function may not run at all.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -27,8 +26,8 @@ pub(crate) struct QueuedEvent {
     pub(crate) function: Arc<str>,
     pub(crate) request_id: Arc<str>,
     pub(crate) payload: Payload,
-    /// The trace header that the event came with, or that it was given when it was accepted; each run
-    /// is given one made from it, so that Lambda's own retries don't count as a loop.
+    /// The trace header that the event came with, or that it was given when it was accepted; each run is given one
+    /// made from it, so that Lambda's own retries don't count as a loop.
     pub(crate) trace_header: Arc<str>,
     pub(crate) accepted_at: Timestamp,
     /// How often the function has run with it.

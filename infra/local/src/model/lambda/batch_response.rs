@@ -1,8 +1,7 @@
 //! What a function answered of a batch: which messages are done.
 //!
-//! Without `ReportBatchItemFailures` a success means them all. With it, the response may name those
-//! that failed; and a response that can't be trusted to name them rightly fails the whole batch, so
-//! that no message is lost.
+//! Without `ReportBatchItemFailures` a success means them all. With it, the response may name those that failed;
+//! and a response that can't be trusted to name them rightly fails the whole batch, so that no message is lost.
 
 use serde_json::Value;
 
@@ -19,8 +18,8 @@ pub(crate) enum Done {
 
 /// Reads the response to a batch with the message ids that `has` knows.
 pub(crate) fn read(response: &[u8], has: impl Fn(&str) -> bool) -> Done {
-    // Runtimes differ in what they answer for "nothing": an empty body is as good as `null`, and on AWS
-    // so is an empty list.
+    // Runtimes differ in what they answer for "nothing": an empty body is as good as `null`, and on AWS so is an
+    // empty list.
     if response.is_empty() {
         return Done::All;
     }

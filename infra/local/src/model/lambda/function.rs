@@ -18,8 +18,8 @@ use crate::model::arn::queue_name;
 const TIMEOUT_SECS: std::ops::RangeInclusive<i64> = 1..=900;
 const TIMEOUT_SECS_DEFAULT: u32 = 3;
 
-/// How much memory a function is said to have, in MB: AWS's bounds and default. It is told to the
-/// function, and not enforced.
+/// How much memory a function is said to have, in MB: AWS's bounds and default. It is told to the function, and
+/// not enforced.
 const MEMORY_MB: std::ops::RangeInclusive<i64> = 128..=10_240;
 const MEMORY_MB_DEFAULT: u32 = 128;
 

@@ -1,11 +1,11 @@
 //! An event source mapping: which queue is polled for which function, and how.
 //!
-//! Its settings are AWS's. Its `Poller` does the work of AWS's pollers: it knows the messages that were received and not
-//! delivered yet, how many batches are running, and how many may run.
+//! Its settings are AWS's. Its `Poller` does the work of AWS's pollers: it knows the messages that were received
+//! and not delivered yet, how many batches are running, and how many may run.
 //!
-//! A poller may run five batches at first, and five more each second while it uses all of them, up to the mapping's
-//! limit. A batch that finds no free concurrency stays here and is tried again with backoff, until its messages are
-//! visible in the queue again.
+//! A poller may run five batches at first, and five more each second while it uses all of them, up to the
+//! mapping's limit. A batch that finds no free concurrency stays here and is tried again with backoff, until its
+//! messages are visible in the queue again.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 

@@ -1,7 +1,7 @@
 //! Lambda's state: functions and their settings, layers, the asynchronous queue, current runs, and mappings.
 //!
-//! This module administers functions. They are run by `invocation` and `polling`, which are beside this module because
-//! they also need SQS.
+//! This module administers functions. They are run by `invocation` and `polling`, which are beside this module
+//! because they also need SQS.
 
 pub(crate) mod asynchronous;
 pub(crate) mod batch;
@@ -179,8 +179,8 @@ impl Lambda {
         self.functions.remove(name).map(|_| ()).ok_or_else(|| name::not_found(name))
     }
 
-    /// Reserves concurrency for a function, or removes the reservation. On AWS, 100 of an account's concurrency can't
-    /// be reserved; here all of it can, because there is less.
+    /// Reserves concurrency for a function, or removes the reservation. On AWS, 100 of an account's concurrency
+    /// can't be reserved; here all of it can, because there is less.
     ///
     /// # Errors
     ///
@@ -240,8 +240,8 @@ impl Lambda {
     ///
     /// # Errors
     ///
-    /// If there is no such function, a setting is wrong, a destination is the function itself or one that
-    /// doesn't exist, or there is nothing to update.
+    /// If there is no such function, a setting is wrong, a destination is the function itself or one that doesn't
+    /// exist, or there is nothing to update.
     pub fn set_event_invoke_config(
         &mut self,
         now: Timestamp,

@@ -99,8 +99,8 @@ pub(crate) fn record(
     })
 }
 
-/// The attributes of a dead letter: an HTTP status and the error's message. AWS doesn't document their values for an
-/// event that never ran. Here they are the status of a synchronous invocation, and the condition's name.
+/// The attributes of a dead letter: an HTTP status and the error's message. AWS doesn't document their values for
+/// an event that never ran. Here they are the status of a synchronous invocation, and the condition's name.
 pub(crate) struct DeadLetterAttributes {
     pub(crate) error_code: u16,
     pub(crate) error_message: String,

@@ -1,13 +1,13 @@
 //! Recursive-loop detection: how often a function has run in one chain of requests.
 //!
-//! Lambda counts in the member `Lineage` of the X-Ray trace header, whether or not tracing is on. A function is given
-//! the header with its own entry incremented. The AWS SDKs pass it on with every call, SQS stores it with the message as
-//! `AWSTraceHeader`, and so it comes back with the next invocation. AWS stops a function after "approximately" 16 runs;
-//! here it is exactly 16.
+//! Lambda counts in the member `Lineage` of the X-Ray trace header, whether or not tracing is on. A function is
+//! given the header with its own entry incremented. The AWS SDKs pass it on with every call, SQS stores it with
+//! the message as `AWSTraceHeader`, and so it comes back with the next invocation. AWS stops a function after
+//! "approximately" 16 runs; here it is exactly 16.
 //!
 //! AWS writes `Lineage=a87bd80c:1|68fd508a:5`, each entry with a function's hash and how often it ran before, or
-//! `Lineage=1:e547cb94:0` with another number first. The first form is written here, because it names every function of
-//! a chain. Of the second form, the last two parts are read.
+//! `Lineage=1:e547cb94:0` with another number first. The first form is written here, because it names every
+//! function of a chain. Of the second form, the last two parts are read.
 
 use comeback_core::Timestamp;
 use md5::{Digest as _, Md5};

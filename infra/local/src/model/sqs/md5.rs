@@ -1,7 +1,7 @@
 //! The digests by which SDKs check what SQS received and returned.
 //!
-//! SDKs refuse an answer whose digest differs from their own, so the encoding of attributes follows AWS's published
-//! algorithm exactly.
+//! SDKs refuse an answer whose digest differs from their own, so the encoding of attributes follows AWS's
+//! published algorithm exactly.
 
 use std::fmt;
 
@@ -51,8 +51,8 @@ impl Md5 {
     }
 }
 
-/// Hashes one part of an attribute: its length in four bytes, then its bytes. A message's size limit keeps the length
-/// far below what four bytes can hold.
+/// Hashes one part of an attribute: its length in four bytes, then its bytes. A message's size limit keeps the
+/// length far below what four bytes can hold.
 fn encode(hasher: &mut Hasher, part: &[u8]) {
     hasher.update(u32::try_from(part.len()).unwrap_or(u32::MAX).to_be_bytes());
     hasher.update(part);

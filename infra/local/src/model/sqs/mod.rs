@@ -1,15 +1,16 @@
 //! Amazon SQS as a pure model of standard queues.
 //!
-//! A message ([`Outgoing`]) is *sent* to a queue. When its delay is over, it is visible, and a *receive* returns it.
-//! Then it is in flight, and its receiver can *delete* it by its receipt handle until the visibility timeout ends. The
-//! receiver can *change* that timeout, which is how a retry waits for hours at no cost. If it does neither, the
-//! message becomes visible again, until the queue's redrive policy moves it to the dead-letter queue, or until the
-//! retention period ends.
+//! A message ([`Outgoing`]) is *sent* to a queue. When its delay is over, it is visible, and a *receive* returns
+//! it. Then it is in flight, and its receiver can *delete* it by its receipt handle until the visibility timeout
+//! ends. The receiver can *change* that timeout, which is how a retry waits for hours at no cost. If it does
+//! neither, the message becomes visible again, until the queue's redrive policy moves it to the dead-letter queue,
+//! or until the retention period ends.
 //!
 //! Every step takes the current time as an argument, and identifiers come from one seeded generator, so that a
 //! simulation can replay the same steps. If the time goes back, messages that were visible stay visible.
 //!
-//! Unlike on AWS, a message can be received as soon as it is sent, and counts are exact, so that tests needn't wait.
+//! Unlike on AWS, a message can be received as soon as it is sent, and counts are exact, so that tests needn't
+//! wait.
 
 mod attribute;
 mod attributes;
@@ -84,8 +85,8 @@ impl Sqs {
     ///
     /// # Errors
     ///
-    /// If the name or an attribute is invalid, if an existing queue of this name differs, or if a queue of this name
-    /// was deleted within the last minute.
+    /// If the name or an attribute is invalid, if an existing queue of this name differs, or if a queue of this
+    /// name was deleted within the last minute.
     pub fn create_queue(
         &mut self,
         now: Timestamp,
@@ -361,7 +362,8 @@ impl Sqs {
         self.queue_mut(queue)?.change_visibility(now, receipt_handle, seconds)
     }
 
-    /// Sets how many messages of a queue may be in flight, so that a simulation can reach the limit with fewer than
+    /// Sets how many messages of a queue may be in flight, so that a simulation can reach the limit with fewer
+    /// than
     /// [`IN_FLIGHT_MAX`].
     ///
     /// # Errors
@@ -372,8 +374,8 @@ impl Sqs {
         Ok(())
     }
 
-    /// When a receive of this queue will next find a message, as far as is known; `now` or earlier if it would find
-    /// one at once.
+    /// When a receive of this queue will next find a message, as far as is known; `now` or earlier if it would
+    /// find one at once.
     pub fn next_visible_at(&mut self, queue: &str, now: Timestamp) -> Option<Timestamp> {
         self.queues.get_mut(queue)?.next_visible_at(now)
     }

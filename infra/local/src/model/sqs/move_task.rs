@@ -1,13 +1,13 @@
 //! Message move tasks: what the console calls a redrive of a dead-letter queue.
 //!
-//! A task takes messages out of a dead-letter queue, those that have been visible longest first, and
-//! sends each to the queue that gave it up or to one that the caller names. AWS does so with the
-//! operations that every caller has, so what arrives is a new message: with another id and another time,
-//! never received before, and with the body and the attributes of the old one. A message that was *sent*
-//! to the dead-letter queue was given up by no queue; without a named destination it fails the task.
+//! A task takes messages out of a dead-letter queue, those that have been visible longest first, and sends each to
+//! the queue that gave it up or to one that the caller names. AWS does so with the operations that every caller
+//! has, so what arrives is a new message: with another id and another time, never received before, and with the
+//! body and the attributes of the old one. A message that was *sent* to the dead-letter queue was given up by no
+//! queue; without a named destination it fails the task.
 //!
-//! AWS does not say what becomes of messages that arrive while a task runs. Here it moves as many as it
-//! counted at its start, so that it ends even where its destination gives the same messages up again.
+//! AWS does not say what becomes of messages that arrive while a task runs. Here it moves as many as it counted at
+//! its start, so that it ends even where its destination gives the same messages up again.
 
 use std::time::Duration;
 
@@ -115,8 +115,8 @@ impl Sqs {
     ///
     /// # Errors
     ///
-    /// If the source is no dead-letter queue of another queue or has a task already, if the destination
-    /// does not exist or is the source, or if the rate can't be.
+    /// If the source is no dead-letter queue of another queue or has a task already, if the destination does not
+    /// exist or is the source, or if the rate can't be.
     pub fn start_move_task(
         &mut self,
         now: Timestamp,

@@ -1,8 +1,8 @@
 //! One queue and its messages.
 //!
-//! A message is in one of three places: *delayed*, *visible*, or *in flight* until its visibility timeout ends. Each
-//! place is sorted by time, so that a step only has to look at the first message. What changes as time passes is
-//! brought up to date at the beginning of the next step.
+//! A message is in one of three places: *delayed*, *visible*, or *in flight* until its visibility timeout ends.
+//! Each place is sorted by time, so that a step only has to look at the first message. What changes as time passes
+//! is brought up to date at the beginning of the next step.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,8 @@ use super::{
     receipt::Receipt,
 };
 
-/// How many messages of a queue may be in flight. At this limit a receive returns nothing. AWS says "approximately".
+/// How many messages of a queue may be in flight. At this limit a receive returns nothing. AWS says
+/// "approximately".
 pub const IN_FLIGHT_MAX: usize = 120_000;
 
 /// A message in the queue.
@@ -151,8 +152,8 @@ impl Queue {
         self.put(number, place);
     }
 
-    /// Receives up to `max` visible messages, those that have been visible longest first, and removes those that this
-    /// queue gives up after `receives_max` receives.
+    /// Receives up to `max` visible messages, those that have been visible longest first, and removes those that
+    /// this queue gives up after `receives_max` receives.
     pub(super) fn receive(
         &mut self,
         now: Timestamp,
@@ -217,8 +218,8 @@ impl Queue {
         })
     }
 
-    /// Deletes the message, unless it was received again since: then only the later handle deletes it. It is no error
-    /// if it is gone.
+    /// Deletes the message, unless it was received again since: then only the later handle deletes it. It is no
+    /// error if it is gone.
     pub(super) fn delete(&mut self, now: Timestamp, handle: &str) -> Result<(), SqsError> {
         let receipt = self.read(handle)?;
         self.settle(now);
@@ -234,8 +235,8 @@ impl Queue {
         self.read(handle).is_ok_and(|receipt| self.messages.contains_key(&receipt.message))
     }
 
-    /// Makes the message visible again in `seconds`. As on AWS, an earlier handle works as well as the latest one, and
-    /// a handle whose visibility timeout has ended hides the message again.
+    /// Makes the message visible again in `seconds`. As on AWS, an earlier handle works as well as the latest one,
+    /// and a handle whose visibility timeout has ended hides the message again.
     pub(super) fn change_visibility(
         &mut self,
         now: Timestamp,
@@ -299,8 +300,8 @@ impl Queue {
             .ok_or_else(|| SqsError::ReceiptHandleIsInvalid { handle: handle.to_owned() })
     }
 
-    /// Brings the queue up to date: removes messages whose retention period is over, and makes messages visible whose
-    /// delay or visibility timeout is over.
+    /// Brings the queue up to date: removes messages whose retention period is over, and makes messages visible
+    /// whose delay or visibility timeout is over.
     fn settle(&mut self, now: Timestamp) {
         while let Some(&(sent_at, number)) = self.ages.first()
             && after(sent_at, self.attributes.retention) <= now

@@ -31,7 +31,8 @@ fn number_or_text<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>
 }
 
 impl RedrivePolicy {
-    /// Reads a policy. An empty text is none, and removes a policy. The caller checks that the dead-letter queue exists.
+    /// Reads a policy. An empty text is none, and removes a policy. The caller checks that the dead-letter queue
+    /// exists.
     pub(super) fn parse(json: &str) -> Result<Option<Self>, SqsError> {
         if json.is_empty() {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! The rules of messages as tables; those of queues and of move tasks, and what holds of any sequence
-//! of steps, beside them.
+//! The rules of messages as tables; those of queues and of move tasks, and what holds of any sequence of steps,
+//! beside them.
 
 mod move_tasks;
 mod properties;

@@ -33,8 +33,8 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever happens in between, in the end every event has succeeded or is in the failure
-    /// queue, every message is done, and there were never more runs than allowed.
+    /// Whatever happens in between, in the end every event has succeeded or is in the failure queue, every message
+    /// is done, and there were never more runs than allowed.
     #[test]
     fn nothing_is_lost_and_bounds_hold(acts in prop::collection::vec(act(), 0..120)) {
         let mut world = World::with_concurrency(4);

@@ -1,5 +1,4 @@
-//! Message move tasks: out of a dead-letter queue, back to where a message came from or to where the
-//! caller says.
+//! Message move tasks: out of a dead-letter queue, back to where a message came from or to where the caller says.
 
 use super::*;
 
