@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde::Serialize;
 
-use super::mapping::{Held, Mapping};
+use super::{mapping::Mapping, poller::Held};
 use crate::model::{
     arn::REGION,
     payload::Payload,

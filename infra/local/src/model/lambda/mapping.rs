@@ -2,19 +2,18 @@
 //!
 //! Its settings are AWS's. Its `Poller` does the work of AWS's pollers: it knows the messages that were received
 //! and not delivered yet, how many batches are running, and how many may run.
-//!
-//! A poller may run five batches at first, and five more each second while it uses all of them, up to the
-//! mapping's limit. A batch that finds no free concurrency stays here and is tried again with backoff, until its
-//! messages are visible in the queue again.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use comeback_core::{
     Timestamp,
     time::{between, later},
 };
 
-use super::error::{Faults, LambdaError};
+use super::{
+    error::{Faults, LambdaError},
+    poller::{BATCHES_MAX, GROWTH_INTERVAL, Held, Poller},
+};
 use crate::model::arn::queue_name;
 
 /// The size of a batch: AWS's bounds and default.
@@ -32,21 +31,6 @@ const MAXIMUM_CONCURRENCY: std::ops::RangeInclusive<i64> = 2..=1_000;
 
 /// The largest event of a batch, in bytes, as of any synchronous invocation.
 const BATCH_BYTES_MAX: usize = 6 * 1024 * 1024;
-
-/// How many batches may run at first, and how many more each second.
-const BATCHES_START: u32 = 5;
-const BATCHES_GROWTH: u32 = 5;
-const GROWTH_INTERVAL: Duration = Duration::from_secs(1);
-
-/// How many batches of a mapping without its own limit may run at a time.
-const BATCHES_MAX: u32 = 1_250;
-
-/// The first and the longest wait after throttling.
-const THROTTLE_WAIT_MIN: Duration = Duration::from_secs(1);
-const THROTTLE_WAIT_MAX: Duration = Duration::from_secs(30);
-
-/// The wait if a queue has visible messages and returns none, because too many are in flight.
-const EMPTY_WAIT: Duration = Duration::from_secs(1);
 
 /// How long each transient state of a mapping lasts. On AWS they take up to a minute together; here they last just
 /// long enough to be seen.
@@ -284,118 +268,9 @@ fn check(settings: &MappingSettings) -> Result<(), LambdaError> {
     faults.check()
 }
 
-/// A message that was received for a batch.
-#[derive(Debug)]
-pub(crate) struct Held {
-    pub(crate) message_id: Arc<str>,
-    pub(crate) receipt_handle: Arc<str>,
-    pub(crate) trace_header: Option<Arc<str>>,
-    /// The message as the function will see it, in JSON.
-    pub(crate) record: String,
-    pub(crate) received_at: Timestamp,
-    /// When the queue shows it again.
-    pub(crate) hidden_until: Timestamp,
-}
-
-impl Held {
-    /// Its bytes in the event, with a comma.
-    fn bytes(&self) -> usize {
-        self.record.len() + 1
-    }
-}
-
-/// The state of a mapping's polling.
-#[derive(Debug)]
-pub(crate) struct Poller {
-    /// Messages that were received and not delivered, the oldest first.
-    held: VecDeque<Held>,
-    /// Bytes of their records.
-    held_bytes: usize,
-    /// How many batches are running.
-    running: u32,
-    /// How many batches may run, and since when.
-    granted: u32,
-    granted_at: Timestamp,
-    /// How often in a row a batch was throttled.
-    throttles: u32,
-    paused_until: Option<Timestamp>,
-}
-
-impl Default for Poller {
-    fn default() -> Self {
-        Self {
-            held: VecDeque::new(),
-            held_bytes: 0,
-            running: 0,
-            granted: BATCHES_START,
-            granted_at: Timestamp::UNIX_EPOCH,
-            throttles: 0,
-            paused_until: None,
-        }
-    }
-}
-
-impl Poller {
-    /// Adds a message.
-    pub(crate) fn hold(&mut self, message: Held) {
-        self.held_bytes += message.bytes();
-        self.held.push_back(message);
-    }
-
-    /// Drops messages that are visible in the queue again. The oldest expire first.
-    pub(crate) fn drop_expired(&mut self, now: Timestamp) {
-        let is_expired = |message: &mut Held| message.hidden_until <= now;
-        while let Some(expired) = self.held.pop_front_if(is_expired) {
-            self.held_bytes -= expired.bytes();
-        }
-    }
-
-    /// Notes that a batch was delivered.
-    pub(crate) fn delivered(&mut self, now: Timestamp) {
-        self.throttles = 0;
-        self.running += 1;
-        if self.running == self.granted {
-            self.granted_at = now;
-        }
-    }
-
-    /// Notes that the function is done with a batch.
-    pub(crate) fn finished(&mut self) {
-        self.running = self.running.saturating_sub(1);
-        if self.running == 0 && self.held.is_empty() {
-            self.granted = BATCHES_START;
-        }
-    }
-
-    /// Takes a throttled batch back, and pauses.
-    pub(crate) fn throttled(&mut self, now: Timestamp, batch: Vec<Held>) {
-        for message in batch.into_iter().rev() {
-            self.held_bytes += message.bytes();
-            self.held.push_front(message);
-        }
-        let factor = 2_u32.saturating_pow(self.throttles);
-        let wait = THROTTLE_WAIT_MIN.saturating_mul(factor).min(THROTTLE_WAIT_MAX);
-        self.throttles = self.throttles.saturating_add(1);
-        self.paused_until = Some(later(now, wait));
-    }
-
-    /// Pauses because the queue returned nothing.
-    pub(crate) fn starved(&mut self, now: Timestamp) {
-        self.paused_until = Some(later(now, EMPTY_WAIT));
-    }
-
-    /// Allows more batches if all allowed ones have been running for long enough.
-    fn grow(&mut self, now: Timestamp) {
-        if self.running >= self.granted && now >= later(self.granted_at, GROWTH_INTERVAL) {
-            self.granted = self.granted.saturating_add(BATCHES_GROWTH).min(BATCHES_MAX);
-            self.granted_at = now;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::poller::BATCHES_START, *};
 
     const ARN: &str = "arn:aws:sqs:us-east-1:000000000000:q";
 

@@ -13,6 +13,7 @@ pub mod invoke_config;
 pub mod layer;
 pub mod mapping;
 pub mod name;
+pub(crate) mod poller;
 pub(crate) mod record;
 pub mod recursion;
 pub mod run;
@@ -25,7 +26,8 @@ use error::{LambdaError, ThrottleReason};
 use function::{Code, Configuration, Function, Settings};
 use invoke_config::{Destination, EventInvokeConfig, EventInvokeSettings};
 use layer::Layers;
-use mapping::{Held, Mapping, MappingSettings};
+use mapping::{Mapping, MappingSettings};
+use poller::Held;
 use recursion::RecursiveLoop;
 use run::RunId;
 
