@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::fault::SqsFault;
+use super::fault;
+use crate::model::sqs::SqsError;
 
 /// The most entries of a batch.
 const ENTRIES_MAX: usize = 10;
@@ -43,17 +44,17 @@ struct Failed {
 pub(super) fn check<'a>(
     entry: &'static str,
     ids: impl ExactSizeIterator<Item = &'a Option<String>>,
-) -> Result<(), SqsFault> {
+) -> Result<(), SqsError> {
     match ids.len() {
-        0 => return Err(SqsFault::EmptyBatchRequest { entry }),
+        0 => return Err(SqsError::EmptyBatchRequest { entry }),
         1..=ENTRIES_MAX => {}
-        sent => return Err(SqsFault::TooManyEntriesInBatchRequest { max: ENTRIES_MAX, sent }),
+        sent => return Err(SqsError::TooManyEntriesInBatchRequest { max: ENTRIES_MAX, sent }),
     }
     let mut seen = BTreeSet::new();
     for id in ids {
-        let id = id.as_deref().filter(|id| is_id(id)).ok_or(SqsFault::InvalidBatchEntryId)?;
+        let id = id.as_deref().filter(|id| is_id(id)).ok_or(SqsError::InvalidBatchEntryId)?;
         if !seen.insert(id) {
-            return Err(SqsFault::BatchEntryIdsNotDistinct { id: id.to_owned() });
+            return Err(SqsError::BatchEntryIdsNotDistinct { id: id.to_owned() });
         }
     }
     Ok(())
@@ -68,17 +69,17 @@ fn is_id(id: &str) -> bool {
 pub(super) fn perform<E, T>(
     entries: Vec<E>,
     id: impl Fn(&mut E) -> Option<String>,
-    mut perform: impl FnMut(E) -> Result<T, SqsFault>,
+    mut perform: impl FnMut(E) -> Result<T, SqsError>,
 ) -> BatchResult<T> {
     let mut done = BatchResult { successful: Vec::new(), failed: Vec::new() };
     for mut entry in entries {
         let id = id(&mut entry).unwrap_or_default();
         match perform(entry) {
             Ok(result) => done.successful.push(Succeeded { id, result }),
-            Err(fault) => done.failed.push(Failed {
+            Err(error) => done.failed.push(Failed {
                 id,
-                code: fault.name().code,
-                message: fault.to_string(),
+                code: fault::name(&error).code,
+                message: error.to_string(),
                 sender_fault: true,
             }),
         }

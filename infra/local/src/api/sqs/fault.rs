@@ -5,39 +5,6 @@
 
 use crate::model::sqs::SqsError;
 
-/// Why a request is refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub(crate) enum SqsFault {
-    /// The model refuses it.
-    #[error(transparent)]
-    Refused(#[from] SqsError),
-
-    #[error("The operation {0} is not known.")]
-    UnknownOperation(String),
-
-    /// The body isn't the operation's JSON.
-    #[error("{0}")]
-    Serialization(String),
-
-    #[error("There should be at least one {entry} in the request.")]
-    EmptyBatchRequest { entry: &'static str },
-
-    #[error("Maximum number of entries per request are {max}. You have sent {sent}.")]
-    TooManyEntriesInBatchRequest { max: usize, sent: usize },
-
-    #[error("Id {id} repeated.")]
-    BatchEntryIdsNotDistinct { id: String },
-
-    #[error(
-        "A batch entry id can only contain alphanumeric characters, hyphens and underscores. It can be at most 80 letters long."
-    )]
-    InvalidBatchEntryId,
-
-    #[error("Batch requests cannot be longer than {max} bytes. You have sent {sent} bytes.")]
-    BatchRequestTooLong { max: u32, sent: usize },
-}
-
 /// What AWS calls a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
@@ -49,31 +16,19 @@ pub(crate) struct Name {
     pub(crate) status: u16,
 }
 
-impl SqsFault {
-    pub(crate) fn name(&self) -> Name {
-        let (namespace, shape, code) = match self {
-            Self::Refused(error) => names_of(error),
-            Self::UnknownOperation(_) => (COMMON, "UnknownOperationException", "InvalidAction"),
-            Self::Serialization(_) => (COMMON, "SerializationException", "MalformedInput"),
-            Self::EmptyBatchRequest { .. } => (SQS, "EmptyBatchRequest", PREFIXED),
-            Self::TooManyEntriesInBatchRequest { .. } => {
-                (SQS, "TooManyEntriesInBatchRequest", PREFIXED)
-            }
-            Self::BatchEntryIdsNotDistinct { .. } => (SQS, "BatchEntryIdsNotDistinct", PREFIXED),
-            Self::InvalidBatchEntryId => (SQS, "InvalidBatchEntryId", PREFIXED),
-            Self::BatchRequestTooLong { .. } => (SQS, "BatchRequestTooLong", PREFIXED),
-        };
-        let code = match code {
-            PREFIXED => format!("AWS.SimpleQueueService.{shape}"),
-            code => code.to_owned(),
-        };
-        let status = match shape {
-            "PurgeQueueInProgress" => 403,
-            "ResourceNotFoundException" => 404,
-            _ => 400,
-        };
-        Name { shape: format!("{namespace}#{shape}"), code, status }
-    }
+/// What AWS calls `error`.
+pub(crate) fn name(error: &SqsError) -> Name {
+    let (namespace, shape, code) = names_of(error);
+    let code = match code {
+        PREFIXED => format!("AWS.SimpleQueueService.{shape}"),
+        code => code.to_owned(),
+    };
+    let status = match shape {
+        "PurgeQueueInProgress" => 403,
+        "ResourceNotFoundException" => 404,
+        _ => 400,
+    };
+    Name { shape: format!("{namespace}#{shape}"), code, status }
 }
 
 /// The namespace of SQS's own error types.
@@ -118,5 +73,14 @@ fn names_of(error: &SqsError) -> (&'static str, &'static str, &'static str) {
             (SQS, "ReceiptHandleIsInvalid", "ReceiptHandleIsInvalid")
         }
         SqsError::UnsupportedOperation(_) => (SQS, "UnsupportedOperation", PREFIXED),
+        SqsError::UnknownOperation(_) => (COMMON, "UnknownOperationException", "InvalidAction"),
+        SqsError::Serialization(_) => (COMMON, "SerializationException", "MalformedInput"),
+        SqsError::EmptyBatchRequest { .. } => (SQS, "EmptyBatchRequest", PREFIXED),
+        SqsError::TooManyEntriesInBatchRequest { .. } => {
+            (SQS, "TooManyEntriesInBatchRequest", PREFIXED)
+        }
+        SqsError::BatchEntryIdsNotDistinct { .. } => (SQS, "BatchEntryIdsNotDistinct", PREFIXED),
+        SqsError::InvalidBatchEntryId => (SQS, "InvalidBatchEntryId", PREFIXED),
+        SqsError::BatchRequestTooLong { .. } => (SQS, "BatchRequestTooLong", PREFIXED),
     }
 }

@@ -5,15 +5,15 @@ use axum::{
     extract::Request,
     http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header},
 };
-use serde::Serialize;
+use serde_json::json;
 
-use super::{Call, Caller, answer, fault::SqsFault, read, receive::ReceiveMessage, write};
+use super::{Call, Caller, answer, fault, read, receive::ReceiveMessage, write};
 use crate::{
     api::body::{self, Unread},
     clock,
     model::{
         Cloud,
-        sqs::{MESSAGE_BYTES_MAX, too_long},
+        sqs::{MESSAGE_BYTES_MAX, SqsError, too_long},
     },
     shared::Shared,
 };
@@ -41,8 +41,8 @@ pub(crate) async fn handle(shared: &Shared, request: Request) -> Response<Body> 
         trace_header: text("x-amzn-trace-id"),
     };
     let body = body::read(body, BODY_BYTES_MAX).await.map_err(|unread| match unread {
-        Unread::TooLong => too_long(MESSAGE_BYTES_MAX).into(),
-        Unread::Broken(reason) => SqsFault::Serialization(reason),
+        Unread::TooLong => too_long(MESSAGE_BYTES_MAX),
+        Unread::Broken(reason) => SqsError::Serialization(reason),
     });
     let done = match (action, body) {
         ("ReceiveMessage", Ok(body)) => receive(shared, &body).await,
@@ -62,7 +62,7 @@ pub(crate) async fn handle(shared: &Shared, request: Request) -> Response<Body> 
 
 /// An answer or a refusal.
 struct Done {
-    answer: Result<Vec<u8>, SqsFault>,
+    answer: Result<Vec<u8>, SqsError>,
     request_id: String,
 }
 
@@ -86,7 +86,7 @@ async fn receive(shared: &Shared, body: &[u8]) -> Done {
         });
         let look = match look {
             Ok(look) => look,
-            Err(fault) => return Done { answer: Err(fault), request_id },
+            Err(error) => return Done { answer: Err(error), request_id },
         };
         if !look.found_nothing() || look.wait.is_zero() {
             return Done { answer: write(&look.answer), request_id };
@@ -106,20 +106,13 @@ async fn receive(shared: &Shared, body: &[u8]) -> Done {
     }
 }
 
-#[derive(Serialize)]
-struct Told<'a> {
-    #[serde(rename = "__type")]
-    shape: &'a str,
-    message: String,
-}
-
 impl Done {
     fn respond(self) -> Response<Body> {
         let (status, code, body) = match self.answer {
             Ok(body) => (StatusCode::OK, None, body),
-            Err(fault) => {
-                let name = fault.name();
-                let told = Told { shape: &name.shape, message: fault.to_string() };
+            Err(error) => {
+                let name = fault::name(&error);
+                let told = json!({ "__type": name.shape, "message": error.to_string() });
                 let status = StatusCode::from_u16(name.status).unwrap_or(StatusCode::BAD_REQUEST);
                 let code = HeaderValue::from_str(&format!("{};Sender", name.code)).ok();
                 (status, code, write(&told).unwrap_or_default())
@@ -296,8 +289,8 @@ mod tests {
         let mut receive = pin!(receive(server.shared(), LONG_POLL));
         assert!(poll!(receive.as_mut()).is_pending());
         server.shared().step(|cloud, now| cloud.sqs.delete_queue(now, "q")).unwrap();
-        let fault = receive.await.answer.unwrap_err();
-        assert_eq!(fault.name().shape, "com.amazonaws.sqs#QueueDoesNotExist");
+        let error = receive.await.answer.unwrap_err();
+        assert_eq!(fault::name(&error).shape, "com.amazonaws.sqs#QueueDoesNotExist");
     }
 
     async fn respond(

@@ -1,7 +1,7 @@
 //! SQS as SDKs speak to it: AWS JSON 1.0.
 //!
-//! A request names its operation in a header and has its parameters as JSON. Each operation is a type that is read
-//! from the JSON and performs itself on the model. The operations are in [`queues`], [`send`], [`receive`],
+//! A request names its operation in a header and has its parameters as JSON. Each operation is a function of the
+//! parameters and the model. The operations are in [`queues`], [`send`], [`receive`],
 //! [`settle`] and [`move_tasks`]; refusals are in [`fault`]. All of this is a function of the request, the model and
 //! the time. Only [`http`] knows HTTP, and receives that wait.
 
@@ -18,7 +18,6 @@ mod settle;
 mod tests;
 
 use comeback_core::Timestamp;
-use fault::SqsFault;
 pub(crate) use http::{handle, is_meant};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -48,77 +47,73 @@ struct Call<'a> {
     caller: &'a Caller<'a>,
 }
 
-/// One of SQS's operations, with its parameters.
-trait Operation: DeserializeOwned {
-    /// What AWS answers to it.
-    type Answer: Serialize;
-
-    fn perform(self, call: Call<'_>) -> Result<Self::Answer, SqsFault>;
-}
-
-/// An empty answer.
-#[derive(Debug, Serialize)]
-struct Empty {}
-
 /// Performs `action` with the parameters in `body`.
-fn answer(action: &str, body: &[u8], call: Call<'_>) -> Result<Vec<u8>, SqsFault> {
-    let perform = match action {
-        "CancelMessageMoveTask" => perform::<move_tasks::CancelMessageMoveTask>,
-        "ChangeMessageVisibility" => perform::<settle::ChangeMessageVisibility>,
-        "ChangeMessageVisibilityBatch" => perform::<settle::ChangeMessageVisibilityBatch>,
-        "CreateQueue" => perform::<queues::CreateQueue>,
-        "DeleteMessage" => perform::<settle::DeleteMessage>,
-        "DeleteMessageBatch" => perform::<settle::DeleteMessageBatch>,
-        "DeleteQueue" => perform::<queues::DeleteQueue>,
-        "GetQueueAttributes" => perform::<queues::GetQueueAttributes>,
-        "GetQueueUrl" => perform::<queues::GetQueueUrl>,
-        "ListDeadLetterSourceQueues" => perform::<queues::ListDeadLetterSourceQueues>,
-        "ListMessageMoveTasks" => perform::<move_tasks::ListMessageMoveTasks>,
-        "ListQueueTags" => perform::<queues::ListQueueTags>,
-        "ListQueues" => perform::<queues::ListQueues>,
-        "PurgeQueue" => perform::<queues::PurgeQueue>,
-        "ReceiveMessage" => perform::<receive::ReceiveMessage>,
-        "SendMessage" => perform::<send::SendMessage>,
-        "SendMessageBatch" => perform::<send::SendMessageBatch>,
-        "SetQueueAttributes" => perform::<queues::SetQueueAttributes>,
-        "StartMessageMoveTask" => perform::<move_tasks::StartMessageMoveTask>,
-        "TagQueue" => perform::<queues::TagQueue>,
-        "UntagQueue" => perform::<queues::UntagQueue>,
-        "AddPermission" | "RemovePermission" => return Err(unsupported(action)),
-        _ => return Err(SqsFault::UnknownOperation(action.to_owned())),
-    };
-    perform(body, call)
+fn answer(action: &str, body: &[u8], call: Call<'_>) -> Result<Vec<u8>, SqsError> {
+    match action {
+        "CancelMessageMoveTask" => perform(body, call, move_tasks::cancel),
+        "ChangeMessageVisibility" => perform(body, call, settle::change_one),
+        "ChangeMessageVisibilityBatch" => perform(body, call, settle::change_batch),
+        "CreateQueue" => perform(body, call, queues::create),
+        "DeleteMessage" => perform(body, call, settle::delete_one),
+        "DeleteMessageBatch" => perform(body, call, settle::delete_batch),
+        "DeleteQueue" => perform(body, call, queues::delete),
+        "GetQueueAttributes" => perform(body, call, queues::get_attributes),
+        "GetQueueUrl" => perform(body, call, queues::get_url),
+        "ListDeadLetterSourceQueues" => perform(body, call, queues::list_sources),
+        "ListMessageMoveTasks" => perform(body, call, move_tasks::list),
+        "ListQueueTags" => perform(body, call, queues::list_tags),
+        "ListQueues" => perform(body, call, queues::list),
+        "PurgeQueue" => perform(body, call, queues::purge),
+        "ReceiveMessage" => perform(body, call, receive::receive),
+        "SendMessage" => perform(body, call, send::send),
+        "SendMessageBatch" => perform(body, call, send::send_batch),
+        "SetQueueAttributes" => perform(body, call, queues::set_attributes),
+        "StartMessageMoveTask" => perform(body, call, move_tasks::start),
+        "TagQueue" => perform(body, call, queues::tag),
+        "UntagQueue" => perform(body, call, queues::untag),
+        "AddPermission" | "RemovePermission" => {
+            Err(SqsError::UnsupportedOperation(format!("This local cloud does not have {action}.")))
+        }
+        _ => Err(SqsError::UnknownOperation(action.to_owned())),
+    }
 }
 
-fn perform<O: Operation>(body: &[u8], call: Call<'_>) -> Result<Vec<u8>, SqsFault> {
-    write(&read::<O>(body)?.perform(call)?)
+fn perform<R: DeserializeOwned, A: Serialize>(
+    body: &[u8],
+    call: Call<'_>,
+    operation: impl FnOnce(R, Call<'_>) -> Result<A, SqsError>,
+) -> Result<Vec<u8>, SqsError> {
+    write(&operation(read(body)?, call)?)
 }
 
-fn read<O: Operation>(body: &[u8]) -> Result<O, SqsFault> {
-    serde_json::from_slice(body).map_err(|error| SqsFault::Serialization(error.to_string()))
+fn read<R: DeserializeOwned>(body: &[u8]) -> Result<R, SqsError> {
+    serde_json::from_slice(body).map_err(|error| SqsError::Serialization(error.to_string()))
 }
 
-fn write(answer: &impl Serialize) -> Result<Vec<u8>, SqsFault> {
-    serde_json::to_vec(answer).map_err(|error| SqsFault::Serialization(error.to_string()))
+fn write(answer: &impl Serialize) -> Result<Vec<u8>, SqsError> {
+    serde_json::to_vec(answer).map_err(|error| SqsError::Serialization(error.to_string()))
 }
 
-fn unsupported(action: &str) -> SqsFault {
-    SqsError::UnsupportedOperation(format!("This local cloud does not have {action}.")).into()
+/// A parameter that must be between 1 and `max`.
+fn up_to(max: usize, name: &'static str, value: i64) -> Result<usize, SqsError> {
+    usize::try_from(value).ok().filter(|value| (1..=max).contains(value)).ok_or_else(|| {
+        SqsError::invalid(name, value, format!("Must be between 1 and {max}, if provided."))
+    })
 }
 
 /// A required parameter.
-fn required<'a>(name: &'static str, value: &'a Option<String>) -> Result<&'a str, SqsFault> {
+fn required<'a>(name: &'static str, value: &'a Option<String>) -> Result<&'a str, SqsError> {
     let value = value.as_deref().filter(|value| !value.is_empty());
-    Ok(value.ok_or(SqsError::MissingParameter(name))?)
+    value.ok_or(SqsError::MissingParameter(name))
 }
 
 /// The name of the queue that a URL leads to. AWS takes the bare name as well.
-fn queue_name(url: &Option<String>) -> Result<&str, SqsFault> {
+fn queue_name(url: &Option<String>) -> Result<&str, SqsError> {
     let url = required("QueueUrl", url)?;
     let Some((_, address)) = url.split_once("://") else { return Ok(url) };
     let mut parts = address.split('/').skip(1);
     match (parts.next(), parts.next(), parts.next()) {
         (Some(ACCOUNT), Some(name), None) => Ok(name),
-        _ => Err(SqsError::QueueDoesNotExist.into()),
+        _ => Err(SqsError::QueueDoesNotExist),
     }
 }

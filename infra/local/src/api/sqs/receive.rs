@@ -6,14 +6,14 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use comeback_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Operation, fault::SqsFault, queue_name};
+use super::{Call, queue_name, up_to};
 use crate::model::sqs::{
     AttributeValue, Md5, MessageAttribute, Received, Sqs, SqsError, WAIT_SECONDS_MAX,
     bad_visibility,
 };
 
 /// The most messages of one receive.
-const MESSAGES_MAX: u32 = 10;
+const MESSAGES_MAX: usize = 10;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -79,19 +79,19 @@ impl Look {
     }
 }
 
-impl Operation for ReceiveMessage {
-    type Answer = ReceivedAnswer;
-
-    fn perform(self, Call { sqs, now, .. }: Call<'_>) -> Result<ReceivedAnswer, SqsFault> {
-        self.look(sqs, now).map(|look| look.answer)
-    }
+pub(super) fn receive(
+    request: ReceiveMessage,
+    Call { sqs, now, .. }: Call<'_>,
+) -> Result<ReceivedAnswer, SqsError> {
+    request.look(sqs, now).map(|look| look.answer)
 }
 
 impl ReceiveMessage {
     /// Receives what is there now.
-    pub(super) fn look(&self, sqs: &mut Sqs, now: Timestamp) -> Result<Look, SqsFault> {
+    pub(super) fn look(&self, sqs: &mut Sqs, now: Timestamp) -> Result<Look, SqsError> {
         let queue = queue_name(&self.queue_url)?;
-        let max = self.max()?;
+        let max = self.max_number_of_messages.unwrap_or(1);
+        let max = up_to(MESSAGES_MAX, "MaxNumberOfMessages", max)?;
         let wait = self.wait()?;
         let visibility = self
             .visibility_timeout
@@ -105,17 +105,6 @@ impl ReceiveMessage {
             wait: Duration::from_secs(wait.into()),
             next_visible_at: sqs.next_visible_at(queue, now),
         })
-    }
-
-    fn max(&self) -> Result<usize, SqsError> {
-        let max = self.max_number_of_messages.unwrap_or(1);
-        usize::try_from(max)
-            .ok()
-            .filter(|max| (1..=MESSAGES_MAX as usize).contains(max))
-            .ok_or_else(|| {
-                let reason = format!("Must be between 1 and {MESSAGES_MAX}, if provided.");
-                SqsError::invalid("MaxNumberOfMessages", max, reason)
-            })
     }
 
     fn wait(&self) -> Result<Option<u32>, SqsError> {

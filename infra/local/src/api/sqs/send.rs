@@ -7,9 +7,8 @@ use comeback_core::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
-    Call, Caller, Operation,
+    Call, Caller,
     batch::{self, BatchResult},
-    fault::SqsFault,
     queue_name,
 };
 use crate::model::sqs::{
@@ -75,29 +74,27 @@ pub(super) struct SentAnswer {
     md5_of_system_attributes: Option<Md5>,
 }
 
-impl Operation for SendMessage {
-    type Answer = SentAnswer;
-
-    fn perform(self, Call { sqs, now, caller }: Call<'_>) -> Result<SentAnswer, SqsFault> {
-        self.message.send(sqs, now, queue_name(&self.queue_url)?, caller)
-    }
+pub(super) fn send(
+    request: SendMessage,
+    Call { sqs, now, caller }: Call<'_>,
+) -> Result<SentAnswer, SqsError> {
+    request.message.send(sqs, now, queue_name(&request.queue_url)?, caller)
 }
 
-impl Operation for SendMessageBatch {
-    type Answer = BatchResult<SentAnswer>;
-
-    fn perform(self, Call { sqs, now, caller }: Call<'_>) -> Result<Self::Answer, SqsFault> {
-        let queue = queue_name(&self.queue_url)?;
-        let entries = self.entries.unwrap_or_default();
-        batch::check("SendMessageBatchRequestEntry", entries.iter().map(|entry| &entry.id))?;
-        let sent = entries.iter().map(SendEntry::size).sum();
-        if sent > MESSAGE_BYTES_MAX as usize {
-            return Err(SqsFault::BatchRequestTooLong { max: MESSAGE_BYTES_MAX, sent });
-        }
-        sqs.queue(queue)?;
-        let id = |entry: &mut SendEntry| entry.id.take();
-        Ok(batch::perform(entries, id, |entry| entry.send(sqs, now, queue, caller)))
+pub(super) fn send_batch(
+    request: SendMessageBatch,
+    Call { sqs, now, caller }: Call<'_>,
+) -> Result<BatchResult<SentAnswer>, SqsError> {
+    let queue = queue_name(&request.queue_url)?;
+    let entries = request.entries.unwrap_or_default();
+    batch::check("SendMessageBatchRequestEntry", entries.iter().map(|entry| &entry.id))?;
+    let sent = entries.iter().map(SendEntry::size).sum();
+    if sent > MESSAGE_BYTES_MAX as usize {
+        return Err(SqsError::BatchRequestTooLong { max: MESSAGE_BYTES_MAX, sent });
     }
+    sqs.queue(queue)?;
+    let id = |entry: &mut SendEntry| entry.id.take();
+    Ok(batch::perform(entries, id, |entry| entry.send(sqs, now, queue, caller)))
 }
 
 impl SendEntry {
@@ -107,10 +104,10 @@ impl SendEntry {
         now: Timestamp,
         queue: &str,
         caller: &Caller<'_>,
-    ) -> Result<SentAnswer, SqsFault> {
+    ) -> Result<SentAnswer, SqsError> {
         if let Some(id) = self.message_deduplication_id {
             let reason = "The request include parameter that is not valid for this queue type.";
-            return Err(SqsError::invalid("MessageDeduplicationId", id, reason).into());
+            return Err(SqsError::invalid("MessageDeduplicationId", id, reason));
         }
         let delay = self.delay_seconds.map(u32::try_from).transpose();
         let delay = delay.map_err(|_| bad_delay(self.delay_seconds.unwrap_or_default()))?;
@@ -146,7 +143,7 @@ impl SendEntry {
 
 fn attributes(
     written: Option<BTreeMap<String, WrittenAttribute>>,
-) -> Result<MessageAttributes, SqsFault> {
+) -> Result<MessageAttributes, SqsError> {
     let written = written.unwrap_or_default().into_iter();
     written.map(|(name, written)| Ok((name.clone(), written.read(&name)?))).collect()
 }

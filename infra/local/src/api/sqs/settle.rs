@@ -1,128 +1,87 @@
 //! What a receiver does with a message: DeleteMessage, ChangeMessageVisibility and their batches.
 
-use comeback_core::Timestamp;
 use serde::Deserialize;
 
 use super::{
-    Call, Empty, Operation,
+    Call,
     batch::{self, BatchResult},
-    fault::SqsFault,
     queue_name, required,
 };
-use crate::model::sqs::{Sqs, SqsError, bad_visibility};
+use crate::model::sqs::{SqsError, bad_visibility};
 
+/// The parameters of a request on one message, or with an id, an entry of a batch.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct DeleteMessage {
+pub(super) struct HeldMessage {
     queue_url: Option<String>,
-    receipt_handle: Option<String>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct DeleteMessageBatch(HeldMessages);
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub(super) struct ChangeMessageVisibility {
-    queue_url: Option<String>,
-    receipt_handle: Option<String>,
-    visibility_timeout: Option<i64>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct ChangeMessageVisibilityBatch(HeldMessages);
-
-/// The parameters of either batch.
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct HeldMessages {
-    queue_url: Option<String>,
-    entries: Option<Vec<HeldMessage>>,
-}
-
-/// One entry of either batch.
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct HeldMessage {
     id: Option<String>,
     receipt_handle: Option<String>,
     visibility_timeout: Option<i64>,
 }
 
-impl Operation for DeleteMessage {
-    type Answer = Empty;
-
-    fn perform(self, Call { sqs, now, .. }: Call<'_>) -> Result<Empty, SqsFault> {
-        delete(sqs, now, queue_name(&self.queue_url)?, &self.receipt_handle)
-    }
+/// The parameters of either batch.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct HeldMessages {
+    queue_url: Option<String>,
+    entries: Option<Vec<HeldMessage>>,
 }
 
-impl Operation for DeleteMessageBatch {
-    type Answer = BatchResult<Empty>;
+/// Serializes as `{}`.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct Empty {}
 
-    fn perform(self, Call { sqs, now, .. }: Call<'_>) -> Result<Self::Answer, SqsFault> {
-        self.0.perform("DeleteMessageBatchRequestEntry", sqs, |sqs, queue, entry| {
-            delete(sqs, now, queue, &entry.receipt_handle)
-        })
-    }
+type Answer = Result<Empty, SqsError>;
+
+pub(super) fn delete_one(message: HeldMessage, mut call: Call<'_>) -> Answer {
+    delete(&mut call, queue_name(&message.queue_url)?, &message)
 }
 
-impl Operation for ChangeMessageVisibility {
-    type Answer = Empty;
-
-    fn perform(self, Call { sqs, now, .. }: Call<'_>) -> Result<Empty, SqsFault> {
-        let queue = queue_name(&self.queue_url)?;
-        change(sqs, now, queue, &self.receipt_handle, self.visibility_timeout)
-    }
+pub(super) fn change_one(message: HeldMessage, mut call: Call<'_>) -> Answer {
+    change(&mut call, queue_name(&message.queue_url)?, &message)
 }
 
-impl Operation for ChangeMessageVisibilityBatch {
-    type Answer = BatchResult<Empty>;
+pub(super) fn delete_batch(
+    messages: HeldMessages,
+    call: Call<'_>,
+) -> Result<BatchResult<Empty>, SqsError> {
+    messages.settle("DeleteMessageBatchRequestEntry", call, delete)
+}
 
-    fn perform(self, Call { sqs, now, .. }: Call<'_>) -> Result<Self::Answer, SqsFault> {
-        self.0.perform("ChangeMessageVisibilityBatchRequestEntry", sqs, |sqs, queue, entry| {
-            change(sqs, now, queue, &entry.receipt_handle, entry.visibility_timeout)
-        })
-    }
+pub(super) fn change_batch(
+    messages: HeldMessages,
+    call: Call<'_>,
+) -> Result<BatchResult<Empty>, SqsError> {
+    messages.settle("ChangeMessageVisibilityBatchRequestEntry", call, change)
 }
 
 impl HeldMessages {
     /// Settles each message by itself, in a batch whose entries AWS calls `entry`.
-    fn perform(
+    fn settle(
         self,
         entry: &'static str,
-        sqs: &mut Sqs,
-        settle: impl Fn(&mut Sqs, &str, HeldMessage) -> Result<Empty, SqsFault>,
-    ) -> Result<BatchResult<Empty>, SqsFault> {
+        mut call: Call<'_>,
+        settle: impl Fn(&mut Call<'_>, &str, &HeldMessage) -> Answer,
+    ) -> Result<BatchResult<Empty>, SqsError> {
         let queue = queue_name(&self.queue_url)?;
         let entries = self.entries.unwrap_or_default();
         batch::check(entry, entries.iter().map(|entry| &entry.id))?;
-        sqs.queue(queue)?;
+        call.sqs.queue(queue)?;
         let id = |entry: &mut HeldMessage| entry.id.take();
-        Ok(batch::perform(entries, id, |entry| settle(sqs, queue, entry)))
+        Ok(batch::perform(entries, id, |entry| settle(&mut call, queue, &entry)))
     }
 }
 
-fn delete(
-    sqs: &mut Sqs,
-    now: Timestamp,
-    queue: &str,
-    handle: &Option<String>,
-) -> Result<Empty, SqsFault> {
-    sqs.delete(now, queue, required("ReceiptHandle", handle)?)?;
+fn delete(call: &mut Call<'_>, queue: &str, message: &HeldMessage) -> Answer {
+    call.sqs.delete(call.now, queue, required("ReceiptHandle", &message.receipt_handle)?)?;
     Ok(Empty {})
 }
 
-fn change(
-    sqs: &mut Sqs,
-    now: Timestamp,
-    queue: &str,
-    handle: &Option<String>,
-    seconds: Option<i64>,
-) -> Result<Empty, SqsFault> {
-    let handle = required("ReceiptHandle", handle)?;
+fn change(call: &mut Call<'_>, queue: &str, message: &HeldMessage) -> Answer {
+    let handle = required("ReceiptHandle", &message.receipt_handle)?;
+    let seconds = message.visibility_timeout;
     let seconds = seconds.ok_or(SqsError::MissingParameter("VisibilityTimeout"))?;
     let seconds = u32::try_from(seconds).map_err(|_| bad_visibility(seconds))?;
-    sqs.change_visibility(now, queue, handle, seconds)?;
+    call.sqs.change_visibility(call.now, queue, handle, seconds)?;
     Ok(Empty {})
 }

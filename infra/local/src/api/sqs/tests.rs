@@ -35,7 +35,7 @@ impl Spoken {
         spoken
     }
 
-    fn raw(&mut self, action: &str, body: &[u8]) -> Result<Value, SqsFault> {
+    fn raw(&mut self, action: &str, body: &[u8]) -> Result<Value, SqsError> {
         let caller = Caller { host: "127.0.0.1:4566", trace_header: self.trace_header };
         answer(action, body, Call { sqs: &mut self.sqs, now: self.now, caller: &caller })
             .map(|body| serde_json::from_slice(&body).unwrap())
@@ -47,8 +47,9 @@ impl Spoken {
 
     /// The code of the refusal.
     fn refused(&mut self, action: &str, body: Value) -> (&'static str, u16) {
-        let fault = self.raw(action, body.to_string().as_bytes()).unwrap_err();
-        (fault.name().code.leak(), fault.name().status)
+        let error = self.raw(action, body.to_string().as_bytes()).unwrap_err();
+        let name = fault::name(&error);
+        (name.code.leak(), name.status)
     }
 
     fn send(&mut self, body: &str) -> Value {
@@ -494,8 +495,9 @@ fn a_refusal_names_its_shape_and_says_why() {
             "The operation Dance is not known.",
         ),
     ] {
-        let fault = spoken.raw(action, request.to_string().as_bytes()).unwrap_err();
-        assert_eq!((fault.name().shape.as_str(), fault.to_string().as_str()), (shape, message));
+        let error = spoken.raw(action, request.to_string().as_bytes()).unwrap_err();
+        let told = (fault::name(&error).shape, error.to_string());
+        assert_eq!(told, (shape.to_owned(), message.to_owned()));
     }
     spoken.ok("PurgeQueue", json!({"QueueUrl": URL}));
     let again = spoken.refused("PurgeQueue", json!({"QueueUrl": URL}));
@@ -520,7 +522,7 @@ fn what_is_not_the_operations_json_cannot_be_read() {
         br#"{"QueueUrl": "q", "MessageBody": "\ud800"}"#,
         br#"{"QueueUrl": "q", "MessageBody": "x", "MessageAttributes": {"a": {"BinaryValue": "?"}}}"#,
     ] {
-        let name = spoken.raw("SendMessage", body).unwrap_err().name();
+        let name = fault::name(&spoken.raw("SendMessage", body).unwrap_err());
         let expected = ("com.amazon.coral.service#SerializationException", 400);
         assert_eq!((name.shape.as_str(), name.status), expected, "{}", String::from_utf8_lossy(body));
     }

@@ -3,6 +3,7 @@
 /// A refusal. Its text is AWS's, with its capitals and full stops, because programs match on it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "an error's text says what its fields are")]
 pub enum SqsError {
     /// No queue has this name.
     #[error("The specified queue does not exist.")]
@@ -12,10 +13,7 @@ pub enum SqsError {
     #[error(
         "A queue already exists with the same name and a different value for attribute {attribute}"
     )]
-    QueueNameExists {
-        /// The first attribute that differs.
-        attribute: String,
-    },
+    QueueNameExists { attribute: String },
 
     /// A queue of this name was deleted less than a minute ago.
     #[error(
@@ -25,17 +23,11 @@ pub enum SqsError {
 
     /// This queue was purged less than a minute ago.
     #[error("Only one PurgeQueue operation on {queue} is allowed every 60 seconds.")]
-    PurgeQueueInProgress {
-        /// The queue's name.
-        queue: String,
-    },
+    PurgeQueueInProgress { queue: String },
 
     /// No attribute has this name, or callers can't set it.
     #[error("Unknown Attribute {name}.")]
-    InvalidAttributeName {
-        /// The name.
-        name: String,
-    },
+    InvalidAttributeName { name: String },
 
     /// A queue can't use two kinds of encryption.
     #[error(
@@ -45,21 +37,11 @@ pub enum SqsError {
 
     /// A queue's attribute has an invalid value.
     #[error("Invalid value for the parameter {name}.")]
-    InvalidAttributeValue {
-        /// The attribute's name.
-        name: String,
-    },
+    InvalidAttributeValue { name: String },
 
     /// A parameter has an invalid value.
     #[error("Value {value} for parameter {name} is invalid. Reason: {reason}")]
-    InvalidParameterValue {
-        /// The parameter's name.
-        name: &'static str,
-        /// The value.
-        value: String,
-        /// What AWS says about it.
-        reason: String,
-    },
+    InvalidParameterValue { name: &'static str, value: String, reason: String },
 
     /// A message is refused because of its size or one of its attributes.
     #[error("{0}")]
@@ -71,10 +53,7 @@ pub enum SqsError {
 
     /// A parameter names something that doesn't exist.
     #[error("The resource that you specified for the {parameter} parameter doesn't exist.")]
-    ResourceNotFound {
-        /// The parameter's name.
-        parameter: &'static str,
-    },
+    ResourceNotFound { parameter: &'static str },
 
     /// No message move task has this handle.
     #[error("Task does not exist.")]
@@ -92,14 +71,41 @@ pub enum SqsError {
 
     /// The handle isn't one of this queue.
     #[error("The input receipt handle \"{handle}\" is not a valid receipt handle.")]
-    ReceiptHandleIsInvalid {
-        /// The handle.
-        handle: String,
-    },
+    ReceiptHandleIsInvalid { handle: String },
 
     /// Only AWS can do this, or the task is in the wrong state.
     #[error("{0}")]
     UnsupportedOperation(String),
+
+    /// No operation has this name.
+    #[error("The operation {0} is not known.")]
+    UnknownOperation(String),
+
+    /// The body isn't the operation's JSON.
+    #[error("{0}")]
+    Serialization(String),
+
+    /// A batch has no entries.
+    #[error("There should be at least one {entry} in the request.")]
+    EmptyBatchRequest { entry: &'static str },
+
+    /// A batch has too many entries.
+    #[error("Maximum number of entries per request are {max}. You have sent {sent}.")]
+    TooManyEntriesInBatchRequest { max: usize, sent: usize },
+
+    /// Two entries of a batch have this id.
+    #[error("Id {id} repeated.")]
+    BatchEntryIdsNotDistinct { id: String },
+
+    /// An entry of a batch has no id, or one that AWS refuses.
+    #[error(
+        "A batch entry id can only contain alphanumeric characters, hyphens and underscores. It can be at most 80 letters long."
+    )]
+    InvalidBatchEntryId,
+
+    /// The messages of a batch are too long together.
+    #[error("Batch requests cannot be longer than {max} bytes. You have sent {sent} bytes.")]
+    BatchRequestTooLong { max: u32, sent: usize },
 }
 
 impl SqsError {
