@@ -17,7 +17,7 @@ use super::{
     Answer, Function, answer,
     layers::lay_over,
     parse,
-    shapes::{CodeRequest, FunctionConfiguration, FunctionRequest, ImageConfig},
+    shapes::{CodeRequest, FunctionRequest, ImageConfig, function_configuration, image_config},
 };
 use crate::{
     host::{code, runtimes, unpacked::Unpacked, variables::Common},
@@ -54,7 +54,7 @@ pub(super) async fn create(State(shared): State<Shared>, body: Bytes) -> Answer 
     // A copy, so that the folder of refused code isn't removed within the step.
     let created = shared
         .step(|cloud, now| cloud.lambda.create_function(now, &name, code.clone(), settings))?;
-    Ok(answer(StatusCode::CREATED, &FunctionConfiguration::new(&created)))
+    Ok(answer(StatusCode::CREATED, &function_configuration(&created)))
 }
 
 pub(super) async fn delete(State(shared): State<Shared>, Function(name): Function) -> Answer {
@@ -108,19 +108,7 @@ fn configuration(shared: &Shared, name: &str) -> Result<Arc<Configuration>, Lamb
 /// Ends the idle processes of a changed function.
 fn changed(shared: &Shared, updated: &Configuration) -> Response {
     shared.0.host.retire(&updated.name);
-    answer(StatusCode::OK, &FunctionConfiguration::new(updated))
-}
-
-/// The command of a function, which new code of a command keeps.
-fn image_config(configuration: &Configuration) -> Option<ImageConfig> {
-    match &configuration.code.program {
-        Program::Bootstrap(_) | Program::Handler(..) => None,
-        Program::Command { command, working_directory } => Some(ImageConfig {
-            entry_point: None,
-            command: Some(command.clone()),
-            working_directory: working_directory.as_ref().map(|at| at.display().to_string()),
-        }),
-    }
+    answer(StatusCode::OK, &function_configuration(updated))
 }
 
 /// A function's code, ready to be started.

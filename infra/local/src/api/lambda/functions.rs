@@ -11,8 +11,8 @@ use serde_json::json;
 use super::{
     Answer, Function, answer, parse,
     shapes::{
-        Concurrency, EventInvokeRequest, EventInvokeResponse, FunctionConfiguration,
-        FunctionResponse, Recursion,
+        Concurrency, EventInvokeRequest, Recursion, event_invoke_config, function,
+        function_configuration,
     },
 };
 use crate::{
@@ -25,7 +25,7 @@ const OK: StatusCode = StatusCode::OK;
 pub(super) async fn list(State(shared): State<Shared>) -> Response {
     shared.look(|cloud, _| {
         let functions = cloud.lambda.functions();
-        let functions: Vec<_> = functions.map(|it| FunctionConfiguration::new(it)).collect();
+        let functions: Vec<_> = functions.map(|it| function_configuration(it)).collect();
         answer(OK, &json!({ "Functions": functions }))
     })
 }
@@ -33,7 +33,7 @@ pub(super) async fn list(State(shared): State<Shared>) -> Response {
 pub(super) async fn get(State(shared): State<Shared>, Function(name): Function) -> Answer {
     shared.look(|cloud, _| {
         let reserved = cloud.lambda.reserved_concurrency(&name)?;
-        Ok(answer(OK, &FunctionResponse::new(cloud.lambda.configuration(&name)?, reserved)))
+        Ok(answer(OK, &function(cloud.lambda.configuration(&name)?, reserved)))
     })
 }
 
@@ -42,7 +42,7 @@ pub(super) async fn get_configuration(
     Function(name): Function,
 ) -> Answer {
     shared.look(|cloud, _| {
-        Ok(answer(OK, &FunctionConfiguration::new(cloud.lambda.configuration(&name)?)))
+        Ok(answer(OK, &function_configuration(cloud.lambda.configuration(&name)?)))
     })
 }
 
@@ -97,7 +97,7 @@ fn set_event_invoke_config(shared: &Shared, name: &str, body: &[u8], update: boo
     let settings = parse::<EventInvokeRequest>(body)?.settings()?;
     shared.step(|cloud, now| {
         let config = cloud.lambda.set_event_invoke_config(now, name, &settings, update)?;
-        Ok(answer(OK, &EventInvokeResponse::new(name, &config)))
+        Ok(answer(OK, &event_invoke_config(name, &config)))
     })
 }
 
@@ -107,7 +107,7 @@ pub(super) async fn get_event_invoke_config(
 ) -> Answer {
     shared.look(|cloud, _| {
         let config = cloud.lambda.event_invoke_config(&name)?;
-        Ok(answer(OK, &EventInvokeResponse::new(&name, config)))
+        Ok(answer(OK, &event_invoke_config(&name, config)))
     })
 }
 
@@ -125,7 +125,7 @@ pub(super) async fn list_event_invoke_configs(
 ) -> Answer {
     shared.look(|cloud, _| {
         let configs = cloud.lambda.event_invoke_configs(&name)?.into_iter();
-        let configs: Vec<_> = configs.map(|it| EventInvokeResponse::new(&name, it)).collect();
+        let configs: Vec<_> = configs.map(|it| event_invoke_config(&name, it)).collect();
         Ok(answer(OK, &json!({ "FunctionEventInvokeConfigs": configs })))
     })
 }

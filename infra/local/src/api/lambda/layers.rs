@@ -6,7 +6,7 @@ use super::{
     Answer, Named, answer,
     deployment::{LOCAL_FOLDER, decode, unpack, unusable},
     parse,
-    shapes::{CodeRequest, LayerRequest, LayerResponse},
+    shapes::{CodeRequest, LayerRequest, layer_version},
 };
 use crate::{
     host::{code, unpacked::UnpackError},
@@ -29,7 +29,7 @@ pub(super) async fn publish(
     let published = shared.step(|cloud, now| {
         cloud.lambda.layers.publish(now, &name, &request.description, content.clone())
     })?;
-    Ok(answer(StatusCode::CREATED, &LayerResponse::new(&published)))
+    Ok(answer(StatusCode::CREATED, &layer_version(&published)))
 }
 
 pub(super) async fn get(
@@ -38,7 +38,7 @@ pub(super) async fn get(
 ) -> Answer {
     shared.look(|cloud, _| {
         let version = cloud.lambda.layers.version(&name, version)?;
-        Ok(answer(StatusCode::OK, &LayerResponse::new(version)))
+        Ok(answer(StatusCode::OK, &layer_version(version)))
     })
 }
 

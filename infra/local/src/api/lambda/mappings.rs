@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{
     Answer, Named, Query, answer, parse,
-    shapes::{MappingRequest, MappingResponse},
+    shapes::{self, MappingRequest},
 };
 use crate::{model::lambda::name::resolve, shared::Shared};
 
@@ -16,7 +16,7 @@ pub(super) async fn create(State(shared): State<Shared>, body: Bytes) -> Answer 
     let settings = request.settings()?;
     shared.step(|cloud, now| {
         let mapping = cloud.create_mapping(now, arn, &function, &settings)?;
-        Ok(answer(StatusCode::ACCEPTED, &MappingResponse::new(mapping, now)))
+        Ok(answer(StatusCode::ACCEPTED, &shapes::mapping(mapping, mapping.state(now))))
     })
 }
 
@@ -30,7 +30,7 @@ pub(super) async fn list(State(shared): State<Shared>, query: Query) -> Answer {
             .mappings()
             .filter(|it| arn.as_ref().is_none_or(|arn| **arn == *it.event_source_arn))
             .filter(|it| function.as_ref().is_none_or(|name| **name == *it.function))
-            .map(|it| MappingResponse::new(it, now))
+            .map(|it| shapes::mapping(it, it.state(now)))
             .collect();
         Ok(answer(StatusCode::OK, &json!({ "EventSourceMappings": mappings })))
     })
@@ -39,7 +39,7 @@ pub(super) async fn list(State(shared): State<Shared>, query: Query) -> Answer {
 pub(super) async fn get(State(shared): State<Shared>, Named(uuid): Named<String>) -> Answer {
     shared.look(|cloud, now| {
         let mapping = cloud.lambda.mapping(&uuid)?;
-        Ok(answer(StatusCode::OK, &MappingResponse::new(mapping, now)))
+        Ok(answer(StatusCode::OK, &shapes::mapping(mapping, mapping.state(now))))
     })
 }
 
@@ -54,13 +54,14 @@ pub(super) async fn update(
     let settings = request.settings()?;
     shared.step(|cloud, now| {
         let mapping = cloud.lambda.update_mapping(now, &uuid, function.as_deref(), &settings)?;
-        Ok(answer(StatusCode::ACCEPTED, &MappingResponse::new(mapping, now)))
+        Ok(answer(StatusCode::ACCEPTED, &shapes::mapping(mapping, mapping.state(now))))
     })
 }
 
 pub(super) async fn delete(State(shared): State<Shared>, Named(uuid): Named<String>) -> Answer {
-    shared.step(|cloud, now| {
+    shared.step(|cloud, _| {
+        // The state that AWS answers while it deletes.
         let mapping = cloud.lambda.delete_mapping(&uuid)?;
-        Ok(answer(StatusCode::ACCEPTED, &MappingResponse::deleting(&mapping, now)))
+        Ok(answer(StatusCode::ACCEPTED, &shapes::mapping(&mapping, "Deleting")))
     })
 }

@@ -284,14 +284,15 @@ impl Sqs {
     ) -> Result<Sent, SqsError> {
         let id = self.ids.uuid();
         let number = self.number();
+        let account = Arc::clone(&self.account);
         let queue = self.queue_mut(queue)?;
         message.check(queue.attributes.message_bytes_max)?;
         let delay = message.delay.unwrap_or(queue.attributes.delay);
-        let message = Message::new(now, id, message);
+        let message = Message::new(now, id, message, account);
         let sent = Sent {
-            message_id: message.id.clone(),
-            md5_of_body: message.md5_of_body,
-            md5_of_attributes: Md5::of_attributes(&*message.attributes),
+            message_id: message.latest.message_id.clone(),
+            md5_of_body: message.latest.md5_of_body,
+            md5_of_attributes: Md5::of_attributes(&*message.latest.attributes),
         };
         queue.admit(now, number, message, delay);
         Ok(sent)
@@ -317,10 +318,9 @@ impl Sqs {
             Some((target.clone(), redrive.max_receive_count))
         });
         let receives_max = redrive.as_ref().map(|(_, count)| *count);
-        let account = Arc::clone(&self.account);
         let source = self.queue_mut(queue)?;
         let visibility = visibility.unwrap_or(source.attributes.visibility);
-        let (messages, given_up) = source.receive(now, max, visibility, receives_max, &account);
+        let (messages, given_up) = source.receive(now, max, visibility, receives_max);
         if let Some((target, _)) = redrive.filter(|_| !given_up.is_empty()) {
             self.redrive(now, queue, &target, given_up)?;
         }

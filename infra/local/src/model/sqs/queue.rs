@@ -13,7 +13,6 @@ use std::{
 use comeback_core::{Timestamp, time};
 
 use super::{
-    attribute::MessageAttributes,
     attributes::{QueueAttributes, VISIBILITY_SECONDS_MAX, bad_visibility},
     error::SqsError,
     md5::Md5,
@@ -28,21 +27,11 @@ pub const IN_FLIGHT_MAX: usize = 120_000;
 /// A message in the queue.
 #[derive(Debug)]
 pub(super) struct Message {
-    pub(super) id: String,
-    pub(super) body: Arc<str>,
-    pub(super) md5_of_body: Md5,
-    pub(super) attributes: Arc<MessageAttributes>,
-    pub(super) trace_header: Option<Arc<str>>,
-    pub(super) group_id: Option<Arc<str>>,
-    sender_id: Option<Arc<str>>,
-    pub(super) sent_at: Timestamp,
-    first_received_at: Option<Timestamp>,
+    /// The message as its latest receive returned it, or with a receive count of 0.
+    pub(super) latest: Received,
     received_at: Timestamp,
-    /// Receives in all its queues.
-    receive_count: u32,
     /// Receives in this queue, which its redrive policy counts.
     receives_here: u32,
-    dead_letter_source: Option<Arc<str>>,
     place: Place,
 }
 
@@ -84,42 +73,41 @@ pub(super) struct Counts {
 }
 
 impl Message {
-    /// `outgoing` as it is stored, with its new identifier.
-    pub(super) fn new(now: Timestamp, id: String, outgoing: Outgoing) -> Self {
-        Self {
-            id,
+    /// `outgoing` as it is stored, with its new identifier. `account` is the default sender.
+    pub(super) fn new(now: Timestamp, id: String, outgoing: Outgoing, account: Arc<str>) -> Self {
+        let latest = Received {
+            message_id: id,
+            receipt_handle: String::new(),
             md5_of_body: Md5::of_body(&outgoing.body),
             body: outgoing.body,
             attributes: Arc::new(outgoing.attributes),
+            sent_at: now,
+            first_received_at: now,
+            receive_count: 0,
+            sender_id: outgoing.sender_id.unwrap_or(account),
             trace_header: outgoing.trace_header.map(Arc::from),
             group_id: outgoing.group_id.map(Arc::from),
-            sender_id: outgoing.sender_id,
-            sent_at: now,
-            first_received_at: None,
-            received_at: now,
-            receive_count: 0,
-            receives_here: 0,
             dead_letter_source: None,
-            place: Place::Visible(now),
-        }
+        };
+        Self { latest, received_at: now, receives_here: 0, place: Place::Visible(now) }
     }
 
     /// The message as it arrives in a dead-letter queue. Everything else stays.
-    pub(super) fn given_up_by(self, source: Arc<str>) -> Self {
-        Self { receives_here: 0, dead_letter_source: Some(source), ..self }
+    pub(super) fn given_up_by(mut self, source: Arc<str>) -> Self {
+        self.latest.dead_letter_source = Some(source);
+        Self { receives_here: 0, ..self }
     }
 
     /// The message as a new one: what its sender gave it, without its history.
     pub(super) fn sent_again(self, now: Timestamp, id: String) -> Self {
-        Self {
-            id,
+        let latest = Received {
+            message_id: id,
             sent_at: now,
-            first_received_at: None,
             receive_count: 0,
-            receives_here: 0,
             dead_letter_source: None,
-            ..self
-        }
+            ..self.latest
+        };
+        Self { latest, receives_here: 0, ..self }
     }
 }
 
@@ -147,7 +135,7 @@ impl Queue {
             0 => Place::Visible(now),
             delay => Place::Delayed(after(now, delay)),
         };
-        self.ages.insert((message.sent_at, number));
+        self.ages.insert((message.latest.sent_at, number));
         self.messages.insert(number, message);
         self.put(number, place);
     }
@@ -160,7 +148,6 @@ impl Queue {
         max: usize,
         visibility: u32,
         receives_max: Option<u32>,
-        account: &Arc<str>,
     ) -> (Vec<Received>, Vec<(u64, Message)>) {
         self.settle(now);
         let max = max.min(self.in_flight_max.saturating_sub(self.in_flight.len()));
@@ -174,7 +161,7 @@ impl Queue {
                 continue;
             }
             self.take_from_place(number);
-            received.extend(self.hand_out(now, number, account));
+            received.extend(self.hand_out(now, number));
             taken.push(number);
         }
         // Only now, because with a visibility timeout of 0 this receive would find them again.
@@ -191,31 +178,22 @@ impl Queue {
     pub(super) fn longest_visible(&mut self, now: Timestamp) -> Option<(u64, Option<Arc<str>>)> {
         self.settle(now);
         let &(_, number) = self.visible.first()?;
-        Some((number, self.messages.get(&number)?.dead_letter_source.clone()))
+        Some((number, self.messages.get(&number)?.latest.dead_letter_source.clone()))
     }
 
-    fn hand_out(&mut self, now: Timestamp, number: u64, account: &Arc<str>) -> Option<Received> {
+    fn hand_out(&mut self, now: Timestamp, number: u64) -> Option<Received> {
         let message = self.messages.get_mut(&number)?;
         message.received_at = now;
-        message.receive_count = message.receive_count.saturating_add(1);
         message.receives_here = message.receives_here.saturating_add(1);
-        let first_received_at = *message.first_received_at.get_or_insert(now);
+        let latest = &mut message.latest;
+        if latest.receive_count == 0 {
+            latest.first_received_at = now;
+        }
+        latest.receive_count = latest.receive_count.saturating_add(1);
         let receipt =
-            Receipt { queue: self.identity, message: number, receive: message.receive_count };
-        Some(Received {
-            message_id: message.id.clone(),
-            receipt_handle: receipt.handle(),
-            body: Arc::clone(&message.body),
-            md5_of_body: message.md5_of_body,
-            attributes: Arc::clone(&message.attributes),
-            sent_at: message.sent_at,
-            first_received_at,
-            receive_count: message.receive_count,
-            sender_id: Arc::clone(message.sender_id.as_ref().unwrap_or(account)),
-            trace_header: message.trace_header.clone(),
-            group_id: message.group_id.clone(),
-            dead_letter_source: message.dead_letter_source.clone(),
-        })
+            Receipt { queue: self.identity, message: number, receive: latest.receive_count };
+        latest.receipt_handle = receipt.handle();
+        Some(latest.clone())
     }
 
     /// Deletes the message, unless it was received again since: then only the later handle deletes it. It is no
@@ -224,7 +202,7 @@ impl Queue {
         let receipt = self.read(handle)?;
         self.settle(now);
         let message = self.messages.get(&receipt.message);
-        if message.is_some_and(|message| message.receive_count == receipt.receive) {
+        if message.is_some_and(|message| message.latest.receive_count == receipt.receive) {
             self.remove(receipt.message);
         }
         Ok(())
@@ -318,7 +296,7 @@ impl Queue {
     pub(super) fn remove(&mut self, number: u64) -> Option<Message> {
         self.take_from_place(number);
         let message = self.messages.remove(&number)?;
-        self.ages.remove(&(message.sent_at, number));
+        self.ages.remove(&(message.latest.sent_at, number));
         Some(message)
     }
 

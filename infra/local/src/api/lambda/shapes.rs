@@ -1,0 +1,350 @@
+//! The JSON shapes of Lambda's API that are used here.
+
+use std::collections::BTreeMap;
+
+use comeback_core::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{
+    api::without_nulls,
+    model::lambda::{
+        error::LambdaError,
+        function::{Configuration, Program, Settings},
+        invoke_config::{Destination, EventInvokeConfig, EventInvokeSettings},
+        layer::{LayerVersion, Layered},
+        mapping::{Mapping, MappingSettings},
+        name::{self, LATEST},
+    },
+    model::{ACCOUNT, REGION},
+};
+
+/// A request that creates a function or changes its configuration.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct FunctionRequest {
+    pub(super) function_name: Option<String>,
+    pub(super) code: CodeRequest,
+    pub(super) image_config: Option<ImageConfig>,
+    /// The ARNs of layers' versions; an empty list takes them all away.
+    pub(super) layers: Option<Vec<String>>,
+    role: Option<String>,
+    pub(super) handler: Option<String>,
+    pub(super) runtime: Option<String>,
+    description: Option<String>,
+    package_type: Option<String>,
+    timeout: Option<i64>,
+    memory_size: Option<i64>,
+    environment: Option<Environment>,
+    dead_letter_config: Option<DeadLetterConfig>,
+}
+
+impl FunctionRequest {
+    /// `layers` are the request's layers, prepared.
+    pub(super) fn settings(self, layers: Option<Layered>) -> Settings {
+        Settings {
+            layers,
+            role: self.role,
+            handler: self.handler,
+            runtime: self.runtime,
+            description: self.description,
+            package_type: self.package_type,
+            timeout: self.timeout,
+            memory_size: self.memory_size,
+            environment: self.environment.map(|environment| environment.variables),
+            // As on AWS, a config without a target leaves things as they are.
+            dead_letter_target: self.dead_letter_config.and_then(|config| config.target_arn),
+        }
+    }
+}
+
+/// A function's code. In `UpdateFunctionCode`, these are the request's own members.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct CodeRequest {
+    pub(super) zip_file: Option<String>,
+    #[serde(rename = "S3Bucket")]
+    pub(super) s3_bucket: Option<String>,
+    #[serde(rename = "S3Key")]
+    pub(super) s3_key: Option<String>,
+    pub(super) image_uri: Option<String>,
+}
+
+/// How an image is started: here, a command.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct ImageConfig {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) entry_point: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) command: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) working_directory: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Environment {
+    variables: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct DeadLetterConfig {
+    target_arn: Option<String>,
+}
+
+/// This machine's architecture by AWS's name.
+const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86_64" };
+
+/// A function's configuration, as it is answered.
+pub(super) fn function_configuration(configuration: &Configuration) -> Value {
+    let environment = &configuration.environment;
+    let layers = configuration.layers.versions.iter();
+    let layers: Vec<_> =
+        layers.map(|layer| json!({ "Arn": layer.arn(), "CodeSize": layer.content.size })).collect();
+    let target = configuration.dead_letter_target.as_ref();
+    let image_config = image_config(configuration);
+    without_nulls(json!({
+        "FunctionName": configuration.name,
+        "FunctionArn": configuration.arn(),
+        "Runtime": configuration.runtime,
+        "Role": configuration.role,
+        "Handler": configuration.handler,
+        "CodeSize": configuration.code.size,
+        "Description": configuration.description,
+        "Timeout": configuration.timeout_secs,
+        "MemorySize": configuration.memory_mb,
+        "LastModified": date(configuration.last_modified),
+        "CodeSha256": configuration.code.sha256,
+        "Version": LATEST,
+        "Environment": (!environment.is_empty()).then(|| json!({ "Variables": environment })),
+        "Layers": (!layers.is_empty()).then_some(layers),
+        "DeadLetterConfig": target.map(|target| json!({ "TargetArn": target })),
+        "ImageConfigResponse": image_config.map(|config| json!({ "ImageConfig": config })),
+        "TracingConfig": { "Mode": "PassThrough" },
+        "RevisionId": configuration.revision_id,
+        "State": "Active",
+        "LastUpdateStatus": "Successful",
+        "PackageType": configuration.package_type,
+        "Architectures": [ARCHITECTURE],
+    }))
+}
+
+/// The command of a function, which new code of a command keeps.
+pub(super) fn image_config(configuration: &Configuration) -> Option<ImageConfig> {
+    match &configuration.code.program {
+        Program::Bootstrap(_) | Program::Handler(..) => None,
+        Program::Command { command, working_directory } => Some(ImageConfig {
+            entry_point: None,
+            command: Some(command.clone()),
+            working_directory: working_directory.as_ref().map(|at| at.display().to_string()),
+        }),
+    }
+}
+
+/// The answer to `GetFunction`.
+pub(super) fn function(configuration: &Configuration, reserved: Option<u32>) -> Value {
+    let location = match &configuration.code.program {
+        Program::Bootstrap(folder) | Program::Handler(folder, _) => {
+            format!("file://{}", folder.path().display())
+        }
+        Program::Command { command, .. } => command.join(" "),
+    };
+    without_nulls(json!({
+        "Configuration": function_configuration(configuration),
+        "Code": { "RepositoryType": "Local", "Location": location },
+        "Concurrency": reserved.map(|reserved| json!({ "ReservedConcurrentExecutions": reserved })),
+    }))
+}
+
+/// Reserved concurrency, in requests and answers.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct Concurrency {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reserved_concurrent_executions: Option<i64>,
+}
+
+/// `RecursiveLoop`, in requests and answers.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct Recursion {
+    pub(super) recursive_loop: String,
+}
+
+/// A request that sets an event invoke config.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct EventInvokeRequest {
+    maximum_retry_attempts: Option<i64>,
+    maximum_event_age_in_seconds: Option<i64>,
+    destination_config: Option<Destinations>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Destinations {
+    on_success: Option<Target>,
+    on_failure: Option<Target>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Target {
+    destination: Option<String>,
+}
+
+impl EventInvokeRequest {
+    /// # Errors
+    ///
+    /// If it sets nothing.
+    pub(super) fn settings(self) -> Result<EventInvokeSettings, LambdaError> {
+        let Self { maximum_retry_attempts, maximum_event_age_in_seconds, destination_config } =
+            self;
+        let limits = maximum_retry_attempts.or(maximum_event_age_in_seconds);
+        if limits.is_none() && destination_config.is_none() {
+            return Err(LambdaError::InvalidParameterValue(
+                "You must specify at least one of error handling or destination setting."
+                    .to_owned(),
+            ));
+        }
+        let destinations = destination_config.unwrap_or_default();
+        // An empty target removes the destination.
+        let arn = |target: Option<Target>| target.map(|t| t.destination.unwrap_or_default());
+        Ok(EventInvokeSettings {
+            maximum_retry_attempts,
+            maximum_event_age_in_seconds,
+            on_success: arn(destinations.on_success),
+            on_failure: arn(destinations.on_failure),
+        })
+    }
+}
+
+/// An event invoke config, as it is answered.
+pub(super) fn event_invoke_config(function: &str, config: &EventInvokeConfig) -> Value {
+    let target = |destination: &Option<Destination>| match destination {
+        Some(destination) => json!({ "Destination": destination.arn }),
+        None => json!({}),
+    };
+    without_nulls(json!({
+        "LastModified": epoch_seconds(config.last_modified),
+        "FunctionArn": name::qualified_arn(function),
+        "MaximumRetryAttempts": config.maximum_retry_attempts,
+        "MaximumEventAgeInSeconds": config.maximum_event_age_in_seconds,
+        "DestinationConfig": {
+            "OnSuccess": target(&config.on_success),
+            "OnFailure": target(&config.on_failure),
+        },
+    }))
+}
+
+/// A request that publishes a version of a layer.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct LayerRequest {
+    pub(super) content: CodeRequest,
+    pub(super) description: String,
+}
+
+/// A version of a layer, as it is answered.
+pub(super) fn layer_version(version: &LayerVersion) -> Value {
+    let content = &version.content;
+    json!({
+        "LayerArn": version.layer_arn(),
+        "LayerVersionArn": version.arn(),
+        "Version": version.version,
+        "Description": version.description,
+        "CreatedDate": date(version.created),
+        "Content": {
+            "Location": format!("file://{}", content.folder.path().display()),
+            "CodeSize": content.size,
+            "CodeSha256": content.sha256,
+        },
+    })
+}
+
+/// A request that creates or changes an event source mapping.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct MappingRequest {
+    pub(super) event_source_arn: Option<String>,
+    pub(super) function_name: Option<String>,
+    batch_size: Option<i64>,
+    maximum_batching_window_in_seconds: Option<i64>,
+    function_response_types: Option<Vec<String>>,
+    scaling_config: Option<ScalingConfig>,
+    enabled: Option<bool>,
+    filter_criteria: Option<serde_json::Value>,
+    destination_config: Option<serde_json::Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct ScalingConfig {
+    maximum_concurrency: Option<i64>,
+}
+
+impl MappingRequest {
+    /// # Errors
+    ///
+    /// If it asks for something that isn't supported here.
+    pub(super) fn settings(&self) -> Result<MappingSettings, LambdaError> {
+        if self.filter_criteria.is_some() {
+            return Err(LambdaError::InvalidParameterValue(
+                "this local cloud has no event filtering (FilterCriteria)".to_owned(),
+            ));
+        }
+        if self.destination_config.is_some() {
+            return Err(LambdaError::InvalidParameterValue(
+                "Unsupported DestinationConfig parameter for given event source mapping type."
+                    .to_owned(),
+            ));
+        }
+        Ok(MappingSettings {
+            batch_size: self.batch_size,
+            maximum_batching_window_in_seconds: self.maximum_batching_window_in_seconds,
+            function_response_types: self.function_response_types.clone(),
+            maximum_concurrency: self
+                .scaling_config
+                .as_ref()
+                .map(|config| config.maximum_concurrency),
+            enabled: self.enabled,
+        })
+    }
+}
+
+/// An event source mapping in this state, as it is answered.
+pub(super) fn mapping(mapping: &Mapping, state: &str) -> Value {
+    let uuid = &mapping.uuid;
+    let arn = format!("arn:aws:lambda:{REGION}:{ACCOUNT}:event-source-mapping:{uuid}");
+    let report = mapping.report_batch_item_failures.then_some("ReportBatchItemFailures");
+    let maximum = mapping.maximum_concurrency;
+    without_nulls(json!({
+        "UUID": uuid,
+        "BatchSize": mapping.batch_size,
+        "MaximumBatchingWindowInSeconds": mapping.window.as_secs(),
+        "EventSourceArn": mapping.event_source_arn,
+        "EventSourceMappingArn": arn,
+        "FunctionArn": name::arn(&mapping.function),
+        "LastModified": epoch_seconds(mapping.last_modified),
+        "State": state,
+        "StateTransitionReason": "USER_INITIATED",
+        "FunctionResponseTypes": Vec::from_iter(report),
+        "ScalingConfig": maximum.map(|maximum| json!({ "MaximumConcurrency": maximum })),
+    }))
+}
+
+/// A time as AWS writes it in JSON: seconds since 1970, with milliseconds.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "milliseconds of our time are far below what a double holds exactly"
+)]
+fn epoch_seconds(at: Timestamp) -> f64 {
+    at.timestamp_millis() as f64 / 1000.0
+}
+
+/// A time as AWS writes it of functions and of layers.
+fn date(at: Timestamp) -> String {
+    at.format("%FT%T%.3f+0000").to_string()
+}
