@@ -1,9 +1,9 @@
 """The part of AWS that a retry handler talks to, on loopback. It answers at once.
 
 One listener is the Lambda Runtime API, which hands out batches and receives their answers; SQS, which accepts every
-visibility change and every dead letter; Lambda, which accepts every asynchronous invocation; and DynamoDB, whose table
-never has a claim of another handler. It understands only as much of HTTP as the clients under test use, and reports
-anything else. What arrives is kept and checked after the run, so that a handler waits as little as possible.
+visibility change and every dead letter and has nothing in flight; Lambda, which accepts every asynchronous invocation;
+and DynamoDB, whose table never has a claim of another handler. It understands only as much of HTTP as the clients under
+test use, and reports anything else. What arrives is kept and checked after the run, so that a handler waits as little as possible.
 """
 
 import asyncio
@@ -71,6 +71,8 @@ class Cloud:
             case "/", "AmazonSQS.SendMessageBatch":
                 self.letters.append(body)
                 answer = _all_successful(body)
+            case "/", "AmazonSQS.GetQueueAttributes":
+                answer = b'{"Attributes":{"ApproximateNumberOfMessagesNotVisible":"0"}}'
             case "/", "DynamoDB_20120810.PutItem":
                 answer = b"{}"
             case _:

@@ -10,11 +10,13 @@ use clock::SystemClock;
 use comeback_aws::{DynamoLedger, LambdaFunctions, SqsQueues};
 use comeback_core::{
     arn::FunctionArn,
+    in_flight::QUOTA,
     settings::{Misspelt, Settings},
     time::at_millis,
 };
 use comeback_flow::{
     batch::{Context, Handler},
+    in_flight::Gauges,
     metrics,
     ports::Clock,
 };
@@ -48,6 +50,13 @@ fn start() -> Result<(), Error> {
     }
     #[allow(clippy::disallowed_methods, reason = "a main is where the settings are read")]
     let settings = Settings::from_lookup(|name| std::env::var(name).ok())?;
+    let in_flight_max = settings.in_flight_max.get();
+    if in_flight_max > QUOTA {
+        tracing::warn!(
+            "IN_FLIGHT_MAX is {in_flight_max}, more than the {QUOTA} messages that SQS has in flight by default; \
+             unless AWS has raised the quota of the retry queues, they stall before it is reached"
+        );
+    }
     // One thread: a function with less than 1,769 MB has less than one CPU, and the handler mostly waits.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(run(settings))
@@ -60,7 +69,8 @@ async fn run(settings: Settings) -> Result<(), Error> {
     let functions = LambdaFunctions::new(aws_sdk_lambda::Client::new(&aws));
     let ledger = settings.ledger_table.clone();
     let ledger = ledger.map(|table| DynamoLedger::new(&aws, table));
-    let handler = &Handler { settings, queues, functions, ledger, clock: SystemClock };
+    let gauges = Gauges::default();
+    let handler = &Handler { settings, queues, functions, ledger, clock: SystemClock, gauges };
     lambda_runtime::run(service_fn(|event| handle(handler, event))).await
 }
 

@@ -3,13 +3,15 @@
 use aws_sdk_sqs::{
     Client,
     error::{BuildError, DisplayErrorContext, SdkError},
+    primitives::Blob,
     types::{
         BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, MessageAttributeValue,
+        MessageSystemAttributeNameForSends, MessageSystemAttributeValue, QueueAttributeName,
         SendMessageBatchRequestEntry,
     },
 };
 use comeback_core::dead_letter::{DATA_TYPE, DeadLetter};
-use comeback_flow::ports::{CallFault, Queues, VisibilityChange};
+use comeback_flow::ports::{Attribute, CallFault, Delayed, Queues, Value, VisibilityChange};
 
 /// The queues of an account.
 pub struct SqsQueues {
@@ -46,20 +48,48 @@ impl Queues for SqsQueues {
         }
     }
 
+    async fn in_flight(&self, queue_url: &str) -> Result<u64, CallFault> {
+        const NAME: QueueAttributeName = QueueAttributeName::ApproximateNumberOfMessagesNotVisible;
+        let call = self.client.get_queue_attributes().queue_url(queue_url).attribute_names(NAME);
+        let answer = call.send().await.map_err(|error| call_fault(&error))?;
+        let count = answer.attributes().and_then(|attributes| attributes.get(&NAME));
+        count.and_then(|count| count.parse().ok()).ok_or_else(|| {
+            CallFault(format!("expected a whole number as {}, got {count:?}", NAME.as_str()))
+        })
+    }
+
+    async fn send_again(
+        &self,
+        queue_url: &str,
+        messages: &[&Delayed<'_>],
+    ) -> Vec<Result<(), CallFault>> {
+        let entries = messages.iter().copied().enumerate().map(delayed_entry).collect();
+        self.send(queue_url, messages.len(), entries).await
+    }
+
     async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Vec<Result<(), CallFault>> {
         let entries = letters.iter().copied().enumerate().map(letter_entry).collect();
+        self.send(&self.dead_letter_queue_url, letters.len(), entries).await
+    }
+}
+
+impl SqsQueues {
+    async fn send(
+        &self,
+        queue_url: &str,
+        count: usize,
+        entries: Result<Vec<SendMessageBatchRequestEntry>, CallFault>,
+    ) -> Vec<Result<(), CallFault>> {
         let entries = match entries {
             Ok(entries) => entries,
-            Err(fault) => return vec![Err(fault); letters.len()],
+            Err(fault) => return vec![Err(fault); count],
         };
-        let call = self.client.send_message_batch().queue_url(&self.dead_letter_queue_url);
+        let call = self.client.send_message_batch().queue_url(queue_url);
         match call.set_entries(Some(entries)).send().await {
-            Ok(done) => answers(
-                letters.len(),
-                done.successful().iter().map(|entry| entry.id()),
-                done.failed(),
-            ),
-            Err(error) => vec![Err(call_fault(&error)); letters.len()],
+            Ok(done) => {
+                answers(count, done.successful().iter().map(|entry| entry.id()), done.failed())
+            }
+            Err(error) => vec![Err(call_fault(&error)); count],
         }
     }
 }
@@ -83,6 +113,30 @@ fn letter_entry(
     for (name, value) in &letter.attributes {
         let value = MessageAttributeValue::builder().data_type(DATA_TYPE).string_value(value);
         entry = entry.message_attributes(*name, value.build().map_err(build_fault)?);
+    }
+    entry.build().map_err(build_fault)
+}
+
+fn delayed_entry(
+    (index, message): (usize, &Delayed<'_>),
+) -> Result<SendMessageBatchRequestEntry, CallFault> {
+    let mut entry = SendMessageBatchRequestEntry::builder()
+        .id(index.to_string())
+        .message_body(message.body)
+        .delay_seconds(i32::try_from(message.delay).unwrap_or(i32::MAX));
+    for Attribute { name, data_type, value } in &message.attributes {
+        let builder = MessageAttributeValue::builder().data_type(*data_type);
+        let builder = match value {
+            Value::Text(text) => builder.string_value(&**text),
+            Value::Binary(bytes) => builder.binary_value(Blob::new(*bytes)),
+        };
+        entry = entry.message_attributes(*name, builder.build().map_err(build_fault)?);
+    }
+    if let Some(trace_header) = message.trace_header {
+        let value = MessageSystemAttributeValue::builder().data_type(DATA_TYPE);
+        let value = value.string_value(trace_header).build().map_err(build_fault)?;
+        let name = MessageSystemAttributeNameForSends::AwsTraceHeader;
+        entry = entry.message_system_attributes(name, value);
     }
     entry.build().map_err(build_fault)
 }

@@ -6,6 +6,9 @@ use std::fmt;
 const NAME_MAX: usize = 64;
 const QUALIFIER_MAX: usize = 128;
 
+/// The longest name of a queue.
+const QUEUE_NAME_MAX: usize = 80;
+
 /// The name of a Lambda function, qualified or not, exactly as it was given.
 ///
 /// `arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST`
@@ -77,6 +80,22 @@ pub fn is_function_name(text: &str) -> bool {
 fn is_name(text: &str, length_max: usize) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     (1..=length_max).contains(&text.len()) && text.bytes().all(allowed)
+}
+
+/// Whether this can be the name of a standard queue.
+pub(crate) fn is_queue_name(text: &str) -> bool {
+    is_name(text, QUEUE_NAME_MAX)
+}
+
+/// The name of a queue, from its ARN.
+pub fn queue_name(arn: &str) -> Option<&str> {
+    let mut parts = arn.splitn(6, ':');
+    let ["arn", _partition, "sqs", _region, _account] =
+        [(); 5].map(|()| parts.next().unwrap_or_default())
+    else {
+        return None;
+    };
+    parts.next()
 }
 
 /// The URL of a queue, from its ARN. At a custom endpoint, SQS and its emulators look at the path only.

@@ -11,6 +11,7 @@ use crate::{
     dead_letter::{DeadLetter, Reason},
     envelope::Envelope,
     fault::{self, FaultKind},
+    in_flight::whole_seconds,
     record::{self, Failure, Message, Unreadable},
     schedule::{Schedule, stay_end},
     settings::Rules,
@@ -67,7 +68,7 @@ pub fn decide<'a>(
     let bare_target = rules.dlq_target.as_ref().and_then(|target| target.at(home));
     let failure = record::read(&message, bare_target.as_ref());
     let planned = match &failure {
-        Ok(failure) => plan(failure, home, rules),
+        Ok(failure) => plan(failure, message.queue, home, rules),
         Err(_) => Err(Reason::Unreadable),
     };
     let schedule = planned.ok();
@@ -87,11 +88,16 @@ fn dead_letter(reason: Reason) -> Decision {
 }
 
 /// The next attempt, or the reason why there is none.
-fn plan(failure: &Failure, home: &Home, rules: &Rules) -> Result<Schedule, Reason> {
+fn plan(
+    failure: &Failure,
+    queue: Option<&str>,
+    home: &Home,
+    rules: &Rules,
+) -> Result<Schedule, Reason> {
     if failure.event.is_none() {
         return Err(Reason::PayloadMissing);
     }
-    if !rules.targets.allow(&failure.target, home) {
+    if !rules.allow(&failure.target, queue, home) {
         return Err(Reason::TargetNotAllowed);
     }
     let schedule = Schedule::of(failure, rules.policies.of(failure.target.name()))?;
@@ -121,7 +127,7 @@ impl Judgement<'_> {
         let (Ok(failure), Some(schedule)) = (&self.failure, self.schedule) else {
             return Settlement::DeadLetter(Reason::Unreadable);
         };
-        let wait = match kind.wait(&failure.request_id, self.message.receive_count) {
+        let wait = match kind.wait(&failure.request_id, self.tries(now)) {
             Ok(wait) => wait,
             Err(reason) => return Settlement::DeadLetter(reason),
         };
@@ -130,6 +136,19 @@ impl Judgement<'_> {
             Settlement::DeadLetter(Reason::MaxAgeExceeded)
         } else {
             Settlement::Wait { until }
+        }
+    }
+
+    /// How often the attempt was tried in vain, for waits that double. The receive count of a message that was sent
+    /// again began anew. But after waits that double, an event is about as late as the last of them was long.
+    fn tries(&self, now: Timestamp) -> u32 {
+        let receives = self.message.receive_count;
+        match self.schedule {
+            Some(schedule) if self.message.was_sent_again() => {
+                let late = between(schedule.due, now).as_secs();
+                receives.max(late.checked_ilog2().map_or(0, |doublings| doublings + 1))
+            }
+            _ => receives,
         }
     }
 
@@ -143,7 +162,7 @@ impl Judgement<'_> {
         let Some(failure) = self.failure.as_ref().ok().filter(|it| now <= stay_end(it)) else {
             return Settlement::DeadLetter(reason);
         };
-        let wait = fault::store_wait(passes, &failure.request_id, self.message.receive_count);
+        let wait = fault::store_wait(passes, &failure.request_id, self.tries(now));
         let until = later(now, wait);
         // An event that was to be given up has no last chance left to miss.
         let schedule = self.schedule.filter(|_| self.decision == Decision::Invoke);
@@ -161,10 +180,7 @@ fn by_last_chance(until: Timestamp, schedule: Schedule, now: Timestamp) -> Times
 /// The visibility timeout that brings a message back at `until`, in whole seconds. After the longest timeout
 /// that SQS allows it comes back early, and waits again.
 pub fn visibility_timeout(until: Timestamp, now: Timestamp) -> u32 {
-    let rest = between(now, until).min(VISIBILITY_MAX - VISIBILITY_SLACK);
-    let rounded_up = rest.as_secs() + u64::from(rest.subsec_nanos() > 0);
-    // At most 12 hours of seconds.
-    u32::try_from(rounded_up).unwrap_or(u32::MAX)
+    whole_seconds(between(now, until).min(VISIBILITY_MAX - VISIBILITY_SLACK))
 }
 
 #[cfg(test)]
@@ -271,6 +287,31 @@ mod tests {
             )
             .is_ok()
         );
+    }
+
+    #[test]
+    fn a_record_names_only_functions_that_its_queue_is_bound_to() {
+        let body = testing::record_of("1");
+        let bound = [(
+            "QUEUE_TARGETS",
+            r#"{"retry-mine":["my-function"],"retry-all":["o","my-*"],"retry-o":["o"]}"#,
+        )];
+        let refused = dead_letter(Reason::TargetNotAllowed);
+        let listed = [bound[0], ("TARGET_FUNCTIONS", "o")];
+        let table = [
+            (Some("retry-mine"), &bound[..], false),
+            (Some("retry-all"), &bound, false),
+            (Some("retry-o"), &bound, true),
+            (Some("another"), &bound, true),
+            (None, &bound, true),
+            (None, &[], false),
+            (Some("retry-mine"), &listed, true),
+        ];
+        for (queue, variables, is_refused) in table {
+            let message = Message { queue, ..message(&body) };
+            let judged = decide(message, &home(), &rules(variables), at(FAILED_AT));
+            assert_eq!(judged.decision == refused, is_refused, "{queue:?} {variables:?}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::{
     dead_letter::Reason,
 };
 
-/// After a transient fault: 1 s, doubling with the receive count up to 5 min, as Lambda itself
+/// After a transient fault: 1 s, doubling with each try up to 5 min, as Lambda itself
 /// retries throttled events.
 const TRANSIENT_WAIT: Backoff =
     Backoff { base: Duration::from_secs(1), max: Duration::from_mins(5), jitter: Jitter::Full };
@@ -161,36 +161,34 @@ impl FaultKind {
     /// # Errors
     ///
     /// The reason to give it up, if the request will never be accepted.
-    pub(crate) fn wait(self, request_id: &str, receive_count: u32) -> Result<Duration, Reason> {
+    pub(crate) fn wait(self, request_id: &str, tries: u32) -> Result<Duration, Reason> {
         let wait = match self {
             Self::Refused(reason) => return Err(reason),
-            Self::Configuration => drawn(CONFIGURATION_WAIT, request_id, receive_count),
+            Self::Configuration => drawn(CONFIGURATION_WAIT, request_id, tries),
             Self::Transient { retry_after: Some(asked) } => asked.max(TRANSIENT_WAIT.base),
-            Self::Transient { retry_after: None } => {
-                drawn(TRANSIENT_WAIT, request_id, receive_count)
-            }
+            Self::Transient { retry_after: None } => drawn(TRANSIENT_WAIT, request_id, tries),
         };
-        Ok(sparing(wait, request_id, receive_count))
+        Ok(sparing(wait, request_id, tries))
     }
 }
 
 /// How long a message waits whose failure could not be claimed.
-pub(crate) fn store_wait(passes: bool, request_id: &str, receive_count: u32) -> Duration {
+pub(crate) fn store_wait(passes: bool, request_id: &str, tries: u32) -> Duration {
     let wait = if passes { TRANSIENT_WAIT } else { CONFIGURATION_WAIT };
-    sparing(drawn(wait, request_id, receive_count), request_id, receive_count)
+    sparing(drawn(wait, request_id, tries), request_id, tries)
 }
 
 /// This wait, or a longer one if the message has few receives left.
-fn sparing(wait: Duration, request_id: &str, receive_count: u32) -> Duration {
-    if receive_count < RECEIVES_SPARED_FROM {
+fn sparing(wait: Duration, request_id: &str, tries: u32) -> Duration {
+    if tries < RECEIVES_SPARED_FROM {
         return wait;
     }
-    wait.max(drawn(SPARING_WAIT, request_id, receive_count))
+    wait.max(drawn(SPARING_WAIT, request_id, tries))
 }
 
-fn drawn(wait: Backoff, request_id: &str, receive_count: u32) -> Duration {
-    let nth = Attempt::new(receive_count).unwrap_or(Attempt::FIRST);
-    wait.delay(nth, Draw::seeded(request_id, receive_count))
+fn drawn(wait: Backoff, request_id: &str, tries: u32) -> Duration {
+    let nth = Attempt::new(tries).unwrap_or(Attempt::FIRST);
+    wait.delay(nth, Draw::seeded(request_id, tries))
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ pub mod emf;
 pub mod envelope;
 pub mod error_type;
 pub mod fault;
+pub mod in_flight;
 pub mod json;
 mod misspelt;
 mod pattern;

@@ -30,11 +30,16 @@ use crate::{
 /// Lambda's request ids are UUIDs of 36 bytes. DynamoDB accepts keys of up to 2,048.
 const REQUEST_ID_MAX: usize = 1024;
 
+/// SQS's ids are UUIDs; it promises at most this many bytes.
+const MESSAGE_ID_MAX: usize = 100;
+
 /// The parts of an SQS message that a decision needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     /// SQS's id of the message, the same on every receive.
     pub id: &'a str,
+    /// The name of the queue that it came from.
+    pub queue: Option<&'a str>,
     /// The body as received.
     pub body: &'a str,
     /// How often the message was received, including this time. Approximate: it counts throttles and crashes.
@@ -46,7 +51,7 @@ pub struct Message<'a> {
 }
 
 /// The message attributes that describe a failure beside the body: Lambda writes some for a function's own
-/// dead-letter queue, and our dead letters have others.
+/// dead-letter queue, and our dead letters have others, as has a message that was sent again to wait as a delay.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MessageAttributes<'a> {
     /// `RequestID`, written by Lambda; it marks a message of the bare form.
@@ -61,6 +66,29 @@ pub struct MessageAttributes<'a> {
     pub request_id: Option<&'a str>,
     /// `ErrorType`, ours.
     pub error_type: Option<&'a str>,
+    /// [`FAILED_AT`], ours, of a message that was sent again.
+    pub failed_at: Option<&'a str>,
+    /// [`MESSAGE_ID`], ours, of a message that was sent again.
+    pub message_id: Option<&'a str>,
+}
+
+/// The attribute that carries the failure time of an event from message to message.
+pub const FAILED_AT: &str = "FailedAt";
+
+/// The attribute that carries the id of the first message. It identifies a failure that has no request id of its own.
+pub const MESSAGE_ID: &str = "MessageId";
+
+impl<'a> Message<'a> {
+    /// Whether it was sent again to wait as a delay.
+    pub(crate) fn was_sent_again(&self) -> bool {
+        self.attributes.failed_at.is_some()
+    }
+
+    /// SQS's id of the first message about this failure.
+    fn first_id(&self) -> &'a str {
+        let sent_again = self.attributes.message_id;
+        sent_again.filter(|id| (1..=MESSAGE_ID_MAX).contains(&id.len())).unwrap_or(self.id)
+    }
 }
 
 /// One failed invocation, whatever form its message has.
@@ -249,7 +277,7 @@ fn redriven<'a>(message: &Message<'a>, function_arn: &str) -> Result<Failure<'a>
         target: FunctionArn::parse(function_arn).ok_or(Unreadable::NoLetterFunction)?,
         request_id: request_id(message, message.attributes.request_id),
         failed_at: failed_at(message, None)?,
-        condition: Condition::Redriven { message_id: message.id.to_owned() },
+        condition: Condition::Redriven { message_id: message.first_id().to_owned() },
         error: ErrorReport {
             error_type: error_type.map(str::to_owned),
             message: error_message.map(str::to_owned),
@@ -261,17 +289,15 @@ fn redriven<'a>(message: &Message<'a>, function_arn: &str) -> Result<Failure<'a>
 /// The request id that was given, or the message's id where that is empty or too long to be a key.
 fn request_id(message: &Message, given: Option<&str>) -> String {
     let usable = given.filter(|id| (1..=REQUEST_ID_MAX).contains(&id.len()));
-    usable.unwrap_or(message.id).to_owned()
+    usable.unwrap_or(message.first_id()).to_owned()
 }
 
-/// A record is written before it is sent, so a recorded time after that is wrong. Believed, it could keep the
-/// message waiting for years.
+/// The earliest of the times that the message shows. A record is written before it is sent, so a later time in it is
+/// wrong. Believed, it could keep the message waiting for years. The same holds for a `FailedAt`.
 fn failed_at(message: &Message, recorded: Option<Timestamp>) -> Result<Timestamp, Unreadable> {
-    match (recorded, message.sent_at) {
-        (Some(recorded), Some(sent)) => Ok(recorded.min(sent)),
-        (Some(at), None) | (None, Some(at)) => Ok(at),
-        (None, None) => Err(Unreadable::NoTime),
-    }
+    let carried = message.attributes.failed_at.and_then(time::parse);
+    let times = [recorded, carried, message.sent_at];
+    times.into_iter().flatten().min().ok_or(Unreadable::NoTime)
 }
 
 impl<'a> Event<'a> {
@@ -352,6 +378,14 @@ impl Failure<'_> {
             }
         };
         Some(Envelope { metadata, payload: Cow::Borrowed(payload) })
+    }
+
+    /// The attributes with which the failure is the same in another message.
+    pub fn carried(&self, message: &Message) -> [(&'static str, String); 2] {
+        [
+            (FAILED_AT, time::rfc3339_exact(self.failed_at)),
+            (MESSAGE_ID, message.first_id().to_owned()),
+        ]
     }
 
     /// How many attempts were made so far. One that a pause turned away does not count.

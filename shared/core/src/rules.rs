@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     Attempt,
-    arn::{FunctionArn, Home, is_function_name},
+    arn::{FunctionArn, Home, is_function_name, is_queue_name},
     backoff::Jitter,
     bad_settings::Fault,
     duration,
@@ -34,10 +34,64 @@ pub const POLICY_NAMES: [&str; 7] = [
 pub struct Rules {
     /// The functions that may be re-invoked.
     pub targets: Targets,
+    /// The functions that records from each queue may name, if queues are bound to functions.
+    pub queue_targets: Option<QueueTargets>,
     /// The function that messages of a function's own dead-letter queue belong to.
     pub dlq_target: Option<Target>,
     /// How events are retried.
     pub policies: Policies,
+}
+
+impl Rules {
+    /// Whether a record from this queue may have this function re-invoked.
+    pub fn allow(&self, function: &FunctionArn, queue: Option<&str>, home: &Home) -> bool {
+        let by_queue = self.queue_targets.as_ref();
+        self.targets.allow(function, home)
+            && by_queue.is_none_or(|queues| queues.allow(function, queue, home))
+    }
+}
+
+/// The functions that records from each queue may name. From any other queue, they may name none.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct QueueTargets(BTreeMap<String, Targets>);
+
+impl QueueTargets {
+    pub(crate) fn read(text: &str, faults: &mut Vec<Fault>) -> Self {
+        const NAME: &str = "QUEUE_TARGETS";
+        let mut queues = BTreeMap::new();
+        let object = Object::read(text).filter(|queues| queues.members().next().is_some());
+        let Some(object) = object else {
+            let expected = r#"a JSON object such as {"retry-orders":["orders"]}"#;
+            faults.push(Fault::new(NAME, expected, text));
+            return Self(queues);
+        };
+        for (queue, functions) in object.members() {
+            let name = format!("{NAME}.{queue}");
+            if !is_queue_name(queue) {
+                faults.push(Fault::new(
+                    NAME,
+                    "for a queue by its name, without ARN and URL",
+                    queue,
+                ));
+            }
+            let list = serde_json::from_str::<Vec<String>>(functions.get()).ok();
+            let list = list.filter(|list| !list.is_empty()).unwrap_or_else(|| {
+                let expected = r#"a list of functions such as ["orders"]"#;
+                faults.push(Fault::new(name.clone(), expected, functions.get()));
+                Vec::new()
+            });
+            let targets = Targets::of(list, &name, faults);
+            if queues.insert(queue.to_owned(), targets).is_some() {
+                faults.push(Fault::new(NAME, "an object that names each queue once", queue));
+            }
+        }
+        Self(queues)
+    }
+
+    fn allow(&self, function: &FunctionArn, queue: Option<&str>, home: &Home) -> bool {
+        let targets = queue.and_then(|queue| self.0.get(queue));
+        targets.is_some_and(|targets| targets.allow(function, home))
+    }
 }
 
 /// The functions that may be re-invoked.
@@ -52,19 +106,22 @@ pub enum Targets {
 impl Targets {
     pub(crate) fn read(list_of_patterns: &str, faults: &mut Vec<Fault>) -> Self {
         let patterns = list(list_of_patterns.split(','));
-        let name = |c: char| c.is_ascii_alphanumeric() || "-_*".contains(c);
-        for bad in
-            patterns.iter().filter(|text| !text.starts_with("arn:") && !text.chars().all(name))
-        {
-            let expected = "function names or ARNs, with * for any run, separated by commas";
-            faults.push(Fault::new("TARGET_FUNCTIONS", expected, bad));
-        }
         if patterns.is_empty() {
             faults.push(Fault::new(
                 "TARGET_FUNCTIONS",
                 "a list that names a function",
                 list_of_patterns,
             ));
+        }
+        Self::of(patterns, "TARGET_FUNCTIONS", faults)
+    }
+
+    fn of(patterns: Vec<String>, setting: &str, faults: &mut Vec<Fault>) -> Self {
+        let name = |c: char| c.is_ascii_alphanumeric() || "-_*".contains(c);
+        let is_good = |text: &&String| text.starts_with("arn:") || text.chars().all(name);
+        for bad in patterns.iter().filter(|text| !is_good(text)) {
+            let expected = "function names or ARNs, with * for any run";
+            faults.push(Fault::new(setting, expected, bad));
         }
         Self::Listed(patterns)
     }

@@ -3,11 +3,16 @@
 //! Every bad value is found before any is reported, so that whoever deploys this reads one message, not one
 //! for each deployment.
 
-use crate::bad_settings::{Fault, fault};
+use std::num::NonZeroU32;
+
 pub use crate::{
     bad_settings::BadSettings,
     misspelt::Misspelt,
-    rules::{POLICY_NAMES, Policies, Rules, Target, Targets},
+    rules::{POLICY_NAMES, Policies, QueueTargets, Rules, Target, Targets},
+};
+use crate::{
+    bad_settings::{Fault, fault},
+    in_flight::IN_FLIGHT_MAX,
 };
 
 const URL: &str =
@@ -16,11 +21,13 @@ const TABLE: &str = "the name or the ARN of a DynamoDB table";
 const FUNCTION: &str = "the name or the ARN of a function";
 
 /// The variables that are read beside those of [`POLICY_NAMES`].
-const OTHER_NAMES: [&str; 6] = [
+const OTHER_NAMES: [&str; 8] = [
     "DEAD_LETTER_QUEUE_URL",
     "DLQ_TARGET",
+    "IN_FLIGHT_MAX",
     "LEDGER_TABLE",
     "POLICIES",
+    "QUEUE_TARGETS",
     "RETRY_QUEUE_URL",
     "TARGET_FUNCTIONS",
 ];
@@ -39,6 +46,8 @@ pub struct Settings {
     pub dead_letter_queue_url: String,
     /// The retry queue, where its URL can't be derived from the ARN in a message.
     pub retry_queue_url: Option<String>,
+    /// How many messages of a queue may wait in flight.
+    pub in_flight_max: NonZeroU32,
     /// The table in which each failure is claimed before it is acted on.
     pub ledger_table: Option<String>,
 }
@@ -66,6 +75,14 @@ impl Settings {
         let retry_queue_url = url("RETRY_QUEUE_URL", &mut faults);
         let targets = lookup("TARGET_FUNCTIONS")
             .map_or(Targets::Home, |list| Targets::read(&list, &mut faults));
+        let queue_targets =
+            lookup("QUEUE_TARGETS").map(|text| QueueTargets::read(&text, &mut faults));
+        let in_flight_max = lookup("IN_FLIGHT_MAX").and_then(|text| {
+            text.trim()
+                .parse()
+                .ok()
+                .or_else(|| fault(&mut faults, "IN_FLIGHT_MAX", "a whole number from 1", &text))
+        });
         let dlq_target = lookup("DLQ_TARGET").and_then(|text| {
             Target::parse(&text).or_else(|| fault(&mut faults, "DLQ_TARGET", FUNCTION, &text))
         });
@@ -76,9 +93,10 @@ impl Settings {
         let policies = Policies::read(&lookup, &mut faults);
         match dead_letter_queue_url {
             Some(dead_letter_queue_url) if faults.is_empty() => Ok(Self {
-                rules: Rules { targets, dlq_target, policies },
+                rules: Rules { targets, queue_targets, dlq_target, policies },
                 dead_letter_queue_url,
                 retry_queue_url,
+                in_flight_max: in_flight_max.unwrap_or(IN_FLIGHT_MAX),
                 ledger_table,
             }),
             _ => Err(BadSettings(faults)),

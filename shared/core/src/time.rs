@@ -39,6 +39,11 @@ pub fn rfc3339(at: Timestamp) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
+/// The time in RFC 3339, with as many digits as it has.
+pub(crate) fn rfc3339_exact(at: Timestamp) -> String {
+    at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,7 @@ use comeback_core::{
     dead_letter::Reason,
     decision::{Decision, Settlement, visibility_timeout},
     fault::FaultKind,
+    in_flight::delay_seconds,
     settings::Settings,
     time::between,
 };
@@ -22,10 +23,12 @@ use crate::{
     budget::{Budget, within},
     chunks,
     claims::{Barred, Claims},
+    in_flight::Gauges,
     item::Item,
     log,
     ports::{
-        CallFault, Clock, ENTRIES_MAX, Functions, Invocation, Ledger, Queues, VisibilityChange,
+        CallFault, Clock, Delayed, ENTRIES_MAX, Functions, Invocation, Ledger, Queues,
+        VisibilityChange,
     },
     report::{Obstacle, Outcome, Report},
     settlements::{Letter, Settlements, Wait},
@@ -64,6 +67,8 @@ pub struct Handler<Q, F, L, C> {
     pub ledger: Option<L>,
     /// The clock.
     pub clock: C,
+    /// What it knows about how many messages of its queues are in flight.
+    pub gauges: Gauges,
 }
 
 impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
@@ -84,6 +89,7 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
         let now = self.clock.now();
         let judge = |record| Item::judge(record, context.home, &self.settings, now);
         let items: Vec<Item> = event.records.iter().enumerate().map(judge).collect();
+        self.gauges.begin(&items);
         let claims = Claims {
             ledger: self.ledger.as_ref(),
             clock: &self.clock,
@@ -205,12 +211,7 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
     /// Puts messages back, sends dead letters and marks claims.
     async fn settle(&self, settlements: Settlements<'_, '_>, claims: &Claims<'_, L, C>) {
         let Settlements { waits, letters, done } = settlements;
-        let waits = waits
-            .iter()
-            .flat_map(|(queue_url, waits)| {
-                waits.chunks(ENTRIES_MAX).map(move |part| (*queue_url, part))
-            })
-            .map(|(queue_url, part)| self.put_back(queue_url, part, claims));
+        let waits = waits.into_iter().map(|(queue_url, waits)| self.keep(queue_url, waits, claims));
         let letters = chunks::by_size(&letters, |letter| letter.content.size());
         let letters = letters.into_iter().map(|part| self.give_up(part, claims));
         let marks = done.into_iter().map(|item| claims.mark(item));
@@ -221,6 +222,70 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
             stream::iter(marks).for_each_concurrent(at_once, |call| call),
         )
         .await;
+    }
+
+    /// Keeps the waits of one queue in flight, or as delays where too many are.
+    async fn keep(
+        &self,
+        queue_url: Option<&str>,
+        waits: Vec<Wait<'_, '_>>,
+        claims: &Claims<'_, L, C>,
+    ) {
+        let Some(url) = queue_url else { return self.put_all_back(None, &waits, claims).await };
+        let max = self.settings.in_flight_max;
+        let now = self.clock.now();
+        let (delayed, stay) = self.gauges.divide(waits, &self.queues, url, max, now).await;
+        join(self.put_all_back(queue_url, &stay, claims), async {
+            let delayed: Vec<_> = delayed
+                .into_iter()
+                .filter_map(|wait| {
+                    let Wait { item, until } = wait;
+                    let delay = delay_seconds(&item.failure()?.request_id, until, now);
+                    Some((wait, item.again(delay)?))
+                })
+                .collect();
+            let parts = chunks::by_size(&delayed, |(_, message)| message.size());
+            let parts = parts.into_iter().map(|part| self.delay(url, part, claims));
+            stream::iter(parts).for_each_concurrent(CALLS_AT_ONCE, |call| call).await;
+        })
+        .await;
+    }
+
+    /// Sends messages again. One that can't be sent is put back.
+    async fn delay(
+        &self,
+        queue_url: &str,
+        delayed: &[(Wait<'_, '_>, Delayed<'_>)],
+        claims: &Claims<'_, L, C>,
+    ) {
+        let messages: Vec<_> = delayed.iter().map(|(_, message)| message).collect();
+        let now = self.clock.now();
+        let answers = self.queues.send_again(queue_url, &messages).await;
+        debug_assert_eq!(answers.len(), delayed.len(), "each entry has an answer");
+        let mut refused = Vec::new();
+        for ((wait, _), answer) in delayed.iter().zip(answers) {
+            match answer {
+                Ok(()) => {
+                    end(wait.item, Outcome::Delayed { delay: between(now, wait.until) });
+                    claims.release(wait.item).await;
+                }
+                Err(fault) => {
+                    log::not_sent_again(wait.item, &fault);
+                    refused.push(*wait);
+                }
+            }
+        }
+        self.put_all_back(Some(queue_url), &refused, claims).await;
+    }
+
+    async fn put_all_back(
+        &self,
+        queue_url: Option<&str>,
+        waits: &[Wait<'_, '_>],
+        claims: &Claims<'_, L, C>,
+    ) {
+        let parts = waits.chunks(ENTRIES_MAX).map(|part| self.put_back(queue_url, part, claims));
+        stream::iter(parts).for_each_concurrent(CALLS_AT_ONCE, |call| call).await;
     }
 
     async fn put_back(

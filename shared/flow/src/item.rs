@@ -11,13 +11,15 @@ use comeback_core::{
     arn::Home,
     claim::Claim,
     decision::{Judgement, decide},
-    record::Failure,
+    in_flight::Signs,
+    record::{Failure, Message},
     settings::Settings,
     time::between,
 };
 
 use crate::{
-    message::{source_url, trace_header, view},
+    message::{again, source_url, trace_header, view},
+    ports::Delayed,
     report::{Entry, Obstacle, Outcome},
 };
 
@@ -70,6 +72,21 @@ impl<'e> Item<'e> {
 
     pub(crate) fn receipt_handle(&self) -> &'e str {
         self.record.receipt_handle.as_deref().unwrap_or_default()
+    }
+
+    /// Its message, to be sent again with this delay, if it is about a failure.
+    pub(crate) fn again(&self, delay: u32) -> Option<Delayed<'e>> {
+        Some(again(self.record, self.failure()?, delay))
+    }
+
+    /// Whether it had to wait for its first receive. A message that was sent again was meant to.
+    pub(crate) fn is_backlog(&self) -> bool {
+        let Message { receive_count: 1, sent_at: Some(sent_at), attributes, .. } =
+            self.judgement.message
+        else {
+            return false;
+        };
+        attributes.failed_at.is_none() && Signs::is_backlog(sent_at, self.judged_at)
     }
 
     pub(crate) fn trace_header(&self) -> Option<&'e str> {

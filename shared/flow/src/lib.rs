@@ -14,6 +14,7 @@ pub mod batch;
 mod budget;
 mod chunks;
 mod claims;
+pub mod in_flight;
 mod item;
 mod log;
 mod message;

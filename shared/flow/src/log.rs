@@ -8,7 +8,7 @@ use comeback_core::{
     time::rfc3339,
 };
 
-use crate::{item::Item, report::Outcome};
+use crate::{item::Item, ports::CallFault, report::Outcome};
 
 /// A log line about one item: the fields given, and those that every line has.
 macro_rules! line {
@@ -41,6 +41,10 @@ pub(crate) fn ended(item: &Item<'_>, outcome: &Outcome) {
         Outcome::Waits { delay } => {
             let delay_seconds = delay.as_secs_f64();
             line!(info, item, "waits", decision = "wait", delay_seconds = delay_seconds);
+        }
+        Outcome::Delayed { delay } => {
+            let delay_seconds = delay.as_secs_f64();
+            line!(info, item, "waits as a delay", decision = "wait", delay_seconds = delay_seconds);
         }
         Outcome::Duplicate => {
             line!(info, item, "dropped: its failure was already acted on", decision = "drop");
@@ -114,6 +118,28 @@ pub(crate) fn not_accepted(item: &Item<'_>, fault: &InvokeFault) {
             error = fault.code,
         ),
     }
+}
+
+/// The queue's messages in flight can't be counted.
+pub(crate) fn not_counted(queue_url: &str, fault: &CallFault) {
+    let error = fault.to_string();
+    tracing::error!(
+        queue_url,
+        error = beginning(&error),
+        "the messages in flight can't be counted; waits may become delays too early"
+    );
+}
+
+/// The message can't be sent again. Another line says what became of it.
+pub(crate) fn not_sent_again(item: &Item<'_>, fault: &CallFault) {
+    let error = fault.to_string();
+    line!(
+        error,
+        item,
+        "the message can't be sent to its own queue again; it waits in flight",
+        decision = "wait",
+        error = beginning(&error),
+    );
 }
 
 /// Another invocation of the handler is acting on the same failure.

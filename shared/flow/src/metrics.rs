@@ -36,7 +36,7 @@ impl Tally {
     fn count(&mut self, entry: &Entry) {
         let mut add = |name| *self.counts.entry(name).or_default() += 1;
         match entry.outcome {
-            Outcome::Waits { .. } => add("Waited"),
+            Outcome::Waits { .. } | Outcome::Delayed { .. } => add("Waited"),
             Outcome::Invoked { .. } => add("Invoked"),
             Outcome::Duplicate => add("Duplicates"),
             Outcome::DeadLetterNotSent { .. } => add("DeadLettersNotSent"),

@@ -3,7 +3,7 @@
 //! A call with several entries returns an answer for each of them, in order, because SQS may refuse one and accept
 //! the others. If the call itself fails, every entry gets its error.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use comeback_core::{
     Timestamp,
@@ -22,6 +22,16 @@ pub trait Queues {
         &self,
         queue_url: &str,
         changes: &[VisibilityChange<'_>],
+    ) -> impl Future<Output = Vec<Result<(), CallFault>>>;
+
+    /// How many messages of this queue are in flight, as SQS counts them.
+    fn in_flight(&self, queue_url: &str) -> impl Future<Output = Result<u64, CallFault>>;
+
+    /// Sends at most [`ENTRIES_MAX`] messages to their own queue again, together no larger than one message may be.
+    fn send_again(
+        &self,
+        queue_url: &str,
+        messages: &[&Delayed<'_>],
     ) -> impl Future<Output = Vec<Result<(), CallFault>>>;
 
     /// Sends at most [`ENTRIES_MAX`] dead letters, which together are no larger than one message may be.
@@ -65,6 +75,53 @@ pub struct VisibilityChange<'a> {
     pub receipt_handle: &'a str,
     /// The visibility timeout in seconds from now.
     pub timeout: u32,
+}
+
+/// A message as it was received, to be sent to its own queue again.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Delayed<'a> {
+    /// Its body.
+    pub body: &'a str,
+    /// Its message attributes.
+    pub attributes: Vec<Attribute<'a>>,
+    /// The event's trace.
+    pub trace_header: Option<&'a str>,
+    /// For how many seconds it is delayed.
+    pub delay: u32,
+}
+
+/// A message attribute.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Attribute<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its data type, such as `String` or `Number`.
+    pub data_type: &'a str,
+    /// Its value.
+    pub value: Value<'a>,
+}
+
+/// The value of a message attribute.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Value<'a> {
+    /// Of a string or a number.
+    Text(Cow<'a, str>),
+    /// Of the type `Binary`.
+    Binary(&'a [u8]),
+}
+
+impl Delayed<'_> {
+    /// Its size as SQS counts it.
+    pub fn size(&self) -> usize {
+        let size = |attribute: &Attribute<'_>| {
+            let value = match &attribute.value {
+                Value::Text(text) => text.len(),
+                Value::Binary(bytes) => bytes.len(),
+            };
+            attribute.name.len() + attribute.data_type.len() + value
+        };
+        self.body.len() + self.attributes.iter().map(size).sum::<usize>()
+    }
 }
 
 /// One re-invocation.

@@ -46,6 +46,11 @@ pub enum Outcome {
         /// How long that is.
         delay: Duration,
     },
+    /// It was sent again, to be received after a delay.
+    Delayed {
+        /// How long it is until its time comes.
+        delay: Duration,
+    },
     /// It could not be put back: the queue's own visibility timeout brings it back.
     LeftToQueue(CallFault),
     /// Its dead letter could not be sent: the queue's own visibility timeout brings it back, and a person has to
@@ -81,7 +86,10 @@ impl Report {
             | Outcome::LeftToQueue(_)
             | Outcome::DeadLetterNotSent { .. }
             | Outcome::NotReached => true,
-            Outcome::Invoked { .. } | Outcome::DeadLettered(_) | Outcome::Duplicate => false,
+            Outcome::Invoked { .. }
+            | Outcome::DeadLettered(_)
+            | Outcome::Duplicate
+            | Outcome::Delayed { .. } => false,
         };
         let mut response = SqsBatchResponse::default();
         response.batch_item_failures = self

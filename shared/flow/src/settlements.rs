@@ -20,6 +20,7 @@ pub(crate) struct Settlements<'a, 'e> {
 }
 
 /// A message to put back until its time comes.
+#[derive(Clone, Copy)]
 pub(crate) struct Wait<'a, 'e> {
     pub(crate) item: &'a Item<'e>,
     pub(crate) until: Timestamp,

@@ -77,7 +77,7 @@ pub fn check(data: &[u8]) {
     };
     for attributes in [none, bare, redriven] {
         for sent_at in [Some(sent_at), None] {
-            let message = Message { id, body, receive_count: 1, sent_at, attributes };
+            let message = Message { id, queue: None, body, receive_count: 1, sent_at, attributes };
             for settings in &*SETTINGS {
                 check_message(&message, settings, &mut sqs);
             }

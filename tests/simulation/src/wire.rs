@@ -20,7 +20,7 @@ use comeback_core::{
     time::later,
 };
 use comeback_flow::ports::{
-    CallFault, Clock, Functions, Invocation, Ledger, NotReplaced, Queues, VisibilityChange,
+    CallFault, Clock, Delayed, Functions, Invocation, Ledger, NotReplaced, Queues, VisibilityChange,
 };
 
 /// The text of every refusal.
@@ -135,6 +135,18 @@ impl Queues for Port {
         let handle = |change: &VisibilityChange<'_>| change.receipt_handle.to_owned();
         let changes = changes.iter().map(|change| (handle(change), change.timeout)).collect();
         self.ask_sqs(Request::Hide { queue_url: queue_url.to_owned(), changes }).await
+    }
+
+    async fn in_flight(&self, _queue_url: &str) -> Result<u64, CallFault> {
+        Err(CallFault(MESSAGE.to_owned()))
+    }
+
+    async fn send_again(
+        &self,
+        _queue_url: &str,
+        messages: &[&Delayed<'_>],
+    ) -> Vec<Result<(), CallFault>> {
+        vec![Err(CallFault(MESSAGE.to_owned())); messages.len()]
     }
 
     async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Vec<Result<(), CallFault>> {

@@ -3,7 +3,7 @@
 use aws_sdk_sqs::{Client, types::Message};
 use comeback_aws::SqsQueues;
 use comeback_core::dead_letter::DeadLetter;
-use comeback_flow::ports::{CallFault, Queues, VisibilityChange};
+use comeback_flow::ports::{Attribute, CallFault, Delayed, Queues, Value, VisibilityChange};
 
 use super::config;
 
@@ -86,6 +86,54 @@ async fn one_change_that_is_refused_leaves_its_neighbours_alone() {
         visible.iter().map(|it| it.body()).collect::<Vec<_>>(),
         [Some("first"), Some("last")]
     );
+}
+
+/// A message with an attribute of each type.
+fn delayed(body: &str, delay: u32) -> Delayed<'_> {
+    let attribute = |name, data_type, value| Attribute { name, data_type, value };
+    let attributes = vec![
+        attribute("FailedAt", "String", Value::Text("2026-02-01T12:00:00Z".into())),
+        attribute("ErrorCode", "Number", Value::Text("200".into())),
+        attribute("Raw", "Binary", Value::Binary(&[0, 255])),
+    ];
+    Delayed { body, attributes, trace_header: None, delay }
+}
+
+#[tokio::test]
+async fn a_message_that_is_sent_again_arrives_as_it_was_and_a_delayed_one_not_yet() {
+    let queue = Queue::new("delays").await;
+    let body = "{\"big\": 12345678901234567890.10,\t\"é\":\"\\u00e9\"}";
+    let (now, later) = (delayed(body, 0), delayed("later", 900));
+    assert_eq!(queue.adapter.send_again(&queue.url, &[&now, &later]).await, [Ok(()), Ok(())]);
+    let [message] = &queue.receive().await[..] else { unreachable!("one is not delayed") };
+    assert_eq!(message.body(), Some(body));
+    let attributes = message.message_attributes().unwrap();
+    assert_eq!(attributes.len(), 3);
+    assert_eq!(attributes["FailedAt"].string_value(), Some("2026-02-01T12:00:00Z"));
+    assert_eq!(attributes["ErrorCode"].data_type(), "Number");
+    assert_eq!(attributes["Raw"].binary_value().unwrap().as_ref(), [0, 255]);
+}
+
+#[tokio::test]
+async fn one_delay_that_is_refused_leaves_its_neighbours_alone() {
+    let queue = Queue::new("one-refused-delay").await;
+    let (good, long) = (delayed("good", 0), delayed("long", 901));
+    let answers = queue.adapter.send_again(&queue.url, &[&good, &long, &good]).await;
+    assert_eq!((&answers[0], &answers[2]), (&Ok(()), &Ok(())));
+    assert!(answers[1].as_ref().unwrap_err().0.starts_with("InvalidParameterValue"), "{answers:?}");
+    assert_eq!(queue.receive().await.len(), 2);
+}
+
+#[tokio::test]
+async fn messages_in_flight_are_counted_and_delayed_ones_are_not() {
+    let queue = Queue::new("counted").await;
+    queue.send(&["a", "b"]).await;
+    assert_eq!(queue.adapter.send_again(&queue.url, &[&delayed("c", 900)]).await, [Ok(())]);
+    assert_eq!(queue.adapter.in_flight(&queue.url).await, Ok(0));
+    assert_eq!(queue.receive().await.len(), 2);
+    assert_eq!(queue.adapter.in_flight(&queue.url).await, Ok(2));
+    let gone = queue.adapter.in_flight(&format!("{}-gone", queue.url)).await.unwrap_err();
+    assert!(gone.0.contains("does not exist"), "{gone}");
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use comeback_core::{
     fault::{FaultKind, InvokeFault},
     record::{Message, MessageAttributes},
 };
-use comeback_flow::ports::{Functions, Invocation, Queues, VisibilityChange};
+use comeback_flow::ports::{Delayed, Functions, Invocation, Queues, VisibilityChange};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
@@ -142,6 +142,32 @@ async fn each_visibility_change_has_its_own_answer() {
 }
 
 #[tokio::test]
+async fn a_message_that_is_sent_again_keeps_its_trace() {
+    let body = r#"{"Successful":[{"Id":"0","MessageId":"m","MD5OfMessageBody":"x"}],"Failed":[]}"#;
+    let (endpoint, asked) =
+        answering(response(200, "content-type: application/x-amz-json-1.0\r\n", body)).await;
+    let trace_header = Some("Root=1-5759e988-bd862e3fe1be46a994272793;Lineage=a87bd80c:3");
+    let delayed = Delayed { body: "{}", attributes: Vec::new(), trace_header, delay: 900 };
+    let answers = queues(&endpoint).send_again("https://sqs/1/retry", &[&delayed]).await;
+    assert_eq!(answers, [Ok(())]);
+    let asked: String = asked.await.unwrap();
+    let (_, request) = asked.split_once("\r\n\r\n").unwrap();
+    let request: serde_json::Value = serde_json::from_str(request).unwrap();
+    let expected = serde_json::json!({
+        "QueueUrl": "https://sqs/1/retry",
+        "Entries": [{
+            "Id": "0",
+            "MessageBody": "{}",
+            "DelaySeconds": 900,
+            "MessageSystemAttributes": {
+                "AWSTraceHeader": { "DataType": "String", "StringValue": trace_header },
+            },
+        }],
+    });
+    assert_eq!(request, expected);
+}
+
+#[tokio::test]
 async fn a_call_that_fails_fails_for_every_entry() {
     let refusal = response(
         400,
@@ -150,7 +176,14 @@ async fn a_call_that_fails_fails_for_every_entry() {
     );
     let (endpoint, asked) = answering(refusal).await;
     let attributes = MessageAttributes::default();
-    let message = Message { id: "m", body: "no JSON", receive_count: 1, sent_at: None, attributes };
+    let message = Message {
+        id: "m",
+        queue: None,
+        body: "no JSON",
+        receive_count: 1,
+        sent_at: None,
+        attributes,
+    };
     let letter = DeadLetter::unreadable(&message, "expected a record");
     let answers = queues(&endpoint).send_dead_letters(&[&letter, &letter]).await;
     assert_eq!(answers.len(), 2);

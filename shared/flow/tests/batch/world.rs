@@ -19,8 +19,10 @@ use comeback_core::{
 };
 use comeback_flow::{
     batch::{Context, Handler},
+    in_flight::Gauges,
     ports::{
-        CallFault, Clock, Functions, Invocation, Ledger, NotReplaced, Queues, VisibilityChange,
+        CallFault, Clock, Delayed, Functions, Invocation, Ledger, NotReplaced, Queues, Value,
+        VisibilityChange,
     },
     report::{Outcome, Report},
 };
@@ -52,6 +54,33 @@ pub enum Answer {
 /// A queue's URL, and the handle and the timeout of each entry.
 type VisibilityCall = (String, Vec<(String, u32)>);
 
+/// A message that was sent again, with the names and values of its attributes.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Sent {
+    pub body: String,
+    pub attributes: BTreeMap<String, (String, Vec<u8>)>,
+    pub trace_header: Option<String>,
+    pub delay: u32,
+}
+
+impl Sent {
+    fn of(message: &Delayed<'_>) -> Self {
+        let attributes = message.attributes.iter().map(|attribute| {
+            let value = match &attribute.value {
+                Value::Text(text) => text.as_bytes(),
+                Value::Binary(bytes) => bytes,
+            };
+            (attribute.name.to_owned(), (attribute.data_type.to_owned(), value.to_owned()))
+        });
+        Self {
+            body: message.body.to_owned(),
+            attributes: attributes.collect(),
+            trace_header: message.trace_header.map(str::to_owned),
+            delay: message.delay,
+        }
+    }
+}
+
 /// A function's ARN, the payload and the trace header.
 type InvokeCall = (String, String, Option<String>);
 
@@ -65,6 +94,12 @@ pub struct World {
     /// How long after the batch's arrival each of them was made.
     pub visibility_calls_at: RefCell<Vec<Duration>>,
     pub letter_calls: RefCell<Vec<Vec<DeadLetter<'static>>>>,
+    /// How many messages are in flight; without a number nobody may ask.
+    pub in_flight: Cell<Option<u64>>,
+    /// The queues whose messages in flight were counted.
+    pub counted: RefCell<Vec<String>>,
+    /// A queue's URL and what was sent to it, for each call.
+    pub sends: RefCell<Vec<(String, Vec<Sent>)>>,
     pub invocations: RefCell<Vec<InvokeCall>>,
     /// The claims by their keys; `None` where the handler has no ledger.
     claims: Option<RefCell<BTreeMap<String, Claim>>>,
@@ -86,6 +121,9 @@ impl World {
             visibility_calls: RefCell::default(),
             visibility_calls_at: RefCell::default(),
             letter_calls: RefCell::default(),
+            in_flight: Cell::new(Some(0)),
+            counted: RefCell::default(),
+            sends: RefCell::default(),
             invocations: RefCell::default(),
             claims: None,
             ledger_calls: RefCell::default(),
@@ -108,7 +146,8 @@ impl World {
         let lookup = |name: &str| variables.get(name).map(|&value| value.to_owned());
         let settings = Settings::from_lookup(lookup).unwrap();
         let ledger = self.claims.is_some().then_some(self);
-        Handler { settings, queues: self, functions: self, ledger, clock: self }
+        let gauges = Gauges::default();
+        Handler { settings, queues: self, functions: self, ledger, clock: self, gauges }
     }
 
     /// The claims of a world with a ledger.
@@ -157,6 +196,25 @@ impl Queues for &World {
         let mut answers = Vec::new();
         for change in changes {
             answers.push(self.entry(change.receipt_handle).await);
+        }
+        answers
+    }
+
+    async fn in_flight(&self, queue_url: &str) -> Result<u64, CallFault> {
+        self.counted.borrow_mut().push(queue_url.to_owned());
+        self.in_flight.get().ok_or_else(|| CallFault("AccessDenied".into()))
+    }
+
+    async fn send_again(
+        &self,
+        queue_url: &str,
+        messages: &[&Delayed<'_>],
+    ) -> Vec<Result<(), CallFault>> {
+        let sent = messages.iter().map(|message| Sent::of(message)).collect();
+        self.sends.borrow_mut().push((queue_url.to_owned(), sent));
+        let mut answers = Vec::new();
+        for message in messages {
+            answers.push(self.entry(message.body).await);
         }
         answers
     }
@@ -312,6 +370,7 @@ pub fn outcomes(report: &Report) -> Vec<&'static str> {
         Outcome::DeadLettered(reason) => Reason::as_str(*reason),
         Outcome::Duplicate => "duplicate",
         Outcome::Waits { .. } => "waits",
+        Outcome::Delayed { .. } => "delayed",
         Outcome::LeftToQueue(_) => "left to queue",
         Outcome::DeadLetterNotSent { .. } => "dead letter not sent",
         Outcome::NotReached => "not reached",

@@ -12,6 +12,7 @@ use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use comeback_core::{Timestamp, arn::FunctionArn, time::later};
 use comeback_flow::{
     batch::{Context as Invocation, Handler, RecordWithoutId},
+    in_flight::Gauges,
     ports::Clock as _,
     report::Report,
 };
@@ -184,6 +185,7 @@ impl World {
             functions: port(),
             ledger: self.plan.handlers[handler].has_ledger.then(port),
             clock: port(),
+            gauges: Gauges::default(),
         })
     }
 

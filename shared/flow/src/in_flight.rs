@@ -1,0 +1,62 @@
+//! Which waits are kept in flight, and which as delays.
+//!
+//! A handler that is told of no crowd asks nothing: only a full batch, a backlog or many waits in a short time give it
+//! a reason to ask SQS how many messages are in flight.
+
+use std::{
+    collections::BTreeMap,
+    num::NonZeroU32,
+    sync::{Mutex, PoisonError},
+};
+
+use comeback_core::{
+    Timestamp,
+    in_flight::{Gauge, Signs},
+    time::between,
+};
+
+use crate::{
+    item::Item,
+    log,
+    ports::{ENTRIES_MAX, Queues},
+    settlements::Wait,
+};
+
+/// What a handler knows about its queues, by their URLs. It outlives the batches.
+#[derive(Debug, Default)]
+pub struct Gauges(Mutex<BTreeMap<String, Gauge>>);
+
+impl Gauges {
+    /// Notes what a batch shows of its queue.
+    pub(crate) fn begin(&self, items: &[Item<'_>]) {
+        let Some(queue_url) = items.iter().find_map(Item::queue_url) else { return };
+        let full = items.len() >= ENTRIES_MAX;
+        let backlog = items.iter().any(Item::is_backlog);
+        self.with(queue_url, |gauge| gauge.begin(Signs { full, backlog }));
+    }
+
+    /// Divides the waits of one queue into those that become delays and those that stay in flight.
+    pub(crate) async fn divide<'a, 'e>(
+        &self,
+        waits: Vec<Wait<'a, 'e>>,
+        queues: &impl Queues,
+        queue_url: &str,
+        max: NonZeroU32,
+        now: Timestamp,
+    ) -> (Vec<Wait<'a, 'e>>, Vec<Wait<'a, 'e>>) {
+        if self.with(queue_url, |gauge| gauge.asks(now)) {
+            match queues.in_flight(queue_url).await {
+                Ok(count) => self.with(queue_url, |gauge| gauge.count(count, now)),
+                Err(fault) => log::not_counted(queue_url, &fault),
+            }
+        }
+        self.with(queue_url, |gauge| {
+            waits.into_iter().partition(|wait| gauge.delays(between(now, wait.until), max, now))
+        })
+    }
+
+    fn with<T>(&self, queue_url: &str, work: impl FnOnce(&mut Gauge) -> T) -> T {
+        let mut gauges = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        work(gauges.entry(queue_url.to_owned()).or_default())
+    }
+}
