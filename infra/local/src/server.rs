@@ -12,7 +12,7 @@ use tokio::{
 use crate::{
     gate,
     host::Inherited,
-    model::{Cloud, Waiting},
+    model::{Cloud, Waiting, sqs::IN_FLIGHT_MAX},
     shared::Shared,
 };
 
@@ -27,13 +27,16 @@ pub struct Config {
     /// How many runs of functions there may be at a time, and how many processes, including those that wait for an
     /// event. AWS gives an account 1,000.
     pub concurrency: u32,
+    /// How many messages of a queue may be in flight. SQS's quota is [`IN_FLIGHT_MAX`].
+    pub in_flight_max: usize,
     /// The environment variables that functions inherit.
     pub inherited: Inherited,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { port: 0, concurrency: 100, inherited: Inherited::default() }
+        let in_flight_max = IN_FLIGHT_MAX;
+        Self { port: 0, concurrency: 100, in_flight_max, inherited: Inherited::default() }
     }
 }
 
@@ -64,6 +67,7 @@ pub async fn start(config: Config) -> io::Result<Server> {
     let (open, closing) = watch::channel(());
     let (held, gone) = mpsc::channel(1);
     let shared = Shared::new(config.concurrency, config.inherited, &endpoint, closing, held)?;
+    shared.look(|cloud, _| cloud.sqs.in_flight_max = config.in_flight_max);
     let app = gate::router(shared.clone());
     let router = app.clone();
     let listener = listener.tap_io(|stream| {

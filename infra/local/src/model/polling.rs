@@ -97,7 +97,10 @@ impl Cloud {
             match mapping.take_batch(now) {
                 Some(batch) => runs.extend(self.run_batch(now, mapping, batch)),
                 None if self.receive(now, mapping) => {}
-                None => break,
+                None => {
+                    mapping.poller.drained();
+                    break;
+                }
             }
         }
     }

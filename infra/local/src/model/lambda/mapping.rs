@@ -428,7 +428,25 @@ mod tests {
         for _ in 0..15 {
             mapping.poller.finished();
         }
+        mapping.poller.drained();
         assert_eq!(mapping.poller.granted, BATCHES_START);
+    }
+
+    #[test]
+    fn concurrency_grows_while_there_is_work_for_more_however_short_the_batches_are() {
+        let mut mapping = batches_of(1, 0);
+        for tenth in 0..=20 {
+            let now = at(tenth * 100);
+            while mapping.may_deliver(now) {
+                mapping.poller.delivered(now);
+            }
+            (0..mapping.poller.running).for_each(|_| mapping.poller.finished());
+        }
+        assert_eq!(mapping.poller.granted, 15);
+        mapping.poller.delivered(at(2_000));
+        mapping.poller.drained();
+        assert!(mapping.may_deliver(at(4_000)));
+        assert_eq!(mapping.poller.granted, 15, "there was not enough work");
     }
 
     #[test]

@@ -52,8 +52,10 @@ pub(crate) struct Poller {
     pub(super) held_bytes: usize,
     /// How many batches are running.
     pub(super) running: u32,
-    /// How many batches may run, and since when.
+    /// How many batches may run.
     pub(super) granted: u32,
+    /// Whether there are messages for all of them, and since when, or when the last ones were granted.
+    is_saturated: bool,
     pub(super) granted_at: Timestamp,
     /// How often in a row a batch was throttled.
     throttles: u32,
@@ -67,6 +69,7 @@ impl Default for Poller {
             held_bytes: 0,
             running: 0,
             granted: BATCHES_START,
+            is_saturated: false,
             granted_at: Timestamp::UNIX_EPOCH,
             throttles: 0,
             paused_until: None,
@@ -93,17 +96,23 @@ impl Poller {
     pub(crate) fn delivered(&mut self, now: Timestamp) {
         self.throttles = 0;
         self.running += 1;
-        if self.running == self.granted {
+        if self.running == self.granted && !self.is_saturated {
+            self.is_saturated = true;
             self.granted_at = now;
+        }
+    }
+
+    /// Notes that there are not enough messages for another batch.
+    pub(crate) fn drained(&mut self) {
+        self.is_saturated = false;
+        if self.running == 0 {
+            self.granted = BATCHES_START;
         }
     }
 
     /// Notes that the function is done with a batch.
     pub(crate) fn finished(&mut self) {
         self.running = self.running.saturating_sub(1);
-        if self.running == 0 && self.held.is_empty() {
-            self.granted = BATCHES_START;
-        }
     }
 
     /// Takes a throttled batch back, and pauses.
@@ -123,9 +132,9 @@ impl Poller {
         self.paused_until = Some(later(now, EMPTY_WAIT));
     }
 
-    /// Allows more batches if all allowed ones have been running for long enough.
+    /// Allows more batches if there were messages for all allowed ones for long enough.
     pub(super) fn grow(&mut self, now: Timestamp) {
-        if self.running >= self.granted && now >= later(self.granted_at, GROWTH_INTERVAL) {
+        if self.is_saturated && now >= later(self.granted_at, GROWTH_INTERVAL) {
             self.granted = self.granted.saturating_add(BATCHES_GROWTH).min(BATCHES_MAX);
             self.granted_at = now;
         }

@@ -62,6 +62,8 @@ pub struct Sqs {
     deleted: BTreeMap<QueueName, Timestamp>,
     /// Message move tasks, the latest of a queue last.
     move_tasks: Vec<MoveTask>,
+    /// How many messages of a new queue may be in flight.
+    pub in_flight_max: usize,
     /// Whether messages were moved from one queue to another since the last [`Sqs::take_redriven`].
     redriven: bool,
 }
@@ -77,6 +79,7 @@ impl Sqs {
             queues: BTreeMap::new(),
             deleted: BTreeMap::new(),
             move_tasks: Vec::new(),
+            in_flight_max: IN_FLIGHT_MAX,
             redriven: false,
         }
     }
@@ -107,7 +110,8 @@ impl Sqs {
         }
         let attributes = QueueAttributes::default().with(attributes)?;
         self.check_redrive(&attributes)?;
-        let queue = Queue::new(now, self.ids.number(), attributes);
+        let mut queue = Queue::new(now, self.ids.number(), attributes);
+        queue.in_flight_max = self.in_flight_max;
         self.queues.insert(name.clone(), queue);
         Ok(name)
     }
@@ -362,9 +366,7 @@ impl Sqs {
         self.queue_mut(queue)?.change_visibility(now, receipt_handle, seconds)
     }
 
-    /// Sets how many messages of a queue may be in flight, so that a simulation can reach the limit with fewer
-    /// than
-    /// [`IN_FLIGHT_MAX`].
+    /// Sets how many messages of a queue may be in flight from now on.
     ///
     /// # Errors
     ///
