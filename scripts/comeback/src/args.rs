@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::{Parser, Subcommand};
-use comeback_core::duration;
+use comeback_core::{duration, in_flight::QUOTA};
 
 use crate::{
     binaries::{Binaries, Missing},
@@ -64,7 +64,7 @@ pub struct LocalArgs {
     /// A setting of the retry handler, such as BASE_BACKOFF=2s; repeatable [default: its own].
     ///
     /// Settings are BASE_BACKOFF, MAX_BACKOFF, MAX_AGE, MAX_ATTEMPTS (or MAX_RETRIES), JITTER,
-    /// NON_RETRYABLE_ERRORS, TARGET_FUNCTIONS, POLICIES and DLQ_TARGET.
+    /// NON_RETRYABLE_ERRORS, TARGET_FUNCTIONS, POLICIES, DLQ_TARGET and IN_FLIGHT_MAX.
     #[arg(long, value_name = "NAME=VALUE", value_parser = settings::parse)]
     pub set: Vec<Setting>,
     /// A function of your own, whose failed events are retried; repeatable.
@@ -87,6 +87,12 @@ pub struct LocalArgs {
     /// twice as long each time. Processes of the retry handler count too.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub max_processes: u32,
+    /// The most messages of a queue in flight.
+    ///
+    /// At SQS's own limit a queue delivers nothing more. The handler keeps further waits as delays from five sixths of
+    /// it, unless IN_FLIGHT_MAX says otherwise.
+    #[arg(long, value_name = "N", default_value_t = QUOTA, value_parser = clap::value_parser!(u32).range(1..))]
+    pub in_flight_max: u32,
     /// The folder of Comeback's own binaries.
     #[command(flatten)]
     pub binaries: BinariesArg,

@@ -45,7 +45,12 @@ pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
     let deployment = if args.empty { None } else { Some(Deployment::of(args)?) };
     let mut signals = Signals::listen()?;
     let inherited = shell.inherited.clone();
-    let config = Config { port: args.port, concurrency: args.max_processes, inherited };
+    let config = Config {
+        port: args.port,
+        concurrency: args.max_processes,
+        in_flight_max: usize::try_from(args.in_flight_max).unwrap_or(usize::MAX),
+        inherited,
+    };
     let server = comeback_local::start(config)
         .await
         .map_err(|source| Failure::Port { port: args.port, source })?;
@@ -64,6 +69,8 @@ pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
 struct Deployment<'a> {
     binaries: Binaries,
     settings: &'a [Setting],
+    /// The handler's IN_FLIGHT_MAX, unless the settings have one.
+    in_flight_max: u32,
     /// The user's own functions.
     functions: Vec<Function>,
 }
@@ -73,15 +80,18 @@ impl<'a> Deployment<'a> {
         Ok(Self {
             binaries: args.binaries.find()?,
             settings: &args.set,
+            in_flight_max: (args.in_flight_max - args.in_flight_max / 6).max(1),
             functions: functions::read(&args.function, args.functions.as_deref())?,
         })
     }
 
     async fn deploy(&self, endpoint: &str) -> Result<Queues, Failure> {
-        let Self { binaries, settings, functions } = self;
+        let Self { binaries, settings, in_flight_max, functions } = self;
         let mut targets = vec![Function::of(TARGET, &binaries.example_target, TARGET_TIMEOUT)];
         targets.extend(functions.iter().cloned());
-        let handler = binaries.handler(settings);
+        let mut handler = binaries.handler(settings);
+        // The last value of a variable counts.
+        handler.environment.insert(0, ("IN_FLIGHT_MAX".to_owned(), in_flight_max.to_string()));
         Ok(Cloud::at(endpoint).deploy(handler, VISIBILITY, &targets).await?)
     }
 }
@@ -259,7 +269,10 @@ mod tests {
                 given.iter().map(|&(n, v)| (n.to_owned(), v.to_owned())).collect();
             let binaries = binaries.clone();
             let functions = vec![Function::of("orders", &binary("orders"), TARGET_TIMEOUT)];
-            text(&deployed(&queues(), &Deployment { binaries, settings: &settings, functions }))
+            text(&deployed(
+                &queues(),
+                &Deployment { binaries, settings: &settings, in_flight_max: 100_000, functions },
+            ))
         };
         assert!(with(&[]).contains("  target            orders, your own\n"));
         assert!(with(&[]).contains("retry-handler, with default settings\n"));

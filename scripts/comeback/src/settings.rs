@@ -8,7 +8,7 @@ use comeback_core::settings::{BadSettings, POLICY_NAMES, Settings};
 use crate::deploy::DEAD_LETTER_QUEUE_URL;
 
 /// The settings that a user may give beside those of a policy. The deployment sets the queues.
-const OTHER_NAMES: [&str; 3] = ["TARGET_FUNCTIONS", "POLICIES", "DLQ_TARGET"];
+const OTHER_NAMES: [&str; 4] = ["TARGET_FUNCTIONS", "POLICIES", "DLQ_TARGET", "IN_FLIGHT_MAX"];
 
 /// A placeholder for the dead-letter queue, which is not deployed when settings are checked.
 const ANY_QUEUE_URL: &str = "http://127.0.0.1/000000000000/any";
