@@ -66,8 +66,18 @@ impl Deref for Cloud {
 impl Cloud {
     /// Starts one. `runtimes` is a folder of runtime clients.
     pub async fn start(runtimes: Option<&Path>) -> Self {
-        let mut process = Command::new(binary("comeback-local"))
-            .args(["0"])
+        Self::spawn(Command::new(binary("comeback-local")).arg("0"), runtimes).await
+    }
+
+    /// Starts one in which at most so many messages of a queue are in flight.
+    pub async fn with_in_flight_max(most: u32) -> Self {
+        let mut command = Command::new(binary("comeback"));
+        command.args(["local", "--empty", "--port", "0", "--max-processes", "100"]);
+        Self::spawn(command.args(["--in-flight-max", &most.to_string()]), None).await
+    }
+
+    async fn spawn(command: &mut Command, runtimes: Option<&Path>) -> Self {
+        let mut process = command
             .envs(runtimes.map(|folder| ("COMEBACK_RUNTIMES", folder)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -30,6 +30,8 @@ pub struct Plan {
     pub target: Function,
     /// A folder of runtime clients.
     pub runtimes: Option<PathBuf>,
+    /// How many messages of a queue may be in flight, if fewer than on AWS.
+    pub in_flight_max: Option<u32>,
 }
 
 impl Plan {
@@ -42,12 +44,16 @@ impl Plan {
             handler_timeout: Duration::from_secs(5),
             target: function(TARGET, "example-target"),
             runtimes: None,
+            in_flight_max: None,
         }
     }
 
     /// Starts a local cloud and deploys the loop into it.
     pub async fn deploy(self) -> RetryLoop {
-        let cloud = Cloud::start(self.runtimes.as_deref()).await;
+        let cloud = match self.in_flight_max {
+            Some(most) => Cloud::with_in_flight_max(most).await,
+            None => Cloud::start(self.runtimes.as_deref()).await,
+        };
         let mut handler = function(HANDLER, "retry-handler");
         handler.timeout = self.handler_timeout;
         let settings = self.settings.into_iter();
@@ -92,13 +98,19 @@ impl RetryLoop {
     }
 
     async fn count(&self, queue: &str) -> u32 {
+        self.counts(queue).await.into_iter().sum()
+    }
+
+    /// How many messages of a queue are visible, in flight and delayed.
+    pub async fn counts(&self, queue: &str) -> [u32; 3] {
         let names = [
             QueueAttributeName::ApproximateNumberOfMessages,
             QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
             QueueAttributeName::ApproximateNumberOfMessagesDelayed,
         ];
         let call = self.cloud.sqs.get_queue_attributes().queue_url(queue);
-        let answer = call.set_attribute_names(Some(names.into())).send().await.unwrap();
-        answer.attributes.unwrap().values().map(|count| count.parse::<u32>().unwrap()).sum()
+        let answer = call.set_attribute_names(Some(names.clone().into())).send().await.unwrap();
+        let attributes = answer.attributes.unwrap();
+        names.map(|name| attributes[&name].parse().unwrap())
     }
 }

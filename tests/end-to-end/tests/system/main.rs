@@ -13,6 +13,7 @@ mod ledger;
 mod once_per_failure;
 mod other_clients;
 mod other_languages;
+mod overflow;
 mod proxy;
 mod recovery;
 mod recursion;

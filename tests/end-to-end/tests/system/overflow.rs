@@ -1,0 +1,105 @@
+//! More events wait than SQS has messages in flight.
+
+use std::collections::BTreeSet;
+
+use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
+use chrono::{SecondsFormat, Utc};
+use serde_json::Value;
+
+use crate::{
+    interrupted::kill,
+    processes,
+    retry_loop::{HANDLER, Plan, RetryLoop, TARGET},
+};
+
+const EVENTS: usize = 5_000;
+
+/// How many messages of a queue may be in flight, and from where on the handler keeps waits as delays.
+const IN_FLIGHT_MAX: u32 = 200;
+const DELAYS_FROM: u32 = 150;
+
+async fn overflowing(settings: &[(&'static str, &str)]) -> RetryLoop {
+    let delays_from = DELAYS_FROM.to_string();
+    let mut all = vec![("BASE_BACKOFF", "10s"), ("MAX_BACKOFF", "10s")];
+    all.push(("IN_FLIGHT_MAX", &delays_from));
+    all.extend(settings);
+    Plan { in_flight_max: Some(IN_FLIGHT_MAX), ..Plan::quick(&all) }.deploy().await
+}
+
+/// The record of an event that has just failed.
+#[allow(clippy::disallowed_methods, reason = "records have the time of their failure")]
+fn record(event: usize) -> String {
+    let now = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
+    format!(
+        r#"{{"timestamp":"{now}","requestContext":{{"requestId":"failed-{event}","functionArn":"arn:aws:lambda:us-east-1:000000000000:function:{TARGET}:$LATEST","condition":"RetriesExhausted"}},"requestPayload":{{"id":{event}, "price":10.10}}}}"#
+    )
+}
+
+/// Sends the records of these events, as if they had just failed.
+async fn fail(retry_loop: &RetryLoop, events: std::ops::Range<usize>) {
+    let entry = |event: usize| {
+        let entry = SendMessageBatchRequestEntry::builder().id(event.to_string());
+        entry.message_body(record(event)).build().unwrap()
+    };
+    for event in events.clone().step_by(10) {
+        let entries = (event..(event + 10).min(events.end)).map(entry).collect();
+        let call = retry_loop.cloud.sqs.send_message_batch().queue_url(&retry_loop.retry_queue);
+        let sent = call.set_entries(Some(entries)).send().await.unwrap();
+        assert!(sent.failed().is_empty(), "{sent:?}");
+    }
+}
+
+#[tokio::test]
+async fn all_events_of_an_overflow_come_back_though_handlers_are_killed() {
+    let retry_loop = overflowing(&[]).await;
+    let cloud = retry_loop.cloud.process.id().unwrap();
+    let mut most = [0; 3];
+    for part in 0..10 {
+        fail(&retry_loop, part * EVENTS / 10..(part + 1) * EVENTS / 10).await;
+        let counts = retry_loop.counts(&retry_loop.retry_queue).await;
+        most = std::array::from_fn(|place| most[place].max(counts[place]));
+        if part % 4 == 3 {
+            kill(&processes::below(cloud, HANDLER)).await;
+        }
+    }
+    let mut journal = retry_loop.cloud.journal();
+    let mut succeeded = BTreeSet::new();
+    while succeeded.len() < EVENTS {
+        let run = journal.run(TARGET).await;
+        assert_eq!(run.ending, "Succeeded");
+        assert!(run.payload.contains(r#""_original_payload":{"id":"#), "{}", run.payload);
+        assert!(run.payload.contains(r#", "price":10.10}"#), "{}", run.payload);
+        let payload: Value = serde_json::from_str(&run.payload).unwrap();
+        succeeded.insert(payload["_original_payload"]["id"].as_u64().unwrap());
+        if succeeded.len() % 50 == 0 {
+            let counts = retry_loop.counts(&retry_loop.retry_queue).await;
+            most = std::array::from_fn(|place| most[place].max(counts[place]));
+        }
+    }
+    let [_, in_flight, delayed] = most;
+    assert!(in_flight <= IN_FLIGHT_MAX && delayed > IN_FLIGHT_MAX, "{most:?}");
+    while retry_loop.left().await.0 > 0 {
+        journal.run(HANDLER).await;
+    }
+    assert_eq!(retry_loop.left().await, (0, 0));
+}
+
+#[tokio::test]
+async fn a_handler_that_may_not_send_keeps_waits_in_flight_and_says_so() {
+    let retry_loop = overflowing(&[("IN_FLIGHT_MAX", "1")]).await;
+    // Each message has ten attributes, and the handler would add two.
+    let value = aws_sdk_sqs::types::MessageAttributeValue::builder();
+    let value = value.data_type("String").string_value("x").build().unwrap();
+    for event in 0..2 {
+        let call = retry_loop.cloud.sqs.send_message().queue_url(&retry_loop.retry_queue);
+        let attributes = (0..10).map(|n| (format!("A{n}"), value.clone())).collect();
+        let call = call.message_body(record(event)).set_message_attributes(Some(attributes));
+        call.send().await.unwrap();
+    }
+    let mut journal = retry_loop.cloud.journal();
+    let error = journal.log(HANDLER, "an error", |line| line["level"] == "ERROR").await;
+    assert!(error["message"].as_str().unwrap().contains("can't be sent"), "{error}");
+    for _ in 0..2 {
+        assert_eq!(journal.run(TARGET).await.ending, "Succeeded");
+    }
+}
