@@ -10,6 +10,7 @@
 mod dice;
 mod judge;
 mod notes;
+mod outage;
 mod payload;
 mod plan;
 mod rules;
@@ -19,10 +20,11 @@ mod world;
 
 use std::{process::ExitCode, time::Instant};
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use comeback_core::time::{at_millis, between};
 
 use crate::{
+    outage::Outage,
     plan::Plan,
     run::{report, worlds},
     world::{BEGAN_AT, play},
@@ -55,6 +57,24 @@ enum Command {
         #[arg(long)]
         event: Option<usize>,
     },
+    /// Plays a long outage of one function beside another one, and prints a table.
+    Outage {
+        /// How events wait; all designs if absent.
+        #[arg(long)]
+        design: Option<outage::Design>,
+        /// How many events of function A fail in a second.
+        #[arg(long, default_value_t = 200)]
+        rate: u64,
+        /// How long the outage lasts.
+        #[arg(long, default_value_t = 120)]
+        minutes: u64,
+        /// How many events of function B fail in a second.
+        #[arg(long, default_value_t = 1)]
+        neighbour: u64,
+        /// The handler's IN_FLIGHT_MAX.
+        #[arg(long, default_value_t = 100_000)]
+        in_flight_max: u32,
+    },
     /// Plays one world in which many events are sent in 24 hours.
     Day {
         /// How many events.
@@ -73,6 +93,17 @@ fn main() -> ExitCode {
         Command::Run { seeds, from, threads } => run(started, seeds, from, threads),
         Command::Replay { seed, event } => replay(seed, event),
         Command::Day { events, seed } => day(started, events, seed),
+        Command::Outage { design, rate, minutes, neighbour, in_flight_max } => {
+            let designs = outage::Design::value_variants();
+            let designs = design.as_ref().map_or(designs, std::slice::from_ref);
+            println!("{}", outage::HEAD);
+            designs.iter().all(|&design| {
+                let outage = Outage { design, rate, minutes, neighbour, in_flight_max };
+                let played = outage::play(outage);
+                println!("{}", played.row(&outage));
+                played.lost == 0 && played.forks == 0
+            })
+        }
     };
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

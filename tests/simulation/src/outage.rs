@@ -1,0 +1,561 @@
+//! One long outage, and a neighbour beside it.
+//!
+//! Function A fails at a steady rate until it is mended, and function B fails once in a while. No call fails and no
+//! handler dies; only the number of events is extreme. In the middle are production's handler and the model's queues and
+//! mappings. The targets are simpler than in the worlds: a run takes a moment and fails or succeeds.
+//!
+//! A call takes effect at once, and a batch keeps its handler busy for a fixed time. Time moves in steps of a few
+//! milliseconds. SQS's count of messages in flight is a minute late.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, VecDeque},
+    fmt::Write as _,
+    rc::Rc,
+    task::{Context as Polling, Poll, Waker},
+    time::Duration,
+};
+
+use aws_lambda_events::event::sqs::SqsEvent;
+use clap::ValueEnum;
+use comeback_core::{
+    Timestamp,
+    arn::FunctionArn,
+    claim::Claim,
+    dead_letter::DeadLetter,
+    fault::InvokeFault,
+    settings::Settings,
+    time::{at_millis, between, later, rfc3339},
+};
+use comeback_flow::{
+    batch::{Context, Handler},
+    in_flight::Gauges,
+    ports::{
+        Attribute, CallFault, Clock, Delayed, Functions, Invocation, Ledger, NotReplaced, Queues,
+        Value, VisibilityChange,
+    },
+    report::Outcome,
+};
+use comeback_local::model::{
+    ACCOUNT, Cloud, REGION,
+    lambda::{
+        function::{Code, Program, Settings as FunctionSettings},
+        mapping::MappingSettings,
+        recursion::RecursiveLoop,
+        run::{Outcome as Ended, Run, RunId},
+    },
+    sqs::{MessageAttribute, Outgoing},
+};
+
+use crate::world::BEGAN_AT;
+
+const HANDLER: &str = "retry-handler";
+const DEAD_LETTERS: &str = "dead-letters";
+
+/// By how much time moves at least.
+const STEP: Duration = Duration::from_millis(5);
+
+/// How long a run of a target takes, and how long a handler is busy with a batch.
+const TARGET_TAKES: Duration = Duration::from_millis(50);
+const BATCH_TAKES: Duration = Duration::from_millis(60);
+
+/// How late SQS's count of messages in flight is, in seconds.
+const COUNT_LAG: usize = 60;
+
+/// After the outage, everything must have ended within this time.
+const DRAINED_WITHIN: Duration = Duration::from_hours(30);
+
+/// SQS bills a request for each 64 KiB of a send.
+const BILLED_BYTES: usize = 64 * 1024;
+
+/// Dollars for a million requests of SQS and of Lambda, and for a second of a function with 128 MB on arm64, as in
+/// `infra/cost/prices.py`.
+const SQS_REQUESTS: f64 = 0.40;
+const LAMBDA_REQUESTS: f64 = 0.20;
+const LAMBDA_SECOND: f64 = 0.125 * 0.000_013_333_4;
+
+/// How the events of both functions wait.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Design {
+    /// In one queue, all in flight.
+    Shared,
+    /// In one queue, in flight and as delays.
+    SharedDelays,
+    /// In a queue for each function, all in flight.
+    Each,
+    /// In a queue for each function, in flight and as delays. This is what is deployed.
+    EachDelays,
+}
+
+impl Design {
+    fn delays(self) -> bool {
+        matches!(self, Self::SharedDelays | Self::EachDelays)
+    }
+
+    fn queue(self, target: usize) -> &'static str {
+        match self {
+            Self::Shared | Self::SharedDelays => "retry",
+            Self::Each | Self::EachDelays => ["retry-a", "retry-b"][target],
+        }
+    }
+}
+
+/// What is played.
+#[derive(Clone, Copy, Debug)]
+pub struct Outage {
+    pub design: Design,
+    /// How many events of A fail in a second, and for how many minutes.
+    pub rate: u64,
+    pub minutes: u64,
+    /// How many events of B fail in a second, once each.
+    pub neighbour: u64,
+    pub in_flight_max: u32,
+}
+
+/// What came of it.
+pub struct Played {
+    /// From the due time to the invocation in milliseconds, of A's and B's attempts, sorted.
+    pub lateness: [Vec<u32>; 2],
+    /// Most messages of A's queue in flight after the first minute, and most delayed.
+    pub in_flight_max: u64,
+    pub delayed_max: u64,
+    pub events: usize,
+    pub retries: u64,
+    /// Events that were neither retried to the end nor given up, attempts that were made twice, and dead letters.
+    pub lost: usize,
+    pub forks: u64,
+    pub letters: u64,
+    pub sqs_requests: u64,
+    pub batches: u64,
+    /// How long after the end of the outage the last event had ended.
+    pub drained: Duration,
+}
+
+impl Played {
+    pub fn dollars(&self) -> f64 {
+        let millions = |count: u64| count as f64 / 1e6;
+        let seconds = self.batches as f64 * BATCH_TAKES.as_secs_f64();
+        millions(self.sqs_requests) * SQS_REQUESTS
+            + millions(self.batches) * LAMBDA_REQUESTS
+            + seconds * LAMBDA_SECOND
+    }
+
+    /// The row of a table.
+    pub fn row(&self, outage: &Outage) -> String {
+        let seconds = |target: usize, share: f64| {
+            let all = &self.lateness[target];
+            let nth = (all.len().saturating_sub(1) as f64 * share) as usize;
+            all.get(nth).map_or(0.0, |&millis| f64::from(millis) / 1000.0)
+        };
+        let mut row = format!("| {:?} |", outage.design);
+        for target in [1, 0] {
+            for share in [0.5, 0.99, 1.0] {
+                // Writing to a string can't fail.
+                let _ = write!(row, " {:.1} |", seconds(target, share));
+            }
+        }
+        let hours = outage.minutes as f64 / 60.0;
+        let per_million = self.dollars() / (self.events as f64 / 1e6);
+        let _ = write!(
+            row,
+            " {} | {} | {:.1} M | {:.2} | {:.2} | {:.1} h | {} / {} / {} |",
+            self.in_flight_max,
+            self.delayed_max,
+            self.sqs_requests as f64 / 1e6,
+            per_million,
+            per_million / hours,
+            self.drained.as_secs_f64() / 3600.0,
+            self.lost,
+            self.forks,
+            self.letters,
+        );
+        row
+    }
+}
+
+/// The head of the table.
+pub const HEAD: &str = "\
+| design | B late p50 | p99 | max | A late p50 | p99 | max | in flight | delayed | SQS requests | $ a million events | and hour | drained after | lost / forks / dead |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";
+
+/// A run of a target that has begun.
+struct Running {
+    ends: Timestamp,
+    event: usize,
+    attempt: u8,
+    payload: String,
+}
+
+/// Everything outside the handlers.
+struct World {
+    outage: Outage,
+    now: Timestamp,
+    mended: Timestamp,
+    cloud: Cloud,
+    /// The attempts made so far of each event, or [`ENDED`], and whether it is A's or B's.
+    events: Vec<(u8, usize)>,
+    /// How many events of A and of B have failed.
+    failed: [u64; 2],
+    open: usize,
+    running: VecDeque<Running>,
+    /// How many seconds were counted, and what each queue had in flight in the last of them.
+    counts: u64,
+    counted: BTreeMap<&'static str, VecDeque<u64>>,
+    played: Played,
+}
+
+const ENDED: u8 = u8::MAX;
+
+/// Plays an outage to its end.
+pub fn play(outage: Outage) -> Played {
+    let world = Rc::new(RefCell::new(World::new(outage)));
+    let settings = settings(outage);
+    let mut idle: Vec<Rc<AwsHandler>> = Vec::new();
+    let mut busy: VecDeque<(Timestamp, RunId, Vec<u8>, Rc<AwsHandler>)> = VecDeque::new();
+    loop {
+        let (runs, now) = {
+            let mut world = world.borrow_mut();
+            let now = world.now;
+            world.fail_new_events();
+            world.end_runs();
+            while let Some((_, run, answer, handler)) = busy.pop_front_if(|(ends, ..)| *ends <= now)
+            {
+                world.cloud.finish(now, run, Ended::Returned(answer));
+                idle.push(handler);
+            }
+            (world.cloud.advance(now), now)
+        };
+        for run in runs {
+            let handler = idle.pop().unwrap_or_else(|| Rc::new(handler(&world, settings.clone())));
+            let answer = handle(&world, &handler, &run);
+            busy.push_back((later(now, BATCH_TAKES), run.id, answer, handler));
+        }
+        let mut world = world.borrow_mut();
+        world.cloud.take_happened();
+        world.count();
+        let over = world.open == 0 && now >= world.mended;
+        if over || now > later(world.mended, DRAINED_WITHIN) {
+            break;
+        }
+        let batch = busy.front().map(|(ends, ..)| *ends);
+        world.move_on(batch);
+    }
+    drop((idle, busy));
+    let world = Rc::into_inner(world).map(RefCell::into_inner);
+    world.map_or_else(|| unreachable!("the handlers are gone"), World::ended)
+}
+
+type AwsHandler = Handler<Port, Port, Port, Port>;
+
+fn handler(world: &Rc<RefCell<World>>, settings: Settings) -> AwsHandler {
+    let port = || Port(Rc::clone(world));
+    let gauges = Gauges::default();
+    Handler { settings, queues: port(), functions: port(), ledger: None, clock: port(), gauges }
+}
+
+#[allow(clippy::expect_used, reason = "the settings are valid")]
+fn settings(outage: Outage) -> Settings {
+    let dead_letters = format!("https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{DEAD_LETTERS}");
+    let lookup = |name: &str| match name {
+        "DEAD_LETTER_QUEUE_URL" => Some(dead_letters.clone()),
+        "IN_FLIGHT_MAX" => Some(outage.in_flight_max.to_string()),
+        _ => None,
+    };
+    Settings::from_lookup(lookup).expect("the variables are valid")
+}
+
+/// Lets a handler handle a batch. All its calls answer at once, so it is polled only once.
+#[allow(clippy::expect_used, reason = "the model writes the event as Lambda does")]
+fn handle(world: &RefCell<World>, handler: &AwsHandler, run: &Run) -> Vec<u8> {
+    let event: SqsEvent = serde_json::from_str(run.payload.get()).expect("an event of SQS");
+    let deadline = later(handler.clock.now(), run.configuration.timeout());
+    let home = FunctionArn::parse(&run.invoked_arn).expect("the ARN of a function").home();
+    let context = Context { request_id: &run.request_id, home: &home, deadline };
+    let mut working = Box::pin(handler.handle(&event, &context));
+    let Poll::Ready(report) = working.as_mut().poll(&mut Polling::from_waker(Waker::noop())) else {
+        unreachable!("no call waits");
+    };
+    let report = report.expect("every record has an id");
+    let mut world = world.borrow_mut();
+    world.played.batches += 1;
+    // The mapping's receive, and its deletion of what is done.
+    world.played.sqs_requests += 1;
+    let response = report.response();
+    if response.batch_item_failures.len() < event.records.len() {
+        world.played.sqs_requests += 1;
+    }
+    for entry in &report.entries {
+        if let Outcome::Invoked { lateness } = entry.outcome {
+            let target = usize::from(entry.target.as_deref() == Some("b"));
+            let millis = u32::try_from(lateness.as_millis()).unwrap_or(u32::MAX);
+            world.played.lateness[target].push(millis);
+        }
+    }
+    serde_json::to_vec(&response).unwrap_or_default()
+}
+
+impl World {
+    #[allow(clippy::expect_used, reason = "the model accepts these settings")]
+    fn new(outage: Outage) -> Self {
+        let now = at_millis(BEGAN_AT);
+        let mut cloud = Cloud::new(1_000, 1);
+        let mut create = |name: &str, attributes: &[(&str, &str)]| {
+            let attributes =
+                attributes.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+            let created = cloud.sqs.create_queue(now, name, &attributes.collect());
+            created.expect("the queue's attributes are valid");
+        };
+        create(DEAD_LETTERS, &[]);
+        let queues: BTreeMap<_, _> =
+            [0, 1].map(|target| (outage.design.queue(target), VecDeque::new())).into();
+        for queue in queues.keys() {
+            create(queue, &[("VisibilityTimeout", "180"), ("MessageRetentionPeriod", "1209600")]);
+        }
+        let code = Code { program: Program::Bootstrap("/".into()), size: 0, sha256: String::new() };
+        let settings = FunctionSettings { timeout: Some(30), ..FunctionSettings::default() };
+        cloud.lambda.create_function(now, HANDLER, code, settings).expect("they are valid");
+        let allow = cloud.lambda.set_recursive_loop(HANDLER, RecursiveLoop::Allow);
+        allow.expect("the function was just created");
+        for queue in queues.keys() {
+            let arn = format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}");
+            let settings = MappingSettings {
+                function_response_types: Some(vec!["ReportBatchItemFailures".to_owned()]),
+                enabled: Some(true),
+                ..MappingSettings::default()
+            };
+            cloud.create_mapping(now, &arn, HANDLER, &settings).expect("it is valid");
+        }
+        Self {
+            outage,
+            now,
+            mended: later(now, Duration::from_secs(outage.minutes * 60)),
+            cloud,
+            events: Vec::new(),
+            failed: [0; 2],
+            open: 0,
+            running: VecDeque::new(),
+            counts: 0,
+            counted: queues,
+            played: Played {
+                lateness: [Vec::new(), Vec::new()],
+                in_flight_max: 0,
+                delayed_max: 0,
+                events: 0,
+                retries: 0,
+                lost: 0,
+                forks: 0,
+                letters: 0,
+                sqs_requests: 0,
+                batches: 0,
+                drained: Duration::ZERO,
+            },
+        }
+    }
+
+    fn passed(&self) -> Duration {
+        between(at_millis(BEGAN_AT), self.now)
+    }
+
+    /// Lets as many events fail for the first time as should have by now.
+    fn fail_new_events(&mut self) {
+        let Outage { rate, neighbour, .. } = self.outage;
+        let lasts = self.passed().min(Duration::from_secs(self.outage.minutes * 60));
+        for (target, rate) in [rate, neighbour].into_iter().enumerate() {
+            let due = lasts.as_millis() as u64 * rate / 1000;
+            for _ in self.failed[target]..due {
+                let event = self.events.len();
+                self.events.push((0, target));
+                self.open += 1;
+                let payload = format!(r#"{{"event":{event}}}"#);
+                self.fail(event, 0, &payload);
+            }
+            self.failed[target] = due;
+        }
+    }
+
+    /// A run has failed: Lambda sends its record to the retry queue.
+    #[allow(clippy::expect_used, reason = "the queue exists")]
+    fn fail(&mut self, event: usize, attempt: u8, payload: &str) {
+        let (_, target) = self.events[event];
+        let name = ["a", "b"][target];
+        let at = rfc3339(self.now);
+        let body = format!(
+            r#"{{"timestamp":"{at}","requestContext":{{"requestId":"{event}-{attempt}","functionArn":"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}:$LATEST","condition":"RetriesExhausted"}},"requestPayload":{payload}}}"#
+        );
+        let message = Outgoing { body: body.into(), ..Outgoing::default() };
+        let queue = self.outage.design.queue(target);
+        self.cloud.sqs.send(self.now, queue, message).expect("the queue exists");
+        self.played.sqs_requests += 1;
+    }
+
+    /// Ends the runs of targets whose time has come.
+    fn end_runs(&mut self) {
+        let now = self.now;
+        while let Some(run) = self.running.pop_front_if(|run| run.ends <= now) {
+            let (_, target) = self.events[run.event];
+            if target == 1 || now >= self.mended {
+                self.events[run.event].0 = ENDED;
+                self.open -= 1;
+            } else {
+                self.fail(run.event, run.attempt, &run.payload);
+            }
+        }
+    }
+
+    /// Notes once a second what SQS would count.
+    fn count(&mut self) {
+        let second = self.passed().as_secs();
+        if second < self.counts {
+            return;
+        }
+        self.counts = second + 1;
+        for (queue, counted) in &mut self.counted {
+            let Ok(told) = self.cloud.sqs.attributes(self.now, queue) else { continue };
+            let number = |name: &str| told.get(name).and_then(|count| count.parse().ok());
+            let in_flight = number("ApproximateNumberOfMessagesNotVisible").unwrap_or(0);
+            counted.push_back(in_flight);
+            if counted.len() > COUNT_LAG {
+                counted.pop_front();
+            }
+            if second >= 60 {
+                self.played.in_flight_max = self.played.in_flight_max.max(in_flight);
+            }
+            let delayed = number("ApproximateNumberOfMessagesDelayed").unwrap_or(0);
+            self.played.delayed_max = self.played.delayed_max.max(delayed);
+        }
+    }
+
+    fn move_on(&mut self, batch: Option<Timestamp>) {
+        let run = self.running.front().map(|run| run.ends);
+        let wakeup = self.cloud.next_wakeup(self.now);
+        let fails = (self.now < self.mended).then(|| later(self.now, STEP));
+        let next = [run, batch, wakeup, fails].into_iter().flatten().min();
+        let next = next.unwrap_or(Timestamp::MAX_UTC);
+        self.now = next.max(later(self.now, STEP));
+    }
+
+    fn ended(mut self) -> Played {
+        self.played.events = self.events.len();
+        self.played.lost = self.open;
+        self.played.drained = between(self.mended, self.now);
+        self.played.lateness.iter_mut().for_each(|all| all.sort_unstable());
+        self.played.retries = self.played.lateness.iter().map(|all| all.len() as u64).sum();
+        self.played
+    }
+}
+
+/// The ports of all handlers. Every call answers at once.
+#[derive(Clone)]
+struct Port(Rc<RefCell<World>>);
+
+fn queue_of(queue_url: &str) -> &str {
+    queue_url.rsplit('/').next().unwrap_or_default()
+}
+
+impl Queues for Port {
+    async fn change_visibility(
+        &self,
+        queue_url: &str,
+        changes: &[VisibilityChange<'_>],
+    ) -> Vec<Result<(), CallFault>> {
+        let World { cloud, now, played, .. } = &mut *self.0.borrow_mut();
+        played.sqs_requests += 1;
+        let change = |change: &VisibilityChange<'_>| {
+            let VisibilityChange { receipt_handle, timeout } = *change;
+            let queue = queue_of(queue_url);
+            let changed = cloud.sqs.change_visibility(*now, queue, receipt_handle, timeout);
+            changed.map_err(|error| CallFault(error.to_string()))
+        };
+        changes.iter().map(change).collect()
+    }
+
+    async fn in_flight(&self, queue_url: &str) -> Result<u64, CallFault> {
+        let world = &mut *self.0.borrow_mut();
+        world.played.sqs_requests += 1;
+        let counted = world.counted.get(queue_of(queue_url)).and_then(|counts| counts.front());
+        Ok(counted.copied().unwrap_or_default())
+    }
+
+    async fn send_again(
+        &self,
+        queue_url: &str,
+        messages: &[&Delayed<'_>],
+    ) -> Vec<Result<(), CallFault>> {
+        let World { outage, cloud, now, played, .. } = &mut *self.0.borrow_mut();
+        if !outage.design.delays() {
+            return vec![Err(CallFault("this design has no delays".to_owned())); messages.len()];
+        }
+        let bytes: usize = messages.iter().map(|message| message.size()).sum();
+        played.sqs_requests += bytes.div_ceil(BILLED_BYTES).max(1) as u64;
+        let send = |message: &&Delayed<'_>| {
+            let attributes =
+                message.attributes.iter().filter_map(|Attribute { name, value, .. }| {
+                    let Value::Text(text) = value else { return None };
+                    Some(((*name).to_owned(), MessageAttribute::string(&**text)))
+                });
+            let again = Outgoing {
+                body: message.body.into(),
+                attributes: attributes.collect(),
+                trace_header: message.trace_header.map(str::to_owned),
+                delay: Some(message.delay),
+                ..Outgoing::default()
+            };
+            let sent = cloud.sqs.send(*now, queue_of(queue_url), again);
+            sent.map(drop).map_err(|error| CallFault(error.to_string()))
+        };
+        messages.iter().map(send).collect()
+    }
+
+    async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Vec<Result<(), CallFault>> {
+        let world = &mut *self.0.borrow_mut();
+        world.played.sqs_requests += 1;
+        world.played.letters += letters.len() as u64;
+        world.open -= letters.len();
+        vec![Ok(()); letters.len()]
+    }
+}
+
+impl Functions for Port {
+    #[allow(clippy::expect_used, reason = "only envelopes of these events arrive")]
+    async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), InvokeFault> {
+        let world = &mut *self.0.borrow_mut();
+        let number = |after: &str| -> usize {
+            let (_, rest) = invocation.payload.split_once(after).expect("an envelope");
+            let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            rest[..digits].parse().expect("a number")
+        };
+        let event = number(r#""event":"#);
+        let attempt = number(r#""attempt":"#) as u8;
+        let made = &mut world.events[event].0;
+        if attempt != made.wrapping_add(1) {
+            world.played.forks += 1;
+            return Ok(());
+        }
+        *made = attempt;
+        let ends = later(world.now, TARGET_TAKES);
+        world.running.push_back(Running { ends, event, attempt, payload: invocation.payload });
+        Ok(())
+    }
+}
+
+impl Ledger for Port {
+    async fn replace(
+        &self,
+        _key: &str,
+        _seen: Option<&Claim>,
+        _next: Option<&Claim>,
+    ) -> Result<(), NotReplaced> {
+        Ok(())
+    }
+}
+
+impl Clock for Port {
+    fn now(&self) -> Timestamp {
+        self.0.borrow().now
+    }
+
+    /// No call takes time, so no time ends before the work.
+    async fn sleep(&self, _duration: Duration) {
+        std::future::pending().await
+    }
+}
