@@ -1,10 +1,17 @@
-import { aws_cloudwatch as cloudwatch, aws_lambda as lambda, Duration, Lazy, Stack, Stage } from 'aws-cdk-lib';
+import {
+  aws_cloudwatch as cloudwatch,
+  aws_lambda as lambda,
+  aws_sqs as sqs,
+  Duration,
+  Stack,
+  Stage,
+} from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 import type { AsyncRetry } from './async-retry';
 import { RETENTION } from './closed-queue';
 import { Faults } from './faults';
 import { DEAD_LETTERS_NOT_SENT, metricOfLambda } from './metrics';
-import { checkDuration, checkKnown, checkWhole } from './retry-policy';
+import { checkDuration, checkKnown } from './retry-policy';
 import { ownId } from './target';
 
 /** Options of the alarms of an `AsyncRetry`. */
@@ -17,21 +24,6 @@ export interface AlarmsProps {
   readonly actions?: cloudwatch.IAlarmAction[];
 
   /**
-   * The largest age of the oldest message of a retry queue. Every failure is a new message, so none should be
-   * older than the longest backoff. SQS does not count messages that were received three times.
-   *
-   * @default - an hour more than the longest backoff of all policies
-   */
-  readonly oldestMessage?: Duration;
-
-  /**
-   * How many events may wait in one retry queue. SQS delivers none beyond about 120,000.
-   *
-   * @default 96000
-   */
-  readonly waitingEvents?: number;
-
-  /**
    * The largest lateness of 99 of 100 retries.
    *
    * @default Duration.minutes(5)
@@ -39,17 +31,8 @@ export interface AlarmsProps {
   readonly lateness?: Duration;
 }
 
-/** SQS delivers nothing from a queue with this many messages in flight, and a message that waits is in flight. */
-const IN_FLIGHT_MAX = 120_000;
-
-/** Four fifths of the limit, so that there is time to act. */
-const WAITING_EVENTS = (IN_FLIGHT_MAX * 4) / 5;
-
 /** Far more than a queue and a mapping ever need. */
 const LATENESS = Duration.minutes(5);
-
-/** Throttles and configuration faults put a message back for minutes. */
-const GRACE = Duration.hours(1);
 
 /** A working mapping receives visible messages within a second. Three periods are a quarter of an hour. */
 const UNREAD_PERIODS = 3;
@@ -71,20 +54,31 @@ export class RetryAlarms extends Construct {
   constructor(
     private readonly retry: AsyncRetry,
     private readonly props: AlarmsProps,
-    longestBackoff: () => Duration,
   ) {
     super(retry, 'Alarms');
     const faults = new Faults();
-    checkWhole('waitingEvents', props.waitingEvents, 1, IN_FLIGHT_MAX, faults);
-    for (const property of ['oldestMessage', 'lateness'] as const) {
-      const value = props[property];
-      if (value && checkKnown(property, value, faults))
-        checkDuration(property, value, Duration.seconds(1), RETENTION, faults);
-    }
+    const { lateness } = props;
+    if (lateness && checkKnown('lateness', lateness, faults))
+      checkDuration('lateness', lateness, Duration.seconds(1), RETENTION, faults);
     faults.throwIfAny(`the alarms of AsyncRetry ${retry.node.path}`);
     this.watchDeadLetters();
-    this.watchQueues(longestBackoff);
     this.watchHandler();
+  }
+
+  /**
+   * Adds the alarm on one retry queue. CloudWatch bills an alarm on several queues by the queue too, and its name would
+   * not say which of them it is about.
+   */
+  public watchQueue(queue: sqs.IQueue): void {
+    this.alarm(new Construct(this, queue.node.id), 'UnreadMessages', {
+      metric: queue.metricApproximateNumberOfMessagesVisible({ statistic: cloudwatch.Stats.MINIMUM }),
+      periods: UNREAD_PERIODS,
+      description:
+        'Messages in a retry queue are due, and for a quarter of an hour not all of them were received. Check that ' +
+        "the queue's mapping is enabled and that the handler is not throttled. If the handler is only busy, raise the " +
+        "mapping's maximum concurrency. If 120,000 messages are in flight, SQS delivers none: the errors in the " +
+        "handler's log say why it can't send them again with a delay.",
+    });
   }
 
   /** Adds the alarms on the metrics of one function. */
@@ -116,9 +110,8 @@ export class RetryAlarms extends Construct {
       metric: this.retry.metricInvokeLateness({ target }),
       above: lateness.toMilliseconds(),
       description:
-        'Retries of this function are late. Check whether the handler is throttled, or whether ' +
-        'more than 120,000 events wait in its retry queue. More retry queues or a higher ' +
-        'maximum concurrency of the mapping help.',
+        'Retries of this function are late. Check whether the handler is throttled. If its retry queue has more due ' +
+        "messages than the handler can take, raise the mapping's maximum concurrency.",
     });
     if (this.retry.ledger) {
       this.alarm(scope, 'LedgerFaults', {
@@ -139,7 +132,7 @@ export class RetryAlarms extends Construct {
         'Events were given up. The attribute Reason of each message in the dead-letter queue ' +
         'says why. A message without Reason was moved there by SQS, because the handler failed ' +
         'on it for days. Fix the cause, then start a redrive of the dead-letter queue with the ' +
-        'retry queue as its custom destination: each event starts over.',
+        'retry queue that takes them all as its custom destination: each event starts over.',
     });
     const { account, region } = Stack.of(this);
     this.alarmOnce(
@@ -154,39 +147,6 @@ export class RetryAlarms extends Construct {
           'forbids sending. Fix the cause.',
       },
     );
-  }
-
-  private watchQueues(longestBackoff: () => Duration): void {
-    const { waitingEvents = WAITING_EVENTS, oldestMessage } = this.props;
-    const oldest = Lazy.number({ produce: () => (oldestMessage ?? longestBackoff().plus(GRACE)).toSeconds() });
-    this.retry.retryQueues.forEach((queue, index) => {
-      const id = (name: string) => (index === 0 ? name : `${name}${index + 1}`);
-      this.alarm(this, id('OldestMessage'), {
-        metric: queue.metricApproximateAgeOfOldestMessage({ statistic: cloudwatch.Stats.MAXIMUM }),
-        above: oldest,
-        description:
-          'A failed event has been in the retry queue for longer than any backoff, but was ' +
-          "hardly ever received. Check that the handler's mapping is enabled, and look for " +
-          'errors of the handler. Or the function itself asked for such a long wait, with ' +
-          'RetryAfter. SQS deletes a message after 14 days.',
-      });
-      this.alarm(this, id('UnreadMessages'), {
-        metric: queue.metricApproximateNumberOfMessagesVisible({ statistic: cloudwatch.Stats.MINIMUM }),
-        periods: UNREAD_PERIODS,
-        description:
-          'Messages in the retry queue are due, and for a quarter of an hour not all of them ' +
-          "were received. Check that the handler's mapping is enabled and that the handler is " +
-          "not throttled. If the handler is only busy, raise the mapping's maximum concurrency.",
-      });
-      this.alarm(this, id('WaitingEvents'), {
-        metric: queue.metricApproximateNumberOfMessagesNotVisible({ statistic: cloudwatch.Stats.MAXIMUM }),
-        above: waitingEvents,
-        description:
-          'A retry queue can hold about 120,000 waiting events. Beyond that SQS delivers none, ' +
-          'and all retries are late. Fix what makes the events fail, or spread the functions ' +
-          'over more retry queues.',
-      });
-    });
   }
 
   private watchHandler(): void {

@@ -5,12 +5,11 @@ import {
   aws_iam as iam,
   aws_lambda as lambda,
   aws_sqs as sqs,
-  Duration,
-  Fn,
   Lazy,
   RemovalPolicy,
   Stack,
   Stage,
+  Tokenization,
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 import { AlarmsProps, RetryAlarms } from './alarms';
@@ -21,23 +20,13 @@ import { DeadLetterQueue, REDRIVE, warnOfOwnQueue } from './dead-letter-queue';
 import { Faults } from './faults';
 import { INVOKE, KEY_ACTIONS, RetryHandler } from './handler';
 import { metricOf, RetryMetricOptions } from './metrics';
-import { AsyncRetryProps, AttachOptions, checkProps, HANDLER_TIMEOUT, MAX_CONCURRENCY, TARGETS_MAX } from './props';
-import { checkPolicy, effectivePolicy, MAX_BACKOFF_MAX, RetryPolicy, variables } from './retry-policy';
+import { AsyncRetryProps, AttachOptions, checkProps, HANDLER_TIMEOUT, MAX_CONCURRENCY, SHARING_MAX } from './props';
+import { checkPolicy, effectivePolicy, RetryPolicy, variables } from './retry-policy';
 import { RetryQueue } from './retry-queue';
+import { RetryQueues } from './retry-queues';
 import { Senders } from './senders';
 import { isEventInvokeConfig, Target } from './target';
-
-/** Lambda's limit for all variables of a function, including their names. */
-const VARIABLES_MAX = 4096;
-
-/** Lambda's limit for a function's name. CloudFormation's generated names may be this long. */
-const NAME_MAX = 64;
-
-/** A retry queue, and the mapping that receives from it. */
-interface ConsumedQueue {
-  readonly queue: RetryQueue;
-  readonly mapping: lambda.EventSourceMapping;
-}
+import { estimatedLength, VARIABLES_MAX } from './variables';
 
 /**
  * Failed asynchronous events of the attached functions come back, with exponential backoff and jitter, until they
@@ -47,18 +36,21 @@ export class AsyncRetry extends Construct {
   /** The function that retries. Settings without a property can be set as its variables. */
   public readonly handler: lambda.Function;
 
-  /** The queues in which failed events wait. */
-  public readonly retryQueues: sqs.Queue[];
-
   /** The queue of events that were given up. */
   public readonly deadLetterQueue: sqs.IQueue;
+
+  /**
+   * The ARN of the retry queue to which a redrive sends dead letters. It takes those of every attached function. If
+   * there are several functions with a queue each, `grantRedrive` makes it.
+   */
+  public readonly redriveQueueArn: string;
 
   /** The table of the failures that were handled, if `ledger` is on. */
   public readonly ledger?: dynamodb.ITable;
 
   private readonly props: AsyncRetryProps;
   private readonly retryHandler: RetryHandler;
-  private readonly queues: ConsumedQueue[];
+  private readonly queues: RetryQueues;
   private readonly senders: Senders;
   private readonly attachments: Attachment[] = [];
   private readonly watchers: ((attached: lambda.IFunction) => void)[] = [];
@@ -78,8 +70,9 @@ export class AsyncRetry extends Construct {
       environment: {
         DEAD_LETTER_QUEUE_URL: this.deadLetterQueue.queueUrl,
         ...variables(effectivePolicy(props)),
-        TARGET_FUNCTIONS: Lazy.string({ produce: () => this.targetFunctions() }),
-        POLICIES: Lazy.string({ produce: () => this.policies() }),
+        ...(props.inFlightMax !== undefined && { IN_FLIGHT_MAX: Tokenization.stringifyNumber(props.inFlightMax) }),
+        QUEUE_TARGETS: Lazy.string({ produce: () => this.json(this.queueTargets()) }),
+        POLICIES: Lazy.string({ produce: () => this.json(this.ownPolicies()) }),
       },
       logRetention: props.logRetention,
       memorySize: props.memorySize,
@@ -95,20 +88,22 @@ export class AsyncRetry extends Construct {
     props.deadLetterQueue?.encryptionMasterKey?.grant(handler, ...KEY_ACTIONS);
     if (props.ledger) this.ledger = this.createLedger(handler);
 
-    this.queues = Array.from({ length: props.parallelQueues ?? 1 }, (_, index) => {
-      const queue = new RetryQueue(this, index === 0 ? 'RetryQueue' : `RetryQueue${index + 1}`, {
-        deadLetterQueue: this.deadLetterQueue,
-        deletionProtection,
-        encryptionKey,
-        receiverArn: handler.roleArn,
-        visibilityTimeout: handler.visibilityTimeout,
-      });
-      return { queue, mapping: handler.consume(queue, props.maxConcurrency ?? MAX_CONCURRENCY) };
+    this.queues = new RetryQueues(this, {
+      handler,
+      deadLetterQueue: this.deadLetterQueue,
+      isShared: props.sharedQueue ?? false,
+      maxConcurrency: props.maxConcurrency ?? MAX_CONCURRENCY,
+      deletionProtection,
+      encryptionKey,
     });
-    const queues = this.queues.map(({ queue }) => queue);
-    this.retryQueues = queues;
-    this.senders = new Senders(this, queues, encryptionKey);
+    this.redriveQueueArn = Lazy.string({ produce: () => this.queueForRedrive().queueArn });
+    this.senders = new Senders(this, encryptionKey);
     this.node.addValidation({ validate: () => this.contradictions() });
+  }
+
+  /** The queues in which failed events wait, by now. */
+  public get retryQueues(): sqs.Queue[] {
+    return this.queues.all.map(({ queue }) => queue);
   }
 
   /**
@@ -122,14 +117,13 @@ export class AsyncRetry extends Construct {
     this.checkAttach(attached, policy, transparent);
 
     const known = this.attachments.find((each) => each.target.isSameFunction(attached));
-    const { queue, mapping } = this.queueOf(attached, known);
+    const consumed = known ? known.consumed : this.queues.add(attached.base);
     const attachment = new Attachment(this, {
       target: attached,
       policy,
       transparent,
-      queue,
+      consumed,
       senders: this.senders,
-      consumer: mapping,
       source: this.props.source,
     });
     this.attachments.push(attachment);
@@ -138,7 +132,15 @@ export class AsyncRetry extends Construct {
     const { functionArn } = attached.base;
     this.retryHandler.allow(INVOKE, functionArn, `${functionArn}:*`);
     this.watchers.forEach((watch) => watch(attached.base));
-    this.warnOfVariables();
+    this.checkVariables(attached);
+  }
+
+  /** The queue for the failed events of an attached function. Functions may share one. */
+  public retryQueueOf(target: lambda.IFunction): sqs.Queue {
+    const attached = new Target(target);
+    const known = this.attachments.find((each) => each.target.isSameFunction(attached));
+    if (known) return known.consumed.queue;
+    throw new Error(`AsyncRetry ${this.node.path} has no retry queue of ${attached.path}: attach it first`);
   }
 
   /**
@@ -147,7 +149,8 @@ export class AsyncRetry extends Construct {
    */
   public alarms(props: AlarmsProps = {}): cloudwatch.Alarm[] {
     this.checkFirst('alarms()', 'Alarms');
-    const alarms = new RetryAlarms(this, props, () => this.longestBackoff());
+    const alarms = new RetryAlarms(this, props);
+    this.queues.forEach(({ queue }) => alarms.watchQueue(queue));
     this.forEachFunction((each) => alarms.watchFunction(each));
     return alarms.all;
   }
@@ -156,13 +159,14 @@ export class AsyncRetry extends Construct {
   public dashboard(props: RetryDashboardProps = {}): cloudwatch.Dashboard {
     this.checkFirst('dashboard()', 'Dashboard');
     const dashboard = new RetryDashboard(this, props);
+    this.queues.forEach(({ queue, owner }) => dashboard.showQueue(queue, owner));
     this.forEachFunction((each) => dashboard.show(each));
     return dashboard.dashboard;
   }
 
   /**
    * Lets a role or a user look at dead letters, delete them, and send them back with SQS's redrive. Nobody else
-   * may. The redrive needs a retry queue as its custom destination, because SQS doesn't know where dead letters
+   * may. The redrive needs `redriveQueueArn` as its custom destination, because SQS doesn't know where dead letters
    * came from. Import a role of IAM Identity Center with `mutable: false`, and give it the same permissions there.
    */
   public grantRedrive(grantee: iam.IGrantable): iam.Grant {
@@ -174,16 +178,17 @@ export class AsyncRetry extends Construct {
         `AsyncRetry ${this.node.path}: grantRedrive must be given a role, a user or something with a role, got ${principal}`,
       );
     }
-    // SQS moves messages with the permissions of the principal that starts the redrive.
-    this.queues.forEach(({ queue }) => queue.letSend(principalArn));
     if (this.deadLetterQueue instanceof DeadLetterQueue) this.deadLetterQueue.letReceive(principalArn);
     for (const key of [this.props.encryptionKey, this.props.deadLetterQueue?.encryptionMasterKey])
       key?.grant(grantee, ...KEY_ACTIONS);
-    const allow = (actions: string[], ...resourceArns: string[]) =>
-      iam.Grant.addToPrincipal({ grantee, actions, resourceArns });
-    const grant = allow(REDRIVE, this.deadLetterQueue.queueArn).combine(
-      allow(['sqs:SendMessage'], ...this.retryQueues.map((queue) => queue.queueArn)),
-    );
+    const ofDeadLetters = iam.Grant.addToPrincipal({
+      grantee,
+      actions: REDRIVE,
+      resourceArns: [this.deadLetterQueue.queueArn],
+    });
+    const grant = this.queues
+      .letRedrive({ grantee, principalArn })
+      .reduce((all, each) => all.combine(each), ofDeadLetters);
     if (!grant.success) {
       Annotations.of(this).addWarningV2(
         'comeback:redrive',
@@ -275,9 +280,9 @@ export class AsyncRetry extends Construct {
           "its policy must be that of the function's other attachments: the handler knows functions only by name, without alias or version",
         );
       }
-      if (this.functions().length >= TARGETS_MAX && ofFunction.length === 0) {
+      if (this.props.sharedQueue && this.functions().length >= SHARING_MAX && ofFunction.length === 0) {
         faults.note(
-          `${TARGETS_MAX} functions are attached, and the queue's policy has no room for more roles: make another AsyncRetry`,
+          `${SHARING_MAX} functions share the queue, and its policy has no room for more roles: make another AsyncRetry`,
         );
       }
       target.checkHome(this, faults);
@@ -297,14 +302,17 @@ export class AsyncRetry extends Construct {
     this.watchers.push(watch);
   }
 
-  private targetFunctions(): string | undefined {
-    const names = this.functions().map((each) => each.functionName);
-    return names.length > 0 ? Fn.join(',', names) : undefined;
+  /** A JSON variable of the handler, which is left out if it says nothing. */
+  private json(value: object): string | undefined {
+    return Object.keys(value).length > 0 ? Stack.of(this).toJsonString(value) : undefined;
   }
 
-  private policies(): string | undefined {
-    const own = this.ownPolicies();
-    return Object.keys(own).length > 0 ? Stack.of(this).toJsonString(own) : undefined;
+  /** The functions that messages of each queue may name, by the names of the queues. */
+  private queueTargets(): { [queue: string]: string[] } {
+    const all = this.functions();
+    if (all.length === 0) return {};
+    const targets = this.queues.all.map(({ queue, owner }) => [queue.queueName, owner ? [owner] : all] as const);
+    return Object.fromEntries(targets.map(([queue, each]) => [queue, each.map(({ functionName }) => functionName)]));
   }
 
   /** The policies of the functions that have one, by name. */
@@ -313,24 +321,30 @@ export class AsyncRetry extends Construct {
     return Object.fromEntries(all.filter(([, values]) => Object.keys(values).length > 0));
   }
 
-  /** The final length of the variables is only known at deployment, where Lambda refuses what is too long. */
-  private warnOfVariables(): void {
-    const names = this.functions().map((each) => each.functionName);
-    const written = JSON.stringify([variables(effectivePolicy(this.props)), names, this.ownPolicies()]);
-    const length = written.replace(/\$\{Token\[[^\]]*\]\}/g, 'x'.repeat(NAME_MAX)).length;
-    if (length > VARIABLES_MAX) {
-      Annotations.of(this).addWarningV2(
-        'comeback:variables',
-        `the handler's variables may become longer than the ${VARIABLES_MAX} characters that Lambda takes: ` +
-          'make another AsyncRetry for some of the functions, or give fewer of them policies of their own',
-      );
-    }
+  /** Lambda would refuse variables that are too long, but only at deployment. */
+  private checkVariables(added: Target): void {
+    const written = [variables(effectivePolicy(this.props)), this.queueTargets(), this.ownPolicies()];
+    const targets = this.attachments.map(({ target }) => target);
+    const length = estimatedLength(
+      written,
+      targets,
+      this.queues.all.map(({ queue }) => queue),
+    );
+    if (length <= VARIABLES_MAX) return;
+    const sharing = this.props.sharedQueue ? '' : 'let the functions share a queue (sharedQueue), ';
+    throw new Error(
+      `AsyncRetry ${this.node.path} can't attach ${added.path}: the handler's variables would have about ${length} characters, ` +
+        `and Lambda takes ${VARIABLES_MAX}: ${sharing}make another AsyncRetry for some of them, or give fewer of them policies of their own`,
+    );
   }
 
-  /** A function keeps its queue when other functions are attached or removed. */
-  private queueOf(target: Target, known?: Attachment): ConsumedQueue {
-    const drawn = this.queues[parseInt(target.base.node.addr.slice(-8), 16) % this.queues.length];
-    return this.queues.find(({ queue }) => queue === known?.queue) ?? drawn;
+  private queueForRedrive(): RetryQueue {
+    const queue = this.queues.forRedrive;
+    if (queue) return queue;
+    throw new Error(
+      `AsyncRetry ${this.node.path} has no redriveQueueArn: ` +
+        (this.queues.all.length === 0 ? 'attach a function first' : 'call grantRedrive for those who may redrive'),
+    );
   }
 
   private contradictions(): string[] {
@@ -340,20 +354,6 @@ export class AsyncRetry extends Construct {
 
   private checkFirst(call: string, id: string): void {
     if (this.node.tryFindChild(id)) throw new Error(`AsyncRetry ${this.node.path}: ${call} was called before`);
-  }
-
-  /** The longest time that a message should be in the retry queue. Every failure is a new message. */
-  private longestBackoff(): Duration {
-    const policies = [
-      effectivePolicy(this.props),
-      ...this.attachments.map(({ policy }) => effectivePolicy(this.props, policy)),
-    ];
-    const seconds = policies.map(({ maxBackoff, maxAge }) =>
-      Math.min(
-        ...[maxBackoff, maxAge, MAX_BACKOFF_MAX].map((limit) => (limit.isUnresolved() ? Infinity : limit.toSeconds())),
-      ),
-    );
-    return Duration.seconds(Math.max(...seconds));
   }
 
   private createLedger(handler: RetryHandler): dynamodb.ITable {

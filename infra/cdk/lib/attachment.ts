@@ -11,7 +11,7 @@ import { Construct, IDependable } from 'constructs';
 import { checkTransparency, makeTransparent } from './envelope-proxy';
 import { Faults } from './faults';
 import { RetryPolicy } from './retry-policy';
-import { RetryQueue } from './retry-queue';
+import { ConsumedQueue } from './retry-queues';
 import { Senders } from './senders';
 import { CONFIG_ID, ownId, Target } from './target';
 
@@ -21,10 +21,9 @@ export interface AttachmentProps {
   /** The function's own policy. */
   readonly policy: RetryPolicy;
   readonly transparent: boolean;
-  readonly queue: RetryQueue;
+  /** The queue for its failures. No failure may arrive before the mapping exists. */
+  readonly consumed: ConsumedQueue;
   readonly senders: Senders;
-  /** The mapping, which receives from the queue. No failure may arrive before it exists. */
-  readonly consumer: IDependable;
   readonly source?: string;
 }
 
@@ -56,19 +55,19 @@ export function checkAttachable(target: Target, transparent: boolean, faults: Fa
 export class Attachment extends Construct {
   public readonly target: Target;
   public readonly policy: RetryPolicy;
-  public readonly queue: RetryQueue;
+  public readonly consumed: ConsumedQueue;
   private readonly config: lambda.CfnEventInvokeConfig;
 
   constructor(scope: Construct, props: AttachmentProps) {
-    const { target, queue } = props;
+    const { target, consumed } = props;
     super(scope, `Attached-${ownId(target.attached)}`);
     this.target = target;
     this.policy = props.policy;
-    this.queue = queue;
+    this.consumed = consumed;
     const permission = this.letSend(props.senders);
     this.config = this.sendFailures();
     // Lambda refuses a destination if the function's role may not send to it. SQS enforces the queue's policy.
-    this.config.node.addDependency(...permission, queue.closure, props.consumer);
+    this.config.node.addDependency(...permission, consumed.queue.closure, consumed.mapping);
     // The config names an alias without a reference, so CloudFormation doesn't know the dependency.
     const alias = target.attached === target.base ? undefined : target.attached.node.defaultChild;
     if (alias) this.config.node.addDependency(alias);
@@ -101,15 +100,15 @@ export class Attachment extends Construct {
   private letSend(senders: Senders): IDependable[] {
     const { role } = this.target.base;
     if (role === undefined) {
-      senders.allowUnknown();
+      senders.allowUnknown(this.consumed.queue);
       this.warn(
         'role',
-        'its role is not known, so the retry queue is open to all roles of this account, and Lambda refuses the destination unless ' +
+        'its role is not known, so its retry queue is open to all roles of this account, and Lambda refuses the destination unless ' +
           'the role may already send to it: import the function by Function.fromFunctionAttributes, with its role',
       );
       return [];
     }
-    const policy = senders.allow(role);
+    const policy = senders.allow(role, this.consumed.queue);
     const attachedTo = Stack.of(this).resolve((policy.node.defaultChild as iam.CfnPolicy).roles);
     if (attachedTo === undefined) {
       this.warn(
@@ -124,7 +123,7 @@ export class Attachment extends Construct {
   /** A function and qualifier has only one event invoke config. Its other properties are kept. */
   private sendFailures(): lambda.CfnEventInvokeConfig {
     const { ownConfig, configured } = this.target;
-    const onFailure = { destination: this.queue.queueArn };
+    const onFailure = { destination: this.consumed.queue.queueArn };
     if (Stack.of(configured) === Stack.of(this)) {
       const config = ownConfig ?? this.createConfig(configured);
       config.maximumRetryAttempts = 0;

@@ -1,4 +1,4 @@
-import { aws_cloudwatch as cloudwatch, aws_lambda as lambda } from 'aws-cdk-lib';
+import { aws_cloudwatch as cloudwatch, aws_lambda as lambda, aws_sqs as sqs } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 import type { AsyncRetry } from './async-retry';
 import { metricOfLambda } from './metrics';
@@ -20,6 +20,7 @@ const WIDTH = 12;
 export class RetryDashboard extends Construct {
   public readonly dashboard: cloudwatch.Dashboard;
   private readonly outcomes = graph('What became of failed events');
+  private readonly queues: cloudwatch.GraphWidget;
   private readonly lateness = graph('Lateness of retries in ms, p99');
   private readonly ages = graph('Age of events in seconds, maximum');
   private readonly faults = graph('What a person has to fix');
@@ -29,10 +30,27 @@ export class RetryDashboard extends Construct {
     props: RetryDashboardProps,
   ) {
     super(retry, 'Dashboard');
+    this.queues = graph('Messages in the queues', [
+      retry.deadLetterQueue.metricApproximateNumberOfMessagesVisible({
+        statistic: cloudwatch.Stats.MAXIMUM,
+        label: 'dead letters',
+      }),
+    ]);
     this.dashboard = new cloudwatch.Dashboard(this, 'Resource', props);
-    this.dashboard.addWidgets(this.outcomes, this.queues());
+    this.dashboard.addWidgets(this.outcomes, this.queues);
     this.dashboard.addWidgets(this.lateness, this.ages);
     this.dashboard.addWidgets(this.faults, this.handler());
+  }
+
+  /** Adds the lines of one retry queue. Its owner is the function that has it for itself. */
+  public showQueue(queue: sqs.IQueue, owner?: lambda.IFunction): void {
+    const named = (state: string) => ({
+      statistic: cloudwatch.Stats.MAXIMUM,
+      label: [...(owner ? [owner.functionName] : []), state].join(' '),
+    });
+    this.queues.addLeftMetric(queue.metricApproximateNumberOfMessagesNotVisible(named('waiting')));
+    this.queues.addLeftMetric(queue.metricApproximateNumberOfMessagesDelayed(named('delayed')));
+    this.queues.addLeftMetric(queue.metricApproximateNumberOfMessagesVisible(named('due')));
   }
 
   /** Adds the lines of one function. */
@@ -51,19 +69,6 @@ export class RetryDashboard extends Construct {
     this.faults.addLeftMetric(named(metricOfLambda('DestinationDeliveryFailures', target), 'not delivered'));
     this.faults.addLeftMetric(named(metricOfLambda('RecursiveInvocationsDropped', target), 'taken for a loop'));
     if (retry.ledger) this.faults.addLeftMetric(named(retry.metricLedgerFaults({ target }), 'ledger'));
-  }
-
-  private queues(): cloudwatch.GraphWidget {
-    const { deadLetterQueue, retryQueues } = this.retry;
-    const statistic = cloudwatch.Stats.MAXIMUM;
-    const number = (index: number) => (retryQueues.length === 1 ? '' : ` in queue ${index + 1}`);
-    return graph('Messages in the queues', [
-      ...retryQueues.flatMap((queue, index) => [
-        queue.metricApproximateNumberOfMessagesNotVisible({ statistic, label: `waiting${number(index)}` }),
-        queue.metricApproximateNumberOfMessagesVisible({ statistic, label: `due${number(index)}` }),
-      ]),
-      deadLetterQueue.metricApproximateNumberOfMessagesVisible({ statistic, label: 'dead letters' }),
-    ]);
   }
 
   private handler(): cloudwatch.GraphWidget {

@@ -31,12 +31,16 @@ const BATCH_SIZE = 10;
 /** Any window, even of one second, can delay a queue with few messages by up to 20 s. */
 const BATCHING_WINDOW = Duration.seconds(0);
 
-/** The actions of a mapping and its function on a queue. */
-export const CONSUME = [
+/**
+ * The actions of a mapping and its function on a queue. The handler reads how many messages are in flight, and when
+ * there are too many, it sends waiting messages again, with a delay.
+ */
+const CONSUME = [
   'sqs:ReceiveMessage',
   'sqs:DeleteMessage',
   'sqs:ChangeMessageVisibility',
   'sqs:GetQueueAttributes',
+  'sqs:SendMessage',
 ];
 
 /** The actions that reading and writing with a key need. */

@@ -8,10 +8,12 @@
  * target.ts           a function to attach, and what is known about it
  * attachment.ts       the settings of an attached function
  * closed-queue.ts     a queue that is closed to all but a few principals
- * retry-queue.ts      the queue where failed events wait
+ * retry-queue.ts      a queue where failed events wait
+ * retry-queues.ts     one queue for each function, or one for all, and one for redrives
  * dead-letter-queue.ts   the queue of events that were given up
  * senders.ts          the roles that may send failures
  * handler.ts          the function that decides about failed events, and its permissions
+ * variables.ts        how long the handler's variables will be
  * envelope-proxy.ts   the layer that hides the envelope from a function
  * code.ts             the code of the handler and the layer, shipped or built
  * faults.ts           collects all errors into one message

@@ -41,13 +41,22 @@ export interface AsyncRetryProps extends RetryPolicy {
   readonly ledger?: boolean;
 
   /**
-   * The number of retry queues. One holds about 120,000 waiting events. All events of one function are in one
-   * queue, which is chosen by the function's path. If you lower the number, the surplus queues are deleted with
-   * everything that waits in them.
+   * How many messages of a retry queue may wait in flight. Beyond that, waits are kept as delays, which have no limit
+   * but are less precise. SQS has at most about 120,000 messages in flight in a queue: a larger value needs a raised
+   * quota, which AWS support grants.
    *
-   * @default 1
+   * @default 100000
    */
-  readonly parallelQueues?: number;
+  readonly inFlightMax?: number;
+
+  /**
+   * Whether all functions share one retry queue. Then an outage of one function can delay the retries of the others,
+   * and each function can have the others invoked with any payload. It saves the polling of a queue for each
+   * function. If you change this, the queues of before are deleted with everything that waits in them.
+   *
+   * @default false
+   */
+  readonly sharedQueue?: boolean;
 
   /**
    * The number of concurrent invocations of the handler for each retry queue, from 2 to 1,000.
@@ -111,8 +120,8 @@ export interface AttachOptions extends RetryPolicy {
   readonly transparent?: boolean;
 }
 
-/** The names of more roles might not fit into the 8 KB of a queue's policy. */
-export const TARGETS_MAX = 50;
+/** The names of more roles might not fit into the 8 KB of a shared queue's policy. */
+export const SHARING_MAX = 50;
 
 /** Enough for a batch of ten when endpoints are slow. Usually they answer in milliseconds. */
 export const HANDLER_TIMEOUT = Duration.seconds(30);
@@ -127,6 +136,9 @@ const [MEMORY_MIN, MEMORY_MAX] = [128, 10_240];
 /** The architectures that `scripts/package` builds for, which are all that Lambda has. */
 const ARCHITECTURES = [lambda.Architecture.ARM_64.name, lambda.Architecture.X86_64.name];
 
+/** Quotas are far below. */
+const IN_FLIGHT_MAX_MAX = 2 ** 32 - 1;
+
 /** The limits of an SQS mapping. */
 const [MAX_CONCURRENCY_MIN, MAX_CONCURRENCY_MAX] = [2, 1000];
 
@@ -135,11 +147,10 @@ export const MAX_CONCURRENCY = 10;
 
 /** Throws one error with everything that is out of its range. */
 export function checkProps(scope: IConstruct, props: AsyncRetryProps): void {
-  const { handlerTimeout = HANDLER_TIMEOUT, parallelQueues = 1, architecture, deadLetterQueue, encryptionKey } = props;
+  const { handlerTimeout = HANDLER_TIMEOUT, architecture, deadLetterQueue, encryptionKey } = props;
   const faults = new Faults();
   checkPolicy(effectivePolicy(props), faults);
-  if (checkKnown('parallelQueues', parallelQueues, faults))
-    checkWhole('parallelQueues', parallelQueues, 1, TARGETS_MAX, faults);
+  checkWhole('inFlightMax', props.inFlightMax, 1, IN_FLIGHT_MAX_MAX, faults);
   checkWhole('maxConcurrency', props.maxConcurrency, MAX_CONCURRENCY_MIN, MAX_CONCURRENCY_MAX, faults);
   checkWhole('memorySize', props.memorySize, MEMORY_MIN, MEMORY_MAX, faults);
   if (checkKnown('handlerTimeout', handlerTimeout, faults)) {

@@ -68,7 +68,7 @@ const SECONDS_PER_UNIT: [string, number][] = [
 const BASE_BACKOFF = [Duration.seconds(1), Duration.hours(12)];
 
 /** SQS keeps a message for at most 14 days. A wait of 13 days leaves a day for the next attempt. */
-export const MAX_BACKOFF_MAX = Duration.days(13);
+const MAX_BACKOFF_MAX = Duration.days(13);
 
 /** The handler's own limit. */
 const MAX_AGE_MAX = Duration.days(365);

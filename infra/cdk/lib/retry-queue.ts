@@ -11,14 +11,15 @@ const RECEIVES_MAX = 1000;
 /** The properties of a retry queue. */
 export interface RetryQueueProps extends ClosedQueueProps {
   readonly deadLetterQueue: sqs.IQueue;
-  readonly receiverArn: string;
+  /** The ARN of the handler's role. */
+  readonly handlerRoleArn: string;
   readonly visibilityTimeout: Duration;
 }
 
 /**
  * A queue of failed events. Whoever can send to it can have functions invoked with any payload, and whoever can
- * receive from it can read or delete payloads. So only the attached functions and principals that may redrive can
- * send, and only the handler can receive.
+ * receive from it can read or delete payloads. So only the attached functions, principals that may redrive and the
+ * handler can send, and only the handler can receive.
  */
 export class RetryQueue extends ClosedQueue {
   /** The policy that closes the queue. Senders depend on it. */
@@ -38,7 +39,9 @@ export class RetryQueue extends ClosedQueue {
       },
       RECEIVER_ONLY,
     );
-    this.letReceive(props.receiverArn);
+    this.letReceive(props.handlerRoleArn);
+    // When too many messages are in flight, the handler sends a waiting message again, with a delay.
+    this.letSend(props.handlerRoleArn);
     this.closure = this.node.findChild('Policy');
   }
 }

@@ -4,40 +4,46 @@ import { KEY_ACTIONS } from './handler';
 import { RetryQueue } from './retry-queue';
 import { ownId } from './target';
 
+/** The permissions of one role, and the queues that it may send to. */
+interface Sender {
+  readonly policy: iam.Policy;
+  readonly queues: Set<RetryQueue>;
+}
+
 /** The roles of the attached functions. Each role has one policy, however many functions share it. */
 export class Senders extends Construct {
-  private readonly policies = new Map<string, iam.Policy>();
+  private readonly known = new Map<string, Sender>();
 
   constructor(
     scope: Construct,
-    private readonly queues: RetryQueue[],
     private readonly key?: kms.IKey,
   ) {
     super(scope, 'Senders');
   }
 
-  /** Lets a role send to all queues, so that a function that moves to another queue always has the permission. */
-  public allow(role: iam.IRole): iam.Policy {
-    const known = this.policies.get(role.roleArn);
-    if (known) return known;
-    const policy = new iam.Policy(this, ownId(role), {
-      statements: [
-        new iam.PolicyStatement({
-          actions: ['sqs:SendMessage'],
-          resources: this.queues.map((queue) => queue.queueArn),
-        }),
-        ...(this.key ? [new iam.PolicyStatement({ actions: KEY_ACTIONS, resources: [this.key.keyArn] })] : []),
-      ],
-    });
-    role.attachInlinePolicy(policy);
-    this.policies.set(role.roleArn, policy);
-    this.queues.forEach((queue) => queue.letSend(role.roleArn));
+  /** Lets a role send to a queue. */
+  public allow(role: iam.IRole, queue: RetryQueue): iam.Policy {
+    const { policy, queues } = this.known.get(role.roleArn) ?? this.add(role);
+    if (!queues.has(queue)) {
+      queues.add(queue);
+      queue.letSend(role.roleArn);
+      policy.addStatements(new iam.PolicyStatement({ actions: ['sqs:SendMessage'], resources: [queue.queueArn] }));
+    }
     return policy;
   }
 
   /** Lets every role of this account send, for a function with an unknown role, which also needs the permission. */
-  public allowUnknown(): void {
+  public allowUnknown(queue: RetryQueue): void {
     const { account, partition } = Stack.of(this);
-    this.queues.forEach((queue) => queue.letSend(`arn:${partition}:iam::${account}:role/*`));
+    queue.letSend(`arn:${partition}:iam::${account}:role/*`);
+  }
+
+  private add(role: iam.IRole): Sender {
+    const policy = new iam.Policy(this, ownId(role));
+    if (this.key) policy.addStatements(new iam.PolicyStatement({ actions: KEY_ACTIONS, resources: [this.key.keyArn] }));
+    role.attachInlinePolicy(policy);
+    const added = { policy, queues: new Set<RetryQueue>() };
+    this.known.set(role.roleArn, added);
+    return added;
   }
 }

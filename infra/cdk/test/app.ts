@@ -42,6 +42,13 @@ export class TestStack extends Stack {
   }
 }
 
+/** A stack with retries and one attached function, Orders. */
+export function withOrders(props: AsyncRetryProps = {}): TestStack {
+  const stack = new TestStack(props);
+  stack.retry.attach(stack.function('Orders'));
+  return stack;
+}
+
 /** A function in any stack. */
 export function functionIn(stack: Stack, id: string, props: Partial<lambda.FunctionProps> = {}): lambda.Function {
   return new lambda.Function(stack, id, {

@@ -9,12 +9,15 @@ import {
   CfnParameter,
   Duration,
   Lazy,
+  NestedStack,
   RemovalPolicy,
   Stack,
   Stage,
 } from 'aws-cdk-lib';
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
-import { AsyncRetry } from '../lib';
+import { AsyncRetry, AsyncRetryProps, AttachOptions } from '../lib';
+import { Target } from '../lib/target';
+import { estimatedLength } from '../lib/variables';
 import { complaint, functionIn, TestStack } from './app';
 
 const REFUSED = "AsyncRetry Test/Retry can't attach Test/Orders: ";
@@ -46,7 +49,7 @@ test('an attached function sends its failures to the retry queue at once, and ma
   const [send] = stack.statementsOf(/OrdersServiceRole/);
   assert.deepEqual(
     [send.Effect, send.Action, send.Resource['Fn::GetAtt'][0].slice(0, -8)],
-    ['Allow', 'sqs:SendMessage', 'RetryRetryQueue'],
+    ['Allow', 'sqs:SendMessage', 'RetryRetryQueueOrders' + send.Resource['Fn::GetAtt'][0].slice(-16, -8)],
   );
   assert.deepEqual(stack.warnings, []);
 });
@@ -55,9 +58,13 @@ test('the permission and the mapping exist before the destination', () => {
   const stack = new TestStack();
   stack.retry.attach(stack.function('Orders'));
   const [{ DependsOn }] = Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig'));
+  const ofOrders = DependsOn[0].slice('RetryRetryQueueOrders'.length, -15);
+  const ofRole = DependsOn[2].slice(-16, -8);
   assert.deepEqual(
     DependsOn.map((id: string) => id.slice(0, -8)),
-    ['RetryRetryQueueMapping', 'RetryRetryQueuePolicy', 'RetrySendersServiceRole' + DependsOn[2].slice(-16, -8)],
+    ['Mapping', 'Policy']
+      .map((part) => `RetryRetryQueueOrders${ofOrders}${part}`)
+      .concat(`RetrySendersServiceRole${ofRole}`),
   );
 });
 
@@ -73,10 +80,84 @@ test('the handler may invoke the attached functions with all their versions and 
     invoke.flatMap(({ Resource }: any) => Resource),
     [orders, payments].flatMap((each) => [arn(each), { 'Fn::Join': ['', [arn(each), ':*']] }]),
   );
-  const { TARGET_FUNCTIONS } = stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables;
-  assert.deepEqual(TARGET_FUNCTIONS, {
-    'Fn::Join': [',', [orders, payments].map((each) => stack.resolve(each.functionName))],
-  });
+});
+
+/** The functions that messages of each queue may name, by logical ids. */
+function queueTargetsOf(stack: TestStack): { [queue: string]: string[] } {
+  const { QUEUE_TARGETS } = stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables;
+  const [, parts] = QUEUE_TARGETS['Fn::Join'];
+  const id = (part: any) => (part.Ref ?? part['Fn::GetAtt']?.[0] ?? part['Fn::ImportValue']).slice(0, -8);
+  return JSON.parse(parts.map((part: any) => (typeof part === 'string' ? part : id(part))).join(''));
+}
+
+test('each function has a queue and a mapping of its own, whose messages may name no other function', () => {
+  const stack = new TestStack();
+  const [orders, payments] = ['Orders', 'Payments'].map((id) => stack.function(id));
+  for (const each of [orders, payments, orders.currentVersion]) stack.retry.attach(each);
+  const targets = queueTargetsOf(stack);
+  assert.deepEqual(Object.values(targets), [['Orders'], ['Payments']]);
+  const mappings = Object.values(stack.template.findResources('AWS::Lambda::EventSourceMapping'));
+  const queuesOf = (arns: any[]) => arns.map((arn) => arn['Fn::GetAtt'][0].slice(0, -8)).sort();
+  assert.deepEqual(queuesOf(mappings.map(({ Properties }) => Properties.EventSourceArn)), Object.keys(targets).sort());
+  for (const { Properties } of mappings) assert.match(JSON.stringify(Properties.FunctionName), /"RetryHandler/);
+  // A function's failures go to its own queue, whichever version or alias fails.
+  for (const { Properties } of Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig'))) {
+    const [queue] = queuesOf([Properties.DestinationConfig.OnFailure.Destination]);
+    assert.deepEqual(targets[queue], [Properties.FunctionName.Ref.slice(0, -8)]);
+  }
+});
+
+test('the queue of a function is known by any of its aliases and versions', () => {
+  const stack = new TestStack();
+  const [orders, payments] = ['Orders', 'Payments'].map((id) => stack.function(id));
+  stack.retry.attach(orders);
+  stack.retry.attach(payments);
+  assert.equal(stack.retry.retryQueueOf(orders.currentVersion), stack.retry.retryQueues[0]);
+  assert.equal(stack.retry.retryQueueOf(payments), stack.retry.retryQueues[1]);
+  assert.equal(
+    complaint(() => stack.retry.retryQueueOf(stack.function('Mails'))),
+    'AsyncRetry Test/Retry has no retry queue of Test/Mails: attach it first',
+  );
+});
+
+test('functions share one queue on request, whose messages may name all of them', () => {
+  const stack = new TestStack({ sharedQueue: true });
+  const [orders, payments] = ['Orders', 'Payments'].map((id) => stack.function(id));
+  for (const each of [orders, payments, orders.currentVersion]) stack.retry.attach(each);
+  assert.deepEqual(queueTargetsOf(stack), { RetryRetryQueue: ['Orders', 'Payments'] });
+  stack.template.resourceCountIs('AWS::Lambda::EventSourceMapping', 1);
+  assert.equal(stack.retry.retryQueues.length, 1);
+});
+
+test("a redrive's queue may have messages of every function", () => {
+  const stack = new TestStack();
+  stack.retry.grantRedrive(new iam.User(stack, 'Operator'));
+  for (const id of ['Orders', 'Payments', 'Mails']) stack.retry.attach(stack.function(id));
+  assert.deepEqual(queueTargetsOf(stack).RetryRedriveQueue, ['Orders', 'Payments', 'Mails']);
+});
+
+test('a queue keeps its logical id when other functions are attached, removed or attached in another order', () => {
+  const idsOf = (...attached: string[]) => {
+    const stack = new TestStack();
+    const functions = Object.fromEntries(['A', 'B', 'C'].map((id) => [id, stack.function(id)]));
+    for (const id of attached) stack.retry.attach(functions[id]);
+    return Object.keys(stack.template.findResources('AWS::SQS::Queue')).filter((id) => /RetryQueueB/.test(id));
+  };
+  const [id, ...others] = idsOf('B');
+  assert.deepEqual(others, []);
+  for (const attached of [
+    ['A', 'B', 'C'],
+    ['C', 'B'],
+    ['B', 'A'],
+  ])
+    assert.deepEqual(idsOf(...attached), [id]);
+});
+
+test('before anything is attached, no queue has targets', () => {
+  for (const sharedQueue of [false, true]) {
+    const { Variables } = new TestStack({ sharedQueue }).only('AWS::Lambda::Function', /Handler/).Environment;
+    assert.ok(!('QUEUE_TARGETS' in Variables));
+  }
 });
 
 test('aliases and versions are configured by their qualifiers, and the handler knows them by their function', () => {
@@ -90,8 +171,8 @@ test('aliases and versions are configured by their qualifiers, and the handler k
   assert.ok(configs.every(({ FunctionName }) => /^Orders/.test(FunctionName.Ref)));
   const qualifiers = configs.map(({ Qualifier }) => Qualifier['Fn::GetAtt']?.[1] ?? Qualifier);
   assert.deepEqual(qualifiers.sort(), ['$LATEST', 'Version', 'live']);
-  const { TARGET_FUNCTIONS, POLICIES } = stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables;
-  assert.deepEqual(TARGET_FUNCTIONS, stack.resolve(orders.functionName));
+  assert.deepEqual(Object.values(queueTargetsOf(stack)), [['Orders']]);
+  const { POLICIES } = stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables;
   assert.deepEqual(
     POLICIES['Fn::Join'][1].map((part: any) => part.Ref?.slice(0, 6) ?? part),
     ['{"', 'Orders', '":{"MAX_ATTEMPTS":"3"}}'],
@@ -113,6 +194,13 @@ test('a function in another stack needs nothing from the stack of the retries', 
   template.hasResourceProperties('AWS::Lambda::Function', { RecursiveLoop: 'Allow' });
   template.resourceCountIs('AWS::Lambda::LayerVersion', 1);
   Template.fromStack(retries).resourceCountIs('AWS::Lambda::EventInvokeConfig', 1);
+  const { Environment } = Object.values(
+    Template.fromStack(retries).findResources('AWS::Lambda::Function', { Properties: { Handler: 'bootstrap' } }),
+  )[0].Properties;
+  assert.match(
+    JSON.stringify(Environment.Variables.QUEUE_TARGETS),
+    /"QueueName"\]},.*"Functions:ExportsOutputRefOrders/,
+  );
 });
 
 test('the other properties of an event invoke config are kept', () => {
@@ -421,14 +509,17 @@ test('functions with the same name in different places are different', () => {
   }
 });
 
-test('a role of several functions gets the permission once', () => {
-  const stack = new TestStack();
-  const role = new iam.Role(stack, 'Shared', { assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com') });
-  for (const id of ['A', 'B', 'C']) stack.retry.attach(stack.function(id, { role }));
-  assert.deepEqual(
-    stack.statementsOf(/Shared/).map(({ Action }: any) => Action),
-    ['sqs:SendMessage'],
-  );
+test('a role of several functions may send to the queues of all, and to a shared one once', () => {
+  const queuesOf = (sharedQueue: boolean) => {
+    const stack = new TestStack({ sharedQueue });
+    const role = new iam.Role(stack, 'Common', { assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com') });
+    for (const id of ['A', 'B', 'C']) stack.retry.attach(stack.function(id, { role }));
+    const statements = stack.statementsOf(/Common/);
+    assert.ok(statements.every(({ Action }: any) => Action === 'sqs:SendMessage'));
+    return statements.map(({ Resource }: any) => /RetryQueue([ABC]?)/.exec(Resource['Fn::GetAtt'][0])?.[1]);
+  };
+  assert.deepEqual(queuesOf(false), ['A', 'B', 'C']);
+  assert.deepEqual(queuesOf(true), ['']);
 });
 
 test("a role that can't be changed is a warning that says what it needs", () => {
@@ -444,16 +535,17 @@ test("a role that can't be changed is a warning that says what it needs", () => 
   );
 });
 
-test('a function with an unknown role opens the queue to all roles of the account', () => {
-  const stack = new TestStack({ parallelQueues: 2 });
+test('a function with an unknown role opens its queue to all roles of the account, and no other queue', () => {
+  const stack = new TestStack();
   stack.retry.attach(lambda.Function.fromFunctionName(stack, 'Orders', 'orders'));
-  for (const id of [/RetryQueuePolicy/, /RetryQueue2Policy/]) {
+  stack.retry.attach(stack.function('Payments'));
+  const sendersOf = (id: RegExp) => {
     const [, , send] = stack.only('AWS::SQS::QueuePolicy', id).PolicyDocument.Statement;
-    assert.match(
-      JSON.stringify(send.Condition.ArnNotEquals['aws:PrincipalArn']),
-      /{"Ref":"AWS::Partition"},":iam::",{"Ref":"AWS::AccountId"},":role\/\*"/,
-    );
-  }
+    return JSON.stringify(send.Condition.ArnNotEquals['aws:PrincipalArn']);
+  };
+  const anyRole = /{"Ref":"AWS::Partition"},":iam::",{"Ref":"AWS::AccountId"},":role\/\*"/;
+  assert.match(sendersOf(/RetryQueueOrders/), anyRole);
+  assert.doesNotMatch(sendersOf(/RetryQueuePayments/), anyRole);
 });
 
 test('a singleton function is a function of this app', () => {
@@ -572,14 +664,42 @@ test('a version that may lack the layer is a warning', () => {
     assert.deepEqual(warningsOf(current), []);
 });
 
-test('variables that may not fit are a warning', () => {
-  const stack = new TestStack();
-  for (let index = 0; index < 40; index += 1)
-    stack.retry.attach(stack.function(`F${index}`), { maxAttempts: index + 1 });
+test("variables that don't fit are refused, with the ways out", () => {
+  const attachedBy = (props: AsyncRetryProps, own: (index: number) => AttachOptions = () => ({})) => {
+    const stack = new TestStack(props);
+    let count = 0;
+    const message = complaint(() => {
+      for (; count < 50; count += 1) stack.retry.attach(stack.function(`Function${count}`), own(count));
+      throw new Error('all fit');
+    });
+    return [count, message] as const;
+  };
+  const [count, message] = attachedBy({});
+  assert.ok(count > 30, String(count));
   assert.match(
-    stack.warnings[0],
-    /the handler's variables may become longer than the 4096 characters that Lambda takes/,
+    message,
+    /^AsyncRetry Test\/Retry can't attach Test\/Function\d+: the handler's variables would have about 4\d\d\d characters, and Lambda takes 4096: let the functions share a queue \(sharedQueue\), make another AsyncRetry for some of them, or give fewer of them policies of their own$/,
   );
+  assert.deepEqual(attachedBy({ sharedQueue: true }), [50, 'all fit']);
+  const [, full] = attachedBy({ sharedQueue: true }, (index) => ({ maxAttempts: index + 1, maxAge: Duration.days(7) }));
+  assert.match(full, /and Lambda takes 4096: make another AsyncRetry for some of them/);
+});
+
+test('the length of a generated name is known, unless its stack has no name yet', () => {
+  const lengthOf = (build: (stack: Stack) => lambda.IFunction) => {
+    const made = build(new Stack(new App(), 'Shop'));
+    return estimatedLength([made.functionName], [new Target(made)], []) - estimatedLength([''], [], []);
+  };
+  const cases: [(stack: Stack) => lambda.IFunction, number][] = [
+    // Shop-OrdersA9B65338-123456789012
+    [(scope) => functionIn(scope, 'Orders'), 32],
+    [(scope) => functionIn(scope, 'Orders'.repeat(12)), 64],
+    [(scope) => functionIn(scope, 'Orders', { functionName: 'orders' }), 6],
+    [(scope) => lambda.Function.fromFunctionName(scope, 'Orders', 'orders'), 6],
+    [(scope) => lambda.Function.fromFunctionName(scope, 'Orders', new CfnParameter(scope, 'Name').valueAsString), 64],
+    [(scope) => functionIn(new NestedStack(scope, 'Nested'), 'Orders'), 64],
+  ];
+  for (const [build, expected] of cases) assert.equal(lengthOf(build), expected);
 });
 
 test('stacks refer to each other only if both have an env, or neither', () => {
@@ -632,14 +752,14 @@ test('a recursive loop that is forbidden later fails the synthesis', () => {
   );
 });
 
-test('the number of functions is limited by the size of the policy', () => {
-  const stack = new TestStack();
+test('the number of functions that share a queue is limited by the size of its policy', () => {
+  const stack = new TestStack({ sharedQueue: true });
   const functions = Array.from({ length: 50 }, (_, index) => stack.function(`F${index}`));
   const [first, last] = [functions[0], functions[49]].map((each) => each.currentVersion);
   for (const each of [first, ...functions, last]) stack.retry.attach(each);
   assert.match(
     complaint(() => stack.retry.attach(stack.function('Orders'))),
-    /50 functions are attached, and the queue's policy has no room for more roles: make another AsyncRetry/,
+    /50 functions share the queue, and its policy has no room for more roles: make another AsyncRetry/,
   );
 });
 

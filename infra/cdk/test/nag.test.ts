@@ -31,7 +31,7 @@ const LEAST = () => ({});
 const MOST = (stack: Stack) => ({
   encryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
   ledger: true,
-  parallelQueues: 2,
+  sharedQueue: true,
   tracing: lambda.Tracing.ACTIVE,
 });
 

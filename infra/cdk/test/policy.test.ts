@@ -32,7 +32,9 @@ const BAD_POLICIES: [RetryPolicy, string][] = [
 const BAD: [AsyncRetryProps, string][] = [
   ...BAD_POLICIES,
   [{ maxConcurrency: 1 }, 'maxConcurrency must be a whole number from 2 to 1000, got 1'],
-  [{ parallelQueues: 0 }, 'parallelQueues must be a whole number from 1 to 50, got 0'],
+  [{ inFlightMax: 0 }, 'inFlightMax must be a whole number from 1 to 4294967295, got 0'],
+  [{ inFlightMax: -1 }, 'inFlightMax must be a whole number from 1 to 4294967295, got -1'],
+  [{ inFlightMax: 1.5 }, 'inFlightMax must be a whole number from 1 to 4294967295, got 1.5'],
   [{ memorySize: 127 }, 'memorySize must be a whole number from 128 to 10240, got 127'],
   [{ handlerTimeout: Duration.seconds(9) }, 'handlerTimeout must be from 10s to 15m, got "9 seconds"'],
   [{ handlerTimeout: Duration.minutes(16) }, 'handlerTimeout must be from 10s to 15m, got "16 minutes"'],
@@ -87,7 +89,9 @@ test('values at the ends of their ranges are accepted', () => {
       maxAge: Duration.days(365),
       maxAttempts: 2 ** 32 - 1,
     },
-    { maxAttempts: 1, maxConcurrency: 2, memorySize: 10_240, parallelQueues: 50, handlerTimeout: Duration.seconds(10) },
+    // Beyond SQS's default quota, which can be raised.
+    { inFlightMax: 500_000 },
+    { maxAttempts: 1, maxConcurrency: 2, memorySize: 10_240, inFlightMax: 1, handlerTimeout: Duration.seconds(10) },
   ])
     new TestStack(props);
 });
@@ -130,13 +134,8 @@ test('an empty list overrides the general one', () => {
 test("values that must be known at synthesis can't be tokens", () => {
   const stack = new TestStack();
   const number = new CfnParameter(stack, 'Number', { type: 'Number' }).valueAsNumber;
-  const message = complaint(
-    () => new AsyncRetry(stack, 'Other', { parallelQueues: number, handlerTimeout: Duration.minutes(number) }),
-  );
-  assert.equal(
-    message,
-    'AsyncRetry Test/Other: parallelQueues must be known at synthesis, got a token; handlerTimeout must be known at synthesis, got a token',
-  );
+  const message = complaint(() => new AsyncRetry(stack, 'Other', { handlerTimeout: Duration.minutes(number) }));
+  assert.equal(message, 'AsyncRetry Test/Other: handlerTimeout must be known at synthesis, got a token');
   assert.match(
     complaint(() => new AsyncRetry(stack, 'Third', { baseBackoff: Duration.millis(number) })),
     /baseBackoff must be in seconds or a longer unit, got "millis"$/,
@@ -158,6 +157,7 @@ test('tokens are not checked', () => {
     jitter: new CfnParameter(stack, 'Jitter').valueAsString as Jitter,
     maxConcurrency: number('Concurrency'),
     memorySize: number('Memory'),
+    inFlightMax: number('InFlight'),
     nonRetryableErrors: Token.asList(new CfnParameter(stack, 'Errors', { type: 'CommaDelimitedList' }).value),
   });
   retry.attach(stack.function('Orders'), { maxAttempts: number('Own') });
@@ -167,5 +167,6 @@ test('tokens are not checked', () => {
   assert.deepEqual(stack.resolve(Variables.MAX_AGE), { 'Fn::Join': ['', [{ Ref: 'Age' }, 'd']] });
   assert.deepEqual(Variables.MAX_BACKOFF, { 'Fn::Join': ['', [{ Ref: 'Max' }, 'm']] });
   assert.deepEqual(Variables.MAX_ATTEMPTS, { Ref: 'Attempts' });
+  assert.deepEqual(Variables.IN_FLIGHT_MAX, { Ref: 'InFlight' });
   assert.deepEqual(Variables.NON_RETRYABLE_ERRORS, { 'Fn::Join': [',', { Ref: 'Errors' }] });
 });

@@ -1,8 +1,8 @@
 import * as assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { aws_iam as iam, aws_kms as kms, aws_lambda as lambda, aws_sqs as sqs, Duration, Stack } from 'aws-cdk-lib';
-import { AsyncRetry } from '../lib';
-import { complaint, TestStack } from './app';
+import { AsyncRetry, AsyncRetryProps } from '../lib';
+import { complaint, TestStack, withOrders } from './app';
 
 const RECEIVE = ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:PurgeQueue'];
 const MOVE = ['sqs:StartMessageMoveTask', 'sqs:CancelMessageMoveTask'];
@@ -30,17 +30,17 @@ function nameOf(arn: any): string {
 const ONLY_CLOUDFORMATION = ['{"ForAllValues:StringNotEquals":{"aws:CalledVia":"cloudformation.amazonaws.com"}}'];
 
 test('only the handler sends dead letters, nobody receives them, and only deployments delete a queue', () => {
-  const stack = new TestStack({ parallelQueues: 2 });
-  stack.retry.attach(stack.function('Orders'));
+  const stack = withOrders();
+  stack.retry.attach(stack.function('Payments'));
   assert.deepEqual(closureOf(stack, /DeadLetterQueue/), {
     [[...RECEIVE, ...MOVE].join()]: ['RetryHandlerRole'],
     'sqs:SendMessage': ['RetryHandlerRole'],
     'sqs:DeleteQueue': ONLY_CLOUDFORMATION,
   });
-  for (const id of [/RetryQueue(Policy)?[0-9A-F]{8}$/, /RetryQueue2/]) {
-    assert.deepEqual(closureOf(stack, id), {
+  for (const id of ['Orders', 'Payments']) {
+    assert.deepEqual(closureOf(stack, new RegExp(`RetryQueue${id}`)), {
       [RECEIVE.join()]: ['RetryHandlerRole'],
-      'sqs:SendMessage': ['OrdersServiceRole'],
+      'sqs:SendMessage': ['RetryHandlerRole', `${id}ServiceRole`],
       'sqs:DeleteQueue': ONLY_CLOUDFORMATION,
     });
   }
@@ -55,45 +55,76 @@ test('only the handler sends dead letters, nobody receives them, and only deploy
 });
 
 test('deletion protection can be turned off', () => {
-  const stack = new TestStack({ deletionProtection: false });
+  const stack = withOrders({ deletionProtection: false });
   for (const id of [/DeadLetterQueue/, /RetryQueue/])
     assert.ok(!('sqs:DeleteQueue' in closureOf(stack, id)), String(id));
 });
 
 test('only redrive principals receive dead letters and have SQS move them into the retry queues', () => {
-  const stack = new TestStack({ parallelQueues: 2 });
+  const stack = new TestStack();
   stack.retry.attach(stack.function('Before'));
   stack.retry.grantRedrive(new iam.User(stack, 'Operator'));
   stack.retry.attach(stack.function('After'));
-  const allowed = stack
+  const [redrive, ...sends] = stack
     .statementsOf(/Operator/)
-    .map(({ Action, Resource }: any) => [[Action].flat().sort(), [Resource].flat().map(nameOf)]);
-  assert.deepEqual(allowed, [
+    .map(({ Action, Resource }: any): [string[], string] => [[Action].flat().sort(), nameOf(Resource)]);
+  assert.deepEqual(redrive, [
     [
-      [
-        'sqs:CancelMessageMoveTask',
-        'sqs:ChangeMessageVisibility',
-        'sqs:DeleteMessage',
-        'sqs:GetQueueAttributes',
-        'sqs:GetQueueUrl',
-        'sqs:ListDeadLetterSourceQueues',
-        'sqs:ListMessageMoveTasks',
-        'sqs:ReceiveMessage',
-        'sqs:StartMessageMoveTask',
-      ],
-      ['RetryDeadLetterQueue'],
+      'sqs:CancelMessageMoveTask',
+      'sqs:ChangeMessageVisibility',
+      'sqs:DeleteMessage',
+      'sqs:GetQueueAttributes',
+      'sqs:GetQueueUrl',
+      'sqs:ListDeadLetterSourceQueues',
+      'sqs:ListMessageMoveTasks',
+      'sqs:ReceiveMessage',
+      'sqs:StartMessageMoveTask',
     ],
-    [['sqs:SendMessage'], ['RetryRetryQueue', 'RetryRetryQueue2']],
+    'RetryDeadLetterQueue',
   ]);
+  const queues = ['RetryRetryQueueBefore', 'RetryRetryQueueAfter', 'RetryRedriveQueue'];
+  assert.deepEqual(
+    sends.map(([actions, queue]) => [actions, queue.replace(/[0-9a-f]{8}$/, '')]),
+    queues.map((queue) => [['sqs:SendMessage'], queue]),
+  );
   const { [[...RECEIVE, ...MOVE].join()]: takers, 'sqs:SendMessage': senders } = closureOf(stack, /DeadLetterQueue/);
   assert.deepEqual([takers, senders], [['Operator'], ['RetryHandlerRole']]);
-  for (const id of [/RetryQueue(Policy)?[0-9A-F]{8}$/, /RetryQueue2/]) {
+  for (const [id, roles] of [
+    [/RetryQueueBefore/, ['BeforeServiceRole', 'Operator']],
+    [/RetryQueueAfter/, ['Operator', 'AfterServiceRole']],
+    [/RedriveQueue/, ['Operator']],
+  ] as const) {
     const { [RECEIVE.join()]: receivers, 'sqs:SendMessage': sending } = closureOf(stack, id);
-    assert.deepEqual(
-      [receivers, sending],
-      [['RetryHandlerRole'], ['BeforeServiceRole', 'Operator', 'AfterServiceRole']],
-    );
+    assert.deepEqual([receivers, sending], [['RetryHandlerRole'], ['RetryHandlerRole', ...roles]]);
   }
+});
+
+test('a redrive has one destination for the dead letters of all functions, however many there are', () => {
+  const cases: [AsyncRetryProps, string[], RegExp, number][] = [
+    [{}, ['Orders'], /^RetryRetryQueueOrders/, 1],
+    [{}, ['Orders', 'Payments', 'Mails'], /^RetryRedriveQueue/, 4],
+    [{ sharedQueue: true }, ['Orders', 'Payments'], /^RetryRetryQueue[0-9A-F]{8}$/, 1],
+  ];
+  for (const [props, ids, expected, count] of cases) {
+    for (const isGrantedFirst of [true, false]) {
+      const stack = new TestStack(props);
+      const grant = () => stack.retry.grantRedrive(new iam.User(stack, 'Operator'));
+      if (isGrantedFirst) grant();
+      for (const id of ids) stack.retry.attach(stack.function(id));
+      if (!isGrantedFirst) grant();
+      assert.match(stack.resolve(stack.retry.redriveQueueArn)['Fn::GetAtt'][0], expected);
+      stack.template.resourceCountIs('AWS::Lambda::EventSourceMapping', count);
+    }
+  }
+});
+
+test('without anybody who may redrive, or anything to redrive, there is no destination', () => {
+  const stack = new TestStack();
+  const destination = () => complaint(() => stack.resolve(stack.retry.redriveQueueArn));
+  assert.match(destination(), /AsyncRetry Test\/Retry has no redriveQueueArn: attach a function first/);
+  for (const id of ['Orders', 'Payments']) stack.retry.attach(stack.function(id));
+  assert.match(destination(), /has no redriveQueueArn: call grantRedrive for those who may redrive/);
+  assert.equal(stack.retry.retryQueues.length, 2);
 });
 
 test('only principals with an ARN may redrive', () => {
@@ -140,6 +171,7 @@ test('a role that is imported by its name is allowed with any path', () => {
   );
   stack.retry.grantRedrive(operator);
   assert.deepEqual(closureOf(stack, /RetryQueue/)['sqs:SendMessage'], [
+    'RetryHandlerRole',
     'role/orders-role',
     'role/*/orders-role',
     'role/operator',
@@ -163,7 +195,7 @@ test('a role that is imported by its ARN, or by its name with a path, is allowed
   for (const [imported, expected] of cases) {
     const stack = new TestStack();
     stack.retry.attach(stack.function('Orders', { role: imported(stack) }));
-    assert.deepEqual(closureOf(stack, /RetryQueue/)['sqs:SendMessage'], [expected]);
+    assert.deepEqual(closureOf(stack, /RetryQueue/)['sqs:SendMessage'], ['RetryHandlerRole', expected]);
   }
 });
 

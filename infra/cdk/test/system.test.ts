@@ -6,20 +6,21 @@ import { test } from 'node:test';
 import { aws_kms as kms, aws_lambda as lambda, aws_logs as logs, aws_sqs as sqs, Duration } from 'aws-cdk-lib';
 import { AsyncRetry, Jitter } from '../lib';
 import { codeOf } from '../lib/code';
-import { complaint, TestStack } from './app';
+import { complaint, TestStack, withOrders } from './app';
 
 const DAYS = 24 * 60 * 60;
 
 test("the retry queue has SQS's longest retention", () => {
-  const queue = new TestStack().only('AWS::SQS::Queue', /RetryQueue/);
+  const queue = withOrders().only('AWS::SQS::Queue', /RetryQueue/);
   assert.equal(queue.MessageRetentionPeriod, 14 * DAYS);
   assert.equal(queue.RedrivePolicy.maxReceiveCount, 1000);
   assert.match(JSON.stringify(queue.RedrivePolicy.deadLetterTargetArn), /DeadLetterQueue/);
   assert.equal(queue.SqsManagedSseEnabled, true);
 });
 
-test('nobody may send if nothing is attached', () => {
-  const [, , send] = new TestStack().only('AWS::SQS::QueuePolicy', /RetryQueuePolicy/).PolicyDocument.Statement;
+test('only the handler may send if nothing is attached', () => {
+  const [, , send] = new TestStack({ sharedQueue: true }).only('AWS::SQS::QueuePolicy', /RetryQueuePolicy/)
+    .PolicyDocument.Statement;
   assert.equal(send.Action, 'sqs:SendMessage');
   assert.match(
     JSON.stringify(send.Condition.ArnNotEquals),
@@ -28,7 +29,7 @@ test('nobody may send if nothing is attached', () => {
 });
 
 test('no queue can name the retry queue as its dead-letter queue', () => {
-  assert.deepEqual(new TestStack().only('AWS::SQS::Queue', /RetryQueue/).RedriveAllowPolicy, {
+  assert.deepEqual(withOrders().only('AWS::SQS::Queue', /RetryQueue/).RedriveAllowPolicy, {
     redrivePermission: 'denyAll',
   });
 });
@@ -43,15 +44,15 @@ test("the visibility timeout is six times the handler's timeout", () => {
     [undefined, 30],
     [Duration.minutes(15), 900],
   ] as const) {
-    const stack = new TestStack({ handlerTimeout });
+    const stack = withOrders({ handlerTimeout });
     assert.equal(stack.only('AWS::Lambda::Function', /Handler/).Timeout, seconds);
     assert.equal(stack.only('AWS::SQS::Queue', /RetryQueue/).VisibilityTimeout, 6 * seconds);
   }
 });
 
 test('queues accept only TLS', () => {
-  const stack = new TestStack();
-  for (const id of [/RetryQueuePolicy/, /DeadLetterQueuePolicy/]) {
+  const stack = withOrders();
+  for (const id of [/RetryQueueOrders.*Policy/, /DeadLetterQueuePolicy/]) {
     const [statement] = stack.only('AWS::SQS::QueuePolicy', id).PolicyDocument.Statement;
     assert.equal(statement.Effect, 'Deny');
     assert.equal(statement.Action, 'sqs:*');
@@ -59,8 +60,8 @@ test('queues accept only TLS', () => {
   }
 });
 
-test('only the handler receives, and only roles of attached functions send', () => {
-  const stack = new TestStack();
+test('only the handler receives, and only it and the roles of attached functions send', () => {
+  const stack = new TestStack({ sharedQueue: true });
   for (const id of ['Orders', 'Payments']) stack.retry.attach(stack.function(id));
   const [, receive, send] = stack.only('AWS::SQS::QueuePolicy', /RetryQueuePolicy/).PolicyDocument.Statement;
   const roles = ({ Condition }: any) =>
@@ -74,7 +75,7 @@ test('only the handler receives, and only roles of attached functions send', () 
   ]);
   assert.deepEqual(
     [send.Effect, send.Action, roles(send)],
-    ['Deny', 'sqs:SendMessage', ['OrdersServiceRole', 'PaymentsServiceRole']],
+    ['Deny', 'sqs:SendMessage', ['RetryHandlerRole', 'OrdersServiceRole', 'PaymentsServiceRole']],
   );
   for (const { Principal, Resource, Condition } of [receive, send]) {
     assert.deepEqual(Principal, { AWS: '*' });
@@ -85,12 +86,12 @@ test('only the handler receives, and only roles of attached functions send', () 
 });
 
 test('the mapping delivers at once, ten at a time, and reports batch item failures', () => {
-  const mapping = new TestStack().only('AWS::Lambda::EventSourceMapping');
+  const mapping = withOrders().only('AWS::Lambda::EventSourceMapping');
   assert.equal(mapping.BatchSize, 10);
   assert.equal(mapping.MaximumBatchingWindowInSeconds, 0);
   assert.deepEqual(mapping.FunctionResponseTypes, ['ReportBatchItemFailures']);
   assert.deepEqual(mapping.ScalingConfig, { MaximumConcurrency: 10 });
-  const other = new TestStack({ maxConcurrency: 1000 }).only('AWS::Lambda::EventSourceMapping');
+  const other = withOrders({ maxConcurrency: 1000 }).only('AWS::Lambda::EventSourceMapping');
   assert.deepEqual(other.ScalingConfig, { MaximumConcurrency: 1000 });
 });
 
@@ -107,7 +108,7 @@ test('the handler has its default properties', () => {
   assert.deepEqual(variables, { BASE_BACKOFF: '1s', MAX_BACKOFF: '12h', MAX_AGE: '1d', JITTER: 'full' });
 });
 
-test('each property of the policy is a variable of the handler', () => {
+test('each setting is a variable of the handler', () => {
   const stack = new TestStack({
     baseBackoff: Duration.seconds(90),
     maxBackoff: Duration.hours(36),
@@ -115,6 +116,7 @@ test('each property of the policy is a variable of the handler', () => {
     maxAttempts: 50,
     jitter: Jitter.EQUAL,
     nonRetryableErrors: ['ValidationError', '*.Fatal'],
+    inFlightMax: 500_000,
   });
   const { DEAD_LETTER_QUEUE_URL: _, ...variables } = stack.only('AWS::Lambda::Function', /Handler/).Environment
     .Variables;
@@ -125,17 +127,24 @@ test('each property of the policy is a variable of the handler', () => {
     MAX_ATTEMPTS: '50',
     JITTER: 'equal',
     NON_RETRYABLE_ERRORS: 'ValidationError,*.Fatal',
+    IN_FLIGHT_MAX: '500000',
   });
 });
 
 test('the handler has minimal permissions', () => {
-  const statements = new TestStack().statementsOf(/HandlerRole/);
+  const statements = new TestStack({ sharedQueue: true }).statementsOf(/HandlerRole/);
   const allowed = statements.map(({ Action, Resource }: any) => [Action, Resource['Fn::GetAtt'][0].slice(0, -8)]);
   assert.deepEqual(allowed, [
     [['logs:CreateLogStream', 'logs:PutLogEvents'], 'RetryLog'],
     ['sqs:SendMessage', 'RetryDeadLetterQueue'],
     [
-      ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:GetQueueAttributes'],
+      [
+        'sqs:ReceiveMessage',
+        'sqs:DeleteMessage',
+        'sqs:ChangeMessageVisibility',
+        'sqs:GetQueueAttributes',
+        'sqs:SendMessage',
+      ],
       'RetryRetryQueue',
     ],
   ]);
@@ -210,42 +219,8 @@ test("a user's key encrypts the queues and the ledger, with the necessary permis
   }
 });
 
-test('functions are spread over parallel queues of one handler, and keep their queues', () => {
-  const ids = Array.from({ length: 12 }, (_, index) => `F${index}`);
-  const queuesOf = (order: string[]) => {
-    const stack = new TestStack({ parallelQueues: 3 });
-    for (const id of order) {
-      const each = stack.function(id);
-      stack.retry.attach(each);
-      stack.retry.attach(each.currentVersion);
-    }
-    stack.template.resourceCountIs('AWS::Lambda::EventSourceMapping', 3);
-    assert.equal(stack.retry.retryQueues.length, 3);
-    const [send] = stack.statementsOf(/F0ServiceRole/);
-    assert.equal(send.Resource.length, 3);
-    for (const { Properties } of Object.values(stack.template.findResources('AWS::SQS::QueuePolicy'))) {
-      const [, , senders] = Properties.PolicyDocument.Statement;
-      const isRetryQueue = !/DeadLetterQueue/.test(JSON.stringify(Properties.Queues));
-      if (isRetryQueue) assert.equal(senders.Condition.ArnNotEquals['aws:PrincipalArn'].length, ids.length);
-    }
-    return ids.map((id) => {
-      const configs = Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig')).filter(
-        ({ Properties }) => new RegExp(`^${id}[0-9A-F]{8}$`).test(Properties.FunctionName.Ref),
-      );
-      const [queue, another] = configs.map(
-        ({ Properties }) => Properties.DestinationConfig.OnFailure.Destination['Fn::GetAtt'][0],
-      );
-      assert.equal(queue, another);
-      return queue;
-    });
-  };
-  const queues = queuesOf(ids);
-  assert.equal(new Set(queues).size, 3);
-  assert.deepEqual(queuesOf([...ids].reverse()), queues);
-});
-
 test('a function is in one queue, however it is imported', () => {
-  const stack = new TestStack({ parallelQueues: 50 }, { env: { account: '123456789012', region: 'eu-west-1' } });
+  const stack = new TestStack({}, { env: { account: '123456789012', region: 'eu-west-1' } });
   const aliasVersion = lambda.Version.fromVersionArn(
     stack,
     'Version',
@@ -255,12 +230,13 @@ test('a function is in one queue, however it is imported', () => {
   stack.retry.attach(lambda.Alias.fromAliasAttributes(stack, 'Live', { aliasName: 'live', aliasVersion }));
   const configs = Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig'));
   assert.deepEqual(configs[0].Properties.DestinationConfig, configs[1].Properties.DestinationConfig);
+  assert.equal(stack.retry.retryQueues.length, 1);
 });
 
 test("a user's dead-letter queue replaces the default one", () => {
   const stack = new TestStack();
   const deadLetterQueue = new sqs.Queue(stack, 'Mine');
-  const retry = new AsyncRetry(stack, 'Other', { deadLetterQueue });
+  const retry = new AsyncRetry(stack, 'Other', { deadLetterQueue, sharedQueue: true });
   assert.equal(retry.deadLetterQueue, deadLetterQueue);
   assert.match(
     stack.only('AWS::Lambda::Function', /OtherHandler/).Environment.Variables.DEAD_LETTER_QUEUE_URL.Ref,

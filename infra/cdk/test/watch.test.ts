@@ -4,14 +4,20 @@ import {
   App,
   aws_cloudwatch as cloudwatch,
   aws_cloudwatch_actions as actions,
+  aws_iam as iam,
   aws_lambda as lambda,
   aws_sns as sns,
   Duration,
   Stack,
 } from 'aws-cdk-lib';
 import { Match, Template } from 'aws-cdk-lib/assertions';
-import { AlarmsProps, AsyncRetry, AsyncRetryProps, RetryMetricOptions } from '../lib';
-import { complaint, TestStack } from './app';
+import { AsyncRetry, AsyncRetryProps, RetryMetricOptions } from '../lib';
+import { complaint, TestStack, withOrders } from './app';
+
+/** A logical id without the hashes of the CDK and of this package. */
+function withoutHashes(id: string): string {
+  return id.slice(0, -8).replace(/[0-9a-f]{8}$/, '');
+}
 
 /** The metric, its owner, the threshold and the periods (if more than one) of every alarm. */
 function alarmsOf(stack: TestStack): string[] {
@@ -25,7 +31,7 @@ function alarmsOf(stack: TestStack): string[] {
     }
     assert.equal(alarm.Period, 300);
     const [{ Name, Value }] = alarm.Dimensions;
-    const whose = (Value.Ref ?? Value['Fn::GetAtt'][0]).slice(0, -8);
+    const whose = withoutHashes(Value.Ref ?? Value['Fn::GetAtt'][0]);
     const duration = alarm.EvaluationPeriods === 1 ? '' : ` for ${alarm.EvaluationPeriods} periods`;
     return `${alarm.Namespace} ${alarm.MetricName} ${alarm.Statistic ?? alarm.ExtendedStatistic} > ${alarm.Threshold} of ${Name} ${whose}${duration}`;
   });
@@ -35,9 +41,7 @@ function alarmsOf(stack: TestStack): string[] {
 function linesOf(stack: TestStack): { [title: string]: string[] } {
   const [, parts] = stack.only('AWS::CloudWatch::Dashboard').DashboardBody['Fn::Join'];
   const body = parts
-    .map((part: any) =>
-      typeof part === 'string' ? part : (part.Ref ?? part['Fn::GetAtt'][0]).replace(/[0-9A-F]{8}$/, ''),
-    )
+    .map((part: any) => (typeof part === 'string' ? part : withoutHashes(part.Ref ?? part['Fn::GetAtt'][0])))
     .join('');
   return Object.fromEntries(
     JSON.parse(body).widgets.map(({ properties: { title, metrics } }: any) => [
@@ -53,13 +57,13 @@ function linesOf(stack: TestStack): { [title: string]: string[] } {
 const OF_SYSTEM = [
   'SELECT SUM(DeadLettersNotSent) FROM SCHEMA(Comeback, Target) > 0',
   'AWS/SQS ApproximateNumberOfMessagesVisible Maximum > 0 of QueueName RetryDeadLetterQueue',
-  'AWS/SQS ApproximateAgeOfOldestMessage Maximum > 46800 of QueueName RetryRetryQueue',
-  'AWS/SQS ApproximateNumberOfMessagesVisible Minimum > 0 of QueueName RetryRetryQueue for 3 periods',
-  'AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum > 96000 of QueueName RetryRetryQueue',
   'AWS/Lambda Errors Sum > 0 of FunctionName RetryHandler',
   'AWS/Lambda Throttles Sum > 0 of FunctionName RetryHandler',
   'AWS/Lambda RecursiveInvocationsDropped Sum > 0 of FunctionName RetryHandler',
 ];
+
+const ofQueue = (name: string) =>
+  `AWS/SQS ApproximateNumberOfMessagesVisible Minimum > 0 of QueueName ${name} for 3 periods`;
 
 const ofFunction = (name: string) => [
   `AWS/Lambda DestinationDeliveryFailures Sum > 0 of FunctionName ${name}`,
@@ -75,22 +79,29 @@ test('there is an alarm for everything that needs a person, for functions attach
   const after = stack.function('After');
   stack.retry.attach(after);
   stack.retry.attach(after.currentVersion);
-  assert.deepEqual(alarmsOf(stack).sort(), [...OF_SYSTEM, ...ofFunction('Before'), ...ofFunction('After')].sort());
+  const ofEach = ['Before', 'After'].flatMap((id) => [...ofFunction(id), ofQueue(`RetryRetryQueue${id}`)]);
+  assert.deepEqual(alarmsOf(stack).sort(), [...OF_SYSTEM, ...ofEach].sort());
 });
 
-test('a ledger has an alarm for each function, and each parallel queue has its own', () => {
-  const stack = new TestStack({ ledger: true, parallelQueues: 2 });
-  stack.retry.attach(stack.function('Orders'));
+test('a shared queue has one alarm, and so has the queue of redrives', () => {
+  const alarmsOfQueues = (props: AsyncRetryProps) => {
+    const stack = new TestStack(props);
+    stack.retry.alarms();
+    for (const id of ['Orders', 'Payments']) stack.retry.attach(stack.function(id));
+    stack.retry.grantRedrive(new iam.User(stack, 'Operator'));
+    return alarmsOf(stack).filter((alarm) => / Minimum /.test(alarm));
+  };
+  assert.deepEqual(alarmsOfQueues({ sharedQueue: true }), [ofQueue('RetryRetryQueue')]);
+  assert.deepEqual(
+    alarmsOfQueues({}).sort(),
+    ['RetryRedriveQueue', 'RetryRetryQueueOrders', 'RetryRetryQueuePayments'].map(ofQueue),
+  );
+});
+
+test('a ledger has an alarm for each function', () => {
+  const stack = withOrders({ ledger: true });
   stack.retry.alarms();
-  const alarms = alarmsOf(stack);
-  assert.ok(alarms.includes('Comeback LedgerFaults Sum > 0 of Target Orders'));
-  assert.ok(
-    alarms.includes('AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum > 96000 of QueueName RetryRetryQueue2'),
-  );
-  assert.match(
-    stack.only('AWS::CloudWatch::Alarm', /WaitingEvents2/).Dimensions[0].Value['Fn::GetAtt'][0],
-    /^RetryRetryQueue2/,
-  );
+  assert.ok(alarmsOf(stack).includes('Comeback LedgerFaults Sum > 0 of Target Orders'));
 });
 
 test('every alarm says what to do, and has the given actions', () => {
@@ -98,7 +109,8 @@ test('every alarm says what to do, and has the given actions', () => {
   stack.retry.attach(stack.function('Orders'));
   const topic = new sns.Topic(stack, 'Topic');
   const alarms = stack.retry.alarms({ actions: [new actions.SnsAction(topic)] });
-  assert.equal(alarms.length, OF_SYSTEM.length + ofFunction('Orders').length + 1);
+  // One more is that of the queue, and one that of the ledger.
+  assert.equal(alarms.length, OF_SYSTEM.length + ofFunction('Orders').length + 2);
   for (const { Properties } of Object.values(stack.template.findResources('AWS::CloudWatch::Alarm'))) {
     assert.deepEqual(Properties.AlarmActions, [stack.resolve(topic.topicArn)]);
     assert.match(
@@ -177,44 +189,18 @@ test('each dead-letter queue has an alarm, and unsent dead letters have one in e
   ]);
 });
 
-test('no message should be older than the longest backoff and an hour', () => {
-  const cases: [AsyncRetryProps, AsyncRetryProps, AlarmsProps, number][] = [
-    [{}, {}, {}, 13],
-    [{ maxBackoff: Duration.hours(2) }, {}, {}, 3],
-    [{ maxBackoff: Duration.hours(2) }, { maxBackoff: Duration.days(2), maxAge: Duration.days(7) }, {}, 49],
-    [{ maxAge: Duration.hours(3) }, {}, {}, 4],
-    [{}, {}, { oldestMessage: Duration.hours(5) }, 5],
-  ];
-  for (const [props, own, alarms, hours] of cases) {
-    const stack = new TestStack(props);
-    stack.retry.alarms(alarms);
-    stack.retry.attach(stack.function('Orders'), own);
-    assert.equal(stack.only('AWS::CloudWatch::Alarm', /OldestMessage/).Threshold, hours * 60 * 60);
-  }
-});
-
-test('thresholds can be set within their ranges', () => {
-  const stack = new TestStack();
+test('the threshold of lateness can be set within its range', () => {
   assert.equal(
-    complaint(() => stack.retry.alarms({ waitingEvents: 120_001 })),
-    'the alarms of AsyncRetry Test/Retry: waitingEvents must be a whole number from 1 to 120000, got 120001',
+    complaint(() => new TestStack().retry.alarms({ lateness: Duration.seconds(0) })),
+    'the alarms of AsyncRetry Test/Retry: lateness must be from 1s to 14d, got "0 seconds"',
   );
-  for (const props of [{ lateness: Duration.seconds(0) }, { oldestMessage: Duration.days(15) }]) {
-    assert.match(
-      complaint(() => new TestStack().retry.alarms(props)),
-      /(lateness|oldestMessage) must be from 1s to 14d, got/,
-    );
-  }
-  const other = new TestStack();
-  other.retry.attach(other.function('Orders'));
-  other.retry.alarms({ waitingEvents: 10, lateness: Duration.seconds(90) });
-  const alarms = alarmsOf(other).join('\n');
-  assert.match(alarms, /NotVisible Maximum > 10 of/);
-  assert.match(alarms, /InvokeLateness p99 > 90000 of/);
+  const stack = withOrders();
+  stack.retry.alarms({ lateness: Duration.seconds(90) });
+  assert.match(alarmsOf(stack).join('\n'), /InvokeLateness p99 > 90000 of/);
 });
 
 test('the dashboard shows the queues, the handler and every function', () => {
-  const stack = new TestStack({ ledger: true, parallelQueues: 2 });
+  const stack = new TestStack({ ledger: true });
   stack.retry.attach(stack.function('Before'));
   stack.retry.dashboard({ dashboardName: 'retries' });
   stack.retry.attach(stack.function('After'));
@@ -227,11 +213,12 @@ test('the dashboard shows the queues, the handler and every function', () => {
       `Comeback DeadLettered Sum of ${name}: ${name} given up`,
     ]),
     'Messages in the queues': [
-      'AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum of RetryRetryQueue: waiting in queue 1',
-      'AWS/SQS ApproximateNumberOfMessagesVisible Maximum of RetryRetryQueue: due in queue 1',
-      'AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum of RetryRetryQueue2: waiting in queue 2',
-      'AWS/SQS ApproximateNumberOfMessagesVisible Maximum of RetryRetryQueue2: due in queue 2',
       'AWS/SQS ApproximateNumberOfMessagesVisible Maximum of RetryDeadLetterQueue: dead letters',
+      ...each((name) => [
+        `AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum of RetryRetryQueue${name}: ${name} waiting`,
+        `AWS/SQS ApproximateNumberOfMessagesDelayed Maximum of RetryRetryQueue${name}: ${name} delayed`,
+        `AWS/SQS ApproximateNumberOfMessagesVisible Maximum of RetryRetryQueue${name}: ${name} due`,
+      ]),
     ],
     'Lateness of retries in ms, p99': each((name) => [`Comeback InvokeLateness p99 of ${name}: ${name}`]),
     'Age of events in seconds, maximum': each((name) => [`Comeback EventAge Maximum of ${name}: ${name}`]),
@@ -252,12 +239,12 @@ test('the dashboard shows the queues, the handler and every function', () => {
   });
 });
 
-test('the dashboard does not number a single queue, and shows a ledger only if there is one', () => {
-  const stack = new TestStack();
+test('the dashboard names no function at a shared queue, and shows a ledger only if there is one', () => {
+  const stack = new TestStack({ sharedQueue: true });
   stack.retry.attach(stack.function('Orders'));
   stack.retry.dashboard();
   const lines = linesOf(stack);
-  assert.match(lines['Messages in the queues'][0], /: waiting$/);
+  assert.match(lines['Messages in the queues'][1], /: waiting$/);
   assert.ok(!lines['What a person has to fix'].some((line) => line.includes('ledger')));
 });
 

@@ -1,0 +1,97 @@
+import { aws_iam as iam, aws_lambda as lambda, aws_sqs as sqs } from 'aws-cdk-lib';
+import { Construct } from 'constructs';
+import { ClosedQueueProps } from './closed-queue';
+import { RetryHandler } from './handler';
+import { RetryQueue } from './retry-queue';
+import { ownId } from './target';
+
+/** A retry queue, and the mapping that receives from it. */
+export interface ConsumedQueue {
+  readonly queue: RetryQueue;
+  readonly mapping: lambda.EventSourceMapping;
+  /** The only function that its messages may name. Without one, they may name every attached function. */
+  readonly owner?: lambda.IFunction;
+}
+
+/** The properties of the retry queues of one handler. */
+export interface RetryQueuesProps extends ClosedQueueProps {
+  readonly handler: RetryHandler;
+  readonly deadLetterQueue: sqs.IQueue;
+  readonly isShared: boolean;
+  readonly maxConcurrency: number;
+}
+
+/** A principal that may redrive. */
+interface Redriver {
+  readonly grantee: iam.IGrantable;
+  readonly principalArn: string;
+}
+
+/**
+ * The retry queues of one handler: one for each function, or one for all. SQS's redrive sends all dead letters to one
+ * queue, so principals that may redrive have a queue of their own if there are several functions with a queue each.
+ */
+export class RetryQueues {
+  public readonly all: ConsumedQueue[] = [];
+  private readonly redrivers: Redriver[] = [];
+  private readonly watchers: ((added: ConsumedQueue) => void)[] = [];
+
+  constructor(
+    private readonly scope: Construct,
+    private readonly props: RetryQueuesProps,
+  ) {
+    if (props.isShared) this.create('RetryQueue');
+  }
+
+  /** The queue for a function that is attached for the first time. */
+  public add(attached: lambda.IFunction): ConsumedQueue {
+    if (this.props.isShared) return this.all[0];
+    const added = this.create(`RetryQueue-${ownId(attached)}`, attached);
+    this.createForRedrive();
+    return added;
+  }
+
+  /** Lets a principal send to all queues, including those that are added later. */
+  public letRedrive(redriver: Redriver): iam.Grant[] {
+    this.redrivers.push(redriver);
+    const grants = this.all.map(({ queue }) => letSend(queue, redriver));
+    this.createForRedrive();
+    return grants;
+  }
+
+  /** The queue to which dead letters of every function can be sent, if there is one by now. */
+  public get forRedrive(): RetryQueue | undefined {
+    const common = this.all.find(({ owner }) => owner === undefined);
+    return (common ?? (this.all.length === 1 ? this.all[0] : undefined))?.queue;
+  }
+
+  /** Calls a function with every queue, including those that are added later. */
+  public forEach(watch: (queue: ConsumedQueue) => void): void {
+    this.all.forEach(watch);
+    this.watchers.push(watch);
+  }
+
+  private createForRedrive(): void {
+    if (this.redrivers.length > 0 && this.all.length > 1 && this.forRedrive === undefined) this.create('RedriveQueue');
+  }
+
+  private create(id: string, owner?: lambda.IFunction): ConsumedQueue {
+    const { handler, maxConcurrency } = this.props;
+    const queue = new RetryQueue(this.scope, id, {
+      ...this.props,
+      handlerRoleArn: handler.roleArn,
+      visibilityTimeout: handler.visibilityTimeout,
+    });
+    const created = { queue, mapping: handler.consume(queue, maxConcurrency), owner };
+    this.all.push(created);
+    this.redrivers.forEach((each) => letSend(queue, each));
+    this.watchers.forEach((watch) => watch(created));
+    return created;
+  }
+}
+
+/** SQS moves messages with the permissions of the principal that starts the redrive. */
+function letSend(queue: RetryQueue, { grantee, principalArn }: Redriver): iam.Grant {
+  queue.letSend(principalArn);
+  return iam.Grant.addToPrincipal({ grantee, actions: ['sqs:SendMessage'], resourceArns: [queue.queueArn] });
+}
