@@ -37,6 +37,7 @@ const retry = new AsyncRetry(stack, 'Retry', {
   ledger: true,
   encryptionKey: new kms.Key(stack, 'Key'),
   maxConcurrency: 20,
+  inFlightMax: 110_000,
   logRetention: logs.RetentionDays.ONE_WEEK,
   tracing: lambda.Tracing.ACTIVE,
 });

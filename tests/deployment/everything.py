@@ -16,6 +16,7 @@ PARAMETERS = {
     "Ledger": "true",
     "KeyArn": {"Fn::GetAtt": ["Key", "Arn"]},
     "MaxConcurrency": "20",
+    "InFlightMax": "110000",
     "LogRetentionDays": "7",
     "Tracing": "Active",
 }

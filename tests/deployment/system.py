@@ -1,8 +1,6 @@
 """The system that a template makes, as comparable facts. Each part is named by its purpose, not by its logical id."""
 
 import json
-import math
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -103,7 +101,16 @@ class System:
     def _environment(self) -> Iterator[str]:
         variables = self._parts()["handler"].properties["Environment"]["Variables"]
         # An empty variable counts as unset for the handler.
-        return (f"{name} = {_meaning(name, value)}" for name, value in variables.items() if value != "")
+        said = {name: value for name, value in variables.items() if value != ""}
+        # Both say which functions the records from a queue may name. CDK binds each queue, SAM lists them for all.
+        bound = json.loads(said.pop("QUEUE_TARGETS", "{}"))
+        listed_for_all = said.pop("TARGET_FUNCTIONS", "").split(",")
+        bound = bound or {self._parts()["retry queue"].token: listed_for_all}
+        for queue, functions in bound.items():
+            # A name or an ARN.
+            names = sorted(name.rsplit(":", 1)[-1] for name in functions)
+            yield f"records from {queue} may name {', '.join(names)}"
+        yield from (f"{name} = {_meaning(name, value)}" for name, value in said.items())
 
     def _role(self, who: str) -> Resource | None:
         """The role of a function, or of the operator."""
@@ -207,23 +214,7 @@ def _alarm(properties: dict[str, Any]) -> str:
         case [{"Expression": query} as only]:
             said = {name: value for name, value in properties.items() if name != "Metrics"} | {"Period": only["Period"]}
             return f"the alarm on {query}: " + ", ".join(sorted(_leaves(said)))
-        case [{"MetricStat": stat}, {"Expression": difference}]:
-            return _metric_alarm(_without_difference(properties, stat, difference))
     raise NotImplementedError(f"an alarm on {properties['Metrics']}")
-
-
-def _without_difference(properties: dict[str, Any], stat: dict[str, Any], difference: str) -> dict[str, Any]:
-    """An alarm on the difference between a metric and a sum of products, as an alarm on the metric itself."""
-    found = re.fullmatch(r"\w+ - \(([\d*+ ]+)\)", difference)
-    if not found or properties["Threshold"] != 0:
-        raise NotImplementedError(f"an alarm on {difference} beyond {properties['Threshold']}")
-    terms = ([int(factor) for factor in term.split("*")] for term in found[1].split("+"))
-    others = {name: value for name, value in properties.items() if name != "Metrics"}
-    return (
-        others
-        | stat["Metric"]
-        | {"Period": stat["Period"], "Statistic": stat["Stat"], "Threshold": sum(map(math.prod, terms))}
-    )
 
 
 def _metric_alarm(properties: dict[str, Any]) -> str:
@@ -240,9 +231,6 @@ def _meaning(variable: str, value: str) -> str:
     match variable:
         case "BASE_BACKOFF" | "MAX_BACKOFF" | "MAX_AGE":
             return f"{_seconds(value)} s"
-        case "TARGET_FUNCTIONS":
-            # A name or an ARN.
-            return ", ".join(sorted(name.rsplit(":", 1)[-1] for name in value.split(",")))
         case "POLICIES":
             policies = {
                 function: {name: str(own) for name, own in values.items()}

@@ -101,6 +101,8 @@ class SystemTest(unittest.TestCase):
                 "JITTER": "full",
                 "NON_RETRYABLE_ERRORS": "",
                 "TARGET_FUNCTIONS": f"{ORDERS},{INVOICES}",
+                "QUEUE_TARGETS": "",
+                "IN_FLIGHT_MAX": "",
                 "POLICIES": "",
                 "LEDGER_TABLE": "",
             },
@@ -144,8 +146,8 @@ class ClosureTest(unittest.TestCase):
         """The denials of a closed queue."""
         return self.ALWAYS | {"sqs:SendMessage": senders} | dict.fromkeys(receiver_only, receivers)
 
-    def test_only_targets_send_failures_and_only_the_handler_receives_them(self) -> None:
-        expected = self.closed(self.unless(HANDLER_ROLE), self.unless(*ROLES), *self.RECEIVE)
+    def test_only_targets_send_failures_and_only_the_handler_receives_them_and_sends_them_again(self) -> None:
+        expected = self.closed(self.unless(HANDLER_ROLE), self.unless(HANDLER_ROLE, *ROLES), *self.RECEIVE)
         self.assertEqual(self.denials("RetryQueue"), expected)
 
     def test_only_the_handler_sends_dead_letters_and_nobody_receives_them(self) -> None:
@@ -158,7 +160,7 @@ class ClosureTest(unittest.TestCase):
         handler, operators = self.unless(HANDLER_ROLE), self.unless(*self.OPERATORS)
         self.assertEqual(
             self.denials("RetryQueue", **parameters),
-            self.closed(handler, self.unless(*ROLES, *self.OPERATORS), *self.RECEIVE),
+            self.closed(handler, self.unless(HANDLER_ROLE, *ROLES, *self.OPERATORS), *self.RECEIVE),
         )
         self.assertEqual(
             self.denials("DeadLetterQueue", **parameters), self.closed(operators, handler, *self.RECEIVE, *self.MOVE)
@@ -179,7 +181,7 @@ class RoleTest(unittest.TestCase):
             ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes"],
             {RETRY_QUEUE},
         ),
-        "sqs:SendMessage": {DEAD_LETTER_QUEUE},
+        "sqs:SendMessage": {RETRY_QUEUE, DEAD_LETTER_QUEUE},
         "lambda:InvokeFunction": {ORDERS, f"{ORDERS}:*", INVOICES, f"{INVOICES}:*"},
     }
 
@@ -256,12 +258,21 @@ class OptionTest(unittest.TestCase):
             "Jitter": "equal",
             "NonRetryableErrors": "ValidationError,*.NotFound",
             "Policies": '{"orders":{"MAX_AGE":"14d"}}',
+            "InFlightMax": "500000",
         }
         variables = system(**settings)["Handler"].properties["Environment"]["Variables"]
         for parameter, value in settings.items():
             with self.subTest(parameter):
                 variable = re.sub(r"(?<!^)(?=[A-Z])", "_", parameter).upper()
                 self.assertEqual(variables[variable], value)
+
+    def test_queues_of_ones_own_are_named_beside_the_retry_queue(self) -> None:
+        own = {"retry-orders": ["orders"], "retry-others": ["invoices", "mails"]}
+        made = system(QueueTargets=json.dumps(own))
+        self.assertEqual(
+            json.loads(made["Handler"].properties["Environment"]["Variables"]["QUEUE_TARGETS"]),
+            {"{RetryQueue}": [ORDERS, INVOICES]} | own,
+        )
 
     def test_the_rest(self) -> None:
         made = system(MaxConcurrency="50", LogRetentionDays="7", Tracing="Active")
@@ -310,6 +321,7 @@ class OptionTest(unittest.TestCase):
                 "DeadLetterQueueUrl": f"{url}/{{DeadLetterQueue}}",
                 "HandlerName": "{Handler}",
                 "HandlerArn": f"arn:aws:lambda:{HOME}:function:{{Handler}}",
+                "HandlerRoleName": "{HandlerRole}",
                 "LedgerTableName": "{LedgerTable}",
             },
         )
@@ -327,9 +339,6 @@ class AlarmTest(unittest.TestCase):
     SYSTEM_ALARMS = [
         ("AWS/SQS", "ApproximateNumberOfMessagesVisible", QUEUE, "Minimum", 0, 3),
         ("AWS/SQS", "ApproximateNumberOfMessagesVisible", {"QueueName": "{DeadLetterQueue}"}, "Maximum", 0, 1),
-        # Seconds beyond the age that sets off the alarm.
-        ("AWS/SQS", "ApproximateAgeOfOldestMessage", QUEUE, "Maximum", 0, 1),
-        ("AWS/SQS", "ApproximateNumberOfMessagesNotVisible", QUEUE, "Maximum", 120_000 * 0.8, 1),
         ("AWS/Lambda", "Errors", HANDLER, "Sum", 0, 1),
         ("AWS/Lambda", "Throttles", HANDLER, "Sum", 0, 1),
         ("AWS/Lambda", "RecursiveInvocationsDropped", HANDLER, "Sum", 0, 1),
@@ -363,38 +372,13 @@ class AlarmTest(unittest.TestCase):
         if "Expression" in data:
             self.assertEqual(data["Period"], 300)
             return (data["Expression"],)
-        stat = data.get("MetricStat", alarm)
-        self.assertEqual(stat["Period"], 300)
-        metric = stat.get("Metric", stat)
-        dimensions = {each["Name"]: each["Value"] for each in metric["Dimensions"]}
-        statistics = (stat[name] for name in ("Stat", "Statistic", "ExtendedStatistic") if name in stat)
-        return (metric["Namespace"], metric["MetricName"], dimensions, *statistics)
+        self.assertEqual(alarm["Period"], 300)
+        dimensions = {each["Name"]: each["Value"] for each in alarm["Dimensions"]}
+        statistics = (alarm[name] for name in ("Statistic", "ExtendedStatistic") if name in alarm)
+        return (alarm["Namespace"], alarm["MetricName"], dimensions, *statistics)
 
     def test_of_the_system(self) -> None:
         self.assert_alarms(system(AlarmTopicArn=TOPIC), self.SYSTEM_ALARMS)
-
-    def test_no_message_should_be_older_than_the_longest_backoff_and_an_hour(self) -> None:
-        hour = 60 * 60
-        cases = {
-            "12h": "12*3600",
-            "90": "90",
-            "90s": "90",
-            "15m": "15*60",
-            "36h": "36*3600",
-            "7d": "7*86400",
-            "1123200": "1123200",
-        }
-        for backoff, product in cases.items():
-            with self.subTest(backoff):
-                self.assertEqual(self.age_expression(MaxBackoff=backoff), f"age - ({product} + {hour})")
-        self.assertEqual(self.age_expression(MaxBackoff="7d", AlarmOldestSeconds="5000"), "age - (5000)")
-
-    def age_expression(self, **parameters: str) -> str:
-        """The expression of the alarm on the oldest message."""
-        alarm = system(AlarmTopicArn=TOPIC, **parameters)["OldestMessageAlarm"].properties
-        age, difference = alarm["Metrics"]
-        self.assertEqual((age["Id"], age["ReturnData"], difference.get("ReturnData", True)), ("age", False, True))
-        return difference["Expression"]
 
     def test_every_description_says_what_to_do(self) -> None:
         # What a person can do begins with one of these.

@@ -47,6 +47,11 @@ class ParameterTest(unittest.TestCase):
             ],
         ),
         "MaxAttempts": (["1", "50", "999999999"], ["0", "-1", "1.5", "01", "1000000000", "many"]),
+        "InFlightMax": (["1", "100000", "500000", "999999999"], ["0", "-1", "1.5", "01", "1000000000", "many"]),
+        "QueueTargets": (
+            ['{"retry-orders":["orders"]}', '{"a": ["b"],\n "c": ["d", "e"]}'],
+            ["retry-orders", "[]", "{}", '{"a":{"b":[]}}', '{"a":["b"]}.', "null"],
+        ),
         "NonRetryableErrors": (
             ["ValidationError", "A,B", "A, B", "*.NotFound,errors::Bad*"],
             [",", "A,", ",A", "A,,B", "A B", " "],
@@ -116,10 +121,8 @@ class ParameterTest(unittest.TestCase):
 
     def test_numbers_have_the_ranges_of_aws(self) -> None:
         parameters = parameters_of(SYSTEM)
-        ranges = {"MaxConcurrency": (2, 1000), "AlarmOldestSeconds": (0, 14 * DAY)}
-        for name, expected in ranges.items():
-            with self.subTest(name):
-                self.assertEqual((parameters[name]["MinValue"], parameters[name]["MaxValue"]), expected)
+        concurrency = parameters["MaxConcurrency"]
+        self.assertEqual((concurrency["MinValue"], concurrency["MaxValue"]), (2, 1000))
 
     def test_choices_are_those_of_the_handler_and_of_lambda(self) -> None:
         parameters = parameters_of(SYSTEM)
