@@ -31,6 +31,12 @@ KIBIBYTE = 1024
 # SQS bills a request for each chunk of this size, DynamoDB a write for each KiB of an item.
 CHUNK_BYTES = 64 * KIBIBYTE
 
+# The numbers of alarms that the templates create.
+SYSTEM_ALARMS = 5
+QUEUE_ALARMS = 1
+TARGET_ALARMS = 4
+LEDGER_ALARMS = 1
+
 MONTH_DAYS = 30
 MONTH_SECONDS = 365 * 86_400 / 12
 # `shared/flow/src/claims.rs`: the longest retention of SQS.
@@ -175,7 +181,7 @@ def called(operation: str, size: int) -> Bill:
         ValueError: if the operation has no price yet.
     """
     match operation:
-        case "ChangeMessageVisibilityBatch" | "SendMessageBatch":
+        case "ChangeMessageVisibilityBatch" | "SendMessageBatch" | "GetQueueAttributes":
             return {SQS: carried(size)}
         case "PutItem":
             # Each failure has two writes, claim and mark, and the second replaces the first.
@@ -237,6 +243,15 @@ def retry(counted: Counted, way: Way) -> Bill:
     return together(sent(counted, way), handled(counted, "waits", way), handled(counted, "invoked", way))
 
 
+def delay(counted: Counted, way: Way) -> Bill:
+    """A wait that is kept as a delay instead: its message is sent again, one call for a batch, and deleted."""
+    batch = counted.batches["waits", way.batch, way.ledger]
+    changed = called("ChangeMessageVisibilityBatch", batch.largest_request_bytes["ChangeMessageVisibilityBatch"])
+    again = carried((counted.record_bytes + way.more_bytes) * batch.messages)
+    more = (again - changed[SQS]) / batch.messages + SQS_REQUEST.each
+    return together(handled(counted, "waits", way), {SQS: more})
+
+
 def dead_letter(counted: Counted, way: Way) -> Bill:
     """One event that is given up, its last failure record included."""
     return together(sent(counted, way), handled(counted, "given_up", way))
@@ -245,6 +260,40 @@ def dead_letter(counted: Counted, way: Way) -> Bill:
 def idle_requests() -> int:
     """How often the mapping polls an empty queue in a month."""
     return round(POLLERS * MONTH_SECONDS / POLL_SECONDS)
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A deployment's functions, its systems of a handler and a dead-letter queue, and their retry queues."""
+
+    functions: int
+    systems: int
+    queues: int
+
+    @classmethod
+    def with_a_queue_each(cls, functions: int) -> Self:
+        """CDK's default. If there are several functions, redrives have a queue of their own."""
+        return cls(functions, 1, functions + (1 if functions > 1 else 0))
+
+    @classmethod
+    def with_a_shared_queue(cls, functions: int) -> Self:
+        """CDK with `sharedQueue`, and one SAM application."""
+        return cls(functions, 1, 1)
+
+    @classmethod
+    def with_a_system_each(cls, functions: int) -> Self:
+        """SAM's application, nested once for each function."""
+        return cls(functions, functions, functions)
+
+    @property
+    def polling(self) -> float:
+        """Dollars a month for polling the queues while nothing fails."""
+        return self.queues * idle_requests() * SQS_REQUEST.each
+
+    @property
+    def alarms(self) -> int:
+        """How many alarms the templates create, without those of a ledger."""
+        return self.systems * SYSTEM_ALARMS + self.queues * QUEUE_ALARMS + self.functions * TARGET_ALARMS
 
 
 def target_metrics(counted: Counted) -> set[str]:

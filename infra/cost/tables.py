@@ -8,17 +8,23 @@ from model import (
     BUSY_ONCE,
     EVENT_TRANSITIONS,
     KIBIBYTE,
+    LEDGER_ALARMS,
     LOOP_TRANSITIONS,
+    QUEUE_ALARMS,
     QUIET,
     QUIET_ONCE,
     RETRY_TRANSITIONS,
+    SYSTEM_ALARMS,
+    TARGET_ALARMS,
     Bill,
     Counted,
+    Deployment,
     Fate,
     Month,
     Way,
     billed_ms,
     dead_letter,
+    delay,
     durable_event,
     durable_retry,
     handled,
@@ -43,12 +49,10 @@ from prices import (
     Price,
 )
 
-# The numbers of alarms that the templates create.
-SYSTEM_ALARMS = 8
-TARGET_ALARMS = 4
-LEDGER_ALARMS = 1
-
 LARGE_BYTES = 100 * KIBIBYTE
+
+# The sizes of deployments that are compared.
+FUNCTIONS = (1, 10, 50)
 
 MONTH = Month(events=MILLION, failing=0.01, retries_each=5)
 
@@ -126,6 +130,8 @@ def parts(counted: Counted) -> str:
         "retries of 100 KiB, quiet": retry(counted, Way(QUIET.batch, more_bytes=more)),
         "waits more, busy": handled(counted, "waits", BUSY),
         "waits more, quiet": handled(counted, "waits", QUIET),
+        "waits as delays, busy": delay(counted, BUSY),
+        "waits as delays, quiet": delay(counted, QUIET),
         "dead letters, busy": dead_letter(counted, BUSY),
         "dead letters, quiet": dead_letter(counted, QUIET),
         "dead letters, quiet, with a ledger": dead_letter(counted, QUIET_ONCE),
@@ -169,8 +175,9 @@ def fixed(counted: Counted) -> str:
     metrics = sorted(metric.split(" ")[0] for metric in target_metrics(counted))
     requests = idle_requests()
     rows = [
-        [f"polling an empty queue: {requests:,} requests", dollars(requests * SQS_REQUEST.each)],
+        [f"polling each retry queue while it is empty: {requests:,} requests", dollars(requests * SQS_REQUEST.each)],
         [f"alarms of the system: {SYSTEM_ALARMS}", dollars(SYSTEM_ALARMS * ALARM.each)],
+        [f"alarms of each retry queue: {QUEUE_ALARMS}", dollars(QUEUE_ALARMS * ALARM.each)],
         [f"alarms of each target: {TARGET_ALARMS}", dollars(TARGET_ALARMS * ALARM.each)],
         [
             f"with a ledger, of each target: {LEDGER_ALARMS} more",
@@ -183,6 +190,22 @@ def fixed(counted: Counted) -> str:
         ],
     ]
     return table(["a month", "dollars"], rows)
+
+
+def deployment() -> str:
+    """The cost of a month in which nothing fails, by the number of functions."""
+    ways = {
+        "a queue for each function": Deployment.with_a_queue_each,
+        "one shared queue": Deployment.with_a_shared_queue,
+        "SAM's application for each function": Deployment.with_a_system_each,
+    }
+    rows = []
+    for name, way in ways.items():
+        deployed = [way(functions) for functions in FUNCTIONS]
+        rows.append([name, *(dollars(each.polling) for each in deployed)])
+        rows.append([f"{name}, with alarms", *(dollars(each.polling + each.alarms * ALARM.each) for each in deployed)])
+    heading = [f"{functions} function{'s' if functions > 1 else ''}" for functions in FUNCTIONS]
+    return table(["a month in which nothing fails", *heading], rows)
 
 
 def price_list() -> str:
@@ -216,6 +239,7 @@ def tables(counted: Counted) -> dict[str, str]:
         "parts": parts(counted),
         "counts": counts(counted),
         "fixed": fixed(counted),
+        "deployment": deployment(),
         "prices": price_list(),
     }
 

@@ -19,7 +19,7 @@ sys.path[:0] = [str(ROOT / "infra/cost"), str(ROOT / "tests/bench")]
 import model  # noqa: E402
 import tables  # noqa: E402
 from count import counted as count_anew  # noqa: E402
-from model import BUSY, BUSY_ONCE, QUIET, QUIET_ONCE, Counted, Month, Way  # noqa: E402
+from model import BUSY, BUSY_ONCE, QUIET, QUIET_ONCE, Counted, Deployment, Month, Way  # noqa: E402
 from prices import CLOUDWATCH, DYNAMODB, LAMBDA, PRICES, SQS  # noqa: E402
 
 HANDLER = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug/retry-handler"
@@ -91,6 +91,22 @@ class ModelTest(unittest.TestCase):
 
     def test_a_waiting_message_is_received_and_changed_but_not_deleted(self) -> None:
         self.assert_dollars(model.handled(ROUND, "waits", QUIET)[SQS], 0.40 * 2)
+
+    def test_a_delayed_message_is_received_sent_again_and_deleted(self) -> None:
+        self.assert_dollars(model.delay(ROUND, QUIET)[SQS], 0.40 * 3)
+        self.assert_dollars(model.delay(ROUND, BUSY)[SQS], 0.40 * (1 / 10 + 1 / 10 + 1))
+
+    def test_a_deployment_polls_its_queues_and_has_alarms(self) -> None:
+        for way, functions, queues, alarms in (
+            (Deployment.with_a_queue_each, 1, 1, 5 + 1 + 4),
+            # Ten of the functions, and one of redrives.
+            (Deployment.with_a_queue_each, 10, 11, 5 + 11 + 40),
+            (Deployment.with_a_shared_queue, 10, 1, 5 + 1 + 40),
+            (Deployment.with_a_system_each, 10, 10, 50 + 10 + 40),
+        ):
+            deployed = way(functions)
+            self.assertAlmostEqual(deployed.polling, queues * 657_000 * 0.4e-6)
+            self.assertEqual(deployed.alarms, alarms)
 
     def test_an_invocation_is_billed_for_its_cpu_its_calls_and_its_cold_start(self) -> None:
         for fate, way, expected in (
@@ -201,8 +217,8 @@ class PageTest(unittest.TestCase):
         system = (ROOT / "infra/sam/template.yaml").read_text()
         target = (ROOT / "infra/sam/target-alarms.yaml").read_text()
         alarm = "Type: AWS::CloudWatch::Alarm\n"
-        self.assertEqual(system.count(alarm), tables.SYSTEM_ALARMS)
-        self.assertEqual(target.count(alarm), tables.TARGET_ALARMS + tables.LEDGER_ALARMS)
+        self.assertEqual(system.count(alarm), model.SYSTEM_ALARMS + model.QUEUE_ALARMS)
+        self.assertEqual(target.count(alarm), model.TARGET_ALARMS + model.LEDGER_ALARMS)
         self.assertIn(f"MemorySize: {model.MEMORY_MB}\n", system)
         _, _, log_days = system.partition("\n  LogRetentionDays:\n")
         default = re.search(r"^    Default: (\d+)$", log_days, re.MULTILINE)
