@@ -181,7 +181,7 @@ def called(operation: str, size: int) -> Bill:
         ValueError: if the operation has no price yet.
     """
     match operation:
-        case "ChangeMessageVisibilityBatch" | "SendMessageBatch" | "GetQueueAttributes":
+        case "ChangeMessageVisibilityBatch" | "SendMessageBatch":
             return {SQS: carried(size)}
         case "PutItem":
             # Each failure has two writes, claim and mark, and the second replaces the first.

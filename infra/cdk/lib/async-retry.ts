@@ -132,7 +132,7 @@ export class AsyncRetry extends Construct {
     const { functionArn } = attached.base;
     this.retryHandler.allow(INVOKE, functionArn, `${functionArn}:*`);
     this.watchers.forEach((watch) => watch(attached.base));
-    this.checkVariables(attached);
+    this.checkVariables(`attach ${attached.path}`);
   }
 
   /** The queue for the failed events of an attached function. Functions may share one. */
@@ -189,6 +189,7 @@ export class AsyncRetry extends Construct {
     const grant = this.queues
       .letRedrive({ grantee, principalArn })
       .reduce((all, each) => all.combine(each), ofDeadLetters);
+    this.checkVariables('have a queue for redrives');
     if (!grant.success) {
       Annotations.of(this).addWarningV2(
         'comeback:redrive',
@@ -322,7 +323,7 @@ export class AsyncRetry extends Construct {
   }
 
   /** Lambda would refuse variables that are too long, but only at deployment. */
-  private checkVariables(added: Target): void {
+  private checkVariables(plan: string): void {
     const written = [variables(effectivePolicy(this.props)), this.queueTargets(), this.ownPolicies()];
     const targets = this.attachments.map(({ target }) => target);
     const length = estimatedLength(
@@ -333,8 +334,8 @@ export class AsyncRetry extends Construct {
     if (length <= VARIABLES_MAX) return;
     const sharing = this.props.sharedQueue ? '' : 'let the functions share a queue (sharedQueue), ';
     throw new Error(
-      `AsyncRetry ${this.node.path} can't attach ${added.path}: the handler's variables would have about ${length} characters, ` +
-        `and Lambda takes ${VARIABLES_MAX}: ${sharing}make another AsyncRetry for some of them, or give fewer of them policies of their own`,
+      `AsyncRetry ${this.node.path} can't ${plan}: the handler's variables would have about ${length} characters, ` +
+        `and Lambda takes ${VARIABLES_MAX}: ${sharing}make another AsyncRetry for some functions, or give fewer of them policies of their own`,
     );
   }
 

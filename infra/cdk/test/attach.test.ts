@@ -678,11 +678,18 @@ test("variables that don't fit are refused, with the ways out", () => {
   assert.ok(count > 30, String(count));
   assert.match(
     message,
-    /^AsyncRetry Test\/Retry can't attach Test\/Function\d+: the handler's variables would have about 4\d\d\d characters, and Lambda takes 4096: let the functions share a queue \(sharedQueue\), make another AsyncRetry for some of them, or give fewer of them policies of their own$/,
+    /^AsyncRetry Test\/Retry can't attach Test\/Function\d+: the handler's variables would have about 4\d\d\d characters, and Lambda takes 4096: let the functions share a queue \(sharedQueue\), make another AsyncRetry for some functions, or give fewer of them policies of their own$/,
   );
   assert.deepEqual(attachedBy({ sharedQueue: true }), [50, 'all fit']);
   const [, full] = attachedBy({ sharedQueue: true }, (index) => ({ maxAttempts: index + 1, maxAge: Duration.days(7) }));
-  assert.match(full, /and Lambda takes 4096: make another AsyncRetry for some of them/);
+  assert.match(full, /and Lambda takes 4096: make another AsyncRetry for some functions/);
+
+  const stack = new TestStack();
+  for (let index = 0; index < count; index += 1) stack.retry.attach(stack.function(`Function${index}`));
+  assert.match(
+    complaint(() => stack.retry.grantRedrive(new iam.User(stack, 'Operator'))),
+    /^AsyncRetry Test\/Retry can't have a queue for redrives: the handler's variables would have about \d+ characters/,
+  );
 });
 
 test('the length of a generated name is known, unless its stack has no name yet', () => {
