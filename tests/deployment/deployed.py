@@ -1,7 +1,8 @@
 """Deploys both examples, as they are and with everything switched on, through CloudFormation into ministack, with the
-commands that a person would use. One event fails, comes back and succeeds; another one always fails and is given up
-with its reason. IAM is enforced: the handler has only its role's permissions, both queues are closed to strangers, and
-the principal that may redrive has only the permissions for that. In the end everything is removed.
+commands that a person would use. One event fails, comes back and succeeds; another one always fails and is given
+up with its reason. With several functions, each has its own retry queue. IAM is enforced: the handler has only its
+role's permissions, both queues are closed to strangers, and the principal that may redrive has only the
+permissions for that. In the end everything is removed.
 
 ministack runs functions as processes of this machine, so the handler is the build for this machine, not arm64's.
 Some things can't be tested with it:
@@ -33,7 +34,8 @@ import commands
 import endpoints
 import everything
 import sam
-from stack import Deployed, find, remove
+import several
+from stack import Deployed, find, mapped_queues, remove
 
 # Far longer than the backoffs of all attempts. If it takes longer, something is wrong.
 PATIENCE_SECONDS = 150
@@ -49,11 +51,6 @@ NEVER = {"id": "order-8", "fail": {"error": "UpstreamUnavailable"}}
 REDRIVE = ["receive_message: dead letters", "purge_queue: dead letters", "send_message: failures"]
 
 
-def placed(deployed: Deployed) -> list[dict[str, Any]]:
-    """The orders that the target placed, according to its log."""
-    return [json.loads(line) for line in deployed.log(deployed.target) if line.startswith("{")]
-
-
 def play(deployed: Deployed) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Sends both events. Returns what was placed and what was given up, once nothing waits any more.
 
@@ -66,10 +63,10 @@ def play(deployed: Deployed) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         dead_letters += deployed.dead_letters()
-        if dead_letters and placed(deployed) and deployed.waiting_count() == 0:
-            return placed(deployed), dead_letters
+        if dead_letters and deployed.placed() and deployed.waiting_count() == 0:
+            return deployed.placed(), dead_letters
     raise TimeoutError(
-        f"after {PATIENCE_SECONDS} s {len(placed(deployed))} orders placed, {len(dead_letters)} dead letters, "
+        f"after {PATIENCE_SECONDS} s {len(deployed.placed())} orders placed, {len(dead_letters)} dead letters, "
         f"{deployed.waiting_count()} messages waiting; the log of the handler:\n"
         + "\n".join(deployed.log(deployed.handler))
     )
@@ -95,16 +92,37 @@ def faults(deployed: Deployed, attempts_max: int) -> list[str]:
     if deployed.variables().get("LEDGER_TABLE"):
         # The failures of both events.
         looked_at["claims"] = (["done"] * (2 + 1 + attempts_max), deployed.claims())
+    if deployed.variables().get("IN_FLIGHT_MAX"):
+        # Sending a message again takes a permission that nothing else takes.
+        said = {json.loads(line).get("message") for line in deployed.log(deployed.handler) if line.startswith("{")}
+        looked_at["waits as delays"] = (True, "waits as a delay" in said)
     return [f"{what}: expected {expected}, got {got}" for what, (expected, got) in looked_at.items() if expected != got]
 
 
 class Trial(NamedTuple):
-    """An example, and the maximum number of re-invocations of its target."""
+    """An example, and what is tried with it."""
 
     name: str
-    attempts_max: int
     # In a folder of its own.
     make: Callable[[Path], commands.Example]
+    faults: Callable[[endpoints.Endpoint, str], list[str]]
+
+
+def of_one(attempts_max: int) -> Callable[[endpoints.Endpoint, str], list[str]]:
+    """Tries an example of one target, with the maximum number of its re-invocations."""
+
+    def tried(endpoint: endpoints.Endpoint, stack: str) -> list[str]:
+        (deployed,) = find(endpoint, stack)
+        return faults(deployed, attempts_max)
+
+    return tried
+
+
+def of_several(endpoint: endpoints.Endpoint, stack: str) -> list[str]:
+    """Tries the targets of several.js."""
+    deployed = find(endpoint, stack)
+    (redrive_queue,) = mapped_queues(endpoint, stack) - {each.retry_queue_arn for each in deployed}
+    return several.faults(deployed, redrive_queue)
 
 
 def try_out(trial: Trial) -> list[str]:
@@ -114,9 +132,9 @@ def try_out(trial: Trial) -> list[str]:
         home.mkdir()
         example = trial.make(folder)
         example.deploy(ministack, home)
-        wrong = faults(find(ministack, example.stack), trial.attempts_max)
+        wrong = trial.faults(ministack, example.stack)
         wrong += [f"left over: {each}" for each in remove(ministack, example.stack)]
-    print(f"{trial.name}: an event came back, one was given up, {len(wrong)} faults", flush=True)
+    print(f"{trial.name}: events came back, one was given up, {len(wrong)} faults", flush=True)
     return [f"{trial.name}: {fault}" for fault in wrong]
 
 
@@ -126,23 +144,18 @@ def main() -> int:
     parser.add_argument("cdk", type=Path, help="CDK's command line")
     parser.add_argument("example", type=Path, help="the synthesized CDK example, cdk.out, with this handler")
     parser.add_argument("everything", type=Path, help="the output of everything.js, with this handler")
+    parser.add_argument("several", type=Path, help="the output of several.js, with this handler")
     parser.add_argument("handler", type=Path, help="the retry handler for this machine, as a zip")
     arguments = parser.parse_args()
     example = sam.read(sam.EXAMPLE)
     with_everything = everything.switch_on(sam.read(sam.EXAMPLE))
+    as_is, all_on = of_one(ATTEMPTS_MAX), of_one(everything.ATTEMPTS_MAX)
     trials = [
-        Trial("SAM", ATTEMPTS_MAX, lambda folder: commands.sam(arguments.handler, folder, example)),
-        Trial("CDK", ATTEMPTS_MAX, lambda _: commands.cdk(arguments.cdk, arguments.example)),
-        Trial(
-            "SAM with everything",
-            everything.ATTEMPTS_MAX,
-            lambda folder: commands.sam(arguments.handler, folder, with_everything),
-        ),
-        Trial(
-            "CDK with everything",
-            everything.ATTEMPTS_MAX,
-            lambda _: commands.cdk(arguments.cdk, arguments.everything),
-        ),
+        Trial("SAM", lambda folder: commands.sam(arguments.handler, folder, example), as_is),
+        Trial("CDK", lambda _: commands.cdk(arguments.cdk, arguments.example), as_is),
+        Trial("SAM with everything", lambda folder: commands.sam(arguments.handler, folder, with_everything), all_on),
+        Trial("CDK with everything", lambda _: commands.cdk(arguments.cdk, arguments.everything), all_on),
+        Trial("CDK with several functions", lambda _: commands.cdk(arguments.cdk, arguments.several), of_several),
     ]
     # The examples mostly wait, so threads are enough.
     with ThreadPoolExecutor(max_workers=2) as pool:

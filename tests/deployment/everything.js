@@ -37,7 +37,8 @@ const retry = new AsyncRetry(stack, 'Retry', {
   ledger: true,
   encryptionKey: new kms.Key(stack, 'Key'),
   maxConcurrency: 20,
-  inFlightMax: 110_000,
+  // So few that waits are kept as delays.
+  inFlightMax: 1,
   logRetention: logs.RetentionDays.ONE_WEEK,
   tracing: lambda.Tracing.ACTIVE,
 });

@@ -16,7 +16,8 @@ PARAMETERS = {
     "Ledger": "true",
     "KeyArn": {"Fn::GetAtt": ["Key", "Arn"]},
     "MaxConcurrency": "20",
-    "InFlightMax": "110000",
+    # So few that waits are kept as delays.
+    "InFlightMax": "1",
     "LogRetentionDays": "7",
     "Tracing": "Active",
 }

@@ -53,6 +53,21 @@ class Deployed:
         pages = logs.get_paginator("filter_log_events").paginate(logGroupName=group)
         return [event["message"] for page in pages for event in page["events"]]
 
+    def placed(self) -> list[dict[str, Any]]:
+        """The orders that the target placed, according to its log."""
+        return [json.loads(line) for line in self.log(self.target) if line.startswith("{")]
+
+    def send_as_operator(self, queue_arn: str, body: str, **attributes: str) -> None:
+        """Sends a message to a queue with the operator's role."""
+        name = queue_arn.rsplit(":", 1)[-1]
+        self._operators_queues().send_message(
+            QueueUrl=self.endpoint.client("sqs").get_queue_url(QueueName=name)["QueueUrl"],
+            MessageBody=body,
+            MessageAttributes={
+                name: {"DataType": "String", "StringValue": value} for name, value in attributes.items()
+            },
+        )
+
     def dead_letters(self) -> list[dict[str, Any]]:
         """Receives and deletes all dead letters."""
         received = self._operators_queues().receive_message(
@@ -118,25 +133,37 @@ class Deployed:
         return self.retry_queue_arn.rsplit(":", 1)[-1]
 
     def waiting_count(self) -> int:
-        """The number of messages in the retry queue, both visible and in flight."""
+        """The number of messages in the retry queue: visible, in flight and delayed."""
         sqs = self.endpoint.client("sqs")
         url = sqs.get_queue_url(QueueName=self.retry_queue_name)["QueueUrl"]
-        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        names = [f"ApproximateNumberOfMessages{state}" for state in ("", "NotVisible", "Delayed")]
         told = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
         return sum(int(told[name]) for name in names)
 
 
-def find(endpoint: Endpoint, stack: str) -> Deployed:
-    """Finds the example's parts in a deployed stack."""
+def find(endpoint: Endpoint, stack: str) -> list[Deployed]:
+    """Finds the parts of each function in a deployed stack."""
     functions = endpoint.client("lambda")
     resources = list(_resources(endpoint.client("cloudformation"), stack))
-    by_runtime = {
-        functions.get_function_configuration(FunctionName=name)["Runtime"].rstrip(".0123456789"): name
-        for name in _of(resources, FUNCTION)
+    runtimes = {
+        name: functions.get_function_configuration(FunctionName=name)["Runtime"] for name in _of(resources, FUNCTION)
     }
-    (mapping,) = (functions.get_event_source_mapping(UUID=uuid) for uuid in _of(resources, MAPPING))
+    (handler,) = (name for name, runtime in runtimes.items() if runtime.startswith("provided"))
     (operator,) = (name for name in _of(resources, ROLE) if "Operator" in name)
-    return Deployed(endpoint, by_runtime["python"], by_runtime["provided.al"], mapping["EventSourceArn"], operator)
+
+    def retry_queue(target: str) -> str:
+        config = functions.get_function_event_invoke_config(FunctionName=target, Qualifier="$LATEST")
+        return config["DestinationConfig"]["OnFailure"]["Destination"]
+
+    targets = sorted(name for name in runtimes if name != handler)
+    return [Deployed(endpoint, target, handler, retry_queue(target), operator) for target in targets]
+
+
+def mapped_queues(endpoint: Endpoint, stack: str) -> set[str]:
+    """The ARNs of all queues that the handler receives from."""
+    functions = endpoint.client("lambda")
+    resources = list(_resources(endpoint.client("cloudformation"), stack))
+    return {functions.get_event_source_mapping(UUID=uuid)["EventSourceArn"] for uuid in _of(resources, MAPPING)}
 
 
 def remove(endpoint: Endpoint, stack: str) -> list[str]:

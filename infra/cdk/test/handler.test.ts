@@ -1,7 +1,7 @@
 import * as assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
-import { Duration } from 'aws-cdk-lib';
+import { aws_iam as iam, Duration } from 'aws-cdk-lib';
 import { AsyncRetryProps, Jitter } from '../lib';
 import { effectivePolicy, variables } from '../lib/retry-policy';
 import { TestStack } from './app';
@@ -10,12 +10,12 @@ import { TestStack } from './app';
 const HANDLER = process.env.RETRY_HANDLER;
 
 /** The variables that the handler refuses at its start. With good ones it also ends, because there is no Runtime API. */
-function refusedByHandler(props: AsyncRetryProps): string[] {
+function refusedByHandler(given: { [name: string]: string }): string[] {
   assert.ok(HANDLER, 'RETRY_HANDLER must be the path of the retry handler, and is not set');
   const { stdout, status } = spawnSync(HANDLER, {
     encoding: 'utf8',
     env: {
-      ...variables(effectivePolicy(props)),
+      ...given,
       DEAD_LETTER_QUEUE_URL: 'https://sqs.eu-west-1.amazonaws.com/123456789012/dead-letters',
       AWS_REGION: 'eu-west-1',
       AWS_LAMBDA_RUNTIME_API: '127.0.0.1:9',
@@ -25,10 +25,11 @@ function refusedByHandler(props: AsyncRetryProps): string[] {
     },
   });
   assert.equal(status, 1, stdout);
-  const { message } = JSON.parse(stdout);
+  // Warnings come first.
+  const { message } = JSON.parse(stdout.trim().split('\n').at(-1) ?? '');
   return message
     .split('; ')
-    .map((fault: string) => /^(\w+) must be/.exec(fault)?.[1])
+    .map((fault: string) => /^([\w.-]+) must be/.exec(fault)?.[1])
     .filter(Boolean);
 }
 
@@ -62,10 +63,25 @@ test('the construct refuses exactly what the handler refuses', () => {
   const others: AsyncRetryProps[] = [
     ...[0, 1, 2 ** 32 - 1, 2 ** 32].map((maxAttempts) => ({ maxAttempts })),
     ...[...Object.values(Jitter), 'some' as Jitter].map((jitter) => ({ jitter })),
+    ...[0, 1, 120_001, 2 ** 32 - 1, 2 ** 32].map((inFlightMax) => ({ inFlightMax })),
     { nonRetryableErrors: ['ValidationError', '*.Fatal'] },
   ];
   for (const props of [...policies, ...others]) {
-    const context = JSON.stringify(variables(effectivePolicy(props)));
-    assert.deepEqual(refusedByConstruct(props).sort(), refusedByHandler(props).sort(), context);
+    const { inFlightMax } = props;
+    const given = {
+      ...variables(effectivePolicy(props)),
+      ...(inFlightMax !== undefined && { IN_FLIGHT_MAX: String(inFlightMax) }),
+    };
+    assert.deepEqual(refusedByConstruct(props).sort(), refusedByHandler(given).sort(), JSON.stringify(given));
   }
+});
+
+test('the handler takes the bindings of queues that the construct makes', () => {
+  const stack = new TestStack();
+  stack.retry.grantRedrive(new iam.User(stack, 'Operator'));
+  for (const id of ['Orders', 'Payments']) stack.retry.attach(stack.function(id));
+  const { QUEUE_TARGETS } = stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables;
+  const parts = QUEUE_TARGETS['Fn::Join'][1].map((part: any) => part.Ref ?? part['Fn::GetAtt']?.[0] ?? part);
+  assert.deepEqual(refusedByHandler({ QUEUE_TARGETS: parts.join('') }), []);
+  assert.deepEqual(refusedByHandler({ QUEUE_TARGETS: '{"orders":[]}' }), ['QUEUE_TARGETS.orders']);
 });
