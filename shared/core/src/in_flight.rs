@@ -169,14 +169,14 @@ fn longest_delayed(in_flight: u64, max: NonZeroU32, signs: Signs) -> Duration {
     }
 }
 
-/// The `DelaySeconds` that bring a message back at `until`, or on the way there. Longer waits take hops of 10 to 15
+/// The `DelaySeconds` that bring a message back at `until`, or on the way there. Longer waits take hops of 12 to 15
 /// minutes: events that failed together would otherwise come back in waves.
 pub fn delay_seconds(request_id: &str, until: Timestamp, now: Timestamp) -> u32 {
     let rest = between(now, until);
     let delay = if rest <= DELAY_MAX {
         rest
     } else {
-        let hop = Backoff { base: DELAY_MAX * 2 / 3, max: DELAY_MAX, jitter: Jitter::Full };
+        let hop = Backoff { base: DELAY_MAX * 4 / 5, max: DELAY_MAX, jitter: Jitter::Full };
         let left = u32::try_from(rest.as_secs() / 60).unwrap_or(u32::MAX);
         let draw = Draw::seeded(request_id, left);
         hop.delay_from(hop.base, Attempt::new(2).unwrap_or(Attempt::FIRST), draw)
@@ -305,14 +305,14 @@ mod tests {
     }
 
     #[test]
-    fn hops_are_spread_over_the_last_third_of_what_sqs_allows() {
+    fn hops_are_spread_over_the_last_fifth_of_what_sqs_allows() {
         let hop = |id: usize| delay_seconds(&format!("request {id}"), later(NOW, 12 * HOUR), NOW);
         let hops: Vec<u32> = (0..1000).map(hop).collect();
         let in_minute = |minute: u32| hops.iter().filter(|&&hop| hop / 60 == minute).count();
-        for minute in 10..15 {
-            assert!(in_minute(minute) > 150, "{minute}: {}", in_minute(minute));
+        for minute in 12..15 {
+            assert!(in_minute(minute) > 250, "{minute}: {}", in_minute(minute));
         }
-        assert!(hops.iter().all(|hop| (600..=900).contains(hop)));
+        assert!(hops.iter().all(|hop| (720..=900).contains(hop)));
     }
 
     proptest! {
@@ -329,7 +329,7 @@ mod tests {
                 hops += 1;
             }
             prop_assert!(between(until, now) < SECOND);
-            prop_assert!(hops <= 1 + wait / 600_000);
+            prop_assert!(hops <= 1 + wait / 720_000);
         }
     }
 }
