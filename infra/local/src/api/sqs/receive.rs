@@ -152,7 +152,8 @@ impl<'a> Wanted<'a> {
     fn tell(&self, message: Received) -> MessageAnswer {
         let system =
             system_attributes(&message).filter(|(name, _)| self.wants_system(name)).collect();
-        let wanted = || message.attributes.iter().filter(|(name, _)| self.wants(name));
+        let attributes = || message.attributes.iter().map(|(name, it)| (name, it));
+        let wanted = || attributes().filter(|(name, _)| self.wants(name));
         let attributes = wanted().map(|(name, it)| (name.clone(), AttributeAnswer::of(it)));
         MessageAnswer {
             md5_of_attributes: Md5::of_attributes(wanted()),

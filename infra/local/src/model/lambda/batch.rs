@@ -75,7 +75,8 @@ pub(crate) fn record(message: &Received, mapping: &Mapping) -> String {
         };
         (name.as_str(), attribute)
     });
-    let md5 = Md5::of_attributes(&*message.attributes).map(|md5| md5.to_string());
+    let md5 = Md5::of_attributes(message.attributes.iter().map(|(name, it)| (name, it)))
+        .map(|md5| md5.to_string());
     let record = Record {
         message_id: &message.message_id,
         receipt_handle: &message.receipt_handle,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use comeback_core::Timestamp;
 
 use super::{
-    attribute::{self, AttributeValue, MessageAttributes, is_carried},
+    attribute::{self, AttributeValue, MessageAttribute, MessageAttributes, is_carried},
     error::SqsError,
     md5::Md5,
 };
@@ -55,8 +55,8 @@ pub struct Received {
     pub body: Arc<str>,
     /// Digest of the body.
     pub md5_of_body: Md5,
-    /// The sender's attributes.
-    pub attributes: Arc<MessageAttributes>,
+    /// The sender's attributes by name. A map of them would take several times the memory.
+    pub attributes: Arc<[(String, MessageAttribute)]>,
     /// When it was sent. A move to a dead-letter queue doesn't change this.
     pub sent_at: Timestamp,
     /// When it was first received.

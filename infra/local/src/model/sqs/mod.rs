@@ -296,7 +296,9 @@ impl Sqs {
         let sent = Sent {
             message_id: message.latest.message_id.clone(),
             md5_of_body: message.latest.md5_of_body,
-            md5_of_attributes: Md5::of_attributes(&*message.latest.attributes),
+            md5_of_attributes: Md5::of_attributes(
+                message.latest.attributes.iter().map(|(name, it)| (name, it)),
+            ),
         };
         queue.admit(now, number, message, delay);
         Ok(sent)

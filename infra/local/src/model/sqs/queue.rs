@@ -80,7 +80,7 @@ impl Message {
             receipt_handle: String::new(),
             md5_of_body: Md5::of_body(&outgoing.body),
             body: outgoing.body,
-            attributes: Arc::new(outgoing.attributes),
+            attributes: outgoing.attributes.into_iter().collect(),
             sent_at: now,
             first_received_at: now,
             receive_count: 0,
