@@ -39,8 +39,8 @@ const COUNT_RETENTION: Duration = Duration::from_mins(3);
 /// Counts over this time show how the number grows: the first minute of them may show the time before.
 const COUNTS_TELL_AFTER: Duration = Duration::from_mins(2);
 
-/// After this many waits a handler asks for the count, even if its batches are small.
-const WAITS_UNCOUNTED_MAX: u64 = 100;
+/// After this many waits in a minute or two, a handler asks for the count even if its batches are small.
+const WAITS_UNCOUNTED_MAX: u64 = 10;
 
 /// How many other handlers are assumed to do the same while there are no counts. As many handle a few thousand
 /// failures a second.
@@ -73,6 +73,8 @@ impl Signs {
 pub struct Gauge {
     /// What the last batch showed.
     signs: Signs,
+    /// Whether places were scarce when this handler last looked.
+    is_crowded: bool,
     asked_at: Option<Timestamp>,
     counts: VecDeque<(Timestamp, u64)>,
     /// How many messages this handler has put in flight: in the current minute, which began then, and in the one
@@ -90,7 +92,8 @@ impl Gauge {
     /// Whether to ask for the count now. If so, the question counts as asked, however it is answered.
     pub fn asks(&mut self, now: Timestamp) -> bool {
         let Signs { full, backlog } = self.signs;
-        let reason = full || backlog || self.uncounted(now) >= WAITS_UNCOUNTED_MAX;
+        let many = self.uncounted(now) >= WAITS_UNCOUNTED_MAX;
+        let reason = full || backlog || many || self.is_crowded;
         let recently =
             self.asked_at.is_some_and(|asked_at| between(asked_at, now) < COUNT_INTERVAL);
         let asks = reason && !recently;
@@ -108,7 +111,9 @@ impl Gauge {
 
     /// Whether a wait is to be kept as a delay. If not, its message counts as one more in flight.
     pub fn delays(&mut self, wait: Duration, max: NonZeroU32, now: Timestamp) -> bool {
-        let delays = wait < longest_delayed(self.estimate(now), max, self.signs);
+        let longest = longest_delayed(self.estimate(now), max, self.signs);
+        self.is_crowded = !longest.is_zero();
+        let delays = wait < longest;
         if !delays {
             self.put[0] += 1;
         }
@@ -243,7 +248,7 @@ mod tests {
         for second in 0..3600 {
             gauge.begin(Signs::default());
             assert!(!gauge.asks(after(second)), "{second}");
-            if second % 3 == 0 {
+            if second % 20 == 0 {
                 gauge.delays(HOUR, IN_FLIGHT_MAX, after(second));
             }
         }
@@ -252,12 +257,12 @@ mod tests {
         let asked: Vec<_> = (0..40).filter(|&second| gauge.asks(after(second))).collect();
         assert_eq!(asked, [0, 15, 30]);
         let mut gauge = Gauge::default();
-        let asked = (0..101).filter(|_| {
+        let asked = (0..11).filter(|_| {
             let asks = gauge.asks(NOW);
             gauge.delays(HOUR, IN_FLIGHT_MAX, NOW);
             asks
         });
-        assert_eq!(asked.collect::<Vec<_>>(), [100], "many small batches are a crowd, too");
+        assert_eq!(asked.collect::<Vec<_>>(), [10], "many small batches are a crowd, too");
     }
 
     #[test]
