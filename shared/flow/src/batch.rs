@@ -233,8 +233,10 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
     ) {
         let Some(url) = queue_url else { return self.put_all_back(None, &waits, claims).await };
         let max = self.settings.in_flight_max;
+        let asked_at = self.clock.now();
+        let (delayed, stay) = self.gauges.divide(waits, &self.queues, url, max, asked_at).await;
+        // Asking takes time, and a delay begins after it.
         let now = self.clock.now();
-        let (delayed, stay) = self.gauges.divide(waits, &self.queues, url, max, now).await;
         join(self.put_all_back(queue_url, &stay, claims), async {
             let delayed: Vec<_> = delayed
                 .into_iter()

@@ -68,6 +68,13 @@ async fn a_crowded_queue_is_sent_its_waits_again_and_the_received_messages_are_d
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_slow_count_makes_no_wait_longer() {
+    let world = crowded(&[("the count", Answer::Slow(7))]);
+    handle(&world, twelve_waiting()).await;
+    assert_eq!(world.sends.borrow()[0].1[0].delay, 53);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_backlog_alone_makes_delays_of_short_waits() {
     let world = World::new(&[]);
     let mut late = failed("late", 10);
