@@ -264,12 +264,12 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
         let now = self.clock.now();
         let answers = self.queues.send_again(queue_url, &messages).await;
         debug_assert_eq!(answers.len(), delayed.len(), "each entry has an answer");
-        let mut refused = Vec::new();
+        let (mut sent, mut refused) = (Vec::new(), Vec::new());
         for ((wait, _), answer) in delayed.iter().zip(answers) {
             match answer {
                 Ok(()) => {
                     end(wait.item, Outcome::Delayed { delay: between(now, wait.until) });
-                    claims.release(wait.item).await;
+                    sent.push(wait.item);
                 }
                 Err(fault) => {
                     log::not_sent_again(wait.item, &fault);
@@ -277,7 +277,11 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
                 }
             }
         }
-        self.put_all_back(Some(queue_url), &refused, claims).await;
+        join(
+            self.put_all_back(Some(queue_url), &refused, claims),
+            join_all(sent.into_iter().map(|item| claims.release(item))),
+        )
+        .await;
     }
 
     async fn put_all_back(

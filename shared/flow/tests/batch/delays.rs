@@ -149,6 +149,15 @@ async fn an_event_that_waits_as_a_delay_gives_its_claim_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_ledger_that_does_not_answer_keeps_no_sent_message_in_the_queue() {
+    let answers = [("release", Answer::Never), ("payload of", Answer::Fault(THROTTLED))];
+    let world = World::with_ledger(&answers);
+    world.in_flight.set(Some(IN_FLIGHT_MAX.get().into()));
+    let report = handle(&world, (0..10).map(|n| due(&format!("d{n}"))).collect()).await;
+    assert_eq!(outcomes(&report), ["delayed"; 10]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn messages_that_are_sent_again_share_a_call_only_up_to_its_size() {
     let world = crowded(&[]);
     let large = |n: usize| {
