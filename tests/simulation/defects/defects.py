@@ -14,6 +14,8 @@ RECORD = "shared/core/src/record.rs"
 ENVELOPE = "shared/core/src/envelope.rs"
 LETTER = "shared/core/src/dead_letter.rs"
 CLAIM = "shared/core/src/claim.rs"
+IN_FLIGHT = "shared/core/src/in_flight.rs"
+GAUGES = "shared/flow/src/in_flight.rs"
 
 # Texts that several defects replace.
 STAYS = "let stays = |entry: &&Entry| match entry.outcome {"
@@ -82,12 +84,12 @@ DEFECTS = [
     ("the first failure is forgotten: each failure begins the age anew", RECORD,
      ".map_or(self.failed_at, |first| first.min(self.failed_at))", ".map_or(self.failed_at, |_| self.failed_at)"),
     ("a time in the future is believed", RECORD,
-     "(Some(recorded), Some(sent)) => Ok(recorded.min(sent)),", "(Some(recorded), Some(_)) => Ok(recorded),"),
+     "times.into_iter().flatten().min()", "recorded.or(times.into_iter().flatten().min())"),
     ("envelopes nest", RECORD,
      "Envelope::read(payload.get()).map_or(Self::Fresh(Cow::Borrowed(payload)), Self::Retried)",
      "Self::Fresh(Cow::Borrowed(payload))"),
-    ("a visibility timeout is rounded down", DECISION,
-     "let rounded_up = rest.as_secs() + u64::from(rest.subsec_nanos() > 0);", "let rounded_up = rest.as_secs();"),
+    ("a wait is rounded down", IN_FLIGHT,
+     "duration.as_secs() + u64::from(duration.subsec_nanos() > 0);", "duration.as_secs();"),
     ("a wait may take twelve hours whole", DECISION,
      "VISIBILITY_MAX - VISIBILITY_SLACK", "VISIBILITY_MAX + VISIBILITY_SLACK - VISIBILITY_SLACK"),
     ("unknown members of an envelope are dropped", ENVELOPE, "for (name, value) in &self.others {", "for (name, value) in self.others.iter().take(0) {"),
@@ -104,7 +106,7 @@ DEFECTS = [
      "asked.max(TRANSIENT_WAIT.base)", "asked.min(TRANSIENT_WAIT.base)"),
     ("a fault near the end gives up at once", DECISION,
      "until.min(schedule.last_chance)", "until.max(schedule.last_chance)"),
-    ("a message's receives are not spared", FAULT, "if receive_count < RECEIVES_SPARED_FROM {", "if receive_count < u32::MAX {"),
+    ("a message's receives are not spared", FAULT, "if tries < RECEIVES_SPARED_FROM {", "if tries < u32::MAX {"),
     # the ledger
     ("marked before invoked", BATCH, INVOKE,
      "Decision::Invoke => {\n                    claims.mark(item).await;\n                    self.invoke(item).await\n                }"),
@@ -137,4 +139,33 @@ DEFECTS = [
     ("a wait keeps its claim", BATCH,
      "join(put_back, join_all(waits.iter().map(|wait| claims.release(wait.item)))).await;",
      "put_back.await;"),
+    # delays
+    ("an attribute is dropped when a message is sent again", MESSAGE,
+     "received.map(|(name, value)| attribute(name, value))", "received.skip(1).map(|(name, value)| attribute(name, value))"),
+    ("the failure time is not carried to the next message", MESSAGE, "carried.into_iter().map(", "carried.into_iter().skip(1).map("),
+    ("the first message's id is not carried to the next one", MESSAGE, "carried.into_iter().map(", "carried.into_iter().take(1).map("),
+    ("the trace is lost when a message is sent again", MESSAGE, "trace_header: trace_header(record), delay", "trace_header: None, delay"),
+    ("a failure that hops counts from its last message", RECORD, "let times = [recorded, carried, message.sent_at];",
+     "let recorded = recorded.filter(|_| carried.is_none());\n    let times = [recorded, None, message.sent_at];"),
+    ("a carried failure time in the future is believed", RECORD, "times.into_iter().flatten().min()",
+     "carried.or(times.into_iter().flatten().min())"),
+    ("a message is reported as failed although its copy was sent", REPORT, STAYS, STAYS + "Outcome::Delayed { .. } => true,"),
+    ("a message is reported as done although its copy was refused", BATCH, "refused.push(*wait);",
+     "refused.extend(None::<Wait>);\n                    end(wait.item, Outcome::Delayed { delay: between(now, wait.until) });"),
+    ("a delay is longer than SQS accepts", IN_FLIGHT, "if rest <= DELAY_MAX {", "if rest <= DELAY_MAX * 2 {"),
+    ("a delay passes the due time", IN_FLIGHT, "if rest <= DELAY_MAX {", "if rest <= DELAY_MAX / 2 {"),
+    ("a delay begins before the question for the count", BATCH,
+     "// Asking takes time, and a delay begins after it.\n        let now = self.clock.now();", "let now = asked_at;"),
+    ("every hop takes 15 minutes", IN_FLIGHT, "max: DELAY_MAX, jitter: Jitter::Full }", "max: DELAY_MAX, jitter: Jitter::None }"),
+    ("a claim is marked on a hop", BATCH, "sent.into_iter().map(|item| claims.release(item))", "sent.into_iter().map(|item| claims.mark(item))"),
+    ("a hop keeps its claim", BATCH, "sent.into_iter().map(|item| claims.release(item))", "sent.into_iter().take(0).map(|item| claims.release(item))"),
+    ("QUEUE_TARGETS is not looked at", "shared/core/src/rules.rs",
+     "&& by_queue.is_none_or(|queues| queues.allow(function, queue, home))",
+     "&& by_queue.is_none_or(|queues| queues.allow(function, queue, home) || true)"),
+    ("no wait is ever kept as a delay", IN_FLIGHT,
+     "let delays = wait < longest;", "let delays = wait < longest && max.get() == 0;"),
+    ("waits are kept as delays while few messages are in flight", IN_FLIGHT, "if beyond_half >= 1.0 {", "if beyond_half >= -1.0 {"),
+    ("the count of SQS is not looked at", GAUGES, "gauge.count(count, now)", "gauge.count(count.min(0), now)"),
+    ("a delayed message counts as a backlog", "shared/flow/src/item.rs", "attributes.failed_at.is_none() && ", ""),
+    ("a wait after a fault begins anew after a hop", DECISION, "receives.max(late.checked_ilog2()", "receives.max(late.checked_ilog2().filter(|_| receives == 0)"),
 ]

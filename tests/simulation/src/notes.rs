@@ -64,6 +64,14 @@ pub enum Check {
     DropsOnlyTheDone,
     /// A message on which another handler acts waits until that handler has ended.
     WaitsForHolder,
+    /// Nothing about a message changes when it is sent to its own queue again.
+    HopsChangeNothing,
+    /// A delay is no longer than SQS accepts, and one that ends before its time takes at least twelve minutes.
+    HopsInRange,
+    /// A wait is kept as a delay only if there is a backlog, or if many messages may be in flight.
+    HopsForAReason,
+    /// Once SQS has said that too many messages are in flight, waits are kept as delays.
+    KeepsPlacesFree,
     /// Draws are spread evenly over their range, over all worlds.
     DrawsSpread,
 }
@@ -150,6 +158,12 @@ pub enum Fault {
     VisibilityRefused,
     /// A single dead letter of a call was refused.
     LetterRefused,
+    /// A single message of a call was not sent again.
+    DelayRefused,
+    /// A count of the messages in flight was late.
+    InFlightLate,
+    /// A count of the messages in flight was wrong.
+    InFlightWrong,
     /// An invocation was refused for good.
     InvokeRejected,
     /// An invocation was refused until a person fixes the cause.
@@ -208,6 +222,8 @@ pub struct Tally {
     pub seen: BTreeMap<Seen, u64>,
     /// How many backoffs were drawn from each tenth of their range.
     pub draws: [u64; 10],
+    /// The same of delays that end before the message's time.
+    pub hops: [u64; 10],
 }
 
 impl Tally {
@@ -220,7 +236,8 @@ impl Tally {
         for (&seen, count) in &other.seen {
             *self.seen.entry(seen).or_default() += count;
         }
-        for (sum, count) in self.draws.iter_mut().zip(other.draws) {
+        let sums = self.draws.iter_mut().chain(&mut self.hops);
+        for (sum, count) in sums.zip(other.draws.into_iter().chain(other.hops)) {
             *sum += count;
         }
     }

@@ -15,6 +15,9 @@ pub const NEVER: [(&str, &str); 3] = [
     ("legacy.*", "legacy.Broken"),
 ];
 
+/// `IN_FLIGHT_MAX` if it is not set.
+const IN_FLIGHT_MAX: u32 = 100_000;
+
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
@@ -58,8 +61,12 @@ pub struct HandlerPlan {
     pub general: Rules,
     /// Whether it lists its targets, or may invoke every function of its account.
     pub lists_targets: bool,
+    /// Whether it binds each queue to functions.
+    pub binds_queues: bool,
     /// Whether it claims each failure before it acts on it.
     pub has_ledger: bool,
+    /// Its processes were deployed with one of these as `IN_FLIGHT_MAX`.
+    pub in_flight_max: [u32; 2],
 }
 
 /// A retry queue and its mapping.
@@ -94,12 +101,21 @@ pub struct TargetPlan {
     pub own: Option<Rules>,
     /// How often it fails if nothing is wrong with it.
     pub failing: f64,
-    /// Whether its handler may invoke it.
-    pub allowed: bool,
+    /// Whether its handler lists it, or needn't.
+    pub listed: bool,
+    /// Whether its queue is bound to it, or needn't be.
+    pub bound: bool,
     /// Whether Lambda stops it in a loop.
     pub stopped_in_loops: bool,
     /// The target that is renamed to this one.
     pub successor_of: Option<usize>,
+}
+
+impl TargetPlan {
+    /// Whether its handler may invoke it.
+    pub fn is_allowed(&self) -> bool {
+        self.listed && self.bound
+    }
 }
 
 /// A trouble, which of its kind it concerns, and its time from the beginning of the world.
@@ -133,6 +149,8 @@ pub enum Trouble {
     MappingOff,
     /// A queue may have few more messages in flight.
     QueueCrowded,
+    /// The handlers may not send to a retry queue until somebody fixes their role.
+    SendDenied,
     /// Every call of every handler is throttled.
     CallsThrottled,
 }
@@ -146,15 +164,18 @@ const OF_TARGETS: [Odds; 5] = [
     (Trouble::TargetDeleted, 0.08, 3 * HOUR),
     (Trouble::AccessDenied, 0.08, 3 * HOUR),
 ];
-const OF_QUEUES: [Odds; 2] =
-    [(Trouble::MappingOff, 0.08, HOUR / 2), (Trouble::QueueCrowded, 0.08, 2 * HOUR)];
+const OF_QUEUES: [Odds; 3] = [
+    (Trouble::MappingOff, 0.08, HOUR / 2),
+    (Trouble::QueueCrowded, 0.08, 2 * HOUR),
+    (Trouble::SendDenied, 0.08, 3 * HOUR),
+];
 const OF_HANDLERS: [Odds; 2] =
     [(Trouble::HandlerThrottled, 0.12, HOUR / 2), (Trouble::BadDeploy, 0.1, HOUR)];
 const OF_CALLS: [Odds; 1] = [(Trouble::CallsThrottled, 0.08, HOUR / 3)];
 
 /// The highest probability of each fault. Some stand for two: a call that is throttled may get a 5xx instead, an
 /// invocation that is misconfigured may be a write to the ledger, and a count that is too low may be too high.
-const RATES: [(Fault, f64); 15] = [
+const RATES: [(Fault, f64); 17] = [
     (Fault::CallThrottled, 0.5),
     (Fault::CallUnsent, 0.3),
     (Fault::AnswerLost, 0.3),
@@ -162,7 +183,7 @@ const RATES: [(Fault, f64); 15] = [
     (Fault::CallRepeated, 0.1),
     // Of the calls without an answer, those that don't even time out.
     (Fault::CallHung, 1.0),
-    // One entry of a visibility change or of dead letters.
+    // One entry of a visibility change, of dead letters or of messages that are sent again.
     (Fault::LetterRefused, 0.3),
     (Fault::InvokeRejected, 0.03),
     (Fault::Misconfigured, 0.05),
@@ -172,6 +193,8 @@ const RATES: [(Fault, f64); 15] = [
     (Fault::Duplicate, 0.2),
     (Fault::Redelivery, 0.1),
     (Fault::CountTooLow, 0.5),
+    (Fault::InFlightLate, 0.8),
+    (Fault::InFlightWrong, 0.3),
 ];
 
 impl Plan {
@@ -239,14 +262,17 @@ impl Plan {
             skew: Duration::from_secs(5),
             general,
             lists_targets: false,
+            binds_queues: false,
             has_ledger: true,
+            in_flight_max: [IN_FLIGHT_MAX; 2],
         };
         let queue =
             QueuePlan { name: "retry-0".to_owned(), handler: 0, batch: 10, concurrency: None };
         let target = |n: u64| TargetPlan {
             name: format!("target-{n}"),
             failing: 0.05,
-            allowed: true,
+            listed: true,
+            bound: true,
             ..TargetPlan::default()
         };
         let outage = |number| {
@@ -298,7 +324,13 @@ impl Plan {
             skew: Duration::from_secs(if is_skewed { dice.number(1..=5) } else { 0 }),
             general: Rules::draw(dice),
             lists_targets: dice.happens(0.3),
+            binds_queues: dice.happens(0.4),
             has_ledger: dice.happens(0.5),
+            in_flight_max: {
+                let most = dice.pick(&[1, 20, 20, 300, IN_FLIGHT_MAX, IN_FLIGHT_MAX]);
+                let mut draw = || if dice.happens(0.8) { most } else { IN_FLIGHT_MAX };
+                [draw(), draw()]
+            },
         });
     }
 
@@ -331,7 +363,8 @@ impl Plan {
             form: dice.pick(&forms),
             own,
             failing: dice.unit().powi(2),
-            allowed: !handler.lists_targets || dice.happens(0.9),
+            listed: !handler.lists_targets || dice.happens(0.9),
+            bound: !handler.binds_queues || dice.happens(0.9),
             stopped_in_loops: !self.flawless && dice.happens(0.1),
             successor_of: None,
         });
@@ -370,7 +403,8 @@ impl Plan {
             name: format!("{}-renamed", old.name),
             form: if old.form == Form::Bare { Form::Record } else { old.form },
             own: None,
-            allowed: !self.handler_of(number).lists_targets,
+            listed: !self.handler_of(number).lists_targets,
+            bound: !self.handler_of(number).binds_queues,
             stopped_in_loops: false,
             successor_of: Some(number),
             ..old.clone()

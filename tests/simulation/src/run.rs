@@ -16,6 +16,9 @@ use crate::{
     world::play,
 };
 
+/// So few draws prove nothing.
+const DRAWS_MIN: u64 = 3_000;
+
 /// What came of many worlds.
 #[derive(Default)]
 pub struct Summary {
@@ -65,14 +68,15 @@ pub fn report(seed: u64, violation: &Violation) -> String {
 }
 
 impl Tally {
-    /// How the draws of all backoffs are spread over their ranges, if not evenly.
+    /// How the draws of all backoffs, or of all hops, are spread over their ranges, if not evenly.
     pub fn uneven_draws(&self) -> Option<String> {
-        let all: u64 = self.draws.iter().sum();
-        // A few draws prove nothing.
-        let uneven =
-            |&count: &u64| all > 5_000 && (count * 10 < all * 8 / 10 || count * 10 > all * 12 / 10);
-        let is_uneven = self.draws.iter().any(uneven);
-        is_uneven.then(|| format!("{}\n  by tenths: {:?}", Check::DrawsSpread, self.draws))
+        let is_uneven = |draws: &&[u64; 10]| {
+            let all: u64 = draws.iter().sum();
+            all > DRAWS_MIN
+                && draws.iter().any(|count| count * 10 < all * 8 / 10 || count * 10 > all * 12 / 10)
+        };
+        let uneven = [&self.draws, &self.hops].into_iter().find(is_uneven)?;
+        Some(format!("{}\n  by tenths: {uneven:?}", Check::DrawsSpread))
     }
 
     /// All counts, for a person to read.
@@ -107,7 +111,14 @@ mod tests {
 
     /// What was seen less than `least` times: of all faults, all reasons, and what a ledger is for.
     fn unseen(tally: &Tally, least: u64) -> Vec<String> {
-        let steps = ["duplicates dropped", "acts without their mark", "forks"];
+        let steps = [
+            "duplicates dropped",
+            "acts without their mark",
+            "forks",
+            "delays",
+            "hops",
+            "copies of delays",
+        ];
         (Fault::value_variants().iter().copied().map(Seen::Fault))
             .chain(Trouble::value_variants().iter().copied().map(Seen::Trouble))
             .chain(REASONS.map(Seen::Letter))

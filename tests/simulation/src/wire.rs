@@ -20,8 +20,10 @@ use comeback_core::{
     time::later,
 };
 use comeback_flow::ports::{
-    CallFault, Clock, Delayed, Functions, Invocation, Ledger, NotReplaced, Queues, VisibilityChange,
+    Attribute, CallFault, Clock, Delayed, Functions, Invocation, Ledger, NotReplaced, Queues,
+    Value, VisibilityChange,
 };
+use comeback_local::model::sqs::{AttributeValue, MessageAttribute, Outgoing};
 
 /// The text of every refusal.
 const MESSAGE: &str = "the simulation says no";
@@ -33,6 +35,16 @@ pub enum Request {
     Hide {
         queue_url: String,
         changes: Vec<(String, u32)>,
+    },
+    /// Count the messages in flight. The service writes the count there.
+    Count {
+        queue_url: String,
+        count: Rc<Cell<u64>>,
+    },
+    /// Send messages to their own queue again.
+    Again {
+        queue_url: String,
+        messages: Vec<Outgoing>,
     },
     Letters(Vec<DeadLetter<'static>>),
     Invoke(Invoke),
@@ -90,8 +102,9 @@ impl Slot {
     }
 }
 
-/// One environment of a handler: the time, how far its clock is off, and its new requests.
+/// One environment of a handler: its number, the time, how far its clock is off, and its new requests.
 pub struct Environment {
+    pub number: usize,
     pub now: Rc<Cell<Timestamp>>,
     pub ahead: Duration,
     pub behind: Duration,
@@ -137,21 +150,43 @@ impl Queues for Port {
         self.ask_sqs(Request::Hide { queue_url: queue_url.to_owned(), changes }).await
     }
 
-    async fn in_flight(&self, _queue_url: &str) -> Result<u64, CallFault> {
-        Err(CallFault(MESSAGE.to_owned()))
+    async fn in_flight(&self, queue_url: &str) -> Result<u64, CallFault> {
+        let count = Rc::new(Cell::new(0));
+        let (queue_url, there) = (queue_url.to_owned(), Rc::clone(&count));
+        let asked = self.ask_once(Request::Count { queue_url, count: there }).await;
+        asked.map(|()| count.get()).map_err(|_| CallFault(MESSAGE.to_owned()))
     }
 
     async fn send_again(
         &self,
-        _queue_url: &str,
+        queue_url: &str,
         messages: &[&Delayed<'_>],
     ) -> Vec<Result<(), CallFault>> {
-        vec![Err(CallFault(MESSAGE.to_owned())); messages.len()]
+        let messages = messages.iter().map(|message| outgoing(message)).collect();
+        self.ask_sqs(Request::Again { queue_url: queue_url.to_owned(), messages }).await
     }
 
     async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Vec<Result<(), CallFault>> {
         let letters = letters.iter().map(|&letter| letter.clone().into_owned()).collect();
         self.ask_sqs(Request::Letters(letters)).await
+    }
+}
+
+fn outgoing(message: &Delayed<'_>) -> Outgoing {
+    let attribute = |attribute: &Attribute<'_>| {
+        let value = match &attribute.value {
+            Value::Text(text) => AttributeValue::String(text.to_string()),
+            Value::Binary(bytes) => AttributeValue::Binary(bytes.to_vec()),
+        };
+        let data_type = attribute.data_type.to_owned();
+        (attribute.name.to_owned(), MessageAttribute { data_type, value })
+    };
+    Outgoing {
+        body: message.body.into(),
+        attributes: message.attributes.iter().map(attribute).collect(),
+        trace_header: message.trace_header.map(str::to_owned),
+        delay: Some(message.delay),
+        ..Outgoing::default()
     }
 }
 

@@ -4,7 +4,12 @@ use std::sync::Arc;
 
 use comeback_core::{Timestamp, dead_letter::DeadLetter, fault::FaultKind};
 
-use super::{Judge, Open, cases::Case, deliveries::Delivery};
+use super::{
+    Judge, Open,
+    cases::Case,
+    delays::{DELAY_MAX, HOP_MIN, exchange, was_sent_again},
+    deliveries::{Delivery, receive_count},
+};
 use crate::{
     notes::{Check, Seen},
     plan::{Form, Plan},
@@ -174,7 +179,7 @@ impl Judge {
         match answer {
             Ok(()) => message.done = true,
             Err(refusal) => {
-                message.fault = refusal.kind.or(message.fault);
+                message.met(refusal.kind, self.now);
                 message.told_no = true;
                 // It had its effect, and the handler doesn't know: the next handler acts again.
                 if message.acts > 0 && !message.permitted {
@@ -195,107 +200,128 @@ impl Judge {
         let at = clock.timestamp_millis();
         for &(ref handle, seconds) in changes {
             let batch = self.runs.get_mut(&run).map(Vec::as_mut_slice).unwrap_or_default();
-            let Some(message) = batch.iter_mut().find(|message| message.handle == *handle) else {
+            let Some(place) = batch.iter().position(|message| message.handle() == handle) else {
                 let what = format!("run {run} puts back a message that it was not given");
                 self.violated(Check::ReportsTruly, None, what);
                 continue;
             };
-            message.put_back = true;
-            let (index, fault, count) = (message.case, message.fault, message.receive_count);
-            let held_until = message.held_until;
-            let is_unclaimed = self.cases[index].claimed && message.claim.is_none();
-            let event = self.cases[index].of.event;
-            self.story.tell(self.now, event, || format!("run {run} puts it back for {seconds} s"));
-            match (fault, held_until) {
-                (Some(fault), _) => {
-                    let rest = self.rest_after_fault(index, at, is_unclaimed);
-                    self.judge_fault_wait(index, seconds, fault, count, rest);
-                }
-                (None, Some(until)) => {
-                    let rest = (until - at).max(0);
-                    self.judge_length(Check::WaitsForHolder, index, seconds, (rest, rest));
-                }
-                (None, None) => self.judge_wait(at, index, seconds),
+            if batch[place].sent && !batch[place].refused {
+                exchange(batch, place, |other| other.refused && !other.put_back);
             }
+            let message = &mut batch[place];
+            message.put_back = true;
+            let of = Subject { run, place, case: message.case };
+            let event = self.cases[of.case].of.event;
+            self.story.tell(self.now, event, || format!("run {run} puts it back for {seconds} s"));
+            self.puts_in_flight(of, at);
+            self.judge_length(of, at, seconds, false);
         }
     }
 
-    fn judge_wait(&mut self, at: Millis, index: usize, seconds: u32) {
+    /// A message waits for so many seconds from `at`, in flight or as a delay. Returns the shortest time that it may
+    /// still have to wait, in milliseconds.
+    pub fn judge_length(
+        &mut self,
+        of: Subject,
+        at: Millis,
+        seconds: u32,
+        is_delay: bool,
+    ) -> Millis {
+        let message = self.runs.get(&of.run).and_then(|run| run.get(of.place));
+        let Some(message) = message else { return 0 };
+        let event = self.cases[of.case].of.event;
+        if is_delay && seconds > DELAY_MAX {
+            let what = format!("a delay of {seconds} s");
+            self.violated(Check::HopsInRange, event, what);
+            return 0;
+        }
+        let Some((check, (low, high))) = self.cause(message, at) else {
+            return self.judge_wait(at, of.case, seconds, is_delay);
+        };
+        if !is_within((low, high), seconds, is_delay) {
+            let what = format!("it waits for {seconds} s, expected {low} to {high} ms");
+            self.violated(check, event, what);
+        }
+        low
+    }
+
+    /// Why a message waits, if not because it isn't due, and for how many milliseconds from `at`, at least and at most.
+    fn cause(&self, message: &Delivery, at: Millis) -> Option<(Check, (Millis, Millis))> {
+        if let Some(fault) = message.fault {
+            let passed = (self.now - message.fault_at).num_milliseconds();
+            let (low, high) = self.wait_after_fault(message, at - passed, fault);
+            return Some((Check::FaultWaits, (low - passed, high.saturating_sub(passed))));
+        }
+        let until = message.held_until?;
+        Some((Check::WaitsForHolder, (until - at, until - at)))
+    }
+
+    /// Whether a message may wait for so many seconds from `at`, as far as its last answer tells.
+    pub fn may_wait(&self, message: &Delivery, at: Millis, seconds: u32, is_delay: bool) -> bool {
+        self.cause(message, at).is_none_or(|(_, range)| is_within(range, seconds, is_delay))
+    }
+
+    fn judge_wait(&mut self, at: Millis, index: usize, seconds: u32, is_delay: bool) -> Millis {
         let case = &mut self.cases[index];
         let event = case.of.event;
-        let (Ok(next), 1..=WAIT_MAX) = (case.verdict, seconds) else {
+        let (Ok(next), 0..=WAIT_MAX) = (case.verdict, seconds) else {
             let what = format!("it waits for {seconds} s, expected {:?}", case.verdict);
-            return self.violated(Check::WaitsUntilDue, event, what);
+            self.violated(Check::WaitsUntilDue, event, what);
+            return 0;
         };
         let end = at + i64::from(seconds) * 1000;
         // A wait of the greatest length is one of several: it only shows that it isn't due before.
-        let until = if seconds == WAIT_MAX { Millis::MAX } else { end };
-        let (after, before) = (case.shown.0.max(end - 1000), case.shown.1.min(until));
+        let is_partial = if is_delay { seconds >= HOP_MIN } else { seconds == WAIT_MAX };
+        let until = if is_partial { Millis::MAX } else { end };
+        // It may have become due while the handler asked how many messages are in flight.
+        let from = if seconds == 0 { Millis::MIN } else { end - 1000 };
+        let (after, before) = (case.shown.0.max(from), case.shown.1.min(until));
         case.shown = (after, before);
         let (low, high) = case.due.map_or(next.due, |due| (due, due));
-        if until < next.due.0 || end - 1000 >= next.due.1 {
+        if until < next.due.0 || from >= next.due.1 {
             let what = format!("it waits until {end}, expected {:?}", next.due);
             self.violated(Check::BackoffInRange, event, what);
         } else if after >= before || high <= after || low > before {
             let what = format!("it waits until {end}, and was due within {after} to {before}");
             self.violated(Check::SameDraw, event, what);
         }
+        low.max(after.saturating_add(1)) - at
     }
 
-    /// How long a message may wait at most after a fault. One that can't be claimed waits however old it is,
-    /// because nobody knows whether it was acted on.
-    fn rest_after_fault(&self, index: usize, at: Millis, is_unclaimed: bool) -> Millis {
-        match self.cases[index].verdict {
+    /// How long a message may wait after a fault `at` this time, at least and at most.
+    fn wait_after_fault(
+        &self,
+        message: &Delivery,
+        at: Millis,
+        fault: FaultKind,
+    ) -> (Millis, Millis) {
+        let case = &self.cases[message.case];
+        let is_unclaimed = case.claimed && message.claim.is_none();
+        // One that can't be claimed waits however old it is, because nobody knows whether it was acted on.
+        let rest = match case.verdict {
             Ok(next) if at < next.last_chance => next.last_chance - at,
             Ok(next) if !is_unclaimed => next.expiry - at,
             Ok(_) | Err(_) => Millis::MAX,
-        }
-    }
-
-    fn judge_fault_wait(
-        &mut self,
-        index: usize,
-        seconds: u32,
-        fault: FaultKind,
-        count: u32,
-        rest: Millis,
-    ) {
-        let doubled = |first: Millis, most: Millis| {
-            first.saturating_mul(1 << count.saturating_sub(1).min(20)).min(most) * 1000
+        };
+        let (least, most) = tries(case, message, at);
+        let doubled = |tries: u32, first: Millis, most: Millis| {
+            first.saturating_mul(1 << tries.saturating_sub(1).min(20)).min(most) * 1000
         };
         let (low, high) = match fault {
-            FaultKind::Transient { retry_after: None } => (1000, doubled(1, 300)),
+            FaultKind::Transient { retry_after: None } => (1000, doubled(most, 1, 300)),
             FaultKind::Transient { retry_after: Some(asked) } => {
                 let asked = (asked.as_millis() as Millis).max(1000);
                 (asked, asked)
             }
-            FaultKind::Configuration => (doubled(60, 900) / 2, doubled(60, 900)),
-            FaultKind::Refused(reason) => {
-                let what = format!("it waits, and is refused for good as {reason}");
-                return self.violated(Check::FaultWaits, self.cases[index].of.event, what);
-            }
+            FaultKind::Configuration => (doubled(least, 60, 900) / 2, doubled(most, 60, 900)),
+            // It is given up.
+            FaultKind::Refused(_) => return (Millis::MAX, 0),
         };
-        let (low, high) = match count >= SPARED_FROM {
+        let (low, high) = match most >= SPARED_FROM {
             true => (low.max(SPARING.0), high.max(SPARING.1)),
             false => (low, high),
         };
-        self.judge_length(Check::FaultWaits, index, seconds, (low.min(rest), high.min(rest)));
-    }
-
-    /// A message is put back for so many milliseconds, in whole seconds.
-    fn judge_length(
-        &mut self,
-        check: Check,
-        index: usize,
-        seconds: u32,
-        (low, high): (Millis, Millis),
-    ) {
-        let whole = |wait: Millis| wait.saturating_add(999).div_euclid(1000).min(WAIT_MAX.into());
-        let (low, high) = (whole(low), whole(high));
-        if !(low..=high).contains(&i64::from(seconds)) {
-            let what = format!("it waits for {seconds} s, expected {low} to {high}");
-            self.violated(check, self.cases[index].of.event, what);
-        }
+        (low.min(rest), high.min(rest))
     }
 
     /// A handler gives messages up. Returns the message of each dead letter.
@@ -306,13 +332,42 @@ impl Judge {
         letters: &[DeadLetter],
     ) -> Vec<Option<Subject>> {
         let size: usize = letters.iter().map(DeadLetter::size).sum();
-        if letters.len() > ENTRIES_MAX || (letters.len() > 1 && size > CALL_BYTES_MAX) {
+        if !fits(letters.len(), size) {
             let what = format!("{} dead letters of {size} bytes in one call", letters.len());
             self.violated(Check::CallsFit, None, what);
         }
         let at = clock.timestamp_millis();
         letters.iter().map(|letter| self.judge_letter(run, at, letter)).collect()
     }
+}
+
+/// Whether SQS takes so many entries of so many bytes in one call.
+pub fn fits(entries: usize, bytes: usize) -> bool {
+    entries <= ENTRIES_MAX && (entries == 1 || bytes <= CALL_BYTES_MAX)
+}
+
+/// Whether a wait of this range may be one of so many seconds, in flight or as a delay. A long one may have parts.
+fn is_within((low, high): (Millis, Millis), seconds: u32, is_delay: bool) -> bool {
+    let whole = |wait: Millis| wait.max(0).saturating_add(999).div_euclid(1000);
+    let most = if is_delay { Millis::MAX } else { WAIT_MAX.into() };
+    let is_hop = is_delay && seconds >= HOP_MIN && whole(high) > DELAY_MAX.into();
+    is_hop || (whole(low).min(most)..=whole(high).min(most)).contains(&seconds.into())
+}
+
+/// How often an attempt was tried in vain until `at`, at least and at most. A message that was sent again is received
+/// for the first time once more, but waits that double show in how late it is.
+fn tries(case: &Case, message: &Delivery, at: Millis) -> (u32, u32) {
+    let receives = receive_count(message.record());
+    let Ok(next) = case.verdict else { return (receives, receives) };
+    if !was_sent_again(message.record()) {
+        return (receives, receives);
+    }
+    let (low, high) = case.due.map_or(next.due, |due| (due, due));
+    let shown = |due: Millis| {
+        let late = ((at - due) / 1000).max(0);
+        late.checked_ilog2().map_or(0, |doublings| doublings + 1)
+    };
+    (receives.max(shown(high)), receives.max(shown(low)))
 }
 
 impl Case {

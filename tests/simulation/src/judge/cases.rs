@@ -108,28 +108,28 @@ impl Judge {
         self.cases.push(case);
     }
 
-    /// A record was sent twice.
-    pub fn copied(&mut self, trace: &str) {
-        let Some(&index) = self.by_trace.get(trace) else { return };
+    /// There is one more message about a failure.
+    pub fn copied(&mut self, index: usize) {
         let case = &mut self.cases[index];
         // Without a ledger, a handler may act on each copy.
         case.permits += u32::from(!case.claimed);
         let event = case.of.event;
         self.events[event].copies += 1;
-        self.story.tell(self.now, event, || "its record is sent once more".to_owned());
+        self.story.tell(self.now, event, || "there is one more message about it".to_owned());
     }
 
-    /// The target whose failure has this trace, if Lambda wrote its record and it may be repeated.
-    pub fn repeatable(&self, trace: &str) -> Option<usize> {
-        let case = &self.cases[*self.by_trace.get(trace)?];
+    /// The failure that has this trace, and its target, if Lambda wrote its record and it may be repeated.
+    pub fn repeatable(&self, trace: &str) -> Option<(usize, usize)> {
+        let index = *self.by_trace.get(trace)?;
+        let case = &self.cases[index];
         let may = !case.strange && self.events[case.of.event].may_fork();
-        may.then_some(case.of.target)
+        may.then_some((index, case.of.target))
     }
 
     /// The next attempt, or the reason to give the event up.
     fn verdict(&self, case: &Case) -> Result<Next, &'static str> {
         let rules = self.plan.rules(case.of.target);
-        if !self.plan.targets[case.of.target].allowed {
+        if !self.plan.targets[case.of.target].is_allowed() {
             return Err("target_not_allowed");
         }
         if case.condition == Condition::RecursionStopped {

@@ -1,8 +1,8 @@
 //! The rules for a handler from the delivery of a batch to its answer, and for its claims if there is a ledger.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, rc::Rc};
 
-use aws_lambda_events::event::sqs::SqsMessage;
+use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use comeback_core::{
     Timestamp,
     claim::{Claim, State},
@@ -10,7 +10,7 @@ use comeback_core::{
 };
 use comeback_flow::report::{Outcome, Report};
 
-use super::{Judge, Subject};
+use super::{Judge, Subject, delays::exchange};
 use crate::{
     notes::{Check, Seen},
     rules::Millis,
@@ -21,13 +21,16 @@ use crate::{
 #[derive(Default)]
 pub struct Delivery {
     pub case: usize,
-    pub message_id: String,
-    pub handle: String,
-    pub receive_count: u32,
+    /// The batch, and the message's place in it.
+    batch: Rc<SqsEvent>,
+    nth: usize,
+    /// The process that has the batch.
+    pub process: usize,
     /// When it was to be invoked, by the handler's clock.
     pub invoked_at: Option<Millis>,
-    /// What the handler was answered instead of yes.
+    /// What the handler was answered instead of yes, and when.
     pub fault: Option<FaultKind>,
+    pub fault_at: Timestamp,
     pub lettered: bool,
     /// How often it had an effect that can't be undone.
     pub acts: u32,
@@ -38,6 +41,11 @@ pub struct Delivery {
     pub done: bool,
     /// The claim that the handler holds.
     pub claim: Option<Claim>,
+    /// Whether the handler has sent it again, how many copies there are, and whether the handler was told yes or no.
+    pub sent: bool,
+    pub copies: u32,
+    pub hopped: bool,
+    pub refused: bool,
     /// Whether the handler has put it back.
     pub put_back: bool,
     /// Whether the handler has marked or released its claim.
@@ -48,6 +56,34 @@ pub struct Delivery {
     pub told: u64,
     /// Until when another handler holds the claim, as far as this handler knows.
     pub held_until: Option<Millis>,
+}
+
+impl Delivery {
+    pub fn record(&self) -> &SqsMessage {
+        &self.batch.records[self.nth]
+    }
+
+    pub fn message_id(&self) -> &str {
+        self.record().message_id.as_deref().unwrap_or_default()
+    }
+
+    pub fn handle(&self) -> &str {
+        self.record().receipt_handle.as_deref().unwrap_or_default()
+    }
+
+    /// The handler was answered with a fault.
+    pub fn met(&mut self, fault: Option<FaultKind>, now: Timestamp) {
+        if fault.is_some() {
+            self.fault = fault;
+            self.fault_at = now;
+        }
+    }
+
+    /// The name of the queue that it is from.
+    pub fn queue(&self) -> &str {
+        let source = self.record().event_source_arn.as_deref().unwrap_or_default();
+        source.rsplit(':').next().unwrap_or_default()
+    }
 }
 
 pub fn trace_of(record: &SqsMessage) -> &str {
@@ -61,9 +97,9 @@ pub fn receive_count(record: &SqsMessage) -> u32 {
 
 impl Judge {
     /// A handler has a batch from now on.
-    pub fn delivered(&mut self, run: u64, records: &[SqsMessage]) {
-        let mut batch = Vec::with_capacity(records.len());
-        for record in records {
+    pub fn delivered(&mut self, run: u64, event: &Rc<SqsEvent>) {
+        let mut batch = Vec::with_capacity(event.records.len());
+        for (nth, record) in event.records.iter().enumerate() {
             let trace = trace_of(record);
             let Some(&case) = self.by_trace.get(trace) else {
                 let what = format!("a message with an unknown trace, {trace}");
@@ -71,8 +107,7 @@ impl Judge {
                 continue;
             };
             let receive_count = receive_count(record);
-            let event = self.cases[case].of.event;
-            self.story.tell(self.now, event, || {
+            self.story.tell(self.now, self.cases[case].of.event, || {
                 format!("received by run {run}, for the {receive_count}. time")
             });
             let message_id = record.message_id.clone().unwrap_or_default();
@@ -82,10 +117,7 @@ impl Judge {
                 let case = &mut self.cases[case];
                 case.permits += u32::from(!case.claimed);
             }
-            let handle = record.receipt_handle.clone().unwrap_or_default();
-            let message =
-                Delivery { case, message_id, handle, receive_count, ..Delivery::default() };
-            batch.push(message);
+            batch.push(Delivery { case, batch: Rc::clone(event), nth, ..Delivery::default() });
         }
         self.runs.insert(run, batch);
     }
@@ -94,7 +126,7 @@ impl Judge {
     /// be, although the handler is done with it: the answer was lost, or SQS has delivered the message again
     /// meanwhile.
     pub fn answered(&mut self, run: u64, report: &Report, stays: impl Fn(&str) -> bool) {
-        let Some(batch) = self.runs.remove(&run) else { return };
+        let Some(mut batch) = self.runs.remove(&run) else { return };
         for (message, entry) in batch.iter().zip(&report.entries) {
             if let Outcome::Invoked { lateness } = entry.outcome
                 && !lateness.is_zero()
@@ -106,12 +138,18 @@ impl Judge {
         let response = report.response();
         let kept: BTreeSet<&str> =
             response.batch_item_failures.iter().map(|item| item.item_identifier.as_str()).collect();
+        for place in 0..batch.len() {
+            let is_kept = |message: &Delivery| kept.contains(message.message_id());
+            if batch[place].hopped && is_kept(&batch[place]) {
+                exchange(&mut batch, place, |other| !other.done && !is_kept(other));
+            }
+        }
         // If a message is in a batch twice, both stay or neither.
         let undone = batch.iter().filter(|message| !message.done);
-        let undone: BTreeSet<&str> = undone.map(|message| message.message_id.as_str()).collect();
+        let undone: BTreeSet<&str> = undone.map(Delivery::message_id).collect();
         for message in &batch {
             let event = self.cases[message.case].of.event;
-            let id = message.message_id.as_str();
+            let id = message.message_id();
             if kept.contains(id) != undone.contains(id) {
                 let (is, said) = match message.done {
                     true => ("done", "stays in the queue"),
@@ -125,7 +163,7 @@ impl Judge {
                 let what = format!("run {run} has acted or put it back, and leaves its claim");
                 self.violated(Check::MarksAfterActing, event, what);
             }
-            self.let_go(run, message, stays(&message.handle));
+            self.let_go(run, message, stays(message.handle()));
         }
     }
 
@@ -137,11 +175,14 @@ impl Judge {
     }
 
     fn let_go(&mut self, run: u64, message: &Delivery, comes_back: bool) {
-        if let Some(holders) = self.holders.get_mut(&message.message_id) {
+        if let Some(holders) = self.holders.get_mut(message.message_id()) {
             *holders -= 1;
             if *holders == 0 {
-                self.holders.remove(&message.message_id);
+                self.holders.remove(message.message_id());
             }
+        }
+        if comes_back && message.copies > 0 && !message.refused {
+            self.stays_beside_its_copy(message.case);
         }
         let case = &mut self.cases[message.case];
         let has_no_mark = if case.claimed { !case.marked } else { comes_back };
@@ -186,7 +227,7 @@ impl Judge {
         let event = self.cases[subject.case].of.event;
         let message = self.runs.get_mut(&run)?.get_mut(subject.place)?;
         message.concluded |= replace.next.as_ref().is_none_or(|next| next.state == State::Done);
-        let done = message.done;
+        let acted = message.done && !message.hopped;
         // It may also release a claim whose write was never answered.
         let held = message.claim.clone().or_else(|| message.written.clone());
         let is_held = |claim: &Claim| held.as_ref().is_some_and(|held| held.token == claim.token);
@@ -205,8 +246,8 @@ impl Judge {
                 }
             }
             (next, Some(seen)) if is_held(seen) => {
-                if next.is_some() != done {
-                    let what = format!("{next:?} is written, and acted on is {done}");
+                if next.is_some() != acted {
+                    let what = format!("{next:?} is written, and acted on is {acted}");
                     self.violated(Check::MarksAfterActing, event, what);
                 }
             }
@@ -262,7 +303,10 @@ impl Judge {
                 message.claim = Some(there.clone());
             }
             Err((Some(Some(there)), _)) => match there.state {
-                State::Held { until } => message.held_until = Some(until.timestamp_millis()),
+                State::Held { until } => {
+                    message.told = self.answers;
+                    message.held_until = Some(until.timestamp_millis());
+                }
                 State::Done => {
                     message.done = true;
                     self.tally.count(Seen::Step("duplicates dropped"));
@@ -275,7 +319,7 @@ impl Judge {
             Err((Some(None), _)) => {}
             Err((None, kind)) => {
                 message.told = self.answers;
-                message.fault = kind.or(message.fault);
+                message.met(kind, self.now);
             }
         }
     }

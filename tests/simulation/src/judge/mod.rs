@@ -9,6 +9,7 @@
 
 mod calls;
 mod cases;
+mod delays;
 mod deliveries;
 mod letters;
 
@@ -20,7 +21,7 @@ pub use self::{
     calls::{Subject, qualified},
     deliveries::{receive_count, trace_of},
 };
-use self::{cases::Case, deliveries::Delivery};
+use self::{cases::Case, delays::Process, deliveries::Delivery};
 use crate::{
     notes::{Check, Seen, Story, Tally, Violation},
     payload::{Foreign, Payload, envelope},
@@ -60,6 +61,8 @@ pub struct Judge {
     /// Cases by the trace that their messages carry.
     by_trace: HashMap<Arc<str>, usize>,
     runs: HashMap<u64, Vec<Delivery>>,
+    /// All processes of handlers that there have been.
+    processes: Vec<Process>,
     /// How many answers handlers were given.
     answers: u64,
     /// How many handlers have a message now, by its id.

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, rc::Rc};
 
-use comeback_core::settings;
+use comeback_core::{in_flight::IN_FLIGHT_MAX, settings};
 use comeback_local::model::{
     ACCOUNT, REGION,
     lambda::{
@@ -114,8 +114,8 @@ impl World {
     }
 }
 
-/// The settings of a handler, which production reads from the variables that would be deployed.
-pub fn settings(plan: &Plan, number: usize) -> settings::Settings {
+/// The settings of a handler's process, which production reads from the variables that would be deployed.
+pub fn settings(plan: &Plan, number: usize, variant: usize) -> settings::Settings {
     let handler = &plan.handlers[number];
     let mut variables: BTreeMap<_, _> = handler.general.variables().into_iter().collect();
     let dead_letters = &handler.dead_letter_queue;
@@ -132,8 +132,23 @@ pub fn settings(plan: &Plan, number: usize) -> settings::Settings {
     if !policies.is_empty() {
         variables.insert("POLICIES", format!("{{{}}}", policies.join(",")));
     }
+    if handler.in_flight_max[variant] != IN_FLIGHT_MAX.get() {
+        variables.insert("IN_FLIGHT_MAX", handler.in_flight_max[variant].to_string());
+    }
+    if handler.binds_queues {
+        let queues = plan.queues.iter().enumerate().filter(|(_, queue)| queue.handler == number);
+        let bound = queues.map(|(number, queue)| {
+            let bound = targets().filter(|target| target.queue == number && target.bound);
+            let names: Vec<_> = bound.map(|target| &*target.name).chain(["nobody"]).collect();
+            format!(r#""{}":{names:?}"#, queue.name)
+        });
+        let bound: Vec<_> = bound.collect();
+        if !bound.is_empty() {
+            variables.insert("QUEUE_TARGETS", format!("{{{}}}", bound.join(",")));
+        }
+    }
     if handler.lists_targets {
-        let allowed = targets().filter(|target| target.allowed).map(|target| target.name.as_str());
+        let allowed = targets().filter(|target| target.listed).map(|target| target.name.as_str());
         variables
             .insert("TARGET_FUNCTIONS", allowed.chain(["nobody"]).collect::<Vec<_>>().join(","));
     }

@@ -120,8 +120,11 @@ impl World {
             1 => given_up(format!(r#"{{"no":"function","id":"{id}"}}"#), "unreadable"),
             2 => given_up(record(&now, r#""functionArn":"orders""#, &carried), "unreadable"),
             3 => {
-                let abroad = context.replace("000000000000", "999999999999");
-                (record(&now, &abroad, &carried), payload, Some("target_not_allowed"))
+                let foreign = match self.neighbour(number) {
+                    Some(neighbour) => context.replace(&arn, &qualified(neighbour)),
+                    None => context.replace("000000000000", "999999999999"),
+                };
+                (record(&now, &foreign, &carried), payload, Some("target_not_allowed"))
             }
             4 => given_up(record(&now, &context, ""), "payload_missing"),
             5 => (record("2101-01-01T00:00:00.000Z", &context, &carried), payload, None),
@@ -129,12 +132,19 @@ impl World {
                 let nameless = format!(r#""functionArn":"{arn}""#);
                 (record(&now, &nameless, &carried), payload, None)
             }
-            7 => (record("yesterday", &context, &carried), payload, None),
+            7 => {
+                let forged = self.dice.pick(&["", "tomorrow", "2101-01-01T00:00:00Z"]);
+                if !forged.is_empty() {
+                    let forged = ("FailedAt".to_owned(), MessageAttribute::string(forged));
+                    message.attributes = MessageAttributes::from([forged]);
+                }
+                (record("yesterday", &context, &carried), payload, None)
+            }
             // It belongs to the one function whose own dead-letter queue its handler knows.
             8 if target.form == Form::Bare && self.dice.happens(self.plan.large) => {
                 let id_attribute = ("RequestID".to_owned(), MessageAttribute::string(id));
                 message.attributes = MessageAttributes::from([id_attribute]);
-                let reason = match target.allowed {
+                let reason = match target.is_allowed() {
                     true => "payload_too_large",
                     false => "target_not_allowed",
                 };
@@ -142,6 +152,14 @@ impl World {
             }
             _ => (record(&now, &context, &carried), payload, None),
         }
+    }
+
+    /// A target of another queue, if the handler binds queues to functions: it isn't to be invoked from this queue.
+    fn neighbour(&self, number: usize) -> Option<&str> {
+        let queue = self.plan.targets[number].queue;
+        let others = self.plan.targets.iter().filter(|target| target.queue != queue);
+        let mut bound = others.filter(|_| self.plan.handler_of(number).binds_queues);
+        bound.next().map(|target| &*target.name)
     }
 
     /// Passes on what topics and buses have received.

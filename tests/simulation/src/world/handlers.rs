@@ -42,7 +42,7 @@ pub type Process = Rc<Handler<Port, Port, Port, Port>>;
 pub struct HandlerRun {
     run: Run,
     pub handler: usize,
-    event: SqsEvent,
+    event: Rc<SqsEvent>,
     /// The queue that it is from.
     queue: String,
     /// When it is killed, by its own clock, once it has begun.
@@ -63,7 +63,8 @@ impl World {
         self.next_run += 1;
         self.judge.tally.count(Seen::Step("batches"));
         self.spoil(&mut event);
-        self.judge.delivered(key, &event.records);
+        let event = Rc::new(event);
+        self.judge.delivered(key, &event);
         event.records.iter().for_each(|record| self.repeat(record));
         let may_fork = self.judge.may_fork(key);
         let is_killed = may_fork && self.draws(Fault::KilledBefore);
@@ -116,12 +117,12 @@ impl World {
     /// Sends a record twice, or delivers its message again.
     fn repeat(&mut self, record: &SqsMessage) {
         let trace = trace_of(record);
-        let Some(target) = self.judge.repeatable(trace) else { return };
+        let Some((case, target)) = self.judge.repeatable(trace) else { return };
         let queue = self.plan.targets[target].queue;
         // The only time of a bare message is when it was sent, and a copy would have another.
         let has_time = self.plan.targets[target].form != Form::Bare;
         if has_time && self.happens(Fault::Duplicate) {
-            self.judge.copied(trace);
+            self.judge.copied(case);
             let attributes = record.message_attributes.iter().filter_map(|(name, attribute)| {
                 let value = attribute.string_value.clone()?;
                 Some((name.clone(), MessageAttribute::string(value)))
@@ -153,7 +154,8 @@ impl World {
             .expect("the ARN of a function")
             .home();
         let timeout = run.run.configuration.timeout();
-        let (handler, event) = (Rc::clone(&process), std::mem::take(&mut run.event));
+        let (handler, event) = (Rc::clone(&process), Rc::clone(&run.event));
+        self.judge.begun(key, process.clock.0.number);
         let deadline = later(process.clock.now(), timeout);
         run.deadline = deadline;
         let request_id = run.run.request_id.clone();
@@ -176,11 +178,13 @@ impl World {
         if ahead != behind {
             self.judge.tally.count(Seen::Fault(Fault::ClockOff));
         }
-        let now = Rc::clone(&self.clock);
-        let environment = Rc::new(Environment { now, ahead, behind, requests: RefCell::default() });
+        let variant = self.dice.index(2);
+        let number = self.judge.starts(self.plan.handlers[handler].in_flight_max[variant]);
+        let (now, requests) = (Rc::clone(&self.clock), RefCell::default());
+        let environment = Rc::new(Environment { number, now, ahead, behind, requests });
         let port = || Port(Rc::clone(&environment));
         Rc::new(Handler {
-            settings: build::settings(&self.plan, handler),
+            settings: build::settings(&self.plan, handler, variant),
             queues: port(),
             functions: port(),
             ledger: self.plan.handlers[handler].has_ledger.then(port),

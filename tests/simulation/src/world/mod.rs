@@ -41,7 +41,7 @@ pub const BEGAN_AT: u64 = 1_770_000_000_123;
 const SETTLING: Duration = Duration::from_hours(48);
 
 /// A world that takes more steps than this for an event never ends.
-const STEPS_PER_EVENT_MAX: u64 = 20_000;
+const STEPS_PER_EVENT_MAX: u64 = 40_000;
 
 /// Plays a world from its beginning to its end, or to the first rule that does not hold.
 pub fn play(plan: Plan, is_told: bool) -> Judge {
@@ -62,6 +62,8 @@ struct World {
     planned: u64,
     dice: Dice,
     judge: Judge,
+    /// The last count of the messages in flight that a handler asked for, by queue.
+    counted: BTreeMap<String, (Timestamp, u64)>,
     /// What the handlers' ledgers contain, by request id.
     ledger: HashMap<String, Claim>,
     runs: BTreeMap<u64, HandlerRun>,
@@ -89,6 +91,7 @@ impl World {
             agenda: BTreeMap::new(),
             planned: 0,
             judge: Judge::new(Rc::clone(&plan), is_told),
+            counted: BTreeMap::new(),
             ledger: HashMap::new(),
             runs: BTreeMap::new(),
             idle: plan.handlers.iter().map(|_| Vec::new()).collect(),

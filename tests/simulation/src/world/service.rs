@@ -1,6 +1,7 @@
 //! The services as a handler's calls meet them. Anything can happen to a call and to its answer.
 
 use std::{
+    cell::Cell,
     rc::{Rc, Weak},
     time::Duration,
 };
@@ -10,6 +11,7 @@ use comeback_core::{
     claim::{State, is_same},
     dead_letter::{DeadLetter, Reason},
     fault::FaultKind,
+    time::between,
 };
 use comeback_local::model::{
     Invocation, InvocationType, Invoked as Accepted,
@@ -40,12 +42,20 @@ const MISCONFIGURATIONS: [(&str, u16); 3] = [
     ("InvalidZipFileException", 502),
 ];
 
+/// How late a count of messages in flight may be.
+const COUNT_LAG: Duration = Duration::from_mins(1);
+
+/// A wrong count is at most twice the right one, and so many more.
+const IN_FLIGHT_WRONG: u64 = 20;
+
 /// A call of a run, and where its answers go.
 struct Call {
     run: u64,
     handler: usize,
     request: Request,
-    /// What each entry is about. It is not needed for visibility changes.
+    /// When it was made, by the handler's clock.
+    clock: Timestamp,
+    /// What each entry is about. It is not needed for visibility changes and counts.
     subjects: Vec<Option<Subject>>,
     slot: Weak<Slot>,
 }
@@ -78,11 +88,15 @@ impl World {
                 self.judge.hides(run, clock, changes);
                 vec![None; changes.len()]
             }
+            Request::Count { .. } => vec![None],
+            Request::Again { queue_url, messages } => {
+                self.judge.sends_again(run, clock, name_of(queue_url), messages)
+            }
             Request::Letters(letters) => self.judge.gives_up(run, clock, letters),
             Request::Invoke(invoke) => vec![self.judge.invokes(run, clock, invoke)],
             Request::Replace(replace) => vec![self.judge.replaces(run, clock, deadline, replace)],
         };
-        let call = Rc::new(Call { run, handler, request, subjects, slot });
+        let call = Rc::new(Call { run, handler, clock, request, subjects, slot });
         if let Request::Sleep(lasts) = call.request {
             // Whole milliseconds, like every time here.
             let millis = lasts.as_nanos().div_ceil(1_000_000) as u64;
@@ -176,6 +190,10 @@ impl World {
         let answers = match &call.request {
             Request::Sleep(_) => Vec::new(),
             Request::Hide { queue_url, changes } => self.hide(queue_url, changes),
+            Request::Count { queue_url, count } => vec![self.count(name_of(queue_url), count)],
+            Request::Again { queue_url, messages } => {
+                self.take_again(call, name_of(queue_url), messages)
+            }
             Request::Letters(letters) => self.take_letters(call, letters),
             Request::Invoke(invoke) => vec![self.take_invocation(invoke, subject)],
             Request::Replace(replace) => vec![self.replace(replace, subject)],
@@ -187,7 +205,7 @@ impl World {
     }
 
     fn hide(&mut self, queue_url: &str, changes: &[(String, u32)]) -> Vec<Answer> {
-        let queue = queue_url.rsplit('/').next().unwrap_or_default();
+        let queue = name_of(queue_url);
         let mut answers = Vec::with_capacity(changes.len());
         for (handle, seconds) in changes {
             answers.push(if self.draws(Fault::LetterRefused) {
@@ -199,6 +217,58 @@ impl World {
             });
         }
         answers
+    }
+
+    /// Counts the messages of a queue that are in flight. The count may be the one of up to a minute ago.
+    fn count(&mut self, queue: &str, count: &Cell<u64>) -> Answer {
+        if self.is_send_denied(queue) {
+            return Err(Refusal::default());
+        }
+        let attributes = self.cloud.sqs.attributes(self.now, queue).unwrap_or_default();
+        let told = attributes.get("ApproximateNumberOfMessagesNotVisible");
+        let in_flight = told.and_then(|told| told.parse().ok()).unwrap_or_default();
+        let before = self.counted.insert(queue.to_owned(), (self.now, in_flight));
+        let before = before.filter(|(at, _)| between(*at, self.now) <= COUNT_LAG);
+        count.set(match before {
+            Some((_, before)) if self.happens(Fault::InFlightLate) => before,
+            _ if self.happens(Fault::InFlightWrong) => {
+                self.dice.number(0..=2 * in_flight + IN_FLIGHT_WRONG)
+            }
+            _ => in_flight,
+        });
+        Ok(())
+    }
+
+    fn take_again(&mut self, call: &Call, queue: &str, messages: &[Outgoing]) -> Vec<Answer> {
+        let is_denied = self.is_send_denied(queue);
+        let mut answers = Vec::with_capacity(messages.len());
+        for (message, subject) in messages.iter().zip(&call.subjects) {
+            let is_refused = is_denied || self.draws(Fault::LetterRefused);
+            if is_refused && !is_denied {
+                self.judge.tally.count(Seen::Fault(Fault::DelayRefused));
+            }
+            let sent = match is_refused {
+                true => Err(Refusal::default()),
+                false => {
+                    let sent = self.cloud.sqs.send(self.now, queue, message.clone());
+                    sent.map(drop).map_err(|_| Refusal::default())
+                }
+            };
+            if let (Ok(()), Some(subject)) = (&sent, subject) {
+                self.judge.sent_again(*subject);
+            }
+            answers.push(sent);
+        }
+        answers
+    }
+
+    fn is_send_denied(&mut self, queue: &str) -> bool {
+        let number = self.plan.queues.iter().position(|other| other.name == queue);
+        let is_denied = number.is_some_and(|number| self.is(Trouble::SendDenied, number));
+        if is_denied {
+            self.judge.tally.count(Seen::Trouble(Trouble::SendDenied));
+        }
+        is_denied
     }
 
     fn take_letters(&mut self, call: &Call, letters: &[DeadLetter]) -> Vec<Answer> {
@@ -297,11 +367,19 @@ impl World {
         if !is_sleep && !self.survives(call.run) {
             return;
         }
+        if let (Request::Count { queue_url, count }, Some(Ok(()))) =
+            (&call.request, answers.first())
+        {
+            self.judge.counted(call.run, call.clock, name_of(queue_url), count.get());
+        }
         for (subject, answer) in call.subjects.iter().zip(&answers) {
             match (subject, &call.request) {
                 (None, _) => {}
                 (Some(subject), Request::Replace(replace)) => {
                     self.judge.told_of_claim(*subject, replace, answer);
+                }
+                (Some(subject), Request::Again { .. }) => {
+                    self.judge.told_of_copy(*subject, answer);
                 }
                 (Some(subject), _) => self.judge.told(*subject, answer),
             }
@@ -317,4 +395,9 @@ impl World {
         let members = trace.split(';').map(|it| if is_parent(it) { parent.as_str() } else { it });
         members.collect::<Vec<_>>().join(";")
     }
+}
+
+/// The name of a queue, from its URL.
+fn name_of(queue_url: &str) -> &str {
+    queue_url.rsplit('/').next().unwrap_or_default()
 }

@@ -62,7 +62,10 @@ impl World {
             }
             Trouble::TargetDown | Trouble::TargetFlaps => {}
             // These are counted when they have an effect.
-            Trouble::AccessDenied | Trouble::BadDeploy | Trouble::CallsThrottled => return,
+            Trouble::AccessDenied
+            | Trouble::BadDeploy
+            | Trouble::CallsThrottled
+            | Trouble::SendDenied => return,
         }
         if begins {
             self.judge.tally.count(Seen::Trouble(trouble));

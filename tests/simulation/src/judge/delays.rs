@@ -1,0 +1,310 @@
+//! The rules for waits that are kept as delays: for messages that a handler sends to their own queue again.
+//!
+//! The received message is done once its copy is in the queue. If it stays nevertheless, because the answer or its
+//! handler was lost, there are two messages about one failure.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, VecDeque},
+    mem,
+};
+
+use aws_lambda_events::event::sqs::{SqsMessage, SqsMessageAttribute};
+use comeback_core::{Timestamp, time::parse};
+use comeback_local::model::sqs::{AttributeValue, MessageAttribute, Outgoing};
+
+use super::{Judge, Subject, calls::fits, deliveries::Delivery};
+use crate::{
+    notes::{Check, Seen},
+    rules::Millis,
+    wire::Answer,
+};
+
+/// The longest delay, and the shortest one that ends before the message's time, in seconds.
+pub const DELAY_MAX: u32 = 900;
+pub const HOP_MIN: u32 = 720;
+
+/// A message whose first receive is so late shows a backlog.
+const BACKLOG: Millis = 5_000;
+
+/// As many handlers may each put as many messages in flight.
+const HANDLERS: u64 = 25;
+
+/// A handler that sees a count grow may expect that it has grown by twice as much again.
+const GROWTH: u64 = 3;
+
+/// A handler may remember counts, and what it has put in flight, for so long. It must remember a count for less.
+const REMEMBERED: Millis = 240_000;
+const COUNT_HOLDS: Millis = 170_000;
+
+/// What a process of a handler knows.
+pub struct Process {
+    in_flight_max: u32,
+    queues: BTreeMap<String, Known>,
+}
+
+/// What it knows about the messages of one queue that are in flight, by its own clock.
+#[derive(Default)]
+struct Known {
+    /// When it asked for a count, and the count.
+    counts: VecDeque<(Millis, u64)>,
+    /// When it put messages in flight.
+    puts: VecDeque<Millis>,
+}
+
+impl Known {
+    fn forget(&mut self, at: Millis) {
+        while self.counts.front().is_some_and(|(asked, _)| *asked < at - REMEMBERED) {
+            self.counts.pop_front();
+        }
+        while self.puts.front().is_some_and(|put| *put < at - REMEMBERED) {
+            self.puts.pop_front();
+        }
+    }
+
+    /// How many messages may be in flight at most, as far as the process can tell.
+    fn most(&self) -> u64 {
+        let counted = self.counts.iter().map(|(_, count)| *count).max().unwrap_or_default();
+        GROWTH * counted + HANDLERS * self.puts.len() as u64
+    }
+}
+
+impl Judge {
+    /// A process of a handler starts. Returns its number.
+    pub fn starts(&mut self, in_flight_max: u32) -> usize {
+        self.processes.push(Process { in_flight_max, queues: BTreeMap::new() });
+        self.processes.len() - 1
+    }
+
+    /// A process begins to handle a batch.
+    pub fn begun(&mut self, run: u64, process: usize) {
+        let batch = self.runs.get_mut(&run).into_iter().flatten();
+        batch.for_each(|message| message.process = process);
+    }
+
+    fn known(&mut self, process: usize, queue: &str, at: Millis) -> Option<(u64, &mut Known)> {
+        let process = self.processes.get_mut(process)?;
+        if !process.queues.contains_key(queue) {
+            process.queues.insert(queue.to_owned(), Known::default());
+        }
+        let known = process.queues.get_mut(queue)?;
+        known.forget(at);
+        Some((process.in_flight_max.into(), known))
+    }
+
+    /// A handler that asked at `clock` is told how many messages are in flight.
+    pub fn counted(&mut self, run: u64, clock: Timestamp, queue: &str, count: u64) {
+        let first = self.runs.get(&run).and_then(|batch| batch.first());
+        let Some(process) = first.map(|message| message.process) else { return };
+        self.story.tell(self.now, None, || format!("run {run}: {count} in flight in {queue}"));
+        self.tally.count(Seen::Step("counts of messages in flight"));
+        let at = clock.timestamp_millis();
+        if let Some((_, known)) = self.known(process, queue, at) {
+            known.counts.push_back((at, count));
+        }
+    }
+
+    /// A handler puts a message in flight that it could have sent again.
+    pub fn puts_in_flight(&mut self, of: Subject, at: Millis) {
+        let Some(message) = self.runs.get(&of.run).and_then(|run| run.get(of.place)) else {
+            return;
+        };
+        let (process, queue, refused) =
+            (message.process, message.queue().to_owned(), message.refused);
+        let Some((max, known)) = self.known(process, &queue, at) else { return };
+        known.puts.push_back(at);
+        let last = known.counts.back().copied();
+        if let Some((asked, count)) = last
+            && count >= max
+            && at - asked <= COUNT_HOLDS
+            && !refused
+        {
+            let event = self.cases[of.case].of.event;
+            let what = format!("it waits in flight, with {count} there and at most {max} allowed");
+            self.violated(Check::KeepsPlacesFree, event, what);
+        }
+    }
+
+    /// A handler sends messages to their own queue again. Returns the message of each.
+    pub fn sends_again(
+        &mut self,
+        run: u64,
+        clock: Timestamp,
+        queue: &str,
+        messages: &[Outgoing],
+    ) -> Vec<Option<Subject>> {
+        let size = messages.iter().map(Outgoing::size).sum();
+        if !fits(messages.len(), size) {
+            let what = format!("{} messages of {size} bytes in one call", messages.len());
+            self.violated(Check::CallsFit, None, what);
+        }
+        let at = clock.timestamp_millis();
+        messages.iter().map(|message| self.judge_again(run, at, queue, message)).collect()
+    }
+
+    fn judge_again(
+        &mut self,
+        run: u64,
+        at: Millis,
+        queue: &str,
+        sent: &Outgoing,
+    ) -> Option<Subject> {
+        let trace = sent.trace_header.as_deref().unwrap_or_default();
+        let case = self.by_trace.get(trace).copied();
+        let seconds = sent.delay.unwrap_or_default();
+        let batch = self.runs.get(&run)?;
+        let wrong = |message: &Delivery| {
+            let failed_at = self.cases[message.case].at;
+            wrong_copy(message.record(), queue, failed_at, sent)
+        };
+        // Copies of one message may be in one batch: the best match comes first, and the latest answer.
+        let is_it = |message: &Delivery| Some(message.case) == case && !message.sent;
+        let places = (0..batch.len()).filter(|&place| is_it(&batch[place]));
+        let place = places.min_by_key(|&place| {
+            let message = &batch[place];
+            let has_answer = message.fault.is_some() || message.held_until.is_some();
+            let is_over = message.put_back || message.done;
+            let fits = self.may_wait(message, at, seconds, true);
+            (wrong(message).is_some(), is_over, !fits, !has_answer, Reverse(message.told))
+        });
+        let (Some(case), Some(place)) = (case, place) else {
+            let what =
+                format!("run {run} sends a message with trace {trace:?}, which none left has");
+            let event = case.map(|case| self.cases[case].of.event);
+            self.violated(Check::HopsChangeNothing, event, what);
+            return None;
+        };
+        let event = self.cases[case].of.event;
+        if let Some(what) = wrong(&batch[place]) {
+            self.violated(Check::HopsChangeNothing, event, what);
+        }
+        self.story.tell(self.now, event, || format!("run {run} sends it again for {seconds} s"));
+        let of = Subject { run, place, case };
+        self.runs.get_mut(&run)?[place].sent = true;
+        let rest = self.judge_length(of, at, seconds, true);
+        let is_hop = rest > i64::from(DELAY_MAX) * 1000;
+        if is_hop && (HOP_MIN..=DELAY_MAX).contains(&seconds) {
+            self.tally.count(Seen::Step("hops"));
+            // Rounded up to whole seconds.
+            let tenth = seconds.saturating_sub(HOP_MIN + 1) * 10 / (DELAY_MAX - HOP_MIN);
+            self.tally.hops[tenth as usize] += 1;
+        }
+        let has_backlog =
+            self.runs.get(&run)?.iter().any(|message| is_backlog(message.record(), at));
+        let process = self.runs.get(&run)?[place].process;
+        let (max, known) = self.known(process, queue, at)?;
+        let most = known.most();
+        if 2 * most < max && (is_hop || !has_backlog) {
+            let what =
+                format!("at most {most} are in flight, and the handler may have {max} there");
+            self.violated(Check::HopsForAReason, event, what);
+        }
+        Some(of)
+    }
+
+    /// A queue has accepted a message that was sent again.
+    pub fn sent_again(&mut self, of: Subject) {
+        self.tally.count(Seen::Step("delays"));
+        let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
+        let is_extra = message.is_none_or(|message| {
+            message.copies += 1;
+            message.copies > 1 || message.refused
+        });
+        if is_extra {
+            self.stays_beside_its_copy(of.case);
+        }
+    }
+
+    /// A handler is told whether a message was sent again.
+    pub fn told_of_copy(&mut self, of: Subject, answer: &Answer) {
+        let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
+        let Some(message) = message else { return };
+        let event = self.cases[of.case].of.event;
+        self.story.tell(self.now, event, || format!("run {} is told: {answer:?}", of.run));
+        match answer {
+            Ok(()) => {
+                message.done = true;
+                message.hopped = true;
+            }
+            Err(_) => {
+                message.refused = true;
+                if message.copies > 0 {
+                    self.stays_beside_its_copy(of.case);
+                }
+            }
+        }
+    }
+
+    /// There is one more message about a failure.
+    pub fn stays_beside_its_copy(&mut self, case: usize) {
+        self.tally.count(Seen::Step("copies of delays"));
+        self.copied(case);
+    }
+}
+
+/// Two messages about one failure that are sent again look the same. When it shows that this one was taken for another
+/// one of its batch, they are exchanged.
+pub fn exchange(batch: &mut [Delivery], place: usize, is_it: impl Fn(&Delivery) -> bool) {
+    let case = batch[place].case;
+    let is_it = |other: &Delivery| other.case == case && other.sent && is_it(other);
+    if let Some(other) = batch.iter().position(is_it)
+        && let Ok([one, other]) = batch.get_disjoint_mut([place, other])
+    {
+        mem::swap(&mut one.copies, &mut other.copies);
+        mem::swap(&mut one.refused, &mut other.refused);
+        mem::swap(&mut one.hopped, &mut other.hopped);
+        mem::swap(&mut one.done, &mut other.done);
+    }
+}
+
+/// Whether a message had to wait for its first receive. One that was sent again was meant to.
+fn is_backlog(record: &SqsMessage, at: Millis) -> bool {
+    let number = |name: &str| record.attributes.get(name).and_then(|text| text.parse::<i64>().ok());
+    let is_first = number("ApproximateReceiveCount") == Some(1);
+    let waited = number("SentTimestamp").is_some_and(|sent| at - sent > BACKLOG);
+    is_first && waited && !was_sent_again(record)
+}
+
+/// Whether a handler has sent this message to its own queue again.
+pub fn was_sent_again(record: &SqsMessage) -> bool {
+    record.message_attributes.contains_key("FailedAt")
+}
+
+/// What a message has lost on its way from a queue to the same queue, if anything.
+fn wrong_copy(
+    received: &SqsMessage,
+    queue: &str,
+    failed_at: Millis,
+    sent: &Outgoing,
+) -> Option<String> {
+    let source = received.event_source_arn.as_deref().unwrap_or_default();
+    if !source.ends_with(&format!(":{queue}")) {
+        return Some(format!("it was received from {source}, and is sent to {queue}"));
+    }
+    if received.body.as_deref() != Some(&*sent.body) {
+        return Some(format!("it is sent with another body: {}", sent.body));
+    }
+    let mut expected: BTreeMap<_, _> = (received.message_attributes.iter())
+        .map(|(name, value)| (name.clone(), as_sent(value)))
+        .collect();
+    let first_id = MessageAttribute::string(received.message_id.clone().unwrap_or_default());
+    expected.entry("MessageId".to_owned()).or_insert(first_id);
+    // A time can be written in several ways.
+    let time =
+        sent.attributes.get("FailedAt").cloned().unwrap_or_else(|| MessageAttribute::string(""));
+    let is_time = matches!(&time.value, AttributeValue::String(text)
+        if parse(text) == Timestamp::from_timestamp_millis(failed_at));
+    expected.insert("FailedAt".to_owned(), time);
+    let is_same = is_time && expected == sent.attributes;
+    (!is_same).then(|| format!("it is sent with {:?}, expected {expected:?}", sent.attributes))
+}
+
+fn as_sent(attribute: &SqsMessageAttribute) -> MessageAttribute {
+    let text = attribute.string_value.clone().unwrap_or_default();
+    let binary =
+        attribute.binary_value.as_ref().map(|bytes| AttributeValue::Binary(bytes.0.clone()));
+    MessageAttribute {
+        data_type: attribute.data_type.clone().unwrap_or_default(),
+        value: binary.unwrap_or(AttributeValue::String(text)),
+    }
+}
