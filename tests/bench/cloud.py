@@ -3,7 +3,8 @@
 One listener is the Lambda Runtime API, which hands out batches and receives their answers; SQS, which accepts every
 visibility change and every dead letter and has nothing in flight; Lambda, which accepts every asynchronous invocation;
 and DynamoDB, whose table never has a claim of another handler. It understands only as much of HTTP as the clients under
-test use, and reports anything else. What arrives is kept and checked after the run, so that a handler waits as little as possible.
+test use, and reports anything else. What arrives is kept and checked after the run, so that a handler waits as little
+as possible.
 """
 
 import asyncio

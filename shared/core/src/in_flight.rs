@@ -6,10 +6,11 @@
 //! So waits are kept in flight while there are few, and as places become scarce, the longest waits get them.
 //!
 //! SQS counts the messages in flight up to a minute late, and asking costs a call. So each handler estimates the
-//! number: from the last counts and how fast they grow, or, until it has counts of two minutes, from what it has
-//! put in flight itself. If the estimate is too high, waits become delays too early, which does no harm.
+//! number: the last count, and what the count may not show yet, which is what all handlers have put in flight since
+//! then, if the others did as much as this one. If the estimate is too high, waits become delays too early, which
+//! does no harm.
 
-use std::{collections::VecDeque, num::NonZeroU32, time::Duration};
+use std::{num::NonZeroU32, time::Duration};
 
 use crate::{
     Attempt, Timestamp,
@@ -33,18 +34,17 @@ const COUNT_LAG: Duration = Duration::from_mins(1);
 /// How long after a count a handler asks again at the earliest.
 const COUNT_INTERVAL: Duration = Duration::from_secs(15);
 
-/// How long counts are remembered.
+/// How long a count is remembered.
 const COUNT_RETENTION: Duration = Duration::from_mins(3);
-
-/// Counts over this time show how the number grows: the first minute of them may show the time before.
-const COUNTS_TELL_AFTER: Duration = Duration::from_mins(2);
 
 /// After this many waits in a minute or two, a handler asks for the count even if its batches are small.
 const WAITS_UNCOUNTED_MAX: u64 = 10;
 
-/// How many other handlers are assumed to do the same while there are no counts. As many handle a few thousand
-/// failures a second.
-const PEERS: u64 = 25;
+/// How many handlers are assumed to do the same. As many handle a few thousand failures a second.
+const PEERS: u32 = 25;
+
+/// What a handler puts in flight is added up in so many parts of [`COUNT_LAG`].
+const PARTS: usize = 4;
 
 /// A first receive this long after the send shows that more arrives than is handled.
 const BACKLOG_AGE: Duration = Duration::from_secs(5);
@@ -76,11 +76,18 @@ pub struct Gauge {
     /// Whether places were scarce when this handler last looked.
     is_crowded: bool,
     asked_at: Option<Timestamp>,
-    counts: VecDeque<(Timestamp, u64)>,
-    /// How many messages this handler has put in flight: in the current minute, which began then, and in the one
-    /// before.
-    minute: Option<Timestamp>,
-    put: [u64; 2],
+    counted: Option<(Timestamp, u64)>,
+    /// What this handler has put in flight in the last parts of a minute, the latest first, and when that began.
+    put: [Put; PARTS + 1],
+    part_began_at: Option<Timestamp>,
+}
+
+/// Messages that were put in flight.
+#[derive(Clone, Copy, Debug, Default)]
+struct Put {
+    messages: u64,
+    /// For how long they stay there together, each counted up to [`COUNT_LAG`].
+    stay: Duration,
 }
 
 impl Gauge {
@@ -105,8 +112,7 @@ impl Gauge {
 
     /// Notes SQS's answer.
     pub fn count(&mut self, in_flight: u64, now: Timestamp) {
-        self.counts.retain(|(at, _)| between(*at, now) <= COUNT_RETENTION);
-        self.counts.push_back((now, in_flight));
+        self.counted = Some((now, in_flight));
     }
 
     /// Whether a wait is to be kept as a delay. If not, its message counts as one more in flight.
@@ -115,41 +121,40 @@ impl Gauge {
         self.is_crowded = !longest.is_zero();
         let delays = wait < longest;
         if !delays {
-            self.put[0] += 1;
+            self.put[0].messages += 1;
+            self.put[0].stay += wait.min(COUNT_LAG);
         }
         delays
     }
 
     /// How many messages are in flight, as far as anyone can tell.
     fn estimate(&mut self, now: Timestamp) -> u64 {
-        let recent = |(at, _): &&(Timestamp, u64)| between(*at, now) <= COUNT_RETENTION;
-        let counts = (self.counts.iter().find(recent), self.counts.back().filter(recent));
-        if let (Some(&(first_at, first)), Some(&(last_at, last))) = counts {
-            let known = between(first_at, last_at);
-            if known >= COUNTS_TELL_AFTER {
-                let growth = u128::from(last.saturating_sub(first));
-                let unseen = (between(last_at, now) + COUNT_LAG).as_millis();
-                let grown = growth * unseen / known.as_millis();
-                return last.saturating_add(u64::try_from(grown).unwrap_or(u64::MAX));
-            }
-        }
-        let last = counts.1.map_or(0, |&(_, count)| count);
-        last.saturating_add(self.uncounted(now).saturating_mul(PEERS))
+        self.turn(now);
+        let recent = |(at, _): &(Timestamp, u64)| between(*at, now) <= COUNT_RETENTION;
+        let counted = self.counted.filter(recent).map_or(0, |(_, count)| count);
+        // A message that stays for half a minute is in flight half of the time that the count is late.
+        let stay = self.put.iter().fold(Duration::ZERO, |stay, put| stay.saturating_add(put.stay));
+        let uncounted = stay.saturating_mul(PEERS).as_millis() / COUNT_LAG.as_millis();
+        counted.saturating_add(u64::try_from(uncounted).unwrap_or(u64::MAX))
     }
 
-    /// What this handler has put in flight since a count surely shows it.
+    /// How many messages this handler has put in flight since a count surely shows them.
     fn uncounted(&mut self, now: Timestamp) -> u64 {
         self.turn(now);
-        self.put[0] + self.put[1]
+        self.put.iter().map(|put| put.messages).sum()
     }
 
+    /// Begins a new part if the current one is over.
     fn turn(&mut self, now: Timestamp) {
-        let minute = *self.minute.get_or_insert(now);
-        let passed = between(minute, now);
-        if passed >= COUNT_LAG {
-            let before = if passed < 2 * COUNT_LAG { self.put[0] } else { 0 };
-            self.put = [0, before];
-            self.minute = Some(now);
+        let part = COUNT_LAG / PARTS as u32;
+        let began_at = *self.part_began_at.get_or_insert(now);
+        let parts = between(began_at, now).as_millis() / part.as_millis();
+        for _ in 0..parts.min(self.put.len() as u128) {
+            self.put.rotate_right(1);
+            self.put[0] = Put::default();
+        }
+        if parts > 0 {
+            self.part_began_at = Some(now);
         }
     }
 }
@@ -272,8 +277,8 @@ mod tests {
             gauge.delays(HOUR, IN_FLIGHT_MAX, NOW);
         }
         assert_eq!(gauge.estimate(after(59)), 25_000);
-        assert_eq!(gauge.estimate(after(61)), 25_000, "the count may be a minute late");
-        assert_eq!(gauge.estimate(after(121)), 0);
+        assert_eq!(gauge.estimate(after(74)), 25_000, "the count may be a minute late");
+        assert_eq!(gauge.estimate(after(136)), 0);
     }
 
     /// The most in flight while so many events a second begin waits that don't end, and so many handlers, all new,

@@ -100,7 +100,7 @@ fn main() -> ExitCode {
             designs.iter().all(|&design| {
                 let outage = Outage { design, rate, minutes, neighbour, in_flight_max };
                 let played = outage::play(outage);
-                println!("{}", played.row(&outage));
+                println!("{}", played.row(design));
                 played.lost == 0 && played.forks == 0
             })
         }

@@ -1,10 +1,10 @@
 //! One long outage, and a neighbour beside it.
 //!
 //! Function A fails at a steady rate until it is mended, and function B fails once in a while. No call fails and no
-//! handler dies; only the number of events is extreme. In the middle are production's handler and the model's queues and
-//! mappings. The targets are simpler than in the worlds: a run takes a moment and fails or succeeds.
+//! handler dies; only the number of events is extreme. In the middle are production's handler and the model's queues
+//! and mappings. The targets are simpler than in the worlds: a run takes a moment and fails or succeeds.
 //!
-//! A call takes effect at once, and a batch keeps its handler busy for a fixed time. Time moves in steps of a few
+//! A call takes effect at once, and a batch keeps its handler busy for a fixed time. Time moves in steps of 20
 //! milliseconds. SQS's count of messages in flight is a minute late.
 
 use std::{
@@ -53,7 +53,7 @@ const HANDLER: &str = "retry-handler";
 const DEAD_LETTERS: &str = "dead-letters";
 
 /// By how much time moves at least.
-const STEP: Duration = Duration::from_millis(5);
+const STEP: Duration = Duration::from_millis(20);
 
 /// How long a run of a target takes, and how long a handler is busy with a batch.
 const TARGET_TAKES: Duration = Duration::from_millis(50);
@@ -141,29 +141,28 @@ impl Played {
     }
 
     /// The row of a table.
-    pub fn row(&self, outage: &Outage) -> String {
+    pub fn row(&self, design: Design) -> String {
         let seconds = |target: usize, share: f64| {
             let all = &self.lateness[target];
             let nth = (all.len().saturating_sub(1) as f64 * share) as usize;
             all.get(nth).map_or(0.0, |&millis| f64::from(millis) / 1000.0)
         };
-        let mut row = format!("| {:?} |", outage.design);
+        let mut row = format!("| {design:?} |");
         for target in [1, 0] {
             for share in [0.5, 0.99, 1.0] {
                 // Writing to a string can't fail.
                 let _ = write!(row, " {:.1} |", seconds(target, share));
             }
         }
-        let hours = outage.minutes as f64 / 60.0;
-        let per_million = self.dollars() / (self.events as f64 / 1e6);
+        let events = self.events as f64;
         let _ = write!(
             row,
-            " {} | {} | {:.1} M | {:.2} | {:.2} | {:.1} h | {} / {} / {} |",
+            " {} | {} | {:.1} | {:.1} M | {:.2} | {:.1} h | {} / {} / {} |",
             self.in_flight_max,
             self.delayed_max,
+            self.retries as f64 / events,
             self.sqs_requests as f64 / 1e6,
-            per_million,
-            per_million / hours,
+            self.dollars() / events * 1e6,
             self.drained.as_secs_f64() / 3600.0,
             self.lost,
             self.forks,
@@ -175,7 +174,7 @@ impl Played {
 
 /// The head of the table.
 pub const HEAD: &str = "\
-| design | B late p50 | p99 | max | A late p50 | p99 | max | in flight | delayed | SQS requests | $ a million events | and hour | drained after | lost / forks / dead |
+| design | B late p50 | p99 | max | A late p50 | p99 | max | in flight | delayed | retries each | SQS requests | $ a million events | drained after | lost / forks / dead |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";
 
 /// A run of a target that has begun.
@@ -208,8 +207,12 @@ const ENDED: u8 = u8::MAX;
 
 /// Plays an outage to its end.
 pub fn play(outage: Outage) -> Played {
-    let world = Rc::new(RefCell::new(World::new(outage)));
-    let settings = settings(outage);
+    run(World::new(outage))
+}
+
+fn run(world: World) -> Played {
+    let settings = settings(world.outage);
+    let world = Rc::new(RefCell::new(world));
     let mut idle: Vec<Rc<AwsHandler>> = Vec::new();
     let mut busy: VecDeque<(Timestamp, RunId, Vec<u8>, Rc<AwsHandler>)> = VecDeque::new();
     loop {
@@ -557,5 +560,40 @@ impl Clock for Port {
     /// No call takes time, so no time ends before the work.
     async fn sleep(&self, _duration: Duration) {
         std::future::pending().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: Outage = Outage {
+        design: Design::EachDelays,
+        rate: 20,
+        minutes: 20,
+        neighbour: 1,
+        in_flight_max: 1_000,
+    };
+
+    #[test]
+    fn an_outage_larger_than_the_limit_delays_nobody_and_loses_nothing() {
+        let played = play(SMALL);
+        assert_eq!((played.lost, played.forks, played.letters), (0, 0, 0));
+        assert_eq!(played.events, 25_200);
+        assert!(played.in_flight_max <= SMALL.in_flight_max.into(), "{}", played.in_flight_max);
+        assert!(played.delayed_max > 5_000, "{}", played.delayed_max);
+        for lateness in &played.lateness {
+            let most = lateness.last().copied().unwrap_or_default();
+            // SQS counts in whole seconds.
+            assert!(most <= 1_200, "{most} ms");
+        }
+    }
+
+    #[test]
+    fn without_delays_and_places_everything_is_late() {
+        let mut world = World::new(Outage { design: Design::Shared, ..SMALL });
+        world.cloud.sqs.limit_in_flight("retry", 1_000).unwrap();
+        let played = run(world);
+        assert!(played.lateness[1].last().copied().unwrap_or_default() > 60_000);
     }
 }
