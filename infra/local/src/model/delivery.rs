@@ -1,7 +1,7 @@
-//! Where Lambda sends what it is done with: destinations and functions' dead-letter queues.
+//! Destinations and dead-letter queues: where Lambda sends an event when it succeeds or is given up.
 //!
-//! What is sent carries the trace header of the event's last run, or the one that the event was accepted with if
-//! it never ran, so that a chain that leads back to the function is counted.
+//! Each message or invocation carries the trace header of the event's last run, or the header that the event was
+//! accepted with if it never ran. Recursion detection counts along this header.
 
 use std::sync::Arc;
 
@@ -23,11 +23,12 @@ use super::{
 };
 use crate::journal::Event;
 
-/// How many letters a role's id has behind its prefix.
+/// The number of letters in a role id after the prefix `AROA`.
 const ROLE_ID_LENGTH: usize = 17;
 
 impl Cloud {
-    /// Sends an event, and what became of it, to where its function's configuration says.
+    /// Sends a record of the event to its destination, and the event itself to the dead-letter queue, where these
+    /// are configured.
     pub(super) fn settle(
         &mut self,
         now: Timestamp,
@@ -95,7 +96,7 @@ impl Cloud {
         }
     }
 
-    /// Sends the event as it is to the function's dead-letter queue.
+    /// Sends the event unchanged to the function's dead-letter queue.
     fn send_dead_letter(
         &mut self,
         now: Timestamp,
@@ -111,7 +112,7 @@ impl Cloud {
             ("ErrorCode".to_owned(), MessageAttribute::number(error_code)),
         ]);
         if !error_message.is_empty() {
-            // SQS refuses an attribute without a value.
+            // SQS refuses attributes with an empty value.
             let message = MessageAttribute::string(error_message);
             attributes.insert("ErrorMessage".to_owned(), message);
         }
@@ -159,8 +160,8 @@ impl Cloud {
     }
 }
 
-/// Who sends in a function's name: its role's id, and the session that Lambda assumes the role with. A role is
-/// only a name here, so its id is made from that, in the form of AWS's.
+/// The `SenderId` of messages that Lambda sends for a function: the id of the function's role, and the session in
+/// which Lambda assumes it. Roles are only names here, so the id is derived from the name, in AWS's format.
 fn sender_id(now: Timestamp, role: &str) -> Arc<str> {
     let letters = Sha256::digest(role).into_iter().map(|byte| char::from(b'A' + byte % 26));
     let role_id: String = letters.take(ROLE_ID_LENGTH).collect();

@@ -1,5 +1,5 @@
-//! What event source mappings do: take messages from their queue, run their function with a batch of them, and
-//! delete those that are done.
+//! Event source mappings: they receive messages from their queue, invoke their function with batches of them, and
+//! delete the messages that succeeded.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use super::{
     sqs::Sqs,
 };
 
-/// How many messages SQS gives at a time.
+/// The most messages that SQS returns for one receive request.
 const RECEIVE_MAX: usize = 10;
 
 impl Cloud {
@@ -28,8 +28,8 @@ impl Cloud {
     ///
     /// # Errors
     ///
-    /// If there is no such function or queue, they are mapped already, the queue hides messages for less than the
-    /// function's timeout, or a setting is wrong.
+    /// If the function or the queue does not exist, if they are mapped already, if the queue's visibility timeout
+    /// is shorter than the function's timeout, or if a setting is invalid.
     pub fn create_mapping(
         &mut self,
         now: Timestamp,
@@ -75,15 +75,15 @@ impl Cloud {
         Ok(self.lambda.mappings.entry(uuid).or_insert(mapping))
     }
 
-    /// Lets every mapping deliver what it can.
+    /// Lets every mapping deliver as many batches as it can now.
     pub(super) fn poll_queues(&mut self, now: Timestamp, runs: &mut Vec<Run>) {
         let due: Vec<Arc<str>> = self.lambda.mappings.keys().cloned().collect();
         for uuid in due {
-            // Out of the map while it works, because its work needs the rest of the cloud.
+            // Polling borrows the whole cloud, so the mapping leaves the map meanwhile.
             let Some(mut mapping) = self.lambda.mappings.remove(&uuid) else {
                 continue;
             };
-            // Without its function a mapping leaves the queue alone.
+            // A mapping whose function was deleted does not receive messages.
             if mapping.polls(now) && self.lambda.function(&mapping.function).is_ok() {
                 self.poll(now, &mut mapping, runs);
             }
@@ -105,7 +105,7 @@ impl Cloud {
         }
     }
 
-    /// Takes messages from the queue; whether there were any.
+    /// Receives messages for the mapping. Returns whether there were any.
     fn receive(&mut self, now: Timestamp, mapping: &mut Mapping) -> bool {
         let wanted = mapping.wanted().min(RECEIVE_MAX);
         let visible =
@@ -113,7 +113,7 @@ impl Cloud {
         if wanted == 0 || !visible(&mut self.sqs) {
             return false;
         }
-        // A queue that hides nothing would give the same message without an end.
+        // With a visibility timeout of zero, this loop would receive the same message forever.
         let visibility = self.sqs.visibility_timeout(&mapping.queue).unwrap_or_default().max(1);
         let received = self.sqs.receive(now, &mapping.queue, wanted, Some(visibility));
         let received = received.unwrap_or_default();
@@ -135,15 +135,15 @@ impl Cloud {
         any
     }
 
-    /// Runs the function with a batch, if it may run. A batch that finds no concurrency goes back to the mapping;
-    /// one that is refused for another reason is dropped, and its messages come back into view in their queue.
+    /// Invokes the function with a batch. A throttled batch goes back to the mapping, which tries it again. A
+    /// batch that is refused for another reason is dropped, and its messages become visible in the queue again.
     fn run_batch(
         &mut self,
         now: Timestamp,
         mapping: &mut Mapping,
         batch: Vec<Held>,
     ) -> Option<Run> {
-        // The messages of a larger batch belong to several traces.
+        // The messages of a larger batch come from several traces, so none of them continues.
         let header = match batch.as_slice() {
             [only] => only.trace_header.as_deref(),
             _ => None,
@@ -170,7 +170,7 @@ impl Cloud {
         Some(self.begin(now, configuration, request_id, &trace, payload, origin))
     }
 
-    /// Deletes the messages of a batch that the function is done with: all of them, unless there is a report.
+    /// Deletes the messages of a batch that succeeded. Without a report, these are all of them.
     pub(super) fn delete_batch(
         &mut self,
         now: Timestamp,
@@ -186,20 +186,20 @@ impl Cloud {
         };
         for held in batch {
             if !failed.iter().any(|id| *id == *held.message_id) {
-                // A queue that is gone has no message left to delete.
+                // If the queue was deleted, there is nothing to delete.
                 let _ = self.sqs.delete(now, queue, &held.receipt_handle);
             }
         }
     }
 
-    /// Makes room for the mapping's next batch.
+    /// Frees the mapping's concurrency for its next batch.
     pub(super) fn finish_batch(&mut self, uuid: &str) {
         if let Some(mapping) = self.lambda.mappings.get_mut(uuid) {
             mapping.poller.finished();
         }
     }
 
-    /// When a mapping is next to be looked at.
+    /// When the next mapping has to poll.
     pub(super) fn next_poll(&mut self, now: Timestamp) -> Option<Timestamp> {
         let Self { sqs, lambda, .. } = self;
         let polling =

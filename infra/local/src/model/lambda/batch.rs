@@ -1,4 +1,4 @@
-//! The event that a function gets for a batch of a queue's messages, as Lambda writes it.
+//! The SQS event that a function receives for a batch of messages, in Lambda's format.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ struct Record<'a> {
     body: &'a str,
     attributes: SystemAttributes<'a>,
     message_attributes: BTreeMap<&'a str, MessageAttribute<'a>>,
-    /// The outer absence leaves it out, the inner one is `null`.
+    /// `None` omits the member, `Some(None)` writes `null`.
     #[serde(skip_serializing_if = "Option::is_none")]
     md5_of_message_attributes: Option<Option<String>>,
     md5_of_body: String,
@@ -30,7 +30,7 @@ struct Record<'a> {
     aws_region: &'static str,
 }
 
-/// The attributes that SQS itself gives a message; all values are strings.
+/// The system attributes of a message. All values are strings.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct SystemAttributes<'a> {
@@ -46,7 +46,7 @@ struct SystemAttributes<'a> {
     dead_letter_queue_source_arn: Option<&'a str>,
 }
 
-/// An attribute of the sender's. The lists are always empty: SQS has never filled them.
+/// A message attribute set by the sender. SQS has never implemented list values, so both lists are always empty.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct MessageAttribute<'a> {
@@ -59,7 +59,7 @@ struct MessageAttribute<'a> {
     data_type: &'a str,
 }
 
-/// One message as a member of `Records`.
+/// The element of `Records` for one message.
 pub(crate) fn record(message: &Received, mapping: &Mapping) -> String {
     let attributes = message.attributes.iter().map(|(name, attribute)| {
         let (string_value, binary_value) = match &attribute.value {
@@ -94,7 +94,8 @@ pub(crate) fn record(message: &Received, mapping: &Mapping) -> String {
             dead_letter_queue_source_arn: message.dead_letter_source.as_deref(),
         },
         message_attributes: attributes.collect(),
-        // As AWS does: of a message without attributes only a mapping with a window says it.
+        // AWS does the same: for a message without attributes, the member is `null` if the mapping has a batching
+        // window, and absent otherwise.
         md5_of_message_attributes: (md5.is_some() || !mapping.window.is_zero()).then_some(md5),
         md5_of_body: message.md5_of_body.to_string(),
         event_source: "aws:sqs",

@@ -1,25 +1,25 @@
-//! What a function answered of a batch: which messages are done.
+//! Partial batch responses: which messages of a batch succeeded.
 //!
-//! Without `ReportBatchItemFailures` a success means them all. With it, the response may name those that failed;
-//! and a response that can't be trusted to name them rightly fails the whole batch, so that no message is lost.
+//! Without `ReportBatchItemFailures`, a successful run means that all messages succeeded. With it, the response
+//! may list the messages that failed. An invalid response fails the whole batch, so that no message is lost.
 
 use serde_json::Value;
 
-/// Which messages of a batch are done, and so are deleted.
+/// The messages of a batch that succeeded and are deleted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Done {
-    /// All of them.
+    /// All messages.
     All,
-    /// All but those with these ids.
+    /// All messages except those with these ids.
     AllBut(Vec<String>),
-    /// None: the response is not to be trusted.
+    /// No message, because the response is invalid.
     None,
 }
 
-/// Reads the response to a batch with the message ids that `has` knows.
+/// Parses the response for a batch. `has` tells whether a message id belongs to the batch.
 pub(crate) fn read(response: &[u8], has: impl Fn(&str) -> bool) -> Done {
-    // Runtimes differ in what they answer for "nothing": an empty body is as good as `null`, and on AWS so is an
-    // empty list.
+    // Runtimes encode "no return value" in different ways. An empty body counts as `null`, and on AWS an empty
+    // list does too.
     if response.is_empty() {
         return Done::All;
     }
@@ -43,7 +43,7 @@ pub(crate) fn read(response: &[u8], has: impl Fn(&str) -> bool) -> Done {
     }
 }
 
-/// The message that an item of the report names, if it is an object that names one.
+/// The message id in an item of the response, or `None` if the item is malformed.
 fn identifier(item: &Value) -> Option<String> {
     item.get("itemIdentifier")?.as_str().map(str::to_owned)
 }
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn no_failures_mean_that_all_are_done() {
+    fn a_response_without_failures_means_that_all_messages_succeeded() {
         for response in [
             "",
             "null",
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn named_failures_are_kept() {
+    fn messages_that_the_response_names_are_not_deleted() {
         let one = r#"{"batchItemFailures":[{"itemIdentifier":"b"}]}"#;
         assert_eq!(read(one), Done::AllBut(vec!["b".to_owned()]));
         let both = r#"{"batchItemFailures":[{"itemIdentifier":"b"},{"itemIdentifier":"a"}]}"#;
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_that_is_not_to_be_trusted_fails_the_whole_batch() {
+    fn an_invalid_response_fails_the_whole_batch() {
         for response in [
             "{",
             "true",

@@ -1,4 +1,4 @@
-//! A function: its configuration, its code, and what is set beside them.
+//! A function: its configuration, its code, and the settings that Lambda keeps outside the configuration.
 
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
@@ -14,19 +14,19 @@ use super::{
 };
 use crate::model::arn::queue_name;
 
-/// How long a run may take, in seconds: AWS's bounds and default.
+/// A function's timeout in seconds: AWS's bounds and default.
 const TIMEOUT_SECS: std::ops::RangeInclusive<i64> = 1..=900;
 const TIMEOUT_SECS_DEFAULT: u32 = 3;
 
-/// How much memory a function is said to have, in MB: AWS's bounds and default. It is told to the function, and
-/// not enforced.
+/// A function's memory in MB: AWS's bounds and default. The function sees the value in its environment, but it is
+/// not enforced here.
 const MEMORY_MB: std::ops::RangeInclusive<i64> = 128..=10_240;
 const MEMORY_MB_DEFAULT: u32 = 128;
 
-/// How many bytes a function's environment variables may take, names and values together.
+/// The largest size of a function's environment variables in bytes, names and values together: AWS's limit.
 const ENVIRONMENT_BYTES_MAX: usize = 4 * 1024;
 
-/// The variables that Lambda sets itself and refuses in a function's configuration.
+/// The reserved variables: Lambda sets them itself and refuses them in a function's configuration.
 const RESERVED_VARIABLES: [&str; 18] = [
     "AWS_ACCESS_KEY",
     "AWS_ACCESS_KEY_ID",
@@ -51,11 +51,11 @@ const RESERVED_VARIABLES: [&str; 18] = [
 /// A function's code, ready to be started.
 #[derive(Clone, Debug)]
 pub struct Code {
-    /// What is started.
+    /// How the function's process is started.
     pub program: Program,
-    /// How large the package was, in bytes.
+    /// The size of the deployment package in bytes.
     pub size: u64,
-    /// Its SHA-256 in base64; empty where there was no package.
+    /// The SHA-256 of the deployment package in base64, or an empty string if there is no package.
     pub sha256: String,
 }
 
@@ -64,31 +64,31 @@ pub struct Code {
 pub enum Program {
     /// The executable `bootstrap` in a folder.
     Bootstrap(Folder),
-    /// A handler in a folder, which a runtime client calls.
+    /// A folder with a handler, which a runtime client calls.
     Handler(Folder, Client),
-    /// A command of this machine.
+    /// A command on this machine.
     Command {
         /// The program and its arguments.
         command: Vec<String>,
-        /// The folder that it is started in.
+        /// The command's working directory.
         working_directory: Option<PathBuf>,
     },
 }
 
-/// A runtime client of this machine, which stands in for one of Lambda's own runtimes.
+/// A runtime interface client on this machine, used in place of one of Lambda's managed runtimes.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// The command that starts it. The handler's name comes behind it.
+    /// The command that starts the client. The handler's name is appended as the last argument.
     pub command: Vec<OsString>,
-    /// The variable that says where packages are looked for.
+    /// The environment variable with the language's search path for packages.
     pub search_path: &'static str,
-    /// Where a layer has packages, below `/opt`.
+    /// The folder below `/opt` in which a layer keeps packages.
     pub layer: &'static str,
-    /// Where the client's own packages may be.
+    /// The folder in which the client's own packages may be installed.
     pub packages: PathBuf,
 }
 
-/// What a request sets of a configuration; what is absent stays as it is.
+/// The settings of a create or update request. `None` leaves a setting unchanged.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs, reason = "the names are those of Lambda's API")]
 pub struct Settings {
@@ -101,11 +101,12 @@ pub struct Settings {
     pub memory_size: Option<i64>,
     pub environment: Option<BTreeMap<String, String>>,
     pub layers: Option<Layered>,
-    /// The ARN of a queue; an empty one takes the dead-letter queue away.
+    /// The ARN of a queue. An empty string removes the dead-letter queue.
     pub dead_letter_target: Option<String>,
 }
 
-/// A function's configuration and code at one time. Runs hold the one that they began with.
+/// A function's configuration and code. A run keeps the configuration that it started with, even if the function
+/// is updated meanwhile.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names are those of Lambda's API")]
 pub struct Configuration {
@@ -122,7 +123,7 @@ pub struct Configuration {
     pub dead_letter_target: Option<Arc<str>>,
     pub code: Code,
     pub last_modified: Timestamp,
-    /// Another one after every change.
+    /// Changes with every update.
     pub revision_id: String,
 }
 
@@ -155,7 +156,7 @@ impl Configuration {
         Ok(configuration)
     }
 
-    /// Sets what `settings` has; nothing if any of it is wrong.
+    /// Applies `settings`. If any of them is invalid, nothing changes.
     pub(crate) fn set(
         &mut self,
         now: Timestamp,
@@ -192,7 +193,7 @@ impl Configuration {
         Ok(())
     }
 
-    /// How long a run may take.
+    /// The function's timeout.
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_secs.into())
     }
@@ -203,7 +204,7 @@ impl Configuration {
     }
 }
 
-/// Refuses settings that AWS refuses.
+/// Checks settings against AWS's limits.
 fn check(settings: &Settings) -> Result<(), LambdaError> {
     let mut faults = Faults::default();
     if let Some(timeout) = settings.timeout {
@@ -238,7 +239,7 @@ fn check_environment(environment: &BTreeMap<String, String>) -> Result<(), Lambd
             reserved.join(", ")
         )));
     }
-    // Neither could be put into a process's environment.
+    // A process's environment can't hold such a name, nor a value with a NUL byte.
     if let Some(name) = environment.iter().find_map(|(name, value)| {
         let good = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
@@ -260,16 +261,16 @@ fn check_environment(environment: &BTreeMap<String, String>) -> Result<(), Lambd
     Ok(())
 }
 
-/// A function as the model keeps it.
+/// A function and its state in the model.
 #[derive(Debug)]
 pub(crate) struct Function {
-    /// Tells it from an earlier function of the same name.
+    /// Distinguishes this function from a deleted one with the same name.
     pub(crate) incarnation: u64,
     pub(crate) configuration: Arc<Configuration>,
     pub(crate) reserved_concurrency: Option<u32>,
     pub(crate) recursive_loop: RecursiveLoop,
     pub(crate) event_invoke_config: Option<EventInvokeConfig>,
-    /// How many runs of it there are now.
+    /// How many runs are in progress.
     pub(crate) running: u32,
 }
 
@@ -284,14 +285,14 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_awss() {
+    fn defaults_are_those_of_aws() {
         let configuration = configure(Settings::default()).unwrap();
         assert_eq!(configuration.timeout(), Duration::from_secs(3));
         assert_eq!(configuration.memory_mb, 128);
     }
 
     #[test]
-    fn values_outside_awss_bounds_are_refused_and_all_are_named() {
+    fn values_outside_awss_bounds_are_refused_and_the_error_names_all_of_them() {
         let error = configure(Settings {
             timeout: Some(901),
             memory_size: Some(127),
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_that_a_function_could_not_be_given_is_refused() {
+    fn invalid_environment_variables_are_refused() {
         let with = |name: &str, value: &str| {
             configure(Settings {
                 environment: Some([(name.to_owned(), value.to_owned())].into()),

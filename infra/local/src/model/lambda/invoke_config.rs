@@ -1,4 +1,4 @@
-//! How a function's asynchronous invocations are treated: retries, age and destinations.
+//! A function's event invoke config: the retries, maximum age and destinations of its asynchronous invocations.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,26 +10,27 @@ use super::{
 };
 use crate::model::arn::queue_name;
 
-/// How often a failed event is run again: AWS's bounds and default.
+/// The number of retries of a failed event: AWS's bounds and default.
 const RETRY_ATTEMPTS: std::ops::RangeInclusive<i64> = 0..=2;
 const RETRY_ATTEMPTS_DEFAULT: u32 = 2;
 
-/// How old an event may become before it is given up, in seconds: AWS's bounds and default.
+/// The maximum age of an event in seconds, after which Lambda gives it up: AWS's bounds and default.
 const EVENT_AGE_SECS: std::ops::RangeInclusive<i64> = 60..=21_600;
 const EVENT_AGE_SECS_DEFAULT: u32 = 21_600;
 
-/// What a request sets; what is absent is the default, or stays as it is in an update.
+/// The settings of a request. `None` means the default, or leaves the setting unchanged in an update.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs, reason = "the names are those of Lambda's API")]
 pub struct EventInvokeSettings {
     pub maximum_retry_attempts: Option<i64>,
     pub maximum_event_age_in_seconds: Option<i64>,
-    /// The ARN of a queue or a function; an empty one takes the destination away.
+    /// The ARN of a queue or a function. An empty string removes the destination.
     pub on_success: Option<String>,
     pub on_failure: Option<String>,
 }
 
-/// An event invoke config. What was not set is absent, so that it can be answered like that.
+/// An event invoke config. Settings without a value stay `None` instead of the default, because Lambda's API omits
+/// them in its responses.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names are those of Lambda's API")]
 pub struct EventInvokeConfig {
@@ -40,26 +41,26 @@ pub struct EventInvokeConfig {
     pub last_modified: Timestamp,
 }
 
-/// Where a record of an invocation is sent.
+/// Where Lambda sends a record of an invocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
-    /// Its ARN, as it was given.
+    /// The ARN, as given in the request.
     pub arn: Arc<str>,
-    /// What it is.
+    /// The resource that the ARN names.
     pub kind: DestinationKind,
 }
 
-/// What a destination is.
+/// The kind of resource that receives the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DestinationKind {
-    /// The queue of this name.
+    /// The queue with this name.
     Queue(Arc<str>),
-    /// The function of this name.
+    /// The function with this name.
     Function(Arc<str>),
 }
 
 impl Destination {
-    /// The destination that an ARN means.
+    /// Parses the ARN of a destination.
     fn parse(arn: &str) -> Result<Self, LambdaError> {
         let kind = if let Some(queue) = queue_name(arn) {
             DestinationKind::Queue(queue.into())
@@ -76,7 +77,7 @@ impl Destination {
 }
 
 impl EventInvokeConfig {
-    /// The config that `settings` make, over what `old` had.
+    /// Creates a config from `settings`. Settings that are `None` come from `old`.
     pub(crate) fn new(
         now: Timestamp,
         old: Option<&Self>,
@@ -116,7 +117,7 @@ impl EventInvokeConfig {
 }
 
 impl EventInvokeConfig {
-    /// The functions that it names as destinations.
+    /// The destinations that are functions, with their names.
     pub(crate) fn functions(&self) -> impl Iterator<Item = (&str, &Destination)> {
         let destinations = self.on_success.iter().chain(&self.on_failure);
         destinations.filter_map(|destination| match &destination.kind {
@@ -126,12 +127,12 @@ impl EventInvokeConfig {
     }
 }
 
-/// How often a failed event is run again.
+/// The number of retries of a failed event.
 pub(crate) fn retry_attempts(config: Option<&EventInvokeConfig>) -> u32 {
     config.and_then(|config| config.maximum_retry_attempts).unwrap_or(RETRY_ATTEMPTS_DEFAULT)
 }
 
-/// How old an event may become.
+/// The maximum age of an event.
 pub(crate) fn event_age(config: Option<&EventInvokeConfig>) -> Duration {
     let secs = config.and_then(|config| config.maximum_event_age_in_seconds);
     Duration::from_secs(secs.unwrap_or(EVENT_AGE_SECS_DEFAULT).into())
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_keeps_what_it_does_not_name() {
+    fn an_update_keeps_settings_that_it_does_not_name() {
         let old = put(&EventInvokeSettings {
             maximum_retry_attempts: Some(0),
             on_failure: Some(QUEUE.to_owned()),

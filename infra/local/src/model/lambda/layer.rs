@@ -1,4 +1,4 @@
-//! Layers: what functions share. A layer is known by its name; each version of it never changes.
+//! Layers: code and data that functions share. Each version of a layer is immutable.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,24 +7,24 @@ use comeback_core::Timestamp;
 use super::{error::LambdaError, folder::Folder};
 use crate::model::arn::{ACCOUNT, REGION};
 
-/// How many layers a function may have: AWS's limit.
+/// The most layers that a function may use: AWS's limit.
 const LAYERS_MAX: usize = 5;
 
-/// How long a layer's name may be.
+/// The longest layer name, in characters: AWS's limit.
 const NAME_MAX: usize = 140;
 
-/// All layers by their names, each with its versions in the order of their numbers.
+/// All layers by name. The versions of each are sorted by number.
 #[derive(Default)]
 pub struct Layers(BTreeMap<Arc<str>, Vec<Arc<LayerVersion>>>);
 
-/// A layer's content, ready to be laid into a function's `/opt`.
+/// The unpacked content of a layer version.
 #[derive(Clone, Debug)]
 pub struct Content {
-    /// Where it is.
+    /// The folder with the content.
     pub folder: Folder,
-    /// How large the package was, in bytes.
+    /// The size of the layer's package in bytes.
     pub size: u64,
-    /// Its SHA-256 in base64; empty where there was no package.
+    /// The SHA-256 of the layer's package in base64, or an empty string if there is no package.
     pub sha256: String,
 }
 
@@ -52,21 +52,21 @@ impl LayerVersion {
     }
 }
 
-/// What a function has of layers: none by default.
+/// The layers of a function. The default is none.
 #[derive(Clone, Debug, Default)]
 pub struct Layered {
-    /// The versions, the lowest first.
+    /// The layer versions. Files of later ones overwrite those of earlier ones.
     pub versions: Vec<Arc<LayerVersion>>,
-    /// The folder that stands for `/opt`, in which they lie over each other.
+    /// The folder that stands for `/opt`, with the merged content of all layers.
     pub opt: Option<Folder>,
 }
 
 impl Layers {
-    /// Publishes the next version of a layer; of a new layer, the first.
+    /// Publishes the next version of a layer, or version 1 of a new layer.
     ///
     /// # Errors
     ///
-    /// If the name can't be one.
+    /// If the name is invalid.
     pub fn publish(
         &mut self,
         now: Timestamp,
@@ -91,7 +91,7 @@ impl Layers {
     ///
     /// # Errors
     ///
-    /// If there is none with this number.
+    /// If the layer has no version with this number, or the name is invalid.
     pub fn version(
         &self,
         reference: &str,
@@ -102,11 +102,11 @@ impl Layers {
         })
     }
 
-    /// The versions of layers that a function asks for by their ARNs.
+    /// Resolves the ARNs in a function's configuration to layer versions.
     ///
     /// # Errors
     ///
-    /// If there is no such version, if they are too many, or if two are of one layer.
+    /// If a version does not exist, if there are too many, or if two belong to the same layer.
     pub fn versions(&self, arns: &[String]) -> Result<Vec<Arc<LayerVersion>>, LambdaError> {
         let refuse = |message| Err(LambdaError::InvalidParameterValue(message));
         if arns.len() > LAYERS_MAX {
@@ -144,7 +144,7 @@ fn layer_arn(name: &str) -> String {
     format!("arn:aws:lambda:{REGION}:{ACCOUNT}:layer:{name}")
 }
 
-/// The name of the layer that a name or an ARN means.
+/// The layer name in a reference, which is a name or an ARN.
 fn name(reference: &str) -> Result<&str, LambdaError> {
     let name = reference.strip_prefix(&*layer_arn("")).unwrap_or(reference);
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
@@ -164,7 +164,7 @@ mod tests {
 
     const ARN: &str = "arn:aws:lambda:us-east-1:000000000000:layer";
 
-    /// The layers `a`, in two versions, and `b` to `f`.
+    /// The layers `a` (with two versions) and `b` to `f`.
     fn published() -> Layers {
         let mut layers = Layers::default();
         for name in ["a", "a", "b", "c", "d", "e", "f"] {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_counted_for_each_layer() {
+    fn each_layer_has_its_own_version_numbers() {
         let mut layers = published();
         let third = publish(&mut layers, &format!("{ARN}:a")).unwrap();
         assert_eq!((third.layer_arn(), third.arn()), (format!("{ARN}:a"), format!("{ARN}:a:3")));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_has_its_layers_in_the_order_it_asks_for() {
+    fn a_function_has_its_layers_in_the_configured_order() {
         assert_eq!(ask(&["b:1", "a:2"]).unwrap(), [format!("{ARN}:b:1"), format!("{ARN}:a:2")]);
         assert_eq!(ask(&["a:1", "b:1", "c:1", "d:1", "e:1"]).unwrap().len(), 5);
         assert!(ask(&[]).unwrap().is_empty());
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_no_name_is_refused() {
+    fn invalid_layer_names_are_refused() {
         let mut layers = published();
         for name in ["", "a b", "a:1", "arn:aws:lambda:eu-west-1:000000000000:layer:a"] {
             assert_eq!(publish(&mut layers, name).unwrap_err().code(), "ValidationException");

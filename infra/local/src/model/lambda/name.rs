@@ -1,14 +1,14 @@
-//! The ways to name a function: its name, its ARN or a part of that, with or without a qualifier.
+//! References to a function: its name, its ARN or its partial ARN, with or without a qualifier.
 //!
-//! Versions and aliases are not made here, so the only qualifier that names something is `$LATEST`.
+//! The local cloud has no published versions and no aliases, so `$LATEST` is the only valid qualifier.
 
 use super::error::LambdaError;
 use crate::model::arn::{ACCOUNT, REGION};
 
-/// The version that every function has, and the only one here.
+/// The unpublished version of a function, and the only version here.
 pub const LATEST: &str = "$LATEST";
 
-/// How long a function's name may be.
+/// The longest function name, in characters: AWS's limit.
 const NAME_MAX: usize = 64;
 
 /// The ARN of the function `name`.
@@ -21,11 +21,12 @@ pub(crate) fn qualified_arn(name: &str) -> String {
     format!("{}:{LATEST}", arn(name))
 }
 
-/// The name of the function that `reference` means, whether it exists or not.
+/// The function name in `reference`. The function need not exist.
 ///
 /// # Errors
 ///
-/// If it is no reference, or one to something that can't exist here.
+/// If the reference is malformed, if it names a version, an alias or a region that does not exist here, or if its
+/// own qualifier differs from `qualifier`.
 pub(crate) fn resolve(reference: &str, qualifier: Option<&str>) -> Result<String, LambdaError> {
     check_region(reference)?;
     let (name, own) = split(reference).ok_or_else(|| malformed(reference))?;
@@ -45,17 +46,17 @@ pub(crate) fn resolve(reference: &str, qualifier: Option<&str>) -> Result<String
     }
 }
 
-/// The refusal for a function that doesn't exist.
+/// The error for a function that doesn't exist.
 pub(crate) fn not_found(name: &str) -> LambdaError {
     LambdaError::ResourceNotFound(format!("Function not found: {}", arn(name)))
 }
 
-/// The refusal of operations that name a function's version where none is asked for.
+/// The error for a function that doesn't exist, in operations whose message includes `$LATEST`.
 pub(crate) fn latest_not_found(name: &str) -> LambdaError {
     LambdaError::ResourceNotFound(format!("Function not found: {}", qualified_arn(name)))
 }
 
-/// Refuses an ARN of another region.
+/// Refuses ARNs of other regions.
 fn check_region(reference: &str) -> Result<(), LambdaError> {
     let mut parts = reference.strip_prefix("arn:aws:lambda:").unwrap_or_default().split(':');
     match (parts.next(), parts.next()) {
@@ -66,7 +67,7 @@ fn check_region(reference: &str) -> Result<(), LambdaError> {
     }
 }
 
-/// The name and the qualifier in a reference.
+/// Splits a reference into name and qualifier.
 fn split(reference: &str) -> Option<(&str, Option<&str>)> {
     let rest = match reference.strip_prefix("arn:aws:lambda:") {
         Some(rest) => rest.strip_prefix(REGION)?.strip_prefix(':')?,
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_function_is_named_in_every_form_of_aws() {
+    fn every_form_of_reference_resolves_to_the_function() {
         for reference in [
             "f",
             "f:$LATEST",
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_not_found() {
+    fn versions_other_than_latest_are_not_found() {
         for (reference, qualifier) in [("f:7", None), ("f", Some("live")), ("f:7", Some("7"))] {
             let error = resolve(reference, qualifier).unwrap_err();
             assert_eq!(error.code(), "ResourceNotFoundException", "{reference}");
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn malformed_references_are_refused() {
         let long = "x".repeat(NAME_MAX + 1);
         for reference in [
             "",

@@ -1,13 +1,14 @@
-//! Message move tasks: what the console calls a redrive of a dead-letter queue.
+//! Message move tasks, which the AWS console calls a dead-letter queue redrive.
 //!
-//! A task takes messages out of a dead-letter queue, those that have been visible longest first, and sends each to
-//! the queue that gave it up or to one that the caller names. AWS does so with the operations that every caller
-//! has, so what arrives is a new message: with another id and another time, never received before, and with the
-//! body and the attributes of the old one. A message that was *sent* to the dead-letter queue was given up by no
-//! queue; without a named destination it fails the task.
+//! A task takes messages out of a dead-letter queue, the longest visible first, and sends each to its source queue
+//! or to a queue that the caller names. AWS does this with the ordinary receive, send and delete operations, so
+//! the moved message is a new one: it has a new id, a new sent time and a receive count of zero, and keeps its
+//! body and attributes. A message that was *sent* to the dead-letter queue has no source queue. Without a named
+//! destination, such a message fails the task.
 //!
-//! AWS does not say what becomes of messages that arrive while a task runs. Here it moves as many as it counted at
-//! its start, so that it ends even where its destination gives the same messages up again.
+//! AWS does not document what happens to messages that arrive while a task runs. Here a task moves only as many
+//! messages as it counted at its start. Otherwise it would never end when the moved messages fail again and come
+//! back.
 
 use std::time::Duration;
 
@@ -17,46 +18,46 @@ use serde::{Deserialize, Serialize};
 
 use super::{QueueName, Sqs, SqsError};
 
-/// A task moves at most so many messages a second, where it is given a rate.
+/// The highest rate that a caller may set, in messages a second: AWS's limit.
 const RATE_MAX: u32 = 500;
 
-/// SQS tells of the last tasks of a queue, up to this many.
+/// `ListMessageMoveTasks` returns at most this many tasks of a queue, the latest ones.
 pub const TASKS_TOLD_MAX: usize = 10;
 
-/// A task.
+/// A message move task.
 #[derive(Debug)]
 pub struct MoveTask {
     handle: String,
     source: QueueName,
-    /// Where the messages go, if the caller named it.
+    /// The destination, if the caller named one.
     pub destination: Option<QueueName>,
-    /// How many messages are moved a second at most, if the caller said it.
+    /// The rate limit in messages a second, if the caller set one.
     pub per_second: Option<u32>,
-    /// When it was started.
+    /// When the task was started.
     pub started_at: Timestamp,
-    /// How many messages there were to be moved at its start.
+    /// How many messages were visible in the source when the task started.
     pub to_move: usize,
     /// How many of them have been moved.
     pub moved: usize,
-    /// How far it has come.
+    /// Whether the task runs, or how it ended.
     pub status: MoveStatus,
 }
 
-/// How far a task has come. A cancelled task stops at once, so AWS's `CANCELLING` is never seen here.
+/// The status of a task. A cancelled task stops at once, so AWS's status `CANCELLING` does not occur here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveStatus {
-    /// It moves messages.
+    /// The task is moving messages.
     Running,
-    /// It has moved them.
+    /// The task has moved all messages.
     Completed,
-    /// It was cancelled.
+    /// The task was cancelled.
     Cancelled,
-    /// It can't go on, for this reason.
+    /// The task stopped for this reason.
     Failed(&'static str),
 }
 
 impl MoveStatus {
-    /// The word for it in AWS's answers.
+    /// The status as AWS's API returns it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Running => "RUNNING",
@@ -67,7 +68,7 @@ impl MoveStatus {
     }
 }
 
-/// What a task's handle tells, in base64. AWS's is recorded to be the same.
+/// The content of a task handle, before base64. Recorded responses of AWS have the same format.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Handle {
@@ -77,11 +78,11 @@ struct Handle {
 
 impl Handle {
     fn encode(&self) -> String {
-        // A struct of texts always serializes.
+        // A struct of strings always serializes.
         STANDARD.encode(serde_json::to_vec(self).unwrap_or_default())
     }
 
-    /// Which queue a handle's task takes messages from; none where the text is no handle.
+    /// The ARN of the source queue in a handle, or `None` if the handle is invalid.
     fn source_arn(handle: &str) -> Option<String> {
         let json = STANDARD.decode(handle).ok()?;
         serde_json::from_slice::<Self>(&json).ok().map(|handle| handle.source_arn)
@@ -89,17 +90,17 @@ impl Handle {
 }
 
 impl MoveTask {
-    /// What a caller names the task by to cancel it.
+    /// The task handle, with which a caller cancels the task.
     pub fn handle(&self) -> String {
         self.handle.clone()
     }
 
-    /// Whether it takes messages out of this queue.
+    /// Whether this queue is the task's source.
     pub(super) fn is_from(&self, queue: &QueueName) -> bool {
         self.source == *queue
     }
 
-    /// When it moves its next message; none once it has ended.
+    /// When the task moves its next message, or `None` if it has ended.
     fn next_at(&self) -> Option<Timestamp> {
         if self.status != MoveStatus::Running {
             return None;
@@ -111,12 +112,12 @@ impl MoveTask {
 }
 
 impl Sqs {
-    /// Starts a task and returns its handle. Without a rate it is done at once.
+    /// Starts a task and returns its handle. Without a rate limit, the task moves all messages at once.
     ///
     /// # Errors
     ///
-    /// If the source is no dead-letter queue of another queue or has a task already, if the destination does not
-    /// exist or is the source, or if the rate can't be.
+    /// If the source is not a dead-letter queue or already has a running task, if the destination does not exist
+    /// or is the source, or if the rate is out of range.
     pub fn start_move_task(
         &mut self,
         now: Timestamp,
@@ -158,11 +159,11 @@ impl Sqs {
         Ok(handle)
     }
 
-    /// The last tasks whose source is the queue with this ARN, the latest first.
+    /// The latest tasks whose source is the queue with this ARN, newest first.
     ///
     /// # Errors
     ///
-    /// If there is no such queue.
+    /// If the queue does not exist.
     pub fn move_tasks(
         &self,
         source_arn: &str,
@@ -170,11 +171,11 @@ impl Sqs {
         Ok(self.tasks_of(self.resource("SourceArn", source_arn)?))
     }
 
-    /// Ends a running task; how many messages it has moved.
+    /// Cancels a running task. Returns how many messages it has moved.
     ///
     /// # Errors
     ///
-    /// If the handle isn't one, if there is no such task, or if it doesn't run.
+    /// If the handle is invalid, if the task does not exist, or if it is not running.
     pub fn cancel_move_task(&mut self, handle: &str) -> Result<usize, SqsError> {
         let source_arn = Handle::source_arn(handle)
             .ok_or_else(|| invalid("Value for parameter TaskHandle is invalid."))?;
@@ -189,9 +190,9 @@ impl Sqs {
         Ok(task.moved)
     }
 
-    /// Moves every message whose time has come.
+    /// Moves every message that is due.
     pub(crate) fn move_due(&mut self, now: Timestamp) {
-        // Out of `self` while they work, because their work needs the queues.
+        // Moving a message borrows all queues, so the tasks leave `self` meanwhile.
         let mut tasks = std::mem::take(&mut self.move_tasks);
         for task in &mut tasks {
             while task.next_at().is_some_and(|at| at <= now) {
@@ -201,7 +202,7 @@ impl Sqs {
         self.move_tasks = tasks;
     }
 
-    /// When a task moves its next message.
+    /// When the next message of any task is due to move.
     pub(crate) fn next_move_at(&self) -> Option<Timestamp> {
         self.move_tasks.iter().filter_map(MoveTask::next_at).min()
     }
@@ -249,7 +250,7 @@ impl Sqs {
         }
     }
 
-    /// The tasks whose source is this queue, the latest first.
+    /// The tasks whose source is this queue, newest first.
     fn tasks_of(&self, source: &QueueName) -> impl Iterator<Item = &MoveTask> {
         self.move_tasks.iter().rev().filter(move |task| task.is_from(source))
     }
