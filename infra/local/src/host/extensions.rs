@@ -1,8 +1,9 @@
-//! The extensions of one environment, and their next events.
+//! The extensions of one execution environment, and their next events.
 //!
-//! An extension is identified by the name of its file. It registers, and then asks for one event after the other;
-//! when it asks, it is done with the last one. The runtime is started when all have registered, and gets an event
-//! when all have asked. The first extension that fails ends the environment.
+//! An extension's name is the name of its file. An extension registers and then requests one event after another.
+//! With each request it also reports that it is done with the last event. The runtime starts when all extensions
+//! have registered, and gets an event when all of them have requested one. The first extension that fails ends the
+//! environment.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +14,7 @@ use crate::model::{
     lambda::run::{ExtensionFailure, ExtensionFault},
 };
 
-/// How many extensions may register: AWS's limit.
+/// The most extensions that may register: AWS's limit.
 const EXTENSIONS_MAX: usize = 10;
 
 /// An environment's extensions.
@@ -33,14 +34,14 @@ struct Extension {
     identifier: String,
     events: Events,
     state: State,
-    /// How often it has asked. Only its last request gets an event: an abandoned request may still look open, and
-    /// its event would be lost.
+    /// How many events the extension has requested. Only the last request gets an event: an abandoned request may
+    /// still look open, and its event would be lost.
     asked: u64,
-    /// Its next event.
+    /// The next event, until the extension takes it.
     event: Option<String>,
 }
 
-/// What an extension registers for.
+/// The events that an extension registered for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Events {
     pub(super) invoke: bool,
@@ -52,15 +53,15 @@ pub(super) struct Events {
 enum State {
     Started,
     Registered,
-    /// It has asked for an event.
+    /// It has requested an event.
     Ready,
-    /// It has an event, or is handling one.
+    /// It has an event to take, or is handling one.
     Busy,
     /// It has reported an error.
     Failed,
 }
 
-/// Why an extension's request is refused, by Lambda's names.
+/// Why an extension's request is refused. The variants have the names of Lambda's error types.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("there is no extension of this name, which must be that of its file")]
@@ -82,7 +83,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// Lambda's name.
+    /// Lambda's error type.
     pub(super) fn error_type(&self) -> &'static str {
         match self {
             Self::InvalidExtensionName => "Extension.InvalidExtensionName",
@@ -118,7 +119,8 @@ impl Table {
         found.ok_or(Refusal::UnknownExtensionIdentifier)
     }
 
-    /// The event for an extension's request with this number, if there is one, and its identifier.
+    /// Takes the event for the extension's request with this number, if there is one. Returns the event's
+    /// identifier and the event.
     fn take(&mut self, identifier: &str, asked: u64) -> Result<Option<(String, String)>, Refusal> {
         let extension = self.find(identifier)?;
         if extension.asked != asked {
@@ -130,7 +132,8 @@ impl Table {
 }
 
 impl Extension {
-    /// Notes that it is done with its last event, and returns the number of its request.
+    /// Counts a request for an event, which also means that the extension is done with the last one. Returns the
+    /// request's number.
     fn ask(&mut self) -> Result<u64, Refusal> {
         match self.state {
             State::Registered | State::Ready | State::Busy => {}
@@ -144,7 +147,7 @@ impl Extension {
     }
 }
 
-/// None.
+/// An environment without extensions.
 impl Default for Extensions {
     fn default() -> Self {
         Self::new([], Ids::new(0))
@@ -152,7 +155,7 @@ impl Default for Extensions {
 }
 
 impl Extensions {
-    /// Extensions that are about to be started.
+    /// Creates the state for extensions that are about to start.
     pub(super) fn new(names: impl IntoIterator<Item = Arc<str>>, mut ids: Ids) -> Self {
         let extensions = names
             .into_iter()
@@ -169,7 +172,7 @@ impl Extensions {
         Self { table, changed: Notify::new(), failed: watch::Sender::default() }
     }
 
-    /// Registers the extension with this name, and returns its identifier.
+    /// Registers the extension with this name. Returns its identifier.
     pub(super) fn register(&self, name: &str, events: Events) -> Result<String, Refusal> {
         self.change(|table| {
             let registered = |of: &&Extension| of.state != State::Started;
@@ -187,13 +190,13 @@ impl Extensions {
         })
     }
 
-    /// Waits for the next event of the extension with this identifier, and returns the event's identifier and the
-    /// event. It is refused if the extension asks again before that.
+    /// Waits for the next event of the extension with this identifier. Returns the event's identifier and the
+    /// event. If the extension sends another request meanwhile, this one is refused.
     pub(super) async fn next(&self, identifier: &str) -> Result<(String, String), Refusal> {
         let asked = self.change(|table| table.find(identifier)?.ask())?;
         loop {
             let changed = self.changed.notified();
-            // Wakes nobody: two requests would wake each other forever.
+            // `change` would wake the other requests here, and two of them would wake each other forever.
             if let Some(event) = self.table().take(identifier, asked)? {
                 return Ok(event);
             }
@@ -201,8 +204,8 @@ impl Extensions {
         }
     }
 
-    /// Takes an extension's report of its failure. A failed initialisation must be reported before the extension
-    /// asks for an event.
+    /// Records an error that an extension reports. An extension can report a failed initialisation only before it
+    /// requests an event.
     pub(super) fn report(&self, identifier: &str, fault: ExtensionFault) -> Result<(), Refusal> {
         let of_init = matches!(fault, ExtensionFault::InitError(_));
         let name = self.change(|table| {
@@ -221,7 +224,7 @@ impl Extensions {
         Ok(())
     }
 
-    /// Notes that an extension has failed, if it is the first.
+    /// Records that an extension failed. Only the first failure is kept.
     pub(super) fn fail(&self, extension: Arc<str>, fault: ExtensionFault) {
         self.failed.send_if_modified(|failed| {
             let first = failed.is_none();
@@ -232,7 +235,7 @@ impl Extensions {
         });
     }
 
-    /// Resolves when one has failed.
+    /// Resolves when an extension has failed.
     pub(super) async fn failure(&self) -> ExtensionFailure {
         let mut failed = self.failed.subscribe();
         match failed.wait_for(Option::is_some).await.map(|failure| failure.clone()) {
@@ -241,38 +244,38 @@ impl Extensions {
         }
     }
 
-    /// Whether none has failed.
+    /// Whether no extension has failed.
     pub(super) fn are_well(&self) -> bool {
         self.failed.borrow().is_none()
     }
 
-    /// Resolves when all have registered.
+    /// Resolves when all extensions have registered.
     pub(super) async fn registered(&self) {
         self.all(|state| state != State::Started).await;
     }
 
-    /// Resolves when all have asked for an event.
+    /// Resolves when all extensions have requested an event.
     pub(super) async fn ready(&self) {
         self.all(|state| state == State::Ready).await;
     }
 
-    /// Sends the event of an invocation to the extensions that registered for it.
+    /// Sends an invocation's event to the extensions that registered for `INVOKE`.
     pub(super) fn invoke(&self, event: &str) {
         self.tell(event, |events| events.invoke);
     }
 
-    /// Sends the event of the shutdown to the extensions that registered for it.
+    /// Sends the shutdown event to the extensions that registered for `SHUTDOWN`.
     pub(super) fn shut_down(&self, event: &str) {
         self.tell(event, |events| events.shutdown);
     }
 
-    /// Whether the extension with this name registered for the shutdown.
+    /// Whether the extension with this name registered for `SHUTDOWN`.
     pub(super) fn awaits_shutdown(&self, name: &str) -> bool {
         let table = self.table();
         table.extensions.iter().any(|of| *of.name == *name && of.events.shutdown)
     }
 
-    /// A log line for each extension, as Lambda writes it after the initialisation.
+    /// The log line that Lambda writes for each extension after the initialisation.
     pub(super) fn lines(&self) -> Vec<String> {
         let line = |of: &Extension| {
             let mut events = Vec::new();

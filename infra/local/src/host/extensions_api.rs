@@ -1,4 +1,4 @@
-//! The Lambda Extensions API of one environment, beside its Runtime API on the same listener.
+//! The Lambda Extensions API of one execution environment. It shares a listener with the Runtime API.
 
 use std::{fmt::Display, sync::Arc};
 
@@ -22,7 +22,7 @@ use crate::model::{
     lambda::{function::Configuration, name::LATEST, run::ExtensionFault},
 };
 
-/// How large the body of an extension's request may be.
+/// The largest body of an extension's request, in bytes.
 const REQUEST_BYTES_MAX: usize = 256 * 1024;
 
 const NAME: &str = "lambda-extension-name";
@@ -31,7 +31,7 @@ const IDENTIFIER: &str = "lambda-extension-identifier";
 const EVENT_IDENTIFIER: &str = "lambda-extension-event-identifier";
 const ERROR_TYPE: &str = "lambda-extension-function-error-type";
 
-/// What the routes share: the extensions, and the function that they are told of.
+/// The routes' state: the extensions, and the configuration of the function that they extend.
 type Shared = State<(Arc<Extensions>, Arc<Configuration>)>;
 
 /// The API's routes.
@@ -100,13 +100,13 @@ async fn exit_error(
     Ok(accepted())
 }
 
-/// What an extension reports: the type of its error, and the message if there is one.
+/// Reads an extension's error report: the error type, and the message if there is one.
 async fn reported(headers: &HeaderMap, body: Body) -> Result<String, Refusal> {
     let error_type = text(headers, ERROR_TYPE);
     if error_type.is_empty() {
         return Err(Refusal::MissingHeader(ERROR_TYPE));
     }
-    // The body is optional, and may be anything.
+    // The body is optional and may have any format.
     let told: Value = parse(body).await.unwrap_or_default();
     Ok(match told["errorMessage"].as_str() {
         Some(message) => format!("{error_type}: {message}"),
@@ -114,12 +114,12 @@ async fn reported(headers: &HeaderMap, body: Body) -> Result<String, Refusal> {
     })
 }
 
-/// A header's value; an empty one if there is none.
+/// A header's value, or an empty string if the header is absent.
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// The identifier that every request but the first must have.
+/// The extension identifier, which every request after the registration must have.
 fn identifier(headers: &HeaderMap) -> Result<&str, Refusal> {
     let identifier = text(headers, IDENTIFIER);
     if identifier.is_empty() { Err(Refusal::MissingExtensionIdentifier) } else { Ok(identifier) }

@@ -8,7 +8,7 @@ fn extensions<const N: usize>(names: [&str; N]) -> Extensions {
     Extensions::new(names.map(Arc::from), Ids::new(1))
 }
 
-/// What an extension is told at once when it asks.
+/// Requests an event. Returns it if it is available at once.
 fn ask(extensions: &Extensions, identifier: &str) -> Option<String> {
     let asked = extensions.next(identifier).now_or_never();
     asked.map(|told| told.unwrap().1)
@@ -19,7 +19,7 @@ fn is_ready(extensions: &Extensions) -> bool {
 }
 
 #[test]
-fn all_are_ready_when_each_has_registered_and_asked() {
+fn extensions_are_ready_when_all_have_registered_and_requested_an_event() {
     let extensions = extensions(["a", "b"]);
     let a = extensions.register("a", BOTH).unwrap();
     assert!(extensions.registered().now_or_never().is_none());
@@ -32,7 +32,7 @@ fn all_are_ready_when_each_has_registered_and_asked() {
 }
 
 #[test]
-fn each_is_told_what_it_has_registered_for_once() {
+fn an_extension_gets_each_event_that_it_registered_for_once() {
     let extensions = extensions(["both", "neither", "shutdown"]);
     let shutdown = Events { shutdown: true, ..Events::default() };
     let ids = [("both", BOTH), ("neither", Events::default()), ("shutdown", shutdown)]
@@ -52,7 +52,7 @@ fn each_is_told_what_it_has_registered_for_once() {
 }
 
 #[test]
-fn one_that_waits_is_woken_by_an_event() {
+fn an_event_wakes_a_waiting_extension() {
     let extensions = extensions(["a"]);
     let a = extensions.register("a", BOTH).unwrap();
     let mut waits = Box::pin(extensions.next(&a));
@@ -62,7 +62,7 @@ fn one_that_waits_is_woken_by_an_event() {
 }
 
 #[test]
-fn a_request_that_was_given_up_takes_no_event_away() {
+fn an_abandoned_request_does_not_take_an_event() {
     let extensions = extensions(["a"]);
     let a = extensions.register("a", BOTH).unwrap();
     for tell in [Extensions::invoke, Extensions::shut_down] {
@@ -77,7 +77,7 @@ fn a_request_that_was_given_up_takes_no_event_away() {
 }
 
 #[test]
-fn what_is_out_of_order_is_refused() {
+fn requests_out_of_order_are_refused() {
     let extensions = extensions(["a", "b"]);
     assert_eq!(extensions.register("c", BOTH), Err(Refusal::InvalidExtensionName));
     let a = extensions.register("a", BOTH).unwrap();
@@ -94,7 +94,7 @@ fn what_is_out_of_order_is_refused() {
 }
 
 #[test]
-fn no_more_register_than_aws_allows() {
+fn no_more_extensions_register_than_aws_allows() {
     let names: Vec<Arc<str>> = (0..=EXTENSIONS_MAX).map(|n| n.to_string().into()).collect();
     let extensions = Extensions::new(names.clone(), Ids::new(1));
     for name in &names[1..] {
@@ -114,7 +114,7 @@ fn events_are_known_by_their_names() {
 }
 
 #[test]
-fn the_first_failure_is_the_one_that_is_told() {
+fn only_the_first_failure_is_reported() {
     let extensions = extensions(["a", "b"]);
     let a = extensions.register("a", BOTH).unwrap();
     let fault = ExtensionFault::InitError("A.B".to_owned());

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn an_event_runs_three_times_with_one_id_and_then_becomes_a_record() {
+fn a_failing_event_runs_three_times_with_one_request_id_and_then_becomes_a_record() {
     let mut world = World::new();
     world.on_failure(2, 21_600);
     let payload = r#"{"n":1.50,"big":123456789012345678901}"#;
@@ -43,7 +43,7 @@ fn without_retries_the_first_failure_becomes_a_record() {
 }
 
 #[test]
-fn a_success_is_recorded_only_where_it_is_asked_for() {
+fn a_success_is_recorded_only_if_there_is_an_on_success_destination() {
     let mut world = World::new();
     world.on_failure(0, 60);
     world.event("{}");
@@ -65,7 +65,7 @@ fn a_success_is_recorded_only_where_it_is_asked_for() {
 }
 
 #[test]
-fn a_retry_that_would_come_too_late_is_not_waited_for() {
+fn an_event_is_given_up_at_once_if_it_would_be_too_old_for_its_next_retry() {
     let mut world = World::new();
     world.on_failure(2, 60);
     world.event("{}");
@@ -79,7 +79,7 @@ fn a_retry_that_would_come_too_late_is_not_waited_for() {
 }
 
 #[test]
-fn a_throttled_event_waits_longer_and_longer_until_it_is_too_old() {
+fn a_throttled_event_backs_off_until_it_reaches_its_maximum_age() {
     let mut world = World::with_concurrency(1);
     world.on_failure(2, 60);
     world.event("1");
@@ -103,7 +103,7 @@ fn a_throttled_event_waits_longer_and_longer_until_it_is_too_old() {
 }
 
 #[test]
-fn throttling_is_not_counted_as_a_run() {
+fn a_throttled_attempt_does_not_count_as_a_run() {
     let mut world = World::with_concurrency(1);
     world.on_failure(0, 21_600);
     world.event("1");
@@ -118,7 +118,7 @@ fn throttling_is_not_counted_as_a_run() {
 }
 
 #[test]
-fn zero_reserved_concurrency_sends_events_away_at_once() {
+fn zero_reserved_concurrency_sends_events_to_the_failure_destination_at_once() {
     let mut world = World::new();
     world.on_failure(2, 21_600);
     world.cloud.lambda.set_reserved_concurrency("f", Some(0)).unwrap();
@@ -135,7 +135,7 @@ fn zero_reserved_concurrency_sends_events_away_at_once() {
 }
 
 #[test]
-fn a_dead_letter_is_the_bare_event_with_the_failure_in_its_attributes() {
+fn a_dead_letter_has_the_event_as_its_body_and_the_error_in_its_attributes() {
     let mut world = World::new();
     world.queue("dead", &[]);
     let settings = Settings { dead_letter_target: Some(queue_arn("dead")), ..Settings::default() };
@@ -163,7 +163,7 @@ fn a_dead_letter_is_the_bare_event_with_the_failure_in_its_attributes() {
 }
 
 #[test]
-fn what_lambda_sends_for_a_function_comes_from_a_session_of_its_role() {
+fn records_and_dead_letters_are_sent_in_a_session_of_the_functions_role() {
     let mut world = World::new();
     world.on_failure(0, 60);
     world.queue("dead", &[]);
@@ -185,7 +185,7 @@ fn what_lambda_sends_for_a_function_comes_from_a_session_of_its_role() {
 }
 
 #[test]
-fn event_invoke_configs_that_aws_refuses_are_refused_in_its_words() {
+fn invalid_event_invoke_configs_are_refused_with_awss_messages() {
     let mut world = World::new();
     let arn = |name: &str| format!("arn:aws:lambda:us-east-1:000000000000:function:{name}");
     let to = |name: &str| EventInvokeSettings {
@@ -207,7 +207,7 @@ fn event_invoke_configs_that_aws_refuses_are_refused_in_its_words() {
 }
 
 #[test]
-fn a_record_that_a_message_cannot_hold_is_not_delivered_and_is_told() {
+fn a_record_too_large_for_a_message_is_reported_as_a_failed_delivery() {
     let mut world = World::new();
     world.on_failure(0, 60);
     world.event(&format!("\"{}\"", "x".repeat(1024 * 1024 - 2)));
@@ -223,7 +223,7 @@ fn a_record_that_a_message_cannot_hold_is_not_delivered_and_is_told() {
 }
 
 #[test]
-fn a_destination_that_is_gone_loses_the_record_and_is_told() {
+fn a_record_for_a_deleted_queue_is_reported_as_a_failed_delivery() {
     let mut world = World::new();
     world.on_failure(0, 60);
     world.cloud.sqs.delete_queue(world.now, "failed").unwrap();
@@ -271,7 +271,7 @@ fn the_events_of_a_deleted_function_are_dropped() {
 }
 
 #[test]
-fn an_event_that_is_given_up_is_lost_unless_it_is_sent_somewhere() {
+fn an_event_that_is_given_up_is_lost_unless_it_has_a_destination() {
     let lost = |world: &mut World| {
         world.event("{}");
         let mut happened = Vec::new();
@@ -291,7 +291,7 @@ fn an_event_that_is_given_up_is_lost_unless_it_is_sent_somewhere() {
 }
 
 #[test]
-fn what_waits_is_counted_with_lambda_and_in_each_queue() {
+fn waiting_work_is_counted_in_lambda_and_in_each_queue() {
     let mut world = World::new();
     assert_eq!(world.cloud.waiting(world.now), Waiting::default());
     world.on_failure(0, 21_600);
@@ -303,7 +303,7 @@ fn what_waits_is_counted_with_lambda_and_in_each_queue() {
     world.finish(&runs[0], failure());
     world.finish(&runs[1], failure());
     world.event("{}");
-    // A message that was received still waits, as does a run that has not ended.
+    // Messages in flight and running events count as waiting too.
     assert_eq!(world.receive("failed").len(), 2);
     let messages = [("failed".to_owned(), 2)].into();
     assert_eq!(world.cloud.waiting(world.now), Waiting { invocations: 2, messages });

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A queue `q` that hides messages for 30 seconds, mapped to `f`.
+/// A queue `q` with a visibility timeout of 30 seconds, mapped to `f`.
 fn mapped(settings: &MappingSettings) -> World {
     let mut world = World::new();
     world.queue("q", &[]);
@@ -41,7 +41,7 @@ fn a_message_reaches_the_function_at_once_and_is_deleted_after_its_success() {
 }
 
 #[test]
-fn the_event_is_written_as_lambda_writes_it() {
+fn the_event_has_lambdas_format() {
     let mut world = mapped(&MappingSettings::default());
     let message = Outgoing {
         body: "b\"1".into(),
@@ -116,7 +116,7 @@ fn a_mapping_with_a_window_says_that_a_message_has_no_attributes() {
 }
 
 #[test]
-fn only_named_failures_stay_and_come_back_after_their_visibility() {
+fn only_reported_failures_stay_in_the_queue_and_return_after_the_visibility_timeout() {
     let mut world = mapped(&reporting());
     for body in ["a", "b", "c"] {
         world.send("q", body);
@@ -137,7 +137,7 @@ fn only_named_failures_stay_and_come_back_after_their_visibility() {
 }
 
 #[test]
-fn a_batch_fails_as_a_whole_by_an_error_or_a_response_that_is_not_to_be_trusted() {
+fn an_error_or_an_invalid_response_fails_the_whole_batch() {
     for outcome in [
         failure(),
         Outcome::TimedOut,
@@ -157,7 +157,7 @@ fn a_batch_fails_as_a_whole_by_an_error_or_a_response_that_is_not_to_be_trusted(
 }
 
 #[test]
-fn without_the_report_a_success_deletes_all_whatever_was_returned() {
+fn without_partial_batch_responses_a_success_deletes_all_messages_whatever_the_response() {
     let mut world = mapped(&MappingSettings::default());
     world.send("q", "a");
     let run = world.run();
@@ -182,7 +182,7 @@ fn a_backlog_goes_out_in_five_batches_of_ten_then_more_each_second() {
 }
 
 #[test]
-fn a_bound_on_concurrency_leaves_the_rest_visible() {
+fn a_maximum_concurrency_leaves_the_other_messages_visible() {
     let bound = MappingSettings {
         batch_size: Some(1),
         maximum_concurrency: Some(Some(2)),
@@ -201,7 +201,7 @@ fn a_bound_on_concurrency_leaves_the_rest_visible() {
 }
 
 #[test]
-fn a_window_gathers_a_batch() {
+fn a_batching_window_collects_messages_into_one_batch() {
     let window = MappingSettings {
         batch_size: Some(25),
         maximum_batching_window_in_seconds: Some(5),
@@ -225,7 +225,7 @@ fn a_window_gathers_a_batch() {
 }
 
 #[test]
-fn a_throttled_batch_is_tried_again_until_its_messages_are_visible_and_then_received_anew() {
+fn a_throttled_batch_is_retried_until_its_messages_are_visible_and_then_received_again() {
     let mut world = mapped(&MappingSettings::default());
     world.cloud.lambda.set_reserved_concurrency("f", Some(0)).unwrap();
     world.send("q", "a");
@@ -240,7 +240,7 @@ fn a_throttled_batch_is_tried_again_until_its_messages_are_visible_and_then_rece
 }
 
 #[test]
-fn a_queue_that_hides_messages_for_less_than_the_timeout_is_refused() {
+fn invalid_mappings_are_refused_with_awss_messages() {
     let mut world = World::new();
     world.queue("q", &[("VisibilityTimeout", "2")]);
     let mut create = |arn: &str, function: &str| {
@@ -272,7 +272,7 @@ fn a_queue_is_mapped_to_a_function_once() {
 }
 
 #[test]
-fn a_mapping_that_is_off_or_without_its_function_leaves_the_queue_alone() {
+fn a_mapping_that_is_disabled_or_has_lost_its_function_receives_nothing() {
     let mut world = mapped(&MappingSettings::default());
     let uuid = world.cloud.lambda.mappings().next().unwrap().uuid.clone();
     let off = MappingSettings { enabled: Some(false), ..MappingSettings::default() };
@@ -293,7 +293,7 @@ fn a_mapping_that_is_off_or_without_its_function_leaves_the_queue_alone() {
 }
 
 #[test]
-fn a_mapping_whose_queue_is_gone_rests() {
+fn a_mapping_whose_queue_was_deleted_does_nothing() {
     let mut world = mapped(&MappingSettings::default());
     world.send("q", "a");
     let run = world.run();
@@ -304,7 +304,7 @@ fn a_mapping_whose_queue_is_gone_rests() {
 }
 
 #[test]
-fn a_queue_that_comes_to_hide_nothing_does_not_stall_the_model() {
+fn a_visibility_timeout_of_zero_does_not_make_polling_loop_forever() {
     let mut world = mapped(&MappingSettings::default());
     let none = [("VisibilityTimeout".to_owned(), "0".to_owned())].into();
     world.cloud.sqs.set_attributes(world.now, "q", &none).unwrap();

@@ -1,4 +1,4 @@
-//! The rules that need both services: what becomes of events, records, batches and chains.
+//! Tests of the rules that involve both services: asynchronous events, destinations, batches and recursion.
 
 mod asynchronous;
 mod mapping;
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::journal::Event;
 
-/// A cloud and its time, which only a test moves.
+/// A cloud and its clock, which only the tests advance.
 struct World {
     cloud: Cloud,
     now: Timestamp,
@@ -39,7 +39,7 @@ fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A function's own report of an error.
+/// An error that the function reports itself.
 fn failure() -> Outcome {
     Outcome::Failed(br#"{"errorType":"E","errorMessage":"no luck"}"#.to_vec())
 }
@@ -49,7 +49,7 @@ fn success() -> Outcome {
 }
 
 impl World {
-    /// A cloud with the function `f`, and room for `concurrency` runs.
+    /// A cloud with the function `f` and an account limit of `concurrency` concurrent runs.
     fn with_concurrency(concurrency: u32) -> Self {
         let mut world = Self {
             cloud: Cloud::new(concurrency, 1),
@@ -75,7 +75,7 @@ impl World {
         self.cloud.sqs.create_queue(self.now, name, &attributes.collect()).unwrap();
     }
 
-    /// Sets the event invoke config of `f`, with the queue `failed` for failures.
+    /// Sets the event invoke config of `f`, with the queue `failed` as the on-failure destination.
     fn on_failure(&mut self, retries: i64, age: i64) {
         self.queue("failed", &[]);
         let settings = EventInvokeSettings {
@@ -87,7 +87,7 @@ impl World {
         self.cloud.lambda.set_event_invoke_config(self.now, "f", &settings, false).unwrap();
     }
 
-    /// Maps a queue to `f`, and waits until the mapping is enabled.
+    /// Maps a queue to `f` and waits until the mapping is enabled.
     fn map(&mut self, queue: &str, settings: &MappingSettings) -> Arc<str> {
         let mapping = self.cloud.create_mapping(self.now, &queue_arn(queue), "f", settings);
         let uuid = mapping.unwrap().uuid.clone();
@@ -113,7 +113,7 @@ impl World {
         )
     }
 
-    /// Sends an event to `f`; its request id.
+    /// Sends an event to `f`. Returns its request id.
     fn event(&mut self, payload: &str) -> String {
         let invoked = self.invoke(InvocationType::Event, payload, None).unwrap();
         let Invoked::Accepted(request_id) = invoked else { panic!("{invoked:?}") };
@@ -125,12 +125,12 @@ impl World {
         self.cloud.sqs.send(self.now, queue, message).unwrap();
     }
 
-    /// Does what is due now; the runs that begin.
+    /// Lets the cloud do everything that is due now. Returns the runs that start.
     fn advance(&mut self) -> Vec<Run> {
         self.cloud.advance(self.now)
     }
 
-    /// The one run that begins now.
+    /// The only run that starts now.
     fn run(&mut self) -> Run {
         let mut runs = self.advance();
         assert_eq!(runs.len(), 1, "{runs:?}");
@@ -141,7 +141,7 @@ impl World {
         self.cloud.finish(self.now, run.id, outcome).unwrap();
     }
 
-    /// Lets time pass until something is due; how long that was.
+    /// Advances the clock until something is due. Returns by how much.
     fn wait(&mut self) -> Option<Duration> {
         let next = self.cloud.next_wakeup(self.now)?;
         let waited = comeback_core::time::between(self.now, next);
@@ -169,7 +169,7 @@ impl World {
         attributes[attribute].parse().unwrap()
     }
 
-    /// How many messages a queue has, visible or not.
+    /// The number of messages in a queue, visible or not.
     fn messages(&mut self, queue: &str) -> u32 {
         self.count(queue, "ApproximateNumberOfMessages")
             + self.count(queue, "ApproximateNumberOfMessagesNotVisible")

@@ -33,8 +33,8 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever happens in between, in the end every event has succeeded or is in the failure queue, every message
-    /// is done, and there were never more runs than allowed.
+    /// After any sequence of steps, every event has succeeded or is in the failure queue, and every message is
+    /// deleted. There are never more concurrent runs than allowed.
     #[test]
     fn nothing_is_lost_and_bounds_hold(acts in prop::collection::vec(act(), 0..120)) {
         let mut world = World::with_concurrency(4);
@@ -63,7 +63,7 @@ proptest! {
             world.advance_and_keep();
             prop_assert!(world.runs.len() <= 4);
         }
-        // From here on all goes well.
+        // From here on every run succeeds.
         world.cloud.lambda.set_reserved_concurrency("f", None).unwrap();
         loop {
             world.advance_and_keep();
@@ -82,9 +82,9 @@ proptest! {
         prop_assert_eq!(world.messages("q"), 0);
     }
 
-    /// The same calls at the same times are the same story.
+    /// The model is deterministic: the same seed and calls at the same times give the same results.
     #[test]
-    fn one_seed_makes_one_story(payloads in prop::collection::vec(0..9_u32, 1..20)) {
+    fn the_same_seed_and_calls_give_the_same_results(payloads in prop::collection::vec(0..9_u32, 1..20)) {
         let story = || {
             let mut world = World::with_concurrency(2);
             world.on_failure(2, 3_600);

@@ -2,7 +2,7 @@ use super::*;
 use crate::model::lambda::recursion::{RUNS_MAX, RecursiveLoop};
 
 #[test]
-fn a_function_that_feeds_its_own_queue_is_stopped_after_sixteen_runs() {
+fn a_function_that_sends_to_its_own_queue_is_stopped_after_sixteen_runs() {
     let mut world = World::new();
     world.queue("q", &[("VisibilityTimeout", "30")]);
     world.map("q", &MappingSettings::default());
@@ -20,7 +20,7 @@ fn a_function_that_feeds_its_own_queue_is_stopped_after_sixteen_runs() {
     assert!(world.advance().is_empty(), "the seventeenth is stopped");
     let happened = world.cloud.take_happened();
     assert!(matches!(happened.last(), Some(Event::RecursionStopped { .. })));
-    // The message comes back and is stopped again, and its receives are counted.
+    // The message becomes visible again, the run is stopped again, and its receive count goes up.
     assert_eq!(world.wait(), Some(secs(30)));
     assert!(world.advance().is_empty());
     assert_eq!(world.wait(), Some(secs(30)));
@@ -59,7 +59,7 @@ fn a_chain_through_records_is_counted_and_ends_at_the_destination() {
 }
 
 #[test]
-fn lambdas_own_retries_are_not_a_loop() {
+fn lambdas_own_retries_do_not_count_as_a_loop() {
     let mut world = World::new();
     world.on_failure(2, 21_600);
     world.event("1");
@@ -76,7 +76,7 @@ fn lambdas_own_retries_are_not_a_loop() {
 }
 
 #[test]
-fn a_function_that_allows_loops_goes_on() {
+fn a_function_that_allows_recursive_loops_is_not_stopped() {
     let mut world = World::new();
     world.cloud.lambda.set_recursive_loop("f", RecursiveLoop::Allow).unwrap();
     let mut header: Option<String> = None;

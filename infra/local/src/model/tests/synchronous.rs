@@ -9,7 +9,7 @@ fn running(invoked: Result<Invoked, LambdaError>) -> Run {
 }
 
 #[test]
-fn an_invoker_that_waits_is_told_what_the_function_said() {
+fn a_synchronous_invoker_gets_the_functions_response() {
     let mut world = World::new();
     let run = running(world.invoke(InvocationType::RequestResponse, "1", None));
     let response = world.cloud.finish(world.now, run.id, failure()).unwrap();
@@ -26,7 +26,7 @@ fn without_a_payload_a_function_gets_an_empty_object() {
 }
 
 #[test]
-fn a_payload_must_be_json_within_its_types_limit() {
+fn a_payload_must_be_json_within_the_limit_of_its_invocation_type() {
     let mut world = World::new();
     let string = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
     for (kind, limit) in
@@ -43,7 +43,7 @@ fn a_payload_must_be_json_within_its_types_limit() {
 }
 
 #[test]
-fn a_dry_run_only_checks() {
+fn a_dry_run_checks_the_request_and_runs_nothing() {
     let mut world = World::new();
     assert!(matches!(world.invoke(InvocationType::DryRun, "1", None), Ok(Invoked::Possible)));
     assert!(world.invoke(InvocationType::DryRun, "{", None).is_err());
@@ -51,7 +51,7 @@ fn a_dry_run_only_checks() {
 }
 
 #[test]
-fn concurrency_that_is_used_up_refuses_and_says_which() {
+fn a_throttle_says_which_concurrency_limit_is_reached() {
     let mut world = World::with_concurrency(3);
     world.function("g", Settings::default());
     let refusal = |world: &mut World| {
@@ -75,7 +75,7 @@ fn concurrency_that_is_used_up_refuses_and_says_which() {
 }
 
 #[test]
-fn the_runs_of_a_deleted_function_do_not_count_for_its_successor() {
+fn runs_of_a_deleted_function_do_not_count_for_a_new_one_with_the_same_name() {
     let mut world = World::with_concurrency(1);
     let old = running(world.invoke(InvocationType::RequestResponse, "1", None));
     world.cloud.lambda.delete_function("f").unwrap();
@@ -88,7 +88,7 @@ fn the_runs_of_a_deleted_function_do_not_count_for_its_successor() {
 }
 
 #[test]
-fn what_ends_twice_ends_once() {
+fn a_run_can_finish_only_once() {
     let mut world = World::new();
     let run = running(world.invoke(InvocationType::RequestResponse, "1", None));
     assert!(world.cloud.finish(world.now, run.id, success()).is_some());
