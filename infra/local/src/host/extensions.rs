@@ -99,7 +99,7 @@ impl Refusal {
 }
 
 impl Events {
-    /// The events with these names.
+    /// Parses the names of events in a registration.
     pub(super) fn named(names: &[String]) -> Result<Self, Refusal> {
         let mut events = Self::default();
         for name in names {

@@ -27,8 +27,8 @@ use crate::journal::Event;
 const ROLE_ID_LENGTH: usize = 17;
 
 impl Cloud {
-    /// Sends a record of the event to its destination, and the event itself to the dead-letter queue, where these
-    /// are configured.
+    /// Sends a record of the event to its destination and, if the event failed, the event itself to the
+    /// dead-letter queue. Either may be absent.
     pub(super) fn settle(
         &mut self,
         now: Timestamp,

@@ -1,4 +1,4 @@
-//! The local cloud as its clients see it: a process, and HTTP.
+//! Starts the local cloud as a process and calls it over HTTP.
 
 use std::{
     io::{BufRead as _, BufReader, Cursor, Read as _, Write as _},
@@ -10,19 +10,19 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json};
 use zip::{ZipWriter, write::SimpleFileOptions};
 
-/// What every AWS client sends; nobody checks more than its beginning.
+/// The signature header of an AWS client. The local cloud checks only its beginning.
 pub const SIGNATURE: (&str, &str) = (
     "authorization",
     "AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/lambda/aws4_request, Signature=0",
 );
 
-/// A local cloud of its own for one test.
+/// A local cloud that belongs to one test.
 pub struct Cloud {
     process: Child,
     endpoint: String,
 }
 
-/// An answer over HTTP.
+/// An HTTP response.
 pub struct Answer<B = Vec<u8>> {
     pub status: u16,
     pub is_error: bool,
@@ -55,7 +55,7 @@ impl Answer {
 impl Cloud {
     pub fn start() -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_comeback-local"))
-            // What is killed leaves its folders behind.
+            // A killed local cloud can't remove its temporary folders, so they go into cargo's.
             .env("TMPDIR", env!("CARGO_TARGET_TMPDIR"))
             .stdout(Stdio::piped())
             .spawn()
@@ -70,19 +70,19 @@ impl Cloud {
         &self.endpoint
     }
 
-    /// Sends a signal to the local cloud's process, and to it alone.
+    /// Sends a signal to the local cloud's process, but not to its children.
     pub fn signal(&self, signal: &str) {
         let pid = self.process.id().to_string();
         let killed = Command::new("kill").args(["-s", signal, &pid]).status().unwrap();
         assert!(killed.success());
     }
 
-    /// Waits for the end of the local cloud's process.
+    /// Waits until the local cloud's process has ended.
     pub fn ended(mut self) {
         self.process.wait().unwrap();
     }
 
-    /// Publishes a layer; its version's ARN.
+    /// Publishes a layer. Returns the ARN of its version.
     pub fn layer(&self, name: &str, content: &Value) -> String {
         let path = format!("/2018-10-31/layers/{name}/versions");
         let body = json!({"Content": content}).to_string();
@@ -113,7 +113,7 @@ impl Cloud {
         Function { cloud: self, name: name.to_owned() }
     }
 
-    /// An operation of SQS.
+    /// Calls an SQS operation.
     pub fn sqs(&self, operation: &str, request: &Value) -> Value {
         let target = format!("AmazonSQS.{operation}");
         let body = request.to_string();
@@ -122,7 +122,7 @@ impl Cloud {
         answer.json().body
     }
 
-    /// Waits for an event in the journal.
+    /// Waits for an event in the journal. Returns it.
     pub fn journal_until(&self, wanted: impl Fn(&Value) -> bool) -> Value {
         let mut after = 0;
         loop {
@@ -137,13 +137,13 @@ impl Cloud {
         }
     }
 
-    /// A request with a signature.
+    /// Sends a signed request.
     pub fn call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         let headers: Vec<_> = headers.iter().copied().chain([SIGNATURE]).collect();
         self.raw(method, path, &headers, body)
     }
 
-    /// A request as it is.
+    /// Sends a request with exactly these headers, besides those that HTTP needs.
     pub fn raw(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         let address = self.endpoint.strip_prefix("http://").unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
@@ -165,13 +165,13 @@ impl Cloud {
 
 impl Drop for Cloud {
     fn drop(&mut self) {
-        // It may be gone already; that is some tests' point.
+        // The process may have ended already, because some tests kill it.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// A zip of files, each with its mode and its bytes, in base64.
+/// A zip in base64. Each file has a path, a mode and its content.
 pub fn zip(files: &[(&str, u32, &[u8])]) -> String {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, mode, bytes) in files {
@@ -202,7 +202,7 @@ fn parse(answer: &[u8]) -> Answer {
     }
 }
 
-/// A function of a test's local cloud.
+/// A function in a test's local cloud.
 pub struct Function<'a> {
     cloud: &'a Cloud,
     name: String,
@@ -215,12 +215,12 @@ impl Function<'_> {
         self.cloud.call("POST", &path, &kind, event.to_string().as_bytes())
     }
 
-    /// Invokes it and waits for the response.
+    /// Invokes the function synchronously. Returns the response.
     pub fn invoke(&self, event: &Value) -> Answer {
         self.request("RequestResponse", event)
     }
 
-    /// Sends it an event; its request id.
+    /// Invokes the function asynchronously. Returns the request id.
     pub fn send(&self, event: &Value) -> String {
         let answer = self.request("Event", event);
         assert_eq!(answer.status, 202, "{}", answer.text());

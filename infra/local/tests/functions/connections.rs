@@ -1,4 +1,5 @@
-//! Connections that processes hold, so that their end is told by the connection's.
+//! Connections that tell when processes end: each process holds one open, and the system closes it when the
+//! process ends.
 
 use std::{
     io::{ErrorKind, Read as _},
@@ -8,11 +9,11 @@ use std::{
     time::Duration,
 };
 
-/// Longer than a function's process takes to start or to end, on however busy a machine: a test that waits for so
-/// long has failed.
+/// A test fails if it waits for longer than this. Even on a busy machine, a function's process starts and ends
+/// sooner.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits for a function's process to connect, and for its first byte.
+/// Waits until a function's process has connected and sent its first byte.
 pub fn accept(connections: &Receiver<TcpStream>) -> TcpStream {
     let mut connection =
         connections.recv_timeout(PATIENCE).expect("no process of the function connects");
@@ -20,7 +21,7 @@ pub fn accept(connections: &Receiver<TcpStream>) -> TcpStream {
     connection
 }
 
-/// Waits until every process that holds the other end is gone.
+/// Waits until every process that holds the other end has ended.
 pub fn ends(mut connection: TcpStream) {
     match connection.read(&mut [0]) {
         Ok(0) => {}
@@ -29,12 +30,12 @@ pub fn ends(mut connection: TcpStream) {
     }
 }
 
-/// A port, and the connections that are made to it.
+/// Listens on a free port. Returns the accepted connections and the port.
 pub fn listener() -> (Receiver<TcpStream>, u16) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (sender, connections) = mpsc::channel();
-    // It ends with the tests' process, or with the first connection that no test waits for.
+    // The thread ends with the test process, or at the first connection after the test dropped the receiver.
     thread::spawn(move || {
         for connection in listener.incoming() {
             let connection = connection.unwrap();

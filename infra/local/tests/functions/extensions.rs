@@ -1,4 +1,4 @@
-//! Extensions: what they are told, what waits for them, and how they fail and end.
+//! Tests of extensions: their events, the order of starting and ending, and their failures.
 
 use std::{fs, thread};
 
@@ -9,7 +9,7 @@ use super::{
     connections::{accept, ends, listener},
 };
 
-/// A function with these extensions, each of which does what its value says.
+/// Creates a function with these extensions. Each name's value tells `extension.py` what to do.
 fn function<'a>(cloud: &'a Cloud, extensions: &Value, settings: Value) -> Function<'a> {
     let paths: Vec<String> =
         extensions.as_object().unwrap().keys().map(|name| format!("extensions/{name}")).collect();
@@ -22,7 +22,7 @@ fn function<'a>(cloud: &'a Cloud, extensions: &Value, settings: Value) -> Functi
     cloud.function("f", request)
 }
 
-/// Waits until the extension says this, and gives what it says of it.
+/// Waits until the extension logs `what` with a wanted value. Returns the value.
 fn said(cloud: &Cloud, extension: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     let prefix = format!("{extension} {what} ");
     let value = |event: &Value| {
@@ -42,7 +42,7 @@ fn delete(cloud: &Cloud) {
 }
 
 #[test]
-fn an_extension_is_told_of_its_function_of_invocations_and_of_the_end() {
+fn an_extension_learns_about_its_function_invocations_and_the_shutdown() {
     let cloud = Cloud::start();
     let settings = json!({"Environment": {"Variables": {"OWN": "1", "INIT": "trap"}}});
     let f = function(&cloud, &json!({"a": {}, "b": {"events": ["SHUTDOWN"]}}), settings);
@@ -86,7 +86,7 @@ fn an_extension_is_told_of_its_function_of_invocations_and_of_the_end() {
 }
 
 #[test]
-fn the_runtime_and_its_events_wait_for_the_extensions() {
+fn the_runtime_starts_and_gets_events_after_the_extensions_are_ready() {
     let cloud = Cloud::start();
     let marks = std::env::temp_dir().join(format!("comeback-marks-{}", std::process::id()));
     fs::create_dir_all(&marks).unwrap();
@@ -105,7 +105,7 @@ fn the_runtime_and_its_events_wait_for_the_extensions() {
 }
 
 #[test]
-fn an_extension_that_fails_at_its_start_fails_the_initialisation_by_name() {
+fn an_extension_that_fails_to_start_fails_the_initialisation_with_its_name() {
     for (does, error_type, what) in [
         (json!({"exits": 5}), "Extension.Crash", "exit status 5"),
         (json!({"exits": 0}), "Extension.Crash", "exit status 0"),
@@ -139,7 +139,7 @@ fn an_extension_that_is_not_executable_fails_the_initialisation() {
 }
 
 #[test]
-fn an_extension_that_fails_in_an_invocation_ends_it() {
+fn an_extension_that_fails_during_an_invocation_ends_the_invocation() {
     for (does, error_type, what) in [
         (json!({"leaves": 9}), "Extension.Crash", "signal: killed"),
         (json!({"exit error": "Own.Reason"}), "Extension.ExitError", "Own.Reason"),
@@ -182,7 +182,7 @@ fn the_extensions_api_refuses_what_lambda_refuses() {
 }
 
 #[test]
-fn extensions_are_told_why_an_environment_ends() {
+fn the_shutdown_event_says_why_the_environment_ends() {
     for (event, settings, reason) in [
         (json!({"do": "exit", "status": 1}), json!({"Timeout": 60}), "FAILURE"),
         (json!({"do": "meet"}), json!({"Timeout": 1}), "TIMEOUT"),
@@ -198,10 +198,11 @@ fn extensions_are_told_why_an_environment_ends() {
 }
 
 #[test]
-fn a_new_environment_finds_the_ports_free_that_the_last_one_held() {
+fn a_new_environment_can_use_the_ports_of_the_last_one() {
     let cloud = Cloud::start();
     let (_connections, meeting) = listener();
-    // Of this process alone, and not one that the system gives to somebody else by then.
+    // The port depends on the process id, so parallel test processes rarely share one. It is below the ephemeral
+    // ports, so the system does not give it to another process meanwhile.
     let port = 20_000 + std::process::id() % 10_000;
     let extensions = json!({"a": {"port": port, "lingers": true}});
     let f = function(&cloud, &extensions, json!({"Timeout": 1}));

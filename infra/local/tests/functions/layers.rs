@@ -1,4 +1,4 @@
-//! Layers, and the wrapper that starts a runtime.
+//! Tests of layers and of wrapper scripts, which start the runtime.
 
 use std::{fs, path::PathBuf};
 
@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::client::{Cloud, zip};
 
-/// A wrapper that tells how it was started, and what lies beside it.
+/// A wrapper script that passes on its own path, its arguments and the file `note` beside it as variables.
 const WRAPPER: &[u8] = b"#!/bin/sh
 export WRAPPER=\"$0\" COMMAND=\"$*\" NOTE=\"$(cat \"$(dirname \"$0\")/note\")\"
 exec \"$@\"
 ";
 
-/// The content of a layer, as a zip.
+/// A layer's content as a zip, in the request's format.
 fn zipped(files: &[(&str, u32, &[u8])]) -> Value {
     json!({"ZipFile": zip(files)})
 }
@@ -22,7 +22,7 @@ fn wrapped_by(wrapper: &str) -> Value {
 }
 
 #[test]
-fn a_wrapper_of_a_layer_starts_the_runtime_and_sees_all_layers() {
+fn a_wrapper_script_in_a_layer_starts_the_runtime_and_sees_all_layers() {
     let cloud = Cloud::start();
     let below =
         cloud.layer("below", &zipped(&[("bin/wrap", 0o755, WRAPPER), ("bin/note", 0o644, b"1")]));
@@ -48,7 +48,7 @@ fn a_wrapper_of_a_layer_starts_the_runtime_and_sees_all_layers() {
 }
 
 #[test]
-fn layers_are_changed_with_the_configuration_and_leave_nothing_behind() {
+fn layers_change_with_the_configuration_and_leave_no_folders_behind() {
     let cloud = Cloud::start();
     let arn = cloud.layer("l", &zipped(&[("wrap", 0o755, WRAPPER), ("note", 0o644, b"1")]));
     let location = cloud.call("GET", "/2018-10-31/layers/l/versions/1", &[], b"").json().body;
@@ -79,7 +79,7 @@ fn layers_are_changed_with_the_configuration_and_leave_nothing_behind() {
 }
 
 #[test]
-fn a_folder_that_is_published_is_a_layer_as_it_was_then() {
+fn a_layer_from_a_folder_keeps_the_content_that_it_was_published_with() {
     let cloud = Cloud::start();
     let folder = std::env::temp_dir().join(format!("comeback-layer-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
@@ -89,7 +89,7 @@ fn a_folder_that_is_published_is_a_layer_as_it_was_then() {
     let arn = cloud.layer("l", &content);
     fs::write(folder.join("note"), "after").unwrap();
     let f = cloud.function("f", json!({"Layers": [arn], "Environment": wrapped_by("/opt/wrap")}));
-    // A folder's executable bits are those that its files have.
+    // Files keep their modes, so the wrapper script is not executable yet.
     assert!(f.invoke(&json!({})).text().contains("exit status 127"));
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(folder.join("wrap"), executable).unwrap();
@@ -102,7 +102,7 @@ fn a_folder_that_is_published_is_a_layer_as_it_was_then() {
 }
 
 #[test]
-fn a_wrapper_that_cannot_be_started_is_named_in_the_log() {
+fn the_log_names_a_wrapper_script_that_cannot_be_started() {
     let cloud = Cloud::start();
     let arn = cloud.layer("l", &zipped(&[("data", 0o644, b"")]));
     for (name, layers, wrapper, said) in [
@@ -113,7 +113,7 @@ fn a_wrapper_that_cannot_be_started_is_named_in_the_log() {
     ] {
         let f = cloud.function(name, json!({"Layers": layers, "Environment": wrapped_by(wrapper)}));
         let failure = f.invoke(&json!({}));
-        // What AWS was recorded to say of a wrapper that is not there.
+        // AWS's recorded error for a wrapper script that does not exist.
         assert!(failure.text().contains("Runtime.ExitError"));
         assert!(failure.text().contains("Runtime exited with error: exit status 127"));
         cloud.journal_until(|event| {
@@ -124,7 +124,7 @@ fn a_wrapper_that_cannot_be_started_is_named_in_the_log() {
 }
 
 #[test]
-fn a_bootstrap_is_started_without_a_wrapper() {
+fn a_bootstrap_is_started_without_the_wrapper_script() {
     let cloud = Cloud::start();
     let function = include_bytes!("function.py");
     let code = json!({

@@ -1,6 +1,7 @@
-//! The local cloud as a process, with functions that are processes: what a client sees, and what is left behind.
+//! Tests of the local cloud as a process, with functions as child processes. They check what a client sees, and
+//! that no process or folder is left behind.
 //!
-//! Nothing here waits for a time to pass. That processes are gone is told by a connection which they alone hold:
+//! No test sleeps. To see that processes have ended, a test waits for the end of a connection that only they hold:
 //! it ends with the last of them.
 
 #![allow(
@@ -23,7 +24,7 @@ use connections::{accept, ends, listener};
 use serde_json::{Value, json};
 
 #[test]
-fn a_function_is_told_what_lambda_tells() {
+fn a_function_gets_lambdas_headers_and_variables() {
     let cloud = Cloud::start();
     let f = cloud.function(
         "f",
@@ -59,7 +60,7 @@ fn a_function_is_told_what_lambda_tells() {
 }
 
 #[test]
-fn what_a_function_answers_is_passed_on_byte_for_byte() {
+fn a_functions_response_is_passed_on_byte_for_byte() {
     let cloud = Cloud::start();
     let f = cloud.function("f", json!({}));
     for (event, error, body) in [
@@ -74,7 +75,7 @@ fn what_a_function_answers_is_passed_on_byte_for_byte() {
 }
 
 #[test]
-fn a_process_that_ends_is_a_crash_and_the_next_event_gets_a_new_one() {
+fn an_exit_during_an_invocation_is_an_error_and_the_next_invocation_gets_a_new_process() {
     let cloud = Cloud::start();
     let f = cloud.function("f", json!({}));
     for (event, how) in [
@@ -93,7 +94,7 @@ fn a_process_that_ends_is_a_crash_and_the_next_event_gets_a_new_one() {
 }
 
 #[test]
-fn an_initialisation_that_fails_is_told() {
+fn a_failed_initialisation_is_reported_to_the_invoker() {
     let cloud = Cloud::start();
     let init =
         |name, how| cloud.function(name, json!({"Environment": {"Variables": {"INIT": how}}}));
@@ -106,10 +107,10 @@ fn an_initialisation_that_fails_is_told() {
     assert_eq!(exit.body, json!({"errorType": "Runtime.ExitError", "errorMessage": message}));
 }
 
-/// AWS's developer guide: an init phase that isn't done within 10 seconds runs again at the time of the first
-/// invocation, within the function's time-out.
+/// From AWS's developer guide: an init phase that takes longer than 10 seconds runs again at the first invocation,
+/// within the function's timeout.
 #[test]
-fn an_initialisation_of_over_10_seconds_runs_again_within_the_time_out_of_the_invocation() {
+fn an_initialisation_of_over_10_seconds_runs_again_within_the_timeout_of_the_invocation() {
     let cloud = Cloud::start();
     let marks = std::env::temp_dir().join(format!("comeback-slow-init-{}", std::process::id()));
     let slow = |name: &str, how| {
@@ -144,7 +145,7 @@ fn a_response_over_the_limit_is_an_error() {
 }
 
 #[test]
-fn the_runtime_api_refuses_what_is_not_the_current_event() {
+fn the_runtime_api_refuses_responses_to_other_request_ids() {
     let cloud = Cloud::start();
     let answer = cloud.function("f", json!({})).invoke(&json!({"do": "wrong"})).json();
     assert_eq!(answer.body[0], 400);
@@ -153,7 +154,7 @@ fn the_runtime_api_refuses_what_is_not_the_current_event() {
 }
 
 #[test]
-fn a_time_out_kills_all_that_the_function_started() {
+fn a_timeout_kills_all_processes_that_the_function_started() {
     let cloud = Cloud::start();
     let (listener, port) = listener();
     let answer = thread::scope(|scope| {
@@ -171,7 +172,7 @@ fn a_time_out_kills_all_that_the_function_started() {
 }
 
 #[test]
-fn a_function_that_leaves_takes_along_all_that_it_started() {
+fn an_exit_kills_all_processes_that_the_function_started() {
     let cloud = Cloud::start();
     let (listener, port) = listener();
     let f = cloud.function("f", json!({}));
@@ -184,7 +185,7 @@ fn a_function_that_leaves_takes_along_all_that_it_started() {
 }
 
 #[test]
-fn nothing_is_left_when_the_local_cloud_is_killed() {
+fn no_process_is_left_when_the_local_cloud_ends() {
     for signal in ["KILL", "TERM", "INT"] {
         let cloud = Cloud::start();
         let (listener, port) = listener();
@@ -214,7 +215,7 @@ fn an_idle_process_ends_when_its_function_is_deleted() {
 }
 
 #[test]
-fn a_warm_process_takes_the_next_event_and_a_busy_one_is_not_waited_for() {
+fn an_idle_process_is_reused_and_a_busy_one_is_not_waited_for() {
     let cloud = Cloud::start();
     let f = cloud.function("f", json!({}));
     let pid = |event: &Value| f.invoke(event).json().body["pid"].clone();
@@ -250,7 +251,7 @@ fn a_changed_function_runs_in_a_new_process() {
 }
 
 #[test]
-fn what_a_function_writes_is_in_the_journal_with_its_request_id() {
+fn a_functions_log_lines_are_in_the_journal_with_their_request_id() {
     let cloud = Cloud::start();
     let f = cloud.function("f", json!({}));
     let answer = f.invoke(&json!({"do": "write", "line": "hello there"}));
@@ -260,7 +261,7 @@ fn what_a_function_writes_is_in_the_journal_with_its_request_id() {
 }
 
 #[test]
-fn a_failed_event_reaches_another_function_through_a_queue() {
+fn a_failed_event_reaches_another_function_through_the_failure_queue() {
     let cloud = Cloud::start();
     let f = cloud.function("f", json!({}));
     cloud.function("reader", json!({}));
@@ -288,7 +289,7 @@ fn a_failed_event_reaches_another_function_through_a_queue() {
 }
 
 #[test]
-fn who_is_not_a_client_of_aws_stays_outside() {
+fn unsigned_aws_requests_and_requests_from_web_pages_are_refused() {
     let cloud = Cloud::start();
     for (headers, status) in [
         (&[][..], 403),
@@ -308,13 +309,13 @@ fn who_is_not_a_client_of_aws_stays_outside() {
     assert_eq!(unknown.header("x-amzn-errortype"), Some("UnknownOperationException"));
 }
 
-/// A zip with `function.py` in it, in base64.
+/// A zip with `function.py` as its bootstrap, in base64.
 fn zipped() -> String {
     zip(&[("bootstrap", 0o755, include_bytes!("function.py"))])
 }
 
 #[test]
-fn of_all_zips_only_those_of_functions_stay_unpacked() {
+fn only_the_current_code_of_functions_stays_unpacked() {
     let cloud = Cloud::start();
     let code = json!({"PackageType": "Zip", "Code": {"ZipFile": zipped()}});
     cloud.function("f", code.clone());
@@ -338,14 +339,14 @@ fn of_all_zips_only_those_of_functions_stay_unpacked() {
     assert_eq!(count(), 2);
     assert_eq!(cloud.call("DELETE", "/2015-03-31/functions/f", &[], b"").status, 204);
     assert_eq!(count(), 1);
-    // What is killed leaves its folders behind.
+    // Dropping `cloud` would kill the process, which then could not remove its folders.
     cloud.signal("TERM");
     cloud.ended();
     assert!(!unpacked.exists());
 }
 
 #[test]
-fn a_command_can_be_changed() {
+fn a_functions_command_can_be_changed() {
     let cloud = Cloud::start();
     let f = cloud.function("f", json!({}));
     assert!(!f.invoke(&json!({})).is_error);
@@ -358,7 +359,7 @@ fn a_command_can_be_changed() {
 }
 
 #[test]
-fn code_that_cannot_be_started_is_refused_by_name() {
+fn invalid_code_is_refused_and_the_error_names_it() {
     let cloud = Cloud::start();
     for (code, named) in [
         (json!({"Code": {"S3Bucket": "local-folder", "S3Key": "/no/such"}}), "/no/such"),
@@ -381,7 +382,7 @@ fn code_that_cannot_be_started_is_refused_by_name() {
 }
 
 #[test]
-fn events_of_one_function_run_beside_each_other_up_to_its_concurrency() {
+fn events_of_one_function_run_concurrently_up_to_its_reserved_concurrency() {
     let cloud = Cloud::start();
     let f = cloud.function("f", json!({}));
     let path = "/2017-10-31/functions/f/concurrency";

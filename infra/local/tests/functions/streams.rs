@@ -1,11 +1,11 @@
-//! Responses that a function streams.
+//! Tests of streamed responses.
 
 use serde_json::json;
 
 use super::client::Cloud;
 
 #[test]
-fn a_stream_is_a_response_as_any_other() {
+fn a_streamed_response_is_returned_like_any_other() {
     let cloud = Cloud::start();
     let f = cloud.function("f", json!({}));
     let answer = f.invoke(&json!({"do": "stream", "chunks": ["[1,", "2", "]"]}));
@@ -16,7 +16,7 @@ fn a_stream_is_a_response_as_any_other() {
 }
 
 #[test]
-fn a_stream_that_ends_with_an_error_is_a_failure() {
+fn a_stream_that_ends_with_an_error_is_a_function_error() {
     let cloud = Cloud::start();
     let f = cloud.function("f", json!({}));
     let error = r#"{"errorType":"Own","errorMessage":"no luck"}"#;
@@ -26,7 +26,7 @@ fn a_stream_that_ends_with_an_error_is_a_failure() {
 }
 
 #[test]
-fn a_stream_is_read_to_its_end_also_where_it_is_too_long_for_its_invoker() {
+fn a_stream_is_read_to_its_end_even_if_it_is_too_long_for_the_invoker() {
     let cloud = Cloud::start();
     let f = cloud.function("f", json!({"Timeout": 60}));
     let long = json!({"do": "stream", "chunks": ["[1,"], "times": 20, "of": 1_048_576});

@@ -1,4 +1,4 @@
-//! Every operation as JSON goes in and comes out. What queues do with messages is the model's test.
+//! Tests of each operation's JSON requests and responses. The model's tests cover the behaviour of queues.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::model::REGION;
 
 const URL: &str = "http://127.0.0.1:4566/000000000000/q";
 
-/// A trace header, and the digest that AWS answers for it.
+/// A trace header, and the digest that AWS returned for it.
 const TRACE: (&str, &str) = (
     "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1",
     "5ae4d5d7636402d80f4eb6d213245a88",
@@ -20,7 +20,7 @@ fn at(second: u64) -> Timestamp {
     time::later(Timestamp::UNIX_EPOCH, Duration::from_secs(second))
 }
 
-/// SQS with one queue, spoken to at one time.
+/// SQS with one queue, and the time at which the test calls it.
 struct Spoken {
     sqs: Sqs,
     now: Timestamp,
@@ -45,7 +45,7 @@ impl Spoken {
         self.raw(action, body.to_string().as_bytes()).unwrap()
     }
 
-    /// The code of the refusal.
+    /// The error code and the HTTP status of a refused request.
     fn refused(&mut self, action: &str, body: Value) -> (&'static str, u16) {
         let error = self.raw(action, body.to_string().as_bytes()).unwrap_err();
         let name = fault::name(&error);
@@ -64,7 +64,7 @@ impl Spoken {
 }
 
 #[test]
-fn a_queue_is_named_by_its_url_which_leads_to_where_the_caller_came_in() {
+fn a_queue_url_has_the_address_of_the_request_and_any_host_is_accepted() {
     let mut spoken = Spoken::new();
     assert_eq!(spoken.ok("GetQueueUrl", json!({"QueueName": "q"})), json!({"QueueUrl": URL}));
     for url in [URL, "q", "https://sqs.us-east-1.amazonaws.com/000000000000/q"] {
@@ -104,7 +104,7 @@ fn a_queue_is_created_with_attributes_and_tags() {
 }
 
 #[test]
-fn attributes_are_told_as_asked_for() {
+fn only_requested_queue_attributes_are_returned() {
     let mut spoken = Spoken::new();
     let set = json!({"QueueUrl": URL, "Attributes": {"DelaySeconds": "3"}});
     assert_eq!(spoken.ok("SetQueueAttributes", set), json!({}));
@@ -164,7 +164,7 @@ fn sources_of_a_dead_letter_queue_are_listed() {
 }
 
 #[test]
-fn a_message_goes_in_and_comes_out_with_its_digests_and_attributes() {
+fn a_message_is_returned_with_its_digests_and_attributes() {
     let mut spoken = Spoken::new();
     let attributes = json!({
         "Hello": {"DataType": "String", "StringValue": "There"},
@@ -212,7 +212,7 @@ fn binary_attributes_are_base64_on_the_wire() {
 }
 
 #[test]
-fn nothing_is_told_that_was_not_asked_for() {
+fn attributes_that_were_not_requested_are_not_returned() {
     let mut spoken = Spoken::new();
     let sent = spoken.send("x");
     assert_eq!(sent.as_object().unwrap().len(), 2);
@@ -221,13 +221,13 @@ fn nothing_is_told_that_was_not_asked_for() {
 }
 
 #[test]
-fn message_attributes_are_chosen_by_name_by_prefix_or_all_and_digested_as_told() {
+fn message_attributes_are_selected_by_name_or_prefix_and_the_digest_covers_the_selected() {
     let attributes = json!({
         "Help.Me": {"DataType": "String", "StringValue": "Me"},
         "Hello": {"DataType": "String", "StringValue": "There"},
         "General": {"DataType": "String", "StringValue": "Kenobi"},
     });
-    // The digests are those that AWS answered.
+    // AWS returned these digests.
     for (wanted, told, digest) in [
         (
             json!(["All"]),
@@ -256,7 +256,7 @@ fn message_attributes_are_chosen_by_name_by_prefix_or_all_and_digested_as_told()
 }
 
 #[test]
-fn system_attributes_are_asked_for_by_either_parameter() {
+fn system_attributes_can_be_requested_with_either_parameter() {
     for names in ["AttributeNames", "MessageSystemAttributeNames"] {
         let mut spoken = Spoken::new();
         spoken.send("x");
@@ -266,7 +266,7 @@ fn system_attributes_are_asked_for_by_either_parameter() {
 }
 
 #[test]
-fn the_requests_trace_is_its_messages_unless_they_name_their_own() {
+fn messages_get_the_requests_trace_header_unless_they_have_their_own() {
     let mut spoken = Spoken::new();
     spoken.trace_header = Some("Root=1-request");
     let own = json!({"AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1-own"}});
@@ -284,7 +284,7 @@ fn the_requests_trace_is_its_messages_unless_they_name_their_own() {
 }
 
 #[test]
-fn a_received_message_is_changed_and_deleted() {
+fn a_received_messages_visibility_can_be_changed_and_it_can_be_deleted() {
     let mut spoken = Spoken::new();
     spoken.send("x");
     let handle = spoken.receive(json!({}))["ReceiptHandle"].take();
@@ -341,7 +341,7 @@ fn each_entry_of_a_batch_succeeds_or_fails_alone() {
 }
 
 #[test]
-fn a_batch_without_faults_has_no_list_of_them() {
+fn a_batch_without_failures_omits_the_member_failed() {
     let mut spoken = Spoken::new();
     let entries = json!([{"Id": "a", "MessageBody": "x"}]);
     let sent = spoken.ok("SendMessageBatch", json!({"QueueUrl": URL, "Entries": entries}));
@@ -349,7 +349,7 @@ fn a_batch_without_faults_has_no_list_of_them() {
 }
 
 #[test]
-fn a_batch_that_is_none_is_refused_whole() {
+fn an_invalid_batch_is_refused_as_a_whole() {
     let many: Vec<_> =
         (0..11).map(|id| json!({"Id": id.to_string(), "MessageBody": "x"})).collect();
     let half = "x".repeat(524_288);
@@ -379,7 +379,7 @@ fn a_batch_that_is_none_is_refused_whole() {
 }
 
 #[test]
-fn a_batch_of_exactly_one_mebibyte_is_taken() {
+fn a_batch_of_exactly_one_mebibyte_is_accepted() {
     let mut spoken = Spoken::new();
     let half = "x".repeat(524_288);
     let entries = json!([{"Id": "a", "MessageBody": half}, {"Id": "b", "MessageBody": half}]);
@@ -388,7 +388,7 @@ fn a_batch_of_exactly_one_mebibyte_is_taken() {
 }
 
 #[test]
-fn every_batch_on_a_queue_that_is_not_there_is_refused_whole() {
+fn a_batch_for_a_queue_that_does_not_exist_is_refused_as_a_whole() {
     let mut spoken = Spoken::new();
     for action in ["SendMessageBatch", "DeleteMessageBatch", "ChangeMessageVisibilityBatch"] {
         let request = json!({"QueueUrl": "none", "Entries": [{"Id": "a"}]});
@@ -396,7 +396,7 @@ fn every_batch_on_a_queue_that_is_not_there_is_refused_whole() {
     }
 }
 
-/// Checks the code and the status of the refusal of each request.
+/// Checks that each request is refused with this error code and HTTP status.
 fn assert_refused<const N: usize>(requests: [(&str, Value, &str, u16); N]) {
     for (action, request, code, status) in requests {
         let refusal = Spoken::new().refused(action, request.clone());
@@ -405,7 +405,7 @@ fn assert_refused<const N: usize>(requests: [(&str, Value, &str, u16); N]) {
 }
 
 #[test]
-fn parameters_of_queues_are_refused_by_awss_code() {
+fn invalid_queue_parameters_are_refused_with_awss_codes() {
     let create = |attributes| json!({"QueueName": "q2", "Attributes": attributes});
     let set = |attributes| json!({"QueueUrl": URL, "Attributes": attributes});
     let differs = json!({"QueueName": "q", "Attributes": {"DelaySeconds": "1"}});
@@ -441,7 +441,7 @@ fn parameters_of_queues_are_refused_by_awss_code() {
 }
 
 #[test]
-fn parameters_of_messages_are_refused_by_awss_code() {
+fn invalid_message_parameters_are_refused_with_awss_codes() {
     let with = |name: &str, value: Value| json!({"QueueUrl": URL, "MessageBody": "x", name: value});
     let of = |name: &str, value: Value| json!({"QueueUrl": URL, name: value});
     let held = |seconds: Value| json!({"QueueUrl": URL, "ReceiptHandle": "x", "VisibilityTimeout": seconds});
@@ -473,7 +473,7 @@ fn parameters_of_messages_are_refused_by_awss_code() {
 }
 
 #[test]
-fn a_refusal_names_its_shape_and_says_why() {
+fn an_error_names_its_shape_and_says_why() {
     let mut spoken = Spoken::new();
     for (action, request, shape, message) in [
         (
@@ -508,7 +508,7 @@ fn a_refusal_names_its_shape_and_says_why() {
 }
 
 #[test]
-fn what_is_not_the_operations_json_cannot_be_read() {
+fn malformed_json_is_a_serialization_exception() {
     let mut spoken = Spoken::new();
     for body in [
         &b""[..],
@@ -529,7 +529,7 @@ fn what_is_not_the_operations_json_cannot_be_read() {
 }
 
 #[test]
-fn members_that_are_not_known_are_passed_over_and_nulls_are_absent() {
+fn unknown_members_are_ignored_and_null_counts_as_absent() {
     let mut spoken = Spoken::new();
     let request = json!({
         "QueueUrl": URL, "MessageBody": "x", "DelaySeconds": null, "MessageAttributes": null,
@@ -539,7 +539,7 @@ fn members_that_are_not_known_are_passed_over_and_nulls_are_absent() {
 }
 
 #[test]
-fn a_move_task_is_told_as_far_as_it_has_come() {
+fn move_tasks_are_listed_with_their_progress() {
     let mut spoken = Spoken::new();
     let arn = |name: &str| format!("arn:aws:sqs:us-east-1:000000000000:{name}");
     let policy = json!({"deadLetterTargetArn": arn("q"), "maxReceiveCount": 1}).to_string();
@@ -566,7 +566,7 @@ fn a_move_task_is_told_as_far_as_it_has_come() {
     task["Status"] = "CANCELLED".into();
     assert_eq!(spoken.ok("ListMessageMoveTasks", list), json!({"Results": [task]}));
 
-    // A message that was sent here was given up by no queue.
+    // A message that was sent directly to the dead-letter queue has no source queue.
     spoken.ok("StartMessageMoveTask", json!({"SourceArn": arn("q")}));
     let told = spoken.ok("ListMessageMoveTasks", json!({"SourceArn": arn("q"), "MaxResults": 10}));
     let failed = json!({
@@ -578,7 +578,7 @@ fn a_move_task_is_told_as_far_as_it_has_come() {
 }
 
 #[test]
-fn a_move_task_that_cannot_be_is_refused() {
+fn invalid_move_tasks_are_refused_with_awss_codes() {
     let mut spoken = Spoken::new();
     let arn = "arn:aws:sqs:us-east-1:000000000000:q";
     let invalid = ("InvalidParameterValue", 400);

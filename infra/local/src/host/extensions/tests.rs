@@ -104,7 +104,7 @@ fn no_more_extensions_register_than_aws_allows() {
 }
 
 #[test]
-fn events_are_known_by_their_names() {
+fn events_are_parsed_from_their_names() {
     let named = |names: &[&str]| {
         Events::named(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
     };

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_that_aws_refuses_are_refused_with_its_words() {
+    fn invalid_layers_are_refused_with_awss_messages() {
         for (layers, message) in [
             (&["z:1"][..], format!("Layer version {ARN}:z:1 does not exist.")),
             (&["a:3"], format!("Layer version {ARN}:a:3 does not exist.")),

@@ -1,5 +1,5 @@
-//! The rules of messages as tables; those of queues and of move tasks, and what holds of any sequence of steps,
-//! beside them.
+//! Tests of single messages. The submodules test queues, move tasks and the properties of random sequences of
+//! steps.
 
 mod move_tasks;
 mod properties;
@@ -25,7 +25,7 @@ fn sqs(given: &[(&str, &str)]) -> Sqs {
     sqs
 }
 
-/// A queue that gives a message up after `count` receives.
+/// A queue that moves messages to the dead-letter queue after `count` receives.
 fn redriving(count: u32) -> Sqs {
     let arn = "arn:aws:sqs:us-east-1:000000000000:dead";
     let policy = format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":{count}}}"#);
@@ -68,7 +68,7 @@ fn a_received_message_is_hidden_until_its_visibility_timeout_ends() {
 }
 
 #[test]
-fn a_receive_tells_who_sent_what_when_and_how_often_it_came() {
+fn a_receive_returns_the_sender_the_times_and_the_receive_count() {
     let mut sqs = sqs(&[]);
     let message = Outgoing {
         attributes: [("a".to_owned(), MessageAttribute::string("b"))].into(),
@@ -94,7 +94,7 @@ fn a_receive_tells_who_sent_what_when_and_how_often_it_came() {
 }
 
 #[test]
-fn a_receive_hands_out_no_more_than_asked_for_and_the_longest_visible_first() {
+fn a_receive_returns_at_most_the_requested_number_longest_visible_first() {
     let mut sqs = sqs(&[]);
     for second in 0..5 {
         send(&mut sqs, second, &second.to_string());
@@ -104,7 +104,7 @@ fn a_receive_hands_out_no_more_than_asked_for_and_the_longest_visible_first() {
 }
 
 #[test]
-fn a_receive_with_no_visibility_timeout_leaves_the_message_visible_but_hands_it_out_once() {
+fn a_receive_with_a_visibility_timeout_of_zero_returns_a_message_once_and_leaves_it_visible() {
     let mut sqs = sqs(&[]);
     send(&mut sqs, 0, "x");
     for count in 1..4 {
@@ -114,7 +114,7 @@ fn a_receive_with_no_visibility_timeout_leaves_the_message_visible_but_hands_it_
 }
 
 #[test]
-fn a_delayed_message_is_visible_when_its_own_or_the_queues_delay_is_over() {
+fn a_delayed_message_becomes_visible_after_its_own_or_the_queues_delay() {
     let mut sqs = sqs(&[("DelaySeconds", "5")]);
     send(&mut sqs, 0, "queue's");
     for (body, delay) in [("own", 2), ("none", 0)] {
@@ -129,7 +129,7 @@ fn a_delayed_message_is_visible_when_its_own_or_the_queues_delay_is_over() {
 }
 
 #[test]
-fn a_deleted_message_does_not_come_back_and_deleting_it_again_is_no_error() {
+fn a_deleted_message_does_not_come_back_and_can_be_deleted_again() {
     let mut sqs = sqs(&[]);
     send(&mut sqs, 0, "x");
     let handle = receive_one(&mut sqs, 0).receipt_handle;
@@ -140,7 +140,7 @@ fn a_deleted_message_does_not_come_back_and_deleting_it_again_is_no_error() {
 }
 
 #[test]
-fn a_handle_deletes_after_its_visibility_timeout_unless_the_message_was_received_again() {
+fn a_handle_can_delete_after_its_visibility_timeout_unless_the_message_was_received_again() {
     for (received_again, left) in [(false, 0), (true, 1)] {
         let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
         send(&mut sqs, 0, "x");
@@ -154,7 +154,7 @@ fn a_handle_deletes_after_its_visibility_timeout_unless_the_message_was_received
 }
 
 #[test]
-fn a_changed_visibility_counts_from_the_change_and_not_for_the_next_receive() {
+fn a_changed_visibility_timeout_counts_from_the_change_and_only_for_this_receive() {
     let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
     send(&mut sqs, 0, "x");
     let handle = receive_one(&mut sqs, 0).receipt_handle;
@@ -168,7 +168,7 @@ fn a_changed_visibility_counts_from_the_change_and_not_for_the_next_receive() {
 }
 
 #[test]
-fn a_message_is_kept_from_view_for_twelve_hours_from_its_receive_at_most() {
+fn a_message_stays_in_flight_for_at_most_twelve_hours_after_its_receive() {
     for (second, seconds, taken) in
         [(0, 43_200, true), (1, 43_200, false), (1, 43_199, true), (0, 43_201, false)]
     {
@@ -185,7 +185,7 @@ fn a_message_is_kept_from_view_for_twelve_hours_from_its_receive_at_most() {
 }
 
 #[test]
-fn a_refused_change_says_how_much_is_too_much_and_changes_nothing() {
+fn a_refused_change_names_the_limit_and_changes_nothing() {
     let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
     send(&mut sqs, 0, "x");
     let handle = receive_one(&mut sqs, 0).receipt_handle;
@@ -198,7 +198,7 @@ fn a_refused_change_says_how_much_is_too_much_and_changes_nothing() {
 }
 
 #[test]
-fn a_handle_whose_visibility_timeout_has_ended_hides_its_message_again() {
+fn a_handle_can_hide_its_message_again_after_the_visibility_timeout() {
     let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
     send(&mut sqs, 0, "x");
     let handle = receive_one(&mut sqs, 0).receipt_handle;
@@ -218,7 +218,7 @@ fn the_visibility_of_a_deleted_message_cannot_be_changed() {
 }
 
 #[test]
-fn an_earlier_receivers_handle_changes_the_visibility_too() {
+fn the_handle_of_an_earlier_receive_can_still_change_the_visibility() {
     let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
     send(&mut sqs, 0, "x");
     let handle = receive_one(&mut sqs, 0).receipt_handle;
@@ -228,7 +228,7 @@ fn an_earlier_receivers_handle_changes_the_visibility_too() {
 }
 
 #[test]
-fn a_handle_of_another_queue_or_of_none_is_invalid() {
+fn malformed_handles_and_handles_of_another_queue_are_invalid() {
     let mut sqs = sqs(&[]);
     send(&mut sqs, 0, "x");
     let handle = receive_one(&mut sqs, 0).receipt_handle;
@@ -240,7 +240,7 @@ fn a_handle_of_another_queue_or_of_none_is_invalid() {
 }
 
 #[test]
-fn a_handle_of_another_run_is_invalid() {
+fn a_handle_from_an_earlier_start_of_the_local_cloud_is_invalid() {
     let handle = |seed| {
         let mut sqs = Sqs::new("us-east-1", "000000000000", seed);
         sqs.create_queue(at(0), QUEUE, &Attributes::new()).unwrap();
@@ -253,7 +253,7 @@ fn a_handle_of_another_run_is_invalid() {
 }
 
 #[test]
-fn a_message_outlives_its_retention_period_nowhere() {
+fn a_message_is_deleted_after_its_retention_period_in_every_state() {
     for place in ["visible", "delayed", "in flight"] {
         let mut sqs = sqs(&[("MessageRetentionPeriod", "60")]);
         let delay = if place == "delayed" { Some(60) } else { None };
@@ -270,7 +270,7 @@ fn a_message_outlives_its_retention_period_nowhere() {
 }
 
 #[test]
-fn a_changed_retention_period_counts_for_messages_that_are_there() {
+fn a_changed_retention_period_applies_to_existing_messages() {
     let mut sqs = sqs(&[]);
     send(&mut sqs, 0, "x");
     let shorter = attributes(&[("MessageRetentionPeriod", "60")]);
@@ -279,7 +279,7 @@ fn a_changed_retention_period_counts_for_messages_that_are_there() {
 }
 
 #[test]
-fn a_message_moves_to_the_dead_letter_queue_when_a_receive_would_be_one_too_many() {
+fn a_message_moves_to_the_dead_letter_queue_when_it_would_exceed_max_receive_count() {
     let mut sqs = redriving(2);
     let sent = send(&mut sqs, 0, "x");
     for second in [1, 2] {
@@ -290,14 +290,14 @@ fn a_message_moves_to_the_dead_letter_queue_when_a_receive_would_be_one_too_many
     let dead = sqs.receive(at(4), DEAD, 1, None).unwrap().remove(0);
     assert_eq!(dead.message_id, sent.message_id);
     assert_eq!((dead.sent_at, dead.first_received_at), (at(0), at(1)));
-    // The receive that moved it handed it to nobody.
+    // The receive that moved the message did not return it, so it does not count.
     assert_eq!(dead.receive_count, 3);
     let source = "arn:aws:sqs:us-east-1:000000000000:retries";
     assert_eq!(dead.dead_letter_source.as_deref(), Some(source));
 }
 
 #[test]
-fn a_receive_passes_over_what_it_moves_and_hands_out_what_is_behind() {
+fn a_receive_skips_messages_that_it_moves_and_returns_the_next_ones() {
     let mut sqs = redriving(1);
     send(&mut sqs, 0, "worn out");
     sqs.receive(at(0), QUEUE, 1, Some(0)).unwrap();
@@ -306,7 +306,7 @@ fn a_receive_passes_over_what_it_moves_and_hands_out_what_is_behind() {
 }
 
 #[test]
-fn retention_in_a_dead_letter_queue_counts_from_the_first_sending() {
+fn retention_in_a_dead_letter_queue_counts_from_the_original_send() {
     let mut sqs = redriving(1);
     sqs.set_attributes(at(0), DEAD, &attributes(&[("MessageRetentionPeriod", "60")])).unwrap();
     send(&mut sqs, 0, "x");
@@ -317,7 +317,7 @@ fn retention_in_a_dead_letter_queue_counts_from_the_first_sending() {
 }
 
 #[test]
-fn without_its_dead_letter_queue_a_message_is_received_on() {
+fn without_its_dead_letter_queue_a_message_can_still_be_received() {
     let mut sqs = redriving(1);
     send(&mut sqs, 0, "x");
     sqs.delete_queue(at(0), DEAD).unwrap();
@@ -345,7 +345,7 @@ fn a_redrive_policy_needs_a_dead_letter_queue_that_exists() {
 }
 
 #[test]
-fn past_the_limit_of_messages_in_flight_a_receive_hands_out_nothing() {
+fn a_receive_returns_nothing_at_the_limit_of_messages_in_flight() {
     const MAX: usize = 3;
     let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
     sqs.queue_mut(QUEUE).unwrap().in_flight_max = MAX;
@@ -361,7 +361,7 @@ fn past_the_limit_of_messages_in_flight_a_receive_hands_out_nothing() {
 }
 
 #[test]
-fn the_next_visible_message_is_foreseen_wherever_it_is() {
+fn the_time_of_the_next_visible_message_is_known_in_every_state() {
     let mut sqs = sqs(&[]);
     assert_eq!(sqs.next_visible_at(QUEUE, at(0)), None);
     assert_eq!(sqs.next_visible_at("nothing", at(0)), None);
@@ -374,7 +374,7 @@ fn the_next_visible_message_is_foreseen_wherever_it_is() {
 }
 
 #[test]
-fn counts_tell_the_visible_the_delayed_and_those_in_flight() {
+fn visible_delayed_and_in_flight_messages_are_counted() {
     let mut sqs = sqs(&[]);
     for _ in 0..3 {
         send(&mut sqs, 0, "x");

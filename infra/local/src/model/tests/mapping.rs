@@ -166,7 +166,7 @@ fn without_partial_batch_responses_a_success_deletes_all_messages_whatever_the_r
 }
 
 #[test]
-fn a_backlog_goes_out_in_five_batches_of_ten_then_more_each_second() {
+fn a_backlog_starts_with_five_concurrent_batches_and_five_more_each_second() {
     let mut world = mapped(&MappingSettings::default());
     for n in 0..200 {
         world.send("q", &n.to_string());

@@ -30,7 +30,7 @@ fn a_function_that_sends_to_its_own_queue_is_stopped_after_sixteen_runs() {
 }
 
 #[test]
-fn a_chain_through_records_is_counted_and_ends_at_the_destination() {
+fn a_loop_through_destinations_is_stopped_after_sixteen_runs() {
     let mut world = World::new();
     world.on_failure(0, 60);
     let mut header: Option<String> = None;

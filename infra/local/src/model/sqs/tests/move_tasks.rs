@@ -1,17 +1,18 @@
-//! Message move tasks: out of a dead-letter queue, back to where a message came from or to where the caller says.
+//! Tests of message move tasks, which move messages from a dead-letter queue to their source queue or to a named
+//! one.
 
 use super::*;
 
 const OTHER: &str = "other";
 
-/// A queue whose messages go to the dead-letter queue after one receive, and another queue.
+/// A queue that moves messages to its dead-letter queue after one receive, and another queue.
 fn world() -> Sqs {
     let mut sqs = redriving(1);
     sqs.create_queue(at(0), OTHER, &Attributes::new()).unwrap();
     sqs
 }
 
-/// Has the queue give up messages with these bodies.
+/// Sends messages with these bodies and receives them until the queue moves them to its dead-letter queue.
 fn give_up(sqs: &mut Sqs, second: u64, queue: &str, bodies: &[&str]) {
     for body in bodies {
         sqs.send(at(second), queue, outgoing(body)).unwrap();
@@ -31,7 +32,7 @@ fn start(
     sqs.start_move_task(at(second), &source, destination.as_deref(), per_second)
 }
 
-/// The latest task: how far it has come, how many it has moved, and of how many.
+/// The latest task's status, how many messages it has moved, and how many it has to move.
 fn told(sqs: &Sqs) -> (MoveStatus, usize, usize) {
     let task = sqs.move_tasks(&sqs.arn(DEAD)).unwrap().next().unwrap();
     (task.status, task.moved, task.to_move)
@@ -43,7 +44,7 @@ fn take(sqs: &mut Sqs, second: u64, queue: &str) -> Vec<Received> {
 }
 
 #[test]
-fn dead_letters_go_back_to_the_queues_that_gave_them_up() {
+fn dead_letters_go_back_to_their_source_queues() {
     let mut sqs = world();
     let policy = sqs.attributes(at(0), QUEUE).unwrap().remove("RedrivePolicy").unwrap();
     sqs.set_attributes(at(0), OTHER, &attributes(&[("RedrivePolicy", &policy)])).unwrap();
@@ -57,7 +58,7 @@ fn dead_letters_go_back_to_the_queues_that_gave_them_up() {
 }
 
 #[test]
-fn a_moved_message_is_a_new_one_with_the_body_and_the_attributes_of_the_old() {
+fn a_moved_message_is_a_new_message_with_the_old_body_and_attributes() {
     let mut sqs = world();
     let attributes = [("a".to_owned(), MessageAttribute::string("b"))];
     let message = Outgoing {
@@ -82,7 +83,7 @@ fn a_moved_message_is_a_new_one_with_the_body_and_the_attributes_of_the_old() {
 }
 
 #[test]
-fn a_moved_message_is_kept_for_its_queues_retention_period_from_the_move() {
+fn the_retention_period_of_a_moved_message_counts_from_the_move() {
     let mut sqs = world();
     sqs.set_attributes(at(0), QUEUE, &attributes(&[("MessageRetentionPeriod", "60")])).unwrap();
     give_up(&mut sqs, 1, QUEUE, &["x"]);
@@ -94,7 +95,7 @@ fn a_moved_message_is_kept_for_its_queues_retention_period_from_the_move() {
 }
 
 #[test]
-fn a_task_with_a_rate_moves_the_first_message_at_once_and_the_others_at_their_time() {
+fn a_task_with_a_rate_limit_moves_the_first_message_at_once_and_the_others_at_intervals() {
     let mut sqs = world();
     give_up(&mut sqs, 0, QUEUE, &["a", "b", "c"]);
     start(&mut sqs, 10, Some(OTHER), Some(1)).unwrap();
@@ -102,14 +103,14 @@ fn a_task_with_a_rate_moves_the_first_message_at_once_and_the_others_at_their_ti
     assert_eq!(sqs.next_move_at(), Some(at(11)));
     assert_eq!(bodies(&take(&mut sqs, 10, OTHER)), ["a"]);
     assert_eq!(bodies(&take(&mut sqs, 11, OTHER)), ["b"]);
-    // As many as would have been due by now, were the caller late.
+    // A late call moves all messages that became due in the meantime.
     assert_eq!(bodies(&take(&mut sqs, 20, OTHER)), ["c"]);
     assert_eq!(told(&sqs), (MoveStatus::Completed, 3, 3));
     assert_eq!(sqs.next_move_at(), None);
 }
 
 #[test]
-fn a_rate_is_between_one_and_five_hundred_messages_a_second() {
+fn a_rate_limit_is_between_one_and_five_hundred_messages_a_second() {
     for (per_second, taken) in
         [(1, true), (500, true), (501, false), (0, false), (-1, false), (i64::MAX, false)]
     {
@@ -119,7 +120,7 @@ fn a_rate_is_between_one_and_five_hundred_messages_a_second() {
 }
 
 #[test]
-fn a_task_ends_even_where_its_destination_gives_every_message_up_again() {
+fn a_task_ends_even_if_every_moved_message_fails_again() {
     let mut sqs = world();
     give_up(&mut sqs, 0, QUEUE, &["a", "b"]);
     start(&mut sqs, 0, None, Some(1)).unwrap();
@@ -132,7 +133,7 @@ fn a_task_ends_even_where_its_destination_gives_every_message_up_again() {
 }
 
 #[test]
-fn a_message_in_flight_stays() {
+fn messages_in_flight_are_not_moved() {
     let mut sqs = world();
     give_up(&mut sqs, 0, QUEUE, &["held", "free"]);
     sqs.receive(at(0), DEAD, 1, Some(30)).unwrap();
@@ -143,7 +144,7 @@ fn a_message_in_flight_stays() {
 }
 
 #[test]
-fn a_message_that_was_sent_to_its_dead_letter_queue_needs_a_named_destination() {
+fn a_message_that_was_sent_to_the_dead_letter_queue_needs_a_named_destination() {
     let mut sqs = world();
     sqs.send(at(0), DEAD, outgoing("sent")).unwrap();
     start(&mut sqs, 0, None, None).unwrap();
@@ -153,7 +154,7 @@ fn a_message_that_was_sent_to_its_dead_letter_queue_needs_a_named_destination() 
 }
 
 #[test]
-fn a_task_whose_destination_is_deleted_fails_and_leaves_the_rest() {
+fn a_task_whose_destination_is_deleted_fails_and_leaves_the_other_messages() {
     for destination in [Some(OTHER), None] {
         let mut sqs = world();
         give_up(&mut sqs, 0, QUEUE, &["a", "b"]);
@@ -166,7 +167,7 @@ fn a_task_whose_destination_is_deleted_fails_and_leaves_the_rest() {
 }
 
 #[test]
-fn a_cancelled_task_moves_no_more_and_cannot_be_cancelled_again() {
+fn a_cancelled_task_moves_no_more_messages_and_cannot_be_cancelled_again() {
     let mut sqs = world();
     give_up(&mut sqs, 0, QUEUE, &["a", "b"]);
     let handle = start(&mut sqs, 0, Some(OTHER), Some(1)).unwrap();
@@ -178,7 +179,7 @@ fn a_cancelled_task_moves_no_more_and_cannot_be_cancelled_again() {
 }
 
 #[test]
-fn a_queue_has_one_running_task_and_tells_of_its_last_ten() {
+fn a_queue_has_at_most_one_running_task_and_lists_the_last_ten() {
     let mut sqs = world();
     give_up(&mut sqs, 0, QUEUE, &["a", "b"]);
     for _ in 0..11 {
@@ -195,7 +196,7 @@ fn a_queue_has_one_running_task_and_tells_of_its_last_ten() {
 }
 
 #[test]
-fn a_task_that_cannot_be_is_refused_in_awss_words() {
+fn invalid_tasks_are_refused_with_awss_messages() {
     let mut sqs = world();
     let (dead, other, none) = (sqs.arn(DEAD), sqs.arn(OTHER), sqs.arn("none"));
     let format = |parameter| {
@@ -224,7 +225,7 @@ fn a_task_that_cannot_be_is_refused_in_awss_words() {
 }
 
 #[test]
-fn a_handle_is_read_before_its_queue_and_its_task_are_looked_for() {
+fn a_handle_is_parsed_before_its_queue_and_its_task_are_looked_up() {
     use base64::Engine as _;
     let mut sqs = world();
     let handle = |json: &str| base64::engine::general_purpose::STANDARD.encode(json);

@@ -1,4 +1,4 @@
-//! What holds whatever is done, in any order.
+//! Properties that hold for every sequence of steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A step that anybody may take at any time. Handles are named by when they were given.
+/// A call by any client, or the passing of time. Handles are chosen by an index into those received so far.
 #[derive(Clone, Debug)]
 enum Step {
     Send { delay: u32 },
@@ -27,7 +27,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What an onlooker knows of a message: enough to say what every step must answer.
+/// The reference model's state of a message. It is enough to predict the result of every step.
 #[derive(Default)]
 struct Known {
     hidden_until: u64,
@@ -36,7 +36,7 @@ struct Known {
     deleted: bool,
 }
 
-/// Takes `steps`, checks each against what is known, and tells what is left in the end.
+/// Takes `steps` and checks the result of each against the reference model. Returns the model's final state.
 fn live(sqs: &mut Sqs, steps: &[Step]) -> BTreeMap<String, Known> {
     let mut now = 0;
     let mut known: BTreeMap<String, Known> = BTreeMap::new();
@@ -88,7 +88,7 @@ fn live(sqs: &mut Sqs, steps: &[Step]) -> BTreeMap<String, Known> {
     known
 }
 
-/// Receives and deletes until `queue` is empty, after everything in it is visible.
+/// Receives and deletes messages until `queue` is empty. By then every message is visible.
 fn drain(sqs: &mut Sqs, queue: &str) -> Vec<String> {
     let mut ids = Vec::new();
     while let received = sqs.receive(at(100_000), queue, 10, None).unwrap()
@@ -104,7 +104,7 @@ fn drain(sqs: &mut Sqs, queue: &str) -> Vec<String> {
 
 proptest! {
     #[test]
-    fn no_message_is_lost_or_visible_to_two_at_once(steps in prop::collection::vec(step(), 0..200)) {
+    fn no_message_is_lost_or_held_by_two_receivers_at_once(steps in prop::collection::vec(step(), 0..200)) {
         let mut sqs = sqs(&[]);
         let known = live(&mut sqs, &steps);
         let left: BTreeSet<_> = known.iter().filter(|(_, it)| !it.deleted).map(|(id, _)| id.clone()).collect();
@@ -114,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn a_message_given_up_is_in_the_dead_letter_queue_once(
+    fn every_message_is_once_in_its_queue_or_in_the_dead_letter_queue(
         count in 1..4_u32,
         steps in prop::collection::vec(
             prop_oneof![
@@ -134,7 +134,7 @@ proptest! {
     }
 
     #[test]
-    fn counts_are_those_of_all_messages_that_are_left(steps in prop::collection::vec(step(), 0..100)) {
+    fn counts_add_up_to_all_remaining_messages(steps in prop::collection::vec(step(), 0..100)) {
         let mut sqs = sqs(&[]);
         let known = live(&mut sqs, &steps);
         let counted: usize = ["", "Delayed", "NotVisible"]

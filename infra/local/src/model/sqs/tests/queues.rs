@@ -1,9 +1,9 @@
-//! Queues: made, listed, changed, emptied and deleted.
+//! Tests that create, list, change, purge and delete queues.
 
 use super::*;
 
 #[test]
-fn a_purge_leaves_nothing_and_cannot_be_repeated_within_a_minute() {
+fn a_purge_deletes_all_messages_and_cannot_be_repeated_within_a_minute() {
     let mut sqs = sqs(&[]);
     for delay in [None, None, Some(5)] {
         sqs.send(at(0), QUEUE, Outgoing { delay, ..outgoing("x") }).unwrap();
@@ -17,7 +17,7 @@ fn a_purge_leaves_nothing_and_cannot_be_repeated_within_a_minute() {
 }
 
 #[test]
-fn a_deleted_queue_is_gone_with_its_messages_and_its_name_rests_for_a_minute() {
+fn deleting_a_queue_deletes_its_messages_and_reserves_its_name_for_a_minute() {
     let mut sqs = sqs(&[]);
     send(&mut sqs, 0, "x");
     let handle = receive_one(&mut sqs, 0).receipt_handle;
@@ -35,7 +35,7 @@ fn a_deleted_queue_is_gone_with_its_messages_and_its_name_rests_for_a_minute() {
 }
 
 #[test]
-fn creating_a_queue_again_is_no_error_if_what_is_given_is_the_same() {
+fn creating_a_queue_again_with_the_same_attributes_succeeds() {
     let mut sqs = sqs(&[("DelaySeconds", "1"), ("VisibilityTimeout", "5")]);
     for given in [
         &[][..],
@@ -50,7 +50,7 @@ fn creating_a_queue_again_is_no_error_if_what_is_given_is_the_same() {
 }
 
 #[test]
-fn a_queue_is_found_by_its_own_arn_only() {
+fn a_queue_is_found_only_by_its_own_arn() {
     let sqs = sqs(&[]);
     let arn = sqs.arn(QUEUE);
     assert_eq!(arn, "arn:aws:sqs:us-east-1:000000000000:retries");
@@ -63,7 +63,7 @@ fn a_queue_is_found_by_its_own_arn_only() {
 }
 
 #[test]
-fn attributes_tell_when_the_queue_was_created_and_changed() {
+fn attributes_include_the_times_of_creation_and_last_change() {
     let mut sqs = sqs(&[]);
     sqs.set_attributes(at(5), QUEUE, &attributes(&[("VisibilityTimeout", "7")])).unwrap();
     for (name, value) in [
@@ -77,7 +77,7 @@ fn attributes_tell_when_the_queue_was_created_and_changed() {
 }
 
 #[test]
-fn attributes_are_set_all_or_none() {
+fn an_invalid_attribute_leaves_all_attributes_unchanged() {
     let mut sqs = sqs(&[]);
     let given = attributes(&[("DelaySeconds", "7"), ("VisibilityTimeout", "x")]);
     assert!(sqs.set_attributes(at(0), QUEUE, &given).is_err());
