@@ -1,7 +1,7 @@
 """The cost of a retry, computed from the counted calls.
 
-What AWS does on its own comes from its documentation. What could be neither counted nor read is a
-named assumption, which is rather too high for Comeback and too low for the others.
+AWS's documentation says what AWS itself does for a retry. Where nothing could be counted or read, the model has a named
+assumption. In doubt, assumptions are too high for Comeback and too low for the alternatives.
 """
 
 import math
@@ -57,11 +57,11 @@ COLD_LINES = (
     "INIT_START Runtime Version: provided:al2023.v109\t"
     "Runtime Version ARN: arn:aws:lambda:us-east-1::runtime:" + "0" * 64,
 )
-# CloudWatch adds this to each line where it limits a call. It is not documented whether it bills it.
+# CloudWatch adds this to each line when it checks the size limit of a call. AWS does not document whether it is billed.
 LINE_OVERHEAD_BYTES = 26
 
-# A duration on Lambda can't be measured here. It is estimated as the CPU time of the README's bench,
-# on the share of a CPU that a function of this memory has, doubled, plus the time for answers.
+# A duration on Lambda can't be measured here. The estimate takes the CPU time from the README's bench, divides it by
+# the share of a CPU that a function with this much memory gets, doubles it, and adds the time for AWS's answers.
 MEMORY_MB = 128
 ONE_CPU_MEMORY_MB = 1_769
 MESSAGE_CPU_MS = 0.074
@@ -71,8 +71,8 @@ CALL_MS = 25
 # The time for connections after a cold start.
 CONNECT_MS = 50
 
-# The mapping has this many requests waiting at an empty queue, each for as long as SQS allows. Lambda
-# can go down to two, but not if a maximum concurrency is set, as it is here.
+# The event source mapping polls an empty queue with this many long-polling requests at a time. Lambda can go down to
+# two, but not if a maximum concurrency is set, as it is here.
 POLLERS = 5
 POLL_SECONDS = 20
 
@@ -81,7 +81,7 @@ RETRY_TRANSITIONS = 1
 LOOP_TRANSITIONS = 3
 # For a workflow with one Task. It is unclear whether its start and its end count too.
 EVENT_TRANSITIONS = 1
-# "1 + N retries" for a step, and one more for the execution.
+# AWS counts "1 + N retries" operations for a step, and one more for the execution.
 RETRY_OPERATIONS = 1
 EVENT_OPERATIONS = 2
 # The default retention of durable executions.
@@ -184,11 +184,11 @@ def called(operation: str, size: int) -> Bill:
         case "ChangeMessageVisibilityBatch" | "SendMessageBatch":
             return {SQS: carried(size)}
         case "PutItem":
-            # Each failure has two writes, claim and mark, and the second replaces the first.
+            # Each failure takes two writes: the claim, and the mark that replaces it.
             stored = size / 2 * CLAIM_DAYS / MONTH_DAYS * ITEM_STORAGE.each
             return {DYNAMODB: chunks(size, KIBIBYTE) * WRITE.each + stored}
         case "Invoke":
-            # The target's invocation costs the same whoever makes it, and is not included on any side.
+            # The target's invocation costs the same in every system, so no system includes it.
             return {}
         case _:
             raise ValueError(f"expected an operation that has a price, got {operation}")
@@ -219,10 +219,10 @@ def sent(counted: Counted, way: Way) -> Bill:
 
 
 def handled(counted: Counted, fate: Fate, way: Way) -> Bill:
-    """One message's share of its batch: received, handled, logged, and deleted if it is done."""
+    """The bill for one message: its share of receiving, handling, logging, and deleting its batch."""
     batch = counted.batches[fate, way.batch, way.ledger]
     received = carried((counted.record_bytes + way.more_bytes) * batch.messages)
-    # It isn't documented which request Lambda deletes with. One per message is assumed.
+    # AWS doesn't document whether Lambda deletes messages in batches. One request per message is assumed.
     deleted = 0 if fate == "waits" else batch.messages * SQS_REQUEST.each
     calls = (
         times(number, called(operation, batch.largest_request_bytes[operation]))
@@ -239,12 +239,12 @@ def handled(counted: Counted, fate: Fate, way: Way) -> Bill:
 
 
 def retry(counted: Counted, way: Way) -> Bill:
-    """One retry: its failure record is sent, waits, and is invoked."""
+    """The bill for one retry: its failure record is sent and waits, then the target is invoked."""
     return together(sent(counted, way), handled(counted, "waits", way), handled(counted, "invoked", way))
 
 
 def delay(counted: Counted, way: Way) -> Bill:
-    """A wait that is kept as a delay instead: its message is sent again, one call for a batch, and deleted."""
+    """The bill for a wait that is kept as a delay: one call sends the batch's messages again, and each is deleted."""
     batch = counted.batches["waits", way.batch, way.ledger]
     changed = called("ChangeMessageVisibilityBatch", batch.largest_request_bytes["ChangeMessageVisibilityBatch"])
     again = carried((counted.record_bytes + way.more_bytes) * batch.messages)
@@ -253,7 +253,7 @@ def delay(counted: Counted, way: Way) -> Bill:
 
 
 def dead_letter(counted: Counted, way: Way) -> Bill:
-    """One event that is given up, its last failure record included."""
+    """The bill for one event that is given up, including its last failure record."""
     return together(sent(counted, way), handled(counted, "given_up", way))
 
 
@@ -319,7 +319,7 @@ def durable_event(counted: Counted) -> float:
 
 @dataclass(frozen=True)
 class Month:
-    """So many events, of which a part fails and comes back so often until it succeeds."""
+    """The events of a month: how many there are, how many fail, and how many retries each failed one needs."""
 
     events: int
     failing: float
@@ -332,11 +332,11 @@ class Month:
 
     @property
     def retries(self) -> float:
-        """How many retries that makes."""
+        """How many retries the failed events need."""
         return self.failures * self.retries_each
 
     def comeback(self, counted: Counted) -> float:
-        """Dollars if each message is alone in its batch and there is one in every hour."""
+        """Dollars if each message is alone in its batch and every hour has one, so metrics cost their monthly price."""
         polling = idle_requests() * SQS_REQUEST.each
         metrics = len(target_metrics(counted)) * METRIC.each
         return self.retries * sum(retry(counted, QUIET).values()) + polling + metrics
@@ -351,5 +351,5 @@ class Month:
         return transitions * TRANSITION.each
 
     def step_functions_for_failures(self) -> float:
-        """Dollars for a workflow that a failure starts: a Wait, and a Task that is a retry."""
+        """Dollars if each failure starts a workflow with a Wait and a Task that retries the event."""
         return (self.failures + self.retries * RETRY_TRANSITIONS) * TRANSITION.each

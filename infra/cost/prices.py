@@ -1,14 +1,14 @@
 """AWS's prices in US East (N. Virginia): the first tier of each, without the free tier.
 
-AWS draws the numbers of its price pages in the browser, so copies of those pages mostly lack them.
-Each price therefore names the page that has it, who quoted it from there, and when.
+AWS's price pages load their numbers with JavaScript, so stored copies of the pages mostly lack them. Each price
+therefore names AWS's page, the source that quoted it, and the date.
 """
 
 from dataclasses import dataclass
 from datetime import date
 
 MILLION = 1_000_000
-# Some services may mean 2^30. Then their real price is a little lower than the one computed here.
+# Some services may count 2^30 bytes as a GB. Then the real price is a little lower than the one computed here.
 GIGABYTE = 10**9
 
 LAMBDA = "Lambda"

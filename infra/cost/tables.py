@@ -81,7 +81,7 @@ def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def summary(counted: Counted) -> str:
-    """A million retries by each system."""
+    """The cost of a million retries with each system."""
     durable = million(durable_retry(counted))
     simple = million(RETRY_TRANSITIONS * TRANSITION.each)
     loop = million(LOOP_TRANSITIONS * TRANSITION.each)
@@ -99,7 +99,7 @@ def summary(counted: Counted) -> str:
 
 
 def event(counted: Counted) -> str:
-    """A million events that need no retry."""
+    """The cost of a million events that need no retry."""
     rows = [
         ["Comeback", dollars(0)],
         ["Lambda's durable functions: one step", million(durable_event(counted))],
@@ -109,7 +109,7 @@ def event(counted: Counted) -> str:
 
 
 def month(counted: Counted) -> str:
-    """A month of one function."""
+    """The cost of one function for a month."""
     heading = f"{MONTH.events:,} events, {MONTH.failing:.0%} of them fail and come back {MONTH.retries_each} times"
     rows = [
         ["Step Functions, started for failures only", dollars(MONTH.step_functions_for_failures())],

@@ -1,17 +1,15 @@
-"""What a failed event costs: the retry handler beside a Python peer, measured in one run.
+"""Measures the calls, CPU time, memory and start-up time of the retry handler, and of a Python handler for comparison.
 
-Both run as Lambda would run them, in turn and in rounds: a machine that is slow for a while is slow
-for both, and what is compared is two neighbours of one round. The work is the same, batches of ten
-with half the messages waiting and half due (`messages.py`), against endpoints on loopback that
-answer at once (`cloud.py`), and both must have done all of it.
+Each handler runs as Lambda would run it. The two take turns, so a machine that is slow for a while slows down both.
+Ratios compare only runs of the same round. Both get the same batches of ten, with half of the messages waiting and half
+due (`messages.py`), and must handle every message. The endpoints are on loopback and answer at once (`cloud.py`).
 
-CPU per message is the difference between a long run and a short one, by the messages between:
-starting a process is no part of it. The start is the short run's, from the process to its first
-answer; peak memory is the long run's. A figure is the median of the rounds, with the least and the
-most.
+CPU per message is the CPU time of a long run minus that of a short one, divided by the difference in messages. This
+excludes the start of the process. The start-up time comes from the short run and ends at the first answer. The peak
+memory comes from the long run. Each figure is the median of the rounds, with the minimum and the maximum.
 
-Nothing here passes or fails by a clock: the table says what was reached, and the exit code only
-whether it could be measured.
+A slow result doesn't fail the bench, because times depend on the machine. The table shows which goals are reached, and
+the exit code only says whether measuring worked.
 """
 
 import argparse
@@ -30,33 +28,34 @@ from table import CALLS, MEBIBYTES, MICROSECONDS, MILLISECONDS, Figure, Unit, re
 
 PEER = Path(__file__).resolve().parent / "peer"
 
-# After these a handler is warm: its connections are open, and what Python caches is cached.
+# A handler is warm after this many batches: its connections are open and its caches are filled.
 SHORT_BATCHES = 20
 
 ZIP_MAX_BYTES = 4 * 2**20
 
-# An attempt is a call of its own; the least possible is that ten waits, or the five of a mixed
-# batch, share one: 0.55 and 0.60.
+# Half of the messages need one Invoke each. The other half wait, and share a call with the other waiting messages of
+# their batch: ten of them if it is sorted, five if it is mixed. So the minimum is 0.5 + 0.5/10 = 0.55 calls per message
+# for sorted batches, and 0.5 + 0.5/5 = 0.60 for mixed ones.
 CALLS_MAX = {"sorted": 0.56, "mixed": 0.60}
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A short run and a long one, neighbours in time."""
+    """A short run, and the long run directly after it."""
 
     short: Run
     long: Run
 
     @property
     def cpu_per_message(self) -> float:
-        """Seconds of CPU that one more message costs."""
+        """CPU seconds for each additional message."""
         cpu = self.long.cpu_seconds - self.short.cpu_seconds
         return cpu / (self.long.messages - self.short.messages)
 
 
 @dataclass(frozen=True)
 class Sides:
-    """What was measured of the two handlers, round by round."""
+    """The measurements of both handlers, in the order of the rounds."""
 
     ours: list[Pair] = field(default_factory=list)
     peers: list[Pair] = field(default_factory=list)
@@ -69,12 +68,12 @@ class Sides:
         limit: float | None = None,
         part: float | None = None,
     ) -> Figure:
-        """The line of one value of theirs."""
+        """The table's line for a value that is computed from each pair of runs."""
         return Figure(name, unit, [*map(value, self.ours)], [*map(value, self.peers)], limit, part)
 
 
 async def measure(ours: Handler, peer: Handler, rounds: int, count: int) -> dict[str, Sides]:
-    """Runs both handlers in every arrangement, in turn, round by round."""
+    """Runs both handlers in turn, with every arrangement of messages in each round."""
     measured = {arrangement: Sides() for arrangement in ARRANGEMENTS}
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         log = Path(folder) / "log"
@@ -83,7 +82,7 @@ async def measure(ours: Handler, peer: Handler, rounds: int, count: int) -> dict
             short = await run(handler, batches(arrangement, SHORT_BATCHES), log)
             return Pair(short, await run(handler, batches(arrangement, SHORT_BATCHES + count), log))
 
-        # Once unmeasured: from then on all files are cached, and Python has compiled its own.
+        # The first run isn't measured. It fills the file cache and lets Python compile its modules.
         for handler in (ours, peer):
             await run(handler, batches("mixed", SHORT_BATCHES), log)
         for number in range(1, rounds + 1):
@@ -95,7 +94,7 @@ async def measure(ours: Handler, peer: Handler, rounds: int, count: int) -> dict
 
 
 def figures(measured: dict[str, Sides], zipped_bytes: int) -> list[Figure]:
-    """What is to be said of it."""
+    """The lines of the table."""
     every = Sides(
         [pair for sides in measured.values() for pair in sides.ours],
         [pair for sides in measured.values() for pair in sides.peers],
@@ -131,7 +130,7 @@ def figures(measured: dict[str, Sides], zipped_bytes: int) -> list[Figure]:
 
 
 def zipped_size(bootstrap: Path) -> int:
-    """The size of what is deployed: the program alone, as `bootstrap`, in a zip."""
+    """The size of the deployment package: a zip with the program as `bootstrap`."""
     with tempfile.TemporaryFile() as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
             archive.write(bootstrap, "bootstrap")
@@ -151,7 +150,7 @@ def main() -> int:
         "peer",
         [sys.executable, "-m", "awslambdaric", "app.handler"],
         {
-            # Ours finds its queue in the messages; the peer has to be told.
+            # Our handler reads the queue from its messages. The peer needs a setting.
             "RETRY_QUEUE_URL": f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/retry-queue",
             "PYTHONPATH": str(PEER),
         },

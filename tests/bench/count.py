@@ -1,13 +1,13 @@
-"""What one message takes, counted: calls by operation, bytes of the log, metrics.
+"""Counts the AWS calls, log bytes and metrics that the retry handler needs for one batch.
 
-The retry handler is run as the bench runs it, against endpoints on loopback, once for each kind of
-batch: messages that wait, that are invoked and that are given up; alone and in a full batch;
-without a ledger and with one. Nothing is timed, so a debug build does.
+It runs the handler as the bench does, against endpoints on loopback, once for each kind of batch: messages that wait,
+are invoked or are given up; one message or a full batch; with or without a ledger. Nothing is timed, so a debug build
+is enough.
 
-A full batch of dead letters is counted without a ledger only: with one they are sent as their
-claims come in, so how many share a call is chance.
+A full batch of dead letters is counted only without a ledger. With a ledger the handler sends each dead letter when its
+claim is confirmed, so the number that share a call varies from run to run.
 
-What it prints is `infra/cost/counted.json`, of which `infra/cost` makes dollars.
+The output is stored as `infra/cost/counted.json`. `infra/cost` computes the costs from it.
 """
 
 import argparse
@@ -23,14 +23,14 @@ from cloud import NotMeasured
 from messages import BATCH_SIZE, Batch, Fate, batches_of
 from process import Handler, run
 
-# Enough of them that first failures and retries are as many, whatever the size.
+# With this number, every batch size has as many first failures as retries.
 BATCHES = 8
 
 LEDGER = {"LEDGER_TABLE": "ledger"}
 
 
 async def counted(bootstrap: Path) -> dict[str, Any]:
-    """All that is counted, in the order of the table."""
+    """Counts every kind of batch."""
     with tempfile.TemporaryDirectory(prefix="count-") as folder:
         log = Path(folder) / "log"
         kinds = [
@@ -44,10 +44,10 @@ async def counted(bootstrap: Path) -> dict[str, Any]:
 
 
 async def _kind(bootstrap: Path, fate: Fate, size: int, environment: Mapping[str, str], log: Path) -> dict[str, Any]:
-    """One line of the table: what one batch of this kind takes."""
+    """Counts the calls, log bytes and metrics for one batch of this kind."""
     handler = Handler("retry-handler", [str(bootstrap.resolve())], environment)
     done = await run(handler, batches_of(fate, size, BATCHES), log)
-    # The messages in flight are counted every quarter of a minute at most, however many batches there are.
+    # GetQueueAttributes is left out: the handler asks for the messages in flight at intervals, not for each batch.
     requests = [(name, sizes) for name, sizes in sorted(done.requests.items()) if name != "GetQueueAttributes"]
     lines = log.read_text().splitlines()
     return {
@@ -63,10 +63,10 @@ async def _kind(bootstrap: Path, fate: Fate, size: int, environment: Mapping[str
 
 
 def _each(count: int) -> int:
-    """The share of each batch; they are alike, so all have the same.
+    """The count for one batch. All batches are of the same kind, so their counts must be equal.
 
     Raises:
-        NotMeasured: if they have not.
+        NotMeasured: if the total is no multiple of the number of batches.
     """
     each, rest = divmod(count, BATCHES)
     if rest:
@@ -75,7 +75,7 @@ def _each(count: int) -> int:
 
 
 def _metrics(line: dict[str, Any]) -> list[str]:
-    """The metrics that CloudWatch makes of a line: one for each name in each set of dimensions."""
+    """The metrics that CloudWatch extracts from a log line: one for each name in each set of dimensions."""
     return [
         " ".join([metric["Name"], "by", *dimensions])
         for directive in line.get("_aws", {}).get("CloudWatchMetrics", [])
@@ -85,7 +85,7 @@ def _metrics(line: dict[str, Any]) -> list[str]:
 
 
 def _sizes(batches: list[Batch]) -> dict[str, int]:
-    """How large the messages are on average."""
+    """The average sizes of the messages and their parts."""
     records = [record for batch in batches for record in json.loads(batch.event)["Records"]]
     bodies = [record["body"] for record in records]
     errors = [json.dumps(json.loads(body)["responsePayload"]) for body in bodies]
@@ -102,7 +102,7 @@ def _sizes(batches: list[Batch]) -> dict[str, int]:
 
 
 def main() -> int:
-    """Counts, and prints what was counted."""
+    """Counts, and prints the result as JSON."""
     parser = argparse.ArgumentParser(description="What one message takes.")
     parser.add_argument("bootstrap", type=Path, help="the retry handler, any build")
     arguments = parser.parse_args()

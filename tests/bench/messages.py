@@ -40,7 +40,7 @@ ARRANGEMENTS = ("sorted", "mixed")
 
 
 class Fate(Enum):
-    """What must become of a message."""
+    """What the handler must do with a message."""
 
     WAITS = "waits"
     INVOKED = "invoked"
@@ -75,7 +75,7 @@ class Batch:
 
 
 def batches(arrangement: str, count: int) -> list[Batch]:
-    """Makes so many batches whose messages fail now or an hour ago. Only their times differ between calls."""
+    """Makes `count` batches whose messages failed just now or an hour ago. Only their times differ between calls."""
     made = []
     for number in range(count):
         dues = [(number if arrangement == "sorted" else place) % 2 for place in range(BATCH_SIZE)]
@@ -84,7 +84,7 @@ def batches(arrangement: str, count: int) -> list[Batch]:
 
 
 def batches_of(fate: Fate, size: int, count: int) -> list[Batch]:
-    """Makes so many batches of this size, all of one kind."""
+    """Makes `count` batches of this size, all of one kind."""
     return _batches([[fate] * size] * count)
 
 
@@ -176,7 +176,7 @@ def _failure_record(
 
 
 def _payload(source: random.Random) -> dict[str, Any]:
-    """About a kilobyte: an order with some lines."""
+    """Makes a payload of about a kilobyte: an order with some lines."""
     lines = [
         {
             "sku": f"SKU-{source.randrange(10**6):06d}",

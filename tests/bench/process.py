@@ -1,8 +1,7 @@
-"""One run of a handler as Lambda would run it, measured from outside.
+"""Runs a handler as Lambda would, and measures its process from outside.
 
-The kernel's own books are read: the CPU time of the process, and the peak of its resident memory.
-The latter is taken from `/proc` and not from `getrusage`, whose peak a child inherits from the
-process that started it: this one, which is a Python too.
+The kernel reports the CPU time of the process and its peak resident memory. The peak comes from `/proc`, because a
+child process inherits the peak that `getrusage` reports from its parent, which is this Python process.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ from messages import ACCOUNT, BACKOFF, REGION, Batch
 
 HOST = "127.0.0.1"
 
-# Far more than any run needs: a handler that hangs is given up.
+# Far longer than any run. A handler that takes longer hangs, and is killed.
 PATIENCE_SECONDS = 120
 
 
@@ -34,10 +33,10 @@ class Handler:
 
 @dataclass(frozen=True)
 class Run:
-    """What one run has cost."""
+    """The measurements of one run."""
 
     messages: int
-    # The sizes of the requests, by operation.
+    # The sizes of the requests in bytes, by operation.
     requests: Mapping[str, Sequence[int]]
     cpu_seconds: float
     start_seconds: float
@@ -45,22 +44,22 @@ class Run:
 
     @property
     def calls(self) -> int:
-        """How many requests AWS was sent."""
+        """The number of requests to AWS."""
         return sum(map(len, self.requests.values()))
 
 
 async def run(handler: Handler, batches: Sequence[Batch], log: Path) -> Run:
-    """Feeds these batches to a new process of the handler, which ends with the run.
+    """Starts a new process of the handler, feeds it these batches, and kills it at the end.
 
     Raises:
-        NotMeasured: if it does not do its work.
+        NotMeasured: if the handler ends, hangs, or doesn't handle every message as it should.
     """
     cloud = Cloud(batches)
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Connection(cloud), HOST, 0)
     port = server.sockets[0].getsockname()[1]
     environment = {**_lambda_environment(port), **handler.environment}
-    # The log goes to a file: writing it is the handler's work, and nobody is woken to read it.
+    # The log goes to a file, not to a pipe: reading a pipe would take CPU time while the handler is measured.
     output = (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     redirections = [output, (os.POSIX_SPAWN_DUP2, 1, 2)]
 
@@ -102,7 +101,7 @@ def _fail(cloud: Cloud, why: str) -> None:
 
 
 def _lambda_environment(port: int) -> dict[str, str]:
-    """What Lambda sets, the endpoints of the stub, and settings that leave nothing to chance."""
+    """The variables that Lambda sets, the endpoint of the stub, and settings without randomness."""
     endpoint = f"http://{HOST}:{port}"
     queue_url = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}"
     backoff = str(int(BACKOFF.total_seconds()))
@@ -125,7 +124,7 @@ def _lambda_environment(port: int) -> dict[str, str]:
         "MAX_BACKOFF": backoff,
         "MAX_AGE": str(24 * 60 * 60),
         "JITTER": "none",
-        # There is no configuration of a person's own.
+        # Hides the AWS configuration of the user.
         "HOME": "/nonexistent",
         "LANG": "en_US.UTF-8",
         "TZ": ":UTC",

@@ -1,4 +1,4 @@
-"""Figures of two programs side by side, and whether they reach what they must."""
+"""A table that compares the figures of both handlers, and shows whether ours reaches its goals."""
 
 import statistics
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ HEADING = ("figure", "retry-handler", "peer", "ratio", "must reach", "reached?")
 
 @dataclass(frozen=True)
 class Unit:
-    """How a value is shown."""
+    """The unit in which a value is shown."""
 
     name: str
     size: float
     digits: int
 
     def show(self, value: float) -> str:
-        """The number alone."""
+        """Formats the number, without the unit's name."""
         return f"{value / self.size:.{self.digits}f}"
 
 
@@ -28,24 +28,24 @@ MEBIBYTES = Unit(" MiB", 2**20, 2)
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table; the values are those of the rounds, in their order."""
+    """One line of the table, with the values of all rounds in order."""
 
     name: str
     unit: Unit
     ours: Sequence[float]
     peers: Sequence[float]
-    # Either a limit of its own, in the unit of the values, or a part of what the peer needs.
+    # The goal is either an absolute maximum, in the unit of the values, or a fraction of the peer's value.
     limit: float | None = None
     part: float | None = None
 
     @property
     def ratio(self) -> float:
-        """Ours by the peer's, each round by itself; the median of the rounds."""
+        """Our value divided by the peer's: computed for each round, then the median."""
         pairs = zip(self.ours, self.peers, strict=True)
         return statistics.median(ours / peers for ours, peers in pairs)
 
     def cells(self) -> list[str]:
-        """The line, cell by cell."""
+        """The cells of the line."""
         goal, reached = self._goal()
         return [
             self.name,
@@ -70,7 +70,7 @@ class Figure:
 
 
 def render(figures: Sequence[Figure]) -> str:
-    """A table that reads well in a terminal and in Markdown."""
+    """Formats the table, for terminals and as Markdown."""
     lines = [list(HEADING), *(figure.cells() for figure in figures)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     lines.insert(1, ["-" * width for width in widths])

@@ -1,9 +1,8 @@
-"""The retry handler as one would write it in Python: the measure that the bench holds ours to.
+"""A retry handler as you would write it in Python. The bench compares ours with it.
 
-It is the well-known design, without needless work: clients are built once, and a message costs one
-AWS call. A message that is received for the first time is hidden for its backoff and reported as
-failed, so that it stays in the queue; one that comes back is sent to its function again, in an
-envelope that counts the attempts.
+It follows the usual design and does no needless work: clients are built once, and each message takes one AWS call. A
+message that is received for the first time is hidden for its backoff and reported as failed, so it stays in the queue.
+When it comes back, its function is invoked again, with an envelope that counts the attempts.
 """
 
 import json
@@ -26,13 +25,13 @@ functions = boto3.client("lambda")
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    """Handles a batch, and says which of its messages stay in the queue."""
+    """Handles a batch, and reports the messages that must stay in the queue."""
     staying = [record["messageId"] for record in event["Records"] if stays(record)]
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in staying]}
 
 
 def stays(record: dict[str, Any]) -> bool:
-    """Handles one message. Its fault is its own: it comes back, and its neighbours are served."""
+    """Handles one message. If that fails, only this message stays in the queue, and the others are still handled."""
     try:
         return handle(record)
     except Exception as error:
@@ -41,7 +40,7 @@ def stays(record: dict[str, Any]) -> bool:
 
 
 def handle(record: dict[str, Any]) -> bool:
-    """Makes the one call that a message needs; says whether it stays in the queue."""
+    """Makes the one call that a message needs. Returns whether the message stays in the queue."""
     failure = json.loads(record["body"])
     payload = failure["requestPayload"]
     if "_retry_metadata" in payload:
@@ -57,7 +56,7 @@ def handle(record: dict[str, Any]) -> bool:
         sqs.send_message(QueueUrl=DEAD_LETTER_QUEUE_URL, MessageBody=json.dumps(payload))
         return False
 
-    # Approximate, and good enough: at worst a message waits twice, or not at all.
+    # The count is approximate. At worst, a message waits twice or not at all.
     if int(record["attributes"]["ApproximateReceiveCount"]) <= 1:
         ceiling = min(MAX_BACKOFF, BASE_BACKOFF * 2 ** (attempt - 1))
         sqs.change_message_visibility(
