@@ -1,9 +1,9 @@
-"""Calls and their answers, written down so that implementations can be compared to the letter.
+"""Makes calls and records their answers in a form that can be compared between implementations.
 
-What is an implementation's own choice, an identifier, a time, its address, is replaced by a word
-for it. Identifiers are numbered in the order in which they are first seen, so it still shows where
-two answers tell the same one, or where a receive hands out a new handle. Texts of errors are free
-and left out: an error is its status, its code, its type, and whose fault it is.
+Implementations choose their own identifiers, times and addresses, so placeholders replace them. Identifiers are
+numbered in the order of their first use. So a comparison still shows whether two answers have the same identifier, or
+whether a receive returns a new handle. Error messages are free text and left out; an error is recorded as its status,
+its code, its type and whose fault it is.
 """
 
 import json
@@ -28,36 +28,36 @@ TIMES = frozenset(
         "SentTimestamp",
     }
 )
-# JSON in a string: its spaces are free.
+# Strings that contain JSON, whose white space may differ.
 DOCUMENTS = frozenset({"RedrivePolicy"})
-# Who calls is made up by either.
+# Each implementation makes up the id of the caller.
 CALLERS = frozenset({"SenderId"})
 
-# What SQS may tell in any order: nothing of it depends on the order.
+# Lists that SQS may return in any order, with the member to sort their items by.
 UNORDERED = {"Messages": "Body", "Successful": "Id", "Failed": "Id"}
 
 
-# No client can tell these from a member that is not there.
+# Clients treat these like absent members.
 NOTHING: tuple[Any, ...] = (None, [], {})
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What one call of a case was answered."""
+    """The answer to one call of a case."""
 
-    # The operation, and which call to it this is in its case.
+    # The operation, and the number of this call among the case's calls to it.
     step: str
     text: str
 
 
 class Notebook:
-    """One endpoint as a case sees it: calls are made, and their answers written down."""
+    """Makes the calls of one case to one endpoint, and records the answers."""
 
     def __init__(self, endpoint: Endpoint, clients: Mapping[str, Any], case: str) -> None:
         self.answers: list[Answer] = []
         self._endpoint = endpoint
         self._clients = clients
-        # Short enough for a function's name, and the case's own.
+        # A prefix that is unique to the case, and short enough for the name of a function.
         self._prefix = f"{zlib.crc32(case.encode()):08x}-"
         self._seen: dict[tuple[str, str], str] = {}
         self._calls: dict[str, int] = {}
@@ -67,7 +67,7 @@ class Notebook:
         return self._prefix + own
 
     def queue(self, own: str = "queue", **attributes: str) -> str:
-        """A queue to work with; its creation is not what the case is about."""
+        """Creates a queue without recording the answer, for cases that don't test its creation."""
         created = self._clients["sqs"].create_queue(QueueName=self.name(own), Attributes=attributes)
         return str(created["QueueUrl"])
 
@@ -76,12 +76,12 @@ class Notebook:
         return self._call("sqs", operation, parameters, None)
 
     def function(self, operation: str, *, told: Sequence[str] = (), **parameters: Any) -> dict[str, Any]:
-        """Calls Lambda. `told` are the members of the answer that are compared: AWS adds new ones
-        every year, and nobody tells all."""
+        """Calls Lambda. Only the members of the answer in `told` are recorded, because AWS keeps adding new ones and no
+        implementation has them all."""
         return self._call("lambda", operation, parameters, told)
 
     def raw(self, headers: Mapping[str, str], body: bytes) -> None:
-        """Writes to SQS what no client would write."""
+        """Sends SQS a raw request, which need not be one that a client would send."""
         scope = f"local/20260101/{REGION}/sqs/aws4_request"
         credential = f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=0"
         request = urllib.request.Request(
@@ -129,7 +129,7 @@ class Notebook:
         if key in IDENTIFIERS:
             return self._numbered(key, str(value))
         if isinstance(value, dict):
-            # Of one entry of a batch the text is as free as that of a whole refusal.
+            # The error of a batch's entry also has a free text.
             free = {"Message"} if "Code" in value else set()
             return {
                 name: self._masked(member, name)
@@ -149,7 +149,7 @@ class Notebook:
             uuid = re.search(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", value)
             if uuid:
                 value = value.replace(uuid[0], self._numbered("UUID", uuid[0]))
-            # A long text is told by its length: the cases make theirs of one character.
+            # The length describes a long text well enough, because the cases repeat one character.
             return value if len(value) <= 400 else f"<{len(value)} characters>"
         return value
 
@@ -161,7 +161,7 @@ class Notebook:
 def _error(error: ClientError, shapes: Sequence[str]) -> str:
     told = error.response["Error"]
     status = error.response["ResponseMetadata"]["HTTPStatusCode"]
-    # SDKs make a type of its own of a shape that the service's model has, and of no other.
+    # SDKs have an exception type for an error only if it is a shape in the service's model.
     shape = told.get("QueryErrorCode") if told.get("QueryErrorCode") in shapes else None
     parts = (told.get("Code"), shape, told.get("Type"))
     return " ".join(str(part) for part in (status, *parts) if part)

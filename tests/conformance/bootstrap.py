@@ -1,14 +1,14 @@
-"""A program as the code of a function."""
+"""Packs a program as the code of a function."""
 
 import io
 import zipfile
 
-# The owner's regular file that everybody may run.
+# The mode of a regular file that everybody may run.
 EXECUTABLE = 0o100755 << 16
 
 
 def zipped(program: bytes) -> bytes:
-    """A zip of the program as `bootstrap`; the same program gives the same zip."""
+    """Makes a zip with the program as `bootstrap`. The same program always gives the same bytes."""
     entry = zipfile.ZipInfo("bootstrap")
     entry.external_attr = EXECUTABLE
     file = io.BytesIO()

@@ -1,8 +1,7 @@
-"""Asks the local cloud and moto the same, and compares answer by answer.
+"""Makes the same calls to the local cloud and to moto, and compares the answers.
 
-Neither is AWS. But they were written by different people from the same documentation, so where they
-agree they are probably right, and where they differ the documentation is read: `differences.toml`
-says what it says.
+Neither is AWS, but different people wrote them from the same documentation. Where they agree, both are probably right.
+Where they differ, `differences.toml` says what the documentation requires.
 """
 
 import argparse
@@ -18,12 +17,12 @@ from cases import Case, all_cases
 from differences import NO_CALL, Difference, Table
 from endpoints import Endpoint
 
-# Cases wait for time to pass more than they compute, so they outnumber the cores.
+# Cases spend most of their time waiting, so more of them run at a time than there are cores.
 CASES_AT_A_TIME = 8
 
 
 def ask(endpoint: Endpoint, cases: Mapping[str, Case]) -> dict[str, list[Answer]]:
-    """Every case's answers at one endpoint."""
+    """Runs all cases at one endpoint. Returns their answers."""
     clients = {service: endpoint.client(service) for service in ("sqs", "lambda")}
 
     def answers(item: tuple[str, Case]) -> list[Answer]:
@@ -41,14 +40,14 @@ def ask(endpoint: Endpoint, cases: Mapping[str, Case]) -> dict[str, list[Answer]
 
 
 def compare(ours: list[Answer], theirs: list[Answer]) -> dict[str, Difference]:
-    """The steps of one case that were answered differently."""
+    """Compares the answers to one case. Returns the steps that differ."""
     absent = Answer("", NO_CALL)
     pairs = zip_longest(ours, theirs, fillvalue=absent)
     return {own.step or other.step: Difference(own.text, other.text) for own, other in pairs if own.text != other.text}
 
 
 def main() -> int:
-    """Runs all cases at both."""
+    """Runs all cases at both endpoints, and prints complaints."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program", type=Path, help="comeback-local")
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The loop as a user deploys it: two queues, the handler, and a target that fails into one."""
+"""Deploys the retry loop as a user would: two queues, the handler, and a target that sends its failures to one."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ HANDLER = "retry-handler"
 TARGET = "example-target"
 LEDGER = "ledger"
 
-# Backoffs of a second: what is tested is that all come back, not when.
+# The backoffs are short because the test checks that all events come back, not when.
 SETTINGS = {"BASE_BACKOFF": "1s", "MAX_BACKOFF": "1s", "MAX_ATTEMPTS": "4"}
 
 HANDLER_TIMEOUT_SECONDS = 10
@@ -19,7 +19,7 @@ HANDLER_TIMEOUT_SECONDS = 10
 
 @dataclass(frozen=True)
 class Loop:
-    """What was deployed, and the clients to ask about it."""
+    """The deployed retry loop, with clients for its services."""
 
     sqs: Any
     functions: Any
@@ -29,7 +29,7 @@ class Loop:
     dead_letter_queue: str
 
     def run_count(self, function: str) -> int:
-        """How often a function was run, by its log."""
+        """How often a function has run, according to its log."""
         pages = self.logs.get_paginator("filter_log_events").paginate(
             logGroupName=f"/aws/lambda/{function}", filterPattern='"START RequestId"'
         )
@@ -37,13 +37,13 @@ class Loop:
         return sum(event["message"].startswith("START RequestId") for event in events)
 
     def claim_count(self) -> int:
-        """How many failures were claimed in the ledger and are done."""
+        """The number of claims in the ledger that are done."""
         pages = self.dynamodb.get_paginator("scan").paginate(TableName=LEDGER)
         claims = [claim for page in pages for claim in page["Items"]]
         return sum(claim["state"]["S"] == "done" for claim in claims)
 
     def waiting_count(self) -> int:
-        """How many messages are in the retry queue, whether anybody holds them or not."""
+        """The number of messages in the retry queue: visible, in flight and delayed."""
         names = [
             "ApproximateNumberOfMessages",
             "ApproximateNumberOfMessagesNotVisible",
@@ -54,7 +54,7 @@ class Loop:
 
 
 def deploy(endpoint: Endpoint, binaries: Path, *, with_ledger: bool) -> Loop:
-    """Deploys the binaries of this folder."""
+    """Deploys the binaries in this folder."""
     sqs, functions, logs, dynamodb = map(endpoint.client, ("sqs", "lambda", "logs", "dynamodb"))
     dead_letter_queue = sqs.create_queue(QueueName="dead-letter-queue")["QueueUrl"]
     retry_queue = sqs.create_queue(

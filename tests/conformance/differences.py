@@ -1,7 +1,7 @@
-"""Where the two differ, as the table in `differences.toml` has it, and whether it is still so.
+"""Checks the differences between the local cloud and moto against the table in `differences.toml`.
 
-The documentation of AWS decides who is right. A difference that nobody has looked up fails the run,
-and so does one that is listed but no longer there, or no longer what it was.
+For each difference, the table says which of them is right according to AWS's documentation. The run fails if a
+difference is not in the table, if it has changed, or if a listed one no longer exists.
 """
 
 import json
@@ -15,27 +15,27 @@ TABLE = Path(__file__).with_name("differences.toml")
 
 RIGHT = ("local", "moto", "both")
 
-# Where a case made a call at one of them and not at the other.
+# Stands for the missing answer if a case made a call at only one of them.
 NO_CALL = "no such call"
 
 
-# At the end of a listed answer: whatever comes behind.
+# At the end of a listed answer, this matches any text.
 ANYTHING = " …"
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What each of them answers to one step of a case."""
+    """The two answers to one step of a case."""
 
     local: str
     moto: str
 
     def is_like(self, listed: Self) -> bool:
-        """Whether it is the one that is listed."""
+        """Whether it matches the listed difference."""
         return _is_like(self.local, listed.local) and _is_like(self.moto, listed.moto)
 
     def render(self, place: str) -> str:
-        """The difference as the table has it."""
+        """Formats the difference as a line of the table."""
         return f'"{place}" = {{ local = {_quoted(self.local)}, moto = {_quoted(self.moto)} }}'
 
 
@@ -51,16 +51,16 @@ def _quoted(text: str) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """The differences that were looked up, by their places: `topic/case/step`."""
+    """The differences that were looked up in the documentation, by place: `topic/case/step`."""
 
     listed: Mapping[str, Difference]
 
     @classmethod
     def read(cls) -> Self:
-        """The table of the repository.
+        """Reads the repository's table.
 
         Raises:
-            ValueError: if an entry does not say what it has to.
+            ValueError: if an entry has the wrong keys, names nobody as right, or lists a place twice.
         """
         listed: dict[str, Difference] = {}
         for entry in tomllib.loads(TABLE.read_text())["difference"]:
@@ -76,7 +76,7 @@ class Table:
         return cls(listed)
 
     def complaints(self, found: Mapping[str, Difference]) -> list[str]:
-        """What is not as the table has it."""
+        """Compares these differences with the table. Returns a text for each one that is unlisted, changed or gone."""
         unlisted = [
             f"not in {TABLE.name}, or not like this:\n{difference.render(place)}"
             for place, difference in found.items()
@@ -87,7 +87,7 @@ class Table:
 
 
 def expanded(pattern: str) -> Iterator[str]:
-    """Every place that a pattern means: `a{b,c}` is `ab` and `ac`."""
+    """All places that match a pattern: `a{b,c}` matches `ab` and `ac`."""
     before, brace, rest = pattern.partition("{")
     if not brace:
         yield pattern

@@ -1,4 +1,4 @@
-"""The implementations, each as a process of its own on a free port of loopback."""
+"""Starts each implementation as a process on a free port of loopback."""
 
 import os
 import subprocess
@@ -19,13 +19,13 @@ REGION = "us-east-1"
 ACCOUNT = "000000000000"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/conformance"
 
-# Of clients that may do everything; their secret is the same.
+# The access key of clients with all permissions, which is also their secret.
 ACCESS_KEY = "local"
 
-# Longer than any answer takes; the longest wait that SQS allows is 20 s.
+# Longer than any answer takes. The longest wait in SQS is 20 s.
 PATIENCE_SECONDS = 60
 
-# Requests go out as they are written, wrong ones too, and once.
+# Clients must send invalid requests too, and send each request only once.
 CONFIG = Config(
     parameter_validation=False,
     read_timeout=PATIENCE_SECONDS,
@@ -36,7 +36,7 @@ CONFIG = Config(
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An implementation of SQS and Lambda that is up."""
+    """A running implementation of SQS and Lambda."""
 
     name: str
     url: str
@@ -44,7 +44,7 @@ class Endpoint:
     def client(
         self, service: str, access_key: str = ACCESS_KEY, secret: str = ACCESS_KEY, token: str | None = None
     ) -> Any:
-        """boto3's client of a service there."""
+        """Makes a boto3 client for one of its services."""
         return boto3.client(
             service,
             endpoint_url=self.url,
@@ -58,14 +58,14 @@ class Endpoint:
 
 @contextmanager
 def local(program: Path) -> Iterator[Endpoint]:
-    """The project's own."""
+    """Runs the local cloud."""
     with _started("local", [str(program)]) as endpoint:
         yield endpoint
 
 
 @contextmanager
 def moto() -> Iterator[Endpoint]:
-    """moto's. It wants a function's role to exist."""
+    """Runs moto, and creates the role of functions, which must exist."""
     server = Path(__file__).with_name("moto_server.py")
     with _started("moto", [sys.executable, str(server)]) as endpoint:
         role = ROLE.rsplit("/", 1)[-1]
@@ -75,7 +75,7 @@ def moto() -> Iterator[Endpoint]:
 
 @contextmanager
 def ministack(*, with_iam: bool = False) -> Iterator[Endpoint]:
-    """ministack's. With IAM only the clients from here may do everything; functions may do what their roles may."""
+    """Runs ministack. With IAM, functions have only their roles' permissions; `ACCESS_KEY` has all permissions."""
     server = Path(__file__).with_name("ministack_server.py")
     iam = {"AUTH": "true", "AWS_ACCESS_KEY_ID": ACCESS_KEY} if with_iam else {}
     with _started("ministack", [sys.executable, str(server)], iam) as endpoint:
@@ -95,7 +95,7 @@ def _started(
             url = process.stdout.readline().strip()
             if not url:
                 raise RuntimeError(f"expected {name} to print its endpoint, it exited instead")
-            # Whatever else it prints must not fill the pipe.
+            # Reads all other output, so that the pipe never fills up.
             Thread(target=process.stdout.read, daemon=True).start()
             yield Endpoint(name, url)
         finally:

@@ -1,8 +1,7 @@
-"""Holds the local cloud to what others have recorded on AWS.
+"""Checks that the local cloud behaves like AWS, according to answers that others have recorded there.
 
-LocalStack's tests keep snapshots of what AWS answered, with their dates. The tables in `recorded` have
-the facts of them that matter to a retry system, each with the test and the date that it was recorded
-by. Facts were carried over, neither text nor code.
+LocalStack's tests include dated snapshots of AWS's answers. The tables in `recorded` list the facts in them that matter
+to a retry system, each with its test and the date of its snapshot. Only facts were taken over, no text and no code.
 """
 
 import argparse
@@ -21,7 +20,7 @@ import recorded
 from endpoints import Endpoint
 from recorded import Cloud
 
-# Checks wait for functions and queues more than they compute, so they outnumber the cores.
+# Checks spend most of their time waiting, so more of them run at a time than there are cores.
 CHECKS_AT_A_TIME = 8
 
 Check = Callable[[Cloud], None]
@@ -33,15 +32,15 @@ class Fact:
 
     name: str
     fact: str
-    # In LocalStack's `tests/aws/services`.
+    # The test in LocalStack's `tests/aws/services`.
     test: str
     recorded: date
     check: Check
-    # Why the local cloud does otherwise, where that is intended. The check must fail then.
+    # Why the local cloud intentionally behaves differently. If this is set, the check must fail.
     otherwise: str | None = None
 
     def complaint(self, endpoint: Endpoint) -> str | None:
-        """What is not as the table has it, if anything."""
+        """Runs the check. Returns what is wrong, or None."""
         try:
             self.check(Cloud(endpoint, self.name))
         except Exception as error:
@@ -55,10 +54,10 @@ class Fact:
 
 
 def facts() -> Iterator[Fact]:
-    """Every fact of every table.
+    """The facts of all tables.
 
     Raises:
-        ValueError: if a table and its checks don't fit.
+        ValueError: if a fact has no check, or a check has no fact.
     """
     for module in pkgutil.iter_modules(recorded.__path__):
         if not module.name.endswith("_facts"):
@@ -69,7 +68,7 @@ def facts() -> Iterator[Fact]:
 
 
 def public_functions(module: str, members: Mapping[str, object]) -> dict[str, Check]:
-    """The functions that a module itself defines and shows."""
+    """The public functions that a module defines itself."""
     return {
         name: member
         for name, member in members.items()
@@ -78,10 +77,10 @@ def public_functions(module: str, members: Mapping[str, object]) -> dict[str, Ch
 
 
 def joined(table: Mapping[str, Mapping[str, object]], checks: Mapping[str, Check]) -> list[Fact]:
-    """The facts of a table with their checks.
+    """Joins the facts of a table with their checks.
 
     Raises:
-        ValueError: if one lacks the other.
+        ValueError: if a fact has no check, or a check has no fact.
     """
     alone = table.keys() ^ checks.keys()
     if alone:
@@ -90,7 +89,7 @@ def joined(table: Mapping[str, Mapping[str, object]], checks: Mapping[str, Check
 
 
 def main() -> int:
-    """Checks all facts, or those that are named."""
+    """Checks all facts, or only the named ones."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program", type=Path, help="comeback-local")
     parser.add_argument("names", nargs="*", help="of facts; all without any")

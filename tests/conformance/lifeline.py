@@ -1,4 +1,4 @@
-"""A server that is started for a test ends with it, however the test ends."""
+"""Makes a server end together with the test that started it, even if the test is killed."""
 
 import os
 import threading
@@ -7,12 +7,12 @@ STANDARD_INPUT = 0
 
 
 def end_with_starter() -> None:
-    """Ends this process when whoever started it closes its standard input, or is gone."""
+    """Ends this process when its standard input is closed, which also happens when the parent process ends."""
     threading.Thread(target=_wait, daemon=True).start()
 
 
 def _wait() -> None:
-    # Not by `sys.stdin`, whose lock Python wants for itself when it ends.
+    # Doesn't read `sys.stdin`, because Python needs its lock at exit.
     while os.read(STANDARD_INPUT, 1024):
         pass
     os._exit(0)

@@ -1,8 +1,8 @@
-"""The whole loop in ministack: the real binaries, a hundred events at once, and none may be lost.
+"""Runs the whole retry loop in ministack: the real binaries with 140 events at once, none of which may be lost.
 
-ministack's failure records lack what Lambda's have: version, time, request id and qualifier. The
-handler must make do with what SQS says. A success leaves no trace but its run in the log, so runs
-are counted: one record lost is one run too few, one doubled is one too many.
+Unlike Lambda's, ministack's failure records have no version, time, request id or qualifier, so the handler has to use
+the attributes of the SQS message. A success leaves no trace except the function's run in its log, so the test counts
+runs. A lost record makes one run too few, and a duplicate makes one too many.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import endpoints
 from deployment import SETTINGS, TARGET, Loop, deploy
 from endpoints import ACCOUNT, REGION
 
-# Far longer than the loop takes: then something is lost.
+# Far longer than the loop takes. If it takes longer, something is lost.
 PATIENCE_SECONDS = 80
 
 CALLERS = 16
@@ -27,22 +27,22 @@ CALLERS = 16
 
 @dataclass(frozen=True)
 class Kind:
-    """Events that all go the same way."""
+    """Events with the same expected outcome."""
 
     name: str
     count: int
     fail: dict[str, Any]
-    # How often each runs, and why it is given up, if it is.
+    # How often the target runs for each event, and the reason if the event is given up.
     runs: int
     reason: str | None = None
 
     @property
     def failures(self) -> int:
-        """How many failure records each has."""
+        """The number of failure records for each event."""
         return self.runs if self.reason else self.runs - 1
 
     def payloads(self) -> list[dict[str, Any]]:
-        """What the target is invoked with: values that a careless hand would change."""
+        """The payloads of the events. Careless parsing would change some of their values."""
         return [
             {
                 "id": f"{self.name}-{number}",
@@ -62,7 +62,7 @@ KINDS = (
     Kind("permanent", 20, {"error": "PermanentFailure"}, runs=1, reason="not_retryable"),
 )
 
-# Sent to the retry queue by whom it was not made for.
+# Messages that don't belong in the retry queue, with the reasons in their dead letters.
 POISON = {
     "no JSON at all": "unreadable",
     '{"requestContext": {}}': "unreadable",
@@ -87,7 +87,7 @@ POISON = {
 
 
 class DeadLetter(NamedTuple):
-    """What is looked at of a dead letter."""
+    """The parts of a dead letter that are compared."""
 
     body: str
     reason: str
@@ -95,7 +95,7 @@ class DeadLetter(NamedTuple):
 
 
 def expected_dead_letters() -> Counter[DeadLetter]:
-    """All that must be given up; ministack itself writes payloads anew."""
+    """All expected dead letters. Payloads are in ministack's format, because it parses and rewrites them."""
     given_up = [
         DeadLetter(json.dumps(payload), kind.reason, str(kind.runs - 1))
         for kind in KINDS
@@ -114,13 +114,13 @@ def expected_dead_letters() -> Counter[DeadLetter]:
 
 
 def as_received(message: dict[str, Any]) -> DeadLetter:
-    """A message of the dead-letter queue."""
+    """Reads a message of the dead-letter queue."""
     attributes = {name: attribute["StringValue"] for name, attribute in message["MessageAttributes"].items()}
     return DeadLetter(message["Body"], attributes["Reason"], attributes.get("Attempts"))
 
 
 def send(loop: Loop) -> None:
-    """Invokes the target with all events at once, among the poison."""
+    """Sends the poison messages to the retry queue, then invokes the target with all events at once."""
     payloads = [payload for kind in KINDS for payload in kind.payloads()]
 
     def invoke(payload: dict[str, Any]) -> int:
@@ -135,7 +135,7 @@ def send(loop: Loop) -> None:
 
 
 def collect(loop: Loop) -> list[DeadLetter]:
-    """The dead letters, once nothing is in the retry queue and every run has been made.
+    """Waits until the retry queue is empty and all runs are logged. Returns the dead letters.
 
     Raises:
         TimeoutError: if that does not happen.
@@ -163,12 +163,12 @@ def collect(loop: Loop) -> list[DeadLetter]:
 
 
 def faults(loop: Loop, dead_letters: list[DeadLetter], *, with_ledger: bool) -> list[str]:
-    """What is not as it must be."""
+    """The differences from the expected result."""
     found = Counter(dead_letters)
     expected = expected_dead_letters()
     counts = {"runs": (sum(kind.count * kind.runs for kind in KINDS), loop.run_count(TARGET))}
     if with_ledger:
-        # Not what concerns this handler only, or no failure at all.
+        # The handler claims neither unreadable messages nor failures of functions that it may not invoke.
         unclaimed = ("unreadable", "target_not_allowed")
         claimed = sum(reason not in unclaimed for reason in POISON.values())
         failures = sum(kind.count * kind.failures for kind in KINDS)

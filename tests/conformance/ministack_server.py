@@ -1,21 +1,20 @@
-"""ministack on a free port of loopback; prints its endpoint, as `comeback-local` does.
+"""Runs ministack on a free port of loopback, and prints its endpoint as `comeback-local` does.
 
-It must know its port before it is imported, so it is given a socket that is bound already. Six
-of its faults are mended here:
+ministack reads its port when it is imported, so this program binds a socket before that. It also fixes six bugs:
 
-- A failure record is appended to its queue's list of messages while the event source mapping, under a
-  lock, replaces that list by a shorter one, and about three records in a thousand are never seen again:
-  any test of the loop would be a matter of luck. Here the record takes the lock too.
-- A template's transforms are applied in a stack, but not in one that is nested in it. CloudFormation
-  applies them in both.
-- A parameter of a template is a string, and stays one where a mapping's concurrency is given by it: the
-  mapping then never polls. CloudFormation gives it on as the number that the property is.
-- A stack with an alarm on an expression is refused. CloudWatch takes it; here it is one on a metric of that name, which
-  never has a value.
-- Where a policy has a condition on who asks (`aws:PrincipalArn`), that is a role's session. For IAM it is the role.
-- Where it asks policies, a batch of SQS is an action of its own. For IAM it is the one without `Batch`.
+- Race condition: a failure record is appended to a queue without the lock under which the event source mapping replaces
+  the queue's list of messages. About three records in a thousand were lost, so tests of the loop failed at random. Here
+  appending takes the lock too.
+- Nested stacks: a template's transforms are not applied in nested stacks. CloudFormation applies them there too.
+- Numbers: if a template's parameter gives a mapping's concurrency, the value stays a string and the mapping never
+  polls. CloudFormation converts it to a number.
+- Alarms: a stack with an alarm on an expression is refused. CloudWatch accepts it. Here the alarm watches a metric with
+  the expression as its name, which never has a value.
+- `aws:PrincipalArn`: in a policy's condition, ministack compares the ARN of a role's session. IAM compares the role's.
+- Batches: ministack checks permissions for `SendMessageBatch` and the like. IAM checks those for `SendMessage`.
 
-And it says of itself that it speaks TLS, as if behind a proxy that does: what policies deny is what comes without.
+The server acts as if it were behind a proxy that terminates TLS, because the queues' policies deny requests without
+TLS.
 """
 
 import asyncio
@@ -32,7 +31,7 @@ os.environ |= {
     "BIND_HOST": HOST,
     "MINISTACK_HOST": HOST,
     "GATEWAY_PORT": str(port),
-    # Where its functions find it.
+    # The endpoint that its functions call.
     "AWS_ENDPOINT_URL": endpoint,
     "LOG_LEVEL": "ERROR",
 }
@@ -49,7 +48,7 @@ append_failure_record = lambda_svc._route_async_failure
 
 
 def append_failure_record_alone(*arguments: Any) -> None:
-    """Appends a failure record while nobody else replaces the queue's messages."""
+    """Appends a failure record while holding the lock on the queues."""
     with sqs._queues_lock:
         append_failure_record(*arguments)
 
@@ -63,9 +62,9 @@ parse_template = engine._parse_template
 def deploy_nested_stack_transformed(
     logical_id: str, properties: dict[str, Any], *arguments: Any, **options: Any
 ) -> Any:
-    """Deploys a nested stack with the transforms of its template applied."""
+    """Applies the transforms of a nested stack's template, and deploys the stack."""
     parameters = [{"Key": name, "Value": str(value)} for name, value in properties.get("Parameters", {}).items()]
-    # Only this deployment looks the function up there; whoever else parses templates has it already.
+    # Only nested deployments look this function up in the module. Other callers have imported the original.
     engine._parse_template = lambda body: engine._apply_transforms(parse_template(body), parameters)
     try:
         return deploy_nested_stack(logical_id, properties, *arguments, **options)
@@ -79,7 +78,7 @@ create_mapping = provisioners._lambda_esm_create
 
 
 def create_mapping_of_numbers(logical_id: str, properties: dict[str, Any], stack_name: str) -> Any:
-    """Creates a mapping whose concurrency is a number, if it has one."""
+    """Creates a mapping. Converts its maximum concurrency to a number."""
     if scaling := properties.get("ScalingConfig"):
         scaling["MaximumConcurrency"] = int(scaling["MaximumConcurrency"])
     return create_mapping(logical_id, properties, stack_name)
@@ -91,7 +90,7 @@ alarm_record = provisioners._cw_metric_alarm_record
 
 
 def alarm_record_of_expression(name: str, properties: dict[str, Any]) -> Any:
-    """The record of an alarm; of one on an expression, by the expression's name."""
+    """The record of an alarm. An alarm on an expression gets a metric with the expression as its name."""
     if metrics := properties.get("Metrics"):
         properties = {
             **properties,
@@ -108,7 +107,7 @@ extract_action = iam_actions.extract_iam_action
 
 
 def extract_action_of_batch(service: str, *arguments: Any) -> str | None:
-    """The action that a role must be allowed for a request."""
+    """The IAM action for a request. A batch needs the permission for the single action."""
     action = extract_action(service, *arguments)
     return action.removesuffix("Batch") if action and service == "sqs" else action
 
@@ -120,7 +119,7 @@ resolve_condition_key = iam_evaluator._resolve_condition_key
 
 
 def resolve_condition_key_of_role(key: str, context: Any) -> Any:
-    """The value of a condition's key; of `aws:PrincipalArn` the role's ARN, none of its paths being more than `/`."""
+    """The value of a condition key. `aws:PrincipalArn` is the ARN of the role; all roles here have the path `/`."""
     value = resolve_condition_key(key, context)
     if key.lower() == "aws:principalarn" and ":assumed-role/" in value:
         account, role = value.split(":")[4], value.split("/")[1]
@@ -132,7 +131,7 @@ iam_evaluator._resolve_condition_key = resolve_condition_key_of_role
 
 
 async def behind_tls(scope: Any, receive: Any, send: Any) -> None:
-    """The application as it would be behind a proxy that speaks TLS."""
+    """The application, as if behind a proxy that terminates TLS."""
     if scope["type"] == "http":
         scope["scheme"] = "https"
     await app(scope, receive, send)

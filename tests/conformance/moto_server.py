@@ -1,16 +1,16 @@
-"""moto's server on a free port of loopback; prints its endpoint, as `comeback-local` does."""
+"""Runs moto on a free port of loopback, and prints its endpoint as `comeback-local` does."""
 
 import logging
 import os
 
-# One account for all: answers are compared to the letter, ARNs too. moto reads it when imported.
+# The local cloud's account, so that ARNs in answers are equal. moto reads the variable when it is imported.
 os.environ["MOTO_ACCOUNT_ID"] = "000000000000"
 
 from lifeline import end_with_starter
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
-# Neither a line for every request nor a traceback for every wrong one: a 500 tells enough.
+# Logs no requests, and no tracebacks of failed ones: the status 500 in the answers is enough.
 logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
 
 end_with_starter()

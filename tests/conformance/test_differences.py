@@ -1,4 +1,4 @@
-"""The table of differences can fail, in either direction."""
+"""The check of differences fails for unlisted differences and for listed ones that are gone."""
 
 import unittest
 
@@ -8,10 +8,10 @@ FOUND = Difference(local="400 InvalidAttributeValue Sender", moto='200 {"QueueUr
 
 
 class TableTest(unittest.TestCase):
-    """What is found against what is listed."""
+    """Compares one found difference with different tables."""
 
     def complaints(self, **listed: Difference) -> list[str]:
-        """Of the one difference that is found, at `place`."""
+        """The complaints if the only difference that is found is at `place`."""
         return Table(listed).complaints({"place": FOUND})
 
     def test_a_difference_that_is_listed_is_no_complaint(self) -> None:

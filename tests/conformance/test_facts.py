@@ -1,4 +1,4 @@
-"""The tables of facts can fail, in either direction."""
+"""The check of facts fails if a fact doesn't hold, and if an intended exception does."""
 
 import unittest
 from dataclasses import replace
@@ -12,11 +12,11 @@ ENDPOINT = Endpoint("nowhere", "http://127.0.0.1:9")
 
 
 def holds(_: Cloud) -> None:
-    """Whatever the cloud."""
+    """Passes in any cloud."""
 
 
 def fails(_: Cloud) -> None:
-    """Whatever the cloud."""
+    """Fails in any cloud."""
     same("got", "expected")
 
 
@@ -24,7 +24,7 @@ HELD = Fact("held", "it holds", "a_test.py::test_it", date(2025, 11, 24), holds)
 
 
 class FactsTest(unittest.TestCase):
-    """Facts against what is found."""
+    """Complaints about facts, and the join of tables and checks."""
 
     def test_a_fact_that_holds_is_no_complaint(self) -> None:
         self.assertIsNone(HELD.complaint(ENDPOINT))

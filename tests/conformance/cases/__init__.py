@@ -1,4 +1,4 @@
-"""What both implementations are asked: one module a topic, one function a case."""
+"""The cases that run against both implementations. Each module is a topic, each function a case."""
 
 import importlib
 import pkgutil
@@ -10,7 +10,7 @@ Case = Callable[[Notebook], None]
 
 
 def all_cases() -> Iterator[tuple[str, Case]]:
-    """Every case by its name: `topic/case`."""
+    """All cases with their names, `topic/case`."""
     for module in pkgutil.iter_modules(__path__):
         topic = importlib.import_module(f"{__name__}.{module.name}")
         for name, case in vars(topic).items():

@@ -1,4 +1,4 @@
-"""Batches: each entry has an answer of its own, unless the whole is refused."""
+"""Batches: each entry gets its own answer, unless the whole batch is refused."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Functions, as far as nothing has to run: their settings, and what is refused of them."""
+"""Functions without invocations: their settings, and which settings are refused."""
 
 from typing import Any
 

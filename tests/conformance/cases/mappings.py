@@ -1,4 +1,4 @@
-"""Event source mappings: a queue's messages to a function."""
+"""Event source mappings from a queue to a function."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Messages: what is carried, and what is told of it."""
+"""Messages: their bodies and attributes, and what is returned about them."""
 
 from typing import Any
 
@@ -46,14 +46,14 @@ def as_long_as_can_be(aws: Notebook) -> None:
 def too_long(aws: Notebook) -> None:
     queue = aws.queue()
     aws.sqs("SendMessage", QueueUrl=queue, MessageBody="x" * (MESSAGE_BYTES_MAX + 1))
-    # Counted in bytes, not in characters.
+    # The limit counts bytes, not characters.
     aws.sqs("SendMessage", QueueUrl=queue, MessageBody="é" * (MESSAGE_BYTES_MAX // 2 + 1))
 
 
 def attributes_count_as_the_body_does(aws: Notebook) -> None:
     queue = aws.queue()
     attribute = {"k": _string("v")}
-    # Name, type and value: 1 + 6 + 1.
+    # The attribute counts with its name, type and value: 1 + 6 + 1 bytes.
     for length in (MESSAGE_BYTES_MAX - 8, MESSAGE_BYTES_MAX - 7):
         aws.sqs("SendMessage", QueueUrl=queue, MessageBody="x" * length, MessageAttributes=attribute)
 

@@ -1,4 +1,4 @@
-"""The protocol itself: what a client's own library would never let out."""
+"""The protocol: raw requests that client libraries would not send."""
 
 from answers import Notebook
 

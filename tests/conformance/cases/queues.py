@@ -1,4 +1,4 @@
-"""Queues: made, found, listed, emptied and deleted."""
+"""Queues: creating, finding, listing, purging and deleting them."""
 
 from answers import Notebook
 

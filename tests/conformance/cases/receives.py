@@ -1,4 +1,4 @@
-"""Receives: how many, how long, how often."""
+"""Receives: the number of messages, waiting times, and receive counts."""
 
 from answers import Notebook
 

@@ -1,4 +1,4 @@
-"""Redrive: a message that is received too often goes to the dead-letter queue."""
+"""Redrive policies: a message that is received too often goes to the dead-letter queue."""
 
 import json
 from typing import Any

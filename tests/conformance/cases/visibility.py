@@ -1,4 +1,4 @@
-"""Changes of visibility and deletions: which receipt handle may do what."""
+"""Visibility changes and deletions: which receipt handles are valid for them."""
 
 from answers import Notebook
 

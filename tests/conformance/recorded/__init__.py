@@ -1,8 +1,7 @@
-"""What was recorded on AWS, and how a local cloud is held to it: one module a topic.
+"""Facts that were recorded on AWS, and checks whether they hold in a local cloud.
 
-`TOPIC_facts.toml` is the table of a topic's facts and `TOPIC_facts.py` has a check of the same
-name for each: a function that is given a [`Cloud`] and raises an AssertionError where the fact doesn't
-hold there.
+For each topic, `TOPIC_facts.toml` is a table of facts, and `TOPIC_facts.py` has a check with the name of each fact. A
+check is a function that takes a [`Cloud`] and raises an AssertionError if the fact doesn't hold there.
 """
 
 import time
@@ -13,19 +12,19 @@ from typing import Any
 from botocore.exceptions import ClientError
 from endpoints import ACCOUNT, PATIENCE_SECONDS, REGION, Endpoint
 
-# Far longer than anything here takes.
+# Far longer than any check takes.
 EVENTUALLY_SECONDS = 20
 POLL_SECONDS = 0.05
 
 
 class Cloud:
-    """The implementation that is asked, as one check sees it."""
+    """The implementation under test, with names that are unique to one check."""
 
     def __init__(self, endpoint: Endpoint, check: str) -> None:
         self.endpoint = endpoint
         self.sqs = endpoint.client("sqs")
         self.functions = endpoint.client("lambda")
-        # Short enough for a function's name.
+        # A prefix that is unique to the check, and short enough for the name of a function.
         self._prefix = f"{zlib.crc32(check.encode()):08x}-"
 
     def name(self, own: str) -> str:
@@ -33,16 +32,16 @@ class Cloud:
         return self._prefix + own
 
     def queue(self, own: str = "queue", **attributes: str) -> str:
-        """A new queue, by its URL."""
+        """Creates a queue. Returns its URL."""
         created = self.sqs.create_queue(QueueName=self.name(own), Attributes=attributes)
         return str(created["QueueUrl"])
 
     def queue_arn(self, own: str = "queue") -> str:
-        """The ARN of a queue of this check, whether it exists or not."""
+        """The ARN of one of this check's queues, which need not exist."""
         return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{self.name(own)}"
 
     def receive(self, queue: str, **parameters: Any) -> dict[str, Any]:
-        """Takes the next message out of a queue, with all its attributes, as soon as there is one.
+        """Waits for the next message in a queue and deletes it. Returns it with all its attributes.
 
         Raises:
             AssertionError: if none comes.
@@ -63,7 +62,7 @@ class Cloud:
 
 
 def refusal(call: Callable[..., Any], **parameters: Any) -> tuple[int, str, str]:
-    """The status, the code and the message that a call is refused with.
+    """Makes a call that must be refused. Returns the status, the code and the message of its error.
 
     Raises:
         AssertionError: if it is not refused.
@@ -77,20 +76,20 @@ def refusal(call: Callable[..., Any], **parameters: Any) -> tuple[int, str, str]
 
 
 def same(got: Any, expected: Any) -> None:
-    """Holds an answer to what was recorded.
+    """Compares an answer with the recorded one.
 
     Raises:
-        AssertionError: with both, if they are not equal.
+        AssertionError: if they are not equal.
     """
     if got != expected:
         raise AssertionError(f"recorded {expected!r}, got {got!r}")
 
 
 def eventually(holds: Callable[[], bool]) -> None:
-    """Waits until something holds that nobody tells of.
+    """Polls until a condition holds.
 
     Raises:
-        AssertionError: if it doesn't come to hold.
+        AssertionError: if it doesn't hold in time.
     """
     deadline = time.monotonic() + EVENTUALLY_SECONDS
     while not holds():

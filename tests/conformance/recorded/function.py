@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A function that speaks the Runtime API by itself, and does what its variable DO or its event says."""
+"""A function that calls the Runtime API directly. It does what its variable DO says, or otherwise its event."""
 
 import http.client
 import json
@@ -32,7 +32,7 @@ def forward(queue, event):
 
 
 def failures(event, bodies):
-    """The report that the messages with these bodies have failed."""
+    """The response that reports the messages with these bodies as failed."""
     failed = [record["messageId"] for record in event["Records"] if record["body"] in bodies]
     return {"batchItemFailures": [{"itemIdentifier": identifier} for identifier in failed]}
 

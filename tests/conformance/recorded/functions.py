@@ -1,4 +1,4 @@
-"""What checks of several tables do with functions."""
+"""Helpers for functions that checks of several topics use."""
 
 import json
 from pathlib import Path
@@ -11,10 +11,10 @@ from recorded import Cloud
 
 PROGRAM = Path(__file__).with_name("function.py").read_bytes()
 
-# A function's own error.
+# An error that a function reports itself.
 ERROR = {"errorType": "OrderError", "errorMessage": "no stock"}
 
-# The beginnings of refusals.
+# The status and the code of refusals.
 NOT_FOUND = 404, "ResourceNotFoundException"
 INVALID = 400, "InvalidParameterValueException"
 
@@ -26,7 +26,7 @@ def create_function(
     variables: dict[str, str] | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Creates a function of `function.py`, which does what `do` says, or else what its event says."""
+    """Creates a function with the code `function.py`. It does what `do` says, or otherwise what its event says."""
     environment = {"Variables": {"DO": json.dumps(do), **(variables or {})}}
     described = {
         "FunctionName": aws.name(own),
@@ -40,7 +40,7 @@ def create_function(
 
 
 def function(aws: Cloud, own: str = "f", **settings: Any) -> str:
-    """Creates a function, and waits until it can be invoked; its name."""
+    """Creates a function, and waits until it can be invoked. Returns its name."""
     create_function(aws, own, **settings)
     aws.functions.get_waiter("function_active_v2").wait(FunctionName=aws.name(own))
     return aws.name(own)

@@ -1,4 +1,4 @@
-"""What AWS Lambda was recorded to do, asked of the local cloud from outside."""
+"""Checks of what was recorded of AWS Lambda: invocations, events, and the settings of functions."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def a_runtime_that_exits_at_its_start_is_an_exit_error(aws: Cloud) -> None:
 
 
 def a_wrapper_that_is_missing_is_an_exit_error(aws: Cloud) -> None:
-    # The local cloud's form of a runtime that a wrapper starts: a command of this machine.
+    # The local cloud can start a command of this machine through a wrapper, as Lambda does with a runtime.
     function(
         aws,
         PackageType="Image",
@@ -118,7 +118,7 @@ def without_concurrency_an_invocation_is_throttled(aws: Cloud) -> None:
         raise AssertionError("expected to be throttled")
 
 
-# What becomes of events
+# Events and their destinations
 
 
 def a_failure_record_has_these_members(aws: Cloud) -> None:
@@ -212,7 +212,7 @@ def an_empty_dead_letter_config_keeps_what_is_there(aws: Cloud) -> None:
         same(answer["DeadLetterConfig"], config)
 
 
-# Functions and what is set of them
+# Functions and their settings
 
 
 def a_new_function_is_pending(aws: Cloud) -> None:
@@ -260,7 +260,7 @@ def reserved_concurrency_of_an_absent_function_is_not_found(aws: Cloud) -> None:
 
 def a_part_of_the_accounts_concurrency_cannot_be_reserved(aws: Cloud) -> None:
     function(aws)
-    # Of the 100 that the local cloud has; the other checks run in the rest.
+    # The local cloud's account has a concurrency of 100. The other checks need the rest.
     status, code, message = refusal(_reserve, aws=aws, concurrency=50)
     same((status, code), INVALID)
     assert "below its minimum value of" in message, message
@@ -358,7 +358,7 @@ def event_invoke_configs_that_there_are_not(aws: Cloud) -> None:
     same(functions.list_function_event_invoke_configs(**without)["FunctionEventInvokeConfigs"], [])
 
 
-# How they are asked
+# Helpers
 
 
 def _reserve(aws: Cloud, concurrency: int) -> dict[str, Any]:
@@ -368,7 +368,7 @@ def _reserve(aws: Cloud, concurrency: int) -> dict[str, Any]:
 
 
 def _configure(aws: Cloud, **settings: Any) -> dict[str, Any]:
-    """Puts the function's event invoke config."""
+    """Sets the function's event invoke config."""
     put = aws.functions.put_function_event_invoke_config
     return dict(put(FunctionName=aws.name("f"), **settings))
 
@@ -383,7 +383,7 @@ def _answer(invoked: dict[str, Any]) -> Any:
 
 
 def _failed(aws: Cloud, event: Any, error_type: str, what: str) -> None:
-    """Holds what an invocation's error is to what Lambda itself says of it."""
+    """Checks that an invocation fails with this error of Lambda's own."""
     answer = _invoke(aws, event)
     request_id = answer["ResponseMetadata"]["RequestId"]
     message = f"RequestId: {request_id} Error: {what}"
@@ -392,8 +392,8 @@ def _failed(aws: Cloud, event: Any, error_type: str, what: str) -> None:
 
 
 def _record(aws: Cloud, event: Any, *, paused: bool = False, **settings: Any) -> tuple[str, dict[str, Any]]:
-    """Sends an event to a new function with a queue for both its destinations; the event's request id,
-    and the message that comes of it."""
+    """Sends an event to a new function, which has the same queue as both destinations. Returns the request id and the
+    message that arrives in the queue."""
     own = "paused" if paused else "running"
     records = aws.queue(own)
     destination = {"Destination": aws.queue_arn(own)}

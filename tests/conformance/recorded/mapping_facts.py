@@ -1,4 +1,4 @@
-"""What event source mappings of AWS Lambda were recorded to do, asked of the local cloud from outside."""
+"""Checks of what was recorded of AWS Lambda's event source mappings."""
 
 import json
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from recorded.functions import ERROR, INVALID, NOT_FOUND, function, function_arn
 
 REPORTS = {"FunctionResponseTypes": ["ReportBatchItemFailures"]}
 
-# What `function.py` only answers, whatever else it is to do.
+# `function.py` only answers this event, whatever its variable DO says.
 WARM_UP = "warm up"
 
 
@@ -40,7 +40,7 @@ def a_mapping_passes_through_states(aws: Cloud) -> None:
     source, mapping = _mapped(aws, {"forward": forwarded})
     of = {"UUID": mapping["UUID"]}
     same(mapping["State"], "Creating")
-    # It delivers once it is enabled.
+    # A delivered message shows that the mapping is enabled.
     aws.sqs.send_message(QueueUrl=source, MessageBody="1")
     aws.receive(forwarded)
     same(aws.functions.get_event_source_mapping(**of)["State"], "Enabled")
@@ -205,7 +205,7 @@ def a_message_that_keeps_failing_is_dead_lettered_as_it_is(aws: Cloud) -> None:
     _batches(aws, {"error": ERROR}, scenario, queue={"RedrivePolicy": redrive})
 
 
-# How they are asked
+# Helpers
 
 
 def _mapped(
@@ -215,8 +215,8 @@ def _mapped(
     queue: dict[str, str] | None = None,
     **settings: Any,
 ) -> tuple[str, dict[str, Any]]:
-    """A queue that is mapped to a function, which is warm: its URL, and the mapping. What fails is seen
-    again after three seconds."""
+    """Maps a queue to a new function that is already warm. Returns the queue's URL and the mapping. Failed messages
+    become visible again after three seconds."""
     source = aws.queue(f"source{own}", VisibilityTimeout="3", **(queue or {}))
     name = function(aws, f"f{own}", do=do, Timeout=3)
     aws.functions.invoke(FunctionName=name, Payload=json.dumps(WARM_UP))
@@ -233,8 +233,8 @@ def _batches(
     own: str = "",
     **settings: Any,
 ) -> None:
-    """Runs a scenario on a mapped queue and on the queue that its function forwards its events to.
-    Afterwards nothing of it runs on."""
+    """Runs a scenario on a mapped queue, and on the queue to which its function forwards the events. Deletes the
+    mapping afterwards, so that it stops polling."""
     forwarded = aws.queue(f"forwarded{own}")
     source, mapping = _mapped(aws, {"forward": forwarded, **do}, own, **settings)
     try:
@@ -244,7 +244,7 @@ def _batches(
 
 
 def _delivered(aws: Cloud, attributes: dict[str, Any] | None = None, **settings: Any) -> Any:
-    """A message with the body 1 as a mapping delivers it."""
+    """Sends a message with the body 1. Returns the record that the mapping delivers."""
     records: list[Any] = []
 
     def scenario(source: str, forwarded: str) -> None:

@@ -1,4 +1,4 @@
-"""What Amazon SQS was recorded to do with message move tasks, asked of the local cloud from outside."""
+"""Checks of what was recorded of Amazon SQS's message move tasks."""
 
 import base64
 import json
@@ -110,7 +110,8 @@ def a_move_task_is_cancelled_by_its_handle(aws: Cloud) -> None:
 
 
 def _slow_move_task(aws: Cloud) -> tuple[str, str]:
-    """The queue `dead` with ten messages, and the handle of a task that moves one a second."""
+    """Starts a task that moves one message a second out of the queue `dead`, which has ten. Returns the queue and the
+    task's handle."""
     dead, source = dead_letter_queue(aws)
     aws.queue("to")
     give_up(aws, source, *(f"message-{number}" for number in range(10)))
@@ -123,7 +124,7 @@ def _slow_move_task(aws: Cloud) -> tuple[str, str]:
 
 
 def _task(aws: Cloud) -> dict[str, Any]:
-    """The last task of the queue `dead`, without its time."""
+    """The last task of the queue `dead`, without its start time."""
     (task,) = aws.sqs.list_message_move_tasks(SourceArn=aws.queue_arn("dead"))["Results"]
     del task["StartedTimestamp"]
     return dict(task)

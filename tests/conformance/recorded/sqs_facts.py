@@ -1,4 +1,4 @@
-"""What Amazon SQS was recorded to do, asked of the local cloud from outside."""
+"""Checks of what was recorded of Amazon SQS."""
 
 import json
 import urllib.error
@@ -370,7 +370,7 @@ def the_query_protocol_is_spoken_too(aws: Cloud) -> None:
 
 
 def _held(aws: Cloud, queue: str) -> str:
-    """The receipt handle of a message that is in flight."""
+    """Sends and receives a message. Returns its receipt handle."""
     aws.sqs.send_message(QueueUrl=queue, MessageBody="test")
     (message,) = received(aws, queue)
     return str(message["ReceiptHandle"])
@@ -405,7 +405,7 @@ def _too_long(aws: Cloud, queue: str, limit: int) -> None:
 
 
 def _batches(aws: Cloud) -> list[tuple[Any, dict[str, Any]]]:
-    """Every batch operation, with what an entry of it has beside its id."""
+    """All batch operations, with the members that an entry needs besides its id."""
     handle = {"ReceiptHandle": "x"}
     return [
         (aws.sqs.send_message_batch, {"MessageBody": "x"}),
@@ -415,7 +415,7 @@ def _batches(aws: Cloud) -> list[tuple[Any, dict[str, Any]]]:
 
 
 def _posted(url: str, headers: dict[str, str], body: bytes) -> tuple[int, str | None, str]:
-    """The status, the content type and the body of the answer to a raw request."""
+    """Sends a raw request. Returns the status, the content type and the body of its answer."""
     scope = "local/20260101/us-east-1/sqs/aws4_request"
     credential = f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=0"
     request = urllib.request.Request(url, body, {"Authorization": credential, **headers})
