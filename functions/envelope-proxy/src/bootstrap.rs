@@ -23,7 +23,7 @@ pub enum NoBootstrap {
     /// `COMEBACK_BOOTSTRAP` is not set.
     #[error("COMEBACK_BOOTSTRAP must be the path of the program to start, got nothing")]
     Unset,
-    /// It would start itself forever.
+    /// `COMEBACK_BOOTSTRAP` names the proxy itself, which would start itself forever.
     #[error("COMEBACK_BOOTSTRAP must be the function's own program, got {0}, which is the proxy")]
     Itself(String),
     /// The proxy ended before it listened, and has logged why.

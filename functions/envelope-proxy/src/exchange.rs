@@ -1,7 +1,7 @@
 //! The requests and answers of one connection. Finds the answers that are events, and opens their envelopes.
 //!
-//! Requests are only observed on their way up. Answers come in the order of the requests. An answer with an event
-//! is held back until it is complete; all others are passed on as they arrive.
+//! Requests are observed and passed on unchanged. Answers come in the order of the requests. An answer with an
+//! event is held back until it is complete; all others are passed on as they arrive.
 
 use std::{borrow::Cow, collections::VecDeque, mem};
 

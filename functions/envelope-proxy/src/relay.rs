@@ -45,13 +45,13 @@ async fn up(from: ReadHalf<'_>, mut to: WriteHalf<'_>, open: &Open) -> io::Resul
     let mut requests = Requests::new();
     loop {
         let read = read(&from, |bytes| {
-            // First looked at, then sent: no answer may come that is not known.
+            // Observes the bytes before it sends them, so that every answer matches a known request.
             requests.look(bytes, &mut lock(open));
             let sent = to.try_write(bytes).unwrap_or_default();
             Ok(bytes[sent..].to_vec())
         });
         match read.await? {
-            // An API that refuses a request takes no more of it. What it answered is on its way down.
+            // An API that refuses a request stops reading it. Its answer is still passed on.
             Some(unsent) if to.write_all(&unsent).await.is_err() => return Ok(()),
             Some(_) => {}
             None => return to.shutdown().await,

@@ -38,7 +38,7 @@ pub(crate) fn write(key: &str, claim: &Claim, beside: Item) -> Item {
     item
 }
 
-/// The claim in an item; `None` if it is something else.
+/// Reads the claim in an item. Returns `None` if the item has no complete claim.
 pub(crate) fn claim(item: &Item) -> Option<Claim> {
     let text = |name: &str| item.get(name)?.as_s().ok();
     let number = |name: &str| item.get(name)?.as_n().ok()?.parse::<i64>().ok();
@@ -64,7 +64,7 @@ fn number(number: impl ToString) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
 
-/// The condition that the item is still as it was seen.
+/// The condition that the item still has the claim that was seen.
 pub(crate) struct Condition {
     pub(crate) expression: &'static str,
     pub(crate) names: HashMap<String, String>,

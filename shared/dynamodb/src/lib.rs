@@ -1,11 +1,11 @@
 //! Claims in a DynamoDB table, one item each. The handler's ledger and the kit's idempotency share this.
 //!
-//! The table has the partition key `id`, a string, and no sort key. `expires_at` is for its time to live, which only
-//! cleans up; `comeback-core` decides whether a claim has expired. An item may have attributes of the caller
-//! besides the claim.
+//! The table has the partition key `id`, a string, and no sort key. `expires_at` is the attribute for DynamoDB's
+//! time to live, which only cleans up; `comeback-core` decides whether a claim has expired. Besides the claim, an
+//! item may have attributes of the caller.
 //!
-//! Every write is conditional, and a condition that fails returns the item that is there. So no call is ever made
-//! just to read.
+//! Every write is conditional. If its condition fails, DynamoDB returns the current item, so no separate read is
+//! needed.
 
 mod item;
 mod transaction;
@@ -68,14 +68,14 @@ impl fmt::Debug for Found {
 /// Why an item was not replaced.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NotReplaced {
-    /// Another claim than the one that was seen is there: this one, or none.
+    /// The table has a different claim than the one that was seen: this one, or none.
     Changed(Option<Found>),
     /// The call failed. The write may have been made all the same.
     Fault(StoreFault),
 }
 
 impl ClaimTable {
-    /// The table of this name or ARN. If the client has no time-outs of its own, a call has 3 s.
+    /// The table with this name or ARN. If the client sets no time-outs, a call has 3 s.
     pub fn new(client: &Client, table: String) -> Self {
         let config = client.config();
         let own = config.timeout_config().map(TimeoutConfig::to_builder).unwrap_or_default();
@@ -143,7 +143,7 @@ impl ClaimTable {
         })
     }
 
-    /// The item that is there instead of the one that was seen.
+    /// The error for an item that differs from the one that was seen.
     fn changed(&self, there: Option<&Item>) -> NotReplaced {
         let Some(there) = there.filter(|item| !item.is_empty()) else {
             return NotReplaced::Changed(None);

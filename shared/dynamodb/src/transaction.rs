@@ -1,4 +1,4 @@
-//! A claim and the writes of its holder, all or nothing.
+//! Writes a claim together with its holder's own writes, in one transaction.
 
 use aws_sdk_dynamodb::{
     error::BuildError,
@@ -20,10 +20,10 @@ const CONDITION_FAILED: &str = "ConditionalCheckFailed";
 /// Why neither the claim nor the other writes were made.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NotCommitted {
-    /// Another claim than the one that was seen is there: this one, or none.
+    /// The table has a different claim than the one that was seen: this one, or none.
     Changed(Option<Found>),
-    /// DynamoDB has cancelled the transaction for another reason: the reasons of the other writes in order, and last
-    /// that of the claim.
+    /// DynamoDB has cancelled the transaction for another reason. Has the reasons of the other writes in order,
+    /// then that of the claim.
     Cancelled(Vec<CancellationReason>),
     /// The call failed. The writes may have been made all the same.
     Fault(StoreFault),

@@ -1,4 +1,4 @@
-//! Whatever is on the wire, and however it is cut into pieces: everything except envelopes passes unchanged.
+//! Everything except envelopes passes unchanged, whatever the bytes are and however they are split into pieces.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 
@@ -9,7 +9,7 @@ const METADATA: &str =
 const CONTEXT: &str = r#"{"custom":{"comeback":"{\"attempt\":2,\"initial_timestamp\":1643667670,\"request_id\":\"e4b46cbf\"}"}}"#;
 const NEXT: &str = "GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\nHost: x\r\n\r\n";
 
-/// What the runtime receives of these answers, which arrive in pieces that end at `cuts`.
+/// The bytes that the runtime receives if these answers arrive in pieces that end at `cuts`.
 fn passed(answers: &[u8], asked: &[Asked], cuts: &[usize]) -> Vec<u8> {
     let mut open = asked.iter().copied().collect();
     let (mut state, mut out) = (Answers::new(), Vec::new());
@@ -240,7 +240,7 @@ fn framing() -> impl Strategy<Value = Framing> {
     ]
 }
 
-/// Bodies that are not envelopes, many of them almost.
+/// Bodies that are not envelopes, although many are similar to one.
 fn ordinary_body() -> impl Strategy<Value = Vec<u8>> {
     let text = select(vec![
         "",

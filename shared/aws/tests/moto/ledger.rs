@@ -10,7 +10,7 @@ use super::config;
 
 const KEY: &str = "failed-request";
 
-/// A ledger on a table of its own, whose partition key has this name.
+/// A ledger on a new table with this partition key.
 async fn ledger(table: &str, key: &str) -> DynamoLedger {
     create_table(&Client::new(&config()), table, key).await;
     DynamoLedger::new(&config(), table.to_owned())
@@ -44,7 +44,7 @@ async fn what_is_done_stays_done() {
     ledger.replace(KEY, None, Some(&claim)).await.unwrap();
     assert_eq!(ledger.replace(KEY, Some(&claim), Some(&claim.done())).await, Ok(()));
     assert_eq!(ledger.replace(KEY, None, Some(&held("two", 1))).await, changed(&claim.done()));
-    // Neither taken over, nor released, by one who saw it held.
+    // A handler that saw the claim while it was held can neither take it over nor release it.
     for next in [Some(&held("two", 2)), None] {
         assert_eq!(ledger.replace(KEY, Some(&claim), next).await, changed(&claim.done()));
     }

@@ -1,4 +1,4 @@
-//! The adapters on moto's SQS and DynamoDB: an implementation that nobody here wrote.
+//! Tests the adapters against moto, an independent implementation of SQS and DynamoDB.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod ledger;
@@ -10,7 +10,7 @@ use aws_config::{BehaviorVersion, Region, SdkConfig, retry::RetryConfig};
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use moto::Moto;
 
-/// What a client of the one server of all tests needs. Each test has queues and tables of its own.
+/// The configuration of clients. All tests share one server, and each uses its own queues and tables.
 fn config() -> SdkConfig {
     static MOTO: OnceLock<Moto> = OnceLock::new();
     let credentials = Credentials::new("key", "secret", None, None, "test");

@@ -1,4 +1,4 @@
-//! Waits and dead letters.
+//! Visibility changes, delayed messages and dead letters.
 
 use aws_sdk_sqs::{Client, types::Message};
 use comeback_aws::SqsQueues;
@@ -7,7 +7,7 @@ use comeback_flow::ports::{Attribute, CallFault, Delayed, Queues, Value, Visibil
 
 use super::config;
 
-/// What SQS takes in one message, and in one batch.
+/// The maximum size of a message, and also of a batch, in SQS.
 const MESSAGE_BYTES_MAX: usize = 1_048_576;
 
 /// A queue that is used as the retry queue and as the dead-letter queue, and the adapter on it.
@@ -32,7 +32,7 @@ impl Queue {
         }
     }
 
-    /// What can be received now, in the order of the bodies.
+    /// Receives the visible messages, sorted by body.
     async fn receive(&self) -> Vec<Message> {
         let call = self.client.receive_message().queue_url(&self.url).max_number_of_messages(10);
         let received = call.message_attribute_names("All").send().await.unwrap();
@@ -143,7 +143,7 @@ async fn a_dead_letter_arrives_as_it_was_sent() {
         body: body.to_owned().into(),
         attributes: vec![("Reason", reason.to_owned()), ("ErrorMessage", "ö\t\"?\"".to_owned())],
     };
-    // No digit and no space of it is to change.
+    // The body must arrive byte for byte. A JSON parser would change its numbers, spaces and escapes.
     let number = letter("{\"big\": 12345678901234567890.10,\t\"é\":\"\\u00e9\"}", "not_retryable");
     let text = letter("no JSON", "unreadable");
     assert_eq!(queue.adapter.send_dead_letters(&[&text, &number]).await, [Ok(()), Ok(())]);

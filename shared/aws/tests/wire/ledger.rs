@@ -1,4 +1,4 @@
-//! What DynamoDB is asked, and what its answers are taken for.
+//! The ledger's requests to DynamoDB, and how it interprets the answers.
 
 use std::{future::pending, time::Duration};
 
@@ -28,7 +28,7 @@ fn held() -> Claim {
     }
 }
 
-/// Makes this write, to which DynamoDB answers so: what it was asked, and what came of it.
+/// Makes a write that DynamoDB answers with `answer`. Returns the request and the result.
 async fn replace(
     answer: String,
     seen: Option<&Claim>,
@@ -133,7 +133,7 @@ async fn a_table_that_is_not_there_or_not_ours_is_for_a_person_to_mend() {
     }
 }
 
-/// A connection over which nothing comes back.
+/// A connection on which no answer ever arrives.
 #[derive(Debug)]
 struct Silent;
 

@@ -1,4 +1,4 @@
-//! What AWS answers, on the wire, and what it is taken for.
+//! Tests the adapters with raw HTTP: the requests that they send, and how they interpret AWS's answers.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod ledger;
@@ -19,7 +19,7 @@ use tokio::{
     net::TcpListener,
 };
 
-/// A server that gives one answer to one request, and hands out what it was asked.
+/// Starts a server that gives this answer to one request. Returns its endpoint, and a task with the request.
 async fn answering(answer: String) -> (String, tokio::task::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
