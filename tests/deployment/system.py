@@ -102,7 +102,7 @@ class System:
         variables = self._parts()["handler"].properties["Environment"]["Variables"]
         # An empty variable counts as unset for the handler.
         said = {name: value for name, value in variables.items() if value != ""}
-        # Both say which functions the records from a queue may name. CDK binds each queue, SAM lists them for all.
+        # Both variables limit the functions that records from a queue may name: CDK's for each queue, SAM's for all.
         bound = json.loads(said.pop("QUEUE_TARGETS", "{}"))
         listed_for_all = said.pop("TARGET_FUNCTIONS", "").split(",")
         bound = bound or {self._parts()["retry queue"].token: listed_for_all}

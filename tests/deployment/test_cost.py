@@ -1,7 +1,7 @@
-"""COST.md: its model agrees with calculations by hand, its tables are those of the model, and the handler
-still needs the counted calls.
+"""COST.md: the model agrees with calculations by hand, the tables on the page are current, and the handler still needs
+the counted calls.
 
-The last part needs the retry handler's debug build.
+Counting the calls needs the retry handler's debug build.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ HANDLER = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug/retry-han
 PAGE = ROOT / "infra/COST.md"
 COUNTED = ROOT / "infra/cost/counted.json"
 
-# The tolerance for the log's bytes: the times in it differ in their digits.
+# The tolerance for log bytes, because durations in the log have different numbers of digits.
 LOG_TOLERANCE = 0.03
 
 
 def kind(fate: str, messages: int, ledger: bool, **calls: int) -> dict[str, Any]:
-    """A batch whose log is, with what is added to it, 1,000 bytes a message when it is warm."""
+    """A batch whose log has 1,000 bytes a message in a warm environment, including CloudWatch's overhead."""
     lines = len(model.PLATFORM_LINES) + 1
     added = sum(map(len, model.PLATFORM_LINES)) + lines * model.LINE_OVERHEAD_BYTES
     return {
@@ -110,7 +110,7 @@ class ModelTest(unittest.TestCase):
 
     def test_an_invocation_is_billed_for_its_cpu_its_calls_and_its_cold_start(self) -> None:
         for fate, way, expected in (
-            # 2 x 0.74 ms x 1769/128 = 20.45, and one call of 25.
+            # 2 x 0.74 ms x 1769/128 = 20.45 ms, and one call of 25 ms.
             ("waits", BUSY, 46),
             # 2 x 8.774 ms x 1769/128 = 242.53, one call, and 50.
             ("waits", QUIET, 318),
@@ -226,7 +226,7 @@ class PageTest(unittest.TestCase):
 
 
 class CountTest(unittest.TestCase):
-    """The handler, counted again."""
+    """Counts the handler's calls again."""
 
     def test_it_needs_the_counted_calls(self) -> None:
         before = json.loads(COUNTED.read_text())

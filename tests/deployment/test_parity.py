@@ -1,4 +1,4 @@
-"""Which differences between the SAM example and a changed one tests/deployment/parity.py finds or ignores."""
+"""Tests which differences tests/deployment/parity.py finds and ignores, with changed copies of SAM's example."""
 
 import contextlib
 import copy

@@ -306,7 +306,7 @@ class OptionTest(unittest.TestCase):
                 ("AWS/Lambda", "RecursiveInvocationsDropped", "Sum"),
             ],
         )
-        # A label of CloudWatch's own, not one of the template.
+        # CloudWatch resolves this placeholder, so CloudFormation must leave it unchanged.
         self.assertIn("${PROP('Dim.Target')} re-invoked", body)
 
     def test_the_outputs_are_those_of_the_named_resources(self) -> None:
@@ -381,7 +381,7 @@ class AlarmTest(unittest.TestCase):
         self.assert_alarms(system(AlarmTopicArn=TOPIC), self.SYSTEM_ALARMS)
 
     def test_every_description_says_what_to_do(self) -> None:
-        # What a person can do begins with one of these.
+        # Each description tells the operator what to do, in a sentence that begins with one of these words.
         deeds = re.compile(r"\b(Check|Fix|Look|Raise|Set|The errors in the handler's log say)\b")
         alarms = {
             name: alarm["Properties"]["AlarmDescription"]
@@ -393,7 +393,7 @@ class AlarmTest(unittest.TestCase):
         for name, description in alarms.items():
             with self.subTest(name):
                 self.assertRegex(description, deeds)
-                # CloudWatch cuts off the rest.
+                # CloudWatch cuts off longer descriptions.
                 self.assertLessEqual(len(description), 1024)
 
     def test_of_a_function(self) -> None:

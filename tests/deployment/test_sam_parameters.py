@@ -74,7 +74,7 @@ class ParameterTest(unittest.TestCase):
     DURATIONS = {
         "BaseBackoff": (1, 12 * 60 * 60),
         "MaxBackoff": (1, 13 * DAY),
-        # The last attempt is made shortly before the age is over, and the first backoff is a second.
+        # The last attempt is made just before the maximum age, and the first backoff is at least a second.
         "MaxAge": (2, 365 * DAY),
     }
     UNITS = {"": 1, "s": 1, "m": 60, "h": 60 * 60, "d": DAY}
@@ -111,10 +111,10 @@ class ParameterTest(unittest.TestCase):
 
     @staticmethod
     def counts(largest: int) -> Iterator[int]:
-        """All numbers if they are few; otherwise those at which a pattern of digits could go wrong."""
+        """All numbers if there are few. Otherwise only those at which a pattern of digits could be wrong."""
         yield from range(min(largest, 1000) + 2)
         for place in (10**zeros for zeros in range(len(str(largest)) + 1)):
-            # The largest number cut at this digit: where it begins and where it rolls over.
+            # The numbers around the point where this digit of the largest number starts or rolls over.
             begun = largest // place * place
             edges = (begun - 1, begun, begun + place - 1, begun + place, place - 1, place)
             yield from (edge for edge in edges if edge >= 0)

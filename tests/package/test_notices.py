@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NOTICES = ROOT / "scripts" / "notices"
 GNU, MUSL = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-musl"
 
-# The crates that the program can be linked with: additional lines of their manifests, and their files.
+# The crates that the program can use, each with additional lines of its manifest and its files.
 CRATES: dict[str, tuple[str, dict[str, str]]] = {
     "own-text": (
         'license = "MIT"\n[dependencies]\ndeep = "1"',
@@ -80,7 +80,7 @@ class NoticesTest(unittest.TestCase):
         return subprocess.run([NOTICES, "program", triple, "notices"], cwd=self.folder, capture_output=True, text=True)
 
     def written(self, triple: str = GNU) -> list[str]:
-        """The parts of the output."""
+        """Runs scripts/notices. Returns the parts of its output."""
         done = self.notices(triple)
         self.assertEqual(done.returncode, 0, done.stderr)
         return (self.folder / "notices").read_text().split(f"\n\n{'=' * 80}\n\n")

@@ -39,7 +39,7 @@ class PackTest(unittest.TestCase):
         with zipfile.ZipFile(self.folder / "new/folder/a.zip") as archive:
             self.assertEqual({name: archive.read(name) for name in archive.namelist()}, self.contents)
             self.assertEqual({entry.external_attr >> 16 for entry in archive.infolist()}, {0o100755})
-            # Otherwise unpackers ignore the mode.
+            # Unpackers ignore the mode unless the entry comes from Unix.
             self.assertEqual({entry.create_system for entry in archive.infolist()}, {3})
 
     def test_a_text_is_readable_and_not_executable(self) -> None:

@@ -1,4 +1,4 @@
-"""Every script prints its usage when it is asked to, refuses options that it does not have, and does nothing else."""
+"""Every script prints its usage for --help, and refuses unknown options. In both cases it does nothing else."""
 
 import os
 import shutil
@@ -9,12 +9,12 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-# What builds, installs or deploys. A script that starts one of them does more than print its usage.
+# Tools that build, install or deploy. A script that starts one of them does more than print its usage.
 TOOLS = ["apt-get", "aws", "cargo", "npm", "node", "pip", "python", "rustc", "rustup", "sudo"]
 
 
 def scripts() -> list[str]:
-    """The names of the tracked files in scripts/ that can be started."""
+    """The names of the tracked executables in scripts/."""
     listed = subprocess.run(
         ["git", "ls-files", "--stage", "scripts"], cwd=REPOSITORY, check=True, capture_output=True, text=True
     ).stdout
@@ -23,7 +23,7 @@ def scripts() -> list[str]:
 
 
 class UsageTest(unittest.TestCase):
-    """Each script is started in a copy of scripts/ that has nothing beside it to build."""
+    """Each script runs in a copy of scripts/ without the rest of the repository, so there is nothing to build."""
 
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -43,7 +43,7 @@ class UsageTest(unittest.TestCase):
         return set(self.folder.rglob("*"))
 
     def run_script(self, name: str, argument: str) -> subprocess.CompletedProcess[str]:
-        """What a script answers, by its absolute path and from another folder."""
+        """Runs a script by its absolute path in another folder. Fails if it makes a file or starts a tool."""
         before = self.files()
         environment = {"HOME": str(self.folder), "PATH": f"{self.folder}/tools:{os.environ['PATH']}"}
         answer = subprocess.run(
