@@ -144,12 +144,12 @@ class Counted:
 
 @dataclass(frozen=True)
 class Way:
-    """How messages arrive at the handler."""
+    """How messages arrive at the handler: the size of their batches and payloads."""
 
     # The number of messages in one batch.
     batch: int
     ledger: bool = False
-    # By how much their payloads are larger than the counted one.
+    # How much larger their payloads are than the counted payload, in bytes.
     more_bytes: int = 0
 
     @property

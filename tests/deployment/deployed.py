@@ -93,7 +93,7 @@ def faults(deployed: Deployed, attempts_max: int) -> list[str]:
         # The failures of both events.
         looked_at["claims"] = (["done"] * (2 + 1 + attempts_max), deployed.claims())
     if deployed.variables().get("IN_FLIGHT_MAX"):
-        # Sending a message again takes a permission that nothing else takes.
+        # Sending again needs a permission that no other call needs, so at least one wait must be kept as a delay.
         said = {json.loads(line).get("message") for line in deployed.log(deployed.handler) if line.startswith("{")}
         looked_at["waits as delays"] = (True, "waits as a delay" in said)
     return [f"{what}: expected {expected}, got {got}" for what, (expected, got) in looked_at.items() if expected != got]
@@ -103,7 +103,7 @@ class Trial(NamedTuple):
     """An example, and what is tried with it."""
 
     name: str
-    # In a folder of its own.
+    # Makes the example in a folder that no other trial uses.
     make: Callable[[Path], commands.Example]
     faults: Callable[[endpoints.Endpoint, str], list[str]]
 

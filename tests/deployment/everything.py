@@ -16,7 +16,7 @@ PARAMETERS = {
     "Ledger": "true",
     "KeyArn": {"Fn::GetAtt": ["Key", "Arn"]},
     "MaxConcurrency": "20",
-    # So few that waits are kept as delays.
+    # The limit is so low that waits are kept as delays.
     "InFlightMax": "1",
     "LogRetentionDays": "7",
     "Tracing": "Active",

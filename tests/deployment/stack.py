@@ -169,7 +169,7 @@ def mapped_queues(endpoint: Endpoint, stack: str) -> set[str]:
 def remove(endpoint: Endpoint, stack: str) -> list[str]:
     """Deletes a stack, and returns the functions, mappings and queues that are left.
 
-    Not by `sam delete`: it takes only AWS's own addresses for those of templates in S3.
+    Doesn't use `sam delete`, which accepts templates in S3 only at AWS's own addresses.
     """
     cloudformation = endpoint.client("cloudformation")
     cloudformation.delete_stack(StackName=stack)
@@ -186,7 +186,7 @@ def _is_denied(call: Callable[..., Any], **arguments: Any) -> bool:
     try:
         call(**arguments)
     except ClientError as error:
-        # Any other error is a fault of the request.
+        # Any other error means that the request itself was wrong.
         if error.response["Error"]["Code"] not in ("AccessDenied", "AccessDeniedException"):
             raise
         return True

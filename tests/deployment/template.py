@@ -44,7 +44,7 @@ class _NoValue:
 class Resource:
     """One resource that a template makes."""
 
-    # Its logical id in braces, after those of the stacks that contain it. It replaces the resource's name.
+    # The logical id in braces, after the ids of the stacks that contain the resource. Used as its name.
     token: str
     type: str
     properties: dict[str, Any]
