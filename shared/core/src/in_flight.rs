@@ -134,7 +134,7 @@ impl Gauge {
         let counted = self.counted.filter(recent).map_or(0, |(_, count)| count);
         // A message that stays for half a minute is in flight half of the time that the count is late.
         let stay = self.put.iter().fold(Duration::ZERO, |stay, put| stay.saturating_add(put.stay));
-        let uncounted = stay.saturating_mul(PEERS).as_millis() / COUNT_LAG.as_millis();
+        let uncounted = stay.saturating_mul(PEERS).as_millis().div_ceil(COUNT_LAG.as_millis());
         counted.saturating_add(u64::try_from(uncounted).unwrap_or(u64::MAX))
     }
 
