@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     let shell = Shell::look(now, |name| env::var(name).ok());
     match start(&args, &shell) {
         Ok(code) => code,
-        // Whoever closed the pipe needs no message.
+        // The reader has closed the pipe, so nobody would see a message.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::FAILURE
         }

@@ -75,7 +75,7 @@ impl Draw {
     }
 
     /// Maps the draw to a delay between these two, both included, in whole milliseconds.
-    fn between(self, low: Duration, high: Duration) -> Duration {
+    pub(crate) fn between(self, low: Duration, high: Duration) -> Duration {
         let span = high.saturating_sub(low).as_millis();
         let offset = (u128::from(self.0) * (span + 1)) >> u64::BITS;
         low + Duration::from_millis(u64::try_from(offset).unwrap_or(u64::MAX))

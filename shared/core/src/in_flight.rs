@@ -1,9 +1,9 @@
 //! How a wait is kept: in flight or as a delay.
 //!
-//! A message that waits by its visibility timeout is in flight. Once about 120,000 messages of a queue are in flight,
-//! SQS delivers nothing more from it and reports no error. A delayed message is not in flight, and there may be any
-//! number of them. But a delay ends after 15 minutes, so a long wait as delays is received and sent again and again.
-//! So waits are kept in flight while there are few, and as places become scarce, the longest waits get them.
+//! A message that waits by its visibility timeout is in flight. Once about 120,000 messages of a queue are in
+//! flight, SQS delivers nothing more from it and reports no error. A delayed message is not in flight, and there may
+//! be any number of them. But a delay ends after 15 minutes, so a long wait as delays is received and sent again and
+//! again. So waits are kept in flight while there are few, and as places become scarce, the longest waits get them.
 //!
 //! SQS counts the messages in flight up to a minute late, and asking costs a call. So each handler estimates the
 //! number: the last count, and what the count may not show yet, which is what all handlers have put in flight since
@@ -12,20 +12,19 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use crate::{
-    Attempt, Timestamp,
-    backoff::{Backoff, Draw, Jitter},
-    time::between,
-};
+use crate::{Timestamp, backoff::Draw, record::Message, time::between};
 
 /// SQS refuses a longer delay.
 pub const DELAY_MAX: Duration = Duration::from_mins(15);
 
+/// The shortest hop of a longer wait.
+const HOP_MIN: Duration = Duration::from_mins(12);
+
 /// How many messages of a queue SQS has in flight at most, unless AWS raised the quota.
 pub const QUOTA: u32 = 120_000;
 
-/// The default of `IN_FLIGHT_MAX`. The rest of [`QUOTA`] is for messages that are being handled, and for what a late
-/// count doesn't show yet.
+/// The default of `IN_FLIGHT_MAX`. The rest of [`QUOTA`] is for messages that are being handled, and for what a
+/// late count doesn't show yet.
 pub const IN_FLIGHT_MAX: NonZeroU32 = NonZeroU32::new(100_000).unwrap();
 
 /// How late SQS's count may be.
@@ -37,7 +36,7 @@ const COUNT_INTERVAL: Duration = Duration::from_secs(15);
 /// How long a count is remembered.
 const COUNT_RETENTION: Duration = Duration::from_mins(3);
 
-/// After this many waits in a minute or two, a handler asks for the count even if its batches are small.
+/// After this many waits in about a minute, a handler asks for the count even if its batches are small.
 const WAITS_UNCOUNTED_MAX: u64 = 10;
 
 /// How many handlers are assumed to do the same. As many handle a few thousand failures a second.
@@ -61,14 +60,13 @@ pub struct Signs {
     pub backlog: bool,
 }
 
-impl Signs {
-    /// Whether a message that is received for the first time had to wait for it.
-    pub fn is_backlog(sent_at: Timestamp, now: Timestamp) -> bool {
-        between(sent_at, now) > BACKLOG_AGE
-    }
+/// Whether a message had to wait for its first receive. One that was sent again was meant to.
+pub fn is_backlog(message: &Message<'_>, now: Timestamp) -> bool {
+    let waited = message.sent_at.is_some_and(|sent_at| between(sent_at, now) > BACKLOG_AGE);
+    waited && message.receive_count == 1 && !message.was_sent_again()
 }
 
-/// What one handler knows about the messages of one queue that are in flight.
+/// One handler's estimate of how many messages of one queue are in flight.
 #[derive(Clone, Debug, Default)]
 pub struct Gauge {
     /// What the last batch showed.
@@ -118,8 +116,8 @@ impl Gauge {
     /// Whether a wait is to be kept as a delay. If not, its message counts as one more in flight.
     pub fn delays(&mut self, wait: Duration, max: NonZeroU32, now: Timestamp) -> bool {
         let longest = longest_delayed(self.estimate(now), max, self.signs);
-        self.is_crowded = !longest.is_zero();
-        let delays = wait < longest;
+        self.is_crowded = longest.is_some();
+        let delays = longest.is_some_and(|longest| wait <= longest);
         if !delays {
             self.put[0].messages += 1;
             self.put[0].stay += wait.min(COUNT_LAG);
@@ -159,37 +157,32 @@ impl Gauge {
     }
 }
 
-/// Waits shorter than this are kept as delays: none while less than half of the places are taken, from there on those
-/// of 15 minutes, and with every further place longer ones. At the limit all are.
-fn longest_delayed(in_flight: u64, max: NonZeroU32, signs: Signs) -> Duration {
+/// The longest wait that is kept as a delay: none while less than half of the places are taken, from there on 15
+/// minutes, and more with every further place. At the limit all waits are.
+fn longest_delayed(in_flight: u64, max: NonZeroU32, signs: Signs) -> Option<Duration> {
     let half = f64::from(max.get()) / 2.0;
     // Counts are far below the 2^53 up to which this is exact.
     #[allow(clippy::cast_precision_loss, reason = "see above")]
     let beyond_half = (in_flight as f64 - half) / half;
-    let one_hop = DELAY_MAX + Duration::from_millis(1);
     if beyond_half >= 1.0 {
-        Duration::MAX
+        Some(Duration::MAX)
     } else if beyond_half >= 0.0 {
         let ratio = LONG_WAIT.as_secs_f64() / DELAY_MAX.as_secs_f64();
-        one_hop.mul_f64(ratio.powf(beyond_half))
-    } else if signs.backlog {
-        one_hop
+        Some(DELAY_MAX.mul_f64(ratio.powf(beyond_half)))
     } else {
-        Duration::ZERO
+        signs.backlog.then_some(DELAY_MAX)
     }
 }
 
-/// The `DelaySeconds` that bring a message back at `until`, or on the way there. Longer waits take hops of 12 to 15
-/// minutes: events that failed together would otherwise come back in waves.
+/// The `DelaySeconds` that bring a message back at `until`, or on the way there. Longer waits take hops of 12 to
+/// 15 minutes: events that failed together would otherwise come back in waves.
 pub fn delay_seconds(request_id: &str, until: Timestamp, now: Timestamp) -> u32 {
     let rest = between(now, until);
     let delay = if rest <= DELAY_MAX {
         rest
     } else {
-        let hop = Backoff { base: DELAY_MAX * 4 / 5, max: DELAY_MAX, jitter: Jitter::Full };
-        let left = u32::try_from(rest.as_secs() / 60).unwrap_or(u32::MAX);
-        let draw = Draw::seeded(request_id, left);
-        hop.delay_from(hop.base, Attempt::new(2).unwrap_or(Attempt::FIRST), draw)
+        let minutes_left = u32::try_from(rest.as_secs() / 60).unwrap_or(u32::MAX);
+        Draw::seeded(request_id, minutes_left).between(HOP_MIN, DELAY_MAX)
     };
     whole_seconds(delay)
 }

@@ -75,7 +75,8 @@ pub struct MessageAttributes<'a> {
 /// The attribute that carries the failure time of an event from message to message.
 pub const FAILED_AT: &str = "FailedAt";
 
-/// The attribute that carries the id of the first message. It identifies a failure that has no request id of its own.
+/// The attribute that carries the id of the first message. It identifies a failure that has no request id of its
+/// own.
 pub const MESSAGE_ID: &str = "MessageId";
 
 impl<'a> Message<'a> {
@@ -292,8 +293,8 @@ fn request_id(message: &Message, given: Option<&str>) -> String {
     usable.unwrap_or(message.first_id()).to_owned()
 }
 
-/// The earliest of the times that the message shows. A record is written before it is sent, so a later time in it is
-/// wrong. Believed, it could keep the message waiting for years. The same holds for a `FailedAt`.
+/// The earliest of the times that the message shows. A record is written before it is sent, so a later time in it
+/// is wrong. Believed, it could keep the message waiting for years. The same holds for a `FailedAt`.
 fn failed_at(message: &Message, recorded: Option<Timestamp>) -> Result<Timestamp, Unreadable> {
     let carried = message.attributes.failed_at.and_then(time::parse);
     let times = [recorded, carried, message.sent_at];

@@ -118,7 +118,8 @@ impl Targets {
 
     fn of(patterns: Vec<String>, setting: &str, faults: &mut Vec<Fault>) -> Self {
         let name = |c: char| c.is_ascii_alphanumeric() || "-_*".contains(c);
-        let is_good = |text: &&String| text.starts_with("arn:") || text.chars().all(name);
+        let is_name = |text: &str| !text.is_empty() && text.chars().all(name);
+        let is_good = |text: &&String| text.starts_with("arn:") || is_name(text);
         for bad in patterns.iter().filter(|text| !is_good(text)) {
             let expected = "function names or ARNs, with * for any run";
             faults.push(Fault::new(setting, expected, bad));

@@ -67,7 +67,7 @@ pub struct Handler<Q, F, L, C> {
     pub ledger: Option<L>,
     /// The clock.
     pub clock: C,
-    /// What it knows about how many messages of its queues are in flight.
+    /// How many messages of its queues are in flight, as it estimates.
     pub gauges: Gauges,
 }
 

@@ -1,7 +1,7 @@
 //! Which waits are kept in flight, and which as delays.
 //!
-//! A handler that is told of no crowd asks nothing: only a full batch, a backlog or many waits in a short time give it
-//! a reason to ask SQS how many messages are in flight.
+//! A handler asks SQS how many messages are in flight only if it has a reason: a full batch, a backlog, many waits in
+//! a short time, or scarce places when it last looked.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use crate::{
     settlements::Wait,
 };
 
-/// What a handler knows about its queues, by their URLs. It outlives the batches.
+/// The gauges of a handler's queues, by their URLs. They outlive the batches.
 #[derive(Debug, Default)]
 pub struct Gauges(Mutex<BTreeMap<String, Gauge>>);
 

@@ -11,8 +11,8 @@ use comeback_core::{
     arn::Home,
     claim::Claim,
     decision::{Judgement, decide},
-    in_flight::Signs,
-    record::{Failure, Message},
+    in_flight::is_backlog,
+    record::Failure,
     settings::Settings,
     time::between,
 };
@@ -76,17 +76,12 @@ impl<'e> Item<'e> {
 
     /// Its message, to be sent again with this delay, if it is about a failure.
     pub(crate) fn again(&self, delay: u32) -> Option<Delayed<'e>> {
-        Some(again(self.record, self.failure()?, delay))
+        Some(again(self.record, &self.judgement.message, self.failure()?, delay))
     }
 
-    /// Whether it had to wait for its first receive. A message that was sent again was meant to.
+    /// Whether it had to wait for its first receive.
     pub(crate) fn is_backlog(&self) -> bool {
-        let Message { receive_count: 1, sent_at: Some(sent_at), attributes, .. } =
-            self.judgement.message
-        else {
-            return false;
-        };
-        attributes.failed_at.is_none() && Signs::is_backlog(sent_at, self.judged_at)
+        is_backlog(&self.judgement.message, self.judged_at)
     }
 
     pub(crate) fn trace_header(&self) -> Option<&'e str> {

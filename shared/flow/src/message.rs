@@ -49,8 +49,13 @@ pub(crate) fn source_url(record: &SqsMessage) -> Option<String> {
 }
 
 /// The record as a message that is sent again: nothing about its failure changes.
-pub(crate) fn again<'a>(record: &'a SqsMessage, failure: &Failure<'_>, delay: u32) -> Delayed<'a> {
-    let carried = failure.carried(&view(record));
+pub(crate) fn again<'a>(
+    record: &'a SqsMessage,
+    message: &Message<'_>,
+    failure: &Failure<'_>,
+    delay: u32,
+) -> Delayed<'a> {
+    let carried = failure.carried(message);
     let is_carried = |name: &str| carried.iter().any(|(other, _)| *other == name);
     let received = record.message_attributes.iter().filter(|(name, _)| !is_carried(name));
     let mut attributes: Vec<_> = received.map(|(name, value)| attribute(name, value)).collect();
@@ -168,7 +173,7 @@ mod tests {
         let message = view(record);
         let failure =
             comeback_core::record::read(&message, rules().dlq_target.unwrap().at(&home()).as_ref());
-        let delayed = again(record, failure.as_ref().unwrap(), 900);
+        let delayed = again(record, &message, failure.as_ref().unwrap(), 900);
         let mut next = received(&format!("hop {nth}"), sent_at, delayed.body);
         for Attribute { name, value, .. } in &delayed.attributes {
             let Value::Text(text) = value else { panic!("{name} is no text") };

@@ -1,4 +1,4 @@
-//! What no formatter holds of how files are written.
+//! Rules of style that no formatter checks.
 #![allow(clippy::unwrap_used, reason = "a tracked file can be read")]
 
 use std::{fs, path::Path, process::Command};
@@ -15,7 +15,7 @@ fn tracked(pattern: &str) -> Vec<String> {
     String::from_utf8(listed.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// What a comment says, if the line is one. Rows of tables, addresses, and lines of examples that nobody sees
+/// The text of a comment, if the line is one. Rows of tables, addresses, and lines of examples that nobody sees
 /// can't be wrapped.
 fn wrappable_comment(line: &str) -> Option<&str> {
     let said = line.trim_start().strip_prefix("//")?.trim_start_matches(['/', '!']).trim_start();

@@ -73,7 +73,7 @@ struct Current {
     answer: oneshot::Sender<Answer>,
 }
 
-/// What the host waits for after it has handed an event over.
+/// Tells the host when the function has taken an event and when it has answered it.
 pub(super) struct Handed {
     /// The function has asked for it.
     pub(super) taken: oneshot::Receiver<()>,

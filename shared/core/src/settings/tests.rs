@@ -56,7 +56,7 @@ fn every_bad_setting_is_named_in_one_message_with_what_it_must_be_and_what_it_is
         ("LEDGER_TABLE", "bad name"),
         (
             "QUEUE_TARGETS",
-            r#"{"retry":[],"q u":["orders"],"twice":["a b"],"twice":["a"],"none":"orders"}"#,
+            r#"{"retry":[],"q u":["orders"],"twice":["a b",""],"twice":["a"],"none":"orders"}"#,
         ),
         ("IN_FLIGHT_MAX", "0"),
         ("POLICIES", r#"{"orders":{"MAX_AGE":true,"MAXAGE":"1d"},"b":7}"#),
@@ -68,6 +68,7 @@ fn every_bad_setting_is_named_in_one_message_with_what_it_must_be_and_what_it_is
         "QUEUE_TARGETS.retry must be a list of functions such as [\"orders\"], got \"[]\"",
         "QUEUE_TARGETS must be for a queue by its name, without ARN and URL, got \"q u\"",
         "QUEUE_TARGETS.twice must be function names or ARNs, with * for any run, got \"a b\"",
+        "QUEUE_TARGETS.twice must be function names or ARNs, with * for any run, got \"\"",
         "QUEUE_TARGETS must be an object that names each queue once, got \"twice\"",
         "QUEUE_TARGETS.none must be a list of functions such as [\"orders\"], got \"\\\"orders\\\"\"",
         "IN_FLIGHT_MAX must be a whole number from 1, got \"0\"",

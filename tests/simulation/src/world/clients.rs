@@ -1,4 +1,4 @@
-//! Who sends messages: clients, strangers, topics and buses. And the targets: how their runs end, and what the
+//! The senders of messages: clients, strangers, topics and buses. And the targets: how their runs end, and what the
 //! judge is told of it.
 
 use std::{rc::Rc, sync::Arc, time::Duration};

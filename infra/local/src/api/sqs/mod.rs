@@ -26,7 +26,7 @@ use crate::model::{
     sqs::{QueueName, Sqs, SqsError},
 };
 
-/// What a request has besides its operation and its parameters.
+/// The context of a request: everything but its operation and its parameters.
 struct Caller<'a> {
     /// The host of the request, which queue URLs have too.
     host: &'a str,
