@@ -12,6 +12,9 @@
 //!   release: it did not act          the lease is over: it crashed
 //! ```
 //!
+//! With the register, an event that waits has an item too, in the place where its claim will be. Whoever claims its
+//! failure replaces that item. An operator's order is written into it, and stays in it until somebody has acted.
+//!
 //! The token is a fencing token: every write names the token under which the claim is held. A claimant that comes
 //! back after its lease can neither mark nor release a claim that another one holds by then.
 
@@ -49,8 +52,10 @@ pub struct Token {
 pub struct Claim {
     /// The holder; once it is done, the last one.
     pub token: Token,
-    /// Held or done.
+    /// Waiting, held or done.
     pub state: State,
+    /// What an operator wants done with the event.
+    pub order: Option<Order>,
     /// After this moment the claim counts as absent, even if the store has not removed it yet.
     pub expires_at: Timestamp,
 }
@@ -58,6 +63,8 @@ pub struct Claim {
 /// The state of a claim.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum State {
+    /// Nobody acts: the event waits.
+    Waiting,
     /// Its holder is at work.
     Held {
         /// When the lease ends: by then the holder has ended or died.
@@ -65,6 +72,15 @@ pub enum State {
     },
     /// Its holder has acted.
     Done,
+}
+
+/// What an operator wants done with an event that waits.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Order {
+    /// Retry it now, before it is due.
+    Retry,
+    /// Give it up.
+    Cancel,
 }
 
 /// Someone who wants to act on a failure.
@@ -97,11 +113,12 @@ pub enum Verdict {
 impl Claimant<'_> {
     /// Judges the claim that was found, if there is one.
     pub fn judge(&self, found: Option<&Claim>, now: Timestamp) -> Verdict {
-        let Some(found) = found else { return Verdict::Take(self.claim(1, now)) };
+        let Some(found) = found else { return Verdict::Take(self.claim(1, None, now)) };
         if found.is_expired(now) {
             return Verdict::Take(self.claim_after(found, now));
         }
         match found.state {
+            State::Waiting => Verdict::Take(self.claim_after(found, now)),
             State::Done => Verdict::Done,
             State::Held { .. } if found.token.owner == self.owner => Verdict::Own(found.clone()),
             // No claimant writes a longer lease than this, unless its clock is wrong.
@@ -113,23 +130,37 @@ impl Claimant<'_> {
     }
 
     fn claim_after(&self, found: &Claim, now: Timestamp) -> Claim {
-        self.claim(found.token.generation.saturating_add(1), now)
+        let order = found.order.filter(|_| !found.is_expired(now));
+        self.claim(found.token.generation.saturating_add(1), order, now)
     }
 
-    fn claim(&self, generation: u32, now: Timestamp) -> Claim {
+    fn claim(&self, generation: u32, order: Option<Order>, now: Timestamp) -> Claim {
         let dead_by = self.deadline.min(later(now, LIFE_MAX));
         Claim {
             token: Token { generation, owner: self.owner.to_owned() },
             state: State::Held { until: later(dead_by, CLOCK_SKEW_MAX) },
+            order,
             expires_at: later(now, self.retention),
         }
     }
 }
 
 impl Claim {
+    /// The item of an event that waits, in the place of the claim that was `seen`. An order in it stays.
+    pub fn waiting(owner: String, seen: Option<&Self>, expires_at: Timestamp) -> Self {
+        let generation = seen.map_or(1, |seen| seen.token.generation.saturating_add(1));
+        let ordered = seen.filter(|seen| seen.order.is_some());
+        Self {
+            token: Token { generation, owner },
+            state: State::Waiting,
+            order: ordered.and_then(|seen| seen.order),
+            expires_at: ordered.map_or(expires_at, |seen| seen.expires_at.max(expires_at)),
+        }
+    }
+
     /// The same claim, marked as done.
     pub fn done(&self) -> Self {
-        Self { state: State::Done, ..self.clone() }
+        Self { state: State::Done, order: None, ..self.clone() }
     }
 
     /// Whether it counts as absent.
@@ -204,6 +235,25 @@ mod tests {
         assert_eq!(claimant("a").judge(Some(&held), until), Verdict::Own(held.clone()));
         assert_eq!(claimant("b").judge(Some(&held.done()), secs(86_400)), Verdict::Done);
         assert_eq!(claimant("a").judge(Some(&held.done()), now()), Verdict::Done);
+    }
+
+    #[test]
+    fn an_event_that_waits_can_be_claimed_and_an_order_for_it_stays_until_somebody_acts() {
+        let waits = Claim::waiting("a".to_owned(), None, secs(60));
+        assert_eq!((waits.token.generation, waits.order), (1, None));
+        let ordered = Claim { order: Some(Order::Cancel), expires_at: secs(900), ..waits };
+        let held = taken(claimant("b").judge(Some(&ordered), now()));
+        assert_eq!((held.token.generation, held.order), (2, Some(Order::Cancel)));
+        // It could not act.
+        let released = Claim::waiting("b".to_owned(), Some(&held), secs(60));
+        assert_eq!((released.token.generation, released.order), (3, Some(Order::Cancel)));
+        assert_eq!(released.expires_at, held.expires_at, "an order is not forgotten sooner");
+        // It died.
+        let next = taken(claimant("c").judge(Some(&held), secs(3600)));
+        assert_eq!(next.order, Some(Order::Cancel));
+        assert_eq!(next.done().order, None);
+        let expired = taken(claimant("b").judge(Some(&ordered), secs(900)));
+        assert_eq!(expired.order, None, "it counts as absent");
     }
 
     #[test]
@@ -296,7 +346,7 @@ mod tests {
                 }
                 let lease = |claim: &Claim| match claim.state {
                     State::Held { until } => between(time, until),
-                    State::Done => Duration::ZERO,
+                    State::Waiting | State::Done => Duration::ZERO,
                 };
                 let longest = Duration::from_secs(30 + 5) + CLOCK_SKEW_MAX;
                 prop_assert!(store.as_ref().map_or(Duration::ZERO, lease) <= longest, "nobody waits for ever");

@@ -39,6 +39,8 @@ pub enum Reason {
     PayloadTooLarge,
     /// Lambda refuses the request for good.
     InvokeRejected,
+    /// An operator cancelled the event.
+    Cancelled,
     /// The message is of no known form.
     Unreadable,
 }
@@ -55,6 +57,7 @@ impl Reason {
             Self::PayloadMissing => "payload_missing",
             Self::PayloadTooLarge => "payload_too_large",
             Self::InvokeRejected => "invoke_rejected",
+            Self::Cancelled => "cancelled",
             Self::Unreadable => "unreadable",
         }
     }
@@ -70,7 +73,8 @@ impl Reason {
             | Self::RecursionStopped
             | Self::PayloadMissing
             | Self::PayloadTooLarge
-            | Self::InvokeRejected => true,
+            | Self::InvokeRejected
+            | Self::Cancelled => true,
         }
     }
 }
@@ -235,6 +239,7 @@ mod tests {
             Reason::PayloadMissing,
             Reason::PayloadTooLarge,
             Reason::InvokeRejected,
+            Reason::Cancelled,
         ];
         assert!(of_the_failure.into_iter().all(Reason::concerns_failure));
         assert!(!Reason::TargetNotAllowed.concerns_failure());

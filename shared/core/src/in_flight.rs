@@ -12,7 +12,12 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use crate::{Timestamp, backoff::Draw, record::Message, time::between};
+use crate::{
+    Timestamp,
+    backoff::Draw,
+    record::Message,
+    time::{between, later},
+};
 
 /// SQS refuses a longer delay.
 pub const DELAY_MAX: Duration = Duration::from_mins(15);
@@ -174,6 +179,13 @@ fn longest_delayed(in_flight: u64, max: NonZeroU32, signs: Signs) -> Option<Dura
     }
 }
 
+/// When an event that may not be retried now is looked at again. Events that are held back together don't come
+/// back together.
+pub fn held_back_until(request_id: &str, now: Timestamp) -> Timestamp {
+    let minute = u32::try_from(now.timestamp() / 60).unwrap_or_default();
+    later(now, Draw::seeded(request_id, minute).between(HOP_MIN, DELAY_MAX))
+}
+
 /// The `DelaySeconds` that bring a message back at `until`, or on the way there. Longer waits take hops of 12 to
 /// 15 minutes: events that failed together would otherwise come back in waves.
 pub fn delay_seconds(request_id: &str, until: Timestamp, now: Timestamp) -> u32 {
@@ -198,7 +210,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::time::later;
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
     const SECOND: Duration = Duration::from_secs(1);

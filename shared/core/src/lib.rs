@@ -32,6 +32,7 @@ mod misspelt;
 mod pattern;
 pub mod policy;
 pub mod record;
+pub mod register;
 mod rules;
 pub mod schedule;
 pub mod settings;

@@ -85,6 +85,11 @@ impl<'a> Message<'a> {
         self.attributes.failed_at.is_some()
     }
 
+    /// Whether it was received before, or was sent again.
+    pub fn came_back(&self) -> bool {
+        self.receive_count > 1 || self.was_sent_again()
+    }
+
     /// SQS's id of the first message about this failure.
     fn first_id(&self) -> &'a str {
         let sent_again = self.attributes.message_id;

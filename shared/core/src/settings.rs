@@ -21,13 +21,15 @@ const TABLE: &str = "the name or the ARN of a DynamoDB table";
 const FUNCTION: &str = "the name or the ARN of a function";
 
 /// The variables that are read beside those of [`POLICY_NAMES`].
-const OTHER_NAMES: [&str; 8] = [
+const OTHER_NAMES: [&str; 10] = [
     "DEAD_LETTER_QUEUE_URL",
     "DLQ_TARGET",
     "IN_FLIGHT_MAX",
     "LEDGER_TABLE",
     "POLICIES",
+    "PROBE",
     "QUEUE_TARGETS",
+    "REGISTER",
     "RETRY_QUEUE_URL",
     "TARGET_FUNCTIONS",
 ];
@@ -50,6 +52,10 @@ pub struct Settings {
     pub in_flight_max: NonZeroU32,
     /// The table in which each failure is claimed before it is acted on.
     pub ledger_table: Option<String>,
+    /// Whether waiting events are listed in that table, and an operator's orders are read from it.
+    pub register: bool,
+    /// Whether a target that is down is probed instead of retried at every due time.
+    pub probe: bool,
 }
 
 impl Settings {
@@ -90,6 +96,19 @@ impl Settings {
         if let Some(table) = ledger_table.as_ref().filter(|table| !is_table(table)) {
             faults.push(Fault::new("LEDGER_TABLE", TABLE, table));
         }
+        let mut with_ledger = |name: &str| {
+            let Some(value) = lookup(name) else { return false };
+            match value.trim() {
+                "true" if ledger_table.is_none() => {
+                    let expected = format!("{TABLE} if {name} is true");
+                    faults.push(Fault::missing("LEDGER_TABLE", &expected));
+                }
+                "true" | "false" => {}
+                _ => faults.push(Fault::new(name, "true or false", &value)),
+            }
+            value.trim() == "true"
+        };
+        let (register, probe) = (with_ledger("REGISTER"), with_ledger("PROBE"));
         let policies = Policies::read(&lookup, &mut faults);
         match dead_letter_queue_url {
             Some(dead_letter_queue_url) if faults.is_empty() => Ok(Self {
@@ -98,6 +117,8 @@ impl Settings {
                 retry_queue_url,
                 in_flight_max: in_flight_max.unwrap_or(IN_FLIGHT_MAX),
                 ledger_table,
+                register,
+                probe,
             }),
             _ => Err(BadSettings(faults)),
         }

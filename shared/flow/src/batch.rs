@@ -27,9 +27,10 @@ use crate::{
     item::Item,
     log,
     ports::{
-        CallFault, Clock, Delayed, ENTRIES_MAX, Functions, Invocation, Ledger, Queues,
+        CallFault, Clock, Delayed, ENTRIES_MAX, Functions, Invocation, Ledger, Queues, Register,
         VisibilityChange,
     },
+    register,
     report::{Obstacle, Outcome, Report},
     settlements::{Letter, Settlements, Wait},
 };
@@ -71,7 +72,7 @@ pub struct Handler<Q, F, L, C> {
     pub gauges: Gauges,
 }
 
-impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
+impl<Q: Queues, F: Functions, L: Ledger + Register, C: Clock> Handler<Q, F, L, C> {
     /// Handles a batch and answers before its deadline.
     ///
     /// # Errors
@@ -92,12 +93,17 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
         self.gauges.begin(&items);
         let claims = Claims {
             ledger: self.ledger.as_ref(),
+            registers: self.settings.register,
             clock: &self.clock,
             invocation: context.request_id,
             deadline: context.deadline,
         };
         let budget = Budget::of(now, context.deadline);
-        within(&self.clock, budget.all, self.carry_out(&items, &claims, budget)).await;
+        let work = async {
+            register::steer(&items, &claims).await;
+            self.carry_out(&items, &claims, budget).await;
+        };
+        within(&self.clock, budget.all, work).await;
         let not_reached = items.iter().filter(|item| !item.has_ended());
         not_reached.for_each(|item| end(item, Outcome::NotReached));
         items.iter().filter(|item| item.is_unmarked()).for_each(log::unmarked);
@@ -109,7 +115,7 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
         let (mut due, mut given_up) = (Vec::new(), Vec::new());
         let mut settlements = Settlements::default();
         for item in items {
-            match item.judgement.decision {
+            match item.decision() {
                 Decision::Invoke => due.push(item),
                 Decision::Settle(Settlement::DeadLetter(reason))
                     if claims.ledger.is_some() && reason.concerns_failure() =>
@@ -152,7 +158,7 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
     /// Acts on an item if nobody else has or does. Returns how to settle its message, unless it is done.
     async fn act(&self, item: &Item<'_>, claims: &Claims<'_, L, C>) -> Option<Settlement> {
         match claims.claim(item).await {
-            Ok(()) => match item.judgement.decision {
+            Ok(()) => match item.decision() {
                 Decision::Invoke => self.invoke(item).await,
                 Decision::Settle(settlement) => Some(settlement),
             },
@@ -269,7 +275,7 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
             match answer {
                 Ok(()) => {
                     end(wait.item, Outcome::Delayed { delay: between(now, wait.until) });
-                    sent.push(wait.item);
+                    sent.push(*wait);
                 }
                 Err(fault) => {
                     log::not_sent_again(wait.item, &fault);
@@ -279,7 +285,7 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
         }
         join(
             self.put_all_back(Some(queue_url), &refused, claims),
-            join_all(sent.into_iter().map(|item| claims.release(item))),
+            join_all(sent.iter().map(|wait| register::enter(wait, None, claims))),
         )
         .await;
     }
@@ -327,7 +333,10 @@ impl<Q: Queues, F: Functions, L: Ledger, C: Clock> Handler<Q, F, L, C> {
                 );
             }
         };
-        join(put_back, join_all(waits.iter().map(|wait| claims.release(wait.item)))).await;
+        let entries = waits
+            .iter()
+            .map(|wait| register::enter(wait, Some(wait.item.receipt_handle()), claims));
+        join(put_back, join_all(entries)).await;
     }
 
     async fn give_up(&self, letters: &[Letter<'_, '_>], claims: &Claims<'_, L, C>) {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use comeback_core::{
     Timestamp,
-    claim::{Claim, Claimant, LOOKS_MAX, Verdict, is_same},
+    claim::{Claim, Claimant, LOOKS_MAX, State, Verdict, is_same},
     fault::StoreFault,
 };
 
@@ -28,6 +28,8 @@ const RETENTION: Duration = Duration::from_hours(14 * 24);
 /// The claims of one invocation of the handler.
 pub(crate) struct Claims<'h, L, C> {
     pub(crate) ledger: Option<&'h L>,
+    /// Whether events that wait are listed in the ledger's table.
+    pub(crate) registers: bool,
     pub(crate) clock: &'h C,
     /// The request id of this invocation, which no other has.
     pub(crate) invocation: &'h str,
@@ -52,9 +54,9 @@ impl<L: Ledger, C: Clock> Claims<'_, L, C> {
     /// Claims an item's failure. An unreadable message has no request id, so there is nothing to claim.
     pub(crate) async fn claim(&self, item: &Item<'_>) -> Result<(), Barred> {
         let (Some(ledger), Some(failure)) = (self.ledger, item.failure()) else { return Ok(()) };
-        let owner = format!("{}/{}", self.invocation, item.nth);
+        let owner = self.owner(item);
         let claimant = Claimant { owner: &owner, deadline: self.deadline, retention: RETENTION };
-        let mut found = None;
+        let mut found = item.entered().map(|entered| entered.claim);
         for _ in 0..LOOKS_MAX {
             let claim = match claimant.judge(found.as_ref(), self.clock.now()) {
                 Verdict::Own(claim) => {
@@ -85,6 +87,11 @@ impl<L: Ledger, C: Clock> Claims<'_, L, C> {
         Err(Barred::Unknown(StoreFault { passes: true, code: None, message }))
     }
 
+    /// The name of whoever acts on this item, which nobody else has.
+    pub(crate) fn owner(&self, item: &Item<'_>) -> String {
+        format!("{}/{}", self.invocation, item.nth)
+    }
+
     /// Records that the item's failure was acted on.
     pub(crate) async fn mark(&self, item: &Item<'_>) {
         let done = |held: &Claim| Some(held.done());
@@ -101,7 +108,10 @@ impl<L: Ledger, C: Clock> Claims<'_, L, C> {
     /// Gives the claim back, so that the next delivery may act. If another invocation has taken it over by
     /// now, it stays as it is.
     pub(crate) async fn release(&self, item: &Item<'_>) {
-        if let Err(NotReplaced::Fault(fault)) = self.rewrite(item, |_| None).await {
+        // An operator's order is for whoever acts next.
+        let ordered =
+            |held: &Claim| held.order.map(|_| Claim { state: State::Waiting, ..held.clone() });
+        if let Err(NotReplaced::Fault(fault)) = self.rewrite(item, ordered).await {
             item.met(Obstacle::Ledger);
             log::not_released(item, &fault);
         }

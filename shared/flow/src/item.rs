@@ -9,8 +9,9 @@ use aws_lambda_events::event::sqs::SqsMessage;
 use comeback_core::{
     Timestamp,
     arn::Home,
-    claim::Claim,
-    decision::{Judgement, decide},
+    claim::{Claim, Order},
+    dead_letter::Reason,
+    decision::{Decision, Judgement, Settlement, decide},
     in_flight::is_backlog,
     record::Failure,
     settings::Settings,
@@ -19,7 +20,7 @@ use comeback_core::{
 
 use crate::{
     message::{again, source_url, trace_header, view},
-    ports::Delayed,
+    ports::{Delayed, Entered},
     report::{Entry, Obstacle, Outcome},
 };
 
@@ -31,7 +32,10 @@ pub(crate) struct Item<'e> {
     pub(crate) nth: usize,
     pub(crate) judgement: Judgement<'e>,
     judged_at: Timestamp,
+    /// What is done with it, after an operator's orders.
+    decision: Cell<Decision>,
     queue_url: Option<String>,
+    entered: RefCell<Option<Entered>>,
     claim: RefCell<Option<Claim>>,
     outcome: OnceCell<Outcome>,
     obstacle: Cell<Option<Obstacle>>,
@@ -44,12 +48,15 @@ impl<'e> Item<'e> {
         settings: &Settings,
         now: Timestamp,
     ) -> Self {
+        let judgement = decide(view(record), home, &settings.rules, now);
         Self {
             record,
             nth,
-            judgement: decide(view(record), home, &settings.rules, now),
+            decision: Cell::new(judgement.decision),
+            judgement,
             judged_at: now,
             queue_url: settings.retry_queue_url.clone().or_else(|| source_url(record)),
+            entered: RefCell::new(None),
             claim: RefCell::new(None),
             outcome: OnceCell::new(),
             obstacle: Cell::new(None),
@@ -58,6 +65,26 @@ impl<'e> Item<'e> {
 
     pub(crate) fn failure(&self) -> Option<&Failure<'e>> {
         self.judgement.failure.as_ref().ok()
+    }
+
+    /// What is done with it. An order to cancel it may be found only when it is claimed.
+    pub(crate) fn decision(&self) -> Decision {
+        match &*self.claim.borrow() {
+            Some(Claim { order: Some(Order::Cancel), .. }) => {
+                Decision::Settle(Settlement::DeadLetter(Reason::Cancelled))
+            }
+            _ => self.decision.get(),
+        }
+    }
+
+    /// Changes what is done with it.
+    pub(crate) fn decide(&self, decision: Decision) {
+        self.decision.set(decision);
+    }
+
+    /// Whether its message was received before, or was sent again.
+    pub(crate) fn came_back(&self) -> bool {
+        self.judgement.message.came_back()
     }
 
     /// How long before the decision the event failed for the first time.
@@ -86,6 +113,16 @@ impl<'e> Item<'e> {
 
     pub(crate) fn trace_header(&self) -> Option<&'e str> {
         trace_header(self.record)
+    }
+
+    /// Notes its item in the register, or in the ledger.
+    pub(crate) fn find(&self, entered: Entered) {
+        self.entered.replace(Some(entered));
+    }
+
+    /// That item.
+    pub(crate) fn entered(&self) -> Option<Entered> {
+        self.entered.borrow().clone()
     }
 
     /// Notes the claim that is being written for this item, and is still to be marked or released.
@@ -124,6 +161,11 @@ impl<'e> Item<'e> {
     /// Notes what is in its way; the first obstacle is the cause of the others.
     pub(crate) fn met(&self, obstacle: Obstacle) {
         self.obstacle.set(self.obstacle.get().or(Some(obstacle)));
+    }
+
+    /// Whether a call to the ledger failed for it.
+    pub(crate) fn lacks_ledger(&self) -> bool {
+        self.obstacle.get() == Some(Obstacle::Ledger)
     }
 
     pub(crate) fn into_entry(self) -> Entry {

@@ -5,7 +5,8 @@
 //! the time that the invocation has left. At the end every message is *reported*: it is done, or it stays in the
 //! queue.
 //!
-//! With a ledger, each failure is claimed before it is acted on and marked after (`claims`).
+//! With a ledger, each failure is claimed before it is acted on and marked after (`claims`). With the register,
+//! events that wait are listed there, and an operator's orders change what is done (`register`).
 //!
 //! The calls themselves are [`ports`], and so is the clock: this crate runs the same against AWS and in a
 //! simulation's virtual time.
@@ -20,5 +21,6 @@ mod log;
 mod message;
 pub mod metrics;
 pub mod ports;
+mod register;
 pub mod report;
 mod settlements;

@@ -191,6 +191,29 @@ pub(crate) fn not_released(item: &Item<'_>, fault: &StoreFault) {
     );
 }
 
+/// Orders can't be read. The batch is handled without.
+pub(crate) fn not_looked_up(fault: &StoreFault) {
+    let said = fault.to_string();
+    let said = beginning(&said);
+    let what =
+        "an operator's orders can't be read from LEDGER_TABLE; what is due is retried without them";
+    if fault.passes {
+        tracing::warn!(error = said, "{what}");
+    } else {
+        tracing::error!(error = said, "{what}");
+    }
+}
+
+/// The event waits and is not listed. Another line says how it waits.
+pub(crate) fn not_entered(item: &Item<'_>, fault: &StoreFault) {
+    ledger_line!(
+        item,
+        fault,
+        "the waiting event can't be written to LEDGER_TABLE; it waits, but is not listed",
+        "register"
+    );
+}
+
 /// The failure was acted on, and the time was up before the mark was written.
 pub(crate) fn unmarked(item: &Item<'_>) {
     line!(

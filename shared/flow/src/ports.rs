@@ -3,13 +3,18 @@
 //! A call with several entries returns an answer for each of them, in order, because SQS may refuse one and accept
 //! the others. If the call itself fails, every entry gets its error.
 
-use std::{borrow::Cow, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use comeback_core::{
     Timestamp,
     claim::Claim,
     dead_letter::DeadLetter,
     fault::{InvokeFault, StoreFault},
+    register::Waiting,
 };
 
 /// SQS accepts this many entries in one call.
@@ -59,6 +64,22 @@ pub trait Ledger {
     ) -> impl Future<Output = Result<(), NotReplaced>>;
 }
 
+/// The register: the items of events that wait, in the ledger's table.
+pub trait Register {
+    /// Replaces the claim under `key` by that of an event that waits, as [`Ledger::replace`] does, and writes what
+    /// is known of the event beside it.
+    fn enter(
+        &self,
+        key: &str,
+        seen: Option<&Claim>,
+        next: &Claim,
+        waiting: &Waiting<'_>,
+    ) -> impl Future<Output = Result<(), NotReplaced>>;
+
+    /// Reads the items of these events and targets with one call.
+    fn look_up(&self, wanted: &Wanted<'_>) -> impl Future<Output = Result<Notes, StoreFault>>;
+}
+
 /// The time.
 pub trait Clock {
     /// The current time.
@@ -66,6 +87,33 @@ pub trait Clock {
 
     /// Returns when this much time has passed.
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()>;
+}
+
+/// What concerns a batch.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Wanted<'a> {
+    /// The claim keys of its events.
+    pub events: HashSet<&'a str>,
+    /// The functions, as records name them.
+    pub targets: HashSet<&'a str>,
+}
+
+/// What is known of events and targets.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Notes {
+    /// The items of the events that have one, by claim key.
+    pub events: HashMap<String, Entered>,
+    /// The targets that an operator has paused.
+    pub paused: HashSet<String>,
+}
+
+/// The item of an event.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Entered {
+    /// Its claim.
+    pub claim: Claim,
+    /// When it comes back and has no receipt handle, because its message is delayed.
+    pub delayed_until: Option<Timestamp>,
 }
 
 /// The change of one message's visibility timeout.

@@ -194,6 +194,28 @@ fn each_jitter_has_its_name() {
 }
 
 #[test]
+fn the_register_and_probes_are_off_unless_set_and_need_a_ledger() {
+    for name in ["REGISTER", "PROBE"] {
+        let read = |value| {
+            let settings = settings(&[("LEDGER_TABLE", "ledger"), (name, value)]);
+            if name == "REGISTER" { settings.register } else { settings.probe }
+        };
+        assert!(read("true") && read(" true "));
+        assert!(!read("false") && !read(""));
+        let odd = complaint(&[("LEDGER_TABLE", "ledger"), (name, "yes")]);
+        assert_eq!(odd, format!("{name} must be true or false, got \"yes\""));
+        let alone = complaint(&[(name, "true")]);
+        assert_eq!(
+            alone,
+            format!(
+                "LEDGER_TABLE must be the name or the ARN of a DynamoDB table if {name} is true, and is not set"
+            )
+        );
+        assert!(!settings(&[(name, "false")]).register);
+    }
+}
+
+#[test]
 fn a_ledger_is_a_table_by_its_name_or_arn() {
     let longest = "x".repeat(255);
     for table in ["abc", "a-b_c.9", &longest, "arn:aws:dynamodb:us-east-1:1:table/ledger"] {

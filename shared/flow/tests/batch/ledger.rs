@@ -31,7 +31,7 @@ fn again(mut message: SqsMessage, id: &str) -> SqsMessage {
 
 fn claim_of(owner: &str, state: State) -> Claim {
     let token = Token { generation: 1, owner: owner.to_owned() };
-    Claim { token, state, expires_at: later(start(), Duration::from_hours(24)) }
+    Claim { token, state, order: None, expires_at: later(start(), Duration::from_hours(24)) }
 }
 
 /// A world in which this failure is claimed already.

@@ -3,6 +3,7 @@
 mod delays;
 mod ledger;
 mod log;
+mod register;
 mod world;
 
 use std::time::Duration;

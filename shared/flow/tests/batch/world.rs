@@ -14,6 +14,7 @@ use comeback_core::{
     claim::{Claim, State, is_same},
     dead_letter::{DeadLetter, Reason},
     fault::{FaultKind, InvokeFault, StoreFault},
+    register::Waiting,
     settings::Settings,
     time::later,
 };
@@ -21,8 +22,8 @@ use comeback_flow::{
     batch::{Context, Handler},
     in_flight::Gauges,
     ports::{
-        CallFault, Clock, Delayed, Functions, Invocation, Ledger, NotReplaced, Queues, Value,
-        VisibilityChange,
+        CallFault, Clock, Delayed, Entered, Functions, Invocation, Ledger, NotReplaced, Notes,
+        Queues, Register, Value, VisibilityChange, Wanted,
     },
     report::{Outcome, Report},
 };
@@ -105,6 +106,13 @@ pub struct World {
     claims: Option<RefCell<BTreeMap<String, Claim>>>,
     /// What was to be written under which key; nothing where a claim was to be removed.
     pub ledger_calls: RefCell<Vec<(String, Option<Claim>)>>,
+    /// Whether the handler has a register, and its waits by claim key: until when, and the receipt handle.
+    pub registers: bool,
+    pub waits: RefCell<BTreeMap<String, (Timestamp, Option<String>)>>,
+    /// The functions that are paused.
+    pub paused: RefCell<Vec<String>>,
+    /// How many events and targets each batch looked up.
+    pub look_ups: RefCell<Vec<(usize, usize)>>,
     /// What every claim finds in its place, however often it looks.
     pub restless: RefCell<Option<Claim>>,
     under_way: Cell<usize>,
@@ -127,6 +135,10 @@ impl World {
             invocations: RefCell::default(),
             claims: None,
             ledger_calls: RefCell::default(),
+            registers: false,
+            waits: RefCell::default(),
+            paused: RefCell::default(),
+            look_ups: RefCell::default(),
             restless: RefCell::default(),
             under_way: Cell::new(0),
             most_under_way: Cell::new(0),
@@ -137,11 +149,17 @@ impl World {
         Self { claims: Some(RefCell::default()), ..Self::new(answers) }
     }
 
+    pub fn with_register(answers: &[(&'static str, Answer)]) -> Self {
+        Self { registers: true, ..Self::with_ledger(answers) }
+    }
+
     /// The handler of this world.
     pub fn handler(&self) -> Handler<&Self, &Self, &Self, &Self> {
         let variables = BTreeMap::from([
             ("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/dead"),
             ("BASE_BACKOFF", "60s"),
+            ("LEDGER_TABLE", "ledger"),
+            ("REGISTER", if self.registers { "true" } else { "false" }),
         ]);
         let lookup = |name: &str| variables.get(name).map(|&value| value.to_owned());
         let settings = Settings::from_lookup(lookup).unwrap();
@@ -261,6 +279,7 @@ impl Ledger for &World {
         let verb = match next.map(|claim| claim.state) {
             Some(State::Held { .. }) => "claim",
             Some(State::Done) => "mark",
+            Some(State::Waiting) => "register",
             None => "release",
         };
         let answer = self.answer(&format!("{verb} {key}")).await;
@@ -292,6 +311,41 @@ impl Ledger for &World {
             | Answer::Never
             | Answer::Fault(_) => Ok(()),
         }
+    }
+}
+
+impl Register for &World {
+    async fn enter(
+        &self,
+        key: &str,
+        seen: Option<&Claim>,
+        next: &Claim,
+        waiting: &Waiting<'_>,
+    ) -> Result<(), NotReplaced> {
+        self.replace(key, seen, Some(next)).await?;
+        let handle = waiting.receipt_handle.map(str::to_owned);
+        self.waits.borrow_mut().insert(key.to_owned(), (waiting.due, handle));
+        Ok(())
+    }
+
+    async fn look_up(&self, wanted: &Wanted<'_>) -> Result<Notes, StoreFault> {
+        self.look_ups.borrow_mut().push((wanted.events.len(), wanted.targets.len()));
+        if let Answer::Fault(kind) = self.answer("look up").await {
+            let passes = kind != FaultKind::Configuration;
+            return Err(StoreFault { passes, code: None, message: "no".into() });
+        }
+        let (claims, waits) = (self.claims(), self.waits.borrow());
+        let entered = |key: &&str| {
+            let claim = claims.get(*key)?.clone();
+            let delayed = waits.get(*key).filter(|(_, handle)| handle.is_none());
+            Some(((*key).to_owned(), Entered { claim, delayed_until: delayed.map(|it| it.0) }))
+        };
+        let paused = self.paused.borrow();
+        let paused = paused.iter().filter(|it| wanted.targets.contains(it.as_str()));
+        Ok(Notes {
+            events: wanted.events.iter().filter_map(entered).collect(),
+            paused: paused.cloned().collect(),
+        })
     }
 }
 

@@ -1,0 +1,190 @@
+//! The register: what waits, and what an operator wants done with it.
+//!
+//! Each event that waits has an item, in the place of the claim that comes after the wait. The items are an index,
+//! not the truth: a message that SQS delivers is handled with or without one. Orders are the exception. They are
+//! written into the items, and into an item for each target.
+//!
+//! | order | what becomes of the event |
+//! |---|---|
+//! | retry now | it is invoked when it comes back, although it is not due; the attempt counts like any other |
+//! | cancel | it is dead-lettered with the reason `cancelled` |
+//! | pause, for a target | what is due waits again; no attempt is counted, and the event's age goes on |
+//!
+//! An order for an event wins over the pause of its target: that is how one event is tried while the others wait.
+//! An order for an event that is due, or was given up, changes nothing unless it cancels.
+
+use std::time::Duration;
+
+use crate::{
+    Attempt, Timestamp,
+    claim::Order,
+    dead_letter::Reason,
+    decision::{Decision, Settlement},
+    in_flight::held_back_until,
+    record::Failure,
+    time::later,
+};
+
+/// How long an item outlives the moment at which its event was to come back.
+const OVERDUE_MAX: Duration = Duration::from_hours(24);
+
+/// How many bytes of an error's type and message are kept. A write of up to a kilobyte costs one unit.
+const ERROR_TYPE_MAX: usize = 100;
+const ERROR_MESSAGE_MAX: usize = 200;
+
+/// What an item says of its event.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Waiting<'a> {
+    /// The function, as its record names it.
+    pub target: &'a str,
+    /// The URL of the queue.
+    pub queue_url: &'a str,
+    /// The request id of the event's first invocation.
+    pub event_id: &'a str,
+    /// The next attempt.
+    pub attempt: Attempt,
+    /// When the event comes back to be acted on.
+    pub due: Timestamp,
+    /// When it failed for the first time.
+    pub first_failure: Timestamp,
+    /// The beginning of the type of its last error.
+    pub error_type: Option<&'a str>,
+    /// The beginning of the message of its last error.
+    pub error_message: Option<&'a str>,
+    /// SQS's handle of the message while it is in flight; a delayed message has none.
+    pub receipt_handle: Option<&'a str>,
+}
+
+impl<'a> Waiting<'a> {
+    /// What is registered of an event that waits until `due`.
+    pub fn of(
+        failure: &'a Failure<'_>,
+        attempt: Attempt,
+        due: Timestamp,
+        queue_url: &'a str,
+        receipt_handle: Option<&'a str>,
+    ) -> Self {
+        let beginning = |text: &'a Option<String>, max| {
+            let text = text.as_deref()?;
+            Some(&text[..text.floor_char_boundary(max)]).filter(|text| !text.is_empty())
+        };
+        Self {
+            target: failure.target.as_str(),
+            queue_url,
+            event_id: failure.first_request_id().unwrap_or(&failure.request_id),
+            attempt,
+            due,
+            first_failure: failure.first_failure(),
+            error_type: beginning(&failure.error.error_type, ERROR_TYPE_MAX),
+            error_message: beginning(&failure.error.message, ERROR_MESSAGE_MAX),
+            receipt_handle,
+        }
+    }
+
+    /// When the item counts as absent: its message must be gone.
+    pub fn expires_at(&self) -> Timestamp {
+        later(self.due, OVERDUE_MAX)
+    }
+}
+
+/// The key of a target's item. The claims of failures have request ids for keys.
+pub fn target_key(target: &str) -> String {
+    format!("target/{target}")
+}
+
+/// The decision about an event after what an operator ordered for it, and whether its target is paused.
+pub fn steered(
+    decision: Decision,
+    order: Option<Order>,
+    is_paused: bool,
+    request_id: &str,
+    now: Timestamp,
+) -> Decision {
+    match (decision, order) {
+        (_, Some(Order::Cancel)) => Decision::Settle(Settlement::DeadLetter(Reason::Cancelled)),
+        (Decision::Settle(Settlement::Wait { .. }), Some(Order::Retry)) => Decision::Invoke,
+        (Decision::Invoke, None) if is_paused => {
+            Decision::Settle(Settlement::Wait { until: held_back_until(request_id, now) })
+        }
+        (decision, _) => decision,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{record, testing};
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+    #[test]
+    fn an_operators_order_changes_what_is_decided() {
+        let wait = |minutes| Settlement::Wait { until: later(NOW, Duration::from_mins(minutes)) };
+        let (waits, given_up) =
+            (Decision::Settle(wait(60)), |reason| Decision::Settle(Settlement::DeadLetter(reason)));
+        let (late, cancelled) = (given_up(Reason::MaxAgeExceeded), given_up(Reason::Cancelled));
+        let (retry, cancel) = (Some(Order::Retry), Some(Order::Cancel));
+        for (decision, order, is_paused, expected) in [
+            (waits, None, false, waits),
+            (waits, None, true, waits),
+            (waits, retry, false, Decision::Invoke),
+            (waits, retry, true, Decision::Invoke),
+            (waits, cancel, true, cancelled),
+            (Decision::Invoke, None, false, Decision::Invoke),
+            (Decision::Invoke, retry, true, Decision::Invoke),
+            (Decision::Invoke, cancel, false, cancelled),
+            (late, None, true, late),
+            (late, retry, false, late),
+            (late, cancel, false, cancelled),
+        ] {
+            assert_eq!(
+                steered(decision, order, is_paused, "id", NOW),
+                expected,
+                "{decision:?} {order:?} {is_paused}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_due_for_a_paused_target_is_looked_at_again_within_a_quarter_of_an_hour() {
+        let until = |id: &str| match steered(Decision::Invoke, None, true, id, NOW) {
+            Decision::Settle(Settlement::Wait { until }) => until,
+            decision => panic!("{decision:?}"),
+        };
+        let all: Vec<_> = (0..100).map(|nth| until(&format!("request {nth}"))).collect();
+        let (soonest, latest) = (all.iter().min().unwrap(), all.iter().max().unwrap());
+        assert!(*soonest >= later(NOW, Duration::from_mins(12)), "{soonest}");
+        assert!(*latest <= later(NOW, Duration::from_mins(15)), "{latest}");
+        assert!(*latest - *soonest > chrono::TimeDelta::minutes(2), "{soonest} {latest}");
+    }
+
+    #[test]
+    fn an_item_says_what_waits_for_what_and_why() {
+        let body = testing::record_of(&testing::envelope(4, 1_573_755_000, "first-id", "[1]"))
+            .replace("\"errorMessage\"", r#""errorType":"Down","errorMessage""#);
+        let message = testing::message(&body);
+        let failure = record::read(&message, None).unwrap();
+        let attempt = Attempt::FIRST.next();
+        let waiting = Waiting::of(&failure, attempt, NOW, "https://sqs/1/retry", Some("handle"));
+        assert_eq!(waiting.target, failure.target.as_str());
+        assert_eq!(waiting.event_id, "first-id");
+        assert_eq!(waiting.first_failure.timestamp(), 1_573_755_000);
+        assert_eq!(waiting.error_type, Some("Down"));
+        assert_eq!(waiting.expires_at(), later(NOW, Duration::from_hours(24)));
+        assert_eq!(target_key(waiting.target), format!("target/{}", failure.target));
+    }
+
+    #[test]
+    fn long_errors_are_cut_between_characters() {
+        let long = "ü".repeat(1000);
+        let body = testing::record_of("1").replace(
+            "\"errorMessage\":\"",
+            &format!(r#""errorType":"{long}","errorMessage":"a{long}"#),
+        );
+        let message = testing::message(&body);
+        let failure = record::read(&message, None).unwrap();
+        let waiting = Waiting::of(&failure, Attempt::FIRST, NOW, "url", None);
+        assert_eq!(waiting.error_type.map(str::len), Some(100));
+        assert_eq!(waiting.error_message.map(str::len), Some(199));
+    }
+}

@@ -1,0 +1,110 @@
+//! The register of events that wait, and an operator's orders.
+//!
+//! An event is written to it when it starts to wait, and its claim takes the item's place when the wait is over. So
+//! a retry costs three writes: register, claim, mark. A wait that goes on is written again only if the message has
+//! a new receipt handle.
+//!
+//! The register is an index. If it can't be written or read, the event goes on without it.
+
+use comeback_core::{
+    claim::{Claim, LOOKS_MAX, State, is_same},
+    decision::Decision,
+    register::{Waiting, steered},
+};
+
+use crate::{
+    claims::Claims,
+    item::Item,
+    log,
+    ports::{Clock, Ledger, NotReplaced, Register, Wanted},
+    report::Obstacle,
+    settlements::Wait,
+};
+
+/// Reads the orders that concern a batch, and changes what is done with its events. A batch of first receives
+/// reads nothing, because nobody can have ordered anything for them.
+pub(crate) async fn steer<L: Ledger + Register, C: Clock>(
+    items: &[Item<'_>],
+    claims: &Claims<'_, L, C>,
+) {
+    let Some(ledger) = claims.ledger.filter(|_| claims.registers) else { return };
+    let mut wanted = Wanted::default();
+    for (item, failure) in items.iter().filter_map(|item| Some((item, item.failure()?))) {
+        if item.came_back() {
+            wanted.events.insert(failure.claim_key());
+        }
+        if item.decision() == Decision::Invoke {
+            wanted.targets.insert(failure.target.as_str());
+        }
+    }
+    if wanted == Wanted::default() {
+        return;
+    }
+    let notes = match ledger.look_up(&wanted).await {
+        Ok(notes) => notes,
+        Err(fault) => {
+            log::not_looked_up(&fault);
+            let concerned = items.iter().filter(|item| item.came_back());
+            return concerned.for_each(|item| item.met(Obstacle::Ledger));
+        }
+    };
+    let now = claims.clock.now();
+    for (item, failure) in items.iter().filter_map(|item| Some((item, item.failure()?))) {
+        let entered = notes.events.get(failure.claim_key());
+        let claim = entered.map(|entered| &entered.claim);
+        let order = claim.filter(|claim| !claim.is_expired(now)).and_then(|claim| claim.order);
+        let is_paused = notes.paused.contains(failure.target.as_str());
+        item.decide(steered(item.decision(), order, is_paused, &failure.request_id, now));
+        if let Some(entered) = entered {
+            item.find(entered.clone());
+        }
+    }
+}
+
+/// Lists an event that begins to wait, and releases its claim with the same write. A message in flight has a
+/// receipt handle.
+pub(crate) async fn enter<L: Ledger + Register, C: Clock>(
+    wait: &Wait<'_, '_>,
+    receipt_handle: Option<&str>,
+    claims: &Claims<'_, L, C>,
+) {
+    let Wait { item, until } = *wait;
+    let entered = item.entered();
+    let is_listed = receipt_handle.is_none()
+        && item.held().is_none()
+        && entered.as_ref().and_then(|entered| entered.delayed_until) == Some(until);
+    let registers = claims.registers && !is_listed && !item.lacks_ledger();
+    let (Some(ledger), Some(failure), Some(schedule), Some(queue_url)) = (
+        claims.ledger.filter(|_| registers),
+        item.failure(),
+        item.judgement.schedule,
+        item.queue_url(),
+    ) else {
+        return claims.release(item).await;
+    };
+    let waiting = Waiting::of(failure, schedule.attempt, until, queue_url, receipt_handle);
+    let mut seen = item.held().or(entered.map(|entered| entered.claim));
+    for _ in 0..LOOKS_MAX {
+        if item.held().is_none() && seen.as_ref().is_some_and(|seen| is_anothers(seen, claims)) {
+            return;
+        }
+        let next = Claim::waiting(claims.owner(item), seen.as_ref(), waiting.expires_at());
+        let written = ledger.enter(failure.claim_key(), seen.as_ref(), &next, &waiting).await;
+        item.let_go();
+        match written {
+            Ok(()) => return,
+            // A write that was repeated because its answer was lost finds what it wrote the first time.
+            Err(NotReplaced::Changed(there)) if is_same(there.as_ref(), Some(&next)) => return,
+            Err(NotReplaced::Changed(there)) => seen = there,
+            Err(NotReplaced::Fault(fault)) => {
+                item.met(Obstacle::Ledger);
+                return log::not_entered(item, &fault);
+            }
+        }
+    }
+}
+
+/// Whether this claim belongs to somebody who acts on the failure, or has acted.
+fn is_anothers<L, C: Clock>(seen: &Claim, claims: &Claims<'_, L, C>) -> bool {
+    seen.state != State::Waiting && !seen.is_expired(claims.clock.now())
+}
