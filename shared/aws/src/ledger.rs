@@ -1,10 +1,25 @@
 //! The ledger: a table of claims, one for each failure.
 
+use std::collections::HashMap;
+
 use aws_config::{SdkConfig, timeout::TimeoutConfig};
-use aws_sdk_dynamodb::Client;
-use comeback_core::claim::Claim;
-use comeback_dynamodb::{ATTEMPT_MAX, CALL_MAX, ClaimTable, Item, NotReplaced as NotWritten};
-use comeback_flow::ports::{Ledger, NotReplaced};
+use aws_sdk_dynamodb::{Client, types::AttributeValue};
+use comeback_core::{
+    claim::{Claim, State},
+    fault::StoreFault,
+    register::{Waiting, target_key},
+    time::at_millis,
+};
+use comeback_dynamodb::{
+    ATTEMPT_MAX, CALL_MAX, ClaimTable, ID, Item, NotReplaced as NotWritten, claim,
+};
+use comeback_flow::ports::{Entered, Ledger, NotReplaced, Notes, Register, Wanted};
+
+/// When an event comes back, in milliseconds since 1970.
+const DUE_AT: &str = "due_at";
+const RECEIPT_HANDLE: &str = "receipt_handle";
+/// When an operator paused a target, in milliseconds since 1970.
+const PAUSED_AT: &str = "paused_at";
 
 /// A table of claims.
 pub struct DynamoLedger(ClaimTable);
@@ -18,6 +33,23 @@ impl DynamoLedger {
         let aws = aws.to_builder().timeout_config(timeouts.build()).build();
         Self(ClaimTable::new(&Client::new(&aws), table))
     }
+
+    async fn put(
+        &self,
+        key: &str,
+        seen: Option<&Claim>,
+        next: &Claim,
+        beside: Item,
+    ) -> Result<(), NotReplaced> {
+        self.0.put(key, seen, next, beside).await.map_err(not_replaced)
+    }
+}
+
+fn not_replaced(why: NotWritten) -> NotReplaced {
+    match why {
+        NotWritten::Changed(there) => NotReplaced::Changed(there.map(|found| found.claim)),
+        NotWritten::Fault(fault) => NotReplaced::Fault(fault),
+    }
 }
 
 impl Ledger for DynamoLedger {
@@ -27,13 +59,67 @@ impl Ledger for DynamoLedger {
         seen: Option<&Claim>,
         next: Option<&Claim>,
     ) -> Result<(), NotReplaced> {
-        let written = match next {
-            Some(next) => self.0.put(key, seen, next, Item::new()).await,
-            None => self.0.delete(key, seen).await,
-        };
-        written.map_err(|why| match why {
-            NotWritten::Changed(there) => NotReplaced::Changed(there.map(|found| found.claim)),
-            NotWritten::Fault(fault) => NotReplaced::Fault(fault),
-        })
+        match next {
+            Some(next) => self.put(key, seen, next, Item::new()).await,
+            None => self.0.delete(key, seen).await.map_err(not_replaced),
+        }
     }
+}
+
+impl Register for DynamoLedger {
+    async fn enter(
+        &self,
+        key: &str,
+        seen: Option<&Claim>,
+        next: &Claim,
+        waiting: &Waiting<'_>,
+    ) -> Result<(), NotReplaced> {
+        self.put(key, seen, next, attributes(waiting)).await
+    }
+
+    async fn look_up(&self, wanted: &Wanted<'_>) -> Result<Notes, StoreFault> {
+        let targets: HashMap<String, &str> =
+            wanted.targets.iter().map(|&target| (target_key(target), target)).collect();
+        let events = wanted.events.iter().map(|&key| key.to_owned());
+        let mut notes = Notes::default();
+        for item in self.0.read(events.chain(targets.keys().cloned())).await? {
+            let Some(AttributeValue::S(id)) = item.get(ID) else { continue };
+            match targets.get(id) {
+                Some(&target) if item.contains_key(PAUSED_AT) => {
+                    notes.paused.insert(target.to_owned());
+                }
+                Some(_) => {}
+                None => {
+                    notes.events.extend(entered(&item).map(|entered| (id.clone(), entered)));
+                }
+            }
+        }
+        Ok(notes)
+    }
+}
+
+/// What is written beside the claim of an event that waits.
+fn attributes(waiting: &Waiting<'_>) -> Item {
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let number = |number: i64| AttributeValue::N(number.to_string());
+    let attributes = [
+        ("target", Some(text(waiting.target))),
+        (DUE_AT, Some(number(waiting.due.timestamp_millis()))),
+        ("queue", Some(text(waiting.queue_url))),
+        ("event_id", Some(text(waiting.event_id))),
+        ("attempt", Some(number(waiting.attempt.get().into()))),
+        ("first_failed_at", Some(number(waiting.first_failure.timestamp_millis()))),
+        ("error_type", waiting.error_type.map(text)),
+        ("error_message", waiting.error_message.map(text)),
+        (RECEIPT_HANDLE, waiting.receipt_handle.map(text)),
+    ];
+    attributes.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+fn entered(item: &Item) -> Option<Entered> {
+    let claim = claim(item)?;
+    let is_delayed = claim.state == State::Waiting && !item.contains_key(RECEIPT_HANDLE);
+    let due = || item.get(DUE_AT)?.as_n().ok()?.parse().ok().map(at_millis);
+    let delayed_until = if is_delayed { due() } else { None };
+    Some(Entered { claim, delayed_until })
 }

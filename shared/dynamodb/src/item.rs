@@ -5,22 +5,29 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::types::AttributeValue;
 use comeback_core::{
     Timestamp,
-    claim::{Claim, State, Token},
+    claim::{Claim, Order, State, Token},
 };
 
 use crate::Item;
 
-pub(crate) const ID: &str = "id";
+/// The partition key.
+pub const ID: &str = "id";
 const OWNER: &str = "owner";
 const GENERATION: &str = "generation";
 const STATE: &str = "state";
+/// What an operator wants done.
+const ORDER: &str = "order";
 /// When the lease ends, in milliseconds since 1970.
 const HELD_UNTIL: &str = "held_until";
 /// In seconds since 1970, as DynamoDB's time to live requires.
 const EXPIRES_AT: &str = "expires_at";
 
+const WAITING: &str = "waiting";
 const HELD: &str = "held";
 const DONE: &str = "done";
+
+const RETRY: &str = "retry";
+const CANCEL: &str = "cancel";
 
 /// The item of a claim, with the caller's attributes.
 pub(crate) fn write(key: &str, claim: &Claim, beside: Item) -> Item {
@@ -32,6 +39,9 @@ pub(crate) fn write(key: &str, claim: &Claim, beside: Item) -> Item {
         (STATE.to_owned(), AttributeValue::S(state(claim).to_owned())),
         (EXPIRES_AT.to_owned(), number(claim.expires_at.timestamp())),
     ]);
+    if let Some(order) = claim.order {
+        item.insert(ORDER.to_owned(), AttributeValue::S(order_name(order).to_owned()));
+    }
     if let State::Held { until } = claim.state {
         item.insert(HELD_UNTIL.to_owned(), number(until.timestamp_millis()));
     }
@@ -39,22 +49,36 @@ pub(crate) fn write(key: &str, claim: &Claim, beside: Item) -> Item {
 }
 
 /// Reads the claim in an item. Returns `None` if the item has no complete claim.
-pub(crate) fn claim(item: &Item) -> Option<Claim> {
+pub fn claim(item: &Item) -> Option<Claim> {
     let text = |name: &str| item.get(name)?.as_s().ok();
     let number = |name: &str| item.get(name)?.as_n().ok()?.parse::<i64>().ok();
     let state = match text(STATE)?.as_str() {
+        WAITING => State::Waiting,
         DONE => State::Done,
         HELD => State::Held { until: Timestamp::from_timestamp_millis(number(HELD_UNTIL)?)? },
         _ => return None,
     };
     let generation = u32::try_from(number(GENERATION)?).ok()?;
     let token = Token { generation, owner: text(OWNER)?.clone() };
+    let order = match text(ORDER).map(String::as_str) {
+        Some(RETRY) => Some(Order::Retry),
+        Some(CANCEL) => Some(Order::Cancel),
+        _ => None,
+    };
     let expires_at = Timestamp::from_timestamp(number(EXPIRES_AT)?, 0)?;
-    Some(Claim { token, state, expires_at })
+    Some(Claim { token, state, order, expires_at })
+}
+
+fn order_name(order: Order) -> &'static str {
+    match order {
+        Order::Retry => RETRY,
+        Order::Cancel => CANCEL,
+    }
 }
 
 fn state(claim: &Claim) -> &'static str {
     match claim.state {
+        State::Waiting => WAITING,
         State::Held { .. } => HELD,
         State::Done => DONE,
     }
@@ -101,13 +125,17 @@ mod tests {
         Claim {
             token: Token { generation: 7, owner: "request/3".to_owned() },
             state: State::Held { until: "2026-02-01T12:00:40.568Z".parse().unwrap() },
+            order: None,
             expires_at: "2026-02-15T12:00:00Z".parse().unwrap(),
         }
     }
 
     #[test]
     fn a_claim_reads_back_as_it_was_written() {
-        for written in [held(), held().done()] {
+        let waits = Claim::waiting("request/4".to_owned(), Some(&held()), held().expires_at);
+        let ordered =
+            [Order::Retry, Order::Cancel].map(|order| Claim { order: Some(order), ..held() });
+        for written in [held(), held().done(), waits].into_iter().chain(ordered) {
             assert_eq!(claim(&write("failed request", &written, Item::new())), Some(written));
         }
     }

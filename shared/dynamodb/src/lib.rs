@@ -23,15 +23,18 @@ use aws_sdk_dynamodb::{
     config::timeout::TimeoutConfig,
     error::{ProvideErrorMetadata, SdkError},
     operation::{delete_item::DeleteItemError, put_item::PutItemError},
-    types::{AttributeValue, ReturnValuesOnConditionCheckFailure::AllOld},
+    types::{AttributeValue, KeysAndAttributes, ReturnValuesOnConditionCheckFailure::AllOld},
 };
 use comeback_core::{
     claim::Claim,
     fault::{StoreFault, store_fault_passes},
 };
 
-pub use self::transaction::NotCommitted;
-use crate::item::{Condition, ID};
+pub use self::{
+    item::{ID, claim},
+    transaction::NotCommitted,
+};
+use crate::item::Condition;
 
 /// One attempt of a call: DynamoDB answers within milliseconds, and the action after the claim needs time too.
 pub const ATTEMPT_MAX: Duration = Duration::from_secs(1);
@@ -143,6 +146,25 @@ impl ClaimTable {
         })
     }
 
+    /// Reads the items under these keys, at most 100. One call, which may not yet show the writes of the last moment.
+    ///
+    /// # Errors
+    ///
+    /// If the call fails, or DynamoDB reads only some of the items.
+    pub async fn read(&self, keys: impl Iterator<Item = String>) -> Result<Vec<Item>, StoreFault> {
+        let keys = keys.map(|key| Item::from([(ID.to_owned(), AttributeValue::S(key))]));
+        let keys = KeysAndAttributes::builder().set_keys(Some(keys.collect())).build();
+        let keys = keys.map_err(|error| self.unreadable(&error.to_string()))?;
+        let call = self.client.batch_get_item().request_items(&self.table, keys);
+        let answer = call.send().await.map_err(|error| self.fault(&error))?;
+        if answer.unprocessed_keys().is_some_and(|rest| !rest.is_empty()) {
+            let passes = true;
+            let message = format!("table {}: throttled, some items were not read", self.table);
+            return Err(StoreFault { passes, code: None, message });
+        }
+        Ok(answer.responses.unwrap_or_default().into_values().flatten().collect())
+    }
+
     /// The error for an item that differs from the one that was seen.
     fn changed(&self, there: Option<&Item>) -> NotReplaced {
         let Some(there) = there.filter(|item| !item.is_empty()) else {
@@ -150,16 +172,15 @@ impl ClaimTable {
         };
         match item::claim(there) {
             Some(claim) => NotReplaced::Changed(Some(Found { claim, item: there.clone() })),
-            None => NotReplaced::Fault(StoreFault {
-                passes: false,
-                code: None,
-                message: format!(
-                    "table {}: expected an item with the attributes of a claim, got one with {:?}",
-                    self.table,
-                    there.keys().collect::<BTreeSet<_>>()
-                ),
-            }),
+            None => NotReplaced::Fault(self.unreadable(&format!(
+                "expected an item with the attributes of a claim, got one with {:?}",
+                there.keys().collect::<BTreeSet<_>>()
+            ))),
         }
+    }
+
+    fn unreadable(&self, why: &str) -> StoreFault {
+        StoreFault { passes: false, code: None, message: format!("table {}: {why}", self.table) }
     }
 
     /// Classifies a failed call.
@@ -198,7 +219,7 @@ mod tests {
     fn what_was_found_is_debugged_without_its_item() {
         let token = Token { generation: 1, owner: "request/1".to_owned() };
         let expires_at = "2026-02-15T12:00:00Z".parse().unwrap();
-        let claim = Claim { token, state: State::Done, expires_at };
+        let claim = Claim { token, state: State::Done, order: None, expires_at };
         let text = |text: &str| AttributeValue::S(text.to_owned());
         let item = Item::from([
             (ID.to_owned(), text("card 4711")),

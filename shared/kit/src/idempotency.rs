@@ -106,7 +106,7 @@ use crate::clock;
 /// let expires_at = "2026-02-02T18:15:30Z".parse().unwrap();
 /// let until = "2026-02-01T12:00:40Z".parse().unwrap();
 /// let token = Token { generation: 1, owner: "request/4711".to_owned() };
-/// let held = Claim { token, state: State::Held { until }, expires_at };
+/// let held = Claim { token, state: State::Held { until }, order: None, expires_at };
 /// let done = held.done();
 /// assert!(done.is(&done) && !done.is(&held));
 /// assert!(done.is_expired(expires_at) && !done.is_expired(until));

@@ -9,7 +9,10 @@ use std::{
 
 use aws_sdk_dynamodb::{
     Client,
-    types::{AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType},
+    types::{
+        AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType,
+        Projection, ProjectionType, ScalarAttributeType,
+    },
 };
 
 /// A server on its own port. It ends when its standard input is closed, which this value or the test process does.
@@ -42,6 +45,33 @@ impl Moto {
         assert!(endpoint.starts_with("http://127.0.0.1:"), "moto said {endpoint:?}");
         Self { endpoint: endpoint.trim().to_owned(), _process: process }
     }
+}
+
+/// Creates a ledger's table with the index of the register.
+pub async fn create_register(client: &Client, name: &str) {
+    let attribute = |name: &str, kind| {
+        AttributeDefinition::builder().attribute_name(name).attribute_type(kind).build().unwrap()
+    };
+    let key = |name: &str, kind| {
+        KeySchemaElement::builder().attribute_name(name).key_type(kind).build().unwrap()
+    };
+    let index = GlobalSecondaryIndex::builder()
+        .index_name("waiting")
+        .key_schema(key("target", KeyType::Hash))
+        .key_schema(key("due_at", KeyType::Range))
+        .projection(Projection::builder().projection_type(ProjectionType::All).build());
+    client
+        .create_table()
+        .table_name(name)
+        .billing_mode(BillingMode::PayPerRequest)
+        .attribute_definitions(attribute("id", ScalarAttributeType::S))
+        .attribute_definitions(attribute("target", ScalarAttributeType::S))
+        .attribute_definitions(attribute("due_at", ScalarAttributeType::N))
+        .key_schema(key("id", KeyType::Hash))
+        .global_secondary_indexes(index.build().unwrap())
+        .send()
+        .await
+        .unwrap();
 }
 
 /// Creates a table whose partition key is a string of this name.

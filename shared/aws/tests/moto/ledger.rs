@@ -20,6 +20,7 @@ fn held(owner: &str, generation: u32) -> Claim {
     Claim {
         token: Token { generation, owner: owner.to_owned() },
         state: State::Held { until: "2026-02-01T12:00:40.568Z".parse().unwrap() },
+        order: None,
         expires_at: "2026-02-15T12:00:00Z".parse().unwrap(),
     }
 }

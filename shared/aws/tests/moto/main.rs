@@ -3,6 +3,7 @@
 
 mod ledger;
 mod queues;
+mod register;
 
 use std::sync::OnceLock;
 

@@ -24,6 +24,7 @@ fn held() -> Claim {
     Claim {
         token: Token { generation: 2, owner: "handler/0".to_owned() },
         state: State::Held { until: "2026-02-01T12:00:40.568Z".parse().unwrap() },
+        order: None,
         expires_at: "2026-02-15T12:00:00Z".parse().unwrap(),
     }
 }

@@ -18,6 +18,7 @@ use super::Fingerprint;
 ///     claim: Claim {
 ///         token: Token { generation: 1, owner: "request/4711".to_owned() },
 ///         state: State::Held { until: "2026-02-01T12:00:40Z".parse().unwrap() },
+///         order: None,
 ///         expires_at: "2026-02-02T18:15:30Z".parse().unwrap(),
 ///     },
 ///     fingerprint: Fingerprint::of("charge 7").unwrap(),
@@ -133,7 +134,7 @@ impl Held {
         let claim = &self.record.claim;
         let until = match claim.state {
             State::Held { until } => until,
-            State::Done => claim.expires_at,
+            State::Waiting | State::Done => claim.expires_at,
         };
         Lease::new(claim.token.owner.clone(), until)
     }

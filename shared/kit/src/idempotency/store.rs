@@ -66,7 +66,7 @@ pub trait Store {
 /// # async fn main() {
 /// # let at = "2026-02-01T12:00:40Z".parse().unwrap();
 /// # let token = Token { generation: 1, owner: "request/4711".to_owned() };
-/// # let claim = Claim { token, state: State::Held { until: at }, expires_at: at };
+/// # let claim = Claim { token, state: State::Held { until: at }, order: None, expires_at: at };
 /// # let record = Record { claim, fingerprint: Fingerprint::of("charge 7").unwrap(), answer: None };
 /// let store = Memory::new();
 /// assert_eq!(store.replace("key", None, Some(&record)).await, Ok(()));

@@ -16,6 +16,7 @@ fn held(owner: &str, generation: u32) -> Record {
         claim: Claim {
             token: Token { generation, owner: owner.to_owned() },
             state: State::Held { until },
+            order: None,
             expires_at: "2026-02-15T12:00:00Z".parse().unwrap(),
         },
         fingerprint: Fingerprint::of("charge 100").unwrap(),

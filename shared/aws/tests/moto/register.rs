@@ -1,0 +1,166 @@
+//! Events that wait, in the ledger's table.
+
+use std::collections::{HashMap, HashSet};
+
+use aws_sdk_dynamodb::{Client, types::AttributeValue};
+use comeback_aws::DynamoLedger;
+use comeback_core::{
+    Attempt, Timestamp,
+    claim::{Claim, Order, State, Token},
+    register::Waiting,
+    time::at_millis,
+};
+use comeback_flow::ports::{Ledger, NotReplaced, Notes, Register, Wanted};
+use moto::create_register;
+
+use super::config;
+
+const TARGET: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
+const OTHER: &str = "arn:aws:lambda:us-east-1:123456789012:function:other:$LATEST";
+const FAR: u64 = 4_000_000_000_000;
+
+async fn register(table: &str) -> (Client, DynamoLedger) {
+    let client = Client::new(&config());
+    create_register(&client, table).await;
+    (client, DynamoLedger::new(&config(), table.to_owned()))
+}
+
+fn waiting(due: u64, receipt_handle: Option<&str>) -> Waiting<'_> {
+    Waiting {
+        target: TARGET,
+        queue_url: "https://sqs.us-east-1.amazonaws.com/123456789012/retry",
+        event_id: "first-request",
+        attempt: Attempt::FIRST,
+        due: at_millis(due),
+        first_failure: Timestamp::UNIX_EPOCH,
+        error_type: Some("Down"),
+        error_message: None,
+        receipt_handle,
+    }
+}
+
+fn waits(seen: Option<&Claim>) -> Claim {
+    Claim::waiting("handler/0".to_owned(), seen, at_millis(FAR))
+}
+
+fn held() -> Claim {
+    Claim {
+        token: Token { generation: 2, owner: "handler/1".to_owned() },
+        state: State::Held { until: at_millis(FAR) },
+        order: None,
+        expires_at: at_millis(FAR),
+    }
+}
+
+/// What the index lists for the target, by due time.
+async fn listed(client: &Client, table: &str) -> Vec<HashMap<String, AttributeValue>> {
+    let answer = client
+        .query()
+        .table_name(table)
+        .index_name("waiting")
+        .key_condition_expression("#target = :target")
+        .expression_attribute_names("#target", "target")
+        .expression_attribute_values(":target", AttributeValue::S(TARGET.to_owned()))
+        .send();
+    answer.await.unwrap().items.unwrap()
+}
+
+#[tokio::test]
+async fn what_waits_is_listed_by_due_time_until_it_is_claimed() {
+    let table = "listed";
+    let (client, register) = register(table).await;
+    for (key, due) in [("late", FAR), ("soon", 1), ("next", 5)] {
+        register.enter(key, None, &waits(None), &waiting(due, Some("handle"))).await.unwrap();
+    }
+    let ids = |items: &[HashMap<String, AttributeValue>]| -> Vec<String> {
+        items.iter().map(|item| item["id"].as_s().unwrap().clone()).collect()
+    };
+    let items = listed(&client, table).await;
+    assert_eq!(ids(&items), ["soon", "next", "late"]);
+    let text = |value: &str| AttributeValue::S(value.to_owned());
+    let number = |value: &str| AttributeValue::N(value.to_owned());
+    let expected = HashMap::from([
+        ("id", text("soon")),
+        ("state", text("waiting")),
+        ("owner", text("handler/0")),
+        ("generation", number("1")),
+        ("expires_at", number("4000000000")),
+        ("target", text(TARGET)),
+        ("due_at", number("1")),
+        ("queue", text("https://sqs.us-east-1.amazonaws.com/123456789012/retry")),
+        ("event_id", text("first-request")),
+        ("attempt", number("1")),
+        ("first_failed_at", number("0")),
+        ("error_type", text("Down")),
+        ("receipt_handle", text("handle")),
+    ]);
+    let soon: HashMap<&str, _> =
+        items[0].iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+    assert_eq!(soon, expected);
+    register.replace("soon", Some(&waits(None)), Some(&held())).await.unwrap();
+    assert_eq!(ids(&listed(&client, table).await), ["next", "late"]);
+    let again = waits(Some(&held()));
+    register.enter("soon", Some(&held()), &again, &waiting(9, None)).await.unwrap();
+    assert_eq!(ids(&listed(&client, table).await), ["next", "soon", "late"]);
+}
+
+#[tokio::test]
+async fn of_a_wait_and_an_order_the_first_write_wins() {
+    let (client, register) = register("orders").await;
+    let first = waits(None);
+    register.enter("a", None, &first, &waiting(1, Some("handle"))).await.unwrap();
+    let order = client
+        .update_item()
+        .table_name("orders")
+        .key("id", AttributeValue::S("a".to_owned()))
+        .update_expression("SET #order = :order, #owner = :owner ADD #generation :one")
+        .condition_expression("#state = :waiting")
+        .expression_attribute_names("#order", "order")
+        .expression_attribute_names("#owner", "owner")
+        .expression_attribute_names("#generation", "generation")
+        .expression_attribute_names("#state", "state")
+        .expression_attribute_values(":order", AttributeValue::S("cancel".to_owned()))
+        .expression_attribute_values(":owner", AttributeValue::S("operator".to_owned()))
+        .expression_attribute_values(":one", AttributeValue::N("1".to_owned()))
+        .expression_attribute_values(":waiting", AttributeValue::S("waiting".to_owned()));
+    order.clone().send().await.unwrap();
+    let late = register.replace("a", Some(&first), Some(&held())).await;
+    let Err(NotReplaced::Changed(Some(there))) = late else { panic!("{late:?}") };
+    assert_eq!((there.state, there.order), (State::Waiting, Some(Order::Cancel)));
+    register.replace("a", Some(&there), Some(&held())).await.unwrap();
+    assert!(order.send().await.is_err(), "a handler acts by now");
+}
+
+#[tokio::test]
+async fn one_call_reads_the_items_of_events_and_targets() {
+    let (client, register) = register("read").await;
+    register.enter("flying", None, &waits(None), &waiting(7, Some("handle"))).await.unwrap();
+    register.enter("delayed", None, &waits(None), &waiting(7, None)).await.unwrap();
+    register.replace("held", None, Some(&held())).await.unwrap();
+    for (target, name) in [(TARGET, "paused_at"), (OTHER, "else")] {
+        client
+            .put_item()
+            .table_name("read")
+            .item("id", AttributeValue::S(format!("target/{target}")))
+            .item(name, AttributeValue::N("1".to_owned()))
+            .send()
+            .await
+            .unwrap();
+    }
+    let foreign = client.put_item().table_name("read");
+    foreign.item("id", AttributeValue::S("foreign".to_owned())).send().await.unwrap();
+    let wanted = Wanted {
+        events: HashSet::from(["flying", "delayed", "held", "absent", "foreign"]),
+        targets: HashSet::from([TARGET, OTHER]),
+    };
+    let Notes { events, paused } = register.look_up(&wanted).await.unwrap();
+    assert_eq!(paused, HashSet::from([TARGET.to_owned()]));
+    let found = |key: &str| events.get(key).map(|it| (it.claim.clone(), it.delayed_until));
+    assert_eq!(found("flying"), Some((waits(None), None)));
+    assert_eq!(found("delayed"), Some((waits(None), Some(at_millis(7)))));
+    assert_eq!(found("held"), Some((held(), None)));
+    assert_eq!(events.len(), 3);
+    let missing = DynamoLedger::new(&config(), "no-such-table".to_owned());
+    let fault = missing.look_up(&wanted).await.unwrap_err();
+    assert_eq!((fault.passes, fault.code.as_deref()), (false, Some("ResourceNotFoundException")));
+}
