@@ -85,7 +85,8 @@ async fn handle(
         .home();
     let deadline = at_millis(context.deadline);
     let context = Context { request_id: &context.request_id, home: &home, deadline };
-    let report = handler.handle(&payload, &context).await?;
+    // On the heap, because the compiler limits how deep futures are nested.
+    let report = Box::pin(handler.handle(&payload, &context)).await?;
     publish(&metrics::lines(&report, handler.clock.now()));
     Ok(report.response())
 }

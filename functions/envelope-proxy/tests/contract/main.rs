@@ -26,7 +26,11 @@ struct Api(TcpListener);
 
 impl Api {
     fn new() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::at("127.0.0.1")
+    }
+
+    fn at(address: &str) -> Self {
+        let listener = TcpListener::bind((address, 0)).unwrap();
         set_socket_timeout(&listener, Timeout::Recv, Some(GUARD)).unwrap();
         Self(listener)
     }

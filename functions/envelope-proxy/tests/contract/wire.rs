@@ -230,7 +230,8 @@ fn the_api_notices_a_runtime_that_dies() {
 
 #[test]
 fn an_api_that_is_gone_ends_the_connection() {
-    let api = Api::new();
+    // At an address of its own, where no other test can be given its port.
+    let api = Api::at("127.0.0.9");
     let proxy = Proxy::before(&api);
     drop(api);
     sees_end(&mut proxy.connect());
