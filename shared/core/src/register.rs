@@ -147,9 +147,12 @@ mod tests {
 
     #[test]
     fn what_is_due_for_a_paused_target_is_looked_at_again_within_a_quarter_of_an_hour() {
-        let until = |id: &str| match steered(Decision::Invoke, None, true, id, NOW) {
-            Decision::Settle(Settlement::Wait { until }) => until,
-            decision => panic!("{decision:?}"),
+        let until = |id: &str| {
+            let decision = steered(Decision::Invoke, None, true, id, NOW);
+            let Decision::Settle(Settlement::Wait { until }) = decision else {
+                panic!("{decision:?}")
+            };
+            until
         };
         let all: Vec<_> = (0..100).map(|nth| until(&format!("request {nth}"))).collect();
         let (soonest, latest) = (all.iter().min().unwrap(), all.iter().max().unwrap());

@@ -23,7 +23,8 @@ use comeback_core::{
     arn::FunctionArn,
     claim::Claim,
     dead_letter::DeadLetter,
-    fault::InvokeFault,
+    fault::{InvokeFault, StoreFault},
+    register::Waiting,
     settings::Settings,
     time::{at_millis, between, later, rfc3339},
 };
@@ -31,8 +32,8 @@ use comeback_flow::{
     batch::{Context, Handler},
     in_flight::Gauges,
     ports::{
-        Attribute, CallFault, Clock, Delayed, Functions, Invocation, Ledger, NotReplaced, Queues,
-        Value, VisibilityChange,
+        Attribute, CallFault, Clock, Delayed, Functions, Invocation, Ledger, NotReplaced, Notes,
+        Queues, Register, Value, VisibilityChange, Wanted,
     },
     report::Outcome,
 };
@@ -549,6 +550,22 @@ impl Ledger for Port {
         _next: Option<&Claim>,
     ) -> Result<(), NotReplaced> {
         Ok(())
+    }
+}
+
+impl Register for Port {
+    async fn enter(
+        &self,
+        _key: &str,
+        _seen: Option<&Claim>,
+        _next: &Claim,
+        _waiting: &Waiting<'_>,
+    ) -> Result<(), NotReplaced> {
+        Ok(())
+    }
+
+    async fn look_up(&self, _wanted: &Wanted<'_>) -> Result<Notes, StoreFault> {
+        Ok(Notes::default())
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    collections::HashSet,
     future::poll_fn,
     rc::{Rc, Weak},
     task::{Poll, Waker},
@@ -17,11 +18,12 @@ use comeback_core::{
     claim::Claim,
     dead_letter::DeadLetter,
     fault::{FaultKind, InvokeFault, StoreFault, classify, store_fault_passes},
+    register::Waiting,
     time::later,
 };
 use comeback_flow::ports::{
-    Attribute, CallFault, Clock, Delayed, Functions, Invocation, Ledger, NotReplaced, Queues,
-    Value, VisibilityChange,
+    Attribute, CallFault, Clock, Delayed, Functions, Invocation, Ledger, NotReplaced, Notes,
+    Queues, Register, Value, VisibilityChange, Wanted,
 };
 use comeback_local::model::sqs::{AttributeValue, MessageAttribute, Outgoing};
 
@@ -49,6 +51,12 @@ pub enum Request {
     Letters(Vec<DeadLetter<'static>>),
     Invoke(Invoke),
     Replace(Replace),
+    /// Read items of the ledger. The service writes them there.
+    LookUp {
+        events: Vec<String>,
+        targets: Vec<String>,
+        notes: Rc<RefCell<Notes>>,
+    },
 }
 
 /// An invocation.
@@ -63,6 +71,15 @@ pub struct Replace {
     pub key: String,
     pub seen: Option<Claim>,
     pub next: Option<Claim>,
+    /// What is written beside the claim of an event that waits.
+    pub waiting: Option<Entry>,
+}
+
+/// What the register says of an event: when it comes back, and the handle of its message in flight.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub due: Timestamp,
+    pub receipt_handle: Option<String>,
 }
 
 /// The answer to one entry of a call. An invocation and a write to the ledger have one entry.
@@ -212,15 +229,59 @@ impl Ledger for Port {
         seen: Option<&Claim>,
         next: Option<&Claim>,
     ) -> Result<(), NotReplaced> {
-        let replace = Replace { key: key.to_owned(), seen: seen.cloned(), next: next.cloned() };
+        self.write(key, seen, next, None).await
+    }
+}
+
+impl Register for Port {
+    async fn enter(
+        &self,
+        key: &str,
+        seen: Option<&Claim>,
+        next: &Claim,
+        waiting: &Waiting<'_>,
+    ) -> Result<(), NotReplaced> {
+        let receipt_handle = waiting.receipt_handle.map(str::to_owned);
+        let entry = Entry { due: waiting.due, receipt_handle };
+        self.write(key, seen, Some(next), Some(entry)).await
+    }
+
+    async fn look_up(&self, wanted: &Wanted<'_>) -> Result<Notes, StoreFault> {
+        let owned = |keys: &HashSet<&str>| {
+            let mut keys: Vec<_> = keys.iter().map(|&key| key.to_owned()).collect();
+            keys.sort_unstable();
+            keys
+        };
+        let notes = Rc::<RefCell<Notes>>::default();
+        let (events, targets) = (owned(&wanted.events), owned(&wanted.targets));
+        let request = Request::LookUp { events, targets, notes: Rc::clone(&notes) };
+        self.ask_once(request).await.map_err(|refusal| store_fault(&refusal))?;
+        Ok(notes.take())
+    }
+}
+
+impl Port {
+    async fn write(
+        &self,
+        key: &str,
+        seen: Option<&Claim>,
+        next: Option<&Claim>,
+        waiting: Option<Entry>,
+    ) -> Result<(), NotReplaced> {
+        let (seen, next) = (seen.cloned(), next.cloned());
+        let replace = Replace { key: key.to_owned(), seen, next, waiting };
         self.ask_once(Request::Replace(replace)).await.map_err(|refusal| match refusal.found {
             Some(found) => NotReplaced::Changed(found),
-            None => NotReplaced::Fault(StoreFault {
-                passes: store_fault_passes(refusal.code, refusal.status),
-                code: refusal.code.map(str::to_owned),
-                message: MESSAGE.to_owned(),
-            }),
+            None => NotReplaced::Fault(store_fault(&refusal)),
         })
+    }
+}
+
+fn store_fault(refusal: &Refusal) -> StoreFault {
+    StoreFault {
+        passes: store_fault_passes(refusal.code, refusal.status),
+        code: refusal.code.map(str::to_owned),
+        message: MESSAGE.to_owned(),
     }
 }
 

@@ -1,4 +1,5 @@
 //! Batches whose waits are listed in the register, and an operator's orders.
+#![allow(clippy::unwrap_used, reason = "a test's own helpers")]
 
 use std::time::Duration;
 

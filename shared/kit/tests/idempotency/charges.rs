@@ -91,6 +91,7 @@ fn assert_lawful(nth: usize, there: Option<&Record>, next: Option<&Record>, now:
     match (there.map(|record| (record, record.claim.state)), next) {
         (None, None) => {}
         (None, Some(next)) => assert!(own(next) && next.claim.token.generation == 1),
+        (Some((_, State::Waiting)), _) => unreachable!("nothing waits in the kit's records"),
         (Some((_, State::Done)), _) => unreachable!("{nth} writes over what is done"),
         (Some((held, State::Held { until })), next) => {
             assert!(own(held) || now >= until, "{nth} writes over a lease that holds");

@@ -239,6 +239,7 @@ impl Judge {
                 let taken_too_early = seen.as_ref().is_some_and(|seen| match seen.state {
                     State::Held { until } => clock < until && clock < seen.expires_at,
                     State::Done => clock < seen.expires_at,
+                    State::Waiting => false,
                 });
                 if *until < deadline || taken_too_early {
                     let what = format!("claimed until {until} at {clock}, with {seen:?} before");
@@ -307,6 +308,7 @@ impl Judge {
                     message.told = self.answers;
                     message.held_until = Some(until.timestamp_millis());
                 }
+                State::Waiting => {}
                 State::Done => {
                     message.done = true;
                     self.tally.count(Seen::Step("duplicates dropped"));

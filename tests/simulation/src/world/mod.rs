@@ -12,7 +12,7 @@ mod troubles;
 
 use std::{
     cell::Cell,
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     rc::Rc,
     sync::Arc,
     time::Duration,
@@ -31,6 +31,7 @@ use crate::{
     judge::Judge,
     notes::{Check, Seen},
     plan::{Plan, Spell, Trouble},
+    wire::Entry,
 };
 
 /// When every world begins. Any time would do; it has a fraction of a second, so that a lost fraction shows.
@@ -66,6 +67,9 @@ struct World {
     counted: BTreeMap<String, (Timestamp, u64)>,
     /// What the handlers' ledgers contain, by request id.
     ledger: HashMap<String, Claim>,
+    /// What the register says of events that wait, by the same keys, and the functions that are paused.
+    waiting: HashMap<String, Entry>,
+    paused: HashSet<String>,
     runs: BTreeMap<u64, HandlerRun>,
     /// Processes that are free, by handler.
     idle: Vec<Vec<Process>>,
@@ -93,6 +97,8 @@ impl World {
             judge: Judge::new(Rc::clone(&plan), is_told),
             counted: BTreeMap::new(),
             ledger: HashMap::new(),
+            waiting: HashMap::new(),
+            paused: HashSet::new(),
             runs: BTreeMap::new(),
             idle: plan.handlers.iter().map(|_| Vec::new()).collect(),
             next_run: 0,

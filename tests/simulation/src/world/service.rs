@@ -1,7 +1,7 @@
 //! The services as a handler's calls meet them. Anything can happen to a call and to its answer.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     rc::{Rc, Weak},
     time::Duration,
 };
@@ -13,6 +13,7 @@ use comeback_core::{
     fault::FaultKind,
     time::between,
 };
+use comeback_flow::ports::{Entered, Notes};
 use comeback_local::model::{
     Invocation, InvocationType, Invoked as Accepted,
     sqs::{MessageAttribute, Outgoing},
@@ -88,7 +89,7 @@ impl World {
                 self.judge.hides(run, clock, changes);
                 vec![None; changes.len()]
             }
-            Request::Count { .. } => vec![None],
+            Request::Count { .. } | Request::LookUp { .. } => vec![None],
             Request::Again { queue_url, messages } => {
                 self.judge.sends_again(run, clock, name_of(queue_url), messages)
             }
@@ -145,7 +146,7 @@ impl World {
 
     /// The service refuses the whole call.
     fn refuse(&mut self, call: Rc<Call>, after: Duration, is_throttled: bool) {
-        let of_ledger = matches!(call.request, Request::Replace(_));
+        let of_ledger = matches!(call.request, Request::Replace(_) | Request::LookUp { .. });
         let says_when = is_throttled && !of_ledger && self.dice.happens(0.3);
         let (code, status) = match (of_ledger, is_throttled) {
             (false, true) => ("TooManyRequestsException", 429),
@@ -197,6 +198,9 @@ impl World {
             Request::Letters(letters) => self.take_letters(call, letters),
             Request::Invoke(invoke) => vec![self.take_invocation(invoke, subject)],
             Request::Replace(replace) => vec![self.replace(replace, subject)],
+            Request::LookUp { events, targets, notes } => {
+                vec![self.look_up(events, targets, notes)]
+            }
         };
         if let Some(after) = back {
             self.answer_after(after, Rc::clone(call), answers);
@@ -322,6 +326,27 @@ impl World {
                 self.ledger.remove(&replace.key);
             }
         }
+        match &replace.waiting {
+            Some(entry) => self.waiting.insert(replace.key.clone(), entry.clone()),
+            None => self.waiting.remove(&replace.key),
+        };
+        Ok(())
+    }
+
+    /// Reads items of events and targets.
+    fn look_up(&mut self, events: &[String], targets: &[String], notes: &RefCell<Notes>) -> Answer {
+        if self.draws(Fault::Misconfigured) {
+            self.judge.tally.count(Seen::Fault(Fault::LedgerDenied));
+            return Err(Refusal::of("AccessDeniedException", 400, FaultKind::Configuration));
+        }
+        let mut notes = notes.borrow_mut();
+        for key in events {
+            let Some(claim) = self.ledger.get(key).cloned() else { continue };
+            let delayed = self.waiting.get(key).filter(|entry| entry.receipt_handle.is_none());
+            let entered = Entered { claim, delayed_until: delayed.map(|entry| entry.due) };
+            notes.events.insert(key.clone(), entered);
+        }
+        notes.paused = targets.iter().filter(|it| self.paused.contains(*it)).cloned().collect();
         Ok(())
     }
 
