@@ -10,6 +10,7 @@ from model import (
     KIBIBYTE,
     LEDGER_ALARMS,
     LOOP_TRANSITIONS,
+    PROBE_ALARMS,
     QUEUE_ALARMS,
     QUIET,
     QUIET_ONCE,
@@ -183,6 +184,7 @@ def fixed(counted: Counted) -> str:
             f"with a ledger, of each target: {LEDGER_ALARMS} more",
             dollars(LEDGER_ALARMS * ALARM.each),
         ],
+        [f"with probes, of each target: {PROBE_ALARMS} more", dollars(PROBE_ALARMS * ALARM.each)],
         ["the dashboard", dollars(DASHBOARD.each)],
         [
             f"metrics of each target: {len(metrics)} ({', '.join(metrics)})",

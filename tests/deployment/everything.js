@@ -35,6 +35,8 @@ const retry = new AsyncRetry(stack, 'Retry', {
   jitter: Jitter.EQUAL,
   nonRetryableErrors: ['ValidationError', '*NotFound'],
   ledger: true,
+  register: true,
+  probe: true,
   encryptionKey: new kms.Key(stack, 'Key'),
   maxConcurrency: 20,
   // So few that waits are kept as delays.

@@ -14,6 +14,8 @@ PARAMETERS = {
     "NonRetryableErrors": "ValidationError,*NotFound",
     "Policies": {"Fn::Sub": f'{{"${{Orders}}":{{"MAX_AGE":"14d","MAX_ATTEMPTS":{ATTEMPTS_MAX}}}}}'},
     "Ledger": "true",
+    "Register": "true",
+    "Probe": "true",
     "KeyArn": {"Fn::GetAtt": ["Key", "Arn"]},
     "MaxConcurrency": "20",
     # The limit is so low that waits are kept as delays.
@@ -41,7 +43,7 @@ def switch_on(example: dict[str, Any]) -> dict[str, Any]:
     resources = example["Resources"]
     resources["Key"] = {"Type": "AWS::KMS::Key", "Properties": {"KeyPolicy": KEY_POLICY}}
     resources["Retry"]["Properties"]["Parameters"] |= PARAMETERS
-    resources["OrdersAlarms"]["Properties"]["Parameters"]["Ledger"] = "true"
+    resources["OrdersAlarms"]["Properties"]["Parameters"] |= {"Ledger": "true", "Probe": "true"}
     # Sending to an encrypted queue, or receiving from it, needs its key.
     for policy in ("OrdersFailures", "OperatorRedrive"):
         resources[policy]["Properties"]["PolicyDocument"]["Statement"].append(

@@ -80,10 +80,10 @@ class Deployed:
         return received.get("Messages", [])
 
     def claims(self) -> list[str]:
-        """The states of all claims in the ledger."""
+        """The states of all claims in the ledger. Its items of targets have no state."""
         scan = self.endpoint.client("dynamodb").get_paginator("scan")
         pages = scan.paginate(TableName=self.variables()["LEDGER_TABLE"])
-        return [claim["state"]["S"] for page in pages for claim in page["Items"]]
+        return [claim["state"]["S"] for page in pages for claim in page["Items"] if "state" in claim]
 
     def trespasses(self) -> list[str]:
         """What a stranger with all SQS permissions can do with the queues."""

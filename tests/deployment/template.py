@@ -88,6 +88,12 @@ class Template:
                     resource.get("UpdateReplacePolicy", "Delete"),
                 )
 
+    def refusals(self) -> list[str]:
+        """Why CloudFormation would refuse the parameters: the descriptions of the assertions that don't hold."""
+        applying = (each for each in self.document.get("Rules", {}).values() if self._work_out(each["RuleCondition"]))
+        assertions = (assertion for rule in applying for assertion in rule["Assertions"])
+        return [each["AssertDescription"] for each in assertions if not self._work_out(each["Assert"])]
+
     def output(self, name: str) -> Any:
         """An output's value."""
         return self._work_out(self.document["Outputs"][name]["Value"])

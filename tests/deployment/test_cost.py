@@ -218,7 +218,7 @@ class PageTest(unittest.TestCase):
         target = (ROOT / "infra/sam/target-alarms.yaml").read_text()
         alarm = "Type: AWS::CloudWatch::Alarm\n"
         self.assertEqual(system.count(alarm), model.SYSTEM_ALARMS + model.QUEUE_ALARMS)
-        self.assertEqual(target.count(alarm), model.TARGET_ALARMS + model.LEDGER_ALARMS)
+        self.assertEqual(target.count(alarm), model.TARGET_ALARMS + model.LEDGER_ALARMS + model.PROBE_ALARMS)
         self.assertIn(f"MemorySize: {model.MEMORY_MB}\n", system)
         _, _, log_days = system.partition("\n  LogRetentionDays:\n")
         default = re.search(r"^    Default: (\d+)$", log_days, re.MULTILINE)

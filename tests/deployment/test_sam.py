@@ -105,6 +105,8 @@ class SystemTest(unittest.TestCase):
                 "IN_FLIGHT_MAX": "",
                 "POLICIES": "",
                 "LEDGER_TABLE": "",
+                "REGISTER": "",
+                "PROBE": "",
             },
         )
 
@@ -205,15 +207,28 @@ class RoleTest(unittest.TestCase):
         self.assertEqual(self.may(TargetFunctions=ORDERS)["lambda:InvokeFunction"], {ORDERS, f"{ORDERS}:*"})
 
     def test_of_the_optional_parts(self) -> None:
-        table = f"arn:aws:dynamodb:{HOME}:table/{{LedgerTable}}"
         options = {
-            "Ledger": ("true", dict.fromkeys(["dynamodb:PutItem", "dynamodb:DeleteItem"], {table})),
             "KeyArn": (KEY, dict.fromkeys(["kms:Decrypt", "kms:GenerateDataKey"], {KEY})),
             "Tracing": ("Active", dict.fromkeys(["xray:PutTraceSegments", "xray:PutTelemetryRecords"], {"*"})),
         }
         for parameter, (value, more) in options.items():
             with self.subTest(parameter):
                 self.assertEqual(self.may(**{parameter: value}), self.ALWAYS | more)
+
+    def test_of_a_ledger_with_a_register_and_probes(self) -> None:
+        table = f"arn:aws:dynamodb:{HOME}:table/{{LedgerTable}}"
+        read, update = {"dynamodb:BatchGetItem": {table}}, {"dynamodb:UpdateItem": {table}}
+        metrics = {"cloudwatch:GetMetricData": {"*"}}
+        query = {"dynamodb:Query": {f"{table}/index/waiting"}}
+        ledger = self.ALWAYS | dict.fromkeys(["dynamodb:PutItem", "dynamodb:DeleteItem"], {table})
+        for options, more in (
+            ({}, {}),
+            ({"Register": "true"}, read),
+            ({"Probe": "true"}, read | update | metrics),
+            ({"Register": "true", "Probe": "true"}, read | update | metrics | query),
+        ):
+            with self.subTest(options):
+                self.assertEqual(self.may(Ledger="true", **options), ledger | more)
 
     def test_only_lambda_assumes_the_role(self) -> None:
         (statement,) = system()["HandlerRole"].properties["AssumeRolePolicyDocument"]["Statement"]
@@ -238,6 +253,42 @@ class OptionTest(unittest.TestCase):
             },
         )
         self.assertEqual(made["Handler"].properties["Environment"]["Variables"]["LEDGER_TABLE"], "{LedgerTable}")
+
+    def test_a_register_is_an_index_of_the_ledger(self) -> None:
+        made = system(Ledger="true", Register="true")
+        ledger = made["LedgerTable"].properties
+        self.assertEqual(
+            ledger["AttributeDefinitions"],
+            [
+                {"AttributeName": "id", "AttributeType": "S"},
+                {"AttributeName": "target", "AttributeType": "S"},
+                {"AttributeName": "due_at", "AttributeType": "N"},
+            ],
+        )
+        self.assertEqual(
+            ledger["GlobalSecondaryIndexes"],
+            [
+                {
+                    "IndexName": "waiting",
+                    "KeySchema": [
+                        {"AttributeName": "target", "KeyType": "HASH"},
+                        {"AttributeName": "due_at", "KeyType": "RANGE"},
+                    ],
+                    "Projection": {"ProjectionType": "ALL"},
+                }
+            ],
+        )
+
+    def test_register_and_probe_are_variables_and_need_a_ledger(self) -> None:
+        for parameter in ("Register", "Probe"):
+            with self.subTest(parameter):
+                template = system_template(Ledger="true", **{parameter: "true"})
+                variables = resources(template)["Handler"].properties["Environment"]["Variables"]
+                self.assertEqual(variables[parameter.upper()], "true")
+                self.assertEqual(template.refusals(), [])
+                refusals = system_template(**{parameter: "true"}).refusals()
+                self.assertEqual(refusals, [f"Ledger must be true if {parameter} is"])
+        self.assertEqual(system_template().refusals(), [])
 
     def test_a_key_encrypts_queues_and_ledger(self) -> None:
         made = system(KeyArn=KEY, Ledger="true")
@@ -295,6 +346,8 @@ class OptionTest(unittest.TestCase):
             "DeadLettersNotSent",
             "Throttled",
             "LedgerFaults",
+            "Probes",
+            "BroughtForward",
         )
         self.assertCountEqual(
             re.findall(r"""SEARCH\('{(.*?),\w+} MetricName=\\"(\w+)\\"', '(\w+)', 300\)""", body),
@@ -302,10 +355,12 @@ class OptionTest(unittest.TestCase):
                 *(("Comeback", name, "Sum") for name in sums),
                 ("Comeback", "InvokeLateness", "p99"),
                 ("Comeback", "EventAge", "Maximum"),
+                ("Comeback", "CircuitOpen", "Maximum"),
                 ("AWS/Lambda", "DestinationDeliveryFailures", "Sum"),
                 ("AWS/Lambda", "RecursiveInvocationsDropped", "Sum"),
             ],
         )
+        self.assertIn(r"""'{Comeback,Target,Reason} MetricName=\"DeadLettered\" Reason=\"cancelled\"', 'Sum'""", body)
         # CloudWatch resolves this placeholder, so CloudFormation must leave it unchanged.
         self.assertIn("${PROP('Dim.Target')} re-invoked", body)
 
@@ -335,7 +390,7 @@ class AlarmTest(unittest.TestCase):
     FUNCTION = {"FunctionName": "orders"}
     TARGET = {"Target": "orders"}
 
-    # Metric, dimension, statistic, threshold, and the number of periods above it.
+    # Metric, dimension, statistic, threshold, and the number of periods above it (of how many).
     SYSTEM_ALARMS = [
         ("AWS/SQS", "ApproximateNumberOfMessagesVisible", QUEUE, "Minimum", 0, 3),
         ("AWS/SQS", "ApproximateNumberOfMessagesVisible", {"QueueName": "{DeadLetterQueue}"}, "Maximum", 0, 1),
@@ -351,11 +406,12 @@ class AlarmTest(unittest.TestCase):
         ("Comeback", "InvokeLateness", TARGET, "p99", 5 * 60 * 1000, 1),
     ]
     LEDGER_ALARM = ("Comeback", "LedgerFaults", TARGET, "Sum", 0, 1)
+    PROBE_ALARM = ("Comeback", "CircuitOpen", TARGET, "Maximum", 0, (1, 4))
 
     def assert_alarms(self, made: Mapping[str, Resource], expected: list[Any]) -> None:
         """Checks that exactly these alarms are made."""
         alarms = list(of_type(made, "CloudWatch::Alarm").values())
-        found = [(*self.watched(alarm), int(alarm["Threshold"]), alarm["EvaluationPeriods"]) for alarm in alarms]
+        found = [(*self.watched(alarm), int(alarm["Threshold"]), self.periods(alarm)) for alarm in alarms]
         self.assertCountEqual(found, expected)
         shared = {
             "ComparisonOperator": "GreaterThanThreshold",
@@ -365,6 +421,12 @@ class AlarmTest(unittest.TestCase):
         for alarm in alarms:
             with self.subTest(self.watched(alarm)):
                 self.assertEqual({name: alarm[name] for name in shared}, shared)
+
+    @staticmethod
+    def periods(alarm: dict[str, Any]) -> int | tuple[int, int]:
+        """How many periods must be above the threshold, and of how many if not of as many."""
+        periods = alarm["EvaluationPeriods"]
+        return (alarm["DatapointsToAlarm"], periods) if "DatapointsToAlarm" in alarm else periods
 
     def watched(self, alarm: dict[str, Any]) -> tuple[Any, ...]:
         """The query of an alarm, or its metric and statistic."""
@@ -389,7 +451,7 @@ class AlarmTest(unittest.TestCase):
             for name, alarm in sam.read(path)["Resources"].items()
             if alarm["Type"] == "AWS::CloudWatch::Alarm"
         }
-        self.assertEqual(len(alarms), len(self.SYSTEM_ALARMS) + len(self.TARGET_ALARMS) + 1)
+        self.assertEqual(len(alarms), len(self.SYSTEM_ALARMS) + len(self.TARGET_ALARMS) + 2)
         for name, description in alarms.items():
             with self.subTest(name):
                 self.assertRegex(description, deeds)
@@ -402,6 +464,8 @@ class AlarmTest(unittest.TestCase):
         self.assert_alarms(without, self.TARGET_ALARMS)
         with_ledger = resources(sam.transformed(TARGET_ALARMS, parameters | {"Ledger": "true"}))
         self.assert_alarms(with_ledger, [*self.TARGET_ALARMS, self.LEDGER_ALARM])
+        with_probes = resources(sam.transformed(TARGET_ALARMS, parameters | {"Probe": "true"}))
+        self.assert_alarms(with_probes, [*self.TARGET_ALARMS, self.PROBE_ALARM])
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import type { AsyncRetry } from './async-retry';
 import { RETENTION } from './closed-queue';
 import { Faults } from './faults';
 import { DEAD_LETTERS_NOT_SENT, metricOfLambda } from './metrics';
+import type { AsyncRetryProps } from './props';
 import { checkDuration, checkKnown } from './retry-policy';
 import { ownId } from './target';
 
@@ -37,6 +38,12 @@ const LATENESS = Duration.minutes(5);
 /** A working mapping receives visible messages within a second. Three periods are a quarter of an hour. */
 const UNREAD_PERIODS = 3;
 
+/**
+ * While a function is down, its events wait for up to a quarter of an hour before one of them says so again. With fewer
+ * periods, the alarm would go off again and again in one outage.
+ */
+const DOWN_PERIODS = 4;
+
 /** When an alarm goes off, and its description, which says what to do. */
 interface Trigger {
   readonly metric: cloudwatch.IMetric;
@@ -44,6 +51,8 @@ interface Trigger {
   readonly above?: number;
   /** @default 1 */
   readonly periods?: number;
+  /** @default - all of the periods */
+  readonly periodsAbove?: number;
   readonly description: string;
 }
 
@@ -54,6 +63,7 @@ export class RetryAlarms extends Construct {
   constructor(
     private readonly retry: AsyncRetry,
     private readonly props: AlarmsProps,
+    private readonly options: AsyncRetryProps,
   ) {
     super(retry, 'Alarms');
     const faults = new Faults();
@@ -122,6 +132,18 @@ export class RetryAlarms extends Construct {
           'or the key is missing.',
       });
     }
+    if (this.options.probe) {
+      this.alarm(scope, 'CircuitOpen', {
+        metric: this.retry.metricCircuitOpen({ target }),
+        periods: DOWN_PERIODS,
+        periodsAbove: 1,
+        description:
+          'This function has been down since this alarm went off: nearly all re-invocations failed. It is now probed ' +
+          'with one event at a time, and its other events wait without using up attempts, but no longer than their ' +
+          "maximum age. Look into the function's log and fix the cause. Retries resume by themselves when a probe " +
+          'succeeds.',
+      });
+    }
   }
 
   private watchDeadLetters(): void {
@@ -186,12 +208,14 @@ export class RetryAlarms extends Construct {
     if (!isDone) this.alarm(this, id, trigger);
   }
 
-  private alarm(scope: Construct, id: string, { metric, above = 0, periods = 1, description }: Trigger): void {
+  private alarm(scope: Construct, id: string, trigger: Trigger): void {
+    const { metric, above = 0, periods = 1, periodsAbove, description } = trigger;
     const alarm = new cloudwatch.Alarm(scope, id, {
       metric,
       threshold: above,
       comparisonOperator: cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
       evaluationPeriods: periods,
+      datapointsToAlarm: periodsAbove,
       // Most of these metrics count something that should not happen, and have no data as long as it does not.
       treatMissingData: cloudwatch.TreatMissingData.NOT_BREACHING,
       alarmDescription: description,

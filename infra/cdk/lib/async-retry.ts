@@ -6,7 +6,6 @@ import {
   aws_lambda as lambda,
   aws_sqs as sqs,
   Lazy,
-  RemovalPolicy,
   Stack,
   Stage,
   Tokenization,
@@ -19,6 +18,7 @@ import { RetryDashboard, RetryDashboardProps } from './dashboard';
 import { DeadLetterQueue, REDRIVE, warnOfOwnQueue } from './dead-letter-queue';
 import { Faults } from './faults';
 import { INVOKE, KEY_ACTIONS, RetryHandler } from './handler';
+import { createLedger } from './ledger';
 import { metricOf, RetryMetricOptions } from './metrics';
 import { AsyncRetryProps, AttachOptions, checkProps, HANDLER_TIMEOUT, MAX_CONCURRENCY, SHARING_MAX } from './props';
 import { checkPolicy, effectivePolicy, RetryPolicy, variables } from './retry-policy';
@@ -71,6 +71,8 @@ export class AsyncRetry extends Construct {
         DEAD_LETTER_QUEUE_URL: this.deadLetterQueue.queueUrl,
         ...variables(effectivePolicy(props)),
         ...(props.inFlightMax !== undefined && { IN_FLIGHT_MAX: Tokenization.stringifyNumber(props.inFlightMax) }),
+        ...(props.register && { REGISTER: 'true' }),
+        ...(props.probe && { PROBE: 'true' }),
         QUEUE_TARGETS: Lazy.string({ produce: () => this.json(this.queueTargets()) }),
         POLICIES: Lazy.string({ produce: () => this.json(this.ownPolicies()) }),
       },
@@ -86,7 +88,7 @@ export class AsyncRetry extends Construct {
     encryptionKey?.grant(handler, ...KEY_ACTIONS);
     // A user's dead-letter queue may have a key of its own.
     props.deadLetterQueue?.encryptionMasterKey?.grant(handler, ...KEY_ACTIONS);
-    if (props.ledger) this.ledger = this.createLedger(handler);
+    if (props.ledger) this.ledger = createLedger(this, handler, props);
 
     this.queues = new RetryQueues(this, {
       handler,
@@ -149,7 +151,7 @@ export class AsyncRetry extends Construct {
    */
   public alarms(props: AlarmsProps = {}): cloudwatch.Alarm[] {
     this.checkFirst('alarms()', 'Alarms');
-    const alarms = new RetryAlarms(this, props);
+    const alarms = new RetryAlarms(this, props, this.props);
     this.queues.forEach(({ queue }) => alarms.watchQueue(queue));
     this.forEachFunction((each) => alarms.watchFunction(each));
     return alarms.all;
@@ -158,7 +160,7 @@ export class AsyncRetry extends Construct {
   /** Makes a dashboard of all functions, including those that are attached later. */
   public dashboard(props: RetryDashboardProps = {}): cloudwatch.Dashboard {
     this.checkFirst('dashboard()', 'Dashboard');
-    const dashboard = new RetryDashboard(this, props);
+    const dashboard = new RetryDashboard(this, props, this.props);
     this.queues.forEach(({ queue, owner }) => dashboard.showQueue(queue, owner));
     this.forEachFunction((each) => dashboard.show(each));
     return dashboard.dashboard;
@@ -238,6 +240,21 @@ export class AsyncRetry extends Construct {
   /** How many failures were delivered again and dropped, with a ledger. */
   public metricDuplicates(options: RetryMetricOptions = {}): cloudwatch.IMetric {
     return this.count('Duplicates', options);
+  }
+
+  /** Whether the circuit of a function is open, because it is down: 1 or 0, with `probe`. */
+  public metricCircuitOpen(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.metric('CircuitOpen', 'MAX', { statistic: cloudwatch.Stats.MAXIMUM, ...options });
+  }
+
+  /** How many events were sent to a function that is down, to find out whether it has recovered, with `probe`. */
+  public metricProbes(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.count('Probes', options);
+  }
+
+  /** How many events were re-invoked before their due time after a function recovered, with `register` and `probe`. */
+  public metricBroughtForward(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.count('BroughtForward', options);
   }
 
   /** How long after their due time events were re-invoked, in milliseconds; by default the 99th percentile. */
@@ -355,20 +372,5 @@ export class AsyncRetry extends Construct {
 
   private checkFirst(call: string, id: string): void {
     if (this.node.tryFindChild(id)) throw new Error(`AsyncRetry ${this.node.path}: ${call} was called before`);
-  }
-
-  private createLedger(handler: RetryHandler): dynamodb.ITable {
-    const { encryptionKey } = this.props;
-    const table = new dynamodb.Table(this, 'Ledger', {
-      partitionKey: { name: 'id', type: dynamodb.AttributeType.STRING },
-      timeToLiveAttribute: 'expires_at',
-      billingMode: dynamodb.BillingMode.PAY_PER_REQUEST,
-      encryptionKey,
-      // Its claims expire within days, and nothing is lost with them.
-      removalPolicy: RemovalPolicy.DESTROY,
-    });
-    handler.allow(['dynamodb:PutItem', 'dynamodb:DeleteItem'], table.tableArn);
-    handler.addEnvironment('LEDGER_TABLE', table.tableName);
-    return table;
   }
 }

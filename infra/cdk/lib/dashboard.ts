@@ -2,6 +2,7 @@ import { aws_cloudwatch as cloudwatch, aws_lambda as lambda, aws_sqs as sqs } fr
 import { Construct } from 'constructs';
 import type { AsyncRetry } from './async-retry';
 import { metricOfLambda } from './metrics';
+import type { AsyncRetryProps } from './props';
 
 /** Options of the dashboard of an `AsyncRetry`. */
 export interface RetryDashboardProps {
@@ -28,6 +29,7 @@ export class RetryDashboard extends Construct {
   constructor(
     private readonly retry: AsyncRetry,
     props: RetryDashboardProps,
+    private readonly options: AsyncRetryProps,
   ) {
     super(retry, 'Dashboard');
     this.queues = graph('Messages in the queues', [
@@ -55,12 +57,19 @@ export class RetryDashboard extends Construct {
 
   /** Adds the lines of one function. */
   public show(target: lambda.IFunction): void {
-    const { retry } = this;
+    const { retry, options } = this;
     const named = (metric: cloudwatch.IMetric, ...what: string[]) =>
       (metric as cloudwatch.Metric).with({ label: [target.functionName, ...what].join(' ') });
     this.outcomes.addLeftMetric(named(retry.metricWaited({ target }), 'waited'));
     this.outcomes.addLeftMetric(named(retry.metricInvoked({ target }), 're-invoked'));
     this.outcomes.addLeftMetric(named(retry.metricDeadLettered({ target }), 'given up'));
+    if (options.register) {
+      const cancelled = retry.metricDeadLettered({ target, dimensionsMap: { Reason: 'cancelled' } });
+      this.outcomes.addLeftMetric(named(cancelled, 'cancelled'));
+    }
+    if (options.probe) this.outcomes.addLeftMetric(named(retry.metricProbes({ target }), 'probed'));
+    if (options.register && options.probe)
+      this.outcomes.addLeftMetric(named(retry.metricBroughtForward({ target }), 'brought forward'));
     this.lateness.addLeftMetric(named(retry.metricInvokeLateness({ target })));
     this.ages.addLeftMetric(named(retry.metricEventAge({ target })));
     this.faults.addLeftMetric(named(retry.metricConfigurationFaults({ target }), 'configuration'));
@@ -69,6 +78,7 @@ export class RetryDashboard extends Construct {
     this.faults.addLeftMetric(named(metricOfLambda('DestinationDeliveryFailures', target), 'not delivered'));
     this.faults.addLeftMetric(named(metricOfLambda('RecursiveInvocationsDropped', target), 'taken for a loop'));
     if (retry.ledger) this.faults.addLeftMetric(named(retry.metricLedgerFaults({ target }), 'ledger'));
+    if (options.probe) this.faults.addLeftMetric(named(retry.metricCircuitOpen({ target }), 'down'));
   }
 
   private handler(): cloudwatch.GraphWidget {

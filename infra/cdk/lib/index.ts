@@ -13,6 +13,7 @@
  * dead-letter-queue.ts   the queue of events that were given up
  * senders.ts          the roles that may send failures
  * handler.ts          the function that decides about failed events, and its permissions
+ * ledger.ts           the table of handled failures, and of waiting events
  * variables.ts        how long the handler's variables will be
  * envelope-proxy.ts   the layer that hides the envelope from a function
  * code.ts             the code of the handler and the layer, shipped or built

@@ -41,6 +41,23 @@ export interface AsyncRetryProps extends RetryPolicy {
   readonly ledger?: boolean;
 
   /**
+   * Whether the ledger lists waiting events, so that operators can see them, retry them now, cancel them, and pause a
+   * function. It needs `ledger`, one more write per wait, and an index. CloudFormation adds the index to a ledger that
+   * exists while the ledger stays in use.
+   *
+   * @default false
+   */
+  readonly register?: boolean;
+
+  /**
+   * Whether a function that is down is probed with one event at a time instead of being re-invoked by all of them. It
+   * needs `ledger`. With `register`, waiting events are brought forward when the function has recovered.
+   *
+   * @default false
+   */
+  readonly probe?: boolean;
+
+  /**
    * How many messages of a retry queue may wait in flight. Beyond that, waits are kept as delays, which have no limit
    * but are less precise. SQS has at most about 120,000 messages in flight in a queue: a larger value needs a raised
    * quota, which AWS support grants.
@@ -156,6 +173,8 @@ export function checkProps(scope: IConstruct, props: AsyncRetryProps): void {
   if (checkKnown('handlerTimeout', handlerTimeout, faults)) {
     checkDuration('handlerTimeout', handlerTimeout, HANDLER_TIMEOUT_MIN, HANDLER_TIMEOUT_MAX, faults);
   }
+  for (const property of ['register', 'probe'] as const)
+    if (props[property] && !props.ledger) faults.add('ledger', `true if ${property} is`, props.ledger ?? false);
   if (deadLetterQueue) {
     const { path } = deadLetterQueue.node;
     if (deadLetterQueue.fifo) faults.add('deadLetterQueue', 'a standard queue, like the retry queue', path);

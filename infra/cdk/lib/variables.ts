@@ -13,7 +13,7 @@ const QUEUE_NAME_MAX = 80;
 const GENERATED_LENGTH = 14;
 
 /** The URL of the dead-letter queue, the name of the ledger, and settings of a few digits. */
-const OTHERS_LENGTH = 256;
+const OTHERS_LENGTH = 288;
 
 /**
  * How long the handler's variables will be, as far as synthesis can know. Names that CloudFormation generates have

@@ -31,6 +31,8 @@ const LEAST = () => ({});
 const MOST = (stack: Stack) => ({
   encryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
   ledger: true,
+  register: true,
+  probe: true,
   sharedQueue: true,
   tracing: lambda.Tracing.ACTIVE,
 });

@@ -27,7 +27,7 @@ test('the README names every property, every method and every alarm', () => {
   const own = members.filter(([name]) => name !== 'RetryMetricOptions' && name !== 'RetryDashboardProps');
   for (const [name, member] of own) assert.match(README, new RegExp(`\\b${member}\\b`), `${name}.${member}`);
 
-  const stack = new TestStack({ ledger: true });
+  const stack = new TestStack({ ledger: true, probe: true });
   stack.retry.attach(stack.function('Orders'));
   for (const { node } of stack.retry.alarms()) assert.match(README, new RegExp(`\`${node.id}\``), node.id);
 });

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { aws_kms as kms, aws_lambda as lambda, aws_logs as logs, aws_sqs as sqs, Duration } from 'aws-cdk-lib';
-import { AsyncRetry, Jitter } from '../lib';
+import { AsyncRetry, AsyncRetryProps, Jitter } from '../lib';
 import { codeOf } from '../lib/code';
 import { complaint, TestStack, withOrders } from './app';
 
@@ -196,6 +196,59 @@ test('a ledger has on-demand billing and expiry, and is only written to', () => 
     [['dynamodb:PutItem', 'dynamodb:DeleteItem']],
   );
   assert.ok(stack.retry.ledger);
+});
+
+test('a register is an index of the ledger', () => {
+  const table = new TestStack({ ledger: true, register: true }).only('AWS::DynamoDB::Table');
+  assert.deepEqual(table.GlobalSecondaryIndexes, [
+    {
+      IndexName: 'waiting',
+      KeySchema: [
+        { AttributeName: 'target', KeyType: 'HASH' },
+        { AttributeName: 'due_at', KeyType: 'RANGE' },
+      ],
+      Projection: { ProjectionType: 'ALL' },
+    },
+  ]);
+  assert.deepEqual(table.AttributeDefinitions, [
+    { AttributeName: 'id', AttributeType: 'S' },
+    { AttributeName: 'target', AttributeType: 'S' },
+    { AttributeName: 'due_at', AttributeType: 'N' },
+  ]);
+});
+
+test('a register and probes need only their own permissions, and are variables', () => {
+  const before = new TestStack({ ledger: true });
+  const added = (props: AsyncRetryProps) => {
+    const stack = new TestStack({ ledger: true, ...props });
+    const known = before.statementsOf(/HandlerRole/).map((each) => JSON.stringify(each));
+    const { LEDGER_TABLE, REGISTER, PROBE } = stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables;
+    assert.ok(LEDGER_TABLE);
+    const statements = stack.statementsOf(/HandlerRole/).filter((each) => !known.includes(JSON.stringify(each)));
+    return [REGISTER, PROBE, ...statements.map(({ Action, Resource }: any) => [Action, Resource])];
+  };
+  const [tableId] = Object.keys(before.template.findResources('AWS::DynamoDB::Table'));
+  const table = { 'Fn::GetAtt': [tableId, 'Arn'] };
+  const writes = ['dynamodb:PutItem', 'dynamodb:DeleteItem'];
+  const index = { 'Fn::Join': ['', [table, '/index/waiting']] };
+  const probing = [...writes, 'dynamodb:BatchGetItem', 'dynamodb:UpdateItem'];
+  assert.deepEqual(added({ register: true }), ['true', undefined, [[...writes, 'dynamodb:BatchGetItem'], table]]);
+  assert.deepEqual(added({ probe: true }), [undefined, 'true', [probing, table], ['cloudwatch:GetMetricData', '*']]);
+  assert.deepEqual(added({ register: true, probe: true }), [
+    'true',
+    'true',
+    [probing, table],
+    ['dynamodb:Query', index],
+    ['cloudwatch:GetMetricData', '*'],
+  ]);
+  assert.deepEqual(added({ register: false, probe: false }), [undefined, undefined]);
+});
+
+test('a register and probes need a ledger', () => {
+  assert.equal(
+    complaint(() => new TestStack({ register: true, probe: true })),
+    'AsyncRetry Test/Retry: ledger must be true if register is, got false; ledger must be true if probe is, got false',
+  );
 });
 
 test("a user's key encrypts the queues and the ledger, with the necessary permissions", () => {

@@ -32,7 +32,8 @@ function alarmsOf(stack: TestStack): string[] {
     assert.equal(alarm.Period, 300);
     const [{ Name, Value }] = alarm.Dimensions;
     const whose = withoutHashes(Value.Ref ?? Value['Fn::GetAtt'][0]);
-    const duration = alarm.EvaluationPeriods === 1 ? '' : ` for ${alarm.EvaluationPeriods} periods`;
+    const { EvaluationPeriods: all, DatapointsToAlarm: above = all } = alarm;
+    const duration = all === 1 ? '' : ` for ${above === all ? '' : `${above} of `}${all} periods`;
     return `${alarm.Namespace} ${alarm.MetricName} ${alarm.Statistic ?? alarm.ExtendedStatistic} > ${alarm.Threshold} of ${Name} ${whose}${duration}`;
   });
 }
@@ -46,10 +47,11 @@ function linesOf(stack: TestStack): { [title: string]: string[] } {
   return Object.fromEntries(
     JSON.parse(body).widgets.map(({ properties: { title, metrics } }: any) => [
       title,
-      metrics.map(
-        ([namespace, name, , whose, { label, stat = 'Average' } = {} as any]: any) =>
-          `${namespace} ${name} ${stat} of ${whose}${label ? `: ${label}` : ''}`,
-      ),
+      metrics.map(([namespace, name, ...rest]: any) => {
+        const { label, stat = 'Average' } = typeof rest.at(-1) === 'object' ? rest.pop() : {};
+        const whose = rest.filter((_: string, index: number) => index % 2 === 1).join(' in ');
+        return `${namespace} ${name} ${stat} of ${whose}${label ? `: ${label}` : ''}`;
+      }),
     ]),
   );
 }
@@ -104,13 +106,19 @@ test('a ledger has an alarm for each function', () => {
   assert.ok(alarmsOf(stack).includes('Comeback LedgerFaults Sum > 0 of Target Orders'));
 });
 
+test('probes have an alarm for each function', () => {
+  const stack = withOrders({ ledger: true, probe: true });
+  stack.retry.alarms();
+  assert.ok(alarmsOf(stack).includes('Comeback CircuitOpen Maximum > 0 of Target Orders for 1 of 4 periods'));
+});
+
 test('every alarm says what to do, and has the given actions', () => {
-  const stack = new TestStack({ ledger: true });
+  const stack = new TestStack({ ledger: true, probe: true });
   stack.retry.attach(stack.function('Orders'));
   const topic = new sns.Topic(stack, 'Topic');
   const alarms = stack.retry.alarms({ actions: [new actions.SnsAction(topic)] });
-  // One more is that of the queue, and one that of the ledger.
-  assert.equal(alarms.length, OF_SYSTEM.length + ofFunction('Orders').length + 2);
+  // The others are those of the queue, of the ledger and of probes.
+  assert.equal(alarms.length, OF_SYSTEM.length + ofFunction('Orders').length + 3);
   for (const { Properties } of Object.values(stack.template.findResources('AWS::CloudWatch::Alarm'))) {
     assert.deepEqual(Properties.AlarmActions, [stack.resolve(topic.topicArn)]);
     assert.match(
@@ -200,7 +208,7 @@ test('the threshold of lateness can be set within its range', () => {
 });
 
 test('the dashboard shows the queues, the handler and every function', () => {
-  const stack = new TestStack({ ledger: true });
+  const stack = new TestStack({ ledger: true, register: true, probe: true });
   stack.retry.attach(stack.function('Before'));
   stack.retry.dashboard({ dashboardName: 'retries' });
   stack.retry.attach(stack.function('After'));
@@ -211,6 +219,9 @@ test('the dashboard shows the queues, the handler and every function', () => {
       `Comeback Waited Sum of ${name}: ${name} waited`,
       `Comeback Invoked Sum of ${name}: ${name} re-invoked`,
       `Comeback DeadLettered Sum of ${name}: ${name} given up`,
+      `Comeback DeadLettered Sum of cancelled in ${name}: ${name} cancelled`,
+      `Comeback Probes Sum of ${name}: ${name} probed`,
+      `Comeback BroughtForward Sum of ${name}: ${name} brought forward`,
     ]),
     'Messages in the queues': [
       'AWS/SQS ApproximateNumberOfMessagesVisible Maximum of RetryDeadLetterQueue: dead letters',
@@ -229,6 +240,7 @@ test('the dashboard shows the queues, the handler and every function', () => {
       `AWS/Lambda DestinationDeliveryFailures Sum of ${name}: ${name} not delivered`,
       `AWS/Lambda RecursiveInvocationsDropped Sum of ${name}: ${name} taken for a loop`,
       `Comeback LedgerFaults Sum of ${name}: ${name} ledger`,
+      `Comeback CircuitOpen Maximum of ${name}: ${name} down`,
     ]),
     'The retry handler': [
       'AWS/Lambda Invocations Sum of RetryHandler',
@@ -239,13 +251,13 @@ test('the dashboard shows the queues, the handler and every function', () => {
   });
 });
 
-test('the dashboard names no function at a shared queue, and shows a ledger only if there is one', () => {
+test('the dashboard names no function at a shared queue, and shows only what there is', () => {
   const stack = new TestStack({ sharedQueue: true });
   stack.retry.attach(stack.function('Orders'));
   stack.retry.dashboard();
   const lines = linesOf(stack);
   assert.match(lines['Messages in the queues'][1], /: waiting$/);
-  assert.ok(!lines['What a person has to fix'].some((line) => line.includes('ledger')));
+  assert.doesNotMatch(Object.values(lines).flat().join(), /ledger|cancelled|probed|brought forward|down/);
 });
 
 test('a metric is of one function, or of all together', () => {
@@ -297,11 +309,14 @@ test('a metric is of one function, or of all together', () => {
     'DeadLettersNotSent',
     'LedgerFaults',
     'Duplicates',
+    'Probes',
+    'BroughtForward',
   ];
   const expected = [
     ...counts.map((name) => [name, 'Sum', 'SUM']),
     ['InvokeLateness', 'p99', 'MAX'],
     ['EventAge', 'Maximum', 'MAX'],
+    ['CircuitOpen', 'Maximum', 'MAX'],
   ];
   for (const [name, statistic, together] of expected) {
     const metric = (options: RetryMetricOptions = {}) => of((stack.retry as any)[`metric${name}`](options));
