@@ -20,6 +20,7 @@ from prices import (
     LOG_STORAGE,
     METRIC,
     OPERATION,
+    READ,
     REQUEST,
     SQS,
     SQS_REQUEST,
@@ -42,6 +43,8 @@ MONTH_DAYS = 30
 MONTH_SECONDS = 365 * 86_400 / 12
 # `shared/flow/src/claims.rs`: the longest retention of SQS.
 CLAIM_DAYS = 14
+# The longest wait that counts as one, during which the register has an item in its table and in its index.
+WAIT_DAYS = 0.5
 # The default retention of the handler's log.
 LOG_DAYS = 30
 
@@ -77,6 +80,9 @@ CONNECT_MS = 50
 POLLERS = 5
 POLL_SECONDS = 20
 
+# While a target is down, the handler asks CloudWatch about once a minute for its invocations and errors.
+DOWN_METRICS_READ = 2 * round(MONTH_SECONDS / 60)
+
 # A `Retry` is one transition. A hand-written loop goes through three states.
 RETRY_TRANSITIONS = 1
 LOOP_TRANSITIONS = 3
@@ -89,6 +95,8 @@ EVENT_OPERATIONS = 2
 RETENTION_DAYS = 14
 
 Fate = Literal["waits", "invoked", "given_up"]
+# What is switched on. Each mode includes those before it.
+Mode = Literal["plain", "ledger", "register", "probes"]
 
 # Dollars by service.
 Bill = dict[str, float]
@@ -110,8 +118,9 @@ class Batch:
     """What the handler used for one batch of messages of one kind."""
 
     messages: int
-    calls: dict[str, int]
-    largest_request_bytes: dict[str, int]
+    calls: dict[str, float]
+    # By what is billed: the bytes of requests to SQS and of items that are written, the number of items that are read.
+    largest_requests: dict[str, int]
     log_lines: int
     log_bytes: int
     metrics: tuple[str, ...]
@@ -124,16 +133,16 @@ class Counted:
     payload_bytes: int
     record_bytes: int
     error_bytes: int
-    batches: dict[tuple[str, int, bool], Batch]
+    batches: dict[tuple[str, int, str], Batch]
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> Self:
         """Reads what `tests/bench/count.py` printed."""
         batches = {
-            (entry["fate"], entry["messages"], entry["ledger"]): Batch(
+            (entry["fate"], entry["messages"], entry["mode"]): Batch(
                 messages=entry["messages"],
                 calls=entry["calls"],
-                largest_request_bytes=entry["largest_request_bytes"],
+                largest_requests=entry["largest_requests"],
                 log_lines=entry["log_lines"],
                 log_bytes=entry["log_bytes"],
                 metrics=tuple(entry["metrics"]),
@@ -142,6 +151,10 @@ class Counted:
         }
         return cls(**document["message"], batches=batches)
 
+    def has(self, way: "Way") -> bool:
+        """Whether retries were counted in this way."""
+        return ("invoked", way.batch, way.mode) in self.batches
+
 
 @dataclass(frozen=True)
 class Way:
@@ -149,7 +162,7 @@ class Way:
 
     # The number of messages in one batch.
     batch: int
-    ledger: bool = False
+    mode: Mode = "plain"
     # How much larger their payloads are than the counted payload, in bytes.
     more_bytes: int = 0
 
@@ -158,11 +171,20 @@ class Way:
         """A message that is alone in its batch is assumed to cause a cold start."""
         return self.batch == 1
 
+    @property
+    def has_register(self) -> bool:
+        """Whether waiting events are listed in the ledger's index."""
+        return self.mode in ("register", "probes")
+
 
 BUSY = Way(10)
 QUIET = Way(1)
-BUSY_ONCE = Way(10, ledger=True)
-QUIET_ONCE = Way(1, ledger=True)
+BUSY_ONCE = Way(10, "ledger")
+QUIET_ONCE = Way(1, "ledger")
+BUSY_LISTED = Way(10, "register")
+QUIET_LISTED = Way(1, "register")
+BUSY_PROBED = Way(10, "probes")
+QUIET_PROBED = Way(1, "probes")
 
 
 def chunks(size: int, chunk: int) -> int:
@@ -175,6 +197,16 @@ def carried(size: int) -> float:
     return chunks(size, CHUNK_BYTES) * SQS_REQUEST.each
 
 
+def written(size: int) -> float:
+    """Dollars for one write of DynamoDB of this size, into a table or an index."""
+    return chunks(size, KIBIBYTE) * WRITE.each
+
+
+def stored(size: int, days: float) -> float:
+    """Dollars for an item of this size in DynamoDB."""
+    return size * days / MONTH_DAYS * ITEM_STORAGE.each
+
+
 def called(operation: str, size: int) -> Bill:
     """The bill for one call of the handler.
 
@@ -184,10 +216,11 @@ def called(operation: str, size: int) -> Bill:
     match operation:
         case "ChangeMessageVisibilityBatch" | "SendMessageBatch":
             return {SQS: carried(size)}
-        case "PutItem":
-            # Each failure takes two writes: the claim, and the mark that replaces it.
-            stored = size / 2 * CLAIM_DAYS / MONTH_DAYS * ITEM_STORAGE.each
-            return {DYNAMODB: chunks(size, KIBIBYTE) * WRITE.each + stored}
+        case "PutItem" | "UpdateItem":
+            return {DYNAMODB: written(size)}
+        case "BatchGetItem":
+            # Each item is smaller than 4 KB, and an eventually consistent read of one is half a unit.
+            return {DYNAMODB: size * READ.each / 2}
         case "Invoke":
             # The target's invocation costs the same in every system, so no system includes it.
             return {}
@@ -197,10 +230,11 @@ def called(operation: str, size: int) -> Bill:
 
 def billed_ms(batch: Batch, way: Way) -> int:
     """The billed duration of one invocation of the handler, including a cold start."""
-    writes = batch.calls.get("PutItem", 0)
-    cpu_ms = MESSAGE_CPU_MS * (batch.messages + writes)
-    # One call; with a ledger, also a claim before it and a mark after it.
-    waiting_ms = CALL_MS * (3 if writes else 1)
+    writes, updates, reads = (batch.calls.get(name, 0) for name in ("PutItem", "UpdateItem", "BatchGetItem"))
+    cpu_ms = MESSAGE_CPU_MS * (batch.messages + writes + updates + reads)
+    # One call, and before and after it those of the table. Messages are written at the same time: with a ledger each is
+    # claimed before the call and marked after it.
+    waiting_ms = CALL_MS * (1 + writes / batch.messages + updates + reads)
     if way.is_cold:
         cpu_ms += START_CPU_MS
         waiting_ms += CONNECT_MS
@@ -219,24 +253,47 @@ def sent(counted: Counted, way: Way) -> Bill:
     return {SQS: carried(counted.record_bytes + way.more_bytes)}
 
 
+def kept(counted: Counted, fate: Fate, way: Way) -> Bill:
+    """The bill for what DynamoDB does without a call of its own: it stores one message's items and keeps the index."""
+
+    def item_bytes(fate: Fate) -> int:
+        return counted.batches[fate, way.batch, way.mode].largest_requests["PutItem"]
+
+    if way.mode == "plain":
+        return {}
+    match fate, way.has_register:
+        case "waits", False:
+            return {}
+        case "waits", True:
+            size = item_bytes("waits")
+            return {DYNAMODB: written(size) + 2 * stored(size, WAIT_DAYS)}
+        case "invoked", True:
+            # The claim replaces the item of the wait, which removes that item from the index. A write is billed by the
+            # larger of the items before and after it.
+            replaced, claim = item_bytes("waits"), item_bytes("invoked")
+            larger = max(0, written(replaced) - written(claim))
+            return {DYNAMODB: written(replaced) + larger + stored(claim, CLAIM_DAYS)}
+        case _:
+            return {DYNAMODB: stored(item_bytes(fate), CLAIM_DAYS)}
+
+
 def handled(counted: Counted, fate: Fate, way: Way) -> Bill:
     """The bill for one message: its share of receiving, handling, logging, and deleting its batch."""
-    batch = counted.batches[fate, way.batch, way.ledger]
+    batch = counted.batches[fate, way.batch, way.mode]
     received = carried((counted.record_bytes + way.more_bytes) * batch.messages)
     # AWS doesn't document whether Lambda deletes messages in batches. One request per message is assumed.
     deleted = 0 if fate == "waits" else batch.messages * SQS_REQUEST.each
     calls = (
-        times(number, called(operation, batch.largest_request_bytes[operation]))
-        for operation, number in batch.calls.items()
+        times(number, called(operation, batch.largest_requests[operation])) for operation, number in batch.calls.items()
     )
     gigabyte_seconds = billed_ms(batch, way) / 1000 * MEMORY_MB / KIBIBYTE
-    kept = LOG_INGESTION.each + LOG_DAYS / MONTH_DAYS * LOG_STORAGE.each
+    logged = LOG_INGESTION.each + LOG_DAYS / MONTH_DAYS * LOG_STORAGE.each
     own = {
         SQS: received + deleted,
         LAMBDA: REQUEST.each + gigabyte_seconds * DURATION.each,
-        CLOUDWATCH: logged_bytes(batch, way) * kept,
+        CLOUDWATCH: logged_bytes(batch, way) * logged,
     }
-    return times(1 / batch.messages, together(own, *calls))
+    return together(times(1 / batch.messages, together(own, *calls)), kept(counted, fate, way))
 
 
 def retry(counted: Counted, way: Way) -> Bill:
@@ -246,8 +303,8 @@ def retry(counted: Counted, way: Way) -> Bill:
 
 def delay(counted: Counted, way: Way) -> Bill:
     """The bill for a wait that is kept as a delay: one call sends the batch's messages again, and each is deleted."""
-    batch = counted.batches["waits", way.batch, way.ledger]
-    changed = called("ChangeMessageVisibilityBatch", batch.largest_request_bytes["ChangeMessageVisibilityBatch"])
+    batch = counted.batches["waits", way.batch, way.mode]
+    changed = called("ChangeMessageVisibilityBatch", batch.largest_requests["ChangeMessageVisibilityBatch"])
     again = carried((counted.record_bytes + way.more_bytes) * batch.messages)
     more = (again - changed[SQS]) / batch.messages + SQS_REQUEST.each
     return together(handled(counted, "waits", way), {SQS: more})
@@ -299,7 +356,7 @@ class Deployment:
 
 def target_metrics(counted: Counted) -> set[str]:
     """The metrics of a target whose events are retried."""
-    kinds = (counted.batches[fate, 1, False] for fate in ("waits", "invoked"))
+    kinds = (counted.batches[fate, 1, "plain"] for fate in ("waits", "invoked"))
     return {metric for batch in kinds for metric in batch.metrics}
 
 

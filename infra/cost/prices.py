@@ -48,6 +48,7 @@ CLOUDWATCH_PLANS = Quote(
     date(2026, 5, 5),
     "https://github.com/api-evangelist/cloudwatch/blob/main/plans/cloudwatch-plans-pricing.yml",
 )
+DYNAMODB_POST = Quote(date(2025, 7, 21), "https://airbyte.com/data-engineering-resources/dynamodb-pricing")
 METRICS_POST = Quote(date(2026, 2, 15), "https://signoz.io/guides/cloudwatch-pricing")
 CLOUDWATCH_POST = Quote(
     date(2026, 6, 13),
@@ -77,7 +78,7 @@ class Price:
     @property
     def each(self) -> float:
         """Dollars for one request, one second, one byte or one month."""
-        sizes = {"million": MILLION, "GB": GIGABYTE, "GB-month": GIGABYTE}
+        sizes = {"thousand": 1000, "million": MILLION, "GB": GIGABYTE, "GB-month": GIGABYTE}
         return self.dollars / sizes.get(self.unit, 1)
 
 
@@ -88,8 +89,10 @@ LOG_INGESTION = Price("logs taken in", CLOUDWATCH, 0.50, "GB", CLOUDWATCH_POST)
 LOG_STORAGE = Price("logs kept", CLOUDWATCH, 0.03, "GB-month", CLOUDWATCH_PLANS)
 METRIC = Price("custom metric", CLOUDWATCH, 0.30, "month", METRICS_POST)
 ALARM = Price("alarm", CLOUDWATCH, 0.10, "month", CLOUDWATCH_PLANS)
+METRIC_READ = Price("metric read by `GetMetricData`", CLOUDWATCH, 0.01, "thousand", CLOUDWATCH_PLANS)
 DASHBOARD = Price("dashboard", CLOUDWATCH, 3.00, "month", CLOUDWATCH_POST)
 WRITE = Price("write of DynamoDB, on demand", DYNAMODB, 0.625, "million", DURABLE_POST)
+READ = Price("read of DynamoDB, on demand", DYNAMODB, 0.125, "million", DYNAMODB_POST)
 ITEM_STORAGE = Price("storage of DynamoDB", DYNAMODB, 0.25, "GB-month", DURABLE_POST)
 TRANSITION = Price("state transition, standard workflow", STEP_FUNCTIONS, 25.00, "million", STEP_FUNCTIONS_POST)
 OPERATION = Price("durable operation", DURABLE, 8.00, "million", LAMBDA_PLANS)
@@ -104,8 +107,10 @@ PRICES = (
     LOG_STORAGE,
     METRIC,
     ALARM,
+    METRIC_READ,
     DASHBOARD,
     WRITE,
+    READ,
     ITEM_STORAGE,
     TRANSITION,
     OPERATION,

@@ -5,7 +5,10 @@ from collections.abc import Sequence
 
 from model import (
     BUSY,
+    BUSY_LISTED,
     BUSY_ONCE,
+    BUSY_PROBED,
+    DOWN_METRICS_READ,
     EVENT_TRANSITIONS,
     KIBIBYTE,
     LEDGER_ALARMS,
@@ -13,7 +16,9 @@ from model import (
     PROBE_ALARMS,
     QUEUE_ALARMS,
     QUIET,
+    QUIET_LISTED,
     QUIET_ONCE,
+    QUIET_PROBED,
     RETRY_TRANSITIONS,
     SYSTEM_ALARMS,
     TARGET_ALARMS,
@@ -41,6 +46,7 @@ from prices import (
     DYNAMODB,
     LAMBDA,
     METRIC,
+    METRIC_READ,
     MILLION,
     PAGES,
     PRICES,
@@ -60,8 +66,12 @@ MONTH = Month(events=MILLION, failing=0.01, retries_each=5)
 WAYS = {
     "busy": BUSY,
     "busy, with a ledger": BUSY_ONCE,
+    "busy, with a register": BUSY_LISTED,
+    "busy, with register and probes": BUSY_PROBED,
     "quiet": QUIET,
     "quiet, with a ledger": QUIET_ONCE,
+    "quiet, with a register": QUIET_LISTED,
+    "quiet, with register and probes": QUIET_PROBED,
 }
 
 
@@ -81,6 +91,11 @@ def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def ways(counted: Counted) -> dict[str, Way]:
+    """The ways that were counted."""
+    return {name: way for name, way in WAYS.items() if counted.has(way)}
+
+
 def summary(counted: Counted) -> str:
     """The cost of a million retries with each system."""
     durable = million(durable_retry(counted))
@@ -88,10 +103,15 @@ def summary(counted: Counted) -> str:
     loop = million(LOOP_TRANSITIONS * TRANSITION.each)
     rows = [
         ["**Comeback**", *(f"**{million(retry(counted, way))}**" for way in (BUSY, QUIET))],
-        [
-            "Comeback with a ledger",
-            *(million(retry(counted, way)) for way in (BUSY_ONCE, QUIET_ONCE)),
-        ],
+        *(
+            [f"Comeback with {more}", *(million(retry(counted, way)) for way in both)]
+            for more, both in (
+                ("a ledger", (BUSY_ONCE, QUIET_ONCE)),
+                ("a register", (BUSY_LISTED, QUIET_LISTED)),
+                ("register and probes", (BUSY_PROBED, QUIET_PROBED)),
+            )
+            if all(map(counted.has, both))
+        ),
         ["Lambda's durable functions: a step's retry", durable, durable],
         ["Step Functions: a `Retry`", simple, simple],
         ["Step Functions: a loop of `Choice`, `Wait` and `Task`", loop, loop],
@@ -125,7 +145,7 @@ def parts(counted: Counted) -> str:
     """Comeback's cost by service."""
     services = (SQS, LAMBDA, CLOUDWATCH, DYNAMODB)
     more = LARGE_BYTES - counted.payload_bytes
-    bills: dict[str, Bill] = {f"retries, {name}": retry(counted, way) for name, way in WAYS.items()}
+    bills: dict[str, Bill] = {f"retries, {name}": retry(counted, way) for name, way in ways(counted).items()}
     bills |= {
         "retries of 100 KiB, busy": retry(counted, Way(BUSY.batch, more_bytes=more)),
         "retries of 100 KiB, quiet": retry(counted, Way(QUIET.batch, more_bytes=more)),
@@ -146,11 +166,13 @@ def parts(counted: Counted) -> str:
 
 def counts(counted: Counted) -> str:
     """The counted calls, bytes and milliseconds of one retry."""
-    operations = ("ChangeMessageVisibilityBatch", "Invoke", "PutItem")
+    fates: tuple[Fate, ...] = ("waits", "invoked")
+    operations = sorted(
+        {name for (fate, *_), batch in counted.batches.items() if fate in fates for name in batch.calls}
+    )
 
     def row(name: str, way: Way) -> list[str]:
-        fates: tuple[Fate, ...] = ("waits", "invoked")
-        batches = [counted.batches[fate, way.batch, way.ledger] for fate in fates]
+        batches = [counted.batches[fate, way.batch, way.mode] for fate in fates]
         amounts = [
             len(batches),
             *(sum(batch.calls.get(operation, 0) for batch in batches) for operation in operations),
@@ -168,7 +190,7 @@ def counts(counted: Counted) -> str:
         "bytes with Lambda's lines",
         "billed ms, assumed",
     ]
-    return table(heading, [row(name, way) for name, way in WAYS.items()])
+    return table(heading, [row(name, way) for name, way in ways(counted).items()])
 
 
 def fixed(counted: Counted) -> str:
@@ -185,6 +207,10 @@ def fixed(counted: Counted) -> str:
             dollars(LEDGER_ALARMS * ALARM.each),
         ],
         [f"with probes, of each target: {PROBE_ALARMS} more", dollars(PROBE_ALARMS * ALARM.each)],
+        [
+            f"with probes, of each target that is down all month: {DOWN_METRICS_READ:,} metrics read",
+            dollars(DOWN_METRICS_READ * METRIC_READ.each),
+        ],
         ["the dashboard", dollars(DASHBOARD.each)],
         [
             f"metrics of each target: {len(metrics)} ({', '.join(metrics)})",

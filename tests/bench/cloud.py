@@ -2,9 +2,8 @@
 
 One listener is the Lambda Runtime API, which hands out batches and receives their answers; SQS, which accepts every
 visibility change and every dead letter and has nothing in flight; Lambda, which accepts every asynchronous invocation;
-and DynamoDB, whose table never has a claim of another handler. It understands only as much of HTTP as the clients under
-test use, and reports anything else. What arrives is kept and checked after the run, so that a handler waits as little
-as possible.
+and DynamoDB, whose table is always empty. It understands only as much of HTTP as the clients under test use, and
+reports anything else. What arrives is kept and checked after the run, so that a handler waits as little as possible.
 """
 
 import asyncio
@@ -41,7 +40,8 @@ class Cloud:
     changes: list[tuple[str, bytes]] = field(default_factory=list)
     invocations: list[tuple[str, bytes]] = field(default_factory=list)
     letters: list[bytes] = field(default_factory=list)
-    # The sizes of all requests, by AWS operation.
+    # The sizes of all requests, by AWS operation. They are those that AWS bills by: for PutItem that of the item, for
+    # BatchGetItem the number of items.
     requests: dict[str, list[int]] = field(default_factory=dict)
     answers: list[bytes] = field(default_factory=list)
     first_answer_at: float | None = None
@@ -62,6 +62,7 @@ class Cloud:
             self.requests.setdefault("Invoke", []).append(len(body))
             self.invocations.append((path[len(FUNCTIONS) : -len(INVOCATIONS)], body))
             return _response(202, b"")
+        size = len(body)
         match path, target:
             case (
                 "/",
@@ -75,10 +76,16 @@ class Cloud:
             case "/", "AmazonSQS.GetQueueAttributes":
                 answer = b'{"Attributes":{"ApproximateNumberOfMessagesNotVisible":"0"}}'
             case "/", "DynamoDB_20120810.PutItem":
+                size = _item_bytes(json.loads(body)["Item"])
                 answer = b"{}"
+            case "/", "DynamoDB_20120810.UpdateItem":
+                answer = b"{}"
+            case "/", "DynamoDB_20120810.BatchGetItem":
+                size = sum(len(table["Keys"]) for table in json.loads(body)["RequestItems"].values())
+                answer = b'{"Responses":{},"UnprocessedKeys":{}}'
             case _:
                 raise NotMeasured(f"expected a call of a handler, got {method} {path} {target}")
-        self.requests.setdefault(target.split(".")[1], []).append(len(body))
+        self.requests.setdefault(target.split(".")[1], []).append(size)
         return _response(200, answer, "application/x-amz-json-1.0")
 
     def _next(self) -> bytes | None:
@@ -199,6 +206,12 @@ class Connection(asyncio.Protocol):
 def _response(status: int, body: bytes, kind: str = "application/json", headers: str = "") -> bytes:
     head = f"HTTP/1.1 {status} -\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
     return f"{head}{headers}\r\n".encode() + body
+
+
+def _item_bytes(item: dict[str, dict[str, Any]]) -> int:
+    """The size of an item: all names and values. DynamoDB counts only half of the digits of a number."""
+    values = ((name, value) for name, typed in item.items() for value in typed.values())
+    return sum(len(name.encode()) + len(str(value).encode()) for name, value in values)
 
 
 def _all_successful(body: bytes) -> bytes:

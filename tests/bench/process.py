@@ -36,7 +36,7 @@ class Run:
     """The measurements of one run."""
 
     messages: int
-    # The sizes of the requests in bytes, by operation.
+    # The sizes of the requests, by operation.
     requests: Mapping[str, Sequence[int]]
     cpu_seconds: float
     start_seconds: float

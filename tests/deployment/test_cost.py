@@ -5,6 +5,7 @@ Counting the calls needs the retry handler's debug build.
 """
 
 import asyncio
+import copy
 import json
 import os
 import re
@@ -19,7 +20,20 @@ sys.path[:0] = [str(ROOT / "infra/cost"), str(ROOT / "tests/bench")]
 import model  # noqa: E402
 import tables  # noqa: E402
 from count import counted as count_anew  # noqa: E402
-from model import BUSY, BUSY_ONCE, QUIET, QUIET_ONCE, Counted, Deployment, Month, Way  # noqa: E402
+from model import (  # noqa: E402
+    BUSY,
+    BUSY_LISTED,
+    BUSY_ONCE,
+    BUSY_PROBED,
+    QUIET,
+    QUIET_LISTED,
+    QUIET_ONCE,
+    QUIET_PROBED,
+    Counted,
+    Deployment,
+    Month,
+    Way,
+)
 from prices import CLOUDWATCH, DYNAMODB, LAMBDA, PRICES, SQS  # noqa: E402
 
 HANDLER = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug/retry-handler"
@@ -30,16 +44,17 @@ COUNTED = ROOT / "infra/cost/counted.json"
 LOG_TOLERANCE = 0.03
 
 
-def kind(fate: str, messages: int, ledger: bool, **calls: int) -> dict[str, Any]:
+def kind(fate: str, messages: int, mode: str, **calls: int) -> dict[str, Any]:
     """A batch whose log has 1,000 bytes a message in a warm environment, including CloudWatch's overhead."""
     lines = len(model.PLATFORM_LINES) + 1
     added = sum(map(len, model.PLATFORM_LINES)) + lines * model.LINE_OVERHEAD_BYTES
     return {
         "fate": fate,
         "messages": messages,
-        "ledger": ledger,
+        "mode": mode,
         "calls": calls,
-        "largest_request_bytes": dict.fromkeys(calls, 1000),
+        # A batch with probes or a register reads the items of its messages and of their target.
+        "largest_requests": dict.fromkeys(calls, 1000) | {"BatchGetItem": messages + 1},
         "log_lines": 1,
         "log_bytes": 1000 * messages - added,
         "metrics": ["A by Target", f"{fate} by Target"],
@@ -51,17 +66,25 @@ ROUND = Counted.of(
     {
         "message": {"payload_bytes": 1000, "record_bytes": 2000, "error_bytes": 400},
         "batches": [
-            kind("waits", 1, False, ChangeMessageVisibilityBatch=1),
-            kind("waits", 10, False, ChangeMessageVisibilityBatch=1),
-            kind("waits", 1, True, ChangeMessageVisibilityBatch=1),
-            kind("waits", 10, True, ChangeMessageVisibilityBatch=1),
-            kind("invoked", 1, False, Invoke=1),
-            kind("invoked", 10, False, Invoke=10),
-            kind("invoked", 1, True, Invoke=1, PutItem=2),
-            kind("invoked", 10, True, Invoke=10, PutItem=20),
-            kind("given_up", 1, False, SendMessageBatch=1),
-            kind("given_up", 1, True, SendMessageBatch=1, PutItem=2),
-            kind("given_up", 10, False, SendMessageBatch=1),
+            kind("waits", 1, "plain", ChangeMessageVisibilityBatch=1),
+            kind("waits", 10, "plain", ChangeMessageVisibilityBatch=1),
+            kind("waits", 1, "ledger", ChangeMessageVisibilityBatch=1),
+            kind("waits", 10, "ledger", ChangeMessageVisibilityBatch=1),
+            kind("invoked", 1, "plain", Invoke=1),
+            kind("invoked", 10, "plain", Invoke=10),
+            kind("invoked", 1, "ledger", Invoke=1, PutItem=2),
+            kind("invoked", 10, "ledger", Invoke=10, PutItem=20),
+            kind("waits", 1, "register", ChangeMessageVisibilityBatch=1, PutItem=1),
+            kind("waits", 10, "register", ChangeMessageVisibilityBatch=1, PutItem=10),
+            kind("invoked", 1, "register", BatchGetItem=1, Invoke=1, PutItem=2),
+            kind("invoked", 10, "register", BatchGetItem=1, Invoke=10, PutItem=20),
+            kind("waits", 1, "probes", ChangeMessageVisibilityBatch=1, PutItem=1),
+            kind("waits", 10, "probes", ChangeMessageVisibilityBatch=1, PutItem=10, UpdateItem=1),
+            kind("invoked", 1, "probes", BatchGetItem=1, Invoke=1, PutItem=2),
+            kind("invoked", 10, "probes", BatchGetItem=1, Invoke=10, PutItem=20, UpdateItem=1),
+            kind("given_up", 1, "plain", SendMessageBatch=1),
+            kind("given_up", 1, "ledger", SendMessageBatch=1, PutItem=2),
+            kind("given_up", 10, "plain", SendMessageBatch=1),
         ],
     }
 )
@@ -118,8 +141,12 @@ class ModelTest(unittest.TestCase):
             ("invoked", BUSY_ONCE, 137),
             # 2 x (8.7 + 3 x 0.074) ms x 1769/128 = 246.62, three calls, and 50.
             ("invoked", QUIET_ONCE, 372),
+            # 2 x (8.7 + 2 x 0.074) ms x 1769/128 = 244.57, two calls, and 50.
+            ("waits", QUIET_LISTED, 345),
+            # 2 x (10 + 22) x 0.074 ms x 1769/128 = 65.45, and five calls.
+            ("invoked", BUSY_PROBED, 191),
         ):
-            batch = ROUND.batches[fate, way.batch, way.ledger]
+            batch = ROUND.batches[fate, way.batch, way.mode]
             self.assertEqual(model.billed_ms(batch, way), expected, (fate, way))
 
     def test_lambda_bills_two_invocations_of_a_batch(self) -> None:
@@ -140,6 +167,28 @@ class ModelTest(unittest.TestCase):
         for way in (BUSY_ONCE, QUIET_ONCE):
             self.assert_dollars(model.retry(ROUND, way)[DYNAMODB], 2 * 0.625 + item)
         self.assertNotIn(DYNAMODB, model.retry(ROUND, BUSY))
+
+    def test_a_register_is_one_more_write_and_two_of_its_index(self) -> None:
+        # 14 days of 1,000 bytes, and half a day of them in the table and in the index.
+        items = 0.25 * (14 + 2 * 0.5) / 30
+        self.assert_dollars(model.retry(ROUND, QUIET_LISTED)[DYNAMODB], 5 * 0.625 + 2 * 0.125 / 2 + items)
+        # The messages of a batch share the read of their target.
+        self.assert_dollars(model.retry(ROUND, BUSY_LISTED)[DYNAMODB], 5 * 0.625 + 1.1 * 0.125 / 2 + items)
+
+    def test_a_batch_with_probes_shares_its_write(self) -> None:
+        register, probes = (model.retry(ROUND, way)[DYNAMODB] for way in (BUSY_LISTED, BUSY_PROBED))
+        self.assert_dollars(probes - register, 2 * 0.625 / 10)
+
+    def test_a_claim_is_billed_by_the_size_of_the_larger_item_that_it_replaces(self) -> None:
+        ways = (QUIET_LISTED, QUIET_PROBED)
+        small = [model.retry(ROUND, way)[DYNAMODB] for way in ways]
+        large = copy.deepcopy(ROUND)
+        for way in ways:
+            large.batches["waits", 1, way.mode].largest_requests["PutItem"] = 1025
+        # The wait, its entry in the index, the claim, and the entry's removal take two units instead of one.
+        stored = 25 * 0.25e-3 * 2 * 0.5 / 30
+        for way, before in zip(ways, small, strict=True):
+            self.assert_dollars(model.retry(large, way)[DYNAMODB] - before, 4 * 0.625 + stored)
 
     def test_a_dead_letter_is_handled_once(self) -> None:
         # Sent, received, sent again, deleted.
