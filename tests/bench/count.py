@@ -30,6 +30,7 @@ BATCHES = 8
 MODES = {
     "plain": {},
     "ledger": {"LEDGER_TABLE": "ledger"},
+    "register": {"LEDGER_TABLE": "ledger", "REGISTER": "true"},
 }
 
 

@@ -40,7 +40,8 @@ function refusedByConstruct(props: AsyncRetryProps): string[] {
     return [];
   } catch (error) {
     const [, faults] = (error as Error).message.split('AsyncRetry Test/Retry: ');
-    return faults.split('; ').map((fault) => fault.split(' must be')[0].replace(/[A-Z]/g, '_$&').toUpperCase());
+    const properties = faults.split('; ').map((fault) => fault.split(' must be')[0]);
+    return properties.map((each) => (each === 'ledger' ? 'LEDGER_TABLE' : each.replace(/[A-Z]/g, '_$&').toUpperCase()));
   }
 }
 
@@ -65,12 +66,18 @@ test('the construct refuses exactly what the handler refuses', () => {
     ...[...Object.values(Jitter), 'some' as Jitter].map((jitter) => ({ jitter })),
     ...[0, 1, 120_001, 2 ** 32 - 1, 2 ** 32].map((inFlightMax) => ({ inFlightMax })),
     { nonRetryableErrors: ['ValidationError', '*.Fatal'] },
+    ...[false, true].flatMap((ledger) =>
+      [false, true].flatMap((register) => [false, true].map((probe) => ({ ledger, register, probe }))),
+    ),
   ];
   for (const props of [...policies, ...others]) {
-    const { inFlightMax } = props;
+    const { inFlightMax, ledger, register, probe } = props;
     const given = {
       ...variables(effectivePolicy(props)),
       ...(inFlightMax !== undefined && { IN_FLIGHT_MAX: String(inFlightMax) }),
+      ...(ledger && { LEDGER_TABLE: 'ledger' }),
+      ...(register && { REGISTER: 'true' }),
+      ...(probe && { PROBE: 'true' }),
     };
     assert.deepEqual(refusedByConstruct(props).sort(), refusedByHandler(given).sort(), JSON.stringify(given));
   }
