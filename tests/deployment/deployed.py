@@ -89,15 +89,18 @@ def faults(deployed: Deployed, attempts_max: int) -> list[str]:
         "what a stranger can do": ([], deployed.trespasses()),
         "what the operator can do": (REDRIVE, deployed.operations()),
     }
+    said = {json.loads(line).get("message", "") for line in deployed.log(deployed.handler) if line.startswith("{")}
     if deployed.variables().get("LEDGER_TABLE"):
         # The failures of both events.
         looked_at["claims"] = (["done"] * (2 + 1 + attempts_max), deployed.claims())
     if deployed.variables().get("IN_FLIGHT_MAX"):
         # Counting and sending again need permissions that no other call needs. How many waits become delays depends on
         # how many handlers share them.
-        said = {json.loads(line).get("message", "") for line in deployed.log(deployed.handler) if line.startswith("{")}
         denied = {text for text in said if "can't be counted" in text or "can't be sent to its own queue" in text}
         looked_at["denied calls about delays"] = (set(), denied)
+    if deployed.variables().get("REGISTER"):
+        # The handler goes on without the register where it may not use it, and says so.
+        looked_at["denied calls of the register"] = (set(), {text for text in said if "LEDGER_TABLE" in text})
     return [f"{what}: expected {expected}, got {got}" for what, (expected, got) in looked_at.items() if expected != got]
 
 
