@@ -64,7 +64,8 @@ pub struct LocalArgs {
     /// A setting of the retry handler, such as BASE_BACKOFF=2s; repeatable [default: its own].
     ///
     /// Settings are BASE_BACKOFF, MAX_BACKOFF, MAX_AGE, MAX_ATTEMPTS (or MAX_RETRIES), JITTER,
-    /// NON_RETRYABLE_ERRORS, TARGET_FUNCTIONS, POLICIES, DLQ_TARGET and IN_FLIGHT_MAX.
+    /// NON_RETRYABLE_ERRORS, TARGET_FUNCTIONS, POLICIES, DLQ_TARGET and IN_FLIGHT_MAX, and with --ledger also REGISTER
+    /// and PROBE.
     #[arg(long, value_name = "NAME=VALUE", value_parser = settings::parse)]
     pub set: Vec<Setting>,
     /// A function of your own, whose failed events are retried; repeatable.
@@ -93,6 +94,12 @@ pub struct LocalArgs {
     /// it, unless IN_FLIGHT_MAX says otherwise.
     #[arg(long, value_name = "N", default_value_t = QUOTA, value_parser = clap::value_parser!(u32).range(1..))]
     pub in_flight_max: u32,
+    /// Act on each failure once, and list what waits: with a ledger in DynamoDB.
+    ///
+    /// URL is the endpoint of a DynamoDB on this machine, such as DynamoDB Local. Without it, scripts/local starts
+    /// moto's. Sets LEDGER_TABLE, and REGISTER=true unless a setting says otherwise.
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with = "empty")]
+    pub ledger: Option<String>,
     /// The folder of Comeback's own binaries.
     #[command(flatten)]
     pub binaries: BinariesArg,

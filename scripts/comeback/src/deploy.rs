@@ -69,6 +69,13 @@ pub struct CallError {
     cause: String,
 }
 
+impl CallError {
+    /// The error of a call that was to do `what`.
+    pub fn of(what: &str, cause: String) -> Self {
+        Self { what: what.to_owned(), cause }
+    }
+}
+
 /// A function.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Function {

@@ -14,6 +14,7 @@ use crate::{
     deploy::{Cloud, Function, HANDLER, Queues},
     functions, happening,
     journal::Journal,
+    ledger::{INDEX, Ledger, TABLE},
     log::Log,
     paint::{Line, Style},
     settings::{self, Setting},
@@ -41,9 +42,13 @@ const WIDTH_MAX: usize = 100;
 ///
 /// If the local cloud can't be started, or the retry loop can't be deployed.
 pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
-    settings::check(&args.set)?;
+    settings::check(&args.set, args.ledger.is_some())?;
     let deployment = if args.empty { None } else { Some(Deployment::of(args)?) };
     let mut signals = Signals::listen()?;
+    let ledger = match &args.ledger {
+        Some(given) => Some(Ledger::start(given, shell.dynamodb.as_deref()).await?),
+        None => None,
+    };
     let inherited = shell.inherited.clone();
     let config = Config {
         port: args.port,
@@ -55,7 +60,7 @@ pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
         .await
         .map_err(|source| Failure::Port { port: args.port, source })?;
     let served = tokio::select! {
-        served = serve(&server, deployment.as_ref(), shell) => served,
+        served = serve(&server, deployment.as_ref(), ledger.as_ref(), shell) => served,
         () = signals.any() => {
             let words = [Line::default(), discarded(&server.waiting())];
             timeout(LAST_WORDS_MAX, shell.print(&words)).await.unwrap_or(Ok(())).map_err(Failure::from)
@@ -85,13 +90,15 @@ impl<'a> Deployment<'a> {
         })
     }
 
-    async fn deploy(&self, endpoint: &str) -> Result<Queues, Failure> {
+    async fn deploy(&self, endpoint: &str, ledger: Option<&Ledger>) -> Result<Queues, Failure> {
         let Self { binaries, settings, in_flight_max, functions } = self;
         let mut targets = vec![Function::of(TARGET, &binaries.example_target, TARGET_TIMEOUT)];
         targets.extend(functions.iter().cloned());
         let mut handler = binaries.handler(settings);
         // The last value of a variable counts.
-        handler.environment.insert(0, ("IN_FLIGHT_MAX".to_owned(), in_flight_max.to_string()));
+        let own = [("IN_FLIGHT_MAX".to_owned(), in_flight_max.to_string())];
+        let ledger = ledger.into_iter().flat_map(Ledger::environment);
+        handler.environment.splice(0..0, own.into_iter().chain(ledger));
         Ok(Cloud::at(endpoint).deploy(handler, VISIBILITY, &targets).await?)
     }
 }
@@ -100,14 +107,16 @@ impl<'a> Deployment<'a> {
 async fn serve(
     server: &Server,
     deployment: Option<&Deployment<'_>>,
+    ledger: Option<&Ledger>,
     shell: &Shell,
 ) -> Result<(), Failure> {
     let endpoint = server.endpoint();
     shell.print(&heading(endpoint)).await?;
     if let Some(deployment) = deployment {
-        let queues = deployment.deploy(endpoint).await?;
-        shell.print(&deployed(&queues, deployment)).await?;
-        shell.print(&to_try(endpoint, &queues)).await?;
+        let queues = deployment.deploy(endpoint, ledger).await?;
+        let ledger = ledger.map(Ledger::endpoint);
+        shell.print(&deployed(&queues, deployment, ledger)).await?;
+        shell.print(&to_try(endpoint, &queues, ledger)).await?;
     } else {
         shell.print(&access(endpoint)).await?;
     }
@@ -129,7 +138,7 @@ fn heading(endpoint: &str) -> Vec<Line> {
     ]
 }
 
-fn deployed(queues: &Queues, deployment: &Deployment<'_>) -> Vec<Line> {
+fn deployed(queues: &Queues, deployment: &Deployment<'_>, ledger: Option<&str>) -> Vec<Line> {
     let settings = deployment.settings.iter().map(|(name, value)| format!("{name}={value}"));
     let settings = match settings.collect::<Vec<_>>().as_slice() {
         [] => "default settings".to_owned(),
@@ -145,8 +154,9 @@ fn deployed(queues: &Queues, deployment: &Deployment<'_>) -> Vec<Line> {
         fact("retry queue", &queues.retry),
         fact("handler", &format!("{HANDLER}, with {settings}")),
         fact("dead-letter queue", &queues.dead_letter),
-        Line::default(),
     ]);
+    lines.extend(ledger.map(|at| fact("ledger", &format!("the table {TABLE} at {at}"))));
+    lines.push(Line::default());
     lines
 }
 
@@ -176,7 +186,7 @@ fn access(endpoint: &str) -> Vec<Line> {
     ]
 }
 
-fn to_try(endpoint: &str, queues: &Queues) -> Vec<Line> {
+fn to_try(endpoint: &str, queues: &Queues, ledger: Option<&str>) -> Vec<Line> {
     // Both versions of the AWS CLI send a `fileb://` payload unchanged.
     let invoke = |payload: &str| {
         [
@@ -196,8 +206,7 @@ fn to_try(endpoint: &str, queues: &Queues) -> Vec<Line> {
     let counts =
         "--attribute-names ApproximateNumberOfMessages ApproximateNumberOfMessagesNotVisible";
     let whole = "--max-number-of-messages 10 --message-attribute-names All";
-    let mut lines = access(endpoint);
-    for (what, command) in [
+    let mut commands = vec![
         (
             "an event that fails three times, and succeeds at attempt 3",
             invoke(r#"{"id":"order-1","fail":{"attempts":3}}"#),
@@ -213,7 +222,14 @@ fn to_try(endpoint: &str, queues: &Queues) -> Vec<Line> {
             lambda("put-function-concurrency", "--reserved-concurrent-executions 0"),
         ),
         ("resume it", lambda("delete-function-concurrency", "")),
-    ] {
+    ];
+    commands.extend(ledger.map(|at| {
+        let table = format!("--endpoint-url {at} --table-name {TABLE}");
+        let scan = ["aws dynamodb scan".to_owned(), table, format!("--index-name {INDEX}")];
+        ("which events wait, for when and why", scan)
+    }));
+    let mut lines = access(endpoint);
+    for (what, command) in commands {
         lines.push(Line::of(Style::Faint, format!("# {what}")));
         lines.extend(broken(&command));
     }
@@ -272,12 +288,16 @@ mod tests {
             text(&deployed(
                 &queues(),
                 &Deployment { binaries, settings: &settings, in_flight_max: 100_000, functions },
+                (!given.is_empty()).then_some("http://127.0.0.1:8000"),
             ))
         };
+        assert!(!with(&[]).contains("ledger"));
         assert!(with(&[]).contains("  target            orders, your own\n"));
         assert!(with(&[]).contains("retry-handler, with default settings\n"));
         let given = with(&[("JITTER", "none"), ("MAX_AGE", "1h")]);
         assert!(given.contains("retry-handler, with JITTER=none MAX_AGE=1h\n"), "{given}");
+        let ledger = "  ledger            the table comeback-ledger at http://127.0.0.1:8000\n";
+        assert!(given.contains(ledger), "{given}");
         assert!(
             given.contains("dead-letter queue http://127.0.0.1:4700/000000000000/dead-letters")
         );
@@ -299,7 +319,7 @@ mod tests {
 
     #[test]
     fn the_lines_to_try_name_this_endpoint_and_these_queues() {
-        let lines = text(&to_try(ENDPOINT, &queues()));
+        let lines = text(&to_try(ENDPOINT, &queues(), Some("http://127.0.0.1:8000")));
         let whole = lines.replace(" \\\n   ", "");
         for part in [
             "export AWS_ENDPOINT_URL=http://127.0.0.1:4700\n",
@@ -308,6 +328,7 @@ mod tests {
             "--queue-url http://127.0.0.1:4700/000000000000/dead-letters --max-number-of-messages 10 --message-attribute-names All\n",
             "aws lambda put-function-concurrency --function-name example-target --reserved-concurrent-executions 0\n",
             "aws lambda delete-function-concurrency --function-name example-target\n",
+            "aws dynamodb scan --endpoint-url http://127.0.0.1:8000 --table-name comeback-ledger --index-name waiting\n",
         ] {
             assert!(whole.contains(part), "{part} is not in\n{lines}");
         }

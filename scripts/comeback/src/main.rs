@@ -11,6 +11,7 @@ mod binaries;
 mod demo;
 mod functions;
 mod happening;
+mod ledger;
 mod local;
 mod log;
 mod paint;

@@ -5,10 +5,14 @@
 
 use comeback_core::settings::{BadSettings, POLICY_NAMES, Settings};
 
-use crate::deploy::DEAD_LETTER_QUEUE_URL;
+use crate::{
+    deploy::DEAD_LETTER_QUEUE_URL,
+    ledger::{LEDGER_TABLE, TABLE},
+};
 
 /// The settings that a user may give beside those of a policy. The deployment sets the queues.
-const OTHER_NAMES: [&str; 4] = ["TARGET_FUNCTIONS", "POLICIES", "DLQ_TARGET", "IN_FLIGHT_MAX"];
+const OTHER_NAMES: [&str; 6] =
+    ["TARGET_FUNCTIONS", "POLICIES", "DLQ_TARGET", "IN_FLIGHT_MAX", "REGISTER", "PROBE"];
 
 /// A placeholder for the dead-letter queue, which is not deployed when settings are checked.
 const ANY_QUEUE_URL: &str = "http://127.0.0.1/000000000000/any";
@@ -54,7 +58,7 @@ pub fn parse(argument: &str) -> Result<Setting, NoSetting> {
 /// # Errors
 ///
 /// If it would not. The error names every bad setting.
-pub fn check(settings: &[Setting]) -> Result<(), BadSettings> {
+pub fn check(settings: &[Setting], has_ledger: bool) -> Result<(), BadSettings> {
     let given = |name: &str| {
         // The last value of a setting counts.
         let last = settings.iter().rev().find(|(given, _)| given == name);
@@ -62,6 +66,7 @@ pub fn check(settings: &[Setting]) -> Result<(), BadSettings> {
     };
     Settings::from_lookup(|name| match name {
         DEAD_LETTER_QUEUE_URL => Some(ANY_QUEUE_URL.to_owned()),
+        LEDGER_TABLE => has_ledger.then(|| TABLE.to_owned()),
         name => given(name),
     })
     .map(drop)
@@ -87,9 +92,14 @@ mod tests {
 
     #[test]
     fn settings_are_checked_by_the_rules_of_the_handler() {
-        assert_eq!(check(&[]), Ok(()));
-        assert_eq!(check(&[setting("JITTER", "some"), setting("JITTER", "none")]), Ok(()));
-        let bad = check(&[setting("JITTER", "some"), setting("MAX_AGE", "long")]).unwrap_err();
+        assert_eq!(check(&[], false), Ok(()));
+        let last = [setting("JITTER", "some"), setting("JITTER", "none")];
+        assert_eq!(check(&last, false), Ok(()));
+        let probes = [setting("PROBE", "true")];
+        assert_eq!(check(&probes, true), Ok(()));
+        assert!(check(&probes, false).unwrap_err().to_string().contains("LEDGER_TABLE"));
+        let bad = [setting("JITTER", "some"), setting("MAX_AGE", "long")];
+        let bad = check(&bad, false).unwrap_err();
         let bad = bad.to_string();
         assert!(bad.contains("JITTER must be full, equal or none, got \"some\""), "{bad}");
         assert!(bad.contains("MAX_AGE must be a duration"), "{bad}");

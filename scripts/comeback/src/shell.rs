@@ -12,7 +12,13 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
 };
 
-use crate::{binaries::Missing, deploy::CallError, functions::BadFunctions, paint::Line};
+use crate::{
+    binaries::Missing,
+    deploy::CallError,
+    functions::BadFunctions,
+    ledger::{DYNAMODB, NoDynamoDb},
+    paint::Line,
+};
 
 /// The width of a terminal that does not tell its size.
 const WIDTH_DEFAULT: usize = 80;
@@ -40,6 +46,9 @@ pub enum Failure {
         /// The error.
         source: io::Error,
     },
+    /// The DynamoDB of the ledger could not be started.
+    #[error(transparent)]
+    DynamoDb(#[from] NoDynamoDb),
     /// A call to the local cloud failed.
     #[error(transparent)]
     Call(#[from] CallError),
@@ -67,6 +76,8 @@ pub struct Shell {
     pub colour: bool,
     /// The variables that functions inherit.
     pub inherited: Inherited,
+    /// The command that starts a DynamoDB for `comeback local --ledger`.
+    pub dynamodb: Option<String>,
 }
 
 impl Shell {
@@ -84,7 +95,8 @@ impl Shell {
         // https://no-color.org: an empty value does not count.
         let no_colour = variables("NO_COLOR").is_some_and(|value| !value.is_empty());
         let inherited = Inherited::from_lookup(|name| variables(name).map(Into::into));
-        Self { now, terminal, colour: terminal && !no_colour, inherited }
+        let dynamodb = variables(DYNAMODB).filter(|command| !command.trim().is_empty());
+        Self { now, terminal, colour: terminal && !no_colour, inherited, dynamodb }
     }
 
     /// The time until a moment.

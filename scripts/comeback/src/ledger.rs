@@ -1,0 +1,157 @@
+//! The ledger of `comeback local --ledger`: a table in a DynamoDB, which is not part of the local cloud.
+
+use std::{io, process::Stdio};
+
+use aws_sdk_dynamodb::{
+    Client,
+    config::{BehaviorVersion, Credentials, Region},
+    types::{
+        AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType,
+        Projection, ProjectionType, ScalarAttributeType,
+    },
+};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+};
+
+use crate::{
+    deploy::{CallError, failed},
+    shell::Failure,
+};
+
+/// The variable with the command that starts a DynamoDB. It prints its URL, and ends when its standard input does.
+pub const DYNAMODB: &str = "COMEBACK_DYNAMODB";
+
+/// The setting of the handler.
+pub const LEDGER_TABLE: &str = "LEDGER_TABLE";
+
+/// The table, and its index of waiting events.
+pub const TABLE: &str = "comeback-ledger";
+pub const INDEX: &str = "waiting";
+
+/// There is no DynamoDB for the ledger.
+#[derive(Debug, thiserror::Error)]
+pub enum NoDynamoDb {
+    /// Nothing says which one.
+    #[error(
+        "expected the URL of a DynamoDB, such as --ledger http://127.0.0.1:8000 for DynamoDB Local; only scripts/local can start one by itself"
+    )]
+    Unknown,
+    /// Its command can't be started, or says something else.
+    #[error("expected {DYNAMODB} to start a DynamoDB and to print its URL, got {got}: {command}")]
+    NotStarted {
+        /// The command.
+        command: String,
+        /// What it printed, or why it was not started.
+        got: String,
+    },
+}
+
+/// A table, and the DynamoDB that was started for it.
+pub struct Ledger {
+    endpoint: String,
+    /// Ends with this value.
+    _server: Option<Child>,
+}
+
+impl Ledger {
+    /// Starts a DynamoDB with this command unless its URL is given, and creates the table unless it is there.
+    ///
+    /// # Errors
+    ///
+    /// If there is no DynamoDB, or a call fails.
+    pub async fn start(given: &str, command: Option<&str>) -> Result<Self, Failure> {
+        let ledger = if given.is_empty() {
+            Self::serve(command.ok_or(NoDynamoDb::Unknown)?).await?
+        } else {
+            Self { endpoint: given.to_owned(), _server: None }
+        };
+        create(&ledger.client()).await?;
+        Ok(ledger)
+    }
+
+    async fn serve(command: &str) -> Result<Self, NoDynamoDb> {
+        let failed = |got: String| NoDynamoDb::NotStarted { command: command.to_owned(), got };
+        let refused = |error: io::Error| failed(error.to_string());
+        let mut words = command.split_whitespace();
+        let mut server = Command::new(words.next().unwrap_or_default())
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(refused)?;
+        let mut line = String::new();
+        if let Some(stdout) = server.stdout.take() {
+            BufReader::new(stdout).read_line(&mut line).await.map_err(refused)?;
+        }
+        let endpoint = line.trim().to_owned();
+        if !endpoint.starts_with("http") {
+            return Err(failed(format!("{endpoint:?}")));
+        }
+        Ok(Self { endpoint, _server: Some(server) })
+    }
+
+    /// The URL of its DynamoDB.
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// What the handler needs to use it.
+    pub fn environment(&self) -> [(String, String); 3] {
+        let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        [
+            variable(LEDGER_TABLE, TABLE),
+            variable("REGISTER", "true"),
+            variable("AWS_ENDPOINT_URL_DYNAMODB", &self.endpoint),
+        ]
+    }
+
+    fn client(&self) -> Client {
+        let config = aws_sdk_dynamodb::Config::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(Region::from_static(comeback_local::model::REGION))
+            .credentials_provider(Credentials::new("local", "local", None, None, "comeback"))
+            .http_client(aws_smithy_http_client::Builder::new().build_http())
+            .endpoint_url(&self.endpoint);
+        Client::from_conf(config.build())
+    }
+}
+
+/// Creates the table as a deployment does. One that is there already is used as it is.
+async fn create(client: &Client) -> Result<(), CallError> {
+    let what = format!("create the table {TABLE}");
+    let attribute = |name: &str, kind| {
+        AttributeDefinition::builder().attribute_name(name).attribute_type(kind).build()
+    };
+    let key =
+        |name: &str, kind| KeySchemaElement::builder().attribute_name(name).key_type(kind).build();
+    let request = || {
+        let index = GlobalSecondaryIndex::builder()
+            .index_name(INDEX)
+            .key_schema(key("target", KeyType::Hash)?)
+            .key_schema(key("due_at", KeyType::Range)?)
+            .projection(Projection::builder().projection_type(ProjectionType::All).build())
+            .build()?;
+        let request = client
+            .create_table()
+            .table_name(TABLE)
+            .billing_mode(BillingMode::PayPerRequest)
+            .attribute_definitions(attribute("id", ScalarAttributeType::S)?)
+            .attribute_definitions(attribute("target", ScalarAttributeType::S)?)
+            .attribute_definitions(attribute("due_at", ScalarAttributeType::N)?)
+            .key_schema(key("id", KeyType::Hash)?)
+            .global_secondary_indexes(index);
+        Ok::<_, aws_sdk_dynamodb::error::BuildError>(request)
+    };
+    let request = request().map_err(|error| CallError::of(&what, error.to_string()))?;
+    match request.send().await {
+        Err(error)
+            if error.as_service_error().is_some_and(|it| it.is_resource_in_use_exception()) =>
+        {
+            Ok(())
+        }
+        created => created.map(drop).map_err(failed(&what)),
+    }
+}
