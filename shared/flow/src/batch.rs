@@ -336,7 +336,26 @@ impl<Q: Queues, F: Functions, L: Ledger + Register, C: Clock> Handler<Q, F, L, C
         let entries = waits
             .iter()
             .map(|wait| register::enter(wait, Some(wait.item.receipt_handle()), claims));
-        join(put_back, join_all(entries)).await;
+        let ((), ordered) = join(put_back, join_all(entries)).await;
+        let ordered = waits.iter().zip(ordered).filter(|(_, is_ordered)| *is_ordered);
+        self.bring_back(queue_url, ordered.map(|(wait, _)| wait.item)).await;
+    }
+
+    /// Brings messages back at once, because an operator has ordered something for their events. If that fails, they
+    /// come back when they are due.
+    async fn bring_back<'a, 'e: 'a>(
+        &self,
+        queue_url: Option<&str>,
+        items: impl Iterator<Item = &'a Item<'e>>,
+    ) {
+        let visible = |item: &'a Item<'e>| VisibilityChange {
+            receipt_handle: item.receipt_handle(),
+            timeout: 0,
+        };
+        let changes: Vec<_> = items.map(visible).collect();
+        if let Some(queue_url) = queue_url.filter(|_| !changes.is_empty()) {
+            self.queues.change_visibility(queue_url, &changes).await;
+        }
     }
 
     async fn give_up(&self, letters: &[Letter<'_, '_>], claims: &Claims<'_, L, C>) {

@@ -7,8 +7,10 @@
 //! The register is an index. If it can't be written or read, the event goes on without it.
 
 use comeback_core::{
+    Timestamp,
     claim::{Claim, LOOKS_MAX, State, is_same},
-    decision::Decision,
+    decision::{Decision, Settlement},
+    fault::StoreFault,
     register::{Waiting, steered},
 };
 
@@ -44,8 +46,7 @@ pub(crate) async fn steer<L: Ledger + Register, C: Clock>(
         Ok(notes) => notes,
         Err(fault) => {
             log::not_looked_up(&fault);
-            let concerned = items.iter().filter(|item| item.came_back());
-            return concerned.for_each(|item| item.met(Obstacle::Ledger));
+            return items.iter().for_each(|item| unsteered(item, &fault, claims.clock.now()));
         }
     };
     let now = claims.clock.now();
@@ -61,13 +62,25 @@ pub(crate) async fn steer<L: Ledger + Register, C: Clock>(
     }
 }
 
+/// Nobody knows what was ordered for this event. If its message was brought back before it is due, it is soon looked up
+/// again.
+fn unsteered(item: &Item<'_>, fault: &StoreFault, now: Timestamp) {
+    if item.came_back() {
+        item.met(Obstacle::Ledger);
+    }
+    let may_be_ordered = item.judgement.message.receive_count > 1;
+    if may_be_ordered && matches!(item.decision(), Decision::Settle(Settlement::Wait { .. })) {
+        item.decide(Decision::Settle(item.judgement.after_unclaimed(fault.passes, now)));
+    }
+}
+
 /// Lists an event that begins to wait, and releases its claim with the same write. A message in flight has a
-/// receipt handle.
+/// receipt handle. Returns whether an operator has ordered something for it meanwhile.
 pub(crate) async fn enter<L: Ledger + Register, C: Clock>(
     wait: &Wait<'_, '_>,
     receipt_handle: Option<&str>,
     claims: &Claims<'_, L, C>,
-) {
+) -> bool {
     let Wait { item, until } = *wait;
     let entered = item.entered();
     let is_listed = receipt_handle.is_none()
@@ -80,28 +93,34 @@ pub(crate) async fn enter<L: Ledger + Register, C: Clock>(
         item.judgement.schedule,
         item.queue_url(),
     ) else {
-        return claims.release(item).await;
+        claims.release(item).await;
+        return false;
     };
     let waiting = Waiting::of(failure, schedule.attempt, until, queue_url, receipt_handle);
     let mut seen = item.held().or(entered.map(|entered| entered.claim));
+    let known = seen.as_ref().and_then(|seen| seen.order);
     for _ in 0..LOOKS_MAX {
         if item.held().is_none() && seen.as_ref().is_some_and(|seen| is_anothers(seen, claims)) {
-            return;
+            return false;
         }
         let next = Claim::waiting(claims.owner(item), seen.as_ref(), waiting.expires_at());
         let written = ledger.enter(failure.claim_key(), seen.as_ref(), &next, &waiting).await;
         item.let_go();
         match written {
-            Ok(()) => return,
+            Ok(()) => return next.order != known,
             // A write that was repeated because its answer was lost finds what it wrote the first time.
-            Err(NotReplaced::Changed(there)) if is_same(there.as_ref(), Some(&next)) => return,
+            Err(NotReplaced::Changed(there)) if is_same(there.as_ref(), Some(&next)) => {
+                return next.order != known;
+            }
             Err(NotReplaced::Changed(there)) => seen = there,
             Err(NotReplaced::Fault(fault)) => {
                 item.met(Obstacle::Ledger);
-                return log::not_entered(item, &fault);
+                log::not_entered(item, &fault);
+                return false;
             }
         }
     }
+    false
 }
 
 /// Whether this claim belongs to somebody who acts on the failure, or has acted.

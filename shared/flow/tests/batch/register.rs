@@ -148,6 +148,24 @@ async fn an_order_that_comes_with_a_wait_stays_beside_the_new_receipt_handle() {
     let report = handle(&world, vec![first(waiting("a"))]).await;
     assert_eq!(outcomes(&report), ["waits"]);
     assert_eq!(item(&world).unwrap().order, Some(Order::Retry));
+    let calls = world.visibility_calls.borrow();
+    let brought_back = calls.last().map(|(_, changes)| changes.clone());
+    assert_eq!(brought_back, Some(vec![("handle of a".to_owned(), 0)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_operator_brought_back_is_soon_looked_up_again_if_that_fails() {
+    for (kind, seconds) in [(THROTTLED, 1..=5), (FaultKind::Configuration, 60..=120)] {
+        let world = ordered(Some(Order::Retry), &[("look up", Answer::Fault(kind))]).await;
+        world.visibility_calls.borrow_mut().clear();
+        let report = handle(&world, vec![waiting("a"), first(waiting("b"))]).await;
+        assert_eq!(outcomes(&report), ["waits", "waits"]);
+        let calls = world.visibility_calls.borrow();
+        let timeouts: Vec<u32> =
+            calls.iter().flat_map(|(_, changes)| changes).map(|(_, timeout)| *timeout).collect();
+        assert!(seconds.contains(&timeouts[0]), "{timeouts:?}");
+        assert_eq!(timeouts[1], 60, "nobody can have ordered anything for it");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::{
     config::{BehaviorVersion, Credentials, Region},
     types::AttributeValue,
 };
-use moto::{Moto, create_table};
+use moto::{Moto, create_register, create_table};
 
 pub const TABLE: &str = "ledger";
 
@@ -35,6 +35,67 @@ impl Tables {
         self.create_named(TABLE, key).await;
     }
 
+    /// Creates the table of claims with the index of the register.
+    pub async fn create_register(&self) {
+        create_register(&self.client, TABLE).await;
+    }
+
+    /// The items of the events that wait for a retry of this function, the next that is due first.
+    pub async fn waiting(&self, target: &str) -> Vec<HashMap<String, AttributeValue>> {
+        let query = self
+            .client
+            .query()
+            .table_name(TABLE)
+            .index_name("waiting")
+            .key_condition_expression("#target = :target")
+            .expression_attribute_names("#target", "target")
+            .expression_attribute_values(":target", text(target));
+        let items = query.into_paginator().items().send();
+        items.collect::<Result<_, _>>().await.unwrap()
+    }
+
+    /// Writes an operator's order for the event of this item. Returns whether it comes in time.
+    pub async fn order(&self, item: &HashMap<String, AttributeValue>, order: &str) -> bool {
+        let ordered = self
+            .client
+            .update_item()
+            .table_name(TABLE)
+            .key("id", item["id"].clone())
+            .update_expression("SET #order = :order, #owner = :operator ADD #generation :one")
+            .condition_expression("#state = :waiting")
+            .expression_attribute_names("#order", "order")
+            .expression_attribute_names("#owner", "owner")
+            .expression_attribute_names("#generation", "generation")
+            .expression_attribute_names("#state", "state")
+            .expression_attribute_values(":order", text(order))
+            .expression_attribute_values(":operator", text("operator"))
+            .expression_attribute_values(":one", AttributeValue::N("1".to_owned()))
+            .expression_attribute_values(":waiting", text("waiting"))
+            .send()
+            .await;
+        match ordered {
+            Ok(_) => true,
+            Err(error) => {
+                let error = error.into_service_error();
+                assert!(error.is_conditional_check_failed_exception(), "{error}");
+                false
+            }
+        }
+    }
+
+    /// Pauses a function.
+    pub async fn pause(&self, target: &str) {
+        let put = self.client.put_item().table_name(TABLE);
+        let put = put.item("id", text(&format!("target/{target}")));
+        put.item("paused_at", AttributeValue::N("1".to_owned())).send().await.unwrap();
+    }
+
+    /// Ends the pause.
+    pub async fn resume(&self, target: &str) {
+        let delete = self.client.delete_item().table_name(TABLE);
+        delete.key("id", text(&format!("target/{target}"))).send().await.unwrap();
+    }
+
     /// Creates a table with this partition key.
     pub async fn create_named(&self, name: &str, key: &str) {
         create_table(&self.client, name, key).await;
@@ -43,13 +104,17 @@ impl Tables {
     /// The key and the state of every claim.
     pub async fn claims(&self) -> Vec<(String, String)> {
         let items = self.items(TABLE).await;
-        let text =
+        let read =
             |item: &HashMap<String, AttributeValue>, name: &str| item[name].as_s().unwrap().clone();
-        items.iter().map(|item| (text(item, "id"), text(item, "state"))).collect()
+        items.iter().map(|item| (read(item, "id"), read(item, "state"))).collect()
     }
 
     /// All items of a table.
     pub async fn items(&self, name: &str) -> Vec<HashMap<String, AttributeValue>> {
         self.client.scan().table_name(name).send().await.unwrap().items.unwrap()
     }
+}
+
+fn text(text: &str) -> AttributeValue {
+    AttributeValue::S(text.to_owned())
 }

@@ -17,5 +17,6 @@ mod overflow;
 mod proxy;
 mod recovery;
 mod recursion;
+mod register;
 mod transparent;
 mod upstream;

@@ -1,0 +1,141 @@
+//! Events that wait are listed, and an operator moves them: with the calls that `ARCHITECTURE.md` documents.
+
+use std::collections::{BTreeSet, HashMap};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_sqs::types::{
+    ChangeMessageVisibilityBatchRequestEntry as Change, SendMessageBatchRequestEntry,
+};
+use chrono::{SecondsFormat, Utc};
+use serde_json::Value;
+
+use crate::{
+    ledger::{TABLE, Tables},
+    retry_loop::{HANDLER, Plan, RetryLoop, TARGET},
+};
+
+const EVENTS: usize = 500;
+
+type Item = HashMap<String, AttributeValue>;
+
+fn target() -> String {
+    format!("arn:aws:lambda:us-east-1:000000000000:function:{TARGET}:$LATEST")
+}
+
+/// A loop in which events wait for half a day, with a register.
+async fn waiting_long() -> (Tables, RetryLoop) {
+    let tables = Tables::start();
+    tables.create_register().await;
+    let settings = [("BASE_BACKOFF", "11h"), ("MAX_BACKOFF", "11h"), ("JITTER", "none")];
+    let mut plan = Plan::quick(&settings);
+    plan.settings.push(("LEDGER_TABLE", TABLE.to_owned()));
+    plan.settings.push(("REGISTER", "true".to_owned()));
+    plan.settings.push(("AWS_ENDPOINT_URL_DYNAMODB", tables.endpoint.clone()));
+    (tables, plan.deploy().await)
+}
+
+/// Sends the records of this many events, and returns their items as soon as all are listed.
+async fn fail(tables: &Tables, retry_loop: &RetryLoop, events: usize) -> Vec<Item> {
+    #[allow(clippy::disallowed_methods, reason = "records have the time of their failure")]
+    let now = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
+    let entry = |event: usize| {
+        let body = format!(
+            r#"{{"timestamp":"{now}","requestContext":{{"requestId":"failed-{event}","functionArn":"{}","condition":"RetriesExhausted"}},"requestPayload":{{"id":{event}}},"responsePayload":{{"errorType":"Down","errorMessage":"no route to host"}}}}"#,
+            target()
+        );
+        let entry = SendMessageBatchRequestEntry::builder().id(event.to_string());
+        entry.message_body(body).build().unwrap()
+    };
+    let mut journal = retry_loop.cloud.journal();
+    for first in (0..events).step_by(10) {
+        let last = (first + 10).min(events);
+        let entries = (first..last).map(entry).collect();
+        let call = retry_loop.cloud.sqs.send_message_batch().queue_url(&retry_loop.retry_queue);
+        let sent = call.set_entries(Some(entries)).send().await.unwrap();
+        assert!(sent.failed().is_empty(), "{sent:?}");
+        // moto is slow, and what a handler can't write in time is not listed.
+        while tables.waiting(&target()).await.len() < last {
+            journal.run(HANDLER).await;
+        }
+    }
+    tables.waiting(&target()).await
+}
+
+/// Shows the messages of these items, as an operator does after an order.
+async fn show(retry_loop: &RetryLoop, items: &[Item]) {
+    for items in items.chunks(10) {
+        let change = |(nth, item): (usize, &Item)| {
+            let handle = item["receipt_handle"].as_s().unwrap();
+            let change = Change::builder().id(nth.to_string()).receipt_handle(handle);
+            change.visibility_timeout(0).build().unwrap()
+        };
+        let queue = items[0]["queue"].as_s().unwrap();
+        let call = retry_loop.cloud.sqs.change_message_visibility_batch().queue_url(queue);
+        let changes = items.iter().enumerate().map(change).collect();
+        let changed = call.set_entries(Some(changes)).send().await.unwrap();
+        assert!(changed.failed().is_empty(), "{changed:?}");
+    }
+}
+
+#[tokio::test]
+async fn events_that_an_operator_wants_retried_come_back_at_once() {
+    let (tables, retry_loop) = waiting_long().await;
+    let items = fail(&tables, &retry_loop, EVENTS).await;
+    assert_eq!(items[0]["error_type"].as_s().unwrap(), "Down");
+    assert_eq!(items[0]["error_message"].as_s().unwrap(), "no route to host");
+    assert_eq!(items[0]["attempt"].as_n().unwrap(), "1");
+    for item in &items {
+        assert!(tables.order(item, "retry").await);
+    }
+    show(&retry_loop, &items).await;
+    let mut journal = retry_loop.cloud.journal();
+    let mut ids = BTreeSet::new();
+    while ids.len() < EVENTS {
+        let run = journal.run(TARGET).await;
+        assert_eq!(run.ending, "Succeeded");
+        let payload: Value = serde_json::from_str(&run.payload).unwrap();
+        assert_eq!(payload["_retry_metadata"]["attempt"], 1);
+        ids.insert(payload["_original_payload"]["id"].as_u64().unwrap());
+    }
+    assert!(tables.waiting(&target()).await.is_empty());
+    assert!(!tables.order(&items[0], "cancel").await, "the handler has acted on it");
+}
+
+#[tokio::test]
+async fn events_that_an_operator_cancels_end_as_dead_letters() {
+    let (tables, retry_loop) = waiting_long().await;
+    let items = fail(&tables, &retry_loop, EVENTS).await;
+    for item in &items {
+        assert!(tables.order(item, "cancel").await);
+    }
+    show(&retry_loop, &items).await;
+    let mut ids = BTreeSet::new();
+    while ids.len() < EVENTS {
+        let letter = retry_loop.dead_letter().await;
+        assert_eq!(letter.reason(), "cancelled");
+        assert_eq!(letter.attributes["Attempts"], "0");
+        let payload: Value = serde_json::from_str(&letter.body).unwrap();
+        ids.insert(payload["id"].as_u64().unwrap());
+    }
+    assert_eq!(retry_loop.left().await, (0, 0));
+}
+
+#[tokio::test]
+async fn a_paused_function_is_not_invoked_until_it_is_resumed() {
+    let (tables, retry_loop) = waiting_long().await;
+    let items = fail(&tables, &retry_loop, 2).await;
+    tables.pause(&target()).await;
+    // One is retried all the same, because an operator wants it.
+    assert!(tables.order(&items[0], "retry").await);
+    show(&retry_loop, &items).await;
+    let mut journal = retry_loop.cloud.journal();
+    let run = journal.run(TARGET).await;
+    let chosen = items[0]["id"].as_s().unwrap().replace("failed-", "");
+    assert!(run.payload.contains(&format!(r#"{{"id":{chosen}}}"#)), "{}", run.payload);
+    assert_eq!(tables.waiting(&target()).await.len(), 1);
+    tables.resume(&target()).await;
+    let rest = tables.waiting(&target()).await;
+    assert!(tables.order(&rest[0], "retry").await);
+    show(&retry_loop, &rest).await;
+    assert_eq!(journal.run(TARGET).await.ending, "Succeeded");
+}
