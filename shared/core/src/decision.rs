@@ -164,10 +164,8 @@ impl Judgement<'_> {
         };
         let wait = fault::store_wait(passes, &failure.request_id, self.tries(now));
         let until = later(now, wait);
-        // An event that was to be given up has no last chance left to miss.
-        let schedule = self.schedule.filter(|_| self.decision == Decision::Invoke);
         Settlement::Wait {
-            until: schedule.map_or(until, |schedule| by_last_chance(until, schedule, now)),
+            until: self.schedule.map_or(until, |schedule| by_last_chance(until, schedule, now)),
         }
     }
 }
@@ -311,6 +309,18 @@ mod tests {
             let message = Message { queue, ..message(&body) };
             let judged = decide(message, &home(), &rules(variables), at(FAILED_AT));
             assert_eq!(judged.decision == refused, is_refused, "{queue:?} {variables:?}");
+        }
+    }
+
+    #[test]
+    fn an_event_that_cannot_be_claimed_keeps_its_last_chance_whether_it_is_due_or_not() {
+        let body = testing::record_of("1");
+        let variables = [("BASE_BACKOFF", "110s"), ("MAX_AGE", "2m")];
+        for seconds in [100, 112] {
+            let now = later(at(FAILED_AT), Duration::from_secs(seconds));
+            let judgement = decide_at(&body, &variables, now);
+            let until = judgement.schedule.unwrap().last_chance;
+            assert_eq!(judgement.after_unclaimed(false, now), Settlement::Wait { until });
         }
     }
 
