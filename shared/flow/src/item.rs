@@ -10,10 +10,10 @@ use comeback_core::{
     Timestamp,
     arn::Home,
     claim::{Claim, Order},
-    dead_letter::Reason,
-    decision::{Decision, Judgement, Settlement, decide},
+    decision::{Decision, Judgement, decide},
     in_flight::is_backlog,
     record::Failure,
+    register::steered,
     settings::Settings,
     time::between,
 };
@@ -67,14 +67,19 @@ impl<'e> Item<'e> {
         self.judgement.failure.as_ref().ok()
     }
 
-    /// What is done with it. An order to cancel it may be found only when it is claimed.
+    /// What is done with it.
     pub(crate) fn decision(&self) -> Decision {
-        match &*self.claim.borrow() {
-            Some(Claim { order: Some(Order::Cancel), .. }) => {
-                Decision::Settle(Settlement::DeadLetter(Reason::Cancelled))
-            }
-            _ => self.decision.get(),
-        }
+        let request_id = self.failure().map_or("", |failure| &failure.request_id);
+        steered(self.decision.get(), self.order(), false, request_id, self.judged_at)
+    }
+
+    /// What an operator wants done with it. Once it is claimed, the order in its claim counts, because the operator may
+    /// have changed it since it was read.
+    pub(crate) fn order(&self) -> Option<Order> {
+        let held = self.held();
+        let found = || self.entered().map(|entered| entered.claim);
+        let claim = held.or_else(|| found().filter(|claim| !claim.is_expired(self.judged_at)));
+        claim.and_then(|claim| claim.order)
     }
 
     /// Changes what is done with it.

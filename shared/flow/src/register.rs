@@ -51,13 +51,13 @@ pub(crate) async fn steer<L: Ledger + Register, C: Clock>(
     };
     let now = claims.clock.now();
     for (item, failure) in items.iter().filter_map(|item| Some((item, item.failure()?))) {
-        let entered = notes.events.get(failure.claim_key());
-        let claim = entered.map(|entered| &entered.claim);
-        let order = claim.filter(|claim| !claim.is_expired(now)).and_then(|claim| claim.order);
-        let is_paused = notes.paused.contains(failure.target.as_str());
-        item.decide(steered(item.decision(), order, is_paused, &failure.request_id, now));
-        if let Some(entered) = entered {
+        if let Some(entered) = notes.events.get(failure.claim_key()) {
             item.find(entered.clone());
+        }
+        let is_paused = notes.paused.contains(failure.target.as_str());
+        let (decision, order) = (item.decision(), item.order());
+        if order.is_none() {
+            item.decide(steered(decision, None, is_paused, &failure.request_id, now));
         }
     }
 }

@@ -142,6 +142,17 @@ async fn a_cancellation_is_found_by_the_claim_if_it_could_not_be_read() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_order_that_is_found_by_the_claim_counts() {
+    let (retry, cancel) = (Some(Order::Retry), Some(Order::Cancel));
+    for (read, found, outcome) in [(cancel, retry, "invoked"), (retry, cancel, "cancelled")] {
+        let world = ordered(read, &[]).await;
+        world.next_order.set(found);
+        let report = handle(&world, vec![waiting("a")]).await;
+        assert_eq!(outcomes(&report), [outcome]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_order_that_comes_with_a_wait_stays_beside_the_new_receipt_handle() {
     // The operator's order was written after this batch had read the items.
     let world = ordered(Some(Order::Retry), &[]).await;

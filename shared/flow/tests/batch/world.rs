@@ -11,7 +11,7 @@ use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use comeback_core::{
     Timestamp,
     arn::{FunctionArn, Home},
-    claim::{Claim, State, is_same},
+    claim::{Claim, Order, State, is_same},
     dead_letter::{DeadLetter, Reason},
     fault::{FaultKind, InvokeFault, StoreFault},
     register::Waiting,
@@ -113,6 +113,8 @@ pub struct World {
     pub paused: RefCell<Vec<String>>,
     /// How many events and targets each batch looked up.
     pub look_ups: RefCell<Vec<(usize, usize)>>,
+    /// What an operator orders for every event after it was looked up.
+    pub next_order: Cell<Option<Order>>,
     /// What every claim finds in its place, however often it looks.
     pub restless: RefCell<Option<Claim>>,
     under_way: Cell<usize>,
@@ -139,6 +141,7 @@ impl World {
             waits: RefCell::default(),
             paused: RefCell::default(),
             look_ups: RefCell::default(),
+            next_order: Cell::default(),
             restless: RefCell::default(),
             under_way: Cell::new(0),
             most_under_way: Cell::new(0),
@@ -334,18 +337,20 @@ impl Register for &World {
             let passes = kind != FaultKind::Configuration;
             return Err(StoreFault { passes, code: None, message: "no".into() });
         }
-        let (claims, waits) = (self.claims(), self.waits.borrow());
+        let (mut claims, waits) = (self.claims(), self.waits.borrow());
         let entered = |key: &&str| {
             let claim = claims.get(*key)?.clone();
             let delayed = waits.get(*key).filter(|(_, handle)| handle.is_none());
             Some(((*key).to_owned(), Entered { claim, delayed_until: delayed.map(|it| it.0) }))
         };
+        let events = wanted.events.iter().filter_map(entered).collect();
+        for claim in claims.values_mut().filter(|_| self.next_order.get().is_some()) {
+            claim.order = self.next_order.get();
+            claim.token.generation += 1;
+        }
         let paused = self.paused.borrow();
         let paused = paused.iter().filter(|it| wanted.targets.contains(it.as_str()));
-        Ok(Notes {
-            events: wanted.events.iter().filter_map(entered).collect(),
-            paused: paused.cloned().collect(),
-        })
+        Ok(Notes { events, paused: paused.cloned().collect() })
     }
 }
 
