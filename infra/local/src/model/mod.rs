@@ -11,6 +11,7 @@ mod delivery;
 pub(crate) mod ids;
 mod invocation;
 pub mod lambda;
+pub mod metrics;
 pub mod payload;
 mod polling;
 pub mod sqs;
