@@ -1,26 +1,28 @@
 //! One long outage, and a neighbour beside it.
 //!
 //! Function A fails at a steady rate until it is mended, and function B fails once in a while. No call fails and no
-//! handler dies; only the number of events is extreme. In the middle are production's handler and the model's queues
-//! and mappings. The targets are simpler than in the worlds: a run takes a moment and fails or succeeds.
+//! handler dies; only the number of events is extreme. In the middle are production's handler and the model's queues.
+//! Mappings and targets are simpler than in the worlds: a poller hands over at once what a receive returns, and a run
+//! takes a moment and fails or succeeds. Nothing but bodies is written as JSON, because there are millions of events.
 //!
 //! A call takes effect at once, and a batch keeps its handler busy for a fixed time. Time moves in steps of 20
 //! milliseconds. SQS's count of messages in flight is a minute late.
 
 use std::{
     cell::RefCell,
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     fmt::Write as _,
+    pin::pin,
     rc::Rc,
     task::{Context as Polling, Poll, Waker},
     time::Duration,
 };
 
-use aws_lambda_events::event::sqs::SqsEvent;
+use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
 use clap::ValueEnum;
 use comeback_core::{
     Timestamp,
-    arn::FunctionArn,
+    arn::{FunctionArn, Home},
     claim::Claim,
     dead_letter::DeadLetter,
     fault::{InvokeFault, StoreFault},
@@ -38,19 +40,12 @@ use comeback_flow::{
     report::Outcome,
 };
 use comeback_local::model::{
-    ACCOUNT, Cloud, REGION,
-    lambda::{
-        function::{Code, Program, Settings as FunctionSettings},
-        mapping::MappingSettings,
-        recursion::RecursiveLoop,
-        run::{Outcome as Ended, Run, RunId},
-    },
-    sqs::{MessageAttribute, Outgoing},
+    ACCOUNT, REGION,
+    sqs::{AttributeValue, MessageAttribute, Outgoing, Received, Sqs},
 };
 
 use crate::world::BEGAN_AT;
 
-const HANDLER: &str = "retry-handler";
 const DEAD_LETTERS: &str = "dead-letters";
 
 /// By how much time moves at least.
@@ -59,6 +54,17 @@ const STEP: Duration = Duration::from_millis(20);
 /// How long a run of a target takes, and how long a handler is busy with a batch.
 const TARGET_TAKES: Duration = Duration::from_millis(50);
 const BATCH_TAKES: Duration = Duration::from_millis(60);
+
+/// The handler's timeout.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How many messages a receive returns at most.
+const RECEIVE_MAX: usize = 10;
+
+/// How many batches of a queue run at first, how many more each second if that is too few, and how many at most.
+const BATCHES_START: usize = 5;
+const BATCHES_GROWTH: usize = 5;
+const BATCHES_MAX: usize = 1_000;
 
 /// How late SQS's count of messages in flight is, in seconds.
 const COUNT_LAG: usize = 60;
@@ -115,8 +121,8 @@ pub struct Outage {
 
 /// What came of it.
 pub struct Played {
-    /// From the due time to the invocation in milliseconds, of A's and B's attempts, sorted.
-    pub lateness: [Vec<u32>; 2],
+    /// How many of A's and B's attempts were so many milliseconds late.
+    pub lateness: [BTreeMap<u64, u64>; 2],
     /// Most messages of A's queue in flight after the first minute, and most delayed.
     pub in_flight_max: u64,
     pub delayed_max: u64,
@@ -141,13 +147,20 @@ impl Played {
             + seconds * LAMBDA_SECOND
     }
 
+    /// How late at most this share of A's or B's attempts was.
+    pub fn lateness(&self, target: usize, share: f64) -> Duration {
+        let all = &self.lateness[target];
+        let mut rest = (all.values().sum::<u64>() as f64 * share).ceil() as u64;
+        let nth = all.iter().find(|(_, attempts)| {
+            rest = rest.saturating_sub(**attempts);
+            rest == 0
+        });
+        nth.map_or(Duration::ZERO, |(&millis, _)| Duration::from_millis(millis))
+    }
+
     /// The row of a table.
     pub fn row(&self, design: Design) -> String {
-        let seconds = |target: usize, share: f64| {
-            let all = &self.lateness[target];
-            let nth = (all.len().saturating_sub(1) as f64 * share) as usize;
-            all.get(nth).map_or(0.0, |&millis| f64::from(millis) / 1000.0)
-        };
+        let seconds = |target, share| self.lateness(target, share).as_secs_f64();
         let mut row = format!("| {design:?} |");
         for target in [1, 0] {
             for share in [0.5, 0.99, 1.0] {
@@ -186,21 +199,40 @@ struct Running {
     payload: String,
 }
 
+/// What takes messages from a queue and gives them to handlers.
+struct Poller {
+    queue: &'static str,
+    running: usize,
+    granted: usize,
+    granted_at: Timestamp,
+    /// What the queue had in flight in the last seconds.
+    counted: VecDeque<u64>,
+}
+
+/// A batch with a handler.
+struct Batch {
+    ends: Timestamp,
+    poller: usize,
+    /// The receipt handles of what is done.
+    done: Vec<String>,
+    handler: AwsHandler,
+}
+
 /// Everything outside the handlers.
 struct World {
     outage: Outage,
     now: Timestamp,
     mended: Timestamp,
-    cloud: Cloud,
+    sqs: Sqs,
+    pollers: Vec<Poller>,
     /// The attempts made so far of each event, or [`ENDED`], and whether it is A's or B's.
-    events: Vec<(u8, usize)>,
+    events: Vec<(u8, u8)>,
     /// How many events of A and of B have failed.
     failed: [u64; 2],
     open: usize,
     running: VecDeque<Running>,
-    /// How many seconds were counted, and what each queue had in flight in the last of them.
+    /// How many seconds were counted.
     counts: u64,
-    counted: BTreeMap<&'static str, VecDeque<u64>>,
     played: Played,
 }
 
@@ -211,38 +243,38 @@ pub fn play(outage: Outage) -> Played {
     run(World::new(outage))
 }
 
+#[allow(clippy::expect_used, reason = "it is the ARN of a function")]
 fn run(world: World) -> Played {
     let settings = settings(world.outage);
+    let arn = format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:retry-handler");
+    let home = FunctionArn::parse(&arn).expect("the ARN of a function").home();
     let world = Rc::new(RefCell::new(world));
-    let mut idle: Vec<Rc<AwsHandler>> = Vec::new();
-    let mut busy: VecDeque<(Timestamp, RunId, Vec<u8>, Rc<AwsHandler>)> = VecDeque::new();
+    let pollers = world.borrow().pollers.len();
+    let mut idle: Vec<AwsHandler> = Vec::new();
+    let mut busy: VecDeque<Batch> = VecDeque::new();
     loop {
-        let (runs, now) = {
-            let mut world = world.borrow_mut();
-            let now = world.now;
-            world.fail_new_events();
-            world.end_runs();
-            while let Some((_, run, answer, handler)) = busy.pop_front_if(|(ends, ..)| *ends <= now)
-            {
-                world.cloud.finish(now, run, Ended::Returned(answer));
-                idle.push(handler);
+        let now = world.borrow().now;
+        world.borrow_mut().fail_new_events();
+        world.borrow_mut().end_runs();
+        while let Some(batch) = busy.pop_front_if(|batch| batch.ends <= now) {
+            world.borrow_mut().finish(&batch);
+            idle.push(batch.handler);
+        }
+        for poller in 0..pollers {
+            loop {
+                let Some(event) = world.borrow_mut().receive(poller) else { break };
+                let handler = idle.pop().unwrap_or_else(|| handler(&world, settings.clone()));
+                let done = handle(&world, &handler, &home, event);
+                busy.push_back(Batch { ends: later(now, BATCH_TAKES), poller, done, handler });
             }
-            (world.cloud.advance(now), now)
-        };
-        for run in runs {
-            let handler = idle.pop().unwrap_or_else(|| Rc::new(handler(&world, settings.clone())));
-            let answer = handle(&world, &handler, &run);
-            busy.push_back((later(now, BATCH_TAKES), run.id, answer, handler));
         }
         let mut world = world.borrow_mut();
-        world.cloud.take_happened();
         world.count();
         let over = world.open == 0 && now >= world.mended;
         if over || now > later(world.mended, DRAINED_WITHIN) {
             break;
         }
-        let batch = busy.front().map(|(ends, ..)| *ends);
-        world.move_on(batch);
+        world.move_on(busy.front().map(|batch| batch.ends));
     }
     drop((idle, busy));
     let world = Rc::into_inner(world).map(RefCell::into_inner);
@@ -268,80 +300,93 @@ fn settings(outage: Outage) -> Settings {
     Settings::from_lookup(lookup).expect("the variables are valid")
 }
 
-/// Lets a handler handle a batch. All its calls answer at once, so it is polled only once.
-#[allow(clippy::expect_used, reason = "the model writes the event as Lambda does")]
-fn handle(world: &RefCell<World>, handler: &AwsHandler, run: &Run) -> Vec<u8> {
-    let event: SqsEvent = serde_json::from_str(run.payload.get()).expect("an event of SQS");
-    let deadline = later(handler.clock.now(), run.configuration.timeout());
-    let home = FunctionArn::parse(&run.invoked_arn).expect("the ARN of a function").home();
-    let context = Context { request_id: &run.request_id, home: &home, deadline };
-    let mut working = Box::pin(handler.handle(&event, &context));
-    let Poll::Ready(report) = working.as_mut().poll(&mut Polling::from_waker(Waker::noop())) else {
-        unreachable!("no call waits");
+/// Lets a handler handle a batch, and returns the receipt handles of what is done. All its calls answer at once, so
+/// it is polled only once.
+#[allow(clippy::expect_used, reason = "every record has an id")]
+fn handle(
+    world: &RefCell<World>,
+    handler: &AwsHandler,
+    home: &Home,
+    event: SqsEvent,
+) -> Vec<String> {
+    let deadline = later(handler.clock.now(), TIMEOUT);
+    let context = Context { request_id: "batch", home, deadline };
+    let report = {
+        let mut working = pin!(handler.handle(&event, &context));
+        let Poll::Ready(report) = working.as_mut().poll(&mut Polling::from_waker(Waker::noop()))
+        else {
+            unreachable!("no call waits");
+        };
+        report.expect("every record has an id")
     };
-    let report = report.expect("every record has an id");
-    let mut world = world.borrow_mut();
-    world.played.batches += 1;
-    // The mapping's receive, and its deletion of what is done.
-    world.played.sqs_requests += 1;
-    let response = report.response();
-    if response.batch_item_failures.len() < event.records.len() {
-        world.played.sqs_requests += 1;
-    }
+    let played = &mut world.borrow_mut().played;
+    played.batches += 1;
     for entry in &report.entries {
         if let Outcome::Invoked { lateness } = entry.outcome {
             let target = usize::from(entry.target.as_deref() == Some("b"));
-            let millis = u32::try_from(lateness.as_millis()).unwrap_or(u32::MAX);
-            world.played.lateness[target].push(millis);
+            *played.lateness[target].entry(lateness.as_millis() as u64).or_default() += 1;
         }
     }
-    serde_json::to_vec(&response).unwrap_or_default()
+    let stays = report.response().batch_item_failures;
+    let mut stays = stays.iter().map(|failure| &failure.item_identifier).peekable();
+    let mut done = Vec::new();
+    for record in event.records {
+        if stays.next_if(|id| Some(*id) == record.message_id.as_ref()).is_none() {
+            done.extend(record.receipt_handle);
+        }
+    }
+    done
+}
+
+/// A message as Lambda gives it to the handler, without what the handler doesn't read.
+fn record(message: Received, queue: &str) -> SqsMessage {
+    let mut record = SqsMessage::default();
+    record.message_id = Some(message.message_id);
+    record.receipt_handle = Some(message.receipt_handle);
+    record.body = Some(message.body.as_ref().to_owned());
+    record.event_source_arn = Some(format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}"));
+    record.attributes = HashMap::from([
+        ("ApproximateReceiveCount".to_owned(), message.receive_count.to_string()),
+        ("SentTimestamp".to_owned(), message.sent_at.timestamp_millis().to_string()),
+    ]);
+    let attributes = message.attributes.iter().filter_map(|(name, attribute)| {
+        let AttributeValue::String(text) = &attribute.value else { return None };
+        let mut value = SqsMessageAttribute::default();
+        value.data_type = Some(attribute.data_type.clone());
+        value.string_value = Some(text.clone());
+        Some((name.clone(), value))
+    });
+    record.message_attributes = attributes.collect();
+    record
 }
 
 impl World {
-    #[allow(clippy::expect_used, reason = "the model accepts these settings")]
+    #[allow(clippy::expect_used, reason = "the model accepts these queues")]
     fn new(outage: Outage) -> Self {
         let now = at_millis(BEGAN_AT);
-        let mut cloud = Cloud::new(1_000, 1);
-        let mut create = |name: &str, attributes: &[(&str, &str)]| {
-            let attributes =
-                attributes.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
-            let created = cloud.sqs.create_queue(now, name, &attributes.collect());
-            created.expect("the queue's attributes are valid");
+        let mut sqs = Sqs::new(REGION, ACCOUNT, 1);
+        let queues = BTreeSet::from([0, 1].map(|target| outage.design.queue(target)));
+        let mut poller = |queue| {
+            let attributes = [("VisibilityTimeout", "180"), ("MessageRetentionPeriod", "1209600")];
+            let attributes = attributes.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            sqs.create_queue(now, queue, &attributes.into()).expect("its attributes are valid");
+            let counted = VecDeque::new();
+            Poller { queue, running: 0, granted: BATCHES_START, granted_at: now, counted }
         };
-        create(DEAD_LETTERS, &[]);
-        let queues: BTreeMap<_, _> =
-            [0, 1].map(|target| (outage.design.queue(target), VecDeque::new())).into();
-        for queue in queues.keys() {
-            create(queue, &[("VisibilityTimeout", "180"), ("MessageRetentionPeriod", "1209600")]);
-        }
-        let code = Code { program: Program::Bootstrap("/".into()), size: 0, sha256: String::new() };
-        let settings = FunctionSettings { timeout: Some(30), ..FunctionSettings::default() };
-        cloud.lambda.create_function(now, HANDLER, code, settings).expect("they are valid");
-        let allow = cloud.lambda.set_recursive_loop(HANDLER, RecursiveLoop::Allow);
-        allow.expect("the function was just created");
-        for queue in queues.keys() {
-            let arn = format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}");
-            let settings = MappingSettings {
-                function_response_types: Some(vec!["ReportBatchItemFailures".to_owned()]),
-                enabled: Some(true),
-                ..MappingSettings::default()
-            };
-            cloud.create_mapping(now, &arn, HANDLER, &settings).expect("it is valid");
-        }
+        let pollers = queues.into_iter().map(&mut poller).collect();
         Self {
             outage,
             now,
             mended: later(now, Duration::from_secs(outage.minutes * 60)),
-            cloud,
+            sqs,
+            pollers,
             events: Vec::new(),
             failed: [0; 2],
             open: 0,
             running: VecDeque::new(),
             counts: 0,
-            counted: queues,
             played: Played {
-                lateness: [Vec::new(), Vec::new()],
+                lateness: Default::default(),
                 in_flight_max: 0,
                 delayed_max: 0,
                 events: 0,
@@ -368,7 +413,7 @@ impl World {
             let due = lasts.as_millis() as u64 * rate / 1000;
             for _ in self.failed[target]..due {
                 let event = self.events.len();
-                self.events.push((0, target));
+                self.events.push((0, target as u8));
                 self.open += 1;
                 let payload = format!(r#"{{"event":{event}}}"#);
                 self.fail(event, 0, &payload);
@@ -380,7 +425,7 @@ impl World {
     /// A run has failed: Lambda sends its record to the retry queue.
     #[allow(clippy::expect_used, reason = "the queue exists")]
     fn fail(&mut self, event: usize, attempt: u8, payload: &str) {
-        let (_, target) = self.events[event];
+        let target = usize::from(self.events[event].1);
         let name = ["a", "b"][target];
         let at = rfc3339(self.now);
         let body = format!(
@@ -388,7 +433,7 @@ impl World {
         );
         let message = Outgoing { body: body.into(), ..Outgoing::default() };
         let queue = self.outage.design.queue(target);
-        self.cloud.sqs.send(self.now, queue, message).expect("the queue exists");
+        self.sqs.send(self.now, queue, message).expect("the queue exists");
         self.played.sqs_requests += 1;
     }
 
@@ -406,6 +451,45 @@ impl World {
         }
     }
 
+    /// Receives the next batch of a queue, if one more may run. If there is no message for it, the ones that run
+    /// are enough.
+    fn receive(&mut self, poller: usize) -> Option<SqsEvent> {
+        let Self { sqs, now, pollers, played, .. } = self;
+        let poller = &mut pollers[poller];
+        if poller.running == poller.granted {
+            if *now < later(poller.granted_at, Duration::from_secs(1)) {
+                return None;
+            }
+            poller.granted = (poller.granted + BATCHES_GROWTH).min(BATCHES_MAX);
+            poller.granted_at = *now;
+        }
+        let messages = sqs.receive(*now, poller.queue, RECEIVE_MAX, None).unwrap_or_default();
+        if messages.is_empty() {
+            poller.granted_at = *now;
+            if poller.running == 0 {
+                poller.granted = BATCHES_START;
+            }
+            return None;
+        }
+        poller.running += 1;
+        played.sqs_requests += 1;
+        let mut event = SqsEvent::default();
+        let records = messages.into_iter().map(|message| record(message, poller.queue));
+        event.records = records.collect();
+        Some(event)
+    }
+
+    /// Deletes what is done.
+    #[allow(clippy::expect_used, reason = "the queue exists, and the handle is one of its own")]
+    fn finish(&mut self, batch: &Batch) {
+        let poller = &mut self.pollers[batch.poller];
+        poller.running -= 1;
+        self.played.sqs_requests += u64::from(!batch.done.is_empty());
+        for handle in &batch.done {
+            self.sqs.delete(self.now, poller.queue, handle).expect("the queue's own handle");
+        }
+    }
+
     /// Notes once a second what SQS would count.
     fn count(&mut self) {
         let second = self.passed().as_secs();
@@ -413,8 +497,9 @@ impl World {
             return;
         }
         self.counts = second + 1;
-        for (queue, counted) in &mut self.counted {
-            let Ok(told) = self.cloud.sqs.attributes(self.now, queue) else { continue };
+        let Self { sqs, now, pollers, played, .. } = self;
+        for Poller { queue, counted, .. } in pollers {
+            let Ok(told) = sqs.attributes(*now, queue) else { continue };
             let number = |name: &str| told.get(name).and_then(|count| count.parse().ok());
             let in_flight = number("ApproximateNumberOfMessagesNotVisible").unwrap_or(0);
             counted.push_back(in_flight);
@@ -422,28 +507,27 @@ impl World {
                 counted.pop_front();
             }
             if second >= 60 {
-                self.played.in_flight_max = self.played.in_flight_max.max(in_flight);
+                played.in_flight_max = played.in_flight_max.max(in_flight);
             }
             let delayed = number("ApproximateNumberOfMessagesDelayed").unwrap_or(0);
-            self.played.delayed_max = self.played.delayed_max.max(delayed);
+            played.delayed_max = played.delayed_max.max(delayed);
         }
     }
 
     fn move_on(&mut self, batch: Option<Timestamp>) {
+        let Self { sqs, now, pollers, .. } = self;
         let run = self.running.front().map(|run| run.ends);
-        let wakeup = self.cloud.next_wakeup(self.now);
-        let fails = (self.now < self.mended).then(|| later(self.now, STEP));
-        let next = [run, batch, wakeup, fails].into_iter().flatten().min();
-        let next = next.unwrap_or(Timestamp::MAX_UTC);
-        self.now = next.max(later(self.now, STEP));
+        let fails = (*now < self.mended).then(|| later(*now, STEP));
+        let visible = pollers.iter().map(|poller| sqs.next_visible_at(poller.queue, *now));
+        let next = visible.chain([run, batch, fails]).flatten().min();
+        self.now = next.unwrap_or(Timestamp::MAX_UTC).max(later(*now, STEP));
     }
 
     fn ended(mut self) -> Played {
         self.played.events = self.events.len();
         self.played.lost = self.open;
         self.played.drained = between(self.mended, self.now);
-        self.played.lateness.iter_mut().for_each(|all| all.sort_unstable());
-        self.played.retries = self.played.lateness.iter().map(|all| all.len() as u64).sum();
+        self.played.retries = self.played.lateness.iter().flat_map(BTreeMap::values).sum();
         self.played
     }
 }
@@ -462,12 +546,12 @@ impl Queues for Port {
         queue_url: &str,
         changes: &[VisibilityChange<'_>],
     ) -> Vec<Result<(), CallFault>> {
-        let World { cloud, now, played, .. } = &mut *self.0.borrow_mut();
+        let World { sqs, now, played, .. } = &mut *self.0.borrow_mut();
         played.sqs_requests += 1;
         let change = |change: &VisibilityChange<'_>| {
             let VisibilityChange { receipt_handle, timeout } = *change;
             let queue = queue_of(queue_url);
-            let changed = cloud.sqs.change_visibility(*now, queue, receipt_handle, timeout);
+            let changed = sqs.change_visibility(*now, queue, receipt_handle, timeout);
             changed.map_err(|error| CallFault(error.to_string()))
         };
         changes.iter().map(change).collect()
@@ -476,8 +560,8 @@ impl Queues for Port {
     async fn in_flight(&self, queue_url: &str) -> Result<u64, CallFault> {
         let world = &mut *self.0.borrow_mut();
         world.played.sqs_requests += 1;
-        let counted = world.counted.get(queue_of(queue_url)).and_then(|counts| counts.front());
-        Ok(counted.copied().unwrap_or_default())
+        let poller = world.pollers.iter().find(|poller| poller.queue == queue_of(queue_url));
+        Ok(poller.and_then(|poller| poller.counted.front()).copied().unwrap_or_default())
     }
 
     async fn send_again(
@@ -485,7 +569,7 @@ impl Queues for Port {
         queue_url: &str,
         messages: &[&Delayed<'_>],
     ) -> Vec<Result<(), CallFault>> {
-        let World { outage, cloud, now, played, .. } = &mut *self.0.borrow_mut();
+        let World { outage, sqs, now, played, .. } = &mut *self.0.borrow_mut();
         if !outage.design.delays() {
             return vec![Err(CallFault("this design has no delays".to_owned())); messages.len()];
         }
@@ -504,7 +588,7 @@ impl Queues for Port {
                 delay: Some(message.delay),
                 ..Outgoing::default()
             };
-            let sent = cloud.sqs.send(*now, queue_of(queue_url), again);
+            let sent = sqs.send(*now, queue_of(queue_url), again);
             sent.map(drop).map_err(|error| CallFault(error.to_string()))
         };
         messages.iter().map(send).collect()
@@ -599,18 +683,18 @@ mod tests {
         assert_eq!(played.events, 25_200);
         assert!(played.in_flight_max <= SMALL.in_flight_max.into(), "{}", played.in_flight_max);
         assert!(played.delayed_max > 5_000, "{}", played.delayed_max);
-        for lateness in &played.lateness {
-            let most = lateness.last().copied().unwrap_or_default();
+        for target in [0, 1] {
             // SQS counts in whole seconds.
-            assert!(most <= 1_200, "{most} ms");
+            let most = played.lateness(target, 1.0);
+            assert!(most <= Duration::from_millis(1_200), "{most:?}");
         }
     }
 
     #[test]
     fn without_delays_and_places_everything_is_late() {
         let mut world = World::new(Outage { design: Design::Shared, ..SMALL });
-        world.cloud.sqs.limit_in_flight("retry", 1_000).unwrap();
+        world.sqs.limit_in_flight("retry", 1_000).unwrap();
         let played = run(world);
-        assert!(played.lateness[1].last().copied().unwrap_or_default() > 60_000);
+        assert!(played.lateness(1, 1.0) > Duration::from_mins(1));
     }
 }

@@ -16,7 +16,6 @@ use super::{
         recursion::TraceHeader,
         run::Run,
     },
-    payload::Payload,
     sqs::Sqs,
 };
 
@@ -158,7 +157,7 @@ impl Cloud {
             Err(_) => return None,
         }
         let configuration = Arc::clone(self.lambda.configuration(&mapping.function).ok()?);
-        let payload = Payload::parse(batch::event(&batch).as_bytes()).ok()?;
+        let payload = batch::event(&batch);
         let request_id: Arc<str> = self.lambda.ids.uuid().into();
         let origin = Origin::Mapping {
             uuid: Arc::clone(&mapping.uuid),

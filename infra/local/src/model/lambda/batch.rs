@@ -60,7 +60,7 @@ struct MessageAttribute<'a> {
 }
 
 /// The element of `Records` for one message.
-pub(crate) fn record(message: &Received, mapping: &Mapping) -> String {
+pub(crate) fn record(message: &Received, mapping: &Mapping) -> Payload {
     let attributes = message.attributes.iter().map(|(name, attribute)| {
         let (string_value, binary_value) = match &attribute.value {
             AttributeValue::String(text) => (Some(text.as_str()), None),
@@ -102,11 +102,11 @@ pub(crate) fn record(message: &Received, mapping: &Mapping) -> String {
         event_source_arn: &mapping.event_source_arn,
         aws_region: REGION,
     };
-    Payload::of(&record).get().to_owned()
+    Payload::of(&record)
 }
 
 /// The event for a batch.
-pub(crate) fn event(batch: &[Held]) -> String {
-    let records: Vec<&str> = batch.iter().map(|held| held.record.as_str()).collect();
-    format!(r#"{{"Records":[{}]}}"#, records.join(","))
+pub(crate) fn event(batch: &[Held]) -> Payload {
+    let records: Vec<&Payload> = batch.iter().map(|held| &held.record).collect();
+    Payload::of(&BTreeMap::from([("Records", records)]))
 }

@@ -271,6 +271,7 @@ fn check(settings: &MappingSettings) -> Result<(), LambdaError> {
 #[cfg(test)]
 mod tests {
     use super::{super::poller::BATCHES_START, *};
+    use crate::model::payload::Payload;
 
     const ARN: &str = "arn:aws:sqs:us-east-1:000000000000:q";
 
@@ -296,7 +297,7 @@ mod tests {
             message_id: id.into(),
             receipt_handle: id.into(),
             trace_header: None,
-            record: "x".repeat(bytes),
+            record: Payload::of(&"x".repeat(bytes.saturating_sub(2))),
             received_at,
             hidden_until: at(30_000),
         });

@@ -8,6 +8,8 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use comeback_core::{Timestamp, time::later};
 
+use crate::model::payload::Payload;
+
 /// How many batches may run at first, and how many more each second.
 pub(super) const BATCHES_START: u32 = 5;
 const BATCHES_GROWTH: u32 = 5;
@@ -30,7 +32,7 @@ pub(crate) struct Held {
     pub(crate) receipt_handle: Arc<str>,
     pub(crate) trace_header: Option<Arc<str>>,
     /// The message as the function will see it, in JSON.
-    pub(crate) record: String,
+    pub(crate) record: Payload,
     pub(crate) received_at: Timestamp,
     /// When the queue shows it again.
     pub(crate) hidden_until: Timestamp,
@@ -39,7 +41,7 @@ pub(crate) struct Held {
 impl Held {
     /// Its bytes in the event, with a comma.
     pub(super) fn bytes(&self) -> usize {
-        self.record.len() + 1
+        self.record.get().len() + 1
     }
 }
 

@@ -95,7 +95,7 @@ impl Outgoing {
         if self.size() > bytes_max as usize {
             return Err(too_long(bytes_max));
         }
-        if !self.body.chars().all(is_carried) {
+        if !is_printable(&self.body) && !self.body.chars().all(is_carried) {
             return Err(SqsError::InvalidMessageContents);
         }
         if let Some(delay) = self.delay.filter(|delay| *delay > DELAY_SECONDS_MAX) {
@@ -120,6 +120,12 @@ pub(crate) fn too_long(bytes_max: u32) -> SqsError {
     SqsError::InvalidMessage(format!(
         "One or more parameters are invalid. Reason: Message must be shorter than {bytes_max} bytes."
     ))
+}
+
+/// Whether `text` consists of ASCII's printable characters, as most bodies do. The loop has no early end, so that the
+/// compiler can look at many bytes at a time.
+fn is_printable(text: &str) -> bool {
+    text.bytes().fold(true, |printable, byte| printable & matches!(byte, b' '..=b'~'))
 }
 
 fn is_group_id(group: &str) -> bool {

@@ -54,9 +54,8 @@ pub(super) struct Queue {
     /// Differs from that of an earlier queue of this name and of another run, so that an old receipt handle never
     /// matches a message of this queue.
     identity: u64,
-    messages: BTreeMap<u64, Message>,
-    /// All messages, the oldest first.
-    ages: BTreeSet<(Timestamp, u64)>,
+    /// By number, which is the order in which they were sent. Boxed, because a tree moves its values.
+    messages: BTreeMap<u64, Box<Message>>,
     delayed: BTreeSet<(Timestamp, u64)>,
     visible: BTreeSet<(Timestamp, u64)>,
     in_flight: BTreeSet<(Timestamp, u64)>,
@@ -121,7 +120,6 @@ impl Queue {
             purged_at: None,
             identity,
             messages: BTreeMap::new(),
-            ages: BTreeSet::new(),
             delayed: BTreeSet::new(),
             visible: BTreeSet::new(),
             in_flight: BTreeSet::new(),
@@ -135,9 +133,9 @@ impl Queue {
             0 => Place::Visible(now),
             delay => Place::Delayed(after(now, delay)),
         };
-        self.ages.insert((message.latest.sent_at, number));
-        self.messages.insert(number, message);
-        self.put(number, place);
+        self.messages.insert(number, Box::new(Message { place, ..message }));
+        let (set, at) = self.at(place);
+        set.insert((at, number));
     }
 
     /// Receives up to `max` visible messages, those that have been visible longest first, and removes those that
@@ -160,16 +158,13 @@ impl Queue {
                 given_up.extend(self.remove(number).map(|message| (number, message)));
                 continue;
             }
-            self.take_from_place(number);
             received.extend(self.hand_out(now, number));
+            self.put(number, Place::InFlight(after(now, visibility)));
             taken.push(number);
         }
-        // Only now, because with a visibility timeout of 0 this receive would find them again.
-        for number in taken {
-            match visibility {
-                0 => self.put(number, Place::Visible(now)),
-                seconds => self.put(number, Place::InFlight(after(now, seconds))),
-            }
+        if visibility == 0 {
+            // Only now, because this receive would find them again.
+            taken.into_iter().for_each(|number| self.put(number, Place::Visible(now)));
         }
         (received, given_up)
     }
@@ -236,7 +231,6 @@ impl Queue {
             );
             return Err(SqsError::invalid("VisibilityTimeout", seconds, reason));
         }
-        self.take_from_place(receipt.message);
         match seconds {
             0 => self.put(receipt.message, Place::Visible(now)),
             _ => self.put(receipt.message, Place::InFlight(until)),
@@ -247,7 +241,7 @@ impl Queue {
     /// Deletes all messages, wherever they are.
     pub(super) fn purge(&mut self) {
         self.messages.clear();
-        for place in [&mut self.ages, &mut self.delayed, &mut self.visible, &mut self.in_flight] {
+        for place in [&mut self.delayed, &mut self.visible, &mut self.in_flight] {
             place.clear();
         }
     }
@@ -281,42 +275,41 @@ impl Queue {
     /// Brings the queue up to date: removes messages whose retention period is over, and makes messages visible
     /// whose delay or visibility timeout is over.
     fn settle(&mut self, now: Timestamp) {
-        while let Some(&(sent_at, number)) = self.ages.first()
-            && after(sent_at, self.attributes.retention) <= now
+        while let Some((&oldest, message)) = self.messages.first_key_value()
+            && after(message.latest.sent_at, self.attributes.retention) <= now
         {
-            self.remove(number);
+            self.remove(oldest);
         }
         while let Some((until, number)) = first_due(&self.delayed, &self.in_flight, now) {
-            self.take_from_place(number);
             self.put(number, Place::Visible(until));
         }
     }
 
     /// Takes a message out.
     pub(super) fn remove(&mut self, number: u64) -> Option<Message> {
-        self.take_from_place(number);
         let message = self.messages.remove(&number)?;
-        self.ages.remove(&(message.latest.sent_at, number));
-        Some(message)
+        let (set, at) = self.at(message.place);
+        set.remove(&(at, number));
+        Some(*message)
     }
 
-    fn take_from_place(&mut self, number: u64) {
-        match self.messages.get(&number).map(|message| message.place) {
-            Some(Place::Delayed(until)) => self.delayed.remove(&(until, number)),
-            Some(Place::Visible(since)) => self.visible.remove(&(since, number)),
-            Some(Place::InFlight(until)) => self.in_flight.remove(&(until, number)),
-            None => false,
-        };
-    }
-
+    /// Moves a message to another place.
     fn put(&mut self, number: u64, place: Place) {
         let Some(message) = self.messages.get_mut(&number) else { return };
-        message.place = place;
+        let left = std::mem::replace(&mut message.place, place);
+        let (set, at) = self.at(left);
+        set.remove(&(at, number));
+        let (set, at) = self.at(place);
+        set.insert((at, number));
+    }
+
+    /// The messages of a place, and when one enters or leaves it.
+    fn at(&mut self, place: Place) -> (&mut BTreeSet<(Timestamp, u64)>, Timestamp) {
         match place {
-            Place::Delayed(until) => self.delayed.insert((until, number)),
-            Place::Visible(since) => self.visible.insert((since, number)),
-            Place::InFlight(until) => self.in_flight.insert((until, number)),
-        };
+            Place::Delayed(until) => (&mut self.delayed, until),
+            Place::Visible(since) => (&mut self.visible, since),
+            Place::InFlight(until) => (&mut self.in_flight, until),
+        }
     }
 }
 
