@@ -7,8 +7,8 @@
 //!
 //! SQS counts the messages in flight up to a minute late, and asking costs a call. So each handler estimates the
 //! number: the last count, and what the count may not show yet, which is what all handlers have put in flight since
-//! then, if the others did as much as this one. If the estimate is too high, waits become delays too early, which
-//! does no harm.
+//! then, if the others did as much as this one. How many others there are is assumed, until two counts show that there
+//! are more. If the estimate is too high, waits become delays too early, which does no harm.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -44,11 +44,16 @@ const COUNT_RETENTION: Duration = Duration::from_mins(3);
 /// After this many waits in about a minute, a handler asks for the count even if its batches are small.
 const WAITS_UNCOUNTED_MAX: u64 = 10;
 
-/// How many handlers are assumed to do the same. As many handle a few thousand failures a second.
-const PEERS: u32 = 25;
+/// How many handlers are assumed to do the same at least. As many handle a few hundred failures a second.
+const PEERS_MIN: u32 = 25;
 
-/// What a handler puts in flight is added up in so many parts of [`COUNT_LAG`].
+/// Lambda's default concurrency of an account, which is also about as many batches as a mapping runs.
+const PEERS_MAX: u32 = 1_000;
+
+/// What a handler puts in flight is added up in parts of [`COUNT_LAG`], so many of them and the current one.
+const PART: Duration = Duration::from_secs(15);
 const PARTS: usize = 4;
+const PARTS_REMEMBERED: usize = 2 * PARTS;
 
 /// A first receive this long after the send shows that more arrives than is handled.
 const BACKLOG_AGE: Duration = Duration::from_secs(5);
@@ -80,8 +85,10 @@ pub struct Gauge {
     is_crowded: bool,
     asked_at: Option<Timestamp>,
     counted: Option<(Timestamp, u64)>,
+    /// How many handlers do the same, as far as counts have shown.
+    peers: u32,
     /// What this handler has put in flight in the last parts of a minute, the latest first, and when that began.
-    put: [Put; PARTS + 1],
+    put: [Put; PARTS_REMEMBERED + 1],
     part_began_at: Option<Timestamp>,
 }
 
@@ -115,7 +122,15 @@ impl Gauge {
 
     /// Notes SQS's answer.
     pub fn count(&mut self, in_flight: u64, now: Timestamp) {
-        self.counted = Some((now, in_flight));
+        self.turn(now);
+        let before = self.counted.replace((now, in_flight));
+        self.peers = match before.filter(|(at, _)| between(*at, now) <= COUNT_RETENTION) {
+            Some((at, before)) => {
+                let grown = in_flight.saturating_sub(before);
+                self.peers.max(peers(grown, between(at, now), &self.put))
+            }
+            None => 0,
+        };
     }
 
     /// Whether a wait is to be kept as a delay. If not, its message counts as one more in flight.
@@ -136,22 +151,23 @@ impl Gauge {
         let recent = |(at, _): &(Timestamp, u64)| between(*at, now) <= COUNT_RETENTION;
         let counted = self.counted.filter(recent).map_or(0, |(_, count)| count);
         // A message that stays for half a minute is in flight half of the time that the count is late.
-        let stay = self.put.iter().fold(Duration::ZERO, |stay, put| stay.saturating_add(put.stay));
-        let uncounted = stay.saturating_mul(PEERS).as_millis().div_ceil(COUNT_LAG.as_millis());
+        let stays = self.put.iter().take(PARTS + 1).map(|put| put.stay);
+        let stay = stays.fold(Duration::ZERO, Duration::saturating_add);
+        let peers = self.peers.max(PEERS_MIN);
+        let uncounted = stay.saturating_mul(peers).as_millis().div_ceil(COUNT_LAG.as_millis());
         counted.saturating_add(u64::try_from(uncounted).unwrap_or(u64::MAX))
     }
 
     /// How many messages this handler has put in flight since a count surely shows them.
     fn uncounted(&mut self, now: Timestamp) -> u64 {
         self.turn(now);
-        self.put.iter().map(|put| put.messages).sum()
+        self.put.iter().take(PARTS + 1).map(|put| put.messages).sum()
     }
 
     /// Begins a new part if the current one is over.
     fn turn(&mut self, now: Timestamp) {
-        let part = COUNT_LAG / PARTS as u32;
         let began_at = *self.part_began_at.get_or_insert(now);
-        let parts = between(began_at, now).as_millis() / part.as_millis();
+        let parts = between(began_at, now).as_millis() / PART.as_millis();
         for _ in 0..parts.min(self.put.len() as u128) {
             self.put.rotate_right(1);
             self.put[0] = Put::default();
@@ -160,6 +176,17 @@ impl Gauge {
             self.part_began_at = Some(now);
         }
     }
+}
+
+/// How many handlers have done the same if the number of messages in flight has grown by so many in this time.
+///
+/// It isn't known when the messages were put in flight that the counts show. So this handler's part is the largest that
+/// it remembers; with any other, there would be more peers than there are.
+fn peers(grown: u64, time: Duration, put: &[Put]) -> u32 {
+    let own = put.iter().map(|put| put.stay).max().unwrap_or_default();
+    let grown_in_part = u128::from(grown) * PART.as_millis() / time.max(PART).as_millis();
+    let peers = grown_in_part * COUNT_LAG.as_millis() / own.max(COUNT_LAG).as_millis();
+    u32::try_from(peers).unwrap_or(u32::MAX).min(PEERS_MAX)
 }
 
 /// The longest wait that is kept as a delay: none while less than half of the places are taken, from there on 15
@@ -285,36 +312,48 @@ mod tests {
         assert_eq!(gauge.estimate(after(136)), 0);
     }
 
-    /// The most in flight while so many events a second begin waits that don't end, and so many handlers, all new,
-    /// see counts that are a minute late.
-    fn most_in_flight(rate: u64, handlers: usize) -> u64 {
+    /// The most in flight while so many messages a second begin a wait, and so many handlers, all new, see counts that
+    /// are a minute late.
+    fn most_in_flight(rate: u64, handlers: usize, wait: Duration) -> u64 {
         let mut gauges = vec![Gauge::default(); handlers];
-        let mut history = vec![0_u64];
+        let mut put = Vec::new();
+        let mut history = Vec::new();
         for second in 0..600 {
-            let counted = history[history.len().saturating_sub(60)];
-            let mut in_flight = history[history.len() - 1];
+            let counted = history.iter().rev().nth(59).copied().unwrap_or_default();
             let now = after(second);
+            let mut put_now = 0;
             for gauge in &mut gauges {
                 let share = rate / u64::try_from(handlers).unwrap();
                 gauge.begin(Signs { full: share >= 10, backlog: false });
                 if gauge.asks(now) {
                     gauge.count(counted, now);
                 }
-                for _ in 0..share {
-                    in_flight += u64::from(!gauge.delays(HOUR, IN_FLIGHT_MAX, now));
-                }
+                let delays = (0..share).map(|_| gauge.delays(wait, IN_FLIGHT_MAX, now));
+                put_now += u64::try_from(delays.filter(|delays| !delays).count()).unwrap();
             }
-            history.push(in_flight);
+            put.push(put_now);
+            let seconds = usize::try_from(wait.as_secs()).unwrap();
+            history.push(put.iter().rev().take(seconds).sum());
         }
-        history[history.len() - 1]
+        history.into_iter().max().unwrap()
     }
 
     #[test]
     fn a_queue_never_fills_up_though_its_count_is_a_minute_late() {
-        for (rate, handlers) in [(10, 5), (100, 5), (200, 5), (1000, 10), (5000, 25)] {
-            let most = most_in_flight(rate, handlers);
+        let minutes = Duration::from_mins;
+        for (rate, handlers, wait) in [
+            (10, 5, HOUR),
+            (100, 5, HOUR),
+            (200, 5, HOUR),
+            (1000, 10, HOUR),
+            (5000, 25, HOUR),
+            (1000, 100, HOUR),
+            (1000, 100, minutes(3)),
+            (1000, 25, minutes(3)),
+        ] {
+            let most = most_in_flight(rate, handlers, wait);
             assert!(most <= QUOTA.into(), "{rate} a second: {most}");
-            assert!(most <= rate * 600, "{rate} a second: {most}");
+            assert!(most > u64::from(QUOTA).min(rate * 300) / 3, "{rate} a second: {most}");
         }
     }
 
@@ -330,6 +369,25 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn counts_show_how_many_handlers_there_are(
+            handlers in 0_u64..2_000, share in 1_u64..10, lag in 0_u64..=60
+        ) {
+            let mut gauge = Gauge::default();
+            gauge.begin(FULL);
+            for second in 0..120 {
+                let now = after(second);
+                if gauge.asks(now) {
+                    gauge.count(handlers * share * second.saturating_sub(lag), now);
+                }
+                let put = (0..share).filter(|_| !gauge.delays(HOUR, NonZeroU32::MAX, now));
+                prop_assert_eq!(put.count() as u64, share, "there is always room");
+            }
+            prop_assert_eq!(u64::from(gauge.peers), handlers.min(PEERS_MAX.into()));
+            gauge.count(0, after(300));
+            prop_assert_eq!(gauge.peers, 0, "that was long ago");
+        }
+
         #[test]
         fn hops_never_pass_the_due_time_by_a_second_and_end(
             id in "[a-z]{1,9}", wait in 0_u64..14 * 86_400_000

@@ -159,9 +159,9 @@ impl<'a> Wanted<'a> {
             md5_of_attributes: Md5::of_attributes(wanted()),
             attributes: attributes.collect(),
             system,
+            md5_of_body: message.md5_of_body(),
             message_id: message.message_id,
             receipt_handle: message.receipt_handle,
-            md5_of_body: message.md5_of_body,
             body: message.body,
         }
     }

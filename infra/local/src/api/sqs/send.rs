@@ -123,9 +123,9 @@ impl SendEntry {
         };
         let sent = sqs.send(now, queue, message)?;
         Ok(SentAnswer {
+            md5_of_body: sent.md5_of_body(),
+            md5_of_attributes: sent.md5_of_attributes(),
             message_id: sent.message_id,
-            md5_of_body: sent.md5_of_body,
-            md5_of_attributes: sent.md5_of_attributes,
             md5_of_system_attributes: Md5::of_attributes(&system),
         })
     }

@@ -9,7 +9,7 @@ use super::{mapping::Mapping, poller::Held};
 use crate::model::{
     arn::REGION,
     payload::Payload,
-    sqs::{AttributeValue, Md5, Received},
+    sqs::{AttributeValue, Received},
 };
 
 #[derive(Serialize)]
@@ -75,8 +75,7 @@ pub(crate) fn record(message: &Received, mapping: &Mapping) -> Payload {
         };
         (name.as_str(), attribute)
     });
-    let md5 = Md5::of_attributes(message.attributes.iter().map(|(name, it)| (name, it)))
-        .map(|md5| md5.to_string());
+    let md5 = message.md5_of_attributes().map(|md5| md5.to_string());
     let record = Record {
         message_id: &message.message_id,
         receipt_handle: &message.receipt_handle,
@@ -97,7 +96,7 @@ pub(crate) fn record(message: &Received, mapping: &Mapping) -> Payload {
         // AWS does the same: for a message without attributes, the member is `null` if the mapping has a batching
         // window, and absent otherwise.
         md5_of_message_attributes: (md5.is_some() || !mapping.window.is_zero()).then_some(md5),
-        md5_of_body: message.md5_of_body.to_string(),
+        md5_of_body: message.md5_of_body().to_string(),
         event_source: "aws:sqs",
         event_source_arn: &mapping.event_source_arn,
         aws_region: REGION,

@@ -1,6 +1,6 @@
 //! A message: what is sent, SQS's answer, what is received, and what SQS refuses.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use comeback_core::Timestamp;
 
@@ -33,28 +33,17 @@ pub struct Outgoing {
     pub delay: Option<u32>,
 }
 
-/// SQS's answer to a message that was sent.
-#[derive(Clone, Debug)]
-pub struct Sent {
-    /// The message's identifier, the same at every receive.
-    pub message_id: String,
-    /// Digest of the body.
-    pub md5_of_body: Md5,
-    /// Digest of the attributes, if there are any.
-    pub md5_of_attributes: Option<Md5>,
-}
-
-/// A message as it is received.
+/// A message as it is received, or as SQS has accepted it, with a receive count of 0.
 #[derive(Clone, Debug)]
 pub struct Received {
-    /// The message's identifier.
+    /// The message's identifier, the same at every receive.
     pub message_id: String,
     /// Identifies this receive in requests to delete the message or to change its visibility.
     pub receipt_handle: String,
     /// The body.
     pub body: Arc<str>,
-    /// Digest of the body.
-    pub md5_of_body: Md5,
+    /// Digest of the body, computed when it is first asked for. Copies of the message share it.
+    pub(super) md5_of_body: Arc<OnceLock<Md5>>,
     /// The sender's attributes by name. A map of them would take several times the memory.
     pub attributes: Arc<[(String, MessageAttribute)]>,
     /// When it was sent. A move to a dead-letter queue doesn't change this.
@@ -71,6 +60,18 @@ pub struct Received {
     pub group_id: Option<Arc<str>>,
     /// The ARN of the queue that gave it up, if this is a dead-letter queue.
     pub dead_letter_source: Option<Arc<str>>,
+}
+
+impl Received {
+    /// Digest of the body.
+    pub fn md5_of_body(&self) -> Md5 {
+        *self.md5_of_body.get_or_init(|| Md5::of_body(&self.body))
+    }
+
+    /// Digest of the attributes, if there are any.
+    pub fn md5_of_attributes(&self) -> Option<Md5> {
+        Md5::of_attributes(self.attributes.iter().map(|(name, it)| (name, it)))
+    }
 }
 
 impl Outgoing {

@@ -35,7 +35,7 @@ pub use attributes::{Attributes, VISIBILITY_SECONDS_MAX, WAIT_SECONDS_MAX};
 use comeback_core::{Timestamp, time};
 pub use error::SqsError;
 pub use md5::Md5;
-pub use message::{MESSAGE_BYTES_MAX, Outgoing, Received, Sent};
+pub use message::{MESSAGE_BYTES_MAX, Outgoing, Received};
 pub(crate) use message::{bad_delay, too_long};
 pub use move_task::{MoveStatus, MoveTask, TASKS_TOLD_MAX};
 pub use name::QueueName;
@@ -275,7 +275,7 @@ impl Sqs {
         self.queue_mut(queue).map(|queue| &mut queue.tags)
     }
 
-    /// Sends a message.
+    /// Sends a message, and returns it as it was accepted.
     ///
     /// # Errors
     ///
@@ -285,7 +285,7 @@ impl Sqs {
         now: Timestamp,
         queue: &str,
         message: Outgoing,
-    ) -> Result<Sent, SqsError> {
+    ) -> Result<Received, SqsError> {
         let id = self.ids.uuid();
         let number = self.number();
         let account = Arc::clone(&self.account);
@@ -293,13 +293,7 @@ impl Sqs {
         message.check(queue.attributes.message_bytes_max)?;
         let delay = message.delay.unwrap_or(queue.attributes.delay);
         let message = Message::new(now, id, message, account);
-        let sent = Sent {
-            message_id: message.latest.message_id.clone(),
-            md5_of_body: message.latest.md5_of_body,
-            md5_of_attributes: Md5::of_attributes(
-                message.latest.attributes.iter().map(|(name, it)| (name, it)),
-            ),
-        };
+        let sent = message.latest.clone();
         queue.admit(now, number, message, delay);
         Ok(sent)
     }

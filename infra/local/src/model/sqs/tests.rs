@@ -36,7 +36,7 @@ fn outgoing(body: &str) -> Outgoing {
     Outgoing { body: body.into(), ..Outgoing::default() }
 }
 
-fn send(sqs: &mut Sqs, second: u64, body: &str) -> Sent {
+fn send(sqs: &mut Sqs, second: u64, body: &str) -> Received {
     sqs.send(at(second), QUEUE, outgoing(body)).unwrap()
 }
 
@@ -86,7 +86,7 @@ fn a_receive_returns_the_sender_the_times_and_the_receive_count() {
     assert_eq!((second.sent_at, second.first_received_at), (at(1), at(2)));
     assert_eq!(second.body, message.body);
     assert!(second.attributes.iter().cloned().eq(message.attributes));
-    assert_eq!(second.md5_of_body, sent.md5_of_body);
+    assert_eq!(second.md5_of_body(), sent.md5_of_body());
     assert_eq!(&*second.sender_id, "000000000000");
     assert_eq!(second.trace_header.as_deref(), Some("Root=1"));
     assert_eq!(second.group_id.as_deref(), Some("tenant"));

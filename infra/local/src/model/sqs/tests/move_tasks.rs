@@ -77,7 +77,7 @@ fn a_moved_message_is_a_new_message_with_the_old_body_and_attributes() {
     assert_eq!(moved.dead_letter_source, None);
     assert_eq!(moved.body, message.body);
     assert!(moved.attributes.iter().cloned().eq(message.attributes));
-    assert_eq!(moved.md5_of_body, sent.md5_of_body);
+    assert_eq!(moved.md5_of_body(), sent.md5_of_body());
     assert_eq!(moved.trace_header.as_deref(), Some("Root=1"));
     assert_eq!(moved.group_id.as_deref(), Some("tenant"));
 }
