@@ -50,8 +50,10 @@ const PEERS_MIN: u32 = 25;
 /// Lambda's default concurrency of an account, which is also about as many batches as a mapping runs.
 const PEERS_MAX: u32 = 1_000;
 
-/// What a handler puts in flight is added up in parts of [`COUNT_LAG`], so many of them and the current one.
+/// What a handler puts in flight is added up in parts of this length.
 const PART: Duration = Duration::from_secs(15);
+
+/// So many parts are as long as [`COUNT_LAG`]. Twice as many are remembered, for a count that is late.
 const PARTS: usize = 4;
 const PARTS_REMEMBERED: usize = 2 * PARTS;
 
@@ -85,9 +87,9 @@ pub struct Gauge {
     is_crowded: bool,
     asked_at: Option<Timestamp>,
     counted: Option<(Timestamp, u64)>,
-    /// How many handlers do the same, as far as counts have shown.
+    /// How many handlers do the same, as far as counts have shown; at least [`PEERS_MIN`] are assumed.
     peers: u32,
-    /// What this handler has put in flight in the last parts of a minute, the latest first, and when that began.
+    /// What this handler has put in flight in the current part and those before it, and when the current one began.
     put: [Put; PARTS_REMEMBERED + 1],
     part_began_at: Option<Timestamp>,
 }

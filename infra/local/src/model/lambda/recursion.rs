@@ -57,7 +57,10 @@ impl TraceHeader {
 
     /// How often the function `name` has run in this chain.
     pub(crate) fn runs(&self, name: &str) -> u32 {
-        let hash = hash(name);
+        self.runs_of(&hash(name))
+    }
+
+    fn runs_of(&self, hash: &str) -> u32 {
         let entry = self.lineage.iter().find(|(of, _)| *of == hash);
         entry.map_or(0, |(_, before)| before.saturating_add(1))
     }
@@ -69,22 +72,18 @@ impl TraceHeader {
 
     /// The header that a run of the function `name` is given, with this run counted.
     pub(crate) fn enter(&self, name: &str, now: Timestamp, ids: &mut Ids) -> String {
-        let hash = hash(name);
-        let mut lineage: Vec<String> = Vec::with_capacity(self.lineage.len() + 1);
-        for (of, before) in self.lineage.iter().filter(|(of, _)| *of != hash) {
-            lineage.push(format!("{of}:{before}"));
-        }
-        lineage.push(format!("{hash}:{}", self.runs(name)));
         let root = match &self.root {
             Some(root) => root.clone(),
             None => root(now, ids),
         };
-        format!(
-            "Root={root};Parent={};Sampled={};Lineage={}",
-            ids.hex(16),
-            self.sampled.as_deref().unwrap_or("0"),
-            lineage.join("|")
-        )
+        let (parent, sampled) = (ids.hex(16), self.sampled.as_deref().unwrap_or("0"));
+        let mut header = format!("Root={root};Parent={parent};Sampled={sampled};Lineage=");
+        let hash = hash(name);
+        for (of, before) in self.lineage.iter().filter(|(of, _)| *of != hash) {
+            header.extend([of, ":", &before.to_string(), "|"]);
+        }
+        header.extend([&hash, ":", &self.runs_of(&hash).to_string()]);
+        header
     }
 }
 
@@ -103,7 +102,10 @@ fn entry(text: &str) -> Option<(String, u32)> {
 /// A function's hash in a lineage: eight hexadecimal digits, as on AWS.
 fn hash(name: &str) -> String {
     let digest = Md5::digest(name::arn(name));
-    digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+    digest
+        .first_chunk()
+        .map(|bytes| format!("{:08x}", u32::from_be_bytes(*bytes)))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
