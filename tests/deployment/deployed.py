@@ -47,8 +47,14 @@ RECOVERS = {"id": "order-7", "fail": {"attempts": 2, "error": "UpstreamUnavailab
 NEVER = {"id": "order-8", "fail": {"error": "UpstreamUnavailable"}}
 
 
-# The permissions for a redrive and for deleting dead letters.
-REDRIVE = ["receive_message: dead letters", "purge_queue: dead letters", "send_message: failures"]
+# What the queues' policies let the operator do: redrive and delete dead letters, and bring waiting events forward.
+OPERATE = [
+    "receive_message: dead letters",
+    "change_message_visibility: dead letters",
+    "purge_queue: dead letters",
+    "send_message: failures",
+    "change_message_visibility: failures",
+]
 
 
 def play(deployed: Deployed) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -87,7 +93,7 @@ def faults(deployed: Deployed, attempts_max: int) -> list[str]:
         "placed": ([{"placed": "order-7", "attempt": 2}], orders),
         "given up": ([(NEVER, "max_attempts_exceeded", str(attempts_max))], given_up),
         "what a stranger can do": ([], deployed.trespasses()),
-        "what the operator can do": (REDRIVE, deployed.operations()),
+        "what the operator can do": (OPERATE, deployed.operations()),
     }
     said = {json.loads(line).get("message", "") for line in deployed.log(deployed.handler) if line.startswith("{")}
     if deployed.variables().get("LEDGER_TABLE"):

@@ -47,4 +47,6 @@ const retry = new AsyncRetry(stack, 'Retry', {
 retry.attach(orders, { maxAge: Duration.days(14), maxAttempts: 2 });
 retry.alarms({ actions: [new actions.SnsAction(new sns.Topic(stack, 'Alarms'))] });
 retry.dashboard();
-retry.grantRedrive(new iam.Role(stack, 'Operator', { assumedBy: new iam.AccountRootPrincipal() }));
+const operator = new iam.Role(stack, 'Operator', { assumedBy: new iam.AccountRootPrincipal() });
+retry.grantRedrive(operator);
+retry.grantOperate(operator);

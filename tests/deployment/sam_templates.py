@@ -17,6 +17,7 @@ HOME = "us-east-1:111111111111"
 ORDERS, INVOICES = (f"arn:aws:lambda:{HOME}:function:{name}" for name in ("orders", "invoices"))
 ROLES = ("arn:aws:iam::111111111111:role/orders", "arn:aws:iam::111111111111:role/app-*")
 KEY = f"arn:aws:kms:{HOME}:key/11111111-2222-3333-4444-555555555555"
+LOG_GROUP = f"arn:aws:logs:{HOME}:log-group:/aws/lambda/orders:*"
 TOPIC = f"arn:aws:sns:{HOME}:alarms"
 RETRY_QUEUE = f"arn:aws:sqs:{HOME}:{{RetryQueue}}"
 DEAD_LETTER_QUEUE = f"arn:aws:sqs:{HOME}:{{DeadLetterQueue}}"

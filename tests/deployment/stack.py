@@ -109,6 +109,8 @@ class Deployed:
             # Nobody ever receives this message.
             "send_message": {"MessageBody": "forged", "DelaySeconds": 900},
             "receive_message": {},
+            # The receipt handle of no message.
+            "change_message_visibility": {"ReceiptHandle": "unknown", "VisibilityTimeout": 0},
             "purge_queue": {},
             "delete_queue": {},
         }
@@ -186,10 +188,11 @@ def _is_denied(call: Callable[..., Any], **arguments: Any) -> bool:
     try:
         call(**arguments)
     except ClientError as error:
+        code = error.response["Error"]["Code"]
         # Any other error means that the request itself was wrong.
-        if error.response["Error"]["Code"] not in ("AccessDenied", "AccessDeniedException"):
+        if code not in ("AccessDenied", "AccessDeniedException", "ReceiptHandleIsInvalid"):
             raise
-        return True
+        return code != "ReceiptHandleIsInvalid"
     return False
 
 

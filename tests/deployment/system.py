@@ -15,6 +15,7 @@ INVOKE_CONFIG = "AWS::Lambda::EventInvokeConfig"
 MAPPING = "AWS::Lambda::EventSourceMapping"
 ROLE = "AWS::IAM::Role"
 POLICY = "AWS::IAM::Policy"
+MANAGED_POLICY = "AWS::IAM::ManagedPolicy"
 LOG_GROUP = "AWS::Logs::LogGroup"
 TABLE = "AWS::DynamoDB::Table"
 KEY = "AWS::KMS::Key"
@@ -23,7 +24,7 @@ ALARM = "AWS::CloudWatch::Alarm"
 
 # Properties that may differ: names, descriptions, code locations, and traces of the tool.
 INCIDENTAL = {
-    FUNCTION: {"Code", "Description", "Environment", "Role", "Tags"},
+    FUNCTION: {"Code", "Description", "Environment", "Role"},
     ALARM: {"AlarmName", "Dimensions", "MetricName", "Namespace", "Tags"},
 }
 
@@ -32,7 +33,7 @@ SECONDS = {"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60}
 
 # A template may have any number of these. Policies are compared by their statements, topics and keys belong to the
 # environment, and dashboards are not compared.
-UNCOUNTED = {POLICY, TOPIC, "AWS::SNS::TopicPolicy", KEY, "AWS::CloudWatch::Dashboard"}
+UNCOUNTED = {POLICY, MANAGED_POLICY, TOPIC, "AWS::SNS::TopicPolicy", KEY, "AWS::CloudWatch::Dashboard"}
 
 # The defaults of properties that a template leaves out.
 DEFAULTS = {FUNCTION: {"TracingConfig.Mode = PassThrough"}, MAPPING: {"Enabled = true"}}
@@ -131,7 +132,8 @@ class System:
         yield from _permissions(role.properties["AssumeRolePolicyDocument"])
         yield from (f"managed policy {arn}" for arn in role.properties.get("ManagedPolicyArns", []))
         inline = role.properties.get("Policies", [])
-        attached = [each.properties for each in self._of(POLICY) if role.token in each.properties["Roles"]]
+        policies = [each.properties for kind in (POLICY, MANAGED_POLICY) for each in self._of(kind)]
+        attached = [each for each in policies if role.token in each.get("Roles", [])]
         for policy in [*inline, *attached]:
             yield from _permissions(policy["PolicyDocument"])
 
@@ -156,8 +158,18 @@ def _facts_of(resource: Resource) -> Iterator[str]:
     yield f"UpdateReplacePolicy = {resource.at_replacement}"
     incidental = INCIDENTAL.get(resource.type, set())
     defaults = DEFAULTS.get(resource.type, set())
-    said = {name: value for name, value in resource.properties.items() if name not in incidental}
+    said = {name: value for name, value in resource.properties.items() if name not in incidental | {"Tags"}}
+    yield from _tags(resource.properties.get("Tags", []))
     yield from (fact for fact in _leaves(said) if fact not in defaults)
+
+
+def _tags(tags: list[dict[str, str]]) -> Iterator[str]:
+    """The tags by which programs find a part. The name of the system differs, and tools add tags of their own."""
+    for tag in tags:
+        if tag["Key"] == "comeback:system":
+            yield "is tagged with its system"
+        elif tag["Key"].startswith("comeback:"):
+            yield f"{tag['Key']} = {tag['Value']}"
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[str]:
@@ -179,7 +191,7 @@ def _permissions(document: dict[str, Any]) -> Iterator[str]:
     """Each single permission or denial of a policy, however its statements group them."""
     for statement in listed(document["Statement"]):
         condition = {
-            operator: {key: listed(values) for key, values in keys.items()}
+            operator: {key: sorted(set(listed(values))) for key, values in keys.items()}
             for operator, keys in statement.get("Condition", {}).items()
         }
         known = {"Sid", "Effect", "Principal", "Action", "Resource", "Condition"}

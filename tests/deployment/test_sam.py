@@ -15,6 +15,7 @@ from sam_templates import (
     INFRA,
     INVOICES,
     KEY,
+    LOG_GROUP,
     ORDERS,
     RETRY_QUEUE,
     ROLES,
@@ -28,6 +29,11 @@ from sam_templates import (
     system_template,
 )
 from template import Resource, listed
+
+
+def tags(role: str) -> list[dict[str, str]]:
+    """The tags of a part of the system."""
+    return [{"Key": "comeback:system", "Value": "stack"}, {"Key": "comeback:role", "Value": role}]
 
 
 class SystemTest(unittest.TestCase):
@@ -49,12 +55,20 @@ class SystemTest(unittest.TestCase):
                 "RedrivePolicy": {"deadLetterTargetArn": DEAD_LETTER_QUEUE, "maxReceiveCount": 1000},
                 "RedriveAllowPolicy": {"redrivePermission": "denyAll"},
                 "SqsManagedSseEnabled": True,
+                "Tags": tags("retry-queue"),
             },
         )
 
     def test_dead_letters_wait_for_fourteen_days(self) -> None:
         self.assertEqual(
-            self.properties("DeadLetterQueue"), {"MessageRetentionPeriod": 14 * DAY, "SqsManagedSseEnabled": True}
+            self.properties("DeadLetterQueue"),
+            {"MessageRetentionPeriod": 14 * DAY, "SqsManagedSseEnabled": True, "Tags": tags("dead-letter-queue")},
+        )
+
+    def test_the_handler_is_tagged_too(self) -> None:
+        self.assertLessEqual(
+            {each["Key"]: each["Value"] for each in tags("handler")}.items(),
+            {each["Key"]: each["Value"] for each in self.properties("Handler")["Tags"]}.items(),
         )
 
     def test_the_mapping_has_no_window_and_reports_waiting_messages(self) -> None:
@@ -111,7 +125,7 @@ class SystemTest(unittest.TestCase):
         )
 
     def test_optional_resources_are_made_only_on_request(self) -> None:
-        for kind in ("DynamoDB::Table", "CloudWatch::Alarm", "CloudWatch::Dashboard", "KMS::Key"):
+        for kind in ("DynamoDB::Table", "IAM::ManagedPolicy", "CloudWatch::Alarm", "CloudWatch::Dashboard", "KMS::Key"):
             with self.subTest(kind):
                 self.assertEqual(of_type(self.made, kind), {})
 
@@ -120,6 +134,7 @@ class ClosureTest(unittest.TestCase):
     """What the queues' policies allow, whatever other permissions exist in the account."""
 
     RECEIVE = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:PurgeQueue")
+    LOOK = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
     MOVE = ("sqs:StartMessageMoveTask", "sqs:CancelMessageMoveTask")
     OPERATORS = ("arn:aws:iam::111111111111:user/operator", "arn:aws:iam::111111111111:role/on-call-*")
     ALWAYS = {
@@ -130,8 +145,7 @@ class ClosureTest(unittest.TestCase):
     @staticmethod
     def unless(*principals: str) -> dict[str, Any]:
         """The condition that denies everyone except some principals."""
-        named = list(principals) if principals != (HANDLER_ROLE,) else HANDLER_ROLE
-        return {"ArnNotEquals": {"aws:PrincipalArn": named}, "BoolIfExists": {"aws:PrincipalIsAWSService": "false"}}
+        return {"ArnNotEquals": {"aws:PrincipalArn": list(principals)}, "BoolIfExists": {"aws:PrincipalIsAWSService": "false"}}
 
     def denials(self, queue: str, **parameters: str) -> dict[str, Any]:
         """The denials of a queue's policy and their conditions, in a system with these parameters."""
@@ -141,15 +155,37 @@ class ClosureTest(unittest.TestCase):
         for statement in policy["PolicyDocument"]["Statement"]:
             self.assertEqual((statement["Effect"], statement["Principal"]), ("Deny", "*"))
             self.assertEqual(statement["Resource"], f"arn:aws:sqs:{HOME}:{{{queue}}}")
-            denied |= dict.fromkeys(listed(statement["Action"]), statement["Condition"])
+            condition = statement["Condition"]
+            if named := condition.get("ArnNotEquals"):
+                named["aws:PrincipalArn"] = listed(named["aws:PrincipalArn"])
+            denied |= dict.fromkeys(listed(statement["Action"]), condition)
         return denied
 
-    def closed(self, receivers: Any, senders: Any, *receiver_only: str) -> dict[str, Any]:
+    def closed(self, senders: Any, receivers: Any, *receiver_only: str) -> dict[str, Any]:
         """The denials of a closed queue."""
         return self.ALWAYS | {"sqs:SendMessage": senders} | dict.fromkeys(receiver_only, receivers)
 
+    def test_operators_change_when_events_come_back_and_take_dead_letters(self) -> None:
+        operators, redrivers = self.OPERATORS
+        handler = self.unless(HANDLER_ROLE)
+        parameters = {"OperatorPrincipals": operators}
+        self.assertEqual(
+            self.denials("RetryQueue", **parameters),
+            self.closed(self.unless(HANDLER_ROLE, *ROLES), handler, *self.RECEIVE)
+            | {"sqs:ChangeMessageVisibility": self.unless(HANDLER_ROLE, operators)},
+        )
+        for more, receivers, movers in (
+            ({}, self.unless(operators), handler),
+            ({"RedrivePrincipals": redrivers}, self.unless(redrivers, operators), self.unless(redrivers)),
+        ):
+            with self.subTest(more):
+                self.assertEqual(
+                    self.denials("DeadLetterQueue", **parameters, **more),
+                    self.closed(handler, movers, *self.RECEIVE, *self.MOVE) | dict.fromkeys(self.LOOK, receivers),
+                )
+
     def test_only_targets_send_failures_and_only_the_handler_receives_them_and_sends_them_again(self) -> None:
-        expected = self.closed(self.unless(HANDLER_ROLE), self.unless(HANDLER_ROLE, *ROLES), *self.RECEIVE)
+        expected = self.closed(self.unless(HANDLER_ROLE, *ROLES), self.unless(HANDLER_ROLE), *self.RECEIVE)
         self.assertEqual(self.denials("RetryQueue"), expected)
 
     def test_only_the_handler_sends_dead_letters_and_nobody_receives_them(self) -> None:
@@ -162,10 +198,10 @@ class ClosureTest(unittest.TestCase):
         handler, operators = self.unless(HANDLER_ROLE), self.unless(*self.OPERATORS)
         self.assertEqual(
             self.denials("RetryQueue", **parameters),
-            self.closed(handler, self.unless(HANDLER_ROLE, *ROLES, *self.OPERATORS), *self.RECEIVE),
+            self.closed(self.unless(HANDLER_ROLE, *ROLES, *self.OPERATORS), handler, *self.RECEIVE),
         )
         self.assertEqual(
-            self.denials("DeadLetterQueue", **parameters), self.closed(operators, handler, *self.RECEIVE, *self.MOVE)
+            self.denials("DeadLetterQueue", **parameters), self.closed(handler, operators, *self.RECEIVE, *self.MOVE)
         )
 
     def test_deletion_protection_can_be_turned_off(self) -> None:
@@ -238,6 +274,88 @@ class RoleTest(unittest.TestCase):
         )
 
 
+class OperatorTest(unittest.TestCase):
+    """The policies of people who look at the system, and who act on it."""
+
+    TABLE = f"arn:aws:dynamodb:{HOME}:table/{{LedgerTable}}"
+    FUNCTIONS = frozenset({ORDERS, f"{ORDERS}:*", INVOICES, f"{INVOICES}:*"})
+    READ = {
+        **dict.fromkeys(
+            [
+                "lambda:ListEventSourceMappings",
+                "logs:GetQueryResults",
+                "cloudwatch:GetMetricData",
+                "tag:GetResources",
+            ],
+            {"*"},
+        ),
+        **dict.fromkeys(["sqs:GetQueueAttributes", "sqs:GetQueueUrl"], {RETRY_QUEUE, DEAD_LETTER_QUEUE}),
+        **dict.fromkeys(
+            [
+                "lambda:GetFunctionConfiguration",
+                "lambda:GetFunctionConcurrency",
+                "lambda:GetFunctionEventInvokeConfig",
+                "lambda:GetFunctionRecursionConfig",
+                "lambda:GetPolicy",
+                "lambda:ListTags",
+            ],
+            FUNCTIONS | {f"arn:aws:lambda:{HOME}:function:{{Handler}}"},
+        ),
+        **dict.fromkeys(["logs:FilterLogEvents", "logs:StartQuery"], {f"arn:aws:logs:{HOME}:log-group:{{HandlerLog}}:*"}),
+    }
+    OPERATE = {
+        "sqs:ChangeMessageVisibility": {RETRY_QUEUE, DEAD_LETTER_QUEUE},
+        **dict.fromkeys(["sqs:ReceiveMessage", "sqs:DeleteMessage"], {DEAD_LETTER_QUEUE}),
+        "lambda:InvokeFunction": FUNCTIONS,
+    }
+
+    def policies(self, **parameters: str) -> list[dict[str, set[str]]]:
+        """The resources of each action of both policies, with their conditions."""
+        made = system(OperatorPrincipals=ROLES[0], **parameters)
+        found = []
+        for name in ("ReadPolicy", "OperatePolicy"):
+            allowed: dict[str, set[str]] = {}
+            for statement in made[name].properties["PolicyDocument"]["Statement"]:
+                self.assertEqual(statement["Effect"], "Allow")
+                condition = f" if {json.dumps(statement['Condition'])}" if "Condition" in statement else ""
+                for action in listed(statement["Action"]):
+                    resources_of = {f"{resource}{condition}" for resource in listed(statement["Resource"])}
+                    allowed.setdefault(action, set()).update(resources_of)
+            found.append(allowed)
+        return found
+
+    def test_of_the_smallest_system(self) -> None:
+        self.assertEqual(self.policies(), [self.READ, self.OPERATE])
+
+    def test_of_a_ledger_and_a_register(self) -> None:
+        only_targets = f'{self.TABLE} if {{"ForAllValues:StringLike": {{"dynamodb:LeadingKeys": "target/*"}}}}'
+        read = self.READ | dict.fromkeys(["dynamodb:GetItem", "dynamodb:BatchGetItem"], {self.TABLE})
+        operate = self.OPERATE | {"dynamodb:UpdateItem": {self.TABLE}, "dynamodb:DeleteItem": {only_targets}}
+        self.assertEqual(self.policies(Ledger="true"), [read, operate])
+        query = {"dynamodb:Query": {f"{self.TABLE}/index/waiting"}}
+        self.assertEqual(self.policies(Ledger="true", Register="true"), [read | query, operate])
+
+    def test_of_a_key(self) -> None:
+        operate = self.OPERATE | dict.fromkeys(["kms:Decrypt", "kms:GenerateDataKey"], {KEY})
+        self.assertEqual(self.policies(KeyArn=KEY), [self.READ, operate])
+        read, _ = self.policies(KeyArn=KEY, Ledger="true")
+        self.assertEqual(read["kms:Decrypt"], {KEY})
+
+    def test_of_log_groups(self) -> None:
+        read, _ = self.policies(TargetLogGroups=LOG_GROUP)
+        for action in ("logs:FilterLogEvents", "logs:StartQuery"):
+            self.assertEqual(read[action], self.READ[action] | {LOG_GROUP})
+
+    def test_roles_get_both_and_must_be_operators(self) -> None:
+        template = system_template(OperatorPrincipals=ROLES[0], OperatorRoles="orders,on-call")
+        for name in ("ReadPolicy", "OperatePolicy"):
+            self.assertEqual(resources(template)[name].properties["Roles"], ["orders", "on-call"])
+        self.assertEqual(template.refusals(), [])
+        self.assertNotIn("Roles", system(OperatorPrincipals=ROLES[0])["ReadPolicy"].properties)
+        refusals = system_template(OperatorRoles="orders").refusals()
+        self.assertEqual(refusals, ["OperatorPrincipals must have the ARNs of OperatorRoles"])
+
+
 class OptionTest(unittest.TestCase):
     """The effect of each parameter."""
 
@@ -250,6 +368,7 @@ class OptionTest(unittest.TestCase):
                 "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}],
                 "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
                 "TimeToLiveSpecification": {"Enabled": True, "AttributeName": "expires_at"},
+                "Tags": tags("ledger"),
             },
         )
         self.assertEqual(made["Handler"].properties["Environment"]["Variables"]["LEDGER_TABLE"], "{LedgerTable}")
@@ -365,7 +484,7 @@ class OptionTest(unittest.TestCase):
         self.assertIn("${PROP('Dim.Target')} re-invoked", body)
 
     def test_the_outputs_are_those_of_the_named_resources(self) -> None:
-        template = system_template(Ledger="true")
+        template = system_template(Ledger="true", OperatorPrincipals=ROLES[0])
         url = "https://sqs.us-east-1.amazonaws.com/111111111111"
         self.assertEqual(
             {name: template.output(name) for name in template.document["Outputs"]},
@@ -377,6 +496,8 @@ class OptionTest(unittest.TestCase):
                 "HandlerName": "{Handler}",
                 "HandlerArn": f"arn:aws:lambda:{HOME}:function:{{Handler}}",
                 "HandlerRoleName": "{HandlerRole}",
+                "ReadPolicyArn": "{ReadPolicy}",
+                "OperatePolicyArn": "{OperatePolicy}",
                 "LedgerTableName": "{LedgerTable}",
             },
         )

@@ -5,12 +5,27 @@ import unittest
 from collections.abc import Iterator
 from pathlib import Path
 
-from sam_templates import DAY, HOME, KEY, ORDERS, ROLES, SYSTEM, TEMPLATES, TOPIC, parameters_of
+from sam_templates import DAY, HOME, KEY, LOG_GROUP, ORDERS, ROLES, SYSTEM, TEMPLATES, TOPIC, parameters_of
 
 
 class ParameterTest(unittest.TestCase):
     """No parameter accepts a value that the system refuses."""
 
+    PRINCIPALS: tuple[list[str], list[str]] = (
+        [
+            "",
+            *ROLES,
+            "arn:aws:iam::111111111111:user/a",
+            "arn:aws:iam::111111111111:role/aws-reserved/sso.amazonaws.com/*/On_*",
+        ],
+        [
+            "*",
+            "operator",
+            "arn:aws:iam::111111111111:root",
+            "arn:aws:iam::*:role/a",
+            "arn:aws:iam::111111111111:group/a",
+        ],
+    )
     # What each pattern must accept, and what it must refuse.
     VALUES: dict[str, tuple[list[str], list[str]]] = {
         "TargetFunctions": (
@@ -31,20 +46,15 @@ class ParameterTest(unittest.TestCase):
                 "arn:aws:iam::111111111111:role/",
             ],
         ),
-        "RedrivePrincipals": (
-            [
-                "",
-                *ROLES,
-                "arn:aws:iam::111111111111:user/a",
-                "arn:aws:iam::111111111111:role/aws-reserved/sso.amazonaws.com/*/On_*",
-            ],
-            [
-                "*",
-                "operator",
-                "arn:aws:iam::111111111111:root",
-                "arn:aws:iam::*:role/a",
-                "arn:aws:iam::111111111111:group/a",
-            ],
+        "RedrivePrincipals": PRINCIPALS,
+        "OperatorPrincipals": PRINCIPALS,
+        "OperatorRoles": (
+            ["", "operator", "stack-Operator-1A2B", "a+b=c.d@e", "x" * 64],
+            ["*", "role/operator", ROLES[0], "x" * 65],
+        ),
+        "TargetLogGroups": (
+            ["", LOG_GROUP, "arn:aws-cn:logs:cn-north-1:111111111111:log-group:a.b_c#d:*"],
+            ["*", "/aws/lambda/orders", LOG_GROUP.removesuffix(":*"), LOG_GROUP.replace("orders", "*")],
         ),
         "MaxAttempts": (["1", "50", "999999999"], ["0", "-1", "1.5", "01", "1000000000", "many"]),
         "InFlightMax": (["1", "100000", "500000", "999999999"], ["0", "-1", "1.5", "01", "1000000000", "many"]),

@@ -20,6 +20,7 @@ import { Faults } from './faults';
 import { INVOKE, KEY_ACTIONS, RetryHandler } from './handler';
 import { createLedger } from './ledger';
 import { metricOf, RetryMetricOptions } from './metrics';
+import { letOperate, letRead, OperatedSystem } from './operators';
 import { AsyncRetryProps, AttachOptions, checkProps, HANDLER_TIMEOUT, MAX_CONCURRENCY, SHARING_MAX } from './props';
 import { checkPolicy, effectivePolicy, RetryPolicy, variables } from './retry-policy';
 import { RetryQueue } from './retry-queue';
@@ -172,14 +173,7 @@ export class AsyncRetry extends Construct {
    * came from. Import a role of IAM Identity Center with `mutable: false`, and give it the same permissions there.
    */
   public grantRedrive(grantee: iam.IGrantable): iam.Grant {
-    const principal = grantee.grantPrincipal as Partial<iam.IRole & iam.IUser & iam.ArnPrincipal>;
-    const principalArn = principal.roleArn ?? principal.userArn ?? principal.arn;
-    // SQS never checks a queue's policy with the principal of an account.
-    if (principalArn === undefined || grantee.grantPrincipal instanceof iam.AccountPrincipal) {
-      throw new Error(
-        `AsyncRetry ${this.node.path}: grantRedrive must be given a role, a user or something with a role, got ${principal}`,
-      );
-    }
+    const principalArn = this.principalArnOf(grantee, 'grantRedrive');
     if (this.deadLetterQueue instanceof DeadLetterQueue) this.deadLetterQueue.letReceive(principalArn);
     for (const key of [this.props.encryptionKey, this.props.deadLetterQueue?.encryptionMasterKey])
       key?.grant(grantee, ...KEY_ACTIONS);
@@ -197,6 +191,38 @@ export class AsyncRetry extends Construct {
         'comeback:redrive',
         `${principalArn} can't be given permissions here: give it ${REDRIVE.join(', ')} on the dead-letter ` +
           'queue, and sqs:SendMessage on the retry queues',
+      );
+    }
+    return grant;
+  }
+
+  /**
+   * Lets a role or a user see what `comeback status`, `doctor` and `trace` show: settings, counts, waiting events,
+   * metrics and logs. It can't read messages, but what the functions log may have payloads.
+   */
+  public grantRead(grantee: iam.IGrantable): iam.Grant {
+    const grant = letRead(this.operated(), grantee);
+    if (!grant.success) {
+      Annotations.of(this).addWarningV2(
+        'comeback:read',
+        `${grantee.grantPrincipal} can't be given permissions here: give it those of grantRead, which the README lists`,
+      );
+    }
+    return grant;
+  }
+
+  /**
+   * Lets a role or a user retry waiting events now, cancel them, pause functions, and send dead letters back one by
+   * one, with all that `grantRead` gives. Import a role of IAM Identity Center with `mutable: false`, and give it the
+   * same permissions there.
+   */
+  public grantOperate(grantee: iam.IGrantable): iam.Grant {
+    const principalArn = this.principalArnOf(grantee, 'grantOperate');
+    const grant = letOperate(this.operated(), grantee, principalArn).combine(letRead(this.operated(), grantee));
+    if (!grant.success) {
+      Annotations.of(this).addWarningV2(
+        'comeback:operate',
+        `${principalArn} can't be given permissions here: give it those of grantOperate, which the README lists`,
       );
     }
     return grant;
@@ -308,6 +334,26 @@ export class AsyncRetry extends Construct {
       checkAttachable(target, transparent, faults);
     }
     faults.throwIfAny(`AsyncRetry ${this.node.path} can't attach ${target.path}`);
+  }
+
+  /** The ARN of a principal for the queues' policies. SQS never checks them with the principal of an account. */
+  private principalArnOf({ grantPrincipal }: iam.IGrantable, call: string): string {
+    const principal = grantPrincipal as Partial<iam.IRole & iam.IUser & iam.ArnPrincipal>;
+    const principalArn = principal.roleArn ?? principal.userArn ?? principal.arn;
+    if (principalArn !== undefined && !(grantPrincipal instanceof iam.AccountPrincipal)) return principalArn;
+    throw new Error(
+      `AsyncRetry ${this.node.path}: ${call} must be given a role, a user or something with a role, got ${principal}`,
+    );
+  }
+
+  /** What operators read and change. */
+  private operated(): OperatedSystem {
+    return {
+      retry: this,
+      options: this.props,
+      queues: this.queues,
+      forEachFunction: (watch) => this.forEachFunction(watch),
+    };
   }
 
   /** Each function once, even if several aliases or versions are attached. */

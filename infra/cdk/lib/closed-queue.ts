@@ -7,13 +7,14 @@ export const RETENTION = Duration.days(14);
 /** The value of `aws:CalledVia` for CloudFormation, whether it uses the caller's role or its own. */
 const CLOUDFORMATION = 'cloudformation.amazonaws.com';
 
-/** The actions that read events, delete them, or change when they are due. */
-export const RECEIVER_ONLY = [
-  'sqs:ReceiveMessage',
-  'sqs:DeleteMessage',
-  'sqs:ChangeMessageVisibility',
-  'sqs:PurgeQueue',
-];
+/** The actions that read events and delete them. */
+export const TAKE = ['sqs:ReceiveMessage', 'sqs:DeleteMessage'];
+
+/** The action that deletes all events of a queue at once. */
+export const PURGE = 'sqs:PurgeQueue';
+
+/** The action that changes when an event comes back. */
+export const CHANGE_VISIBILITY = 'sqs:ChangeMessageVisibility';
 
 /** The ARN of a role that was imported by its name. Only there is the partition a token but the name is not. */
 const IMPORTED_BY_NAME = /^(arn:\$\{Token\[.+:role\/)([^/]+)$/;
@@ -24,6 +25,14 @@ export interface ClosedQueueProps {
   readonly deletionProtection?: boolean;
 }
 
+/** The actions on a queue that are denied to strangers, besides sending and deleting it. */
+export interface ClosedActions {
+  /** What only receivers may do. */
+  readonly forReceivers: string[];
+  /** What receivers and operators may do. */
+  readonly forOperators: string[];
+}
+
 /**
  * A queue whose messages are closed to everyone except the principals that are allowed here, whatever other
  * permissions exist in the account. Its settings are open to whoever may deploy.
@@ -31,8 +40,9 @@ export interface ClosedQueueProps {
 export abstract class ClosedQueue extends sqs.Queue {
   private readonly senders = new Set<string>();
   private readonly receivers = new Set<string>();
+  private readonly operators = new Set<string>();
 
-  constructor(scope: Construct, id: string, props: ClosedQueueProps, own: sqs.QueueProps, receiverOnly: string[]) {
+  constructor(scope: Construct, id: string, props: ClosedQueueProps, own: sqs.QueueProps, closed: ClosedActions) {
     const { encryptionKey, deletionProtection = true } = props;
     super(scope, id, {
       retentionPeriod: RETENTION,
@@ -42,8 +52,9 @@ export abstract class ClosedQueue extends sqs.Queue {
         : { encryption: sqs.QueueEncryption.SQS_MANAGED }),
       ...own,
     });
-    this.denyAllBut(this.receivers, this.senders, receiverOnly);
-    this.denyAllBut(this.senders, this.receivers, ['sqs:SendMessage']);
+    this.denyAllBut(() => [...this.receivers], closed.forReceivers);
+    this.denyAllBut(() => [...new Set([...this.receivers, ...this.operators])], closed.forOperators);
+    this.denyAllBut(() => [...this.senders], ['sqs:SendMessage']);
     // A request that came through no service has no `aws:CalledVia`, and is denied too.
     if (deletionProtection)
       this.deny(['sqs:DeleteQueue'], { 'ForAllValues:StringNotEquals': { 'aws:CalledVia': CLOUDFORMATION } });
@@ -59,9 +70,17 @@ export abstract class ClosedQueue extends sqs.Queue {
     principalArns(principalArn).forEach((arn) => this.receivers.add(arn));
   }
 
+  /** Lets a principal operate on messages of this queue; it also needs the permission. */
+  public letOperate(principalArn: string): void {
+    principalArns(principalArn).forEach((arn) => this.operators.add(arn));
+  }
+
   /** The list must not be empty: an empty one is replaced by the other side's principals, which lack the permission. */
-  private denyAllBut(principals: Set<string>, others: Set<string>, actions: string[]): void {
-    const produce = () => [...(principals.size > 0 ? principals : others)];
+  private denyAllBut(allowed: () => string[], actions: string[]): void {
+    const produce = () => {
+      const principals = allowed();
+      return principals.length > 0 ? principals : [...this.receivers, ...this.senders];
+    };
     this.deny(actions, {
       ArnNotEquals: { 'aws:PrincipalArn': Lazy.list({ produce }) },
       // AWS services, such as SNS, have no principal ARN. They need a permission in this policy anyway.

@@ -1,6 +1,7 @@
 import { Annotations, aws_sqs as sqs, Duration, Stack, Token } from 'aws-cdk-lib';
 import { Construct, IConstruct } from 'constructs';
-import { ClosedQueue, ClosedQueueProps, RECEIVER_ONLY, RETENTION } from './closed-queue';
+import { CHANGE_VISIBILITY, ClosedQueue, ClosedQueueProps, PURGE, RETENTION, TAKE } from './closed-queue';
+import { tagPart } from './tags';
 
 /** SQS's default retention. */
 const RETENTION_DEFAULT = Duration.days(4);
@@ -13,9 +14,8 @@ export const REDRIVE = [
   ...MOVE,
   'sqs:ListMessageMoveTasks',
   'sqs:ListDeadLetterSourceQueues',
-  'sqs:ReceiveMessage',
-  'sqs:DeleteMessage',
-  'sqs:ChangeMessageVisibility',
+  ...TAKE,
+  CHANGE_VISIBILITY,
   'sqs:GetQueueAttributes',
   'sqs:GetQueueUrl',
 ];
@@ -23,11 +23,12 @@ export const REDRIVE = [
 /**
  * The queue of events that were given up. Whoever can receive from it can read or delete their payloads, and
  * whoever can send to it can have functions invoked by the next redrive. So only the handler may send, and only
- * principals that may redrive may receive. SQS needs no permission to move messages here from a retry queue.
+ * principals that may redrive or operate may receive. SQS needs no permission to move messages here from a retry queue.
  */
 export class DeadLetterQueue extends ClosedQueue {
   constructor(scope: Construct, id: string, props: ClosedQueueProps) {
-    super(scope, id, props, {}, [...RECEIVER_ONLY, ...MOVE]);
+    super(scope, id, props, {}, { forReceivers: [PURGE, ...MOVE], forOperators: [...TAKE, CHANGE_VISIBILITY] });
+    tagPart(scope, this, 'dead-letter-queue');
   }
 }
 

@@ -7,6 +7,7 @@ import {
   RemovalPolicy,
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
+import { tagPart } from './tags';
 
 /** The properties of the retry handler. */
 export interface HandlerProps {
@@ -78,6 +79,7 @@ export class RetryHandler extends lambda.Function {
       // The loop from function to queue to function is intended, and Comeback limits it.
       recursiveLoop: lambda.RecursiveLoop.ALLOW,
     });
+    tagPart(scope, this, 'handler');
     this.roleArn = role.roleArn;
     this.visibilityTimeout = Duration.seconds(props.timeout.toSeconds() * VISIBILITY_PER_TIMEOUT);
   }

@@ -14,6 +14,8 @@
  * senders.ts          the roles that may send failures
  * handler.ts          the function that decides about failed events, and its permissions
  * ledger.ts           the table of handled failures, and of waiting events
+ * operators.ts        the permissions of people who look at the system and act on it
+ * tags.ts             the tags by which a program finds the parts of a system
  * variables.ts        how long the handler's variables will be
  * envelope-proxy.ts   the layer that hides the envelope from a function
  * code.ts             the code of the handler and the layer, shipped or built

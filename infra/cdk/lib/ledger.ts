@@ -2,9 +2,10 @@ import { aws_dynamodb as dynamodb, RemovalPolicy } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 import type { RetryHandler } from './handler';
 import type { AsyncRetryProps } from './props';
+import { tagPart } from './tags';
 
 /** Lists waiting events by their function and due time. It is empty while nothing waits. */
-const WAITING_INDEX = 'waiting';
+export const WAITING_INDEX = 'waiting';
 
 /** Makes the table of the failures that were handled, and grants what the handler needs on it. */
 export function createLedger(scope: Construct, handler: RetryHandler, props: AsyncRetryProps): dynamodb.ITable {
@@ -17,6 +18,7 @@ export function createLedger(scope: Construct, handler: RetryHandler, props: Asy
     // Its items expire within days, and nothing is lost with them.
     removalPolicy: RemovalPolicy.DESTROY,
   });
+  tagPart(scope, table, 'ledger');
   if (register) {
     table.addGlobalSecondaryIndex({
       indexName: WAITING_INDEX,

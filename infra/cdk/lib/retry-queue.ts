@@ -1,6 +1,7 @@
 import { aws_sqs as sqs, Duration } from 'aws-cdk-lib';
 import { Construct, IDependable } from 'constructs';
-import { ClosedQueue, ClosedQueueProps, RECEIVER_ONLY } from './closed-queue';
+import { CHANGE_VISIBILITY, ClosedQueue, ClosedQueueProps, PURGE, TAKE } from './closed-queue';
+import { tagPart } from './tags';
 
 /**
  * SQS moves a message to the dead-letter queue after this many receives. Each wait, each throttle and each crash
@@ -19,7 +20,8 @@ export interface RetryQueueProps extends ClosedQueueProps {
 /**
  * A queue of failed events. Whoever can send to it can have functions invoked with any payload, and whoever can
  * receive from it can read or delete payloads. So only the attached functions, principals that may redrive and the
- * handler can send, and only the handler can receive.
+ * handler can send, and only the handler can receive. Operators can change when a message comes back, if they know its
+ * receipt handle from the ledger.
  */
 export class RetryQueue extends ClosedQueue {
   /** The policy that closes the queue. Senders depend on it. */
@@ -37,11 +39,12 @@ export class RetryQueue extends ClosedQueue {
         // have SQS itself move messages here. SQS's redrive to this queue does not need this permission.
         redriveAllowPolicy: { redrivePermission: sqs.RedrivePermission.DENY_ALL },
       },
-      RECEIVER_ONLY,
+      { forReceivers: [...TAKE, PURGE], forOperators: [CHANGE_VISIBILITY] },
     );
     this.letReceive(props.handlerRoleArn);
     // When too many messages are in flight, the handler sends a waiting message again, with a delay.
     this.letSend(props.handlerRoleArn);
+    tagPart(scope, this, 'retry-queue');
     this.closure = this.node.findChild('Policy');
   }
 }

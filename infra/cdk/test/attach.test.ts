@@ -540,7 +540,7 @@ test('a function with an unknown role opens its queue to all roles of the accoun
   stack.retry.attach(lambda.Function.fromFunctionName(stack, 'Orders', 'orders'));
   stack.retry.attach(stack.function('Payments'));
   const sendersOf = (id: RegExp) => {
-    const [, , send] = stack.only('AWS::SQS::QueuePolicy', id).PolicyDocument.Statement;
+    const [, , , send] = stack.only('AWS::SQS::QueuePolicy', id).PolicyDocument.Statement;
     return JSON.stringify(send.Condition.ArnNotEquals['aws:PrincipalArn']);
   };
   const anyRole = /{"Ref":"AWS::Partition"},":iam::",{"Ref":"AWS::AccountId"},":role\/\*"/;

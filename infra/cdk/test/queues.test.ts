@@ -4,8 +4,12 @@ import { aws_iam as iam, aws_kms as kms, aws_lambda as lambda, aws_sqs as sqs, D
 import { AsyncRetry, AsyncRetryProps } from '../lib';
 import { complaint, TestStack, withOrders } from './app';
 
-const RECEIVE = ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:PurgeQueue'];
-const MOVE = ['sqs:StartMessageMoveTask', 'sqs:CancelMessageMoveTask'];
+// Of a retry queue, what only the handler may do. Operators may change visibility timeouts, too.
+const RECEIVE = 'sqs:ReceiveMessage,sqs:DeleteMessage,sqs:PurgeQueue';
+const CHANGE_VISIBILITY = 'sqs:ChangeMessageVisibility';
+// Of a dead-letter queue, what operators and redrive principals may do, and what only redrive principals may do.
+const LOOK = 'sqs:ReceiveMessage,sqs:DeleteMessage,sqs:ChangeMessageVisibility';
+const MOVE = 'sqs:PurgeQueue,sqs:StartMessageMoveTask,sqs:CancelMessageMoveTask';
 
 /** The denials of a queue's policy, the principals that are excepted, and the other conditions. */
 function closureOf(stack: TestStack, id: RegExp): { [action: string]: string[] } {
@@ -33,13 +37,15 @@ test('only the handler sends dead letters, nobody receives them, and only deploy
   const stack = withOrders();
   stack.retry.attach(stack.function('Payments'));
   assert.deepEqual(closureOf(stack, /DeadLetterQueue/), {
-    [[...RECEIVE, ...MOVE].join()]: ['RetryHandlerRole'],
+    [MOVE]: ['RetryHandlerRole'],
+    [LOOK]: ['RetryHandlerRole'],
     'sqs:SendMessage': ['RetryHandlerRole'],
     'sqs:DeleteQueue': ONLY_CLOUDFORMATION,
   });
   for (const id of ['Orders', 'Payments']) {
     assert.deepEqual(closureOf(stack, new RegExp(`RetryQueue${id}`)), {
-      [RECEIVE.join()]: ['RetryHandlerRole'],
+      [RECEIVE]: ['RetryHandlerRole'],
+      [CHANGE_VISIBILITY]: ['RetryHandlerRole'],
       'sqs:SendMessage': ['RetryHandlerRole', `${id}ServiceRole`],
       'sqs:DeleteQueue': ONLY_CLOUDFORMATION,
     });
@@ -87,16 +93,47 @@ test('only redrive principals receive dead letters and have SQS move them into t
     sends.map(([actions, queue]) => [actions, queue.replace(/[0-9a-f]{8}$/, '')]),
     queues.map((queue) => [['sqs:SendMessage'], queue]),
   );
-  const { [[...RECEIVE, ...MOVE].join()]: takers, 'sqs:SendMessage': senders } = closureOf(stack, /DeadLetterQueue/);
-  assert.deepEqual([takers, senders], [['Operator'], ['RetryHandlerRole']]);
+  const { [LOOK]: takers, [MOVE]: movers, 'sqs:SendMessage': senders } = closureOf(stack, /DeadLetterQueue/);
+  assert.deepEqual([takers, movers, senders], [['Operator'], ['Operator'], ['RetryHandlerRole']]);
   for (const [id, roles] of [
     [/RetryQueueBefore/, ['BeforeServiceRole', 'Operator']],
     [/RetryQueueAfter/, ['Operator', 'AfterServiceRole']],
     [/RedriveQueue/, ['Operator']],
   ] as const) {
-    const { [RECEIVE.join()]: receivers, 'sqs:SendMessage': sending } = closureOf(stack, id);
-    assert.deepEqual([receivers, sending], [['RetryHandlerRole'], ['RetryHandlerRole', ...roles]]);
+    const { [RECEIVE]: receivers, [CHANGE_VISIBILITY]: changers, 'sqs:SendMessage': sending } = closureOf(stack, id);
+    const handler = ['RetryHandlerRole'];
+    assert.deepEqual([receivers, changers, sending], [handler, handler, [...handler, ...roles]]);
   }
+});
+
+test('operators change when events come back and take dead letters, and nothing else is open to them', () => {
+  const stack = new TestStack();
+  stack.retry.attach(stack.function('Before'));
+  stack.retry.grantOperate(new iam.User(stack, 'Operator'));
+  stack.retry.attach(stack.function('After'));
+  const handler = ['RetryHandlerRole'];
+  for (const id of ['Before', 'After']) {
+    assert.deepEqual(closureOf(stack, new RegExp(`RetryQueue${id}`)), {
+      [RECEIVE]: handler,
+      [CHANGE_VISIBILITY]: ['RetryHandlerRole', 'Operator'],
+      'sqs:SendMessage': ['RetryHandlerRole', `${id}ServiceRole`],
+      'sqs:DeleteQueue': ONLY_CLOUDFORMATION,
+    });
+  }
+  assert.deepEqual(closureOf(stack, /DeadLetterQueue/), {
+    [MOVE]: handler,
+    [LOOK]: ['Operator'],
+    'sqs:SendMessage': handler,
+    'sqs:DeleteQueue': ONLY_CLOUDFORMATION,
+  });
+});
+
+test('operators and redrive principals both take dead letters, and only the latter move or purge them', () => {
+  const stack = new TestStack();
+  stack.retry.grantOperate(new iam.User(stack, 'Operator'));
+  stack.retry.grantRedrive(new iam.User(stack, 'Redriver'));
+  const { [LOOK]: takers, [MOVE]: movers } = closureOf(stack, /DeadLetterQueue/);
+  assert.deepEqual([takers, movers], [['Redriver', 'Operator'], ['Redriver']]);
 });
 
 test('a redrive has one destination for the dead letters of all functions, however many there are', () => {
@@ -127,13 +164,15 @@ test('without anybody who may redrive, or anything to redrive, there is no desti
   assert.equal(stack.retry.retryQueues.length, 2);
 });
 
-test('only principals with an ARN may redrive', () => {
+test('only principals with an ARN may redrive or operate', () => {
   const { retry } = new TestStack();
   for (const nobody of [new iam.ServicePrincipal('sns.amazonaws.com'), new iam.AccountRootPrincipal()]) {
-    assert.match(
-      complaint(() => retry.grantRedrive(nobody)),
-      /grantRedrive must be given a role, a user or something with a role/,
-    );
+    for (const call of ['grantRedrive', 'grantOperate'] as const) {
+      assert.match(
+        complaint(() => retry[call](nobody)),
+        new RegExp(`${call} must be given a role, a user or something with a role`),
+      );
+    }
   }
 });
 
@@ -177,10 +216,7 @@ test('a role that is imported by its name is allowed with any path', () => {
     'role/operator',
     'role/*/operator',
   ]);
-  assert.deepEqual(closureOf(stack, /DeadLetterQueue/)[[...RECEIVE, ...MOVE].join()], [
-    'role/operator',
-    'role/*/operator',
-  ]);
+  assert.deepEqual(closureOf(stack, /DeadLetterQueue/)[LOOK], ['role/operator', 'role/*/operator']);
 });
 
 test('a role that is imported by its ARN, or by its name with a path, is allowed only under this ARN', () => {
@@ -236,7 +272,7 @@ test('the handlers of one stack share a dead-letter queue, and those of two have
   const stack = new TestStack();
   const shared = stack.retry.deadLetterQueue;
   new AsyncRetry(stack, 'Second', { deadLetterQueue: shared }).grantRedrive(new iam.User(stack, 'Operator'));
-  const { [[...RECEIVE, ...MOVE].join()]: takers, 'sqs:SendMessage': senders } = closureOf(stack, /DeadLetterQueue/);
+  const { [LOOK]: takers, 'sqs:SendMessage': senders } = closureOf(stack, /DeadLetterQueue/);
   assert.deepEqual([takers, senders], [['Operator'], ['RetryHandlerRole', 'SecondHandlerRole']]);
   assert.match(
     complaint(() => new AsyncRetry(new Stack(stack.node.root, 'There'), 'Third', { deadLetterQueue: shared })),

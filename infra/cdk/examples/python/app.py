@@ -33,9 +33,10 @@ orders = lambda_.Function(
 retry = AsyncRetry(stack, "Retry", non_retryable_errors=["InvalidOrder"], max_attempts=5)
 retry.attach(orders)
 
-# Switch to this role to look at dead letters, and to send them back when their cause is fixed.
+# Switch to this role to see what waits and why, to move it, and to send dead letters back when their cause is fixed.
 operator = iam.Role(stack, "Operator", assumed_by=iam.AccountRootPrincipal())
 retry.grant_redrive(operator)
+retry.grant_operate(operator)
 
 # Subscribe to this topic to be told about alarms.
 topic = sns.Topic(stack, "AlarmTopic", enforce_ssl=True)

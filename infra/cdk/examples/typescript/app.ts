@@ -34,9 +34,10 @@ const orders = new lambda.Function(stack, 'Orders', {
 const retry = new AsyncRetry(stack, 'Retry', { nonRetryableErrors: ['InvalidOrder'], maxAttempts: 5 });
 retry.attach(orders);
 
-// Switch to this role to look at dead letters, and to send them back when their cause is fixed.
+// Switch to this role to see what waits and why, to move it, and to send dead letters back when their cause is fixed.
 const operator = new iam.Role(stack, 'Operator', { assumedBy: new iam.AccountRootPrincipal() });
 retry.grantRedrive(operator);
+retry.grantOperate(operator);
 
 // Subscribe to this topic to be told about alarms.
 const topic = new sns.Topic(stack, 'AlarmTopic', { enforceSSL: true });

@@ -1,0 +1,136 @@
+import { ArnFormat, aws_iam as iam, aws_lambda as lambda, Stack } from 'aws-cdk-lib';
+import type { AsyncRetry } from './async-retry';
+import { CHANGE_VISIBILITY, TAKE } from './closed-queue';
+import { DeadLetterQueue } from './dead-letter-queue';
+import { INVOKE, KEY_ACTIONS } from './handler';
+import { WAITING_INDEX } from './ledger';
+import type { AsyncRetryProps } from './props';
+import type { RetryQueues } from './retry-queues';
+import { Target } from './target';
+
+/** The actions that count the messages of a queue, and read its settings. */
+const READ_QUEUE = ['sqs:GetQueueAttributes', 'sqs:GetQueueUrl'];
+
+/** The actions that read a function's settings. `GetFunction` is none of them, because it also gives the code away. */
+const READ_FUNCTION = [
+  'lambda:GetFunctionConfiguration',
+  'lambda:GetFunctionConcurrency',
+  'lambda:GetFunctionEventInvokeConfig',
+  'lambda:GetFunctionRecursionConfig',
+  'lambda:GetPolicy',
+  'lambda:ListTags',
+];
+
+/** The actions that search a log. */
+const READ_LOG = ['logs:FilterLogEvents', 'logs:StartQuery'];
+
+/** The actions on no resource that a policy could name. */
+const READ_ACCOUNT = [
+  'lambda:ListEventSourceMappings',
+  'logs:GetQueryResults',
+  'cloudwatch:GetMetricData',
+  'tag:GetResources',
+];
+
+/** Holds for the ledger's items that say whether a function is paused or down. The others are of failures. */
+const ONLY_TARGET_ITEMS = { 'ForAllValues:StringLike': { 'dynamodb:LeadingKeys': ['target/*'] } };
+
+/** What operators read and change. */
+export interface OperatedSystem {
+  readonly retry: AsyncRetry;
+  readonly options: AsyncRetryProps;
+  readonly queues: RetryQueues;
+  /** Calls a function with each attached function, including those that are attached later. */
+  readonly forEachFunction: (watch: (attached: lambda.IFunction) => void) => void;
+}
+
+/** Grants what is needed to see the state of a system. */
+export function letRead(
+  { retry, options, queues, forEachFunction }: OperatedSystem,
+  grantee: iam.IGrantable,
+): iam.Grant {
+  const permissions = new Permissions(grantee);
+  const { handler, ledger, deadLetterQueue } = retry;
+  permissions.allow(READ_ACCOUNT, '*');
+  permissions.allow(READ_QUEUE, deadLetterQueue.queueArn);
+  queues.forEach(({ queue }) => permissions.allow(READ_QUEUE, queue.queueArn));
+  permissions.allow(READ_FUNCTION, handler.functionArn);
+  permissions.allow(READ_LOG, handler.logGroup.logGroupArn);
+  forEachFunction((each) => {
+    permissions.allow(READ_FUNCTION, ...withQualifiers(each));
+    permissions.allow(READ_LOG, logGroupArn(retry, each));
+  });
+  if (ledger) {
+    permissions.allow(['dynamodb:GetItem', 'dynamodb:BatchGetItem'], ledger.tableArn);
+    if (options.register) permissions.allow(['dynamodb:Query'], `${ledger.tableArn}/index/${WAITING_INDEX}`);
+    options.encryptionKey?.grant(grantee, 'kms:Decrypt');
+  }
+  return permissions.grant;
+}
+
+/** Grants what is needed to act on waiting events, on functions that are down, and on dead letters. */
+export function letOperate(
+  { retry, options, queues, forEachFunction }: OperatedSystem,
+  grantee: iam.IGrantable,
+  principalArn: string,
+): iam.Grant {
+  const permissions = new Permissions(grantee);
+  const { ledger, deadLetterQueue } = retry;
+  queues.forEach(({ queue }) => {
+    queue.letOperate(principalArn);
+    permissions.allow([CHANGE_VISIBILITY], queue.queueArn);
+  });
+  if (deadLetterQueue instanceof DeadLetterQueue) deadLetterQueue.letOperate(principalArn);
+  permissions.allow([...TAKE, CHANGE_VISIBILITY], deadLetterQueue.queueArn);
+  forEachFunction((each) => permissions.allow(INVOKE, ...withQualifiers(each)));
+  if (ledger) {
+    permissions.allow(['dynamodb:UpdateItem'], ledger.tableArn);
+    // Without the claim of a failure, its event could be re-invoked twice.
+    permissions.allowIf(ONLY_TARGET_ITEMS, ['dynamodb:DeleteItem'], ledger.tableArn);
+  }
+  for (const key of [options.encryptionKey, options.deadLetterQueue?.encryptionMasterKey])
+    key?.grant(grantee, ...KEY_ACTIONS);
+  return permissions.grant;
+}
+
+/** The conditions of a statement: operator, key and values. */
+type Conditions = { [operator: string]: { [key: string]: string[] } };
+
+/** Collects the permissions of one principal. */
+class Permissions {
+  private readonly grants: iam.Grant[] = [];
+
+  constructor(private readonly grantee: iam.IGrantable) {}
+
+  public allow(actions: string[], ...resourceArns: string[]): void {
+    this.allowIf({}, actions, ...resourceArns);
+  }
+
+  public allowIf(conditions: Conditions, actions: string[], ...resourceArns: string[]): void {
+    this.grants.push(iam.Grant.addToPrincipal({ grantee: this.grantee, actions, resourceArns, conditions }));
+  }
+
+  /** All of them by now. */
+  public get grant(): iam.Grant {
+    return this.grants.reduce((all, each) => all.combine(each));
+  }
+}
+
+/** A function with its versions and aliases, of which failures may be. */
+function withQualifiers({ functionArn }: lambda.IFunction): string[] {
+  return [functionArn, `${functionArn}:*`];
+}
+
+/** The ARN of a function's log group. `logGroup` of a function would make a custom resource. */
+function logGroupArn(retry: AsyncRetry, attached: lambda.IFunction): string {
+  const { resource, knownName = attached.functionName } = new Target(attached);
+  const config = resource?.loggingConfig;
+  // A token can't be looked into.
+  const own = config && 'logGroup' in config ? config.logGroup : undefined;
+  return Stack.of(retry).formatArn({
+    service: 'logs',
+    resource: 'log-group',
+    resourceName: `${own ?? `/aws/lambda/${knownName}`}:*`,
+    arnFormat: ArnFormat.COLON_RESOURCE_NAME,
+  });
+}

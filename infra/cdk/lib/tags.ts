@@ -1,0 +1,34 @@
+import { CfnResource, Stack, Tags } from 'aws-cdk-lib';
+import { IConstruct } from 'constructs';
+
+/** Has the same value on all parts of a system. */
+const SYSTEM = 'comeback:system';
+
+/** Says which part of the system a resource is. */
+const ROLE = 'comeback:role';
+
+/** AWS takes values of 256 characters, and the names of stacks have up to 128. */
+const PATH_LENGTH_MAX = 127;
+
+/** What AWS refuses in the value of a tag although the CDK takes it in the id of a construct. */
+const REFUSED = /[^\p{L}\p{N} _.:/=+@-]/gu;
+
+/** Tags a part of a system, so that a program can find it in the account. */
+export function tagPart(
+  system: IConstruct,
+  part: IConstruct,
+  role: 'retry-queue' | 'dead-letter-queue' | 'handler' | 'ledger',
+): void {
+  // Other resources below the part, such as the mapping of a queue, are not the part.
+  const { cfnResourceType } = part.node.defaultChild as CfnResource;
+  const only = { includeResourceTypes: [cfnResourceType] };
+  Tags.of(part).add(SYSTEM, nameOf(system), only);
+  Tags.of(part).add(ROLE, role, only);
+}
+
+/** The name of the stack and the path in it, which are unique in an account's region. */
+function nameOf({ node: { scopes } }: IConstruct): string {
+  const stack = Stack.of(scopes[scopes.length - 1]);
+  const ids = scopes.slice(scopes.indexOf(stack) + 1).map(({ node }) => node.id);
+  return `${stack.stackName}/${ids.join('/').replace(REFUSED, '-').slice(0, PATH_LENGTH_MAX)}`;
+}
