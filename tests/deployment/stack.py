@@ -26,7 +26,7 @@ class Deployed:
     target: str
     handler: str
     retry_queue_arn: str
-    # The principal that may redrive.
+    # The principal that may redrive, and operate on the examples.
     operator: str
 
     def invoke(self, payload: dict[str, Any]) -> None:
@@ -92,6 +92,10 @@ class Deployed:
         iam.put_user_policy(UserName="stranger", PolicyName="queues", PolicyDocument=EVERYTHING_WITH_QUEUES)
         key = iam.create_access_key(UserName="stranger")["AccessKey"]
         return self._possible(self.endpoint.client("sqs", key["AccessKeyId"], key["SecretAccessKey"]))
+
+    def permitted_operations(self) -> list[str]:
+        """What the operator can do with the queues, with its own permissions."""
+        return self._possible(self._operators_queues())
 
     def operations(self) -> list[str]:
         """What the operator can do with the queues, if it has all SQS permissions."""

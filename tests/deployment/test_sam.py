@@ -145,7 +145,10 @@ class ClosureTest(unittest.TestCase):
     @staticmethod
     def unless(*principals: str) -> dict[str, Any]:
         """The condition that denies everyone except some principals."""
-        return {"ArnNotEquals": {"aws:PrincipalArn": list(principals)}, "BoolIfExists": {"aws:PrincipalIsAWSService": "false"}}
+        return {
+            "ArnNotEquals": {"aws:PrincipalArn": list(principals)},
+            "BoolIfExists": {"aws:PrincipalIsAWSService": "false"},
+        }
 
     def denials(self, queue: str, **parameters: str) -> dict[str, Any]:
         """The denials of a queue's policy and their conditions, in a system with these parameters."""
@@ -301,7 +304,9 @@ class OperatorTest(unittest.TestCase):
             ],
             FUNCTIONS | {f"arn:aws:lambda:{HOME}:function:{{Handler}}"},
         ),
-        **dict.fromkeys(["logs:FilterLogEvents", "logs:StartQuery"], {f"arn:aws:logs:{HOME}:log-group:{{HandlerLog}}:*"}),
+        **dict.fromkeys(
+            ["logs:FilterLogEvents", "logs:StartQuery"], {f"arn:aws:logs:{HOME}:log-group:{{HandlerLog}}:*"}
+        ),
     }
     OPERATE = {
         "sqs:ChangeMessageVisibility": {RETRY_QUEUE, DEAD_LETTER_QUEUE},

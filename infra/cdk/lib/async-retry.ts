@@ -201,14 +201,7 @@ export class AsyncRetry extends Construct {
    * metrics and logs. It can't read messages, but what the functions log may have payloads.
    */
   public grantRead(grantee: iam.IGrantable): iam.Grant {
-    const grant = letRead(this.operated(), grantee);
-    if (!grant.success) {
-      Annotations.of(this).addWarningV2(
-        'comeback:read',
-        `${grantee.grantPrincipal} can't be given permissions here: give it those of grantRead, which the README lists`,
-      );
-    }
-    return grant;
+    return this.checked('grantRead', grantee, letRead(this.operated(), grantee));
   }
 
   /**
@@ -218,14 +211,8 @@ export class AsyncRetry extends Construct {
    */
   public grantOperate(grantee: iam.IGrantable): iam.Grant {
     const principalArn = this.principalArnOf(grantee, 'grantOperate');
-    const grant = letOperate(this.operated(), grantee, principalArn).combine(letRead(this.operated(), grantee));
-    if (!grant.success) {
-      Annotations.of(this).addWarningV2(
-        'comeback:operate',
-        `${principalArn} can't be given permissions here: give it those of grantOperate, which the README lists`,
-      );
-    }
-    return grant;
+    const read = letRead(this.operated(), grantee);
+    return this.checked('grantOperate', grantee, letOperate(this.operated(), grantee, principalArn).combine(read));
   }
 
   /** How many failed events were put back to wait. */
@@ -344,6 +331,17 @@ export class AsyncRetry extends Construct {
     throw new Error(
       `AsyncRetry ${this.node.path}: ${call} must be given a role, a user or something with a role, got ${principal}`,
     );
+  }
+
+  /** Warns if a principal could not be given all permissions of a call. */
+  private checked(call: string, { grantPrincipal }: iam.IGrantable, grant: iam.Grant): iam.Grant {
+    if (!grant.success) {
+      Annotations.of(this).addWarningV2(
+        `comeback:${call}`,
+        `${grantPrincipal} can't be given permissions here: give it those of ${call}, which the README lists`,
+      );
+    }
+    return grant;
   }
 
   /** What operators read and change. */

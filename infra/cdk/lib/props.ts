@@ -12,7 +12,8 @@ export interface AsyncRetryProps extends RetryPolicy {
    * Where events are sent when they are given up. A queue of your own should keep messages for 14 days, encrypted.
    * It stays as open as you made it; the queue of another `AsyncRetry` in the same stack is closed for both.
    *
-   * @default - a queue that keeps messages for 14 days, closed to all but the handler and the principals of `grantRedrive` and `grantOperate`
+   * @default - a queue that keeps messages for 14 days, closed to all but the handler and the principals of `grantRedrive`
+   * and `grantOperate`
    */
   readonly deadLetterQueue?: sqs.IQueue;
 
