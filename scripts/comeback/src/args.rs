@@ -16,7 +16,7 @@ use crate::{
 
 /// Failed asynchronous Lambda invocations come back until they succeed.
 ///
-/// These commands run the whole system on this machine: the real function binaries, with SQS and Lambda on
+/// `local` and `demo` run the whole system on this machine: the real function binaries, with SQS and Lambda on
 /// 127.0.0.1. Nothing leaves this machine, and nothing remains when a command ends.
 #[derive(Debug, Parser)]
 #[command(name = "comeback", version, after_help = "Example: comeback demo")]
@@ -50,6 +50,10 @@ pub enum Command {
     /// given up as it should, and 1 if not.
     #[command(after_help = "Example: comeback demo --events 60 --outage 15")]
     Demo(DemoArgs),
+    /// The commands for operators.
+    #[cfg(feature = "operate")]
+    #[command(flatten)]
+    Operate(crate::operate::args::Operate),
 }
 
 /// Options of `comeback local`.

@@ -1,7 +1,7 @@
-//! `comeback`, the command-line program. It runs the retry loop on this machine: `comeback local` to try it, and
-//! `comeback demo` to watch it.
+//! `comeback`, the command-line program. It runs the retry loop on this machine, `comeback local` to try it and
+//! `comeback demo` to watch it, and has the commands for those who operate one.
 //!
-//! Both commands start the local cloud in this process and deploy the retry loop through AWS's APIs. Then they
+//! The first two start the local cloud in this process and deploy the retry loop through AWS's APIs. Then they
 //! only observe: what they show comes from the local cloud's journal, the logs of the functions and the queues.
 //!
 //! Only this file reads the clock and the environment.
@@ -14,6 +14,8 @@ mod happening;
 mod ledger;
 mod local;
 mod log;
+#[cfg(feature = "operate")]
+mod operate;
 mod paint;
 mod settings;
 mod shell;
@@ -51,7 +53,7 @@ fn main() -> ExitCode {
         }
         Err(failure) => {
             eprintln!("comeback: {failure}");
-            ExitCode::FAILURE
+            ExitCode::from(failure.code())
         }
     }
 }
@@ -72,6 +74,8 @@ async fn run(args: &Args, shell: &Shell) -> Result<ExitCode, Failure> {
             Outcome::NotAsItShould => ExitCode::FAILURE,
             Outcome::Interrupted => ExitCode::from(INTERRUPTED),
         }),
+        #[cfg(feature = "operate")]
+        Command::Operate(command) => operate::run(command, shell).await.map(|()| ExitCode::SUCCESS),
     }
 }
 

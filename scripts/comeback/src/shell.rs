@@ -46,15 +46,34 @@ pub enum Failure {
         /// The error.
         source: io::Error,
     },
+<<<<<<< HEAD
     /// The DynamoDB of the ledger could not be started.
     #[error(transparent)]
     DynamoDb(#[from] NoDynamoDb),
+=======
+    /// A file can't be written.
+    #[cfg(feature = "operate")]
+    #[error("expected to write {}, got: {source}", path.display())]
+    File {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The error.
+        source: io::Error,
+    },
+>>>>>>> 770bd06 (Show what a policy means before it is deployed)
     /// A call to the local cloud failed.
     #[error(transparent)]
     Call(#[from] CallError),
     /// The terminal, or the reader of the pipe, is gone.
     #[error(transparent)]
     Output(#[from] io::Error),
+}
+
+impl Failure {
+    /// The exit code: 2 if the command line is wrong, as of clap's own errors.
+    pub fn code(&self) -> u8 {
+        if matches!(self, Self::Settings(_)) { 2 } else { 1 }
+    }
 }
 
 fn advice(error: &io::Error) -> &'static str {
@@ -116,6 +135,23 @@ impl Shell {
             text.push('\n');
         }
         write(&text).await
+    }
+}
+
+#[cfg(feature = "operate")]
+impl Shell {
+    /// The columns of the terminal. A pipe has none.
+    pub fn width(&self) -> Option<usize> {
+        self.terminal.then(|| Screen::size().0)
+    }
+
+    /// Prints a value as one line of JSON.
+    ///
+    /// # Errors
+    ///
+    /// If standard output is closed.
+    pub async fn print_json(&self, value: &impl serde::Serialize) -> io::Result<()> {
+        write(&(serde_json::to_string(value)? + "\n")).await
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 
 /// What each crate may name in its dependencies; those of its tests are its own affair.
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     ("comeback-core", &["chrono", "rand", "serde", "serde_json", "strsim", "thiserror"]),
     (
         "comeback-flow",
@@ -37,6 +37,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
         ],
     ),
     ("comeback-dynamodb", &["aws-sdk-dynamodb", "comeback-core"]),
+    ("comeback-operate", &["comeback-core", "serde", "serde_json"]),
     (
         "comeback",
         &[
@@ -114,6 +115,9 @@ const MAY_USE: [(&str, &[&str]); 11] = [
             "clap",
             "comeback-core",
             "comeback-local",
+            "comeback-operate",
+            "comfy-table",
+            "plotters",
             "rand",
             "rustix",
             "serde",
@@ -138,11 +142,12 @@ const MAY_USE: [(&str, &[&str]); 11] = [
 ];
 
 /// What each crate may not even have behind its dependencies: a name, or the start of one.
-const NEVER: [(&str, &[&str]); 7] = [
+const NEVER: [(&str, &[&str]); 8] = [
     ("comeback-core", &["tokio", "aws", "hyper", "tracing"]),
     ("comeback-dynamodb", &["comeback-aws", "comeback-flow"]),
     ("comeback", &["aws-config", "comeback-aws", "comeback-flow"]),
     ("comeback-flow", &["tokio", "aws-", "hyper", "comeback-aws"]),
+    ("comeback-operate", &["tokio", "aws", "hyper", "comeback-aws", "comeback-flow"]),
     ("envelope-proxy", &["aws", "comeback-aws", "comeback-flow", "lambda_runtime"]),
     ("comeback-local", &["aws-", "aws_lambda_events", "comeback-aws", "comeback-flow"]),
     ("simulation", &["aws-", "comeback-aws", "lambda_runtime"]),

@@ -1,0 +1,20 @@
+//! The commands for operators. What they say is in `comeback_operate`; here are the terminal and the calls to AWS.
+
+pub mod args;
+mod simulate;
+mod text;
+
+use args::Operate;
+
+use crate::shell::{Failure, Shell};
+
+/// Runs a command.
+///
+/// # Errors
+///
+/// If it can't do what it is asked to.
+pub async fn run(command: &Operate, shell: &Shell) -> Result<(), Failure> {
+    match command {
+        Operate::Simulate(args) => simulate::run(args, shell).await,
+    }
+}

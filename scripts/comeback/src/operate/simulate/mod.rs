@@ -1,0 +1,123 @@
+//! `comeback simulate`: what a policy means before it is deployed.
+
+mod charts;
+mod facts;
+mod html;
+
+use std::{fs, io, path::Path, thread};
+
+use comeback_core::settings::BadSettings;
+use comeback_operate::simulation::{self, Candidate, Forecast, Run, Scenario};
+use serde::Serialize;
+
+use super::args::{Named, SimulateArgs};
+use crate::{
+    settings::Setting,
+    shell::{Failure, Shell},
+};
+
+/// The name of the only policy, if none is named.
+const ONLY: &str = "policy";
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    scenario: Scenario,
+    policies: &'a [Forecast],
+}
+
+/// Runs the command.
+pub async fn run(args: &SimulateArgs, shell: &Shell) -> Result<(), Failure> {
+    let candidates = candidates(args)?;
+    let run = Run { milliseconds: args.run_ms, memory_mb: args.memory };
+    let scenario =
+        Scenario { outage: args.outage, events_per_second: args.rate, run, seed: args.seed };
+    let forecasts = simulate(&candidates, &scenario);
+    if args.svg.is_some() || args.html.is_some() {
+        let charts = charts::draw(&forecasts, &scenario)?;
+        if let Some(path) = &args.svg {
+            write(path, &charts)?;
+        }
+        if let Some(path) = &args.html {
+            write(path, &html::page(&forecasts, &scenario, &charts))?;
+        }
+    }
+    if args.json {
+        let document = Document { scenario, policies: &forecasts };
+        shell.print_json(&document).await?;
+    } else {
+        shell.print(&facts::lines(&forecasts, &scenario, shell.width())).await?;
+    }
+    Ok(())
+}
+
+/// The policies, each over the settings for all.
+fn candidates(args: &SimulateArgs) -> Result<Vec<Candidate>, BadSettings> {
+    let only = [Named { name: ONLY.to_owned(), settings: Vec::new() }];
+    let named = if args.policy.is_empty() { &only } else { args.policy.as_slice() };
+    let read = |Named { name, settings }: &Named| {
+        Candidate::read(name, |wanted| {
+            let mut given = args.set.iter().chain(settings).rev();
+            let last = given.find(|(name, _): &&Setting| name == wanted);
+            last.map(|(_, value)| value.clone())
+        })
+    };
+    named.iter().map(read).collect()
+}
+
+/// Each policy on a thread of its own.
+fn simulate(candidates: &[Candidate], scenario: &Scenario) -> Vec<Forecast> {
+    thread::scope(|scope| {
+        let threads: Vec<_> = candidates
+            .iter()
+            .map(|candidate| scope.spawn(|| simulation::simulate(candidate, scenario)))
+            .collect();
+        let forecast = |thread: thread::ScopedJoinHandle<'_, Forecast>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().map(forecast).collect()
+    })
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let refused = |source: io::Error| Failure::File { path: path.to_owned(), source };
+    fs::write(path, text).map_err(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn setting(name: &str, value: &str) -> Setting {
+        (name.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn a_policys_own_settings_count_more_than_those_for_all() {
+        let calm = Named { name: "calm".into(), settings: vec![setting("MAX_AGE", "7d")] };
+        let plain = Named { name: "plain".into(), settings: Vec::new() };
+        let args = |set: Vec<Setting>, policy: Vec<Named>| SimulateArgs {
+            set,
+            policy,
+            outage: Duration::from_secs(60),
+            rate: 1.0,
+            run_ms: 100,
+            memory: 128,
+            seed: 1,
+            svg: None,
+            html: None,
+            json: false,
+        };
+        let all =
+            args(vec![setting("MAX_AGE", "1h"), setting("JITTER", "none")], vec![calm, plain]);
+        let read = candidates(&all).unwrap();
+        let ages: Vec<_> = read.iter().map(|it| it.policy.max_age.as_secs() / 3600).collect();
+        assert_eq!(ages, [7 * 24, 1]);
+        let only = candidates(&args(Vec::new(), Vec::new())).unwrap();
+        assert_eq!(only.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), [ONLY]);
+        let bad = candidates(&args(vec![setting("MAX_AGE", "soon")], Vec::new())).unwrap_err();
+        assert!(bad.to_string().starts_with("MAX_AGE must be a duration"), "{bad}");
+    }
+}

@@ -1,0 +1,150 @@
+//! How numbers and tables are written.
+
+use comfy_table::{ContentArrangement, Table, presets};
+
+use crate::paint::{Line, Style};
+
+/// A whole number with separators: `36,000`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number that need not be whole, to a tenth if it is small.
+pub fn number(number: f64) -> String {
+    if number < 10.0 && number.fract() != 0.0 {
+        format!("{number:.1}")
+    } else {
+        count(number.round() as u64)
+    }
+}
+
+/// A span of time in its two largest units: `850 ms`, `12.5 s`, `3 m 5 s`, `11 h 59 m`.
+pub fn span(seconds: f64) -> String {
+    const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3600, "h"), (60, "m"), (1, "s")];
+    let whole = seconds.round() as u64;
+    if seconds == 0.0 {
+        return "0 s".to_owned();
+    }
+    if seconds < 1.0 {
+        return format!("{:.0} ms", seconds * 1000.0);
+    }
+    if whole < 60 {
+        let tenths = format!("{seconds:.1}");
+        return format!("{} s", tenths.strip_suffix(".0").unwrap_or(&tenths));
+    }
+    let largest = UNITS.iter().position(|(unit, _)| whole >= *unit).unwrap_or(3);
+    let (unit, name) = UNITS[largest];
+    let rest = UNITS.get(largest + 1).map(|(next, name)| (whole % unit / next, *name));
+    match rest.filter(|(rest, _)| *rest > 0) {
+        Some((rest, smaller)) => format!("{} {name} {rest} {smaller}", whole / unit),
+        None => format!("{} {name}", whole / unit),
+    }
+}
+
+/// Dollars and cents, with more digits if it is less than a cent.
+pub fn dollars(dollars: f64) -> String {
+    if dollars > 0.0 && dollars < 0.01 {
+        return format!("${dollars:.6}");
+    }
+    let cents = (dollars * 100.0).round() as u64;
+    format!("${}.{:02}", count(cents / 100), cents % 100)
+}
+
+/// A table without borders. Its cells wrap if it would be wider than `width`.
+pub fn table(header: &[String], rows: &[Vec<String>], width: Option<usize>) -> Vec<Line> {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    if let Some(width) = width {
+        let width = u16::try_from(width).unwrap_or(u16::MAX);
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    }
+    // What comes from outside must not control the terminal.
+    let plain = |text: &String| Line::of(Style::Plain, text).paint(false);
+    table.set_header(header.iter().map(plain));
+    table.add_rows(rows.iter().map(|row| row.iter().map(plain)));
+    let style = |index| if index == 0 { Style::Strong } else { Style::Plain };
+    let lines = table.lines().enumerate();
+    lines.map(|(index, line)| Line::of(style(index), line.trim_end())).collect()
+}
+
+/// A row of bars, one for each value, relative to `most`.
+pub fn bars(values: &[f64], most: f64, width: usize) -> String {
+    const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let bar = |column: usize| {
+        let (from, to) = (column * values.len() / width, (column + 1) * values.len() / width);
+        let highest = values
+            .get(from..to.max(from + 1))
+            .into_iter()
+            .flatten()
+            .fold(0.0, |a: f64, b| a.max(*b));
+        // Something is never drawn as nothing.
+        LEVELS[((highest / most * 8.0).ceil() as usize).min(8)]
+    };
+    if most > 0.0 { (0..width).map(bar).collect() } else { String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_separators() {
+        for (value, expected) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")]
+        {
+            assert_eq!(count(value), expected);
+        }
+        for (value, expected) in [(0.25, "0.2"), (9.96, "10.0"), (3.0, "3"), (12_000.4, "12,000")] {
+            assert_eq!(number(value), expected);
+        }
+        for (value, expected) in
+            [(0.0, "$0.00"), (0.0042, "$0.004200"), (0.666, "$0.67"), (1234.5, "$1,234.50")]
+        {
+            assert_eq!(dollars(value), expected);
+        }
+    }
+
+    #[test]
+    fn a_span_has_two_units_at_most() {
+        for (seconds, expected) in [
+            (0.0, "0 s"),
+            (0.85, "850 ms"),
+            (12.0, "12 s"),
+            (12.55, "12.6 s"),
+            (60.0, "1 m"),
+            (185.0, "3 m 5 s"),
+            (43_140.0, "11 h 59 m"),
+            (90_061.0, "1 d 1 h"),
+        ] {
+            assert_eq!(span(seconds), expected);
+        }
+    }
+
+    #[test]
+    fn a_table_wraps_where_the_terminal_ends() {
+        let text = |text: &str| text.to_owned();
+        let header = [text("name"), text("what it is")];
+        let rows =
+            [vec![text("one"), text("a long sentence of many words")], vec![text("t\x1bwo")]];
+        let widest = |width| table(&header, &rows, width).iter().map(Line::width).max();
+        assert_eq!(widest(None), Some(36));
+        assert!(widest(Some(20)) <= Some(20));
+        let written: String =
+            table(&header, &rows, None).iter().map(|it| it.paint(false)).collect();
+        assert!(written.contains("t\u{fffd}wo"), "{written}");
+    }
+
+    #[test]
+    fn bars_show_the_highest_value_of_each_column() {
+        assert_eq!(bars(&[0.0, 4.0, 8.0, 0.0, 0.1, 0.0], 8.0, 3), "▄█▁");
+        assert_eq!(bars(&[1.0], 1.0, 4), "████");
+        assert_eq!(bars(&[0.0], 0.0, 4), "");
+    }
+}

@@ -1,0 +1,9 @@
+//! What an operator of Comeback sees and does: facts in, findings and plans out.
+//!
+//! [`simulation`] says what a policy means before it is deployed: when the attempts of an event fall, and what an
+//! outage of the target costs.
+//!
+//! Nothing here reads a clock, the environment or the network, and nothing knows a terminal. The command-line program
+//! fetches the facts and shows the results.
+
+pub mod simulation;

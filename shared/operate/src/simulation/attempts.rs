@@ -1,0 +1,177 @@
+//! When the attempts of an event fall that never succeeds.
+
+use comeback_core::{Attempt, dead_letter::Reason, policy::Policy, time::between};
+use serde::{Serialize, Serializer};
+
+use super::{
+    life::{Life, START},
+    quantiles::Quantiles,
+};
+
+/// How many events are played: enough that a quantile is off by a few percent at most.
+const EVENTS: usize = 5_000;
+
+/// How many steps are played at most, for policies with thousands of attempts.
+const STEPS_MAX: usize = 2_000_000;
+
+/// How many attempts of an event are told apart.
+const ROWS_MAX: usize = 200;
+
+/// The attempts of one event are counted up to this number.
+const COUNTED_MAX: usize = 1_000_000;
+
+/// How many lives are kept for a chart, and how many times of each at most.
+const EXAMPLES: usize = 16;
+const EXAMPLE_TIMES: u32 = 300;
+
+/// The attempts of an event that never succeeds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Attempts {
+    /// How many events were played.
+    pub events: usize,
+    /// When each attempt falls, the first ones only if there are hundreds.
+    pub times: Vec<AttemptTimes>,
+    /// How many attempts are made in all.
+    pub made: Quantiles,
+    /// How long after its first failure an event is given up.
+    pub given_up_after_seconds: Quantiles,
+    /// Why.
+    #[serde(serialize_with = "name")]
+    pub reason: Option<Reason>,
+    /// Some lives: the seconds from the first failure to each attempt. Of attempts close together only one is kept.
+    #[serde(skip)]
+    pub examples: Vec<Vec<f64>>,
+}
+
+/// When one attempt falls.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct AttemptTimes {
+    /// Its ordinal.
+    pub attempt: Attempt,
+    /// The longest wait before it.
+    pub ceiling_seconds: f64,
+    /// The part of the events that get as far.
+    pub share: f64,
+    /// How long after the first failure it falls.
+    pub after_seconds: Quantiles,
+}
+
+pub(super) fn play(policy: &Policy, seed: u64) -> Attempts {
+    let mut life = Life::new(policy);
+    let mut by_attempt: Vec<Vec<f64>> = Vec::new();
+    let (mut made, mut ends, mut examples) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut steps, mut reason) = (0, None);
+    let apart = (policy.max_age / EXAMPLE_TIMES).as_secs_f64();
+    while made.len() < EVENTS && steps < STEPS_MAX {
+        life.begin(seed, made.len() as u64, START);
+        let mut attempts = 0;
+        let mut example: Vec<f64> = Vec::new();
+        while attempts < COUNTED_MAX {
+            let schedule = match life.plan() {
+                Ok(schedule) => schedule,
+                Err(why) => {
+                    reason = Some(why);
+                    break;
+                }
+            };
+            let after = between(START, schedule.due).as_secs_f64();
+            if attempts < ROWS_MAX {
+                if by_attempt.len() == attempts {
+                    by_attempt.push(Vec::new());
+                }
+                by_attempt[attempts].push(after);
+            }
+            if example.last().is_none_or(|last| after - last >= apart) {
+                example.push(after);
+            }
+            attempts += 1;
+            life.fail_again(&schedule);
+        }
+        steps += attempts + 1;
+        made.push(attempts as f64);
+        ends.push(between(START, life.failed_at()).as_secs_f64());
+        if examples.len() < EXAMPLES {
+            examples.push(example);
+        }
+    }
+    let events = made.len();
+    let row = |(attempt, mut times): (Attempt, Vec<f64>)| AttemptTimes {
+        attempt,
+        ceiling_seconds: policy.backoff.ceiling(attempt).as_secs_f64(),
+        share: times.len() as f64 / events as f64,
+        after_seconds: Quantiles::of(&mut times),
+    };
+    let ordinals = std::iter::successors(Some(Attempt::FIRST), |attempt| Some(attempt.next()));
+    Attempts {
+        events,
+        times: ordinals.zip(by_attempt).map(row).collect(),
+        made: Quantiles::of(&mut made),
+        given_up_after_seconds: Quantiles::of(&mut ends),
+        reason,
+        examples,
+    }
+}
+
+fn name<S: Serializer>(reason: &Option<Reason>, serializer: S) -> Result<S::Ok, S::Error> {
+    reason.map(Reason::as_str).serialize(serializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use comeback_core::backoff::{Backoff, Jitter};
+
+    use super::*;
+
+    fn policy(jitter: Jitter) -> Policy {
+        let (base, max) = (Duration::from_secs(1), Duration::from_secs(60));
+        let max_age = Duration::from_secs(1000);
+        Policy { backoff: Backoff { base, max, jitter }, max_age, ..Policy::default() }
+    }
+
+    #[test]
+    fn without_jitter_each_attempt_falls_at_the_sum_of_the_ceilings() {
+        let attempts = play(&policy(Jitter::None), 1);
+        let medians = attempts.times.iter().map(|row| row.after_seconds.median);
+        let sums = [1.0, 3.0, 7.0, 15.0, 31.0, 63.0, 123.0, 183.0];
+        assert_eq!(medians.take(8).collect::<Vec<_>>(), sums);
+        // The last attempt is brought forward to the last chance, a hundredth of the age before its end.
+        assert_eq!(attempts.times.last().unwrap().after_seconds.max, 990.0);
+        assert_eq!(attempts.made.min, attempts.made.max);
+        assert_eq!(attempts.reason, Some(Reason::MaxAgeExceeded));
+    }
+
+    #[test]
+    fn full_jitter_falls_around_the_middle_between_base_and_ceiling() {
+        let attempts = play(&policy(Jitter::Full), 1);
+        let second = attempts.times[1].after_seconds;
+        assert_eq!(attempts.times[1].ceiling_seconds, 2.0);
+        assert!((2.45..2.55).contains(&second.median), "{second:?}");
+        assert!(second.min >= 2.0 && second.max <= 3.0, "{second:?}");
+        assert!((2.0..2.1).contains(&second.p5), "{second:?}");
+        assert_eq!(attempts.times[1].share, 1.0);
+        assert!(attempts.times.last().unwrap().share < 1.0);
+    }
+
+    #[test]
+    fn the_most_attempts_end_a_life_too() {
+        let policy = Policy { max_attempts: Attempt::new(3), ..policy(Jitter::None) };
+        let attempts = play(&policy, 1);
+        assert_eq!((attempts.times.len(), attempts.made.max), (3, 3.0));
+        assert_eq!(attempts.given_up_after_seconds.max, 7.0);
+        assert_eq!(attempts.reason, Some(Reason::MaxAttemptsExceeded));
+    }
+
+    #[test]
+    fn a_policy_with_very_many_attempts_is_played_by_fewer_events() {
+        let second = Duration::from_secs(1);
+        let backoff = Backoff { base: second, max: second, jitter: Jitter::None };
+        let max_age = Duration::from_hours(24);
+        let attempts = play(&Policy { backoff, max_age, ..Policy::default() }, 1);
+        assert_eq!(attempts.made.max, 86_340.0);
+        assert_eq!(attempts.times.len(), ROWS_MAX);
+        assert!(attempts.events < 30, "{}", attempts.events);
+        assert_eq!(attempts.examples[0].len(), 300, "one in 288 s");
+    }
+}

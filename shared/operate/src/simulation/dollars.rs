@@ -1,0 +1,77 @@
+//! What retries cost on AWS, from the figures of `infra/COST.md`, which says how they were counted.
+
+use serde::Serialize;
+
+const MILLION: f64 = 1e6;
+
+/// A million retries, ten in a batch and each alone.
+const RETRIES: [f64; 2] = [1.56, 4.88];
+/// A million more hops of waits that one visibility timeout can't cover, ten in a batch and each alone.
+const HOPS: [f64; 2] = [0.39, 2.22];
+/// A million dead letters, ten in a batch and each alone.
+const DEAD_LETTERS: [f64; 2] = [1.20, 3.13];
+/// A million requests of Lambda.
+const REQUESTS: f64 = 0.20;
+/// A second of Lambda with a GB of memory, on arm64.
+const GB_SECOND: f64 = 0.000_013_333_4;
+
+/// A run of the target.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Run {
+    /// How long it takes.
+    pub milliseconds: u32,
+    /// The memory of the function.
+    pub memory_mb: u32,
+}
+
+/// What the retries of an outage cost.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Dollars {
+    /// Comeback's part while batches are full, as in an outage of many events.
+    pub comeback_in_full_batches: f64,
+    /// Comeback's part if each event is alone in its batch.
+    pub comeback_each_alone: f64,
+    /// The runs of the target.
+    pub target_runs: f64,
+}
+
+impl Dollars {
+    pub(super) fn of(retries: f64, hops: f64, dead_letters: f64, run: Run) -> Self {
+        let comeback = |kind: usize| {
+            let waits = retries * RETRIES[kind] + hops * HOPS[kind];
+            (waits + dead_letters * DEAD_LETTERS[kind]) / MILLION
+        };
+        let gb_seconds = f64::from(run.milliseconds) / 1000.0 * f64::from(run.memory_mb) / 1024.0;
+        Self {
+            comeback_in_full_batches: comeback(0),
+            comeback_each_alone: comeback(1),
+            target_runs: retries * (REQUESTS / MILLION + gb_seconds * GB_SECOND),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_prices_are_those_of_the_cost_page() {
+        let page = include_str!("../../../../infra/COST.md");
+        let of = |row: &str| -> f64 {
+            let line = page.lines().find(|line| line.starts_with(&format!("| {row} |"))).unwrap();
+            let last = line.trim_end_matches(" |").rsplit('$').next().unwrap();
+            last.parse().unwrap()
+        };
+        assert_eq!(["retries, busy", "retries, quiet"].map(of), RETRIES);
+        assert_eq!(["waits more, busy", "waits more, quiet"].map(of), HOPS);
+        assert_eq!(["dead letters, busy", "dead letters, quiet"].map(of), DEAD_LETTERS);
+    }
+
+    #[test]
+    fn a_million_retries_cost_as_much_as_the_cost_page_says() {
+        let run = Run { milliseconds: 1000, memory_mb: 1024 };
+        let dollars = Dollars::of(MILLION, 0.0, 0.0, run);
+        assert_eq!((dollars.comeback_in_full_batches, dollars.comeback_each_alone), (1.56, 4.88));
+        assert!((dollars.target_runs - 13.5334).abs() < 1e-9, "{dollars:?}");
+    }
+}

@@ -1,0 +1,79 @@
+//! The life of one event in the retry loop, step by step.
+
+use std::{borrow::Cow, fmt::Write};
+
+use comeback_core::{
+    Timestamp,
+    arn::FunctionArn,
+    dead_letter::Reason,
+    envelope::Envelope,
+    error_type::ErrorReport,
+    policy::Policy,
+    record::{Condition, Event, Failure},
+    schedule::Schedule,
+};
+use serde_json::value::RawValue;
+
+/// The start of every simulation.
+pub(super) const START: Timestamp = Timestamp::UNIX_EPOCH;
+
+/// An event that has just failed. One value lives one event after another, so that millions cost no allocations.
+pub(super) struct Life<'a> {
+    policy: &'a Policy,
+    failure: Failure<'static>,
+    event: (u64, u64),
+}
+
+impl<'a> Life<'a> {
+    pub(super) fn new(policy: &'a Policy) -> Self {
+        #[allow(clippy::expect_used, reason = "a constant")]
+        let target = FunctionArn::parse("arn:aws:lambda:us-east-1:000000000000:function:any")
+            .expect("the ARN of a function");
+        let failure = Failure {
+            target,
+            request_id: String::new(),
+            failed_at: START,
+            condition: Condition::Failed,
+            error: ErrorReport::default(),
+            event: None,
+        };
+        Self { policy, failure, event: (0, 0) }
+    }
+
+    /// Begins the life of an event: its first run fails now.
+    pub(super) fn begin(&mut self, seed: u64, event: u64, failed_at: Timestamp) {
+        self.event = (seed, event);
+        self.failure.event = Some(Event::Fresh(Cow::Borrowed(RawValue::NULL)));
+        self.fail(0, failed_at);
+    }
+
+    /// When the event last failed.
+    pub(super) fn failed_at(&self) -> Timestamp {
+        self.failure.failed_at
+    }
+
+    /// Its next attempt, or the reason why it is given up.
+    pub(super) fn plan(&self) -> Result<Schedule, Reason> {
+        Schedule::of(&self.failure, self.policy)
+    }
+
+    /// The attempt is made when it is due, and fails.
+    pub(super) fn fail_again(&mut self, schedule: &Schedule) {
+        if let Some(Event::Retried(envelope)) = &mut self.failure.event {
+            envelope.metadata.attempt = schedule.attempt;
+        } else {
+            let envelope = self.failure.envelope(schedule.attempt).map(Envelope::into_owned);
+            self.failure.event = envelope.map(Event::Retried);
+        }
+        self.fail(schedule.attempt.get(), schedule.due);
+    }
+
+    /// Each failed invocation has a request id of its own, which decides the next draw.
+    fn fail(&mut self, attempt: u32, failed_at: Timestamp) {
+        let (seed, event) = self.event;
+        self.failure.request_id.clear();
+        // Writing to a string cannot fail.
+        let _ = write!(self.failure.request_id, "{seed}-{event}-{attempt}");
+        self.failure.failed_at = failed_at;
+    }
+}
