@@ -113,6 +113,8 @@ const MAY_USE: [(&str, &[&str]); 12] = [
             "aws-smithy-http-client",
             "chrono",
             "clap",
+            "clap_complete",
+            "clap_mangen",
             "comeback-core",
             "comeback-local",
             "comeback-operate",

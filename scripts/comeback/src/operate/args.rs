@@ -19,6 +19,21 @@ pub enum Operate {
         after_help = "Example: comeback simulate --outage 1h --rate 10/s --policy 'calm: BASE_BACKOFF=10s' --policy 'eager: MAX_BACKOFF=1m'"
     )]
     Simulate(SimulateArgs),
+    /// Print the completions for a shell.
+    #[command(
+        after_help = "Example: comeback completions bash > ~/.local/share/bash-completion/completions/comeback"
+    )]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write a man page for each command into a folder.
+    #[command(after_help = "Example: comeback man ~/.local/share/man/man1")]
+    Man {
+        /// The folder, which is created if there is none.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
 }
 
 /// Options of `comeback simulate`.
