@@ -53,7 +53,7 @@ pub enum Command {
     /// The commands for operators.
     #[cfg(feature = "operate")]
     #[command(flatten)]
-    Operate(crate::operate::args::Operate),
+    Operate(Box<crate::operate::args::Operate>),
 }
 
 /// Options of `comeback local`.

@@ -75,7 +75,7 @@ async fn run(args: &Args, shell: &Shell) -> Result<ExitCode, Failure> {
             Outcome::Interrupted => ExitCode::from(INTERRUPTED),
         }),
         #[cfg(feature = "operate")]
-        Command::Operate(command) => operate::run(command, shell).await.map(|()| ExitCode::SUCCESS),
+        Command::Operate(command) => operate::run(command, shell).await,
     }
 }
 

@@ -46,11 +46,9 @@ pub enum Failure {
         /// The error.
         source: io::Error,
     },
-<<<<<<< HEAD
     /// The DynamoDB of the ledger could not be started.
     #[error(transparent)]
     DynamoDb(#[from] NoDynamoDb),
-=======
     /// A file can't be written.
     #[cfg(feature = "operate")]
     #[error("expected to write {}, got: {source}", path.display())]
@@ -60,7 +58,22 @@ pub enum Failure {
         /// The error.
         source: io::Error,
     },
->>>>>>> 770bd06 (Show what a policy means before it is deployed)
+    /// There are no clients of AWS.
+    #[cfg(feature = "operate")]
+    #[error(transparent)]
+    Clients(#[from] crate::operate::aws::NoClients),
+    /// There is not one dead-letter queue.
+    #[cfg(feature = "operate")]
+    #[error(transparent)]
+    NoQueue(#[from] comeback_operate::systems::NoQueue),
+    /// A call to AWS failed.
+    #[cfg(feature = "operate")]
+    #[error(transparent)]
+    Aws(#[from] comeback_operate::dead_letters::Fault),
+    /// The command can't be carried out, or the operator said no.
+    #[cfg(feature = "operate")]
+    #[error("{0}")]
+    Refused(String),
     /// A call to the local cloud failed.
     #[error(transparent)]
     Call(#[from] CallError),

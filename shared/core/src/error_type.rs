@@ -65,16 +65,13 @@ impl NonRetryable {
         let Some(whole) = &error.error_type else {
             return false;
         };
-        let class = class(whole);
-        let last = last_segment(class);
+        let names = names(whole);
         // `*Error` means the function's own errors: a crash, `Runtime.ExitError`, is retried.
         let is_lambdas_own = LAMBDAS_OWN.iter().any(|namespace| whole.starts_with(namespace));
         let patterns =
             self.0.iter().filter(|pattern| !(is_lambdas_own && pattern.starts_with('*')));
-        let matches = |pattern: &String| {
-            [whole.as_str(), class, last].iter().any(|name| pattern::matches(pattern, name))
-        };
-        last == PERMANENT_FAILURE || patterns.into_iter().any(matches)
+        let matches = |pattern: &String| names.iter().any(|name| pattern::matches(pattern, name));
+        names[2] == PERMANENT_FAILURE || patterns.into_iter().any(matches)
     }
 }
 
@@ -82,6 +79,12 @@ impl<'a> FromIterator<&'a str> for NonRetryable {
     fn from_iter<I: IntoIterator<Item = &'a str>>(patterns: I) -> Self {
         Self(pattern::list(patterns))
     }
+}
+
+/// The names by which an error type is known: the whole type, its class, and the last segment of that.
+pub fn names(error_type: &str) -> [&str; 3] {
+    let class = class(error_type);
+    [error_type, class, last_segment(class)]
 }
 
 /// `Function<Orders::PaymentError>` → `Orders::PaymentError`.

@@ -29,7 +29,7 @@ pub mod fault;
 pub mod in_flight;
 pub mod json;
 mod misspelt;
-mod pattern;
+pub mod pattern;
 pub mod policy;
 pub mod record;
 pub mod register;

@@ -1,7 +1,7 @@
 //! Patterns in which `*` matches any run of characters, even an empty one.
 
 /// Whether `name` matches `pattern`.
-pub(crate) fn matches(pattern: &str, name: &str) -> bool {
+pub fn matches(pattern: &str, name: &str) -> bool {
     let mut pieces = pattern.split('*');
     let (Some(start), Some(end)) = (pieces.next(), pieces.next_back()) else {
         return pattern == name;

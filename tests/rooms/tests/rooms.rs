@@ -37,7 +37,10 @@ const MAY_USE: [(&str, &[&str]); 12] = [
         ],
     ),
     ("comeback-dynamodb", &["aws-sdk-dynamodb", "comeback-core"]),
-    ("comeback-operate", &["comeback-core", "serde", "serde_json"]),
+    (
+        "comeback-operate",
+        &["chrono", "comeback-core", "futures-util", "serde", "serde_json", "thiserror"],
+    ),
     (
         "comeback",
         &[
@@ -108,6 +111,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
     (
         "comeback-cli",
         &[
+            "aws-config",
             "aws-sdk-lambda",
             "aws-sdk-sqs",
             "aws-smithy-http-client",
@@ -119,6 +123,8 @@ const MAY_USE: [(&str, &[&str]); 12] = [
             "comeback-local",
             "comeback-operate",
             "comfy-table",
+            "dialoguer",
+            "indicatif",
             "plotters",
             "rand",
             "rustix",

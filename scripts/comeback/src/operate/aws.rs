@@ -1,0 +1,171 @@
+//! The clients of AWS: of an account, with the credentials that the AWS CLI would use, or of the local cloud.
+
+use std::{fmt::Debug, time::Duration};
+
+use aws_config::{
+    BehaviorVersion, ConfigLoader, Region, environment::EnvironmentVariableCredentialsProvider,
+    meta::credentials::CredentialsProviderChain, timeout::TimeoutConfig,
+};
+use aws_sdk_sqs::{
+    config::{Credentials, ProvideCredentials},
+    error::{DisplayErrorContext, ProvideErrorMetadata, SdkError},
+};
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use comeback_core::fault::classify;
+use comeback_operate::dead_letters::Fault;
+
+use super::args::Connection;
+
+/// Where `comeback local` listens if it is not told otherwise.
+const LOCAL: &str = "http://127.0.0.1:4700";
+
+/// AWS's endpoints accept a connection within milliseconds, or not at all.
+const CONNECT_MAX: Duration = Duration::from_secs(3);
+/// One attempt of a call. A receive waits for a second.
+const ATTEMPT_MAX: Duration = Duration::from_secs(6);
+/// A call with all its attempts.
+const CALL_MAX: Duration = Duration::from_secs(15);
+
+/// Why there are no clients.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoClients {
+    /// Nothing says which region.
+    #[error(
+        "expected a region in AWS_REGION, in the profile or in --region, got none; for the local cloud, pass --local"
+    )]
+    Region,
+    /// There are no credentials.
+    #[error(
+        "expected the credentials that the AWS CLI uses, got none: {0}; for the local cloud, pass --local"
+    )]
+    Credentials(String),
+}
+
+/// The clients.
+pub struct Aws {
+    /// SQS.
+    pub sqs: aws_sdk_sqs::Client,
+    /// Lambda.
+    pub lambda: aws_sdk_lambda::Client,
+    /// The region.
+    pub region: String,
+}
+
+impl Aws {
+    /// Reads region, credentials and endpoints like every AWS program.
+    ///
+    /// # Errors
+    ///
+    /// If one of them is missing.
+    pub async fn connect(connection: &Connection) -> Result<Self, NoClients> {
+        let mut config = loader(connection).load().await;
+        let is_local = config.endpoint_url().is_some_and(is_local);
+        if is_local {
+            let local = Credentials::new("local", "local", None, None, "comeback");
+            let environment = EnvironmentVariableCredentialsProvider::new();
+            let chain = CredentialsProviderChain::first_try("environment", environment)
+                .or_else("local", local);
+            let region = config.region().cloned();
+            let region = region.unwrap_or(Region::from_static(comeback_local::model::REGION));
+            let credentials = aws_sdk_sqs::config::SharedCredentialsProvider::new(chain);
+            let builder = config.into_builder().region(region);
+            config = builder.credentials_provider(credentials).build();
+        }
+        let region = config.region().ok_or(NoClients::Region)?.to_string();
+        let provider = config.credentials_provider();
+        let provider = provider.ok_or_else(|| NoClients::Credentials("no provider".to_owned()))?;
+        let provided = provider.provide_credentials().await;
+        provided.map_err(|error| NoClients::Credentials(DisplayErrorContext(error).to_string()))?;
+        Ok(Self {
+            sqs: aws_sdk_sqs::Client::new(&config),
+            lambda: aws_sdk_lambda::Client::new(&config),
+            region,
+        })
+    }
+}
+
+fn loader(connection: &Connection) -> ConfigLoader {
+    let http = aws_smithy_http_client::Builder::new()
+        .tls_provider(Provider::Rustls(CryptoMode::AwsLc))
+        .build_https();
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(CONNECT_MAX)
+        .operation_attempt_timeout(ATTEMPT_MAX)
+        .operation_timeout(CALL_MAX);
+    let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .http_client(http)
+        .timeout_config(timeouts.build());
+    if let Some(profile) = &connection.profile {
+        loader = loader.profile_name(profile);
+    }
+    if let Some(region) = &connection.region {
+        loader = loader.region(Region::new(region.clone()));
+    }
+    if let Some(local) = &connection.local {
+        loader = loader.endpoint_url(local.as_deref().unwrap_or(LOCAL));
+    }
+    loader
+}
+
+/// Whether an endpoint is on this machine, where any credentials do.
+fn is_local(endpoint: &str) -> bool {
+    let host = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
+    ["127.0.0.1", "localhost", "[::1]"].iter().any(|local| {
+        let rest = host.strip_prefix(local);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '/']))
+    })
+}
+
+/// The fault of a call that failed.
+pub fn fault<E, R>(
+    action: &'static str,
+    resource: &str,
+) -> impl FnOnce(SdkError<E, R>) -> Fault + use<E, R>
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+    SdkError<E, R>: Status,
+    R: Debug,
+{
+    let resource = resource.to_owned();
+    move |error| {
+        let code = error.code().map(str::to_owned);
+        let kind = classify(code.as_deref(), error.status(), None);
+        let message = match error.message() {
+            Some(message) => message.to_owned(),
+            None if code.is_some() => String::new(),
+            None => DisplayErrorContext(&error).to_string(),
+        };
+        Fault { action, resource, kind, code, message }
+    }
+}
+
+/// The HTTP status of an answer.
+pub trait Status {
+    /// The status; `None` if there was no answer.
+    fn status(&self) -> Option<u16>;
+}
+
+impl<E> Status for SdkError<E> {
+    fn status(&self) -> Option<u16> {
+        self.raw_response().map(|response| response.status().as_u16())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_of_this_machine_is_local() {
+        for (endpoint, expected) in [
+            ("http://127.0.0.1:4700", true),
+            ("http://localhost/", true),
+            ("http://[::1]:4700", true),
+            ("http://localhost.example.com", false),
+            ("https://sqs.us-east-1.amazonaws.com", false),
+        ] {
+            assert_eq!(is_local(endpoint), expected, "{endpoint}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! `comeback dead export`: letters as lines of JSON.
+
+use std::{
+    fs::OpenOptions,
+    io::{self, BufWriter, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    sync::atomic::Ordering,
+};
+
+use comeback_operate::dead_letters::{Letter, Selection};
+use serde_json::json;
+
+use super::{Ended, interrupted, look_at_all, open};
+use crate::{
+    operate::{args::ExportArgs, text::count},
+    shell::{Failure, Shell},
+};
+
+/// The file name that means standard output.
+const STDOUT: &str = "-";
+
+/// Runs the command.
+pub async fn run(args: &ExportArgs, shell: &Shell) -> Result<Ended, Failure> {
+    let to_stdout = args.file == Path::new(STDOUT);
+    if to_stdout && !args.payload {
+        let text = "expected --payload, because an export to standard output prints payloads";
+        return Err(Failure::Refused(text.to_owned()));
+    }
+    let queue = open(&args.connection, &args.which, shell).await?;
+    let interrupted = interrupted()?;
+    let failed = |source: io::Error| Failure::File { path: args.file.clone(), source };
+    let mut file: Box<dyn Write> = if to_stdout {
+        Box::new(io::stdout())
+    } else {
+        // Payloads are for their owner only. A file of an earlier export is not overwritten.
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&args.file);
+        Box::new(BufWriter::new(file.map_err(failed)?))
+    };
+    let selection = Selection::from(&args.filter);
+    let now = (shell.now)();
+    let (mut written, mut exported) = (Ok(()), 0_u64);
+    look_at_all(&queue, &interrupted, |letter| {
+        if selection.means(&letter, &letter.facts(), now) {
+            written = writeln!(file, "{}", line(&letter));
+            exported += u64::from(written.is_ok());
+        }
+        written.is_ok()
+    })
+    .await?;
+    written.and_then(|()| file.flush()).map_err(failed)?;
+    eprintln!("comeback: {} letters exported; they are still in {}", count(exported), queue.name());
+    Ok(if interrupted.load(Ordering::Relaxed) { Ended::Interrupted } else { Ended::Well })
+}
+
+/// A letter as it is. The body is a string, in which every byte survives.
+fn line(letter: &Letter) -> serde_json::Value {
+    json!({
+        "message_id": letter.id,
+        "sent_at": letter.sent_at,
+        "attributes": letter.attributes,
+        "body": letter.body,
+    })
+}

@@ -1,0 +1,226 @@
+//! `comeback dead list` and `comeback dead show`.
+
+use std::{cmp::Reverse, sync::atomic::Ordering};
+
+use comeback_core::{
+    Timestamp,
+    time::{between, rfc3339},
+};
+use comeback_operate::dead_letters::{Groups, Letter, Listed, Selection};
+use serde::Serialize;
+
+use super::{Ended, interrupted, look_at_all, open};
+use crate::{
+    operate::{
+        args::{ListArgs, ShowArgs},
+        text::{count, span, table},
+    },
+    paint::{Line, Style},
+    shell::{Failure, Shell},
+};
+
+/// How many letters `show` shows.
+const SHOWN_MAX: usize = 10;
+
+/// How much of an error message a row shows.
+const MESSAGE_MAX: usize = 60;
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    queue: &'a str,
+    looked_at: u64,
+    selected: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    groups: Option<Vec<serde_json::Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    letters: Option<Vec<Listed>>,
+}
+
+/// Runs `comeback dead list`.
+pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
+    let queue = open(&args.connection, &args.which, shell).await?;
+    let interrupted = interrupted()?;
+    let selection = Selection::from(&args.filter);
+    let mut groups = Groups::by(&args.group_by);
+    let (mut selected, mut letters) = (0, Vec::new());
+    let now = (shell.now)();
+    let looked_at = look_at_all(&queue, &interrupted, |letter| {
+        let facts = letter.facts();
+        if selection.means(&letter, &facts, now) {
+            selected += 1;
+            groups.count(&letter, &facts);
+            if args.group_by.is_empty() && letters.len() < args.limit {
+                letters.push(letter.listed(args.payload));
+            }
+        }
+        true
+    })
+    .await?;
+    letters.sort_by_key(|it| Reverse(it.last_failure_at.or(it.sent_at)));
+    if args.json {
+        let is_grouped = !args.group_by.is_empty();
+        let document = Document {
+            queue: &queue.url,
+            looked_at,
+            selected,
+            groups: is_grouped.then(|| groups_json(&groups)),
+            letters: (!is_grouped).then_some(letters),
+        };
+        shell.print_json(&document).await?;
+    } else {
+        let mut lines = vec![summary(queue.name(), queue.region(), looked_at, selected)];
+        if !args.group_by.is_empty() {
+            lines.extend(grouped(&groups, now, shell.width()));
+        } else if !letters.is_empty() {
+            lines.extend(rows(&letters, now, shell.width()));
+            if selected > letters.len() as u64 {
+                let rest = count(selected - letters.len() as u64);
+                let text = format!("… and {rest} more: pass --limit N, a filter or --group-by");
+                lines.push(Line::of(Style::Faint, text));
+            }
+        }
+        if args.payload {
+            lines.extend(letters.iter().flat_map(payload));
+        }
+        shell.print(&lines).await?;
+    }
+    Ok(if interrupted.load(Ordering::Relaxed) { Ended::Interrupted } else { Ended::Well })
+}
+
+fn summary(queue: &str, region: &str, looked_at: u64, selected: u64) -> Line {
+    let letters = |number: u64| if number == 1 { "letter" } else { "letters" };
+    let all = format!("{} {} in {queue} ({region})", count(looked_at), letters(looked_at));
+    if selected == looked_at {
+        return Line::of(Style::Strong, all);
+    }
+    Line::of(Style::Strong, format!("{} of {all}", count(selected)))
+}
+
+fn age(at: Option<Timestamp>, now: Timestamp) -> String {
+    at.map_or("unknown".to_owned(), |at| span(between(at, now).as_secs() as f64))
+}
+
+/// The name of a function with its qualifier, unless that is `$LATEST`.
+fn function_name(arn: &str) -> &str {
+    let name = arn.splitn(7, ':').nth(6).unwrap_or(arn);
+    name.strip_suffix(":$LATEST").unwrap_or(name)
+}
+
+fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
+    let header = ["letter", "function", "reason", "attempts", "failed", "error"].map(str::to_owned);
+    let row = |letter: &Listed| {
+        let or_none = |text: &Option<String>| text.clone().unwrap_or("none".to_owned());
+        let message = letter.error_message.as_deref().unwrap_or_default();
+        let mut message: String = message.chars().take(MESSAGE_MAX + 1).collect();
+        if message.chars().count() > MESSAGE_MAX {
+            message.pop();
+            message.push('…');
+        }
+        let error = [letter.error_type.as_deref().unwrap_or_default(), &message];
+        let error: Vec<_> = error.into_iter().filter(|text| !text.is_empty()).collect();
+        vec![
+            letter.message_id.chars().take(8).collect(),
+            letter.function.as_deref().map_or("unknown", function_name).to_owned(),
+            or_none(&letter.reason),
+            letter.attempts.map_or(String::new(), |attempts| attempts.to_string()),
+            format!("{} ago", age(letter.last_failure_at.or(letter.sent_at), now)),
+            error.join(": "),
+        ]
+    };
+    table(&header, &letters.iter().map(row).collect::<Vec<_>>(), width)
+}
+
+fn grouped(groups: &Groups, now: Timestamp, width: Option<usize>) -> Vec<Line> {
+    let names = groups.names().map(str::to_owned);
+    let header: Vec<_> =
+        names.chain(["letters", "last failed", "first failed"].map(str::to_owned)).collect();
+    let row = |(key, group): &(&[String], comeback_operate::dead_letters::Group)| {
+        let mut row = key.to_vec();
+        let ago = |at| format!("{} ago", age(at, now));
+        row.extend([count(group.letters), ago(group.last_at), ago(group.first_at)]);
+        row
+    };
+    table(&header, &groups.largest_first().iter().map(row).collect::<Vec<_>>(), width)
+}
+
+fn groups_json(groups: &Groups) -> Vec<serde_json::Value> {
+    let names: Vec<_> = groups.names().collect();
+    let json = |(key, group): (&[String], comeback_operate::dead_letters::Group)| {
+        let by: serde_json::Map<_, _> = names
+            .iter()
+            .zip(key)
+            .map(|(name, key)| ((*name).to_owned(), key.as_str().into()))
+            .collect();
+        serde_json::json!({ "by": by, "group": group })
+    };
+    groups.largest_first().into_iter().map(json).collect()
+}
+
+/// Runs `comeback dead show`.
+pub async fn show(args: &ShowArgs, shell: &Shell) -> Result<Ended, Failure> {
+    let queue = open(&args.connection, &args.which, shell).await?;
+    let interrupted = interrupted()?;
+    let selection = Selection { ids: vec![args.id.clone()], ..Selection::default() };
+    let now = (shell.now)();
+    let mut found: Vec<Letter> = Vec::new();
+    look_at_all(&queue, &interrupted, |letter| {
+        if selection.means(&letter, &letter.facts(), now) {
+            found.push(letter);
+        }
+        found.len() < SHOWN_MAX
+    })
+    .await?;
+    if interrupted.load(Ordering::Relaxed) {
+        return Ok(Ended::Interrupted);
+    }
+    if found.is_empty() {
+        return Err(Failure::Refused(format!(
+            "expected a letter in {} whose message id or request id begins with {:?}, got none",
+            queue.name(),
+            args.id
+        )));
+    }
+    let listed: Vec<_> = found.iter().map(|letter| letter.listed(args.payload)).collect();
+    if args.json {
+        shell.print_json(&listed).await?;
+    } else {
+        let lines: Vec<_> = listed.iter().flat_map(|letter| described(letter, now)).collect();
+        shell.print(&lines).await?;
+    }
+    Ok(Ended::Well)
+}
+
+fn described(letter: &Listed, now: Timestamp) -> Vec<Line> {
+    let moment = |at: Option<Timestamp>| {
+        at.map(|at| format!("{} ({} ago)", rfc3339(at), age(Some(at), now)))
+    };
+    let origin = serde_json::to_value(letter.origin).ok();
+    let size = letter.payload_bytes.map(|bytes| format!("{} bytes", count(bytes as u64)));
+    let facts = [
+        ("reason", letter.reason.clone()),
+        ("came by", origin.and_then(|it| it.as_str().map(str::to_owned))),
+        ("function", letter.function.clone()),
+        ("request id", letter.request_id.clone()),
+        ("attempts", letter.attempts.map(|attempts| attempts.to_string())),
+        ("first failure", moment(letter.first_failure_at)),
+        ("last failure", moment(letter.last_failure_at)),
+        ("error type", letter.error_type.clone()),
+        ("error message", letter.error_message.clone()),
+        ("sent", moment(letter.sent_at)),
+        ("payload", Some(size.unwrap_or("none that is JSON".to_owned()))),
+    ];
+    let mut lines = vec![Line::of(Style::Strong, format!("letter {}", letter.message_id))];
+    for (name, value) in facts {
+        let Some(value) = value else { continue };
+        lines.push(Line::of(Style::Faint, format!("  {name:<14}")).and(Style::Plain, value));
+    }
+    lines.extend(payload(letter));
+    lines
+}
+
+fn payload(letter: &Listed) -> Vec<Line> {
+    let Some(payload) = &letter.payload else { return Vec::new() };
+    let title = Line::of(Style::Faint, format!("payload of {}:", letter.message_id));
+    std::iter::once(title).chain(payload.lines().map(|line| Line::of(Style::Plain, line))).collect()
+}

@@ -1,0 +1,230 @@
+//! The dead-letter queue and the functions on AWS.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use aws_sdk_lambda::{primitives::Blob, types::InvocationType};
+use aws_sdk_sqs::types::{
+    ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry, Message,
+    MessageSystemAttributeName, QueueAttributeName,
+};
+use comeback_core::{Timestamp, fault::classify, time};
+use comeback_operate::{
+    dead_letters::{Clock, DeadLetterQueue, Fault, Functions, Invocation, Letter},
+    systems::{self, Function},
+};
+use tokio::task::JoinSet;
+
+use super::super::{
+    args::Which,
+    aws::{Aws, fault},
+};
+use crate::shell::Failure;
+
+/// How long a receive waits for a letter. A receive that doesn't wait may miss letters.
+const RECEIVE_WAIT_SECONDS: i32 = 1;
+
+/// A dead-letter queue.
+pub struct Queue {
+    aws: Aws,
+    now: fn() -> Timestamp,
+    /// Its URL.
+    pub url: String,
+    /// Its ARN.
+    pub arn: String,
+    /// How many letters are visible, roughly.
+    pub visible: u64,
+    /// How many letters somebody has received, roughly.
+    pub hidden: u64,
+    /// After how many receives SQS moves its letters away, if it does.
+    pub redrive_policy: Option<String>,
+}
+
+impl Queue {
+    /// Finds the queue that is meant, and asks how many letters it has.
+    ///
+    /// # Errors
+    ///
+    /// If it is not found, or may not be looked at.
+    pub async fn find(aws: Aws, which: &Which, now: fn() -> Timestamp) -> Result<Self, Failure> {
+        let url = match &which.queue {
+            Some(url) if url.contains("://") => url.clone(),
+            Some(name) => url_of(&aws, name).await?,
+            None => {
+                let functions = functions(&aws).await?;
+                systems::dead_letter_queue(&functions, which.handler.as_deref())?
+            }
+        };
+        let call = aws.sqs.get_queue_attributes().queue_url(&url);
+        let answer = call.attribute_names(QueueAttributeName::All).send().await;
+        let answer = answer.map_err(fault("sqs:GetQueueAttributes", &url))?;
+        let attributes = answer.attributes.unwrap_or_default();
+        let number = |name| attributes.get(&name).and_then(|text| text.parse().ok()).unwrap_or(0);
+        Ok(Self {
+            visible: number(QueueAttributeName::ApproximateNumberOfMessages),
+            hidden: number(QueueAttributeName::ApproximateNumberOfMessagesNotVisible),
+            arn: attributes.get(&QueueAttributeName::QueueArn).cloned().unwrap_or_default(),
+            redrive_policy: attributes.get(&QueueAttributeName::RedrivePolicy).cloned(),
+            aws,
+            now,
+            url,
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.url.rsplit('/').next().unwrap_or(&self.url)
+    }
+
+    /// The region.
+    pub fn region(&self) -> &str {
+        &self.aws.region
+    }
+
+    fn fault_of_entry(&self, action: &'static str, code: &str, message: Option<&str>) -> Fault {
+        Fault {
+            action,
+            resource: self.arn.clone(),
+            kind: classify(Some(code), Some(400), None),
+            code: Some(code.to_owned()),
+            message: message.unwrap_or_default().to_owned(),
+        }
+    }
+}
+
+async fn url_of(aws: &Aws, name: &str) -> Result<String, Fault> {
+    let answer = aws.sqs.get_queue_url().queue_name(name).send().await;
+    let answer = answer.map_err(fault("sqs:GetQueueUrl", name))?;
+    Ok(answer.queue_url.unwrap_or_default())
+}
+
+async fn functions(aws: &Aws) -> Result<Vec<Function>, Fault> {
+    let mut functions = Vec::new();
+    let mut pages = aws.lambda.list_functions().into_paginator().send();
+    while let Some(page) = pages.next().await {
+        let page = page.map_err(fault("lambda:ListFunctions", "*"))?;
+        functions.extend(page.functions.unwrap_or_default().into_iter().map(|function| {
+            Function {
+                name: function.function_name.unwrap_or_default(),
+                environment: function
+                    .environment
+                    .and_then(|environment| environment.variables)
+                    .unwrap_or_default()
+                    .into_iter()
+                    .collect(),
+            }
+        }));
+    }
+    Ok(functions)
+}
+
+impl DeadLetterQueue for Queue {
+    async fn receive(&self, max: usize, hold: Duration) -> Result<Vec<Letter>, Fault> {
+        let received = self
+            .aws
+            .sqs
+            .receive_message()
+            .queue_url(&self.url)
+            .max_number_of_messages(i32::try_from(max).unwrap_or(i32::MAX))
+            .visibility_timeout(i32::try_from(hold.as_secs()).unwrap_or(i32::MAX))
+            .wait_time_seconds(RECEIVE_WAIT_SECONDS)
+            .message_attribute_names("All")
+            .message_system_attribute_names(MessageSystemAttributeName::SentTimestamp)
+            .send()
+            .await;
+        let received = received.map_err(fault("sqs:ReceiveMessage", &self.arn))?;
+        Ok(received.messages.unwrap_or_default().into_iter().map(letter).collect())
+    }
+
+    async fn release(&self, receipt_handles: &[&str]) -> Result<(), Fault> {
+        const ACTION: &str = "sqs:ChangeMessageVisibility";
+        let entry = |(index, handle): (usize, &&str)| {
+            ChangeMessageVisibilityBatchRequestEntry::builder()
+                .id(index.to_string())
+                .receipt_handle(*handle)
+                .visibility_timeout(0)
+                .build()
+                // Everything that is required is set.
+                .ok()
+        };
+        let entries = receipt_handles.iter().enumerate().filter_map(entry).collect();
+        let call = self.aws.sqs.change_message_visibility_batch().queue_url(&self.url);
+        let changed = call.set_entries(Some(entries)).send().await;
+        let changed = changed.map_err(fault(ACTION, &self.arn))?;
+        // A letter that is visible already, or that somebody else has deleted, needs no change.
+        let is_gone = |code: &str| code.contains("NotInflight") || code.contains("ReceiptHandle");
+        let failed = changed
+            .failed
+            .into_iter()
+            .find(|it| !is_gone(&it.code) && it.code != "InvalidParameterValue");
+        failed
+            .map_or(Ok(()), |it| Err(self.fault_of_entry(ACTION, &it.code, it.message.as_deref())))
+    }
+
+    async fn delete(&self, receipt_handles: &[&str]) -> Vec<Result<(), Fault>> {
+        const ACTION: &str = "sqs:DeleteMessage";
+        let entry = |(index, handle): (usize, &&str)| {
+            DeleteMessageBatchRequestEntry::builder()
+                .id(index.to_string())
+                .receipt_handle(*handle)
+                .build()
+                // Everything that is required is set.
+                .ok()
+        };
+        let entries = receipt_handles.iter().enumerate().filter_map(entry).collect();
+        let call = self.aws.sqs.delete_message_batch().queue_url(&self.url);
+        let deleted = call.set_entries(Some(entries)).send().await;
+        let deleted = match deleted.map_err(fault(ACTION, &self.arn)) {
+            Ok(deleted) => deleted,
+            Err(fault) => return vec![Err(fault); receipt_handles.len()],
+        };
+        let mut failed: BTreeMap<_, _> =
+            deleted.failed.into_iter().map(|entry| (entry.id.clone(), entry)).collect();
+        let answer = |index: usize| match failed.remove(&index.to_string()) {
+            Some(it) => Err(self.fault_of_entry(ACTION, &it.code, it.message.as_deref())),
+            None => Ok(()),
+        };
+        (0..receipt_handles.len()).map(answer).collect()
+    }
+}
+
+fn letter(message: Message) -> Letter {
+    let system = message.attributes.unwrap_or_default();
+    let sent_at = system.get(&MessageSystemAttributeName::SentTimestamp);
+    let attributes = message.message_attributes.unwrap_or_default().into_iter();
+    Letter {
+        id: message.message_id.unwrap_or_default(),
+        receipt_handle: message.receipt_handle.unwrap_or_default(),
+        sent_at: sent_at.and_then(|text| text.parse().ok()).map(time::at_millis),
+        attributes: attributes.filter_map(|(name, it)| Some((name, it.string_value?))).collect(),
+        body: message.body.unwrap_or_default(),
+    }
+}
+
+impl Functions for Queue {
+    async fn invoke(&self, invocations: &[Invocation]) -> Vec<Result<(), Fault>> {
+        // On tasks of their own, so that they use all cores.
+        let mut calls = JoinSet::new();
+        for (index, Invocation { function, payload }) in invocations.iter().enumerate() {
+            let call = self.aws.lambda.invoke().function_name(function);
+            let call = call.invocation_type(InvocationType::Event);
+            let call = call.payload(Blob::new(payload.as_bytes())).send();
+            let fault = fault("lambda:InvokeFunction", function);
+            calls.spawn(async move { (index, call.await.map(drop).map_err(fault)) });
+        }
+        let mut answers = calls.join_all().await;
+        answers.sort_unstable_by_key(|(index, _)| *index);
+        answers.into_iter().map(|(_, answer)| answer).collect()
+    }
+}
+
+impl Clock for Queue {
+    fn now(&self) -> Timestamp {
+        (self.now)()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        if duration > Duration::ZERO {
+            tokio::time::sleep(duration).await;
+        }
+    }
+}

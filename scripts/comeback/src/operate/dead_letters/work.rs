@@ -1,0 +1,269 @@
+//! `comeback dead redrive` and `comeback dead purge`.
+
+use std::{
+    io::{self, IsTerminal},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use comeback_operate::dead_letters::{
+    Action, Fault, Left, Letter, Order, Pace, Plan, Selection, Step, Tally, carry_out,
+};
+use dialoguer::{Confirm, Editor};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::{Ended, interrupted, look_at_all, open, progress, queue::Queue};
+use crate::{
+    operate::{
+        args::{OrderArgs, PurgeArgs, RedriveArgs},
+        text::count,
+    },
+    paint::{Line, Style},
+    shell::{Failure, Shell},
+};
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    queue: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<&'a Plan>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    done: Option<&'a Tally>,
+    interrupted: bool,
+    error: Option<String>,
+}
+
+/// Runs `comeback dead redrive`.
+pub async fn redrive(args: &RedriveArgs, shell: &Shell) -> Result<Ended, Failure> {
+    let RedriveArgs { to, set, edit, rate, batches, order } = args;
+    let action = Action::Redrive { to: to.clone(), set: set.clone(), payload: None };
+    let pace = Pace { letters_per_second: *rate, batches: usize::from(*batches) };
+    run(order, action, pace, *edit, shell).await
+}
+
+/// Runs `comeback dead purge`.
+pub async fn purge(args: &PurgeArgs, shell: &Shell) -> Result<Ended, Failure> {
+    let pace = Pace { letters_per_second: None, batches: 1 };
+    run(&args.order, Action::Purge, pace, false, shell).await
+}
+
+async fn run(
+    args: &OrderArgs,
+    action: Action,
+    pace: Pace,
+    edit: bool,
+    shell: &Shell,
+) -> Result<Ended, Failure> {
+    let queue = open(&args.connection, &args.which, shell).await?;
+    let interrupted = interrupted()?;
+    let selection = Selection::from(&args.filter);
+    let mut order = Order { selection, given_at: (shell.now)(), action };
+    // With --yes nobody reads the counts, and to look at a large queue takes time.
+    let is_planned = !args.yes || args.dry_run || edit;
+    let mut planned = None;
+    if is_planned {
+        let (plan, letter) = plan(&queue, &order, &interrupted).await?;
+        if interrupted.load(Ordering::Relaxed) {
+            return Ok(Ended::Interrupted);
+        }
+        if edit {
+            edited(&mut order.action, &plan, letter)?;
+        }
+        if !args.json {
+            shell.print(&plan_lines(&plan, &queue)).await?;
+        }
+        if args.dry_run || plan.letters() == 0 {
+            if args.json {
+                print_json(shell, &queue, Some(&plan), None, false, None).await?;
+            }
+            let is_stuck =
+                plan.leave.keys().any(|left| !matches!(left, Left::NotSelected | Left::Newer));
+            return Ok(if is_stuck { Ended::Badly } else { Ended::Well });
+        }
+        if !args.yes {
+            confirm(&order.action, plan.letters())?;
+        }
+        planned = Some(plan);
+    } else if !args.json {
+        let line = format!(
+            "About {} letters in {} ({})",
+            count(queue.visible),
+            queue.name(),
+            queue.region()
+        );
+        shell.print(&[Line::of(Style::Plain, line)]).await?;
+    }
+    let letters = planned.as_ref().map_or(queue.visible, Plan::letters);
+    let (tally, ended) = work(&queue, &order, pace, letters, &interrupted).await;
+    let is_interrupted = interrupted.load(Ordering::Relaxed);
+    let error = ended.as_ref().err().map(ToString::to_string);
+    if args.json {
+        print_json(shell, &queue, planned.as_ref(), Some(&tally), is_interrupted, error).await?;
+    } else {
+        shell.print(&tally_lines(&tally)).await?;
+    }
+    ended?;
+    Ok(match () {
+        () if is_interrupted => Ended::Interrupted,
+        () if tally.kept_back() > 0 => Ended::Badly,
+        () => Ended::Well,
+    })
+}
+
+/// What the order would do, and the last letter that it is about.
+async fn plan(
+    queue: &Queue,
+    order: &Order,
+    interrupted: &AtomicBool,
+) -> Result<(Plan, Option<Letter>), Fault> {
+    let (mut plan, mut last) = (Plan::default(), None);
+    look_at_all(queue, interrupted, |letter| {
+        let step = order.step(&letter, order.given_at);
+        plan.count(&step);
+        if matches!(step, Step::Invoke(_)) {
+            last = Some(letter);
+        }
+        true
+    })
+    .await?;
+    Ok((plan, last))
+}
+
+async fn work(
+    queue: &Queue,
+    order: &Order,
+    pace: Pace,
+    letters: u64,
+    interrupted: &AtomicBool,
+) -> (Tally, Result<(), Fault>) {
+    let what = match order.action {
+        Action::Redrive { .. } => "redriven",
+        Action::Purge => "deleted",
+    };
+    let bar = progress(letters, what);
+    let done = carry_out(order, pace, queue, |tally| {
+        bar.set_position(tally.done());
+        !interrupted.load(Ordering::Relaxed)
+    })
+    .await;
+    bar.finish_and_clear();
+    done
+}
+
+/// Has the operator edit the payload of the only letter.
+fn edited(action: &mut Action, plan: &Plan, letter: Option<Letter>) -> Result<(), Failure> {
+    let refused = |text: String| Failure::Refused(text);
+    let (Some(letter), 1) = (letter, plan.letters()) else {
+        let letters = count(plan.letters());
+        return Err(refused(format!(
+            "expected one letter for --edit, got {letters}: pass --id or another filter"
+        )));
+    };
+    let facts = letter.facts();
+    let before = facts.payload.as_deref().unwrap_or_default();
+    let editor = Editor::new().extension(".json").trim_newlines(false).edit(before);
+    let after =
+        editor.map_err(|error| refused(format!("expected to edit the payload, got: {error}")))?;
+    let after = after
+        .ok_or_else(|| refused("the payload was not saved, so nothing is redriven".to_owned()))?;
+    // Editors end a file with a line break.
+    let after = if before.ends_with('\n') {
+        after.as_str()
+    } else {
+        after.strip_suffix('\n').unwrap_or(&after)
+    };
+    serde_json::from_str::<&RawValue>(after)
+        .map_err(|error| refused(format!("expected JSON from the editor, got: {error}")))?;
+    if let Action::Redrive { payload, .. } = action {
+        *payload = Some(after.to_owned());
+    }
+    Ok(())
+}
+
+/// Asks whether to go on.
+fn confirm(action: &Action, letters: u64) -> Result<(), Failure> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        let text = "expected an answer or --yes, got no terminal to ask on; nothing was changed";
+        return Err(Failure::Refused(text.to_owned()));
+    }
+    let what = match action {
+        Action::Redrive { .. } => "Redrive",
+        Action::Purge => "Delete",
+    };
+    let question = format!("{what} {}?", letters_text(letters));
+    let answer = Confirm::new().with_prompt(question).default(false).interact_opt();
+    match answer {
+        Ok(Some(true)) => Ok(()),
+        Ok(Some(false) | None) | Err(_) => Err(Failure::Refused("nothing was changed".to_owned())),
+    }
+}
+
+fn letters_text(letters: u64) -> String {
+    format!("{} {}", count(letters), if letters == 1 { "letter" } else { "letters" })
+}
+
+async fn print_json(
+    shell: &Shell,
+    queue: &Queue,
+    plan: Option<&Plan>,
+    done: Option<&Tally>,
+    interrupted: bool,
+    error: Option<String>,
+) -> io::Result<()> {
+    shell.print_json(&Document { queue: &queue.url, plan, done, interrupted, error }).await
+}
+
+fn plan_lines(plan: &Plan, queue: &Queue) -> Vec<Line> {
+    let title = format!("{} ({})", queue.name(), queue.region());
+    let mut lines = vec![Line::of(Style::Strong, title)];
+    for (function, letters) in &plan.redrive {
+        lines.push(Line::of(Style::Plain, format!("  {} to {function}", letters_text(*letters))));
+    }
+    if plan.purge > 0 {
+        lines.push(Line::of(Style::Plain, format!("  {} to delete", letters_text(plan.purge))));
+    }
+    if plan.letters() == 0 {
+        lines.push(Line::of(Style::Plain, "  nothing to do"));
+    }
+    lines.extend(left_lines(&plan.leave));
+    lines
+}
+
+fn tally_lines(tally: &Tally) -> Vec<Line> {
+    let good = |text: String| Line::of(Style::Good, "✓ ").and(Style::Plain, text);
+    let bad = |text: String| Line::of(Style::Bad, "✗ ").and(Style::Plain, text);
+    let mut lines = Vec::new();
+    for (function, letters) in &tally.redriven {
+        lines.push(good(format!("{} redriven to {function}", letters_text(*letters))));
+    }
+    if tally.purged > 0 {
+        lines.push(good(format!("{} deleted", letters_text(tally.purged))));
+    }
+    if tally.done() == 0 {
+        lines.push(Line::of(Style::Plain, "Nothing was changed."));
+    }
+    lines.extend(left_lines(&tally.left));
+    if tally.not_deleted > 0 {
+        let letters = letters_text(tally.not_deleted);
+        lines.push(bad(format!("{letters} accepted but not deleted: their events come again")));
+    }
+    lines.extend(tally.faults.iter().map(|fault| bad(fault.clone())));
+    lines
+}
+
+fn left_lines(left: &std::collections::BTreeMap<Left, u64>) -> impl Iterator<Item = Line> {
+    left.iter().map(|(left, letters)| {
+        let style = match left {
+            Left::NotSelected | Left::Newer => Style::Faint,
+            Left::NoFunction
+            | Left::NoPayload
+            | Left::NotAllowed
+            | Left::NotSet
+            | Left::Refused
+            | Left::Failed => Style::Bad,
+        };
+        let verb = if *letters == 1 { "stays" } else { "stay" };
+        Line::of(style, format!("  {} {verb}: {}", letters_text(*letters), left.text()))
+    })
+}

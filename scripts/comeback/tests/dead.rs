@@ -1,0 +1,314 @@
+//! `comeback dead` as an operator runs it, against the local cloud.
+#![cfg(feature = "operate")]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+    time::Duration,
+};
+
+use aws_sdk_sqs::types::{MessageAttributeValue, QueueAttributeName, SendMessageBatchRequestEntry};
+use comeback_cli::{deploy, journal::Journal};
+use serde_json::Value;
+
+/// A test that waits for longer has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const TARGET: &str = "arn:aws:lambda:us-east-1:000000000000:function:example-target:$LATEST";
+
+fn comeback() -> Command {
+    let mut comeback = Command::new(env!("CARGO_BIN_EXE_comeback"));
+    // Nothing of whoever runs the tests, and no question to a metadata service.
+    comeback.env_clear().env("HOME", "/nowhere").env("AWS_EC2_METADATA_DISABLED", "true");
+    comeback.stdin(Stdio::null());
+    comeback
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// A local cloud in which the retry loop is deployed, and its dead-letter queue.
+struct Cloud {
+    process: Child,
+    endpoint: String,
+    client: deploy::Cloud,
+    queue: String,
+}
+
+impl Drop for Cloud {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Cloud {
+    fn start(arguments: &[&str]) -> Self {
+        let mut local = Command::new(env!("CARGO_BIN_EXE_comeback"));
+        local.args(["local", "--port", "0"]).args(arguments).stdout(Stdio::piped());
+        let mut process = local.spawn().unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let first = lines.next().unwrap().unwrap();
+        let endpoint = first.split(' ').next().unwrap().to_owned();
+        // The loop is deployed before the journal begins.
+        lines.find(|line| line.as_ref().unwrap().starts_with("What happens")).unwrap().unwrap();
+        // Read on, so that the pipe never fills up.
+        std::thread::spawn(move || lines.for_each(drop));
+        let client = deploy::Cloud::at(&endpoint);
+        let queue = format!("{endpoint}/000000000000/dead-letters");
+        Self { process, endpoint, client, queue }
+    }
+
+    /// Sends letters of the handler with these bodies. Attributes without a value are left out.
+    async fn send(&self, bodies: &[String], others: &[(&str, &str)]) {
+        let usual = [("Reason", "max_age_exceeded"), ("FunctionArn", TARGET), ("Attempts", "7")];
+        let mut attributes: std::collections::BTreeMap<_, _> = usual.into();
+        attributes.extend(others.iter().copied());
+        attributes.retain(|_, value| !value.is_empty());
+        for batch in bodies.chunks(10) {
+            let entry = |(index, body): (usize, &String)| {
+                let entry = SendMessageBatchRequestEntry::builder().id(index.to_string());
+                let entry =
+                    attributes.iter().fold(entry.message_body(body), |entry, (name, value)| {
+                        let value = MessageAttributeValue::builder()
+                            .data_type("String")
+                            .string_value(*value);
+                        entry.message_attributes(*name, value.build().unwrap())
+                    });
+                entry.build().unwrap()
+            };
+            let entries = batch.iter().enumerate().map(entry).collect();
+            let call = self.client.sqs.send_message_batch().queue_url(&self.queue);
+            let sent = call.set_entries(Some(entries)).send().await.unwrap();
+            assert!(sent.failed.is_empty(), "{sent:?}");
+        }
+    }
+
+    /// Runs `comeback dead` on this cloud.
+    fn dead(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = comeback();
+        command.args(["dead"]).args(arguments).arg(format!("--local={}", self.endpoint));
+        command
+    }
+
+    /// How many letters are visible, and how many are hidden.
+    async fn letters(&self) -> [usize; 2] {
+        let names = [
+            QueueAttributeName::ApproximateNumberOfMessages,
+            QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
+        ];
+        let call = self.client.sqs.get_queue_attributes().queue_url(&self.queue);
+        let answer = call.set_attribute_names(Some(names.to_vec())).send().await.unwrap();
+        let attributes = answer.attributes.unwrap();
+        names.map(|name| attributes[&name].parse().unwrap())
+    }
+
+    /// Waits until the target has run so often, and returns the payloads of its runs.
+    async fn runs(&self, count: usize) -> Vec<String> {
+        let mut journal = Journal::of(&self.endpoint);
+        let mut payloads = Vec::new();
+        let read = async {
+            while payloads.len() < count {
+                let page = journal.next(Duration::from_secs(20)).await.unwrap();
+                let of_target =
+                    page.into_iter().filter(|entry| *entry.function == *"example-target");
+                let runs = of_target.filter(|entry| entry.outcome.is_none());
+                payloads.extend(runs.filter_map(|it| Some(it.payload?.get().to_owned())));
+            }
+        };
+        tokio::time::timeout(PATIENCE, read).await.unwrap();
+        payloads
+    }
+}
+
+fn numbered(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!(r#"{{"id":"{number}"}}"#)).collect()
+}
+
+#[tokio::test]
+async fn a_letter_comes_back_with_every_byte_of_its_payload() {
+    let cloud = Cloud::start(&[]);
+    let bodies = [
+        r#"{ "id" : "1","n":12345678901234567890123,"f":1.0e0 }"#,
+        r#"{"id":"2","t":"é\u00e9\ud83d\ude00\/","id":"2"}"#,
+        r#"{"id":"3","b":1,"a":2}"#,
+    ];
+    cloud.send(&bodies.map(str::to_owned), &[]).await;
+    let redriven = cloud.dead(&["redrive", "--yes"]);
+    assert!(redriven.status.success(), "{redriven:?}");
+    let told = format!("✓ 3 letters redriven to {TARGET}\n");
+    assert!(text(&redriven.stdout).ends_with(&told), "{redriven:?}");
+    let mut runs = cloud.runs(3).await;
+    runs.sort_unstable();
+    let mut expected = bodies.map(str::to_owned);
+    expected.sort_unstable();
+    assert_eq!((runs, cloud.letters().await), (expected.to_vec(), [0, 0]));
+}
+
+#[tokio::test]
+async fn letters_that_are_only_looked_at_are_visible_at_once() {
+    let cloud = Cloud::start(&[]);
+    cloud.send(&numbered(120), &[("ErrorType", "app.PaymentError")]).await;
+    cloud.send(&numbered(30), &[("Reason", "not_retryable")]).await;
+    let list = |arguments: &[&str]| {
+        let listed = cloud.dead(&[&["list", "--json"], arguments].concat());
+        serde_json::from_slice::<Value>(&listed.stdout).unwrap()
+    };
+    let all = list(&[]);
+    assert_eq!((&all["looked_at"], &all["selected"]), (&150.into(), &150.into()));
+    assert_eq!(all["letters"].as_array().unwrap().len(), 50);
+    assert_eq!(all["letters"][0].get("payload"), None, "nobody asked for it");
+    let groups = list(&["--group-by", "reason,error"]);
+    assert_eq!(groups["groups"][0]["by"]["error"], "app.PaymentError");
+    let counts = groups["groups"].as_array().unwrap().iter().map(|it| &it["group"]["letters"]);
+    assert_eq!(counts.collect::<Vec<_>>(), [120, 30]);
+    let one = list(&["--where", "/id=7", "--reason", "not_retryable", "--payload"]);
+    assert_eq!(one["letters"][0]["payload"], r#"{"id":"7"}"#);
+    let id = one["letters"][0]["message_id"].as_str().unwrap();
+    let shown = cloud.dead(&["show", id]);
+    assert!(shown.status.success() && !text(&shown.stdout).contains(r#""id""#), "{shown:?}");
+    let planned = cloud.dead(&["redrive", "--dry-run", "--json", "--attempts", "..7"]);
+    let planned: Value = serde_json::from_slice(&planned.stdout).unwrap();
+    assert_eq!(planned["plan"]["redrive"][TARGET], 150);
+    let refused = cloud.dead(&["purge"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("got no terminal to ask on"), "{refused:?}");
+    assert_eq!(cloud.letters().await, [150, 0]);
+}
+
+#[tokio::test]
+async fn selected_letters_are_changed_and_redriven_or_deleted_and_the_others_stay() {
+    let cloud = Cloud::start(&[]);
+    cloud.send(&numbered(25), &[]).await;
+    let redrive = ["redrive", "--yes", "--to", "example-target", "--set", "/note=by hand"];
+    let redriven = cloud.dead(&[redrive.as_slice(), &["--where", "/id=7"]].concat());
+    assert!(redriven.status.success(), "{redriven:?}");
+    assert_eq!(cloud.runs(1).await, [r#"{"id":"7","note":"by hand"}"#]);
+    assert_eq!(cloud.letters().await, [24, 0]);
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("letters.jsonl");
+    let _ = fs::remove_file(&file);
+    let export = ["export", file.to_str().unwrap(), "--where", "/id=8"];
+    assert!(cloud.dead(&export).status.success());
+    let exported: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert_eq!(exported["body"], r#"{"id":"8"}"#);
+    assert_eq!(exported["attributes"]["Reason"], "max_age_exceeded");
+    let again = cloud.dead(&export);
+    assert_eq!(again.status.code(), Some(1), "a file is not overwritten: {again:?}");
+    assert_eq!(cloud.dead(&["export", "-"]).status.code(), Some(1), "payloads are not printed");
+    let purged = cloud.dead(&["purge", "--yes", "--json", "--where", "/id=8"]);
+    let purged: Value = serde_json::from_slice(&purged.stdout).unwrap();
+    assert_eq!((&purged["done"]["purged"], cloud.letters().await), (&1.into(), [23, 0]));
+}
+
+#[tokio::test]
+async fn letters_of_sqs_and_letters_that_were_edited_go_the_right_way_or_stay() {
+    let cloud = Cloud::start(&[]);
+    let record = include_str!("../../../shared/core/fixtures/failure_record.json")
+        .replace("arn:aws:lambda:us-east-1:123456789012:function:my-function:$LATEST", TARGET)
+        .replace("\"requestPayload\"", r#""requestPayload":{"id":"moved"},"was""#);
+    cloud.send(&[record], &[("Reason", ""), ("FunctionArn", ""), ("Attempts", "")]).await;
+    cloud.send(&[r#"{"id":"#.to_owned()], &[]).await;
+    cloud.send(&numbered(1), &[("FunctionArn", "orders")]).await;
+    cloud.send(&numbered(1), &[("Reason", "target_not_allowed")]).await;
+    let missing = TARGET.replace("example-target", "missing");
+    cloud.send(&numbered(1), &[("FunctionArn", &missing)]).await;
+    let redriven = cloud.dead(&["redrive", "--yes"]);
+    let stdout = text(&redriven.stdout);
+    assert_eq!(redriven.status.code(), Some(1), "{redriven:?}");
+    for part in [
+        "1 letter redriven to",
+        "1 letter stays: has no payload that is JSON",
+        "1 letter stays: names no function: pass --to FUNCTION",
+        "1 letter stays: its function is not allowed",
+        "1 letter stays: its function can't be invoked",
+        "expected lambda:InvokeFunction on arn:aws:lambda:us-east-1:000000000000:function:missing",
+    ] {
+        assert!(stdout.contains(part), "{part} is not in\n{stdout}");
+    }
+    assert_eq!(cloud.runs(1).await, [r#"{"id":"moved"}"#]);
+    assert_eq!(cloud.letters().await, [4, 0]);
+}
+
+#[tokio::test]
+async fn a_redrive_that_is_killed_loses_nothing_and_doubles_one_batch_at_most() {
+    const LETTERS: usize = 300;
+    const BATCH: usize = 10;
+    let cloud = Cloud::start(&["--max-processes", "4"]);
+    cloud.send(&numbered(LETTERS), &[]).await;
+    let mut kills = 0;
+    for goal in [250, 150, 50] {
+        let mut redrive =
+            cloud.command(&["redrive", "--yes"]).stdout(Stdio::null()).spawn().unwrap();
+        while cloud.letters().await[0] > goal {}
+        redrive.kill().unwrap();
+        redrive.wait().unwrap();
+        kills += 1;
+    }
+    let left: usize = cloud.letters().await.iter().sum();
+    assert!(left > 0, "it was killed on the way");
+    let runs = cloud.runs(LETTERS - left).await;
+    let accepted: BTreeSet<_> = runs.iter().collect();
+    assert!(accepted.len() + left >= LETTERS, "{} and {left}", accepted.len());
+    assert!(accepted.len() + left <= LETTERS + kills * BATCH, "{} and {left}", accepted.len());
+    assert!(runs.len() <= accepted.len() + kills * BATCH, "{} runs", runs.len());
+}
+
+#[tokio::test]
+async fn an_interrupted_redrive_leaves_every_letter_in_the_queue_or_accepted() {
+    let cloud = Cloud::start(&[]);
+    cloud.send(&numbered(200), &[]).await;
+    let redrive = cloud
+        .command(&["redrive", "--yes", "--rate", "50"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while cloud.letters().await.iter().sum::<usize>() > 180 {}
+    let pid = redrive.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let ended = redrive.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{ended:?}");
+    let [visible, hidden] = cloud.letters().await;
+    let told = format!("✓ {} letters redriven to", 200 - visible);
+    assert!(text(&ended.stdout).contains(&told), "{told}: {ended:?}");
+    assert_eq!((hidden, cloud.runs(200 - visible).await.len()), (0, 200 - visible));
+}
+
+#[tokio::test]
+async fn what_is_missing_is_named_and_nothing_is_changed() {
+    let empty = Cloud::start(&["--empty"]);
+    let local = format!("--local={}", empty.endpoint);
+    for (arguments, part) in [
+        (vec!["list", &local], "expected a retry system, got none of 0 functions"),
+        (vec!["list", &local, "--handler", "mine"], "expected mine to be a retry handler"),
+        (vec!["list", &local, "--queue", "none"], "expected sqs:GetQueueUrl on none to succeed"),
+        (
+            vec!["list", "--local=http://127.0.0.1:1"],
+            "expected lambda:ListFunctions on * to succeed",
+        ),
+        (vec!["list"], "expected a region in AWS_REGION"),
+        (vec!["list", "--region", "eu-west-1"], "expected the credentials that the AWS CLI uses"),
+    ] {
+        let refused = comeback().arg("dead").args(&arguments).output().unwrap();
+        let stderr = text(&refused.stderr);
+        assert!(stderr.contains(part), "{arguments:?}: {stderr}");
+        assert_eq!(refused.status.code(), Some(1), "{arguments:?}");
+    }
+    for arguments in [
+        ["list", "--attempts", "5..3"],
+        ["list", "--where", "country=DE"],
+        ["list", "--group-by", "colour"],
+        ["redrive", "--rate", "0"],
+    ] {
+        let refused = comeback().arg("dead").args(arguments).output().unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {refused:?}");
+    }
+}

@@ -1,0 +1,316 @@
+//! A message of a dead-letter queue, and what is known about its event.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use comeback_core::{
+    Timestamp,
+    arn::FunctionArn,
+    dead_letter::Reason,
+    envelope::Envelope,
+    record::{self, Message, MessageAttributes},
+    time,
+};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// A message of a dead-letter queue, as it was received.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Letter {
+    /// SQS's id of the message.
+    pub id: String,
+    /// SQS's handle for this receive.
+    pub receipt_handle: String,
+    /// When it was sent to the queue.
+    pub sent_at: Option<Timestamp>,
+    /// Its message attributes that are text.
+    pub attributes: BTreeMap<String, String>,
+    /// Its body.
+    pub body: String,
+}
+
+/// How a message came into a dead-letter queue.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The retry handler gave the event up. The body is the payload.
+    GivenUp,
+    /// SQS moved the message after `maxReceiveCount` receives. The body is the failure record.
+    Moved,
+    /// The queue is a function's own dead-letter queue, and Lambda sent the event.
+    Lambda,
+    /// Neither of these can be recognized: somebody else sent it, or changed its attributes.
+    Unknown,
+}
+
+/// What is known about the event of a letter.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Facts<'a> {
+    /// How it came here.
+    pub origin: Origin,
+    /// Why the event was given up, if the handler did.
+    pub reason: Option<&'a str>,
+    /// The qualified ARN of its function.
+    pub function: Option<FunctionArn>,
+    /// The request id of its first failed invocation.
+    pub request_id: Option<String>,
+    /// How many attempts were made.
+    pub attempts: Option<u32>,
+    /// When it failed for the first time.
+    pub first_failure_at: Option<Timestamp>,
+    /// When it failed last.
+    pub last_failure_at: Option<Timestamp>,
+    /// The type of its last error.
+    pub error_type: Option<String>,
+    /// The message of its last error.
+    pub error_message: Option<String>,
+    /// What its function was first given; `None` if that is not known or no JSON.
+    pub payload: Option<Cow<'a, str>>,
+}
+
+/// A letter for those who look at it.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Listed {
+    /// SQS's id of the message.
+    pub message_id: String,
+    /// How it came here.
+    pub origin: Origin,
+    /// Why the event was given up.
+    pub reason: Option<String>,
+    /// The qualified ARN of its function.
+    pub function: Option<String>,
+    /// The request id of its first failed invocation.
+    pub request_id: Option<String>,
+    /// How many attempts were made.
+    pub attempts: Option<u32>,
+    /// When it failed for the first time.
+    pub first_failure_at: Option<Timestamp>,
+    /// When it failed last.
+    pub last_failure_at: Option<Timestamp>,
+    /// The type of its last error.
+    pub error_type: Option<String>,
+    /// The message of its last error.
+    pub error_message: Option<String>,
+    /// When the letter was sent to the queue.
+    pub sent_at: Option<Timestamp>,
+    /// How many bytes its payload has; `None` if it has no payload that is JSON.
+    pub payload_bytes: Option<usize>,
+    /// Its payload, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload: Option<String>,
+}
+
+impl Letter {
+    /// The letter for those who look at it.
+    pub fn listed(&self, with_payload: bool) -> Listed {
+        let facts = self.facts();
+        Listed {
+            message_id: self.id.clone(),
+            origin: facts.origin,
+            reason: facts.reason.map(str::to_owned),
+            function: facts.function.as_ref().map(ToString::to_string),
+            request_id: facts.request_id,
+            attempts: facts.attempts,
+            first_failure_at: facts.first_failure_at,
+            last_failure_at: facts.last_failure_at,
+            error_type: facts.error_type,
+            error_message: facts.error_message,
+            sent_at: self.sent_at,
+            payload_bytes: facts.payload.as_ref().map(|payload| payload.len()),
+            payload: facts.payload.filter(|_| with_payload).map(Cow::into_owned),
+        }
+    }
+
+    /// An attribute, if it is not empty.
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// What is known about its event.
+    pub fn facts(&self) -> Facts<'_> {
+        let read = self.read();
+        let Some(reason) = self.attribute("Reason") else {
+            return read.unwrap_or_else(|| self.unknown());
+        };
+        let text = |name: &str| self.attribute(name).map(str::to_owned);
+        let moment = |name: &str| self.attribute(name).and_then(time::parse);
+        // The body of these two is a message as it was received, which may be readable by now.
+        let body_is_message =
+            [Reason::Unreadable, Reason::PayloadMissing].iter().any(|it| it.as_str() == reason);
+        let payload = if body_is_message { read.and_then(|it| it.payload) } else { self.payload() };
+        Facts {
+            origin: Origin::GivenUp,
+            reason: Some(reason),
+            function: self.attribute("FunctionArn").and_then(FunctionArn::parse),
+            request_id: text("RequestId"),
+            attempts: self.attribute("Attempts").and_then(|text| text.parse().ok()),
+            first_failure_at: moment("FirstFailureAt"),
+            last_failure_at: moment("LastFailureAt"),
+            error_type: text("ErrorType"),
+            error_message: text("ErrorMessage"),
+            payload,
+        }
+    }
+
+    /// The body, if it is JSON, without an envelope.
+    fn payload(&self) -> Option<Cow<'_, str>> {
+        if let Some((_, payload)) = Envelope::find(&self.body) {
+            return Some(Cow::Borrowed(payload.get()));
+        }
+        let is_json = serde_json::from_str::<&RawValue>(&self.body).is_ok();
+        is_json.then_some(Cow::Borrowed(self.body.as_str()))
+    }
+
+    fn unknown(&self) -> Facts<'_> {
+        Facts {
+            origin: Origin::Unknown,
+            reason: None,
+            function: self.attribute("FunctionArn").and_then(FunctionArn::parse),
+            request_id: self.attribute("RequestId").map(str::to_owned),
+            attempts: None,
+            first_failure_at: None,
+            last_failure_at: None,
+            error_type: None,
+            error_message: None,
+            payload: self.payload(),
+        }
+    }
+
+    /// The facts of a message that was not given up by the handler, as the handler would read it.
+    fn read(&self) -> Option<Facts<'_>> {
+        let lambda_request_id = self.attribute("RequestID");
+        let message = Message {
+            id: &self.id,
+            queue: None,
+            body: &self.body,
+            receive_count: 1,
+            sent_at: self.sent_at,
+            attributes: MessageAttributes {
+                lambda_request_id,
+                error_message: self.attribute("ErrorMessage"),
+                failed_at: self.attribute(record::FAILED_AT),
+                message_id: self.attribute(record::MESSAGE_ID),
+                ..MessageAttributes::default()
+            },
+        };
+        // A function's own dead-letter queue doesn't say which function it belongs to.
+        let any = FunctionArn::parse("arn:aws:lambda:us-east-1:000000000000:function:any");
+        let failure = record::read(&message, any.as_ref()).ok()?;
+        let is_lambdas = any.as_ref() == Some(&failure.target);
+        Some(Facts {
+            origin: if is_lambdas { Origin::Lambda } else { Origin::Moved },
+            reason: None,
+            function: Some(failure.target.clone()).filter(|_| !is_lambdas),
+            request_id: failure.first_request_id().map(str::to_owned),
+            attempts: Some(failure.attempts_made()),
+            first_failure_at: Some(failure.first_failure()),
+            last_failure_at: Some(failure.failed_at),
+            error_type: failure.error.error_type.clone(),
+            error_message: failure.error.message.clone(),
+            payload: failure.event.map(|event| Cow::Owned(event.payload().get().to_owned())),
+        })
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::dead_letters) const ORDERS: &str =
+        "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
+
+    /// A letter of the retry handler, with further attributes that replace these.
+    pub(in crate::dead_letters) fn given_up(body: &str, others: &[(&str, &str)]) -> Letter {
+        let usual = [
+            ("Reason", "max_age_exceeded"),
+            ("FunctionArn", ORDERS),
+            ("RequestId", "first-id"),
+            ("Attempts", "7"),
+            ("FirstFailureAt", "2026-01-01T00:00:00.000Z"),
+            ("LastFailureAt", "2026-01-01T10:00:00.000Z"),
+            ("ErrorType", "app.PaymentError"),
+            ("ErrorMessage", "card declined"),
+        ];
+        let attributes = usual.iter().chain(others);
+        let attributes = attributes.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Letter {
+            id: "message".to_owned(),
+            receipt_handle: "handle".to_owned(),
+            sent_at: time::parse("2026-01-01T10:00:01.000Z"),
+            attributes: attributes.collect(),
+            body: body.to_owned(),
+        }
+    }
+
+    /// A message that has only these attributes.
+    pub(in crate::dead_letters) fn bare(body: &str, attributes: &[(&str, &str)]) -> Letter {
+        let mut letter = given_up(body, &[]);
+        let own = attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        letter.attributes = own.collect();
+        letter
+    }
+
+    #[test]
+    fn a_letter_of_the_handler_is_known_by_its_attributes() {
+        let letter = given_up(" {\"a\": 1.0} ", &[]);
+        let facts = letter.facts();
+        assert_eq!((facts.origin, facts.reason), (Origin::GivenUp, Some("max_age_exceeded")));
+        assert_eq!(facts.function.unwrap().as_str(), ORDERS);
+        assert_eq!((facts.attempts, facts.request_id.as_deref()), (Some(7), Some("first-id")));
+        assert_eq!(facts.last_failure_at, time::parse("2026-01-01T10:00:00Z"));
+        assert_eq!(facts.payload.as_deref(), Some(" {\"a\": 1.0} "), "every byte");
+    }
+
+    #[test]
+    fn a_record_that_sqs_moved_is_read_as_the_handler_would() {
+        let record = include_str!("../../../core/fixtures/failure_record.json");
+        let letter = bare(record, &[]);
+        let facts = letter.facts();
+        assert_eq!((facts.origin, facts.reason), (Origin::Moved, None));
+        assert_eq!(facts.function.unwrap().name(), "my-function");
+        assert_eq!(facts.attempts, Some(0));
+        assert!(facts.payload.unwrap().starts_with("{"));
+        assert!(facts.error_message.unwrap().ends_with("before completing request"));
+
+        let retried = record.replace(
+            "\"requestPayload\"",
+            r#""requestPayload":{"_retry_metadata":{"attempt":3,"initial_timestamp":1,"request_id":"first"},"_original_payload":{"x": 1}},"was""#,
+        );
+        let letter = bare(&retried, &[]);
+        let facts = letter.facts();
+        assert_eq!((facts.attempts, facts.request_id.as_deref()), (Some(3), Some("first")));
+        assert_eq!(facts.payload.as_deref(), Some(r#"{"x": 1}"#));
+    }
+
+    #[test]
+    fn a_message_of_a_functions_own_dead_letter_queue_names_no_function() {
+        let letter = bare("[1 ,2]", &[("RequestID", "r-1"), ("ErrorMessage", "boom")]);
+        let facts = letter.facts();
+        assert_eq!((facts.origin, facts.function), (Origin::Lambda, None));
+        assert_eq!((facts.request_id.as_deref(), facts.attempts), (Some("r-1"), Some(0)));
+        assert_eq!(facts.payload.as_deref(), Some("[1 ,2]"));
+    }
+
+    #[test]
+    fn a_letter_that_was_edited_by_hand_keeps_what_is_still_there() {
+        let no_json = given_up("{\"a\":", &[("FunctionArn", "orders"), ("Attempts", "many")]);
+        let facts = no_json.facts();
+        assert_eq!((facts.origin, facts.function, facts.attempts), (Origin::GivenUp, None, None));
+        assert_eq!((facts.payload, facts.request_id.as_deref()), (None, Some("first-id")));
+        let stripped = bare("{\"a\":1}", &[("FunctionArn", ORDERS)]);
+        let facts = stripped.facts();
+        assert_eq!(facts.origin, Origin::Unknown);
+        assert_eq!((facts.function.is_some(), facts.payload.as_deref()), (true, Some("{\"a\":1}")));
+        let envelope =
+            r#"{"_retry_metadata":{"attempt":1,"initial_timestamp":1},"_original_payload":7}"#;
+        assert_eq!(given_up(envelope, &[]).facts().payload.as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn the_body_of_an_unreadable_letter_is_no_payload_unless_it_can_be_read_by_now() {
+        let unreadable = [("Reason", "unreadable"), ("FunctionArn", "")];
+        assert_eq!(given_up("{\"a\":1}", &unreadable).facts().payload, None);
+        let record = include_str!("../../../core/fixtures/failure_record.json");
+        let payload = given_up(record, &unreadable).facts().payload.map(Cow::into_owned);
+        assert!(payload.unwrap().contains("ORDER_IDS"));
+    }
+}

@@ -1,0 +1,123 @@
+//! Looks at every letter of a queue.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::{
+    held::{CALLS_MAX, Held, again},
+    letter::Letter,
+    ports::{BATCH_MAX, Clock, DeadLetterQueue, Fault},
+};
+
+/// How long letters are hidden while they are looked at. At a few thousand letters a second, this is long enough for
+/// as many as SQS has in flight at most. If the program is killed, they are hidden for the rest of it.
+const HOLD: Duration = Duration::from_mins(5);
+
+/// Looks at every letter once and makes all of them visible again at once. `visit` returns whether to go on.
+///
+/// # Errors
+///
+/// If letters can't be received or made visible again. Those that were received come back within minutes.
+pub async fn look(
+    queue: &impl DeadLetterQueue,
+    clock: &impl Clock,
+    mut visit: impl FnMut(Letter) -> bool,
+) -> Result<(), Fault> {
+    let mut held = Held::default();
+    let looked = receive_all(queue, clock, &mut held, &mut visit).await;
+    looked.and(held.release(queue, clock).await)
+}
+
+async fn receive_all(
+    queue: &impl DeadLetterQueue,
+    clock: &impl Clock,
+    held: &mut Held,
+    visit: &mut impl FnMut(Letter) -> bool,
+) -> Result<(), Fault> {
+    loop {
+        let calls = (0..CALLS_MAX).map(|_| again(clock, || queue.receive(BATCH_MAX, HOLD)));
+        let mut failed = None;
+        let mut letters = Vec::new();
+        for received in join_all(calls).await {
+            match received {
+                Ok(batch) => letters.extend(batch),
+                Err(fault) => failed = Some(fault),
+            }
+        }
+        let is_over = letters.is_empty();
+        let mut goes_on = true;
+        for letter in letters {
+            if held.keep(&letter) && goes_on {
+                goes_on = visit(letter);
+            }
+        }
+        if let Some(fault) = failed {
+            return Err(fault);
+        }
+        if is_over || !goes_on || held.has_seen_all() {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dead_letters::stand_in::{StandIn, block_on};
+
+    #[test]
+    fn every_letter_is_seen_once_and_visible_again() {
+        let queue = StandIn::with(257);
+        let mut seen = Vec::new();
+        let looked = block_on(look(&queue, &queue, |letter| {
+            seen.push(letter.id);
+            true
+        }));
+        assert_eq!(looked, Ok(()));
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!((seen.len(), queue.visible(), queue.len()), (257, 257, 257));
+    }
+
+    #[test]
+    fn a_look_that_is_ended_early_or_fails_leaves_every_letter_visible() {
+        let queue = StandIn::with(257);
+        let mut seen = 0;
+        let ended = block_on(look(&queue, &queue, |_| {
+            seen += 1;
+            seen < 5
+        }));
+        assert_eq!((ended, seen, queue.visible()), (Ok(()), 5, 257));
+        queue.deny_receives_after(3);
+        let failed = block_on(look(&queue, &queue, |_| true)).unwrap_err();
+        assert!(failed.is_denied());
+        assert_eq!(queue.visible(), 257);
+    }
+
+    #[test]
+    fn a_look_takes_its_time_while_calls_are_throttled() {
+        let queue = StandIn::with(25);
+        queue.throttle(3);
+        let mut seen = 0;
+        let looked = block_on(look(&queue, &queue, |_| {
+            seen += 1;
+            true
+        }));
+        assert_eq!((looked, seen, queue.visible()), (Ok(()), 25, 25));
+        assert!(queue.slept() >= Duration::from_secs(1));
+    }
+
+    #[test]
+    fn letters_that_come_again_during_a_long_look_are_seen_once() {
+        let queue = StandIn::with(257);
+        // Each call takes a minute, so the first letters come again before the last.
+        queue.take_per_call(Duration::from_mins(1));
+        let mut seen = 0;
+        let looked = block_on(look(&queue, &queue, |_| {
+            seen += 1;
+            true
+        }));
+        assert_eq!((looked, seen, queue.visible()), (Ok(()), 257, 257));
+    }
+}

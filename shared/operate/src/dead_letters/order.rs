@@ -1,0 +1,252 @@
+//! What is done with each letter.
+
+use std::collections::BTreeMap;
+
+use comeback_core::Timestamp;
+use serde::Serialize;
+
+use super::{
+    letter::{Facts, Letter},
+    pointer::Place,
+    ports::Invocation,
+    selection::Selection,
+};
+
+/// What an operator wants done with the letters that are selected.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Order {
+    /// The letters.
+    pub selection: Selection,
+    /// Letters that were sent later are left: they may be about events that this order has brought back.
+    pub given_at: Timestamp,
+    /// What to do with them.
+    pub action: Action,
+}
+
+/// What to do with a letter.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Action {
+    /// Invoke its function with its payload, and delete it once Lambda has accepted that.
+    Redrive {
+        /// The function to invoke in place of its own.
+        to: Option<String>,
+        /// What to change in its payload.
+        set: Vec<Place>,
+        /// Another payload.
+        payload: Option<String>,
+    },
+    /// Delete it.
+    Purge,
+}
+
+/// What is done with one letter.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Step {
+    /// The function is invoked, then the letter is deleted.
+    Invoke(Invocation),
+    /// The letter is deleted.
+    Delete,
+    /// The letter stays in the queue.
+    Leave(Left),
+}
+
+/// Why a letter stays in the queue.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Left {
+    /// It is not selected.
+    NotSelected,
+    /// It was sent after the command began.
+    Newer,
+    /// Nothing says which function it belongs to.
+    NoFunction,
+    /// It has no payload that is JSON.
+    NoPayload,
+    /// Its function may not be invoked by the retry handler, and was not named.
+    NotAllowed,
+    /// A value can't be set in its payload.
+    NotSet,
+    /// Lambda will never accept the invocation.
+    Refused,
+    /// The function can't be invoked now.
+    Failed,
+}
+
+impl Left {
+    /// Why it stays, and what to do about it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::NotSelected => "not selected",
+            Self::Newer => "sent after this command began",
+            Self::NoFunction => "names no function: pass --to FUNCTION",
+            Self::NoPayload => "has no payload that is JSON",
+            Self::NotAllowed => {
+                "its function is not allowed: select it with --reason or --function"
+            }
+            Self::NotSet => "its payload has no place for --set",
+            Self::Refused => "Lambda refuses it",
+            Self::Failed => "its function can't be invoked",
+        }
+    }
+}
+
+impl Order {
+    /// What is done with this letter.
+    pub fn step(&self, letter: &Letter, now: Timestamp) -> Step {
+        let facts = letter.facts();
+        if !self.selection.means(letter, &facts, now) {
+            return Step::Leave(Left::NotSelected);
+        }
+        if letter.sent_at.is_some_and(|sent_at| sent_at > self.given_at) {
+            return Step::Leave(Left::Newer);
+        }
+        match &self.action {
+            Action::Purge => Step::Delete,
+            Action::Redrive { to, set, payload } => {
+                let invocation = self.invocation(&facts, to.as_ref(), set, payload.as_ref());
+                invocation.map_or_else(Step::Leave, Step::Invoke)
+            }
+        }
+    }
+
+    fn invocation(
+        &self,
+        facts: &Facts<'_>,
+        to: Option<&String>,
+        set: &[Place],
+        payload: Option<&String>,
+    ) -> Result<Invocation, Left> {
+        if to.is_none() && !self.selection.trusts(facts) {
+            return Err(Left::NotAllowed);
+        }
+        let own = || facts.function.as_ref().map(|function| function.as_str().to_owned());
+        let function = to.cloned().or_else(own).ok_or(Left::NoFunction)?;
+        let payload = payload.map(String::as_str).or(facts.payload.as_deref());
+        let payload = payload.ok_or(Left::NoPayload)?.to_owned();
+        let set = set.iter().try_fold(payload, |payload, place| place.set(&payload));
+        Ok(Invocation { function, payload: set.map_err(|_| Left::NotSet)? })
+    }
+}
+
+/// What an order would do with the letters that were looked at.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Plan {
+    /// How many letters are redriven, by function.
+    pub redrive: BTreeMap<String, u64>,
+    /// How many letters are deleted without being redriven.
+    pub purge: u64,
+    /// How many letters stay, by what keeps them.
+    pub leave: BTreeMap<Left, u64>,
+}
+
+impl Plan {
+    /// Counts what is done with a letter.
+    pub fn count(&mut self, step: &Step) {
+        match step {
+            Step::Invoke(invocation) => {
+                *self.redrive.entry(invocation.function.clone()).or_default() += 1;
+            }
+            Step::Delete => self.purge += 1,
+            Step::Leave(left) => *self.leave.entry(*left).or_default() += 1,
+        }
+    }
+
+    /// How many letters leave the queue.
+    pub fn letters(&self) -> u64 {
+        self.redrive.values().sum::<u64>() + self.purge
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use comeback_core::time;
+
+    use super::*;
+    use crate::dead_letters::letter::tests::{ORDERS, bare, given_up};
+
+    fn redrive(selection: Selection, to: Option<&str>, set: &[&str]) -> Order {
+        let set = set.iter().map(|text| Place::parse(text).unwrap()).collect();
+        let action = Action::Redrive { to: to.map(str::to_owned), set, payload: None };
+        Order { selection, given_at: time::parse("2026-01-01T11:00:00Z").unwrap(), action }
+    }
+
+    fn step(order: &Order, letter: &Letter) -> Step {
+        order.step(letter, order.given_at)
+    }
+
+    fn invoke(function: &str, payload: &str) -> Step {
+        Step::Invoke(Invocation { function: function.to_owned(), payload: payload.to_owned() })
+    }
+
+    #[test]
+    fn a_letter_is_redriven_to_its_function_with_its_payload() {
+        let all = |to, set: &[&str]| redrive(Selection::default(), to, set);
+        let letter = given_up("{ \"a\":1.0}", &[]);
+        assert_eq!(step(&all(None, &[]), &letter), invoke(ORDERS, "{ \"a\":1.0}"));
+        let changed = step(&all(Some("orders:live"), &["/a=2", "/b=x"]), &letter);
+        assert_eq!(changed, invoke("orders:live", "{ \"a\":2,\"b\":\"x\"}"));
+        let mut edited = all(None, &["/b=x"]);
+        if let Action::Redrive { payload, .. } = &mut edited.action {
+            *payload = Some("{}".to_owned());
+        }
+        assert_eq!(step(&edited, &letter), invoke(ORDERS, r#"{"b":"x"}"#));
+
+        let record = bare(include_str!("../../../core/fixtures/failure_record.json"), &[]);
+        let Step::Invoke(moved) = step(&all(None, &[]), &record) else { panic!("a moved record") };
+        assert!(moved.function.ends_with(":my-function:$LATEST"));
+        assert!(moved.payload.contains("ORDER_IDS") && !moved.payload.contains("requestPayload"));
+    }
+
+    #[test]
+    fn a_letter_that_can_not_be_redriven_stays_with_the_reason() {
+        let all = redrive(Selection::default(), None, &[]);
+        let table = [
+            (given_up("{\"a\":", &[]), Left::NoPayload),
+            (given_up("1", &[("FunctionArn", "orders")]), Left::NoFunction),
+            (bare("1", &[("RequestID", "r-1")]), Left::NoFunction),
+            (bare("1", &[]), Left::NoFunction),
+            (given_up("1", &[("Reason", "target_not_allowed")]), Left::NotAllowed),
+            (given_up("{}", &[("Reason", "unreadable")]), Left::NoPayload),
+        ];
+        for (letter, left) in table {
+            assert_eq!(step(&all, &letter), Step::Leave(left), "{letter:?}");
+        }
+        let mut newer = given_up("1", &[]);
+        newer.sent_at = time::parse("2026-01-01T11:00:00.001Z");
+        assert_eq!(step(&all, &newer), Step::Leave(Left::Newer));
+        let set = redrive(Selection::default(), None, &["/a/b=1"]);
+        assert_eq!(step(&set, &given_up("[]", &[])), Step::Leave(Left::NotSet));
+        let other = Selection { functions: vec!["mail".to_owned()], ..Selection::default() };
+        let left = Step::Leave(Left::NotSelected);
+        assert_eq!(step(&redrive(other, None, &[]), &given_up("1", &[])), left);
+    }
+
+    #[test]
+    fn a_function_that_is_not_allowed_is_redriven_if_it_is_named() {
+        let letter = given_up("1", &[("Reason", "target_not_allowed")]);
+        let functions = Selection { functions: vec!["orders".to_owned()], ..Selection::default() };
+        let reasons = vec!["target_not_allowed".to_owned()];
+        let reasons = Selection { reasons, ..Selection::default() };
+        for order in [
+            redrive(functions, None, &[]),
+            redrive(reasons, None, &[]),
+            redrive(Selection::default(), Some(ORDERS), &[]),
+        ] {
+            assert_eq!(step(&order, &letter), invoke(ORDERS, "1"));
+        }
+    }
+
+    #[test]
+    fn a_plan_counts_what_would_be_done() {
+        let order = redrive(Selection::default(), None, &[]);
+        let purge = Order { action: Action::Purge, ..order.clone() };
+        let (good, bad) = (given_up("1", &[]), given_up("", &[]));
+        let mut plan = Plan::default();
+        for (order, letter) in [(&order, &good), (&order, &good), (&order, &bad), (&purge, &bad)] {
+            plan.count(&step(order, letter));
+        }
+        assert_eq!(plan.redrive, BTreeMap::from([(ORDERS.to_owned(), 2)]));
+        assert_eq!((plan.purge, plan.letters()), (1, 3));
+        assert_eq!(plan.leave, BTreeMap::from([(Left::NoPayload, 1)]));
+    }
+}

@@ -1,0 +1,171 @@
+//! JSON pointers (RFC 6901) into the text of a payload.
+//!
+//! Nothing is decoded and written again: a value is found as the bytes that it has, and a replacement leaves all other
+//! bytes as they are.
+
+use comeback_core::json::{self, Object};
+use serde_json::value::RawValue;
+
+/// A pointer and a value, as in `/order/country=DE`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Place {
+    /// The pointer, with its escapes.
+    pub pointer: String,
+    /// What is there, or what is to be there: JSON, or the text of a string.
+    pub value: String,
+}
+
+/// Why a text is no [`Place`].
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("expected a JSON pointer and a value, such as /order/country=DE")]
+pub struct NoPlace;
+
+/// Why a payload can't have a value at a place.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("the payload has no {pointer} to set, and no object to add it to")]
+pub struct NotSet {
+    pointer: String,
+}
+
+impl Place {
+    /// Reads `POINTER=VALUE`. The pointer ends at the first equals sign.
+    ///
+    /// # Errors
+    ///
+    /// If it has another form.
+    pub fn parse(text: &str) -> Result<Self, NoPlace> {
+        let (pointer, value) = text.split_once('=').ok_or(NoPlace)?;
+        if !pointer.is_empty() && !pointer.starts_with('/') {
+            return Err(NoPlace);
+        }
+        Ok(Self { pointer: pointer.to_owned(), value: value.to_owned() })
+    }
+
+    /// Whether this payload has the value there: the same JSON text, or a string with this text.
+    pub fn holds(&self, payload: &str) -> bool {
+        let Some(found) = find(payload, &self.pointer) else { return false };
+        found.get() == self.value
+            || json::bytes(found).is_some_and(|bytes| *bytes == *self.value.as_bytes())
+    }
+
+    /// The payload with this value there. The value replaces another one, or is added to an object.
+    ///
+    /// # Errors
+    ///
+    /// If there is neither.
+    pub fn set(&self, payload: &str) -> Result<String, NotSet> {
+        let is_json = serde_json::from_str::<&RawValue>(&self.value).is_ok();
+        let value = if is_json { self.value.clone() } else { quoted(&self.value) };
+        if let Some(old) = find(payload, &self.pointer) {
+            let start = offset(payload, old);
+            return Ok(spliced(payload, start, start + old.get().len(), &value));
+        }
+        let add = || {
+            let (parent, name) = self.pointer.rsplit_once('/')?;
+            let object = find(payload, parent)?;
+            let is_empty = Object::read(object.get())?.into_members().next().is_none();
+            let end = offset(payload, object) + object.get().len() - 1;
+            let comma = if is_empty { "" } else { "," };
+            let member = format!("{comma}{}:{value}", quoted(&unescaped(name)));
+            Some(spliced(payload, end, end, &member))
+        };
+        add().ok_or_else(|| NotSet { pointer: self.pointer.clone() })
+    }
+}
+
+fn find<'a>(json: &'a str, pointer: &str) -> Option<&'a RawValue> {
+    let whole: &RawValue = serde_json::from_str(json).ok()?;
+    pointer.split('/').skip(1).try_fold(whole, |value, name| {
+        let name = unescaped(name);
+        if let Some(object) = Object::read(value.get()) {
+            // If a name occurs twice the last one counts, as in most parsers.
+            let members = object.into_members().filter(|(member, _)| **member == *name.as_bytes());
+            return members.last().map(|(_, value)| value);
+        }
+        let items: Vec<&RawValue> = serde_json::from_str(value.get()).ok()?;
+        let is_index = name == "0" || !name.starts_with(['0', '+']);
+        items.get(name.parse::<usize>().ok().filter(|_| is_index)?).copied()
+    })
+}
+
+/// Where a part of this text begins.
+fn offset(text: &str, part: &RawValue) -> usize {
+    part.get().as_ptr().addr() - text.as_ptr().addr()
+}
+
+fn spliced(text: &str, start: usize, end: usize, part: &str) -> String {
+    [&text[..start], part, &text[end..]].concat()
+}
+
+fn unescaped(name: &str) -> String {
+    name.replace("~1", "/").replace("~0", "~")
+}
+
+fn quoted(text: &str) -> String {
+    // A string can always be written.
+    serde_json::to_string(text).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PAYLOAD: &str = r#" {"order" : {"country":"D\u0045","n":12345678901234567890123,"lines":[1.0,{"a/b":null}]},
+        "empty":{ }, "order2":"x"} "#;
+
+    fn place(text: &str) -> Place {
+        Place::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_place_holds_a_value_by_its_text() {
+        for (text, expected) in [
+            ("/order/country=DE", true),
+            (r#"/order/country="D\u0045""#, true),
+            ("/order/country=FR", false),
+            ("/order/n=12345678901234567890123", true),
+            ("/order/n=12345678901234567890124", false),
+            ("/order/lines/0=1.0", true),
+            ("/order/lines/0=1", false),
+            ("/order/lines/00=1.0", false),
+            ("/order/lines/1/a~1b=null", true),
+            ("/order/lines/2=1", false),
+            ("/order/missing=", false),
+            ("/order2=x", true),
+        ] {
+            assert_eq!(place(text).holds(PAYLOAD), expected, "{text}");
+        }
+        assert!(!place("/a=1").holds("no JSON"));
+        assert!(place("=7").holds("7"), "the empty pointer is the whole payload");
+        for text in ["order=DE", "/order", ""] {
+            assert_eq!(Place::parse(text), Err(NoPlace), "{text}");
+        }
+    }
+
+    #[test]
+    fn setting_a_value_leaves_every_other_byte() {
+        let set = |text: &str| place(text).set(PAYLOAD).unwrap();
+        assert_eq!(set("/order/country=FR"), PAYLOAD.replace(r#""D\u0045""#, r#""FR""#));
+        assert_eq!(set("/order/n=7"), PAYLOAD.replace("12345678901234567890123", "7"));
+        assert_eq!(set(r#"/order/n="7""#), PAYLOAD.replace("12345678901234567890123", r#""7""#));
+        assert_eq!(set("/empty/new~0=true"), PAYLOAD.replace("{ }", r#"{ "new~":true}"#));
+        assert_eq!(set("/order/new=1"), PAYLOAD.replace("]}", r#"],"new":1}"#));
+        assert_eq!(place("=[]").set("7"), Ok("[]".to_owned()));
+        for text in ["/order2/x=1", "/none/x=1", "/order/lines/7=1"] {
+            let refused = place(text).set(PAYLOAD).unwrap_err().to_string();
+            assert!(refused.starts_with("the payload has no /"), "{refused}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_set_is_there(name in "[a-z~/\"\\\\é]{0,8}", value in "[a-zé\"{}]{0,8}", payload in "\\{(\"a\":1)?\\}") {
+            let escaped = name.replace('~', "~0").replace('/', "~1");
+            let place = Place { pointer: format!("/{escaped}"), value };
+            let set = place.set(&payload).unwrap();
+            prop_assert!(place.holds(&set), "{set}");
+        }
+    }
+}

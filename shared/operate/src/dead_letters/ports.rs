@@ -1,0 +1,91 @@
+//! What the commands need of AWS.
+
+use std::time::Duration;
+
+use comeback_core::{Timestamp, fault::FaultKind};
+
+use super::Letter;
+
+/// SQS gives, changes and deletes this many messages in one call.
+pub const BATCH_MAX: usize = 10;
+
+/// The dead-letter queue.
+pub trait DeadLetterQueue {
+    /// Receives up to `max` letters, at most [`BATCH_MAX`]. Nobody else receives them for as long as `hold`. Waits
+    /// for a moment if there seem to be none.
+    fn receive(
+        &self,
+        max: usize,
+        hold: Duration,
+    ) -> impl Future<Output = Result<Vec<Letter>, Fault>>;
+
+    /// Makes at most [`BATCH_MAX`] letters visible again at once.
+    fn release(&self, receipt_handles: &[&str]) -> impl Future<Output = Result<(), Fault>>;
+
+    /// Deletes at most [`BATCH_MAX`] letters, and returns an answer for each of them, in order.
+    fn delete(&self, receipt_handles: &[&str]) -> impl Future<Output = Vec<Result<(), Fault>>>;
+}
+
+/// The functions.
+pub trait Functions {
+    /// Invokes functions asynchronously, all at the same time, and returns an answer for each of them, in order.
+    fn invoke(&self, invocations: &[Invocation]) -> impl Future<Output = Vec<Result<(), Fault>>>;
+}
+
+/// The time.
+pub trait Clock {
+    /// The current time.
+    fn now(&self) -> Timestamp;
+
+    /// Returns when this much time has passed.
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()>;
+}
+
+/// An asynchronous invocation.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Invocation {
+    /// The name or the ARN of the function, with its qualifier.
+    pub function: String,
+    /// The payload.
+    pub payload: String,
+}
+
+/// A call to AWS that failed.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("expected {action} on {resource} to succeed, got {}{message}{}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default(), advice(self))]
+pub struct Fault {
+    /// The permission that the call needs, which is its name, too.
+    pub action: &'static str,
+    /// What the call is about.
+    pub resource: String,
+    /// Whether it passes by itself.
+    pub kind: FaultKind,
+    /// AWS's name for the error, if there was an answer.
+    pub code: Option<String>,
+    /// The error message of AWS, or of the connection that failed.
+    pub message: String,
+}
+
+impl Fault {
+    /// Whether the caller lacks a permission.
+    pub fn is_denied(&self) -> bool {
+        let code = self.code.as_deref().unwrap_or_default();
+        ["AccessDenied", "UnauthorizedOperation", "AuthorizationError"]
+            .iter()
+            .any(|it| code.starts_with(it))
+    }
+
+    /// Whether it passes by itself.
+    pub fn passes(&self) -> bool {
+        matches!(self.kind, FaultKind::Transient { .. })
+    }
+}
+
+fn advice(fault: &Fault) -> String {
+    let Fault { action, resource, .. } = fault;
+    if fault.is_denied() {
+        format!("; your identity needs the permission {action} on {resource}")
+    } else {
+        String::new()
+    }
+}

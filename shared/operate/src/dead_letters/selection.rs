@@ -1,0 +1,205 @@
+//! Which letters an operator means.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use comeback_core::{
+    Timestamp, arn::FunctionArn, dead_letter::Reason, error_type, pattern, time::between,
+};
+
+use super::{
+    letter::{Facts, Letter, Origin},
+    pointer::Place,
+};
+
+/// The reason of letters that have none, because SQS or Lambda sent them.
+pub const NO_REASON: &str = "none";
+
+/// Which letters an operator means: those that meet every condition that is set. A list is met by any of its entries.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Selection {
+    /// Ids of messages, request ids of events, or the beginnings of either.
+    pub ids: Vec<String>,
+    /// Reasons, or [`NO_REASON`].
+    pub reasons: Vec<String>,
+    /// Names or ARNs of functions; `*` matches any run.
+    pub functions: Vec<String>,
+    /// Error types, whole or their last segments; `*` matches any run.
+    pub errors: Vec<String>,
+    /// A part of the error message, in upper or lower case.
+    pub message: Option<String>,
+    /// The last failure is at least so long ago.
+    pub older_than: Option<Duration>,
+    /// The last failure is at most so long ago.
+    pub newer_than: Option<Duration>,
+    /// How many attempts were made.
+    pub attempts: Option<RangeInclusive<u32>>,
+    /// Values in the payload; all of them must be there.
+    pub places: Vec<Place>,
+}
+
+impl Selection {
+    /// Whether it means this letter.
+    pub fn means(&self, letter: &Letter, facts: &Facts<'_>, now: Timestamp) -> bool {
+        any(&self.ids, |id| {
+            letter.id.starts_with(id)
+                || facts.request_id.as_ref().is_some_and(|it| it.starts_with(id))
+        }) && any(&self.reasons, |reason| facts.reason.unwrap_or(NO_REASON) == reason)
+            && any(&self.functions, |wanted| {
+                facts.function.as_ref().is_some_and(|it| is(it, wanted))
+            })
+            && any(&self.errors, |wanted| {
+                let names = facts.error_type.as_deref().map(error_type::names).unwrap_or_default();
+                names.iter().any(|name| pattern::matches(wanted, name))
+            })
+            && self.message.as_ref().is_none_or(|part| {
+                let message = facts.error_message.as_deref().unwrap_or_default();
+                message.to_lowercase().contains(&part.to_lowercase())
+            })
+            && self.is_of_age(letter, facts, now)
+            && self.attempts.as_ref().is_none_or(|range| {
+                facts.attempts.is_some_and(|attempts| range.contains(&attempts))
+            })
+            && self
+                .places
+                .iter()
+                .all(|place| facts.payload.as_deref().is_some_and(|payload| place.holds(payload)))
+    }
+
+    fn is_of_age(&self, letter: &Letter, facts: &Facts<'_>, now: Timestamp) -> bool {
+        let Some(failed_at) = facts.last_failure_at.or(letter.sent_at) else {
+            return self.older_than.is_none() && self.newer_than.is_none();
+        };
+        let age = between(failed_at, now);
+        self.older_than.is_none_or(|least| age >= least)
+            && self.newer_than.is_none_or(|most| age <= most)
+    }
+
+    /// Whether the function of this letter may be invoked again. The handler may not invoke a function that a record
+    /// without permission names, and neither does an operator by accident.
+    pub(super) fn trusts(&self, facts: &Facts<'_>) -> bool {
+        let is_foreign = facts.origin == Origin::GivenUp
+            && facts.reason == Some(Reason::TargetNotAllowed.as_str());
+        !is_foreign || !self.reasons.is_empty() || !self.functions.is_empty()
+    }
+}
+
+/// Whether one of these matches, or there are none.
+fn any(wanted: &[String], matches: impl Fn(&str) -> bool) -> bool {
+    wanted.is_empty() || wanted.iter().any(|wanted| matches(wanted))
+}
+
+fn is(function: &FunctionArn, wanted: &str) -> bool {
+    let names = [function.name(), function.unqualified(), function.as_str()];
+    names.iter().any(|name| pattern::matches(wanted, name))
+}
+
+/// Reads how many attempts: `3`, `3..`, `..5` or `3..5`, both included.
+pub fn attempts(text: &str) -> Option<RangeInclusive<u32>> {
+    let bound = |text: &str, open| {
+        if text.is_empty() { Some(open) } else { text.parse().ok() }
+    };
+    match text.split_once("..") {
+        Some((from, to)) if !text.starts_with("..") || !to.is_empty() => {
+            let (from, to) = (bound(from, 0)?, bound(to, u32::MAX)?);
+            (from <= to).then_some(from..=to)
+        }
+        Some(_) => None,
+        None => text.parse().ok().map(|exactly| exactly..=exactly),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use comeback_core::time;
+
+    use super::*;
+    use crate::dead_letters::letter::tests::{bare, given_up};
+
+    fn one(set: impl FnOnce(&mut Selection)) -> Selection {
+        let mut selection = Selection::default();
+        set(&mut selection);
+        selection
+    }
+
+    fn list(entries: &[&str]) -> Vec<String> {
+        entries.iter().map(|&entry| entry.to_owned()).collect()
+    }
+
+    #[test]
+    fn every_condition_that_is_set_must_be_met() {
+        let letter = given_up(r#"{"order":{"country":"DE"}}"#, &[]);
+        let now = time::parse("2026-01-01T12:00:00Z").unwrap();
+        let hours = |hours| Some(Duration::from_hours(hours));
+        let place = |text: &str| Place::parse(text).unwrap();
+        let table = [
+            (Selection::default(), true),
+            (one(|it| it.ids = list(&["mess"])), true),
+            (one(|it| it.ids = list(&["x", "first-id"])), true),
+            (one(|it| it.ids = list(&["essage"])), false),
+            (one(|it| it.reasons = list(&["max_age_exceeded"])), true),
+            (one(|it| it.reasons = list(&["not_retryable", "none"])), false),
+            (one(|it| it.functions = list(&["orders"])), true),
+            (one(|it| it.functions = list(&["ord*"])), true),
+            (
+                one(|it| {
+                    it.functions = list(&["arn:aws:lambda:us-east-1:123456789012:function:orders"])
+                }),
+                true,
+            ),
+            (one(|it| it.functions = list(&["*:live"])), false),
+            (one(|it| it.errors = list(&["PaymentError"])), true),
+            (one(|it| it.errors = list(&["app.*"])), true),
+            (one(|it| it.errors = list(&["Payment"])), false),
+            (one(|it| it.message = Some("DECLINED".into())), true),
+            (one(|it| it.message = Some("approved".into())), false),
+            (one(|it| it.older_than = hours(2)), true),
+            (one(|it| it.older_than = hours(3)), false),
+            (one(|it| it.newer_than = hours(2)), true),
+            (one(|it| it.newer_than = hours(1)), false),
+            (one(|it| it.attempts = attempts("7..")), true),
+            (one(|it| it.attempts = attempts("..6")), false),
+            (one(|it| it.places = vec![place("/order/country=DE")]), true),
+            (one(|it| it.places = vec![place("/order/country=DE"), place("/x=1")]), false),
+        ];
+        for (selection, expected) in table {
+            assert_eq!(selection.means(&letter, &letter.facts(), now), expected, "{selection:?}");
+        }
+        let both = Selection { reasons: list(&["none"]), ..one(|it| it.ids = list(&["mess"])) };
+        assert!(!both.means(&letter, &letter.facts(), now));
+    }
+
+    #[test]
+    fn a_letter_that_lacks_a_fact_does_not_meet_its_condition() {
+        let letter = bare("no JSON", &[]);
+        let facts = letter.facts();
+        let now = time::parse("2026-01-01T12:00:00Z").unwrap();
+        for selection in [
+            one(|it| it.functions = list(&["*"])),
+            one(|it| it.errors = list(&["PaymentError"])),
+            one(|it| it.message = Some("x".into())),
+            one(|it| it.attempts = attempts("0..")),
+            one(|it| it.places = vec![Place::parse("/a=1").unwrap()]),
+        ] {
+            assert!(!selection.means(&letter, &facts, now), "{selection:?}");
+        }
+        assert!(one(|it| it.reasons = list(&[NO_REASON])).means(&letter, &facts, now));
+        let sent = one(|it| it.older_than = Some(Duration::from_hours(1)));
+        assert!(sent.means(&letter, &facts, now), "its age counts from when it was sent");
+    }
+
+    #[test]
+    fn attempts_are_a_number_or_a_range() {
+        for (text, expected) in [
+            ("3", Some(3..=3)),
+            ("3..", Some(3..=u32::MAX)),
+            ("..5", Some(0..=5)),
+            ("3..5", Some(3..=5)),
+            ("5..3", None),
+            ("..", None),
+            ("x", None),
+            ("", None),
+        ] {
+            assert_eq!(attempts(text), expected, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! A queue, functions and a clock in memory, for the tests of the use cases. The program's own tests run on the local
+//! cloud and on moto.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    pin::pin,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use comeback_core::{
+    Timestamp,
+    fault::classify,
+    time::{between, later},
+};
+
+use super::{
+    letter::{Letter, tests::given_up},
+    ports::{Clock, DeadLetterQueue, Fault, Functions, Invocation},
+};
+
+pub(super) struct StandIn {
+    letters: RefCell<Vec<(Letter, Timestamp)>>,
+    now: Cell<Timestamp>,
+    slept: Cell<Duration>,
+    receives: Cell<u32>,
+    per_call: Cell<Duration>,
+    throttles: Cell<u32>,
+    denied_after: Cell<Option<u32>>,
+    /// The payloads that were accepted, and how often.
+    pub(super) accepted: RefCell<BTreeMap<String, u32>>,
+    /// The error that a function answers with.
+    pub(super) answers: RefCell<BTreeMap<String, &'static str>>,
+    pub(super) delete_faults: Cell<u32>,
+}
+
+/// Runs a future that never waits for anything else than this stand-in, which answers at once.
+pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    // `join_all` yields now and then.
+    for _ in 0..100_000 {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return value;
+        }
+    }
+    panic!("a stand-in that waits")
+}
+
+impl StandIn {
+    /// A queue of so many letters, whose payloads are their numbers.
+    pub(super) fn with(count: usize) -> Self {
+        let now = given_up("", &[]).sent_at.unwrap();
+        let letter = |number: usize| {
+            let id = format!("message-{number}");
+            (Letter { id, ..given_up(&number.to_string(), &[]) }, now)
+        };
+        Self {
+            letters: RefCell::new((0..count).map(letter).collect()),
+            now: Cell::new(now),
+            slept: Cell::default(),
+            receives: Cell::default(),
+            per_call: Cell::default(),
+            throttles: Cell::default(),
+            denied_after: Cell::default(),
+            accepted: RefCell::default(),
+            answers: RefCell::default(),
+            delete_faults: Cell::default(),
+        }
+    }
+
+    pub(super) fn change(&self, change: impl FnMut(&mut Letter)) {
+        self.letters.borrow_mut().iter_mut().map(|(letter, _)| letter).for_each(change);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.letters.borrow().len()
+    }
+
+    pub(super) fn visible(&self) -> usize {
+        self.letters.borrow().iter().filter(|(_, at)| *at <= self.now.get()).count()
+    }
+
+    pub(super) fn slept(&self) -> Duration {
+        self.slept.get()
+    }
+
+    pub(super) fn take_per_call(&self, duration: Duration) {
+        self.per_call.set(duration);
+    }
+
+    /// So many of the next calls are throttled.
+    pub(super) fn throttle(&self, calls: u32) {
+        self.throttles.set(calls);
+    }
+
+    pub(super) fn deny_receives_after(&self, calls: u32) {
+        self.denied_after.set(Some(self.receives.get() + calls));
+    }
+
+    fn throttles(&self) -> Result<(), Fault> {
+        let left = self.throttles.get();
+        self.throttles.set(left.saturating_sub(1));
+        if left > 0 { Err(fault("ThrottlingException")) } else { Ok(()) }
+    }
+}
+
+fn fault(code: &str) -> Fault {
+    Fault {
+        action: "sqs:Anything",
+        resource: "queue".to_owned(),
+        kind: classify(Some(code), Some(400), None),
+        code: Some(code.to_owned()),
+        message: "as told".to_owned(),
+    }
+}
+
+impl DeadLetterQueue for StandIn {
+    async fn receive(&self, max: usize, hold: Duration) -> Result<Vec<Letter>, Fault> {
+        self.throttles()?;
+        self.receives.set(self.receives.get() + 1);
+        if self.denied_after.get().is_some_and(|after| self.receives.get() > after) {
+            return Err(fault("AccessDenied"));
+        }
+        self.now.set(later(self.now.get(), self.per_call.get()));
+        let now = self.now.get();
+        let mut letters = self.letters.borrow_mut();
+        letters.sort_by_key(|(_, at)| *at);
+        let visible = letters.iter_mut().filter(|(_, at)| *at <= now).take(max);
+        let receive = |(letter, at): &mut (Letter, Timestamp)| {
+            *at = later(now, hold);
+            letter.receipt_handle = format!("{} {}", letter.id, self.receives.get());
+            letter.clone()
+        };
+        Ok(visible.map(receive).collect())
+    }
+
+    async fn release(&self, receipt_handles: &[&str]) -> Result<(), Fault> {
+        self.throttles()?;
+        let mut letters = self.letters.borrow_mut();
+        let mine = letters
+            .iter_mut()
+            .filter(|(it, _)| receipt_handles.contains(&it.receipt_handle.as_str()));
+        mine.for_each(|(_, at)| *at = self.now.get());
+        Ok(())
+    }
+
+    async fn delete(&self, receipt_handles: &[&str]) -> Vec<Result<(), Fault>> {
+        let delete = |handle: &&str| {
+            if self.delete_faults.get() > 0 {
+                self.delete_faults.set(self.delete_faults.get() - 1);
+                return Err(fault("ThrottlingException"));
+            }
+            self.letters.borrow_mut().retain(|(letter, _)| letter.receipt_handle != **handle);
+            Ok(())
+        };
+        receipt_handles.iter().map(delete).collect()
+    }
+}
+
+impl Functions for StandIn {
+    async fn invoke(&self, invocations: &[Invocation]) -> Vec<Result<(), Fault>> {
+        let invoke = |Invocation { function, payload }: &Invocation| {
+            self.throttles()?;
+            if let Some(code) = self.answers.borrow().get(function) {
+                return Err(fault(code));
+            }
+            *self.accepted.borrow_mut().entry(payload.clone()).or_default() += 1;
+            Ok(())
+        };
+        invocations.iter().map(invoke).collect()
+    }
+}
+
+impl Clock for StandIn {
+    fn now(&self) -> Timestamp {
+        self.now.get()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        self.slept.set(self.slept.get() + duration);
+        self.now.set(later(self.now.get(), duration));
+    }
+}
+
+#[test]
+fn a_letter_is_hidden_for_as_long_as_it_is_held() {
+    let queue = StandIn::with(1);
+    let receive = || block_on(queue.receive(10, Duration::from_secs(9))).unwrap().len();
+    assert_eq!((receive(), receive()), (1, 0));
+    block_on(queue.sleep(Duration::from_secs(9)));
+    assert_eq!((between(queue.now(), queue.now()), receive()), (Duration::ZERO, 1));
+}

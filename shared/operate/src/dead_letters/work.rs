@@ -1,0 +1,394 @@
+//! Carries out an order: redrives letters, or deletes them.
+//!
+//! While one batch is worked on, the next one is received. The events of a batch are invoked all at the same time, and
+//! then its letters are deleted. So at any moment at most [`Pace::batches`] batches are between the two.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use comeback_core::{
+    Timestamp,
+    fault::FaultKind,
+    time::{between, later},
+};
+use futures_util::future::{join, join_all};
+use serde::Serialize;
+
+use super::{
+    held::{Held, again},
+    letter::Letter,
+    order::{Left, Order, Step},
+    ports::{BATCH_MAX, Clock, DeadLetterQueue, Fault, Functions},
+};
+
+/// How long letters are hidden while they are worked on. If the program is killed, they are hidden for the rest of it.
+const HOLD: Duration = Duration::from_mins(1);
+
+/// Letters that were received longer ago are not worked on: somebody else might receive them before this is done.
+const FRESH: Duration = Duration::from_secs(20);
+
+/// The longest wait after a batch of which something was throttled. The first is a second.
+const SLOW_MAX: Duration = Duration::from_secs(32);
+
+/// How fast an order is carried out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Pace {
+    /// The most letters a second.
+    pub letters_per_second: Option<u32>,
+    /// How many batches of ten are worked on at the same time. If the program is killed, as many may be redriven
+    /// twice.
+    pub batches: usize,
+}
+
+/// What has been done.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Tally {
+    /// How many letters were redriven, by function.
+    pub redriven: BTreeMap<String, u64>,
+    /// How many letters were deleted without being redriven.
+    pub purged: u64,
+    /// How many letters could not be deleted after Lambda had accepted their events. They come back.
+    pub not_deleted: u64,
+    /// How many letters stay, by what keeps them.
+    pub left: BTreeMap<Left, u64>,
+    /// How often a call was throttled or failed in passing.
+    pub throttled: u64,
+    /// What AWS said about letters that stay.
+    pub faults: BTreeSet<String>,
+}
+
+impl Tally {
+    /// How many letters have left the queue.
+    pub fn done(&self) -> u64 {
+        self.redriven.values().sum::<u64>() + self.purged
+    }
+
+    /// How many of the selected letters have not.
+    pub fn kept_back(&self) -> u64 {
+        let selected = |left: &Left| !matches!(left, Left::NotSelected | Left::Newer);
+        let left = self.left.iter().filter(|(left, _)| selected(left));
+        left.map(|(_, letters)| letters).sum::<u64>() + self.not_deleted
+    }
+}
+
+/// Carries out an order until the queue has no letter that was not looked at, or `goes_on` says no. It is asked after
+/// every batch.
+///
+/// # Errors
+///
+/// If letters can't be received, or those that stay can't be made visible again. The tally says what was done until
+/// then.
+pub async fn carry_out<A: DeadLetterQueue + Functions + Clock>(
+    order: &Order,
+    pace: Pace,
+    aws: &A,
+    goes_on: impl FnMut(&Tally) -> bool,
+) -> (Tally, Result<(), Fault>) {
+    let mut work = Work {
+        order,
+        pace,
+        aws,
+        held: Held::default(),
+        tally: Tally::default(),
+        slow: Duration::ZERO,
+        broken: BTreeSet::new(),
+    };
+    let done = work.until_empty(goes_on).await;
+    let released = work.held.release(aws, aws).await;
+    (work.tally, done.and(released))
+}
+
+/// Letters that were received at the same time.
+struct Batch {
+    letters: Vec<Letter>,
+    received_at: Timestamp,
+}
+
+struct Work<'a, A> {
+    order: &'a Order,
+    pace: Pace,
+    aws: &'a A,
+    held: Held,
+    tally: Tally,
+    /// How long to wait after the last batch, because something was throttled.
+    slow: Duration,
+    /// Functions that can't be invoked.
+    broken: BTreeSet<String>,
+}
+
+impl<A: DeadLetterQueue + Functions + Clock> Work<'_, A> {
+    async fn until_empty(&mut self, mut goes_on: impl FnMut(&Tally) -> bool) -> Result<(), Fault> {
+        let (aws, pace) = (self.aws, self.pace);
+        let mut batch = receive(aws, pace, aws.now()).await?;
+        while !batch.letters.is_empty() {
+            let next_at = next_at(pace, batch.letters.len(), aws.now());
+            let (next, ()) = join(receive(aws, pace, next_at), self.settle(batch)).await;
+            batch = next?;
+            if !goes_on(&self.tally) || self.held.has_seen_all() {
+                for letter in &batch.letters {
+                    self.held.keep(letter);
+                }
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Works on a batch: invokes, then deletes what was accepted.
+    async fn settle(&mut self, batch: Batch) {
+        if between(batch.received_at, self.aws.now()) > FRESH {
+            // They come back by themselves.
+            return;
+        }
+        let (mut invoked, mut invocations, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
+        for letter in batch.letters {
+            match self.order.step(&letter, self.aws.now()) {
+                Step::Invoke(invocation) if self.broken.contains(&invocation.function) => {
+                    self.leave(&letter, Left::Failed);
+                }
+                Step::Invoke(invocation) => {
+                    invoked.push(letter);
+                    invocations.push(invocation);
+                }
+                Step::Delete => deleted.push(letter),
+                Step::Leave(left) => self.leave(&letter, left),
+            }
+        }
+        let answers = self.aws.invoke(&invocations).await;
+        let (mut accepted, mut throttled) = (Vec::new(), Vec::new());
+        for ((letter, invocation), answer) in invoked.into_iter().zip(invocations).zip(answers) {
+            match answer {
+                Ok(()) => {
+                    *self.tally.redriven.entry(invocation.function).or_default() += 1;
+                    accepted.push(letter);
+                }
+                Err(fault) => match fault.kind {
+                    FaultKind::Transient { .. } => throttled.push(letter),
+                    FaultKind::Configuration => {
+                        self.tally.faults.insert(fault.to_string());
+                        self.broken.insert(invocation.function);
+                        self.leave(&letter, Left::Failed);
+                    }
+                    FaultKind::Refused(_) => {
+                        self.tally.faults.insert(fault.to_string());
+                        self.leave(&letter, Left::Refused);
+                    }
+                },
+            }
+        }
+        self.tally.not_deleted += self.delete(&accepted).await;
+        let not_purged = self.delete(&deleted).await;
+        self.tally.purged += deleted.len() as u64 - not_purged;
+        self.tally.not_deleted += not_purged;
+        self.slow_down(&throttled).await;
+    }
+
+    /// Notes a letter that stays in the queue, hidden until the end.
+    fn leave(&mut self, letter: &Letter, left: Left) {
+        if self.held.keep(letter) {
+            *self.tally.left.entry(left).or_default() += 1;
+        }
+    }
+
+    /// Deletes letters, and returns how many could not be.
+    async fn delete(&mut self, letters: &[Letter]) -> u64 {
+        let mut handles: Vec<&str> = letters.iter().map(|it| it.receipt_handle.as_str()).collect();
+        for wait in DELETE_WAITS {
+            self.aws.sleep(wait).await;
+            let calls = handles.chunks(BATCH_MAX).map(|batch| self.aws.delete(batch));
+            let answers = join_all(calls).await.into_iter().flatten();
+            let failed =
+                handles.iter().zip(answers).filter_map(|(handle, it)| Some((*handle, it.err()?)));
+            let failed: Vec<_> = failed.collect();
+            handles = failed.iter().map(|(handle, _)| *handle).collect();
+            if failed.iter().all(|(_, fault)| !fault.passes()) {
+                self.tally.faults.extend(failed.iter().map(|(_, fault)| fault.to_string()));
+                break;
+            }
+            self.tally.throttled += failed.len() as u64;
+        }
+        handles.len() as u64
+    }
+
+    /// Gives letters back whose invocations were throttled, and waits, longer each time.
+    async fn slow_down(&mut self, throttled: &[Letter]) {
+        if throttled.is_empty() {
+            self.slow = Duration::ZERO;
+            return;
+        }
+        self.tally.throttled += throttled.len() as u64;
+        let handles: Vec<_> = throttled.iter().map(|it| it.receipt_handle.as_str()).collect();
+        let calls = handles.chunks(BATCH_MAX).map(|batch| self.aws.release(batch));
+        // If this fails, they come back a little later.
+        join_all(calls).await;
+        self.slow = (self.slow * 2).clamp(Duration::from_secs(1), SLOW_MAX);
+        self.aws.sleep(self.slow).await;
+    }
+}
+
+/// The waits before each try to delete letters. The last try is well before somebody else can receive them.
+const DELETE_WAITS: [Duration; 4] =
+    [Duration::ZERO, Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(4)];
+
+/// Receives the next batches, not before this moment.
+async fn receive<A: DeadLetterQueue + Clock>(
+    aws: &A,
+    pace: Pace,
+    at: Timestamp,
+) -> Result<Batch, Fault> {
+    aws.sleep(between(aws.now(), at)).await;
+    // At a slow pace, few letters at a time, so that none waits for its turn.
+    let max = pace.letters_per_second.map_or(BATCH_MAX, |most| (most as usize).clamp(1, BATCH_MAX));
+    let received_at = aws.now();
+    let calls = (0..pace.batches).map(|_| again(aws, || aws.receive(max, HOLD)));
+    let batches: Vec<_> = join_all(calls).await.into_iter().collect::<Result<_, _>>()?;
+    Ok(Batch { letters: batches.into_iter().flatten().collect(), received_at })
+}
+
+/// When the batch after one of so many letters may be received.
+fn next_at(pace: Pace, letters: usize, now: Timestamp) -> Timestamp {
+    let seconds = pace.letters_per_second.map_or(0.0, |most| letters as f64 / f64::from(most));
+    later(now, Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dead_letters::{
+        letter::tests::ORDERS,
+        order::Action,
+        selection::{Selection, attempts},
+        stand_in::{StandIn, block_on},
+    };
+
+    const PACE: Pace = Pace { letters_per_second: None, batches: 1 };
+
+    fn redrive() -> Action {
+        Action::Redrive { to: None, set: Vec::new(), payload: None }
+    }
+
+    fn order(queue: &StandIn, action: Action) -> Order {
+        Order { selection: Selection::default(), given_at: queue.now(), action }
+    }
+
+    fn run(queue: &StandIn, order: &Order, pace: Pace) -> (Tally, Result<(), Fault>) {
+        block_on(carry_out(order, pace, queue, |_| true))
+    }
+
+    #[test]
+    fn every_letter_is_accepted_once_and_deleted() {
+        for batches in [1, 4] {
+            let queue = StandIn::with(257);
+            let (tally, ended) = run(&queue, &order(&queue, redrive()), Pace { batches, ..PACE });
+            assert_eq!(ended, Ok(()));
+            assert_eq!(tally.redriven, BTreeMap::from([(ORDERS.to_owned(), 257)]));
+            assert_eq!((tally.done(), tally.kept_back(), queue.len()), (257, 0, 0));
+            let accepted = queue.accepted.borrow();
+            assert_eq!((accepted.len(), accepted.values().max()), (257, Some(&1)));
+        }
+    }
+
+    #[test]
+    fn letters_that_are_not_selected_stay_and_are_visible_at_once() {
+        let queue = StandIn::with(100);
+        let mut number = 0;
+        queue.change(|letter| {
+            number += 1;
+            letter.attributes.insert("Attempts".to_owned(), (number % 4).to_string());
+        });
+        let mut order = order(&queue, redrive());
+        order.selection.attempts = attempts("3");
+        let (tally, ended) = run(&queue, &order, PACE);
+        assert_eq!((ended, tally.done()), (Ok(()), 25));
+        assert_eq!(tally.left, BTreeMap::from([(Left::NotSelected, 75)]));
+        assert_eq!((queue.len(), queue.visible()), (75, 75));
+        order.action = Action::Purge;
+        order.selection = Selection::default();
+        let (tally, _) = run(&queue, &order, PACE);
+        assert_eq!((tally.purged, queue.len()), (75, 0));
+    }
+
+    #[test]
+    fn a_stop_leaves_every_letter_in_the_queue_or_accepted() {
+        let queue = StandIn::with(100);
+        let (order, mut batches) = (order(&queue, redrive()), 0);
+        let (tally, ended) = block_on(carry_out(&order, PACE, &queue, |_| {
+            batches += 1;
+            batches < 3
+        }));
+        assert_eq!((ended, tally.done()), (Ok(()), 30));
+        assert_eq!((queue.len(), queue.visible(), queue.accepted.borrow().len()), (70, 70, 30));
+    }
+
+    #[test]
+    fn throttled_invocations_are_made_again_later() {
+        let queue = StandIn::with(30);
+        queue.answers.borrow_mut().insert("busy".to_owned(), "TooManyRequestsException");
+        let to = Action::Redrive { to: Some("busy".to_owned()), set: Vec::new(), payload: None };
+        let mut rounds = 0;
+        let (tally, _) = block_on(carry_out(&order(&queue, to), PACE, &queue, |_| {
+            rounds += 1;
+            if rounds == 4 {
+                queue.answers.borrow_mut().clear();
+            }
+            true
+        }));
+        assert_eq!((tally.done(), tally.throttled, queue.len()), (30, 40, 0));
+        assert_eq!(queue.slept(), Duration::from_secs(1 + 2 + 4 + 8));
+    }
+
+    #[test]
+    fn a_function_that_can_not_be_invoked_is_asked_once_a_batch_at_most() {
+        let queue = StandIn::with(30);
+        queue.answers.borrow_mut().insert(ORDERS.to_owned(), "AccessDeniedException");
+        let (tally, ended) = run(&queue, &order(&queue, redrive()), PACE);
+        assert_eq!((ended, tally.done(), tally.kept_back()), (Ok(()), 0, 30));
+        assert_eq!(tally.left, BTreeMap::from([(Left::Failed, 30)]));
+        assert_eq!((tally.faults.len(), queue.visible()), (1, 30));
+
+        let queue = StandIn::with(30);
+        queue.answers.borrow_mut().insert(ORDERS.to_owned(), "RequestTooLargeException");
+        let (tally, _) = run(&queue, &order(&queue, redrive()), PACE);
+        assert_eq!(tally.left, BTreeMap::from([(Left::Refused, 30)]));
+    }
+
+    #[test]
+    fn a_letter_that_can_not_be_deleted_is_tried_again_and_told() {
+        let queue = StandIn::with(10);
+        queue.delete_faults.set(3);
+        let (tally, _) = run(&queue, &order(&queue, redrive()), PACE);
+        assert_eq!((tally.done(), tally.not_deleted, tally.throttled), (10, 0, 3));
+        assert_eq!(queue.len(), 0);
+
+        let queue = StandIn::with(10);
+        queue.delete_faults.set(31);
+        let (tally, _) = run(&queue, &order(&queue, redrive()), PACE);
+        assert_eq!((tally.done(), tally.not_deleted, queue.len()), (10, 1, 1));
+    }
+
+    #[test]
+    fn a_rate_is_kept() {
+        for (rate, letters, seconds) in [(100, 300, 2..=3), (3, 30, 9..=10), (1, 5, 4..=5)] {
+            let queue = StandIn::with(letters);
+            let pace = Pace { letters_per_second: Some(rate), batches: 1 };
+            let (tally, _) = run(&queue, &order(&queue, redrive()), pace);
+            assert_eq!(tally.done(), letters as u64);
+            assert!(seconds.contains(&queue.slept().as_secs()), "{rate}: {:?}", queue.slept());
+        }
+    }
+
+    #[test]
+    fn letters_that_were_held_for_too_long_are_not_worked_on() {
+        let queue = StandIn::with(10);
+        // Every receive takes so long that its letters are nearly visible again.
+        queue.take_per_call(Duration::from_secs(30));
+        let mut rounds = 0;
+        let (tally, _) = block_on(carry_out(&order(&queue, redrive()), PACE, &queue, |_| {
+            rounds += 1;
+            rounds < 3
+        }));
+        assert_eq!((tally.done(), queue.len()), (0, 10));
+    }
+}
