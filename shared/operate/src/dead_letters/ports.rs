@@ -89,3 +89,31 @@ fn advice(fault: &Fault) -> String {
         String::new()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use comeback_core::fault::classify;
+
+    use super::*;
+
+    #[test]
+    fn a_fault_names_action_and_resource_and_the_permission_that_is_missing() {
+        let fault = |code: Option<&str>| Fault {
+            action: "sqs:DeleteMessage",
+            resource: "arn:aws:sqs:us-east-1:1:dead".to_owned(),
+            kind: classify(code, Some(400), None),
+            code: code.map(str::to_owned),
+            message: "as told".to_owned(),
+        };
+        let start = "expected sqs:DeleteMessage on arn:aws:sqs:us-east-1:1:dead to succeed, got ";
+        let advice = "; your identity needs the permission sqs:DeleteMessage on arn:aws:sqs:us-east-1:1:dead";
+        for (code, end) in [
+            (Some("AccessDenied"), format!("AccessDenied: as told{advice}")),
+            (Some("AccessDeniedException"), format!("AccessDeniedException: as told{advice}")),
+            (Some("InvalidAddress"), "InvalidAddress: as told".to_owned()),
+            (None, "as told".to_owned()),
+        ] {
+            assert_eq!(fault(code).to_string(), format!("{start}{end}"));
+        }
+    }
+}
