@@ -1,6 +1,6 @@
 //! `comeback dead` against moto, an independent implementation of SQS and Lambda.
 #![cfg(feature = "operate")]
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 use std::process::{Command, Output};
 

@@ -38,6 +38,11 @@ impl Held {
         old.is_none()
     }
 
+    /// Notes that a letter came which does not stay.
+    pub(super) fn saw_another(&mut self) {
+        self.again = 0;
+    }
+
     /// Whether everything that comes has been seen before.
     pub(super) fn has_seen_all(&self) -> bool {
         self.again > 0 && self.again >= self.handles.len()

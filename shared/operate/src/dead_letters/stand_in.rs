@@ -33,6 +33,8 @@ pub(super) struct StandIn {
     /// The error that a function answers with.
     pub(super) answers: RefCell<BTreeMap<String, &'static str>>,
     pub(super) delete_faults: Cell<u32>,
+    /// Whether letters come in the order of their numbers, and not in that in which they became visible.
+    pub(super) in_order: Cell<bool>,
 }
 
 /// Runs a future that never waits for anything else than this stand-in, which answers at once.
@@ -66,6 +68,7 @@ impl StandIn {
             accepted: RefCell::default(),
             answers: RefCell::default(),
             delete_faults: Cell::default(),
+            in_order: Cell::default(),
         }
     }
 
@@ -125,7 +128,9 @@ impl DeadLetterQueue for StandIn {
         self.now.set(later(self.now.get(), self.per_call.get()));
         let now = self.now.get();
         let mut letters = self.letters.borrow_mut();
-        letters.sort_by_key(|(_, at)| *at);
+        if !self.in_order.get() {
+            letters.sort_by_key(|(_, at)| *at);
+        }
         let visible = letters.iter_mut().filter(|(_, at)| *at <= now).take(max);
         let receive = |(letter, at): &mut (Letter, Timestamp)| {
             *at = later(now, hold);

@@ -32,6 +32,9 @@ const FRESH: Duration = Duration::from_secs(20);
 /// The longest wait after a batch of which something was throttled. The first is a second.
 const SLOW_MAX: Duration = Duration::from_secs(32);
 
+/// How many different faults are told.
+const FAULTS_MAX: usize = 10;
+
 /// How fast an order is carried out.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Pace {
@@ -156,6 +159,9 @@ impl<A: DeadLetterQueue + Functions + Clock> Work<'_, A> {
                 Step::Leave(left) => self.leave(&letter, left),
             }
         }
+        if !(invoked.is_empty() && deleted.is_empty()) {
+            self.held.saw_another();
+        }
         let answers = self.aws.invoke(&invocations).await;
         let (mut accepted, mut throttled) = (Vec::new(), Vec::new());
         for ((letter, invocation), answer) in invoked.into_iter().zip(invocations).zip(answers) {
@@ -167,12 +173,12 @@ impl<A: DeadLetterQueue + Functions + Clock> Work<'_, A> {
                 Err(fault) => match fault.kind {
                     FaultKind::Transient { .. } => throttled.push(letter),
                     FaultKind::Configuration => {
-                        self.tally.faults.insert(fault.to_string());
+                        self.note(&fault);
                         self.broken.insert(invocation.function);
                         self.leave(&letter, Left::Failed);
                     }
                     FaultKind::Refused(_) => {
-                        self.tally.faults.insert(fault.to_string());
+                        self.note(&fault);
                         self.leave(&letter, Left::Refused);
                     }
                 },
@@ -183,6 +189,13 @@ impl<A: DeadLetterQueue + Functions + Clock> Work<'_, A> {
         self.tally.purged += deleted.len() as u64 - not_purged;
         self.tally.not_deleted += not_purged;
         self.slow_down(&throttled).await;
+    }
+
+    /// Notes what AWS said. Messages may name a request, so there may be as many as letters.
+    fn note(&mut self, fault: &Fault) {
+        if self.tally.faults.len() < FAULTS_MAX {
+            self.tally.faults.insert(fault.to_string());
+        }
     }
 
     /// Notes a letter that stays in the queue, hidden until the end.
@@ -204,7 +217,7 @@ impl<A: DeadLetterQueue + Functions + Clock> Work<'_, A> {
             let failed: Vec<_> = failed.collect();
             handles = failed.iter().map(|(handle, _)| *handle).collect();
             if failed.iter().all(|(_, fault)| !fault.passes()) {
-                self.tally.faults.extend(failed.iter().map(|(_, fault)| fault.to_string()));
+                failed.iter().for_each(|(_, fault)| self.note(fault));
                 break;
             }
             self.tally.throttled += failed.len() as u64;
@@ -308,6 +321,24 @@ mod tests {
         order.selection = Selection::default();
         let (tally, _) = run(&queue, &order, PACE);
         assert_eq!((tally.purged, queue.len()), (75, 0));
+    }
+
+    #[test]
+    fn letters_that_stay_and_come_again_do_not_end_the_work_early() {
+        let queue = StandIn::with(200);
+        let mut number = 0;
+        queue.change(|letter| {
+            number += 1;
+            letter.attributes.insert("Attempts".to_owned(), (number / 3).to_string());
+        });
+        // Those that stay come again with every seventh receive.
+        queue.in_order.set(true);
+        queue.take_per_call(Duration::from_secs(10));
+        let mut order = order(&queue, redrive());
+        order.selection.attempts = attempts("1..");
+        let (tally, ended) = run(&queue, &order, PACE);
+        assert_eq!((ended, tally.done(), queue.visible()), (Ok(()), 198, 2));
+        assert_eq!(tally.left, BTreeMap::from([(Left::NotSelected, 2)]));
     }
 
     #[test]
