@@ -16,7 +16,7 @@ use super::{
 };
 
 /// How many steps are played at most. Of an outage with more, every nth event is played and counts n times.
-const STEPS_MAX: f64 = 8_000_000.0;
+const STEPS_MAX: f64 = 4_000_000.0;
 
 /// How many events are played to estimate the steps.
 const PILOTS: u64 = 8;

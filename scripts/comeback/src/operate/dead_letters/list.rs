@@ -25,6 +25,10 @@ const SHOWN_MAX: usize = 10;
 /// How much of an error message a row shows.
 const MESSAGE_MAX: usize = 60;
 
+/// In a terminal with fewer columns, a list has only some of its columns: the letter, its function and its error.
+const NARROW: usize = 80;
+const NARROW_COLUMNS: [usize; 3] = [0, 1, 5];
+
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
@@ -108,6 +112,11 @@ fn function_name(arn: &str) -> &str {
 }
 
 fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
+    // A narrow terminal has room for what matters most; `show` has the rest.
+    let is_narrow = width.is_some_and(|width| width < NARROW);
+    let columns = if is_narrow { NARROW_COLUMNS.as_slice() } else { &[0, 1, 2, 3, 4, 5] };
+    let chosen =
+        |cells: &[String]| columns.iter().map(|nth| cells[*nth].clone()).collect::<Vec<_>>();
     let header = ["letter", "function", "reason", "attempts", "failed", "error"].map(str::to_owned);
     let row = |letter: &Listed| {
         let or_none = |text: &Option<String>| text.clone().unwrap_or("none".to_owned());
@@ -119,16 +128,17 @@ fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
         }
         let error = [letter.error_type.as_deref().unwrap_or_default(), &message];
         let error: Vec<_> = error.into_iter().filter(|text| !text.is_empty()).collect();
-        vec![
+        let cells = [
             letter.message_id.chars().take(8).collect(),
             letter.function.as_deref().map_or("unknown", function_name).to_owned(),
             or_none(&letter.reason),
             letter.attempts.map_or(String::new(), |attempts| attempts.to_string()),
             format!("{} ago", age(letter.last_failure_at.or(letter.sent_at), now)),
             error.join(": "),
-        ]
+        ];
+        chosen(&cells)
     };
-    table(&header, &letters.iter().map(row).collect::<Vec<_>>(), width)
+    table(&chosen(&header), &letters.iter().map(row).collect::<Vec<_>>(), width)
 }
 
 fn grouped(groups: &Groups, now: Timestamp, width: Option<usize>) -> Vec<Line> {
@@ -223,4 +233,33 @@ fn payload(letter: &Listed) -> Vec<Line> {
     let Some(payload) = &letter.payload else { return Vec::new() };
     let title = Line::of(Style::Faint, format!("payload of {}:", letter.message_id));
     std::iter::once(title).chain(payload.lines().map(|line| Line::of(Style::Plain, line))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_fits_a_terminal_of_40_columns() {
+        let attributes = [
+            ("Reason", "max_attempts_exceeded"),
+            ("FunctionArn", "arn:aws:lambda:us-east-1:123456789012:function:orders:live"),
+            (
+                "ErrorMessage",
+                "the upstream answered with a very long message, which goes on and on",
+            ),
+        ];
+        let attributes = attributes.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let id = "e4b46cbf-b738-4f7a-8880-a18cdf61200e".to_owned();
+        let letter = Letter { id, attributes: attributes.into(), ..Letter::default() };
+        let listed = [letter.listed(false)];
+        let lines = |width| rows(&listed, Timestamp::UNIX_EPOCH, width);
+        assert!(lines(Some(40)).iter().all(|line| line.width() <= 40));
+        assert!(
+            lines(Some(40))[1].paint(false).starts_with(" e4b46cbf  orders:live  the upstream")
+        );
+        let [header, row] = &lines(None)[..] else { panic!("two lines") };
+        assert!(header.paint(false).contains("attempts"));
+        assert!(row.paint(false).ends_with("which goes o…"), "{row:?}");
+    }
 }
