@@ -77,6 +77,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
             "form_urlencoded",
             "futures-util",
             "md-5",
+            "minicbor",
             "rand",
             "rustix",
             "serde",
@@ -112,6 +113,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
         "comeback-cli",
         &[
             "aws-config",
+            "aws-sdk-dynamodb",
             "aws-sdk-lambda",
             "aws-sdk-sqs",
             "aws-smithy-http-client",
