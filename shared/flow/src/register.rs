@@ -69,8 +69,11 @@ fn unsteered(item: &Item<'_>, fault: &StoreFault, now: Timestamp) {
         item.met(Obstacle::Ledger);
     }
     let may_be_ordered = item.judgement.message.receive_count > 1;
-    if may_be_ordered && matches!(item.decision(), Decision::Settle(Settlement::Wait { .. })) {
-        item.decide(Decision::Settle(item.judgement.after_unclaimed(fault.passes, now)));
+    if let Decision::Settle(Settlement::Wait { until: due }) = item.decision()
+        && let Settlement::Wait { until } = item.judgement.after_unclaimed(fault.passes, now)
+        && may_be_ordered
+    {
+        item.decide(Decision::Settle(Settlement::Wait { until: until.min(due) }));
     }
 }
 

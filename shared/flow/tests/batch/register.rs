@@ -219,6 +219,14 @@ async fn an_event_goes_on_without_a_register_that_fails() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_look_up_that_fails_makes_no_event_late() {
+    let world = World::with_register(&[("look up", Answer::Fault(FaultKind::Configuration))]);
+    let report = handle(&world, vec![failed("a", 55)]).await;
+    assert_eq!(outcomes(&report), ["waits"]);
+    assert_eq!(world.visibility_calls.borrow()[0].1[0].1, 5);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_register_that_hangs_leaves_no_message_behind() {
     let world = World::with_register(&[("register", Answer::Never)]);
     let report = handle(&world, vec![waiting("a"), due("b")]).await;
