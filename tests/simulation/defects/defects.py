@@ -16,11 +16,15 @@ LETTER = "shared/core/src/dead_letter.rs"
 CLAIM = "shared/core/src/claim.rs"
 IN_FLIGHT = "shared/core/src/in_flight.rs"
 GAUGES = "shared/flow/src/in_flight.rs"
+ORDERS = "shared/core/src/register.rs"
+REGISTER = "shared/flow/src/register.rs"
+ITEM = "shared/flow/src/item.rs"
 
 # Texts that several defects replace.
 STAYS = "let stays = |entry: &&Entry| match entry.outcome {"
 INVOKE = "Decision::Invoke => self.invoke(item).await,"
 PLANNED = "let schedule = planned.ok();"
+WANTED = "if item.came_back() {\n            wanted"
 LATER = "let planned = planned.map(|it| Schedule { due: crate::time::later(it.due, %s), ..it });\n    let schedule = planned.ok();"
 
 DEFECTS = [
@@ -37,8 +41,7 @@ DEFECTS = [
     ("the handler works until its deadline", BUDGET,
      "let all = rest - ANSWER.min(rest / 4);", "let all = rest;"),
     ("calls are not ended when the time is up", BATCH,
-     "within(&self.clock, budget.all, self.carry_out(&items, &claims, budget)).await;",
-     "self.carry_out(&items, &claims, budget).await;"),
+     "within(&self.clock, budget.all, work).await;", "work.await;"),
     ("a call takes eleven entries", "shared/flow/src/ports.rs",
      "pub const ENTRIES_MAX: usize = 10;", "pub const ENTRIES_MAX: usize = 11;"),
     ("the size of dead letters in one call is not bounded", CHUNKS,
@@ -137,8 +140,7 @@ DEFECTS = [
     ("an event without a next attempt is given up although its failure can't be claimed", DECISION,
      ".filter(|it| now <= stay_end(it))", ".filter(|it| self.schedule.is_some() && now <= stay_end(it))"),
     ("a wait keeps its claim", BATCH,
-     "join(put_back, join_all(waits.iter().map(|wait| claims.release(wait.item)))).await;",
-     "put_back.await;"),
+     "join(put_back, join_all(entries)).await;", "put_back.await;\n        drop(entries);"),
     # delays
     ("an attribute is dropped when a message is sent again", MESSAGE,
      "received.map(|(name, value)| attribute(name, value))", "received.skip(1).map(|(name, value)| attribute(name, value))"),
@@ -156,9 +158,9 @@ DEFECTS = [
     ("a delay passes the due time", IN_FLIGHT, "if rest <= DELAY_MAX {", "if rest <= DELAY_MAX / 2 {"),
     ("a delay begins before the question for the count", BATCH,
      "// Asking takes time, and a delay begins after it.\n        let now = self.clock.now();", "let now = asked_at;"),
-    ("every hop takes 15 minutes", IN_FLIGHT, ".between(HOP_MIN, DELAY_MAX)", ".between(DELAY_MAX, DELAY_MAX)"),
-    ("a claim is marked on a hop", BATCH, "sent.into_iter().map(|item| claims.release(item))", "sent.into_iter().map(|item| claims.mark(item))"),
-    ("a hop keeps its claim", BATCH, "sent.into_iter().map(|item| claims.release(item))", "sent.into_iter().take(0).map(|item| claims.release(item))"),
+    ("every hop takes 15 minutes", IN_FLIGHT, "minutes_left).between(HOP_MIN, DELAY_MAX)", "minutes_left).between(DELAY_MAX, DELAY_MAX)"),
+    ("a claim is marked on a hop", BATCH, "register::enter(wait, None, claims)", "claims.mark(wait.item)"),
+    ("a hop keeps its claim", BATCH, "join_all(sent.iter().map(|wait|", "join_all(sent.iter().take(0).map(|wait|"),
     ("QUEUE_TARGETS is not looked at", "shared/core/src/rules.rs",
      "&& by_queue.is_none_or(|queues| queues.allow(function, queue, home))",
      "&& by_queue.is_none_or(|queues| queues.allow(function, queue, home) || true)"),
@@ -168,4 +170,42 @@ DEFECTS = [
     ("the count of SQS is not looked at", GAUGES, "gauge.count(count, now)", "gauge.count(count.min(0), now)"),
     ("a delayed message counts as a backlog", IN_FLIGHT, " && !message.was_sent_again()", ""),
     ("a wait after a fault begins anew after a hop", DECISION, "receives.max(late.checked_ilog2()", "receives.max(late.checked_ilog2().filter(|_| receives == 0)"),
+    # the register
+    ("an order to retry is ignored", ORDERS,
+     "(Decision::Settle(Settlement::Wait { .. }), Some(Order::Retry)) => Decision::Invoke,", ""),
+    ("an order to cancel is ignored", ORDERS, "(_, Some(Order::Cancel)) =>", "(_, Some(Order::Cancel)) if false =>"),
+    ("an order is lost when its handler dies", CLAIM,
+     "found.order.filter(|_| !found.is_expired(now));", "found.order.filter(|_| found.state == State::Waiting && !found.is_expired(now));"),
+    ("an order is forgotten by an event that waits again", CLAIM,
+     "order: ordered.and_then(|seen| seen.order),", "order: ordered.and_then(|_| None),"),
+    ("an order is forgotten by a release", CLAIMS, "held.order.map(|_| Claim", "held.order.filter(|_| false).map(|_| Claim"),
+    ("an order wins against a claim", CLAIM, "if now < until && between(now, until) <= LEASE_MAX => {",
+     "if now < until && between(now, until) <= LEASE_MAX && found.order.is_none() => {"),
+    ("an order is followed for another event of the batch", REGISTER,
+     "if let Some(entered) = notes.events.get(failure.claim_key()) {", "if let Some(entered) = notes.events.values().next() {"),
+    ("the order that was read wins over the order in the claim", ITEM,
+     "let claim = held.or_else(", "let claim = found().or(held).or_else("),
+    ("a paused target is invoked", ORDERS, "(Decision::Invoke, None) if is_paused =>", "(Decision::Invoke, None) if is_paused && false =>"),
+    ("a pause is looked up only for what was received before", REGISTER,
+     "if item.decision() == Decision::Invoke {", "if item.decision() == Decision::Invoke && item.came_back() {"),
+    ("what is held back by a pause comes back at once", IN_FLIGHT,
+     "minute).between(HOP_MIN, DELAY_MAX)", "minute).between(Duration::ZERO, DELAY_MAX)"),
+    ("an event that waits replaces another's claim", REGISTER,
+     "is_some_and(|seen| is_anothers(seen, claims))", "is_some_and(|seen| false && is_anothers(seen, claims))"),
+    ("the register keeps the handle of the first receive", REGISTER,
+     "let is_listed = receipt_handle.is_none()\n        && ", "let is_listed = entered.is_some() || receipt_handle.is_none()\n        && "),
+    ("a delayed event keeps its old receipt handle", BATCH,
+     "register::enter(wait, None, claims)", "register::enter(wait, Some(wait.item.receipt_handle()), claims)"),
+    ("the register has the due time of the attempt, not of the return", REGISTER,
+     "Waiting::of(failure, schedule.attempt, until,", "Waiting::of(failure, schedule.attempt, schedule.due,"),
+    ("a wait that is refused by a changed item is not listed", REGISTER,
+     "Err(NotReplaced::Changed(there)) => seen = there,", "Err(NotReplaced::Changed(_)) => return false,"),
+    ("every delay of a wait is written", REGISTER, "let registers = claims.registers && !is_listed &&", "let registers = claims.registers && (is_listed || true) &&"),
+    ("orders are not looked up", REGISTER, WANTED, WANTED.replace("item.came_back()", "item.nth == usize::MAX")),
+    ("a first receive is looked up", REGISTER, WANTED, WANTED.replace("item.came_back()", "item.nth < usize::MAX")),
+    ("a look-up that fails makes an event late", REGISTER, "until.min(due)", "until.max(until.min(due))"),
+    ("a message is brought back although nothing was ordered", REGISTER,
+     "Ok(()) => return next.order != known,", "Ok(()) => return next.order == known,"),
+    ("a wait is listed without the register", REGISTER,
+     "let registers = claims.registers && ", "let registers = "),
 ]

@@ -72,6 +72,14 @@ pub enum Check {
     HopsForAReason,
     /// Once SQS has said that too many messages are in flight, waits are kept as delays.
     KeepsPlacesFree,
+    /// An operator's order is followed at the next receive of its event, and never lost.
+    OrdersFollowed,
+    /// Nothing of a paused target is invoked, unless an operator ordered it.
+    PausesHold,
+    /// The register lists each event that waits, with the time of its return and the way to its message.
+    ListsTruly,
+    /// The register is written once for a wait, and only what can have an order is read.
+    FewCalls,
     /// Draws are spread evenly over their range, over all worlds.
     DrawsSpread,
 }
@@ -168,8 +176,14 @@ pub enum Fault {
     InvokeRejected,
     /// An invocation was refused until a person fixes the cause.
     Misconfigured,
-    /// The ledger refused a write until a person fixes the cause.
+    /// The ledger refused a call until a person fixes the cause.
     LedgerDenied,
+    /// A look-up did not show the writes of the last moment.
+    LookUpLate,
+    /// Somebody else than a handler wrote an item of the ledger.
+    ItemForged,
+    /// An operator had a receipt handle of an earlier receive.
+    HandleStale,
     /// A handler was killed before its first call was sent.
     KilledBefore,
     /// A handler was killed between its calls.

@@ -48,6 +48,8 @@ pub struct Plan {
     pub calm_after: Duration,
     /// Whether only targets fail, and nothing else.
     pub flawless: bool,
+    /// How often operators see that an event waits, and order something.
+    pub ordering: f64,
 }
 
 /// A retry handler: one function, its settings and its dead-letter queue.
@@ -65,6 +67,8 @@ pub struct HandlerPlan {
     pub binds_queues: bool,
     /// Whether it claims each failure before it acts on it.
     pub has_ledger: bool,
+    /// Whether it lists what waits in the ledger.
+    pub has_register: bool,
     /// Its processes were deployed with one of these as `IN_FLIGHT_MAX`.
     pub in_flight_max: [u32; 2],
 }
@@ -137,6 +141,8 @@ pub enum Trouble {
     TargetPaused,
     /// A target is gone until somebody deploys it again.
     TargetDeleted,
+    /// An operator has paused a target in the register.
+    RetriesPaused,
     /// A target has another name from now on.
     TargetRenamed,
     /// The handlers may not invoke a target until somebody fixes their role.
@@ -164,6 +170,7 @@ const OF_TARGETS: [Odds; 5] = [
     (Trouble::TargetDeleted, 0.08, 3 * HOUR),
     (Trouble::AccessDenied, 0.08, 3 * HOUR),
 ];
+const OF_REGISTERS: [Odds; 1] = [(Trouble::RetriesPaused, 0.25, 3 * HOUR)];
 const OF_QUEUES: [Odds; 3] = [
     (Trouble::MappingOff, 0.08, HOUR / 2),
     (Trouble::QueueCrowded, 0.08, 2 * HOUR),
@@ -241,6 +248,7 @@ impl Plan {
         if !flawless {
             plan.draw_spells(dice);
         }
+        plan.draw_registers(dice);
         plan
     }
 
@@ -264,6 +272,7 @@ impl Plan {
             lists_targets: false,
             binds_queues: false,
             has_ledger: true,
+            has_register: false,
             in_flight_max: [IN_FLIGHT_MAX; 2],
         };
         let queue =
@@ -326,6 +335,7 @@ impl Plan {
             lists_targets: dice.happens(0.3),
             binds_queues: dice.happens(0.4),
             has_ledger: dice.happens(0.5),
+            has_register: false,
             in_flight_max: {
                 let most = dice.pick(&[1, 20, 20, 300, IN_FLIGHT_MAX, IN_FLIGHT_MAX]);
                 let mut draw = || if dice.happens(0.8) { most } else { IN_FLIGHT_MAX };
@@ -379,20 +389,37 @@ impl Plan {
             (1, &OF_CALLS),
         ];
         for (count, odds) in kinds {
-            for (number, &(trouble, probability, longest)) in
-                (0..count).flat_map(|number| odds.iter().map(move |odds| (number, odds)))
-            {
-                if dice.happens(probability) {
-                    let from = dice.within(Duration::ZERO, self.calm_after);
-                    let lasts = dice.millis(60_000..=longest * 1000);
-                    let until = (from + lasts).min(self.calm_after);
-                    self.spells.push(Spell { trouble, number, from, until });
-                }
-            }
+            (0..count).for_each(|number| self.draw_spells_of(number, odds, dice));
         }
         for target in 0..targets {
             if dice.happens(0.05) {
                 self.rename(target, dice);
+            }
+        }
+    }
+
+    fn draw_spells_of(&mut self, number: usize, odds: &[Odds], dice: &mut Dice) {
+        for &(trouble, probability, longest) in odds {
+            if dice.happens(probability) {
+                let from = dice.within(Duration::ZERO, self.calm_after);
+                let lasts = dice.millis(60_000..=longest * 1000);
+                let until = (from + lasts).min(self.calm_after);
+                self.spells.push(Spell { trouble, number, from, until });
+            }
+        }
+    }
+
+    /// Which handlers with a ledger have a register, and what their operators do.
+    fn draw_registers(&mut self, dice: &mut Dice) {
+        let with_ledger = self.handlers.iter_mut().filter(|handler| handler.has_ledger);
+        with_ledger.for_each(|handler| handler.has_register = dice.happens(0.5));
+        if self.flawless || dice.happens(0.2) {
+            return;
+        }
+        self.ordering = dice.unit().powi(2);
+        for number in 0..self.targets.len() {
+            if self.handler_of(number).has_register {
+                self.draw_spells_of(number, &OF_REGISTERS, dice);
             }
         }
     }

@@ -109,7 +109,7 @@ mod tests {
     /// How often each fault and each reason must have been seen at least.
     const SEEN_MIN: u64 = 5;
 
-    /// What was seen less than `least` times: of all faults, all reasons, and what a ledger is for.
+    /// What was seen less than `least` times: of all faults, all reasons, and what a ledger and a register are for.
     fn unseen(tally: &Tally, least: u64) -> Vec<String> {
         let steps = [
             "duplicates dropped",
@@ -118,6 +118,9 @@ mod tests {
             "delays",
             "hops",
             "copies of delays",
+            "orders to retry",
+            "orders to cancel",
+            "orders that came too late",
         ];
         (Fault::value_variants().iter().copied().map(Seen::Fault))
             .chain(Trouble::value_variants().iter().copied().map(Seen::Trouble))

@@ -78,6 +78,10 @@ pub struct Replace {
 /// What the register says of an event: when it comes back, and the handle of its message in flight.
 #[derive(Clone, Debug)]
 pub struct Entry {
+    pub target: String,
+    pub queue_url: String,
+    pub event_id: String,
+    pub attempt: u32,
     pub due: Timestamp,
     pub receipt_handle: Option<String>,
 }
@@ -241,8 +245,14 @@ impl Register for Port {
         next: &Claim,
         waiting: &Waiting<'_>,
     ) -> Result<(), NotReplaced> {
-        let receipt_handle = waiting.receipt_handle.map(str::to_owned);
-        let entry = Entry { due: waiting.due, receipt_handle };
+        let entry = Entry {
+            target: waiting.target.to_owned(),
+            queue_url: waiting.queue_url.to_owned(),
+            event_id: waiting.event_id.to_owned(),
+            attempt: waiting.attempt.get(),
+            due: waiting.due,
+            receipt_handle: waiting.receipt_handle.map(str::to_owned),
+        };
         self.write(key, seen, Some(next), Some(entry)).await
     }
 

@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use comeback_core::{Timestamp, dead_letter::DeadLetter, fault::FaultKind};
+use comeback_core::{Timestamp, claim::Order, dead_letter::DeadLetter, fault::FaultKind};
 
 use super::{
     Judge, Open,
     cases::Case,
     delays::{DELAY_MAX, HOP_MIN, exchange, was_sent_again},
     deliveries::{Delivery, receive_count},
+    register::Wait,
 };
 use crate::{
     notes::{Check, Seen},
-    plan::{Form, Plan},
-    rules::Millis,
+    plan::{Form, Plan, TargetPlan},
+    rules::{Millis, Next},
     wire::{Answer, Invoke},
 };
 
@@ -62,6 +63,10 @@ impl Judge {
         if self.cases[case].claimed && claimed.is_none() {
             self.violated(Check::ClaimsFirst, event, format!("run {run} invokes without a claim"));
         }
+        let is_held_back = |batch: &Vec<Delivery>| self.is_held_back(&batch[place]);
+        if self.runs.get(&run).is_some_and(is_held_back) {
+            self.violated(Check::PausesHold, event, format!("run {run} invokes a paused target"));
+        }
         if let Some((check, what)) = self.wrong_invocation(at, &self.cases[case], invoke) {
             self.violated(check, event, what);
         }
@@ -82,15 +87,16 @@ impl Judge {
                 return Some((Check::OverIsOver, what));
             }
         };
-        let (after, until) = case.shown;
-        let earliest = case.due.unwrap_or(next.due.0.max(after.saturating_add(1)));
-        let latest = case.due.unwrap_or(next.due.1.min(until));
+        if case.order == Some(Order::Cancel) {
+            return Some((Check::OverIsOver, "it is invoked after it was cancelled".to_owned()));
+        }
+        let (earliest, latest) = case.due_range(next);
         let arn = case.arn(&self.plan);
         let initial = Some(case.first.div_euclid(1000));
         let expected = self.expected_payload(&case.of, next.attempt, initial);
         let ordinal = format!(r#"{{"_retry_metadata":{{"attempt":{},"#, next.attempt);
         let Invoke { function, payload, .. } = invoke;
-        Some(if at < earliest {
+        Some(if at < earliest && case.order != Some(Order::Retry) {
             let what = format!("it is invoked at {at}, and due at {earliest} at the earliest");
             (Check::NotBeforeDue, what)
         } else if at > next.expiry {
@@ -150,6 +156,7 @@ impl Judge {
             None => case.permits += 1,
         }
         case.acts += 1;
+        case.is_order_open &= case.order == Some(Order::Cancel) && how != "cancelled";
         let (acts, permits, event) = (case.acts, case.permits, case.of.event);
         self.story.tell(self.now, event, || format!("run {run}: {how}"));
         if acts > 1 {
@@ -209,6 +216,12 @@ impl Judge {
                 exchange(batch, place, |other| other.refused && !other.put_back);
             }
             let message = &mut batch[place];
+            let case = &self.cases[message.case];
+            if message.put_back && seconds == 0 && message.listing.found_order {
+                self.story.tell(self.now, case.of.event, || format!("run {run} brings it back"));
+                self.tally.count(Seen::Step("brought back"));
+                continue;
+            }
             message.put_back = true;
             let of = Subject { run, place, case: message.case };
             let event = self.cases[of.case].of.event;
@@ -227,15 +240,27 @@ impl Judge {
         seconds: u32,
         is_delay: bool,
     ) -> Millis {
-        let message = self.runs.get(&of.run).and_then(|run| run.get(of.place));
+        let is_partial = is_partial(seconds, is_delay);
+        let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
         let Some(message) = message else { return 0 };
+        message.wait = Some(Wait::of(at, seconds, is_partial, is_delay));
+        let message = &self.runs[&of.run][of.place];
         let event = self.cases[of.case].of.event;
         if is_delay && seconds > DELAY_MAX {
             let what = format!("a delay of {seconds} s");
             self.violated(Check::HopsInRange, event, what);
             return 0;
         }
-        let Some((check, (low, high))) = self.cause(message, at) else {
+        let hold = || {
+            let (check, range, is_certain) = self.hold(message, at)?;
+            let is_hold = is_certain || is_within(range, seconds, is_delay);
+            is_hold.then_some((check, range))
+        };
+        let Some((check, (low, high))) = self.cause(message, at).or_else(hold) else {
+            if let Some(what) = self.ignores_order(message) {
+                self.violated(Check::OrdersFollowed, event, what);
+                return 0;
+            }
             return self.judge_wait(at, of.case, seconds, is_delay);
         };
         if !is_within((low, high), seconds, is_delay) {
@@ -270,9 +295,7 @@ impl Judge {
             return 0;
         };
         let end = at + i64::from(seconds) * 1000;
-        // A wait of the greatest length is one of several: it only shows that it isn't due before.
-        let is_partial = if is_delay { seconds >= HOP_MIN } else { seconds == WAIT_MAX };
-        let until = if is_partial { Millis::MAX } else { end };
+        let until = if is_partial(seconds, is_delay) { Millis::MAX } else { end };
         // It may have become due while the handler asked how many messages are in flight.
         let from = if seconds == 0 { Millis::MIN } else { end - 1000 };
         let (after, before) = (case.shown.0.max(from), case.shown.1.min(until));
@@ -289,7 +312,7 @@ impl Judge {
     }
 
     /// How long a message may wait after a fault `at` this time, at least and at most.
-    fn wait_after_fault(
+    pub fn wait_after_fault(
         &self,
         message: &Delivery,
         at: Millis,
@@ -346,6 +369,11 @@ pub fn fits(entries: usize, bytes: usize) -> bool {
     entries <= ENTRIES_MAX && (entries == 1 || bytes <= CALL_BYTES_MAX)
 }
 
+/// Whether a wait of so many seconds may be one of several, which only shows that the message isn't due before.
+fn is_partial(seconds: u32, is_delay: bool) -> bool {
+    if is_delay { seconds >= HOP_MIN } else { seconds == WAIT_MAX }
+}
+
 /// Whether a wait of this range may be one of so many seconds, in flight or as a delay. A long one may have parts.
 fn is_within((low, high): (Millis, Millis), seconds: u32, is_delay: bool) -> bool {
     let whole = |wait: Millis| wait.max(0).saturating_add(999).div_euclid(1000);
@@ -374,10 +402,22 @@ impl Case {
     /// The function that failed, as its message names it, or if it names none, as the handler does.
     pub fn arn(&self, plan: &Plan) -> String {
         let target = &plan.targets[self.of.target];
-        match target.form == Form::Bare && !self.strange {
-            true => unqualified(&target.name),
-            false => qualified(&target.name),
-        }
+        if self.strange { qualified(&target.name) } else { named(target) }
+    }
+
+    /// The earliest and the latest time at which its next attempt is due, as far as it has shown.
+    pub fn due_range(&self, next: Next) -> (Millis, Millis) {
+        let (after, until) = self.shown;
+        let range = (next.due.0.max(after.saturating_add(1)), next.due.1.min(until));
+        self.due.map_or(range, |due| (due, due))
+    }
+}
+
+/// A target as its failures name it.
+pub fn named(target: &TargetPlan) -> String {
+    match target.form {
+        Form::Bare => unqualified(&target.name),
+        Form::Record | Form::Notification | Form::EventBridge => qualified(&target.name),
     }
 }
 

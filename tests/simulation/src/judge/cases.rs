@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use comeback_core::{error_type::ErrorReport, record::Condition};
+use comeback_core::{claim::Order, error_type::ErrorReport, record::Condition};
 
 use super::{Event, Judge, Open};
 use crate::{
@@ -36,6 +36,12 @@ pub struct Case {
     /// Whether it is claimed before it is acted on, and whether the ledger has the mark.
     pub claimed: bool,
     pub marked: bool,
+    /// What an operator wants done with the event, until that is marked, and whether it is still to be done.
+    pub order: Option<Order>,
+    pub is_order_open: bool,
+    /// How often its messages were received, and handlers wrote its item.
+    pub receives: u32,
+    pub writes: u32,
 }
 
 impl Judge {
@@ -101,6 +107,10 @@ impl Judge {
             claimed: self.plan.handler_of(of.target).has_ledger
                 && stranger != Some(Err("unreadable")),
             marked: false,
+            order: None,
+            is_order_open: false,
+            receives: 0,
+            writes: 0,
             of,
         };
         case.verdict = stranger.unwrap_or(Ok(())).and_then(|()| self.verdict(&case));

@@ -78,8 +78,11 @@ impl Judge {
 
     /// A process begins to handle a batch.
     pub fn begun(&mut self, run: u64, process: usize) {
-        let batch = self.runs.get_mut(&run).into_iter().flatten();
-        batch.for_each(|message| message.process = process);
+        for message in self.runs.get_mut(&run).into_iter().flatten() {
+            message.process = process;
+            let is_paused = || self.paused.contains(&self.cases[message.case].arn(&self.plan));
+            message.listing.was_paused = !self.paused.is_empty() && is_paused();
+        }
     }
 
     fn known(&mut self, process: usize, queue: &str, at: Millis) -> Option<(u64, &mut Known)> {

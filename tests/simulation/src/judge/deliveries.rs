@@ -10,7 +10,11 @@ use comeback_core::{
 };
 use comeback_flow::report::{Outcome, Report};
 
-use super::{Judge, Subject, delays::exchange};
+use super::{
+    Judge, Subject,
+    delays::exchange,
+    register::{LOOKS_MAX, Listing, Wait},
+};
 use crate::{
     notes::{Check, Seen},
     rules::Millis,
@@ -50,12 +54,17 @@ pub struct Delivery {
     pub put_back: bool,
     /// Whether the handler has marked or released its claim.
     pub concluded: bool,
+    /// How often the handler found another claim than it had seen.
+    pub looks: u32,
     /// The claim that the handler wrote last, whether or not it knows what became of that.
     pub written: Option<Claim>,
     /// The number of the last answer about this message, among all answers.
     pub told: u64,
     /// Until when another handler holds the claim, as far as this handler knows.
     pub held_until: Option<Millis>,
+    /// The wait that the handler has asked for, and what it knows from the register.
+    pub wait: Option<Wait>,
+    pub listing: Listing,
 }
 
 impl Delivery {
@@ -69,6 +78,11 @@ impl Delivery {
 
     pub fn handle(&self) -> &str {
         self.record().receipt_handle.as_deref().unwrap_or_default()
+    }
+
+    /// The claim that the handler holds, or may hold: it also releases one whose write was never answered.
+    pub fn held(&self) -> Option<&Claim> {
+        self.claim.as_ref().or(self.written.as_ref())
     }
 
     /// The handler was answered with a fault.
@@ -107,6 +121,7 @@ impl Judge {
                 continue;
             };
             let receive_count = receive_count(record);
+            self.cases[case].receives += 1;
             self.story.tell(self.now, self.cases[case].of.event, || {
                 format!("received by run {run}, for the {receive_count}. time")
             });
@@ -144,6 +159,16 @@ impl Judge {
                 exchange(&mut batch, place, |other| !other.done && !is_kept(other));
             }
         }
+        for message in &mut batch {
+            // What the look-up has shown to be done needn't be claimed.
+            if message.listing.is_done()
+                && !message.put_back
+                && !kept.contains(message.message_id())
+            {
+                message.done = true;
+                self.drops(message.case);
+            }
+        }
         // If a message is in a batch twice, both stay or neither.
         let undone = batch.iter().filter(|message| !message.done);
         let undone: BTreeSet<&str> = undone.map(Delivery::message_id).collect();
@@ -162,6 +187,10 @@ impl Judge {
             if message.claim.is_some() && is_over && !message.concluded {
                 let what = format!("run {run} has acted or put it back, and leaves its claim");
                 self.violated(Check::MarksAfterActing, event, what);
+            }
+            if self.is_unlisted(message) {
+                let what = format!("run {run} lets it wait, and does not list it");
+                self.violated(Check::ListsTruly, event, what);
             }
             self.let_go(run, message, stays(message.handle()));
         }
@@ -226,12 +255,16 @@ impl Judge {
         let subject = self.subject_of(run, replace)?;
         let event = self.cases[subject.case].of.event;
         let message = self.runs.get_mut(&run)?.get_mut(subject.place)?;
-        message.concluded |= replace.next.as_ref().is_none_or(|next| next.state == State::Done);
+        let (is_claim, is_mark) = match replace.next.as_ref().map(|next| next.state) {
+            Some(State::Held { .. }) => (true, false),
+            Some(State::Done) => (false, true),
+            Some(State::Waiting) | None => (false, false),
+        };
+        message.concluded |= !is_claim;
         let acted = message.done && !message.hopped;
-        // It may also release a claim whose write was never answered.
-        let held = message.claim.clone().or_else(|| message.written.clone());
+        let held = message.held().cloned();
         let is_held = |claim: &Claim| held.as_ref().is_some_and(|held| held.token == claim.token);
-        if replace.next.as_ref().is_some_and(|next| next.state != State::Done) {
+        if is_claim {
             message.written.clone_from(&replace.next);
         }
         match (&replace.next, &replace.seen) {
@@ -247,17 +280,23 @@ impl Judge {
                 }
             }
             (next, Some(seen)) if is_held(seen) => {
-                if next.is_some() != acted {
+                if is_mark != acted {
                     let what = format!("{next:?} is written, and acted on is {acted}");
                     self.violated(Check::MarksAfterActing, event, what);
                 }
             }
+            // It starts to wait and was not claimed.
+            (Some(Claim { state: State::Waiting, .. }), _) if replace.waiting.is_some() => {}
             (next, seen) => {
                 let what =
                     format!("{next:?} is written in the place of {seen:?}, held is {held:?}");
                 self.violated(Check::ClaimsFence, event, what);
             }
         }
+        if let Some(entry) = &replace.waiting {
+            self.lists(subject, replace.seen.as_ref(), entry, clock);
+        }
+        self.cases[subject.case].writes += 1;
         Some(subject)
     }
 
@@ -279,21 +318,41 @@ impl Judge {
     pub fn marked(&mut self, of: Subject) {
         let case = &mut self.cases[of.case];
         case.marked = true;
+        case.order = None;
         self.story.tell(self.now, case.of.event, || format!("run {}: marked as done", of.run));
+    }
+
+    /// A handler drops a message, because its failure is marked.
+    fn drops(&mut self, index: usize) {
+        self.tally.count(Seen::Step("duplicates dropped"));
+        let case = &self.cases[index];
+        if case.acts == 0 {
+            let event = case.of.event;
+            let what = "the ledger has a mark of what nobody did".to_owned();
+            self.violated(Check::DropsOnlyTheDone, event, what);
+        }
     }
 
     /// A handler has the answer to a write.
     pub fn told_of_claim(&mut self, of: Subject, replace: &Replace, answer: &Answer) {
         self.answers += 1;
         let case = &self.cases[of.case];
-        let (event, acts) = (case.of.event, case.acts);
+        let event = case.of.event;
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
         let (Some(message), Some(next)) = (message, &replace.next) else { return };
         self.story.tell(self.now, event, || format!("run {}: the ledger says {answer:?}", of.run));
-        if next.state == State::Done {
-            return;
+        match next.state {
+            State::Held { .. } => {}
+            State::Waiting => return self.told_of_listing(of, replace, answer),
+            State::Done => return,
         }
         message.held_until = None;
+        message.looks += u32::from(answer.as_ref().is_err_and(|refusal| refusal.found.is_some()));
+        if message.looks == LOOKS_MAX {
+            message.listing.excused = true;
+            message.told = self.answers;
+            return message.met(Some(FaultKind::Transient { retry_after: None }), self.now);
+        }
         match answer.as_ref().map_err(|refusal| (&refusal.found, refusal.kind)) {
             Ok(()) => {
                 message.told = self.answers;
@@ -305,21 +364,19 @@ impl Judge {
             }
             Err((Some(Some(there)), _)) => match there.state {
                 State::Held { until } => {
+                    message.listing.excused = true;
                     message.told = self.answers;
                     message.held_until = Some(until.timestamp_millis());
                 }
                 State::Waiting => {}
                 State::Done => {
                     message.done = true;
-                    self.tally.count(Seen::Step("duplicates dropped"));
-                    if acts == 0 {
-                        let what = "the ledger has a mark of what nobody did".to_owned();
-                        self.violated(Check::DropsOnlyTheDone, event, what);
-                    }
+                    self.drops(of.case);
                 }
             },
             Err((Some(None), _)) => {}
             Err((None, kind)) => {
+                message.listing.excused = true;
                 message.told = self.answers;
                 message.met(kind, self.now);
             }

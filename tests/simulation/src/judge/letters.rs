@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 
 use comeback_core::{
-    Timestamp, dead_letter::DeadLetter, fault::FaultKind, record::Condition, time::rfc3339,
+    Timestamp, claim::Order, dead_letter::DeadLetter, fault::FaultKind, record::Condition,
+    time::rfc3339,
 };
 
 use super::{Judge, Subject, cases::Case, deliveries::Delivery};
@@ -72,7 +73,7 @@ impl Judge {
     }
 
     /// The request id that a dead letter gives its event.
-    fn request_of(&self, index: usize) -> String {
+    pub fn request_of(&self, index: usize) -> String {
         let case = &self.cases[index];
         match &self.events[case.of.event].foreign {
             Some(foreign) => {
@@ -119,6 +120,7 @@ fn attribute<'a>(letter: &'a DeadLetter, name: &str) -> Option<&'a str> {
 /// What is wrong with a reason, if anything is.
 fn wrong_reason(case: &Case, at: Millis, fault: Option<FaultKind>, reason: &str) -> Option<String> {
     let right = match (case.verdict, fault) {
+        _ if case.order == Some(Order::Cancel) => "cancelled",
         (Err(right), _) => right,
         (Ok(_), Some(FaultKind::Refused(right))) => right.as_str(),
         (Ok(next), fault) => {

@@ -12,13 +12,18 @@ mod cases;
 mod delays;
 mod deliveries;
 mod letters;
+mod register;
 
-use std::{collections::HashMap, rc::Rc, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    rc::Rc,
+    sync::Arc,
+};
 
 use comeback_core::Timestamp;
 
 pub use self::{
-    calls::{Subject, qualified},
+    calls::{Subject, named, qualified},
     deliveries::{receive_count, trace_of},
 };
 use self::{cases::Case, delays::Process, deliveries::Delivery};
@@ -29,7 +34,7 @@ use crate::{
 };
 
 /// The reasons of the contract.
-pub const REASONS: [&str; 9] = [
+pub const REASONS: [&str; 10] = [
     "max_age_exceeded",
     "max_attempts_exceeded",
     "not_retryable",
@@ -38,6 +43,7 @@ pub const REASONS: [&str; 9] = [
     "payload_missing",
     "payload_too_large",
     "invoke_rejected",
+    "cancelled",
     "unreadable",
 ];
 
@@ -65,6 +71,8 @@ pub struct Judge {
     processes: Vec<Process>,
     /// How many answers handlers were given.
     answers: u64,
+    /// The functions that operators have paused, as records name them.
+    pub paused: BTreeSet<String>,
     /// How many handlers have a message now, by its id.
     holders: HashMap<String, u32>,
 }
@@ -217,5 +225,6 @@ impl Judge {
             let what = format!("it ended {ends} times, and its chain was forked {forks} times");
             self.violated(Check::EndsOneWay, index, what);
         }
+        self.orders_are_followed();
     }
 }

@@ -155,6 +155,10 @@ pub fn settings(plan: &Plan, number: usize, variant: usize) -> settings::Setting
     if let Some(bare) = targets().find(|target| target.form == Form::Bare) {
         variables.insert("DLQ_TARGET", bare.name.clone());
     }
+    if handler.has_register {
+        variables.insert("LEDGER_TABLE", "ledger".to_owned());
+        variables.insert("REGISTER", "true".to_owned());
+    }
     let settings = settings::Settings::from_lookup(|name| variables.get(name).cloned());
     settings.expect("the variables are valid")
 }

@@ -8,30 +8,26 @@ mod build;
 mod clients;
 mod handlers;
 mod service;
+mod table;
 mod troubles;
 
-use std::{
-    cell::Cell,
-    collections::{BTreeMap, HashMap, HashSet},
-    rc::Rc,
-    sync::Arc,
-    time::Duration,
-};
+use std::{cell::Cell, collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
 use comeback_core::{
     Timestamp,
-    claim::Claim,
     time::{at_millis, later},
 };
 use comeback_local::model::{Cloud, sqs::Received};
 
-use self::handlers::{HandlerRun, Process};
+use self::{
+    handlers::{HandlerRun, Process},
+    table::Table,
+};
 use crate::{
     dice::Dice,
     judge::Judge,
     notes::{Check, Seen},
     plan::{Plan, Spell, Trouble},
-    wire::Entry,
 };
 
 /// When every world begins. Any time would do; it has a fraction of a second, so that a lost fraction shows.
@@ -65,11 +61,8 @@ struct World {
     judge: Judge,
     /// The last count of the messages in flight that a handler asked for, by queue.
     counted: BTreeMap<String, (Timestamp, u64)>,
-    /// What the handlers' ledgers contain, by request id.
-    ledger: HashMap<String, Claim>,
-    /// What the register says of events that wait, by the same keys, and the functions that are paused.
-    waiting: HashMap<String, Entry>,
-    paused: HashSet<String>,
+    /// What the handlers' ledgers and registers contain.
+    table: Table,
     runs: BTreeMap<u64, HandlerRun>,
     /// Processes that are free, by handler.
     idle: Vec<Vec<Process>>,
@@ -96,9 +89,7 @@ impl World {
             planned: 0,
             judge: Judge::new(Rc::clone(&plan), is_told),
             counted: BTreeMap::new(),
-            ledger: HashMap::new(),
-            waiting: HashMap::new(),
-            paused: HashSet::new(),
+            table: Table::default(),
             runs: BTreeMap::new(),
             idle: plan.handlers.iter().map(|_| Vec::new()).collect(),
             next_run: 0,

@@ -1,19 +1,17 @@
 //! The services as a handler's calls meet them. Anything can happen to a call and to its answer.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::Cell,
     rc::{Rc, Weak},
     time::Duration,
 };
 
 use comeback_core::{
     Timestamp,
-    claim::{State, is_same},
     dead_letter::{DeadLetter, Reason},
     fault::FaultKind,
     time::between,
 };
-use comeback_flow::ports::{Entered, Notes};
 use comeback_local::model::{
     Invocation, InvocationType, Invoked as Accepted,
     sqs::{MessageAttribute, Outgoing},
@@ -24,7 +22,7 @@ use crate::{
     judge::{REASONS, Subject},
     notes::{Fault, Seen},
     plan::Trouble,
-    wire::{Answer, Invoke, Refusal, Replace, Request, Slot},
+    wire::{Answer, Invoke, Refusal, Request, Slot},
 };
 
 /// What Lambda answers when it refuses for good, and what that means.
@@ -89,13 +87,17 @@ impl World {
                 self.judge.hides(run, clock, changes);
                 vec![None; changes.len()]
             }
-            Request::Count { .. } | Request::LookUp { .. } => vec![None],
+            Request::Count { .. } => vec![None],
             Request::Again { queue_url, messages } => {
                 self.judge.sends_again(run, clock, name_of(queue_url), messages)
             }
             Request::Letters(letters) => self.judge.gives_up(run, clock, letters),
             Request::Invoke(invoke) => vec![self.judge.invokes(run, clock, invoke)],
             Request::Replace(replace) => vec![self.judge.replaces(run, clock, deadline, replace)],
+            Request::LookUp { events, targets, .. } => {
+                self.judge.looks_up(run, clock, events, targets);
+                vec![None]
+            }
         };
         let call = Rc::new(Call { run, handler, clock, request, subjects, slot });
         if let Request::Sleep(lasts) = call.request {
@@ -170,7 +172,10 @@ impl World {
     }
 
     fn fail(&mut self, call: Rc<Call>, after: Duration, mut refusal: Refusal) {
-        if !matches!(call.request, Request::Invoke(_) | Request::Replace(_)) {
+        let needs_kind = |request: &Request| {
+            matches!(request, Request::Invoke(_) | Request::Replace(_) | Request::LookUp { .. })
+        };
+        if !needs_kind(&call.request) {
             refusal.kind = None;
         }
         let answers = vec![Err(refusal); call.subjects.len()];
@@ -199,7 +204,7 @@ impl World {
             Request::Invoke(invoke) => vec![self.take_invocation(invoke, subject)],
             Request::Replace(replace) => vec![self.replace(replace, subject)],
             Request::LookUp { events, targets, notes } => {
-                vec![self.look_up(events, targets, notes)]
+                vec![self.look_up(run, events, targets, notes)]
             }
         };
         if let Some(after) = back {
@@ -305,51 +310,6 @@ impl World {
         answers
     }
 
-    /// The only operation of the ledger.
-    fn replace(&mut self, replace: &Replace, subject: Option<Subject>) -> Answer {
-        if self.draws(Fault::Misconfigured) {
-            self.judge.tally.count(Seen::Fault(Fault::LedgerDenied));
-            return Err(Refusal::of("AccessDeniedException", 400, FaultKind::Configuration));
-        }
-        let there = self.ledger.get(&replace.key);
-        if !is_same(there, replace.seen.as_ref()) {
-            return Err(Refusal { found: Some(there.cloned()), ..Refusal::default() });
-        }
-        match &replace.next {
-            Some(next) => {
-                if let (State::Done, Some(subject)) = (next.state, subject) {
-                    self.judge.marked(subject);
-                }
-                self.ledger.insert(replace.key.clone(), next.clone());
-            }
-            None => {
-                self.ledger.remove(&replace.key);
-            }
-        }
-        match &replace.waiting {
-            Some(entry) => self.waiting.insert(replace.key.clone(), entry.clone()),
-            None => self.waiting.remove(&replace.key),
-        };
-        Ok(())
-    }
-
-    /// Reads items of events and targets.
-    fn look_up(&mut self, events: &[String], targets: &[String], notes: &RefCell<Notes>) -> Answer {
-        if self.draws(Fault::Misconfigured) {
-            self.judge.tally.count(Seen::Fault(Fault::LedgerDenied));
-            return Err(Refusal::of("AccessDeniedException", 400, FaultKind::Configuration));
-        }
-        let mut notes = notes.borrow_mut();
-        for key in events {
-            let Some(claim) = self.ledger.get(key).cloned() else { continue };
-            let delayed = self.waiting.get(key).filter(|entry| entry.receipt_handle.is_none());
-            let entered = Entered { claim, delayed_until: delayed.map(|entry| entry.due) };
-            notes.events.insert(key.clone(), entered);
-        }
-        notes.paused = targets.iter().filter(|it| self.paused.contains(*it)).cloned().collect();
-        Ok(())
-    }
-
     fn take_invocation(&mut self, invoke: &Invoke, subject: Option<Subject>) -> Answer {
         let function = invoke.function.split(':').nth(6).unwrap_or_default();
         let target = self.targets.get(function);
@@ -397,6 +357,9 @@ impl World {
         {
             self.judge.counted(call.run, call.clock, name_of(queue_url), count.get());
         }
+        if let (Request::LookUp { .. }, Some(answer)) = (&call.request, answers.first()) {
+            self.judge.told_of_look_up(call.run, answer);
+        }
         for (subject, answer) in call.subjects.iter().zip(&answers) {
             match (subject, &call.request) {
                 (None, _) => {}
@@ -423,6 +386,6 @@ impl World {
 }
 
 /// The name of a queue, from its URL.
-fn name_of(queue_url: &str) -> &str {
+pub fn name_of(queue_url: &str) -> &str {
     queue_url.rsplit('/').next().unwrap_or_default()
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use comeback_local::model::{lambda::mapping::MappingSettings, sqs::IN_FLIGHT_MAX};
 
 use super::World;
-use crate::{notes::Seen, plan::Trouble};
+use crate::{judge::named, notes::Seen, plan::Trouble};
 
 /// How many messages of a crowded queue may be in flight.
 const CROWDED: usize = 3;
@@ -32,6 +32,13 @@ impl World {
                 let target = || &plan.targets[number].name;
                 let function = if is_target { target() } else { &plan.handlers[number].name };
                 let _ = lambda.set_reserved_concurrency(function, begins.then_some(0));
+            }
+            Trouble::RetriesPaused => {
+                let named = named(&plan.targets[number]);
+                match begins {
+                    true => self.judge.paused.insert(named),
+                    false => self.judge.paused.remove(&named),
+                };
             }
             Trouble::TargetDeleted if begins => {
                 let _ = lambda.delete_function(&plan.targets[number].name);
@@ -88,6 +95,7 @@ impl World {
                 self.trouble(trouble, number, false);
             }
         }
+        self.table.clean();
         self.judge.story.tell(self.now, None, || "from now on all goes well".to_owned());
         self.is_calm = true;
     }

@@ -1,0 +1,345 @@
+//! The rules for the register, and for what operators order.
+
+use std::collections::BTreeSet;
+
+use aws_lambda_events::event::sqs::SqsMessage;
+use comeback_core::{
+    Timestamp,
+    claim::{Claim, Order, State},
+    fault::FaultKind,
+};
+use comeback_flow::ports::Notes;
+
+use super::{
+    Judge, Subject,
+    cases::Case,
+    delays::{DELAY_MAX, HOP_MIN, was_sent_again},
+    deliveries::{Delivery, receive_count},
+};
+use crate::{
+    dice::Dice,
+    notes::{Check, Seen},
+    rules::Millis,
+    wire::{Answer, Entry, Replace},
+};
+
+/// So often a handler looks at an item that keeps changing. Then it counts as a fault that will pass.
+pub const LOOKS_MAX: u32 = 3;
+
+/// What a handler knows from the register about a message, and has written to it.
+#[derive(Default)]
+pub struct Listing {
+    /// Whether the message's target was paused when its handler began.
+    pub was_paused: bool,
+    /// When the handler looked its batch up, by its own clock, and when it had the answer.
+    asked_at: Option<Millis>,
+    answered_at: Option<Timestamp>,
+    /// What the look-up has shown.
+    read: Read,
+    look_up_fault: Option<FaultKind>,
+    /// Whether the handler may leave the message out: a call to the ledger failed, or another handler acts.
+    pub excused: bool,
+    /// How often the handler wrote, and how often it found another item.
+    writes: u32,
+    changes: u32,
+    /// Whether there was an order in that item.
+    pub found_order: bool,
+}
+
+/// What a look-up has shown about a message.
+#[derive(Clone, Copy, Default)]
+struct Read {
+    /// The order in force, unless the look-up was late, and whether it has shown an order.
+    order: Option<Order>,
+    is_ordered: bool,
+    is_paused: bool,
+    state: Option<State>,
+    delayed_until: Option<Millis>,
+}
+
+impl Listing {
+    fn read(&self) -> Option<Read> {
+        (self.answered_at.is_some() && self.look_up_fault.is_none()).then_some(self.read)
+    }
+
+    /// Whether the handler knows that the failure was acted on.
+    pub fn is_done(&self) -> bool {
+        self.read().is_some_and(|read| read.state == Some(State::Done))
+    }
+}
+
+/// A wait that a handler has asked for: after when and until when it ends, and how it is kept.
+#[derive(Clone, Copy)]
+pub struct Wait {
+    pub after: Millis,
+    pub until: Millis,
+    pub is_delay: bool,
+}
+
+impl Wait {
+    /// A wait of so many seconds from `at`. A partial one ends before the message is to be acted on.
+    pub fn of(at: Millis, seconds: u32, is_partial: bool, is_delay: bool) -> Self {
+        let end = at + i64::from(seconds) * 1000;
+        let after = if seconds == 0 { Millis::MIN } else { end - 1000 };
+        Self { after, until: if is_partial { Millis::MAX } else { end }, is_delay }
+    }
+
+    fn is_until(&self, due: Millis) -> bool {
+        self.after < due && due <= self.until
+    }
+}
+
+fn came_back(record: &SqsMessage) -> bool {
+    receive_count(record) > 1 || was_sent_again(record)
+}
+
+impl Judge {
+    /// The key of any failure.
+    pub fn any_key(&self, dice: &mut Dice) -> String {
+        self.cases[dice.index(self.cases.len())].request_id.to_string()
+    }
+
+    fn has_register(&self, case: &Case) -> bool {
+        case.claimed && self.plan.handler_of(case.of.target).has_register
+    }
+
+    /// An operator's order for a failure was accepted.
+    pub fn ordered(&mut self, key: &str, order: Order) {
+        let Some(case) = self.cases.iter_mut().find(|case| *case.request_id == *key) else {
+            return;
+        };
+        case.order = Some(order);
+        // If a mark was lost, an event may be listed again although its message is gone.
+        case.is_order_open = case.acts == 0;
+        self.tally.count(Seen::Step(match order {
+            Order::Retry => "orders to retry",
+            Order::Cancel => "orders to cancel",
+        }));
+        self.story.tell(self.now, case.of.event, || format!("an operator orders: {order:?}"));
+    }
+
+    /// A handler looks up what concerns its batch.
+    pub fn looks_up(&mut self, run: u64, clock: Timestamp, events: &[String], targets: &[String]) {
+        let at = clock.timestamp_millis();
+        let Some(batch) = self.runs.get(&run) else { return };
+        let has_come_back = |message: &&Delivery| {
+            self.has_register(&self.cases[message.case]) && came_back(message.record())
+        };
+        let case_of = |message: &Delivery| &self.cases[message.case];
+        let expected: BTreeSet<&str> =
+            batch.iter().filter(has_come_back).map(|it| &*case_of(it).request_id).collect();
+        let may_be_due = |case: &&Case| case.verdict.is_ok_and(|it| at >= case.due_range(it).0);
+        let due = batch.iter().map(case_of).filter(may_be_due);
+        let due: BTreeSet<String> = due.map(|case| case.arn(&self.plan)).collect();
+        let is_again = batch.iter().any(|message| message.listing.asked_at.is_some());
+        let has_register = batch.iter().any(|message| self.has_register(case_of(message)));
+        let is_right = events.iter().map(String::as_str).eq(expected.iter().copied())
+            && targets.iter().all(|target| due.contains(target))
+            && (!events.is_empty() || !targets.is_empty());
+        if is_again || !has_register || !is_right {
+            let what = format!(
+                "run {run} looks up {events:?} and {targets:?}, expected {expected:?} and some of {due:?}"
+            );
+            self.violated(Check::FewCalls, None, what);
+        }
+        self.tally.count(Seen::Step("look-ups"));
+        for message in self.runs.get_mut(&run).into_iter().flatten() {
+            message.listing.asked_at = Some(at);
+        }
+    }
+
+    /// A look-up reads the items, those of `current` events as they are now.
+    pub fn reads(&mut self, run: u64, current: &[&str], found: &Notes) {
+        for message in self.runs.get_mut(&run).into_iter().flatten() {
+            let case = &self.cases[message.case];
+            let entered = found.events.get(&*case.request_id);
+            let delayed_until = entered.and_then(|entered| entered.delayed_until);
+            message.listing.read = Read {
+                order: case.order.filter(|_| current.contains(&&*case.request_id)),
+                is_ordered: entered.is_some_and(|entered| entered.claim.order.is_some()),
+                is_paused: self.paused.contains(&case.arn(&self.plan)),
+                state: entered.map(|entered| entered.claim.state),
+                delayed_until: delayed_until.map(|until| until.timestamp_millis()),
+            };
+        }
+    }
+
+    /// A handler has the answer to its look-up.
+    pub fn told_of_look_up(&mut self, run: u64, answer: &Answer) {
+        let fault = answer.as_ref().err().and_then(|refusal| refusal.kind);
+        for message in self.runs.get_mut(&run).into_iter().flatten() {
+            message.listing.answered_at = Some(self.now);
+            message.listing.look_up_fault = fault;
+            message.listing.excused |= fault.is_some();
+        }
+    }
+
+    /// Whether a message must not be invoked because its target is paused.
+    pub fn is_held_back(&self, message: &Delivery) -> bool {
+        let listing = &message.listing;
+        let is_paused = match listing.read() {
+            Some(read) => read.is_paused,
+            None => listing.was_paused && listing.look_up_fault.is_none(),
+        };
+        let case = &self.cases[message.case];
+        is_paused && self.has_register(case) && case.order != Some(Order::Retry)
+    }
+
+    /// Why a message waits because of what its look-up has shown, for how many milliseconds from `at`, at least and at
+    /// most, and whether it must. It is known from outside only roughly when a message is due.
+    pub fn hold(&self, message: &Delivery, at: Millis) -> Option<(Check, (Millis, Millis), bool)> {
+        let listing = &message.listing;
+        let case = &self.cases[message.case];
+        let asked_at = listing.asked_at?;
+        if let Some(fault) = listing.look_up_fault {
+            return self.soon(message, at, asked_at, fault);
+        }
+        let read = listing.read()?;
+        let is_ordered = read.is_ordered || read.order.is_some();
+        let is_over = case.verdict.map_or(true, |next| asked_at > next.expiry);
+        let due = case.verdict.map(|next| case.due_range(next));
+        let (may_act, acts) = due.map_or((true, true), |(earliest, latest)| {
+            (asked_at >= earliest || is_ordered, asked_at >= latest || is_ordered)
+        });
+        if !may_act {
+            return None;
+        }
+        if read.is_paused && !is_ordered && !is_over {
+            let passed = (self.now - listing.answered_at?).num_milliseconds();
+            let (low, high) = (i64::from(HOP_MIN) * 1000, i64::from(DELAY_MAX) * 1000);
+            return Some((Check::PausesHold, (low - passed, high - passed), acts));
+        }
+        let Some(State::Held { until }) = read.state else { return None };
+        let rest = until.timestamp_millis() - at;
+        Some((Check::WaitsForHolder, (rest, rest), acts && rest > 0))
+    }
+
+    /// The same if the look-up failed: nobody knows what was ordered for a message that may have been brought back.
+    fn soon(
+        &self,
+        message: &Delivery,
+        at: Millis,
+        asked_at: Millis,
+        fault: FaultKind,
+    ) -> Option<(Check, (Millis, Millis), bool)> {
+        let case = &self.cases[message.case];
+        let (earliest, latest) = case.due_range(case.verdict.ok()?);
+        if receive_count(message.record()) < 2 || asked_at >= latest {
+            return None;
+        }
+        let passed = (self.now - message.listing.answered_at?).num_milliseconds();
+        let (low, high) = self.wait_after_fault(message, at - passed, fault);
+        let range = ((low - passed).min(earliest - at), (high - passed).min(latest - at));
+        Some((Check::FaultWaits, range, asked_at < earliest))
+    }
+
+    /// Why a message must not wait until it is due, if an operator may want something else.
+    pub fn ignores_order(&self, message: &Delivery) -> Option<String> {
+        let listing = &message.listing;
+        if let Some(order) = listing.read().and_then(|read| read.order) {
+            return Some(format!("it waits, although the handler was told to {order:?}"));
+        }
+        let may_have_order =
+            self.has_register(&self.cases[message.case]) && came_back(message.record());
+        let is_unread = may_have_order && listing.asked_at.is_none();
+        is_unread.then(|| "it waits, and the handler did not look for an order".to_owned())
+    }
+
+    /// A handler lists an event that waits.
+    pub fn lists(&mut self, of: Subject, seen: Option<&Claim>, entry: &Entry, clock: Timestamp) {
+        let case = &self.cases[of.case];
+        let Some(batch) = self.runs.get(&of.run) else { return };
+        let message = &batch[of.place];
+        let due = entry.due.timestamp_millis();
+        let is_delay = entry.receipt_handle.is_none();
+        // Copies of one message may be in a batch.
+        let waits = |other: &Delivery| {
+            let wait = other.wait.filter(|wait| wait.is_delay == is_delay && wait.is_until(due));
+            other.case == of.case && wait.is_some()
+        };
+        let has_handle = entry.receipt_handle.as_deref().is_none_or(|it| it == message.handle());
+        let is_true = batch.iter().any(waits)
+            && has_handle
+            && entry.target == case.arn(&self.plan)
+            && entry.queue_url.ends_with(&format!("/{}", message.queue()))
+            && entry.event_id == self.request_of(of.case)
+            && case.verdict.is_ok_and(|next| next.attempt == entry.attempt);
+        let listing = &message.listing;
+        let is_listed = is_delay
+            && message.claim.is_none()
+            && listing.read().and_then(|read| read.delayed_until) == Some(due);
+        let is_anothers = seen.is_some_and(|seen| {
+            seen.state != State::Waiting
+                && !seen.is_expired(clock)
+                && !message.held().is_some_and(|held| held.token == seen.token)
+        });
+        let wrong = if is_anothers {
+            Some((Check::ClaimsFence, format!("{seen:?} is replaced by an event that waits")))
+        } else if !is_true {
+            let waits: Vec<_> = batch.iter().filter_map(|it| it.wait).map(|it| it.until).collect();
+            let what = format!("{entry:?} is listed, due at {due}, with waits until {waits:?}");
+            Some((Check::ListsTruly, what))
+        } else if !self.has_register(case) || is_listed || listing.writes > listing.changes {
+            let (writes, changes) = (listing.writes, listing.changes);
+            let what = format!("it is listed, after {writes} writes of which {changes} failed");
+            Some((Check::FewCalls, what))
+        } else {
+            None
+        };
+        let event = case.of.event;
+        if let Some((check, what)) = wrong {
+            self.violated(check, event, what);
+        }
+        self.tally.count(Seen::Step("events listed"));
+        if let Some(message) = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place)) {
+            message.listing.writes += 1;
+        }
+    }
+
+    /// A handler has the answer to such a write.
+    pub fn told_of_listing(&mut self, of: Subject, replace: &Replace, answer: &Answer) {
+        let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
+        let (Some(message), Err(refusal)) = (message, answer) else { return };
+        let listing = &mut message.listing;
+        match (&refusal.found, &replace.next) {
+            (Some(Some(there)), Some(next)) if there.is(next) => {}
+            (Some(Some(there)), _) if there.state != State::Waiting => listing.excused = true,
+            (Some(there), _) => {
+                listing.changes += 1;
+                listing.found_order |= there.as_ref().is_some_and(|there| there.order.is_some());
+            }
+            (None, _) => listing.excused = true,
+        }
+    }
+
+    /// Whether a message waits and was not listed, although nothing prevented it.
+    pub fn is_unlisted(&self, message: &Delivery) -> bool {
+        let listing = &message.listing;
+        let case = &self.cases[message.case];
+        let Some(wait) = message.wait.filter(|_| message.put_back || message.hopped) else {
+            return false;
+        };
+        let listed_before = listing.read().and_then(|read| read.delayed_until);
+        let is_written = listing.writes > listing.changes || listing.writes == LOOKS_MAX;
+        let is_anothers =
+            listing.read().and_then(|read| read.state).is_some_and(|state| state != State::Waiting);
+        let is_excused =
+            listing.excused || is_anothers || listed_before.is_some_and(|due| wait.is_until(due));
+        self.has_register(case) && case.verdict.is_ok() && !is_written && !is_excused
+    }
+
+    /// Nothing happens any more: each order was followed, and a retry cost no more writes than it may.
+    pub fn orders_are_followed(&mut self) {
+        if let Some(case) = self.cases.iter().find(|case| case.is_order_open) {
+            let (event, order) = (case.of.event, case.order);
+            let what = format!("the last order for it is lost, and in force is {order:?}");
+            self.violated(Check::OrdersFollowed, event, what);
+        }
+        // A write for each wait, the claim and the mark.
+        let dear = self.cases.iter().find(|case| case.writes > case.receives + 1);
+        if let Some(Case { of, writes, receives, .. }) = dear.filter(|_| self.plan.flawless) {
+            let what = format!("{writes} writes to the ledger, and only {receives} receives");
+            self.violated(Check::FewCalls, of.event, what);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The table of the handlers' ledgers and registers, and the operators who write to it too.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    time::Duration,
+};
+
+use comeback_core::{
+    Timestamp,
+    claim::{Claim, Order, State, Token, is_same},
+    fault::FaultKind,
+    time::between,
+};
+use comeback_flow::ports::{Entered, Notes};
+
+use super::{World, service::name_of};
+use crate::{
+    judge::Subject,
+    notes::{Fault, Seen},
+    wire::{Answer, Entry, Refusal, Replace},
+};
+
+/// How old what a look-up shows may be.
+const LOOK_UP_LAG: Duration = Duration::from_secs(1);
+
+/// Nobody looks at a wait for longer than this.
+const PATIENCE: Duration = Duration::from_hours(6);
+
+/// What an item consists of. One that was forged has neither.
+type Item = (Option<Claim>, Option<Entry>);
+
+/// The items, by claim key.
+#[derive(Default)]
+pub struct Table {
+    claims: HashMap<String, Claim>,
+    /// What the register says of events that wait.
+    waiting: BTreeMap<String, Entry>,
+    /// The items that have no claim, because somebody else than a handler wrote them.
+    forged: BTreeSet<String>,
+    /// What the last writes have replaced.
+    replaced: VecDeque<(Timestamp, String, Item)>,
+    orders: u32,
+}
+
+impl Table {
+    fn write(&mut self, now: Timestamp, key: &str, claim: Option<Claim>, entry: Option<Entry>) {
+        let before = match claim {
+            Some(claim) => self.claims.insert(key.to_owned(), claim),
+            None => self.claims.remove(key),
+        };
+        let was_waiting = match entry {
+            Some(entry) => self.waiting.insert(key.to_owned(), entry),
+            None => self.waiting.remove(key),
+        };
+        self.replaced.push_back((now, key.to_owned(), (before, was_waiting)));
+        while self.replaced.front().is_some_and(|(at, ..)| between(*at, now) > LOOK_UP_LAG) {
+            self.replaced.pop_front();
+        }
+    }
+
+    /// The item as it was before the writes of the last moment, if there were any.
+    fn before(&self, now: Timestamp, key: &str) -> Option<Item> {
+        let is_it = |(at, of, _): &&(Timestamp, String, Item)| {
+            of == key && between(*at, now) <= LOOK_UP_LAG
+        };
+        self.replaced.iter().find(is_it).map(|(.., item)| item.clone())
+    }
+
+    /// Removes what was forged.
+    pub fn clean(&mut self) {
+        self.forged.clear();
+    }
+}
+
+impl World {
+    /// A handler replaces an item, if it is still the one that was seen.
+    pub fn replace(&mut self, replace: &Replace, subject: Option<Subject>) -> Answer {
+        if self.draws(Fault::Misconfigured) {
+            self.judge.tally.count(Seen::Fault(Fault::LedgerDenied));
+            return Err(Refusal::of("AccessDeniedException", 400, FaultKind::Configuration));
+        }
+        if self.table.forged.contains(&replace.key) {
+            return Err(Refusal::of("NoClaim", 400, FaultKind::Configuration));
+        }
+        let there = self.table.claims.get(&replace.key);
+        if !is_same(there, replace.seen.as_ref()) {
+            return Err(Refusal { found: Some(there.cloned()), ..Refusal::default() });
+        }
+        if let (Some(Claim { state: State::Done, .. }), Some(subject)) = (&replace.next, subject) {
+            self.judge.marked(subject);
+        }
+        let Replace { key, next, waiting, .. } = replace;
+        self.table.write(self.now, key, next.clone(), waiting.clone());
+        if let Some(entry) = waiting {
+            self.show(key, entry);
+        }
+        Ok(())
+    }
+
+    /// A handler reads items of events and targets.
+    pub fn look_up(
+        &mut self,
+        run: u64,
+        events: &[String],
+        targets: &[String],
+        notes: &RefCell<Notes>,
+    ) -> Answer {
+        if self.draws(Fault::Misconfigured) {
+            self.judge.tally.count(Seen::Fault(Fault::LedgerDenied));
+            return Err(Refusal::of("AccessDeniedException", 400, FaultKind::Configuration));
+        }
+        // Reads are as late as counts are.
+        let is_late = !events.is_empty() && self.draws(Fault::InFlightLate);
+        let (mut found, mut current) = (Notes::default(), Vec::new());
+        for key in events {
+            let before = self.table.before(self.now, key).filter(|_| is_late);
+            if before.is_some() {
+                self.judge.tally.count(Seen::Fault(Fault::LookUpLate));
+            } else {
+                current.push(key.as_str());
+            }
+            let is_there =
+                || (self.table.claims.get(key).cloned(), self.table.waiting.get(key).cloned());
+            let (Some(claim), entry) = before.unwrap_or_else(is_there) else { continue };
+            let delayed = entry.filter(|entry| entry.receipt_handle.is_none());
+            let entered = Entered { claim, delayed_until: delayed.map(|entry| entry.due) };
+            found.events.insert(key.clone(), entered);
+        }
+        let paused = targets.iter().filter(|target| self.judge.paused.contains(*target));
+        found.paused = paused.cloned().collect();
+        self.judge.reads(run, &current, &found);
+        notes.replace(found);
+        Ok(())
+    }
+
+    /// An event is listed from now on, and operators may see it.
+    fn show(&mut self, key: &str, entry: &Entry) {
+        if self.is_calm || !self.dice.happens(self.plan.ordering) {
+            return;
+        }
+        // Half of what they order comes too late, or when the event waits again.
+        let wait = between(self.now, entry.due).min(PATIENCE);
+        let delay = self.dice.within(Duration::ZERO, 2 * wait);
+        let (key, handle) = (key.to_owned(), entry.receipt_handle.clone());
+        self.after(delay, move |world| world.operate(&key, handle));
+    }
+
+    /// An operator who has seen an event, with its receipt handle, does something about it, or about others.
+    fn operate(&mut self, key: &str, handle: Option<String>) {
+        if self.is_calm {
+            return;
+        }
+        let handle_of =
+            |(key, entry): (&String, &Entry)| (key.clone(), entry.receipt_handle.clone());
+        let events = match self.dice.number(0..=19) {
+            0 => self.table.waiting.iter().map(handle_of).collect(),
+            1 => vec![(self.judge.any_key(&mut self.dice), None)],
+            2 => vec![("nobody's".to_owned(), None)],
+            3 => return self.forge(key),
+            _ => vec![(key.to_owned(), handle)],
+        };
+        for (key, handle) in events {
+            // Two may do it at the same time, and needn't want the same.
+            for _ in 0..self.dice.pick(&[1, 1, 1, 2]) {
+                let order = self.dice.pick(&[Order::Retry, Order::Retry, Order::Cancel]);
+                let delay = self.dice.millis(2..=500);
+                let (key, handle) = (key.clone(), handle.clone());
+                self.after(delay, move |world| world.order(&key, order, handle));
+            }
+        }
+    }
+
+    /// An operator orders something for an event if it waits, and brings its message back.
+    fn order(&mut self, key: &str, order: Order, seen_handle: Option<String>) {
+        let waits = |claim: &&Claim| claim.state == State::Waiting && !claim.is_expired(self.now);
+        let Some(claim) = self.table.claims.get(key).filter(waits) else {
+            return self.judge.tally.count(Seen::Step("orders that came too late"));
+        };
+        self.table.orders += 1;
+        let owner = format!("operator-{}", self.table.orders);
+        let token = Token { generation: claim.token.generation + 1, owner };
+        let ordered = Claim { token, order: Some(order), ..claim.clone() };
+        let entry = self.table.waiting.get(key).cloned();
+        self.table.write(self.now, key, Some(ordered), entry.clone());
+        self.judge.ordered(key, order);
+        // A delayed message can't be brought back.
+        let Some(Entry { queue_url, receipt_handle: Some(handle), .. }) = entry else { return };
+        let is_stale = seen_handle.as_ref().is_some_and(|seen| *seen != handle);
+        if is_stale {
+            self.judge.tally.count(Seen::Fault(Fault::HandleStale));
+        }
+        let handle = seen_handle.unwrap_or(handle);
+        if !self.happens(Fault::CallUnsent) {
+            let delay = self.dice.millis(2..=60);
+            self.after(delay, move |world| {
+                // It may be gone by now.
+                let sqs = &mut world.cloud.sqs;
+                let _ = sqs.change_visibility(world.now, name_of(&queue_url), &handle, 0);
+            });
+        }
+    }
+
+    /// Somebody writes an item that has no claim in the place of one on which nobody acts, for a while.
+    fn forge(&mut self, key: &str) {
+        let is_free = |claim: &Claim| claim.state == State::Waiting && claim.order.is_none();
+        if self.table.claims.get(key).is_some_and(|claim| !is_free(claim)) {
+            return;
+        }
+        self.judge.tally.count(Seen::Fault(Fault::ItemForged));
+        self.judge.story.tell(self.now, None, || format!("{key} is written by hand"));
+        self.table.write(self.now, key, None, None);
+        self.table.forged.insert(key.to_owned());
+        let (key, lasts) = (key.to_owned(), self.dice.millis(1_000..=3_600_000));
+        self.after(lasts, move |world| {
+            world.table.forged.remove(&key);
+        });
+    }
+}
