@@ -29,8 +29,9 @@ const HOLD: Duration = Duration::from_mins(1);
 /// Letters that were received longer ago are not worked on: somebody else might receive them before this is done.
 const FRESH: Duration = Duration::from_secs(20);
 
-/// The longest wait after a batch of which something was throttled. The first is a second.
-const SLOW_MAX: Duration = Duration::from_secs(32);
+/// The longest wait after a batch of which something was throttled. The first is a second. It is less than [`FRESH`],
+/// so that the next batch is not too old after it.
+const SLOW_MAX: Duration = Duration::from_secs(16);
 
 /// How many different faults are told.
 const FAULTS_MAX: usize = 10;
@@ -142,8 +143,7 @@ impl<A: DeadLetterQueue + Functions + Clock> Work<'_, A> {
     /// Works on a batch: invokes, then deletes what was accepted.
     async fn settle(&mut self, batch: Batch) {
         if between(batch.received_at, self.aws.now()) > FRESH {
-            // They come back by themselves.
-            return;
+            return self.give_back(&batch.letters).await;
         }
         let (mut invoked, mut invocations, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
         for letter in batch.letters {
@@ -225,6 +225,14 @@ impl<A: DeadLetterQueue + Functions + Clock> Work<'_, A> {
         handles.len() as u64
     }
 
+    /// Makes letters visible again that are to be received once more.
+    async fn give_back(&self, letters: &[Letter]) {
+        let handles: Vec<_> = letters.iter().map(|it| it.receipt_handle.as_str()).collect();
+        let calls = handles.chunks(BATCH_MAX).map(|batch| self.aws.release(batch));
+        // If this fails, they come back a little later.
+        join_all(calls).await;
+    }
+
     /// Gives letters back whose invocations were throttled, and waits, longer each time.
     async fn slow_down(&mut self, throttled: &[Letter]) {
         if throttled.is_empty() {
@@ -232,10 +240,7 @@ impl<A: DeadLetterQueue + Functions + Clock> Work<'_, A> {
             return;
         }
         self.tally.throttled += throttled.len() as u64;
-        let handles: Vec<_> = throttled.iter().map(|it| it.receipt_handle.as_str()).collect();
-        let calls = handles.chunks(BATCH_MAX).map(|batch| self.aws.release(batch));
-        // If this fails, they come back a little later.
-        join_all(calls).await;
+        self.give_back(throttled).await;
         self.slow = (self.slow * 2).clamp(Duration::from_secs(1), SLOW_MAX);
         self.aws.sleep(self.slow).await;
     }
@@ -420,6 +425,6 @@ mod tests {
             rounds += 1;
             rounds < 3
         }));
-        assert_eq!((tally.done(), queue.len()), (0, 10));
+        assert_eq!((tally.done(), queue.len(), queue.visible()), (0, 10, 10));
     }
 }
