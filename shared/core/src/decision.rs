@@ -139,6 +139,15 @@ impl Judgement<'_> {
         }
     }
 
+    /// What becomes of a message that is due and held back for so long, because its target is down.
+    pub fn held_back(&self, hold: Duration, now: Timestamp) -> Settlement {
+        let Some((failure, schedule)) = self.failure.as_ref().ok().zip(self.schedule) else {
+            return Settlement::Wait { until: later(now, hold) };
+        };
+        let hold = fault::sparing(hold, &failure.request_id, self.message.receive_count);
+        Settlement::Wait { until: by_last_chance(later(now, hold), schedule, now) }
+    }
+
     /// How often the attempt was tried in vain, for waits that double. The receive count of a message that was sent
     /// again began anew. But after waits that double, an event is about as late as the last of them was long.
     fn tries(&self, now: Timestamp) -> u32 {

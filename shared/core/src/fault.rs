@@ -179,7 +179,7 @@ pub(crate) fn store_wait(passes: bool, request_id: &str, tries: u32) -> Duration
 }
 
 /// This wait, or a longer one if the message has few receives left.
-fn sparing(wait: Duration, request_id: &str, tries: u32) -> Duration {
+pub(crate) fn sparing(wait: Duration, request_id: &str, tries: u32) -> Duration {
     if tries < RECEIVES_SPARED_FROM {
         return wait;
     }

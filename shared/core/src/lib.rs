@@ -18,6 +18,7 @@ pub mod arn;
 pub mod attempt;
 pub mod backoff;
 mod bad_settings;
+pub mod circuit;
 pub mod claim;
 pub mod dead_letter;
 pub mod decision;

@@ -1,0 +1,614 @@
+use proptest::prelude::*;
+
+use super::{
+    steps::{counts_from, seconds},
+    *,
+};
+use crate::{backoff::Draw, testing::at};
+
+fn start() -> Timestamp {
+    at("2026-02-01T12:00:00Z")
+}
+
+fn after(seconds: u64) -> Timestamp {
+    later(start(), Duration::from_secs(seconds))
+}
+
+fn half() -> Draw {
+    Draw::of(u64::MAX / 2)
+}
+
+fn of(event: &str) -> Try {
+    Try { event: event.to_owned(), attempt: 1 }
+}
+
+/// A batch of a handler that reports.
+fn batch(due: u32, invoked: u32, failed: u32) -> Batch<'static> {
+    let seen = Seen { invoked, failed, fresh: 0 };
+    Batch { seen, reports: true, due, ..Batch::default() }
+}
+
+fn stepped(circuit: &Circuit, batch: &Batch<'_>, seconds: u64) -> (Circuit, Step) {
+    let step = circuit.step(batch, after(seconds), half());
+    (step.next.clone().unwrap_or_else(|| circuit.clone()), step)
+}
+
+fn slice(rate: u32, taken: u32, failed: u32) -> Slice {
+    Slice { taken, failed, ..Slice::new(rate, start()) }
+}
+
+fn circuit(phase: Phase) -> Circuit {
+    Circuit { phase, ..Circuit::new(start()) }
+}
+
+fn suspected() -> Circuit {
+    let slice = slice(1, 0, 0);
+    circuit(Phase::Suspected { since: start(), ask_at: after(60), slice })
+}
+
+fn open() -> Circuit {
+    let (since, next_at) = (start(), after(100));
+    circuit(Phase::Open { since, next_at, interval_seconds: 100, steady: None })
+}
+
+fn probing() -> Circuit {
+    let probe = Probe { of: of("probe"), at: start() };
+    circuit(Phase::Probing { since: start(), interval_seconds: 40, probe })
+}
+
+fn ramping(slice: Slice, mixed: u32) -> Circuit {
+    let probe = Probe { of: of("probe"), at: start() };
+    circuit(Phase::Ramping { since: start(), slice, mixed, probe })
+}
+
+fn minute(began: u64, invocations: u32, errors: u32) -> Minute {
+    Minute { began: after(began), invocations, errors }
+}
+
+#[test]
+fn a_circuit_is_suspected_if_nearly_all_of_many_retries_fail_within_a_minute() {
+    let closed = Circuit::new(start());
+    for (invoked, failed, expected) in [
+        (20, 20, "suspected"),
+        (20, 19, "suspected"),
+        (100, 95, "suspected"),
+        (100, 94, "closed"),
+        (20, 18, "closed"),
+        (19, 19, "closed"),
+        (10, 40, "closed"),
+        (200, 60, "closed"),
+    ] {
+        let (next, step) = stepped(&closed, &batch(0, invoked, failed), 59);
+        assert_eq!(next.name(), expected, "{failed} of {invoked}");
+        assert!(!step.asks && step.brings.is_none(), "{step:?}");
+    }
+    let (half, _) = stepped(&closed, &batch(0, 10, 10), 1);
+    assert_eq!(stepped(&half, &batch(0, 10, 10), 59).0.name(), "suspected");
+    assert_eq!(stepped(&half, &batch(0, 10, 10), 60).0.name(), "closed", "another minute");
+}
+
+#[test]
+fn ordinary_traffic_is_reported_seldom_and_whatever_came_of_it() {
+    let closed = Circuit::new(start());
+    for (invoked, failed, writes) in
+        [(0, 0, false), (3, 0, false), (0, 3, false), (4, 0, true), (2, 2, true)]
+    {
+        let step = closed.step(&batch(0, invoked, failed), after(1), half());
+        assert_eq!((step.next.is_some(), step.pass), (writes, Pass::Due), "{invoked} {failed}");
+    }
+    let silent = Batch { reports: false, ..batch(0, 40, 40) };
+    assert_eq!(closed.step(&silent, after(1), half()).next, None);
+    // What is retried now counts.
+    assert!(closed.step(&batch(4, 0, 0), after(1), half()).next.is_some());
+}
+
+#[test]
+fn a_suspected_target_gets_one_retry_a_second_until_cloudwatch_has_decided() {
+    let (next, step) = stepped(&suspected(), &batch(10, 0, 0), 3);
+    assert_eq!(step.pass, Pass::Some(4), "those of the seconds that have begun");
+    let (_, again) = stepped(&next, &batch(10, 0, 0), 3);
+    assert_eq!((again.pass, again.next), (Pass::Some(0), None));
+    // Whoever comes first after the time asks.
+    let busy = |ask_at| {
+        circuit(Phase::Suspected { since: start(), ask_at: after(ask_at), slice: slice(1, 8, 8) })
+    };
+    let (next, step) = stepped(&busy(60), &batch(0, 0, 2), 60);
+    assert!(step.asks);
+    assert!(!stepped(&next, &batch(0, 0, 2), 61).1.asks);
+    // Nobody can tell.
+    let (next, _) = stepped(&busy(999), &batch(0, 0, 0), 360);
+    assert!(matches!(next.phase, Phase::Closed { cleared: Some(_), .. }), "{next:?}");
+}
+
+#[test]
+fn a_suspicion_ends_if_the_retries_succeed_or_end() {
+    for (taken, failed, expected) in [
+        (10, 10, "suspected"),
+        (10, 5, "suspected"),
+        (10, 4, "closed"),
+        (4, 4, "closed"),
+        (0, 9, "closed"),
+    ] {
+        let slice = slice(1, taken, failed);
+        let (since, ask_at) = (start(), after(60));
+        let found = circuit(Phase::Suspected { since, ask_at, slice });
+        assert_eq!(stepped(&found, &batch(0, 0, 0), 10).0.name(), expected, "{failed} of {taken}");
+    }
+}
+
+#[test]
+fn cloudwatch_decides_by_its_latest_minutes() {
+    let told = |found: &Circuit, minutes: &[Minute]| {
+        let step = found.told(minutes, after(300), half());
+        step.and_then(|step| step.next).map_or("unchanged", |next| next.name())
+    };
+    for (minutes, expected) in [
+        (&[][..], "unchanged"),
+        (&[minute(60, 100, 96)], "open"),
+        (&[minute(60, 100, 90)], "closed"),
+        (&[minute(60, 19, 19)], "unchanged"),
+        (&[minute(60, 10, 10), minute(120, 10, 10)], "open"),
+        // The latest counts.
+        (&[minute(120, 100, 100), minute(180, 100, 10)], "closed"),
+        (&[minute(180, 100, 100), minute(120, 100, 10)], "open"),
+        // A minute that is not over says nothing.
+        (&[minute(241, 100, 100)], "unchanged"),
+    ] {
+        assert_eq!(told(&suspected(), minutes), expected, "{minutes:?}");
+    }
+    // The suspicion arose at 12:00:00. What CloudWatch counted before may be from before the outage.
+    let before = |errors| {
+        let began = start() - Duration::from_secs(30);
+        [Minute { began, invocations: 100, errors }]
+    };
+    assert_eq!(told(&suspected(), &before(10)), "unchanged");
+    assert_eq!(told(&suspected(), &before(99)), "open");
+    // While open, it can only close.
+    assert_eq!(told(&open(), &[minute(60, 100, 99)]), "unchanged");
+    assert_eq!(told(&open(), &[minute(60, 100, 50)]), "closed");
+    for phase in [probing(), ramping(slice(1, 0, 0), 0), Circuit::new(start())] {
+        assert_eq!(told(&phase, &[minute(60, 100, 99)]), "unchanged");
+    }
+}
+
+#[test]
+fn a_target_that_cloudwatch_has_cleared_is_only_opened_by_cloudwatch() {
+    let cleared = Some(Cleared { until: after(3600), ask_at: after(60) });
+    let found = circuit(Phase::Closed { counts: counts_from(start()), cleared });
+    let bad = batch(10, 20, 30);
+    let (next, step) = stepped(&found, &bad, 59);
+    assert_eq!((next.name(), step.pass, step.asks), ("closed", Pass::Due, false));
+    let (next, step) = stepped(&next, &bad, 60);
+    assert_eq!((step.pass, step.asks), (Pass::Due, true));
+    assert!(!stepped(&next, &bad, 61).1.asks);
+    let down = next.told(&[minute(60, 100, 100)], after(180), half());
+    assert_eq!(down.unwrap().next.unwrap().name(), "open");
+    let good = batch(0, 40, 0);
+    assert!(!stepped(&found, &good, 60).1.asks, "nobody asks while retries succeed");
+    assert_eq!(stepped(&found, &bad, 3600).0.name(), "suspected", "it is forgotten after an hour");
+}
+
+#[test]
+fn while_open_only_a_probe_goes_when_its_time_has_come() {
+    let candidate = of("one");
+    let due = Batch { candidate: Some(&candidate), ..batch(10, 0, 0) };
+    let step = open().step(&due, after(99), half());
+    assert_eq!((step.pass, step.next), (Pass::Some(0), None));
+    let (next, step) = stepped(&open(), &due, 100);
+    assert_eq!((step.pass, next.name()), (Pass::Probe, "probing"));
+    let until = after(120);
+    assert_eq!(step.brings, Some(Bring { count: 3, from: until, until }));
+    let (_, other) = stepped(&next, &due, 101);
+    assert_eq!((other.pass, other.next), (Pass::Some(0), None), "one at a time");
+    let nobody = Batch { candidate: None, ..due };
+    assert_eq!(stepped(&open(), &nobody, 100).0.name(), "open");
+}
+
+#[test]
+fn the_intervals_between_probes_double_up_to_five_minutes() {
+    let returned = [of("probe")];
+    let failed = Batch { returned: &returned, ..batch(0, 0, 1) };
+    let mut found = circuit(Phase::Open {
+        since: start(),
+        next_at: start(),
+        interval_seconds: 10,
+        steady: None,
+    });
+    let mut now = 0;
+    let mut intervals = Vec::new();
+    for _ in 0..7 {
+        let candidate = of("probe");
+        let due = Batch { candidate: Some(&candidate), ..batch(1, 0, 0) };
+        found = stepped(&found, &due, now).0;
+        assert_eq!(found.name(), "probing");
+        let (next, step) = stepped(&found, &failed, now + 1);
+        let Phase::Open { next_at, .. } = next.phase else { panic!("{next:?}") };
+        let interval = between(after(now + 1), next_at).as_millis().div_ceil(1000) as u64;
+        assert_eq!(step.brings.unwrap().until, next_at);
+        assert_eq!(step.asks, now > 120, "at {now}");
+        intervals.push(interval);
+        now += 1 + interval;
+        found = next;
+    }
+    // Between half of the interval and the whole.
+    assert_eq!(intervals, [15, 30, 60, 120, 225, 225, 225]);
+}
+
+#[test]
+fn a_probe_without_a_failure_has_succeeded_and_one_that_fails_late_teaches_patience() {
+    assert_eq!(stepped(&probing(), &batch(5, 0, 0), 19).1.pass, Pass::Some(0));
+    let (next, step) = stepped(&probing(), &batch(5, 0, 0), 20);
+    assert_eq!((next.name(), step.pass), ("ramping", Pass::Some(1)));
+    assert_eq!(step.brings, Some(Bring { count: 10, from: after(20), until: after(30) }));
+    let returned = [of("probe")];
+    let late = Batch { returned: &returned, ..batch(0, 0, 1) };
+    let (next, _) = stepped(&next, &late, 28);
+    assert_eq!((next.name(), next.patience_seconds), ("open", 42), "half as long again");
+    let (next, _) = stepped(&circuit(probing().phase), &late, 2);
+    assert_eq!(next.patience_seconds, 20, "at least");
+    let patient = Circuit { patience_seconds: 300, ..probing() };
+    assert_eq!(stepped(&patient, &late, 2).0.patience_seconds, 150, "it is forgotten by halves");
+    assert_eq!(stepped(&patient, &batch(5, 0, 0), 299).0.name(), "probing");
+}
+
+#[test]
+fn a_probe_that_could_not_be_made_is_given_back() {
+    let next = probing().not_probed(&of("probe"), after(5)).unwrap();
+    let Phase::Open { next_at, .. } = next.phase else { panic!("{next:?}") };
+    assert_eq!(next_at, after(5));
+    assert_eq!(probing().not_probed(&of("other"), after(5)), None);
+    assert_eq!(open().not_probed(&of("probe"), after(5)), None);
+}
+
+#[test]
+fn first_failures_that_stop_bring_the_next_probe() {
+    let fresh = Batch { seen: Seen { fresh: 1, ..Seen::default() }, ..batch(0, 0, 0) };
+    let mut found = open();
+    for second in 1..=40 {
+        let (next, step) = stepped(&found, &fresh, second);
+        assert_eq!(step.next.is_some(), second % 5 == 1, "noted every five seconds: {second}");
+        found = next;
+    }
+    let candidate = of("one");
+    let due = Batch { candidate: Some(&candidate), ..batch(1, 0, 0) };
+    assert_eq!(stepped(&found, &due, 55).1.pass, Pass::Some(0));
+    assert_eq!(stepped(&found, &due, 56).1.pass, Pass::Probe);
+    // A few failures are no sign when they stop.
+    let (once, _) = stepped(&open(), &fresh, 1);
+    assert_eq!(stepped(&once, &due, 60).1.pass, Pass::Some(0));
+}
+
+#[test]
+fn the_rate_doubles_halves_closes_or_opens_after_each_slice() {
+    for (rate, taken, failed, mixed, expected) in [
+        (1, 10, 0, 0, Some(2)),
+        (1, 10, 2, 2, Some(2)),
+        (8, 80, 16, 0, Some(16)),
+        (8, 80, 17, 0, Some(4)),
+        (8, 80, 75, 0, Some(4)),
+        (1, 10, 3, 0, Some(1)),
+        (1, 10, 3, 1, Some(1)),
+        (400, 1_000, 0, 0, Some(800)),
+    ] {
+        let (next, step) =
+            stepped(&ramping(slice(rate, taken, failed), mixed), &batch(1, 0, 0), 10);
+        let Phase::Ramping { slice, .. } = next.phase else { panic!("{rate} {next:?}") };
+        assert_eq!(Some(slice.rate), expected, "{rate} {taken} {failed}");
+        assert_eq!(step.brings.unwrap().count, (slice.rate * 10).min(2_000));
+    }
+    for (rate, taken, failed, mixed, expected) in [
+        (8, 80, 76, 0, "open"),
+        (1, 3, 3, 0, "open"),
+        (1, 10, 3, 2, "closed"),
+        (8, 39, 0, 0, "closed"),
+        (1, 0, 0, 0, "closed"),
+        (400, 999, 0, 0, "closed"),
+        (RATE_MAX, 2_000, 0, 0, "closed"),
+    ] {
+        let (next, _) = stepped(&ramping(slice(rate, taken, failed), mixed), &batch(1, 0, 0), 10);
+        assert_eq!(next.name(), expected, "{rate} {taken} {failed}");
+    }
+}
+
+#[test]
+fn a_ramp_that_nobody_has_come_for_ends() {
+    let failing = ramping(slice(8, 80, 80), 0);
+    assert_eq!(stepped(&failing, &batch(1, 0, 0), 69).0.name(), "open");
+    assert_eq!(stepped(&failing, &batch(1, 0, 0), 70).0.name(), "closed");
+}
+
+#[test]
+fn permits_last_for_their_slice_and_are_taken_in_advance_at_a_high_rate() {
+    let found = ramping(slice(100, 0, 0), 0);
+    let (next, step) = stepped(&found, &batch(10, 0, 0), 0);
+    assert_eq!(step.pass, Pass::Some(10));
+    let kept = Batch { permits: step.permits, ..batch(10, 0, 0) };
+    let again = next.step(&kept, after(1), half());
+    assert_eq!((again.pass, &again.next), (Pass::Some(10), &None), "no write");
+    let spent = Batch { permits: again.permits, ..batch(10, 0, 0) };
+    assert!(next.step(&spent, after(1), half()).next.is_some());
+    let other = ramping(Slice::new(100, after(30)), 0);
+    let late = other.step(&kept, after(30), half());
+    assert!(late.next.is_some(), "permits of another slice are worth nothing");
+    // Events that were brought forward come after those that are due.
+    let early = Batch { early: 5, ..batch(2, 0, 0) };
+    assert_eq!(found.step(&early, after(0), half()).pass, Pass::Some(7));
+}
+
+#[test]
+fn what_is_held_back_returns_soon_enough_and_not_together() {
+    let holds = |circuit: &Circuit| -> Vec<_> {
+        (0..100).map(|nth| circuit.hold(&format!("request {nth}"), start()).as_secs()).collect()
+    };
+    for (circuit, least, most) in [(open(), 360, 480), (suspected(), 90, 120)] {
+        let holds = holds(&circuit);
+        let (min, max) = (holds.iter().min().unwrap(), holds.iter().max().unwrap());
+        assert!(*min >= least && *max <= most && max - min > (most - least) / 2, "{holds:?}");
+    }
+}
+
+#[test]
+fn events_come_back_one_after_the_other() {
+    let bring = Bring { count: 4, from: start(), until: after(10) };
+    let at: Vec<_> = (0..4).map(|nth| (bring.at(nth, 4) - start()).num_milliseconds()).collect();
+    assert_eq!(at, [2_500, 5_000, 7_500, 10_000]);
+    assert_eq!(bring.at(0, 1), after(10));
+}
+
+#[test]
+fn a_text_is_read_as_it_was_written_and_nothing_else_is_read() {
+    let phases =
+        [Circuit::new(start()), suspected(), open(), probing(), ramping(slice(4, 1, 0), 1)];
+    for mut circuit in phases {
+        let text = circuit.text("an invocation");
+        assert_eq!(Circuit::read(&text), Some(circuit));
+    }
+    for text in ["", "null", "{}", "open", r#"{"by":"","patience_seconds":1,"phase":"melted"}"#] {
+        assert_eq!(Circuit::read(text), None, "{text}");
+    }
+}
+
+#[test]
+fn a_time_that_no_right_clock_has_written_holds_nobody_back() {
+    let far = after(1_000_000);
+    let candidate = of("one");
+    let due = Batch { candidate: Some(&candidate), ..batch(1, 0, 0) };
+    let slice = Slice { began: far, ..slice(1, 10, 10) };
+    let probe = Probe { of: of("probe"), at: far };
+    let (since, interval_seconds) = (far, 10);
+    for (phase, expected) in [
+        (Phase::Open { since, next_at: far, interval_seconds, steady: None }, "probing"),
+        (Phase::Probing { since, interval_seconds, probe: probe.clone() }, "ramping"),
+        (Phase::Ramping { since, slice, mixed: 0, probe }, "closed"),
+        (Phase::Suspected { since, ask_at: far, slice }, "closed"),
+        (
+            Phase::Closed {
+                counts: counts_from(far),
+                cleared: Some(Cleared { until: far, ask_at: far }),
+            },
+            "closed",
+        ),
+    ] {
+        assert_eq!(stepped(&circuit(phase.clone()), &due, 0).0.name(), expected, "{phase:?}");
+    }
+}
+
+/// Handlers whose clocks are up to five seconds apart, over a store that compares versions. Some read a circuit that
+/// another has replaced meanwhile.
+struct Handlers {
+    store: Vec<Circuit>,
+    memories: Vec<(Seen, Option<Permits>)>,
+    clocks: Vec<Duration>,
+    now: Timestamp,
+    /// Retries under way: when they fail, if they do.
+    under_way: Vec<(Try, Timestamp)>,
+    /// The probe whose end nobody has seen, and the latest end of the time for it.
+    probe: Option<(Try, Timestamp)>,
+    /// Permits used in each slice.
+    used: std::collections::BTreeMap<Timestamp, (u32, u32)>,
+    events: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    handler: usize,
+    pause_ms: u64,
+    due: u32,
+    stale: bool,
+    dies: bool,
+}
+
+impl Handlers {
+    fn new(clocks: [u64; 3]) -> Self {
+        Self {
+            store: vec![Circuit::new(start())],
+            memories: vec![(Seen::default(), None); 3],
+            clocks: clocks.map(Duration::from_millis).to_vec(),
+            now: start(),
+            under_way: Vec::new(),
+            probe: None,
+            used: std::collections::BTreeMap::new(),
+            events: 0,
+        }
+    }
+
+    fn current(&self) -> &Circuit {
+        &self.store[self.store.len() - 1]
+    }
+
+    /// A handler gets a batch, while the target is down or up.
+    fn turn(&mut self, turn: Turn, is_down: bool, latency: Duration) -> Result<(), TestCaseError> {
+        self.now = later(self.now, Duration::from_millis(turn.pause_ms));
+        let now = later(self.now, self.clocks[turn.handler]);
+        let (failed, still): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.under_way).into_iter().partition(|(_, at)| *at <= self.now);
+        self.under_way = still;
+        let returned: Vec<_> = failed.into_iter().map(|(of, _)| of).collect();
+        let (mut seen, mut permits) = self.memories[turn.handler];
+        seen.failed += returned.len() as u32;
+        seen.fresh += 1;
+        self.events += 1;
+        let candidate = of(&format!("event {}", self.events));
+        let mut version = self.store.len() - 1 - usize::from(turn.stale && self.store.len() > 1);
+        loop {
+            let batch = Batch {
+                seen,
+                reports: true,
+                returned: &returned,
+                due: turn.due,
+                early: 0,
+                candidate: (turn.due > 0).then_some(&candidate),
+                permits,
+            };
+            let found = self.store[version].clone();
+            let step = found.step(
+                &batch,
+                now,
+                Draw::of(u64::from(self.events).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            );
+            if let Some(mut next) = step.next.clone() {
+                if version + 1 != self.store.len() {
+                    version = self.store.len() - 1;
+                    continue;
+                }
+                let text = next.text("somebody");
+                prop_assert!(Circuit::read(&text).as_ref() == Some(&next), "{}", text);
+                self.store.push(next);
+                seen = Seen::default();
+            } else if step.pass == Pass::Due {
+                seen.invoked += turn.due;
+            }
+            permits = step.permits;
+            self.memories[turn.handler] = (seen, permits);
+            if self.probe.as_ref().is_some_and(|(probe, _)| returned.contains(probe)) {
+                self.probe = None;
+            }
+            if turn.dies {
+                return Ok(());
+            }
+            let passed = match step.pass {
+                Pass::Due => turn.due,
+                Pass::Probe => {
+                    let there =
+                        self.probe.replace((candidate.clone(), later(self.now, PATIENCE_MIN)));
+                    let skew = Duration::from_secs(5);
+                    let runs = there.filter(|(_, until)| self.now < *until - skew);
+                    prop_assert!(runs.is_none(), "two probes: {:?}", runs);
+                    1
+                }
+                Pass::Some(passed) => {
+                    prop_assert!(passed <= turn.due);
+                    if let (true, Phase::Ramping { slice, .. } | Phase::Suspected { slice, .. }) =
+                        (passed > 0, &self.store[(version + 1).min(self.store.len() - 1)].phase)
+                    {
+                        let used = self.used.entry(slice.began).or_insert((0, slice.rate));
+                        used.0 += passed;
+                    }
+                    passed
+                }
+            };
+            if is_down {
+                let at = later(self.now, latency);
+                let tries = (0..passed).map(|nth| match nth {
+                    0 => candidate.clone(),
+                    _ => of(&format!("event {}/{nth}", self.events)),
+                });
+                self.under_way.extend(tries.map(|of| (of, at)));
+            }
+            return Ok(());
+        }
+    }
+}
+
+fn turns(most: usize) -> impl Strategy<Value = Vec<Turn>> {
+    let turn = (
+        0..3_usize,
+        1..3_000_u64,
+        0..10_u32,
+        proptest::bool::weighted(0.2),
+        proptest::bool::weighted(0.02),
+    );
+    let turn = turn.prop_map(|(handler, pause_ms, due, stale, dies)| Turn {
+        handler,
+        pause_ms,
+        due,
+        stale,
+        dies,
+    });
+    proptest::collection::vec(turn, most / 2..most)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn one_probe_at_a_time_no_more_than_the_rate_and_closed_in_the_end(
+        outage in turns(400),
+        latency_ms in prop_oneof![Just(50), Just(3_000), 1..15_000_u64],
+        clocks in proptest::array::uniform3(0..5_000_u64),
+        is_witnessed in any::<bool>(),
+    ) {
+        let mut handlers = Handlers::new(clocks);
+        let latency = Duration::from_millis(latency_ms);
+        for turn in &outage {
+            handlers.turn(*turn, true, latency)?;
+            let current = handlers.current().clone();
+            if is_witnessed && current.name() == "suspected" {
+                let minute = Minute { began: handlers.now - MINUTE, invocations: 100, errors: 100 };
+                let step = current.told(&[minute], handlers.now, half());
+                handlers.store.extend(step.and_then(|step| step.next));
+            }
+        }
+        if is_witnessed {
+            let names: Vec<_> = handlers.store.iter().map(Circuit::name).collect();
+            prop_assert!(names.contains(&"probing") || handlers.store.len() < 30, "{:?}", names);
+        }
+        let mended = handlers.now;
+        for nth in 0..2_000_usize {
+            let turn = Turn { handler: nth % 3, pause_ms: 500, due: 5, stale: nth % 7 == 0, dies: false };
+            handlers.turn(turn, false, latency)?;
+            if handlers.current().is_closed() && nth > 100 {
+                break;
+            }
+        }
+        prop_assert!(handlers.current().is_closed(), "{:?}", handlers.current());
+        prop_assert!(handlers.now <= later(mended, Duration::from_mins(10)), "{}", handlers.now - mended);
+        for (began, (used, rate)) in &handlers.used {
+            let longest = Duration::from_mins(3);
+            prop_assert!(*used <= rate * seconds(longest), "{began}: {used} at {rate} a second");
+        }
+    }
+
+    #[test]
+    fn no_text_makes_a_step_panic_or_stick(
+        circuit in prop_oneof![Just(suspected()), Just(open()), Just(probing()), Just(ramping(slice(4, 1, 0), 1))],
+        number in any::<i64>(),
+        field in 0..40_usize,
+        due in 0..20_u32,
+    ) {
+        // Any number of the text is replaced.
+        let text = { circuit }.text("somebody");
+        let mut numbers = 0;
+        let mut written = String::new();
+        let mut rest = text.as_str();
+        while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
+            let end = rest[at..].find(|c: char| !c.is_ascii_digit()).map_or(rest.len(), |end| at + end);
+            written.push_str(&rest[..at]);
+            if numbers == field { written.push_str(&number.to_string()) } else { written.push_str(&rest[at..end]) }
+            numbers += 1;
+            rest = &rest[end..];
+        }
+        written.push_str(rest);
+        let Some(mut found) = Circuit::read(&written) else { return Ok(()) };
+        let mut now = start();
+        for nth in 0..2_000 {
+            let candidate = of(&format!("event {nth}"));
+            let due = Batch { candidate: Some(&candidate), ..batch(due.max(1), 0, 0) };
+            let step = found.step(&due, now, half());
+            found = step.next.unwrap_or(found);
+            if found.is_closed() { break }
+            now = later(now, Duration::from_secs(1));
+        }
+        prop_assert!(found.is_closed(), "{:?}", found);
+    }
+}
