@@ -19,6 +19,7 @@ use comeback_flow::{
     in_flight::Gauges,
     metrics,
     ports::Clock,
+    probes::Probes,
 };
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use tracing::level_filters::LevelFilter;
@@ -66,11 +67,13 @@ async fn run(settings: Settings) -> Result<(), Error> {
     let aws = comeback_aws::connect().await;
     let queues =
         SqsQueues::new(aws_sdk_sqs::Client::new(&aws), settings.dead_letter_queue_url.clone());
-    let functions = LambdaFunctions::new(aws_sdk_lambda::Client::new(&aws));
+    let functions = LambdaFunctions::new(&aws, settings.probe);
     let ledger = settings.ledger_table.clone();
     let ledger = ledger.map(|table| DynamoLedger::new(&aws, table));
     let gauges = Gauges::default();
-    let handler = &Handler { settings, queues, functions, ledger, clock: SystemClock, gauges };
+    let probes = Probes::default();
+    let handler =
+        &Handler { settings, queues, functions, ledger, clock: SystemClock, gauges, probes };
     lambda_runtime::run(service_fn(|event| handle(handler, event))).await
 }
 

@@ -1,7 +1,8 @@
-//! Asynchronous invocations.
+//! Asynchronous invocations, and what CloudWatch counts of all invocations.
 
 use std::time::Duration;
 
+use aws_config::SdkConfig;
 use aws_sdk_lambda::{
     Client,
     error::{DisplayErrorContext, ProvideErrorMetadata, SdkError},
@@ -9,19 +10,28 @@ use aws_sdk_lambda::{
     primitives::Blob,
     types::InvocationType,
 };
-use comeback_core::fault::{InvokeFault, classify};
-use comeback_flow::ports::{Functions, Invocation};
+use comeback_core::{
+    Timestamp,
+    circuit::Minute,
+    fault::{InvokeFault, classify},
+};
+use comeback_flow::ports::{CallFault, Functions, Invocation, Witness};
+
+use crate::metrics::Metrics;
 
 /// The header by which X-Ray and Lambda's recursive-loop detection follow an event.
 const TRACE_HEADER: &str = "x-amzn-trace-id";
 
 /// The functions of an account.
-pub struct LambdaFunctions(Client);
+pub struct LambdaFunctions {
+    lambda: Client,
+    metrics: Option<Metrics>,
+}
 
 impl LambdaFunctions {
-    /// The functions that this client reaches.
-    pub fn new(client: Client) -> Self {
-        Self(client)
+    /// The functions of this configuration, and what CloudWatch counts of them if they are probed.
+    pub fn new(aws: &SdkConfig, probes: bool) -> Self {
+        Self { lambda: Client::new(aws), metrics: probes.then(|| Metrics::new(aws)) }
     }
 }
 
@@ -29,7 +39,7 @@ impl Functions for LambdaFunctions {
     async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), InvokeFault> {
         let trace = invocation.trace_header.map(str::to_owned);
         let call = self
-            .0
+            .lambda
             .invoke()
             .function_name(invocation.function)
             .invocation_type(InvocationType::Event)
@@ -42,6 +52,20 @@ impl Functions for LambdaFunctions {
             let _ = trace.clone().map(|trace| headers.try_insert(TRACE_HEADER, trace));
         });
         traced.send().await.map(drop).map_err(|error| fault(&error))
+    }
+}
+
+impl Witness for LambdaFunctions {
+    async fn minutes(
+        &self,
+        function: &str,
+        from: Timestamp,
+        until: Timestamp,
+    ) -> Result<Vec<Minute>, CallFault> {
+        match &self.metrics {
+            Some(metrics) => metrics.minutes(function, from, until).await,
+            None => Ok(Vec::new()),
+        }
     }
 }
 

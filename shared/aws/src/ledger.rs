@@ -15,9 +15,13 @@ use comeback_dynamodb::{
 };
 use comeback_flow::ports::{Entered, Ledger, NotReplaced, Notes, Register, Wanted};
 
+use crate::circuits::stored;
+
 /// When an event comes back, in milliseconds since 1970.
-const DUE_AT: &str = "due_at";
-const RECEIPT_HANDLE: &str = "receipt_handle";
+pub(crate) const DUE_AT: &str = "due_at";
+pub(crate) const RECEIPT_HANDLE: &str = "receipt_handle";
+/// The function that an event waits for, as its record names it.
+pub(crate) const TARGET: &str = "target";
 /// When an operator paused a target, in milliseconds since 1970.
 const PAUSED_AT: &str = "paused_at";
 
@@ -32,6 +36,10 @@ impl DynamoLedger {
         let timeouts = others.operation_attempt_timeout(ATTEMPT_MAX).operation_timeout(CALL_MAX);
         let aws = aws.to_builder().timeout_config(timeouts.build()).build();
         Self(ClaimTable::new(&Client::new(&aws), table))
+    }
+
+    pub(crate) fn table(&self) -> &ClaimTable {
+        &self.0
     }
 
     async fn put(
@@ -85,10 +93,12 @@ impl Register for DynamoLedger {
         for item in self.0.read(events.chain(targets.keys().cloned())).await? {
             let Some(AttributeValue::S(id)) = item.get(ID) else { continue };
             match targets.get(id) {
-                Some(&target) if item.contains_key(PAUSED_AT) => {
-                    notes.paused.insert(target.to_owned());
+                Some(&target) => {
+                    if item.contains_key(PAUSED_AT) {
+                        notes.paused.insert(target.to_owned());
+                    }
+                    notes.circuits.insert(target.to_owned(), stored(&item));
                 }
-                Some(_) => {}
                 None => {
                     notes.events.extend(entered(&item).map(|entered| (id.clone(), entered)));
                 }
@@ -103,7 +113,7 @@ fn attributes(waiting: &Waiting<'_>) -> Item {
     let text = |text: &str| AttributeValue::S(text.to_owned());
     let number = |number: i64| AttributeValue::N(number.to_string());
     let attributes = [
-        ("target", Some(text(waiting.target))),
+        (TARGET, Some(text(waiting.target))),
         (DUE_AT, Some(number(waiting.due.timestamp_millis()))),
         ("queue", Some(text(waiting.queue_url))),
         ("event_id", Some(text(waiting.event_id))),

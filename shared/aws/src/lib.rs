@@ -1,11 +1,13 @@
-//! The ports of `comeback-flow` on SQS, Lambda and DynamoDB.
+//! The ports of `comeback-flow` on SQS, Lambda, DynamoDB and CloudWatch.
 //!
 //! Nothing is decided here; calls and answers are only translated. The clients are built once and keep their
 //! connections between invocations.
 
+mod circuits;
 mod clients;
 mod functions;
 mod ledger;
+mod metrics;
 mod queues;
 
 pub use clients::connect;

@@ -9,6 +9,7 @@
 
 mod item;
 mod transaction;
+mod versioned;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -33,6 +34,7 @@ use comeback_core::{
 pub use self::{
     item::{ID, claim},
     transaction::NotCommitted,
+    versioned::NotExchanged,
 };
 use crate::item::Condition;
 

@@ -27,9 +27,10 @@ use crate::{
     item::Item,
     log,
     ports::{
-        CallFault, Clock, Delayed, ENTRIES_MAX, Functions, Invocation, Ledger, Queues, Register,
-        VisibilityChange,
+        CallFault, Circuits, Clock, Delayed, ENTRIES_MAX, Functions, Invocation, Ledger, Queues,
+        Register, VisibilityChange, Witness,
     },
+    probes::Probes,
     register,
     report::{Obstacle, Outcome, Report},
     settlements::{Letter, Settlements, Wait},
@@ -70,9 +71,17 @@ pub struct Handler<Q, F, L, C> {
     pub clock: C,
     /// How many messages of its queues are in flight, as it estimates.
     pub gauges: Gauges,
+    /// What it remembers of the circuits of its targets.
+    pub probes: Probes,
 }
 
-impl<Q: Queues, F: Functions, L: Ledger + Register, C: Clock> Handler<Q, F, L, C> {
+impl<Q, F, L, C> Handler<Q, F, L, C>
+where
+    Q: Queues,
+    F: Functions + Witness,
+    L: Ledger + Register + Circuits,
+    C: Clock,
+{
     /// Handles a batch and answers before its deadline.
     ///
     /// # Errors
@@ -100,14 +109,17 @@ impl<Q: Queues, F: Functions, L: Ledger + Register, C: Clock> Handler<Q, F, L, C
         };
         let budget = Budget::of(now, context.deadline);
         let work = async {
-            register::steer(&items, &claims).await;
-            self.carry_out(&items, &claims, budget).await;
+            let mut steps = self.steer(&items, &claims).await;
+            let carry_out = self.carry_out(&items, &claims, budget);
+            join(carry_out, self.follow_up(&mut steps, &claims)).await;
+            self.conclude(steps, &claims).await
         };
-        within(&self.clock, budget.all, work).await;
+        // Without a box, the future is nested too deeply for rustc.
+        let targets = within(&self.clock, budget.all, Box::pin(work)).await.unwrap_or_default();
         let not_reached = items.iter().filter(|item| !item.has_ended());
         not_reached.for_each(|item| end(item, Outcome::NotReached));
         items.iter().filter(|item| item.is_unmarked()).for_each(log::unmarked);
-        Ok(Report { entries: items.into_iter().map(Item::into_entry).collect() })
+        Ok(Report { entries: items.into_iter().map(Item::into_entry).collect(), targets })
     }
 
     /// Carries out all decisions at the same time, so that no message waits for another's call.

@@ -3,7 +3,7 @@
 use std::{pin::pin, time::Duration};
 
 use comeback_core::{Timestamp, time::between};
-use futures_util::future::select;
+use futures_util::future::{Either, select};
 
 use crate::ports::Clock;
 
@@ -33,9 +33,16 @@ impl Budget {
     }
 }
 
-/// Works until the time is up.
-pub(crate) async fn within(clock: &impl Clock, limit: Duration, work: impl Future<Output = ()>) {
-    select(pin!(work), pin!(clock.sleep(limit))).await;
+/// Works until the time is up; `None` if that was too early.
+pub(crate) async fn within<T>(
+    clock: &impl Clock,
+    limit: Duration,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    match select(pin!(work), pin!(clock.sleep(limit))).await {
+        Either::Left((done, _)) => Some(done),
+        Either::Right(_) => None,
+    }
 }
 
 #[cfg(test)]

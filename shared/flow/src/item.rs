@@ -163,6 +163,11 @@ impl<'e> Item<'e> {
         self.outcome.get().is_some()
     }
 
+    /// Whether Lambda has accepted its invocation.
+    pub(crate) fn was_invoked(&self) -> bool {
+        matches!(self.outcome.get(), Some(Outcome::Invoked { .. }))
+    }
+
     /// Notes what is in its way; the first obstacle is the cause of the others.
     pub(crate) fn met(&self, obstacle: Obstacle) {
         self.obstacle.set(self.obstacle.get().or(Some(obstacle)));

@@ -21,6 +21,7 @@ mod log;
 mod message;
 pub mod metrics;
 pub mod ports;
+pub mod probes;
 mod register;
 pub mod report;
 mod settlements;

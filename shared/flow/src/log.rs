@@ -3,6 +3,7 @@
 
 use comeback_core::{
     Timestamp,
+    circuit::{Circuit, Phase},
     dead_letter::{Reason, beginning},
     fault::{FaultKind, InvokeFault, StoreFault},
     time::rfc3339,
@@ -230,5 +231,57 @@ pub(crate) fn claim_lost(item: &Item<'_>) {
         warn,
         item,
         "another invocation has taken over the claim; the event may be retried twice",
+    );
+}
+
+/// The circuit of a target has turned.
+pub(crate) fn turned(target: &str, from: &Circuit, to: &Circuit) {
+    if from.name() == to.name() {
+        return;
+    }
+    let down_since = to.down_since().map(rfc3339);
+    let (was, circuit) = (from.name(), to.name());
+    match to.phase {
+        Phase::Suspected { .. } | Phase::Open { .. } => {
+            tracing::warn!(target, circuit, was, down_since, "the circuit of the target turns");
+        }
+        Phase::Closed { .. } | Phase::Probing { .. } | Phase::Ramping { .. } => {
+            tracing::info!(target, circuit, was, down_since, "the circuit of the target turns");
+        }
+    }
+}
+
+/// The circuit of a target was written by another program or version.
+pub(crate) fn circuit_unreadable(target: &str) {
+    tracing::error!(target, "the circuit in LEDGER_TABLE can't be read; it begins anew");
+}
+
+/// The circuit of a target can't be written.
+pub(crate) fn circuit_not_written(target: &str, fault: &StoreFault) {
+    let error = fault.to_string();
+    tracing::error!(
+        target,
+        error = beginning(&error),
+        "the circuit can't be written to LEDGER_TABLE; unless it is closed, its events wait"
+    );
+}
+
+/// CloudWatch did not answer.
+pub(crate) fn not_witnessed(target: &str, fault: &CallFault) {
+    let error = fault.to_string();
+    tracing::error!(
+        target,
+        error = beginning(&error),
+        "CloudWatch can't be asked whether the target is down; without an answer its circuit doesn't open"
+    );
+}
+
+/// The events that wait can't be listed.
+pub(crate) fn not_listed(target: &str, fault: &StoreFault) {
+    let error = fault.to_string();
+    tracing::error!(
+        target,
+        error = beginning(&error),
+        "the index of LEDGER_TABLE can't be read; no event is brought forward"
     );
 }

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 use comeback_core::{Timestamp, dead_letter::Reason, emf::MetricLine};
 use serde_json::json;
 
-use crate::report::{Entry, Obstacle, Outcome, Report};
+use crate::report::{Entry, Obstacle, Outcome, Report, TargetReport};
 
 /// The `Target` of messages that name none.
 const NO_TARGET: &str = "unknown";
@@ -20,6 +20,9 @@ pub fn lines(report: &Report, now: Timestamp) -> Vec<String> {
     let mut targets: BTreeMap<&str, Tally> = BTreeMap::new();
     for entry in &report.entries {
         targets.entry(entry.target.as_deref().unwrap_or(NO_TARGET)).or_default().count(entry);
+    }
+    for circuit in &report.targets {
+        targets.entry(&circuit.target).or_default().add_circuit(circuit);
     }
     targets.iter().flat_map(|(target, tally)| tally.lines(target, now)).collect()
 }
@@ -55,6 +58,17 @@ impl Tally {
             *self.dead_letters.entry(reason).or_default() += 1;
         }
         self.ages_seconds.extend(entry.age.map(|age| milliseconds(age) / 1000.0));
+    }
+
+    fn add_circuit(&mut self, circuit: &TargetReport) {
+        self.counts.insert("CircuitOpen", circuit.is_open.into());
+        for (name, count) in
+            [("Probes", circuit.probes), ("BroughtForward", circuit.brought_forward)]
+        {
+            if count > 0 {
+                self.counts.insert(name, count.into());
+            }
+        }
     }
 
     fn lines(&self, target: &str, now: Timestamp) -> Vec<String> {
@@ -113,7 +127,7 @@ mod tests {
     const WAITS: Outcome = Outcome::Waits { delay: Duration::from_secs(1) };
 
     fn rendered(entries: Vec<Entry>) -> Vec<Value> {
-        let lines = lines(&Report { entries }, Timestamp::UNIX_EPOCH);
+        let lines = lines(&Report { entries, targets: Vec::new() }, Timestamp::UNIX_EPOCH);
         lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
@@ -175,6 +189,26 @@ mod tests {
             (&json!("unknown"), &json!("unreadable"))
         );
         assert_eq!(lines.len(), 4);
+    }
+
+    #[test]
+    fn a_circuit_that_was_read_is_open_or_not() {
+        let circuit = |is_open, probes, brought_forward| TargetReport {
+            target: "a".to_owned(),
+            is_open,
+            probes,
+            brought_forward,
+        };
+        for (circuit, expected) in [
+            (circuit(true, 1, 3), json!([1, 1, 3])),
+            (circuit(false, 0, 0), json!([0, null, null])),
+        ] {
+            let report = Report { entries: Vec::new(), targets: vec![circuit] };
+            let [line] = &lines(&report, Timestamp::UNIX_EPOCH)[..] else { panic!("one line") };
+            let line: Value = serde_json::from_str(line).unwrap();
+            let told = json!([line["CircuitOpen"], line["Probes"], line["BroughtForward"]]);
+            assert_eq!((&line["Target"], told), (&json!("a"), expected));
+        }
     }
 
     #[test]

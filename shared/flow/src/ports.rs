@@ -11,6 +11,7 @@ use std::{
 
 use comeback_core::{
     Timestamp,
+    circuit::Minute,
     claim::Claim,
     dead_letter::DeadLetter,
     fault::{InvokeFault, StoreFault},
@@ -80,6 +81,37 @@ pub trait Register {
     fn look_up(&self, wanted: &Wanted<'_>) -> impl Future<Output = Result<Notes, StoreFault>>;
 }
 
+/// The circuits of the targets, in the ledger's table. [`Register::look_up`] reads them.
+pub trait Circuits {
+    /// Replaces the circuit of a target, and its version by the next, if its version is still the one that was
+    /// `seen`; 0 is that of a target without a circuit. One conditional write.
+    fn exchange(
+        &self,
+        target: &str,
+        seen: u64,
+        next: &str,
+    ) -> impl Future<Output = Result<(), NotExchanged>>;
+
+    /// The first events in the register that wait in flight for this target until after this time.
+    fn list(
+        &self,
+        target: &str,
+        after: Timestamp,
+        count: u32,
+    ) -> impl Future<Output = Result<Vec<Listed>, StoreFault>>;
+}
+
+/// What is known of the invocations of a function, whoever has made them.
+pub trait Witness {
+    /// The minutes of this function between these times, as far as they are known.
+    fn minutes(
+        &self,
+        function: &str,
+        from: Timestamp,
+        until: Timestamp,
+    ) -> impl Future<Output = Result<Vec<Minute>, CallFault>>;
+}
+
 /// The time.
 pub trait Clock {
     /// The current time.
@@ -105,6 +137,8 @@ pub struct Notes {
     pub events: HashMap<String, Entered>,
     /// The targets that an operator has paused.
     pub paused: HashSet<String>,
+    /// The circuits of the targets.
+    pub circuits: HashMap<String, Stored>,
 }
 
 /// The item of an event.
@@ -114,6 +148,33 @@ pub struct Entered {
     pub claim: Claim,
     /// When it comes back and has no receipt handle, because its message is delayed.
     pub delayed_until: Option<Timestamp>,
+}
+
+/// The circuit of a target as it is stored.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Stored {
+    /// How often it was replaced.
+    pub version: u64,
+    /// Its text, if there is one.
+    pub text: Option<String>,
+}
+
+/// An event that waits in flight.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Listed {
+    /// The URL of its queue.
+    pub queue_url: String,
+    /// SQS's handle of its message.
+    pub receipt_handle: String,
+}
+
+/// Why a circuit was not replaced.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum NotExchanged {
+    /// Another version is there.
+    Changed(Stored),
+    /// The call failed. The write may have been made all the same.
+    Fault(StoreFault),
 }
 
 /// The change of one message's visibility timeout.

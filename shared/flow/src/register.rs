@@ -6,6 +6,8 @@
 //!
 //! The register is an index. If it can't be written or read, the event goes on without it.
 
+use std::collections::{HashMap, HashSet};
+
 use comeback_core::{
     Timestamp,
     claim::{Claim, LOOKS_MAX, State, is_same},
@@ -18,20 +20,24 @@ use crate::{
     claims::Claims,
     item::Item,
     log,
-    ports::{Clock, Ledger, NotReplaced, Register, Wanted},
+    ports::{Clock, Ledger, NotReplaced, Register, Stored, Wanted},
     report::Obstacle,
     settlements::Wait,
 };
 
 /// Reads the orders that concern a batch, and changes what is done with its events. A batch of first receives
 /// reads nothing, because nobody can have ordered anything for them.
+///
+/// The same call reads the circuits of these targets; `None` if it failed.
 pub(crate) async fn steer<L: Ledger + Register, C: Clock>(
     items: &[Item<'_>],
+    probed: &HashSet<&str>,
     claims: &Claims<'_, L, C>,
-) {
-    let Some(ledger) = claims.ledger.filter(|_| claims.registers) else { return };
-    let mut wanted = Wanted::default();
-    for (item, failure) in items.iter().filter_map(|item| Some((item, item.failure()?))) {
+) -> Option<HashMap<String, Stored>> {
+    let ledger = claims.ledger?;
+    let mut wanted = Wanted { targets: probed.clone(), ..Wanted::default() };
+    let registered = items.iter().filter(|_| claims.registers);
+    for (item, failure) in registered.filter_map(|item| Some((item, item.failure()?))) {
         if item.came_back() {
             wanted.events.insert(failure.claim_key());
         }
@@ -40,13 +46,15 @@ pub(crate) async fn steer<L: Ledger + Register, C: Clock>(
         }
     }
     if wanted == Wanted::default() {
-        return;
+        return None;
     }
     let notes = match ledger.look_up(&wanted).await {
         Ok(notes) => notes,
         Err(fault) => {
             log::not_looked_up(&fault);
-            return items.iter().for_each(|item| unsteered(item, &fault, claims.clock.now()));
+            let registered = items.iter().filter(|_| claims.registers);
+            registered.for_each(|item| unsteered(item, &fault, claims.clock.now()));
+            return None;
         }
     };
     let now = claims.clock.now();
@@ -60,6 +68,7 @@ pub(crate) async fn steer<L: Ledger + Register, C: Clock>(
             item.decide(steered(decision, None, is_paused, &failure.request_id, now));
         }
     }
+    Some(notes.circuits)
 }
 
 /// Nobody knows what was ordered for this event. If its message was brought back before it is due, it is soon looked up

@@ -12,6 +12,21 @@ use crate::ports::CallFault;
 pub struct Report {
     /// One for each message, in their order.
     pub entries: Vec<Entry>,
+    /// One for each target whose circuit was read.
+    pub targets: Vec<TargetReport>,
+}
+
+/// What the circuit of a target did in a batch.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TargetReport {
+    /// The name of the function.
+    pub target: String,
+    /// Whether it is down.
+    pub is_open: bool,
+    /// How many probes were made.
+    pub probes: u32,
+    /// How many events were brought forward.
+    pub brought_forward: u32,
 }
 
 /// What became of one message.

@@ -26,6 +26,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
         "comeback-aws",
         &[
             "aws-config",
+            "aws-sdk-cloudwatch",
             "aws-sdk-dynamodb",
             "aws-sdk-lambda",
             "aws-sdk-sqs",
@@ -91,7 +92,6 @@ const MAY_USE: [(&str, &[&str]); 12] = [
     (
         "retry-handler",
         &[
-            "aws-sdk-lambda",
             "aws-sdk-sqs",
             "aws_lambda_events",
             "chrono",

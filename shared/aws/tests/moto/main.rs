@@ -1,6 +1,7 @@
 //! Tests the adapters against moto, an independent implementation of SQS and DynamoDB.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod circuits;
 mod ledger;
 mod queues;
 mod register;

@@ -153,7 +153,7 @@ async fn one_call_reads_the_items_of_events_and_targets() {
         events: HashSet::from(["flying", "delayed", "held", "absent", "foreign"]),
         targets: HashSet::from([TARGET, OTHER]),
     };
-    let Notes { events, paused } = register.look_up(&wanted).await.unwrap();
+    let Notes { events, paused, .. } = register.look_up(&wanted).await.unwrap();
     assert_eq!(paused, HashSet::from([TARGET.to_owned()]));
     let found = |key: &str| events.get(key).map(|it| (it.claim.clone(), it.delayed_until));
     assert_eq!(found("flying"), Some((waits(None), None)));

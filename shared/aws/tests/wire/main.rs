@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod ledger;
+mod metrics;
 
 use std::time::Duration;
 
@@ -60,7 +61,7 @@ fn config(endpoint: &str) -> SdkConfig {
 }
 
 async fn invoke(endpoint: &str, trace_header: Option<&str>) -> Result<(), InvokeFault> {
-    let functions = LambdaFunctions::new(aws_sdk_lambda::Client::new(&config(endpoint)));
+    let functions = LambdaFunctions::new(&config(endpoint), false);
     let function = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
     functions
         .invoke(Invocation { function, payload: r#"{"a":1.0}"#.to_owned(), trace_header })

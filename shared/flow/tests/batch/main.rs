@@ -3,6 +3,7 @@
 mod delays;
 mod ledger;
 mod log;
+mod probes;
 mod register;
 mod world;
 

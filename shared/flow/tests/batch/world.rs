@@ -11,6 +11,7 @@ use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use comeback_core::{
     Timestamp,
     arn::{FunctionArn, Home},
+    circuit::{Circuit, Minute},
     claim::{Claim, Order, State, is_same},
     dead_letter::{DeadLetter, Reason},
     fault::{FaultKind, InvokeFault, StoreFault},
@@ -22,13 +23,17 @@ use comeback_flow::{
     batch::{Context, Handler},
     in_flight::Gauges,
     ports::{
-        CallFault, Clock, Delayed, Entered, Functions, Invocation, Ledger, NotReplaced, Notes,
-        Queues, Register, Value, VisibilityChange, Wanted,
+        CallFault, Circuits, Clock, Delayed, Entered, Functions, Invocation, Ledger, Listed,
+        NotExchanged, NotReplaced, Notes, Queues, Register, Stored, Value, VisibilityChange,
+        Wanted, Witness,
     },
+    probes::Probes,
     report::{Outcome, Report},
 };
 
 pub const QUEUE: &str = "arn:aws:sqs:us-east-1:123456789012:retry";
+/// The function of these tests' events.
+pub const TARGET: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
 pub const QUEUE_URL: &str = "https://sqs.us-east-1.amazonaws.com/123456789012/retry";
 
 /// When the batches of these tests arrive.
@@ -115,6 +120,16 @@ pub struct World {
     pub look_ups: RefCell<Vec<(usize, usize)>>,
     /// What an operator orders for every event after it was looked up.
     pub next_order: Cell<Option<Order>>,
+    /// The circuits by target, and the names of those that were written.
+    pub circuits: RefCell<BTreeMap<String, Stored>>,
+    pub turns: RefCell<Vec<&'static str>>,
+    /// What waits in flight, and who asked for it.
+    pub listed: RefCell<Vec<Listed>>,
+    pub lists: RefCell<Vec<(String, Timestamp, u32)>>,
+    /// What CloudWatch has counted, and about whom it was asked.
+    pub minutes: RefCell<Vec<Minute>>,
+    pub asked: RefCell<Vec<String>>,
+    pub probes: bool,
     /// What every claim finds in its place, however often it looks.
     pub restless: RefCell<Option<Claim>>,
     under_way: Cell<usize>,
@@ -142,6 +157,13 @@ impl World {
             paused: RefCell::default(),
             look_ups: RefCell::default(),
             next_order: Cell::default(),
+            circuits: RefCell::default(),
+            turns: RefCell::default(),
+            listed: RefCell::default(),
+            lists: RefCell::default(),
+            minutes: RefCell::default(),
+            asked: RefCell::default(),
+            probes: false,
             restless: RefCell::default(),
             under_way: Cell::new(0),
             most_under_way: Cell::new(0),
@@ -156,19 +178,34 @@ impl World {
         Self { registers: true, ..Self::with_ledger(answers) }
     }
 
+    /// With a register and probes, and this circuit.
+    pub fn with_probes(circuit: &str, answers: &[(&'static str, Answer)]) -> Self {
+        let world = Self { probes: true, ..Self::with_register(answers) };
+        let stored = Stored { version: 7, text: Some(circuit.to_owned()) };
+        world.circuits.borrow_mut().insert(TARGET.to_owned(), stored);
+        world
+    }
+
+    fn circuits_of(&self, wanted: &Wanted<'_>) -> HashMap<String, Stored> {
+        let circuits = self.circuits.borrow();
+        let of = |target: &&str| Some(((*target).to_owned(), circuits.get(*target)?.clone()));
+        wanted.targets.iter().filter_map(of).collect()
+    }
+
     /// The handler of this world.
     pub fn handler(&self) -> Handler<&Self, &Self, &Self, &Self> {
         let variables = BTreeMap::from([
             ("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/dead"),
             ("BASE_BACKOFF", "60s"),
             ("LEDGER_TABLE", "ledger"),
+            ("PROBE", if self.probes { "true" } else { "false" }),
             ("REGISTER", if self.registers { "true" } else { "false" }),
         ]);
         let lookup = |name: &str| variables.get(name).map(|&value| value.to_owned());
         let settings = Settings::from_lookup(lookup).unwrap();
         let ledger = self.claims.is_some().then_some(self);
-        let gauges = Gauges::default();
-        Handler { settings, queues: self, functions: self, ledger, clock: self, gauges }
+        let (gauges, probes) = (Gauges::default(), Probes::default());
+        Handler { settings, queues: self, functions: self, ledger, clock: self, gauges, probes }
     }
 
     /// The claims of a world with a ledger.
@@ -350,7 +387,50 @@ impl Register for &World {
         }
         let paused = self.paused.borrow();
         let paused = paused.iter().filter(|it| wanted.targets.contains(it.as_str()));
-        Ok(Notes { events, paused: paused.cloned().collect() })
+        Ok(Notes { events, paused: paused.cloned().collect(), circuits: self.circuits_of(wanted) })
+    }
+}
+
+impl Circuits for &World {
+    async fn exchange(&self, target: &str, seen: u64, next: &str) -> Result<(), NotExchanged> {
+        let answer = self.answer(&format!("exchange {target}")).await;
+        if let Answer::Fault(kind) = answer {
+            let passes = kind != FaultKind::Configuration;
+            let fault = StoreFault { passes, code: None, message: "no".into() };
+            return Err(NotExchanged::Fault(fault));
+        }
+        let mut circuits = self.circuits.borrow_mut();
+        let there = circuits.entry(target.to_owned()).or_default();
+        if there.version != seen {
+            return Err(NotExchanged::Changed(there.clone()));
+        }
+        *there = Stored { version: seen + 1, text: Some(next.to_owned()) };
+        self.turns.borrow_mut().push(Circuit::read(next).unwrap().name());
+        // The SDK makes the call again, and that one finds what the first has written.
+        if answer == Answer::Unheard { Err(NotExchanged::Changed(there.clone())) } else { Ok(()) }
+    }
+
+    async fn list(
+        &self,
+        target: &str,
+        after: Timestamp,
+        count: u32,
+    ) -> Result<Vec<Listed>, StoreFault> {
+        self.lists.borrow_mut().push((target.to_owned(), after, count));
+        Ok(self.listed.borrow().iter().take(count as usize).cloned().collect())
+    }
+}
+
+impl Witness for &World {
+    async fn minutes(
+        &self,
+        function: &str,
+        _from: Timestamp,
+        _until: Timestamp,
+    ) -> Result<Vec<Minute>, CallFault> {
+        self.asked.borrow_mut().push(function.to_owned());
+        self.entry("the minutes").await?;
+        Ok(self.minutes.borrow().clone())
     }
 }
 

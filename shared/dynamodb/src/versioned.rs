@@ -1,0 +1,93 @@
+//! Attributes that are replaced by version, and an index.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::{
+    operation::update_item::UpdateItemError,
+    types::{AttributeValue, ReturnValuesOnConditionCheckFailure::AllOld},
+};
+use comeback_core::fault::StoreFault;
+
+use crate::{ClaimTable, Item, item::ID};
+
+/// Why an attribute was not replaced.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NotExchanged {
+    /// Another version is there, in this item, or none.
+    Changed(Option<Item>),
+    /// The call failed. The write may have been made all the same.
+    Fault(StoreFault),
+}
+
+impl ClaimTable {
+    /// Replaces an attribute of an item, and its version by the next, if that is still the one that was `seen`. The
+    /// item's other attributes stay. One call.
+    ///
+    /// # Errors
+    ///
+    /// If another version is there, or if the call fails.
+    pub async fn exchange(
+        &self,
+        key: &str,
+        version: &str,
+        seen: u64,
+        name: &str,
+        value: &str,
+    ) -> Result<(), NotExchanged> {
+        let number = |number: u64| AttributeValue::N(number.to_string());
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        let mut call = self
+            .client
+            .update_item()
+            .table_name(&self.table)
+            .key(ID, text(key))
+            .update_expression("SET #name = :value, #version = :next")
+            .expression_attribute_names("#name", name)
+            .expression_attribute_names("#version", version)
+            .expression_attribute_values(":value", text(value))
+            .expression_attribute_values(":next", number(seen.saturating_add(1)))
+            .return_values_on_condition_check_failure(AllOld);
+        call = match seen {
+            0 => call.condition_expression("attribute_not_exists(#version)"),
+            seen => call
+                .condition_expression("#version = :seen")
+                .expression_attribute_values(":seen", number(seen)),
+        };
+        call.send().await.map(drop).map_err(|error| match error.as_service_error() {
+            Some(UpdateItemError::ConditionalCheckFailedException(changed)) => {
+                NotExchanged::Changed(changed.item().cloned())
+            }
+            _ => NotExchanged::Fault(self.fault(&error)),
+        })
+    }
+
+    /// The first items of an index under a partition key, with a sort key after this one. As many as one call gives,
+    /// and at most `count`.
+    ///
+    /// # Errors
+    ///
+    /// If the call fails.
+    pub async fn first(
+        &self,
+        index: &str,
+        (partition, key): (&str, &str),
+        (sort, after): (&str, i64),
+        count: u32,
+    ) -> Result<Vec<Item>, StoreFault> {
+        let names = [("#partition", partition), ("#sort", sort)];
+        let names: HashMap<_, _> =
+            names.map(|(name, attribute)| (name.to_owned(), attribute.to_owned())).into();
+        let call = self
+            .client
+            .query()
+            .table_name(&self.table)
+            .index_name(index)
+            .key_condition_expression("#partition = :key AND #sort > :after")
+            .set_expression_attribute_names(Some(names))
+            .expression_attribute_values(":key", AttributeValue::S(key.to_owned()))
+            .expression_attribute_values(":after", AttributeValue::N(after.to_string()))
+            .limit(i32::try_from(count).unwrap_or(i32::MAX));
+        let answer = call.send().await.map_err(|error| self.fault(&error))?;
+        Ok(answer.items.unwrap_or_default())
+    }
+}

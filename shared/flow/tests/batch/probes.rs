@@ -1,0 +1,223 @@
+//! Targets that are down, and are probed.
+#![allow(clippy::unwrap_used, reason = "a test's own helpers")]
+
+use std::time::Duration;
+
+use comeback_core::{circuit::Minute, fault::FaultKind};
+use comeback_flow::ports::Listed;
+use serde_json::{Value, json};
+
+use crate::world::{Answer, QUEUE_URL, TARGET, World, due, failed, handle, outcomes, start};
+
+/// A time in milliseconds, so many seconds after the batch.
+fn at(seconds: i64) -> i64 {
+    start().timestamp_millis() + seconds * 1000
+}
+
+fn circuit(phase: &Value) -> String {
+    json!({ "by": "another", "patience_seconds": 20, "phase": phase }).to_string()
+}
+
+fn closed(invoked: u32, failed: u32) -> String {
+    let counts = json!({ "since": at(-5), "invoked": invoked, "failed": failed });
+    circuit(&json!({ "closed": { "counts": counts, "cleared": null } }))
+}
+
+fn open(next_at: i64) -> String {
+    let open = json!({ "since": at(-300), "next_at": at(next_at), "interval_seconds": 40, "steady": null });
+    circuit(&json!({ "open": open }))
+}
+
+fn probing(event: &str, until: i64) -> String {
+    let probe = json!({ "of": { "event": event, "attempt": 1 }, "at": at(until - 20) });
+    circuit(&json!({ "probing": { "since": at(-300), "interval_seconds": 40, "probe": probe } }))
+}
+
+fn ramping(rate: u32) -> String {
+    let slice = json!({ "began": at(0), "rate": rate, "taken": 0, "failed": 0 });
+    let probe = json!({ "of": { "event": "probe", "attempt": 1 }, "at": at(-30) });
+    circuit(
+        &json!({ "ramping": { "since": at(-300), "slice": slice, "mixed": 0, "probe": probe } }),
+    )
+}
+
+/// A retry of this event, which was the given attempt, has failed just now, and its record arrives.
+fn returned(id: &str, event: &str, attempt: u32) -> aws_lambda_events::event::sqs::SqsMessage {
+    let mut message = failed(id, 0);
+    let envelope = format!(
+        r#"{{"_retry_metadata":{{"attempt":{attempt},"initial_timestamp":1769947000,"request_id":"{event}"}},"_original_payload":1}}"#
+    );
+    let body = message.body.unwrap().replace(&format!("\"payload of {id}\""), &envelope);
+    message.body = Some(body);
+    message.attributes.insert("ApproximateReceiveCount".into(), "1".into());
+    message
+}
+
+fn listed(names: &[&str]) -> Vec<Listed> {
+    let listed = |name: &&str| Listed {
+        queue_url: QUEUE_URL.to_owned(),
+        receipt_handle: format!("handle of {name}"),
+    };
+    names.iter().map(listed).collect()
+}
+
+/// The version and the phase that are stored.
+fn stored(world: &World) -> (u64, String) {
+    let circuits = world.circuits.borrow();
+    let stored = &circuits[TARGET];
+    let circuit: Value = serde_json::from_str(stored.text.as_deref().unwrap()).unwrap();
+    (stored.version, circuit["phase"].as_object().unwrap().keys().next().unwrap().clone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_probes_no_circuit_is_read_or_written() {
+    let world = World::with_register(&[]);
+    world.circuits.borrow_mut().insert(TARGET.to_owned(), Default::default());
+    let report = handle(&world, vec![due("one"), returned("two", "event", 1)]).await;
+    assert_eq!(outcomes(&report), ["invoked", "waits"]);
+    assert!(report.targets.is_empty() && world.turns.borrow().is_empty());
+    assert!(world.lists.borrow().is_empty() && world.asked.borrow().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_a_target_is_down_one_of_its_events_is_invoked_and_the_others_wait() {
+    let world = World::with_probes(&open(-1), &[]);
+    *world.listed.borrow_mut() = listed(&["a", "b"]);
+    let report = handle(&world, ["one", "two", "three"].map(due).to_vec()).await;
+    assert_eq!(outcomes(&report), ["invoked", "waits", "waits"]);
+    assert_eq!(stored(&world), (8, "probing".to_owned()));
+    let [target] = &report.targets[..] else { panic!("{report:?}") };
+    assert_eq!((target.is_open, target.probes, target.brought_forward), (true, 1, 2));
+    // Somebody comes back when the probe has had its time.
+    let brought: Vec<_> =
+        world.visibility_calls.borrow().iter().flat_map(|(_, it)| it.clone()).collect();
+    for name in ["a", "b"] {
+        let timeout =
+            brought.iter().find(|(handle, _)| *handle == format!("handle of {name}")).unwrap().1;
+        assert!((19..=21).contains(&timeout), "{timeout}");
+    }
+    for name in ["two", "three"] {
+        let timeout =
+            brought.iter().find(|(handle, _)| *handle == format!("handle of {name}")).unwrap().1;
+        assert!((360..=480).contains(&timeout), "{timeout}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_is_not_accepted_is_given_back() {
+    let throttled = Answer::Fault(FaultKind::Transient { retry_after: None });
+    let world = World::with_probes(&open(-1), &[("payload of one", throttled)]);
+    let report = handle(&world, vec![due("one")]).await;
+    assert_eq!(stored(&world), (9, "open".to_owned()));
+    assert_eq!(report.targets[0].probes, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_probes_before_the_time_or_beside_another() {
+    for found in [open(60), probing("another", 10)] {
+        let world = World::with_probes(&found, &[]);
+        let report = handle(&world, vec![due("one"), due("two")]).await;
+        assert_eq!(outcomes(&report), ["waits", "waits"], "{found}");
+        assert_eq!(stored(&world).0, 7, "nothing is written");
+        assert!(report.targets[0].is_open);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_record_of_a_probe_that_failed_opens_the_circuit_again() {
+    let world = World::with_probes(&probing("event", 10), &[]);
+    *world.listed.borrow_mut() = listed(&["a"]);
+    world.minutes.borrow_mut().push(Minute {
+        began: start() - Duration::from_mins(3),
+        invocations: 60,
+        errors: 60,
+    });
+    let report = handle(&world, vec![returned("one", "event", 1)]).await;
+    assert_eq!(outcomes(&report), ["waits"]);
+    assert_eq!(stored(&world), (8, "open".to_owned()));
+    assert_eq!(*world.asked.borrow(), [TARGET], "CloudWatch may know better");
+    assert_eq!(report.targets[0].brought_forward, 1);
+    let other = World::with_probes(&probing("event", 10), &[]);
+    handle(&other, vec![returned("one", "another", 1), returned("two", "event", 2)]).await;
+    assert_eq!(stored(&other), (7, "probing".to_owned()), "another attempt says nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudwatch_closes_the_circuit_of_a_target_whose_probes_are_poison() {
+    let world = World::with_probes(&probing("event", 10), &[]);
+    world.minutes.borrow_mut().push(Minute {
+        began: start() - Duration::from_mins(3),
+        invocations: 60,
+        errors: 30,
+    });
+    handle(&world, vec![returned("one", "event", 1)]).await;
+    assert_eq!(*world.turns.borrow(), ["open", "closed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_that_nearly_all_fail_raise_a_suspicion() {
+    let world = World::with_probes(&closed(30, 27), &[]);
+    let returned = (0..4).map(|nth| returned(&format!("r{nth}"), &format!("e{nth}"), 1)).collect();
+    handle(&world, returned).await;
+    assert_eq!(stored(&world), (8, "suspected".to_owned()));
+    let healthy = World::with_probes(&closed(30, 20), &[]);
+    handle(&healthy, ["a", "b", "c", "d"].map(due).to_vec()).await;
+    assert_eq!(stored(&healthy), (8, "closed".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_probe_events_resume_at_the_rate_with_those_that_were_brought_forward() {
+    let world = World::with_probes(&ramping(3), &[]);
+    let early = ["four", "five"].map(|id| failed(id, 30));
+    let records = ["one", "two"].map(due).into_iter().chain(early).collect();
+    let report = handle(&world, records).await;
+    assert_eq!(outcomes(&report), ["invoked", "invoked", "invoked", "waits"]);
+    let silent = World::with_probes(&probing("another", 0), &[]);
+    let report = handle(&silent, vec![due("one"), due("two")]).await;
+    assert_eq!(outcomes(&report), ["invoked", "waits"]);
+    assert_eq!(silent.lists.borrow()[0].2, 10, "those of the first slice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_is_taken_again_if_another_handler_has_written_and_not_if_its_own_answer_was_lost() {
+    let world = World::with_probes(&open(-1), &[("exchange", Answer::Unheard)]);
+    let report = handle(&world, vec![due("one"), due("two")]).await;
+    assert_eq!(outcomes(&report), ["invoked", "waits"]);
+    assert_eq!(stored(&world), (8, "probing".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn if_the_circuit_cant_be_written_events_wait_unless_it_was_closed() {
+    let denied = [("exchange", Answer::Fault(FaultKind::Configuration))];
+    let world = World::with_probes(&open(-1), &denied);
+    assert_eq!(outcomes(&handle(&world, vec![due("one")]).await), ["waits"]);
+    let world = World::with_probes(&closed(10, 10), &denied);
+    let records = ["a", "b", "c", "d"].map(due).to_vec();
+    assert_eq!(outcomes(&handle(&world, records).await), ["invoked"; 4]);
+    let unread = [("look up", Answer::Fault(FaultKind::Configuration))];
+    let world = World::with_probes(&open(-1), &unread);
+    assert_eq!(outcomes(&handle(&world, vec![due("one")]).await), ["invoked"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_circuit_of_another_program_counts_as_closed_and_is_replaced() {
+    let world = World::with_probes("melted", &[]);
+    let records = ["a", "b", "c", "d"].map(due).to_vec();
+    assert_eq!(outcomes(&handle(&world, records).await), ["invoked"; 4]);
+    assert_eq!(stored(&world), (8, "closed".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn if_cloudwatch_gives_no_answer_nothing_changes() {
+    let slice = json!({ "began": at(-3), "rate": 1, "taken": 3, "failed": 3 });
+    let suspected = json!({ "since": at(-70), "ask_at": at(-10), "slice": slice });
+    let suspected = circuit(&json!({ "suspected": suspected }));
+    let world = World::with_probes(&suspected, &[("the minutes", Answer::Refused)]);
+    handle(&world, vec![due("one")]).await;
+    assert_eq!((stored(&world).1, world.asked.borrow().len()), ("suspected".to_owned(), 1));
+    let world = World::with_probes(&suspected, &[]);
+    let began = start() - Duration::from_mins(2);
+    world.minutes.borrow_mut().push(Minute { began, invocations: 50, errors: 50 });
+    handle(&world, vec![due("one")]).await;
+    assert_eq!(stored(&world).1, "open");
+}
