@@ -19,6 +19,8 @@ GAUGES = "shared/flow/src/in_flight.rs"
 ORDERS = "shared/core/src/register.rs"
 REGISTER = "shared/flow/src/register.rs"
 ITEM = "shared/flow/src/item.rs"
+CIRCUIT = "shared/core/src/circuit.rs"
+PROBES = "shared/flow/src/probes.rs"
 
 # Texts that several defects replace.
 STAYS = "let stays = |entry: &&Entry| match entry.outcome {"
@@ -41,7 +43,7 @@ DEFECTS = [
     ("the handler works until its deadline", BUDGET,
      "let all = rest - ANSWER.min(rest / 4);", "let all = rest;"),
     ("calls are not ended when the time is up", BATCH,
-     "within(&self.clock, budget.all, work).await;", "work.await;"),
+     "within(&self.clock, budget.all, Box::pin(work)).await.unwrap_or_default();", "Box::pin(work).await;"),
     ("a call takes eleven entries", "shared/flow/src/ports.rs",
      "pub const ENTRIES_MAX: usize = 10;", "pub const ENTRIES_MAX: usize = 11;"),
     ("the size of dead letters in one call is not bounded", CHUNKS,
@@ -208,4 +210,23 @@ DEFECTS = [
      "Ok(()) => return next.order != known,", "Ok(()) => return next.order == known,"),
     ("a wait is listed without the register", REGISTER,
      "let registers = claims.registers && ", "let registers = "),
+    # probes
+    ("a second probe goes while one runs", CIRCUIT, "self.probing(since, interval_seconds, probe, batch, now, draw)",
+     "{ let _ = (probe, draw); self.open(since, now, interval_seconds, None, batch, now) }"),
+    ("probes go before their time", CIRCUIT, "let is_time = next_at <= now", "let is_time = next_at <= later(now, INTERVAL_MAX)"),
+    ("the intervals between probes have no limit", CIRCUIT, "draw.between(interval / 2, interval)", "draw.between(interval * 50, interval * 100)"),
+    ("events are retried although their target is down", PROBES, "self.due.iter().filter(|item| !is_passed(item))",
+     "self.due.iter().take(0).filter(|item| !is_passed(item))"),
+    ("a probe counts although another handler has written", PROBES, "Err(changed @ NotExchanged::Changed(_)) => return Err(changed),",
+     "Err(NotExchanged::Changed(_)) => {}"),
+    ("a circuit that can't be written is taken for written", PROBES, "            return Err(NotExchanged::Fault(fault));", ""),
+    ("permits never run out", CIRCUIT, "given.saturating_sub(self.taken)", "given"),
+    ("an event is held back for an hour", CIRCUIT, "const HOLD: Duration = Duration::from_mins(8);",
+     "const HOLD: Duration = Duration::from_mins(60);"),
+    ("an event is held back beyond its last chance", DECISION, "by_last_chance(later(now, hold), schedule, now)",
+     "{ let _ = schedule; later(now, hold) }"),
+    ("a probe without a failure never ends", CIRCUIT, "if is_over(probe.at, self.patience(), now) {", "if probe.at > now {"),
+    ("a failed probe closes the circuit", CIRCUIT,
+     "return self.learned(&probe, now).reopen(\n                since,\n                interval_seconds.saturating_mul(2),",
+     "return self.learned(&probe, now).close(None, now);\n            #[allow(unreachable_code)]\n            return self.reopen(\n                since,\n                interval_seconds,"),
 ]

@@ -9,24 +9,27 @@
 
 mod dice;
 mod judge;
+mod kinds;
 mod notes;
 mod outage;
 mod payload;
 mod plan;
 mod rules;
 mod run;
+mod target;
 mod wire;
 mod world;
 
 use std::{process::ExitCode, time::Instant};
 
-use clap::{Parser, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 use comeback_core::time::{at_millis, between};
 
 use crate::{
     outage::Outage,
     plan::Plan,
     run::{report, worlds},
+    target::{Kind, Who},
     world::{BEGAN_AT, play},
 };
 
@@ -74,6 +77,8 @@ enum Command {
         /// The handler's IN_FLIGHT_MAX.
         #[arg(long, default_value_t = 100_000)]
         in_flight_max: u32,
+        #[command(flatten)]
+        probing: Probing,
     },
     /// Plays one world in which many events are sent in 24 hours.
     Day {
@@ -86,6 +91,32 @@ enum Command {
     },
 }
 
+/// How function A fails, and what is done about it.
+#[derive(Args)]
+struct Probing {
+    /// How function A fails; with several seeds or probes, every way if absent.
+    #[arg(long)]
+    kind: Option<Kind>,
+    /// How many invocations function A can take in a second.
+    #[arg(long, default_value_t = u64::MAX)]
+    capacity: u64,
+    /// Who is asked whether function A is down.
+    #[arg(long, default_value = "both")]
+    witness: Who,
+    /// Probe function A while it is down.
+    #[arg(long)]
+    probe: bool,
+    /// List waiting events, so that they can be brought forward.
+    #[arg(long)]
+    register: bool,
+    /// How many seeds are played.
+    #[arg(long, default_value_t = 1)]
+    seeds: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+}
+
 #[allow(clippy::disallowed_methods, reason = "only the duration of a run is measured")]
 fn main() -> ExitCode {
     let started = Instant::now();
@@ -93,13 +124,35 @@ fn main() -> ExitCode {
         Command::Run { seeds, from, threads } => run(started, seeds, from, threads),
         Command::Replay { seed, event } => replay(seed, event),
         Command::Day { events, seed } => day(started, events, seed),
-        Command::Outage { design, rate, minutes, neighbour, in_flight_max } => {
+        Command::Outage { design, rate, minutes, neighbour, in_flight_max, probing } => {
+            let Probing { kind, capacity, witness, probe, register, seeds, from } = probing;
+            let target = target::Settings { kind: Kind::Down, capacity, seed: from, witness };
+            let design_first = design.unwrap_or(outage::Design::EachDelays);
+            let outage = Outage {
+                design: design_first,
+                rate,
+                minutes,
+                neighbour,
+                in_flight_max,
+                target,
+                probe,
+                register,
+            };
+            if probe || seeds > 1 || kind.is_some() {
+                let kinds = Kind::value_variants();
+                let kinds = kind.as_ref().map_or(kinds, std::slice::from_ref);
+                println!("{}", kinds::HEAD);
+                return if kinds.iter().all(|&kind| kinds::play(outage, kind, from..from + seeds)) {
+                    ExitCode::SUCCESS
+                } else {
+                    ExitCode::FAILURE
+                };
+            }
             let designs = outage::Design::value_variants();
             let designs = design.as_ref().map_or(designs, std::slice::from_ref);
             println!("{}", outage::HEAD);
             designs.iter().all(|&design| {
-                let outage = Outage { design, rate, minutes, neighbour, in_flight_max };
-                let played = outage::play(outage);
+                let played = outage::play(Outage { design, ..outage });
                 println!("{}", played.row(design));
                 played.lost == 0 && played.forks == 0
             })

@@ -80,6 +80,16 @@ pub enum Check {
     ListsTruly,
     /// The register is written once for a wait, and only what can have an order is read.
     FewCalls,
+    /// While a target is down, only its probe is invoked.
+    ProbesAlone,
+    /// A circuit turns from one phase to one that may follow it.
+    TurnsInOrder,
+    /// Probes are made at their intervals.
+    ProbesInTime,
+    /// No more permits are taken than the rate allows.
+    KeepsTheRate,
+    /// No event is held back long after the last fault.
+    ClosesInTheEnd,
     /// Draws are spread evenly over their range, over all worlds.
     DrawsSpread,
 }

@@ -10,7 +10,7 @@
 
 use std::{
     cell::RefCell,
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     fmt::Write as _,
     pin::pin,
     rc::Rc,
@@ -23,6 +23,7 @@ use clap::ValueEnum;
 use comeback_core::{
     Timestamp,
     arn::{FunctionArn, Home},
+    circuit::Minute,
     claim::Claim,
     dead_letter::DeadLetter,
     fault::{InvokeFault, StoreFault},
@@ -34,9 +35,11 @@ use comeback_flow::{
     batch::{Context, Handler},
     in_flight::Gauges,
     ports::{
-        Attribute, CallFault, Clock, Delayed, Functions, Invocation, Ledger, NotReplaced, Notes,
-        Queues, Register, Value, VisibilityChange, Wanted,
+        Attribute, CallFault, Circuits, Clock, Delayed, Functions, Invocation, Ledger, Listed,
+        NotExchanged, NotReplaced, Notes, Queues, Register, Value, VisibilityChange, Wanted,
+        Witness,
     },
+    probes::Probes,
     report::Outcome,
 };
 use comeback_local::model::{
@@ -44,7 +47,10 @@ use comeback_local::model::{
     sqs::{AttributeValue, MessageAttribute, Outgoing, Received, Sqs},
 };
 
-use crate::world::BEGAN_AT;
+use crate::{
+    target::{self, Kind, Target, Watched},
+    world::BEGAN_AT,
+};
 
 const DEAD_LETTERS: &str = "dead-letters";
 
@@ -117,6 +123,10 @@ pub struct Outage {
     /// How many events of B fail in a second, once each.
     pub neighbour: u64,
     pub in_flight_max: u32,
+    /// Function A, and whether it is probed and its events are listed.
+    pub target: target::Settings,
+    pub probe: bool,
+    pub register: bool,
 }
 
 /// What came of it.
@@ -136,6 +146,14 @@ pub struct Played {
     pub batches: u64,
     /// How long after the end of the outage the last event had ended.
     pub drained: Duration,
+    /// Of A: its retries during the outage; how long after it the first one was made, and how long until 95 % of the
+    /// events that waited then were retried; and how many those were.
+    pub opened_after: Option<Duration>,
+    pub retries_while_down: u64,
+    pub first_after: Option<Duration>,
+    pub most_after: Option<Duration>,
+    pub backlog: usize,
+    pub watched: Watched,
 }
 
 impl Played {
@@ -197,6 +215,7 @@ struct Running {
     event: usize,
     attempt: u8,
     payload: String,
+    fails: bool,
 }
 
 /// What takes messages from a queue and gives them to handlers.
@@ -231,12 +250,23 @@ struct World {
     failed: [u64; 2],
     open: usize,
     running: VecDeque<Running>,
+    /// Runs that take long to fail.
+    slow: VecDeque<Running>,
+    target: Target,
+    /// How many events of A were retried after the outage, of those that waited.
+    resumed: usize,
+    waiting: Option<HashSet<usize>>,
     /// How many seconds were counted.
     counts: u64,
     played: Played,
 }
 
 const ENDED: u8 = u8::MAX;
+
+/// Whose event it is.
+const A: u8 = 0;
+const B: u8 = 1;
+const POISON: u8 = 2;
 
 /// Plays an outage to its end.
 pub fn play(outage: Outage) -> Played {
@@ -285,8 +315,9 @@ type AwsHandler = Handler<Port, Port, Port, Port>;
 
 fn handler(world: &Rc<RefCell<World>>, settings: Settings) -> AwsHandler {
     let port = || Port(Rc::clone(world));
-    let gauges = Gauges::default();
-    Handler { settings, queues: port(), functions: port(), ledger: None, clock: port(), gauges }
+    let (gauges, probes) = (Gauges::default(), Probes::default());
+    let ledger = settings.ledger_table.is_some().then(port);
+    Handler { settings, queues: port(), functions: port(), ledger, clock: port(), gauges, probes }
 }
 
 #[allow(clippy::expect_used, reason = "the settings are valid")]
@@ -295,6 +326,14 @@ fn settings(outage: Outage) -> Settings {
     let lookup = |name: &str| match name {
         "DEAD_LETTER_QUEUE_URL" => Some(dead_letters.clone()),
         "IN_FLIGHT_MAX" => Some(outage.in_flight_max.to_string()),
+        "LEDGER_TABLE" => (outage.probe || outage.register).then(|| "ledger".to_owned()),
+        "PROBE" => Some(outage.probe.to_string()),
+        "REGISTER" => Some(outage.register.to_string()),
+        "MAX_AGE"
+            if outage.target.kind == Kind::Poison || outage.target.kind == Kind::DownPoison =>
+        {
+            Some("1h".to_owned())
+        }
         _ => None,
     };
     Settings::from_lookup(lookup).expect("the variables are valid")
@@ -319,11 +358,14 @@ fn handle(
         };
         report.expect("every record has an id")
     };
-    let played = &mut world.borrow_mut().played;
+    let World { played, target: function, now, .. } = &mut *world.borrow_mut();
     played.batches += 1;
     for entry in &report.entries {
         if let Outcome::Invoked { lateness } = entry.outcome {
             let target = usize::from(entry.target.as_deref() == Some("b"));
+            if target == 0 {
+                function.late(lateness, *now);
+            }
             *played.lateness[target].entry(lateness.as_millis() as u64).or_default() += 1;
         }
     }
@@ -384,6 +426,13 @@ impl World {
             failed: [0; 2],
             open: 0,
             running: VecDeque::new(),
+            slow: VecDeque::new(),
+            target: Target::new(
+                outage.target,
+                later(now, Duration::from_secs(outage.minutes * 60)),
+            ),
+            resumed: 0,
+            waiting: None,
             counts: 0,
             played: Played {
                 lateness: Default::default(),
@@ -397,6 +446,12 @@ impl World {
                 sqs_requests: 0,
                 batches: 0,
                 drained: Duration::ZERO,
+                opened_after: None,
+                retries_while_down: 0,
+                first_after: None,
+                most_after: None,
+                backlog: 0,
+                watched: Watched::default(),
             },
         }
     }
@@ -408,15 +463,35 @@ impl World {
     /// Lets as many events fail for the first time as should have by now.
     fn fail_new_events(&mut self) {
         let Outage { rate, neighbour, .. } = self.outage;
-        let lasts = self.passed().min(Duration::from_secs(self.outage.minutes * 60));
+        let now = self.now;
+        if self.waiting.is_none() && now >= self.target.mended() {
+            let waits = |&(_, &(made, whose)): &(usize, &(u8, u8))| whose != B && made != ENDED;
+            let waiting: HashSet<_> =
+                self.events.iter().enumerate().filter(waits).map(|(event, _)| event).collect();
+            self.played.backlog = waiting.len();
+            self.waiting = Some(waiting);
+        }
         for (target, rate) in [rate, neighbour].into_iter().enumerate() {
-            let due = lasts.as_millis() as u64 * rate / 1000;
-            for _ in self.failed[target]..due {
+            let comes = if target == 0 { self.target.has_traffic(now) } else { now < self.mended };
+            let due = self.passed().as_millis() as u64 * rate / 1000;
+            for nth in self.failed[target]..if comes { due } else { self.failed[target] } {
                 let event = self.events.len();
-                self.events.push((0, target as u8));
+                let is_poison = target == 0 && self.target.is_poison(nth, now);
+                let takes = match target {
+                    0 => self.target.invoke(nth, 0, is_poison, now),
+                    _ => Some(Duration::ZERO),
+                };
+                let Some(takes) = takes else { continue };
+                let whose = if is_poison { POISON } else { [A, B][target] };
+                self.events.push((0, whose));
                 self.open += 1;
                 let payload = format!(r#"{{"event":{event}}}"#);
-                self.fail(event, 0, &payload);
+                if takes.is_zero() {
+                    self.fail(event, 0, &payload);
+                } else {
+                    let ends = later(now, takes);
+                    self.slow.push_back(Running { ends, event, attempt: 0, payload, fails: true });
+                }
             }
             self.failed[target] = due;
         }
@@ -425,11 +500,12 @@ impl World {
     /// A run has failed: Lambda sends its record to the retry queue.
     #[allow(clippy::expect_used, reason = "the queue exists")]
     fn fail(&mut self, event: usize, attempt: u8, payload: &str) {
-        let target = usize::from(self.events[event].1);
+        let target = usize::from(self.events[event].1 == B);
         let name = ["a", "b"][target];
         let at = rfc3339(self.now);
+        let seed = self.outage.target.seed;
         let body = format!(
-            r#"{{"timestamp":"{at}","requestContext":{{"requestId":"{event}-{attempt}","functionArn":"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}:$LATEST","condition":"RetriesExhausted"}},"requestPayload":{payload}}}"#
+            r#"{{"timestamp":"{at}","requestContext":{{"requestId":"{seed}.{event}-{attempt}","functionArn":"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}:$LATEST","condition":"RetriesExhausted"}},"requestPayload":{payload}}}"#
         );
         let message = Outgoing { body: body.into(), ..Outgoing::default() };
         let queue = self.outage.design.queue(target);
@@ -441,14 +517,39 @@ impl World {
     fn end_runs(&mut self) {
         let now = self.now;
         while let Some(run) = self.running.pop_front_if(|run| run.ends <= now) {
-            let (_, target) = self.events[run.event];
-            if target == 1 || now >= self.mended {
+            if run.fails {
+                self.fail(run.event, run.attempt, &run.payload);
+            } else {
                 self.events[run.event].0 = ENDED;
                 self.open -= 1;
-            } else {
-                self.fail(run.event, run.attempt, &run.payload);
             }
         }
+        while let Some(run) = self.slow.pop_front_if(|run| run.ends <= now) {
+            self.fail(run.event, run.attempt, &run.payload);
+        }
+    }
+
+    /// A retries an event. If the run fails, how long that takes.
+    fn retry(&mut self, event: usize, attempt: u8) -> Option<Duration> {
+        let now = self.now;
+        let mended = self.target.mended();
+        let is_poison = self.events[event].1 == POISON;
+        let takes = self.target.invoke(event as u64, attempt, is_poison, now);
+        self.target.retried(event, attempt);
+        let played = &mut self.played;
+        if now < mended {
+            played.retries_while_down += 1;
+            return takes;
+        }
+        let after = between(mended, now);
+        played.first_after.get_or_insert(after);
+        if self.waiting.as_mut().is_some_and(|waiting| waiting.remove(&event)) {
+            self.resumed += 1;
+            if self.resumed * 100 >= played.backlog * 95 {
+                played.most_after.get_or_insert(after);
+            }
+        }
+        takes
     }
 
     /// Receives the next batch of a queue, if one more may run. If there is no message for it, the ones that run
@@ -517,13 +618,18 @@ impl World {
     fn move_on(&mut self, batch: Option<Timestamp>) {
         let Self { sqs, now, pollers, .. } = self;
         let run = self.running.front().map(|run| run.ends);
-        let fails = (*now < self.mended).then(|| later(*now, STEP));
+        let run = run.into_iter().chain(self.slow.front().map(|run| run.ends)).min();
+        let fails =
+            (*now < self.mended || self.target.has_traffic(*now)).then(|| later(*now, STEP));
         let visible = pollers.iter().map(|poller| sqs.next_visible_at(poller.queue, *now));
         let next = visible.chain([run, batch, fails]).flatten().min();
         self.now = next.unwrap_or(Timestamp::MAX_UTC).max(later(*now, STEP));
     }
 
     fn ended(mut self) -> Played {
+        let opened = self.target.watched.turns.iter().find(|(_, name)| *name == "open");
+        self.played.opened_after = opened.map(|(at, _)| between(at_millis(BEGAN_AT), *at));
+        self.played.watched = self.target.watched;
         self.played.events = self.events.len();
         self.played.lost = self.open;
         self.played.drained = between(self.mended, self.now);
@@ -614,14 +720,20 @@ impl Functions for Port {
         };
         let event = number(r#""event":"#);
         let attempt = number(r#""attempt":"#) as u8;
-        let made = &mut world.events[event].0;
+        let (made, whose) = &mut world.events[event];
         if attempt != made.wrapping_add(1) {
             world.played.forks += 1;
             return Ok(());
         }
         *made = attempt;
-        let ends = later(world.now, TARGET_TAKES);
-        world.running.push_back(Running { ends, event, attempt, payload: invocation.payload });
+        let is_b = *whose == B;
+        let takes = if is_b { None } else { world.retry(event, attempt) };
+        let payload = invocation.payload;
+        let fails = takes.is_some();
+        let ends = later(world.now, takes.unwrap_or_default().max(TARGET_TAKES));
+        let run = Running { ends, event, attempt, payload, fails };
+        let slow = takes.is_some_and(|takes| takes > TARGET_TAKES);
+        if slow { &mut world.slow } else { &mut world.running }.push_back(run);
         Ok(())
     }
 }
@@ -629,10 +741,11 @@ impl Functions for Port {
 impl Ledger for Port {
     async fn replace(
         &self,
-        _key: &str,
+        key: &str,
         _seen: Option<&Claim>,
         _next: Option<&Claim>,
     ) -> Result<(), NotReplaced> {
+        self.0.borrow_mut().target.leave(key);
         Ok(())
     }
 }
@@ -640,17 +753,57 @@ impl Ledger for Port {
 impl Register for Port {
     async fn enter(
         &self,
-        _key: &str,
+        key: &str,
         _seen: Option<&Claim>,
         _next: &Claim,
-        _waiting: &Waiting<'_>,
+        waiting: &Waiting<'_>,
     ) -> Result<(), NotReplaced> {
+        if is_a(waiting.target) {
+            self.0.borrow_mut().target.enter(key, waiting);
+        }
         Ok(())
     }
 
-    async fn look_up(&self, _wanted: &Wanted<'_>) -> Result<Notes, StoreFault> {
-        Ok(Notes::default())
+    async fn look_up(&self, wanted: &Wanted<'_>) -> Result<Notes, StoreFault> {
+        let stored = |target: &&str| {
+            let stored = self.0.borrow().target.stored();
+            is_a(target).then(|| ((*target).to_owned(), stored))
+        };
+        let circuits = wanted.targets.iter().filter_map(stored).collect();
+        Ok(Notes { circuits, ..Notes::default() })
     }
+}
+
+impl Circuits for Port {
+    async fn exchange(&self, target: &str, seen: u64, next: &str) -> Result<(), NotExchanged> {
+        let World { target: function, now, .. } = &mut *self.0.borrow_mut();
+        if is_a(target) { function.exchange(seen, next, *now) } else { Ok(()) }
+    }
+
+    async fn list(
+        &self,
+        target: &str,
+        after: Timestamp,
+        count: u32,
+    ) -> Result<Vec<Listed>, StoreFault> {
+        let world = self.0.borrow();
+        Ok(if is_a(target) { world.target.list(after, count) } else { Vec::new() })
+    }
+}
+
+impl Witness for Port {
+    async fn minutes(
+        &self,
+        _function: &str,
+        from: Timestamp,
+        until: Timestamp,
+    ) -> Result<Vec<Minute>, CallFault> {
+        Ok(self.0.borrow_mut().target.minutes(from, until))
+    }
+}
+
+fn is_a(target: &str) -> bool {
+    target.ends_with(":a:$LATEST")
 }
 
 impl Clock for Port {
@@ -667,6 +820,7 @@ impl Clock for Port {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::target::Who;
 
     const SMALL: Outage = Outage {
         design: Design::EachDelays,
@@ -674,13 +828,22 @@ mod tests {
         minutes: 20,
         neighbour: 1,
         in_flight_max: 1_000,
+        target: target::Settings {
+            kind: Kind::Down,
+            capacity: u64::MAX,
+            seed: 0,
+            witness: Who::Both,
+        },
+        probe: false,
+        register: false,
     };
 
     #[test]
     fn an_outage_larger_than_the_limit_delays_nobody_and_loses_nothing() {
         let played = play(SMALL);
         assert_eq!((played.lost, played.forks, played.letters), (0, 0, 0));
-        assert_eq!(played.events, 25_200);
+        // The last event of each function comes at the end of the outage, and succeeds.
+        assert_eq!(played.events, 25_198);
         assert!(played.in_flight_max <= SMALL.in_flight_max.into(), "{}", played.in_flight_max);
         assert!(played.delayed_max > 5_000, "{}", played.delayed_max);
         for target in [0, 1] {

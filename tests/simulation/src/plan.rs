@@ -69,6 +69,8 @@ pub struct HandlerPlan {
     pub has_ledger: bool,
     /// Whether it lists what waits in the ledger.
     pub has_register: bool,
+    /// Whether it probes targets that are down.
+    pub probes: bool,
     /// Its processes were deployed with one of these as `IN_FLIGHT_MAX`.
     pub in_flight_max: [u32; 2],
 }
@@ -273,6 +275,7 @@ impl Plan {
             binds_queues: false,
             has_ledger: true,
             has_register: false,
+            probes: false,
             in_flight_max: [IN_FLIGHT_MAX; 2],
         };
         let queue =
@@ -336,6 +339,7 @@ impl Plan {
             binds_queues: dice.happens(0.4),
             has_ledger: dice.happens(0.5),
             has_register: false,
+            probes: false,
             in_flight_max: {
                 let most = dice.pick(&[1, 20, 20, 300, IN_FLIGHT_MAX, IN_FLIGHT_MAX]);
                 let mut draw = || if dice.happens(0.8) { most } else { IN_FLIGHT_MAX };
@@ -411,8 +415,10 @@ impl Plan {
 
     /// Which handlers with a ledger have a register, and what their operators do.
     fn draw_registers(&mut self, dice: &mut Dice) {
-        let with_ledger = self.handlers.iter_mut().filter(|handler| handler.has_ledger);
-        with_ledger.for_each(|handler| handler.has_register = dice.happens(0.5));
+        // No handler has both, because the judge can't tell yet whether an event was brought forward by a circuit.
+        let free = |handler: &&mut HandlerPlan| handler.has_ledger && !handler.probes;
+        let free = self.handlers.iter_mut().filter(free);
+        free.for_each(|handler| handler.has_register = dice.happens(0.7));
         if self.flawless || dice.happens(0.2) {
             return;
         }

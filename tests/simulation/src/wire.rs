@@ -15,6 +15,7 @@ use std::{
 
 use comeback_core::{
     Timestamp,
+    circuit::Minute,
     claim::Claim,
     dead_letter::DeadLetter,
     fault::{FaultKind, InvokeFault, StoreFault, classify, store_fault_passes},
@@ -22,8 +23,9 @@ use comeback_core::{
     time::later,
 };
 use comeback_flow::ports::{
-    Attribute, CallFault, Clock, Delayed, Functions, Invocation, Ledger, NotReplaced, Notes,
-    Queues, Register, Value, VisibilityChange, Wanted,
+    Attribute, CallFault, Circuits, Clock, Delayed, Functions, Invocation, Ledger, Listed,
+    NotExchanged, NotReplaced, Notes, Queues, Register, Stored, Value, VisibilityChange, Wanted,
+    Witness,
 };
 use comeback_local::model::sqs::{AttributeValue, MessageAttribute, Outgoing};
 
@@ -57,6 +59,20 @@ pub enum Request {
         targets: Vec<String>,
         notes: Rc<RefCell<Notes>>,
     },
+    Exchange(Exchange),
+    /// Ask CloudWatch. The service writes the minutes there.
+    Minutes {
+        function: String,
+        minutes: Rc<RefCell<Vec<Minute>>>,
+    },
+}
+
+/// A write of the circuit of a target. If another is there, the service writes that there.
+pub struct Exchange {
+    pub target: String,
+    pub seen: u64,
+    pub next: String,
+    pub there: Rc<RefCell<Option<Stored>>>,
 }
 
 /// An invocation.
@@ -292,6 +308,42 @@ fn store_fault(refusal: &Refusal) -> StoreFault {
         passes: store_fault_passes(refusal.code, refusal.status),
         code: refusal.code.map(str::to_owned),
         message: MESSAGE.to_owned(),
+    }
+}
+
+impl Circuits for Port {
+    async fn exchange(&self, target: &str, seen: u64, next: &str) -> Result<(), NotExchanged> {
+        let there = Rc::<RefCell<Option<Stored>>>::default();
+        let exchange = Exchange {
+            target: target.to_owned(),
+            seen,
+            next: next.to_owned(),
+            there: Rc::clone(&there),
+        };
+        let answer = self.ask_once(Request::Exchange(exchange)).await;
+        answer.map_err(|refusal| match there.take() {
+            Some(there) if refusal.found.is_some() => NotExchanged::Changed(there),
+            _ => NotExchanged::Fault(store_fault(&refusal)),
+        })
+    }
+
+    /// These handlers have no register.
+    async fn list(&self, _: &str, _: Timestamp, _: u32) -> Result<Vec<Listed>, StoreFault> {
+        Ok(Vec::new())
+    }
+}
+
+impl Witness for Port {
+    async fn minutes(
+        &self,
+        function: &str,
+        _from: Timestamp,
+        _until: Timestamp,
+    ) -> Result<Vec<Minute>, CallFault> {
+        let minutes = Rc::<RefCell<Vec<Minute>>>::default();
+        let (function, there) = (function.to_owned(), Rc::clone(&minutes));
+        let asked = self.ask_once(Request::Minutes { function, minutes: there }).await;
+        asked.map(|()| minutes.take()).map_err(|_| CallFault(MESSAGE.to_owned()))
     }
 }
 

@@ -67,6 +67,7 @@ impl Judge {
         if self.runs.get(&run).is_some_and(is_held_back) {
             self.violated(Check::PausesHold, event, format!("run {run} invokes a paused target"));
         }
+        self.judge_probe(run, &invoke.function, case);
         if let Some((check, what)) = self.wrong_invocation(at, &self.cases[case], invoke) {
             self.violated(check, event, what);
         }
@@ -102,7 +103,10 @@ impl Judge {
         } else if at > next.expiry {
             let what = format!("it is invoked at {at}, and its age was over at {}", next.expiry);
             (Check::NotAfterAge, what)
-        } else if self.plan.flawless && at > latest + LATENESS_MAX {
+        } else if self.plan.flawless
+            && !self.plan.handler_of(case.of.target).probes
+            && at > latest + LATENESS_MAX
+        {
             (Check::OnTime, format!("it is invoked at {at}, and was due at {latest} at the latest"))
         } else if *function != arn {
             (Check::RightTarget, format!("{function} is invoked, and {arn} failed"))
@@ -260,6 +264,9 @@ impl Judge {
             if let Some(what) = self.ignores_order(message) {
                 self.violated(Check::OrdersFollowed, event, what);
                 return 0;
+            }
+            if self.is_held_by_circuit(of, at, seconds) {
+                return i64::from(seconds) * 1000;
             }
             return self.judge_wait(at, of.case, seconds, is_delay);
         };

@@ -9,6 +9,7 @@
 
 mod calls;
 mod cases;
+mod circuits;
 mod delays;
 mod deliveries;
 mod letters;
@@ -26,7 +27,7 @@ pub use self::{
     calls::{Subject, named, qualified},
     deliveries::{receive_count, trace_of},
 };
-use self::{cases::Case, delays::Process, deliveries::Delivery};
+use self::{cases::Case, circuits::Known, delays::Process, deliveries::Delivery};
 use crate::{
     notes::{Check, Seen, Story, Tally, Violation},
     payload::{Foreign, Payload, envelope},
@@ -69,6 +70,8 @@ pub struct Judge {
     runs: HashMap<u64, Vec<Delivery>>,
     /// All processes of handlers that there have been.
     processes: Vec<Process>,
+    /// What the runs know of circuits.
+    known_circuits: HashMap<(u64, String), Known>,
     /// How many answers handlers were given.
     answers: u64,
     /// The functions that operators have paused, as records name them.

@@ -133,10 +133,12 @@ impl Judge {
         let due: BTreeSet<String> = due.map(|case| case.arn(&self.plan)).collect();
         let is_again = batch.iter().any(|message| message.listing.asked_at.is_some());
         let has_register = batch.iter().any(|message| self.has_register(case_of(message)));
+        // A circuit concerns the failures of a target too, which its handlers count.
+        let probes = batch.iter().any(|it| self.plan.handler_of(case_of(it).of.target).probes);
         let is_right = events.iter().map(String::as_str).eq(expected.iter().copied())
-            && targets.iter().all(|target| due.contains(target))
+            && (probes || targets.iter().all(|target| due.contains(target)))
             && (!events.is_empty() || !targets.is_empty());
-        if is_again || !has_register || !is_right {
+        if is_again || !(has_register || probes) || !is_right {
             let what = format!(
                 "run {run} looks up {events:?} and {targets:?}, expected {expected:?} and some of {due:?}"
             );
@@ -168,6 +170,9 @@ impl Judge {
     pub fn told_of_look_up(&mut self, run: u64, answer: &Answer) {
         let fault = answer.as_ref().err().and_then(|refusal| refusal.kind);
         for message in self.runs.get_mut(&run).into_iter().flatten() {
+            // Without a register, only circuits are read.
+            let handler = self.plan.handler_of(self.cases[message.case].of.target);
+            let fault = fault.filter(|_| handler.has_register);
             message.listing.answered_at = Some(self.now);
             message.listing.look_up_fault = fault;
             message.listing.excused |= fault.is_some();

@@ -1,9 +1,13 @@
 //! The cloud of a world at its beginning: queues, functions and mappings, as they would be deployed.
 #![allow(clippy::expect_used, reason = "the model and production accept every plan")]
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    rc::Rc,
+};
 
 use comeback_core::{in_flight::IN_FLIGHT_MAX, settings};
+use comeback_flow::ports::Stored;
 use comeback_local::model::{
     ACCOUNT, REGION,
     lambda::{
@@ -14,8 +18,14 @@ use comeback_local::model::{
     },
 };
 
-use super::World;
-use crate::plan::{Form, Plan};
+use serde_json::json;
+
+use super::{BEGAN_AT, World};
+use crate::{
+    dice::Dice,
+    judge::qualified,
+    plan::{Form, Plan, TargetPlan},
+};
 
 fn queue_arn(name: &str) -> String {
     format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{name}")
@@ -135,6 +145,10 @@ pub fn settings(plan: &Plan, number: usize, variant: usize) -> settings::Setting
     if handler.in_flight_max[variant] != IN_FLIGHT_MAX.get() {
         variables.insert("IN_FLIGHT_MAX", handler.in_flight_max[variant].to_string());
     }
+    if handler.probes {
+        variables.insert("LEDGER_TABLE", "ledger".to_owned());
+        variables.insert("PROBE", "true".to_owned());
+    }
     if handler.binds_queues {
         let queues = plan.queues.iter().enumerate().filter(|(_, queue)| queue.handler == number);
         let bound = queues.map(|(number, queue)| {
@@ -161,4 +175,33 @@ pub fn settings(plan: &Plan, number: usize, variant: usize) -> settings::Setting
     }
     let settings = settings::Settings::from_lookup(|name| variables.get(name).cloned());
     settings.expect("the variables are valid")
+}
+
+/// The circuits of targets that are there when a world begins: as another handler has left them, or somebody else.
+pub fn circuits(plan: &Plan) -> HashMap<String, Stored> {
+    let mut dice = Dice::seeded(plan.seed ^ 0x6369_7263_7569_7473);
+    let of = |target: &TargetPlan| {
+        let began = BEGAN_AT as i64 - dice.millis(0..=600_000).as_millis() as i64;
+        let later = began + dice.millis(0..=900_000).as_millis() as i64;
+        let slice = json!({ "began": began, "rate": dice.number(1..=20), "taken": 0, "failed": 0 });
+        let probe = json!({ "of": { "event": "gone", "attempt": 1 }, "at": began });
+        let cleared = json!({ "until": later, "ask_at": began });
+        let counts = json!({ "since": began, "invoked": 30, "failed": 29 });
+        let open =
+            json!({ "since": began, "next_at": later, "interval_seconds": 300, "steady": null });
+        let phase = match dice.number(0..=7) {
+            0 | 1 => json!({ "open": open }),
+            2 => json!({ "probing": { "since": began, "interval_seconds": 10, "probe": probe } }),
+            3 => {
+                json!({ "ramping": { "since": began, "slice": slice, "mixed": 0, "probe": probe } })
+            }
+            4 => json!({ "suspected": { "since": began, "ask_at": later, "slice": slice } }),
+            5 => json!({ "closed": { "counts": counts, "cleared": cleared } }),
+            6 => json!("melted"),
+            _ => return None,
+        };
+        let text = json!({ "by": "another", "patience_seconds": 20, "phase": phase }).to_string();
+        Some((qualified(&target.name), Stored { version: 1, text: Some(text) }))
+    };
+    plan.targets.iter().filter_map(of).collect()
 }

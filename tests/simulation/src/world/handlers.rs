@@ -14,6 +14,7 @@ use comeback_flow::{
     batch::{Context as Invocation, Handler, RecordWithoutId},
     in_flight::Gauges,
     ports::Clock as _,
+    probes::Probes,
     report::Report,
 };
 use comeback_local::model::{
@@ -190,6 +191,7 @@ impl World {
             ledger: self.plan.handlers[handler].has_ledger.then(port),
             clock: port(),
             gauges: Gauges::default(),
+            probes: Probes::default(),
         })
     }
 

@@ -11,12 +11,19 @@ mod service;
 mod table;
 mod troubles;
 
-use std::{cell::Cell, collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, HashMap},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
 
 use comeback_core::{
     Timestamp,
     time::{at_millis, later},
 };
+use comeback_flow::ports::Stored;
 use comeback_local::model::{Cloud, sqs::Received};
 
 use self::{
@@ -63,6 +70,8 @@ struct World {
     counted: BTreeMap<String, (Timestamp, u64)>,
     /// What the handlers' ledgers and registers contain.
     table: Table,
+    /// The circuits of targets, by their ARNs.
+    circuits: HashMap<String, Stored>,
     runs: BTreeMap<u64, HandlerRun>,
     /// Processes that are free, by handler.
     idle: Vec<Vec<Process>>,
@@ -81,6 +90,7 @@ impl World {
     fn new(plan: Rc<Plan>, is_told: bool) -> Self {
         let began_at = at_millis(BEGAN_AT);
         let mut dice = Dice::seeded(plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1);
+        let circuits = build::circuits(&plan);
         let mut world = Self {
             now: began_at,
             clock: Rc::new(Cell::new(began_at)),
@@ -90,6 +100,7 @@ impl World {
             judge: Judge::new(Rc::clone(&plan), is_told),
             counted: BTreeMap::new(),
             table: Table::default(),
+            circuits,
             runs: BTreeMap::new(),
             idle: plan.handlers.iter().map(|_| Vec::new()).collect(),
             next_run: 0,

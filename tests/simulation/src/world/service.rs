@@ -2,16 +2,19 @@
 
 use std::{
     cell::Cell,
+    collections::HashMap,
     rc::{Rc, Weak},
     time::Duration,
 };
 
 use comeback_core::{
     Timestamp,
+    circuit::Minute,
     dead_letter::{DeadLetter, Reason},
     fault::FaultKind,
     time::between,
 };
+use comeback_flow::ports::Stored;
 use comeback_local::model::{
     Invocation, InvocationType, Invoked as Accepted,
     sqs::{MessageAttribute, Outgoing},
@@ -22,7 +25,7 @@ use crate::{
     judge::{REASONS, Subject},
     notes::{Fault, Seen},
     plan::Trouble,
-    wire::{Answer, Invoke, Refusal, Request, Slot},
+    wire::{Answer, Exchange, Invoke, Refusal, Request, Slot},
 };
 
 /// What Lambda answers when it refuses for good, and what that means.
@@ -87,7 +90,7 @@ impl World {
                 self.judge.hides(run, clock, changes);
                 vec![None; changes.len()]
             }
-            Request::Count { .. } => vec![None],
+            Request::Count { .. } | Request::Exchange(_) | Request::Minutes { .. } => vec![None],
             Request::Again { queue_url, messages } => {
                 self.judge.sends_again(run, clock, name_of(queue_url), messages)
             }
@@ -148,7 +151,10 @@ impl World {
 
     /// The service refuses the whole call.
     fn refuse(&mut self, call: Rc<Call>, after: Duration, is_throttled: bool) {
-        let of_ledger = matches!(call.request, Request::Replace(_) | Request::LookUp { .. });
+        let of_ledger = matches!(
+            call.request,
+            Request::Replace(_) | Request::LookUp { .. } | Request::Exchange(_)
+        );
         let says_when = is_throttled && !of_ledger && self.dice.happens(0.3);
         let (code, status) = match (of_ledger, is_throttled) {
             (false, true) => ("TooManyRequestsException", 429),
@@ -204,7 +210,15 @@ impl World {
             Request::Invoke(invoke) => vec![self.take_invocation(invoke, subject)],
             Request::Replace(replace) => vec![self.replace(replace, subject)],
             Request::LookUp { events, targets, notes } => {
-                vec![self.look_up(run, events, targets, notes)]
+                let answer = self.look_up(run, events, targets, notes);
+                let found = answer.is_ok().then(|| self.circuits_of(targets));
+                self.judge.looked_up(run, targets, found.as_ref());
+                vec![answer]
+            }
+            Request::Exchange(exchange) => vec![self.exchange(run, exchange)],
+            Request::Minutes { function, minutes } => {
+                minutes.replace(self.minutes(function));
+                vec![Ok(())]
             }
         };
         if let Some(after) = back {
@@ -310,6 +324,40 @@ impl World {
         answers
     }
 
+    pub(super) fn circuits_of(&self, targets: &[String]) -> HashMap<String, Stored> {
+        let of = |target: &String| Some((target.clone(), self.circuits.get(target)?.clone()));
+        targets.iter().filter_map(of).collect()
+    }
+
+    /// The only write of a circuit.
+    fn exchange(&mut self, run: u64, exchange: &Exchange) -> Answer {
+        if self.draws(Fault::Misconfigured) {
+            self.judge.tally.count(Seen::Fault(Fault::LedgerDenied));
+            return Err(Refusal::of("AccessDeniedException", 400, FaultKind::Configuration));
+        }
+        let Exchange { target, seen, next, there } = exchange;
+        let stored = self.circuits.entry(target.clone()).or_default();
+        if stored.version != *seen {
+            self.judge.not_turned(run, target, Some(stored));
+            there.replace(Some(stored.clone()));
+            return Err(Refusal { found: Some(None), ..Refusal::default() });
+        }
+        self.judge.turned(run, target, stored.text.as_deref(), next);
+        *stored = Stored { version: seen + 1, text: Some(next.clone()) };
+        Ok(())
+    }
+
+    /// What CloudWatch says of a function: that it is up or down, right or wrong, or nothing.
+    fn minutes(&mut self, _function: &str) -> Vec<Minute> {
+        let errors = match self.dice.number(0..=2) {
+            0 if !self.is_calm => 100,
+            1 => 10,
+            _ => return Vec::new(),
+        };
+        let began = self.now - Duration::from_mins(2);
+        vec![Minute { began, invocations: 100, errors }]
+    }
+
     fn take_invocation(&mut self, invoke: &Invoke, subject: Option<Subject>) -> Answer {
         let function = invoke.function.split(':').nth(6).unwrap_or_default();
         let target = self.targets.get(function);
@@ -357,8 +405,11 @@ impl World {
         {
             self.judge.counted(call.run, call.clock, name_of(queue_url), count.get());
         }
-        if let (Request::LookUp { .. }, Some(answer)) = (&call.request, answers.first()) {
+        if let (Request::LookUp { targets, .. }, Some(answer)) = (&call.request, answers.first()) {
             self.judge.told_of_look_up(call.run, answer);
+            if answer.is_err() {
+                self.judge.looked_up(call.run, targets, None);
+            }
         }
         for (subject, answer) in call.subjects.iter().zip(&answers) {
             match (subject, &call.request) {

@@ -129,6 +129,7 @@ impl World {
         }
         let paused = targets.iter().filter(|target| self.judge.paused.contains(*target));
         found.paused = paused.cloned().collect();
+        found.circuits = self.circuits_of(targets);
         self.judge.reads(run, &current, &found);
         notes.replace(found);
         Ok(())

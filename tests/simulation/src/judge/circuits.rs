@@ -1,0 +1,182 @@
+//! The rules for targets that are down, as far as they show from outside: who turns a circuit how, and who is invoked
+//! meanwhile.
+
+use std::collections::HashMap;
+
+use comeback_flow::ports::Stored;
+use serde_json::Value;
+
+use super::{Judge, Subject, receive_count};
+use crate::{
+    notes::{Check, Seen},
+    rules::Millis,
+};
+
+/// How far the clocks of two handlers may be apart.
+const SKEW: Millis = 10_000;
+
+/// The longest interval between two probes.
+const INTERVAL_MAX: Millis = 300_000;
+
+/// How long an event is held back, and while nobody knows whether its target is down.
+const HOLD: (Millis, Millis) = (90_000, 480_000);
+
+/// The same for a message that was received this often.
+const HOLD_SPARED: Millis = 3_600_000;
+const SPARED_FROM: u32 = 500;
+
+/// After this time without faults, no target counts as down.
+const CLOSED_WITHIN: Millis = 2 * 3_600_000;
+
+/// Which phase may follow which.
+const TURNS: [(&str, &[&str]); 5] = [
+    ("closed", &["closed", "suspected", "open"]),
+    ("suspected", &["suspected", "closed", "open"]),
+    ("open", &["open", "probing", "closed"]),
+    ("probing", &["open", "ramping"]),
+    ("ramping", &["ramping", "open", "closed"]),
+];
+
+/// What a run knows of the circuit of a target.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Whether nothing was limited when it read or wrote the circuit, or whether it could not read or write it.
+    is_free: bool,
+    /// Whether something was limited at any time.
+    was_limited: bool,
+    /// Whether it has taken the probe, and has not made it yet.
+    has_probe: bool,
+    /// Whether it may have permits.
+    has_permits: bool,
+}
+
+/// The name of the phase in a circuit's text, and the phase.
+fn phase(text: Option<&str>) -> (String, Value) {
+    let circuit: Value = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let phase = circuit["phase"].as_object().and_then(|phase| phase.iter().next());
+    phase.map_or(("closed".to_owned(), Value::Null), |(name, phase)| (name.clone(), phase.clone()))
+}
+
+impl Judge {
+    /// A run has read the circuits of these targets, or not.
+    pub fn looked_up(
+        &mut self,
+        run: u64,
+        targets: &[String],
+        answer: Option<&HashMap<String, Stored>>,
+    ) {
+        for target in targets {
+            let text = answer.and_then(|found| found.get(target)?.text.as_deref());
+            let (name, _) = phase(text);
+            let known = Known {
+                is_free: answer.is_none() || name == "closed",
+                was_limited: name != "closed",
+                has_probe: false,
+                has_permits: matches!(&*name, "suspected" | "ramping"),
+            };
+            self.known_circuits.insert((run, target.clone()), known);
+        }
+    }
+
+    /// A run's write of a circuit has taken effect.
+    pub fn turned(&mut self, run: u64, target: &str, was: Option<&str>, is: &str) {
+        let ((before, old), (after, new)) = (phase(was), phase(Some(is)));
+        if before != after {
+            self.tally.count(Seen::Step("turns of circuits"));
+            self.story.tell(self.now, None, || format!("run {run}: {target} is {after}: {is}"));
+        }
+        let may = TURNS.iter().find(|(name, _)| *name == before);
+        if !may.is_some_and(|(_, may)| may.contains(&&*after)) {
+            let what = format!("run {run} turns a circuit from {before} to {after}");
+            self.violated(Check::TurnsInOrder, None, what);
+        }
+        let now = self.now.timestamp_millis();
+        let next_at = |phase: &Value| phase["next_at"].as_i64().unwrap_or(0);
+        if after == "open" && before != "open" && next_at(&new) > now + INTERVAL_MAX + SKEW {
+            let what = format!("the next probe is at {}, now it is {now}", next_at(&new));
+            self.violated(Check::ProbesInTime, None, what);
+        }
+        let far = next_at(&old) > now + INTERVAL_MAX + SKEW;
+        if after == "probing" && next_at(&old) > now + SKEW && !far && old["steady"].is_null() {
+            let what = format!("a probe at {now}, to be made at {}", next_at(&old));
+            self.violated(Check::ProbesInTime, None, what);
+        }
+        if let Some(slice) = new.get("slice") {
+            let number = |name: &str| slice[name].as_i64().unwrap_or(0);
+            let passed = (now - number("began")).max(0) / 1000 + 1 + SKEW / 1000;
+            let (taken, rate) = (number("taken"), number("rate"));
+            if taken > rate * passed {
+                let what = format!("{taken} permits taken after {passed} s at {rate} a second");
+                self.violated(Check::KeepsTheRate, None, what);
+            }
+        }
+        let known = self.known_circuits.entry((run, target.to_owned())).or_default();
+        known.is_free |= after == "closed";
+        known.was_limited |= after != "closed";
+        known.has_permits |= matches!(&*after, "suspected" | "ramping");
+        known.has_probe = after == "probing";
+    }
+
+    /// A run's write of a circuit was not made: another circuit is there, or nobody can tell.
+    pub fn not_turned(&mut self, run: u64, target: &str, there: Option<&Stored>) {
+        let (name, _) = phase(there.and_then(|there| there.text.as_deref()));
+        let known = self.known_circuits.entry((run, target.to_owned())).or_default();
+        known.is_free |= there.is_some() && name == "closed";
+        known.was_limited |= name != "closed";
+        known.has_permits |= matches!(&*name, "suspected" | "ramping");
+    }
+
+    /// A run invokes a target, whatever its circuit.
+    pub fn judge_probe(&mut self, run: u64, target: &str, case: usize) {
+        let known = self.known_circuits.get_mut(&(run, target.to_owned()));
+        let probes = self.plan.handler_of(self.cases[case].of.target).probes;
+        let Some(known) = known.filter(|_| probes) else { return };
+        let is_probe = std::mem::take(&mut known.has_probe);
+        if !(known.is_free || known.has_permits || is_probe) {
+            let what = format!("run {run} invokes a target that is down: {known:?}");
+            self.violated(Check::ProbesAlone, self.cases[case].of.event, what);
+        }
+    }
+
+    /// Whether a message that may be due waits because its target is down.
+    pub fn is_held_by_circuit(&mut self, of: Subject, at: Millis, seconds: u32) -> bool {
+        let case = &self.cases[of.case];
+        let Ok(next) = case.verdict else { return false };
+        let plan = &self.plan;
+        let target = format!(
+            "arn:aws:lambda:us-east-1:000000000000:function:{}",
+            plan.targets[case.of.target].name
+        );
+        let known = [":$LATEST", ""]
+            .iter()
+            .find_map(|end| self.known_circuits.get(&(of.run, format!("{target}{end}"))));
+        let low = case.due.unwrap_or(next.due.0);
+        if !plan.handler_of(case.of.target).probes
+            || at < low
+            || known.is_none_or(|known| !known.was_limited)
+        {
+            return false;
+        }
+        let rest = if at < next.last_chance { next.last_chance - at } else { Millis::MAX };
+        // SQS gives a message up after a thousand receives.
+        let message = self.runs.get(&of.run).and_then(|run| run.get(of.place));
+        let is_spared = message.is_some_and(|it| receive_count(it.record()) >= SPARED_FROM);
+        let most = if is_spared { HOLD_SPARED } else { HOLD.1 };
+        let whole = |wait: Millis| wait.min(rest).saturating_add(999).div_euclid(1000);
+        let is_held = (whole(HOLD.0)..=whole(most)).contains(&i64::from(seconds));
+        let late = self.now.timestamp_millis() - self.calm_at();
+        // An event that never succeeds may be the probe again and again.
+        if is_held && late > CLOSED_WITHIN && self.plan.hopeless == 0.0 {
+            let what = format!("it is held back {} minutes after the last fault", late / 60_000);
+            self.violated(Check::ClosesInTheEnd, self.cases[of.case].of.event, what);
+        }
+        if is_held {
+            self.tally.count(Seen::Step("events held back"));
+        }
+        is_held
+    }
+
+    fn calm_at(&self) -> Millis {
+        crate::world::BEGAN_AT as Millis + self.plan.calm_after.as_millis() as Millis
+    }
+}

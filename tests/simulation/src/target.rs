@@ -1,0 +1,309 @@
+//! A function that fails in one of ten ways, what CloudWatch counts of it, and the table of its circuit.
+//!
+//! The function gets first invocations all the time, and fails while it is down, or some of the time. CloudWatch's sums
+//! of a minute become visible one or two minutes after its end.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use clap::ValueEnum;
+use comeback_core::{
+    Timestamp,
+    circuit::{Circuit, Minute},
+    register::Waiting,
+    time::{at_millis, between, later},
+};
+use comeback_flow::ports::{Listed, NotExchanged, Stored};
+use serde_json::{Value, json};
+
+use crate::world::BEGAN_AT;
+
+/// How long a run takes that fails for want of an answer.
+const SLOW_FAILURE: Duration = Duration::from_secs(60);
+
+/// How the function fails.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Kind {
+    /// All invocations fail until it is mended.
+    Down,
+    /// As down, but each failure takes a minute.
+    Slow,
+    /// Down and up in turn, for some minutes each, until it is mended.
+    Flapping,
+    /// Half of the invocations fail, until it is mended.
+    Half,
+    /// Nine of ten invocations fail, until it is mended.
+    Mostly,
+    /// 30 % of the events always fail. All others succeed in their first invocation.
+    Poison,
+    /// As down, and then 30 % of the waiting events fail for good.
+    DownPoison,
+    /// As down, and then more than its capacity fails.
+    Overloaded,
+    /// Down for a minute.
+    Brief,
+    /// Down, and first invocations come only in its first minute.
+    Burst,
+}
+
+/// Who is asked whether a target is down.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Who {
+    /// The share of our own retries that fail: a suspicion is enough.
+    Own,
+    /// CloudWatch alone: our own retries only lead to the question.
+    Cloudwatch,
+    /// Our own retries raise the suspicion, and CloudWatch decides.
+    Both,
+}
+
+/// The function and its circuit.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub kind: Kind,
+    /// More invocations than this fail in a second.
+    pub capacity: u64,
+    pub seed: u64,
+    pub witness: Who,
+}
+
+/// The function, and everything that is known of it.
+pub struct Target {
+    settings: Settings,
+    mended: Timestamp,
+    /// Invocations and failures by minutes since the beginning.
+    minutes: Vec<(u32, u32)>,
+    second: (i64, u64),
+    stored: Stored,
+    /// The events that wait in flight, by the time when they come back, and their places.
+    waiting: BTreeMap<(Timestamp, String), Listed>,
+    places: HashMap<String, Timestamp>,
+    pub watched: Watched,
+}
+
+/// What was seen of the circuit.
+#[derive(Clone, Debug, Default)]
+pub struct Watched {
+    /// When it opened and closed.
+    pub turns: Vec<(Timestamp, &'static str)>,
+    pub probes: u64,
+    pub writes: u64,
+    pub questions: u64,
+    /// Retries while it was open that were not the probe.
+    pub strays: u64,
+    /// Probes that were taken while one was under way.
+    pub doubles: u64,
+    /// The longest time that an attempt was late while the target was up.
+    pub late_while_up: Duration,
+    /// How often it was opened while the target was up.
+    pub in_vain: u64,
+}
+
+fn hash(seed: u64, number: u64) -> u64 {
+    // SplitMix64.
+    let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number);
+    for factor in [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb_u64] {
+        z = (z ^ (z >> 30)).wrapping_mul(factor);
+    }
+    z ^ (z >> 31)
+}
+
+impl Target {
+    pub fn new(settings: Settings, mended: Timestamp) -> Self {
+        let mut stored = Stored::default();
+        if settings.witness == Who::Cloudwatch {
+            cleared(&mut stored, at_millis(BEGAN_AT));
+        }
+        Self {
+            settings,
+            mended,
+            minutes: Vec::new(),
+            second: (0, 0),
+            stored,
+            waiting: BTreeMap::new(),
+            places: HashMap::new(),
+            watched: Watched::default(),
+        }
+    }
+
+    /// When it is mended for good.
+    pub fn mended(&self) -> Timestamp {
+        let brief = later(at_millis(BEGAN_AT), Duration::from_mins(1));
+        if self.settings.kind == Kind::Brief { brief } else { self.mended }
+    }
+
+    /// Whether first invocations come at this time.
+    pub fn has_traffic(&self, now: Timestamp) -> bool {
+        if self.settings.kind == Kind::Burst {
+            return between(at_millis(BEGAN_AT), now) < Duration::from_mins(1);
+        }
+        now < later(self.mended, Duration::from_mins(90))
+    }
+
+    /// Whether nearly all invocations fail at this time.
+    fn is_down(&self, now: Timestamp) -> bool {
+        match self.settings.kind {
+            Kind::Down
+            | Kind::Slow
+            | Kind::DownPoison
+            | Kind::Overloaded
+            | Kind::Burst
+            | Kind::Brief => now < self.mended(),
+            Kind::Flapping => {
+                let period = 120 + hash(self.settings.seed, 7) % 240;
+                let passed = between(at_millis(BEGAN_AT), now).as_secs();
+                now < self.mended && (passed / period).is_multiple_of(2)
+            }
+            Kind::Half | Kind::Mostly | Kind::Poison => false,
+        }
+    }
+
+    /// How long it was up between these times.
+    fn up_between(&self, from: Timestamp, until: Timestamp) -> Duration {
+        let steps = between(from, until).as_secs();
+        let up = (0..steps).filter(|&step| !self.is_down(later(from, Duration::from_secs(step))));
+        Duration::from_secs(up.count() as u64)
+    }
+
+    /// Whether this first invocation is one of an event that always fails.
+    pub fn is_poison(&self, nth: u64, now: Timestamp) -> bool {
+        let poison = hash(self.settings.seed, nth) % 100 < 30 && now < self.mended;
+        poison && matches!(self.settings.kind, Kind::Poison | Kind::DownPoison)
+    }
+
+    /// Invokes it. If the run fails, how long that takes.
+    pub fn invoke(
+        &mut self,
+        event: u64,
+        attempt: u8,
+        is_poison: bool,
+        now: Timestamp,
+    ) -> Option<Duration> {
+        let draw = hash(self.settings.seed ^ 0x5555, event << 8 | u64::from(attempt)) % 100;
+        if self.second.0 != now.timestamp() {
+            self.second = (now.timestamp(), 0);
+        }
+        self.second.1 += 1;
+        let share = match self.settings.kind {
+            Kind::Half => 50,
+            Kind::Mostly => 90,
+            Kind::Down
+            | Kind::Slow
+            | Kind::Flapping
+            | Kind::Poison
+            | Kind::DownPoison
+            | Kind::Overloaded
+            | Kind::Brief
+            | Kind::Burst => 0,
+        };
+        let fails = self.is_down(now)
+            || is_poison
+            || (draw < share && now < self.mended)
+            || self.second.1 > self.settings.capacity;
+        let minute = between(at_millis(BEGAN_AT), now).as_secs() as usize / 60;
+        if self.minutes.len() <= minute {
+            self.minutes.resize(minute + 1, (0, 0));
+        }
+        self.minutes[minute].0 += 1;
+        self.minutes[minute].1 += u32::from(fails);
+        let takes = if self.settings.kind == Kind::Slow { SLOW_FAILURE } else { Duration::ZERO };
+        fails.then_some(takes)
+    }
+
+    /// Notes how late an attempt was that is made now.
+    pub fn late(&mut self, lateness: Duration, now: Timestamp) {
+        if lateness > self.watched.late_while_up {
+            let up = self.up_between(now - lateness, now);
+            self.watched.late_while_up = self.watched.late_while_up.max(up);
+        }
+    }
+
+    /// Notes a retry.
+    pub fn retried(&mut self, event: usize, attempt: u8) {
+        let Some(text) = &self.stored.text else { return };
+        let of = format!(r#""event":"{}.{event}-0","attempt":{attempt}"#, self.settings.seed);
+        let is_limited = text.contains(r#"{"open":"#) || text.contains(r#"{"probing":"#);
+        if is_limited && !text.contains(&of) {
+            self.watched.strays += 1;
+        }
+    }
+
+    pub fn stored(&self) -> Stored {
+        self.stored.clone()
+    }
+
+    pub fn exchange(&mut self, seen: u64, next: &str, now: Timestamp) -> Result<(), NotExchanged> {
+        if self.stored.version != seen {
+            return Err(NotExchanged::Changed(self.stored.clone()));
+        }
+        let name = |text: Option<&str>| {
+            Circuit::read(text.unwrap_or_default()).map_or("closed", |it| it.name())
+        };
+        let (was, is) = (name(self.stored.text.as_deref()), name(Some(next)));
+        self.watched.writes += 1;
+        if was != is {
+            self.watched.turns.push((now, is));
+            let opened = is == "open" && was != "probing";
+            self.watched.in_vain += u64::from(opened && !self.is_down(now));
+            self.watched.probes += u64::from(is == "probing");
+            self.watched.doubles += u64::from(is == "probing" && was != "open");
+        }
+        self.stored = Stored { version: seen + 1, text: Some(next.to_owned()) };
+        if self.settings.witness == Who::Cloudwatch {
+            cleared(&mut self.stored, now);
+        }
+        Ok(())
+    }
+
+    /// What CloudWatch shows now.
+    pub fn minutes(&mut self, from: Timestamp, now: Timestamp) -> Vec<Minute> {
+        self.watched.questions += 1;
+        if self.settings.witness == Who::Own {
+            let began = now - Duration::from_secs(60);
+            return vec![Minute { began, invocations: 100, errors: 100 }];
+        }
+        let slow = if self.settings.kind == Kind::Slow { SLOW_FAILURE } else { Duration::ZERO };
+        let of = |(nth, &(invocations, errors)): (usize, &(u32, u32))| {
+            let began = later(at_millis(BEGAN_AT), Duration::from_secs(60 * nth as u64));
+            let lag = Duration::from_secs(120 + hash(self.settings.seed, nth as u64) % 60);
+            let is_visible = later(began, lag + slow) <= now && from <= began && invocations > 0;
+            is_visible.then_some(Minute { began, invocations, errors })
+        };
+        self.minutes.iter().enumerate().filter_map(of).collect()
+    }
+
+    /// An event waits in flight or as a delay.
+    pub fn enter(&mut self, key: &str, waiting: &Waiting<'_>) {
+        self.leave(key);
+        let Some(handle) = waiting.receipt_handle else { return };
+        let listed =
+            Listed { queue_url: waiting.queue_url.to_owned(), receipt_handle: handle.to_owned() };
+        self.places.insert(key.to_owned(), waiting.due);
+        self.waiting.insert((waiting.due, key.to_owned()), listed);
+    }
+
+    /// An event is acted on.
+    pub fn leave(&mut self, key: &str) {
+        if let Some((key, due)) = self.places.remove_entry(key) {
+            self.waiting.remove(&(due, key));
+        }
+    }
+
+    pub fn list(&self, after: Timestamp, count: u32) -> Vec<Listed> {
+        let range = self.waiting.range((later(after, Duration::from_nanos(1)), String::new())..);
+        range.take(count as usize).map(|(_, listed)| listed.clone()).collect()
+    }
+}
+
+/// Makes a circuit one that only CloudWatch opens.
+fn cleared(stored: &mut Stored, now: Timestamp) {
+    let text = stored.text.clone().unwrap_or_else(|| Circuit::new(now).text(""));
+    let Ok(mut circuit) = serde_json::from_str::<Value>(&text) else { return };
+    if let Some(cleared) = circuit.pointer_mut("/phase/closed/cleared").filter(|it| it.is_null()) {
+        let now = now.timestamp_millis();
+        *cleared = json!({ "until": now + 3_600_000, "ask_at": now });
+        stored.text = Some(circuit.to_string());
+    }
+}
