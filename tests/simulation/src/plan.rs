@@ -246,6 +246,11 @@ impl Plan {
             plan.rates = RATES.map(|(fault, most)| (fault, rate(most))).into();
             plan.concurrency = if dice.happens(0.7) { 1000 } else { 10 };
         }
+        // Drawn apart, so that the other draws of a seed stay as they are.
+        let mut apart = Dice::seeded(seed ^ 0x7072_6f62_6573);
+        for handler in plan.handlers.iter_mut().filter(|handler| handler.has_ledger) {
+            handler.probes = apart.happens(0.5);
+        }
         plan.hopeless = if dice.happens(0.5) { 0.0 } else { 0.3 * dice.unit() };
         if !flawless {
             plan.draw_spells(dice);
