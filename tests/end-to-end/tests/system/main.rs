@@ -14,6 +14,7 @@ mod once_per_failure;
 mod other_clients;
 mod other_languages;
 mod overflow;
+mod probes;
 mod proxy;
 mod recovery;
 mod recursion;
