@@ -2,12 +2,12 @@
 //!
 //! Two questions are answered for each policy, side by side:
 //!
-//! 1. *When do the attempts of an event fall* that never succeeds? [`attempts`] plays thousands of such events and
+//! 1. *When do the attempts of an event fall* that never succeeds? `attempts` plays thousands of such events and
 //!    gives quantiles over the jitter.
-//! 2. *What does an outage mean?* [`outage`] plays every event that arrives while the target is down: how often it is
+//! 2. *What does an outage mean?* `outage` plays every event that arrives while the target is down: how often it is
 //!    retried, when it comes back, how many wait at a time, and what that costs.
 //!
-//! Each step of an event's [`life`] is planned by `comeback_core::schedule`, as the retry handler does it. Invocations
+//! Each step of an event's life is planned by `comeback_core::schedule`, as the retry handler does it. Invocations
 //! take no time here, and the handler is never late: on AWS each retry falls up to a second later, because SQS counts
 //! whole seconds.
 
