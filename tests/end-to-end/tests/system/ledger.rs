@@ -8,7 +8,17 @@ use aws_sdk_dynamodb::{
 };
 use moto::{Moto, create_register, create_table};
 
+use crate::retry_loop::Plan;
+
 pub const TABLE: &str = "ledger";
+
+/// A plan for a loop with a ledger at this endpoint.
+pub fn plan_with_ledger(endpoint: &str, settings: &[(&'static str, &str)]) -> Plan {
+    let mut plan = Plan::quick(settings);
+    plan.settings.push(("LEDGER_TABLE", TABLE.to_owned()));
+    plan.settings.push(("AWS_ENDPOINT_URL_DYNAMODB", endpoint.to_owned()));
+    plan
+}
 
 /// moto's server on a free port. Dropping it stops the server.
 pub struct Tables {

@@ -3,22 +3,15 @@
 use crate::{
     handler_faults::{EVENTS, all_come_back, stuck_in_a_batch},
     interrupted::kill,
-    ledger::{TABLE, Tables},
+    ledger::{TABLE, Tables, plan_with_ledger},
     processes,
     proxy::Proxy,
-    retry_loop::{HANDLER, Plan, RetryLoop, TARGET},
+    retry_loop::{HANDLER, RetryLoop, TARGET},
 };
 
-/// A plan for a loop with a ledger at this endpoint.
+/// A loop with a ledger at this endpoint.
 async fn with_ledger(endpoint: &str, settings: &[(&'static str, &str)]) -> RetryLoop {
     plan_with_ledger(endpoint, settings).deploy().await
-}
-
-fn plan_with_ledger(endpoint: &str, settings: &[(&'static str, &str)]) -> Plan {
-    let mut plan = Plan::quick(settings);
-    plan.settings.push(("LEDGER_TABLE", TABLE.to_owned()));
-    plan.settings.push(("AWS_ENDPOINT_URL_DYNAMODB", endpoint.to_owned()));
-    plan
 }
 
 /// The number of runs of the target, after the last one has ended.

@@ -6,8 +6,8 @@ use chrono::{SecondsFormat, TimeDelta, Utc};
 use serde_json::Value;
 
 use crate::{
-    ledger::{TABLE, Tables},
-    retry_loop::{Plan, RetryLoop, TARGET},
+    ledger::{Tables, plan_with_ledger},
+    retry_loop::{RetryLoop, TARGET},
 };
 
 const EVENTS: usize = 300;
@@ -22,16 +22,10 @@ const RETRIES_MAX: usize = 3 * EVENTS;
 async fn probing() -> (Tables, RetryLoop) {
     let tables = Tables::start();
     tables.create_register().await;
-    let mut plan = Plan::quick(&[("MAX_BACKOFF", "5s"), ("JITTER", "none")]);
-    for (name, value) in [
-        ("LEDGER_TABLE", TABLE),
-        ("REGISTER", "true"),
-        ("PROBE", "true"),
-        ("AWS_ENDPOINT_URL_DYNAMODB", &*tables.endpoint),
-    ] {
-        plan.settings.push((name, value.to_owned()));
-    }
-    (tables, plan.deploy().await)
+    let settings =
+        [("MAX_BACKOFF", "5s"), ("JITTER", "none"), ("REGISTER", "true"), ("PROBE", "true")];
+    let retry_loop = plan_with_ledger(&tables.endpoint, &settings).deploy().await;
+    (tables, retry_loop)
 }
 
 #[tokio::test]

@@ -10,8 +10,8 @@ use chrono::{SecondsFormat, Utc};
 use serde_json::Value;
 
 use crate::{
-    ledger::{TABLE, Tables},
-    retry_loop::{HANDLER, Plan, RetryLoop, TARGET},
+    ledger::{Tables, plan_with_ledger},
+    retry_loop::{HANDLER, RetryLoop, TARGET},
 };
 
 const EVENTS: usize = 500;
@@ -26,12 +26,10 @@ fn target() -> String {
 async fn waiting_long() -> (Tables, RetryLoop) {
     let tables = Tables::start();
     tables.create_register().await;
-    let settings = [("BASE_BACKOFF", "11h"), ("MAX_BACKOFF", "11h"), ("JITTER", "none")];
-    let mut plan = Plan::quick(&settings);
-    plan.settings.push(("LEDGER_TABLE", TABLE.to_owned()));
-    plan.settings.push(("REGISTER", "true".to_owned()));
-    plan.settings.push(("AWS_ENDPOINT_URL_DYNAMODB", tables.endpoint.clone()));
-    (tables, plan.deploy().await)
+    let waits = [("BASE_BACKOFF", "11h"), ("MAX_BACKOFF", "11h"), ("JITTER", "none")];
+    let settings = [&waits[..], &[("REGISTER", "true")]].concat();
+    let retry_loop = plan_with_ledger(&tables.endpoint, &settings).deploy().await;
+    (tables, retry_loop)
 }
 
 /// Sends the records of this many events, and returns their items as soon as all are listed.
