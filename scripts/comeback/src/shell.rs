@@ -62,14 +62,14 @@ pub enum Failure {
     #[cfg(feature = "operate")]
     #[error(transparent)]
     Clients(#[from] crate::operate::aws::NoClients),
-    /// There is not one dead-letter queue.
+    /// There is not one retry system.
     #[cfg(feature = "operate")]
     #[error(transparent)]
-    NoQueue(#[from] comeback_operate::systems::NoQueue),
+    NoSystem(#[from] comeback_operate::systems::NoSystem),
     /// A call to AWS failed.
     #[cfg(feature = "operate")]
     #[error(transparent)]
-    Aws(#[from] comeback_operate::dead_letters::Fault),
+    Aws(#[from] comeback_operate::ports::Fault),
     /// The command can't be carried out, or the operator said no.
     #[cfg(feature = "operate")]
     #[error("{0}")]

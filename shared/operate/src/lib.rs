@@ -11,5 +11,6 @@
 //! fetches the facts and shows the results.
 
 pub mod dead_letters;
+pub mod ports;
 pub mod simulation;
 pub mod systems;

@@ -21,15 +21,17 @@ pub struct System {
     pub handler: String,
     /// Where it sends dead letters.
     pub dead_letter_queue_url: String,
+    /// Its environment variables, which are its settings.
+    pub settings: BTreeMap<String, String>,
 }
 
-/// Why there is not one dead-letter queue.
+/// Why there is not one retry system, or not one dead-letter queue.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum NoQueue {
+pub enum NoSystem {
     /// There is no retry system.
     #[error(
-        "expected a retry system, got none of {functions} functions with DEAD_LETTER_QUEUE_URL; is this its region? If so, name its queue with --queue"
+        "expected a retry system, got none of {functions} functions with DEAD_LETTER_QUEUE_URL; is this its region?"
     )]
     None {
         /// How many functions there are.
@@ -40,37 +42,61 @@ pub enum NoQueue {
         "expected {0} to be a retry handler, got no function of this name with DEAD_LETTER_QUEUE_URL"
     )]
     NotHandler(String),
-    /// There are several queues.
-    #[error("expected one dead-letter queue, got those of {}; choose one with --handler or --queue", .0.join(", "))]
+    /// There are several.
+    #[error("expected one retry system, got those of {}; choose one with --handler", .0.join(", "))]
     Several(Vec<String>),
 }
 
 /// The retry systems among these functions.
 pub fn find(functions: &[Function]) -> Vec<System> {
     let system = |function: &Function| {
-        let url = function.environment.get(DEAD_LETTER_QUEUE_URL)?;
-        Some(System { handler: function.name.clone(), dead_letter_queue_url: url.clone() })
+        Some(System {
+            handler: function.name.clone(),
+            dead_letter_queue_url: function.environment.get(DEAD_LETTER_QUEUE_URL)?.clone(),
+            settings: function.environment.clone(),
+        })
     };
     functions.iter().filter_map(system).collect()
 }
 
-/// The URL of the dead-letter queue of this handler, or the only one.
+/// The retry system of this handler, or the only one.
 ///
 /// # Errors
 ///
 /// If there is none, or more than one.
-pub fn dead_letter_queue(functions: &[Function], handler: Option<&str>) -> Result<String, NoQueue> {
+pub fn only(functions: &[Function], handler: Option<&str>) -> Result<System, NoSystem> {
+    let mut systems = named(functions, handler)?;
+    if systems.len() == 1 { Ok(systems.remove(0)) } else { Err(several(systems)) }
+}
+
+/// The URL of the dead-letter queue of this handler, or the only one. Several handlers may share it.
+///
+/// # Errors
+///
+/// If there is none, or more than one.
+pub fn dead_letter_queue(
+    functions: &[Function],
+    handler: Option<&str>,
+) -> Result<String, NoSystem> {
+    let systems = named(functions, handler)?;
+    let urls: BTreeSet<_> = systems.iter().map(|it| it.dead_letter_queue_url.as_str()).collect();
+    if urls.len() == 1 { Ok(urls.into_iter().collect()) } else { Err(several(systems)) }
+}
+
+fn named(functions: &[Function], handler: Option<&str>) -> Result<Vec<System>, NoSystem> {
     let mut systems = find(functions);
     if let Some(handler) = handler {
         systems.retain(|system| system.handler == handler);
     }
-    let urls: BTreeSet<_> = systems.iter().map(|it| it.dead_letter_queue_url.as_str()).collect();
-    match (urls.len(), handler) {
-        (0, Some(handler)) => Err(NoQueue::NotHandler(handler.to_owned())),
-        (0, None) => Err(NoQueue::None { functions: functions.len() }),
-        (1, _) => Ok(urls.into_iter().collect()),
-        _ => Err(NoQueue::Several(systems.into_iter().map(|system| system.handler).collect())),
+    match handler {
+        _ if !systems.is_empty() => Ok(systems),
+        Some(handler) => Err(NoSystem::NotHandler(handler.to_owned())),
+        None => Err(NoSystem::None { functions: functions.len() }),
     }
+}
+
+fn several(systems: Vec<System>) -> NoSystem {
+    NoSystem::Several(systems.into_iter().map(|system| system.handler).collect())
 }
 
 #[cfg(test)]
@@ -95,12 +121,17 @@ mod tests {
         assert_eq!(found(&[&orders, &a], None), url("url-1"));
         assert_eq!(found(&[&a, &c], None), url("url-1"), "two handlers of one queue");
         assert_eq!(found(&[&a, &b, &c], Some("b")), url("url-2"));
-        assert_eq!(found(&[&orders], None), Err(NoQueue::None { functions: 1 }));
+        assert_eq!(found(&[&orders], None), Err(NoSystem::None { functions: 1 }));
         assert_eq!(
             found(&[&orders, &a], Some("orders")),
-            Err(NoQueue::NotHandler("orders".into()))
+            Err(NoSystem::NotHandler("orders".into()))
         );
         let several = found(&[&a, &b], None).unwrap_err().to_string();
         assert!(several.contains("those of a, b; choose one with --handler"), "{several}");
+        let system =
+            |functions: &[Function], handler| only(functions, handler).map(|it| it.handler);
+        assert_eq!(system(&[orders, a.clone()], None), Ok("a".to_owned()));
+        assert_eq!(system(&[a.clone(), c.clone()], Some("c")), Ok("c".to_owned()));
+        assert!(matches!(system(&[a, c], None), Err(NoSystem::Several(_))));
     }
 }

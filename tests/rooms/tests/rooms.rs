@@ -113,7 +113,10 @@ const MAY_USE: [(&str, &[&str]); 12] = [
         "comeback-cli",
         &[
             "aws-config",
+            "aws-sdk-cloudwatch",
+            "aws-sdk-cloudwatchlogs",
             "aws-sdk-dynamodb",
+            "aws-sdk-iam",
             "aws-sdk-lambda",
             "aws-sdk-sqs",
             "aws-smithy-http-client",

@@ -12,7 +12,7 @@ use aws_sdk_sqs::{
 };
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use comeback_core::fault::classify;
-use comeback_operate::dead_letters::Fault;
+use comeback_operate::ports::Fault;
 
 use super::args::Connection;
 
@@ -43,11 +43,20 @@ pub enum NoClients {
 }
 
 /// The clients.
+#[derive(Clone)]
 pub struct Aws {
-    /// SQS.
-    pub sqs: aws_sdk_sqs::Client,
+    /// CloudWatch's metrics.
+    pub cloudwatch: aws_sdk_cloudwatch::Client,
+    /// DynamoDB, which has the ledger.
+    pub dynamodb: aws_sdk_dynamodb::Client,
+    /// IAM, which has the functions' roles.
+    pub iam: aws_sdk_iam::Client,
     /// Lambda.
     pub lambda: aws_sdk_lambda::Client,
+    /// CloudWatch Logs.
+    pub logs: aws_sdk_cloudwatchlogs::Client,
+    /// SQS.
+    pub sqs: aws_sdk_sqs::Client,
     /// The region.
     pub region: String,
 }
@@ -78,8 +87,12 @@ impl Aws {
         let provided = provider.provide_credentials().await;
         provided.map_err(|error| NoClients::Credentials(DisplayErrorContext(error).to_string()))?;
         Ok(Self {
-            sqs: aws_sdk_sqs::Client::new(&config),
+            cloudwatch: aws_sdk_cloudwatch::Client::new(&config),
+            dynamodb: aws_sdk_dynamodb::Client::new(&config),
+            iam: aws_sdk_iam::Client::new(&config),
             lambda: aws_sdk_lambda::Client::new(&config),
+            logs: aws_sdk_cloudwatchlogs::Client::new(&config),
+            sqs: aws_sdk_sqs::Client::new(&config),
             region,
         })
     }

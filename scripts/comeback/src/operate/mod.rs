@@ -3,6 +3,7 @@
 pub mod args;
 pub mod aws;
 mod dead_letters;
+mod functions;
 mod generated;
 mod simulate;
 mod text;

@@ -6,8 +6,9 @@ use futures_util::future::join_all;
 
 use super::{
     letter::Letter,
-    ports::{BATCH_MAX, Clock, DeadLetterQueue, Fault},
+    ports::{BATCH_MAX, DeadLetterQueue},
 };
+use crate::ports::{Clock, Fault};
 
 /// How many calls are made at the same time to look at letters and to release them.
 pub(super) const CALLS_MAX: usize = 8;

@@ -7,8 +7,9 @@ use futures_util::future::join_all;
 use super::{
     held::{CALLS_MAX, Held, again},
     letter::Letter,
-    ports::{BATCH_MAX, Clock, DeadLetterQueue, Fault},
+    ports::{BATCH_MAX, DeadLetterQueue},
 };
+use crate::ports::{Clock, Fault};
 
 /// How long letters are hidden while they are looked at. At a few thousand letters a second, this is long enough for
 /// as many as SQS has in flight at most. If the program is killed, they are hidden for the rest of it.

@@ -28,6 +28,6 @@ pub use letter::{Facts, Letter, Listed, Origin};
 pub use look::look;
 pub use order::{Action, Left, Order, Plan, Step};
 pub use pointer::{NoPlace, NotSet, Place};
-pub use ports::{BATCH_MAX, Clock, DeadLetterQueue, Fault, Functions, Invocation};
+pub use ports::{BATCH_MAX, DeadLetterQueue, Functions, Invocation};
 pub use selection::{NO_REASON, Selection, attempts};
 pub use work::{Pace, Tally, carry_out};

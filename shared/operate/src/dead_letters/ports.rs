@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use comeback_core::{Timestamp, fault::FaultKind};
-
 use super::Letter;
+use crate::ports::Fault;
 
 /// SQS gives, changes and deletes this many messages in one call.
 pub const BATCH_MAX: usize = 10;
@@ -32,15 +31,6 @@ pub trait Functions {
     fn invoke(&self, invocations: &[Invocation]) -> impl Future<Output = Vec<Result<(), Fault>>>;
 }
 
-/// The time.
-pub trait Clock {
-    /// The current time.
-    fn now(&self) -> Timestamp;
-
-    /// Returns when this much time has passed.
-    fn sleep(&self, duration: Duration) -> impl Future<Output = ()>;
-}
-
 /// An asynchronous invocation.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Invocation {
@@ -48,72 +38,4 @@ pub struct Invocation {
     pub function: String,
     /// The payload.
     pub payload: String,
-}
-
-/// A call to AWS that failed.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("expected {action} on {resource} to succeed, got {}{message}{}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default(), advice(self))]
-pub struct Fault {
-    /// The permission that the call needs, which is its name, too.
-    pub action: &'static str,
-    /// What the call is about.
-    pub resource: String,
-    /// Whether it passes by itself.
-    pub kind: FaultKind,
-    /// AWS's name for the error, if there was an answer.
-    pub code: Option<String>,
-    /// The error message of AWS, or of the connection that failed.
-    pub message: String,
-}
-
-impl Fault {
-    /// Whether the caller lacks a permission.
-    pub fn is_denied(&self) -> bool {
-        let code = self.code.as_deref().unwrap_or_default();
-        ["AccessDenied", "UnauthorizedOperation", "AuthorizationError"]
-            .iter()
-            .any(|it| code.starts_with(it))
-    }
-
-    /// Whether it passes by itself.
-    pub fn passes(&self) -> bool {
-        matches!(self.kind, FaultKind::Transient { .. })
-    }
-}
-
-fn advice(fault: &Fault) -> String {
-    let Fault { action, resource, .. } = fault;
-    if fault.is_denied() {
-        format!("; your identity needs the permission {action} on {resource}")
-    } else {
-        String::new()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use comeback_core::fault::classify;
-
-    use super::*;
-
-    #[test]
-    fn a_fault_names_action_and_resource_and_the_permission_that_is_missing() {
-        let fault = |code: Option<&str>| Fault {
-            action: "sqs:DeleteMessage",
-            resource: "arn:aws:sqs:us-east-1:1:dead".to_owned(),
-            kind: classify(code, Some(400), None),
-            code: code.map(str::to_owned),
-            message: "as told".to_owned(),
-        };
-        let start = "expected sqs:DeleteMessage on arn:aws:sqs:us-east-1:1:dead to succeed, got ";
-        let advice = "; your identity needs the permission sqs:DeleteMessage on arn:aws:sqs:us-east-1:1:dead";
-        for (code, end) in [
-            (Some("AccessDenied"), format!("AccessDenied: as told{advice}")),
-            (Some("AccessDeniedException"), format!("AccessDeniedException: as told{advice}")),
-            (Some("InvalidAddress"), "InvalidAddress: as told".to_owned()),
-            (None, "as told".to_owned()),
-        ] {
-            assert_eq!(fault(code).to_string(), format!("{start}{end}"));
-        }
-    }
 }

@@ -17,8 +17,9 @@ use comeback_core::{
 
 use super::{
     letter::{Letter, tests::given_up},
-    ports::{Clock, DeadLetterQueue, Fault, Functions, Invocation},
+    ports::{DeadLetterQueue, Functions, Invocation},
 };
+use crate::ports::{Clock, Fault};
 
 pub(super) struct StandIn {
     letters: RefCell<Vec<(Letter, Timestamp)>>,

@@ -20,8 +20,9 @@ use super::{
     held::{Held, again},
     letter::Letter,
     order::{Left, Order, Step},
-    ports::{BATCH_MAX, Clock, DeadLetterQueue, Fault, Functions},
+    ports::{BATCH_MAX, DeadLetterQueue, Functions},
 };
+use crate::ports::{Clock, Fault};
 
 /// How long letters are hidden while they are worked on. If the program is killed, they are hidden for the rest of it.
 const HOLD: Duration = Duration::from_mins(1);

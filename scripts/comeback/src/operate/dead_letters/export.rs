@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::{Ended, interrupted, look_at_all, open};
 use crate::{
-    operate::{args::ExportArgs, text::count},
+    operate::{dead_letters::args::ExportArgs, text::count},
     shell::{Failure, Shell},
 };
 

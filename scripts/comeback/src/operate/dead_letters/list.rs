@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::{Ended, interrupted, look_at_all, open};
 use crate::{
     operate::{
-        args::{ListArgs, ShowArgs},
+        dead_letters::args::{ListArgs, ShowArgs},
         text::{count, span, table},
     },
     paint::{Line, Style},

@@ -1,5 +1,6 @@
 //! `comeback dead`: what is in the dead-letter queue, and how it leaves it.
 
+pub mod args;
 mod export;
 mod list;
 mod queue;
@@ -14,15 +15,15 @@ use std::{
     time::Duration,
 };
 
-use comeback_operate::dead_letters::{Fault, Letter, look};
+use args::{Dead, Which};
+use comeback_operate::{
+    dead_letters::{Letter, look},
+    ports::Fault,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 use queue::Queue;
 
-use super::{
-    args::{Connection, Dead, Which},
-    aws::Aws,
-    text::count,
-};
+use super::{args::Connection, aws::Aws, text::count};
 use crate::shell::{Failure, Shell, Signals};
 
 /// How often the progress is drawn.

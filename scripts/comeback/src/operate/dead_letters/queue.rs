@@ -9,16 +9,20 @@ use aws_sdk_sqs::types::{
 };
 use comeback_core::{Timestamp, fault::classify, time};
 use comeback_operate::{
-    dead_letters::{Clock, DeadLetterQueue, Fault, Functions, Invocation, Letter},
-    systems::{self, Function},
+    dead_letters::{DeadLetterQueue, Functions, Invocation, Letter},
+    ports::{Clock, Fault},
+    systems,
 };
 use tokio::task::JoinSet;
 
-use super::super::{
-    args::Which,
-    aws::{Aws, fault},
+use super::args::Which;
+use crate::{
+    operate::{
+        aws::{Aws, fault},
+        functions::functions,
+    },
+    shell::Failure,
 };
-use crate::shell::Failure;
 
 /// How long a receive waits for a letter. A receive that doesn't wait may miss letters.
 const RECEIVE_WAIT_SECONDS: i32 = 1;
@@ -95,26 +99,6 @@ async fn url_of(aws: &Aws, name: &str) -> Result<String, Fault> {
     let answer = aws.sqs.get_queue_url().queue_name(name).send().await;
     let answer = answer.map_err(fault("sqs:GetQueueUrl", name))?;
     Ok(answer.queue_url.unwrap_or_default())
-}
-
-async fn functions(aws: &Aws) -> Result<Vec<Function>, Fault> {
-    let mut functions = Vec::new();
-    let mut pages = aws.lambda.list_functions().into_paginator().send();
-    while let Some(page) = pages.next().await {
-        let page = page.map_err(fault("lambda:ListFunctions", "*"))?;
-        functions.extend(page.functions.unwrap_or_default().into_iter().map(|function| {
-            Function {
-                name: function.function_name.unwrap_or_default(),
-                environment: function
-                    .environment
-                    .and_then(|environment| environment.variables)
-                    .unwrap_or_default()
-                    .into_iter()
-                    .collect(),
-            }
-        }));
-    }
-    Ok(functions)
 }
 
 impl DeadLetterQueue for Queue {

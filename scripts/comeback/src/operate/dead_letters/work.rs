@@ -5,8 +5,9 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use comeback_operate::dead_letters::{
-    Action, Fault, Left, Letter, Order, Pace, Plan, Selection, Step, Tally, carry_out,
+use comeback_operate::{
+    dead_letters::{Action, Left, Letter, Order, Pace, Plan, Selection, Step, Tally, carry_out},
+    ports::Fault,
 };
 use dialoguer::{Confirm, Editor};
 use serde::Serialize;
@@ -15,7 +16,7 @@ use serde_json::value::RawValue;
 use super::{Ended, interrupted, look_at_all, open, progress, queue::Queue};
 use crate::{
     operate::{
-        args::{OrderArgs, PurgeArgs, RedriveArgs},
+        dead_letters::args::{OrderArgs, PurgeArgs, RedriveArgs},
         text::count,
     },
     paint::{Line, Style},

@@ -1,16 +1,17 @@
 //! `comeback simulate`: what a policy means before it is deployed.
 
+pub mod args;
 mod charts;
 mod facts;
 mod html;
 
 use std::{fs, io, path::Path, thread};
 
+use args::{Named, SimulateArgs};
 use comeback_core::settings::BadSettings;
 use comeback_operate::simulation::{self, Candidate, Forecast, Run, Scenario};
 use serde::Serialize;
 
-use super::args::{Named, SimulateArgs};
 use crate::{
     settings::Setting,
     shell::{Failure, Shell},

@@ -1,0 +1,230 @@
+//! The command lines of `comeback dead`.
+
+use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
+
+use clap::Subcommand;
+use comeback_core::duration;
+use comeback_operate::dead_letters::{self, GroupBy, Place, Selection};
+
+use crate::operate::args::Connection;
+
+/// The commands for dead letters.
+#[derive(Debug, Subcommand)]
+pub enum Dead {
+    /// List or count the letters.
+    #[command(after_help = "Example: comeback dead list --function orders --group-by reason,error")]
+    List(ListArgs),
+    /// Show what is known about a letter.
+    #[command(after_help = "Example: comeback dead show e4b46cbf --payload")]
+    Show(ShowArgs),
+    /// Invoke the letters' functions again, with the original payloads.
+    ///
+    /// Each letter is deleted once Lambda has accepted its event. If this is interrupted, each letter is either still
+    /// in the queue or accepted, and the same command goes on. If it is killed, the events of at most --batches
+    /// batches of ten are invoked twice. Letters that are sent after this began are left.
+    #[command(
+        after_help = "Example: comeback dead redrive --error PaymentError --where /order/country=DE --rate 50"
+    )]
+    Redrive(RedriveArgs),
+    /// Write letters into a file, a line of JSON for each: message_id, sent_at, attributes and body.
+    #[command(after_help = "Example: comeback dead export --reason not_retryable letters.jsonl")]
+    Export(ExportArgs),
+    /// Delete letters for good.
+    #[command(after_help = "Example: comeback dead purge --older-than 7d")]
+    Purge(PurgeArgs),
+}
+
+/// Which dead-letter queue.
+#[derive(Debug, clap::Args)]
+pub struct Which {
+    /// The dead-letter queue of this retry handler.
+    #[arg(long, value_name = "NAME", conflicts_with = "queue")]
+    pub handler: Option<String>,
+    /// A dead-letter queue, by its name or URL; also a function's own.
+    #[arg(long, value_name = "NAME|URL")]
+    pub queue: Option<String>,
+}
+
+/// Which letters: those that meet every filter. A repeatable one is met by any of its values.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Filters")]
+pub struct Filter {
+    /// The beginning of a message id or request id; repeatable.
+    #[arg(long, value_name = "ID")]
+    pub id: Vec<String>,
+    /// A reason, such as max_age_exceeded, or none for letters that SQS or Lambda sent; repeatable.
+    #[arg(long, value_name = "REASON")]
+    pub reason: Vec<String>,
+    /// A function, by its name or ARN; * matches any run; repeatable.
+    #[arg(long, value_name = "FUNCTION")]
+    pub function: Vec<String>,
+    /// An error type, whole or its last segment; * matches any run; repeatable.
+    #[arg(long, value_name = "TYPE")]
+    pub error: Vec<String>,
+    /// A part of the error message.
+    #[arg(long, value_name = "TEXT")]
+    pub message: Option<String>,
+    /// The last failure is at least so long ago.
+    #[arg(long, value_name = "DURATION", value_parser = age)]
+    pub older_than: Option<Duration>,
+    /// The last failure is at most so long ago.
+    #[arg(long, value_name = "DURATION", value_parser = age)]
+    pub newer_than: Option<Duration>,
+    /// How many attempts were made: 3, 3.., ..5 or 3..5.
+    #[arg(long, value_name = "N|FROM..TO", value_parser = attempts)]
+    pub attempts: Option<RangeInclusive<u32>>,
+    /// A value in the payload, by a JSON pointer, such as /order/country=DE; repeatable, and all must be there.
+    #[arg(long = "where", value_name = "/POINTER=VALUE", value_parser = Place::parse)]
+    pub places: Vec<Place>,
+}
+
+impl From<&Filter> for Selection {
+    fn from(filter: &Filter) -> Self {
+        Self {
+            ids: filter.id.clone(),
+            reasons: filter.reason.clone(),
+            functions: filter.function.clone(),
+            errors: filter.error.clone(),
+            message: filter.message.clone(),
+            older_than: filter.older_than,
+            newer_than: filter.newer_than,
+            attempts: filter.attempts.clone(),
+            places: filter.places.clone(),
+        }
+    }
+}
+
+/// Options of `comeback dead list`.
+#[derive(Debug, clap::Args)]
+pub struct ListArgs {
+    /// Count the letters that have these in common, separated by commas: reason, function, error, attempts, day.
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = group_by)]
+    pub group_by: Vec<GroupBy>,
+    /// How many letters are listed at most. All of them are looked at.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub limit: usize,
+    /// Print the payloads, too.
+    #[arg(long)]
+    pub payload: bool,
+    /// Print one JSON document instead of a table.
+    #[arg(long)]
+    pub json: bool,
+    /// Which letters.
+    #[command(flatten)]
+    pub filter: Filter,
+    /// Which queue.
+    #[command(flatten, next_help_heading = "Where")]
+    pub which: Which,
+    /// Where AWS is.
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+/// Options of `comeback dead show`.
+#[derive(Debug, clap::Args)]
+pub struct ShowArgs {
+    /// The beginning of its message id, or of its event's request id.
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// Print the payload, too.
+    #[arg(long)]
+    pub payload: bool,
+    /// Print a JSON list of the letters instead of a table.
+    #[arg(long)]
+    pub json: bool,
+    /// Which queue.
+    #[command(flatten, next_help_heading = "Where")]
+    pub which: Which,
+    /// Where AWS is.
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+/// Options of `comeback dead export`.
+#[derive(Debug, clap::Args)]
+pub struct ExportArgs {
+    /// The file, which must not exist yet; - for standard output, with --payload.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Allow payloads to be printed.
+    #[arg(long)]
+    pub payload: bool,
+    /// Which letters.
+    #[command(flatten)]
+    pub filter: Filter,
+    /// Which queue.
+    #[command(flatten, next_help_heading = "Where")]
+    pub which: Which,
+    /// Where AWS is.
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+/// Options of commands that change something.
+#[derive(Debug, clap::Args)]
+pub struct OrderArgs {
+    /// Do not ask, and do not look at all letters before.
+    #[arg(long)]
+    pub yes: bool,
+    /// Show what would be done, and do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print one JSON document instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// Which letters.
+    #[command(flatten)]
+    pub filter: Filter,
+    /// Which queue.
+    #[command(flatten, next_help_heading = "Where")]
+    pub which: Which,
+    /// Where AWS is.
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+/// Options of `comeback dead redrive`.
+#[derive(Debug, clap::Args)]
+pub struct RedriveArgs {
+    /// The function to invoke in place of each letter's own, by its name or ARN, with a version or an alias if needed.
+    #[arg(long, value_name = "FUNCTION[:ALIAS]")]
+    pub to: Option<String>,
+    /// Set a value in the payload, by a JSON pointer. The value is JSON, or the text of a string; repeatable.
+    #[arg(long, value_name = "/POINTER=VALUE", value_parser = Place::parse)]
+    pub set: Vec<Place>,
+    /// Edit the payload of the only selected letter in $EDITOR.
+    #[arg(long)]
+    pub edit: bool,
+    /// The most letters a second [default: as many as possible].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rate: Option<u32>,
+    /// How many batches of ten are worked on at the same time. More are faster if calls take long, but as many may be
+    /// redriven twice if this is killed.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=50))]
+    pub batches: u8,
+    /// What all commands share.
+    #[command(flatten)]
+    pub order: OrderArgs,
+}
+
+/// Options of `comeback dead purge`.
+#[derive(Debug, clap::Args)]
+pub struct PurgeArgs {
+    /// What all commands share.
+    #[command(flatten)]
+    pub order: OrderArgs,
+}
+
+fn age(text: &str) -> Result<Duration, &'static str> {
+    duration::parse(text).ok_or("expected a duration such as 90s, 15m, 24h or 7d")
+}
+
+fn attempts(text: &str) -> Result<RangeInclusive<u32>, &'static str> {
+    dead_letters::attempts(text).ok_or("expected a number or a range, such as 3, 3.., ..5 or 3..5")
+}
+
+fn group_by(text: &str) -> Result<GroupBy, String> {
+    let found = GroupBy::ALL.into_iter().find(|(name, _)| *name == text);
+    let names = GroupBy::ALL.map(|(name, _)| name).join(", ");
+    found.map(|(_, by)| by).ok_or_else(|| format!("expected one of {names}"))
+}
