@@ -1,16 +1,16 @@
 //! The circuits of targets, in the ledger's table.
 
 use comeback_core::{Timestamp, fault::StoreFault, register::target_key};
-use comeback_dynamodb::{Item, NotExchanged as NotWritten};
+use comeback_dynamodb::{
+    Item, NotExchanged as NotWritten,
+    register::{DUE_AT, INDEX, RECEIPT_HANDLE, TARGET},
+};
 use comeback_flow::ports::{Circuits, Listed, NotExchanged, Stored};
 
-use crate::ledger::{DUE_AT, DynamoLedger, RECEIPT_HANDLE, TARGET};
+use crate::ledger::DynamoLedger;
 
 const CIRCUIT: &str = "circuit";
 const VERSION: &str = "version";
-
-/// The index of the events that wait.
-const INDEX: &str = "waiting";
 
 /// The circuit in the item of a target.
 pub(crate) fn stored(item: &Item) -> Stored {

@@ -8,22 +8,14 @@ use comeback_core::{
     claim::{Claim, State},
     fault::StoreFault,
     register::{Waiting, target_key},
-    time::at_millis,
 };
 use comeback_dynamodb::{
     ATTEMPT_MAX, CALL_MAX, ClaimTable, ID, Item, NotReplaced as NotWritten, claim,
+    register::{self, PAUSED_AT, RECEIPT_HANDLE},
 };
 use comeback_flow::ports::{Entered, Ledger, NotReplaced, Notes, Register, Wanted};
 
 use crate::circuits::stored;
-
-/// When an event comes back, in milliseconds since 1970.
-pub(crate) const DUE_AT: &str = "due_at";
-pub(crate) const RECEIPT_HANDLE: &str = "receipt_handle";
-/// The function that an event waits for, as its record names it.
-pub(crate) const TARGET: &str = "target";
-/// When an operator paused a target, in milliseconds since 1970.
-const PAUSED_AT: &str = "paused_at";
 
 /// A table of claims.
 pub struct DynamoLedger(ClaimTable);
@@ -82,7 +74,7 @@ impl Register for DynamoLedger {
         next: &Claim,
         waiting: &Waiting<'_>,
     ) -> Result<(), NotReplaced> {
-        self.put(key, seen, next, attributes(waiting)).await
+        self.put(key, seen, next, register::attributes(waiting)).await
     }
 
     async fn look_up(&self, wanted: &Wanted<'_>) -> Result<Notes, StoreFault> {
@@ -108,28 +100,9 @@ impl Register for DynamoLedger {
     }
 }
 
-/// What is written beside the claim of an event that waits.
-fn attributes(waiting: &Waiting<'_>) -> Item {
-    let text = |text: &str| AttributeValue::S(text.to_owned());
-    let number = |number: i64| AttributeValue::N(number.to_string());
-    let attributes = [
-        (TARGET, Some(text(waiting.target))),
-        (DUE_AT, Some(number(waiting.due.timestamp_millis()))),
-        ("queue", Some(text(waiting.queue_url))),
-        ("event_id", Some(text(waiting.event_id))),
-        ("attempt", Some(number(waiting.attempt.get().into()))),
-        ("first_failed_at", Some(number(waiting.first_failure.timestamp_millis()))),
-        ("error_type", waiting.error_type.map(text)),
-        ("error_message", waiting.error_message.map(text)),
-        (RECEIPT_HANDLE, waiting.receipt_handle.map(text)),
-    ];
-    attributes.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
-}
-
 fn entered(item: &Item) -> Option<Entered> {
     let claim = claim(item)?;
     let is_delayed = claim.state == State::Waiting && !item.contains_key(RECEIPT_HANDLE);
-    let due = || item.get(DUE_AT)?.as_n().ok()?.parse().ok().map(at_millis);
-    let delayed_until = if is_delayed { due() } else { None };
+    let delayed_until = if is_delayed { register::due(item) } else { None };
     Some(Entered { claim, delayed_until })
 }

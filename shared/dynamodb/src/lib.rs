@@ -8,6 +8,7 @@
 //! needed.
 
 mod item;
+pub mod register;
 mod transaction;
 mod versioned;
 

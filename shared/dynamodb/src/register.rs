@@ -1,0 +1,157 @@
+//! An event that waits, as attributes beside its claim.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use comeback_core::{
+    Timestamp,
+    claim::{Order, State},
+    register::Waiting,
+};
+
+use crate::{
+    Item,
+    item::{ID, claim},
+};
+
+/// The index of the events that wait: by [`TARGET`], and within it by [`DUE_AT`].
+pub const INDEX: &str = "waiting";
+/// The function that an event waits for, as its record names it.
+pub const TARGET: &str = "target";
+/// When an event comes back, in milliseconds since 1970.
+pub const DUE_AT: &str = "due_at";
+/// SQS's handle of a message in flight.
+pub const RECEIPT_HANDLE: &str = "receipt_handle";
+/// When an operator paused a target, in milliseconds since 1970.
+pub const PAUSED_AT: &str = "paused_at";
+
+const QUEUE: &str = "queue";
+const EVENT_ID: &str = "event_id";
+const ATTEMPT: &str = "attempt";
+const FIRST_FAILED_AT: &str = "first_failed_at";
+const ERROR_TYPE: &str = "error_type";
+const ERROR_MESSAGE: &str = "error_message";
+
+/// An event that waits, as its item says.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Entry {
+    /// The key: the request id of the invocation that failed, or what stands for it.
+    pub id: String,
+    /// The ARN of the function.
+    pub target: String,
+    /// The URL of the queue.
+    pub queue_url: String,
+    /// The request id of the event's first invocation.
+    pub event_id: String,
+    /// The next attempt.
+    pub attempt: u32,
+    /// When it comes back.
+    pub due: Timestamp,
+    /// When it failed for the first time.
+    pub first_failure: Timestamp,
+    /// The beginning of the type of its last error.
+    pub error_type: Option<String>,
+    /// The beginning of the message of its last error.
+    pub error_message: Option<String>,
+    /// SQS's handle of the message while it is in flight; a delayed message has none.
+    pub receipt_handle: Option<String>,
+    /// What an operator wants done with it.
+    pub order: Option<Order>,
+}
+
+/// What is written beside the claim of an event that waits.
+pub fn attributes(waiting: &Waiting<'_>) -> Item {
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let number = |number: i64| AttributeValue::N(number.to_string());
+    let attributes = [
+        (TARGET, Some(text(waiting.target))),
+        (DUE_AT, Some(number(waiting.due.timestamp_millis()))),
+        (QUEUE, Some(text(waiting.queue_url))),
+        (EVENT_ID, Some(text(waiting.event_id))),
+        (ATTEMPT, Some(number(waiting.attempt.get().into()))),
+        (FIRST_FAILED_AT, Some(number(waiting.first_failure.timestamp_millis()))),
+        (ERROR_TYPE, waiting.error_type.map(text)),
+        (ERROR_MESSAGE, waiting.error_message.map(text)),
+        (RECEIPT_HANDLE, waiting.receipt_handle.map(text)),
+    ];
+    attributes.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+/// When the event of an item comes back.
+pub fn due(item: &Item) -> Option<Timestamp> {
+    time(item, DUE_AT)
+}
+
+fn time(item: &Item, name: &str) -> Option<Timestamp> {
+    let millis = item.get(name)?.as_n().ok()?.parse().ok()?;
+    Timestamp::from_timestamp_millis(millis)
+}
+
+/// Reads the event of an item. Returns `None` if it doesn't wait, or if the item is not complete.
+pub fn entry(item: &Item) -> Option<Entry> {
+    let claim = claim(item).filter(|claim| claim.state == State::Waiting)?;
+    let text = |name: &str| item.get(name)?.as_s().ok().cloned();
+    Some(Entry {
+        id: text(ID)?,
+        target: text(TARGET)?,
+        queue_url: text(QUEUE)?,
+        event_id: text(EVENT_ID)?,
+        attempt: item.get(ATTEMPT)?.as_n().ok()?.parse().ok()?,
+        due: due(item)?,
+        first_failure: time(item, FIRST_FAILED_AT)?,
+        error_type: text(ERROR_TYPE),
+        error_message: text(ERROR_MESSAGE),
+        receipt_handle: text(RECEIPT_HANDLE),
+        order: claim.order,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use comeback_core::{Attempt, claim::Claim};
+
+    use super::*;
+    use crate::item;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_timestamp_millis(millis).unwrap()
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let attempt = Attempt::new(3).unwrap();
+        let waiting = |error_type, receipt_handle| Waiting {
+            target: "arn:aws:lambda:us-east-1:1:function:orders:$LATEST",
+            queue_url: "https://sqs/1/retry",
+            event_id: "first",
+            attempt,
+            due: at(2_000),
+            first_failure: at(1_000),
+            error_type,
+            error_message: None,
+            receipt_handle,
+        };
+        let mut claim = Claim::waiting("me".to_owned(), None, at(9_000_000));
+        for (waiting, order) in [
+            (waiting(Some("Down"), Some("handle")), None),
+            (waiting(None, None), Some(Order::Cancel)),
+        ] {
+            claim.order = order;
+            let item = item::write("failed", &claim, attributes(&waiting));
+            let read = entry(&item).unwrap();
+            assert_eq!((&*read.id, &*read.target), ("failed", waiting.target));
+            assert_eq!((&*read.queue_url, &*read.event_id), (waiting.queue_url, "first"));
+            assert_eq!((read.attempt, read.due, read.first_failure), (3, at(2_000), at(1_000)));
+            assert_eq!(read.error_type.as_deref(), waiting.error_type);
+            assert_eq!((read.error_message, read.order), (None, order));
+            assert_eq!(read.receipt_handle.as_deref(), waiting.receipt_handle);
+        }
+    }
+
+    #[test]
+    fn an_item_that_is_not_complete_is_not_listed() {
+        let claim = Claim::waiting("me".to_owned(), None, at(9_000_000));
+        assert_eq!(entry(&item::write("failed", &claim, Item::new())), None);
+        let mut item = item::write("failed", &claim, Item::new());
+        item.remove(ID);
+        assert_eq!(entry(&item), None);
+    }
+}
