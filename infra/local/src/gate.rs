@@ -69,6 +69,9 @@ async fn answer(shared: &Shared, request: Request, next: Next) -> Response {
     if api::sqs::is_meant(headers) {
         return api::sqs::handle(shared, request).await;
     }
+    if api::logs::is_meant(headers) {
+        return api::logs::handle(shared, request).await;
+    }
     if api::cloudwatch::is_meant(request.uri()) {
         return api::cloudwatch::handle(shared, request).await;
     }

@@ -13,7 +13,7 @@ use comeback_core::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-use crate::model::payload::Payload;
+use crate::model::{emf::Emf, payload::Payload};
 
 /// How many events are kept for observers that come late.
 const EVENTS_MAX: usize = 20_000;
@@ -126,6 +126,8 @@ struct Kept {
     entries: VecDeque<Entry>,
     bytes: usize,
     last: u64,
+    /// The metrics of all lines, also of those that are no longer kept.
+    metrics: Emf,
 }
 
 impl Journal {
@@ -148,6 +150,12 @@ impl Journal {
         kept.entries.iter().skip(from).take(max).cloned().collect()
     }
 
+    /// Looks at the metrics in the lines of functions.
+    pub(crate) fn metrics<T>(&self, look: impl FnOnce(&Emf) -> T) -> T {
+        let (kept, _) = &*self.shared;
+        look(&kept.lock().unwrap_or_else(PoisonError::into_inner).metrics)
+    }
+
     /// Events after number `n`; waits until there is one.
     pub(crate) async fn wait_after(&self, n: u64, max: usize) -> Vec<Entry> {
         loop {
@@ -163,6 +171,9 @@ impl Journal {
 
 impl Kept {
     fn push(&mut self, event: Event) {
+        if let Event::Logged { line, .. } = &event {
+            self.metrics.count(line);
+        }
         self.last += 1;
         self.bytes += event.size();
         self.entries.push_back(Entry { n: self.last, event });

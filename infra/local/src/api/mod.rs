@@ -3,6 +3,7 @@
 mod body;
 pub(crate) mod cloudwatch;
 pub(crate) mod lambda;
+pub(crate) mod logs;
 pub(crate) mod sqs;
 
 /// A JSON object without the members that are `null`.

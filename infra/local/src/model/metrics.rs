@@ -40,7 +40,7 @@ impl Metrics {
     }
 }
 
-fn minute(at: Timestamp) -> i64 {
+pub(super) fn minute(at: Timestamp) -> i64 {
     at.timestamp().div_euclid(60)
 }
 

@@ -8,9 +8,11 @@
 pub(crate) mod arn;
 mod cloud;
 mod delivery;
+pub mod emf;
 pub(crate) mod ids;
 mod invocation;
 pub mod lambda;
+pub mod log_filter;
 pub mod metrics;
 pub mod payload;
 mod polling;

@@ -1,0 +1,161 @@
+//! CloudWatch Logs as SDKs speak to it, as far as one reads what functions write: `FilterLogEvents` and
+//! `DescribeLogGroups`. The lines are those of the journal, so only the latest are kept.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    extract::Request,
+    http::{HeaderMap, HeaderValue, Response, StatusCode, header},
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use super::{body, without_nulls};
+use crate::{
+    journal::{Entry, Event},
+    model::{ACCOUNT, REGION, log_filter::LogFilter},
+    shared::Shared,
+};
+
+/// What the header `X-Amz-Target` has before the operation.
+const TARGET_PREFIX: &str = "Logs_20140328.";
+
+/// What a function's log group has before its name.
+const GROUP_PREFIX: &str = "/aws/lambda/";
+
+/// A request with the longest pattern is smaller.
+const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// The only log stream of each group.
+const STREAM: &str = "local";
+
+/// How many lines an answer has at most.
+const LINES_MAX: usize = 10_000;
+
+/// How many bytes of lines an answer has, roughly.
+const LINES_BYTES_MAX: usize = 1024 * 1024;
+
+/// How many entries of the journal are read at a time, so that those who write to it don't wait for long.
+const ENTRIES: usize = 1_000;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FilterLogEvents {
+    log_group_name: Option<String>,
+    log_group_identifier: Option<String>,
+    start_time: Option<i64>,
+    end_time: Option<i64>,
+    filter_pattern: Option<String>,
+    next_token: Option<String>,
+    limit: Option<usize>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DescribeLogGroups {
+    log_group_name_prefix: Option<String>,
+}
+
+/// A refusal: AWS's name for it, and why.
+type Refusal = (&'static str, String);
+
+/// Whether a request is one to CloudWatch Logs.
+pub(crate) fn is_meant(headers: &HeaderMap) -> bool {
+    let target = headers.get("x-amz-target").map(HeaderValue::as_bytes);
+    target.is_some_and(|target| target.starts_with(TARGET_PREFIX.as_bytes()))
+}
+
+/// Answers a request to CloudWatch Logs.
+pub(crate) async fn handle(shared: &Shared, request: Request) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    let action = head.headers.get("x-amz-target").and_then(|value| value.to_str().ok());
+    let action = action.and_then(|target| target.strip_prefix(TARGET_PREFIX)).unwrap_or_default();
+    let body = body::read(body, BODY_BYTES_MAX).await.unwrap_or_default();
+    let answer = match action {
+        "FilterLogEvents" => read(&body).and_then(|asked| filter(shared, &asked)),
+        "DescribeLogGroups" => read(&body).map(|asked| describe(shared, &asked)),
+        other => {
+            Err(("UnknownOperationException", format!("This local cloud does not have {other}.")))
+        }
+    };
+    let (status, body) = match answer {
+        Ok(body) => (StatusCode::OK, body),
+        Err((code, message)) => {
+            (StatusCode::BAD_REQUEST, json!({ "__type": code, "message": message }))
+        }
+    };
+    let mut response = Response::new(Body::from(body.to_string()));
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/x-amz-json-1.1");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}
+
+fn read<R: DeserializeOwned>(body: &[u8]) -> Result<R, Refusal> {
+    serde_json::from_slice(body).map_err(|error| ("SerializationException", error.to_string()))
+}
+
+fn describe(shared: &Shared, asked: &DescribeLogGroups) -> Value {
+    let prefix = asked.log_group_name_prefix.as_deref().unwrap_or_default();
+    let names: Vec<_> = shared.look(|cloud, _| {
+        cloud.lambda.functions().map(|configuration| Arc::clone(&configuration.name)).collect()
+    });
+    let group = |name: Arc<str>| {
+        let group = format!("{GROUP_PREFIX}{name}");
+        let arn = format!("arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{group}:*");
+        group.starts_with(prefix).then(|| json!({ "logGroupName": group, "arn": arn }))
+    };
+    json!({ "logGroups": names.into_iter().filter_map(group).collect::<Vec<_>>() })
+}
+
+fn filter(shared: &Shared, asked: &FilterLogEvents) -> Result<Value, Refusal> {
+    let invalid = |message: &str| ("InvalidParameterException", message.to_owned());
+    let group = asked.log_group_name.as_deref().or(asked.log_group_identifier.as_deref());
+    let group =
+        group.ok_or_else(|| invalid("One of logGroupName and logGroupIdentifier is required."))?;
+    let group = group.strip_suffix(":*").unwrap_or(group);
+    let group = group.rsplit_once(":log-group:").map_or(group, |(_, name)| name);
+    let function = group
+        .strip_prefix(GROUP_PREFIX)
+        .filter(|name| shared.look(|cloud, _| cloud.lambda.configuration(name).is_ok()));
+    let Some(function) = function else {
+        let message = "The specified log group does not exist.";
+        return Err(("ResourceNotFoundException", message.to_owned()));
+    };
+    let filter = LogFilter::parse(asked.filter_pattern.as_deref().unwrap_or_default());
+    let filter = filter.ok_or_else(|| {
+        invalid("Invalid filter pattern, or one that this local cloud does not have.")
+    })?;
+    let after = asked.next_token.as_deref().unwrap_or("0").parse();
+    let mut after: u64 = after.map_err(|_| invalid("The specified nextToken is invalid."))?;
+    let limit = asked.limit.unwrap_or(LINES_MAX).clamp(1, LINES_MAX);
+    let times = asked.start_time.unwrap_or(0)..asked.end_time.unwrap_or(i64::MAX);
+    let (mut events, mut bytes) = (Vec::new(), 0);
+    let mut next = None;
+    'all: loop {
+        let entries = shared.0.journal.after(after, ENTRIES);
+        let Some(last) = entries.last() else { break };
+        let read_to = last.n;
+        for Entry { n, event } in entries {
+            let Event::Logged { at, function: of, line, .. } = event else { continue };
+            let at = at.timestamp_millis();
+            if *of == *function && times.contains(&at) && filter.wants(&line) {
+                if events.len() == limit || bytes > LINES_BYTES_MAX {
+                    next = Some((n - 1).to_string());
+                    break 'all;
+                }
+                bytes += line.len();
+                events.push(json!({
+                    "logStreamName": STREAM,
+                    "timestamp": at,
+                    "ingestionTime": at,
+                    "message": line + "\n",
+                    "eventId": n.to_string(),
+                }));
+            }
+        }
+        after = read_to;
+    }
+    Ok(without_nulls(json!({ "events": events, "searchedLogStreams": [], "nextToken": next })))
+}

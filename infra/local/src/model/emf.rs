@@ -1,0 +1,195 @@
+//! Metrics in log lines (embedded metric format), added up by the minute.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use comeback_core::Timestamp;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::metrics::minute;
+
+/// Minutes that are older than this are forgotten.
+const MINUTES_MAX: i64 = 24 * 60;
+
+/// What every line with metrics has.
+const MARK: &str = "\"_aws\"";
+
+/// The metrics of all lines.
+#[derive(Debug, Default)]
+pub struct Emf(BTreeMap<Metric, BTreeMap<i64, Values>>);
+
+/// A metric: its namespace, its name, and its dimensions by their names.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Metric {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The dimensions.
+    pub dimensions: BTreeMap<String, String>,
+}
+
+/// The values of a metric in some time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Values {
+    /// How many there are.
+    pub count: f64,
+    /// Their sum.
+    pub sum: f64,
+    /// The least of them.
+    pub min: f64,
+    /// The greatest of them.
+    pub max: f64,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    #[serde(rename = "_aws")]
+    about: About,
+    #[serde(flatten)]
+    members: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct About {
+    timestamp: i64,
+    cloud_watch_metrics: Vec<Directive>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Directive {
+    namespace: String,
+    dimensions: Vec<Vec<String>>,
+    metrics: Vec<Definition>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Definition {
+    name: String,
+}
+
+impl Values {
+    /// One value.
+    pub fn of(value: f64) -> Self {
+        Self { count: 1.0, sum: value, min: value, max: value }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            count: self.count + other.count,
+            sum: self.sum + other.sum,
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
+        }
+    }
+
+    /// The value of a statistic.
+    pub fn statistic(&self, name: &str) -> Option<f64> {
+        match name {
+            "SampleCount" => Some(self.count),
+            "Sum" => Some(self.sum),
+            "Average" => Some(self.sum / self.count),
+            "Minimum" => Some(self.min),
+            "Maximum" => Some(self.max),
+            _ => None,
+        }
+    }
+}
+
+impl Emf {
+    /// Counts the metrics of a line, if it has some.
+    pub(crate) fn count(&mut self, line: &str) {
+        if !line.contains(MARK) {
+            return;
+        }
+        let Ok(Line { about, members }) = serde_json::from_str(line) else { return };
+        let Some(at) = Timestamp::from_timestamp_millis(about.timestamp) else { return };
+        for Directive { namespace, dimensions, metrics } in about.cloud_watch_metrics {
+            for Definition { name } in metrics {
+                let Some(values) = members.get(&name).and_then(values) else { continue };
+                for dimensions in &dimensions {
+                    let value = |name: &String| {
+                        Some((name.clone(), members.get(name)?.as_str()?.to_owned()))
+                    };
+                    let dimensions = dimensions.iter().filter_map(value).collect();
+                    let (namespace, name) = (namespace.clone(), name.clone());
+                    self.add(Metric { namespace, name, dimensions }, minute(at), values);
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, metric: Metric, minute: i64, values: Values) {
+        let minutes = self.0.entry(metric).or_default();
+        minutes.retain(|&old, _| old > minute - MINUTES_MAX);
+        let sum = minutes.entry(minute);
+        sum.and_modify(|sum| *sum = sum.and(values)).or_insert(values);
+    }
+
+    /// The minutes of a metric that began in this time and have values, each with the seconds since 1970.
+    pub fn of(&self, metric: &Metric, time: &Range<Timestamp>) -> Vec<(i64, Values)> {
+        let seconds = time.start.timestamp()..time.end.timestamp();
+        let minutes = self.0.get(metric).into_iter().flatten();
+        let began = minutes.map(|(minute, values)| (minute * 60, *values));
+        began.filter(|(began, _)| seconds.contains(began)).collect()
+    }
+}
+
+/// The values of a metric in a line: a number, or a list of them.
+fn values(value: &Value) -> Option<Values> {
+    let several = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+    several.iter().filter_map(Value::as_f64).map(Values::of).reduce(Values::and)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_metrics_of_lines_are_added_up_by_the_minute() {
+        let at = |seconds| Timestamp::from_timestamp(seconds, 0).unwrap();
+        let line = |seconds: i64, invoked: u32, age: &str| {
+            format!(
+                r#"{{"_aws":{{"Timestamp":{},"CloudWatchMetrics":[{{"Namespace":"Comeback","Dimensions":[["Target"],["Target","Reason"]],"Metrics":[{{"Name":"Invoked"}},{{"Name":"EventAge"}},{{"Name":"Absent"}}]}}]}},"Target":"a","Reason":"b","Invoked":{invoked},"EventAge":{age}}}"#,
+                seconds * 1000
+            )
+        };
+        let mut emf = Emf::default();
+        emf.count(&line(60, 2, "[1.5,4]"));
+        emf.count(&line(119, 3, "[]"));
+        emf.count(&line(120, 5, "0.5"));
+        for other in ["", "{", "{\"_aws\":1}", "text \"_aws\"", "{\"_aws\":{\"Timestamp\":1}}"] {
+            emf.count(other);
+        }
+        let metric = |name: &str, dimensions: &[(&str, &str)]| Metric {
+            namespace: "Comeback".to_owned(),
+            name: name.to_owned(),
+            dimensions: dimensions
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        };
+        let invoked = metric("Invoked", &[("Target", "a")]);
+        let sums = |metric: &Metric, time| {
+            let minutes = emf.of(metric, &time);
+            minutes.into_iter().map(|(began, values)| (began, values.sum)).collect::<Vec<_>>()
+        };
+        assert_eq!(sums(&invoked, at(0)..at(180)), [(60, 5.0), (120, 5.0)]);
+        assert_eq!(sums(&invoked, at(61)..at(180)), [(120, 5.0)]);
+        assert_eq!(
+            sums(&metric("Invoked", &[("Reason", "b"), ("Target", "a")]), at(0)..at(61)),
+            [(60, 5.0)]
+        );
+        assert_eq!(sums(&metric("Invoked", &[]), at(0)..at(180)), []);
+        let ages = emf.of(&metric("EventAge", &[("Target", "a")]), &(at(0)..at(180)));
+        let statistics = ["SampleCount", "Sum", "Average", "Minimum", "Maximum"];
+        let first = statistics.map(|name| ages[0].1.statistic(name).unwrap());
+        assert_eq!(first, [2.0, 5.5, 2.75, 1.5, 4.0]);
+        assert_eq!(ages[0].1.statistic("p99"), None);
+    }
+}
