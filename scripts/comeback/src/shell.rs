@@ -70,6 +70,10 @@ pub enum Failure {
     #[cfg(feature = "operate")]
     #[error(transparent)]
     Aws(#[from] comeback_operate::ports::Fault),
+    /// There is not one event.
+    #[cfg(feature = "operate")]
+    #[error(transparent)]
+    NoLife(#[from] comeback_operate::life::NoLife),
     /// The command can't be carried out, or the operator said no.
     #[cfg(feature = "operate")]
     #[error("{0}")]

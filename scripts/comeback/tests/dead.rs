@@ -2,133 +2,17 @@
 #![cfg(feature = "operate")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod support;
+
 use std::{
     collections::BTreeSet,
     fs,
-    io::{BufRead, BufReader},
     path::Path,
-    process::{Child, Command, Output, Stdio},
-    time::Duration,
+    process::{Command, Stdio},
 };
 
-use aws_sdk_sqs::types::{MessageAttributeValue, QueueAttributeName, SendMessageBatchRequestEntry};
-use comeback_cli::{deploy, journal::Journal};
 use serde_json::Value;
-
-/// A test that waits for longer has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-const TARGET: &str = "arn:aws:lambda:us-east-1:000000000000:function:example-target:$LATEST";
-
-fn comeback() -> Command {
-    let mut comeback = Command::new(env!("CARGO_BIN_EXE_comeback"));
-    // Nothing of whoever runs the tests, and no question to a metadata service.
-    comeback.env_clear().env("HOME", "/nowhere").env("AWS_EC2_METADATA_DISABLED", "true");
-    comeback.stdin(Stdio::null());
-    comeback
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-/// A local cloud in which the retry loop is deployed, and its dead-letter queue.
-struct Cloud {
-    process: Child,
-    endpoint: String,
-    client: deploy::Cloud,
-    queue: String,
-}
-
-impl Drop for Cloud {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-impl Cloud {
-    fn start(arguments: &[&str]) -> Self {
-        let mut local = Command::new(env!("CARGO_BIN_EXE_comeback"));
-        local.args(["local", "--port", "0"]).args(arguments).stdout(Stdio::piped());
-        let mut process = local.spawn().unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let first = lines.next().unwrap().unwrap();
-        let endpoint = first.split(' ').next().unwrap().to_owned();
-        // The loop is deployed before the journal begins.
-        lines.find(|line| line.as_ref().unwrap().starts_with("What happens")).unwrap().unwrap();
-        // Read on, so that the pipe never fills up.
-        std::thread::spawn(move || lines.for_each(drop));
-        let client = deploy::Cloud::at(&endpoint);
-        let queue = format!("{endpoint}/000000000000/dead-letters");
-        Self { process, endpoint, client, queue }
-    }
-
-    /// Sends letters of the handler with these bodies. Attributes without a value are left out.
-    async fn send(&self, bodies: &[String], others: &[(&str, &str)]) {
-        let usual = [("Reason", "max_age_exceeded"), ("FunctionArn", TARGET), ("Attempts", "7")];
-        let mut attributes: std::collections::BTreeMap<_, _> = usual.into();
-        attributes.extend(others.iter().copied());
-        attributes.retain(|_, value| !value.is_empty());
-        for batch in bodies.chunks(10) {
-            let entry = |(index, body): (usize, &String)| {
-                let entry = SendMessageBatchRequestEntry::builder().id(index.to_string());
-                let entry =
-                    attributes.iter().fold(entry.message_body(body), |entry, (name, value)| {
-                        let value = MessageAttributeValue::builder()
-                            .data_type("String")
-                            .string_value(*value);
-                        entry.message_attributes(*name, value.build().unwrap())
-                    });
-                entry.build().unwrap()
-            };
-            let entries = batch.iter().enumerate().map(entry).collect();
-            let call = self.client.sqs.send_message_batch().queue_url(&self.queue);
-            let sent = call.set_entries(Some(entries)).send().await.unwrap();
-            assert!(sent.failed.is_empty(), "{sent:?}");
-        }
-    }
-
-    /// Runs `comeback dead` on this cloud.
-    fn dead(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = comeback();
-        command.args(["dead"]).args(arguments).arg(format!("--local={}", self.endpoint));
-        command
-    }
-
-    /// How many letters are visible, and how many are hidden.
-    async fn letters(&self) -> [usize; 2] {
-        let names = [
-            QueueAttributeName::ApproximateNumberOfMessages,
-            QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
-        ];
-        let call = self.client.sqs.get_queue_attributes().queue_url(&self.queue);
-        let answer = call.set_attribute_names(Some(names.to_vec())).send().await.unwrap();
-        let attributes = answer.attributes.unwrap();
-        names.map(|name| attributes[&name].parse().unwrap())
-    }
-
-    /// Waits until the target has run so often, and returns the payloads of its runs.
-    async fn runs(&self, count: usize) -> Vec<String> {
-        let mut journal = Journal::of(&self.endpoint);
-        let mut payloads = Vec::new();
-        let read = async {
-            while payloads.len() < count {
-                let page = journal.next(Duration::from_secs(20)).await.unwrap();
-                let of_target =
-                    page.into_iter().filter(|entry| *entry.function == *"example-target");
-                let runs = of_target.filter(|entry| entry.outcome.is_none());
-                payloads.extend(runs.filter_map(|it| Some(it.payload?.get().to_owned())));
-            }
-        };
-        tokio::time::timeout(PATIENCE, read).await.unwrap();
-        payloads
-    }
-}
+use support::{Cloud, TARGET, comeback, text};
 
 fn numbered(count: usize) -> Vec<String> {
     (0..count).map(|number| format!(r#"{{"id":"{number}"}}"#)).collect()
@@ -247,7 +131,7 @@ async fn a_redrive_that_is_killed_loses_nothing_and_doubles_one_batch_at_most() 
     let mut kills = 0;
     for goal in [250, 150, 50] {
         let mut redrive =
-            cloud.command(&["redrive", "--yes"]).stdout(Stdio::null()).spawn().unwrap();
+            cloud.command(&["dead", "redrive", "--yes"]).stdout(Stdio::null()).spawn().unwrap();
         while cloud.letters().await[0] > goal {}
         redrive.kill().unwrap();
         redrive.wait().unwrap();
@@ -267,7 +151,7 @@ async fn an_interrupted_redrive_leaves_every_letter_in_the_queue_or_accepted() {
     let cloud = Cloud::start(&[]);
     cloud.send(&numbered(200), &[]).await;
     let redrive = cloud
-        .command(&["redrive", "--yes", "--rate", "50"])
+        .command(&["dead", "redrive", "--yes", "--rate", "50"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

@@ -46,6 +46,20 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::MaxAgeExceeded,
+        Self::MaxAttemptsExceeded,
+        Self::NotRetryable,
+        Self::TargetNotAllowed,
+        Self::RecursionStopped,
+        Self::PayloadMissing,
+        Self::PayloadTooLarge,
+        Self::InvokeRejected,
+        Self::Cancelled,
+        Self::Unreadable,
+    ];
+
     /// Its name in attributes, logs and metrics.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -15,6 +15,14 @@ pub fn later(from: Timestamp, by: Duration) -> Timestamp {
         .unwrap_or(Timestamp::MAX_UTC)
 }
 
+/// `from` minus `by`. Saturates.
+pub fn earlier(from: Timestamp, by: Duration) -> Timestamp {
+    TimeDelta::from_std(by)
+        .ok()
+        .and_then(|by| from.checked_sub_signed(by))
+        .unwrap_or(Timestamp::MIN_UTC)
+}
+
 /// Parses RFC 3339. A leap second is read as the second after it, because a difference to a leap second would be
 /// a second short.
 pub fn parse(text: &str) -> Option<Timestamp> {

@@ -12,17 +12,17 @@ use crate::Item;
 
 /// The partition key.
 pub const ID: &str = "id";
-const OWNER: &str = "owner";
-const GENERATION: &str = "generation";
-const STATE: &str = "state";
+pub(crate) const OWNER: &str = "owner";
+pub(crate) const GENERATION: &str = "generation";
+pub(crate) const STATE: &str = "state";
 /// What an operator wants done.
-const ORDER: &str = "order";
+pub(crate) const ORDER: &str = "order";
 /// When the lease ends, in milliseconds since 1970.
 const HELD_UNTIL: &str = "held_until";
 /// In seconds since 1970, as DynamoDB's time to live requires.
-const EXPIRES_AT: &str = "expires_at";
+pub(crate) const EXPIRES_AT: &str = "expires_at";
 
-const WAITING: &str = "waiting";
+pub(crate) const WAITING: &str = "waiting";
 const HELD: &str = "held";
 const DONE: &str = "done";
 
@@ -69,7 +69,7 @@ pub fn claim(item: &Item) -> Option<Claim> {
     Some(Claim { token, state, order, expires_at })
 }
 
-fn order_name(order: Order) -> &'static str {
+pub(crate) fn order_name(order: Order) -> &'static str {
     match order {
         Order::Retry => RETRY,
         Order::Cancel => CANCEL,

@@ -1,6 +1,8 @@
 //! An event that waits, as attributes beside its claim.
 
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::{
+    operation::update_item::builders::UpdateItemFluentBuilder, types::AttributeValue,
+};
 use comeback_core::{
     Timestamp,
     claim::{Order, State},
@@ -9,7 +11,7 @@ use comeback_core::{
 
 use crate::{
     Item,
-    item::{ID, claim},
+    item::{self, ID, claim},
 };
 
 /// The index of the events that wait: by [`TARGET`], and within it by [`DUE_AT`].
@@ -104,12 +106,38 @@ pub fn entry(item: &Item) -> Option<Entry> {
     })
 }
 
+/// The write of an operator's order for the event of this item, which is kept until then. It fails if the event no
+/// longer waits. A handler that has read the item before fails its own condition, and finds the order.
+pub fn order(
+    call: UpdateItemFluentBuilder,
+    id: &str,
+    order: Order,
+    operator: &str,
+    keep_until: Timestamp,
+) -> UpdateItemFluentBuilder {
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let number = |number: i64| AttributeValue::N(number.to_string());
+    let set = "SET #order = :order, #owner = :operator, #expires_at = :keep_until";
+    call.key(ID, text(id))
+        .update_expression(format!("{set} ADD #generation :one"))
+        .condition_expression("#state = :waiting")
+        .expression_attribute_names("#order", item::ORDER)
+        .expression_attribute_names("#owner", item::OWNER)
+        .expression_attribute_names("#expires_at", item::EXPIRES_AT)
+        .expression_attribute_names("#generation", item::GENERATION)
+        .expression_attribute_names("#state", item::STATE)
+        .expression_attribute_values(":order", text(item::order_name(order)))
+        .expression_attribute_values(":operator", text(operator))
+        .expression_attribute_values(":keep_until", number(keep_until.timestamp()))
+        .expression_attribute_values(":one", number(1))
+        .expression_attribute_values(":waiting", text(item::WAITING))
+}
+
 #[cfg(test)]
 mod tests {
     use comeback_core::{Attempt, claim::Claim};
 
     use super::*;
-    use crate::item;
 
     fn at(millis: i64) -> Timestamp {
         Timestamp::from_timestamp_millis(millis).unwrap()

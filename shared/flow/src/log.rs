@@ -24,6 +24,7 @@ macro_rules! line {
             event_id = failure.and_then(|failure| failure.first_request_id()).map(beginning),
             attempt = schedule.map(|schedule| schedule.attempt.get()),
             due_time = schedule.map(|schedule| rfc3339(schedule.due)),
+            error_type = failure.and_then(|it| it.error.error_type.as_deref()).map(beginning),
             age_seconds = item.age().map(|age| age.as_secs()),
             message_id = item.judgement.message.id,
             receive_count = item.judgement.message.receive_count,
@@ -83,16 +84,7 @@ pub(crate) fn ended(item: &Item<'_>, outcome: &Outcome) {
 
 fn dead_lettered(item: &Item<'_>, reason: Reason) {
     let why = item.judgement.failure.as_ref().err().map(ToString::to_string);
-    let error_type = item.failure().and_then(|failure| failure.error.error_type.as_deref());
-    line!(
-        warn,
-        item,
-        "given up",
-        decision = "dead_letter",
-        reason = reason.as_str(),
-        error_type = error_type.map(beginning),
-        why = why,
-    );
+    line!(warn, item, "given up", decision = "dead_letter", reason = reason.as_str(), why = why,);
 }
 
 /// The invocation was not accepted. Another line says what became of the message.
@@ -197,7 +189,7 @@ pub(crate) fn not_looked_up(fault: &StoreFault) {
     let said = fault.to_string();
     let said = beginning(&said);
     let what =
-        "an operator's orders can't be read from LEDGER_TABLE; what is due is retried without them";
+        "orders and circuits can't be read from LEDGER_TABLE; what is due is retried without them";
     if fault.passes {
         tracing::warn!(error = said, "{what}");
     } else {

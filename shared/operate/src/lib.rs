@@ -5,12 +5,23 @@
 //! [`simulation`] says what a policy means before it is deployed: when the attempts of an event fall, and what an
 //! outage of the target costs.
 //!
+//! [`life`] tells what happened to one event, and what happens next.
+//!
+//! [`status`] says how each function is.
+//!
+//! [`waiting`] lists the events that wait, and orders what is to become of them.
+//!
 //! [`systems`] finds the retry systems of an account and a region.
 //!
 //! Nothing here reads a clock, the environment or the network, and nothing knows a terminal. The command-line program
 //! fetches the facts and shows the results.
 
 pub mod dead_letters;
+mod filter;
+pub mod groups;
+pub mod life;
 pub mod ports;
 pub mod simulation;
+pub mod status;
 pub mod systems;
+pub mod waiting;

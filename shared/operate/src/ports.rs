@@ -4,6 +4,15 @@ use std::time::Duration;
 
 use comeback_core::{Timestamp, fault::FaultKind};
 
+/// The waits after calls that failed and may succeed later.
+const BACKOFF: [Duration; 5] = [
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+    Duration::from_secs(16),
+];
+
 /// The time.
 pub trait Clock {
     /// The current time.
@@ -42,6 +51,20 @@ impl Fault {
     pub fn passes(&self) -> bool {
         matches!(self.kind, FaultKind::Transient { .. })
     }
+}
+
+/// Makes a call again while it fails with something that may pass.
+pub(crate) async fn again<T, F>(clock: &impl Clock, call: impl Fn() -> F) -> Result<T, Fault>
+where
+    F: Future<Output = Result<T, Fault>>,
+{
+    for wait in BACKOFF {
+        match call().await {
+            Err(fault) if fault.passes() => clock.sleep(wait).await,
+            answer => return answer,
+        }
+    }
+    call().await
 }
 
 fn advice(fault: &Fault) -> String {

@@ -10,8 +10,12 @@ const DEAD_LETTER_QUEUE_URL: &str = "DEAD_LETTER_QUEUE_URL";
 pub struct Function {
     /// Its name.
     pub name: String,
+    /// Its ARN, without a qualifier.
+    pub arn: String,
     /// Its environment variables.
     pub environment: BTreeMap<String, String>,
+    /// Where its log is.
+    pub log_group: String,
 }
 
 /// A retry system.
@@ -19,10 +23,36 @@ pub struct Function {
 pub struct System {
     /// The name of the retry handler.
     pub handler: String,
+    /// Its ARN.
+    pub arn: String,
     /// Where it sends dead letters.
     pub dead_letter_queue_url: String,
+    /// Where its log is.
+    pub log_group: String,
     /// Its environment variables, which are its settings.
     pub settings: BTreeMap<String, String>,
+}
+
+impl System {
+    /// The ARN of a function that is named by its name or ARN: a name means the handler's own account and region.
+    pub fn arn_of(&self, function: &str) -> String {
+        match self.arn.rsplit_once(':') {
+            Some((home, _)) if !function.starts_with("arn:") => format!("{home}:{function}"),
+            _ => function.to_owned(),
+        }
+    }
+
+    /// The table of its ledger, if it has one.
+    pub fn ledger(&self) -> Option<&str> {
+        let table = self.settings.get("LEDGER_TABLE").map(|table| table.trim());
+        table.filter(|table| !table.is_empty())
+    }
+
+    /// The table of its register, if it has one.
+    pub fn register(&self) -> Option<&str> {
+        let is_on = self.settings.get("REGISTER").is_some_and(|value| value.trim() == "true");
+        self.ledger().filter(|_| is_on)
+    }
 }
 
 /// Why there is not one retry system, or not one dead-letter queue.
@@ -47,11 +77,19 @@ pub enum NoSystem {
     Several(Vec<String>),
 }
 
+/// The name in a function's ARN with its qualifier, unless that is `$LATEST`.
+pub fn function_name(arn: &str) -> &str {
+    let name = arn.splitn(7, ':').nth(6).unwrap_or(arn);
+    name.strip_suffix(":$LATEST").unwrap_or(name)
+}
+
 /// The retry systems among these functions.
 pub fn find(functions: &[Function]) -> Vec<System> {
     let system = |function: &Function| {
         Some(System {
             handler: function.name.clone(),
+            arn: function.arn.clone(),
+            log_group: function.log_group.clone(),
             dead_letter_queue_url: function.environment.get(DEAD_LETTER_QUEUE_URL)?.clone(),
             settings: function.environment.clone(),
         })
@@ -105,7 +143,7 @@ mod tests {
 
     fn function(name: &str, variable: &str, value: &str) -> Function {
         let environment = BTreeMap::from([(variable.to_owned(), value.to_owned())]);
-        Function { name: name.to_owned(), environment }
+        Function { name: name.to_owned(), environment, ..Function::default() }
     }
 
     #[test]
@@ -133,5 +171,28 @@ mod tests {
         assert_eq!(system(&[orders, a.clone()], None), Ok("a".to_owned()));
         assert_eq!(system(&[a.clone(), c.clone()], Some("c")), Ok("c".to_owned()));
         assert!(matches!(system(&[a, c], None), Err(NoSystem::Several(_))));
+    }
+
+    #[test]
+    fn a_name_means_a_function_beside_the_handler() {
+        let function = Function {
+            name: "retries".to_owned(),
+            arn: "arn:aws-cn:lambda:cn-north-1:1:function:retries".to_owned(),
+            environment: [(DEAD_LETTER_QUEUE_URL, "url"), ("LEDGER_TABLE", "table")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+            ..Function::default()
+        };
+        let mut system = only(&[function], None).unwrap();
+        for (name, expected) in [
+            ("orders", "arn:aws-cn:lambda:cn-north-1:1:function:orders"),
+            ("orders:live", "arn:aws-cn:lambda:cn-north-1:1:function:orders:live"),
+            ("arn:aws:lambda:us-east-1:2:function:a", "arn:aws:lambda:us-east-1:2:function:a"),
+        ] {
+            assert_eq!(system.arn_of(name), expected);
+        }
+        assert_eq!(system.register(), None, "REGISTER is not set");
+        system.settings.insert("REGISTER".to_owned(), "true".to_owned());
+        assert_eq!(system.register(), Some("table"));
     }
 }

@@ -4,7 +4,13 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use super::{dead_letters::args::Dead, simulate::args::SimulateArgs};
+use super::{
+    dead_letters::args::Dead,
+    simulate::args::SimulateArgs,
+    status::args::StatusArgs,
+    trace::args::TraceArgs,
+    waiting::args::{PauseArgs, WaitingArgs},
+};
 
 /// The commands for operators.
 #[derive(Debug, Subcommand)]
@@ -24,6 +30,34 @@ pub enum Operate {
     /// A letter that is only looked at is visible again at once.
     #[command(subcommand)]
     Dead(Box<Dead>),
+    /// See how each function is: whether it fails, what waits, and what became of its events.
+    ///
+    /// The numbers of runs come from CloudWatch, which is a minute or two late. Runs of a function are all of its invocations,
+    /// also those that have nothing to do with retries.
+    #[command(after_help = "Example: comeback status --watch")]
+    Status(StatusArgs),
+    /// See the life of one event: its failures, waits and attempts, and what happens next.
+    ///
+    /// It is told from the log of the retry handler. No payload is in it.
+    #[command(after_help = "Example: comeback trace 6f5e4d3c")]
+    Trace(TraceArgs),
+    /// List what waits and when it is due, have it retried now, or cancel it.
+    ///
+    /// Reads the register of the retry handler (REGISTER=true). No payload is in it.
+    #[command(
+        args_conflicts_with_subcommands = true,
+        after_help = "Example: comeback waiting --due-before 15m --group-by function,error"
+    )]
+    Waiting(Box<WaitingArgs>),
+    /// Hold back all retries of a function, until it is resumed.
+    ///
+    /// Events that are due wait again; no attempt is counted, and their age goes on. Events that are ordered one by one with
+    /// `comeback waiting retry-now` are retried all the same. Needs REGISTER=true.
+    #[command(after_help = "Example: comeback pause orders")]
+    Pause(PauseArgs),
+    /// End the pause of a function. The events that were held back come back within 15 minutes.
+    #[command(after_help = "Example: comeback resume orders")]
+    Resume(PauseArgs),
     /// Print the completions for a shell.
     #[command(
         after_help = "Example: comeback completions bash > ~/.local/share/bash-completion/completions/comeback"

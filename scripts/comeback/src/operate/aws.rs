@@ -12,7 +12,7 @@ use aws_sdk_sqs::{
 };
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use comeback_core::fault::classify;
-use comeback_operate::ports::Fault;
+use comeback_operate::{ports::Fault, systems::System};
 
 use super::args::Connection;
 
@@ -59,6 +59,8 @@ pub struct Aws {
     pub sqs: aws_sdk_sqs::Client,
     /// The region.
     pub region: String,
+    /// Whether all this is on this machine.
+    is_local: bool,
 }
 
 impl Aws {
@@ -94,7 +96,20 @@ impl Aws {
             logs: aws_sdk_cloudwatchlogs::Client::new(&config),
             sqs: aws_sdk_sqs::Client::new(&config),
             region,
+            is_local,
         })
+    }
+
+    /// DynamoDB as the handler of this system uses it: beside a local cloud it has an endpoint of its own.
+    pub fn dynamodb_of(&self, system: &System) -> aws_sdk_dynamodb::Client {
+        let endpoint = system.settings.get("AWS_ENDPOINT_URL_DYNAMODB");
+        match endpoint.filter(|endpoint| self.is_local && is_local(endpoint)) {
+            Some(endpoint) => {
+                let config = self.dynamodb.config().to_builder().endpoint_url(endpoint);
+                aws_sdk_dynamodb::Client::from_conf(config.build())
+            }
+            None => self.dynamodb.clone(),
+        }
     }
 }
 

@@ -2,11 +2,16 @@
 
 pub mod args;
 pub mod aws;
+mod console;
 mod dead_letters;
 mod functions;
 mod generated;
+mod logs;
 mod simulate;
+mod status;
 mod text;
+mod trace;
+mod waiting;
 
 use std::{
     io::{self, Write},
@@ -14,7 +19,7 @@ use std::{
 };
 
 use args::Operate;
-use dead_letters::Ended;
+use console::Ended;
 
 use crate::{
     INTERRUPTED,
@@ -27,19 +32,29 @@ use crate::{
 ///
 /// If it can't do what it is asked to.
 pub async fn run(command: &Operate, shell: &Shell) -> Result<ExitCode, Failure> {
-    match command {
-        Operate::Simulate(args) => simulate::run(args, shell).await?,
-        Operate::Dead(command) => {
-            return Ok(match dead_letters::run(command, shell).await? {
-                Ended::Well => ExitCode::SUCCESS,
-                Ended::Badly => ExitCode::FAILURE,
-                Ended::Interrupted => ExitCode::from(INTERRUPTED),
-            });
+    let ended = match command {
+        Operate::Simulate(args) => {
+            simulate::run(args, shell).await?;
+            Ended::Well
         }
+        Operate::Dead(command) => dead_letters::run(command, shell).await?,
+        Operate::Status(args) => status::run(args, shell).await?,
+        Operate::Trace(args) => trace::run(args, shell).await?,
+        Operate::Waiting(args) => waiting::run(args, shell).await?,
+        Operate::Pause(args) => waiting::pause(args, shell).await?,
+        Operate::Resume(args) => waiting::resume(args, shell).await?,
         Operate::Completions { shell } => {
             io::stdout().write_all(&generated::completions(*shell))?;
+            Ended::Well
         }
-        Operate::Man { folder } => generated::man(folder)?,
-    }
-    Ok(ExitCode::SUCCESS)
+        Operate::Man { folder } => {
+            generated::man(folder)?;
+            Ended::Well
+        }
+    };
+    Ok(match ended {
+        Ended::Well => ExitCode::SUCCESS,
+        Ended::Badly => ExitCode::FAILURE,
+        Ended::Interrupted => ExitCode::from(INTERRUPTED),
+    })
 }

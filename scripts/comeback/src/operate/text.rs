@@ -1,5 +1,6 @@
 //! How numbers and tables are written.
 
+use comeback_core::{Timestamp, time::between};
 use comfy_table::{ContentArrangement, Table, presets};
 
 use crate::paint::{Line, Style};
@@ -46,6 +47,24 @@ pub fn span(seconds: f64) -> String {
     match rest.filter(|(rest, _)| *rest > 0) {
         Some((rest, smaller)) => format!("{} {name} {rest} {smaller}", whole / unit),
         None => format!("{} {name}", whole / unit),
+    }
+}
+
+/// The beginning of a text of at most so many characters.
+pub fn shortened(text: &str, most: usize) -> String {
+    let mut beginning: String = text.chars().take(most).collect();
+    if beginning.len() < text.len() {
+        beginning.push('…');
+    }
+    beginning
+}
+
+/// When something is due or was: `in 5 m`, `3 s ago`.
+pub fn due(at: Timestamp, now: Timestamp) -> String {
+    if at > now {
+        format!("in {}", span(between(now, at).as_secs_f64().ceil()))
+    } else {
+        format!("{} ago", span(between(at, now).as_secs_f64().floor()))
     }
 }
 

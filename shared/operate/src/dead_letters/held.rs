@@ -1,6 +1,6 @@
 //! The letters that this program has received and hides from others.
 
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
 
 use futures_util::future::join_all;
 
@@ -8,19 +8,10 @@ use super::{
     letter::Letter,
     ports::{BATCH_MAX, DeadLetterQueue},
 };
-use crate::ports::{Clock, Fault};
+use crate::ports::{Clock, Fault, again};
 
 /// How many calls are made at the same time to look at letters and to release them.
 pub(super) const CALLS_MAX: usize = 8;
-
-/// The waits after calls that failed and may succeed later.
-const BACKOFF: [Duration; 5] = [
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(4),
-    Duration::from_secs(8),
-    Duration::from_secs(16),
-];
 
 /// The letters that this program hides from others, by their ids.
 #[derive(Default)]
@@ -64,18 +55,4 @@ impl Held {
         }
         Ok(())
     }
-}
-
-/// Makes a call again while it fails with something that may pass.
-pub(super) async fn again<T, F>(clock: &impl Clock, call: impl Fn() -> F) -> Result<T, Fault>
-where
-    F: Future<Output = Result<T, Fault>>,
-{
-    for wait in BACKOFF {
-        match call().await {
-            Err(fault) if fault.passes() => clock.sleep(wait).await,
-            answer => return answer,
-        }
-    }
-    call().await
 }

@@ -100,6 +100,11 @@ pub struct Listed {
 }
 
 impl Letter {
+    /// When its event failed last; if that is unknown, when it was sent.
+    pub fn failed_at(&self, facts: &Facts<'_>) -> Option<Timestamp> {
+        facts.last_failure_at.or(self.sent_at)
+    }
+
     /// The letter for those who look at it.
     pub fn listed(&self, with_payload: bool) -> Listed {
         let facts = self.facts();

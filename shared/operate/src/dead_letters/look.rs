@@ -5,11 +5,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::{
-    held::{CALLS_MAX, Held, again},
+    held::{CALLS_MAX, Held},
     letter::Letter,
     ports::{BATCH_MAX, DeadLetterQueue},
 };
-use crate::ports::{Clock, Fault};
+use crate::ports::{Clock, Fault, again};
 
 /// How long letters are hidden while they are looked at. At a few thousand letters a second, this is long enough for
 /// as many as SQS has in flight at most. If the program is killed, they are hidden for the rest of it.

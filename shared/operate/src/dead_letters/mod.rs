@@ -23,7 +23,7 @@ mod selection;
 mod stand_in;
 mod work;
 
-pub use groups::{Group, GroupBy, Groups};
+pub use groups::GroupBy;
 pub use letter::{Facts, Letter, Listed, Origin};
 pub use look::look;
 pub use order::{Action, Left, Order, Plan, Step};

@@ -2,14 +2,13 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use comeback_core::{
-    Timestamp, arn::FunctionArn, dead_letter::Reason, error_type, pattern, time::between,
-};
+use comeback_core::{Timestamp, dead_letter::Reason, time::between};
 
 use super::{
     letter::{Facts, Letter, Origin},
     pointer::Place,
 };
+use crate::filter::{any, contains, is_error, is_function};
 
 /// The reason of letters that have none, because SQS or Lambda sent them.
 pub const NO_REASON: &str = "none";
@@ -45,15 +44,13 @@ impl Selection {
                 || facts.request_id.as_ref().is_some_and(|it| it.starts_with(id))
         }) && any(&self.reasons, |reason| facts.reason.unwrap_or(NO_REASON) == reason)
             && any(&self.functions, |wanted| {
-                facts.function.as_ref().is_some_and(|it| is(it, wanted))
+                facts.function.as_ref().is_some_and(|it| is_function(it, wanted))
             })
             && any(&self.errors, |wanted| {
-                let names = facts.error_type.as_deref().map(error_type::names).unwrap_or_default();
-                names.iter().any(|name| pattern::matches(wanted, name))
+                facts.error_type.as_deref().is_some_and(|it| is_error(it, wanted))
             })
             && self.message.as_ref().is_none_or(|part| {
-                let message = facts.error_message.as_deref().unwrap_or_default();
-                message.to_lowercase().contains(&part.to_lowercase())
+                contains(facts.error_message.as_deref().unwrap_or_default(), part)
             })
             && self.is_of_age(letter, facts, now)
             && self.attempts.as_ref().is_none_or(|range| {
@@ -66,7 +63,7 @@ impl Selection {
     }
 
     fn is_of_age(&self, letter: &Letter, facts: &Facts<'_>, now: Timestamp) -> bool {
-        let Some(failed_at) = facts.last_failure_at.or(letter.sent_at) else {
+        let Some(failed_at) = letter.failed_at(facts) else {
             return self.older_than.is_none() && self.newer_than.is_none();
         };
         let age = between(failed_at, now);
@@ -81,16 +78,6 @@ impl Selection {
             && facts.reason == Some(Reason::TargetNotAllowed.as_str());
         !is_foreign || !self.reasons.is_empty() || !self.functions.is_empty()
     }
-}
-
-/// Whether one of these matches, or there are none.
-fn any(wanted: &[String], matches: impl Fn(&str) -> bool) -> bool {
-    wanted.is_empty() || wanted.iter().any(|wanted| matches(wanted))
-}
-
-fn is(function: &FunctionArn, wanted: &str) -> bool {
-    let names = [function.name(), function.unqualified(), function.as_str()];
-    names.iter().any(|name| pattern::matches(wanted, name))
 }
 
 /// Reads how many attempts: `3`, `3..`, `..5` or `3..5`, both included.

@@ -17,12 +17,12 @@ use futures_util::future::{join, join_all};
 use serde::Serialize;
 
 use super::{
-    held::{Held, again},
+    held::Held,
     letter::Letter,
     order::{Left, Order, Step},
     ports::{BATCH_MAX, DeadLetterQueue, Functions},
 };
-use crate::ports::{Clock, Fault};
+use crate::ports::{Clock, Fault, again};
 
 /// How long letters are hidden while they are worked on. If the program is killed, they are hidden for the rest of it.
 const HOLD: Duration = Duration::from_mins(1);

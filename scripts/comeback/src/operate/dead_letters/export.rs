@@ -11,9 +11,13 @@ use std::{
 use comeback_operate::dead_letters::{Letter, Selection};
 use serde_json::json;
 
-use super::{Ended, interrupted, look_at_all, open};
+use super::{look_at_all, open};
 use crate::{
-    operate::{dead_letters::args::ExportArgs, text::count},
+    operate::{
+        console::{Ended, interrupted},
+        dead_letters::args::ExportArgs,
+        text::count,
+    },
     shell::{Failure, Shell},
 };
 

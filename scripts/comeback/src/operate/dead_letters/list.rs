@@ -6,14 +6,20 @@ use comeback_core::{
     Timestamp,
     time::{between, rfc3339},
 };
-use comeback_operate::dead_letters::{Groups, Letter, Listed, Selection};
+use comeback_operate::{
+    dead_letters::{GroupBy, Letter, Listed, Selection},
+    groups::{Group, Groups},
+    systems::function_name,
+};
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 
-use super::{Ended, interrupted, look_at_all, open};
+use super::{look_at_all, open};
 use crate::{
     operate::{
+        console::{Ended, interrupted},
         dead_letters::args::{ListArgs, ShowArgs},
-        text::{count, span, table},
+        text::{count, shortened, span, table},
     },
     paint::{Line, Style},
     shell::{Failure, Shell},
@@ -36,7 +42,7 @@ struct Document<'a> {
     looked_at: u64,
     selected: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    groups: Option<Vec<serde_json::Value>>,
+    groups: Option<Vec<Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     letters: Option<Vec<Listed>>,
 }
@@ -46,14 +52,15 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
     let queue = open(&args.connection, &args.which, shell).await?;
     let interrupted = interrupted()?;
     let selection = Selection::from(&args.filter);
-    let mut groups = Groups::by(&args.group_by);
+    let mut groups = Groups::default();
     let (mut selected, mut letters) = (0, Vec::new());
     let now = (shell.now)();
     let looked_at = look_at_all(&queue, &interrupted, |letter| {
         let facts = letter.facts();
         if selection.means(&letter, &facts, now) {
             selected += 1;
-            groups.count(&letter, &facts);
+            let key = args.group_by.iter().map(|by| by.key(&letter, &facts)).collect();
+            groups.count(key, letter.failed_at(&facts));
             if args.group_by.is_empty() && letters.len() < args.limit {
                 letters.push(letter.listed(args.payload));
             }
@@ -68,14 +75,14 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
             queue: &queue.url,
             looked_at,
             selected,
-            groups: is_grouped.then(|| groups_json(&groups)),
+            groups: is_grouped.then(|| groups_json(&args.group_by, &groups)),
             letters: (!is_grouped).then_some(letters),
         };
         shell.print_json(&document).await?;
     } else {
         let mut lines = vec![summary(queue.name(), queue.region(), looked_at, selected)];
         if !args.group_by.is_empty() {
-            lines.extend(grouped(&groups, now, shell.width()));
+            lines.extend(grouped(&args.group_by, &groups, now, shell.width()));
         } else if !letters.is_empty() {
             lines.extend(rows(&letters, now, shell.width()));
             if selected > letters.len() as u64 {
@@ -105,12 +112,6 @@ fn age(at: Option<Timestamp>, now: Timestamp) -> String {
     at.map_or("unknown".to_owned(), |at| span(between(at, now).as_secs() as f64))
 }
 
-/// The name of a function with its qualifier, unless that is `$LATEST`.
-fn function_name(arn: &str) -> &str {
-    let name = arn.splitn(7, ':').nth(6).unwrap_or(arn);
-    name.strip_suffix(":$LATEST").unwrap_or(name)
-}
-
 fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
     // A narrow terminal has room for what matters most; `show` has the rest.
     let is_narrow = width.is_some_and(|width| width < NARROW);
@@ -121,11 +122,7 @@ fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
     let row = |letter: &Listed| {
         let or_none = |text: &Option<String>| text.clone().unwrap_or("none".to_owned());
         let message = letter.error_message.as_deref().unwrap_or_default();
-        let mut message: String = message.chars().take(MESSAGE_MAX + 1).collect();
-        if message.chars().count() > MESSAGE_MAX {
-            message.pop();
-            message.push('…');
-        }
+        let message = shortened(message, MESSAGE_MAX);
         let error = [letter.error_type.as_deref().unwrap_or_default(), &message];
         let error: Vec<_> = error.into_iter().filter(|text| !text.is_empty()).collect();
         let cells = [
@@ -141,28 +138,25 @@ fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
     table(&chosen(&header), &letters.iter().map(row).collect::<Vec<_>>(), width)
 }
 
-fn grouped(groups: &Groups, now: Timestamp, width: Option<usize>) -> Vec<Line> {
-    let names = groups.names().map(str::to_owned);
+fn grouped(by: &[GroupBy], groups: &Groups, now: Timestamp, width: Option<usize>) -> Vec<Line> {
+    let names = by.iter().map(|by| by.name().to_owned());
     let header: Vec<_> =
         names.chain(["letters", "last failed", "first failed"].map(str::to_owned)).collect();
-    let row = |(key, group): &(&[String], comeback_operate::dead_letters::Group)| {
+    let row = |(key, group): &(&[String], Group)| {
         let mut row = key.to_vec();
         let ago = |at| format!("{} ago", age(at, now));
-        row.extend([count(group.letters), ago(group.last_at), ago(group.first_at)]);
+        row.extend([count(group.count), ago(group.last_at), ago(group.first_at)]);
         row
     };
     table(&header, &groups.largest_first().iter().map(row).collect::<Vec<_>>(), width)
 }
 
-fn groups_json(groups: &Groups) -> Vec<serde_json::Value> {
-    let names: Vec<_> = groups.names().collect();
-    let json = |(key, group): (&[String], comeback_operate::dead_letters::Group)| {
-        let by: serde_json::Map<_, _> = names
-            .iter()
-            .zip(key)
-            .map(|(name, key)| ((*name).to_owned(), key.as_str().into()))
-            .collect();
-        serde_json::json!({ "by": by, "group": group })
+fn groups_json(by: &[GroupBy], groups: &Groups) -> Vec<Value> {
+    let json = |(key, group): (&[String], Group)| {
+        let names = by.iter().map(|by| by.name().to_owned());
+        let by: Map<_, _> = names.zip(key.iter().map(|key| key.as_str().into())).collect();
+        let Group { count: letters, first_at, last_at } = group;
+        json!({ "by": by, "group": { "letters": letters, "first_at": first_at, "last_at": last_at } })
     };
     groups.largest_first().into_iter().map(json).collect()
 }

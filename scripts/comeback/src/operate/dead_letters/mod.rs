@@ -6,39 +6,22 @@ mod list;
 mod queue;
 mod work;
 
-use std::{
-    io::{self, IsTerminal},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use args::{Dead, Which};
 use comeback_operate::{
     dead_letters::{Letter, look},
     ports::Fault,
 };
-use indicatif::{ProgressBar, ProgressStyle};
 use queue::Queue;
 
-use super::{args::Connection, aws::Aws, text::count};
-use crate::shell::{Failure, Shell, Signals};
-
-/// How often the progress is drawn.
-const TICK: Duration = Duration::from_millis(100);
-
-/// How a command ended that did not fail.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Ended {
-    /// As it should.
-    Well,
-    /// It found a problem, or nothing was done.
-    Badly,
-    /// It was interrupted.
-    Interrupted,
-}
+use super::{
+    args::Connection,
+    aws::Aws,
+    console::{Ended, progress},
+    text::count,
+};
+use crate::shell::{Failure, Shell};
 
 /// Runs a command.
 ///
@@ -73,20 +56,6 @@ async fn open(connection: &Connection, which: &Which, shell: &Shell) -> Result<Q
     Ok(queue)
 }
 
-/// Set by the first SIGINT or SIGTERM. The second one ends the program.
-fn interrupted() -> io::Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
-    let mut signals = Signals::listen()?;
-    let set = Arc::clone(&flag);
-    tokio::spawn(async move {
-        signals.any().await;
-        set.store(true, Ordering::Relaxed);
-        signals.any().await;
-        std::process::exit(super::INTERRUPTED.into());
-    });
-    Ok(flag)
-}
-
 /// Looks at every letter, with the progress on standard error.
 async fn look_at_all(
     queue: &Queue,
@@ -103,20 +72,4 @@ async fn look_at_all(
     let looked = looked.await;
     bar.finish_and_clear();
     looked.map(|()| seen)
-}
-
-/// A progress bar on standard error, if that is a terminal.
-fn progress(letters: u64, what: &str) -> ProgressBar {
-    let bar = ProgressBar::new(letters);
-    if !io::stderr().is_terminal() {
-        bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
-    }
-    // As wide as the terminal, and without colours.
-    let template = "{wide_bar} {pos}/{len} {msg}, {per_sec}, {eta} left";
-    let style =
-        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    bar.set_style(style);
-    bar.set_message(what.to_owned());
-    bar.enable_steady_tick(TICK);
-    bar
 }

@@ -1,7 +1,7 @@
 //! `comeback dead redrive` and `comeback dead purge`.
 
 use std::{
-    io::{self, IsTerminal},
+    io,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -9,13 +9,14 @@ use comeback_operate::{
     dead_letters::{Action, Left, Letter, Order, Pace, Plan, Selection, Step, Tally, carry_out},
     ports::Fault,
 };
-use dialoguer::{Confirm, Editor};
+use dialoguer::Editor;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Ended, interrupted, look_at_all, open, progress, queue::Queue};
+use super::{look_at_all, open, queue::Queue};
 use crate::{
     operate::{
+        console::{Ended, confirm, interrupted, progress},
         dead_letters::args::{OrderArgs, PurgeArgs, RedriveArgs},
         text::count,
     },
@@ -83,7 +84,11 @@ async fn run(
             return Ok(if is_stuck { Ended::Badly } else { Ended::Well });
         }
         if !args.yes {
-            confirm(&order.action, plan.letters())?;
+            let what = match order.action {
+                Action::Redrive { .. } => "Redrive",
+                Action::Purge => "Delete",
+            };
+            confirm(&format!("{what} {}?", letters_text(plan.letters())))?;
         }
         planned = Some(plan);
     } else if !args.json {
@@ -180,24 +185,6 @@ fn edited(action: &mut Action, plan: &Plan, letter: Option<Letter>) -> Result<()
         *payload = Some(after.to_owned());
     }
     Ok(())
-}
-
-/// Asks whether to go on.
-fn confirm(action: &Action, letters: u64) -> Result<(), Failure> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        let text = "expected an answer or --yes, got no terminal to ask on; nothing was changed";
-        return Err(Failure::Refused(text.to_owned()));
-    }
-    let what = match action {
-        Action::Redrive { .. } => "Redrive",
-        Action::Purge => "Delete",
-    };
-    let question = format!("{what} {}?", letters_text(letters));
-    let answer = Confirm::new().with_prompt(question).default(false).interact_opt();
-    match answer {
-        Ok(Some(true)) => Ok(()),
-        Ok(Some(false) | None) | Err(_) => Err(Failure::Refused("nothing was changed".to_owned())),
-    }
 }
 
 fn letters_text(letters: u64) -> String {

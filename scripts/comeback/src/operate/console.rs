@@ -1,0 +1,88 @@
+//! What commands share at the terminal: how they end, ask, and show progress.
+
+use std::{
+    io::{self, IsTerminal},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use dialoguer::Confirm;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::shell::{Failure, Signals};
+
+/// How often the progress is drawn.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How a command ended that did not fail.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Ended {
+    /// As it should.
+    Well,
+    /// It found a problem, or nothing was done.
+    Badly,
+    /// It was interrupted.
+    Interrupted,
+}
+
+/// Set by the first SIGINT or SIGTERM. The second one ends the program.
+pub fn interrupted() -> io::Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let mut signals = Signals::listen()?;
+    let set = Arc::clone(&flag);
+    tokio::spawn(async move {
+        signals.any().await;
+        set.store(true, Ordering::Relaxed);
+        signals.any().await;
+        std::process::exit(crate::INTERRUPTED.into());
+    });
+    Ok(flag)
+}
+
+/// A progress bar on standard error, if that is a terminal.
+pub fn progress(length: u64, what: &str) -> ProgressBar {
+    let bar = ProgressBar::new(length);
+    if !io::stderr().is_terminal() {
+        bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
+    }
+    // As wide as the terminal, and without colours.
+    let template = "{wide_bar} {pos}/{len} {msg}, {per_sec}, {eta} left";
+    let style =
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    bar.set_style(style);
+    bar.set_message(what.to_owned());
+    bar.enable_steady_tick(TICK);
+    bar
+}
+
+/// A count on standard error of what has been read, if that is a terminal.
+pub fn spinner(what: &str) -> ProgressBar {
+    let bar = ProgressBar::no_length();
+    if !io::stderr().is_terminal() {
+        bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
+    }
+    let style = ProgressStyle::with_template("{spinner} {human_pos} {msg}, {per_sec}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    bar.set_message(what.to_owned());
+    bar.enable_steady_tick(TICK);
+    bar
+}
+
+/// Asks whether to go on.
+///
+/// # Errors
+///
+/// If the answer is no, or nobody can answer.
+pub fn confirm(question: &str) -> Result<(), Failure> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        let text = "expected an answer or --yes, got no terminal to ask on; nothing was changed";
+        return Err(Failure::Refused(text.to_owned()));
+    }
+    match Confirm::new().with_prompt(question).default(false).interact_opt() {
+        Ok(Some(true)) => Ok(()),
+        Ok(Some(false) | None) | Err(_) => Err(Failure::Refused("nothing was changed".to_owned())),
+    }
+}

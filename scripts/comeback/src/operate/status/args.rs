@@ -1,0 +1,36 @@
+//! The command line of `comeback status`.
+
+use std::time::Duration;
+
+use comeback_core::duration;
+
+use crate::operate::args::Connection;
+
+/// Options of `comeback status`.
+#[derive(Debug, clap::Args)]
+pub struct StatusArgs {
+    /// Functions, by their names; * matches any run [default: all that are attached].
+    #[arg(value_name = "FUNCTION")]
+    pub functions: Vec<String>,
+    /// Ask again and again, and draw the table in place until Ctrl-C. In a pipe, tables follow each other.
+    #[arg(long, conflicts_with = "json")]
+    pub watch: bool,
+    /// How often --watch asks.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = every, requires = "watch")]
+    pub every: Duration,
+    /// Print one JSON document instead of a table.
+    #[arg(long)]
+    pub json: bool,
+    /// The retry handler, if there are several.
+    #[arg(long, value_name = "NAME", help_heading = "Where")]
+    pub handler: Option<String>,
+    /// Where AWS is.
+    #[command(flatten, next_help_heading = "Where")]
+    pub connection: Connection,
+}
+
+fn every(text: &str) -> Result<Duration, &'static str> {
+    duration::parse(text)
+        .filter(|every| *every >= Duration::from_secs(1))
+        .ok_or("expected a duration of at least 1s, such as 5s or 1m")
+}

@@ -1,0 +1,342 @@
+//! The facts of `comeback status`, from SQS, CloudWatch and the ledger.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use aws_sdk_cloudwatch::{
+    primitives::DateTime,
+    types::{Dimension, Metric, MetricDataQuery, MetricStat},
+};
+use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
+use aws_sdk_sqs::types::QueueAttributeName;
+use comeback_core::{
+    Timestamp,
+    arn::FunctionArn,
+    circuit::Circuit,
+    dead_letter::Reason,
+    register::target_key,
+    time::{at_millis, earlier},
+};
+use comeback_dynamodb::{
+    ID, Item,
+    register::{self, INDEX, PAUSED_AT, TARGET},
+};
+use comeback_operate::{
+    ports::Fault,
+    status::{Facts, Runs},
+    systems::System,
+};
+use tokio::task::JoinSet;
+
+use crate::operate::{
+    aws::{Aws, fault},
+    functions::Attached,
+};
+
+/// What is told of the present.
+const RECENT: Duration = Duration::from_mins(5);
+const HOUR: Duration = Duration::from_hours(1);
+const DAY: Duration = Duration::from_hours(24);
+
+/// CloudWatch answers this many queries in one call.
+const QUERIES_MAX: usize = 500;
+
+/// DynamoDB reads this many items in one call.
+const ITEMS_MAX: usize = 100;
+
+/// Asks for everything about these functions, at the same time.
+///
+/// # Errors
+///
+/// If a call fails.
+pub async fn gather(
+    aws: &Aws,
+    system: &System,
+    attached: &[Attached],
+    now: Timestamp,
+) -> Result<Vec<Facts>, Fault> {
+    let (queues, metrics, items, dues) = tokio::try_join!(
+        queues(aws, attached),
+        metrics(aws, attached, now),
+        items(aws, system, attached),
+        dues(aws, system, attached),
+    )?;
+    let facts = attached.iter().enumerate().map(|(nth, Attached { arn, queue_arn })| {
+        let number = |name: QueueAttributeName| {
+            let text = queues.get(queue_arn).and_then(|attributes| attributes.get(&name));
+            text.and_then(|text| text.parse().ok()).unwrap_or_default()
+        };
+        let metric = |what: What| metrics.get(&(nth, what)).copied();
+        let sum = |what| whole(metric(what).unwrap_or_default());
+        let runs = |of: fn(Run) -> What| Runs {
+            invocations: sum(of(Run::All)),
+            errors: sum(of(Run::Failed)),
+        };
+        let item = items.get(&target_key(arn));
+        let circuit = item.and_then(|item| Circuit::read(item.get("circuit")?.as_s().ok()?));
+        let paused = item.and_then(|item| item.get(PAUSED_AT)?.as_n().ok()?.parse().ok());
+        let dead = Reason::ALL.iter().enumerate().filter_map(|(reason, name)| {
+            let letters = sum(What::Dead(reason));
+            (letters > 0).then(|| (name.as_str().to_owned(), letters))
+        });
+        Facts {
+            function: arn.clone(),
+            queue: queue_arn.clone(),
+            queue_shared_with: attached.iter().filter(|it| it.queue_arn == *queue_arn).count() - 1,
+            in_flight: number(QueueAttributeName::ApproximateNumberOfMessagesNotVisible),
+            delayed: number(QueueAttributeName::ApproximateNumberOfMessagesDelayed),
+            due: number(QueueAttributeName::ApproximateNumberOfMessages),
+            recent: runs(What::Recent),
+            hour: runs(What::Hour),
+            retried: sum(What::Retried),
+            oldest_seconds: metric(What::Oldest),
+            dead_letters: dead.collect(),
+            down_since: circuit.as_ref().and_then(Circuit::down_since),
+            circuit: circuit.map(|circuit| circuit.name().to_owned()),
+            paused_since: paused.map(at_millis),
+            next_due: dues.get(arn).copied(),
+        }
+    });
+    Ok(facts.collect())
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+fn whole(number: f64) -> u64 {
+    number.round() as u64
+}
+
+type Attributes = HashMap<QueueAttributeName, String>;
+
+async fn queues(aws: &Aws, attached: &[Attached]) -> Result<HashMap<String, Attributes>, Fault> {
+    let mut calls = JoinSet::new();
+    let mut arns: Vec<_> = attached.iter().map(|it| &it.queue_arn).collect();
+    arns.sort_unstable();
+    arns.dedup();
+    for arn in arns {
+        let (sqs, arn) = (aws.sqs.clone(), arn.clone());
+        calls.spawn(async move {
+            let (account, name) = account_and_name(&arn);
+            let url = sqs.get_queue_url().queue_name(name).queue_owner_aws_account_id(account);
+            let url = url.send().await.map_err(fault("sqs:GetQueueUrl", &arn))?.queue_url;
+            let names = [
+                QueueAttributeName::ApproximateNumberOfMessages,
+                QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
+                QueueAttributeName::ApproximateNumberOfMessagesDelayed,
+            ];
+            let call = sqs.get_queue_attributes().queue_url(url.unwrap_or_default());
+            let answer = call.set_attribute_names(Some(names.into())).send().await;
+            let answer = answer.map_err(fault("sqs:GetQueueAttributes", &arn))?;
+            Ok((arn, answer.attributes.unwrap_or_default()))
+        });
+    }
+    calls.join_all().await.into_iter().collect()
+}
+
+fn account_and_name(arn: &str) -> (&str, &str) {
+    let mut parts = arn.rsplitn(3, ':');
+    let name = parts.next().unwrap_or_default();
+    (parts.next().unwrap_or_default(), name)
+}
+
+/// What is asked of CloudWatch about a function.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum What {
+    Recent(Run),
+    Hour(Run),
+    Retried,
+    Oldest,
+    /// Dead letters, by the place of their reason in the list of all.
+    Dead(usize),
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum Run {
+    All,
+    Failed,
+}
+
+async fn metrics(
+    aws: &Aws,
+    attached: &[Attached],
+    now: Timestamp,
+) -> Result<HashMap<(usize, What), f64>, Fault> {
+    // CloudWatch begins its periods at whole minutes, and the latest minute is not over yet.
+    let minute = Timestamp::from_timestamp(now.timestamp().div_euclid(60) * 60 + 60, 0);
+    let until = minute.unwrap_or(now);
+    let mut found = HashMap::new();
+    for (length, whats) in [
+        (RECENT, vec![What::Recent(Run::All), What::Recent(Run::Failed)]),
+        (HOUR, vec![What::Hour(Run::All), What::Hour(Run::Failed), What::Retried, What::Oldest]),
+        (DAY, (0..Reason::ALL.len()).map(What::Dead).collect()),
+    ] {
+        let asked: Vec<_> = (0..attached.len())
+            .flat_map(|nth| whats.iter().map(move |what| (nth, *what)))
+            .collect();
+        for asked in asked.chunks(QUERIES_MAX) {
+            let queries = asked.iter().enumerate().map(|(id, (nth, what))| {
+                query(&format!("q{id}"), &attached[*nth].arn, *what, length)
+            });
+            let call = aws
+                .cloudwatch
+                .get_metric_data()
+                .set_metric_data_queries(Some(queries.collect()))
+                .start_time(DateTime::from_secs(earlier(until, length).timestamp()))
+                .end_time(DateTime::from_secs(until.timestamp()));
+            let answer = call.send().await.map_err(fault("cloudwatch:GetMetricData", "*"))?;
+            for result in answer.metric_data_results() {
+                let id = result.id().and_then(|id| id.strip_prefix('q')?.parse::<usize>().ok());
+                let Some(&key) = id.and_then(|id| asked.get(id)) else { continue };
+                let values = result.values().iter().copied();
+                // A period that began before the time that was asked about may have a value of its own.
+                let value = match key.1 {
+                    What::Oldest => values.reduce(f64::max),
+                    What::Recent(_) | What::Hour(_) | What::Retried | What::Dead(_) => {
+                        values.reduce(|sum, value| sum + value)
+                    }
+                };
+                found.extend(value.map(|value| (key, value)));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The metric that is asked about, in periods of a minute for short times, and of an hour for a day.
+fn query(id: &str, arn: &str, what: What, length: Duration) -> MetricDataQuery {
+    let period = if length > HOUR { 3600 } else { 60 };
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let of_lambda = |run| match run {
+        Run::All => "Invocations",
+        Run::Failed => "Errors",
+    };
+    let function = FunctionArn::parse(arn);
+    let function_dimensions = || {
+        let Some(function) = &function else { return Vec::new() };
+        let mut dimensions = vec![pair("FunctionName", function.name())];
+        let qualifier = arn.strip_prefix(function.unqualified());
+        let qualifier = qualifier.and_then(|rest| rest.strip_prefix(':'));
+        // Lambda counts versions and aliases by themselves, but not `$LATEST`.
+        if let Some(qualifier) = qualifier.filter(|it| !it.starts_with('$')) {
+            dimensions.push(pair("Resource", &format!("{}:{qualifier}", function.name())));
+        }
+        dimensions
+    };
+    // The handler counts all versions and aliases of a function together.
+    let target = || vec![pair("Target", function.as_ref().map_or(arn, FunctionArn::name))];
+    let (namespace, name, dimensions) = match what {
+        What::Recent(run) | What::Hour(run) => {
+            ("AWS/Lambda", of_lambda(run), function_dimensions())
+        }
+        What::Retried => ("Comeback", "Invoked", target()),
+        What::Oldest => ("Comeback", "EventAge", target()),
+        What::Dead(reason) => {
+            let reason = pair("Reason", Reason::ALL[reason].as_str());
+            ("Comeback", "DeadLettered", [target(), vec![reason]].concat())
+        }
+    };
+    let dimensions = dimensions.into_iter();
+    let dimensions =
+        dimensions.map(|(name, value)| Dimension::builder().name(name).value(value).build());
+    let metric = Metric::builder().namespace(namespace).metric_name(name);
+    let metric = metric.set_dimensions(Some(dimensions.collect())).build();
+    let statistic = if what == What::Oldest { "Maximum" } else { "Sum" };
+    let stat = MetricStat::builder().metric(metric).period(period).stat(statistic);
+    MetricDataQuery::builder().id(id).metric_stat(stat.build()).build()
+}
+
+/// The ledger's items of these functions, by their keys.
+async fn items(
+    aws: &Aws,
+    system: &System,
+    attached: &[Attached],
+) -> Result<HashMap<String, Item>, Fault> {
+    let mut items = HashMap::new();
+    let Some(table) = system.ledger() else { return Ok(items) };
+    let dynamodb = aws.dynamodb_of(system);
+    let mut keys: BTreeMap<String, Item> = BTreeMap::new();
+    for Attached { arn, .. } in attached {
+        let key = target_key(arn);
+        keys.insert(key.clone(), [(ID.to_owned(), AttributeValue::S(key))].into());
+    }
+    let keys: Vec<_> = keys.into_values().collect();
+    for keys in keys.chunks(ITEMS_MAX) {
+        let failed = || fault("dynamodb:BatchGetItem", table);
+        let mut wanted = KeysAndAttributes::builder().set_keys(Some(keys.to_vec())).build().ok();
+        while let Some(keys) = wanted.take() {
+            let answer = dynamodb.batch_get_item().request_items(table, keys).send().await;
+            let answer = answer.map_err(failed())?;
+            let found = answer.responses.unwrap_or_default().into_values().flatten();
+            items.extend(found.filter_map(|item| Some((item.get(ID)?.as_s().ok()?.clone(), item))));
+            wanted = answer.unprocessed_keys.and_then(|mut left| left.remove(table));
+        }
+    }
+    Ok(items)
+}
+
+/// When the next event of each function is due, if there is a register.
+async fn dues(
+    aws: &Aws,
+    system: &System,
+    attached: &[Attached],
+) -> Result<HashMap<String, Timestamp>, Fault> {
+    let Some(table) = system.register() else { return Ok(HashMap::new()) };
+    let dynamodb = aws.dynamodb_of(system);
+    let mut calls = JoinSet::new();
+    for Attached { arn, .. } in attached {
+        let (dynamodb, table, arn) = (dynamodb.clone(), table.to_owned(), arn.clone());
+        calls.spawn(async move {
+            let call = dynamodb
+                .query()
+                .table_name(&table)
+                .index_name(INDEX)
+                .key_condition_expression("#target = :target")
+                .expression_attribute_names("#target", TARGET)
+                .expression_attribute_values(":target", AttributeValue::S(arn.clone()))
+                .limit(1);
+            let answer = call.send().await.map_err(fault("dynamodb:Query", &table))?;
+            let first = answer.items.unwrap_or_default().first().and_then(register::due);
+            Ok(first.map(|due| (arn, due)))
+        });
+    }
+    let dues: Result<Vec<_>, Fault> = calls.join_all().await.into_iter().collect();
+    Ok(dues?.into_iter().flatten().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alias_has_metrics_of_its_own() {
+        let arn = "arn:aws:lambda:us-east-1:123456789012:function:orders";
+        let names = |arn: &str, what| {
+            let query = query("q0", arn, what, HOUR);
+            let metric = query.metric_stat().unwrap().metric().unwrap().clone();
+            let dimensions = metric.dimensions().iter();
+            let dimensions: Vec<_> = dimensions
+                .map(|it| format!("{}={}", it.name().unwrap(), it.value().unwrap()))
+                .collect();
+            format!("{} {}", metric.metric_name().unwrap(), dimensions.join(" "))
+        };
+        let latest = format!("{arn}:$LATEST");
+        let live = format!("{arn}:live");
+        for (arn, what, expected) in [
+            (&latest, What::Hour(Run::All), "Invocations FunctionName=orders".to_owned()),
+            (
+                &live,
+                What::Recent(Run::Failed),
+                "Errors FunctionName=orders Resource=orders:live".to_owned(),
+            ),
+            (&live, What::Retried, "Invoked Target=orders".to_owned()),
+            (&live, What::Dead(2), "DeadLettered Target=orders Reason=not_retryable".to_owned()),
+        ] {
+            assert_eq!(names(arn, what), expected);
+        }
+        assert_eq!(
+            account_and_name("arn:aws:sqs:us-east-1:123456789012:retry"),
+            ("123456789012", "retry")
+        );
+    }
+}

@@ -1,0 +1,210 @@
+//! `comeback status`: how each function is.
+
+pub mod args;
+mod gather;
+
+use args::StatusArgs;
+use comeback_core::{Timestamp, pattern};
+use comeback_operate::{
+    status::{Facts, State},
+    systems::{System, function_name, only},
+};
+use gather::gather;
+use serde_json::{Value, json};
+
+use super::{
+    aws::Aws,
+    console::Ended,
+    functions::{Attached, attached, functions},
+    text::{count, due, span, table},
+};
+use crate::{
+    paint::{Line, Style},
+    shell::{Failure, Screen, Shell, Signals},
+};
+
+/// In a terminal with fewer columns, a table has only some of its columns.
+const NARROW: usize = 100;
+const NARROW_COLUMNS: [usize; 4] = [0, 1, 2, 4];
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// If it can't do what it is asked to.
+pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Ended, Failure> {
+    let aws = Aws::connect(&args.connection).await?;
+    let functions = functions(&aws).await?;
+    let system = only(&functions, args.handler.as_deref())?;
+    let mut attached = attached(&aws, &system, &functions).await?;
+    if !args.functions.is_empty() {
+        attached.retain(|it| {
+            let name = function_name(&it.arn);
+            args.functions.iter().any(|wanted| pattern::matches(wanted, name))
+        });
+    }
+    if attached.is_empty() {
+        return Err(Failure::Refused(format!(
+            "expected functions that send their failures to the retry queues of {}, got none",
+            system.handler
+        )));
+    }
+    if args.watch {
+        return watch(args, &aws, &system, &attached, shell).await;
+    }
+    let now = (shell.now)();
+    let facts = gather(&aws, &system, &attached, now).await?;
+    if args.json {
+        let functions: Vec<_> = facts.iter().map(json_of).collect();
+        shell.print_json(&json!({ "handler": system.handler, "functions": functions })).await?;
+    } else {
+        shell.print(&told(&system, &facts, now, shell.width())).await?;
+    }
+    Ok(Ended::Well)
+}
+
+/// Asks and draws until Ctrl-C.
+async fn watch(
+    args: &StatusArgs,
+    aws: &Aws,
+    system: &System,
+    attached: &[Attached],
+    shell: &Shell,
+) -> Result<Ended, Failure> {
+    let mut signals = Signals::listen()?;
+    let mut screen = if shell.terminal { Some(Screen::take()?) } else { None };
+    loop {
+        let now = (shell.now)();
+        let facts = tokio::select! {
+            facts = gather(aws, system, attached, now) => facts?,
+            () = signals.any() => return Ok(Ended::Well),
+        };
+        let lines = told(system, &facts, now, shell.width());
+        match &mut screen {
+            Some(screen) => screen.draw(&lines, shell.colour).await?,
+            None => shell.print(&lines).await?,
+        }
+        tokio::select! {
+            () = tokio::time::sleep(args.every) => {}
+            () = signals.any() => return Ok(Ended::Well),
+        }
+    }
+}
+
+fn json_of(facts: &Facts) -> Value {
+    let mut value = serde_json::to_value(facts).unwrap_or_default();
+    if let Some(members) = value.as_object_mut() {
+        members.insert("state".to_owned(), json!(facts.state()));
+    }
+    value
+}
+
+fn told(system: &System, facts: &[Facts], now: Timestamp, width: Option<usize>) -> Vec<Line> {
+    let mut facts: Vec<_> = facts.iter().collect();
+    facts.sort_by_key(|it| (it.state(), function_name(&it.function)));
+    let is_narrow = width.is_some_and(|width| width < NARROW);
+    let columns = if is_narrow { NARROW_COLUMNS.as_slice() } else { &[0, 1, 2, 3, 4, 5, 6, 7] };
+    let chosen =
+        |cells: &[String]| columns.iter().map(|nth| cells[*nth].clone()).collect::<Vec<_>>();
+    let header = [
+        "function",
+        "state",
+        "waiting",
+        "in flight / delayed / due",
+        "next due",
+        "last hour: runs, failed, retries",
+        "oldest",
+        "dead letters, last day",
+    ];
+    let row = |facts: &&Facts| {
+        chosen(&[
+            function_name(&facts.function).to_owned(),
+            state(facts, now),
+            count(facts.waiting()),
+            [facts.in_flight, facts.delayed, facts.due].map(count).join(" / "),
+            facts.next_due.map_or(String::new(), |at| due(at, now)),
+            [facts.hour.invocations, facts.hour.errors, facts.retried].map(count).join(", "),
+            facts.oldest_seconds.map_or(String::new(), span),
+            letters(facts),
+        ])
+    };
+    let rows: Vec<_> = facts.iter().map(row).collect();
+    let functions = if facts.len() == 1 { "function" } else { "functions" };
+    let title = format!("{}: {} {functions}", system.handler, facts.len());
+    let mut lines = vec![Line::of(Style::Strong, title)];
+    lines.extend(table(&chosen(&header.map(str::to_owned)), &rows, width));
+    if facts.iter().any(|it| it.queue_shared_with > 0) {
+        let text = "Functions that share a queue show the numbers of the queue.";
+        lines.push(Line::of(Style::Faint, text));
+    }
+    lines
+}
+
+fn state(facts: &Facts, now: Timestamp) -> String {
+    match (facts.state(), facts.down_since, facts.paused_since) {
+        (State::Down, Some(since), _) => format!("down, {}", due(since, now)),
+        (State::Paused, _, Some(since)) => format!("paused, {}", due(since, now)),
+        (State::Failing, ..) => "failing".to_owned(),
+        (State::SomeFail, ..) => "some fail".to_owned(),
+        (State::Recovering, ..) => "recovering".to_owned(),
+        (State::Well, ..) => "well".to_owned(),
+        (State::Down, None, _) => "down".to_owned(),
+        (State::Paused, _, None) => "paused".to_owned(),
+    }
+}
+
+fn letters(facts: &Facts) -> String {
+    let letters = facts.dead_letters.iter();
+    letters
+        .map(|(reason, number)| format!("{} {reason}", count(*number)))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use comeback_operate::status::Runs;
+
+    use super::*;
+
+    fn system() -> System {
+        System {
+            handler: "retries".to_owned(),
+            arn: String::new(),
+            log_group: String::new(),
+            dead_letter_queue_url: String::new(),
+            settings: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn the_worst_comes_first_and_a_narrow_terminal_shows_less() {
+        let arn = |name: &str| format!("arn:aws:lambda:us-east-1:1:function:{name}:$LATEST");
+        let failing = Runs { invocations: 9, errors: 9 };
+        let facts = [
+            Facts { function: arn("fine"), ..Facts::default() },
+            Facts {
+                function: arn("orders"),
+                in_flight: 1200,
+                delayed: 3,
+                recent: failing,
+                hour: failing,
+                dead_letters: [("not_retryable".to_owned(), 4)].into(),
+                ..Facts::default()
+            },
+        ];
+        let text = |width| {
+            let lines = told(&system(), &facts, Timestamp::UNIX_EPOCH, width);
+            lines.iter().map(|line| line.paint(false)).collect::<Vec<_>>()
+        };
+        let wide = text(None);
+        assert_eq!(wide[0], "retries: 2 functions");
+        for part in ["orders", "failing", "1,203", "1,200 / 3 / 0", "9, 9, 0", "4 not_retryable"] {
+            assert!(wide[2].contains(part), "{part}: {wide:?}");
+        }
+        assert!(wide[3].contains("fine") && wide[3].contains("well"), "{wide:?}");
+        assert!(text(Some(40)).iter().all(|line| line.chars().count() <= 40));
+    }
+}

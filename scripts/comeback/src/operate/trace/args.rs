@@ -1,0 +1,62 @@
+//! The command line of `comeback trace`.
+
+use std::time::Duration;
+
+use comeback_core::duration;
+
+use crate::operate::args::Connection;
+
+/// Options of `comeback trace`.
+#[derive(Debug, clap::Args)]
+pub struct TraceArgs {
+    /// The request id that the sender of the event got, or that of any of its attempts; the beginning is enough.
+    #[arg(value_name = "ID", value_parser = id)]
+    pub id: String,
+    /// How far back the log is read.
+    #[arg(long, value_name = "DURATION", default_value = "2d", value_parser = since)]
+    pub since: Duration,
+    /// Print one JSON document instead of a timeline.
+    #[arg(long)]
+    pub json: bool,
+    /// The retry handler, if there are several.
+    #[arg(long, value_name = "NAME", help_heading = "Where")]
+    pub handler: Option<String>,
+    /// Where AWS is.
+    #[command(flatten, next_help_heading = "Where")]
+    pub connection: Connection,
+}
+
+/// A shorter beginning would be that of many ids.
+const ID_MIN: usize = 4;
+
+fn id(text: &str) -> Result<String, String> {
+    let is_good = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    if text.len() >= ID_MIN && text.chars().all(is_good) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("expected at least {ID_MIN} letters, digits and hyphens"))
+    }
+}
+
+fn since(text: &str) -> Result<Duration, &'static str> {
+    duration::parse(text).ok_or("expected a duration such as 90s, 15m, 24h or 7d")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_cannot_end_the_pattern_that_it_is_put_into() {
+        for (text, is_good) in [
+            ("6f5e4d3c-2b1a-4999-8888-777766665555", true),
+            ("6f5e", true),
+            ("6f5", false),
+            ("6f5e\" || $.a = \"*", false),
+            ("6f5e*", false),
+            ("", false),
+        ] {
+            assert_eq!(id(text).is_ok(), is_good, "{text}");
+        }
+    }
+}

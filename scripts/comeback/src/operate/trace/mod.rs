@@ -1,0 +1,191 @@
+//! `comeback trace`: the life of one event.
+
+pub mod args;
+
+use std::sync::atomic::Ordering;
+
+use args::TraceArgs;
+use comeback_core::{
+    Timestamp,
+    time::{between, earlier, rfc3339},
+};
+use comeback_operate::{
+    life::{Life, Next, NoLife, Step, What, event_ids, life},
+    ports::Fault,
+    systems::{System, function_name, only},
+};
+
+use super::{
+    aws::Aws,
+    console::{Ended, interrupted, spinner},
+    functions::functions,
+    logs,
+    text::{due, span},
+};
+use crate::{
+    paint::{Line, Style},
+    shell::{Failure, Shell},
+};
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// If it can't do what it is asked to.
+pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Ended, Failure> {
+    let aws = Aws::connect(&args.connection).await?;
+    let system = only(&functions(&aws).await?, args.handler.as_deref())?;
+    let interrupted = interrupted()?;
+    let now = (shell.now)();
+    let search = Search { aws: &aws, system: &system, from: earlier(now, args.since) };
+    let goes_on = || !interrupted.load(Ordering::Relaxed);
+    let mut lines = search.lines(&args.id, goes_on).await?;
+    let mut ids = event_ids(lines.iter().map(String::as_str));
+    if ids.len() > 1 {
+        // A whole id is no mere beginning.
+        let whole: Vec<_> = ids.iter().filter(|id| **id == args.id).cloned().collect();
+        if whole.is_empty() {
+            return Err(NoLife::Several(ids).into());
+        }
+        ids = whole;
+    }
+    let id = ids.pop().unwrap_or_else(|| args.id.clone());
+    if !id.starts_with(&args.id) {
+        // The id was that of an attempt, whose lines are a part of the event's.
+        lines = search.lines(&id, goes_on).await?;
+    }
+    if !goes_on() {
+        return Ok(Ended::Interrupted);
+    }
+    let life = life(&id, lines.iter().map(String::as_str))?;
+    if args.json {
+        shell.print_json(&life).await?;
+    } else {
+        shell.print(&told(&life, now)).await?;
+    }
+    Ok(Ended::Well)
+}
+
+struct Search<'a> {
+    aws: &'a Aws,
+    system: &'a System,
+    from: Timestamp,
+}
+
+impl Search<'_> {
+    /// The handler's lines about events or requests whose ids begin so.
+    async fn lines(&self, id: &str, goes_on: impl Fn() -> bool) -> Result<Vec<String>, Fault> {
+        let pattern = format!(r#"{{ $.event_id = "{id}*" || $.request_id = "{id}*" }}"#);
+        let spinner = spinner("lines found");
+        let mut lines = Vec::new();
+        let read = logs::lines(self.aws, &self.system.log_group, &pattern, self.from, |line| {
+            spinner.inc(1);
+            lines.push(line);
+            goes_on()
+        });
+        let read = read.await;
+        spinner.finish_and_clear();
+        read.map(|()| lines)
+    }
+}
+
+fn told(life: &Life, now: Timestamp) -> Vec<Line> {
+    let function = life.function.as_deref().map_or("an unknown function", function_name);
+    let mut lines = vec![Line::of(Style::Strong, format!("event {} of {function}", life.event_id))];
+    let began = life.steps.first().map(|step| step.at);
+    for step in &life.steps {
+        let after = began.map_or(0.0, |began| between(began, step.at).as_secs_f64());
+        let time = format!("  {}  {:<10} ", rfc3339(step.at), format!("+{}", span(after)));
+        lines.push(step_line(Line::of(Style::Faint, time), step));
+    }
+    let (style, text) = match &life.next {
+        Next::Waits { until } => (Style::Busy, format!("waits: comes back {}", due(*until, now))),
+        Next::Retried => {
+            let text = "retried: it runs, or it has succeeded. No failure was recorded since";
+            (Style::Good, text.to_owned())
+        }
+        Next::GivenUp { reason } => (
+            Style::GivenUp,
+            format!("given up: {reason}. See comeback dead show {}", life.event_id),
+        ),
+        Next::Unknown => (Style::Bad, "the log does not say what happens next".to_owned()),
+    };
+    lines.push(Line::of(style, format!("  now: {text}")));
+    lines
+}
+
+fn step_line(line: Line, step: &Step) -> Line {
+    let attempt = step.attempt.unwrap_or_default();
+    match &step.what {
+        What::Failed { error_type } => {
+            let error = error_type.as_deref().unwrap_or("no error type");
+            line.and(Style::Bad, "failed  ").and(Style::Plain, error)
+        }
+        What::Waits { due_at, until, again } => {
+            let wait = span(between(step.at, *until).as_secs_f64());
+            let mut text = format!("for {wait}, attempt {attempt}");
+            if let Some(due) = due_at {
+                text += &format!(" is due at {}", rfc3339(*due));
+            }
+            if *again > 0 {
+                text += &format!("; came back {again} times");
+            }
+            line.and(Style::Busy, "waits   ").and(Style::Plain, text)
+        }
+        What::Retried { late_ms } => {
+            #[allow(clippy::cast_precision_loss, reason = "for people")]
+            let late = span(*late_ms as f64 / 1000.0);
+            let text = format!("attempt {attempt}, {late} late");
+            line.and(Style::Good, "retried ").and(Style::Plain, text)
+        }
+        What::GivenUp { reason } => line.and(Style::GivenUp, "given up ").and(Style::Plain, reason),
+        What::Dropped => {
+            line.and(Style::Faint, "dropped a message whose failure was already acted on")
+        }
+        What::Trouble { said, error } => {
+            let error = error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+            line.and(Style::Bad, "trouble ").and(Style::Plain, format!("{said}{error}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use comeback_core::time::parse;
+
+    use super::*;
+
+    #[test]
+    fn a_life_is_told_as_a_timeline() {
+        let at = |second| parse(&format!("2026-05-01T12:00:{second:02}Z")).unwrap();
+        let step = |second, attempt, what| Step {
+            at: at(second),
+            attempt: Some(attempt),
+            request_id: "r".to_owned(),
+            what,
+        };
+        let life = Life {
+            event_id: "first".to_owned(),
+            function: Some("arn:aws:lambda:us-east-1:1:function:orders:$LATEST".to_owned()),
+            steps: vec![
+                step(1, 1, What::Failed { error_type: Some("Down".to_owned()) }),
+                step(1, 1, What::Waits { due_at: Some(at(4)), until: at(4), again: 0 }),
+                step(4, 1, What::Retried { late_ms: 350 }),
+                step(9, 2, What::Failed { error_type: None }),
+                step(9, 2, What::GivenUp { reason: "max_attempts_exceeded".to_owned() }),
+            ],
+            next: Next::GivenUp { reason: "max_attempts_exceeded".to_owned() },
+        };
+        let text: Vec<_> = told(&life, at(20)).iter().map(|line| line.paint(false)).collect();
+        let expected = [
+            "event first of orders",
+            "  2026-05-01T12:00:01.000Z  +0 s       failed  Down",
+            "  2026-05-01T12:00:01.000Z  +0 s       waits   for 3 s, attempt 1 is due at 2026-05-01T12:00:04.000Z",
+            "  2026-05-01T12:00:04.000Z  +3 s       retried attempt 1, 350 ms late",
+            "  2026-05-01T12:00:09.000Z  +8 s       failed  no error type",
+            "  2026-05-01T12:00:09.000Z  +8 s       given up max_attempts_exceeded",
+            "  now: given up: max_attempts_exceeded. See comeback dead show first",
+        ];
+        assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,197 @@
+//! The command lines of `comeback waiting`, `pause` and `resume`.
+
+use std::time::Duration;
+
+use clap::Subcommand;
+use comeback_core::{Timestamp, duration, time};
+use comeback_operate::waiting::{GroupBy, Selection};
+
+use crate::operate::args::Connection;
+
+/// Options of `comeback waiting`.
+#[derive(Debug, clap::Args)]
+pub struct WaitingArgs {
+    /// What to do with the events. Without it, they are listed.
+    #[command(subcommand)]
+    pub action: Option<Action>,
+    /// How they are listed.
+    #[command(flatten)]
+    pub list: ListArgs,
+}
+
+/// What is done with events that wait.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Retry events now, before they are due.
+    ///
+    /// Each attempt counts like any other. Events whose messages are delayed come back within 15 minutes; nobody can bring
+    /// them forward. An event that is invoked before the order is written is not invoked twice.
+    #[command(
+        after_help = "Example: comeback waiting retry-now --function orders --error PaymentError --rate 20"
+    )]
+    RetryNow(OrderArgs),
+    /// Give events up. They become dead letters with the reason cancelled.
+    #[command(after_help = "Example: comeback waiting cancel --function orders --error BadRequest")]
+    Cancel(OrderArgs),
+}
+
+/// Which retry system.
+#[derive(Debug, clap::Args)]
+pub struct Which {
+    /// The retry handler, if there are several.
+    #[arg(long, value_name = "NAME")]
+    pub handler: Option<String>,
+}
+
+/// Which events: those that meet every filter. A repeatable one is met by any of its values.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Filters")]
+pub struct Filter {
+    /// The beginning of an event's id or of its latest request id; repeatable.
+    #[arg(long, value_name = "ID")]
+    pub id: Vec<String>,
+    /// A function, by its name or ARN; * matches any run; repeatable.
+    #[arg(long, value_name = "FUNCTION")]
+    pub function: Vec<String>,
+    /// An error type, whole or its last segment; * matches any run; repeatable.
+    #[arg(long, value_name = "TYPE")]
+    pub error: Vec<String>,
+    /// A part of the error message.
+    #[arg(long, value_name = "TEXT")]
+    pub message: Option<String>,
+    /// It is due before this time, such as 2026-05-01T12:00:00Z, or so soon, such as 15m.
+    #[arg(long, value_name = "TIME|DURATION", value_parser = When::parse)]
+    pub due_before: Option<When>,
+}
+
+impl Filter {
+    /// What it means at this time.
+    pub fn selection(&self, now: Timestamp) -> Selection {
+        Selection {
+            ids: self.id.clone(),
+            functions: self.function.clone(),
+            errors: self.error.clone(),
+            message: self.message.clone(),
+            due_before: self.due_before.map(|when| when.at(now)),
+        }
+    }
+}
+
+/// A time, or how far away it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum When {
+    /// A time.
+    At(Timestamp),
+    /// How far away it is.
+    In(Duration),
+}
+
+impl When {
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        let duration = duration::parse(text).map(Self::In);
+        duration.or_else(|| time::parse(text).map(Self::At)).ok_or(
+            "expected a time such as 2026-05-01T12:00:00Z, or a duration such as 90s, 15m or 24h",
+        )
+    }
+
+    fn at(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::At(time) => time,
+            Self::In(duration) => time::later(now, duration),
+        }
+    }
+}
+
+/// How events are listed.
+#[derive(Debug, clap::Args)]
+pub struct ListArgs {
+    /// Count the events that have these in common, separated by commas: function, error, attempt.
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = group_by)]
+    pub group_by: Vec<GroupBy>,
+    /// How many events are listed at most, the next that are due first.
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit: u32,
+    /// Print one JSON document instead of a table.
+    #[arg(long)]
+    pub json: bool,
+    /// Which events.
+    #[command(flatten)]
+    pub filter: Filter,
+    /// Which retry system.
+    #[command(flatten, next_help_heading = "Where")]
+    pub which: Which,
+    /// Where AWS is.
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+/// Options of orders.
+#[derive(Debug, clap::Args)]
+pub struct OrderArgs {
+    /// The most events a second [default: as many as possible].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rate: Option<u32>,
+    /// Do not ask, and do not count the events before.
+    #[arg(long)]
+    pub yes: bool,
+    /// Show what would be done, and do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print one JSON document instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// Which events.
+    #[command(flatten)]
+    pub filter: Filter,
+    /// Which retry system.
+    #[command(flatten, next_help_heading = "Where")]
+    pub which: Which,
+    /// Where AWS is.
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+/// Options of `comeback pause` and `comeback resume`.
+#[derive(Debug, clap::Args)]
+pub struct PauseArgs {
+    /// The function, by its name or ARN. With a version or an alias, only that one; without, all that are attached.
+    #[arg(value_name = "FUNCTION[:ALIAS]")]
+    pub function: String,
+    /// Do not ask.
+    #[arg(long)]
+    pub yes: bool,
+    /// Print one JSON document instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// Which retry system.
+    #[command(flatten, next_help_heading = "Where")]
+    pub which: Which,
+    /// Where AWS is.
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+fn group_by(text: &str) -> Result<GroupBy, String> {
+    let found = GroupBy::ALL.into_iter().find(|(name, _)| *name == text);
+    let names = GroupBy::ALL.map(|(name, _)| name).join(", ");
+    found.map(|(_, by)| by).ok_or_else(|| format!("expected one of {names}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_a_moment_or_how_far_away_it_is() {
+        let now = time::parse("2026-05-01T11:00:00Z").unwrap();
+        for (text, expected) in [
+            ("2026-05-01T12:00:00Z", Some("2026-05-01T12:00:00Z")),
+            ("15m", Some("2026-05-01T11:15:00Z")),
+            ("0", Some("2026-05-01T11:00:00Z")),
+            ("soon", None),
+        ] {
+            let at = When::parse(text).ok().map(|when| when.at(now));
+            assert_eq!(at, expected.map(|text| time::parse(text).unwrap()), "{text}");
+        }
+    }
+}

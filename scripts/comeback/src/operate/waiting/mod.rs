@@ -1,0 +1,32 @@
+//! `comeback waiting`, `pause` and `resume`: what waits, and what an operator orders for it.
+
+pub mod args;
+mod list;
+mod orders;
+mod pause;
+mod register;
+
+use args::{Action, WaitingArgs};
+use comeback_core::claim::Order;
+pub use pause::{pause, resume};
+
+use super::console::Ended;
+use crate::shell::{Failure, Shell};
+
+/// Runs `comeback waiting`.
+///
+/// # Errors
+///
+/// If it can't do what it is asked to.
+pub async fn run(args: &WaitingArgs, shell: &Shell) -> Result<Ended, Failure> {
+    match &args.action {
+        None => list::run(&args.list, shell).await,
+        Some(Action::RetryNow(args)) => orders::run(Order::Retry, args, shell).await,
+        Some(Action::Cancel(args)) => orders::run(Order::Cancel, args, shell).await,
+    }
+}
+
+fn events(number: u64) -> String {
+    let noun = if number == 1 { "event" } else { "events" };
+    format!("{} {noun}", super::text::count(number))
+}

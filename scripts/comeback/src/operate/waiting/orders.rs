@@ -1,0 +1,166 @@
+//! `comeback waiting retry-now` and `comeback waiting cancel`.
+
+use std::{collections::BTreeMap, sync::atomic::Ordering};
+
+use comeback_core::claim::Order;
+use comeback_operate::{
+    systems::function_name,
+    waiting::{Pace, Tally, carry_out, visit},
+};
+use serde::Serialize;
+
+use super::{args::OrderArgs, events, register::open};
+use crate::{
+    operate::console::{Ended, confirm, interrupted, progress, spinner},
+    paint::{Line, Style},
+    shell::{Failure, Shell},
+};
+
+/// What an order would be given for.
+#[derive(Debug, Default, Serialize)]
+struct Plan {
+    /// How many events, by function.
+    events: BTreeMap<String, u64>,
+    /// How many of those are delayed.
+    delayed: u64,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    handler: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<&'a Plan>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    done: Option<&'a Tally>,
+    interrupted: bool,
+    error: Option<String>,
+}
+
+/// Runs the command.
+pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Ended, Failure> {
+    let register = open(&args.connection, &args.which, shell.now).await?;
+    let interrupted = interrupted()?;
+    let selection = args.filter.selection((shell.now)());
+    let parts = register.parts(&selection.functions).await?;
+    let mut plan = None;
+    if !args.yes || args.dry_run {
+        let mut planned = Plan::default();
+        let spinner = spinner("events read");
+        visit(&parts, &register, |event| {
+            spinner.inc(1);
+            if selection.means(&event) {
+                planned.delayed += u64::from(event.receipt_handle.is_none());
+                *planned.events.entry(event.function).or_default() += 1;
+            }
+            !interrupted.load(Ordering::Relaxed)
+        })
+        .await?;
+        spinner.finish_and_clear();
+        if interrupted.load(Ordering::Relaxed) {
+            return Ok(Ended::Interrupted);
+        }
+        plan = Some(planned);
+    }
+    let planned: u64 = plan.iter().flat_map(|plan| plan.events.values()).sum();
+    if let Some(plan) = &plan {
+        if !args.json {
+            shell.print(&plan_lines(order, plan, &register.place())).await?;
+        }
+        if args.dry_run || planned == 0 {
+            if args.json {
+                let handler = register.handler();
+                let (plan, interrupted, error) = (Some(plan), false, None);
+                let document = Document { handler, plan, done: None, interrupted, error };
+                shell.print_json(&document).await?;
+            }
+            return Ok(Ended::Well);
+        }
+        let question = match order {
+            Order::Retry => format!("Retry {} now?", events(planned)),
+            Order::Cancel => format!("Give {} up?", events(planned)),
+        };
+        confirm(&question)?;
+    }
+    let bar = if planned > 0 { progress(planned, "ordered") } else { spinner("ordered") };
+    let pace = Pace { events_per_second: args.rate };
+    let (tally, ended) = carry_out(order, &selection, &parts, pace, &register, |tally| {
+        bar.set_position(tally.ordered());
+        !interrupted.load(Ordering::Relaxed)
+    })
+    .await;
+    bar.finish_and_clear();
+    let is_interrupted = interrupted.load(Ordering::Relaxed);
+    if args.json {
+        let document = Document {
+            handler: register.handler(),
+            plan: plan.as_ref(),
+            done: Some(&tally),
+            interrupted: is_interrupted,
+            error: ended.as_ref().err().map(ToString::to_string),
+        };
+        shell.print_json(&document).await?;
+    } else {
+        shell.print(&tally_lines(order, &tally)).await?;
+    }
+    ended?;
+    Ok(match () {
+        () if is_interrupted => Ended::Interrupted,
+        () if tally.failed + tally.not_shown > 0 => Ended::Badly,
+        () => Ended::Well,
+    })
+}
+
+fn plan_lines(order: Order, plan: &Plan, place: &str) -> Vec<Line> {
+    let mut lines = vec![Line::of(Style::Strong, place)];
+    let what = match order {
+        Order::Retry => "to retry now",
+        Order::Cancel => "to give up, as dead letters with the reason cancelled",
+    };
+    for (function, number) in &plan.events {
+        let text = format!("  {} of {} {what}", events(*number), function_name(function));
+        lines.push(Line::of(Style::Plain, text));
+    }
+    if plan.events.is_empty() {
+        lines.push(Line::of(Style::Plain, "  nothing to do"));
+    }
+    if plan.delayed > 0 {
+        let text = format!("  {} delayed: within 15 minutes", events(plan.delayed));
+        lines.push(Line::of(Style::Faint, text));
+    }
+    lines
+}
+
+fn tally_lines(order: Order, tally: &Tally) -> Vec<Line> {
+    let what = match order {
+        Order::Retry => "come back now",
+        Order::Cancel => "are given up",
+    };
+    let mut lines = Vec::new();
+    for (function, number) in &tally.ordered {
+        let text = format!("{} of {} {what}", events(*number), function_name(function));
+        lines.push(Line::of(Style::Good, "✓ ").and(Style::Plain, text));
+    }
+    if tally.ordered.is_empty() {
+        lines.push(Line::of(Style::Plain, "Nothing was changed."));
+    }
+    let faint = [
+        (tally.delayed, "of these delayed: they come back within 15 minutes"),
+        (tally.too_late, "no longer waited"),
+    ];
+    let bad = [
+        (
+            tally.not_shown,
+            "of these could not be brought forward: they are handled when they are due",
+        ),
+        (tally.failed, "could not be ordered"),
+    ];
+    let line = |style, (number, text): (u64, &str)| {
+        (number > 0).then(|| Line::of(style, format!("  {} {text}", events(number))))
+    };
+    lines.extend(faint.into_iter().filter_map(|it| line(Style::Faint, it)));
+    lines.extend(bad.into_iter().filter_map(|it| line(Style::Bad, it)));
+    let faults = tally.faults.iter();
+    lines.extend(faults.map(|fault| Line::of(Style::Bad, "✗ ").and(Style::Plain, fault)));
+    lines
+}

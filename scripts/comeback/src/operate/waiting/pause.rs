@@ -1,0 +1,79 @@
+//! `comeback pause` and `comeback resume`.
+
+use comeback_core::time::rfc3339;
+use comeback_operate::systems::function_name;
+use serde::Serialize;
+
+use super::{args::PauseArgs, register::open};
+use crate::{
+    operate::console::{Ended, confirm},
+    paint::{Line, Style},
+    shell::{Failure, Shell},
+};
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    handler: &'a str,
+    /// The ARNs, with their qualifiers.
+    functions: &'a [String],
+    paused_at: Option<String>,
+}
+
+/// Runs `comeback pause`.
+///
+/// # Errors
+///
+/// If it can't do what it is asked to.
+pub async fn pause(args: &PauseArgs, shell: &Shell) -> Result<Ended, Failure> {
+    run(args, true, shell).await
+}
+
+/// Runs `comeback resume`.
+///
+/// # Errors
+///
+/// If it can't do what it is asked to.
+pub async fn resume(args: &PauseArgs, shell: &Shell) -> Result<Ended, Failure> {
+    run(args, false, shell).await
+}
+
+async fn run(args: &PauseArgs, is_pause: bool, shell: &Shell) -> Result<Ended, Failure> {
+    let register = open(&args.connection, &args.which, shell.now).await?;
+    let targets = register.targets(&args.function).await?;
+    let mut lines = vec![Line::of(Style::Strong, register.place())];
+    for target in &targets {
+        let paused_at = register.paused_at(target).await?;
+        let state =
+            paused_at.map_or("not paused".to_owned(), |at| format!("paused since {}", rfc3339(at)));
+        let text = format!("  {}: {state}", function_name(target));
+        lines.push(Line::of(Style::Plain, text));
+    }
+    if !args.json {
+        shell.print(&lines).await?;
+    }
+    if !args.yes {
+        let what = if is_pause { "Hold back the retries of" } else { "Resume the retries of" };
+        confirm(&format!("{what} {}?", args.function))?;
+    }
+    let since = is_pause.then(|| (shell.now)());
+    for target in &targets {
+        register.pause(target, since).await?;
+    }
+    if args.json {
+        let document = Document {
+            handler: register.handler(),
+            functions: &targets,
+            paused_at: since.map(rfc3339),
+        };
+        shell.print_json(&document).await?;
+    } else {
+        let text = if is_pause {
+            format!("{} is paused: what is due waits until `comeback resume`", args.function)
+        } else {
+            format!("{} is resumed: what was held back comes within 15 minutes", args.function)
+        };
+        shell.print(&[Line::of(Style::Good, "✓ ").and(Style::Plain, text)]).await?;
+    }
+    Ok(Ended::Well)
+}

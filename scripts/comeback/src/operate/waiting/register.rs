@@ -1,0 +1,307 @@
+//! The register in DynamoDB, and the messages of its events.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
+use aws_sdk_sqs::types::ChangeMessageVisibilityBatchRequestEntry;
+use comeback_core::{Timestamp, claim::Order, fault::classify, register::target_key};
+use comeback_dynamodb::{
+    ID, Item,
+    register::{self, Entry, INDEX, PAUSED_AT, TARGET, entry},
+};
+use comeback_operate::{
+    ports::{Clock, Fault},
+    systems::System,
+    waiting::{Event, Page, Part, Register},
+};
+
+use super::args::Which;
+use crate::{
+    operate::{
+        args::Connection,
+        aws::{Aws, fault},
+        functions::{functions, qualified},
+    },
+    shell::Failure,
+};
+
+/// Into how many parts all events are divided, which are read at the same time.
+const SEGMENTS: u16 = 4;
+
+/// How many events a page of one function has.
+const PAGE: i32 = 500;
+
+/// What orders are signed with.
+const OPERATOR: &str = "operator";
+
+/// The register of a retry system.
+pub struct DynamoRegister {
+    aws: Aws,
+    dynamodb: aws_sdk_dynamodb::Client,
+    table: String,
+    system: System,
+    now: fn() -> Timestamp,
+}
+
+impl DynamoRegister {
+    /// The register of this retry system.
+    ///
+    /// # Errors
+    ///
+    /// If it has none.
+    pub fn of(system: System, aws: Aws, now: fn() -> Timestamp) -> Result<Self, Failure> {
+        let Some(table) = system.register().map(str::to_owned) else {
+            return Err(Failure::Refused(format!(
+                "expected {} to have a register of what waits, got no REGISTER=true with a LEDGER_TABLE",
+                system.handler
+            )));
+        };
+        let dynamodb = aws.dynamodb_of(&system);
+        Ok(Self { aws, dynamodb, table, system, now })
+    }
+
+    /// The name of the handler.
+    pub fn handler(&self) -> &str {
+        &self.system.handler
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> String {
+        format!("{} ({})", self.system.handler, self.aws.region)
+    }
+
+    /// The parts that have the events of these functions. A function that is named without `*` has parts of its own.
+    ///
+    /// # Errors
+    ///
+    /// If Lambda can't be asked for their aliases.
+    pub async fn parts(&self, functions: &[String]) -> Result<Vec<Part>, Fault> {
+        let mut parts = Vec::new();
+        for function in functions.iter().filter(|function| !function.contains('*')) {
+            let targets = qualified(&self.aws, &self.system.arn_of(function)).await?;
+            parts.extend(targets.into_iter().map(Part::Target));
+        }
+        if functions.is_empty() || functions.iter().any(|function| function.contains('*')) {
+            parts = (0..SEGMENTS).map(|nth| Part::Segment(nth, SEGMENTS)).collect();
+        }
+        Ok(parts)
+    }
+
+    /// The ARNs of this function that events can wait for.
+    ///
+    /// # Errors
+    ///
+    /// If Lambda can't be asked for its aliases.
+    pub async fn targets(&self, function: &str) -> Result<Vec<String>, Fault> {
+        qualified(&self.aws, &self.system.arn_of(function)).await
+    }
+
+    /// Since when this function is paused.
+    ///
+    /// # Errors
+    ///
+    /// If the register can't be read.
+    pub async fn paused_at(&self, target: &str) -> Result<Option<Timestamp>, Fault> {
+        let call = self.dynamodb.get_item().table_name(&self.table).consistent_read(true);
+        let answer = call.key(ID, text(&target_key(target))).send().await;
+        let item = answer.map_err(self.fault("dynamodb:GetItem"))?.item.unwrap_or_default();
+        let millis = item.get(PAUSED_AT).and_then(|value| value.as_n().ok()?.parse().ok());
+        Ok(millis.and_then(Timestamp::from_timestamp_millis))
+    }
+
+    /// Pauses this function since then, or ends its pause. What else its item says stays.
+    ///
+    /// # Errors
+    ///
+    /// If the register can't be written.
+    pub async fn pause(&self, target: &str, since: Option<Timestamp>) -> Result<(), Fault> {
+        let call = self
+            .dynamodb
+            .update_item()
+            .table_name(&self.table)
+            .key(ID, text(&target_key(target)))
+            .expression_attribute_names("#paused_at", PAUSED_AT);
+        let call = match since {
+            Some(since) => call
+                .update_expression("SET #paused_at = :now")
+                .expression_attribute_values(":now", number(since.timestamp_millis())),
+            None => call.update_expression("REMOVE #paused_at"),
+        };
+        call.send().await.map(drop).map_err(self.fault("dynamodb:UpdateItem"))
+    }
+
+    fn fault<E, R>(
+        &self,
+        action: &'static str,
+    ) -> impl FnOnce(aws_sdk_sqs::error::SdkError<E, R>) -> Fault + use<E, R>
+    where
+        E: aws_sdk_sqs::error::ProvideErrorMetadata + std::error::Error + 'static,
+        aws_sdk_sqs::error::SdkError<E, R>: crate::operate::aws::Status,
+        R: std::fmt::Debug,
+    {
+        fault(action, &self.table)
+    }
+}
+
+/// Opens the register of the retry system that is meant.
+///
+/// # Errors
+///
+/// If there is none.
+pub async fn open(
+    connection: &Connection,
+    which: &Which,
+    now: fn() -> Timestamp,
+) -> Result<DynamoRegister, Failure> {
+    let aws = Aws::connect(connection).await?;
+    let functions = functions(&aws).await?;
+    let system = comeback_operate::systems::only(&functions, which.handler.as_deref())?;
+    DynamoRegister::of(system, aws, now)
+}
+
+fn text(text: &str) -> AttributeValue {
+    AttributeValue::S(text.to_owned())
+}
+
+fn number(number: i64) -> AttributeValue {
+    AttributeValue::N(number.to_string())
+}
+
+fn event(item: &Item) -> Option<Event> {
+    let Entry {
+        id,
+        target,
+        queue_url,
+        event_id,
+        attempt,
+        due,
+        first_failure,
+        error_type,
+        error_message,
+        receipt_handle,
+        order,
+    } = entry(item)?;
+    Some(Event {
+        id,
+        function: target,
+        queue_url,
+        event_id,
+        attempt,
+        due,
+        first_failure,
+        error_type,
+        error_message,
+        receipt_handle,
+        order,
+    })
+}
+
+impl Register for DynamoRegister {
+    type Cursor = Item;
+
+    async fn page(&self, part: &Part, from: Option<Item>) -> Result<Page<Item>, Fault> {
+        let (items, next) = match part {
+            Part::Target(target) => {
+                let call = self
+                    .dynamodb
+                    .query()
+                    .table_name(&self.table)
+                    .index_name(INDEX)
+                    .key_condition_expression("#target = :target")
+                    .expression_attribute_names("#target", TARGET)
+                    .expression_attribute_values(":target", text(target))
+                    .set_exclusive_start_key(from)
+                    .limit(PAGE);
+                let answer = call.send().await.map_err(self.fault("dynamodb:Query"))?;
+                (answer.items, answer.last_evaluated_key)
+            }
+            Part::Segment(nth, of) => {
+                let call = self
+                    .dynamodb
+                    .scan()
+                    .table_name(&self.table)
+                    .index_name(INDEX)
+                    .segment(i32::from(*nth))
+                    .total_segments(i32::from(*of))
+                    .set_exclusive_start_key(from);
+                let answer = call.send().await.map_err(self.fault("dynamodb:Scan"))?;
+                (answer.items, answer.last_evaluated_key)
+            }
+        };
+        let events = items.unwrap_or_default().iter().filter_map(event).collect();
+        Ok(Page { events, next: next.filter(|key| !key.is_empty()) })
+    }
+
+    async fn order(
+        &self,
+        id: &str,
+        order: Order,
+        keep_until: Timestamp,
+    ) -> Result<Option<Event>, Fault> {
+        let call = self.dynamodb.update_item().table_name(&self.table);
+        let call = register::order(call, id, order, OPERATOR, keep_until);
+        let call = call.return_values(ReturnValue::AllNew);
+        match call.send().await {
+            Ok(ordered) => Ok(ordered.attributes.as_ref().and_then(event)),
+            Err(error)
+                if error
+                    .as_service_error()
+                    .is_some_and(|it| it.is_conditional_check_failed_exception()) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(self.fault("dynamodb:UpdateItem")(error)),
+        }
+    }
+
+    async fn show(&self, queue_url: &str, receipt_handles: &[&str]) -> Vec<Result<(), Fault>> {
+        const ACTION: &str = "sqs:ChangeMessageVisibility";
+        let entry = |(index, handle): (usize, &&str)| {
+            ChangeMessageVisibilityBatchRequestEntry::builder()
+                .id(index.to_string())
+                .receipt_handle(*handle)
+                .visibility_timeout(0)
+                .build()
+                // Everything that is required is set.
+                .ok()
+        };
+        let entries = receipt_handles.iter().enumerate().filter_map(entry).collect();
+        let call = self.aws.sqs.change_message_visibility_batch().queue_url(queue_url);
+        let changed = match call.set_entries(Some(entries)).send().await {
+            Ok(changed) => changed,
+            Err(error) => {
+                return vec![Err(fault(ACTION, queue_url)(error)); receipt_handles.len()];
+            }
+        };
+        let mut answers = vec![Ok(()); receipt_handles.len()];
+        for failed in changed.failed {
+            let is_gone = ["NotInflight", "ReceiptHandle", "InvalidParameterValue"];
+            if is_gone.iter().any(|code| failed.code.contains(code)) {
+                continue;
+            }
+            if let Some(answer) = failed.id.parse().ok().and_then(|nth: usize| answers.get_mut(nth))
+            {
+                *answer = Err(Fault {
+                    action: ACTION,
+                    resource: queue_url.to_owned(),
+                    kind: classify(Some(&failed.code), Some(400), None),
+                    code: Some(failed.code),
+                    message: failed.message.unwrap_or_default(),
+                });
+            }
+        }
+        answers
+    }
+}
+
+impl Clock for DynamoRegister {
+    fn now(&self) -> Timestamp {
+        (self.now)()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        if duration > Duration::ZERO {
+            tokio::time::sleep(duration).await;
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! `comeback waiting`, `pause` and `resume` as an operator runs them: events wait in the local cloud, and moto has the
+//! register.
+#![cfg(feature = "operate")]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
+use chrono::{SecondsFormat, Utc};
+use moto::Moto;
+use serde_json::{Value, json};
+use support::{Cloud, TARGET, text};
+
+/// A loop in which events wait for half a day, with a register.
+fn start() -> (Moto, Cloud) {
+    let moto = Moto::start();
+    let ledger = format!("--ledger={}", moto.endpoint);
+    let backoff = ["--set", "BASE_BACKOFF=11h", "--set", "MAX_BACKOFF=11h", "--set", "JITTER=none"];
+    let cloud = Cloud::start(&[&[ledger.as_str()][..], &backoff].concat());
+    (moto, cloud)
+}
+
+/// Sends the records of failures with this error type, and waits until all are listed. moto is slow, and what a handler can't
+/// write in time is not listed, so they are sent in small parts.
+async fn fail(cloud: &Cloud, events: std::ops::Range<usize>, error: &str) {
+    #[allow(clippy::disallowed_methods, reason = "records have the time of their failure")]
+    let now = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
+    let record = |event: usize| {
+        json!({
+            "timestamp": now,
+            "requestContext": {
+                "requestId": format!("{event:08}"),
+                "functionArn": TARGET,
+                "condition": "RetriesExhausted",
+            },
+            "requestPayload": { "id": event },
+            "responsePayload": { "errorType": error, "errorMessage": "no route to host" },
+        })
+    };
+    let queue = format!("{}/000000000000/retry", cloud.endpoint);
+    let events: Vec<_> = events.collect();
+    for part in events.chunks(10) {
+        let entry = |event: &usize| {
+            let entry = SendMessageBatchRequestEntry::builder().id(event.to_string());
+            entry.message_body(record(*event).to_string()).build().unwrap()
+        };
+        let call = cloud.client.sqs.send_message_batch().queue_url(&queue);
+        let sent = call.set_entries(Some(part.iter().map(entry).collect())).send().await.unwrap();
+        assert!(sent.failed.is_empty(), "{sent:?}");
+        let last = part[part.len() - 1] as u64 + 1;
+        while json_of(cloud, &["waiting", "--json"])["looked_at"].as_u64().unwrap() < last {}
+    }
+}
+
+fn json_of(cloud: &Cloud, arguments: &[&str]) -> Value {
+    let output = cloud.command(arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The ids of the events in these payloads.
+fn ids(payloads: &[String]) -> BTreeSet<u64> {
+    let id = |payload: &String| {
+        let payload: Value = serde_json::from_str(payload).unwrap();
+        payload["_original_payload"]["id"].as_u64().unwrap()
+    };
+    payloads.iter().map(id).collect()
+}
+
+#[tokio::test]
+async fn what_waits_is_listed_retried_now_and_cancelled() {
+    let (_moto, cloud) = start();
+    fail(&cloud, 0..40, "app.Down").await;
+    fail(&cloud, 40..60, "app.Broken").await;
+
+    let listed =
+        json_of(&cloud, &["waiting", "--json", "--limit", "3", "--function", "example-target"]);
+    let first = &listed["events"][0];
+    assert_eq!(
+        (&first["function"], &first["attempt"], &first["kept"]),
+        (&json!(TARGET), &json!(1), &json!("in_flight"))
+    );
+    assert_eq!(
+        (&first["error_type"], &first["overdue"], &first["order"]),
+        (&json!("app.Down"), &json!(false), &Value::Null)
+    );
+    assert_eq!(listed["events"].as_array().unwrap().len(), 3);
+    let groups = json_of(&cloud, &["waiting", "--json", "--group-by", "error"]);
+    let counts = groups["groups"].as_array().unwrap().iter();
+    let counts: Vec<_> =
+        counts.map(|it| (it["by"]["error"].as_str().unwrap(), &it["group"]["events"])).collect();
+    assert_eq!(counts, [("app.Down", &json!(40)), ("app.Broken", &json!(20))]);
+    let none = cloud.command(&["waiting", "--due-before", "1h"]).output().unwrap();
+    assert!(text(&none.stdout).starts_with("0 events wait for retry-handler"), "{none:?}");
+
+    let planned =
+        json_of(&cloud, &["waiting", "retry-now", "--dry-run", "--json", "--error", "Down"]);
+    assert_eq!(planned["plan"], json!({ "events": { TARGET: 40 }, "delayed": 0 }));
+    let refused = cloud.command(&["waiting", "cancel"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("got no terminal to ask on"), "{refused:?}");
+
+    let retried = json_of(&cloud, &["waiting", "retry-now", "--yes", "--json", "--error", "Down"]);
+    assert_eq!(
+        (&retried["done"]["ordered"][TARGET], &retried["done"]["failed"]),
+        (&json!(40), &json!(0))
+    );
+    assert_eq!(ids(&cloud.runs(40).await), (0..40).collect());
+
+    let cancelled = cloud.command(&["waiting", "cancel", "--yes"]).output().unwrap();
+    assert_eq!(
+        text(&cancelled.stdout),
+        "✓ 20 events of example-target are given up\n",
+        "{cancelled:?}"
+    );
+    while cloud.letters().await[0] < 20 {}
+    let letters = cloud.dead(&["list", "--json", "--group-by", "reason"]);
+    let letters: Value = serde_json::from_slice(&letters.stdout).unwrap();
+    assert_eq!(letters["groups"][0]["by"]["reason"], "cancelled");
+}
+
+#[tokio::test]
+async fn a_paused_function_is_not_retried_until_it_is_resumed() {
+    let (_moto, cloud) = start();
+    let paused = json_of(&cloud, &["pause", "example-target", "--yes", "--json"]);
+    assert_eq!(paused["functions"], json!([TARGET]));
+    let again = cloud.command(&["pause", "example-target", "--yes"]).output().unwrap();
+    assert!(text(&again.stdout).contains("example-target: paused since 20"), "{again:?}");
+    fail(&cloud, 0..2, "Down").await;
+    // One is retried all the same, because an operator wants it.
+    let one = json_of(&cloud, &["waiting", "retry-now", "--yes", "--json", "--id", "00000001"]);
+    assert_eq!(one["done"]["ordered"][TARGET], 1);
+    assert_eq!(ids(&cloud.runs(1).await), [1].into());
+    let resumed = cloud.command(&["resume", "example-target", "--yes"]).output().unwrap();
+    assert!(
+        text(&resumed.stdout)
+            .ends_with("✓ example-target is resumed: what was held back comes within 15 minutes\n")
+    );
+}
+
+#[tokio::test]
+async fn what_is_missing_is_named() {
+    let cloud = Cloud::start(&[]);
+    let refused = cloud.command(&["waiting"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let expected = "expected retry-handler to have a register of what waits, got no REGISTER=true";
+    assert!(text(&refused.stderr).contains(expected), "{refused:?}");
+    for arguments in [
+        &["waiting", "--due-before", "soon"][..],
+        &["waiting", "--group-by", "colour"],
+        &["waiting", "--limit", "0"],
+        &["waiting", "retry-now", "--rate", "0"],
+        &["waiting", "--json", "cancel"],
+        &["pause"],
+    ] {
+        let refused = support::comeback().args(arguments).output().unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {refused:?}");
+    }
+}

@@ -1,0 +1,24 @@
+//! How the filters of all commands compare.
+
+use comeback_core::{arn::FunctionArn, error_type, pattern};
+
+/// Whether one of these matches, or there are none.
+pub fn any(wanted: &[String], matches: impl Fn(&str) -> bool) -> bool {
+    wanted.is_empty() || wanted.iter().any(|wanted| matches(wanted))
+}
+
+/// Whether this is the function, by its name or ARN with `*` for any run.
+pub fn is_function(function: &FunctionArn, wanted: &str) -> bool {
+    let names = [function.name(), function.unqualified(), function.as_str()];
+    names.iter().any(|name| pattern::matches(wanted, name))
+}
+
+/// Whether this is the error type, whole or its last segment, with `*` for any run.
+pub fn is_error(error: &str, wanted: &str) -> bool {
+    error_type::names(error).iter().any(|name| pattern::matches(wanted, name))
+}
+
+/// Whether a text has this part, in upper or lower case.
+pub fn contains(text: &str, part: &str) -> bool {
+    text.to_lowercase().contains(&part.to_lowercase())
+}

@@ -1,0 +1,61 @@
+//! Things counted by what they have in common.
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use comeback_core::Timestamp;
+
+/// Things counted by what they have in common.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Groups(BTreeMap<Vec<String>, Group>);
+
+/// The things of one group.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Group {
+    /// How many there are.
+    pub count: u64,
+    /// The earliest of their times.
+    pub first_at: Option<Timestamp>,
+    /// The latest of their times.
+    pub last_at: Option<Timestamp>,
+}
+
+impl Groups {
+    /// Counts a thing of the group with this key.
+    pub fn count(&mut self, key: Vec<String>, at: Option<Timestamp>) {
+        let group = self.0.entry(key).or_default();
+        group.count += 1;
+        group.first_at = group.first_at.into_iter().chain(at).min();
+        group.last_at = group.last_at.max(at);
+    }
+
+    /// The groups and their keys, the largest first.
+    pub fn largest_first(&self) -> Vec<(&[String], Group)> {
+        let mut groups: Vec<_> =
+            self.0.iter().map(|(key, group)| (key.as_slice(), *group)).collect();
+        groups.sort_by_key(|(_, group)| Reverse(group.count));
+        groups
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use comeback_core::time::parse;
+
+    use super::*;
+
+    #[test]
+    fn a_group_has_a_count_and_the_range_of_its_times() {
+        let mut groups = Groups::default();
+        let [early, late] =
+            ["2026-01-01T10:00:00Z", "2026-01-03T00:00:00Z"].map(|text| parse(text).unwrap());
+        for (key, at) in [("a", Some(late)), ("b", None), ("b", Some(late)), ("b", Some(early))] {
+            groups.count(vec![key.to_owned()], at);
+        }
+        let group = |count, first_at, last_at| Group { count, first_at, last_at };
+        let expected =
+            [("b", group(3, Some(early), Some(late))), ("a", group(1, Some(late), Some(late)))];
+        let found = groups.largest_first();
+        let found: Vec<_> = found.iter().map(|(key, group)| (&*key[0], *group)).collect();
+        assert_eq!(found, expected);
+    }
+}

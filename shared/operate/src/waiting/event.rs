@@ -1,0 +1,155 @@
+//! An event that waits.
+
+use std::time::Duration;
+
+use comeback_core::{Timestamp, arn::FunctionArn, claim::Order, time::later};
+use serde::Serialize;
+
+use crate::systems::function_name;
+
+/// A message that is so late is gone, or its queue stands still.
+const LATE_MAX: Duration = Duration::from_mins(15);
+
+/// What is unknown.
+const NONE: &str = "none";
+
+/// An event that waits, as the register has it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Event {
+    /// The request id of the invocation that failed, which is the key of its item.
+    pub id: String,
+    /// The ARN of the function.
+    pub function: String,
+    /// The URL of the queue.
+    pub queue_url: String,
+    /// The request id of the event's first invocation.
+    pub event_id: String,
+    /// The next attempt.
+    pub attempt: u32,
+    /// When it comes back.
+    pub due: Timestamp,
+    /// When it failed for the first time.
+    pub first_failure: Timestamp,
+    /// The beginning of the type of its last error.
+    pub error_type: Option<String>,
+    /// The beginning of the message of its last error.
+    pub error_message: Option<String>,
+    /// SQS's handle of the message while it is in flight; a delayed message has none.
+    pub receipt_handle: Option<String>,
+    /// What an operator wants done with it.
+    pub order: Option<Order>,
+}
+
+impl Event {
+    pub(super) fn arn(&self) -> Option<FunctionArn> {
+        FunctionArn::parse(&self.function)
+    }
+
+    /// What is printed of it.
+    pub fn listed(&self, now: Timestamp) -> Listed {
+        Listed {
+            event_id: self.event_id.clone(),
+            request_id: self.id.clone(),
+            function: self.function.clone(),
+            attempt: self.attempt,
+            due_at: self.due,
+            first_failed_at: self.first_failure,
+            error_type: self.error_type.clone(),
+            error_message: self.error_message.clone(),
+            queue: self.queue_url.clone(),
+            kept: if self.receipt_handle.is_some() { "in_flight" } else { "delayed" },
+            overdue: later(self.due, LATE_MAX) < now,
+            order: self.order.map(|order| match order {
+                Order::Retry => "retry",
+                Order::Cancel => "cancel",
+            }),
+        }
+    }
+}
+
+/// What is printed of an event.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Listed {
+    /// The request id of the event's first invocation.
+    pub event_id: String,
+    /// The request id of the invocation that failed last.
+    pub request_id: String,
+    /// The ARN of the function.
+    pub function: String,
+    /// The next attempt.
+    pub attempt: u32,
+    /// When it comes back.
+    pub due_at: Timestamp,
+    /// When it failed for the first time.
+    pub first_failed_at: Timestamp,
+    /// The beginning of the type of its last error.
+    pub error_type: Option<String>,
+    /// The beginning of the message of its last error.
+    pub error_message: Option<String>,
+    /// The URL of the queue.
+    pub queue: String,
+    /// How its message waits: `in_flight` or `delayed`.
+    pub kept: &'static str,
+    /// Whether it should have come back long ago: its message is gone, or its queue stands still.
+    pub overdue: bool,
+    /// What an operator has ordered: `retry` or `cancel`.
+    pub order: Option<&'static str>,
+}
+
+/// What events are grouped by.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum GroupBy {
+    /// The function.
+    Function,
+    /// The error type.
+    Error,
+    /// The next attempt.
+    Attempt,
+}
+
+impl GroupBy {
+    /// All of them, by their names.
+    pub const ALL: [(&str, Self); 3] =
+        [("function", Self::Function), ("error", Self::Error), ("attempt", Self::Attempt)];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::ALL.into_iter().find(|(_, it)| *it == self).map_or("", |(name, _)| name)
+    }
+
+    /// What this event has in common with the others of its group.
+    pub fn key(self, event: &Event) -> String {
+        match self {
+            Self::Function => function_name(&event.function).to_owned(),
+            Self::Error => event.error_type.clone().unwrap_or_else(|| NONE.to_owned()),
+            Self::Attempt => event.attempt.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::waiting::stand_in::{event, second};
+
+    #[test]
+    fn an_event_that_should_have_come_back_long_ago_is_overdue() {
+        let event = event("a", 100);
+        let overdue = |now| event.listed(second(now)).overdue;
+        assert!(!overdue(0) && !overdue(100) && !overdue(1000));
+        assert!(overdue(1001));
+    }
+
+    #[test]
+    fn every_event_has_a_group() {
+        let mut event = event("a", 100);
+        let keys = |event: &Event| GroupBy::ALL.map(|(_, by)| by.key(event));
+        assert_eq!(keys(&event), ["orders", "app.Down", "2"]);
+        event.error_type = None;
+        event.function = "arn:aws:lambda:us-east-1:1:function:orders:live".to_owned();
+        assert_eq!(keys(&event), ["orders:live", "none", "2"]);
+        for (name, by) in GroupBy::ALL {
+            assert_eq!(by.name(), name);
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The events that wait, and what an operator orders for them.
+//!
+//! [`visit`] reads the register, of some functions in the order of their due times or of all in no order.
+//! [`carry_out`] writes orders: retry now, or cancel. The handler has the last word. It acts on an order if it has not
+//! acted on the event before.
+
+mod event;
+mod order;
+mod ports;
+mod selection;
+#[cfg(test)]
+mod stand_in;
+mod visit;
+
+pub use event::{Event, GroupBy, Listed};
+pub use order::{Pace, Tally, carry_out};
+pub use ports::{Page, Part, Register, SHOWN_MAX};
+pub use selection::Selection;
+pub use visit::visit;

@@ -1,0 +1,230 @@
+//! An operator's orders are carried out.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    time::Duration,
+};
+
+use comeback_core::{
+    claim::Order,
+    time::{between, later},
+};
+use futures_util::future::join_all;
+use serde::Serialize;
+
+use super::{Event, Part, Register, SHOWN_MAX, Selection, visit::Pages};
+use crate::ports::{Clock, Fault, again};
+
+/// How long an order is kept: as long as SQS keeps its message.
+const KEEP: Duration = Duration::from_hours(14 * 24);
+
+/// How many orders are written at the same time.
+const CALLS_MAX: usize = 40;
+
+/// How fast orders are carried out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pace {
+    /// The most events a second.
+    pub events_per_second: Option<u32>,
+}
+
+/// What has been done.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Tally {
+    /// How many events an order was written for, by function. Their messages come back at once.
+    pub ordered: BTreeMap<String, u64>,
+    /// How many of those are delayed. Nobody can bring them forward: they come back within 15 minutes.
+    pub delayed: u64,
+    /// How many no longer waited when the order came.
+    pub too_late: u64,
+    /// How many could not be ordered.
+    pub failed: u64,
+    /// How many were ordered, but their messages could not be made visible: they come back when they are due.
+    pub not_shown: u64,
+    /// What AWS said.
+    pub faults: BTreeSet<String>,
+}
+
+impl Tally {
+    /// How many orders were written.
+    pub fn ordered(&self) -> u64 {
+        self.ordered.values().sum()
+    }
+}
+
+/// Orders something for all selected events in these parts, until there are no more or `goes_on` says no. It is asked
+/// after every batch. An event that fails and waits again meanwhile is not ordered twice.
+///
+/// # Errors
+///
+/// If the register can't be read. The tally says what was done until then.
+pub async fn carry_out<R: Register + Clock>(
+    order: Order,
+    selection: &Selection,
+    parts: &[Part],
+    pace: Pace,
+    register: &R,
+    goes_on: impl FnMut(&Tally) -> bool,
+) -> (Tally, Result<(), Fault>) {
+    let mut work = Work { order, pace, register, done: HashSet::new(), tally: Tally::default() };
+    let ended = work.until_the_end(selection, parts, goes_on).await;
+    (work.tally, ended)
+}
+
+struct Work<'a, R> {
+    order: Order,
+    pace: Pace,
+    register: &'a R,
+    /// Hashes of the ids of the events that were worked on.
+    done: HashSet<u64>,
+    tally: Tally,
+}
+
+impl<R: Register + Clock> Work<'_, R> {
+    async fn until_the_end(
+        &mut self,
+        selection: &Selection,
+        parts: &[Part],
+        mut goes_on: impl FnMut(&Tally) -> bool,
+    ) -> Result<(), Fault> {
+        let per_second = self.pace.events_per_second;
+        let batch_max = per_second.map_or(CALLS_MAX, |rate| CALLS_MAX.min(rate as usize));
+        let mut pages = Pages::of(parts);
+        while let Some(mut events) = pages.next(self.register).await? {
+            events
+                .retain(|event| selection.means(event) && self.done.insert(hash(&event.event_id)));
+            for batch in events.chunks(batch_max) {
+                let began = self.register.now();
+                self.order(batch).await;
+                if !goes_on(&self.tally) {
+                    return Ok(());
+                }
+                if let Some(rate) = per_second {
+                    let wanted = Duration::from_secs_f64(batch.len() as f64 / f64::from(rate));
+                    let taken = between(began, self.register.now());
+                    self.register.sleep(wanted.saturating_sub(taken)).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes an order for each of these events, then makes their messages visible.
+    async fn order(&mut self, batch: &[Event]) {
+        let keep_until = later(self.register.now(), KEEP);
+        let orders = batch.iter().map(|event| {
+            again(self.register, || self.register.order(&event.id, self.order, keep_until))
+        });
+        let mut visible: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for ordered in join_all(orders).await {
+            match ordered {
+                Ok(Some(event)) => {
+                    *self.tally.ordered.entry(event.function).or_default() += 1;
+                    match event.receipt_handle {
+                        Some(handle) => visible.entry(event.queue_url).or_default().push(handle),
+                        None => self.tally.delayed += 1,
+                    }
+                }
+                Ok(None) => self.tally.too_late += 1,
+                Err(fault) => {
+                    self.tally.failed += 1;
+                    self.tally.faults.insert(fault.to_string());
+                }
+            }
+        }
+        for (queue_url, handles) in visible {
+            self.show(&queue_url, &handles).await;
+        }
+    }
+
+    async fn show(&mut self, queue_url: &str, handles: &[String]) {
+        let handles: Vec<_> = handles.iter().map(String::as_str).collect();
+        let calls = handles.chunks(SHOWN_MAX).map(|handles| self.register.show(queue_url, handles));
+        for shown in join_all(calls).await.into_iter().flatten() {
+            if let Err(fault) = shown {
+                self.tally.not_shown += 1;
+                self.tally.faults.insert(fault.to_string());
+            }
+        }
+    }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::waiting::stand_in::{PAGE, StandIn, event, second};
+
+    const ALL: [Part; 1] = [Part::Segment(0, 1)];
+
+    fn retry(register: &StandIn, pace: Pace) -> Tally {
+        let all = Selection::default();
+        let done = carry_out(Order::Retry, &all, &ALL, pace, register, |_| true);
+        let (tally, ended) = done.now_or_never().unwrap();
+        ended.unwrap();
+        tally
+    }
+
+    #[test]
+    fn every_selected_event_is_ordered_and_its_message_shown() {
+        let register = StandIn::of((0..100).map(|nth| event(&nth.to_string(), nth)));
+        let soon = Selection { due_before: Some(second(50)), ..Selection::default() };
+        let done = carry_out(Order::Cancel, &soon, &ALL, Pace::default(), &register, |_| true);
+        let (tally, ended) = done.now_or_never().unwrap();
+        assert_eq!(ended, Ok(()));
+        let function = event("", 0).function;
+        assert_eq!(tally, Tally { ordered: [(function, 50)].into(), ..Tally::default() });
+        assert_eq!(register.ordered(Order::Cancel), 50);
+        assert_eq!(register.shown(), 50);
+        let (event, kept_until) = register.order_of("7").unwrap();
+        assert_eq!(event.order, Some(Order::Cancel));
+        assert_eq!(kept_until, later(second(0), KEEP));
+    }
+
+    #[test]
+    fn what_comes_too_late_or_is_delayed_is_counted() {
+        let mut delayed = event("delayed", 1);
+        delayed.receipt_handle = None;
+        let register = StandIn::of([delayed, event("in flight", 2), event("over", 3)]);
+        register.ends("over");
+        let tally = retry(&register, Pace::default());
+        assert_eq!((tally.ordered(), tally.delayed, tally.too_late, tally.failed), (2, 1, 1, 0));
+        assert_eq!(register.shown(), 1);
+    }
+
+    #[test]
+    fn an_event_that_waits_again_is_not_ordered_twice() {
+        let register = StandIn::of((0..10).map(|nth| event(&nth.to_string(), nth)));
+        register.fails_again();
+        assert_eq!(retry(&register, Pace::default()).ordered(), 10);
+    }
+
+    #[test]
+    fn a_message_that_cannot_be_shown_comes_back_when_it_is_due() {
+        let register = StandIn::of((0..3).map(|nth| event(&nth.to_string(), nth)));
+        register.refuses_to_show();
+        let tally = retry(&register, Pace::default());
+        assert_eq!((tally.ordered(), tally.not_shown, tally.faults.len()), (3, 3, 1));
+    }
+
+    #[test]
+    fn the_pace_is_kept_and_an_interruption_ends_it() {
+        let register = StandIn::of((0..25).map(|nth| event(&nth.to_string(), nth)));
+        retry(&register, Pace { events_per_second: Some(10) });
+        assert_eq!(between(second(0), register.now()), Duration::from_millis(2500));
+
+        let register = StandIn::of((0..100).map(|nth| event(&nth.to_string(), nth)));
+        let all = Selection::default();
+        let done = carry_out(Order::Retry, &all, &ALL, Pace::default(), &register, |_| false);
+        let (tally, _) = done.now_or_never().unwrap();
+        assert_eq!(tally.ordered(), PAGE as u64);
+    }
+}

@@ -1,0 +1,72 @@
+//! Which events an operator means.
+
+use comeback_core::Timestamp;
+
+use super::Event;
+use crate::filter::{any, contains, is_error, is_function};
+
+/// Which events an operator means: those that meet every condition that is set. A list is met by any of its entries.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Selection {
+    /// Ids of events or of their latest requests, or the beginnings of either.
+    pub ids: Vec<String>,
+    /// Names or ARNs of functions; `*` matches any run.
+    pub functions: Vec<String>,
+    /// Error types, whole or their last segments; `*` matches any run.
+    pub errors: Vec<String>,
+    /// A part of the error message, in upper or lower case.
+    pub message: Option<String>,
+    /// It comes back before this time.
+    pub due_before: Option<Timestamp>,
+}
+
+impl Selection {
+    /// Whether it means this event.
+    pub fn means(&self, event: &Event) -> bool {
+        any(&self.ids, |id| event.event_id.starts_with(id) || event.id.starts_with(id))
+            && any(&self.functions, |wanted| {
+                event.arn().is_some_and(|function| is_function(&function, wanted))
+            })
+            && any(&self.errors, |wanted| {
+                event.error_type.as_deref().is_some_and(|error| is_error(error, wanted))
+            })
+            && self.message.as_ref().is_none_or(|part| {
+                contains(event.error_message.as_deref().unwrap_or_default(), part)
+            })
+            && self.due_before.is_none_or(|before| event.due < before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::waiting::stand_in::{event, second};
+
+    #[test]
+    fn every_condition_that_is_set_must_be_met() {
+        let list = |entry: &str| vec![entry.to_owned()];
+        let all = Selection::default;
+        let event = event("failed", 100);
+        for (selection, expected) in [
+            (all(), true),
+            (Selection { ids: list("fai"), ..all() }, true),
+            (Selection { ids: list("event-fai"), ..all() }, true),
+            (Selection { ids: list("other"), ..all() }, false),
+            (Selection { functions: list("orders"), ..all() }, true),
+            (Selection { functions: list("ord*"), ..all() }, true),
+            (Selection { functions: list(&event.function), ..all() }, true),
+            (Selection { functions: list("payments"), ..all() }, false),
+            (Selection { functions: vec!["payments".into(), "orders".into()], ..all() }, true),
+            (Selection { errors: list("Down"), ..all() }, true),
+            (Selection { errors: list("app.*"), ..all() }, true),
+            (Selection { errors: list("Up"), ..all() }, false),
+            (Selection { message: Some("NO ROUTE".into()), ..all() }, true),
+            (Selection { message: Some("refused".into()), ..all() }, false),
+            (Selection { due_before: Some(second(101)), ..all() }, true),
+            (Selection { due_before: Some(second(100)), ..all() }, false),
+            (Selection { ids: list("fai"), errors: list("Up"), ..all() }, false),
+        ] {
+            assert_eq!(selection.means(&event), expected, "{selection:?}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! A register and a clock in memory, for the tests of the use cases. The program's own tests run with DynamoDB.
+
+use std::{cell::RefCell, collections::BTreeMap, time::Duration};
+
+use comeback_core::{Timestamp, claim::Order, fault::classify, time::later};
+
+use super::{Event, Page, Part, Register};
+use crate::ports::{Clock, Fault};
+
+/// A page has this many events.
+pub(super) const PAGE: usize = 3;
+
+/// An event that comes back at this second.
+pub(super) fn event(id: &str, due: u64) -> Event {
+    Event {
+        id: id.to_owned(),
+        function: "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST".to_owned(),
+        queue_url: "https://sqs/1/retry".to_owned(),
+        event_id: format!("event-{id}"),
+        attempt: 2,
+        due: second(due),
+        first_failure: second(0),
+        error_type: Some("app.Down".to_owned()),
+        error_message: Some("no route to host".to_owned()),
+        receipt_handle: Some(format!("handle-{id}")),
+        order: None,
+    }
+}
+
+pub(super) fn second(second: u64) -> Timestamp {
+    later(Timestamp::UNIX_EPOCH, Duration::from_secs(second))
+}
+
+#[derive(Default)]
+struct State {
+    now: Timestamp,
+    events: BTreeMap<String, Event>,
+    over: Vec<String>,
+    kept_until: BTreeMap<String, Timestamp>,
+    throttled: u32,
+    slept: u32,
+    shown: usize,
+    fails_again: bool,
+    refuses_to_show: bool,
+}
+
+#[derive(Default)]
+pub(super) struct StandIn(RefCell<State>);
+
+impl StandIn {
+    pub(super) fn of(events: impl IntoIterator<Item = Event>) -> Self {
+        let events = events.into_iter().map(|event| (event.id.clone(), event)).collect();
+        Self(RefCell::new(State { now: second(0), events, ..State::default() }))
+    }
+
+    /// The next calls are throttled.
+    pub(super) fn throttle(&self, calls: u32) {
+        self.0.borrow_mut().throttled = calls;
+    }
+
+    /// How often somebody waited.
+    pub(super) fn slept(&self) -> u32 {
+        self.0.borrow().slept
+    }
+
+    /// This event ends after it was listed.
+    pub(super) fn ends(&self, id: &str) {
+        self.0.borrow_mut().over.push(id.to_owned());
+    }
+
+    /// Every event that is ordered fails at once, and waits for long.
+    pub(super) fn fails_again(&self) {
+        self.0.borrow_mut().fails_again = true;
+    }
+
+    /// No message can be made visible.
+    pub(super) fn refuses_to_show(&self) {
+        self.0.borrow_mut().refuses_to_show = true;
+    }
+
+    pub(super) fn shown(&self) -> usize {
+        self.0.borrow().shown
+    }
+
+    pub(super) fn ordered(&self, order: Order) -> usize {
+        self.0.borrow().events.values().filter(|event| event.order == Some(order)).count()
+    }
+
+    pub(super) fn order_of(&self, id: &str) -> Option<(Event, Timestamp)> {
+        let state = self.0.borrow();
+        Some((state.events.get(id)?.clone(), *state.kept_until.get(id)?))
+    }
+}
+
+fn fault(code: &str) -> Fault {
+    Fault {
+        action: "dynamodb:Query",
+        resource: "table".to_owned(),
+        kind: classify(Some(code), Some(400), None),
+        code: Some(code.to_owned()),
+        message: String::new(),
+    }
+}
+
+impl Register for StandIn {
+    /// The due time and the id of the last event.
+    type Cursor = (Timestamp, String);
+
+    async fn page(
+        &self,
+        part: &Part,
+        from: Option<Self::Cursor>,
+    ) -> Result<Page<Self::Cursor>, Fault> {
+        let mut state = self.0.borrow_mut();
+        if state.throttled > 0 {
+            state.throttled -= 1;
+            return Err(fault("ThrottlingException"));
+        }
+        let is_there = |event: &&Event| match part {
+            Part::Target(target) => event.function == *target,
+            Part::Segment(nth, of) => event.id.len() as u16 % of == *nth || *of == 1,
+        };
+        let place = |event: &Event| (event.due, event.id.clone());
+        let mut events: Vec<_> = state
+            .events
+            .values()
+            .filter(is_there)
+            .filter(|event| from.as_ref().is_none_or(|from| place(event) > *from))
+            .cloned()
+            .collect();
+        events.sort_by_key(place);
+        let has_more = events.len() > PAGE;
+        events.truncate(PAGE);
+        Ok(Page { next: events.last().filter(|_| has_more).map(place), events })
+    }
+
+    async fn order(
+        &self,
+        id: &str,
+        order: Order,
+        keep_until: Timestamp,
+    ) -> Result<Option<Event>, Fault> {
+        let mut state = self.0.borrow_mut();
+        if state.over.iter().any(|over| over == id) {
+            return Ok(None);
+        }
+        let state = &mut *state;
+        state.kept_until.insert(id.to_owned(), keep_until);
+        let Some(event) = state.events.get_mut(id) else { return Ok(None) };
+        event.order = Some(order);
+        let ordered = event.clone();
+        if state.fails_again {
+            event.due = later(event.due, Duration::from_hours(1));
+        }
+        Ok(Some(ordered))
+    }
+
+    async fn show(&self, _: &str, receipt_handles: &[&str]) -> Vec<Result<(), Fault>> {
+        let mut state = self.0.borrow_mut();
+        let show = |_: &&str| {
+            if state.refuses_to_show {
+                return Err(fault("AccessDenied"));
+            }
+            state.shown += 1;
+            Ok(())
+        };
+        receipt_handles.iter().map(show).collect()
+    }
+}
+
+impl Clock for StandIn {
+    fn now(&self) -> Timestamp {
+        self.0.borrow().now
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        let mut state = self.0.borrow_mut();
+        state.slept += 1;
+        state.now = later(state.now, duration);
+    }
+}

@@ -1,0 +1,97 @@
+//! All events of some parts of the register.
+
+use futures_util::future::join_all;
+
+use super::{Event, Page, Part, Register};
+use crate::ports::{Clock, Fault, again};
+
+/// Visits the events of these parts, until `visit` returns false. Those of one function come by their due times.
+///
+/// # Errors
+///
+/// If the register can't be read.
+pub async fn visit<R: Register + Clock>(
+    parts: &[Part],
+    register: &R,
+    mut visit: impl FnMut(Event) -> bool,
+) -> Result<(), Fault> {
+    let mut pages = Pages::of(parts);
+    while let Some(events) = pages.next(register).await? {
+        for event in events {
+            if !visit(event) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The pages of some parts. One of each part is read at the same time.
+pub(super) struct Pages<'a, C>(Vec<(&'a Part, Option<C>)>);
+
+impl<'a, C: Clone> Pages<'a, C> {
+    pub(super) fn of(parts: &'a [Part]) -> Self {
+        Self(parts.iter().map(|part| (part, None)).collect())
+    }
+
+    /// The events of the next pages; `None` if there are no more.
+    pub(super) async fn next<R>(&mut self, register: &R) -> Result<Option<Vec<Event>>, Fault>
+    where
+        R: Register<Cursor = C> + Clock,
+    {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        let pages = self.0.drain(..).map(|(part, from)| async move {
+            (part, again(register, || register.page(part, from.clone())).await)
+        });
+        let mut events = Vec::new();
+        for (part, page) in join_all(pages).await {
+            let Page { events: of_part, next } = page?;
+            events.extend(of_part);
+            self.0.extend(next.map(|next| (part, Some(next))));
+        }
+        Ok(Some(events))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::waiting::stand_in::{StandIn, event};
+
+    fn ids(register: &StandIn, parts: &[Part], most: usize) -> Vec<String> {
+        let mut ids = Vec::new();
+        let visited = visit(parts, register, |event| {
+            ids.push(event.id);
+            ids.len() < most
+        });
+        visited.now_or_never().unwrap().unwrap();
+        ids
+    }
+
+    #[test]
+    fn all_pages_of_all_parts_are_read_until_nobody_wants_more() {
+        let register = StandIn::of((0..7).map(|nth| event(&nth.to_string(), 100 - nth)));
+        let orders = Part::Target(event("", 0).function);
+        assert_eq!(
+            ids(&register, std::slice::from_ref(&orders), 99),
+            ["6", "5", "4", "3", "2", "1", "0"]
+        );
+        assert_eq!(ids(&register, &[orders], 2), ["6", "5"]);
+        let mut found = ids(&register, &[Part::Segment(0, 2), Part::Segment(1, 2)], 99);
+        found.sort_unstable();
+        assert_eq!(found, ["0", "1", "2", "3", "4", "5", "6"]);
+        assert_eq!(ids(&register, &[Part::Target("arn:other".to_owned())], 99), [""; 0]);
+    }
+
+    #[test]
+    fn a_call_that_is_throttled_is_made_again() {
+        let register = StandIn::of([event("a", 1)]);
+        register.throttle(2);
+        assert_eq!(ids(&register, &[Part::Segment(0, 1)], 99), ["a"]);
+        assert_eq!(register.slept(), 2);
+    }
+}
