@@ -22,13 +22,12 @@ fn start() -> (Moto, Cloud) {
     (moto, cloud)
 }
 
-/// Sends the records of failures with this error type, and waits until all are listed. moto is slow, and what a handler can't
-/// write in time is not listed, so they are sent in small parts.
-async fn fail(cloud: &Cloud, events: std::ops::Range<usize>, error: &str) {
+/// Sends the records of failures with this error type.
+async fn send(cloud: &Cloud, events: std::ops::Range<usize>, error: &str) {
     #[allow(clippy::disallowed_methods, reason = "records have the time of their failure")]
     let now = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
-    let record = |event: usize| {
-        json!({
+    let entry = |event: usize| {
+        let record = json!({
             "timestamp": now,
             "requestContext": {
                 "requestId": format!("{event:08}"),
@@ -37,20 +36,23 @@ async fn fail(cloud: &Cloud, events: std::ops::Range<usize>, error: &str) {
             },
             "requestPayload": { "id": event },
             "responsePayload": { "errorType": error, "errorMessage": "no route to host" },
-        })
+        });
+        let entry = SendMessageBatchRequestEntry::builder().id(event.to_string());
+        entry.message_body(record.to_string()).build().unwrap()
     };
     let queue = format!("{}/000000000000/retry", cloud.endpoint);
-    let events: Vec<_> = events.collect();
-    for part in events.chunks(10) {
-        let entry = |event: &usize| {
-            let entry = SendMessageBatchRequestEntry::builder().id(event.to_string());
-            entry.message_body(record(*event).to_string()).build().unwrap()
-        };
-        let call = cloud.client.sqs.send_message_batch().queue_url(&queue);
-        let sent = call.set_entries(Some(part.iter().map(entry).collect())).send().await.unwrap();
-        assert!(sent.failed.is_empty(), "{sent:?}");
-        let last = part[part.len() - 1] as u64 + 1;
-        while json_of(cloud, &["waiting", "--json"])["looked_at"].as_u64().unwrap() < last {}
+    let call = cloud.client.sqs.send_message_batch().queue_url(&queue);
+    let sent = call.set_entries(Some(events.map(entry).collect())).send().await.unwrap();
+    assert!(sent.failed.is_empty(), "{sent:?}");
+}
+
+/// Has events fail, and waits until all are listed. moto is slow, and what a handler can't write in time is not listed,
+/// so they fail in small parts.
+async fn fail(cloud: &Cloud, events: std::ops::Range<usize>, error: &str) {
+    for from in events.clone().step_by(10) {
+        let until = (from + 10).min(events.end);
+        send(cloud, from..until, error).await;
+        while json_of(cloud, &["waiting", "--json"])["looked_at"] != until {}
     }
 }
 
@@ -141,9 +143,23 @@ async fn a_paused_function_is_not_retried_until_it_is_resumed() {
 }
 
 #[tokio::test]
+async fn without_a_register_what_waits_is_told_from_the_log() {
+    let cloud = Cloud::start(&["--set", "BASE_BACKOFF=11h", "--set", "MAX_BACKOFF=11h"]);
+    send(&cloud, 0..5, "app.Down").await;
+    let mut listed = Value::Null;
+    while listed["looked_at"] != 5 {
+        listed = json_of(&cloud, &["waiting", "--json"]);
+    }
+    assert_eq!((&listed["source"], &listed["selected"]), (&json!("log"), &json!(5)));
+    let first = &listed["events"][0];
+    assert_eq!((&first["error_type"], &first["attempt"]), (&json!("app.Down"), &json!(1)));
+    assert_eq!((&first["function"], &first["kept"]), (&json!(TARGET), &Value::Null));
+}
+
+#[tokio::test]
 async fn what_is_missing_is_named() {
     let cloud = Cloud::start(&[]);
-    let refused = cloud.command(&["waiting"]).output().unwrap();
+    let refused = cloud.command(&["waiting", "cancel", "--yes"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
     let expected = "expected retry-handler to have a register of what waits, got no REGISTER=true";
     assert!(text(&refused.stderr).contains(expected), "{refused:?}");

@@ -1,5 +1,7 @@
 //! The life of one event, as the handler's log tells it.
 
+use std::collections::BTreeMap;
+
 use comeback_core::{Timestamp, time};
 use serde::{Deserialize, Serialize};
 
@@ -131,6 +133,15 @@ pub fn event_ids<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     ids
 }
 
+/// The lives of all events that these lines are about.
+pub fn lives<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Life> {
+    let mut events: BTreeMap<String, Vec<Line>> = BTreeMap::new();
+    for line in lines.into_iter().filter_map(read) {
+        events.entry(line.id().unwrap_or_default()).or_default().push(line);
+    }
+    events.into_iter().filter_map(|(id, lines)| told(id, lines)).collect()
+}
+
 /// The life of the event with this id, as these lines of the handler's log tell it.
 ///
 /// # Errors
@@ -138,20 +149,20 @@ pub fn event_ids<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<String> {
 /// If no line is about it.
 pub fn life<'a>(event_id: &str, lines: impl IntoIterator<Item = &'a str>) -> Result<Life, NoLife> {
     let lines = lines.into_iter().filter_map(read);
-    let mut lines: Vec<_> = lines
-        .filter(|line| line.id().as_deref() == Some(event_id))
-        .filter_map(|line| Some((time::parse(&line.timestamp)?, line)))
-        .collect();
+    let lines = lines.filter(|line| line.id().as_deref() == Some(event_id)).collect();
+    told(event_id.to_owned(), lines).ok_or_else(|| NoLife::None(event_id.to_owned()))
+}
+
+fn told(event_id: String, lines: Vec<Line>) -> Option<Life> {
+    let mut lines: Vec<_> =
+        lines.into_iter().filter_map(|line| Some((time::parse(&line.timestamp)?, line))).collect();
     lines.sort_by_key(|(at, _)| *at);
     let function = lines.iter().find_map(|(_, line)| line.target.clone());
     let mut steps = Vec::new();
     for (at, line) in lines {
         steps_of(at, line, &mut steps);
     }
-    if steps.is_empty() {
-        return Err(NoLife::None(event_id.to_owned()));
-    }
-    Ok(Life { event_id: event_id.to_owned(), function, next: next(&steps), steps })
+    (!steps.is_empty()).then(|| Life { event_id, function, next: next(&steps), steps })
 }
 
 fn read(line: &str) -> Option<Line> {
@@ -215,6 +226,7 @@ fn next(steps: &[Step]) -> Next {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::waiting::Event;
 
     fn line(second: u32, request_id: &str, rest: &str) -> String {
         format!(
@@ -282,6 +294,12 @@ mod tests {
         let lines = [&*other, "START RequestId: first", "{}", r#"{"_aws":{}}"#, ""];
         assert_eq!(life("first", lines), Err(NoLife::None("first".to_owned())));
         assert_eq!(event_ids(lines), ["another"]);
+        let waiting: Vec<_> = lives(lines).into_iter().filter_map(Event::of_life).collect();
+        let [event] = &*waiting else { panic!("{waiting:?}") };
+        assert_eq!((&*event.event_id, &*event.id, event.attempt), ("another", "other", 1));
+        assert_eq!((event.due, event.first_failure), (at(3), at(1)));
+        assert_eq!(event.error_type.as_deref(), Some("Down"));
+        assert_eq!(event.listed(at(2)).kept, None);
         let own = line(1, "first", WAIT).replace(r#""event_id":"first","#, "");
         assert_eq!(event_ids([&*own, &other, &own]), ["another", "first"]);
         assert_eq!(life("first", [&*own]).unwrap().function.as_deref(), Some("arn:orders"));

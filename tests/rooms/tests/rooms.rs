@@ -125,6 +125,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
             "clap_complete",
             "clap_mangen",
             "comeback-core",
+            "comeback-dynamodb",
             "comeback-local",
             "comeback-operate",
             "comfy-table",

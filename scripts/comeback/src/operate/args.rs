@@ -32,8 +32,8 @@ pub enum Operate {
     Dead(Box<Dead>),
     /// See how each function is: whether it fails, what waits, and what became of its events.
     ///
-    /// The numbers of runs come from CloudWatch, which is a minute or two late. Runs of a function are all of its invocations,
-    /// also those that have nothing to do with retries.
+    /// The numbers of runs come from CloudWatch, which is a minute or two late. Runs of a function are all of its
+    /// invocations, also those that have nothing to do with retries.
     #[command(after_help = "Example: comeback status --watch")]
     Status(StatusArgs),
     /// See the life of one event: its failures, waits and attempts, and what happens next.
@@ -51,8 +51,8 @@ pub enum Operate {
     Waiting(Box<WaitingArgs>),
     /// Hold back all retries of a function, until it is resumed.
     ///
-    /// Events that are due wait again; no attempt is counted, and their age goes on. Events that are ordered one by one with
-    /// `comeback waiting retry-now` are retried all the same. Needs REGISTER=true.
+    /// Events that are due wait again; no attempt is counted, and their age goes on. Events that are ordered one by
+    /// one with `comeback waiting retry-now` are retried all the same. Needs REGISTER=true.
     #[command(after_help = "Example: comeback pause orders")]
     Pause(PauseArgs),
     /// End the pause of a function. The events that were held back come back within 15 minutes.

@@ -5,7 +5,10 @@ use std::time::Duration;
 use comeback_core::{Timestamp, arn::FunctionArn, claim::Order, time::later};
 use serde::Serialize;
 
-use crate::systems::function_name;
+use crate::{
+    life::{Life, Next, What},
+    systems::function_name,
+};
 
 /// A message that is so late is gone, or its queue stands still.
 const LATE_MAX: Duration = Duration::from_mins(15);
@@ -41,6 +44,27 @@ pub struct Event {
 }
 
 impl Event {
+    /// An event that waits, as the handler's log tells. The log has neither its queue nor its error message.
+    pub fn of_life(life: Life) -> Option<Self> {
+        let Next::Waits { until } = life.next else { return None };
+        let first = life.steps.first()?;
+        let last = life.steps.iter().rfind(|step| matches!(step.what, What::Failed { .. }))?;
+        let What::Failed { error_type } = &last.what else { return None };
+        Some(Self {
+            id: last.request_id.clone(),
+            function: life.function?,
+            queue_url: String::new(),
+            event_id: life.event_id,
+            attempt: last.attempt.unwrap_or_default(),
+            due: until,
+            first_failure: first.at,
+            error_type: error_type.clone(),
+            error_message: None,
+            receipt_handle: None,
+            order: None,
+        })
+    }
+
     pub(super) fn arn(&self) -> Option<FunctionArn> {
         FunctionArn::parse(&self.function)
     }
@@ -56,8 +80,12 @@ impl Event {
             first_failed_at: self.first_failure,
             error_type: self.error_type.clone(),
             error_message: self.error_message.clone(),
-            queue: self.queue_url.clone(),
-            kept: if self.receipt_handle.is_some() { "in_flight" } else { "delayed" },
+            queue: Some(self.queue_url.clone()).filter(|queue| !queue.is_empty()),
+            kept: match (&self.receipt_handle, self.queue_url.is_empty()) {
+                (Some(_), _) => Some("in_flight"),
+                (None, false) => Some("delayed"),
+                (None, true) => None,
+            },
             overdue: later(self.due, LATE_MAX) < now,
             order: self.order.map(|order| match order {
                 Order::Retry => "retry",
@@ -86,10 +114,10 @@ pub struct Listed {
     pub error_type: Option<String>,
     /// The beginning of the message of its last error.
     pub error_message: Option<String>,
-    /// The URL of the queue.
-    pub queue: String,
-    /// How its message waits: `in_flight` or `delayed`.
-    pub kept: &'static str,
+    /// The URL of the queue, if it is known.
+    pub queue: Option<String>,
+    /// How its message waits, if it is known: `in_flight` or `delayed`.
+    pub kept: Option<&'static str>,
     /// Whether it should have come back long ago: its message is gone, or its queue stands still.
     pub overdue: bool,
     /// What an operator has ordered: `retry` or `cancel`.

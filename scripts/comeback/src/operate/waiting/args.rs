@@ -24,8 +24,8 @@ pub struct WaitingArgs {
 pub enum Action {
     /// Retry events now, before they are due.
     ///
-    /// Each attempt counts like any other. Events whose messages are delayed come back within 15 minutes; nobody can bring
-    /// them forward. An event that is invoked before the order is written is not invoked twice.
+    /// Each attempt counts like any other. Events whose messages are delayed come back within 15 minutes; nobody can
+    /// bring them forward. An event that is invoked before the order is written is not invoked twice.
     #[command(
         after_help = "Example: comeback waiting retry-now --function orders --error PaymentError --rate 20"
     )]

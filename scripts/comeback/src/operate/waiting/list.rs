@@ -1,20 +1,30 @@
 //! `comeback waiting`: what waits, and when it is due.
 
-use std::{collections::BinaryHeap, sync::atomic::Ordering};
+use std::{collections::BinaryHeap, sync::atomic::Ordering, time::Duration};
 
-use comeback_core::{Timestamp, time::rfc3339};
+use comeback_core::{
+    Timestamp,
+    time::{earlier, rfc3339},
+};
 use comeback_operate::{
     groups::{Group, Groups},
-    systems::function_name,
-    waiting::{Event, GroupBy, Listed, Part, visit},
+    life::lives,
+    systems::{System, function_name},
+    waiting::{Event, GroupBy, Listed, Part, Selection, visit},
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{args::ListArgs, events, register::open};
+use super::{
+    args::ListArgs,
+    events,
+    register::{DynamoRegister, find},
+};
 use crate::{
     operate::{
+        aws::Aws,
         console::{Ended, interrupted, spinner},
+        logs,
         text::{count, due, shortened, table},
     },
     paint::{Line, Style},
@@ -28,10 +38,16 @@ const MESSAGE_MAX: usize = 60;
 const NARROW: usize = 80;
 const NARROW_COLUMNS: [usize; 3] = [0, 1, 3];
 
+/// How much of the log is read if there is no register, and which of its lines.
+const LOG_SPAN: Duration = Duration::from_hours(24);
+const DECISIONS: &str = "{ $.decision EXISTS }";
+
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document {
     handler: String,
+    /// `register`, or `log` if there is no register.
+    source: &'static str,
     /// How many were looked at, and how many of those are selected. Not all were looked at if `complete` is false.
     looked_at: u64,
     selected: u64,
@@ -71,71 +87,171 @@ impl Ord for ByDue {
     }
 }
 
+/// What has been read.
+struct Found<'a> {
+    args: &'a ListArgs,
+    selection: Selection,
+    looked_at: u64,
+    selected: u64,
+    /// Whether all were looked at.
+    complete: bool,
+    groups: Groups,
+    /// Those that are due first.
+    first: BinaryHeap<ByDue>,
+}
+
+impl Found<'_> {
+    fn see(&mut self, event: Event) {
+        self.looked_at += 1;
+        if !self.selection.means(&event) {
+            return;
+        }
+        self.selected += 1;
+        if self.is_grouped() {
+            let key = self.args.group_by.iter().map(|by| by.key(&event)).collect();
+            self.groups.count(key, Some(event.due));
+        } else {
+            self.first.push(ByDue(event));
+            if self.first.len() > self.args.limit as usize {
+                self.first.pop();
+            }
+        }
+    }
+
+    fn is_grouped(&self) -> bool {
+        !self.args.group_by.is_empty()
+    }
+}
+
 /// Runs the command.
 pub async fn run(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
-    let register = open(&args.connection, &args.which, shell.now).await?;
+    let (aws, system) = find(&args.connection, &args.which).await?;
     let interrupted = interrupted()?;
+    let goes_on = || !interrupted.load(Ordering::Relaxed);
     let now = (shell.now)();
-    let selection = args.filter.selection(now);
-    let parts = register.parts(&selection.functions).await?;
-    let limit = args.limit as usize;
-    let is_grouped = !args.group_by.is_empty();
-    // The events of one function come by their due times, so the first ones are those that are due first.
-    let are_sorted = matches!(&*parts, [Part::Target(_)]);
-    let (mut looked_at, mut selected, mut complete) = (0, 0, true);
-    let mut groups = Groups::default();
-    let mut first: BinaryHeap<ByDue> = BinaryHeap::new();
-    let spinner = spinner("events read");
-    visit(&parts, &register, |event| {
-        looked_at += 1;
-        spinner.set_position(looked_at);
-        if selection.means(&event) {
-            selected += 1;
-            if is_grouped {
-                let key = args.group_by.iter().map(|by| by.key(&event)).collect();
-                groups.count(key, Some(event.due));
-            } else {
-                first.push(ByDue(event));
-                if first.len() > limit {
-                    first.pop();
-                    complete = !are_sorted;
-                }
-            }
-        }
-        complete &= !interrupted.load(Ordering::Relaxed);
-        complete
-    })
-    .await?;
-    spinner.finish_and_clear();
-    let listed: Vec<_> =
-        first.into_sorted_vec().into_iter().map(|ByDue(event)| event.listed(now)).collect();
-    if args.json {
-        let document = Document {
-            handler: register.handler().to_owned(),
-            looked_at,
-            selected,
-            complete,
-            groups: is_grouped.then(|| groups_json(&args.group_by, &groups)),
-            events: (!is_grouped).then_some(listed),
-        };
-        shell.print_json(&document).await?;
+    let mut found = Found {
+        args,
+        selection: args.filter.selection(now),
+        looked_at: 0,
+        selected: 0,
+        complete: true,
+        groups: Groups::default(),
+        first: BinaryHeap::new(),
+    };
+    let (handler, region) = (system.handler.clone(), aws.region.clone());
+    let source = if system.register().is_some() {
+        let register = DynamoRegister::of(system, aws, shell.now)?;
+        of_register(&register, &mut found, goes_on).await?;
+        "register"
     } else {
-        let more = if complete { "" } else { "more than " };
-        let known = selected - u64::from(!complete && selected > 0);
-        let title = format!("{more}{} wait for {}", events(known), register.place());
-        let mut lines = vec![Line::of(Style::Strong, title)];
-        if is_grouped && selected > 0 {
-            lines.extend(grouped(&args.group_by, &groups, now, shell.width()));
-        } else if !listed.is_empty() {
-            lines.extend(rows(&listed, now, shell.width()));
-            if selected > listed.len() as u64 {
-                let text = "… and more: pass --limit N, a filter or --group-by";
-                lines.push(Line::of(Style::Faint, text));
-            }
-        }
-        shell.print(&lines).await?;
+        of_log(&aws, &system, &mut found, now, goes_on).await?;
+        "log"
+    };
+    found.complete &= goes_on();
+    if args.json {
+        shell.print_json(&document(found, handler, source, now)).await?;
+    } else {
+        let place = format!("{handler} ({region})");
+        shell.print(&told(found, &place, source, now, shell.width())).await?;
     }
-    Ok(if interrupted.load(Ordering::Relaxed) { Ended::Interrupted } else { Ended::Well })
+    Ok(if goes_on() { Ended::Well } else { Ended::Interrupted })
+}
+
+async fn of_register(
+    register: &DynamoRegister,
+    found: &mut Found<'_>,
+    goes_on: impl Fn() -> bool,
+) -> Result<(), Failure> {
+    let parts = register.parts(&found.selection.functions).await?;
+    // The events of one function come by their due times, so the first ones are those that are due first.
+    let are_sorted = matches!(&*parts, [Part::Target(_)]) && !found.is_grouped();
+    let limit = u64::from(found.args.limit);
+    let spinner = spinner("events read");
+    let read = visit(&parts, register, |event| {
+        found.see(event);
+        spinner.set_position(found.looked_at);
+        found.complete = !(are_sorted && found.selected > limit);
+        found.complete && goes_on()
+    });
+    let read = read.await;
+    spinner.finish_and_clear();
+    Ok(read?)
+}
+
+/// Without a register: the events whose last decision in the handler's log was to wait.
+async fn of_log(
+    aws: &Aws,
+    system: &System,
+    found: &mut Found<'_>,
+    now: Timestamp,
+    goes_on: impl Fn() -> bool,
+) -> Result<(), Failure> {
+    let spinner = spinner("lines read");
+    let mut lines = Vec::new();
+    let read = logs::lines(aws, &system.log_group, DECISIONS, earlier(now, LOG_SPAN), |line| {
+        spinner.inc(1);
+        lines.push(line);
+        goes_on()
+    });
+    let read = read.await;
+    spinner.finish_and_clear();
+    read?;
+    let events = lives(lines.iter().map(String::as_str)).into_iter().filter_map(Event::of_life);
+    events.for_each(|event| found.see(event));
+    Ok(())
+}
+
+fn document(found: Found<'_>, handler: String, source: &'static str, now: Timestamp) -> Document {
+    let is_grouped = found.is_grouped();
+    let groups = is_grouped.then(|| groups_json(&found.args.group_by, &found.groups));
+    Document {
+        handler,
+        source,
+        looked_at: found.looked_at,
+        selected: found.selected,
+        complete: found.complete,
+        groups,
+        events: (!is_grouped).then(|| listed(found.first, now)),
+    }
+}
+
+fn listed(first: BinaryHeap<ByDue>, now: Timestamp) -> Vec<Listed> {
+    first.into_sorted_vec().into_iter().map(|ByDue(event)| event.listed(now)).collect()
+}
+
+fn told(
+    found: Found<'_>,
+    place: &str,
+    source: &str,
+    now: Timestamp,
+    width: Option<usize>,
+) -> Vec<Line> {
+    let selected = found.selected;
+    let number = if found.complete {
+        events(selected)
+    } else {
+        format!("more than {}", events(selected.saturating_sub(1)))
+    };
+    let mut lines = vec![Line::of(Style::Strong, format!("{number} wait for {place}"))];
+    if source == "log" {
+        let text =
+            "There is no register (REGISTER=true). This is told from a day of the handler's log.";
+        lines.push(Line::of(Style::Faint, text));
+    }
+    if selected == 0 {
+        return lines;
+    }
+    if found.is_grouped() {
+        lines.extend(grouped(&found.args.group_by, &found.groups, now, width));
+    } else {
+        let listed = listed(found.first, now);
+        lines.extend(rows(&listed, now, width));
+        if selected > listed.len() as u64 {
+            let text = "… and more: pass --limit N, a filter or --group-by";
+            lines.push(Line::of(Style::Faint, text));
+        }
+    }
+    lines
 }
 
 fn rows(events: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
@@ -151,7 +267,7 @@ fn rows(events: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
         let waits = match (event.order, event.overdue) {
             (Some(order), _) => format!("{order} ordered"),
             (None, true) => "overdue".to_owned(),
-            (None, false) => event.kept.replace('_', " "),
+            (None, false) => event.kept.unwrap_or("unknown").replace('_', " "),
         };
         chosen(&[
             event.event_id.chars().take(8).collect(),

@@ -11,7 +11,7 @@ use comeback_dynamodb::{
 };
 use comeback_operate::{
     ports::{Clock, Fault},
-    systems::System,
+    systems::{self, System},
     waiting::{Event, Page, Part, Register},
 };
 
@@ -143,6 +143,18 @@ impl DynamoRegister {
     }
 }
 
+/// Finds the retry system that is meant.
+///
+/// # Errors
+///
+/// If there is not one.
+pub async fn find(connection: &Connection, which: &Which) -> Result<(Aws, System), Failure> {
+    let aws = Aws::connect(connection).await?;
+    let functions = functions(&aws).await?;
+    let system = systems::only(&functions, which.handler.as_deref())?;
+    Ok((aws, system))
+}
+
 /// Opens the register of the retry system that is meant.
 ///
 /// # Errors
@@ -153,9 +165,7 @@ pub async fn open(
     which: &Which,
     now: fn() -> Timestamp,
 ) -> Result<DynamoRegister, Failure> {
-    let aws = Aws::connect(connection).await?;
-    let functions = functions(&aws).await?;
-    let system = comeback_operate::systems::only(&functions, which.handler.as_deref())?;
+    let (aws, system) = find(connection, which).await?;
     DynamoRegister::of(system, aws, now)
 }
 
