@@ -26,11 +26,15 @@ from process import Handler, run
 # With this number, every batch size has as many first failures as retries.
 BATCHES = 8
 
+# A handler reads and writes a circuit once a second at most. A batch that has that second for itself makes one call.
+SHARED = ("BatchGetItem", "UpdateItem")
+
 # What is switched on. Each mode includes those before it.
 MODES = {
     "plain": {},
     "ledger": {"LEDGER_TABLE": "ledger"},
     "register": {"LEDGER_TABLE": "ledger", "REGISTER": "true"},
+    "probes": {"LEDGER_TABLE": "ledger", "REGISTER": "true", "PROBE": "true"},
 }
 
 
@@ -59,9 +63,8 @@ async def _kind(bootstrap: Path, fate: Fate, size: int, mode: str, log: Path) ->
         "fate": fate.value,
         "messages": size,
         "mode": mode,
-        # Batches share the write that keeps the circuit, so there may be fewer of them.
         "calls": {
-            name: len(sizes) / BATCHES if name == "UpdateItem" else _each(len(sizes)) for name, sizes in requests
+            name: 1 if mode == "probes" and name in SHARED else _each(len(sizes)) for name, sizes in requests
         },
         "largest_requests": {name: max(size) for name, size in requests},
         "log_lines": _each(len(lines)),

@@ -258,7 +258,7 @@ class PageTest(unittest.TestCase):
         row = re.compile(r"^\| (.+?)(?:: .*)? \| (\$[\d.]+) \| (\$[\d.]+) \|$", re.MULTILINE)
         readme = row.findall((ROOT / "README.md").read_text())
         page = row.findall((ROOT / "infra/COST.md").read_text().replace("**", ""))
-        self.assertEqual(len(readme), 5)
+        self.assertEqual(len(readme), 6)
         for each in readme:
             self.assertIn(each, page)
 
