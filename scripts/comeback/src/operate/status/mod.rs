@@ -4,7 +4,7 @@ pub mod args;
 mod gather;
 
 use args::StatusArgs;
-use comeback_core::{Timestamp, pattern};
+use comeback_core::{Timestamp, pattern, time::between};
 use comeback_operate::{
     status::{Facts, State},
     systems::{System, function_name, only},
@@ -141,16 +141,19 @@ fn told(system: &System, facts: &[Facts], now: Timestamp, width: Option<usize>) 
 }
 
 fn state(facts: &Facts, now: Timestamp) -> String {
-    match (facts.state(), facts.down_since, facts.paused_since) {
-        (State::Down, Some(since), _) => format!("down, {}", due(since, now)),
-        (State::Paused, _, Some(since)) => format!("paused, {}", due(since, now)),
-        (State::Failing, ..) => "failing".to_owned(),
-        (State::SomeFail, ..) => "some fail".to_owned(),
-        (State::Recovering, ..) => "recovering".to_owned(),
-        (State::Well, ..) => "well".to_owned(),
-        (State::Down, None, _) => "down".to_owned(),
-        (State::Paused, _, None) => "paused".to_owned(),
-    }
+    let lasts = |since: Timestamp| span(between(since, now).as_secs_f64().floor());
+    let state = match facts.state() {
+        State::Down => "down",
+        State::Failing => "failing",
+        State::SomeFail => "some fail",
+        State::Paused => "",
+        State::Recovering => "recovering",
+        State::Well => "well",
+    };
+    let down = facts.down_since.map(|since| format!("{state} for {}", lasts(since)));
+    let state = down.or_else(|| Some(state.to_owned()).filter(|state| !state.is_empty()));
+    let paused = facts.paused_since.map(|since| format!("paused for {}", lasts(since)));
+    [state, paused].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn letters(facts: &Facts) -> String {
@@ -205,6 +208,18 @@ mod tests {
             assert!(wide[2].contains(part), "{part}: {wide:?}");
         }
         assert!(wide[3].contains("fine") && wide[3].contains("well"), "{wide:?}");
+        let paused_since = Some(Timestamp::UNIX_EPOCH);
+        let later = Timestamp::UNIX_EPOCH + std::time::Duration::from_secs(90);
+        for (facts, expected) in [
+            (Facts { paused_since, ..Facts::default() }, "paused for 1 m 30 s"),
+            (
+                Facts { paused_since, recent: failing, ..Facts::default() },
+                "failing, paused for 1 m 30 s",
+            ),
+            (Facts { down_since: paused_since, ..Facts::default() }, "down for 1 m 30 s"),
+        ] {
+            assert_eq!(state(&facts, later), expected);
+        }
         assert!(text(Some(40)).iter().all(|line| line.chars().count() <= 40));
     }
 }
