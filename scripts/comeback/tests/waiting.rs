@@ -5,10 +5,8 @@
 
 mod support;
 
-use std::collections::BTreeSet;
+use std::ops::Range;
 
-use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
-use chrono::{SecondsFormat, Utc};
 use moto::Moto;
 use serde_json::{Value, json};
 use support::{Cloud, TARGET, text};
@@ -22,36 +20,18 @@ fn start() -> (Moto, Cloud) {
     (moto, cloud)
 }
 
-/// Sends the records of failures with this error type.
-async fn send(cloud: &Cloud, events: std::ops::Range<usize>, error: &str) {
-    #[allow(clippy::disallowed_methods, reason = "records have the time of their failure")]
-    let now = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
-    let entry = |event: usize| {
-        let record = json!({
-            "timestamp": now,
-            "requestContext": {
-                "requestId": format!("{event:08}"),
-                "functionArn": TARGET,
-                "condition": "RetriesExhausted",
-            },
-            "requestPayload": { "id": event },
-            "responsePayload": { "errorType": error, "errorMessage": "no route to host" },
-        });
-        let entry = SendMessageBatchRequestEntry::builder().id(event.to_string());
-        entry.message_body(record.to_string()).build().unwrap()
-    };
-    let queue = format!("{}/000000000000/retry", cloud.endpoint);
-    let call = cloud.client.sqs.send_message_batch().queue_url(&queue);
-    let sent = call.set_entries(Some(events.map(entry).collect())).send().await.unwrap();
-    assert!(sent.failed.is_empty(), "{sent:?}");
+/// The ids of some events.
+fn ids(numbers: Range<usize>) -> Vec<String> {
+    numbers.map(|number| format!("{number:08}")).collect()
 }
 
 /// Has events fail, and waits until all are listed. moto is slow, and what a handler can't write in time is not listed,
 /// so they fail in small parts.
-async fn fail(cloud: &Cloud, events: std::ops::Range<usize>, error: &str) {
+async fn fail(cloud: &Cloud, events: Range<usize>, error: &str) {
     for from in events.clone().step_by(10) {
         let until = (from + 10).min(events.end);
-        send(cloud, from..until, error).await;
+        let ids = ids(from..until);
+        cloud.fail(&ids.iter().map(|id| (id.as_str(), error)).collect::<Vec<_>>()).await;
         while json_of(cloud, &["waiting", "--json"])["looked_at"] != until {}
     }
 }
@@ -62,13 +42,15 @@ fn json_of(cloud: &Cloud, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The ids of the events in these payloads.
-fn ids(payloads: &[String]) -> BTreeSet<u64> {
+/// The ids of the events in these payloads, in order.
+fn ids_in(payloads: &[String]) -> Vec<String> {
     let id = |payload: &String| {
         let payload: Value = serde_json::from_str(payload).unwrap();
-        payload["_original_payload"]["id"].as_u64().unwrap()
+        payload["_original_payload"]["id"].as_str().unwrap().to_owned()
     };
-    payloads.iter().map(id).collect()
+    let mut ids: Vec<_> = payloads.iter().map(id).collect();
+    ids.sort_unstable();
+    ids
 }
 
 #[tokio::test]
@@ -109,7 +91,7 @@ async fn what_waits_is_listed_retried_now_and_cancelled() {
         (&retried["done"]["ordered"][TARGET], &retried["done"]["failed"]),
         (&json!(40), &json!(0))
     );
-    assert_eq!(ids(&cloud.runs(40).await), (0..40).collect());
+    assert_eq!(ids_in(&cloud.runs(40).await), ids(0..40));
 
     let cancelled = cloud.command(&["waiting", "cancel", "--yes"]).output().unwrap();
     assert_eq!(
@@ -134,7 +116,7 @@ async fn a_paused_function_is_not_retried_until_it_is_resumed() {
     // One is retried all the same, because an operator wants it.
     let one = json_of(&cloud, &["waiting", "retry-now", "--yes", "--json", "--id", "00000001"]);
     assert_eq!(one["done"]["ordered"][TARGET], 1);
-    assert_eq!(ids(&cloud.runs(1).await), [1].into());
+    assert_eq!(ids_in(&cloud.runs(1).await), ids(1..2));
     let resumed = cloud.command(&["resume", "example-target", "--yes"]).output().unwrap();
     assert!(
         text(&resumed.stdout)
@@ -145,11 +127,8 @@ async fn a_paused_function_is_not_retried_until_it_is_resumed() {
 #[tokio::test]
 async fn without_a_register_what_waits_is_told_from_the_log() {
     let cloud = Cloud::start(&["--set", "BASE_BACKOFF=11h", "--set", "MAX_BACKOFF=11h"]);
-    send(&cloud, 0..5, "app.Down").await;
-    let mut listed = Value::Null;
-    while listed["looked_at"] != 5 {
-        listed = json_of(&cloud, &["waiting", "--json"]);
-    }
+    fail(&cloud, 0..5, "app.Down").await;
+    let listed = json_of(&cloud, &["waiting", "--json"]);
     assert_eq!((&listed["source"], &listed["selected"]), (&json!("log"), &json!(5)));
     let first = &listed["events"][0];
     assert_eq!((&first["error_type"], &first["attempt"]), (&json!("app.Down"), &json!(1)));

@@ -8,7 +8,9 @@ use std::{
 };
 
 use aws_sdk_sqs::types::{MessageAttributeValue, QueueAttributeName, SendMessageBatchRequestEntry};
+use chrono::{SecondsFormat, Utc};
 use comeback_cli::{deploy, journal::Journal};
+use serde_json::json;
 
 /// A test that waits for longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -82,6 +84,32 @@ impl Cloud {
             let sent = call.set_entries(Some(entries)).send().await.unwrap();
             assert!(sent.failed.is_empty(), "{sent:?}");
         }
+    }
+
+    /// Sends the records of at most ten failures of the target: the ids of the requests, and the types of the errors.
+    /// The payload of each event has its id.
+    pub async fn fail(&self, failures: &[(&str, &str)]) {
+        #[allow(clippy::disallowed_methods, reason = "records have the time of their failure")]
+        let now = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
+        let entry = |(nth, (id, error)): (usize, &(&str, &str))| {
+            let record = json!({
+                "timestamp": now,
+                "requestContext": {
+                    "requestId": id,
+                    "functionArn": TARGET,
+                    "condition": "RetriesExhausted",
+                },
+                "requestPayload": { "id": id },
+                "responsePayload": { "errorType": error, "errorMessage": "the upstream said 503" },
+            });
+            let entry = SendMessageBatchRequestEntry::builder().id(nth.to_string());
+            entry.message_body(record.to_string()).build().unwrap()
+        };
+        let queue = format!("{}/000000000000/retry", self.endpoint);
+        let call = self.client.sqs.send_message_batch().queue_url(&queue);
+        let entries = failures.iter().enumerate().map(entry).collect();
+        let sent = call.set_entries(Some(entries)).send().await.unwrap();
+        assert!(sent.failed.is_empty(), "{sent:?}");
     }
 
     /// Runs `comeback dead` on this cloud.

@@ -132,12 +132,15 @@ fn plan_lines(order: Order, plan: &Plan, place: &str) -> Vec<Line> {
 }
 
 fn tally_lines(order: Order, tally: &Tally) -> Vec<Line> {
-    let what = match order {
-        Order::Retry => "come back now",
-        Order::Cancel => "are given up",
+    let what = |number| match (order, number) {
+        (Order::Retry, 1) => "comes back now",
+        (Order::Retry, _) => "come back now",
+        (Order::Cancel, 1) => "is given up",
+        (Order::Cancel, _) => "are given up",
     };
     let mut lines = Vec::new();
     for (function, number) in &tally.ordered {
+        let what = what(*number);
         let text = format!("{} of {} {what}", events(*number), function_name(function));
         lines.push(Line::of(Style::Good, "✓ ").and(Style::Plain, text));
     }

@@ -1,0 +1,82 @@
+//! The sessions in docs/operate.md: what the program prints is what they say, but for numbers, times and ids.
+#![cfg(feature = "operate")]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use moto::Moto;
+use serde_json::Value;
+use support::{Cloud, comeback, text};
+
+const DOCUMENT: &str = include_str!("../../../docs/operate.md");
+
+/// The events of the session: their ids, and what they failed with.
+const EVENTS: [(&str, &str); 4] = [
+    ("3b72eb0b-202e-4fca-9f27-d590e971de04", "PaymentError"),
+    ("57569600-645f-4c2e-86e1-44482712467d", "PaymentError"),
+    ("91f53b8a-2a8d-41d1-be8f-3181ffbc8ba8", "PaymentError"),
+    ("9c7b62f9-7c92-4afc-83b6-2ad3a93343c2", "StockError"),
+];
+
+/// A command of a session and what it prints.
+struct Said<'a> {
+    command: &'a str,
+    output: String,
+}
+
+/// The commands in the blocks of this language.
+fn session(language: &str) -> Vec<Said<'static>> {
+    let begin = format!("```{language}\n");
+    let blocks = DOCUMENT.split(&begin).skip(1).map(|rest| rest.split("```").next().unwrap());
+    let mut said: Vec<Said<'_>> = Vec::new();
+    for line in blocks.flat_map(str::lines) {
+        match (line.strip_prefix("$ "), said.last_mut()) {
+            (Some(command), _) => said.push(Said { command, output: String::new() }),
+            (None, Some(last)) => last.output += &format!("{line}\n"),
+            (None, None) => panic!("output before a command: {line}"),
+        }
+    }
+    said
+}
+
+/// A text without what differs each time: numbers, times, ids and the widths of columns.
+fn essence(text: &str) -> Vec<String> {
+    const UNITS: [&str; 5] = ["ms", "s", "m", "h", "d"];
+    let line = |line: &str| {
+        let words = line.split_whitespace().filter(|word| !UNITS.contains(word));
+        let mut words: Vec<_> = words
+            .map(|word| if word.contains(|c: char| c.is_ascii_digit()) { "#" } else { word })
+            .collect();
+        words.dedup();
+        words.join(" ")
+    };
+    text.lines().map(line).filter(|line| !line.is_empty()).collect()
+}
+
+#[tokio::test]
+async fn the_session_about_what_waits_is_true() {
+    let moto = Moto::start();
+    let ledger = format!("--ledger={}", moto.endpoint);
+    let backoff = ["--set", "BASE_BACKOFF=2h", "--set", "MAX_BACKOFF=2h", "--set", "JITTER=none"];
+    let cloud = Cloud::start(&[&[ledger.as_str()][..], &backoff].concat());
+    cloud.fail(&EVENTS).await;
+    let mut listed = Value::Null;
+    while listed["looked_at"] != EVENTS.len() {
+        let output = cloud.command(&["waiting", "--json"]).output().unwrap();
+        listed = serde_json::from_slice(&output.stdout).unwrap();
+    }
+    let session = session("console");
+    assert!(session.len() > 4, "{} commands", session.len());
+    for Said { command, output } in session {
+        let arguments = command.strip_prefix("comeback ").unwrap().split(' ');
+        let mut program = comeback();
+        program.args(arguments).env("AWS_ENDPOINT_URL", &cloud.endpoint);
+        if command.starts_with("comeback trace") {
+            // The event that was brought back is retried by now.
+            cloud.runs(1).await;
+        }
+        let printed = program.output().unwrap();
+        let printed = text(&printed.stdout) + &text(&printed.stderr);
+        assert_eq!(essence(&printed), essence(&output), "{command}:\n{printed}");
+    }
+}
