@@ -32,10 +32,11 @@ KIBIBYTE = 1024
 # SQS bills a request for each chunk of this size, DynamoDB a write for each KiB of an item.
 CHUNK_BYTES = 64 * KIBIBYTE
 
-# The numbers of alarms that the templates create.
-SYSTEM_ALARMS = 5
-QUEUE_ALARMS = 1
-TARGET_ALARMS = 4
+# How many metrics the alarms of the templates watch. CloudWatch bills an alarm by its metrics. A query counts as one,
+# although it is billed by the metrics that it finds: they exist only while dead letters are made.
+SYSTEM_ALARMS = 12
+QUEUE_ALARMS = 3
+TARGET_ALARMS = 7
 LEDGER_ALARMS = 1
 PROBE_ALARMS = 1
 
@@ -350,7 +351,7 @@ class Deployment:
 
     @property
     def alarms(self) -> int:
-        """How many alarms the templates create, without those of a ledger."""
+        """How many metrics the alarms watch, without those of a ledger and of probes."""
         return self.systems * SYSTEM_ALARMS + self.queues * QUEUE_ALARMS + self.functions * TARGET_ALARMS
 
 

@@ -199,9 +199,9 @@ def fixed(counted: Counted) -> str:
     requests = idle_requests()
     rows = [
         [f"polling each retry queue while it is empty: {requests:,} requests", dollars(requests * SQS_REQUEST.each)],
-        [f"alarms of the system: {SYSTEM_ALARMS}", dollars(SYSTEM_ALARMS * ALARM.each)],
-        [f"alarms of each retry queue: {QUEUE_ALARMS}", dollars(QUEUE_ALARMS * ALARM.each)],
-        [f"alarms of each target: {TARGET_ALARMS}", dollars(TARGET_ALARMS * ALARM.each)],
+        [f"alarms of the system, on {SYSTEM_ALARMS} metrics", dollars(SYSTEM_ALARMS * ALARM.each)],
+        [f"alarms of each retry queue, on {QUEUE_ALARMS} metrics", dollars(QUEUE_ALARMS * ALARM.each)],
+        [f"alarms of each target, on {TARGET_ALARMS} metrics", dollars(TARGET_ALARMS * ALARM.each)],
         [
             f"with a ledger, of each target: {LEDGER_ALARMS} more",
             dollars(LEDGER_ALARMS * ALARM.each),

@@ -55,13 +55,13 @@ class Cloud:
         if path.startswith(INVOCATION) and path.endswith("/response"):
             self.first_answer_at = self.first_answer_at or time.perf_counter()
             self.answers.append(body)
-            return _response(202, b'{"status":"OK"}')
+            return response(202, b'{"status":"OK"}')
         if path.startswith(RUNTIME):
             raise NotMeasured(f"the handler reported {path}: {body.decode(errors='replace')}")
         if path.startswith(FUNCTIONS) and path.endswith(INVOCATIONS):
             self.requests.setdefault("Invoke", []).append(len(body))
             self.invocations.append((path[len(FUNCTIONS) : -len(INVOCATIONS)], body))
-            return _response(202, b"")
+            return response(202, b"")
         size = len(body)
         match path, target:
             case (
@@ -86,7 +86,7 @@ class Cloud:
             case _:
                 raise NotMeasured(f"expected a call of a handler, got {method} {path} {target}")
         self.requests.setdefault(target.split(".")[1], []).append(size)
-        return _response(200, answer, "application/x-amz-json-1.0")
+        return response(200, answer, "application/x-amz-json-1.0")
 
     def _next(self) -> bytes | None:
         given = len(self.answers)
@@ -94,7 +94,7 @@ class Cloud:
             self.finished.set_result(None)
             return None
         deadline = int(time.time() * 1000) + TIMEOUT_MS
-        return _response(
+        return response(
             200,
             self.batches[given].event,
             "application/json",
@@ -174,9 +174,9 @@ class Connection(asyncio.Protocol):
         self._received += data
         try:
             while (request := self._take_request()) is not None:
-                response = self._cloud.answer(*request)
-                if response is not None:
-                    self._transport.write(response)
+                answer = self._cloud.answer(*request)
+                if answer is not None:
+                    self._transport.write(answer)
         except NotMeasured as error:
             self._give_up(error)
         except (ValueError, KeyError, TypeError) as error:
@@ -203,7 +203,8 @@ class Connection(asyncio.Protocol):
         return method, path, headers.get("x-amz-target", ""), rest[:length]
 
 
-def _response(status: int, body: bytes, kind: str = "application/json", headers: str = "") -> bytes:
+def response(status: int, body: bytes, kind: str = "application/json", headers: str = "") -> bytes:
+    """An answer of HTTP."""
     head = f"HTTP/1.1 {status} -\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
     return f"{head}{headers}\r\n".encode() + body
 

@@ -48,13 +48,14 @@ class Run:
         return sum(map(len, self.requests.values()))
 
 
-async def run(handler: Handler, batches: Sequence[Batch], log: Path) -> Run:
-    """Starts a new process of the handler, feeds it these batches, and kills it at the end.
+async def run(handler: Handler, batches: Sequence[Batch], log: Path, cloud: Cloud | None = None) -> Run:
+    """Starts a new process of the handler, feeds it these batches, and kills it at the end. Tests have a cloud of their
+    own, with the same batches.
 
     Raises:
         NotMeasured: if the handler ends, hangs, or doesn't handle every message as it should.
     """
-    cloud = Cloud(batches)
+    cloud = cloud or Cloud(batches)
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Connection(cloud), HOST, 0)
     port = server.sockets[0].getsockname()[1]

@@ -45,7 +45,14 @@ const retry = new AsyncRetry(stack, 'Retry', {
   tracing: lambda.Tracing.ACTIVE,
 });
 retry.attach(orders, { maxAge: Duration.days(14), maxAttempts: 2 });
-retry.alarms({ actions: [new actions.SnsAction(new sns.Topic(stack, 'Alarms'))] });
+retry.alarms({
+  actions: [new actions.SnsAction(new sns.Topic(stack, 'Alarms'))],
+  ticketActions: [new actions.SnsAction(new sns.Topic(stack, 'Tickets'))],
+  settings: {
+    Lateness: { threshold: 60_000, period: Duration.minutes(15), evaluationPeriods: 3, datapointsToAlarm: 2 },
+    HandlerThrottles: { enabled: false },
+  },
+});
 retry.dashboard();
 const operator = new iam.Role(stack, 'Operator', { assumedBy: new iam.AccountRootPrincipal() });
 retry.grantRedrive(operator);

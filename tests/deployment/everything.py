@@ -22,6 +22,16 @@ PARAMETERS = {
     "InFlightMax": "1",
     "LogRetentionDays": "7",
     "Tracing": "Active",
+    "TicketTopicArn": {"Ref": "Tickets"},
+    "HandlerThrottlesTrigger": "off",
+}
+
+TARGET_ALARMS = {
+    "Ledger": "true",
+    "Probe": "true",
+    "MaxAgeSeconds": "1209600",
+    "TicketTopicArn": {"Ref": "Tickets"},
+    "LatenessTrigger": "above 60000 in 2 of 3 periods of 900 s",
 }
 
 # IAM decides who uses the key, as with the construct's key.
@@ -41,9 +51,10 @@ KEY_POLICY = {
 def switch_on(example: dict[str, Any]) -> dict[str, Any]:
     """Switches everything on in the example's document, and returns it."""
     resources = example["Resources"]
+    resources["Tickets"] = {"Type": "AWS::SNS::Topic"}
     resources["Key"] = {"Type": "AWS::KMS::Key", "Properties": {"KeyPolicy": KEY_POLICY}}
     resources["Retry"]["Properties"]["Parameters"] |= PARAMETERS
-    resources["OrdersAlarms"]["Properties"]["Parameters"] |= {"Ledger": "true", "Probe": "true"}
+    resources["OrdersAlarms"]["Properties"]["Parameters"] |= TARGET_ALARMS
     # Sending to an encrypted queue, or receiving from it, needs its key.
     for policy in ("OrdersFailures", "OperatorRedrive"):
         resources[policy]["Properties"]["PolicyDocument"]["Statement"].append(

@@ -36,7 +36,7 @@ def _function(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
             argument = loader.construct_mapping(node, deep=True)
     if suffix == "GetAtt" and isinstance(argument, str):
         argument = argument.split(".", 1)
-    return {"Ref" if suffix == "Ref" else f"Fn::{suffix}": argument}
+    return {suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}": argument}
 
 
 _Loader.add_multi_constructor("!", _function)

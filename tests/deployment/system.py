@@ -58,6 +58,11 @@ class System:
         lines |= {_alarm(each.properties) for each in self._of(ALARM)}
         return {self._with_parts_for_tokens(line) for line in lines}
 
+    def alarms(self) -> dict[str, dict[str, Any]]:
+        """The properties of alarms by their sections in the runbook, with parts in place of tokens."""
+        alarms = (json.loads(self._with_parts_for_tokens(json.dumps(each.properties))) for each in self._of(ALARM))
+        return {alarm["AlarmDescription"].rpartition("#")[2]: alarm for alarm in alarms}
+
     def _parts(self) -> dict[str, Resource]:
         """The parts of the system by purpose. Keys and topics belong to the environment, and are only named."""
         retry_queue = self._only(QUEUE, lambda each: "RedrivePolicy" in each.properties)
@@ -90,9 +95,10 @@ class System:
         for who in ("handler", "target", "operator"):
             if role := self._role(who):
                 yield role.token, f"{who}'s role"
-        for kind, name in {KEY: "key", TOPIC: "topic"}.items():
-            for resource in self._of(kind):
-                yield resource.token, name
+        for resource in self._of(KEY):
+            yield resource.token, "key"
+        for resource in self._of(TOPIC):
+            yield resource.token, "tickets" if "Tickets" in resource.token else "topic"
 
     def _with_parts_for_tokens(self, line: str) -> str:
         for token, name in self._names():
@@ -220,22 +226,19 @@ def _principals(principal: Any) -> list[str]:
 
 
 def _alarm(properties: dict[str, Any]) -> str:
-    match properties.get("Metrics"):
-        case None:
-            return _metric_alarm(properties)
-        case [{"Expression": query} as only]:
-            said = {name: value for name, value in properties.items() if name != "Metrics"} | {"Period": only["Period"]}
-            return f"the alarm on {query}: " + ", ".join(sorted(_leaves(said)))
-    raise NotImplementedError(f"an alarm on {properties['Metrics']}")
-
-
-def _metric_alarm(properties: dict[str, Any]) -> str:
-    dimensions = sorted(f"{each['Name']} {each['Value']}" for each in properties.get("Dimensions", []))
+    """An alarm by its metric, or by its expression and the metrics in it. The id of the expression may differ."""
     said = {name: value for name, value in properties.items() if name not in INCIDENTAL[ALARM]}
-    return (
-        f"the alarm on {properties['Namespace']} {properties['MetricName']} of {', '.join(dimensions)}: "
-        + ", ".join(sorted(_leaves(said)))
-    )
+    said.setdefault("DatapointsToAlarm", said["EvaluationPeriods"])
+    parts = [{**each, "ReturnData": each.get("ReturnData", True)} for each in said.pop("Metrics", [])]
+    if not parts:
+        dimensions = sorted(f"{each['Name']} {each['Value']}" for each in properties.get("Dimensions", []))
+        what = f"{properties['Namespace']} {properties['MetricName']} of {', '.join(dimensions)}"
+        return f"the alarm on {what}: " + ", ".join(sorted(_leaves(said)))
+    (expression,) = (each for each in parts if "Expression" in each)
+    metrics = {each["Id"]: _leaves(each) for each in parts if each is not expression}
+    said["Expression"] = {name: value for name, value in expression.items() if name not in ("Id", "Expression")}
+    facts = [*_leaves(said), *(f"{metric} {fact}" for metric, facts in metrics.items() for fact in facts)]
+    return f"the alarm on {expression['Expression']}: " + ", ".join(sorted(facts))
 
 
 def _meaning(variable: str, value: str) -> str:

@@ -114,7 +114,7 @@ class Template:
 
     def _work_out(self, value: Any) -> Any:
         match value:
-            case dict() if len(value) == 1 and _is_function(name := next(iter(value))):
+            case dict() if len(value) == 1 and _is_function(name := next(iter(value)), value):
                 return self._call(name, value[name])
             case dict():
                 worked_out = {key: self._work_out(each) for key, each in value.items()}
@@ -136,6 +136,10 @@ class Template:
                 return self._work_out(then if self._holds(condition) else otherwise)
             case "Fn::Equals", [left, right]:
                 return self._work_out(left) == self._work_out(right)
+            case "Condition", str():
+                return self._holds(argument)
+            case "Fn::And", _:
+                return all(map(self._work_out, argument))
             case "Fn::Not", [condition]:
                 return not self._work_out(condition)
             case "Fn::Join", [delimiter, parts]:
@@ -192,8 +196,9 @@ def listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _is_function(name: str) -> bool:
-    return name == "Ref" or name.startswith("Fn::")
+def _is_function(name: str, value: Mapping[str, Any]) -> bool:
+    is_condition = name == "Condition" and isinstance(value[name], str)
+    return name == "Ref" or name.startswith("Fn::") or is_condition
 
 
 def _replace_first(form: str, token: str) -> str:

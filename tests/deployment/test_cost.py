@@ -121,11 +121,11 @@ class ModelTest(unittest.TestCase):
 
     def test_a_deployment_polls_its_queues_and_has_alarms(self) -> None:
         for way, functions, queues, alarms in (
-            (Deployment.with_a_queue_each, 1, 1, 5 + 1 + 4),
+            (Deployment.with_a_queue_each, 1, 1, 12 + 3 + 7),
             # Ten of the functions, and one of redrives.
-            (Deployment.with_a_queue_each, 10, 11, 5 + 11 + 40),
-            (Deployment.with_a_shared_queue, 10, 1, 5 + 1 + 40),
-            (Deployment.with_a_system_each, 10, 10, 50 + 10 + 40),
+            (Deployment.with_a_queue_each, 10, 11, 12 + 33 + 70),
+            (Deployment.with_a_shared_queue, 10, 1, 12 + 3 + 70),
+            (Deployment.with_a_system_each, 10, 10, 120 + 30 + 70),
         ):
             deployed = way(functions)
             self.assertAlmostEqual(deployed.polling, queues * 657_000 * 0.4e-6)
@@ -265,9 +265,10 @@ class PageTest(unittest.TestCase):
     def test_the_templates_have_the_priced_resources(self) -> None:
         system = (ROOT / "infra/sam/template.yaml").read_text()
         target = (ROOT / "infra/sam/target-alarms.yaml").read_text()
-        alarm = "Type: AWS::CloudWatch::Alarm\n"
-        self.assertEqual(system.count(alarm), model.SYSTEM_ALARMS + model.QUEUE_ALARMS)
-        self.assertEqual(target.count(alarm), model.TARGET_ALARMS + model.LEDGER_ALARMS + model.PROBE_ALARMS)
+        alarms = (template.partition("\nResources:")[2] for template in (system, target))
+        of_system, of_target = (len(re.findall("MetricName: |SELECT SUM", each)) for each in alarms)
+        self.assertEqual(of_system, model.SYSTEM_ALARMS + model.QUEUE_ALARMS)
+        self.assertEqual(of_target, model.TARGET_ALARMS + model.LEDGER_ALARMS + model.PROBE_ALARMS)
         self.assertIn(f"MemorySize: {model.MEMORY_MB}\n", system)
         _, _, log_days = system.partition("\n  LogRetentionDays:\n")
         default = re.search(r"^    Default: (\d+)$", log_days, re.MULTILINE)

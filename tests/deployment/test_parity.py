@@ -208,7 +208,16 @@ class DifferenceTest(unittest.TestCase):
         for found, query in zip(
             sorted(changed(widen)), (r"SELECT SUM\(DeadLettersNotSent\) .*", "SELECT 1"), strict=True
         ):
-            self.assertRegex(found, f"^only (CDK|SAM): the alarm on {query}: .*, Period = 300, Threshold = 0, ")
+            self.assertRegex(
+                found, f"^only (CDK|SAM): the alarm on {query}: .*, Expression.Period = 300, .*, Threshold = 0, "
+            )
+
+    def test_a_metric_in_the_expression_of_an_alarm(self) -> None:
+        def change(_: Properties, system: Properties) -> None:
+            system("DeadLettersGrowAlarm")["Metrics"][1]["MetricStat"]["Stat"] = "Sum"
+
+        for found, statistic in zip(sorted(changed(change)), ("Maximum", "Sum"), strict=True):
+            self.assertRegex(found, rf"the alarm on DIFF\(letters\): .*, letters MetricStat.Stat = {statistic}, ")
 
     def assert_alarms(self, found: list[str], metric: str, **sides: tuple[str, int]) -> None:
         """Only this differs: each side has its own statistic and threshold in its alarm on this metric."""

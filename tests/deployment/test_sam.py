@@ -21,7 +21,6 @@ from sam_templates import (
     ROLES,
     SYSTEM,
     TARGET_ALARMS,
-    TEMPLATES,
     TOPIC,
     of_type,
     resources,
@@ -509,89 +508,80 @@ class OptionTest(unittest.TestCase):
 
 
 class AlarmTest(unittest.TestCase):
-    """The alarms: their triggers and descriptions."""
+    """Which alarms there are, and how they are set. test_parity.py compares what they watch with CDK's."""
 
-    QUEUE = {"QueueName": "{RetryQueue}"}
-    HANDLER = {"FunctionName": "{Handler}"}
-    FUNCTION = {"FunctionName": "orders"}
-    TARGET = {"Target": "orders"}
+    TICKETS = f"arn:aws:sns:{HOME}:tickets"
+    OF_SYSTEM = {
+        "DeadLettersNotSent",
+        "EventsGivenUp",
+        "DeadLetters",
+        "DeadLettersGrow",
+        "DeadLettersExpire",
+        "HandlerErrors",
+        "HandlerThrottles",
+        "HandlerRecursionStopped",
+        "HandlerSilent",
+        "UnreadMessages",
+        "Backlog",
+    }
+    OF_TARGET = {
+        "UndeliveredFailures",
+        "RecursionStopped",
+        "ConfigurationFaults",
+        "ThrottledRetries",
+        "EventsExpire",
+        "Lateness",
+    }
+    CAN_WAIT = {"DeadLetters", "DeadLettersGrow", "HandlerThrottles", "Backlog", "Lateness"}
 
-    # Metric, dimension, statistic, threshold, and the number of periods above it (of how many).
-    SYSTEM_ALARMS = [
-        ("AWS/SQS", "ApproximateNumberOfMessagesVisible", QUEUE, "Minimum", 0, 3),
-        ("AWS/SQS", "ApproximateNumberOfMessagesVisible", {"QueueName": "{DeadLetterQueue}"}, "Maximum", 0, 1),
-        ("AWS/Lambda", "Errors", HANDLER, "Sum", 0, 1),
-        ("AWS/Lambda", "Throttles", HANDLER, "Sum", 0, 1),
-        ("AWS/Lambda", "RecursiveInvocationsDropped", HANDLER, "Sum", 0, 1),
-        ("SELECT SUM(DeadLettersNotSent) FROM SCHEMA(Comeback, Target)", 0, 1),
-    ]
-    TARGET_ALARMS = [
-        ("AWS/Lambda", "DestinationDeliveryFailures", FUNCTION, "Sum", 0, 1),
-        ("AWS/Lambda", "RecursiveInvocationsDropped", FUNCTION, "Sum", 0, 1),
-        ("Comeback", "ConfigurationFaults", TARGET, "Sum", 0, 1),
-        ("Comeback", "InvokeLateness", TARGET, "p99", 5 * 60 * 1000, 1),
-    ]
-    LEDGER_ALARM = ("Comeback", "LedgerFaults", TARGET, "Sum", 0, 1)
-    PROBE_ALARM = ("Comeback", "CircuitOpen", TARGET, "Maximum", 0, (1, 4))
+    def of_system(self, **parameters: str) -> dict[str, dict[str, Any]]:
+        """The alarms of a system by name."""
+        return self.by_name(system(AlarmTopicArn=TOPIC, **parameters))
 
-    def assert_alarms(self, made: Mapping[str, Resource], expected: list[Any]) -> None:
-        """Checks that exactly these alarms are made."""
-        alarms = list(of_type(made, "CloudWatch::Alarm").values())
-        found = [(*self.watched(alarm), int(alarm["Threshold"]), self.periods(alarm)) for alarm in alarms]
-        self.assertCountEqual(found, expected)
-        shared = {
-            "ComparisonOperator": "GreaterThanThreshold",
-            "TreatMissingData": "notBreaching",
-            "AlarmActions": [TOPIC],
-        }
-        for alarm in alarms:
-            with self.subTest(self.watched(alarm)):
-                self.assertEqual({name: alarm[name] for name in shared}, shared)
+    def of_target(self, **parameters: str) -> dict[str, dict[str, Any]]:
+        """The alarms of a function by name."""
+        needed = {"TargetFunction": "orders", "AlarmTopicArn": TOPIC}
+        return self.by_name(resources(sam.transformed(TARGET_ALARMS, needed | parameters)))
 
     @staticmethod
-    def periods(alarm: dict[str, Any]) -> int | tuple[int, int]:
-        """How many periods must be above the threshold, and of how many if not of as many."""
-        periods = alarm["EvaluationPeriods"]
-        return (alarm["DatapointsToAlarm"], periods) if "DatapointsToAlarm" in alarm else periods
+    def by_name(made: Mapping[str, Resource]) -> dict[str, dict[str, Any]]:
+        return {name.removesuffix("Alarm"): alarm for name, alarm in of_type(made, "CloudWatch::Alarm").items()}
 
-    def watched(self, alarm: dict[str, Any]) -> tuple[Any, ...]:
-        """The query of an alarm, or its metric and statistic."""
-        data, *_ = alarm.get("Metrics", [{}])
-        if "Expression" in data:
-            self.assertEqual(data["Period"], 300)
-            return (data["Expression"],)
-        self.assertEqual(alarm["Period"], 300)
-        dimensions = {each["Name"]: each["Value"] for each in alarm["Dimensions"]}
-        statistics = (alarm[name] for name in ("Statistic", "ExtendedStatistic") if name in alarm)
-        return (alarm["Namespace"], alarm["MetricName"], dimensions, *statistics)
+    def test_there_are_those_of_what_is_switched_on(self) -> None:
+        self.assertEqual(self.of_system().keys(), self.OF_SYSTEM)
+        for switched_on, more in (
+            ({}, set()),
+            ({"Ledger": "true"}, {"LedgerFaults"}),
+            ({"Probe": "true"}, {"CircuitOpen"}),
+        ):
+            self.assertEqual(self.of_target(**switched_on).keys(), self.OF_TARGET | more)
 
-    def test_of_the_system(self) -> None:
-        self.assert_alarms(system(AlarmTopicArn=TOPIC), self.SYSTEM_ALARMS)
+    def test_each_can_be_set_and_switched_off(self) -> None:
+        everything = {"Ledger": "true", "Probe": "true"}
+        for make, switched_on in ((self.of_system, {}), (self.of_target, everything)):
+            names = list(make(**switched_on))
+            triggers = {f"{name}Trigger": f"above {at}.5 in 2 of 5 periods of 900 s" for at, name in enumerate(names)}
+            for name, alarm in make(**switched_on, **triggers).items():
+                with self.subTest(name):
+                    numbers = [alarm[each] for each in ("Threshold", "DatapointsToAlarm", "EvaluationPeriods")]
+                    self.assertEqual(numbers, [f"{names.index(name)}.5", "2", "5"])
+                    parts = [part.get("MetricStat", part) for part in alarm.get("Metrics", [alarm])]
+                    self.assertEqual({part["Period"] for part in parts if "Period" in part}, {"900"})
+            for off in (names[::2], names[1::2]):
+                made = make(**switched_on, **{f"{name}Trigger": "off" for name in off})
+                self.assertEqual(made.keys(), set(names) - set(off))
 
-    def test_every_description_says_what_to_do(self) -> None:
-        # Each description tells the operator what to do, in a sentence that begins with one of these words.
-        deeds = re.compile(r"\b(Check|Fix|Look|Raise|Set|The errors in the handler's log say)\b")
-        alarms = {
-            name: alarm["Properties"]["AlarmDescription"]
-            for path in TEMPLATES
-            for name, alarm in sam.read(path)["Resources"].items()
-            if alarm["Type"] == "AWS::CloudWatch::Alarm"
-        }
-        self.assertEqual(len(alarms), len(self.SYSTEM_ALARMS) + len(self.TARGET_ALARMS) + 2)
-        for name, description in alarms.items():
-            with self.subTest(name):
-                self.assertRegex(description, deeds)
-                # CloudWatch cuts off longer descriptions.
-                self.assertLessEqual(len(description), 1024)
+    def test_those_that_can_wait_go_to_a_topic_of_their_own(self) -> None:
+        for make in (self.of_system, self.of_target):
+            for tickets in ("", self.TICKETS):
+                for name, alarm in make(TicketTopicArn=tickets).items():
+                    topic = tickets if tickets and name in self.CAN_WAIT else TOPIC
+                    self.assertEqual((alarm["AlarmActions"], alarm["OKActions"]), ([topic], [topic]), name)
 
-    def test_of_a_function(self) -> None:
-        parameters = {"TargetFunction": "orders", "AlarmTopicArn": TOPIC}
-        without = resources(sam.transformed(TARGET_ALARMS, parameters))
-        self.assert_alarms(without, self.TARGET_ALARMS)
-        with_ledger = resources(sam.transformed(TARGET_ALARMS, parameters | {"Ledger": "true"}))
-        self.assert_alarms(with_ledger, [*self.TARGET_ALARMS, self.LEDGER_ALARM])
-        with_probes = resources(sam.transformed(TARGET_ALARMS, parameters | {"Probe": "true"}))
-        self.assert_alarms(with_probes, [*self.TARGET_ALARMS, self.PROBE_ALARM])
+    def test_the_share_of_an_events_age_is_that_of_the_functions_maximum(self) -> None:
+        self.assertEqual(
+            self.of_target(MaxAgeSeconds="3600")["EventsExpire"]["Metrics"][0]["Expression"], "100 * age / 3600"
+        )
 
 
 if __name__ == "__main__":

@@ -78,8 +78,21 @@ class ParameterTest(unittest.TestCase):
             [TOPIC],
             ["alarms", f"{TOPIC}.fifo", f"arn:aws:sqs:{HOME}:alarms", f"{TOPIC}:subscription"],
         ),
+        "TicketTopicArn": ([TOPIC], ["tickets", f"{TOPIC}.fifo"]),
         "TargetFunction": (["orders", "a_b-C1", "x" * 64], ["x" * 65, ORDERS, "orders:live", "orders*"]),
     }
+    # When an alarm goes off. All these parameters have the same pattern.
+    TRIGGERS: tuple[list[str], list[str]] = (
+        ["off", "above 0 in 1 of 1 periods of 10 s", "above 12.5 in 10 of 12 periods of 86400 s"],
+        [
+            "on",
+            "0",
+            "above -1 in 1 of 1 periods of 60 s",
+            "above 0 in 0 of 1 periods of 60 s",
+            "above 0 in 1 of 1 periods of 61 s",
+            "above 0 in 1 of 1 periods of 60 s ",
+        ],
+    )
     # The ranges of the handler, in seconds.
     DURATIONS = {
         "BaseBackoff": (1, 12 * 60 * 60),
@@ -103,7 +116,14 @@ class ParameterTest(unittest.TestCase):
         patterns = {
             name for path in TEMPLATES for name, each in parameters_of(path).items() if "AllowedPattern" in each
         }
-        self.assertEqual(patterns, self.VALUES.keys() | self.DURATIONS.keys())
+        triggers = {name for name in patterns if name.endswith("Trigger")}
+        self.assertEqual(patterns - triggers, self.VALUES.keys() | self.DURATIONS.keys())
+
+    def test_all_triggers_are_written_in_the_same_way(self) -> None:
+        for path in TEMPLATES:
+            for name in parameters_of(path):
+                if name.endswith("Trigger"):
+                    self.assert_takes(path, name, *self.TRIGGERS)
 
     def test_patterns_accept_good_values_and_refuse_bad_ones(self) -> None:
         for path in TEMPLATES:

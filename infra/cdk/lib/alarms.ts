@@ -8,53 +8,104 @@ import {
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 import type { AsyncRetry } from './async-retry';
-import { RETENTION } from './closed-queue';
 import { Faults } from './faults';
-import { DEAD_LETTERS_NOT_SENT, metricOfLambda } from './metrics';
 import type { AsyncRetryProps } from './props';
-import { checkDuration, checkKnown } from './retry-policy';
+import { checkKnown, checkWhole } from './retry-policy';
 import { ownId } from './target';
+import {
+  ALARMS,
+  AlarmName,
+  AlarmSeverity,
+  ofDeadLetters,
+  ofFunction,
+  ofHandler,
+  ofQueue,
+  ofRegion,
+  Trigger,
+  Triggers,
+} from './triggers';
+
+/** When an alarm goes off, in place of its defaults. */
+export interface AlarmSettings {
+  /**
+   * Whether there is this alarm.
+   *
+   * @default true
+   */
+  readonly enabled?: boolean;
+
+  /**
+   * Whose actions it has.
+   *
+   * @default - as the README lists
+   */
+  readonly severity?: AlarmSeverity;
+
+  /**
+   * It goes off above this value, in the unit that the README lists.
+   *
+   * @default - as the README lists
+   */
+  readonly threshold?: number;
+
+  /**
+   * The length of a period: 10 or 30 seconds, or whole minutes up to a day.
+   *
+   * @default Duration.minutes(5)
+   */
+  readonly period?: Duration;
+
+  /**
+   * How many periods it looks at.
+   *
+   * @default - as the README lists
+   */
+  readonly evaluationPeriods?: number;
+
+  /**
+   * In how many of these periods the value must be above the threshold.
+   *
+   * @default - as the README lists; all of them if you set `evaluationPeriods`
+   */
+  readonly datapointsToAlarm?: number;
+}
 
 /** Options of the alarms of an `AsyncRetry`. */
 export interface AlarmsProps {
   /**
-   * What happens when an alarm goes off, such as `new SnsAction(topic)`.
+   * What happens when an alarm goes off and when it is over, such as `new SnsAction(topic)`.
    *
    * @default - nothing; the console shows the alarms
    */
   readonly actions?: cloudwatch.IAlarmAction[];
 
   /**
-   * The largest lateness of 99 of 100 retries.
+   * What happens instead for alarms that can wait for a working day.
    *
-   * @default Duration.minutes(5)
+   * @default - the same as for the others, `actions`
    */
-  readonly lateness?: Duration;
+  readonly ticketActions?: cloudwatch.IAlarmAction[];
+
+  /**
+   * Settings of single alarms by their names, such as `{ Lateness: { threshold: 60000 }, Backlog: { enabled: false } }`.
+   *
+   * @default - all alarms, as the README lists them
+   */
+  readonly settings?: { readonly [alarm: string]: AlarmSettings };
 }
 
-/** Far more than a queue and a mapping ever need. */
-const LATENESS = Duration.minutes(5);
+/** Each section of this page is about one alarm. */
+const RUNBOOK = 'docs/runbook.md';
 
-/** A working mapping receives visible messages within a second. Three periods are a quarter of an hour. */
-const UNREAD_PERIODS = 3;
-
-/**
- * While a function is down, its events wait for up to a quarter of an hour before one of them says so again. With fewer
- * periods, the alarm would go off again and again in one outage.
- */
-const DOWN_PERIODS = 4;
-
-/** When an alarm goes off, and its description, which says what to do. */
-interface Trigger {
-  readonly metric: cloudwatch.IMetric;
-  /** @default - any value above zero */
-  readonly above?: number;
-  /** @default 1 */
-  readonly periods?: number;
-  /** @default - all of the periods */
-  readonly periodsAbove?: number;
-  readonly description: string;
-}
+/** CloudWatch's limits: high resolutions, or whole minutes; and how far an alarm looks back. */
+const HIGH_RESOLUTIONS = [10, 30];
+const MINUTE = 60;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const LOOKS_BACK_MAX = [
+  { periodMin: HOUR, max: 7 * DAY },
+  { periodMin: 0, max: DAY },
+];
 
 /** The alarms of an `AsyncRetry` and of its functions. */
 export class RetryAlarms extends Construct {
@@ -67,162 +118,106 @@ export class RetryAlarms extends Construct {
   ) {
     super(retry, 'Alarms');
     const faults = new Faults();
-    const { lateness } = props;
-    if (lateness && checkKnown('lateness', lateness, faults))
-      checkDuration('lateness', lateness, Duration.seconds(1), RETENTION, faults);
+    for (const [name, settings] of Object.entries(props.settings ?? {})) checkSettings(name, settings, faults);
     faults.throwIfAny(`the alarms of AsyncRetry ${retry.node.path}`);
-    this.watchDeadLetters();
-    this.watchHandler();
+    const { deadLetterQueue } = retry;
+    const { account, region } = Stack.of(this);
+    this.addOnce(
+      ofRegion(),
+      (other) => Stack.of(other.retry).account === account && Stack.of(other.retry).region === region,
+    );
+    this.addOnce(
+      ofDeadLetters(deadLetterQueue),
+      (other) => other.retry.deadLetterQueue.queueArn === deadLetterQueue.queueArn,
+    );
+    this.add(this, ofHandler(retry.handler));
   }
 
   /**
-   * Adds the alarm on one retry queue. CloudWatch bills an alarm on several queues by the queue too, and its name would
+   * Adds the alarms on one retry queue. CloudWatch bills an alarm on several queues by the queue too, and its name would
    * not say which of them it is about.
    */
   public watchQueue(queue: sqs.IQueue): void {
-    this.alarm(new Construct(this, queue.node.id), 'UnreadMessages', {
-      metric: queue.metricApproximateNumberOfMessagesVisible({ statistic: cloudwatch.Stats.MINIMUM }),
-      periods: UNREAD_PERIODS,
-      description:
-        'Messages in a retry queue are due, and for a quarter of an hour not all of them were received. Check that ' +
-        "the queue's mapping is enabled and that the handler is not throttled. If the handler is only busy, raise the " +
-        "mapping's maximum concurrency. If 120,000 messages are in flight, SQS delivers none: the errors in the " +
-        "handler's log say why it can't send them again with a delay.",
-    });
+    this.add(new Construct(this, queue.node.id), ofQueue(queue, this.options));
   }
 
   /** Adds the alarms on the metrics of one function. */
-  public watchFunction(target: lambda.IFunction): void {
-    const { lateness = LATENESS } = this.props;
-    const scope = new Construct(this, ownId(target));
-    this.alarm(scope, 'UndeliveredFailures', {
-      metric: metricOfLambda('DestinationDeliveryFailures', target),
-      description:
-        'Lambda could not send failed events of this function to the retry queue, and dropped ' +
-        "them. Check that the function's role may send to the queue and use its key. A payload " +
-        'near 1 MiB is dropped too, because its failure record does not fit into a message.',
-    });
-    this.alarm(scope, 'RecursionStopped', {
-      metric: metricOfLambda('RecursiveInvocationsDropped', target),
-      description:
-        'Lambda took the retries of this function for an endless loop, and stopped them. Set ' +
-        'its RecursiveLoop to Allow. Then redrive the dead-letter queue, where the reason of ' +
-        'these events is recursion_stopped.',
-    });
-    this.alarm(scope, 'ConfigurationFaults', {
-      metric: this.retry.metricConfigurationFaults({ target }),
-      description:
-        "This function can't be re-invoked: a permission, the key or the function itself is " +
-        "missing. The errors in the handler's log say which. Fix it; until then its events " +
-        'wait, but no longer than their maximum age.',
-    });
-    this.alarm(scope, 'Lateness', {
-      metric: this.retry.metricInvokeLateness({ target }),
-      above: lateness.toMilliseconds(),
-      description:
-        'Retries of this function are late. Check whether the handler is throttled. If its retry queue has more due ' +
-        "messages than the handler can take, raise the mapping's maximum concurrency.",
-    });
-    if (this.retry.ledger) {
-      this.alarm(scope, 'LedgerFaults', {
-        metric: this.retry.metricLedgerFaults({ target }),
-        description:
-          "The ledger can't say whether failures of this function were already handled, so its " +
-          "events wait. The errors in the handler's log say whether the table, the permission " +
-          'or the key is missing.',
-      });
-    }
-    if (this.options.probe) {
-      this.alarm(scope, 'CircuitOpen', {
-        metric: this.retry.metricCircuitOpen({ target }),
-        periods: DOWN_PERIODS,
-        periodsAbove: 1,
-        description:
-          'This function has been down since this alarm went off: nearly all re-invocations failed. It is now probed ' +
-          'with one event at a time, and its other events wait without using up attempts, but no longer than their ' +
-          "maximum age. Look into the function's log and fix the cause. Retries resume by themselves when a probe " +
-          'succeeds.',
-      });
-    }
+  public watchFunction(target: lambda.IFunction, maxAge: Duration): void {
+    this.add(new Construct(this, ownId(target)), ofFunction(target, this.retry, this.options, maxAge));
   }
 
-  private watchDeadLetters(): void {
-    const { deadLetterQueue } = this.retry;
-    this.alarmOnce('DeadLetters', ({ retry }) => retry.deadLetterQueue.queueArn === deadLetterQueue.queueArn, {
-      metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible({ statistic: cloudwatch.Stats.MAXIMUM }),
-      description:
-        'Events were given up. The attribute Reason of each message in the dead-letter queue ' +
-        'says why. A message without Reason was moved there by SQS, because the handler failed ' +
-        'on it for days. Fix the cause, then start a redrive of the dead-letter queue with the ' +
-        'retry queue that takes them all as its custom destination: each event starts over.',
-    });
-    const { account, region } = Stack.of(this);
-    this.alarmOnce(
-      'DeadLettersNotSent',
-      ({ retry }) => Stack.of(retry).account === account && Stack.of(retry).region === region,
-      {
-        metric: DEAD_LETTERS_NOT_SENT,
-        description:
-          "A retry handler in this region can't send dead letters to its dead-letter queue, so " +
-          "these events stay in the retry queue. The errors in the handler's log name the queue " +
-          "and the cause: the queue is missing, or its policy, the handler's role or the key " +
-          'forbids sending. Fix the cause.',
-      },
-    );
-  }
-
-  private watchHandler(): void {
-    const { handler } = this.retry;
-    this.alarm(this, 'HandlerErrors', {
-      metric: handler.metricErrors(),
-      description:
-        'The retry handler fails. Look into its log: a bad setting stops it at its start, and ' +
-        'the log names the variable. Nothing is lost in the meantime; each message comes back ' +
-        'up to a thousand times.',
-    });
-    this.alarm(this, 'HandlerThrottles', {
-      metric: handler.metricThrottles(),
-      description:
-        "The retry handler is throttled, so retries are late. Raise the account's concurrency, " +
-        'or give the handler a reserved concurrency that is at least the maximum concurrency of ' +
-        'its mappings.',
-    });
-    this.alarm(this, 'HandlerRecursionStopped', {
-      metric: metricOfLambda('RecursiveInvocationsDropped', handler),
-      description:
-        'Lambda took the retry handler for an endless loop, and stopped it. Set its ' +
-        'RecursiveLoop to Allow; the messages come back by themselves.',
-    });
-  }
-
-  /** Makes an alarm, unless another `AsyncRetry` has an alarm on the same thing with all actions of this one. */
-  private alarmOnce(id: string, isSame: (others: RetryAlarms) => boolean, trigger: Trigger): void {
+  /** Makes alarms, except those that another `AsyncRetry` has on the same thing with the same settings and actions. */
+  private addOnce(triggers: Triggers, isSame: (other: RetryAlarms) => boolean): void {
     const all = (Stage.of(this) ?? this.node.root).node.findAll().filter((each) => each instanceof RetryAlarms);
-    const { actions: mine = [] } = this.props;
-    const isDone = all.some(
-      (each) =>
-        each !== this &&
-        isSame(each) &&
-        mine.every((own) => each.props.actions?.some((other) => isSameAction(own, other))),
+    const others = all.filter((each) => each !== this && isSame(each));
+    const missing = Object.entries(triggers).filter(
+      ([name, trigger]) => !others.some((other) => other.covers(this, name, trigger)),
     );
-    if (!isDone) this.alarm(this, id, trigger);
+    this.add(this, Object.fromEntries(missing));
   }
 
-  private alarm(scope: Construct, id: string, trigger: Trigger): void {
-    const { metric, above = 0, periods = 1, periodsAbove, description } = trigger;
-    const alarm = new cloudwatch.Alarm(scope, id, {
-      metric,
-      threshold: above,
+  /** Whether this one has an alarm that does all that the other's would do. */
+  private covers(other: RetryAlarms, name: string, { severity }: Trigger): boolean {
+    const [ours, theirs] = [this, other].map(({ props }) => props.settings?.[name]);
+    const [done, wanted] = [this, other].map((each) => each.actionsOf(ours?.severity ?? severity));
+    return (
+      this.node.tryFindChild(name) !== undefined &&
+      JSON.stringify(ours) === JSON.stringify(theirs) &&
+      wanted.every((one) => done.some((another) => isSameAction(one, another)))
+    );
+  }
+
+  private actionsOf(severity: AlarmSeverity): cloudwatch.IAlarmAction[] {
+    const { actions = [], ticketActions = actions } = this.props;
+    return severity === AlarmSeverity.PAGE ? actions : ticketActions;
+  }
+
+  private add(scope: Construct, triggers: Triggers): void {
+    for (const [name, trigger] of Object.entries(triggers)) this.alarm(scope, name, trigger);
+  }
+
+  private alarm(scope: Construct, name: string, trigger: Trigger): void {
+    const settings = this.props.settings?.[name] ?? {};
+    if (settings.enabled === false) return;
+    const { period, evaluationPeriods, severity = trigger.severity } = settings;
+    const metric = trigger.metric as cloudwatch.Metric | cloudwatch.MathExpression;
+    const alarm = new cloudwatch.Alarm(scope, name, {
+      metric: period ? metric.with({ period }) : metric,
+      threshold: settings.threshold ?? trigger.above ?? 0,
       comparisonOperator: cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-      evaluationPeriods: periods,
-      datapointsToAlarm: periodsAbove,
+      evaluationPeriods: evaluationPeriods ?? trigger.periods ?? 1,
+      datapointsToAlarm: settings.datapointsToAlarm ?? (evaluationPeriods ? undefined : trigger.periodsAbove),
       // Most of these metrics count something that should not happen, and have no data as long as it does not.
       treatMissingData: cloudwatch.TreatMissingData.NOT_BREACHING,
-      alarmDescription: description,
+      alarmDescription: `${trigger.description} Runbook: ${RUNBOOK}#${name.toLowerCase()}`,
     });
-    alarm.addAlarmAction(...(this.props.actions ?? []));
+    const actions = this.actionsOf(severity);
+    alarm.addAlarmAction(...actions);
+    alarm.addOkAction(...actions);
     this.all.push(alarm);
   }
+}
+
+/** Notes a name of no alarm, and periods that CloudWatch would refuse. */
+function checkSettings(name: string, settings: AlarmSettings, faults: Faults): void {
+  if (!ALARMS.includes(name as AlarmName)) {
+    faults.add('settings', `of ${ALARMS.join(', ')}`, name);
+    return;
+  }
+  const { period, evaluationPeriods, datapointsToAlarm } = settings;
+  checkWhole(`${name}.evaluationPeriods`, evaluationPeriods, 1, DAY, faults);
+  checkWhole(`${name}.datapointsToAlarm`, datapointsToAlarm, 1, evaluationPeriods ?? DAY, faults);
+  if (!period || !checkKnown(`${name}.period`, period, faults)) return;
+  const seconds = period.toSeconds({ integral: false });
+  if (!HIGH_RESOLUTIONS.includes(seconds) && (seconds % MINUTE !== 0 || seconds < MINUTE || seconds > DAY))
+    faults.add(`${name}.period`, '10s, 30s, or whole minutes up to 1d', period.toHumanString());
+  const { max } = LOOKS_BACK_MAX.find(({ periodMin }) => seconds >= periodMin) ?? { max: DAY };
+  if (seconds * (evaluationPeriods ?? 1) > max)
+    faults.add(
+      `${name}.evaluationPeriods`,
+      `at most ${max / seconds} periods of ${period.toHumanString()}`,
+      evaluationPeriods,
+    );
 }
 
 /** Whether two actions do the same. Each `new SnsAction(topic)` is a new object. */

@@ -5,6 +5,7 @@ import {
   aws_iam as iam,
   aws_lambda as lambda,
   aws_sqs as sqs,
+  Duration,
   Lazy,
   Stack,
   Stage,
@@ -154,7 +155,7 @@ export class AsyncRetry extends Construct {
     this.checkFirst('alarms()', 'Alarms');
     const alarms = new RetryAlarms(this, props, this.props);
     this.queues.forEach(({ queue }) => alarms.watchQueue(queue));
-    this.forEachFunction((each) => alarms.watchFunction(each));
+    this.forEachFunction((each) => alarms.watchFunction(each, this.maxAgeOf(each)));
     return alarms.all;
   }
 
@@ -362,6 +363,11 @@ export class AsyncRetry extends Construct {
   private forEachFunction(watch: (attached: lambda.IFunction) => void): void {
     this.functions().forEach(watch);
     this.watchers.push(watch);
+  }
+
+  private maxAgeOf(base: lambda.IFunction): Duration {
+    const attached = this.attachments.find(({ target }) => target.base.functionArn === base.functionArn);
+    return effectivePolicy(this.props, attached?.policy).maxAge;
   }
 
   /** A JSON variable of the handler, which is left out if it says nothing. */

@@ -32,6 +32,14 @@ export class DeadLetterQueue extends ClosedQueue {
   }
 }
 
+/** How long a queue keeps messages, if synthesis can know; otherwise 14 days. */
+export function retentionOf(queue: sqs.IQueue): Duration {
+  const resource = queue.node.defaultChild as Partial<sqs.CfnQueue> | undefined;
+  if (resource?.cfnResourceType !== sqs.CfnQueue.CFN_RESOURCE_TYPE_NAME) return RETENTION;
+  const { messageRetentionPeriod = RETENTION_DEFAULT.toSeconds() } = resource;
+  return Token.isUnresolved(messageRetentionPeriod) ? RETENTION : Duration.seconds(messageRetentionPeriod);
+}
+
 /** Warns if a user's own dead-letter queue may lose messages, or is unencrypted. An imported queue can't be checked. */
 export function warnOfOwnQueue(scope: IConstruct, queue: sqs.IQueue): void {
   const resource = queue.node.defaultChild as Partial<sqs.CfnQueue> | undefined;
@@ -42,11 +50,12 @@ export function warnOfOwnQueue(scope: IConstruct, queue: sqs.IQueue): void {
       `the dead-letter queue ${queue.node.path} ${what}`,
     );
 
-  const { messageRetentionPeriod = RETENTION_DEFAULT.toSeconds(), sqsManagedSseEnabled, kmsMasterKeyId } = resource;
-  if (!Token.isUnresolved(messageRetentionPeriod) && messageRetentionPeriod < RETENTION.toSeconds()) {
+  const { sqsManagedSseEnabled, kmsMasterKeyId } = resource;
+  const retention = retentionOf(queue);
+  if (retention.toSeconds() < RETENTION.toSeconds()) {
     warn(
       'retention',
-      `keeps messages for ${Duration.seconds(messageRetentionPeriod).toHumanString()}: set its retentionPeriod to 14 days. A message that ` +
+      `keeps messages for ${retention.toHumanString()}: set its retentionPeriod to 14 days. A message that ` +
         'SQS moves there after a thousand receives keeps its age, and may be deleted at once',
     );
   }

@@ -20,11 +20,14 @@
  * envelope-proxy.ts   the layer that hides the envelope from a function
  * code.ts             the code of the handler and the layer, shipped or built
  * faults.ts           collects all errors into one message
- * metrics.ts, alarms.ts, dashboard.ts   monitoring
+ * metrics.ts, dashboard.ts   monitoring
+ * alarms.ts           the alarms, their settings and actions
+ * triggers.ts         when each alarm goes off, and what to do then
  */
-export { AlarmsProps } from './alarms';
+export { AlarmSettings, AlarmsProps } from './alarms';
 export * from './async-retry';
 export { RetryDashboardProps } from './dashboard';
 export { RetryMetricOptions } from './metrics';
 export { AsyncRetryProps, AttachOptions } from './props';
 export { Jitter, RetryPolicy } from './retry-policy';
+export { AlarmSeverity } from './triggers';

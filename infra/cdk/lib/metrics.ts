@@ -1,4 +1,4 @@
-import { aws_cloudwatch as cloudwatch, aws_lambda as lambda, Duration } from 'aws-cdk-lib';
+import { aws_cloudwatch as cloudwatch, aws_lambda as lambda, aws_logs as logs, Duration } from 'aws-cdk-lib';
 
 /** The namespace of the handler's metrics. */
 const NAMESPACE = 'Comeback';
@@ -18,12 +18,14 @@ export interface RetryMetricOptions extends cloudwatch.MetricOptions {
  * function or none. An alarm can't search for metrics, but it can query them. The query finds the metrics of other
  * handlers in the region too.
  */
-export const DEAD_LETTERS_NOT_SENT = new cloudwatch.MathExpression({
-  expression: `SELECT SUM(DeadLettersNotSent) FROM SCHEMA(${NAMESPACE}, Target)`,
-  usingMetrics: {},
-  label: 'DeadLettersNotSent',
-  period: Duration.minutes(5),
-});
+export const UNSENT = query('DeadLettersNotSent', 'Target');
+
+/** How many events were given up, except those that could never have succeeded and those that an operator took out. */
+export const EVENTS_GIVEN_UP = query(
+  'DeadLettered',
+  'Target, Reason',
+  " WHERE Reason != 'not_retryable' AND Reason != 'cancelled'",
+);
 
 /** A metric of the handler for functions. Metric math combines several functions, in an alarm at most ten. */
 export function metricOf(
@@ -56,4 +58,24 @@ export function metricOf(
 /** A metric of Lambda's own for which the CDK has no method. */
 export function metricOfLambda(name: string, target: lambda.IFunction): cloudwatch.Metric {
   return target.metric(name, { statistic: cloudwatch.Stats.SUM });
+}
+
+/** A metric of CloudWatch Logs about a log group. */
+export function metricOfLog(metricName: string, { logGroupName }: logs.ILogGroup): cloudwatch.Metric {
+  const dimensionsMap = { LogGroupName: logGroupName };
+  return new cloudwatch.Metric({
+    namespace: 'AWS/Logs',
+    metricName,
+    dimensionsMap,
+    statistic: cloudwatch.Stats.SUM,
+  });
+}
+
+function query(metricName: string, dimensions: string, where = ''): cloudwatch.MathExpression {
+  return new cloudwatch.MathExpression({
+    expression: `SELECT SUM(${metricName}) FROM SCHEMA(${NAMESPACE}, ${dimensions})${where}`,
+    usingMetrics: {},
+    label: metricName,
+    period: Duration.minutes(5),
+  });
 }

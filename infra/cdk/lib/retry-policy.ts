@@ -161,6 +161,14 @@ export function written(duration: Duration): string {
   return `${seconds / perUnit}${unit}`;
 }
 
+/** The seconds of a duration, for an expression of CloudWatch. */
+export function secondsOf(duration: Duration): string {
+  if (!duration.isUnresolved()) return String(duration.toSeconds());
+  const [count, unit] = duration.formatTokenToNumber().split(' ');
+  const perUnit = SECONDS_PER_UNIT.find(([initial]) => initial === unit[0])?.[1] ?? 1;
+  return `(${count} * ${perUnit})`;
+}
+
 /** Notes a token in place of a value that must be known at synthesis. Returns whether the value is known. */
 export function checkKnown(property: string, value: Duration | number, faults: Faults): boolean {
   const isKnown = typeof value === 'number' ? !Token.isUnresolved(value) : !value.isUnresolved();

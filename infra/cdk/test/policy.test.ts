@@ -141,8 +141,8 @@ test("values that must be known at synthesis can't be tokens", () => {
     /baseBackoff must be in seconds or a longer unit, got "millis"$/,
   );
   assert.match(
-    complaint(() => stack.retry.alarms({ lateness: Duration.hours(number) })),
-    /lateness must be known at synthesis, got a token/,
+    complaint(() => stack.retry.alarms({ settings: { Lateness: { period: Duration.hours(number) } } })),
+    /Lateness\.period must be known at synthesis, got a token/,
   );
 });
 

@@ -7,11 +7,13 @@ import {
   aws_iam as iam,
   aws_lambda as lambda,
   aws_sns as sns,
+  aws_sqs as sqs,
   Duration,
   Stack,
 } from 'aws-cdk-lib';
 import { Match, Template } from 'aws-cdk-lib/assertions';
-import { AsyncRetry, AsyncRetryProps, RetryMetricOptions } from '../lib';
+import { AlarmSettings, AlarmSeverity, AsyncRetry, AsyncRetryProps, RetryMetricOptions } from '../lib';
+import { ALARMS } from '../lib/triggers';
 import { complaint, TestStack, withOrders } from './app';
 
 /** A logical id without the hashes of the CDK and of this package. */
@@ -19,22 +21,28 @@ function withoutHashes(id: string): string {
   return id.slice(0, -8).replace(/[0-9a-f]{8}$/, '');
 }
 
-/** The metric, its owner, the threshold and the periods (if more than one) of every alarm. */
+/** The metric of an alarm or of a part of its expression, and its owner. */
+function watched(namespace: string, name: string, statistic: string, [{ Name, Value }]: any[]): string {
+  return `${namespace} ${name} ${statistic} of ${Name} ${withoutHashes(Value.Ref ?? Value['Fn::GetAtt'][0])}`;
+}
+
+/** What every alarm watches, its threshold and periods (if they are not one of five minutes), by its path. */
 function alarmsOf(stack: TestStack): string[] {
   return Object.values(stack.template.findResources('AWS::CloudWatch::Alarm')).map(({ Properties: alarm }) => {
     assert.equal(alarm.ComparisonOperator, 'GreaterThanThreshold');
     assert.equal(alarm.TreatMissingData, 'notBreaching');
-    if (alarm.Metrics) {
-      const [{ Expression, Period }, ...others] = alarm.Metrics;
-      assert.deepEqual([Period, others], [300, []]);
-      return `${Expression} > ${alarm.Threshold}`;
-    }
-    assert.equal(alarm.Period, 300);
-    const [{ Name, Value }] = alarm.Dimensions;
-    const whose = withoutHashes(Value.Ref ?? Value['Fn::GetAtt'][0]);
-    const { EvaluationPeriods: all, DatapointsToAlarm: above = all } = alarm;
-    const duration = all === 1 ? '' : ` for ${above === all ? '' : `${above} of `}${all} periods`;
-    return `${alarm.Namespace} ${alarm.MetricName} ${alarm.Statistic ?? alarm.ExtendedStatistic} > ${alarm.Threshold} of ${Name} ${whose}${duration}`;
+    const { EvaluationPeriods: all, DatapointsToAlarm: above = all, Metrics = [], Threshold } = alarm;
+    const [{ Expression, Period } = {} as any, ...parts] = Metrics;
+    const period = alarm.Period ?? Period ?? parts[0].MetricStat.Period;
+    const metrics = parts.map(({ Id, MetricStat: { Metric, Stat, Period } }: any) => {
+      assert.equal(Period, period);
+      return `${Id}: ${watched(Metric.Namespace, Metric.MetricName, Stat, Metric.Dimensions)}`;
+    });
+    const what = Expression
+      ? [Expression, ...metrics].join('; ')
+      : watched(alarm.Namespace, alarm.MetricName, alarm.Statistic ?? alarm.ExtendedStatistic, alarm.Dimensions);
+    const howLong = all === 1 && period === 300 ? '' : ` in ${above} of ${all} x ${period} s`;
+    return `${what} > ${Threshold}${howLong}`;
   });
 }
 
@@ -58,20 +66,34 @@ function linesOf(stack: TestStack): { [title: string]: string[] } {
 
 const OF_SYSTEM = [
   'SELECT SUM(DeadLettersNotSent) FROM SCHEMA(Comeback, Target) > 0',
-  'AWS/SQS ApproximateNumberOfMessagesVisible Maximum > 0 of QueueName RetryDeadLetterQueue',
-  'AWS/Lambda Errors Sum > 0 of FunctionName RetryHandler',
-  'AWS/Lambda Throttles Sum > 0 of FunctionName RetryHandler',
-  'AWS/Lambda RecursiveInvocationsDropped Sum > 0 of FunctionName RetryHandler',
+  "SELECT SUM(DeadLettered) FROM SCHEMA(Comeback, Target, Reason) WHERE Reason != 'not_retryable' AND Reason != 'cancelled' > 0 in 1 of 3 x 300 s",
+  'AWS/SQS ApproximateNumberOfMessagesVisible Maximum of QueueName RetryDeadLetterQueue > 0',
+  'DIFF(letters); letters: AWS/SQS ApproximateNumberOfMessagesVisible Maximum of QueueName RetryDeadLetterQueue > 0 in 1 of 12 x 300 s',
+  `AWS/SQS ApproximateAgeOfOldestMessage Maximum of QueueName RetryDeadLetterQueue > ${10 * 24 * 60 * 60}`,
+  'AWS/Lambda Errors Sum of FunctionName RetryHandler > 0',
+  'AWS/Lambda Throttles Sum of FunctionName RetryHandler > 0',
+  'AWS/Lambda RecursiveInvocationsDropped Sum of FunctionName RetryHandler > 0',
+  'IF(invocations > 0 AND FILL(logged, 0) == 0, 1, 0) + FILL(unparsed, 0) + FILL(invalid, 0); ' +
+    'invocations: AWS/Lambda Invocations Sum of FunctionName RetryHandler; ' +
+    'logged: AWS/Logs IncomingLogEvents Sum of LogGroupName RetryLog; ' +
+    'unparsed: AWS/Logs EMFParsingErrors Sum of LogGroupName RetryLog; ' +
+    'invalid: AWS/Logs EMFValidationErrors Sum of LogGroupName RetryLog > 0 in 3 of 3 x 300 s',
 ];
 
-const ofQueue = (name: string) =>
-  `AWS/SQS ApproximateNumberOfMessagesVisible Minimum > 0 of QueueName ${name} for 3 periods`;
+const ofQueue = (name: string) => [
+  `AWS/SQS ApproximateNumberOfMessagesVisible Minimum of QueueName ${name} > 0 in 3 of 3 x 300 s`,
+  '100 * (inFlight + FILL(delayed, 0)) / 100000; ' +
+    `inFlight: AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum of QueueName ${name}; ` +
+    `delayed: AWS/SQS ApproximateNumberOfMessagesDelayed Maximum of QueueName ${name} > 50`,
+];
 
 const ofFunction = (name: string) => [
-  `AWS/Lambda DestinationDeliveryFailures Sum > 0 of FunctionName ${name}`,
-  `AWS/Lambda RecursiveInvocationsDropped Sum > 0 of FunctionName ${name}`,
-  `Comeback ConfigurationFaults Sum > 0 of Target ${name}`,
-  `Comeback InvokeLateness p99 > 300000 of Target ${name}`,
+  `AWS/Lambda DestinationDeliveryFailures Sum of FunctionName ${name} > 0`,
+  `AWS/Lambda RecursiveInvocationsDropped Sum of FunctionName ${name} > 0`,
+  `Comeback ConfigurationFaults Sum of Target ${name} > 0`,
+  `IF(FILL(invoked, 0) == 0, throttled, 0); throttled: Comeback Throttled Sum of Target ${name}; invoked: Comeback Invoked Sum of Target ${name} > 0 in 2 of 2 x 900 s`,
+  `100 * age / 86400; age: Comeback EventAge Maximum of Target ${name} > 50`,
+  `Comeback InvokeLateness p99 of Target ${name} > 300000`,
 ];
 
 test('there is an alarm for everything that needs a person, for functions attached before and after', () => {
@@ -81,53 +103,75 @@ test('there is an alarm for everything that needs a person, for functions attach
   const after = stack.function('After');
   stack.retry.attach(after);
   stack.retry.attach(after.currentVersion);
-  const ofEach = ['Before', 'After'].flatMap((id) => [...ofFunction(id), ofQueue(`RetryRetryQueue${id}`)]);
+  const ofEach = ['Before', 'After'].flatMap((id) => [...ofFunction(id), ...ofQueue(`RetryRetryQueue${id}`)]);
   assert.deepEqual(alarmsOf(stack).sort(), [...OF_SYSTEM, ...ofEach].sort());
 });
 
-test('a shared queue has one alarm, and so has the queue of redrives', () => {
+test('a shared queue has its alarms once, and so has the queue of redrives', () => {
   const alarmsOfQueues = (props: AsyncRetryProps) => {
     const stack = new TestStack(props);
     stack.retry.alarms();
     for (const id of ['Orders', 'Payments']) stack.retry.attach(stack.function(id));
     stack.retry.grantRedrive(new iam.User(stack, 'Operator'));
-    return alarmsOf(stack).filter((alarm) => / Minimum /.test(alarm));
+    return alarmsOf(stack).filter((alarm) => /R[a-z]+Queue/.test(alarm) && !/DeadLetter/.test(alarm));
   };
-  assert.deepEqual(alarmsOfQueues({ sharedQueue: true }), [ofQueue('RetryRetryQueue')]);
+  assert.deepEqual(alarmsOfQueues({ sharedQueue: true }), ofQueue('RetryRetryQueue'));
   assert.deepEqual(
     alarmsOfQueues({}).sort(),
-    ['RetryRedriveQueue', 'RetryRetryQueueOrders', 'RetryRetryQueuePayments'].map(ofQueue),
+    ['RetryRedriveQueue', 'RetryRetryQueueOrders', 'RetryRetryQueuePayments'].flatMap(ofQueue).sort(),
   );
 });
 
 test('a ledger has an alarm for each function', () => {
   const stack = withOrders({ ledger: true });
   stack.retry.alarms();
-  assert.ok(alarmsOf(stack).includes('Comeback LedgerFaults Sum > 0 of Target Orders'));
+  assert.ok(alarmsOf(stack).includes('Comeback LedgerFaults Sum of Target Orders > 0'));
 });
 
 test('probes have an alarm for each function', () => {
   const stack = withOrders({ ledger: true, probe: true });
   stack.retry.alarms();
-  assert.ok(alarmsOf(stack).includes('Comeback CircuitOpen Maximum > 0 of Target Orders for 1 of 4 periods'));
+  assert.ok(alarmsOf(stack).includes('Comeback CircuitOpen Maximum of Target Orders > 0 in 1 of 4 x 300 s'));
 });
 
-test('every alarm says what to do, and has the given actions', () => {
+/** The properties of alarms by the last part of their path. */
+function byName(stack: TestStack, alarms: cloudwatch.Alarm[]): { [name: string]: any } {
+  const resources = stack.template.findResources('AWS::CloudWatch::Alarm');
+  const propertiesOf = (alarm: cloudwatch.Alarm) =>
+    resources[stack.getLogicalId(alarm.node.defaultChild as cloudwatch.CfnAlarm)].Properties;
+  return Object.fromEntries(alarms.map((alarm) => [alarm.node.id, propertiesOf(alarm)]));
+}
+
+test('every alarm says what to do and where that is described, and has the actions of its severity', () => {
   const stack = new TestStack({ ledger: true, probe: true });
   stack.retry.attach(stack.function('Orders'));
-  const topic = new sns.Topic(stack, 'Topic');
-  const alarms = stack.retry.alarms({ actions: [new actions.SnsAction(topic)] });
-  // The others are those of the queue, of the ledger and of probes.
-  assert.equal(alarms.length, OF_SYSTEM.length + ofFunction('Orders').length + 3);
-  for (const { Properties } of Object.values(stack.template.findResources('AWS::CloudWatch::Alarm'))) {
-    assert.deepEqual(Properties.AlarmActions, [stack.resolve(topic.topicArn)]);
-    assert.match(
-      Properties.AlarmDescription,
-      /\b(check|fix|look|raise|set|the errors in the handler's log say)\b/i,
-      Properties.MetricName,
-    );
-    assert.ok(Properties.AlarmDescription.length <= 1024);
+  const [pager, mail] = ['Pager', 'Mail'].map((id) => new sns.Topic(stack, id));
+  const made = byName(
+    stack,
+    stack.retry.alarms({
+      actions: [new actions.SnsAction(pager)],
+      ticketActions: [new actions.SnsAction(mail)],
+      settings: { HandlerErrors: { severity: AlarmSeverity.TICKET } },
+    }),
+  );
+  // The others are those of the ledger and of probes.
+  assert.equal(Object.keys(made).length, OF_SYSTEM.length + ofFunction('Orders').length + ofQueue('').length + 2);
+  const tickets = ['DeadLetters', 'DeadLettersGrow', 'HandlerThrottles', 'Backlog', 'Lateness', 'HandlerErrors'];
+  for (const [name, { AlarmActions, OKActions, AlarmDescription }] of Object.entries(made)) {
+    const topic = tickets.includes(name) ? mail : pager;
+    assert.deepEqual([AlarmActions, OKActions], Array(2).fill([stack.resolve(topic.topicArn)]), name);
+    assert.match(AlarmDescription, /\b(check|fix|look|raise|set|the errors in the handler's log say)\b/i, name);
+    assert.ok(AlarmDescription.endsWith(` Runbook: docs/runbook.md#${name.toLowerCase()}`), name);
+    assert.ok(AlarmDescription.length <= 1024, name);
   }
+});
+
+test('without actions for tickets, all alarms have the same actions', () => {
+  const stack = withOrders();
+  const topic = new sns.Topic(stack, 'Topic');
+  const made = byName(stack, stack.retry.alarms({ actions: [new actions.SnsAction(topic)] }));
+  for (const [name, { AlarmActions }] of Object.entries(made))
+    assert.deepEqual(AlarmActions, [stack.resolve(topic.topicArn)], name);
 });
 
 test('a resource shared by several AsyncRetry has one alarm for each set of actions', () => {
@@ -136,7 +180,7 @@ test('a resource shared by several AsyncRetry has one alarm for each set of acti
     const second = new AsyncRetry(stack, 'Second', { deadLetterQueue: stack.retry.deadLetterQueue });
     build(stack, second, new sns.Topic(stack, 'One'), new sns.Topic(stack, 'Other'));
     const alarms = Object.entries(stack.template.findResources('AWS::CloudWatch::Alarm'));
-    return ['DeadLetters', 'DeadLettersNotSent'].map(
+    return ['DeadLetters', 'DeadLettersGrow', 'DeadLettersExpire', 'DeadLettersNotSent', 'EventsGivenUp'].map(
       (id) => alarms.filter(([name]) => new RegExp(`Alarms${id}[0-9A-F]{8}$`).test(name)).length,
     );
   };
@@ -145,32 +189,48 @@ test('a resource shared by several AsyncRetry has one alarm for each set of acti
       stack.retry.alarms({ actions: [new actions.SnsAction(one)] });
       second.alarms({ actions: [new actions.SnsAction(one)] });
     }),
-    [1, 1],
+    [1, 1, 1, 1, 1],
   );
   assert.deepEqual(
     pagedBy((stack, second) => {
       stack.retry.alarms();
       second.alarms();
     }),
-    [1, 1],
+    [1, 1, 1, 1, 1],
   );
   assert.deepEqual(
     pagedBy((stack, second, one, other) => {
       stack.retry.alarms({ actions: [new actions.SnsAction(one)] });
       second.alarms({ actions: [new actions.SnsAction(other)] });
     }),
-    [2, 2],
+    [2, 2, 2, 2, 2],
   );
   assert.deepEqual(
     pagedBy((stack, second, one) => {
       stack.retry.alarms();
       second.alarms({ actions: [new actions.SnsAction(one)] });
     }),
-    [2, 2],
+    [2, 2, 2, 2, 2],
+  );
+  // Only what differs, and what is switched off here.
+  assert.deepEqual(
+    pagedBy((stack, second) => {
+      stack.retry.alarms({ settings: { DeadLettersGrow: { enabled: false }, DeadLetters: { threshold: 5 } } });
+      second.alarms();
+    }),
+    [2, 1, 1, 1, 1],
+  );
+  // Tickets go elsewhere, pages to the same topic.
+  assert.deepEqual(
+    pagedBy((stack, second, one, other) => {
+      stack.retry.alarms({ actions: [new actions.SnsAction(one)] });
+      second.alarms({ actions: [new actions.SnsAction(one)], ticketActions: [new actions.SnsAction(other)] });
+    }),
+    [2, 2, 1, 1, 1],
   );
 });
 
-test('each dead-letter queue has an alarm, and unsent dead letters have one in each region', () => {
+test('each dead-letter queue has its alarms, and what a query finds has one in each region', () => {
   const app = new App();
   const [here, there] = ['eu-west-1', 'us-east-1'].map(
     (region) => new Stack(app, region, { env: { account: '123456789012', region } }),
@@ -182,7 +242,7 @@ test('each dead-letter queue has an alarm, and unsent dead letters have one in e
   ] as const)
     new AsyncRetry(stack, id).alarms();
   const counts = [here, there].map((stack) =>
-    ['Events were given up', 'A retry handler in this region'].map(
+    ['Events were given up', 'in this region'].map(
       (description) =>
         Object.keys(
           Template.fromStack(stack).findResources('AWS::CloudWatch::Alarm', {
@@ -192,19 +252,74 @@ test('each dead-letter queue has an alarm, and unsent dead letters have one in e
     ),
   );
   assert.deepEqual(counts, [
-    [2, 1],
-    [1, 1],
+    [2, 2],
+    [1, 2],
   ]);
 });
 
-test('the threshold of lateness can be set within its range', () => {
+test('each alarm can be set, and switched off', () => {
+  const changed = { threshold: 7, period: Duration.minutes(10), evaluationPeriods: 5, datapointsToAlarm: 2 };
+  for (const name of ALARMS) {
+    const with_ = (settings: AlarmSettings) => {
+      const stack = withOrders({ ledger: true, probe: true });
+      stack.retry.alarms({ settings: { [name]: settings } });
+      return alarmsOf(stack);
+    };
+    const all = with_({});
+    const others = with_({ enabled: false });
+    assert.equal(others.length, all.length - 1, name);
+    const [own] = with_(changed).filter((alarm) => !others.includes(alarm));
+    assert.match(own, / > 7 in 2 of 5 x 600 s$/, name);
+  }
+});
+
+test('settings that CloudWatch would refuse are an error that names them', () => {
+  const periods = Duration.hours(2);
   assert.equal(
-    complaint(() => new TestStack().retry.alarms({ lateness: Duration.seconds(0) })),
-    'the alarms of AsyncRetry Test/Retry: lateness must be from 1s to 14d, got "0 seconds"',
+    complaint(() =>
+      new TestStack().retry.alarms({
+        settings: {
+          Latenes: {},
+          Backlog: { period: Duration.seconds(90) },
+          EventsExpire: { period: periods, evaluationPeriods: 85 },
+          DeadLetters: { evaluationPeriods: 2, datapointsToAlarm: 3 },
+          Lateness: { period: periods, evaluationPeriods: 84 },
+        },
+      }),
+    ),
+    'the alarms of AsyncRetry Test/Retry: ' +
+      [
+        `settings must be of ${ALARMS.join(', ')}, got "Latenes"`,
+        'Backlog.period must be 10s, 30s, or whole minutes up to 1d, got "1 minute 30 seconds"',
+        'EventsExpire.evaluationPeriods must be at most 84 periods of 2 hours, got 85',
+        'DeadLetters.datapointsToAlarm must be a whole number from 1 to 2, got 3',
+      ].join('; '),
   );
-  const stack = withOrders();
-  stack.retry.alarms({ lateness: Duration.seconds(90) });
-  assert.match(alarmsOf(stack).join('\n'), /InvokeLateness p99 > 90000 of/);
+});
+
+test('what an event may wait is the maximum age of its function', () => {
+  const stack = new TestStack({ maxAge: Duration.days(7), inFlightMax: 20_000 });
+  stack.retry.attach(stack.function('Orders'), { maxAge: Duration.hours(1) });
+  stack.retry.attach(stack.function('Payments'));
+  stack.retry.alarms();
+  const all = alarmsOf(stack).join('\n');
+  assert.match(all, /100 \* age \/ 3600; age: Comeback EventAge Maximum of Target Orders > 50/);
+  assert.match(all, /100 \* age \/ 604800; age: Comeback EventAge Maximum of Target Payments > 50/);
+  assert.match(all, /\/ 20000; inFlight/);
+});
+
+test('dead letters are about to expire sooner in a queue that keeps them for a shorter time', () => {
+  const stack = new TestStack();
+  for (const [id, retentionPeriod] of [
+    ['Week', Duration.days(7)],
+    ['Default', undefined],
+  ] as const) {
+    const deadLetterQueue = new sqs.Queue(stack, id, { retentionPeriod });
+    new AsyncRetry(stack, `${id}Retry`, { deadLetterQueue }).alarms();
+  }
+  const [week, byDefault] = alarmsOf(stack).filter((alarm) => /OldestMessage/.test(alarm));
+  assert.match(week, / > 432000$/);
+  assert.match(byDefault, / > 246857$/);
 });
 
 test('the dashboard shows the queues, the handler and every function', () => {

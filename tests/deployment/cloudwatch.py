@@ -1,0 +1,156 @@
+"""What CloudWatch makes of data points: metrics from log lines, statistics, queries, expressions and alarms.
+
+Only as much as the alarms of Comeback need. Anything else is an error.
+"""
+
+import ast
+import itertools
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+# Values by the beginnings of their periods, in seconds.
+Series = dict[int, float]
+
+OPERATORS: dict[type[ast.AST], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Gt: operator.gt,
+    ast.Eq: operator.eq,
+    ast.And: lambda left, right: bool(left and right),
+}
+
+QUERY = re.compile(r"SELECT SUM\((\w+)\) FROM SCHEMA\((\w+), ([\w, ]+)\)(?: WHERE (.+))?")
+CONDITION = re.compile(r"(\w+) != '(\w+)'")
+
+
+@dataclass(frozen=True)
+class Point:
+    """Values of one metric at a time, in seconds."""
+
+    at: int
+    namespace: str
+    name: str
+    dimensions: Mapping[str, str]
+    values: tuple[float, ...]
+
+
+def of_log(line: Mapping[str, Any], at: int, names: Mapping[str, str]) -> Iterator[Point]:
+    """The metrics of a line in embedded metric format, written at this time by targets with these names."""
+    for directive in line.get("_aws", {}).get("CloudWatchMetrics", []):
+        for dimensions in directive["Dimensions"]:
+            values = {name: names.get(line[name], line[name]) for name in dimensions}
+            for metric in directive["Metrics"]:
+                value = line[metric["Name"]]
+                sampled = tuple(value) if isinstance(value, list) else (value,)
+                yield Point(at, directive["Namespace"], metric["Name"], values, sampled)
+
+
+@dataclass
+class CloudWatch:
+    """All points, and alarms on them."""
+
+    points: list[Point] = field(default_factory=list)
+
+    def add(self, points: Iterable[Point]) -> None:
+        """Adds points."""
+        self.points += points
+
+    def begins(self, alarm: Mapping[str, Any]) -> list[int]:
+        """When an alarm goes off: the ends of the periods after which it is on and was not before."""
+        period, series = self._watched(alarm)
+        periods = int(alarm["EvaluationPeriods"])
+        needed = int(alarm.get("DatapointsToAlarm", periods))
+        above = {at for at, value in series.items() if value > float(alarm["Threshold"])}
+        if (alarm["ComparisonOperator"], alarm["TreatMissingData"]) != ("GreaterThanThreshold", "notBreaching"):
+            raise NotImplementedError(f"an alarm like {alarm}")
+        ends = range(0, max(above, default=0) + period * periods, period)
+        on = [at for at in ends if sum(at - back * period in above for back in range(periods)) >= needed]
+        return [at + period for at in on if at - period not in on]
+
+    def _watched(self, alarm: Mapping[str, Any]) -> tuple[int, Series]:
+        if "Metrics" not in alarm:
+            return int(alarm["Period"]), self._statistic(
+                alarm, alarm.get("Statistic") or alarm["ExtendedStatistic"], alarm
+            )
+        (expression,) = (each for each in alarm["Metrics"] if "Expression" in each)
+        if query := QUERY.fullmatch(expression["Expression"]):
+            return int(expression["Period"]), self._query(int(expression["Period"]), *query.groups())
+        parts = {each["Id"]: each["MetricStat"] for each in alarm["Metrics"] if "MetricStat" in each}
+        (period,) = {int(each["Period"]) for each in parts.values()}
+        metrics = {name: self._statistic(each["Metric"], each["Stat"], each) for name, each in parts.items()}
+        return period, calculated(expression["Expression"], metrics)
+
+    def _statistic(self, metric: Mapping[str, Any], statistic: str, timed: Mapping[str, Any]) -> Series:
+        dimensions = {each["Name"]: each["Value"] for each in metric["Dimensions"]}
+        watched = (metric["Namespace"], metric["MetricName"], dimensions)
+        found = (point for point in self.points if (point.namespace, point.name, point.dimensions) == watched)
+        return aggregated(found, int(timed["Period"]), statistic)
+
+    def _query(self, period: int, name: str, namespace: str, schema: str, where: str | None) -> Series:
+        excluded = [CONDITION.fullmatch(each) for each in where.split(" AND ")] if where else []
+        if None in excluded:
+            raise NotImplementedError(where)
+        pairs = {(each[1], each[2]) for each in excluded if each}
+        found = (
+            point
+            for point in self.points
+            if (point.namespace, point.name, set(point.dimensions)) == (namespace, name, set(schema.split(", ")))
+            and not pairs & point.dimensions.items()
+        )
+        return aggregated(found, period, "Sum")
+
+
+def aggregated(points: Iterable[Point], period: int, statistic: str) -> Series:
+    """One value for each period that has any."""
+    values: dict[int, list[float]] = {}
+    for point in points:
+        values.setdefault(point.at // period * period, []).extend(point.values)
+    match statistic:
+        case "Sum" | "Minimum" | "Maximum":
+            function = {"Sum": sum, "Minimum": min, "Maximum": max}[statistic]
+            return {at: function(each) for at, each in values.items()}
+        case "p99":
+            return {at: sorted(each)[-(-99 * len(each) // 100) - 1] for at, each in values.items()}
+    raise NotImplementedError(statistic)
+
+
+def calculated(expression: str, metrics: Mapping[str, Series]) -> Series:
+    """The value of an expression in each period. Missing values stay missing, unless they are filled."""
+    times = sorted({at for series in metrics.values() for at in series})
+
+    def value(node: ast.AST) -> Series:
+        match node:
+            case ast.Constant(value=constant):
+                return dict.fromkeys(times, float(constant))
+            case ast.Name(id=name):
+                return metrics[name]
+            case ast.BinOp(left=left, op=op, right=right):
+                return both(op, value(left), value(right))
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                return both(op, value(left), value(right))
+            case ast.BoolOp(op=op, values=[left, right]):
+                return both(op, value(left), value(right))
+            case ast.Call(func=ast.Name(id=function), args=arguments):
+                return called(function, [value(each) for each in arguments])
+        raise NotImplementedError(ast.dump(node))
+
+    def both(op: ast.AST, left: Series, right: Series) -> Series:
+        return {at: OPERATORS[type(op)](left[at], right[at]) for at in left.keys() & right.keys()}
+
+    def called(function: str, arguments: list[Series]) -> Series:
+        match function, arguments:
+            case "FILL", [series, filler]:
+                return filler | series
+            case "IF", [condition, then, otherwise]:
+                chosen = {at: then if holds else otherwise for at, holds in condition.items()}
+                return {at: series[at] for at, series in chosen.items() if at in series}
+            case "DIFF", [series]:
+                ordered = sorted(series)
+                return {at: series[at] - series[before] for before, at in itertools.pairwise(ordered)}
+        raise NotImplementedError(function)
+
+    return value(ast.parse(expression.replace(" AND ", " and "), mode="eval").body)

@@ -1,0 +1,334 @@
+"""Rehearses incidents: each sets off its alarms and no others, and a day without one sets off none.
+
+The alarms are those of the synthesized templates, CDK's and SAM's. What the handler says of itself comes from the real
+handler, which runs against endpoints that refuse what the incident refuses. What AWS says is written here. Needs the
+handler's debug build and the output of tests/deployment/run-cdk.
+"""
+
+import asyncio
+import functools
+import json
+import os
+import re
+import tempfile
+import unittest
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from sys import path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+path.append(str(ROOT / "tests/bench"))
+
+import everything  # noqa: E402
+import parity  # noqa: E402
+import sam  # noqa: E402
+from cloud import Cloud, response  # noqa: E402
+from cloudwatch import CloudWatch, Point, calculated, of_log  # noqa: E402
+from messages import Batch, Fate, batches_of  # noqa: E402
+from process import Handler, run  # noqa: E402
+from system import System  # noqa: E402
+
+TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
+RUNBOOK = (ROOT / "docs/runbook.md").read_text()
+
+MINUTE = 60
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+# The due messages failed an hour ago. So their retries are on time.
+ON_TIME = {"BASE_BACKOFF": "3590", "MAX_BACKOFF": "3590"}
+
+# The error of an operation, by its status.
+FORBIDDEN = (403, "AccessDeniedException")
+THROTTLED = (429, "TooManyRequestsException")
+
+
+@dataclass
+class Refusing(Cloud):
+    """An AWS that refuses one operation."""
+
+    operation: str = ""
+    status: int = 0
+    error: str = ""
+
+    def answer(self, method: str, path: str, target: str, body: bytes) -> bytes | None:
+        """Returns the response to a request, or `None` if the request must wait forever."""
+        is_refused = (
+            path.endswith("/invocations") if self.operation == "Invoke" else target.endswith(f".{self.operation}")
+        )
+        if is_refused:
+            said = json.dumps({"__type": self.error, "message": "refused"}).encode()
+            return response(self.status, said, headers=f"x-amzn-ErrorType: {self.error}\r\n")
+        return super().answer(method, path, target, body)
+
+    def check(self) -> None:
+        """What had to be done is of no interest here."""
+
+
+@functools.cache
+def told(
+    fate: Fate, refused: str = "-", error: tuple[int, str] = FORBIDDEN, older: int = 0, environment: str = "{}"
+) -> list[dict[str, Any]]:
+    """The log of the handler for one batch of events whose first failure was longer ago by `older` seconds."""
+    batches = [aged(batch, older) for batch in batches_of(fate, 10, 1)]
+    handler = Handler("retry-handler", [str(TARGET / "debug/retry-handler")], ON_TIME | json.loads(environment))
+
+    async def recorded(log: Path) -> None:
+        await run(handler, batches, log, Refusing(batches, operation=refused, status=error[0], error=error[1]))
+
+    with tempfile.TemporaryDirectory(prefix="alarms-") as folder:
+        log = Path(folder) / "log"
+        asyncio.run(recorded(log))
+        return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def aged(batch: Batch, older: int) -> Batch:
+    """A batch whose retries have their first failure longer ago."""
+    event = json.loads(batch.event)
+    for record in event["Records"]:
+        body = json.loads(record["body"])
+        if "_retry_metadata" in body["requestPayload"]:
+            body["requestPayload"]["_retry_metadata"]["initial_timestamp"] -= older
+        record["body"] = json.dumps(body)
+    return replace(batch, event=json.dumps(event).encode())
+
+
+def says(log: Iterable[dict[str, Any]], *times: int) -> Iterator[Point]:
+    """The handler's metrics, if it writes this log at these times."""
+    lines = list(log)
+    for at in times:
+        for line in lines:
+            yield from of_log(line, at, {"orders": "<target>"})
+
+
+OF = {
+    "AWS/SQS": ("QueueName", "<retry queue>"),
+    "AWS/Lambda": ("FunctionName", "<handler>"),
+    "AWS/Logs": ("LogGroupName", "<handler's log>"),
+}
+
+
+def aws(namespace: str, name: str, value: float, times: Iterable[int], of: str = "") -> Iterator[Point]:
+    """A metric of AWS: by default of the retry queue, the handler, or its log."""
+    dimension, default = OF[namespace]
+    return (Point(at, namespace, name, {dimension: of or default}, (value,)) for at in times)
+
+
+def running(*times: int) -> list[Point]:
+    """The handler runs, and its log arrives."""
+    return [*aws("AWS/Lambda", "Invocations", 3, times), *aws("AWS/Logs", "IncomingLogEvents", 12, times)]
+
+
+def letters(count: int, times: Iterable[int]) -> Iterator[Point]:
+    """So many dead letters."""
+    return aws("AWS/SQS", "ApproximateNumberOfMessagesVisible", count, times, of="<dead-letter queue>")
+
+
+def flawless(until: int) -> Iterator[Point]:
+    """Events fail now and then, are retried in time, and succeed; a few wait."""
+    often, minutes = range(0, until, 5 * MINUTE), range(0, until, MINUTE)
+    yield from running(*often)
+    yield from says(told(Fate.INVOKED), *often)
+    yield from says(told(Fate.WAITS), *often)
+    for name, value in (
+        ("ApproximateNumberOfMessagesVisible", 0),
+        ("ApproximateNumberOfMessagesNotVisible", 12),
+        ("ApproximateNumberOfMessagesDelayed", 2),
+        ("ApproximateAgeOfOldestMessage", 900),
+    ):
+        yield from aws("AWS/SQS", name, value, minutes)
+    # A message is due for a moment.
+    yield from aws("AWS/SQS", "ApproximateNumberOfMessagesVisible", 4, range(MINUTE, until, 5 * MINUTE))
+    yield from aws("AWS/Lambda", "Errors", 0, often)
+
+
+def templates(name: str, document: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
+    """The alarms of CDK's and of SAM's template."""
+    made = {
+        "CDK": parity.synthesised(TARGET / "cdk" / name),
+        "SAM": sam.transformed_document(document, sam.EXAMPLE.parent),
+    }
+    return {who: System(list(template.resources())).alarms() for who, template in made.items()}
+
+
+BY_DEFAULT = templates("typescript", sam.read(sam.EXAMPLE))
+EVERYTHING = templates("everything", everything.switch_on(sam.read(sam.EXAMPLE)))
+
+
+# Every five minutes of the second hour.
+OFTEN = range(HOUR, 2 * HOUR, 5 * MINUTE)
+MINUTES = range(HOUR, 2 * HOUR, MINUTE)
+
+
+class RehearsalTest(unittest.TestCase):
+    """Incidents of an hour that follow a flawless hour."""
+
+    rehearsed: set[str] = set()
+
+    def rehearse(self, points: Iterable[Point], *expected: str) -> dict[str, list[int]]:
+        """Checks which alarms go off. Returns when each of CDK's does."""
+        watch = CloudWatch([*flawless(HOUR), *points])
+        for who in ("SAM", "CDK"):
+            begun = {name: watch.begins(alarm) for name, alarm in BY_DEFAULT[who].items()}
+            with self.subTest(who):
+                self.assertEqual({name for name, times in begun.items() if times}, set(expected))
+        self.rehearsed.update(expected)
+        return begun
+
+    def rehearse_optional(self, points: Iterable[Point], expected: str) -> None:
+        """Checks that an alarm goes off that is not in the examples."""
+        without = CloudWatch(list(flawless(HOUR)))
+        watch = CloudWatch(list(points))
+        for who, alarms in EVERYTHING.items():
+            with self.subTest(who):
+                self.assertEqual(without.begins(alarms[expected]), [])
+                self.assertTrue(watch.begins(alarms[expected]))
+        self.rehearsed.add(expected)
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        """Every alarm was rehearsed, unless only some of the tests ran."""
+        tests = unittest.defaultTestLoader.getTestCaseNames(cls)
+        if cls.ran == len(tests) and cls.rehearsed != EVERYTHING["SAM"].keys() | BY_DEFAULT["SAM"].keys():
+            raise AssertionError(f"not rehearsed: {EVERYTHING['SAM'].keys() - cls.rehearsed}")
+
+    ran = 0
+
+    def setUp(self) -> None:
+        """Counts the tests that run."""
+        type(self).ran += 1
+
+    def test_a_flawless_day(self) -> None:
+        watch = CloudWatch(list(flawless(DAY)))
+        for alarms in BY_DEFAULT.values():
+            for name, alarm in alarms.items():
+                self.assertEqual(watch.begins(alarm), [], name)
+
+    def test_dead_letters_cannot_be_sent(self) -> None:
+        refused = told(Fate.GIVEN_UP, "SendMessageBatch")
+        self.rehearse(says(refused, *OFTEN), "deadlettersnotsent")
+
+    def test_a_function_fails_for_most_of_an_events_age(self) -> None:
+        young, old = (told(Fate.INVOKED, older=hours * HOUR) for hours in (10, 13))
+        begun = self.rehearse([*says(young, *OFTEN[:6]), *says(old, *OFTEN[6:])], "eventsexpire")
+        # It begins with the first event that is older than twelve of 24 hours, not before.
+        self.assertEqual(begun["eventsexpire"], [OFTEN[6] + 5 * MINUTE])
+
+    def test_a_function_is_paused_for_most_of_an_events_age(self) -> None:
+        self.rehearse(says(told(Fate.WAITS, older=13 * HOUR), *OFTEN), "eventsexpire")
+
+    def test_an_outage_fills_a_queue_that_has_dead_letters_already(self) -> None:
+        given_up = told(Fate.WAITS, environment='{"MAX_ATTEMPTS": "1"}')
+        before, growing = letters(3, range(0, HOUR, MINUTE)), letters(50, range(HOUR, 2 * HOUR, MINUTE))
+        points = [*before, *growing, *says(given_up, HOUR, HOUR + 30 * MINUTE)]
+        begun = self.rehearse(points, "deadletters", "deadlettersgrow", "eventsgivenup")
+        # One alarm is on since the first letters. The others tell of the outage, one of each of its waves.
+        times = [begun[name] for name in ("deadletters", "deadlettersgrow", "eventsgivenup")]
+        wave = HOUR + 5 * MINUTE
+        self.assertEqual(times, [[5 * MINUTE], [wave], [wave, wave + 30 * MINUTE]])
+
+    def test_events_that_never_succeed_are_tickets(self) -> None:
+        points = [*letters(10, MINUTES), *says(told(Fate.GIVEN_UP), *OFTEN)]
+        self.rehearse(points, "deadletters")
+        pages = BY_DEFAULT["SAM"]["eventsgivenup"]["AlarmActions"]
+        tickets = EVERYTHING["SAM"]["deadletters"]["AlarmActions"]
+        self.assertNotEqual(pages, tickets)
+
+    def test_nobody_looks_at_dead_letters_for_eleven_days(self) -> None:
+        age = aws("AWS/SQS", "ApproximateAgeOfOldestMessage", 11 * DAY, MINUTES, of="<dead-letter queue>")
+        self.rehearse([*letters(1, MINUTES), *age], "deadletters", "deadlettersexpire")
+
+    def test_retries_are_throttled(self) -> None:
+        throttled = told(Fate.INVOKED, "Invoke", THROTTLED)
+        self.rehearse(says(throttled, *OFTEN), "throttledretries")
+        # While some are accepted, it is only slow.
+        self.rehearse([*says(throttled, *OFTEN), *says(told(Fate.INVOKED), *OFTEN)])
+
+    def test_a_function_cannot_be_invoked(self) -> None:
+        self.rehearse(says(told(Fate.INVOKED, "Invoke", FORBIDDEN), *OFTEN), "configurationfaults")
+
+    def test_the_handler_runs_without_a_log(self) -> None:
+        self.rehearse(aws("AWS/Lambda", "Invocations", 3, OFTEN), "handlersilent")
+
+    def test_cloudwatch_cannot_read_the_metrics(self) -> None:
+        for name in ("EMFParsingErrors", "EMFValidationErrors"):
+            self.rehearse([*running(*OFTEN), *aws("AWS/Logs", name, 1, OFTEN)], "handlersilent")
+
+    def test_the_handler_fails_or_is_throttled_or_stopped(self) -> None:
+        for metric, alarm in (
+            ("Errors", "handlererrors"),
+            ("Throttles", "handlerthrottles"),
+            ("RecursiveInvocationsDropped", "handlerrecursionstopped"),
+        ):
+            self.rehearse([*running(*OFTEN), *aws("AWS/Lambda", metric, 2, OFTEN)], alarm)
+
+    def test_the_mapping_is_disabled(self) -> None:
+        self.rehearse(aws("AWS/SQS", "ApproximateNumberOfMessagesVisible", 7, MINUTES), "unreadmessages")
+
+    def test_more_events_wait_than_is_healthy(self) -> None:
+        in_flight = list(aws("AWS/SQS", "ApproximateNumberOfMessagesNotVisible", 45_000, MINUTES))
+        self.rehearse(in_flight)
+        self.rehearse([*in_flight, *aws("AWS/SQS", "ApproximateNumberOfMessagesDelayed", 9_000, MINUTES)], "backlog")
+
+    def test_lambda_drops_failures_or_stops_a_function(self) -> None:
+        for metric, alarm in (
+            ("DestinationDeliveryFailures", "undeliveredfailures"),
+            ("RecursiveInvocationsDropped", "recursionstopped"),
+        ):
+            self.rehearse(aws("AWS/Lambda", metric, 1, OFTEN, of="<target>"), alarm)
+
+    def test_retries_are_late(self) -> None:
+        # They were due 45 minutes ago.
+        late = told(Fate.INVOKED, environment='{"BASE_BACKOFF": "900", "MAX_BACKOFF": "900"}')
+        self.rehearse(says(late, *OFTEN), "lateness")
+
+    def test_the_ledger_cannot_be_used(self) -> None:
+        refused = told(Fate.INVOKED, "PutItem", environment='{"LEDGER_TABLE": "ledger"}')
+        self.rehearse_optional(says(refused, *OFTEN), "ledgerfaults")
+
+    def test_a_function_is_down(self) -> None:
+        # As flow::metrics writes it.
+        metrics = [{"Name": "CircuitOpen", "Unit": "Count"}]
+        directive = {"Namespace": "Comeback", "Dimensions": [["Target"]], "Metrics": metrics}
+        line = {"_aws": {"CloudWatchMetrics": [directive]}, "Target": "orders", "CircuitOpen": 1}
+        self.rehearse_optional(says([line], *OFTEN), "circuitopen")
+
+
+class RunbookTest(unittest.TestCase):
+    """The runbook has a section for everything that sends people there."""
+
+    SECTIONS = {heading.lower() for heading in re.findall(r"^##+ (\S+)$", RUNBOOK, re.MULTILINE)}
+
+    def test_each_alarm_names_a_section(self) -> None:
+        for alarms in (*BY_DEFAULT.values(), *EVERYTHING.values()):
+            for name, alarm in alarms.items():
+                self.assertTrue(alarm["AlarmDescription"].endswith(f" Runbook: docs/runbook.md#{name}"))
+                self.assertIn(name, self.SECTIONS)
+
+    def test_each_reason_has_a_section(self) -> None:
+        code = (ROOT / "shared/core/src/dead_letter.rs").read_text()
+        reasons = set(re.findall(r'Self::\w+ => "(\w+)"', code))
+        self.assertGreaterEqual(len(reasons), 10)
+        self.assertLessEqual(reasons, self.SECTIONS)
+
+
+class ExpressionTest(unittest.TestCase):
+    """Expressions as CloudWatch calculates them."""
+
+    def test_missing_values_stay_missing_unless_they_are_filled(self) -> None:
+        metrics = {"a": {0: 1.0, 60: 2.0, 120: 4.0}, "b": {60: 3.0}}
+        for expression, expected in (
+            ("a + b", {60: 5}),
+            ("a + FILL(b, 0)", {0: 1, 60: 5, 120: 4}),
+            ("100 * a / 4", {0: 25, 60: 50, 120: 100}),
+            ("DIFF(a)", {60: 1, 120: 2}),
+            ("IF(a > 1 AND FILL(b, 0) == 0, 1, 0)", {0: 0, 60: 0, 120: 1}),
+            ("IF(FILL(b, 0) == 0, a, 0)", {0: 1, 60: 0, 120: 4}),
+        ):
+            self.assertEqual(calculated(expression, metrics), expected, expression)
+
+
+if __name__ == "__main__":
+    unittest.main()
