@@ -144,17 +144,20 @@ def flawless(until: int) -> Iterator[Point]:
     yield from aws("AWS/Lambda", "Errors", 0, often)
 
 
-def templates(name: str, document: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
-    """The alarms of CDK's and of SAM's template."""
+def systems(name: str, document: dict[str, Any]) -> dict[str, System]:
+    """CDK's and SAM's system."""
     made = {
         "CDK": parity.synthesised(TARGET / "cdk" / name),
         "SAM": sam.transformed_document(document, sam.EXAMPLE.parent),
     }
-    return {who: System(list(template.resources())).alarms() for who, template in made.items()}
+    return {who: System(list(template.resources())) for who, template in made.items()}
 
 
-BY_DEFAULT = templates("typescript", sam.read(sam.EXAMPLE))
-EVERYTHING = templates("everything", everything.switch_on(sam.read(sam.EXAMPLE)))
+EXAMPLES = systems("typescript", sam.read(sam.EXAMPLE))
+BY_DEFAULT = {who: system.alarms() for who, system in EXAMPLES.items()}
+EVERYTHING = {
+    who: system.alarms() for who, system in systems("everything", everything.switch_on(sam.read(sam.EXAMPLE))).items()
+}
 
 
 # Every five minutes of the second hour.
@@ -312,6 +315,22 @@ class RunbookTest(unittest.TestCase):
         reasons = set(re.findall(r'Self::\w+ => "(\w+)"', code))
         self.assertGreaterEqual(len(reasons), 10)
         self.assertLessEqual(reasons, self.SECTIONS)
+
+
+class DashboardTest(unittest.TestCase):
+    """Both dashboards."""
+
+    def test_they_answer_the_same_questions_in_this_order(self) -> None:
+        for who, system in EXAMPLES.items():
+            (dashboard,) = (each for each in system.resources if each.type == "AWS::CloudWatch::Dashboard")
+            widgets = json.loads(dashboard.properties["DashboardBody"])["widgets"]
+            texts = [
+                each["properties"]["markdown"]
+                for each in sorted(widgets, key=lambda each: each["y"])
+                if each["type"] == "text"
+            ]
+            expected = ["Is anything lost?", "What is down?", "What waits, and until when?", "What does it cost?"]
+            self.assertEqual(texts, [f"## {question}" for question in expected], who)
 
 
 class ExpressionTest(unittest.TestCase):

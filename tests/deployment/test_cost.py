@@ -34,7 +34,18 @@ from model import (  # noqa: E402
     Month,
     Way,
 )
-from prices import CLOUDWATCH, DYNAMODB, LAMBDA, PRICES, SQS  # noqa: E402
+from prices import (  # noqa: E402
+    CLOUDWATCH,
+    DURATION,
+    DYNAMODB,
+    LAMBDA,
+    LOG_INGESTION,
+    PRICES,
+    REQUEST,
+    SQS,
+    SQS_REQUEST,
+    WRITE,
+)
 
 HANDLER = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug/retry-handler"
 PAGE = ROOT / "infra/COST.md"
@@ -273,6 +284,18 @@ class PageTest(unittest.TestCase):
         _, _, log_days = system.partition("\n  LogRetentionDays:\n")
         default = re.search(r"^    Default: (\d+)$", log_days, re.MULTILINE)
         self.assertEqual(default and default[1], str(model.LOG_DAYS))
+
+    def test_the_dashboards_have_the_same_prices(self) -> None:
+        sam = (ROOT / "infra/sam/template.yaml").read_text()
+        cdk = (ROOT / "infra/cdk/lib/dashboard.ts").read_text()
+        self.assertIn(f"{model.MEMORY_MB} / 1024", sam)
+        for price in (REQUEST, DURATION, SQS_REQUEST, LOG_INGESTION, WRITE):
+            millions = " / 1000000" if price.unit == "million" else ""
+            amount = (
+                f"{price.dollars:.10f}".rstrip("0") if price.dollars < 0.1 else f"{price.dollars:.3f}".removesuffix("0")
+            )
+            self.assertIn(f"* {amount}{millions}", sam)
+            self.assertIn(f"'{amount}{millions}'", cdk)
 
 
 class CountTest(unittest.TestCase):

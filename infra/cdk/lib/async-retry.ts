@@ -164,7 +164,7 @@ export class AsyncRetry extends Construct {
     this.checkFirst('dashboard()', 'Dashboard');
     const dashboard = new RetryDashboard(this, props, this.props);
     this.queues.forEach(({ queue, owner }) => dashboard.showQueue(queue, owner));
-    this.forEachFunction((each) => dashboard.show(each));
+    this.forEachFunction((each) => dashboard.show(each, this.maxAgeOf(each)));
     return dashboard.dashboard;
   }
 

@@ -1,8 +1,16 @@
-import { aws_cloudwatch as cloudwatch, aws_lambda as lambda, aws_sqs as sqs } from 'aws-cdk-lib';
+import {
+  aws_cloudwatch as cloudwatch,
+  aws_lambda as lambda,
+  aws_sqs as sqs,
+  Duration,
+  Tokenization,
+} from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 import type { AsyncRetry } from './async-retry';
-import { metricOfLambda } from './metrics';
+import { MEMORY_SIZE } from './handler';
+import { metricOfLambda, metricOfLog } from './metrics';
 import type { AsyncRetryProps } from './props';
+import { secondsOf } from './retry-policy';
 
 /** Options of the dashboard of an `AsyncRetry`. */
 export interface RetryDashboardProps {
@@ -14,17 +22,35 @@ export interface RetryDashboardProps {
   readonly dashboardName?: string;
 }
 
-/** Two graphs in a row. */
-const WIDTH = 12;
+/** Three graphs in a row of 24. */
+const WIDTH = 8;
 
-/** The graphs to look at first when somebody asks about retries. */
+/** The prices of us-east-1 in dollars, of which infra/COST.md names the sources. */
+const REQUEST_OF_LAMBDA = '0.20 / 1000000';
+const GB_SECOND = '0.0000133334';
+const REQUEST_OF_SQS = '0.40 / 1000000';
+const GB_OF_LOG = '0.50';
+const WRITE_OF_DYNAMODB = '0.625 / 1000000';
+
+const HOUR = Duration.hours(1);
+
+/** Answers in this order: is anything lost, what is down, what waits and until when, and what it costs. */
 export class RetryDashboard extends Construct {
   public readonly dashboard: cloudwatch.Dashboard;
-  private readonly outcomes = graph('What became of failed events');
-  private readonly queues: cloudwatch.GraphWidget;
-  private readonly lateness = graph('Lateness of retries in ms, p99');
-  private readonly ages = graph('Age of events in seconds, maximum');
+  private readonly givenUp = graph('Given up, by reason');
+  private readonly dropped = graph('Dropped, or not sent to the dead-letter queue');
+  private readonly errors = graph('Failed invocations in percent');
   private readonly faults = graph('What a person has to fix');
+  private readonly queues = graph('Messages in the retry queues');
+  private readonly ages = graph('Oldest event in percent of its maximum age', {
+    leftYAxis: { min: 0, max: 100 },
+    leftAnnotations: [{ value: 100, label: 'given up' }],
+  });
+  private readonly lateness = graph('Lateness of retries in ms, p99');
+  private readonly outcomes = graph('What became of failed events');
+  private readonly costs = graph('Dollars an hour, without metrics and alarms', { stacked: true });
+
+  private expressions = 0;
 
   constructor(
     private readonly retry: AsyncRetry,
@@ -32,16 +58,16 @@ export class RetryDashboard extends Construct {
     private readonly options: AsyncRetryProps,
   ) {
     super(retry, 'Dashboard');
-    this.queues = graph('Messages in the queues', [
-      retry.deadLetterQueue.metricApproximateNumberOfMessagesVisible({
-        statistic: cloudwatch.Stats.MAXIMUM,
-        label: 'dead letters',
-      }),
-    ]);
     this.dashboard = new cloudwatch.Dashboard(this, 'Resource', props);
-    this.dashboard.addWidgets(this.outcomes, this.queues);
-    this.dashboard.addWidgets(this.lateness, this.ages);
-    this.dashboard.addWidgets(this.faults, this.handler());
+    this.dashboard.addWidgets(heading('Is anything lost?'));
+    this.dashboard.addWidgets(this.deadLetters(), this.givenUp, this.dropped);
+    this.dashboard.addWidgets(heading('What is down?'));
+    this.dashboard.addWidgets(this.errors, this.faults, this.handler());
+    this.dashboard.addWidgets(heading('What waits, and until when?'));
+    this.dashboard.addWidgets(this.queues, this.ages, this.lateness);
+    this.dashboard.addWidgets(heading('What does it cost?'));
+    this.dashboard.addWidgets(this.outcomes, this.costs);
+    this.showCosts();
   }
 
   /** Adds the lines of one retry queue. Its owner is the function that has it for itself. */
@@ -53,48 +79,112 @@ export class RetryDashboard extends Construct {
     this.queues.addLeftMetric(queue.metricApproximateNumberOfMessagesNotVisible(named('waiting')));
     this.queues.addLeftMetric(queue.metricApproximateNumberOfMessagesDelayed(named('delayed')));
     this.queues.addLeftMetric(queue.metricApproximateNumberOfMessagesVisible(named('due')));
+    // These count messages, and one request can be for ten. So this is rather too much.
+    this.showCost(owner ? `queue of ${owner.functionName}` : 'queue', `(s + r + d + e) * ${REQUEST_OF_SQS}`, {
+      s: queue.metricNumberOfMessagesSent(),
+      r: queue.metricNumberOfMessagesReceived(),
+      d: queue.metricNumberOfMessagesDeleted(),
+      e: queue.metricNumberOfEmptyReceives(),
+    });
   }
 
   /** Adds the lines of one function. */
-  public show(target: lambda.IFunction): void {
+  public show(target: lambda.IFunction, maxAge: Duration): void {
     const { retry, options } = this;
     const named = (metric: cloudwatch.IMetric, ...what: string[]) =>
       (metric as cloudwatch.Metric).with({ label: [target.functionName, ...what].join(' ') });
+    this.givenUp.addLeftMetric(
+      new cloudwatch.MathExpression({
+        expression: `SEARCH('{Comeback,Target,Reason} MetricName="DeadLettered" Target="${target.functionName}"', 'Sum', 300)`,
+        label: "${PROP('Dim.Target')} ${PROP('Dim.Reason')}",
+      }),
+    );
+    this.dropped.addLeftMetric(named(metricOfLambda('DestinationDeliveryFailures', target), 'dropped by Lambda'));
+    this.dropped.addLeftMetric(named(retry.metricDeadLettersNotSent({ target }), 'not sent'));
+    this.errors.addLeftMetric(
+      this.math(target.functionName, '100 * errors / invocations', {
+        errors: target.metricErrors(),
+        invocations: target.metricInvocations(),
+      }),
+    );
+    if (options.probe) this.errors.addRightMetric(named(retry.metricCircuitOpen({ target }), 'down'));
+    this.faults.addLeftMetric(named(retry.metricConfigurationFaults({ target }), 'configuration'));
+    this.faults.addLeftMetric(named(retry.metricThrottled({ target }), 'throttled'));
+    this.faults.addLeftMetric(named(metricOfLambda('RecursiveInvocationsDropped', target), 'taken for a loop'));
+    if (retry.ledger) this.faults.addLeftMetric(named(retry.metricLedgerFaults({ target }), 'ledger'));
+    this.ages.addLeftMetric(
+      this.math(target.functionName, `100 * age / ${secondsOf(maxAge)}`, { age: retry.metricEventAge({ target }) }),
+    );
+    this.lateness.addLeftMetric(named(retry.metricInvokeLateness({ target })));
     this.outcomes.addLeftMetric(named(retry.metricWaited({ target }), 'waited'));
     this.outcomes.addLeftMetric(named(retry.metricInvoked({ target }), 're-invoked'));
-    this.outcomes.addLeftMetric(named(retry.metricDeadLettered({ target }), 'given up'));
-    if (options.register) {
-      const cancelled = retry.metricDeadLettered({ target, dimensionsMap: { Reason: 'cancelled' } });
-      this.outcomes.addLeftMetric(named(cancelled, 'cancelled'));
-    }
     if (options.probe) this.outcomes.addLeftMetric(named(retry.metricProbes({ target }), 'probed'));
     if (options.register && options.probe)
       this.outcomes.addLeftMetric(named(retry.metricBroughtForward({ target }), 'brought forward'));
-    this.lateness.addLeftMetric(named(retry.metricInvokeLateness({ target })));
-    this.ages.addLeftMetric(named(retry.metricEventAge({ target })));
-    this.faults.addLeftMetric(named(retry.metricConfigurationFaults({ target }), 'configuration'));
-    this.faults.addLeftMetric(named(retry.metricDeadLettersNotSent({ target }), 'dead letters not sent'));
-    this.faults.addLeftMetric(named(retry.metricThrottled({ target }), 'throttled'));
-    this.faults.addLeftMetric(named(metricOfLambda('DestinationDeliveryFailures', target), 'not delivered'));
-    this.faults.addLeftMetric(named(metricOfLambda('RecursiveInvocationsDropped', target), 'taken for a loop'));
-    if (retry.ledger) this.faults.addLeftMetric(named(retry.metricLedgerFaults({ target }), 'ledger'));
-    if (options.probe) this.faults.addLeftMetric(named(retry.metricCircuitOpen({ target }), 'down'));
+  }
+
+  private deadLetters(): cloudwatch.GraphWidget {
+    const { deadLetterQueue } = this.retry;
+    const statistic = cloudwatch.Stats.MAXIMUM;
+    return graph('Dead letters', {
+      left: [deadLetterQueue.metricApproximateNumberOfMessagesVisible({ statistic, label: 'dead letters' })],
+      right: [
+        this.math('days since the oldest', 'age / 86400', {
+          age: deadLetterQueue.metricApproximateAgeOfOldestMessage({ statistic }),
+        }),
+      ],
+    });
   }
 
   private handler(): cloudwatch.GraphWidget {
     const { handler } = this.retry;
-    return graph(
-      'The retry handler',
-      [handler.metricInvocations(), handler.metricErrors(), handler.metricThrottles()],
-      [handler.metricDuration({ statistic: 'p99' })],
+    return graph('The retry handler', {
+      left: [handler.metricInvocations(), handler.metricErrors(), handler.metricThrottles()],
+      right: [handler.metricDuration({ statistic: 'p99' })],
+    });
+  }
+
+  private showCosts(): void {
+    const { retry, options } = this;
+    const { handler, ledger } = retry;
+    const memory = Tokenization.stringifyNumber(options.memorySize ?? MEMORY_SIZE);
+    this.showCost('handler', `i * ${REQUEST_OF_LAMBDA} + d / 1000 * ${memory} / 1024 * ${GB_SECOND}`, {
+      i: handler.metricInvocations(),
+      d: handler.metricDuration({ statistic: cloudwatch.Stats.SUM }),
+    });
+    const bytes = metricOfLog('IncomingBytes', handler.logGroup);
+    this.showCost('log', `b / 1000000000 * ${GB_OF_LOG}`, { b: bytes });
+    if (ledger) {
+      const writes = ledger.metricConsumedWriteCapacityUnits({ statistic: cloudwatch.Stats.SUM });
+      this.showCost('ledger', `w * ${WRITE_OF_DYNAMODB}`, { w: writes });
+    }
+  }
+
+  /** A line of an expression. Its metrics are numbered, because a graph must not have the same id twice. */
+  private math(
+    label: string,
+    expression: string,
+    metrics: { [id: string]: cloudwatch.IMetric },
+    period = Duration.minutes(5),
+  ): cloudwatch.MathExpression {
+    const nth = this.expressions++;
+    const numbered = Object.keys(metrics).reduce(
+      (text, id) => text.replace(new RegExp(`\\b${id}\\b`, 'g'), `${id}${nth}`),
+      expression,
     );
+    const usingMetrics = Object.fromEntries(Object.entries(metrics).map(([id, metric]) => [`${id}${nth}`, metric]));
+    return new cloudwatch.MathExpression({ label, expression: numbered, usingMetrics, period });
+  }
+
+  private showCost(label: string, expression: string, metrics: { [id: string]: cloudwatch.IMetric }): void {
+    this.costs.addLeftMetric(this.math(label, expression, metrics, HOUR));
   }
 }
 
-function graph(
-  title: string,
-  left: cloudwatch.IMetric[] = [],
-  right: cloudwatch.IMetric[] = [],
-): cloudwatch.GraphWidget {
-  return new cloudwatch.GraphWidget({ title, left, right, width: WIDTH });
+function graph(title: string, props: cloudwatch.GraphWidgetProps = {}): cloudwatch.GraphWidget {
+  return new cloudwatch.GraphWidget({ title, width: WIDTH, ...props });
+}
+
+function heading(markdown: string): cloudwatch.TextWidget {
+  return new cloudwatch.TextWidget({ markdown: `## ${markdown}`, width: 24, height: 1 });
 }

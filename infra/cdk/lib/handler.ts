@@ -24,7 +24,7 @@ export interface HandlerProps {
 const VISIBILITY_PER_TIMEOUT = 6;
 
 /** The handler needs some 20 MB. */
-const MEMORY_SIZE = 128;
+export const MEMORY_SIZE = 128;
 
 /** The largest batch of the handler. A larger one would need a batching window. */
 const BATCH_SIZE = 10;

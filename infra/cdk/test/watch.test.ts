@@ -46,21 +46,37 @@ function alarmsOf(stack: TestStack): string[] {
   });
 }
 
-/** The metric, its owner and the label of every line, by the titles of the dashboard's graphs. */
+/** The metric or the expression, its owner and the label of every line, by the titles of the dashboard's graphs. */
 function linesOf(stack: TestStack): { [title: string]: string[] } {
   const [, parts] = stack.only('AWS::CloudWatch::Dashboard').DashboardBody['Fn::Join'];
   const body = parts
     .map((part: any) => (typeof part === 'string' ? part : withoutHashes(part.Ref ?? part['Fn::GetAtt'][0])))
     .join('');
+  const graphs = JSON.parse(body).widgets.filter(({ type }: any) => type === 'metric');
   return Object.fromEntries(
-    JSON.parse(body).widgets.map(({ properties: { title, metrics } }: any) => [
+    graphs.map(({ properties: { title, metrics } }: any) => [
       title,
-      metrics.map(([namespace, name, ...rest]: any) => {
-        const { label, stat = 'Average' } = typeof rest.at(-1) === 'object' ? rest.pop() : {};
-        const whose = rest.filter((_: string, index: number) => index % 2 === 1).join(' in ');
-        return `${namespace} ${name} ${stat} of ${whose}${label ? `: ${label}` : ''}`;
-      }),
+      metrics
+        .map((line: any) => {
+          const {
+            label,
+            expression,
+            visible = true,
+            stat = 'Average',
+          } = typeof line.at(-1) === 'object' ? line.pop() : {};
+          const [namespace, name, ...rest] = line;
+          const whose = rest.filter((_: string, index: number) => index % 2 === 1).join(' in ');
+          return visible && `${expression ?? `${namespace} ${name} ${stat} of ${whose}`}${label ? `: ${label}` : ''}`;
+        })
+        .filter(Boolean),
     ]),
+  );
+}
+
+/** The questions that the rows of the dashboard answer. */
+function questionsOf(stack: TestStack): string[] {
+  return [...JSON.stringify(stack.template.findResources('AWS::CloudWatch::Dashboard')).matchAll(/## ([^"\\]+)/g)].map(
+    ([, question]) => question,
   );
 }
 
@@ -328,40 +344,61 @@ test('the dashboard shows the queues, the handler and every function', () => {
   stack.retry.dashboard({ dashboardName: 'retries' });
   stack.retry.attach(stack.function('After'));
   assert.equal(stack.only('AWS::CloudWatch::Dashboard').DashboardName, 'retries');
-  const each = (line: (name: string) => string[]) => ['Before', 'After'].flatMap(line);
+  assert.deepEqual(questionsOf(stack), [
+    'Is anything lost?',
+    'What is down?',
+    'What waits, and until when?',
+    'What does it cost?',
+  ]);
+  const each = (line: (name: string, index: number) => string[]) => ['Before', 'After'].flatMap(line);
   assert.deepEqual(linesOf(stack), {
-    'What became of failed events': each((name) => [
-      `Comeback Waited Sum of ${name}: ${name} waited`,
-      `Comeback Invoked Sum of ${name}: ${name} re-invoked`,
-      `Comeback DeadLettered Sum of ${name}: ${name} given up`,
-      `Comeback DeadLettered Sum of cancelled in ${name}: ${name} cancelled`,
-      `Comeback Probes Sum of ${name}: ${name} probed`,
-      `Comeback BroughtForward Sum of ${name}: ${name} brought forward`,
-    ]),
-    'Messages in the queues': [
+    'Dead letters': [
       'AWS/SQS ApproximateNumberOfMessagesVisible Maximum of RetryDeadLetterQueue: dead letters',
-      ...each((name) => [
-        `AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum of RetryRetryQueue${name}: ${name} waiting`,
-        `AWS/SQS ApproximateNumberOfMessagesDelayed Maximum of RetryRetryQueue${name}: ${name} delayed`,
-        `AWS/SQS ApproximateNumberOfMessagesVisible Maximum of RetryRetryQueue${name}: ${name} due`,
-      ]),
+      'age0 / 86400: days since the oldest',
     ],
-    'Lateness of retries in ms, p99': each((name) => [`Comeback InvokeLateness p99 of ${name}: ${name}`]),
-    'Age of events in seconds, maximum': each((name) => [`Comeback EventAge Maximum of ${name}: ${name}`]),
+    'Given up, by reason': each((name) => [
+      `SEARCH('{Comeback,Target,Reason} MetricName="DeadLettered" Target="${name}"', 'Sum', 300): \${PROP('Dim.Target')} \${PROP('Dim.Reason')}`,
+    ]),
+    'Dropped, or not sent to the dead-letter queue': each((name) => [
+      `AWS/Lambda DestinationDeliveryFailures Sum of ${name}: ${name} dropped by Lambda`,
+      `Comeback DeadLettersNotSent Sum of ${name}: ${name} not sent`,
+    ]),
+    'Failed invocations in percent': [
+      ...each((name, index) => [`100 * errors${[5, 8][index]} / invocations${[5, 8][index]}: ${name}`]),
+      ...each((name) => [`Comeback CircuitOpen Maximum of ${name}: ${name} down`]),
+    ],
     'What a person has to fix': each((name) => [
       `Comeback ConfigurationFaults Sum of ${name}: ${name} configuration`,
-      `Comeback DeadLettersNotSent Sum of ${name}: ${name} dead letters not sent`,
       `Comeback Throttled Sum of ${name}: ${name} throttled`,
-      `AWS/Lambda DestinationDeliveryFailures Sum of ${name}: ${name} not delivered`,
       `AWS/Lambda RecursiveInvocationsDropped Sum of ${name}: ${name} taken for a loop`,
       `Comeback LedgerFaults Sum of ${name}: ${name} ledger`,
-      `Comeback CircuitOpen Maximum of ${name}: ${name} down`,
     ]),
     'The retry handler': [
       'AWS/Lambda Invocations Sum of RetryHandler',
       'AWS/Lambda Errors Sum of RetryHandler',
       'AWS/Lambda Throttles Sum of RetryHandler',
       'AWS/Lambda Duration p99 of RetryHandler',
+    ],
+    'Messages in the retry queues': each((name) => [
+      `AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum of RetryRetryQueue${name}: ${name} waiting`,
+      `AWS/SQS ApproximateNumberOfMessagesDelayed Maximum of RetryRetryQueue${name}: ${name} delayed`,
+      `AWS/SQS ApproximateNumberOfMessagesVisible Maximum of RetryRetryQueue${name}: ${name} due`,
+    ]),
+    'Oldest event in percent of its maximum age': each((name, index) => [`100 * age${[6, 9][index]} / 86400: ${name}`]),
+    'Lateness of retries in ms, p99': each((name) => [`Comeback InvokeLateness p99 of ${name}: ${name}`]),
+    'What became of failed events': each((name) => [
+      `Comeback Waited Sum of ${name}: ${name} waited`,
+      `Comeback Invoked Sum of ${name}: ${name} re-invoked`,
+      `Comeback Probes Sum of ${name}: ${name} probed`,
+      `Comeback BroughtForward Sum of ${name}: ${name} brought forward`,
+    ]),
+    'Dollars an hour, without metrics and alarms': [
+      'i1 * 0.20 / 1000000 + d1 / 1000 * 128 / 1024 * 0.0000133334: handler',
+      'b2 / 1000000000 * 0.50: log',
+      'w3 * 0.625 / 1000000: ledger',
+      ...each((name, index) => [
+        `(s${[4, 7][index]} + r${[4, 7][index]} + d${[4, 7][index]} + e${[4, 7][index]}) * 0.40 / 1000000: queue of ${name}`,
+      ]),
     ],
   });
 });
@@ -371,8 +408,8 @@ test('the dashboard names no function at a shared queue, and shows only what the
   stack.retry.attach(stack.function('Orders'));
   stack.retry.dashboard();
   const lines = linesOf(stack);
-  assert.match(lines['Messages in the queues'][1], /: waiting$/);
-  assert.doesNotMatch(Object.values(lines).flat().join(), /ledger|cancelled|probed|brought forward|down/);
+  assert.match(lines['Messages in the retry queues'][0], /: waiting$/);
+  assert.doesNotMatch(Object.values(lines).flat().join(), /ledger|probed|brought forward|down/);
 });
 
 test('a metric is of one function, or of all together', () => {
