@@ -27,6 +27,7 @@ const orders = new lambda.Function(stack, 'Orders', {
   }),
   code: lambda.Code.fromAsset(`${__dirname}/../../infra/example/orders`),
 });
+const key = new kms.Key(stack, 'Key');
 const retry = new AsyncRetry(stack, 'Retry', {
   baseBackoff: Duration.seconds(2),
   maxBackoff: Duration.hours(3),
@@ -37,7 +38,11 @@ const retry = new AsyncRetry(stack, 'Retry', {
   ledger: true,
   register: true,
   probe: true,
-  encryptionKey: new kms.Key(stack, 'Key'),
+  encryptionKey: key,
+  logEncryptionKey: key,
+  environmentEncryptionKey: key,
+  reservedConcurrency: 25,
+  permissionsBoundary: iam.ManagedPolicy.fromAwsManagedPolicyName('PowerUserAccess'),
   maxConcurrency: 20,
   // So few that waits are kept as delays.
   inFlightMax: 1,

@@ -17,6 +17,10 @@ PARAMETERS = {
     "Register": "true",
     "Probe": "true",
     "KeyArn": {"Fn::GetAtt": ["Key", "Arn"]},
+    "LogKeyArn": {"Fn::GetAtt": ["Key", "Arn"]},
+    "EnvironmentKeyArn": {"Fn::GetAtt": ["Key", "Arn"]},
+    "ReservedConcurrency": "25",
+    "PermissionsBoundaryArn": {"Fn::Sub": "arn:${AWS::Partition}:iam::aws:policy/PowerUserAccess"},
     "MaxConcurrency": "20",
     # The limit is so low that waits are kept as delays.
     "InFlightMax": "1",
@@ -34,7 +38,7 @@ TARGET_ALARMS = {
     "LatenessTrigger": "above 60000 in 2 of 3 periods of 900 s",
 }
 
-# IAM decides who uses the key, as with the construct's key.
+# IAM decides who uses the key, as with the construct's key, and CloudWatch Logs may use it.
 KEY_POLICY = {
     "Version": "2012-10-17",
     "Statement": [
@@ -43,7 +47,13 @@ KEY_POLICY = {
             "Principal": {"AWS": {"Fn::Sub": "arn:${AWS::Partition}:iam::${AWS::AccountId}:root"}},
             "Action": "kms:*",
             "Resource": "*",
-        }
+        },
+        {
+            "Effect": "Allow",
+            "Principal": {"Service": {"Fn::Sub": "logs.${AWS::Region}.amazonaws.com"}},
+            "Action": ["kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:Describe*"],
+            "Resource": "*",
+        },
     ],
 }
 

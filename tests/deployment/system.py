@@ -136,6 +136,7 @@ class System:
         if role is None:
             return
         yield from _permissions(role.properties["AssumeRolePolicyDocument"])
+        yield f"bounded by {role.properties.get('PermissionsBoundary')}"
         yield from (f"managed policy {arn}" for arn in role.properties.get("ManagedPolicyArns", []))
         inline = role.properties.get("Policies", [])
         policies = [each.properties for kind in (POLICY, MANAGED_POLICY) for each in self._of(kind)]

@@ -310,6 +310,12 @@ class RunbookTest(unittest.TestCase):
                 self.assertTrue(alarm["AlarmDescription"].endswith(f" Runbook: docs/runbook.md#{name}"))
                 self.assertIn(name, self.SECTIONS)
 
+    def test_each_section_that_the_construct_names_is_there(self) -> None:
+        code = "".join(path.read_text() for path in (ROOT / "infra/cdk/lib").glob("*.ts"))
+        named = set(re.findall(r"docs/runbook\.md#(\w+)", code))
+        self.assertTrue(named)
+        self.assertLessEqual(named, self.SECTIONS)
+
     def test_each_reason_has_a_section(self) -> None:
         code = (ROOT / "shared/core/src/dead_letter.rs").read_text()
         reasons = set(re.findall(r'Self::\w+ => "(\w+)"', code))

@@ -454,6 +454,38 @@ class OptionTest(unittest.TestCase):
         self.assertEqual(made["HandlerLog"].properties["RetentionInDays"], "7")
         self.assertEqual(made["Handler"].properties["TracingConfig"], {"Mode": "Active"})
 
+    def test_the_handler_follows_the_rules_of_an_organization(self) -> None:
+        boundary = "arn:aws:iam::111111111111:policy/boundary"
+        signing = f"arn:aws:lambda:{HOME}:code-signing-config:csc-0123456789abcdef0"
+        made = system(
+            SubnetIds="subnet-0a1b2c3d,subnet-0a1b2c3e",
+            SecurityGroupIds="sg-0a1b2c3d",
+            ReservedConcurrency="20",
+            LogKeyArn=KEY,
+            EnvironmentKeyArn=KEY,
+            CodeSigningConfigArn=signing,
+            PermissionsBoundaryArn=boundary,
+        )
+        handler = made["Handler"].properties
+        network = {"SubnetIds": ["subnet-0a1b2c3d", "subnet-0a1b2c3e"], "SecurityGroupIds": ["sg-0a1b2c3d"]}
+        self.assertEqual(handler["VpcConfig"], network)
+        self.assertEqual(handler["ReservedConcurrentExecutions"], "20")
+        self.assertEqual((handler["KmsKeyArn"], handler["CodeSigningConfigArn"]), (KEY, signing))
+        self.assertEqual(made["HandlerLog"].properties["KmsKeyId"], KEY)
+        role = made["HandlerRole"].properties
+        self.assertEqual(role["PermissionsBoundary"], boundary)
+        allowed = json.dumps(role["Policies"])
+        for action in ("ec2:CreateNetworkInterface", "kms:Decrypt"):
+            self.assertIn(action, allowed)
+        without = system()
+        names = {"VpcConfig", "ReservedConcurrentExecutions", "KmsKeyArn", "CodeSigningConfigArn"}
+        self.assertFalse(names & without["Handler"].properties.keys())
+
+    def test_a_vpc_needs_security_groups(self) -> None:
+        for groups, refusals in (("", 1), ("sg-0a1b2c3d", 0)):
+            template = system_template(SubnetIds="subnet-0a1b2c3d", SecurityGroupIds=groups)
+            self.assertEqual(len(template.refusals()), refusals)
+
     def test_the_dashboard_is_json_about_this_system(self) -> None:
         body = system(Dashboard="true")["Overview"].properties["DashboardBody"]
         widgets = json.loads(body)["widgets"]

@@ -74,6 +74,22 @@ class ParameterTest(unittest.TestCase):
             [KEY, f"arn:aws:kms:{HOME}:key/mrk-11111111222233334444555555555555"],
             ["alias/aws/sqs", f"arn:aws:kms:{HOME}:alias/mine", "11111111-2222-3333-4444-555555555555"],
         ),
+        "SubnetIds": (
+            ["", "subnet-0a1b2c3d", "subnet-0123456789abcdef0"],
+            ["subnet-1", "vpc-0a1b2c3d", "subnet-XYZ01234"],
+        ),
+        "SecurityGroupIds": (["", "sg-0a1b2c3d", "sg-0123456789abcdef0"], ["sg-1", "default"]),
+        "ReservedConcurrency": (["2", "10", "5000"], ["0", "1", "1.5", "02", "many"]),
+        "LogKeyArn": ([KEY], ["alias/aws/logs"]),
+        "EnvironmentKeyArn": ([KEY], ["alias/aws/lambda"]),
+        "CodeSigningConfigArn": (
+            [f"arn:aws:lambda:{HOME}:code-signing-config:csc-0123456789abcdef0"],
+            [f"arn:aws:signer:{HOME}:/signing-profiles/mine", "csc-0123456789abcdef0"],
+        ),
+        "PermissionsBoundaryArn": (
+            ["arn:aws:iam::111111111111:policy/path/boundary", "arn:aws:iam::aws:policy/PowerUserAccess"],
+            ["boundary", "arn:aws:iam::111111111111:role/boundary"],
+        ),
         "AlarmTopicArn": (
             [TOPIC],
             ["alarms", f"{TOPIC}.fifo", f"arn:aws:sqs:{HOME}:alarms", f"{TOPIC}:subscription"],

@@ -9,6 +9,7 @@ import {
   Lazy,
   Stack,
   Stage,
+  Token,
   Tokenization,
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
@@ -62,11 +63,13 @@ export class AsyncRetry extends Construct {
     const { architecture = lambda.Architecture.ARM_64, encryptionKey, deletionProtection } = props;
     this.props = props;
     checkProps(this, props);
+    if (props.permissionsBoundary) iam.PermissionsBoundary.of(this).apply(props.permissionsBoundary);
 
     this.deadLetterQueue =
       props.deadLetterQueue ?? new DeadLetterQueue(this, 'DeadLetterQueue', { encryptionKey, deletionProtection });
     if (props.deadLetterQueue) warnOfOwnQueue(this, props.deadLetterQueue);
     const handler = new RetryHandler(this, 'Handler', {
+      ...props,
       architecture,
       code: codeOf('handler', architecture, props.source),
       environment: {
@@ -78,10 +81,7 @@ export class AsyncRetry extends Construct {
         QUEUE_TARGETS: Lazy.string({ produce: () => this.json(this.queueTargets()) }),
         POLICIES: Lazy.string({ produce: () => this.json(this.ownPolicies()) }),
       },
-      logRetention: props.logRetention,
-      memorySize: props.memorySize,
       timeout: props.handlerTimeout ?? HANDLER_TIMEOUT,
-      tracing: props.tracing,
     });
     this.handler = this.retryHandler = handler;
     handler.allow(['sqs:SendMessage'], this.deadLetterQueue.queueArn);
@@ -97,9 +97,11 @@ export class AsyncRetry extends Construct {
       deadLetterQueue: this.deadLetterQueue,
       isShared: props.sharedQueue ?? false,
       maxConcurrency: props.maxConcurrency ?? MAX_CONCURRENCY,
+      pollers: props.pollers,
       deletionProtection,
       encryptionKey,
     });
+    this.queues.forEach(() => this.checkConcurrency());
     this.redriveQueueArn = Lazy.string({ produce: () => this.queueForRedrive().queueArn });
     this.senders = new Senders(this, encryptionKey);
     this.node.addValidation({ validate: () => this.contradictions() });
@@ -404,6 +406,19 @@ export class AsyncRetry extends Construct {
       `AsyncRetry ${this.node.path} can't ${plan}: the handler's variables would have about ${length} characters, ` +
         `and Lambda takes ${VARIABLES_MAX}: ${sharing}make another AsyncRetry for some functions, or give fewer of them policies of their own`,
     );
+  }
+
+  /** Warns if the queues could have the handler throttled. */
+  private checkConcurrency(): void {
+    const { maxConcurrency = MAX_CONCURRENCY, reservedConcurrency = Infinity, pollers } = this.props;
+    if (pollers || Token.isUnresolved([maxConcurrency, reservedConcurrency])) return;
+    if (this.queues.all.length * maxConcurrency > reservedConcurrency) {
+      Annotations.of(this).addWarningV2(
+        'comeback:concurrency',
+        `reservedConcurrency, ${reservedConcurrency}, is less than the maxConcurrency of all retry queues together, so ` +
+          'the handler is throttled when several functions are down',
+      );
+    }
   }
 
   private queueForRedrive(): RetryQueue {

@@ -1,4 +1,6 @@
 import {
+  aws_cloudwatch as cloudwatch,
+  aws_codedeploy as codedeploy,
   aws_iam as iam,
   aws_lambda as lambda,
   aws_logs as logs,
@@ -7,10 +9,11 @@ import {
   RemovalPolicy,
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
+import { HardeningProps, letLogsUse, USE_VPC } from './hardening';
 import { tagPart } from './tags';
 
 /** The properties of the retry handler. */
-export interface HandlerProps {
+export interface HandlerProps extends HardeningProps {
   readonly architecture: lambda.Architecture;
   readonly code: lambda.Code;
   readonly environment: { [name: string]: string };
@@ -56,14 +59,20 @@ export class RetryHandler extends lambda.Function {
   public readonly visibilityTimeout: Duration;
   /** The ARN of the handler's role. */
   public readonly roleArn: string;
+  /** What the mappings invoke. */
+  private readonly invoked: lambda.IFunction;
 
   constructor(scope: Construct, id: string, props: HandlerProps) {
     const logGroup = new logs.LogGroup(scope, 'Log', {
       retention: props.logRetention ?? logs.RetentionDays.ONE_MONTH,
+      encryptionKey: props.logEncryptionKey,
       removalPolicy: RemovalPolicy.DESTROY,
     });
+    if (props.logEncryptionKey) letLogsUse(scope, props.logEncryptionKey);
     const role = new iam.Role(scope, 'HandlerRole', { assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com') });
     logGroup.grantWrite(role);
+    // Lambda checks these permissions when the function is created.
+    if (props.vpc) role.addToPrincipalPolicy(new iam.PolicyStatement({ actions: USE_VPC, resources: ['*'] }));
     super(scope, id, {
       description: 'Brings failed asynchronous events back to their functions',
       runtime: lambda.Runtime.PROVIDED_AL2023,
@@ -78,22 +87,31 @@ export class RetryHandler extends lambda.Function {
       logGroup,
       // The loop from function to queue to function is intended, and Comeback limits it.
       recursiveLoop: lambda.RecursiveLoop.ALLOW,
+      vpc: props.vpc,
+      vpcSubnets: props.vpcSubnets,
+      securityGroups: props.securityGroups,
+      reservedConcurrentExecutions: props.reservedConcurrency,
+      environmentEncryption: props.environmentEncryptionKey,
+      codeSigningConfig: props.codeSigningConfig,
     });
+    props.environmentEncryptionKey?.grantDecrypt(role);
+    this.invoked = props.deploymentConfig ? this.deployedBy(props.deploymentConfig) : this;
     tagPart(scope, this, 'handler');
     this.roleArn = role.roleArn;
     this.visibilityTimeout = Duration.seconds(props.timeout.toSeconds() * VISIBILITY_PER_TIMEOUT);
   }
 
   /** Maps a queue to the handler, and grants what the handler needs on it. */
-  public consume(queue: sqs.IQueue, maxConcurrency: number): lambda.EventSourceMapping {
+  public consume(queue: sqs.IQueue, { maxConcurrency, pollers }: Polling): lambda.EventSourceMapping {
     this.allow(CONSUME, queue.queueArn);
     return new lambda.EventSourceMapping(queue, 'Mapping', {
-      target: this,
+      target: this.invoked,
       eventSourceArn: queue.queueArn,
       batchSize: BATCH_SIZE,
       maxBatchingWindow: BATCHING_WINDOW,
       reportBatchItemFailures: true,
-      maxConcurrency,
+      // The two exclude each other.
+      ...(pollers ? { provisionedPollerConfig: pollers } : { maxConcurrency }),
     });
   }
 
@@ -101,4 +119,27 @@ export class RetryHandler extends lambda.Function {
   public allow(actions: string[], ...resources: string[]): void {
     this.addToRolePolicy(new iam.PolicyStatement({ actions, resources }));
   }
+
+  /** An alias that CodeDeploy moves to each new version, and back if that version fails. */
+  private deployedBy(deploymentConfig: codedeploy.ILambdaDeploymentConfig): lambda.Alias {
+    const alias = new lambda.Alias(this, 'Live', { aliasName: 'live', version: this.currentVersion });
+    const errors = new cloudwatch.Alarm(this, 'DeploymentErrors', {
+      metric: alias.metricErrors({ period: Duration.minutes(1) }),
+      threshold: 0,
+      comparisonOperator: cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+      evaluationPeriods: 1,
+      treatMissingData: cloudwatch.TreatMissingData.NOT_BREACHING,
+      alarmDescription:
+        'The retry handler fails. If a deployment is going on, CodeDeploy rolls it back. Runbook: ' +
+        'docs/runbook.md#deploymenterrors',
+    });
+    new codedeploy.LambdaDeploymentGroup(this, 'Deployment', { alias, deploymentConfig, alarms: [errors] });
+    return alias;
+  }
+}
+
+/** How a queue is polled. */
+export interface Polling {
+  readonly maxConcurrency: number;
+  readonly pollers?: lambda.ProvisionedPollerConfig;
 }

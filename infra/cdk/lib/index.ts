@@ -13,6 +13,7 @@
  * dead-letter-queue.ts   the queue of events that were given up
  * senders.ts          the roles that may send failures
  * handler.ts          the function that decides about failed events, and its permissions
+ * hardening.ts        how the handler runs and is deployed where an organization has rules for that
  * ledger.ts           the table of handled failures, and of waiting events
  * operators.ts        the permissions of people who look at the system and act on it
  * tags.ts             the tags by which a program finds the parts of a system
@@ -27,6 +28,7 @@
 export { AlarmSettings, AlarmsProps } from './alarms';
 export * from './async-retry';
 export { RetryDashboardProps } from './dashboard';
+export { HardeningProps } from './hardening';
 export { RetryMetricOptions } from './metrics';
 export { AsyncRetryProps, AttachOptions } from './props';
 export { Jitter, RetryPolicy } from './retry-policy';

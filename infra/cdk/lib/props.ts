@@ -2,12 +2,13 @@ import { aws_kms as kms, aws_lambda as lambda, aws_logs as logs, aws_sqs as sqs,
 import { IConstruct } from 'constructs';
 import { DeadLetterQueue } from './dead-letter-queue';
 import { Faults } from './faults';
+import { checkHardening, HardeningProps } from './hardening';
 import { checkDuration, checkKnown, checkPolicy, checkWhole, effectivePolicy, RetryPolicy } from './retry-policy';
 import { RetryQueue } from './retry-queue';
 import { checkHome } from './target';
 
 /** The properties of `AsyncRetry`. */
-export interface AsyncRetryProps extends RetryPolicy {
+export interface AsyncRetryProps extends RetryPolicy, HardeningProps {
   /**
    * Where events are sent when they are given up. A queue of your own should keep messages for 14 days, encrypted.
    * It stays as open as you made it; the queue of another `AsyncRetry` in the same stack is closed for both.
@@ -170,6 +171,7 @@ export function checkProps(scope: IConstruct, props: AsyncRetryProps): void {
   checkPolicy(effectivePolicy(props), faults);
   checkWhole('inFlightMax', props.inFlightMax, 1, IN_FLIGHT_MAX_MAX, faults);
   checkWhole('maxConcurrency', props.maxConcurrency, MAX_CONCURRENCY_MIN, MAX_CONCURRENCY_MAX, faults);
+  checkHardening(props, props.maxConcurrency ?? MAX_CONCURRENCY, faults);
   checkWhole('memorySize', props.memorySize, MEMORY_MIN, MEMORY_MAX, faults);
   if (checkKnown('handlerTimeout', handlerTimeout, faults)) {
     checkDuration('handlerTimeout', handlerTimeout, HANDLER_TIMEOUT_MIN, HANDLER_TIMEOUT_MAX, faults);

@@ -1,7 +1,7 @@
 import { aws_iam as iam, aws_lambda as lambda, aws_sqs as sqs } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 import { ClosedQueueProps } from './closed-queue';
-import { RetryHandler } from './handler';
+import { Polling, RetryHandler } from './handler';
 import { RetryQueue } from './retry-queue';
 import { ownId } from './target';
 
@@ -14,11 +14,10 @@ export interface ConsumedQueue {
 }
 
 /** The properties of the retry queues of one handler. */
-export interface RetryQueuesProps extends ClosedQueueProps {
+export interface RetryQueuesProps extends ClosedQueueProps, Polling {
   readonly handler: RetryHandler;
   readonly deadLetterQueue: sqs.IQueue;
   readonly isShared: boolean;
-  readonly maxConcurrency: number;
 }
 
 /** A principal that may redrive. */
@@ -76,13 +75,13 @@ export class RetryQueues {
   }
 
   private create(id: string, owner?: lambda.IFunction): ConsumedQueue {
-    const { handler, maxConcurrency } = this.props;
+    const { handler } = this.props;
     const queue = new RetryQueue(this.scope, id, {
       ...this.props,
       handlerRoleArn: handler.roleArn,
       visibilityTimeout: handler.visibilityTimeout,
     });
-    const created = { queue, mapping: handler.consume(queue, maxConcurrency), owner };
+    const created = { queue, mapping: handler.consume(queue, this.props), owner };
     this.all.push(created);
     this.redrivers.forEach((each) => letSend(queue, each));
     this.watchers.forEach((watch) => watch(created));
