@@ -481,6 +481,21 @@ class OptionTest(unittest.TestCase):
         names = {"VpcConfig", "ReservedConcurrentExecutions", "KmsKeyArn", "CodeSigningConfigArn"}
         self.assertFalse(names & without["Handler"].properties.keys())
 
+    def test_the_handler_sends_dead_letters_to_a_central_queue(self) -> None:
+        central = "arn:aws:sqs:us-east-1:222222222222:letters"
+        made = system(CentralDeadLetterQueueArn=central, CentralKeyArn=KEY)
+        variables = made["Handler"].properties["Environment"]["Variables"]
+        url = "https://sqs.us-east-1.amazonaws.com/222222222222/letters"
+        self.assertEqual(variables["DEAD_LETTER_QUEUE_URL"], url)
+        self.assertEqual(made["RetryQueue"].properties["RedrivePolicy"]["deadLetterTargetArn"], DEAD_LETTER_QUEUE)
+        (policy,) = made["HandlerRole"].properties["Policies"]
+        sent_to = {
+            each["Resource"]
+            for each in policy["PolicyDocument"]["Statement"]
+            if {"sqs:SendMessage", "kms:GenerateDataKey"} & set(listed(each["Action"]))
+        }
+        self.assertEqual(sent_to, {RETRY_QUEUE, central, KEY})
+
     def test_a_vpc_needs_security_groups(self) -> None:
         for groups, refusals in (("", 1), ("sg-0a1b2c3d", 0)):
             template = system_template(SubnetIds="subnet-0a1b2c3d", SecurityGroupIds=groups)

@@ -74,6 +74,8 @@ class ParameterTest(unittest.TestCase):
             [KEY, f"arn:aws:kms:{HOME}:key/mrk-11111111222233334444555555555555"],
             ["alias/aws/sqs", f"arn:aws:kms:{HOME}:alias/mine", "11111111-2222-3333-4444-555555555555"],
         ),
+        "CentralDeadLetterQueueArn": ([f"arn:aws:sqs:{HOME}:letters"], [f"arn:aws:sqs:{HOME}:letters.fifo", "letters"]),
+        "CentralKeyArn": ([KEY], ["alias/letters"]),
         "SubnetIds": (
             ["", "subnet-0a1b2c3d", "subnet-0123456789abcdef0"],
             ["subnet-1", "vpc-0a1b2c3d", "subnet-XYZ01234"],

@@ -60,7 +60,12 @@ export class AsyncRetry extends Construct {
 
   constructor(scope: Construct, id: string, props: AsyncRetryProps = {}) {
     super(scope, id);
-    const { architecture = lambda.Architecture.ARM_64, encryptionKey, deletionProtection } = props;
+    const {
+      architecture = lambda.Architecture.ARM_64,
+      encryptionKey,
+      deletionProtection,
+      centralDeadLetterQueue,
+    } = props;
     this.props = props;
     checkProps(this, props);
     if (props.permissionsBoundary) iam.PermissionsBoundary.of(this).apply(props.permissionsBoundary);
@@ -73,7 +78,7 @@ export class AsyncRetry extends Construct {
       architecture,
       code: codeOf('handler', architecture, props.source),
       environment: {
-        DEAD_LETTER_QUEUE_URL: this.deadLetterQueue.queueUrl,
+        DEAD_LETTER_QUEUE_URL: (centralDeadLetterQueue ?? this.deadLetterQueue).queueUrl,
         ...variables(effectivePolicy(props)),
         ...(props.inFlightMax !== undefined && { IN_FLIGHT_MAX: Tokenization.stringifyNumber(props.inFlightMax) }),
         ...(props.register && { REGISTER: 'true' }),
@@ -84,12 +89,13 @@ export class AsyncRetry extends Construct {
       timeout: props.handlerTimeout ?? HANDLER_TIMEOUT,
     });
     this.handler = this.retryHandler = handler;
-    handler.allow(['sqs:SendMessage'], this.deadLetterQueue.queueArn);
+    handler.allow(['sqs:SendMessage'], (centralDeadLetterQueue ?? this.deadLetterQueue).queueArn);
     // The queue may belong to another AsyncRetry.
     if (this.deadLetterQueue instanceof DeadLetterQueue) this.deadLetterQueue.letSend(handler.roleArn);
     encryptionKey?.grant(handler, ...KEY_ACTIONS);
     // A user's dead-letter queue may have a key of its own.
-    props.deadLetterQueue?.encryptionMasterKey?.grant(handler, ...KEY_ACTIONS);
+    for (const own of [props.deadLetterQueue, centralDeadLetterQueue])
+      own?.encryptionMasterKey?.grant(handler, ...KEY_ACTIONS);
     if (props.ledger) this.ledger = createLedger(this, handler, props);
 
     this.queues = new RetryQueues(this, {
@@ -133,10 +139,11 @@ export class AsyncRetry extends Construct {
       source: this.props.source,
     });
     this.attachments.push(attachment);
+    if (this.props.onlyAttachedQualifiers) this.retryHandler.allow(INVOKE, ...attached.ownArns);
     if (known) return;
     // The handler invokes the function that the record names, which may be an alias or a version.
     const { functionArn } = attached.base;
-    this.retryHandler.allow(INVOKE, functionArn, `${functionArn}:*`);
+    if (!this.props.onlyAttachedQualifiers) this.retryHandler.allow(INVOKE, functionArn, `${functionArn}:*`);
     this.watchers.forEach((watch) => watch(attached.base));
     this.checkVariables(`attach ${attached.path}`);
   }

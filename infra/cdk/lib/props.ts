@@ -1,4 +1,12 @@
-import { aws_kms as kms, aws_lambda as lambda, aws_logs as logs, aws_sqs as sqs, Duration, Stack } from 'aws-cdk-lib';
+import {
+  aws_kms as kms,
+  aws_lambda as lambda,
+  aws_logs as logs,
+  aws_sqs as sqs,
+  Duration,
+  Stack,
+  Token,
+} from 'aws-cdk-lib';
 import { IConstruct } from 'constructs';
 import { DeadLetterQueue } from './dead-letter-queue';
 import { Faults } from './faults';
@@ -17,6 +25,14 @@ export interface AsyncRetryProps extends RetryPolicy, HardeningProps {
    * and `grantOperate`
    */
   readonly deadLetterQueue?: sqs.IQueue;
+
+  /**
+   * A queue of another account in this region to which the handler sends dead letters. Its policy must let the handler's
+   * role send. Messages that SQS itself moves go to `deadLetterQueue`, because SQS moves none to another account.
+   *
+   * @default - `deadLetterQueue` takes all dead letters
+   */
+  readonly centralDeadLetterQueue?: sqs.IQueue;
 
   /**
    * Whether only CloudFormation may delete the queues. Otherwise, whoever may delete queues in this account can
@@ -67,6 +83,14 @@ export interface AsyncRetryProps extends RetryPolicy, HardeningProps {
    * @default 100000
    */
   readonly inFlightMax?: number;
+
+  /**
+   * Whether the handler may re-invoke only the versions and aliases that are attached, and not all of the function. Then
+   * events that wait for one that is no longer attached can't be retried.
+   *
+   * @default false
+   */
+  readonly onlyAttachedQualifiers?: boolean;
 
   /**
    * Whether all functions share one retry queue. Then an outage of one function can delay the retries of the others,
@@ -166,7 +190,13 @@ export const MAX_CONCURRENCY = 10;
 
 /** Throws one error with everything that is out of its range. */
 export function checkProps(scope: IConstruct, props: AsyncRetryProps): void {
-  const { handlerTimeout = HANDLER_TIMEOUT, architecture, deadLetterQueue, encryptionKey } = props;
+  const {
+    handlerTimeout = HANDLER_TIMEOUT,
+    architecture,
+    deadLetterQueue,
+    centralDeadLetterQueue,
+    encryptionKey,
+  } = props;
   const faults = new Faults();
   checkPolicy(effectivePolicy(props), faults);
   checkWhole('inFlightMax', props.inFlightMax, 1, IN_FLIGHT_MAX_MAX, faults);
@@ -191,10 +221,20 @@ export function checkProps(scope: IConstruct, props: AsyncRetryProps): void {
     if (deadLetterQueue instanceof RetryQueue) faults.add('deadLetterQueue', 'no retry queue', path);
     checkHome('deadLetterQueue', deadLetterQueue, scope, faults);
   }
+  if (centralDeadLetterQueue) checkCentral(centralDeadLetterQueue, scope, faults);
   if (architecture && !ARCHITECTURES.includes(architecture.name))
     faults.add('architecture', ARCHITECTURES.join(' or '), architecture.name);
   if (encryptionKey && 'aliasName' in encryptionKey) {
     faults.add('encryptionKey', 'a key and no alias, as permissions are on keys', encryptionKey.node.path);
   }
   faults.throwIfAny(`AsyncRetry ${scope.node.path}`);
+}
+
+/** Notes a central dead-letter queue that the handler can't send to. */
+function checkCentral({ fifo, env, node }: sqs.IQueue, scope: IConstruct, faults: Faults): void {
+  if (fifo) faults.add('centralDeadLetterQueue', 'a standard queue', node.path);
+  const { region } = Stack.of(scope);
+  // The handler's client sends to its own region.
+  if (![region, env.region].some((value) => Token.isUnresolved(value)) && region !== env.region)
+    faults.add('centralDeadLetterQueue', `in the region of its retries, ${region}`, env.region);
 }

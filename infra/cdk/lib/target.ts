@@ -27,6 +27,12 @@ export class Target {
       : undefined;
   }
 
+  /** The ARNs by which failure records may name it, and no other qualifier. */
+  public get ownArns(): string[] {
+    const { functionArn } = this.base;
+    return [...(this.qualifier === LATEST ? [functionArn] : []), `${functionArn}:${this.qualifier}`];
+  }
+
   /** The path that errors use as its name. */
   public get path(): string {
     return this.attached.node.path;

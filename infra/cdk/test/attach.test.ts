@@ -830,3 +830,22 @@ test("a function in another account or region can't be attached", () => {
     );
   }
 });
+
+test('the handler may invoke only what is attached, if that is wanted', () => {
+  const stack = new TestStack({ onlyAttachedQualifiers: true });
+  const [orders, payments] = ['Orders', 'Payments'].map((id) => stack.function(id));
+  stack.retry.attach(orders);
+  stack.retry.attach(new lambda.Alias(stack, 'Live', { aliasName: 'live', version: payments.currentVersion }));
+  stack.retry.attach(new lambda.Alias(stack, 'Next', { aliasName: 'next', version: payments.currentVersion }));
+  const allowed = stack
+    .statementsOf(/HandlerRole/)
+    .filter(({ Action }) => Action === 'lambda:InvokeFunction')
+    .flatMap(({ Resource }) => Resource);
+  const qualified = (each: lambda.Function, qualifier: string) => stack.resolve(`${each.functionArn}:${qualifier}`);
+  assert.deepEqual(allowed, [
+    stack.resolve(orders.functionArn),
+    qualified(orders, '$LATEST'),
+    qualified(payments, 'live'),
+    qualified(payments, 'next'),
+  ]);
+});

@@ -388,3 +388,31 @@ test('missing code is an error that names it', () => {
     /riscv\/envelope-proxy-layer.zip does not exist: .* Use one that was, or set source/,
   );
 });
+
+test('the handler sends dead letters to a central queue, and SQS moves its own to the local one', () => {
+  const stack = new TestStack({}, { env: { account: '123456789012', region: 'eu-west-1' } });
+  const [queueArn, keyArn] = ['sqs:eu-west-1:210987654321:letters', 'kms:eu-west-1:210987654321:key/1'].map(
+    (rest) => `arn:aws:${rest}`,
+  );
+  const centralDeadLetterQueue = sqs.Queue.fromQueueAttributes(stack, 'Central', { queueArn, keyArn });
+  const retry = new AsyncRetry(stack, 'Second', { centralDeadLetterQueue });
+  retry.attach(stack.function('Orders'));
+  const { DEAD_LETTER_QUEUE_URL } = stack.only('AWS::Lambda::Function', /SecondHandler/).Environment.Variables;
+  assert.match(JSON.stringify(DEAD_LETTER_QUEUE_URL), /\/210987654321\/letters/);
+  const { deadLetterTargetArn } = stack.only('AWS::SQS::Queue', /SecondRetryQueue/).RedrivePolicy;
+  assert.deepEqual(deadLetterTargetArn, stack.resolve(retry.deadLetterQueue.queueArn));
+  const resourcesOf = (action: string) =>
+    stack
+      .statementsOf(/SecondHandlerRole/)
+      .filter(({ Action }) => [Action].flat().includes(action))
+      .map(({ Resource }) => Resource);
+  assert.ok(resourcesOf('sqs:SendMessage').includes(queueArn));
+  assert.doesNotMatch(JSON.stringify(resourcesOf('sqs:SendMessage')), /DeadLetterQueue/);
+  assert.deepEqual(resourcesOf('kms:Decrypt'), [keyArn]);
+
+  const elsewhere = sqs.Queue.fromQueueArn(stack, 'Elsewhere', 'arn:aws:sqs:us-east-1:210987654321:letters.fifo');
+  assert.match(
+    complaint(() => new AsyncRetry(stack, 'Other', { centralDeadLetterQueue: elsewhere })),
+    /centralDeadLetterQueue must be a standard queue, got "Test\/Elsewhere"; centralDeadLetterQueue must be in the region of its retries, eu-west-1, got "us-east-1"$/,
+  );
+});
