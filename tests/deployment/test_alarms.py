@@ -5,94 +5,24 @@ handler, which runs against endpoints that refuse what the incident refuses. Wha
 handler's debug build and the output of tests/deployment/run-cdk.
 """
 
-import asyncio
-import functools
 import json
-import os
 import re
-import tempfile
 import unittest
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
-from sys import path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-path.append(str(ROOT / "tests/bench"))
+import everything
+import parity
+import sam
+from cloudwatch import CloudWatch, Point, calculated, of_log
+from incident import FORBIDDEN, ROOT, TARGET, THROTTLED, Fate, told
+from system import System
 
-import everything  # noqa: E402
-import parity  # noqa: E402
-import sam  # noqa: E402
-from cloud import Cloud, response  # noqa: E402
-from cloudwatch import CloudWatch, Point, calculated, of_log  # noqa: E402
-from messages import Batch, Fate, batches_of  # noqa: E402
-from process import Handler, run  # noqa: E402
-from system import System  # noqa: E402
-
-TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 RUNBOOK = (ROOT / "docs/runbook.md").read_text()
 
 MINUTE = 60
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
-
-# The due messages failed an hour ago. So their retries are on time.
-ON_TIME = {"BASE_BACKOFF": "3590", "MAX_BACKOFF": "3590"}
-
-# The error of an operation, by its status.
-FORBIDDEN = (403, "AccessDeniedException")
-THROTTLED = (429, "TooManyRequestsException")
-
-
-@dataclass
-class Refusing(Cloud):
-    """An AWS that refuses one operation."""
-
-    operation: str = ""
-    status: int = 0
-    error: str = ""
-
-    def answer(self, method: str, path: str, target: str, body: bytes) -> bytes | None:
-        """Returns the response to a request, or `None` if the request must wait forever."""
-        is_refused = (
-            path.endswith("/invocations") if self.operation == "Invoke" else target.endswith(f".{self.operation}")
-        )
-        if is_refused:
-            said = json.dumps({"__type": self.error, "message": "refused"}).encode()
-            return response(self.status, said, headers=f"x-amzn-ErrorType: {self.error}\r\n")
-        return super().answer(method, path, target, body)
-
-    def check(self) -> None:
-        """What had to be done is of no interest here."""
-
-
-@functools.cache
-def told(
-    fate: Fate, refused: str = "-", error: tuple[int, str] = FORBIDDEN, older: int = 0, environment: str = "{}"
-) -> list[dict[str, Any]]:
-    """The log of the handler for one batch of events whose first failure was longer ago by `older` seconds."""
-    batches = [aged(batch, older) for batch in batches_of(fate, 10, 1)]
-    handler = Handler("retry-handler", [str(TARGET / "debug/retry-handler")], ON_TIME | json.loads(environment))
-
-    async def recorded(log: Path) -> None:
-        await run(handler, batches, log, Refusing(batches, operation=refused, status=error[0], error=error[1]))
-
-    with tempfile.TemporaryDirectory(prefix="alarms-") as folder:
-        log = Path(folder) / "log"
-        asyncio.run(recorded(log))
-        return [json.loads(line) for line in log.read_text().splitlines()]
-
-
-def aged(batch: Batch, older: int) -> Batch:
-    """A batch whose retries have their first failure longer ago."""
-    event = json.loads(batch.event)
-    for record in event["Records"]:
-        body = json.loads(record["body"])
-        if "_retry_metadata" in body["requestPayload"]:
-            body["requestPayload"]["_retry_metadata"]["initial_timestamp"] -= older
-        record["body"] = json.dumps(body)
-    return replace(batch, event=json.dumps(event).encode())
 
 
 def says(log: Iterable[dict[str, Any]], *times: int) -> Iterator[Point]:

@@ -1,0 +1,110 @@
+"""What UPGRADE.md says, compared with the code, with the real handler and with the templates.
+
+Needs the handler's debug build and the output of tests/deployment/run-cdk.
+"""
+
+import json
+import re
+import unittest
+from typing import Any
+
+import parity
+import sam
+from incident import ROOT, TARGET, Fate, told
+
+PAGE = (ROOT / "UPGRADE.md").read_text()
+SHARED = ROOT / "shared"
+
+
+def code(path: str) -> str:
+    """A file of the code, without its tests."""
+    return (SHARED / path).read_text().partition("#[cfg(test)]")[0]
+
+
+def members(kind: str) -> set[str]:
+    """What the page lists for a format."""
+    (row,) = (line for line in PAGE.splitlines() if line.startswith(f"| {kind}"))
+    return set(re.findall(r"`(\w+)`", row.split("|")[2]))
+
+
+class FormatTest(unittest.TestCase):
+    """The lists have what the code writes and reads, and nothing else."""
+
+    def test_dead_letter(self) -> None:
+        written = re.findall(r'attribute\(\s*"(\w+)"', code("core/src/dead_letter.rs"))
+        self.assertEqual(members("dead letter"), set(written))
+
+    def test_claim(self) -> None:
+        constants = re.findall(r'const \w+: &str = "(\w+)";', code("dynamodb/src/item.rs"))
+        self.assertEqual(members("ledger item of a claim"), set(constants))
+
+    def test_event_that_waits(self) -> None:
+        ledger = code("aws/src/ledger.rs")
+        constants = dict(re.findall(r'const (\w+): &str = "(\w+)";', ledger))
+        (body,) = re.findall(r"^fn attributes.*?^}", ledger, re.MULTILINE | re.DOTALL)
+        written = [
+            quoted or constants[name] for quoted, name in re.findall(r'\((?:"(\w+)"|([A-Z_]+)), (?:Some|waiting)', body)
+        ]
+        self.assertEqual(members("and of an event that waits"), set(written))
+
+    def test_function(self) -> None:
+        constants = re.findall(
+            r'const (?:PAUSED_AT|CIRCUIT|VERSION): &str = "(\w+)";',
+            code("aws/src/ledger.rs") + code("aws/src/circuits.rs"),
+        )
+        self.assertEqual(members("ledger item of a function"), set(constants))
+
+    def test_message_that_is_sent_again(self) -> None:
+        constants = re.findall(r'pub const (?:FAILED_AT|MESSAGE_ID): &str = "(\w+)";', code("core/src/record.rs"))
+        self.assertEqual(members("re-sent message"), set(constants))
+
+    def test_envelope(self) -> None:
+        example = re.search(r'//! ({"_retry_metadata".*?)\n//! (.*)', code("core/src/envelope.rs"))
+        assert example is not None
+        envelope = json.loads(example[1] + example[2])
+        self.assertEqual(members("envelope"), envelope.keys() | envelope["_retry_metadata"].keys())
+
+
+def metrics(log: list[dict[str, Any]]) -> dict[str, Any]:
+    """The metrics of one batch by name, and the reasons of its dead letters."""
+    lines = [line for line in log if "_aws" in line]
+    return {name: value for line in lines for name, value in line.items() if name not in ("_aws", "Target")}
+
+
+class HandlerTest(unittest.TestCase):
+    """What becomes of waiting events."""
+
+    def test_a_version_or_an_alias_that_is_gone_is_a_configuration_fault_and_the_events_wait(self) -> None:
+        said = metrics(told(Fate.INVOKED, "Invoke", (404, "ResourceNotFoundException")))
+        self.assertEqual((said["ConfigurationFaults"], said["Waited"]), (10, 10))
+        self.assertNotIn("DeadLettered", said)
+
+    def test_a_function_that_is_detached_from_a_shared_queue_is_not_allowed(self) -> None:
+        # As the handler is set when only payments shares the queue.
+        environment = json.dumps({"QUEUE_TARGETS": '{"retry-queue":["payments"]}'})
+        said = metrics(told(Fate.WAITS, environment=environment))
+        self.assertEqual((said["DeadLettered"], said["Reason"]), (10, "target_not_allowed"))
+
+    def test_fewer_attempts_hold_for_events_that_wait_already(self) -> None:
+        said = metrics(told(Fate.WAITS, environment='{"MAX_ATTEMPTS":"1"}'))
+        # Half of the ten have been retried.
+        self.assertEqual((said["DeadLettered"], said["Reason"], said["Waited"]), (4, "max_attempts_exceeded", 6))
+
+    def test_a_setting_that_it_does_not_know_does_not_stop_it(self) -> None:
+        self.assertEqual(metrics(told(Fate.INVOKED, environment='{"SETTING_OF_TOMORROW":"1"}'))["Invoked"], 10)
+
+
+class TemplateTest(unittest.TestCase):
+    """What CloudFormation deletes."""
+
+    def test_queues_are_deleted_with_the_stack(self) -> None:
+        for template in (
+            parity.synthesised(TARGET / "cdk/typescript"),
+            sam.transformed_document(sam.read(sam.EXAMPLE), sam.EXAMPLE.parent),
+        ):
+            queues = [each for each in template.resources() if each.type == "AWS::SQS::Queue"]
+            self.assertEqual([each.at_deletion for each in queues], ["Delete", "Delete"])
+
+
+if __name__ == "__main__":
+    unittest.main()
