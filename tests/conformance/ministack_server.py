@@ -92,12 +92,8 @@ alarm_record = provisioners._cw_metric_alarm_record
 def alarm_record_of_expression(name: str, properties: dict[str, Any]) -> Any:
     """The record of an alarm. An alarm on an expression gets a metric with the expression as its name."""
     if metrics := properties.get("Metrics"):
-        properties = {
-            **properties,
-            "Metrics": None,
-            "Namespace": "Expressions",
-            "MetricName": metrics[-1]["Expression"],
-        }
+        (expression,) = (each["Expression"] for each in metrics if "Expression" in each)
+        properties = {**properties, "Metrics": None, "Namespace": "Expressions", "MetricName": expression}
     return alarm_record(name, properties)
 
 

@@ -2,8 +2,18 @@ import * as assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { App, aws_iam as iam, aws_kms as kms, aws_lambda as lambda, Stack, Validations } from 'aws-cdk-lib';
-import { AwsSolutionsChecks } from 'cdk-nag';
+import {
+  App,
+  aws_cloudwatch_actions as actions,
+  aws_ec2 as ec2,
+  aws_iam as iam,
+  aws_kms as kms,
+  aws_lambda as lambda,
+  aws_sns as sns,
+  Stack,
+  Validations,
+} from 'aws-cdk-lib';
+import { AwsSolutionsChecks, HIPAASecurityChecks, NIST80053R5Checks, PCIDSS321Checks } from 'cdk-nag';
 import { AsyncRetry, AsyncRetryProps } from '../lib';
 import { functionIn } from './app';
 
@@ -56,4 +66,42 @@ test('the README explains every finding of cdk-nag', () => {
   );
   assert.deepEqual(findings(MOST).sort(), ids);
   for (const props of [LEAST, MOST]) assert.deepEqual(findings(props, true), []);
+});
+
+/** The rules in a section of FINDINGS.md that a pack finds. */
+function listed(section: string, pack: string): string[] {
+  const page = readFileSync(join(__dirname, '..', '..', '..', 'FINDINGS.md'), 'utf8');
+  const rows = page
+    .split(`\n## ${section}\n`)[1]
+    .split('\n## ')[0]
+    .matchAll(/^\| `(\w+)` \| ([^|]+) \|/gm);
+  return [...rows].filter(([, , found]) => found.split(', ').includes(pack)).map(([, rule]) => rule);
+}
+
+const PACKS = { NIST: NIST80053R5Checks, HIPAA: HIPAASecurityChecks, PCI: PCIDSS321Checks };
+
+/** The rules of a pack that retries violate, with a ledger: with no option, and with those for rules of an organization. */
+function violated(Pack: (typeof PACKS)[keyof typeof PACKS], isHardened: boolean): string[] {
+  const stack = new Stack(new App(), 'Test');
+  const retry = new AsyncRetry(stack, 'Retry', {
+    ledger: true,
+    ...(isHardened && {
+      vpc: new ec2.Vpc(stack, 'Vpc'),
+      reservedConcurrency: 20,
+      logEncryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
+    }),
+  });
+  retry.attach(functionIn(stack, 'Orders'), { transparent: true });
+  retry.alarms(isHardened ? { actions: [new actions.SnsAction(new sns.Topic(stack, 'Topic'))] } : {});
+  retry.dashboard();
+  const { violations } = new Pack(retry).validateScope(retry);
+  return [...new Set(violations.map(({ ruleName }) => ruleName.split('-')[1]))].sort();
+}
+
+test('FINDINGS.md explains what the packs of standards find, or names the option that avoids it', () => {
+  for (const [name, Pack] of Object.entries(PACKS)) {
+    const intended = listed('Intended', name);
+    assert.deepEqual(violated(Pack, true), intended.sort(), name);
+    assert.deepEqual(violated(Pack, false), [...intended, ...listed('Rules of an organization', name)].sort(), name);
+  }
 });
