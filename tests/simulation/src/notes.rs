@@ -88,7 +88,7 @@ pub enum Check {
     ProbesInTime,
     /// No more permits are taken than the rate allows.
     KeepsTheRate,
-    /// No event is held back long after the last fault.
+    /// No event is held back once events have come for long without a fault.
     ClosesInTheEnd,
     /// Draws are spread evenly over their range, over all worlds.
     DrawsSpread,

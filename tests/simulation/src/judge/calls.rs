@@ -247,7 +247,7 @@ impl Judge {
         let is_partial = is_partial(seconds, is_delay);
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
         let Some(message) = message else { return 0 };
-        message.wait = Some(Wait::of(at, seconds, is_partial, is_delay));
+        let before = message.wait.replace(Wait::of(at, seconds, is_partial, is_delay));
         let message = &self.runs[&of.run][of.place];
         let event = self.cases[of.case].of.event;
         if is_delay && seconds > DELAY_MAX {
@@ -265,7 +265,7 @@ impl Judge {
                 self.violated(Check::OrdersFollowed, event, what);
                 return 0;
             }
-            if self.is_held_by_circuit(of, at, seconds) {
+            if self.is_held_by_circuit(of, at, seconds, before) {
                 return i64::from(seconds) * 1000;
             }
             return self.judge_wait(at, of.case, seconds, is_delay);

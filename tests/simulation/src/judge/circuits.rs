@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use comeback_flow::ports::Stored;
 use serde_json::Value;
 
-use super::{Judge, Subject, receive_count};
+use super::{Judge, Subject, receive_count, register::Wait};
 use crate::{
     notes::{Check, Seen},
     rules::Millis,
@@ -25,7 +25,7 @@ const HOLD: (Millis, Millis) = (90_000, 480_000);
 const HOLD_SPARED: Millis = 3_600_000;
 const SPARED_FROM: u32 = 500;
 
-/// After this time without faults, no target counts as down.
+/// No target counts as down after events have come for so long without a fault.
 const CLOSED_WITHIN: Millis = 2 * 3_600_000;
 
 /// Which phase may follow which.
@@ -50,6 +50,22 @@ pub struct Known {
     has_permits: bool,
 }
 
+/// For how long events of a target have come since the last fault, and when the last did. A circuit that nobody looks at
+/// can't close: an event that comes after a day finds what was left a day ago.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Attended {
+    lasts: Millis,
+    last: Millis,
+}
+
+impl Attended {
+    /// An event comes. One that is held back comes again within this time, so longer breaks don't count.
+    fn comes(&mut self, now: Millis) {
+        self.lasts += (now - self.last).min(HOLD.1);
+        self.last = now;
+    }
+}
+
 /// The name of the phase in a circuit's text, and the phase.
 fn phase(text: Option<&str>) -> (String, Value) {
     let circuit: Value = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
@@ -65,7 +81,11 @@ impl Judge {
         targets: &[String],
         answer: Option<&HashMap<String, Stored>>,
     ) {
+        let now = self.now.timestamp_millis();
         for target in targets {
+            if now > self.calm_at() {
+                self.attended.entry(target.clone()).or_default().comes(now);
+            }
             let text = answer.and_then(|found| found.get(target)?.text.as_deref());
             let (name, _) = phase(text);
             let known = Known {
@@ -139,42 +159,48 @@ impl Judge {
         }
     }
 
-    /// Whether a message that may be due waits because its target is down.
-    pub fn is_held_by_circuit(&mut self, of: Subject, at: Millis, seconds: u32) -> bool {
+    /// Whether a message that may be due waits because its target is down. The rest of a wait that could not be kept as
+    /// a delay ends when that `before` would have ended.
+    pub fn is_held_by_circuit(
+        &mut self,
+        of: Subject,
+        at: Millis,
+        seconds: u32,
+        before: Option<Wait>,
+    ) -> bool {
         let case = &self.cases[of.case];
         let Ok(next) = case.verdict else { return false };
-        let plan = &self.plan;
-        let target = format!(
-            "arn:aws:lambda:us-east-1:000000000000:function:{}",
-            plan.targets[case.of.target].name
-        );
-        let known = [":$LATEST", ""]
-            .iter()
-            .find_map(|end| self.known_circuits.get(&(of.run, format!("{target}{end}"))));
+        let target = case.arn(&self.plan);
+        let known = self.known_circuits.get(&(of.run, target.clone()));
         let low = case.due.unwrap_or(next.due.0);
-        if !plan.handler_of(case.of.target).probes
-            || at < low
-            || known.is_none_or(|known| !known.was_limited)
-        {
-            return false;
-        }
+        let may_be = self.plan.handler_of(case.of.target).probes
+            && at >= low
+            && known.is_some_and(|known| known.was_limited);
+        let message = self.runs.get(&of.run).and_then(|run| run.get(of.place));
+        let Some(message) = message.filter(|_| may_be) else { return false };
         let rest = if at < next.last_chance { next.last_chance - at } else { Millis::MAX };
         // SQS gives a message up after a thousand receives.
-        let message = self.runs.get(&of.run).and_then(|run| run.get(of.place));
-        let is_spared = message.is_some_and(|it| receive_count(it.record()) >= SPARED_FROM);
+        let is_spared = receive_count(message.record()) >= SPARED_FROM;
         let most = if is_spared { HOLD_SPARED } else { HOLD.1 };
         let whole = |wait: Millis| wait.min(rest).saturating_add(999).div_euclid(1000);
-        let is_held = (whole(HOLD.0)..=whole(most)).contains(&i64::from(seconds));
-        let late = self.now.timestamp_millis() - self.calm_at();
+        let is_rest = before.is_some_and(|wait| {
+            message.held_by_circuit && message.refused && wait.ends_with(at, seconds)
+        });
+        let least = if is_rest { 0 } else { whole(HOLD.0) };
+        if !(least..=whole(most)).contains(&i64::from(seconds)) {
+            return false;
+        }
         // An event that never succeeds may be the probe again and again.
-        if is_held && late > CLOSED_WITHIN && self.plan.hopeless == 0.0 {
-            let what = format!("it is held back {} minutes after the last fault", late / 60_000);
+        let attended = self.attended.get(&target).map_or(0, |attended| attended.lasts);
+        if attended > CLOSED_WITHIN && self.plan.hopeless == 0.0 {
+            let minutes = attended / 60_000;
+            let what = format!("it is held back after {minutes} minutes without a fault");
             self.violated(Check::ClosesInTheEnd, self.cases[of.case].of.event, what);
         }
-        if is_held {
-            self.tally.count(Seen::Step("events held back"));
-        }
-        is_held
+        self.tally.count(Seen::Step("events held back"));
+        let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
+        message.into_iter().for_each(|message| message.held_by_circuit = true);
+        true
     }
 
     fn calm_at(&self) -> Millis {

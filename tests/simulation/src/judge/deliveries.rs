@@ -62,6 +62,8 @@ pub struct Delivery {
     pub told: u64,
     /// Until when another handler holds the claim, as far as this handler knows.
     pub held_until: Option<Millis>,
+    /// Whether it waits because its target is down.
+    pub held_by_circuit: bool,
     /// The wait that the handler has asked for, and what it knows from the register.
     pub wait: Option<Wait>,
     pub listing: Listing,

@@ -27,7 +27,12 @@ pub use self::{
     calls::{Subject, named, qualified},
     deliveries::{receive_count, trace_of},
 };
-use self::{cases::Case, circuits::Known, delays::Process, deliveries::Delivery};
+use self::{
+    cases::Case,
+    circuits::{Attended, Known},
+    delays::Process,
+    deliveries::Delivery,
+};
 use crate::{
     notes::{Check, Seen, Story, Tally, Violation},
     payload::{Foreign, Payload, envelope},
@@ -72,6 +77,8 @@ pub struct Judge {
     processes: Vec<Process>,
     /// What the runs know of circuits.
     known_circuits: HashMap<(u64, String), Known>,
+    /// The targets whose events have come since the last fault.
+    attended: HashMap<String, Attended>,
     /// How many answers handlers were given.
     answers: u64,
     /// The functions that operators have paused, as records name them.

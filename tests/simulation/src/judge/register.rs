@@ -87,6 +87,12 @@ impl Wait {
     fn is_until(&self, due: Millis) -> bool {
         self.after < due && due <= self.until
     }
+
+    /// Whether a wait of so many seconds from `at` may end at the same millisecond.
+    pub fn ends_with(&self, at: Millis, seconds: u32) -> bool {
+        let other = Self::of(at, seconds, false, false);
+        self.after < other.until && other.after < self.until
+    }
 }
 
 fn came_back(record: &SqsMessage) -> bool {
