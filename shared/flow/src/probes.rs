@@ -30,8 +30,8 @@ use crate::{
     item::Item,
     log,
     ports::{
-        Circuits, Clock, ENTRIES_MAX, Functions, Ledger, NotExchanged, Queues, Register, Stored,
-        VisibilityChange, Witness,
+        Circuits, Clock, ENTRIES_MAX, Functions, Ledger, NotExchanged, Notes, Queues, Register,
+        Stored, VisibilityChange, Witness,
     },
     register,
     report::{Obstacle, TargetReport},
@@ -129,14 +129,18 @@ where
             true => self.probes.wanted(items, self.clock.now()),
             false => HashSet::new(),
         };
-        let circuits = register::steer(items, &probed, claims).await;
+        let notes = register::steer(items, &probed, claims).await;
         if !self.settings.probe {
             return Vec::new();
         }
         let groups = self.groups(items);
-        let Some(mut circuits) = circuits else { return Vec::new() };
+        let Some(Notes { mut circuits, paused, .. }) = notes else { return Vec::new() };
         let groups = groups.into_iter().filter(|(target, _)| probed.contains(target));
-        let steps = groups.map(|(target, group)| {
+        let steps = groups.map(|(target, mut group)| {
+            if paused.contains(target) {
+                // What is due waits already. Nothing may take its place, not even as a probe.
+                group.early.clear();
+            }
             let stored = circuits.remove(target).unwrap_or_default();
             self.step(target, group, stored, claims)
         });

@@ -6,7 +6,7 @@
 //!
 //! The register is an index. If it can't be written or read, the event goes on without it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use comeback_core::{
     Timestamp,
@@ -20,7 +20,7 @@ use crate::{
     claims::Claims,
     item::Item,
     log,
-    ports::{Clock, Ledger, NotReplaced, Register, Stored, Wanted},
+    ports::{Clock, Ledger, NotReplaced, Notes, Register, Wanted},
     report::Obstacle,
     settlements::Wait,
 };
@@ -28,12 +28,12 @@ use crate::{
 /// Reads the orders that concern a batch, and changes what is done with its events. A batch of first receives
 /// reads nothing, because nobody can have ordered anything for them.
 ///
-/// The same call reads the circuits of these targets; `None` if it failed.
+/// The same call reads the circuits of these targets. Returns what was read; `None` if nothing was.
 pub(crate) async fn steer<L: Ledger + Register, C: Clock>(
     items: &[Item<'_>],
     probed: &HashSet<&str>,
     claims: &Claims<'_, L, C>,
-) -> Option<HashMap<String, Stored>> {
+) -> Option<Notes> {
     let ledger = claims.ledger?;
     let mut wanted = Wanted { targets: probed.clone(), ..Wanted::default() };
     let registered = items.iter().filter(|_| claims.registers);
@@ -68,7 +68,7 @@ pub(crate) async fn steer<L: Ledger + Register, C: Clock>(
             item.decide(steered(decision, None, is_paused, &failure.request_id, now));
         }
     }
-    Some(notes.circuits)
+    Some(notes)
 }
 
 /// Nobody knows what was ordered for this event. If its message was brought back before it is due, it is soon looked up

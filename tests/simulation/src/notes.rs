@@ -88,6 +88,8 @@ pub enum Check {
     ProbesInTime,
     /// No more permits are taken than the rate allows.
     KeepsTheRate,
+    /// Only so many events are brought forward as are to be tried.
+    BringsFew,
     /// No event is held back once events have come for long without a fault.
     ClosesInTheEnd,
     /// Draws are spread evenly over their range, over all worlds.

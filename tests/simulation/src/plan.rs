@@ -250,6 +250,7 @@ impl Plan {
         let mut apart = Dice::seeded(seed ^ 0x7072_6f62_6573);
         for handler in plan.handlers.iter_mut().filter(|handler| handler.has_ledger) {
             handler.probes = apart.happens(0.5);
+            handler.has_register = handler.probes && apart.happens(0.5);
         }
         plan.hopeless = if dice.happens(0.5) { 0.0 } else { 0.3 * dice.unit() };
         if !flawless {
@@ -420,7 +421,6 @@ impl Plan {
 
     /// Which handlers with a ledger have a register, and what their operators do.
     fn draw_registers(&mut self, dice: &mut Dice) {
-        // No handler has both, because the judge can't tell yet whether an event was brought forward by a circuit.
         let free = |handler: &&mut HandlerPlan| handler.has_ledger && !handler.probes;
         let free = self.handlers.iter_mut().filter(free);
         free.for_each(|handler| handler.has_register = dice.happens(0.7));

@@ -60,6 +60,13 @@ pub enum Request {
         notes: Rc<RefCell<Notes>>,
     },
     Exchange(Exchange),
+    /// Read which events of a target wait in flight. The service writes them there.
+    List {
+        target: String,
+        after: Timestamp,
+        count: u32,
+        listed: Rc<RefCell<Vec<Listed>>>,
+    },
     /// Ask CloudWatch. The service writes the minutes there.
     Minutes {
         function: String,
@@ -327,9 +334,17 @@ impl Circuits for Port {
         })
     }
 
-    /// These handlers have no register.
-    async fn list(&self, _: &str, _: Timestamp, _: u32) -> Result<Vec<Listed>, StoreFault> {
-        Ok(Vec::new())
+    async fn list(
+        &self,
+        target: &str,
+        after: Timestamp,
+        count: u32,
+    ) -> Result<Vec<Listed>, StoreFault> {
+        let listed = Rc::<RefCell<Vec<Listed>>>::default();
+        let (target, there) = (target.to_owned(), Rc::clone(&listed));
+        let request = Request::List { target, after, count, listed: there };
+        self.ask_once(request).await.map_err(|refusal| store_fault(&refusal))?;
+        Ok(listed.take())
     }
 }
 

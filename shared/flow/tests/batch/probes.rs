@@ -179,6 +179,17 @@ async fn after_a_probe_events_resume_at_the_rate_with_those_that_were_brought_fo
 }
 
 #[tokio::test(start_paused = true)]
+async fn nothing_of_a_paused_target_is_a_probe_or_retried_early() {
+    for found in [open(-1), ramping(3)] {
+        let world = World::with_probes(&found, &[]);
+        world.paused.borrow_mut().push(TARGET.to_owned());
+        let report = handle(&world, vec![due("one"), failed("two", 30)]).await;
+        assert_eq!(outcomes(&report), ["waits", "waits"], "{found}");
+        assert!(world.invocations.borrow().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_step_is_taken_again_if_another_handler_has_written_and_not_if_its_own_answer_was_lost() {
     let world = World::with_probes(&open(-1), &[("exchange", Answer::Unheard)]);
     let report = handle(&world, vec![due("one"), due("two")]).await;

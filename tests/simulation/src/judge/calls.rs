@@ -9,7 +9,7 @@ use super::{
     cases::Case,
     delays::{DELAY_MAX, HOP_MIN, exchange, was_sent_again},
     deliveries::{Delivery, receive_count},
-    register::Wait,
+    register::{Wait, came_back},
 };
 use crate::{
     notes::{Check, Seen},
@@ -67,8 +67,10 @@ impl Judge {
         if self.runs.get(&run).is_some_and(is_held_back) {
             self.violated(Check::PausesHold, event, format!("run {run} invokes a paused target"));
         }
-        self.judge_probe(run, &invoke.function, case);
-        if let Some((check, what)) = self.wrong_invocation(at, &self.cases[case], invoke) {
+        let may_be_early = self.judge_probe(run, &invoke.function, case)
+            && self.runs.get(&run).is_some_and(|batch| came_back(batch[place].record()));
+        let wrong = self.wrong_invocation(at, &self.cases[case], invoke, may_be_early);
+        if let Some((check, what)) = wrong {
             self.violated(check, event, what);
         }
         Some(Subject { run, place, case })
@@ -80,6 +82,7 @@ impl Judge {
         at: Millis,
         case: &Case,
         invoke: &Invoke,
+        may_be_early: bool,
     ) -> Option<(Check, String)> {
         let next = match case.verdict {
             Ok(next) => next,
@@ -97,7 +100,8 @@ impl Judge {
         let expected = self.expected_payload(&case.of, next.attempt, initial);
         let ordinal = format!(r#"{{"_retry_metadata":{{"attempt":{},"#, next.attempt);
         let Invoke { function, payload, .. } = invoke;
-        Some(if at < earliest && case.order != Some(Order::Retry) {
+        let may_be_early = may_be_early || case.order == Some(Order::Retry);
+        Some(if at < earliest && !may_be_early {
             let what = format!("it is invoked at {at}, and due at {earliest} at the earliest");
             (Check::NotBeforeDue, what)
         } else if at > next.expiry {
@@ -211,7 +215,13 @@ impl Judge {
         let at = clock.timestamp_millis();
         for &(ref handle, seconds) in changes {
             let batch = self.runs.get_mut(&run).map(Vec::as_mut_slice).unwrap_or_default();
-            let Some(place) = batch.iter().position(|message| message.handle() == handle) else {
+            let place = batch.iter().position(|message| message.handle() == handle);
+            let is_own = place.is_some_and(|place| !batch[place].put_back);
+            if !is_own && self.brings_forward(run, handle, seconds) {
+                continue;
+            }
+            let batch = self.runs.get_mut(&run).map(Vec::as_mut_slice).unwrap_or_default();
+            let Some(place) = place else {
                 let what = format!("run {run} puts back a message that it was not given");
                 self.violated(Check::ReportsTruly, None, what);
                 continue;
@@ -271,6 +281,10 @@ impl Judge {
             return self.judge_wait(at, of.case, seconds, is_delay);
         };
         if !is_within((low, high), seconds, is_delay) {
+            // Whether another handler acts on it makes no difference before the circuit lets it through.
+            if check == Check::WaitsForHolder && self.is_held_by_circuit(of, at, seconds, before) {
+                return i64::from(seconds) * 1000;
+            }
             let what = format!("it waits for {seconds} s, expected {low} to {high} ms");
             self.violated(check, event, what);
         }

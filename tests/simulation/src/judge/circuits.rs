@@ -1,9 +1,10 @@
 //! The rules for targets that are down, as far as they show from outside: who turns a circuit how, and who is invoked
 //! meanwhile.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use comeback_flow::ports::Stored;
+use comeback_core::claim::Order;
+use comeback_flow::ports::{Listed, Stored};
 use serde_json::Value;
 
 use super::{Judge, Subject, receive_count, register::Wait};
@@ -48,7 +49,17 @@ pub struct Known {
     has_probe: bool,
     /// Whether it may have permits.
     has_permits: bool,
+    /// How many events it may bring forward, and the handles of those that it may.
+    brings: u32,
+    listed: BTreeSet<String>,
 }
+
+/// How many events are brought forward when a circuit opens, when a probe goes and for one slice, and within how many
+/// seconds they come back.
+const WAKE_UPS: u32 = 10;
+const WAKE_UPS_AFTER_PROBE: u32 = 3;
+const BROUGHT_MAX: u64 = 2_000;
+const BROUGHT_WITHIN: u32 = 300;
 
 /// For how long events of a target have come since the last fault, and when the last did. A circuit that nobody looks at
 /// can't close: an event that comes after a day finds what was left a day ago.
@@ -64,6 +75,14 @@ impl Attended {
         self.lasts += (now - self.last).min(HOLD.1);
         self.last = now;
     }
+}
+
+/// How many permits the slice of a circuit has.
+fn permits_of_slice(text: &str, phase: &Value) -> u32 {
+    let circuit: Value = serde_json::from_str(text).unwrap_or_default();
+    let number = |value: &Value| value.as_u64().unwrap_or_default();
+    let length = (number(&circuit["patience_seconds"]) / 2).clamp(10, 150);
+    (length * number(&phase["slice"]["rate"])).min(BROUGHT_MAX) as u32
 }
 
 /// The name of the phase in a circuit's text, and the phase.
@@ -93,6 +112,7 @@ impl Judge {
                 was_limited: name != "closed",
                 has_probe: false,
                 has_permits: matches!(&*name, "suspected" | "ramping"),
+                ..Known::default()
             };
             self.known_circuits.insert((run, target.clone()), known);
         }
@@ -136,6 +156,45 @@ impl Judge {
         known.was_limited |= after != "closed";
         known.has_permits |= matches!(&*after, "suspected" | "ramping");
         known.has_probe = after == "probing";
+        known.brings = match &*after {
+            "open" if before != "open" => WAKE_UPS,
+            "probing" => WAKE_UPS_AFTER_PROBE,
+            "ramping" => permits_of_slice(is, &new),
+            _ => known.brings,
+        };
+    }
+
+    /// A run was not told whether it has turned a circuit. It does without the ledger then.
+    pub fn may_have_turned(&mut self, run: u64, target: &str) {
+        for message in self.runs.get_mut(&run).into_iter().flatten() {
+            message.listing.excused |= self.cases[message.case].arn(&self.plan) == target;
+        }
+    }
+
+    /// A run asks which events of a target wait in flight, to bring so many forward.
+    pub fn asks_for(&mut self, run: u64, target: &str, count: u32) {
+        let known = self.known_circuits.entry((run, target.to_owned())).or_default();
+        let most = std::mem::take(&mut known.brings);
+        if count > most {
+            let what = format!("run {run} asks for {count} events of {target}, and may for {most}");
+            self.violated(Check::BringsFew, None, what);
+        }
+    }
+
+    /// These events wait.
+    pub fn listed(&mut self, run: u64, target: &str, listed: &[Listed]) {
+        let known = self.known_circuits.entry((run, target.to_owned())).or_default();
+        known.listed.extend(listed.iter().map(|listed| listed.receipt_handle.clone()));
+    }
+
+    /// Whether a run may bring the message with this handle forward by so many seconds.
+    pub fn brings_forward(&mut self, run: u64, handle: &str, seconds: u32) -> bool {
+        let mut of_run = self.known_circuits.iter_mut().filter(|((of, _), _)| *of == run);
+        let is_it = seconds <= BROUGHT_WITHIN && of_run.any(|(_, it)| it.listed.remove(handle));
+        if is_it {
+            self.tally.count(Seen::Step("brought forward"));
+        }
+        is_it
     }
 
     /// A run's write of a circuit was not made: another circuit is there, or nobody can tell.
@@ -147,16 +206,20 @@ impl Judge {
         known.has_permits |= matches!(&*name, "suspected" | "ramping");
     }
 
-    /// A run invokes a target, whatever its circuit.
-    pub fn judge_probe(&mut self, run: u64, target: &str, case: usize) {
+    /// A run invokes a target, whatever its circuit. Returns whether the circuit may let an event through that is not
+    /// due yet.
+    pub fn judge_probe(&mut self, run: u64, target: &str, case: usize) -> bool {
         let known = self.known_circuits.get_mut(&(run, target.to_owned()));
-        let probes = self.plan.handler_of(self.cases[case].of.target).probes;
-        let Some(known) = known.filter(|_| probes) else { return };
+        let handler = self.plan.handler_of(self.cases[case].of.target);
+        let is_ordered = self.cases[case].order == Some(Order::Retry);
+        let Some(known) = known.filter(|_| handler.probes && !is_ordered) else { return false };
         let is_probe = std::mem::take(&mut known.has_probe);
         if !(known.is_free || known.has_permits || is_probe) {
             let what = format!("run {run} invokes a target that is down: {known:?}");
             self.violated(Check::ProbesAlone, self.cases[case].of.event, what);
+            return false;
         }
+        handler.has_register && (known.has_permits || is_probe)
     }
 
     /// Whether a message that may be due waits because its target is down. The rest of a wait that could not be kept as

@@ -95,7 +95,7 @@ impl Wait {
     }
 }
 
-fn came_back(record: &SqsMessage) -> bool {
+pub fn came_back(record: &SqsMessage) -> bool {
     receive_count(record) > 1 || was_sent_again(record)
 }
 

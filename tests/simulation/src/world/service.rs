@@ -91,6 +91,10 @@ impl World {
                 vec![None; changes.len()]
             }
             Request::Count { .. } | Request::Exchange(_) | Request::Minutes { .. } => vec![None],
+            Request::List { target, count, .. } => {
+                self.judge.asks_for(run, target, *count);
+                vec![None]
+            }
             Request::Again { queue_url, messages } => {
                 self.judge.sends_again(run, clock, name_of(queue_url), messages)
             }
@@ -153,7 +157,10 @@ impl World {
     fn refuse(&mut self, call: Rc<Call>, after: Duration, is_throttled: bool) {
         let of_ledger = matches!(
             call.request,
-            Request::Replace(_) | Request::LookUp { .. } | Request::Exchange(_)
+            Request::Replace(_)
+                | Request::LookUp { .. }
+                | Request::Exchange(_)
+                | Request::List { .. }
         );
         let says_when = is_throttled && !of_ledger && self.dice.happens(0.3);
         let (code, status) = match (of_ledger, is_throttled) {
@@ -216,6 +223,9 @@ impl World {
                 vec![answer]
             }
             Request::Exchange(exchange) => vec![self.exchange(run, exchange)],
+            Request::List { target, after, count, listed } => {
+                vec![self.list(run, target, *after, *count, listed)]
+            }
             Request::Minutes { function, minutes } => {
                 minutes.replace(self.minutes(function));
                 vec![Ok(())]
@@ -410,6 +420,11 @@ impl World {
             if answer.is_err() {
                 self.judge.looked_up(call.run, targets, None);
             }
+        }
+        if let (Request::Exchange(exchange), Some(Err(Refusal { found: None, .. }))) =
+            (&call.request, answers.first())
+        {
+            self.judge.may_have_turned(call.run, &exchange.target);
         }
         for (subject, answer) in call.subjects.iter().zip(&answers) {
             match (subject, &call.request) {

@@ -12,7 +12,7 @@ use comeback_core::{
     fault::FaultKind,
     time::between,
 };
-use comeback_flow::ports::{Entered, Notes};
+use comeback_flow::ports::{Entered, Listed, Notes};
 
 use super::{World, service::name_of};
 use crate::{
@@ -132,6 +132,36 @@ impl World {
         found.circuits = self.circuits_of(targets);
         self.judge.reads(run, &current, &found);
         notes.replace(found);
+        Ok(())
+    }
+
+    /// A handler reads which events of a target wait in flight until after this time, at most so many.
+    pub fn list(
+        &mut self,
+        run: u64,
+        target: &str,
+        after: Timestamp,
+        count: u32,
+        listed: &RefCell<Vec<Listed>>,
+    ) -> Answer {
+        if self.draws(Fault::Misconfigured) {
+            self.judge.tally.count(Seen::Fault(Fault::LedgerDenied));
+            return Err(Refusal::of("AccessDeniedException", 400, FaultKind::Configuration));
+        }
+        let mut waiting: Vec<_> = (self.table.waiting.values())
+            .filter(|entry| entry.target == target && entry.due > after)
+            .filter_map(|entry| Some((entry, entry.receipt_handle.clone()?)))
+            .collect();
+        waiting.sort_by_key(|(entry, _)| entry.due);
+        let waiting = waiting.into_iter().take(count as usize);
+        let found: Vec<_> = waiting
+            .map(|(entry, receipt_handle)| {
+                let queue_url = entry.queue_url.clone();
+                Listed { queue_url, receipt_handle }
+            })
+            .collect();
+        self.judge.listed(run, target, &found);
+        listed.replace(found);
         Ok(())
     }
 
