@@ -257,6 +257,9 @@ impl Plan {
             plan.draw_spells(dice);
         }
         plan.draw_registers(dice);
+        if !flawless && apart.happens(0.1) {
+            plan.draw_outage(&mut apart);
+        }
         plan
     }
 
@@ -433,6 +436,29 @@ impl Plan {
                 self.draw_spells_of(number, &OF_REGISTERS, dice);
             }
         }
+    }
+
+    /// A target that is probed is down while many events come at once.
+    fn draw_outage(&mut self, dice: &mut Dice) {
+        let probed = (0..self.targets.len()).filter(|&number| self.handler_of(number).probes);
+        let Some(number) = probed.last() else { return };
+        let general = &self.handler_of(number).general;
+        let (never, attempts) = (general.never.clone(), general.attempts.map(|_| 50));
+        let age = 6 * HOUR;
+        let own = Rules { base: 1, max: 300, age, attempts, jitter: Jitter::Full, never };
+        let target = &mut self.targets[number];
+        (target.own, target.failing) = (Some(own), 0.1 * dice.unit());
+        (target.listed, target.bound, target.stopped_in_loops) = (true, true, false);
+        self.events = dice.number(50..=120);
+        self.sending = Duration::from_secs(dice.number(0..=HOUR / 2));
+        let until = dice.millis(600_000..=3_600_000);
+        self.spells.push(Spell {
+            trouble: Trouble::TargetDown,
+            number,
+            from: Duration::ZERO,
+            until,
+        });
+        self.calm_after = self.calm_after.max(until);
     }
 
     fn rename(&mut self, number: usize, dice: &mut Dice) {

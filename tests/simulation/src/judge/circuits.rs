@@ -249,7 +249,9 @@ impl Judge {
         let is_rest = before.is_some_and(|wait| {
             message.held_by_circuit && message.refused && wait.ends_with(at, seconds)
         });
-        let least = if is_rest { 0 } else { whole(HOLD.0) };
+        // It may have been held back since the circuit was read.
+        let passed = message.listing.since_look_up(self.now);
+        let least = if is_rest { 0 } else { whole((HOLD.0 - passed).max(0)) };
         if !(least..=whole(most)).contains(&i64::from(seconds)) {
             return false;
         }

@@ -166,7 +166,8 @@ impl Judge {
         let place = places.min_by_key(|&place| {
             let message = &batch[place];
             let has_answer = message.fault.is_some() || message.held_until.is_some();
-            let is_over = message.put_back || message.done;
+            // One that is being claimed waits for the answer.
+            let is_over = message.put_back || message.done || message.is_being_claimed();
             let fits = self.may_wait(message, at, seconds, true);
             (wrong(message).is_some(), is_over, !fits, !has_answer, Reverse(message.told))
         });

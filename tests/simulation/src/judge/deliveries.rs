@@ -87,6 +87,11 @@ impl Delivery {
         self.claim.as_ref().or(self.written.as_ref())
     }
 
+    /// Whether the handler writes a claim, and knows nothing of it yet.
+    pub fn is_being_claimed(&self) -> bool {
+        self.written.is_some() && self.told == 0
+    }
+
     /// The handler was answered with a fault.
     pub fn met(&mut self, fault: Option<FaultKind>, now: Timestamp) {
         if fault.is_some() {
@@ -245,6 +250,17 @@ impl Judge {
         }
     }
 
+    /// A handler is about to claim something, and may make other calls at the same time.
+    pub fn claims(&mut self, run: u64, replace: &Replace) {
+        let Some(of) = self.subject_of(run, replace) else { return };
+        let message = self.runs.get_mut(&run).and_then(|run| run.get_mut(of.place));
+        if let (Some(message), Some(Claim { state: State::Held { .. }, .. })) =
+            (message, &replace.next)
+        {
+            message.written.clone_from(&replace.next);
+        }
+    }
+
     /// A handler that is killed at `deadline` writes to the ledger, both by its own `clock`. Returns the message
     /// that it is about.
     pub fn replaces(
@@ -266,9 +282,6 @@ impl Judge {
         let acted = message.done && !message.hopped;
         let held = message.held().cloned();
         let is_held = |claim: &Claim| held.as_ref().is_some_and(|held| held.token == claim.token);
-        if is_claim {
-            message.written.clone_from(&replace.next);
-        }
         match (&replace.next, &replace.seen) {
             (Some(Claim { state: State::Held { until }, .. }), seen) => {
                 let taken_too_early = seen.as_ref().is_some_and(|seen| match seen.state {

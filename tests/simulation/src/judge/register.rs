@@ -62,6 +62,11 @@ impl Listing {
         (self.answered_at.is_some() && self.look_up_fault.is_none()).then_some(self.read)
     }
 
+    /// How many milliseconds ago the handler had the answer to its look-up.
+    pub fn since_look_up(&self, now: Timestamp) -> Millis {
+        self.answered_at.map_or(0, |at| (now - at).num_milliseconds())
+    }
+
     /// Whether the handler knows that the failure was acted on.
     pub fn is_done(&self) -> bool {
         self.read().is_some_and(|read| read.state == Some(State::Done))

@@ -27,7 +27,7 @@ use crate::{
     judge::{qualified, receive_count, trace_of},
     notes::{Check, Fault, Seen},
     plan::{Form, Trouble},
-    wire::{Environment, Port},
+    wire::{Environment, Port, Request},
 };
 
 /// A handler is killed after at most this many arrivals of its calls and answers.
@@ -205,6 +205,11 @@ impl World {
         match polled {
             Poll::Ready(answer) => self.finish(key, answer),
             Poll::Pending => {
+                for (request, _) in &requests {
+                    if let Request::Replace(replace) = request {
+                        self.judge.claims(key, replace);
+                    }
+                }
                 for (request, slot) in requests {
                     self.submit(key, clock, request, slot);
                 }
