@@ -20,6 +20,7 @@ ORDERS = "shared/core/src/register.rs"
 REGISTER = "shared/flow/src/register.rs"
 ITEM = "shared/flow/src/item.rs"
 CIRCUIT = "shared/core/src/circuit.rs"
+STEPS = "shared/core/src/circuit/steps.rs"
 PROBES = "shared/flow/src/probes.rs"
 
 # Texts that several defects replace.
@@ -211,22 +212,41 @@ DEFECTS = [
     ("a wait is listed without the register", REGISTER,
      "let registers = claims.registers && ", "let registers = "),
     # probes
-    ("a second probe goes while one runs", CIRCUIT, "self.probing(since, interval_seconds, probe, batch, now, draw)",
+    ("a second probe goes while one runs", STEPS, "self.probing(since, interval_seconds, probe, batch, now, draw)",
      "{ let _ = (probe, draw); self.open(since, now, interval_seconds, None, batch, now) }"),
-    ("probes go before their time", CIRCUIT, "let is_time = next_at <= now", "let is_time = next_at <= later(now, INTERVAL_MAX)"),
-    ("the intervals between probes have no limit", CIRCUIT, "draw.between(interval / 2, interval)", "draw.between(interval * 50, interval * 100)"),
+    ("probes go before their time", STEPS, "let is_time = next_at <= now", "let is_time = next_at <= later(now, INTERVAL_MAX)"),
+    ("the intervals between probes have no limit", STEPS, "draw.between(interval / 2, interval)", "draw.between(interval * 50, interval * 100)"),
     ("events are retried although their target is down", PROBES, "self.due.iter().filter(|item| !is_passed(item))",
      "self.due.iter().take(0).filter(|item| !is_passed(item))"),
     ("a probe counts although another handler has written", PROBES, "Err(changed @ NotExchanged::Changed(_)) => return Err(changed),",
      "Err(NotExchanged::Changed(_)) => {}"),
     ("a circuit that can't be written is taken for written", PROBES, "            return Err(NotExchanged::Fault(fault));", ""),
-    ("permits never run out", CIRCUIT, "given.saturating_sub(self.taken)", "given"),
+    ("permits never run out", STEPS, "given.saturating_sub(self.taken)", "given"),
     ("an event is held back for an hour", CIRCUIT, "const HOLD: Duration = Duration::from_mins(8);",
      "const HOLD: Duration = Duration::from_mins(60);"),
     ("an event is held back beyond its last chance", DECISION, "by_last_chance(later(now, hold), schedule, now)",
      "{ let _ = schedule; later(now, hold) }"),
-    ("a probe without a failure never ends", CIRCUIT, "if is_over(probe.at, self.patience(), now) {", "if probe.at > now {"),
-    ("a failed probe closes the circuit", CIRCUIT,
+    ("a probe without a failure never ends", STEPS, "if is_over(probe.at, self.patience(), now) {", "if probe.at > now {"),
+    ("a failed probe closes the circuit", STEPS,
      "return self.learned(&probe, now).reopen(\n                since,\n                interval_seconds.saturating_mul(2),",
      "return self.learned(&probe, now).close(None, now);\n            #[allow(unreachable_code)]\n            return self.reopen(\n                since,\n                interval_seconds,"),
+    ("a probe counts as a success at once", STEPS, "if is_over(probe.at, self.patience(), now) {", "if probe.at <= now {"),
+    ("any failure counts as the probe's", STEPS,
+     "if batch.returned.contains(&probe.of) {\n            return self.learned(&probe, now).reopen(\n                since,",
+     "if !batch.returned.is_empty() {\n            return self.learned(&probe, now).reopen(\n                since,"),
+    ("a probe that can't be made is not given back", PROBES, "let was_made = taken.probe.as_ref()", "let was_made = taken.probe.is_none() || taken.probe.as_ref()"),
+    ("a suspicion opens the circuit before CloudWatch has answered", STEPS,
+     "(Verdict::Down, Phase::Suspected { .. }) =>", "(Verdict::Down | Verdict::Unknown, Phase::Suspected { .. }) =>"),
+    ("the rate doubles although retries fail", STEPS, "let good = failed <= taken / 5;", "let good = true;"),
+    ("the rate grows fourfold", STEPS, "rate.saturating_mul(2)", "rate.saturating_mul(4)"),
+    ("nothing is brought forward", PROBES, "taken.brings.filter(|_| self.settings.register)", "taken.brings.filter(|_| false)"),
+    ("twice as many events are brought forward as may be retried", STEPS,
+     "let count = self.all(length).min(BROUGHT_MAX);", "let count = 2 * self.all(length).min(BROUGHT_MAX);"),
+    ("events are brought forward by an hour too little", PROBES,
+     "visibility_timeout(brings.at(nth, all), now)", "visibility_timeout(brings.at(nth, all) + Duration::from_hours(1), now)"),
+    ("an event of a paused target is the probe", PROBES, "group.early.clear();", ""),
+    ("an event that was brought forward is retried without a register", PROBES,
+     "Wait { .. }) if came_back && registers =>", "Wait { .. }) if came_back || registers =>"),
+    ("an event of another target is the probe", PROBES,
+     "group.due.iter().chain(&group.early).find_map(", "group.due.iter().chain(&group.early).skip(1).find_map("),
 ]

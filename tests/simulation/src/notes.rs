@@ -86,10 +86,14 @@ pub enum Check {
     TurnsInOrder,
     /// Probes are made at their intervals.
     ProbesInTime,
-    /// No more permits are taken than the rate allows.
+    /// No more permits are taken than the rate allows, and the rate grows only while retries succeed.
     KeepsTheRate,
-    /// Only so many events are brought forward as are to be tried.
-    BringsFew,
+    /// A circuit opens only if CloudWatch says that its target is down, or after a probe.
+    OpensByWitness,
+    /// A probe ends with its failure or after its time, and is given back if it can't be made.
+    ProbesEnd,
+    /// As many events are brought forward as are to be tried, and no more.
+    BringsForward,
     /// No event is held back once events have come for long without a fault.
     ClosesInTheEnd,
     /// Draws are spread evenly over their range, over all worlds.

@@ -3,21 +3,18 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use comeback_core::claim::Order;
-use comeback_flow::ports::{Listed, Stored};
-use serde_json::Value;
+use comeback_core::{circuit::Minute, claim::Order};
+use comeback_flow::{
+    ports::{Listed, Stored},
+    report::{Entry, Outcome, Report},
+};
 
-use super::{Judge, Subject, receive_count, register::Wait};
+use super::{Judge, Subject, deliveries::Delivery, receive_count, register::Wait, turns::Phase};
 use crate::{
     notes::{Check, Seen},
     rules::Millis,
+    wire::{Answer, Exchange, Refusal},
 };
-
-/// How far the clocks of two handlers may be apart.
-const SKEW: Millis = 10_000;
-
-/// The longest interval between two probes.
-const INTERVAL_MAX: Millis = 300_000;
 
 /// How long an event is held back, and while nobody knows whether its target is down.
 const HOLD: (Millis, Millis) = (90_000, 480_000);
@@ -28,15 +25,6 @@ const SPARED_FROM: u32 = 500;
 
 /// No target counts as down after events have come for so long without a fault.
 const CLOSED_WITHIN: Millis = 2 * 3_600_000;
-
-/// Which phase may follow which.
-const TURNS: [(&str, &[&str]); 5] = [
-    ("closed", &["closed", "suspected", "open"]),
-    ("suspected", &["suspected", "closed", "open"]),
-    ("open", &["open", "probing", "closed"]),
-    ("probing", &["open", "ramping"]),
-    ("ramping", &["ramping", "open", "closed"]),
-];
 
 /// What a run knows of the circuit of a target.
 #[derive(Clone, Debug, Default)]
@@ -49,17 +37,22 @@ pub struct Known {
     has_probe: bool,
     /// Whether it may have permits.
     has_permits: bool,
-    /// How many events it may bring forward, and the handles of those that it may.
-    brings: u32,
+    /// Whether it has taken the probe, and whether it knows: it has to give the probe back if it can't make it.
+    pub took_probe: bool,
+    owes_probe: bool,
+    /// How many events it may bring forward, whether it knows, and the handles of those that it may.
+    pub brings: u32,
+    owes_brings: bool,
     listed: BTreeSet<String>,
+    /// Whether CloudWatch has told it that the target is down.
+    pub is_told_down: bool,
 }
 
-/// How many events are brought forward when a circuit opens, when a probe goes and for one slice, and within how many
-/// seconds they come back.
-const WAKE_UPS: u32 = 10;
-const WAKE_UPS_AFTER_PROBE: u32 = 3;
-const BROUGHT_MAX: u64 = 2_000;
+/// An event that is brought forward comes back within so many seconds.
 const BROUGHT_WITHIN: u32 = 300;
+
+/// A handler that has worked for so long may run out of time before it has done everything.
+const HURRIED: Millis = 2_000;
 
 /// For how long events of a target have come since the last fault, and when the last did. A circuit that nobody looks at
 /// can't close: an event that comes after a day finds what was left a day ago.
@@ -77,22 +70,23 @@ impl Attended {
     }
 }
 
-/// How many permits the slice of a circuit has.
-fn permits_of_slice(text: &str, phase: &Value) -> u32 {
-    let circuit: Value = serde_json::from_str(text).unwrap_or_default();
-    let number = |value: &Value| value.as_u64().unwrap_or_default();
-    let length = (number(&circuit["patience_seconds"]) / 2).clamp(10, 150);
-    (length * number(&phase["slice"]["rate"])).min(BROUGHT_MAX) as u32
-}
-
-/// The name of the phase in a circuit's text, and the phase.
-fn phase(text: Option<&str>) -> (String, Value) {
-    let circuit: Value = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-    let phase = circuit["phase"].as_object().and_then(|phase| phase.iter().next());
-    phase.map_or(("closed".to_owned(), Value::Null), |(name, phase)| (name.clone(), phase.clone()))
+impl Known {
+    /// A run has read or written this phase.
+    pub fn turned(&mut self, phase: &Phase) {
+        self.is_free |= phase.name == "closed";
+        self.was_limited |= phase.name != "closed";
+        self.has_permits |= phase.has_permits();
+        self.has_probe = phase.name == "probing";
+        self.took_probe = self.has_probe;
+    }
 }
 
 impl Judge {
+    /// What a run knows of the circuit of a target.
+    pub fn knows(&mut self, run: u64, target: &str) -> &mut Known {
+        self.known_circuits.entry(run).or_default().entry(target.to_owned()).or_default()
+    }
+
     /// A run has read the circuits of these targets, or not.
     pub fn looked_up(
         &mut self,
@@ -106,90 +100,93 @@ impl Judge {
                 self.attended.entry(target.clone()).or_default().comes(now);
             }
             let text = answer.and_then(|found| found.get(target)?.text.as_deref());
-            let (name, _) = phase(text);
+            let phase = Phase::read(text);
             let known = Known {
-                is_free: answer.is_none() || name == "closed",
-                was_limited: name != "closed",
-                has_probe: false,
-                has_permits: matches!(&*name, "suspected" | "ramping"),
+                is_free: answer.is_none() || phase.name == "closed",
+                was_limited: phase.name != "closed",
+                has_permits: phase.has_permits(),
                 ..Known::default()
             };
-            self.known_circuits.insert((run, target.clone()), known);
+            *self.knows(run, target) = known;
         }
     }
 
-    /// A run's write of a circuit has taken effect.
-    pub fn turned(&mut self, run: u64, target: &str, was: Option<&str>, is: &str) {
-        let ((before, old), (after, new)) = (phase(was), phase(Some(is)));
-        if before != after {
-            self.tally.count(Seen::Step("turns of circuits"));
-            self.story.tell(self.now, None, || format!("run {run}: {target} is {after}: {is}"));
+    /// A run writes a circuit. It may give its probe back.
+    pub fn turns(&mut self, run: u64, exchange: &Exchange) {
+        let phase = Phase::read(Some(&exchange.next));
+        self.knows(run, &exchange.target).owes_probe &= phase.name != "open";
+    }
+
+    /// A run is told whether it has turned a circuit.
+    pub fn told_of_turn(&mut self, run: u64, exchange: &Exchange, answer: &Answer) {
+        let Exchange { target, next, .. } = exchange;
+        match answer {
+            Ok(()) => {
+                let known = self.knows(run, target);
+                known.owes_probe = Phase::read(Some(next)).name == "probing";
+                known.owes_brings |= known.brings > 0;
+            }
+            // It does without the ledger.
+            Err(Refusal { found: None, .. }) => {
+                for message in self.runs.get_mut(&run).into_iter().flatten() {
+                    message.listing.excused |= self.cases[message.case].arn(&self.plan) == *target;
+                }
+            }
+            Err(_) => {}
         }
-        let may = TURNS.iter().find(|(name, _)| *name == before);
-        if !may.is_some_and(|(_, may)| may.contains(&&*after)) {
-            let what = format!("run {run} turns a circuit from {before} to {after}");
-            self.violated(Check::TurnsInOrder, None, what);
-        }
-        let now = self.now.timestamp_millis();
-        let next_at = |phase: &Value| phase["next_at"].as_i64().unwrap_or(0);
-        if after == "open" && before != "open" && next_at(&new) > now + INTERVAL_MAX + SKEW {
-            let what = format!("the next probe is at {}, now it is {now}", next_at(&new));
-            self.violated(Check::ProbesInTime, None, what);
-        }
-        // A clock that is behind may take a time for one that no right clock has written.
-        let far = next_at(&old) > now + INTERVAL_MAX;
-        if after == "probing" && next_at(&old) > now + SKEW && !far && old["steady"].is_null() {
-            let what = format!("a probe at {now}, to be made at {}", next_at(&old));
-            self.violated(Check::ProbesInTime, None, what);
-        }
-        if let Some(slice) = new.get("slice") {
-            let number = |name: &str| slice[name].as_i64().unwrap_or(0);
-            let passed = (now - number("began")).max(0) / 1000 + 1 + SKEW / 1000;
-            let (taken, rate) = (number("taken"), number("rate"));
-            if taken > rate * passed {
-                let what = format!("{taken} permits taken after {passed} s at {rate} a second");
-                self.violated(Check::KeepsTheRate, None, what);
+    }
+
+    /// A run has answered. It must have brought events forward, and given back the probe that it could not make.
+    pub fn concludes(&mut self, run: u64, batch: &[Delivery], report: &Report) {
+        let is_hurried = |it: &Delivery| it.listing.since_look_up(self.now) > HURRIED;
+        let is_hurried = batch.iter().any(is_hurried);
+        for (target, known) in self.known_circuits.remove(&run).unwrap_or_default() {
+            let is_it = |message: &Delivery| self.cases[message.case].arn(&self.plan) == target;
+            let Some(first) = batch.iter().find(|message| is_it(message)) else { continue };
+            let was_made = |(message, entry): (&Delivery, &Entry)| {
+                is_it(message) && matches!(entry.outcome, Outcome::Invoked { .. })
+            };
+            let case = &self.cases[first.case];
+            let has_register = self.plan.handler_of(case.of.target).has_register;
+            if is_hurried {
+                continue;
+            }
+            if known.owes_probe && !batch.iter().zip(&report.entries).any(was_made) {
+                let what = format!("run {run} keeps the probe of {target}, and did not make it");
+                self.violated(Check::ProbesEnd, None, what);
+            } else if known.owes_brings && has_register {
+                let what = format!("run {run} brings nothing of {target} forward");
+                self.violated(Check::BringsForward, None, what);
             }
         }
-        let known = self.known_circuits.entry((run, target.to_owned())).or_default();
-        known.is_free |= after == "closed";
-        known.was_limited |= after != "closed";
-        known.has_permits |= matches!(&*after, "suspected" | "ramping");
-        known.has_probe = after == "probing";
-        known.brings = match &*after {
-            "open" if before != "open" => WAKE_UPS,
-            "probing" => WAKE_UPS_AFTER_PROBE,
-            "ramping" => permits_of_slice(is, &new),
-            _ => known.brings,
-        };
     }
 
-    /// A run was not told whether it has turned a circuit. It does without the ledger then.
-    pub fn may_have_turned(&mut self, run: u64, target: &str) {
-        for message in self.runs.get_mut(&run).into_iter().flatten() {
-            message.listing.excused |= self.cases[message.case].arn(&self.plan) == target;
-        }
+    /// CloudWatch has told a run about a function.
+    pub fn witnessed(&mut self, run: u64, target: &str, minutes: &[Minute]) {
+        let is_down = minutes.iter().any(|minute| minute.errors == minute.invocations);
+        self.knows(run, target).is_told_down |= is_down;
     }
 
     /// A run asks which events of a target wait in flight, to bring so many forward.
     pub fn asks_for(&mut self, run: u64, target: &str, count: u32) {
-        let known = self.known_circuits.entry((run, target.to_owned())).or_default();
+        let known = self.knows(run, target);
         let most = std::mem::take(&mut known.brings);
+        known.owes_brings = false;
         if count > most {
             let what = format!("run {run} asks for {count} events of {target}, and may for {most}");
-            self.violated(Check::BringsFew, None, what);
+            self.violated(Check::BringsForward, None, what);
         }
     }
 
     /// These events wait.
     pub fn listed(&mut self, run: u64, target: &str, listed: &[Listed]) {
-        let known = self.known_circuits.entry((run, target.to_owned())).or_default();
+        let known = self.knows(run, target);
         known.listed.extend(listed.iter().map(|listed| listed.receipt_handle.clone()));
     }
 
     /// Whether a run may bring the message with this handle forward by so many seconds.
     pub fn brings_forward(&mut self, run: u64, handle: &str, seconds: u32) -> bool {
-        let mut of_run = self.known_circuits.iter_mut().filter(|((of, _), _)| *of == run);
+        let mut of_run = self.known_circuits.get_mut(&run).into_iter().flatten();
         let is_it = seconds <= BROUGHT_WITHIN && of_run.any(|(_, it)| it.listed.remove(handle));
         if is_it {
             self.tally.count(Seen::Step("brought forward"));
@@ -199,17 +196,17 @@ impl Judge {
 
     /// A run's write of a circuit was not made: another circuit is there, or nobody can tell.
     pub fn not_turned(&mut self, run: u64, target: &str, there: Option<&Stored>) {
-        let (name, _) = phase(there.and_then(|there| there.text.as_deref()));
-        let known = self.known_circuits.entry((run, target.to_owned())).or_default();
-        known.is_free |= there.is_some() && name == "closed";
-        known.was_limited |= name != "closed";
-        known.has_permits |= matches!(&*name, "suspected" | "ramping");
+        let phase = Phase::read(there.and_then(|there| there.text.as_deref()));
+        let known = self.knows(run, target);
+        known.is_free |= there.is_some() && phase.name == "closed";
+        known.was_limited |= phase.name != "closed";
+        known.has_permits |= phase.has_permits();
     }
 
     /// A run invokes a target, whatever its circuit. Returns whether the circuit may let an event through that is not
     /// due yet.
     pub fn judge_probe(&mut self, run: u64, target: &str, case: usize) -> bool {
-        let known = self.known_circuits.get_mut(&(run, target.to_owned()));
+        let known = self.known_circuits.get_mut(&run).and_then(|run| run.get_mut(target));
         let handler = self.plan.handler_of(self.cases[case].of.target);
         let is_ordered = self.cases[case].order == Some(Order::Retry);
         let Some(known) = known.filter(|_| handler.probes && !is_ordered) else { return false };
@@ -234,7 +231,7 @@ impl Judge {
         let case = &self.cases[of.case];
         let Ok(next) = case.verdict else { return false };
         let target = case.arn(&self.plan);
-        let known = self.known_circuits.get(&(of.run, target.clone()));
+        let known = self.known_circuits.get(&of.run).and_then(|run| run.get(&target));
         let low = case.due.unwrap_or(next.due.0);
         let may_be = self.plan.handler_of(case.of.target).probes
             && at >= low

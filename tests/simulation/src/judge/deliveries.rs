@@ -157,6 +157,7 @@ impl Judge {
                 self.shown_exactly(message.case, at - lateness.as_millis() as Millis);
             }
         }
+        self.concludes(run, &batch, report);
         let response = report.response();
         let kept: BTreeSet<&str> =
             response.batch_item_failures.iter().map(|item| item.item_identifier.as_str()).collect();

@@ -14,9 +14,10 @@ mod delays;
 mod deliveries;
 mod letters;
 mod register;
+mod turns;
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     rc::Rc,
     sync::Arc,
 };
@@ -76,7 +77,7 @@ pub struct Judge {
     /// All processes of handlers that there have been.
     processes: Vec<Process>,
     /// What the runs know of circuits.
-    known_circuits: HashMap<(u64, String), Known>,
+    known_circuits: HashMap<u64, BTreeMap<String, Known>>,
     /// The targets whose events have come since the last fault.
     attended: HashMap<String, Attended>,
     /// How many answers handlers were given.

@@ -90,7 +90,11 @@ impl World {
                 self.judge.hides(run, clock, changes);
                 vec![None; changes.len()]
             }
-            Request::Count { .. } | Request::Exchange(_) | Request::Minutes { .. } => vec![None],
+            Request::Count { .. } | Request::Minutes { .. } => vec![None],
+            Request::Exchange(exchange) => {
+                self.judge.turns(run, exchange);
+                vec![None]
+            }
             Request::List { target, count, .. } => {
                 self.judge.asks_for(run, target, *count);
                 vec![None]
@@ -227,7 +231,9 @@ impl World {
                 vec![self.list(run, target, *after, *count, listed)]
             }
             Request::Minutes { function, minutes } => {
-                minutes.replace(self.minutes(function));
+                let found = self.minutes();
+                self.judge.witnessed(run, function, &found);
+                minutes.replace(found);
                 vec![Ok(())]
             }
         };
@@ -358,7 +364,7 @@ impl World {
     }
 
     /// What CloudWatch says of a function: that it is up or down, right or wrong, or nothing.
-    fn minutes(&mut self, _function: &str) -> Vec<Minute> {
+    fn minutes(&mut self) -> Vec<Minute> {
         let errors = match self.dice.number(0..=2) {
             0 if !self.is_calm => 100,
             1 => 10,
@@ -421,10 +427,8 @@ impl World {
                 self.judge.looked_up(call.run, targets, None);
             }
         }
-        if let (Request::Exchange(exchange), Some(Err(Refusal { found: None, .. }))) =
-            (&call.request, answers.first())
-        {
-            self.judge.may_have_turned(call.run, &exchange.target);
+        if let (Request::Exchange(exchange), Some(answer)) = (&call.request, answers.first()) {
+            self.judge.told_of_turn(call.run, exchange, answer);
         }
         for (subject, answer) in call.subjects.iter().zip(&answers) {
             match (subject, &call.request) {

@@ -1,0 +1,182 @@
+//! The rules for the turns of circuits. Each is one write, which replaces one phase by another.
+
+use serde_json::Value;
+
+use super::Judge;
+use crate::{
+    notes::{Check, Seen},
+    rules::Millis,
+};
+
+/// How far the clocks of two handlers may be apart.
+const SKEW: Millis = 10_000;
+
+/// The longest interval between two probes, and the shortest time for the failure of one.
+const INTERVAL_MAX: Millis = 300_000;
+const PATIENCE_MIN: Millis = 20_000;
+
+/// The shortest and the longest slice, in seconds.
+const SLICE: (i64, i64) = (10, 150);
+
+/// How many events are brought forward when a circuit opens, when a probe goes, and for one slice.
+const WAKE_UPS: u32 = 10;
+const WAKE_UPS_AFTER_PROBE: u32 = 3;
+const BROUGHT_MAX: u32 = 2_000;
+
+/// Which phase may follow which.
+const TURNS: [(&str, &[&str]); 5] = [
+    ("closed", &["closed", "suspected", "open"]),
+    ("suspected", &["suspected", "closed", "open"]),
+    ("open", &["open", "probing", "closed"]),
+    ("probing", &["open", "ramping"]),
+    ("ramping", &["ramping", "open", "closed"]),
+];
+
+/// A phase as it is written.
+pub struct Phase {
+    pub name: String,
+    fields: Value,
+    patience: i64,
+}
+
+impl Phase {
+    /// Reads the text of a circuit. One that can't be read counts as closed.
+    pub fn read(text: Option<&str>) -> Self {
+        let circuit: Value =
+            text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        let patience = circuit["patience_seconds"].as_i64().unwrap_or_default();
+        let phase = circuit["phase"].as_object().and_then(|phase| phase.iter().next());
+        let (name, fields) =
+            phase.map_or(("closed", Value::Null), |(name, fields)| (name, fields.clone()));
+        Self { name: name.to_owned(), fields, patience }
+    }
+
+    fn is(&self, name: &str) -> bool {
+        self.name == name
+    }
+
+    /// Whether some events may be retried.
+    pub fn has_permits(&self) -> bool {
+        self.is("suspected") || self.is("ramping")
+    }
+
+    fn number(&self, pointer: &str) -> i64 {
+        self.fields.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
+    }
+
+    /// How many permits its slice has.
+    fn permits(&self) -> i64 {
+        let length = if self.is("ramping") { self.patience / 2 } else { SLICE.0 };
+        length.clamp(SLICE.0, SLICE.1) * self.number("/slice/rate")
+    }
+
+    /// Whether another slice has begun since then.
+    fn is_new_slice(&self, was: &Self) -> bool {
+        self.is("ramping") && self.number("/slice/began") != was.number("/slice/began")
+    }
+
+    /// What is wrong with it after another one, by the clock of the world.
+    fn wrong_after(&self, was: &Self, now: Millis) -> Option<(Check, String)> {
+        let may = TURNS.iter().find(|(name, _)| was.is(name));
+        if !may.is_some_and(|(_, may)| may.contains(&&*self.name)) {
+            let what = format!("a circuit turns from {} to {}", was.name, self.name);
+            return Some((Check::TurnsInOrder, what));
+        }
+        let (next_at, before) = (self.number("/next_at"), was.number("/next_at"));
+        if self.is("open") && !was.is("open") && next_at > now + INTERVAL_MAX + SKEW {
+            let what = format!("the next probe is at {next_at}, now it is {now}");
+            return Some((Check::ProbesInTime, what));
+        }
+        // A clock that is behind may take a time for one that no right clock has written.
+        let is_early = before > now + SKEW && before <= now + INTERVAL_MAX;
+        if self.is("probing") && is_early && was.fields["steady"].is_null() {
+            let what = format!("a probe at {now}, to be made at {before}");
+            return Some((Check::ProbesInTime, what));
+        }
+        let waited = now - was.number("/probe/at");
+        if was.is("probing") && self.is("ramping") && waited < PATIENCE_MIN - SKEW {
+            let what = format!("a probe counts as a success after {waited} ms");
+            return Some((Check::ProbesEnd, what));
+        }
+        self.wrong_rate(was, now).map(|what| (Check::KeepsTheRate, what))
+    }
+
+    fn wrong_rate(&self, was: &Self, now: Millis) -> Option<String> {
+        if !self.has_permits() {
+            return None;
+        }
+        let (taken, rate) = (self.number("/slice/taken"), self.number("/slice/rate"));
+        let passed = (now - self.number("/slice/began")).max(0) / 1000 + 1 + SKEW / 1000;
+        if taken > rate * passed || taken > self.permits() {
+            return Some(format!("{taken} permits taken after {passed} s at {rate} a second"));
+        }
+        if !(was.is("ramping") && self.is_new_slice(was)) {
+            return None;
+        }
+        let (taken, failed) = (was.number("/slice/taken"), was.number("/slice/failed"));
+        let before = was.number("/slice/rate");
+        let most = if failed > taken / 5 { (before / 2).max(1) } else { 2 * before };
+        let what = || format!("{rate} a second after {before}, and {failed} of {taken} failed");
+        (rate > most).then(what)
+    }
+
+    /// How many events whoever writes it brings forward.
+    fn brings(&self, was: &Self) -> u32 {
+        match &*self.name {
+            "open" if !was.is("open") => WAKE_UPS,
+            "probing" => WAKE_UPS_AFTER_PROBE,
+            "ramping" if self.is_new_slice(was) => (self.permits() as u32).min(BROUGHT_MAX),
+            _ => 0,
+        }
+    }
+}
+
+impl Judge {
+    /// A run's write of a circuit has taken effect.
+    pub fn turned(&mut self, run: u64, target: &str, was: Option<&str>, text: &str) {
+        let (was, is) = (Phase::read(was), Phase::read(Some(text)));
+        if was.name != is.name {
+            self.tally.count(Seen::Step("turns of circuits"));
+            self.story
+                .tell(self.now, None, || format!("run {run}: {target} is {}: {text}", is.name));
+        }
+        let wrong = is.wrong_after(&was, self.now.timestamp_millis());
+        if let Some((check, what)) = wrong.or_else(|| self.lacks_reason(run, target, &was, &is)) {
+            self.violated(check, None, format!("run {run}, {target}: {what}"));
+        }
+        let known = self.knows(run, target);
+        // Then it gives the probe back, and nothing else changes.
+        let brings = if known.took_probe { 0 } else { is.brings(&was) };
+        known.turned(&is);
+        if brings > 0 {
+            known.brings = brings;
+        }
+    }
+
+    /// Why a run must not turn a circuit like this, as far as it depends on what it knows.
+    fn lacks_reason(
+        &self,
+        run: u64,
+        target: &str,
+        was: &Phase,
+        is: &Phase,
+    ) -> Option<(Check, String)> {
+        // Others may have written after a run had ended.
+        let (batch, true) = (self.runs.get(&run)?, is.is("open")) else { return None };
+        let known = self.known_circuits.get(&run).and_then(|run| run.get(target));
+        let is_told = known.is_some_and(|known| known.is_told_down);
+        if (was.is("closed") || was.is("suspected")) && !is_told {
+            return Some((Check::OpensByWitness, "nobody said that it is down".to_owned()));
+        }
+        let is_probe = |case: usize| {
+            let of = &self.cases[case].of;
+            was.fields["probe"]["of"]["event"] == *self.request_of(case)
+                && was.number("/probe/of/attempt") == i64::from(of.attempt)
+        };
+        let has_ended = batch.iter().any(|message| is_probe(message.case));
+        if was.is("probing") && !has_ended && !known.is_some_and(|known| known.took_probe) {
+            return Some((Check::ProbesEnd, "its probe has not failed".to_owned()));
+        }
+        None
+    }
+}
