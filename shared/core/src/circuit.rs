@@ -161,7 +161,7 @@ pub enum Phase {
         since: Timestamp,
         /// The permits.
         slice: Slice,
-        /// How many slices in a row were mixed.
+        /// How many slices at the lowest rate were mixed.
         mixed: u32,
         /// The probe that has succeeded, as far as is known.
         probe: Probe,

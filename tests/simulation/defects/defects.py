@@ -234,7 +234,7 @@ DEFECTS = [
     ("any failure counts as the probe's", STEPS,
      "if batch.returned.contains(&probe.of) {\n            return self.learned(&probe, now).reopen(\n                since,",
      "if !batch.returned.is_empty() {\n            return self.learned(&probe, now).reopen(\n                since,"),
-    ("a probe that can't be made is not given back", PROBES, "let was_made = taken.probe.as_ref()", "let was_made = taken.probe.is_none() || taken.probe.as_ref()"),
+    ("a probe that can't be made is not given back", PROBES, "taken.probe.as_ref().filter(|_| !was_made)", "taken.probe.as_ref().filter(|_| false)"),
     ("a suspicion opens the circuit before CloudWatch has answered", STEPS,
      "(Verdict::Down, Phase::Suspected { .. }) =>", "(Verdict::Down | Verdict::Unknown, Phase::Suspected { .. }) =>"),
     ("the rate doubles although retries fail", STEPS, "let good = failed <= taken / 5;", "let good = true;"),
@@ -247,6 +247,8 @@ DEFECTS = [
     ("an event of a paused target is the probe", PROBES, "group.early.clear();", ""),
     ("an event that was brought forward is retried without a register", PROBES,
      "Wait { .. }) if came_back && registers =>", "Wait { .. }) if came_back || registers =>"),
-    ("an event of another target is the probe", PROBES,
+    ("a single event is never the probe", PROBES,
      "group.due.iter().chain(&group.early).find_map(", "group.due.iter().chain(&group.early).skip(1).find_map("),
+    ("the others don't come back after a ramp that ended mixed", STEPS,
+     "return Step { brings: Some(brings), ..step };", "return Step { brings: brings.count.checked_sub(u32::MAX).map(|_| brings), ..step };"),
 ]

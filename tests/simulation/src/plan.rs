@@ -449,6 +449,12 @@ impl Plan {
         let target = &mut self.targets[number];
         (target.own, target.failing) = (Some(own), 0.1 * dice.unit());
         (target.listed, target.bound, target.stopped_in_loops) = (true, true, false);
+        let handler = self.queues[self.targets[number].queue].handler;
+        let handler = &mut self.handlers[handler];
+        if dice.happens(0.7) {
+            // Only what is listed and in flight can be brought forward.
+            (handler.has_register, handler.in_flight_max) = (true, [IN_FLIGHT_MAX; 2]);
+        }
         self.events = dice.number(50..=120);
         self.sending = Duration::from_secs(dice.number(0..=HOUR / 2));
         let until = dice.millis(600_000..=3_600_000);

@@ -190,13 +190,16 @@ impl Circuit {
         }
         let few = taken < slice.all(length).min(BROUGHT_MAX) / 2;
         let good = failed <= taken / 5;
-        let mixed = if good || rate > 1 { 0 } else { mixed + 1 };
+        let mixed = mixed.saturating_add(u32::from(!good && rate == 1));
         if few || rate >= RATE_MAX {
             return self.close(None, now);
         }
         if mixed >= MIXED_MAX {
-            // Some events fail for good. Their retries would raise the next suspicion at once.
-            return self.close(Some(cleared(now)), now);
+            // Some events fail for good. Their retries would raise the next suspicion at once. The others have waited
+            // for them.
+            let brings = Bring { count: BROUGHT_MAX, from: now, until: later(now, HOLD / 2) };
+            let step = self.close(Some(cleared(now)), now);
+            return Step { brings: Some(brings), ..step };
         }
         let rate = if good { rate.saturating_mul(2) } else { (rate / 2).max(1) };
         let slice = Slice::new(rate, now);

@@ -284,7 +284,7 @@ fn the_rate_doubles_halves_closes_or_opens_after_each_slice() {
         (1, 10, 0, 0, Some(2)),
         (1, 10, 2, 2, Some(2)),
         (8, 80, 16, 0, Some(16)),
-        (8, 80, 17, 0, Some(4)),
+        (8, 80, 17, 2, Some(4)),
         (8, 80, 75, 0, Some(4)),
         (1, 10, 3, 0, Some(1)),
         (1, 10, 3, 1, Some(1)),
@@ -292,8 +292,11 @@ fn the_rate_doubles_halves_closes_or_opens_after_each_slice() {
     ] {
         let (next, step) =
             stepped(&ramping(slice(rate, taken, failed), mixed), &batch(1, 0, 0), 10);
-        let Phase::Ramping { slice, .. } = next.phase else { panic!("{rate} {next:?}") };
+        let Phase::Ramping { slice, mixed: since, .. } = next.phase else {
+            panic!("{rate} {next:?}")
+        };
         assert_eq!(Some(slice.rate), expected, "{rate} {taken} {failed}");
+        assert_eq!(since, mixed + u32::from((rate, failed) == (1, 3)), "{rate} {taken} {failed}");
         assert_eq!(step.brings.unwrap().count, (slice.rate * 10).min(2_000));
     }
     for (rate, taken, failed, mixed, expected) in [
@@ -308,6 +311,17 @@ fn the_rate_doubles_halves_closes_or_opens_after_each_slice() {
         let (next, _) = stepped(&ramping(slice(rate, taken, failed), mixed), &batch(1, 0, 0), 10);
         assert_eq!(next.name(), expected, "{rate} {taken} {failed}");
     }
+}
+
+#[test]
+fn a_ramp_that_ends_mixed_lets_the_others_come_back() {
+    let found = ramping(slice(1, 10, 3), 2);
+    let (next, step) = stepped(&found, &batch(1, 0, 0), 10);
+    assert!(matches!(next.phase, Phase::Closed { cleared: Some(_), .. }), "{next:?}");
+    let expected = Bring { count: BROUGHT_MAX, from: after(10), until: after(250) };
+    assert_eq!(step.brings, Some(expected));
+    let (_, met) = stepped(&ramping(slice(8, 39, 0), 0), &batch(1, 0, 0), 10);
+    assert_eq!(met.brings, None, "nobody waits");
 }
 
 #[test]

@@ -126,6 +126,7 @@ impl Phase {
             "open" if !was.is("open") => WAKE_UPS,
             "probing" => WAKE_UPS_AFTER_PROBE,
             "ramping" if self.is_new_slice(was) => (self.permits() as u32).min(BROUGHT_MAX),
+            "closed" if was.is("ramping") && self.fields["cleared"].is_object() => BROUGHT_MAX,
             _ => 0,
         }
     }
