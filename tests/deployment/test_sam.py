@@ -285,6 +285,7 @@ class OperatorTest(unittest.TestCase):
         **dict.fromkeys(
             [
                 "lambda:ListEventSourceMappings",
+                "lambda:ListFunctions",
                 "logs:GetQueryResults",
                 "cloudwatch:GetMetricData",
                 "tag:GetResources",
@@ -299,6 +300,7 @@ class OperatorTest(unittest.TestCase):
                 "lambda:GetFunctionEventInvokeConfig",
                 "lambda:GetFunctionRecursionConfig",
                 "lambda:GetPolicy",
+                "lambda:ListFunctionEventInvokeConfigs",
                 "lambda:ListTags",
             ],
             FUNCTIONS | {f"arn:aws:lambda:{HOME}:function:{{Handler}}"},
@@ -336,7 +338,7 @@ class OperatorTest(unittest.TestCase):
         read = self.READ | dict.fromkeys(["dynamodb:GetItem", "dynamodb:BatchGetItem"], {self.TABLE})
         operate = self.OPERATE | {"dynamodb:UpdateItem": {self.TABLE}, "dynamodb:DeleteItem": {only_targets}}
         self.assertEqual(self.policies(Ledger="true"), [read, operate])
-        query = {"dynamodb:Query": {f"{self.TABLE}/index/waiting"}}
+        query = dict.fromkeys(["dynamodb:Query", "dynamodb:Scan"], {f"{self.TABLE}/index/waiting"})
         self.assertEqual(self.policies(Ledger="true", Register="true"), [read | query, operate])
 
     def test_of_a_key(self) -> None:

@@ -18,6 +18,7 @@ const READ_FUNCTION = [
   'lambda:GetFunctionEventInvokeConfig',
   'lambda:GetFunctionRecursionConfig',
   'lambda:GetPolicy',
+  'lambda:ListFunctionEventInvokeConfigs',
   'lambda:ListTags',
 ];
 
@@ -27,6 +28,7 @@ const READ_LOG = ['logs:FilterLogEvents', 'logs:StartQuery'];
 /** The actions on no resource that a policy could name. */
 const READ_ACCOUNT = [
   'lambda:ListEventSourceMappings',
+  'lambda:ListFunctions',
   'logs:GetQueryResults',
   'cloudwatch:GetMetricData',
   'tag:GetResources',
@@ -62,7 +64,7 @@ export function letRead(
   });
   if (ledger) {
     permissions.allow(['dynamodb:GetItem', 'dynamodb:BatchGetItem'], ledger.tableArn);
-    if (options.register) permissions.allow(['dynamodb:Query'], `${ledger.tableArn}/index/${WAITING_INDEX}`);
+    if (options.register) permissions.allow(['dynamodb:Query', 'dynamodb:Scan'], `${ledger.tableArn}/index/${WAITING_INDEX}`);
     options.encryptionKey?.grant(grantee, 'kms:Decrypt');
   }
   return permissions.grant;

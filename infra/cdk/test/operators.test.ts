@@ -21,10 +21,12 @@ const FUNCTION = [
   'lambda:GetFunctionEventInvokeConfig',
   'lambda:GetFunctionRecursionConfig',
   'lambda:GetPolicy',
+  'lambda:ListFunctionEventInvokeConfigs',
   'lambda:ListTags',
 ];
 const ACCOUNT = [
   'lambda:ListEventSourceMappings',
+  'lambda:ListFunctions',
   'logs:GetQueryResults',
   'cloudwatch:GetMetricData',
   'tag:GetResources',
@@ -86,7 +88,7 @@ const OPERATE = {
   'lambda:InvokeFunction': FUNCTIONS,
 };
 const READ_LEDGER = forEach(['dynamodb:GetItem', 'dynamodb:BatchGetItem'], 'RetryLedger');
-const READ_REGISTER = { 'dynamodb:Query': ['RetryLedger/index/waiting'] };
+const READ_REGISTER = forEach(['dynamodb:Query', 'dynamodb:Scan'], 'RetryLedger/index/waiting');
 const OPERATE_LEDGER = {
   'dynamodb:UpdateItem': ['RetryLedger'],
   'dynamodb:DeleteItem': ['RetryLedger if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["target/*"]}}'],
