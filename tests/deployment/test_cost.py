@@ -256,21 +256,21 @@ class PageTest(unittest.TestCase):
         for amount in ("$0.0000133334 |", "$0.625 |", "$25.00 |", "$0.20 |"):
             self.assertIn(amount, listed)
 
-    def test_the_assumed_times_are_the_figures_of_the_readme(self) -> None:
-        readme = (ROOT / "README.md").read_text()
+    def test_the_assumed_times_are_measured(self) -> None:
+        measured = (ROOT / "docs/measured.md").read_text()
         for figure, assumed in (
             ("CPU per message, each batch half and half", f"{model.MESSAGE_CPU_MS * 1000:.0f} µs"),
             ("process start to first answer", f"{model.START_CPU_MS} ms"),
         ):
-            row = re.search(rf"^\| {figure} \| (.*?) \|", readme, re.MULTILINE)
+            row = re.search(rf"^\| {figure} \| (.*?) \|", measured, re.MULTILINE)
             self.assertEqual(row and row[1], assumed, figure)
 
-    def test_the_readme_and_the_page_have_the_same_costs(self) -> None:
+    def test_the_pages_have_the_same_costs(self) -> None:
         row = re.compile(r"^\| (.+?)(?:: .*)? \| (\$[\d.]+) \| (\$[\d.]+) \|$", re.MULTILINE)
-        readme = row.findall((ROOT / "README.md").read_text())
+        measured = row.findall((ROOT / "docs/measured.md").read_text())
         page = row.findall((ROOT / "infra/COST.md").read_text().replace("**", ""))
-        self.assertEqual(len(readme), 6)
-        for each in readme:
+        self.assertEqual(len(measured), 6)
+        for each in measured:
             self.assertIn(each, page)
 
     def test_the_templates_have_the_priced_resources(self) -> None:

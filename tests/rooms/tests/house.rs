@@ -62,3 +62,51 @@ fn is_path(code: &str) -> bool {
     let folders = [".github/", "functions/", "infra/", "scripts/", "shared/", "tests/"];
     !code.contains([' ', '*']) && folders.iter().any(|folder| code.starts_with(folder))
 }
+
+#[test]
+fn every_link_of_a_document_leads_somewhere() {
+    let mut broken = Vec::new();
+    for document in tracked("*.md") {
+        let Ok(text) = fs::read_to_string(Path::new(ROOT).join(&document)) else { continue };
+        let text = outside_of_blocks(&text);
+        // What follows `](` up to `)` is where a link leads.
+        let links = text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
+        for link in links.filter(|link| !link.contains(':') && !link.contains(' ')) {
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let folder = Path::new(&document).parent().unwrap();
+            let target = if path.is_empty() { document.clone().into() } else { folder.join(path) };
+            let target = Path::new(ROOT).join(target);
+            let leads = match fs::read_to_string(&target) {
+                Ok(text) => anchor.is_empty() || anchors(&text).any(|known| known == anchor),
+                Err(_) => target.is_dir() && anchor.is_empty(),
+            };
+            if !leads {
+                broken.push(format!("{document}: {link}"));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// The lines of a document without those of its blocks of code.
+fn outside_of_blocks(text: &str) -> String {
+    let mut inside = false;
+    let outside = text.lines().filter(|line| {
+        let is_fence = line.trim_start().starts_with("```");
+        inside ^= is_fence;
+        !inside && !is_fence
+    });
+    outside.collect::<Vec<_>>().join("\n")
+}
+
+/// The anchors of a document's headings, as GitHub makes them.
+fn anchors(text: &str) -> impl Iterator<Item = String> {
+    let text = outside_of_blocks(text);
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let anchors = headings.map(|line| {
+        let heading = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.collect::<String>().replace(' ', "-")
+    });
+    anchors.collect::<Vec<_>>().into_iter()
+}

@@ -54,8 +54,8 @@ const BROUGHT_WITHIN: u32 = 300;
 /// A handler that has worked for so long may run out of time before it has done everything.
 const HURRIED: Millis = 2_000;
 
-/// For how long events of a target have come since the last fault, and when the last did. A circuit that nobody looks at
-/// can't close: an event that comes after a day finds what was left a day ago.
+/// For how long events of a target have come since the last fault, and when the last did. A circuit that nobody looks
+/// at can't close: an event that comes after a day finds what was left a day ago.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Attended {
     lasts: Millis,
