@@ -87,6 +87,33 @@ impl<'a> Waiting<'a> {
     }
 }
 
+/// An event that waits, as an operator sees it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Entry {
+    /// The key of its item: the request id of the invocation that failed, or what stands for it.
+    pub id: String,
+    /// The ARN of the function.
+    pub target: String,
+    /// The URL of the queue.
+    pub queue_url: String,
+    /// The request id of the event's first invocation.
+    pub event_id: String,
+    /// The next attempt.
+    pub attempt: u32,
+    /// When it comes back.
+    pub due: Timestamp,
+    /// When it failed for the first time.
+    pub first_failure: Timestamp,
+    /// The beginning of the type of its last error.
+    pub error_type: Option<String>,
+    /// The beginning of the message of its last error.
+    pub error_message: Option<String>,
+    /// SQS's handle of the message while it is in flight; a delayed message has none.
+    pub receipt_handle: Option<String>,
+    /// What an operator wants done with it.
+    pub order: Option<Order>,
+}
+
 /// The key of a target's item. The claims of failures have request ids for keys.
 pub fn target_key(target: &str) -> String {
     format!("target/{target}")

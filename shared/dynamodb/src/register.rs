@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::{
 use comeback_core::{
     Timestamp,
     claim::{Order, State},
-    register::Waiting,
+    register::{Entry, Waiting},
 };
 
 use crate::{
@@ -31,33 +31,6 @@ const ATTEMPT: &str = "attempt";
 const FIRST_FAILED_AT: &str = "first_failed_at";
 const ERROR_TYPE: &str = "error_type";
 const ERROR_MESSAGE: &str = "error_message";
-
-/// An event that waits, as its item says.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Entry {
-    /// The key: the request id of the invocation that failed, or what stands for it.
-    pub id: String,
-    /// The ARN of the function.
-    pub target: String,
-    /// The URL of the queue.
-    pub queue_url: String,
-    /// The request id of the event's first invocation.
-    pub event_id: String,
-    /// The next attempt.
-    pub attempt: u32,
-    /// When it comes back.
-    pub due: Timestamp,
-    /// When it failed for the first time.
-    pub first_failure: Timestamp,
-    /// The beginning of the type of its last error.
-    pub error_type: Option<String>,
-    /// The beginning of the message of its last error.
-    pub error_message: Option<String>,
-    /// SQS's handle of the message while it is in flight; a delayed message has none.
-    pub receipt_handle: Option<String>,
-    /// What an operator wants done with it.
-    pub order: Option<Order>,
-}
 
 /// What is written beside the claim of an event that waits.
 pub fn attributes(waiting: &Waiting<'_>) -> Item {

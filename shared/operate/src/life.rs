@@ -226,7 +226,7 @@ fn next(steps: &[Step]) -> Next {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::waiting::Event;
+    use crate::waiting::{Listed, of_life};
 
     fn line(second: u32, request_id: &str, rest: &str) -> String {
         format!(
@@ -294,12 +294,12 @@ mod tests {
         let lines = [&*other, "START RequestId: first", "{}", r#"{"_aws":{}}"#, ""];
         assert_eq!(life("first", lines), Err(NoLife::None("first".to_owned())));
         assert_eq!(event_ids(lines), ["another"]);
-        let waiting: Vec<_> = lives(lines).into_iter().filter_map(Event::of_life).collect();
+        let waiting: Vec<_> = lives(lines).into_iter().filter_map(of_life).collect();
         let [event] = &*waiting else { panic!("{waiting:?}") };
         assert_eq!((&*event.event_id, &*event.id, event.attempt), ("another", "other", 1));
         assert_eq!((event.due, event.first_failure), (at(3), at(1)));
         assert_eq!(event.error_type.as_deref(), Some("Down"));
-        assert_eq!(event.listed(at(2)).kept, None);
+        assert_eq!(Listed::of(event, at(2)).kept, None);
         let own = line(1, "first", WAIT).replace(r#""event_id":"first","#, "");
         assert_eq!(event_ids([&*own, &other, &own]), ["another", "first"]);
         assert_eq!(life("first", [&*own]).unwrap().function.as_deref(), Some("arn:orders"));

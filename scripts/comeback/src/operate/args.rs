@@ -75,6 +75,20 @@ pub enum Operate {
     },
 }
 
+/// Which failures: those that meet every filter. A repeatable one is met by any of its values.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Failures {
+    /// A function, by its name or ARN; * matches any run; repeatable.
+    #[arg(long, value_name = "FUNCTION")]
+    pub function: Vec<String>,
+    /// An error type, whole or its last segment; * matches any run; repeatable.
+    #[arg(long, value_name = "TYPE")]
+    pub error: Vec<String>,
+    /// A part of the error message.
+    #[arg(long, value_name = "TEXT")]
+    pub message: Option<String>,
+}
+
 /// Where AWS is.
 #[derive(Debug, clap::Args)]
 pub struct Connection {

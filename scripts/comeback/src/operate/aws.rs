@@ -9,6 +9,8 @@ use aws_config::{
 use aws_sdk_sqs::{
     config::{Credentials, ProvideCredentials},
     error::{DisplayErrorContext, ProvideErrorMetadata, SdkError},
+    operation::change_message_visibility_batch::ChangeMessageVisibilityBatchError,
+    types::{BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry},
 };
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use comeback_core::fault::classify;
@@ -98,6 +100,31 @@ impl Aws {
             region,
             is_local,
         })
+    }
+
+    /// Makes at most ten messages of a queue visible at once. Returns the entries that SQS refuses; their ids are the
+    /// places of the messages.
+    ///
+    /// # Errors
+    ///
+    /// If the call fails.
+    pub async fn show(
+        &self,
+        queue_url: &str,
+        receipt_handles: &[&str],
+    ) -> Result<Vec<BatchResultErrorEntry>, SdkError<ChangeMessageVisibilityBatchError>> {
+        let entry = |(index, handle): (usize, &&str)| {
+            ChangeMessageVisibilityBatchRequestEntry::builder()
+                .id(index.to_string())
+                .receipt_handle(*handle)
+                .visibility_timeout(0)
+                .build()
+                // Everything that is required is set.
+                .ok()
+        };
+        let entries = receipt_handles.iter().enumerate().filter_map(entry).collect();
+        let call = self.sqs.change_message_visibility_batch().queue_url(queue_url);
+        Ok(call.set_entries(Some(entries)).send().await?.failed)
     }
 
     /// DynamoDB as the handler of this system uses it: beside a local cloud it has an endpoint of its own.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use comeback_core::{Timestamp, arn::FunctionArn, claim::Order, time::later};
+use comeback_core::{Timestamp, claim::Order, register::Entry, time::later};
 use serde::Serialize;
 
 use crate::{
@@ -16,83 +16,25 @@ const LATE_MAX: Duration = Duration::from_mins(15);
 /// What is unknown.
 const NONE: &str = "none";
 
-/// An event that waits, as the register has it.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Event {
-    /// The request id of the invocation that failed, which is the key of its item.
-    pub id: String,
-    /// The ARN of the function.
-    pub function: String,
-    /// The URL of the queue.
-    pub queue_url: String,
-    /// The request id of the event's first invocation.
-    pub event_id: String,
-    /// The next attempt.
-    pub attempt: u32,
-    /// When it comes back.
-    pub due: Timestamp,
-    /// When it failed for the first time.
-    pub first_failure: Timestamp,
-    /// The beginning of the type of its last error.
-    pub error_type: Option<String>,
-    /// The beginning of the message of its last error.
-    pub error_message: Option<String>,
-    /// SQS's handle of the message while it is in flight; a delayed message has none.
-    pub receipt_handle: Option<String>,
-    /// What an operator wants done with it.
-    pub order: Option<Order>,
-}
-
-impl Event {
-    /// An event that waits, as the handler's log tells. The log has neither its queue nor its error message.
-    pub fn of_life(life: Life) -> Option<Self> {
-        let Next::Waits { until } = life.next else { return None };
-        let first = life.steps.first()?;
-        let last = life.steps.iter().rfind(|step| matches!(step.what, What::Failed { .. }))?;
-        let What::Failed { error_type } = &last.what else { return None };
-        Some(Self {
-            id: last.request_id.clone(),
-            function: life.function?,
-            queue_url: String::new(),
-            event_id: life.event_id,
-            attempt: last.attempt.unwrap_or_default(),
-            due: until,
-            first_failure: first.at,
-            error_type: error_type.clone(),
-            error_message: None,
-            receipt_handle: None,
-            order: None,
-        })
-    }
-
-    pub(super) fn arn(&self) -> Option<FunctionArn> {
-        FunctionArn::parse(&self.function)
-    }
-
-    /// What is printed of it.
-    pub fn listed(&self, now: Timestamp) -> Listed {
-        Listed {
-            event_id: self.event_id.clone(),
-            request_id: self.id.clone(),
-            function: self.function.clone(),
-            attempt: self.attempt,
-            due_at: self.due,
-            first_failed_at: self.first_failure,
-            error_type: self.error_type.clone(),
-            error_message: self.error_message.clone(),
-            queue: Some(self.queue_url.clone()).filter(|queue| !queue.is_empty()),
-            kept: match (&self.receipt_handle, self.queue_url.is_empty()) {
-                (Some(_), _) => Some("in_flight"),
-                (None, false) => Some("delayed"),
-                (None, true) => None,
-            },
-            overdue: later(self.due, LATE_MAX) < now,
-            order: self.order.map(|order| match order {
-                Order::Retry => "retry",
-                Order::Cancel => "cancel",
-            }),
-        }
-    }
+/// An event that waits, as the handler's log tells. The log has neither its queue nor its error message.
+pub fn of_life(life: Life) -> Option<Entry> {
+    let Next::Waits { until } = life.next else { return None };
+    let first = life.steps.first()?;
+    let last = life.steps.iter().rfind(|step| matches!(step.what, What::Failed { .. }))?;
+    let What::Failed { error_type } = &last.what else { return None };
+    Some(Entry {
+        id: last.request_id.clone(),
+        target: life.function?,
+        queue_url: String::new(),
+        event_id: life.event_id,
+        attempt: last.attempt.unwrap_or_default(),
+        due: until,
+        first_failure: first.at,
+        error_type: error_type.clone(),
+        error_message: None,
+        receipt_handle: None,
+        order: None,
+    })
 }
 
 /// What is printed of an event.
@@ -124,6 +66,33 @@ pub struct Listed {
     pub order: Option<&'static str>,
 }
 
+impl Listed {
+    /// What is printed of an event.
+    pub fn of(event: &Entry, now: Timestamp) -> Self {
+        Self {
+            event_id: event.event_id.clone(),
+            request_id: event.id.clone(),
+            function: event.target.clone(),
+            attempt: event.attempt,
+            due_at: event.due,
+            first_failed_at: event.first_failure,
+            error_type: event.error_type.clone(),
+            error_message: event.error_message.clone(),
+            queue: Some(event.queue_url.clone()).filter(|queue| !queue.is_empty()),
+            kept: match (&event.receipt_handle, event.queue_url.is_empty()) {
+                (Some(_), _) => Some("in_flight"),
+                (None, false) => Some("delayed"),
+                (None, true) => None,
+            },
+            overdue: later(event.due, LATE_MAX) < now,
+            order: event.order.map(|order| match order {
+                Order::Retry => "retry",
+                Order::Cancel => "cancel",
+            }),
+        }
+    }
+}
+
 /// What events are grouped by.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum GroupBy {
@@ -146,9 +115,9 @@ impl GroupBy {
     }
 
     /// What this event has in common with the others of its group.
-    pub fn key(self, event: &Event) -> String {
+    pub fn key(self, event: &Entry) -> String {
         match self {
-            Self::Function => function_name(&event.function).to_owned(),
+            Self::Function => function_name(&event.target).to_owned(),
             Self::Error => event.error_type.clone().unwrap_or_else(|| NONE.to_owned()),
             Self::Attempt => event.attempt.to_string(),
         }
@@ -163,7 +132,7 @@ mod tests {
     #[test]
     fn an_event_that_should_have_come_back_long_ago_is_overdue() {
         let event = event("a", 100);
-        let overdue = |now| event.listed(second(now)).overdue;
+        let overdue = |now| Listed::of(&event, second(now)).overdue;
         assert!(!overdue(0) && !overdue(100) && !overdue(1000));
         assert!(overdue(1001));
     }
@@ -171,10 +140,10 @@ mod tests {
     #[test]
     fn every_event_has_a_group() {
         let mut event = event("a", 100);
-        let keys = |event: &Event| GroupBy::ALL.map(|(_, by)| by.key(event));
+        let keys = |event: &Entry| GroupBy::ALL.map(|(_, by)| by.key(event));
         assert_eq!(keys(&event), ["orders", "app.Down", "2"]);
         event.error_type = None;
-        event.function = "arn:aws:lambda:us-east-1:1:function:orders:live".to_owned();
+        event.target = "arn:aws:lambda:us-east-1:1:function:orders:live".to_owned();
         assert_eq!(keys(&event), ["orders:live", "none", "2"]);
         for (name, by) in GroupBy::ALL {
             assert_eq!(by.name(), name);

@@ -12,7 +12,7 @@ mod selection;
 mod stand_in;
 mod visit;
 
-pub use event::{Event, GroupBy, Listed};
+pub use event::{GroupBy, Listed, of_life};
 pub use order::{Pace, Tally, carry_out};
 pub use ports::{Page, Part, Register, SHOWN_MAX};
 pub use selection::Selection;

@@ -8,12 +8,13 @@ use std::{
 
 use comeback_core::{
     claim::Order,
+    register::Entry,
     time::{between, later},
 };
 use futures_util::future::join_all;
 use serde::Serialize;
 
-use super::{Event, Part, Register, SHOWN_MAX, Selection, visit::Pages};
+use super::{Part, Register, SHOWN_MAX, Selection, visit::Pages};
 use crate::ports::{Clock, Fault, again};
 
 /// How long an order is kept: as long as SQS keeps its message.
@@ -111,7 +112,7 @@ impl<R: Register + Clock> Work<'_, R> {
     }
 
     /// Writes an order for each of these events, then makes their messages visible.
-    async fn order(&mut self, batch: &[Event]) {
+    async fn order(&mut self, batch: &[Entry]) {
         let keep_until = later(self.register.now(), KEEP);
         let orders = batch.iter().map(|event| {
             again(self.register, || self.register.order(&event.id, self.order, keep_until))
@@ -120,7 +121,7 @@ impl<R: Register + Clock> Work<'_, R> {
         for ordered in join_all(orders).await {
             match ordered {
                 Ok(Some(event)) => {
-                    *self.tally.ordered.entry(event.function).or_default() += 1;
+                    *self.tally.ordered.entry(event.target).or_default() += 1;
                     match event.receipt_handle {
                         Some(handle) => visible.entry(event.queue_url).or_default().push(handle),
                         None => self.tally.delayed += 1,
@@ -180,7 +181,7 @@ mod tests {
         let done = carry_out(Order::Cancel, &soon, &ALL, Pace::default(), &register, |_| true);
         let (tally, ended) = done.now_or_never().unwrap();
         assert_eq!(ended, Ok(()));
-        let function = event("", 0).function;
+        let function = event("", 0).target;
         assert_eq!(tally, Tally { ordered: [(function, 50)].into(), ..Tally::default() });
         assert_eq!(register.ordered(Order::Cancel), 50);
         assert_eq!(register.shown(), 50);

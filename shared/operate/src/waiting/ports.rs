@@ -1,8 +1,7 @@
 //! What the commands need of AWS.
 
-use comeback_core::{Timestamp, claim::Order};
+use comeback_core::{Timestamp, claim::Order, register::Entry};
 
-use super::Event;
 use crate::ports::Fault;
 
 /// SQS changes the visibility of this many messages in one call.
@@ -21,7 +20,7 @@ pub enum Part {
 #[derive(Debug)]
 pub struct Page<C> {
     /// Its events.
-    pub events: Vec<Event>,
+    pub events: Vec<Entry>,
     /// Where the next page begins, if there is one.
     pub next: Option<C>,
 }
@@ -45,7 +44,7 @@ pub trait Register {
         id: &str,
         order: Order,
         keep_until: Timestamp,
-    ) -> impl Future<Output = Result<Option<Event>, Fault>>;
+    ) -> impl Future<Output = Result<Option<Entry>, Fault>>;
 
     /// Makes at most [`SHOWN_MAX`] messages of a queue visible at once, and returns an answer for each, in order. A
     /// message that is no longer in flight under its handle needs nothing: it has come back already, and the handler

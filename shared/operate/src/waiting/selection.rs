@@ -1,8 +1,7 @@
 //! Which events an operator means.
 
-use comeback_core::Timestamp;
+use comeback_core::{Timestamp, arn::FunctionArn, register::Entry};
 
-use super::Event;
 use crate::filter::{any, contains, is_error, is_function};
 
 /// Which events an operator means: those that meet every condition that is set. A list is met by any of its entries.
@@ -22,10 +21,11 @@ pub struct Selection {
 
 impl Selection {
     /// Whether it means this event.
-    pub fn means(&self, event: &Event) -> bool {
+    pub fn means(&self, event: &Entry) -> bool {
         any(&self.ids, |id| event.event_id.starts_with(id) || event.id.starts_with(id))
             && any(&self.functions, |wanted| {
-                event.arn().is_some_and(|function| is_function(&function, wanted))
+                FunctionArn::parse(&event.target)
+                    .is_some_and(|function| is_function(&function, wanted))
             })
             && any(&self.errors, |wanted| {
                 event.error_type.as_deref().is_some_and(|error| is_error(error, wanted))
@@ -54,7 +54,7 @@ mod tests {
             (Selection { ids: list("other"), ..all() }, false),
             (Selection { functions: list("orders"), ..all() }, true),
             (Selection { functions: list("ord*"), ..all() }, true),
-            (Selection { functions: list(&event.function), ..all() }, true),
+            (Selection { functions: list(&event.target), ..all() }, true),
             (Selection { functions: list("payments"), ..all() }, false),
             (Selection { functions: vec!["payments".into(), "orders".into()], ..all() }, true),
             (Selection { errors: list("Down"), ..all() }, true),

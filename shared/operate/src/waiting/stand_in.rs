@@ -2,19 +2,19 @@
 
 use std::{cell::RefCell, collections::BTreeMap, time::Duration};
 
-use comeback_core::{Timestamp, claim::Order, fault::classify, time::later};
+use comeback_core::{Timestamp, claim::Order, fault::classify, register::Entry, time::later};
 
-use super::{Event, Page, Part, Register};
+use super::{Page, Part, Register};
 use crate::ports::{Clock, Fault};
 
 /// A page has this many events.
 pub(super) const PAGE: usize = 3;
 
 /// An event that comes back at this second.
-pub(super) fn event(id: &str, due: u64) -> Event {
-    Event {
+pub(super) fn event(id: &str, due: u64) -> Entry {
+    Entry {
         id: id.to_owned(),
-        function: "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST".to_owned(),
+        target: "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST".to_owned(),
         queue_url: "https://sqs/1/retry".to_owned(),
         event_id: format!("event-{id}"),
         attempt: 2,
@@ -34,7 +34,7 @@ pub(super) fn second(second: u64) -> Timestamp {
 #[derive(Default)]
 struct State {
     now: Timestamp,
-    events: BTreeMap<String, Event>,
+    events: BTreeMap<String, Entry>,
     over: Vec<String>,
     kept_until: BTreeMap<String, Timestamp>,
     throttled: u32,
@@ -48,7 +48,7 @@ struct State {
 pub(super) struct StandIn(RefCell<State>);
 
 impl StandIn {
-    pub(super) fn of(events: impl IntoIterator<Item = Event>) -> Self {
+    pub(super) fn of(events: impl IntoIterator<Item = Entry>) -> Self {
         let events = events.into_iter().map(|event| (event.id.clone(), event)).collect();
         Self(RefCell::new(State { now: second(0), events, ..State::default() }))
     }
@@ -86,7 +86,7 @@ impl StandIn {
         self.0.borrow().events.values().filter(|event| event.order == Some(order)).count()
     }
 
-    pub(super) fn order_of(&self, id: &str) -> Option<(Event, Timestamp)> {
+    pub(super) fn order_of(&self, id: &str) -> Option<(Entry, Timestamp)> {
         let state = self.0.borrow();
         Some((state.events.get(id)?.clone(), *state.kept_until.get(id)?))
     }
@@ -116,11 +116,11 @@ impl Register for StandIn {
             state.throttled -= 1;
             return Err(fault("ThrottlingException"));
         }
-        let is_there = |event: &&Event| match part {
-            Part::Target(target) => event.function == *target,
+        let is_there = |event: &&Entry| match part {
+            Part::Target(target) => event.target == *target,
             Part::Segment(nth, of) => event.id.len() as u16 % of == *nth || *of == 1,
         };
-        let place = |event: &Event| (event.due, event.id.clone());
+        let place = |event: &Entry| (event.due, event.id.clone());
         let mut events: Vec<_> = state
             .events
             .values()
@@ -139,7 +139,7 @@ impl Register for StandIn {
         id: &str,
         order: Order,
         keep_until: Timestamp,
-    ) -> Result<Option<Event>, Fault> {
+    ) -> Result<Option<Entry>, Fault> {
         let mut state = self.0.borrow_mut();
         if state.over.iter().any(|over| over == id) {
             return Ok(None);

@@ -1,8 +1,9 @@
 //! All events of some parts of the register.
 
+use comeback_core::register::Entry;
 use futures_util::future::join_all;
 
-use super::{Event, Page, Part, Register};
+use super::{Page, Part, Register};
 use crate::ports::{Clock, Fault, again};
 
 /// Visits the events of these parts, until `visit` returns false. Those of one function come by their due times.
@@ -13,7 +14,7 @@ use crate::ports::{Clock, Fault, again};
 pub async fn visit<R: Register + Clock>(
     parts: &[Part],
     register: &R,
-    mut visit: impl FnMut(Event) -> bool,
+    mut visit: impl FnMut(Entry) -> bool,
 ) -> Result<(), Fault> {
     let mut pages = Pages::of(parts);
     while let Some(events) = pages.next(register).await? {
@@ -35,7 +36,7 @@ impl<'a, C: Clone> Pages<'a, C> {
     }
 
     /// The events of the next pages; `None` if there are no more.
-    pub(super) async fn next<R>(&mut self, register: &R) -> Result<Option<Vec<Event>>, Fault>
+    pub(super) async fn next<R>(&mut self, register: &R) -> Result<Option<Vec<Entry>>, Fault>
     where
         R: Register<Cursor = C> + Clock,
     {
@@ -75,7 +76,7 @@ mod tests {
     #[test]
     fn all_pages_of_all_parts_are_read_until_nobody_wants_more() {
         let register = StandIn::of((0..7).map(|nth| event(&nth.to_string(), 100 - nth)));
-        let orders = Part::Target(event("", 0).function);
+        let orders = Part::Target(event("", 0).target);
         assert_eq!(
             ids(&register, std::slice::from_ref(&orders), 99),
             ["6", "5", "4", "3", "2", "1", "0"]

@@ -6,7 +6,7 @@ use clap::Subcommand;
 use comeback_core::duration;
 use comeback_operate::dead_letters::{self, GroupBy, Place, Selection};
 
-use crate::operate::args::Connection;
+use crate::operate::args::{Connection, Failures};
 
 /// The commands for dead letters.
 #[derive(Debug, Subcommand)]
@@ -55,15 +55,9 @@ pub struct Filter {
     /// A reason, such as max_age_exceeded, or none for letters that SQS or Lambda sent; repeatable.
     #[arg(long, value_name = "REASON")]
     pub reason: Vec<String>,
-    /// A function, by its name or ARN; * matches any run; repeatable.
-    #[arg(long, value_name = "FUNCTION")]
-    pub function: Vec<String>,
-    /// An error type, whole or its last segment; * matches any run; repeatable.
-    #[arg(long, value_name = "TYPE")]
-    pub error: Vec<String>,
-    /// A part of the error message.
-    #[arg(long, value_name = "TEXT")]
-    pub message: Option<String>,
+    /// Which failures.
+    #[command(flatten)]
+    pub failures: Failures,
     /// The last failure is at least so long ago.
     #[arg(long, value_name = "DURATION", value_parser = age)]
     pub older_than: Option<Duration>,
@@ -83,9 +77,9 @@ impl From<&Filter> for Selection {
         Self {
             ids: filter.id.clone(),
             reasons: filter.reason.clone(),
-            functions: filter.function.clone(),
-            errors: filter.error.clone(),
-            message: filter.message.clone(),
+            functions: filter.failures.function.clone(),
+            errors: filter.failures.error.clone(),
+            message: filter.failures.message.clone(),
             older_than: filter.older_than,
             newer_than: filter.newer_than,
             attempts: filter.attempts.clone(),

@@ -4,8 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use aws_sdk_lambda::{primitives::Blob, types::InvocationType};
 use aws_sdk_sqs::types::{
-    ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry, Message,
-    MessageSystemAttributeName, QueueAttributeName,
+    DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName, QueueAttributeName,
 };
 use comeback_core::{Timestamp, fault::classify, time};
 use comeback_operate::{
@@ -121,25 +120,12 @@ impl DeadLetterQueue for Queue {
 
     async fn release(&self, receipt_handles: &[&str]) -> Result<(), Fault> {
         const ACTION: &str = "sqs:ChangeMessageVisibility";
-        let entry = |(index, handle): (usize, &&str)| {
-            ChangeMessageVisibilityBatchRequestEntry::builder()
-                .id(index.to_string())
-                .receipt_handle(*handle)
-                .visibility_timeout(0)
-                .build()
-                // Everything that is required is set.
-                .ok()
-        };
-        let entries = receipt_handles.iter().enumerate().filter_map(entry).collect();
-        let call = self.aws.sqs.change_message_visibility_batch().queue_url(&self.url);
-        let changed = call.set_entries(Some(entries)).send().await;
-        let changed = changed.map_err(fault(ACTION, &self.arn))?;
+        let failed = self.aws.show(&self.url, receipt_handles).await;
+        let failed = failed.map_err(fault(ACTION, &self.arn))?;
         // A letter that is visible already, or that somebody else has deleted, needs no change.
         let is_gone = |code: &str| code.contains("NotInflight") || code.contains("ReceiptHandle");
-        let failed = changed
-            .failed
-            .into_iter()
-            .find(|it| !is_gone(&it.code) && it.code != "InvalidParameterValue");
+        let failed =
+            failed.into_iter().find(|it| !is_gone(&it.code) && it.code != "InvalidParameterValue");
         failed
             .map_or(Ok(()), |it| Err(self.fault_of_entry(ACTION, &it.code, it.message.as_deref())))
     }

@@ -6,7 +6,7 @@ use clap::Subcommand;
 use comeback_core::{Timestamp, duration, time};
 use comeback_operate::waiting::{GroupBy, Selection};
 
-use crate::operate::args::Connection;
+use crate::operate::args::{Connection, Failures};
 
 /// Options of `comeback waiting`.
 #[derive(Debug, clap::Args)]
@@ -50,15 +50,9 @@ pub struct Filter {
     /// The beginning of an event's id or of its latest request id; repeatable.
     #[arg(long, value_name = "ID")]
     pub id: Vec<String>,
-    /// A function, by its name or ARN; * matches any run; repeatable.
-    #[arg(long, value_name = "FUNCTION")]
-    pub function: Vec<String>,
-    /// An error type, whole or its last segment; * matches any run; repeatable.
-    #[arg(long, value_name = "TYPE")]
-    pub error: Vec<String>,
-    /// A part of the error message.
-    #[arg(long, value_name = "TEXT")]
-    pub message: Option<String>,
+    /// Which failures.
+    #[command(flatten)]
+    pub failures: Failures,
     /// It is due before this time, such as 2026-05-01T12:00:00Z, or so soon, such as 15m.
     #[arg(long, value_name = "TIME|DURATION", value_parser = When::parse)]
     pub due_before: Option<When>,
@@ -69,9 +63,9 @@ impl Filter {
     pub fn selection(&self, now: Timestamp) -> Selection {
         Selection {
             ids: self.id.clone(),
-            functions: self.function.clone(),
-            errors: self.error.clone(),
-            message: self.message.clone(),
+            functions: self.failures.function.clone(),
+            errors: self.failures.error.clone(),
+            message: self.failures.message.clone(),
             due_before: self.due_before.map(|when| when.at(now)),
         }
     }

@@ -4,13 +4,14 @@ use std::{collections::BinaryHeap, sync::atomic::Ordering, time::Duration};
 
 use comeback_core::{
     Timestamp,
+    register::Entry,
     time::{earlier, rfc3339},
 };
 use comeback_operate::{
     groups::{Group, Groups},
     life::lives,
     systems::{System, function_name},
-    waiting::{Event, GroupBy, Listed, Part, Selection, visit},
+    waiting::{GroupBy, Listed, Part, Selection, of_life, visit},
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -59,7 +60,7 @@ struct Document {
 }
 
 /// An event in the order of its due time.
-struct ByDue(Event);
+struct ByDue(Entry);
 
 impl ByDue {
     fn key(&self) -> (Timestamp, &str) {
@@ -101,7 +102,7 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn see(&mut self, event: Event) {
+    fn see(&mut self, event: Entry) {
         self.looked_at += 1;
         if !self.selection.means(&event) {
             return;
@@ -196,7 +197,7 @@ async fn of_log(
     let read = read.await;
     spinner.finish_and_clear();
     read?;
-    let events = lives(lines.iter().map(String::as_str)).into_iter().filter_map(Event::of_life);
+    let events = lives(lines.iter().map(String::as_str)).into_iter().filter_map(of_life);
     events.for_each(|event| found.see(event));
     Ok(())
 }
@@ -216,7 +217,7 @@ fn document(found: Found<'_>, handler: String, source: &'static str, now: Timest
 }
 
 fn listed(first: BinaryHeap<ByDue>, now: Timestamp) -> Vec<Listed> {
-    first.into_sorted_vec().into_iter().map(|ByDue(event)| event.listed(now)).collect()
+    first.into_sorted_vec().into_iter().map(|ByDue(event)| Listed::of(&event, now)).collect()
 }
 
 fn told(

@@ -51,7 +51,7 @@ pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Ended,
             spinner.inc(1);
             if selection.means(&event) {
                 planned.delayed += u64::from(event.receipt_handle.is_none());
-                *planned.events.entry(event.function).or_default() += 1;
+                *planned.events.entry(event.target).or_default() += 1;
             }
             !interrupted.load(Ordering::Relaxed)
         })

@@ -3,16 +3,20 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
-use aws_sdk_sqs::types::ChangeMessageVisibilityBatchRequestEntry;
-use comeback_core::{Timestamp, claim::Order, fault::classify, register::target_key};
+use comeback_core::{
+    Timestamp,
+    claim::Order,
+    fault::classify,
+    register::{Entry, target_key},
+};
 use comeback_dynamodb::{
     ID, Item,
-    register::{self, Entry, INDEX, PAUSED_AT, TARGET, entry},
+    register::{self, INDEX, PAUSED_AT, TARGET, entry},
 };
 use comeback_operate::{
     ports::{Clock, Fault},
     systems::{self, System},
-    waiting::{Event, Page, Part, Register},
+    waiting::{Page, Part, Register},
 };
 
 use super::args::Which;
@@ -177,35 +181,6 @@ fn number(number: i64) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
 
-fn event(item: &Item) -> Option<Event> {
-    let Entry {
-        id,
-        target,
-        queue_url,
-        event_id,
-        attempt,
-        due,
-        first_failure,
-        error_type,
-        error_message,
-        receipt_handle,
-        order,
-    } = entry(item)?;
-    Some(Event {
-        id,
-        function: target,
-        queue_url,
-        event_id,
-        attempt,
-        due,
-        first_failure,
-        error_type,
-        error_message,
-        receipt_handle,
-        order,
-    })
-}
-
 impl Register for DynamoRegister {
     type Cursor = Item;
 
@@ -238,7 +213,7 @@ impl Register for DynamoRegister {
                 (answer.items, answer.last_evaluated_key)
             }
         };
-        let events = items.unwrap_or_default().iter().filter_map(event).collect();
+        let events = items.unwrap_or_default().iter().filter_map(entry).collect();
         Ok(Page { events, next: next.filter(|key| !key.is_empty()) })
     }
 
@@ -247,12 +222,12 @@ impl Register for DynamoRegister {
         id: &str,
         order: Order,
         keep_until: Timestamp,
-    ) -> Result<Option<Event>, Fault> {
+    ) -> Result<Option<Entry>, Fault> {
         let call = self.dynamodb.update_item().table_name(&self.table);
         let call = register::order(call, id, order, OPERATOR, keep_until);
         let call = call.return_values(ReturnValue::AllNew);
         match call.send().await {
-            Ok(ordered) => Ok(ordered.attributes.as_ref().and_then(event)),
+            Ok(ordered) => Ok(ordered.attributes.as_ref().and_then(entry)),
             Err(error)
                 if error
                     .as_service_error()
@@ -266,25 +241,14 @@ impl Register for DynamoRegister {
 
     async fn show(&self, queue_url: &str, receipt_handles: &[&str]) -> Vec<Result<(), Fault>> {
         const ACTION: &str = "sqs:ChangeMessageVisibility";
-        let entry = |(index, handle): (usize, &&str)| {
-            ChangeMessageVisibilityBatchRequestEntry::builder()
-                .id(index.to_string())
-                .receipt_handle(*handle)
-                .visibility_timeout(0)
-                .build()
-                // Everything that is required is set.
-                .ok()
-        };
-        let entries = receipt_handles.iter().enumerate().filter_map(entry).collect();
-        let call = self.aws.sqs.change_message_visibility_batch().queue_url(queue_url);
-        let changed = match call.set_entries(Some(entries)).send().await {
-            Ok(changed) => changed,
+        let failed = match self.aws.show(queue_url, receipt_handles).await {
+            Ok(failed) => failed,
             Err(error) => {
                 return vec![Err(fault(ACTION, queue_url)(error)); receipt_handles.len()];
             }
         };
         let mut answers = vec![Ok(()); receipt_handles.len()];
-        for failed in changed.failed {
+        for failed in failed {
             let is_gone = ["NotInflight", "ReceiptHandle", "InvalidParameterValue"];
             if is_gone.iter().any(|code| failed.code.contains(code)) {
                 continue;
