@@ -1,4 +1,4 @@
-//! Events that wait are listed, and an operator moves them: with the calls that `ARCHITECTURE.md` documents.
+//! Events that wait are listed, and an operator moves them: with the calls that `docs/design/register.md` documents.
 
 use std::collections::{BTreeSet, HashMap};
 
