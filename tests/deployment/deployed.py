@@ -14,6 +14,8 @@ Some things can't be tested with it:
 - Transparent functions: ministack has no wrappers. The end-to-end tests run the layer in the local cloud.
 - SQS's redrive, which ministack lacks. On AWS, each step of it needs the permissions of the principal that starts it.
 - That only CloudFormation can delete the queues: ministack does not check CloudFormation's own calls with IAM.
+- That the operator may use `comeback status` and `comeback trace`: ministack takes the list of event invoke configs for
+  another operation, and knows no log group by an ARN that ends with `:*`. Those run with all permissions here.
 - An event invoke config of a version or an alias. A template's config for `$LATEST` also applies to the plain name, as
   in Lambda, although ministack doesn't return it without a qualifier.
 """
@@ -80,9 +82,10 @@ def play(deployed: Deployed) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
     )
 
 
-def faults(deployed: Deployed, attempts_max: int) -> list[str]:
+def faults(deployed: Deployed, attempts_max: int, comeback: Path) -> list[str]:
     """The differences from the expected result."""
     orders, dead_letters = play(deployed)
+    event_ids = [letter["MessageAttributes"]["RequestId"]["StringValue"] for letter in dead_letters]
     given_up = [
         (
             json.loads(letter["Body"]),
@@ -97,6 +100,8 @@ def faults(deployed: Deployed, attempts_max: int) -> list[str]:
         "what a stranger can do": ([], deployed.trespasses()),
         "what the operator can do": ([each for each in OPERATE if each != PURGE], deployed.permitted_operations()),
         "what the operator can do with all permissions": (OPERATE, deployed.operations()),
+        "comeback status": ([deployed.arn], [each["function"] for each in _status(deployed, comeback)]),
+        "comeback trace": ([_life(attempts_max)], [_trace(deployed, comeback, event_id) for event_id in event_ids]),
     }
     said = {json.loads(line).get("message", "") for line in deployed.log(deployed.handler) if line.startswith("{")}
     if deployed.variables().get("LEDGER_TABLE"):
@@ -110,7 +115,24 @@ def faults(deployed: Deployed, attempts_max: int) -> list[str]:
     if deployed.variables().get("REGISTER"):
         # The handler goes on without the register where it may not use it, and says so.
         looked_at["denied calls of the register"] = (set(), {text for text in said if "LEDGER_TABLE" in text})
+        listed = deployed.comeback(comeback, "waiting", as_operator=True)
+        looked_at["comeback waiting"] = (("register", 0), (listed["source"], listed["looked_at"]))
     return [f"{what}: expected {expected}, got {got}" for what, (expected, got) in looked_at.items() if expected != got]
+
+
+def _status(deployed: Deployed, comeback: Path) -> list[dict[str, Any]]:
+    return deployed.comeback(comeback, "status")["functions"]
+
+
+def _trace(deployed: Deployed, comeback: Path, event_id: str) -> tuple[list[str], dict[str, str]]:
+    life = deployed.comeback(comeback, "trace", event_id)
+    return [step["what"] for step in life["steps"]], life["next"]
+
+
+def _life(attempts_max: int) -> tuple[list[str], dict[str, str]]:
+    """The life of an event that always fails."""
+    steps = ["failed", "waits", "retried"] * attempts_max + ["failed", "given_up"]
+    return steps, {"state": "given_up", "reason": "max_attempts_exceeded"}
 
 
 class Trial(NamedTuple):
@@ -122,12 +144,12 @@ class Trial(NamedTuple):
     faults: Callable[[endpoints.Endpoint, str], list[str]]
 
 
-def of_one(attempts_max: int) -> Callable[[endpoints.Endpoint, str], list[str]]:
-    """Tries an example of one target, with the maximum number of its re-invocations."""
+def of_one(attempts_max: int, comeback: Path) -> Callable[[endpoints.Endpoint, str], list[str]]:
+    """Tries an example of one target, with the maximum number of its re-invocations and the operator's program."""
 
     def tried(endpoint: endpoints.Endpoint, stack: str) -> list[str]:
         (deployed,) = find(endpoint, stack)
-        return faults(deployed, attempts_max)
+        return faults(deployed, attempts_max, comeback)
 
     return tried
 
@@ -160,10 +182,12 @@ def main() -> int:
     parser.add_argument("everything", type=Path, help="the output of everything.js, with this handler")
     parser.add_argument("several", type=Path, help="the output of several.js, with this handler")
     parser.add_argument("handler", type=Path, help="the retry handler for this machine, as a zip")
+    parser.add_argument("comeback", type=Path, help="the operator's program")
     arguments = parser.parse_args()
     example = sam.read(sam.EXAMPLE)
     with_everything = everything.switch_on(sam.read(sam.EXAMPLE))
-    as_is, all_on = of_one(ATTEMPTS_MAX), of_one(everything.ATTEMPTS_MAX)
+    comeback = arguments.comeback.resolve()
+    as_is, all_on = of_one(ATTEMPTS_MAX, comeback), of_one(everything.ATTEMPTS_MAX, comeback)
     trials = [
         Trial("SAM", lambda folder: commands.sam(arguments.handler, folder, example), as_is),
         Trial("CDK", lambda _: commands.cdk(arguments.cdk, arguments.example), as_is),

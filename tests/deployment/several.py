@@ -23,7 +23,7 @@ def faults(deployed: list[Deployed], redrive_queue_arn: str) -> list[str]:
         each.invoke({"id": "own", "fail": {"attempts": 2, "error": "UpstreamUnavailable"}})
     one.send_as_operator(one.retry_queue_arn, json.dumps(_record(other, FORGED)))
     one.send_as_operator(
-        redrive_queue_arn, json.dumps(REDRIVEN), Reason="max_attempts_exceeded", FunctionArn=_arn(other)
+        redrive_queue_arn, json.dumps(REDRIVEN), Reason="max_attempts_exceeded", FunctionArn=other.arn
     )
     own, redriven = {"placed": "own", "attempt": 2}, {"placed": "redriven", "attempt": 1}
     expected = ([own], [redriven, own], [(FORGED, "target_not_allowed")])
@@ -41,11 +41,6 @@ def faults(deployed: list[Deployed], redrive_queue_arn: str) -> list[str]:
             return [f"placed by one and the other, and given up: expected {expected}, got {got}"]
 
 
-def _arn(deployed: Deployed) -> str:
-    arn = deployed.configuration(deployed.target)["FunctionArn"]
-    return f"{arn}:$LATEST"
-
-
 def _record(target: Deployed, payload: Any) -> dict[str, Any]:
     """A failure record that names this function."""
     return {
@@ -53,7 +48,7 @@ def _record(target: Deployed, payload: Any) -> dict[str, Any]:
         "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "requestContext": {
             "requestId": "e4b46cbf-b738-4880-8880-a18cdf61200e",
-            "functionArn": _arn(target),
+            "functionArn": target.arn,
             "condition": "RetriesExhausted",
             "approximateInvokeCount": 1,
         },

@@ -1,12 +1,14 @@
 """A deployed stack, as CloudFormation and the services themselves show it."""
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import ClientError
-from endpoints import Endpoint
+from endpoints import ACCESS_KEY, REGION, Endpoint
 
 NESTED = "AWS::CloudFormation::Stack"
 FUNCTION = "AWS::Lambda::Function"
@@ -35,6 +37,11 @@ class Deployed:
             FunctionName=self.target, InvocationType="Event", Payload=json.dumps(payload)
         )
         assert answer["StatusCode"] == 202, answer
+
+    @property
+    def arn(self) -> str:
+        """The target's ARN, as failure records have it."""
+        return f"{self.configuration(self.target)['FunctionArn']}:$LATEST"
 
     def configuration(self, function: str) -> dict[str, Any]:
         """A function's configuration, from Lambda."""
@@ -125,13 +132,37 @@ class Deployed:
             if not _is_denied(getattr(queues, call), QueueUrl=url, **arguments)
         ]
 
+    def comeback(self, program: Path, *arguments: str, as_operator: bool = False) -> Any:
+        """Runs a command of the program, with all permissions or the operator's. Returns the JSON that it prints.
+
+        Raises:
+            ValueError: if it prints something else.
+        """
+        environment = {"AWS_ENDPOINT_URL": self.endpoint.url, "AWS_REGION": REGION}
+        if as_operator:
+            switched = self._operators_credentials()
+            environment["AWS_ACCESS_KEY_ID"] = switched["AccessKeyId"]
+            environment["AWS_SECRET_ACCESS_KEY"] = switched["SecretAccessKey"]
+            environment["AWS_SESSION_TOKEN"] = switched["SessionToken"]
+        else:
+            environment |= {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": ACCESS_KEY}
+        command = [program, *arguments, "--json"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        try:
+            return json.loads(done.stdout)
+        except json.JSONDecodeError:
+            raise ValueError(f"expected JSON of comeback {' '.join(arguments)}, got {done.stderr}") from None
+
     def _operators_queues(self) -> Any:
         """A client with the operator's role."""
-        role = self.endpoint.client("iam").get_role(RoleName=self.operator)["Role"]["Arn"]
-        switched = self.endpoint.client("sts").assume_role(RoleArn=role, RoleSessionName="person")["Credentials"]
+        switched = self._operators_credentials()
         return self.endpoint.client(
             "sqs", switched["AccessKeyId"], switched["SecretAccessKey"], switched["SessionToken"]
         )
+
+    def _operators_credentials(self) -> dict[str, str]:
+        role = self.endpoint.client("iam").get_role(RoleName=self.operator)["Role"]["Arn"]
+        return self.endpoint.client("sts").assume_role(RoleArn=role, RoleSessionName="person")["Credentials"]
 
     @property
     def retry_queue_name(self) -> str:

@@ -16,7 +16,7 @@ use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use comeback_core::fault::classify;
 use comeback_operate::{ports::Fault, systems::System};
 
-use super::args::Connection;
+use super::{args::Connection, text::shortened};
 
 /// Where `comeback local` listens if it is not told otherwise.
 const LOCAL: &str = "http://127.0.0.1:4700";
@@ -25,6 +25,8 @@ const LOCAL: &str = "http://127.0.0.1:4700";
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 /// One attempt of a call. A receive waits for a second.
 const ATTEMPT_MAX: Duration = Duration::from_secs(6);
+/// How much of an error is told that AWS has no message for, such as a connection that failed.
+const MESSAGE_MAX: usize = 300;
 /// A call with all its attempts.
 const CALL_MAX: Duration = Duration::from_secs(15);
 
@@ -189,7 +191,7 @@ where
         let message = match error.message() {
             Some(message) => message.to_owned(),
             None if code.is_some() => String::new(),
-            None => DisplayErrorContext(&error).to_string(),
+            None => shortened(&DisplayErrorContext(&error).to_string(), MESSAGE_MAX),
         };
         Fault { action, resource, kind, code, message }
     }
