@@ -73,6 +73,14 @@ export interface AlarmSettings {
 /** Options of the alarms of an `AsyncRetry`. */
 export interface AlarmsProps {
   /**
+   * Where the alarms are made: another stack of this account and region, if there are too many for one. CloudFormation
+   * takes 500 resources in a stack, and each function with a queue of its own has eight or more alarms.
+   *
+   * @default - in the `AsyncRetry`
+   */
+  readonly scope?: Construct;
+
+  /**
    * What happens when an alarm goes off and when it is over, such as `new SnsAction(topic)`.
    *
    * @default - nothing; the console shows the alarms
@@ -116,7 +124,7 @@ export class RetryAlarms extends Construct {
     private readonly props: AlarmsProps,
     private readonly options: AsyncRetryProps,
   ) {
-    super(retry, 'Alarms');
+    super(props.scope ?? retry, props.scope ? `Alarms-${ownId(retry)}` : 'Alarms');
     const faults = new Faults();
     for (const [name, settings] of Object.entries(props.settings ?? {})) checkSettings(name, settings, faults);
     faults.throwIfAny(`the alarms of AsyncRetry ${retry.node.path}`);

@@ -56,6 +56,7 @@ export class AsyncRetry extends Construct {
   private readonly queues: RetryQueues;
   private readonly senders: Senders;
   private readonly attachments: Attachment[] = [];
+  private readonly called = new Set<string>();
   private readonly watchers: ((attached: lambda.IFunction) => void)[] = [];
 
   constructor(scope: Construct, id: string, props: AsyncRetryProps = {}) {
@@ -161,7 +162,7 @@ export class AsyncRetry extends Construct {
    * Each alarm says in its description what to do. Returns the alarms that exist by now.
    */
   public alarms(props: AlarmsProps = {}): cloudwatch.Alarm[] {
-    this.checkFirst('alarms()', 'Alarms');
+    this.checkFirst('alarms()');
     const alarms = new RetryAlarms(this, props, this.props);
     this.queues.forEach(({ queue }) => alarms.watchQueue(queue));
     this.forEachFunction((each) => alarms.watchFunction(each, this.maxAgeOf(each)));
@@ -170,7 +171,7 @@ export class AsyncRetry extends Construct {
 
   /** Makes a dashboard of all functions, including those that are attached later. */
   public dashboard(props: RetryDashboardProps = {}): cloudwatch.Dashboard {
-    this.checkFirst('dashboard()', 'Dashboard');
+    this.checkFirst('dashboard()');
     const dashboard = new RetryDashboard(this, props, this.props);
     this.queues.forEach(({ queue, owner }) => dashboard.showQueue(queue, owner));
     this.forEachFunction((each) => dashboard.show(each, this.maxAgeOf(each)));
@@ -221,8 +222,7 @@ export class AsyncRetry extends Construct {
    */
   public grantOperate(grantee: iam.IGrantable): iam.Grant {
     const principalArn = this.principalArnOf(grantee, 'grantOperate');
-    const read = letRead(this.operated(), grantee);
-    return this.checked('grantOperate', grantee, letOperate(this.operated(), grantee, principalArn).combine(read));
+    return this.checked('grantOperate', grantee, letOperate(this.operated(), grantee, principalArn));
   }
 
   /** How many failed events were put back to wait. */
@@ -442,7 +442,8 @@ export class AsyncRetry extends Construct {
     return this.attachments.flatMap((attachment) => attachment.contradictions(all));
   }
 
-  private checkFirst(call: string, id: string): void {
-    if (this.node.tryFindChild(id)) throw new Error(`AsyncRetry ${this.node.path}: ${call} was called before`);
+  private checkFirst(call: string): void {
+    if (this.called.has(call)) throw new Error(`AsyncRetry ${this.node.path}: ${call} was called before`);
+    this.called.add(call);
   }
 }

@@ -10,6 +10,7 @@ import {
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 import { HardeningProps, letLogsUse, USE_VPC } from './hardening';
+import { Statements } from './statements';
 import { tagPart } from './tags';
 
 /** The properties of the retry handler. */
@@ -59,6 +60,10 @@ export class RetryHandler extends lambda.Function {
   public readonly visibilityTimeout: Duration;
   /** The ARN of the handler's role. */
   public readonly roleArn: string;
+  private readonly statements = new Statements((statement) => {
+    this.addToRolePolicy(statement);
+    return statement;
+  });
   /** What the mappings invoke. */
   private readonly invoked: lambda.IFunction;
 
@@ -117,7 +122,7 @@ export class RetryHandler extends lambda.Function {
 
   /** Allows the handler these actions on these resources. */
   public allow(actions: string[], ...resources: string[]): void {
-    this.addToRolePolicy(new iam.PolicyStatement({ actions, resources }));
+    this.statements.allow(actions, resources);
   }
 
   /** An alias that CodeDeploy moves to each new version, and back if that version fails. */

@@ -15,6 +15,7 @@
  * handler.ts          the function that decides about failed events, and its permissions
  * hardening.ts        how the handler runs and is deployed where an organization has rules for that
  * ledger.ts           the table of handled failures, and of waiting events
+ * statements.ts        the permissions of a principal, in few statements
  * operators.ts        the permissions of people who look at the system and act on it
  * tags.ts             the tags by which a program finds the parts of a system
  * variables.ts        how long the handler's variables will be

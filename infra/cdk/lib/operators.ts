@@ -6,6 +6,7 @@ import { INVOKE, KEY_ACTIONS } from './handler';
 import { WAITING_INDEX } from './ledger';
 import type { AsyncRetryProps } from './props';
 import type { RetryQueues } from './retry-queues';
+import { Conditions, Statements } from './statements';
 import { Target } from './target';
 
 /** The actions that count the messages of a queue, and read its settings. */
@@ -46,20 +47,24 @@ export interface OperatedSystem {
   readonly forEachFunction: (watch: (attached: lambda.IFunction) => void) => void;
 }
 
-/** Grants what is needed to see the state of a system. */
+/**
+ * Grants what is needed to see the state of a system, and more actions on the same resources: to name them once keeps
+ * policies short.
+ */
 export function letRead(
   { retry, options, queues, forEachFunction }: OperatedSystem,
   grantee: iam.IGrantable,
+  more: { readonly onRetryQueues: string[]; readonly onFunctions: string[] } = { onRetryQueues: [], onFunctions: [] },
 ): iam.Grant {
   const permissions = new Permissions(grantee);
   const { handler, ledger, deadLetterQueue } = retry;
   permissions.allow(READ_ACCOUNT, '*');
   permissions.allow(READ_QUEUE, deadLetterQueue.queueArn);
-  queues.forEach(({ queue }) => permissions.allow(READ_QUEUE, queue.queueArn));
+  queues.forEach(({ queue }) => permissions.allow([...READ_QUEUE, ...more.onRetryQueues], queue.queueArn));
   permissions.allow(READ_FUNCTION, handler.functionArn);
   permissions.allow(READ_LOG, handler.logGroup.logGroupArn);
   forEachFunction((each) => {
-    permissions.allow(READ_FUNCTION, ...withQualifiers(each));
+    permissions.allow([...READ_FUNCTION, ...more.onFunctions], ...withQualifiers(each));
     permissions.allow(READ_LOG, logGroupArn(retry, each));
   });
   if (ledger) {
@@ -70,21 +75,15 @@ export function letRead(
   return permissions.grant;
 }
 
-/** Grants what is needed to act on waiting events, on functions that are down, and on dead letters. */
-export function letOperate(
-  { retry, options, queues, forEachFunction }: OperatedSystem,
-  grantee: iam.IGrantable,
-  principalArn: string,
-): iam.Grant {
+/** Grants what is needed to act on waiting events, on functions that are down, and on dead letters, and to see them. */
+export function letOperate(system: OperatedSystem, grantee: iam.IGrantable, principalArn: string): iam.Grant {
+  const { retry, options, queues } = system;
+  const read = letRead(system, grantee, { onRetryQueues: [CHANGE_VISIBILITY], onFunctions: INVOKE });
   const permissions = new Permissions(grantee);
   const { ledger, deadLetterQueue } = retry;
-  queues.forEach(({ queue }) => {
-    queue.letOperate(principalArn);
-    permissions.allow([CHANGE_VISIBILITY], queue.queueArn);
-  });
+  queues.forEach(({ queue }) => queue.letOperate(principalArn));
   if (deadLetterQueue instanceof DeadLetterQueue) deadLetterQueue.letOperate(principalArn);
   permissions.allow([...TAKE, CHANGE_VISIBILITY], deadLetterQueue.queueArn);
-  forEachFunction((each) => permissions.allow(INVOKE, ...withQualifiers(each)));
   if (ledger) {
     permissions.allow(['dynamodb:UpdateItem'], ledger.tableArn);
     // Without the claim of a failure, its event could be re-invoked twice.
@@ -92,24 +91,28 @@ export function letOperate(
   }
   for (const key of [options.encryptionKey, options.deadLetterQueue?.encryptionMasterKey])
     key?.grant(grantee, ...KEY_ACTIONS);
-  return permissions.grant;
+  return permissions.grant.combine(read);
 }
-
-/** The conditions of a statement: operator, key and values. */
-type Conditions = { [operator: string]: { [key: string]: string[] } };
 
 /** Collects the permissions of one principal. */
 class Permissions {
   private readonly grants: iam.Grant[] = [];
+  private readonly statements: Statements;
 
-  constructor(private readonly grantee: iam.IGrantable) {}
-
-  public allow(actions: string[], ...resourceArns: string[]): void {
-    this.allowIf({}, actions, ...resourceArns);
+  constructor(grantee: iam.IGrantable) {
+    this.statements = new Statements(({ actions, resources: resourceArns, conditions }) => {
+      const grant = iam.Grant.addToPrincipal({ grantee, actions, resourceArns, conditions });
+      this.grants.push(grant);
+      return grant.principalStatement;
+    });
   }
 
-  public allowIf(conditions: Conditions, actions: string[], ...resourceArns: string[]): void {
-    this.grants.push(iam.Grant.addToPrincipal({ grantee: this.grantee, actions, resourceArns, conditions }));
+  public allow(actions: string[], ...resources: string[]): void {
+    this.statements.allow(actions, resources);
+  }
+
+  public allowIf(conditions: Conditions, actions: string[], ...resources: string[]): void {
+    this.statements.allow(actions, resources, conditions);
   }
 
   /** All of them by now. */
