@@ -63,9 +63,7 @@ async def _kind(bootstrap: Path, fate: Fate, size: int, mode: str, log: Path) ->
         "fate": fate.value,
         "messages": size,
         "mode": mode,
-        "calls": {
-            name: 1 if mode == "probes" and name in SHARED else _each(len(sizes)) for name, sizes in requests
-        },
+        "calls": {name: 1 if mode == "probes" and name in SHARED else _each(len(sizes)) for name, sizes in requests},
         "largest_requests": {name: max(size) for name, size in requests},
         "log_lines": _each(len(lines)),
         "log_bytes": -(-sum(len(line.encode()) for line in lines) // BATCHES),

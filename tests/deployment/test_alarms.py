@@ -7,6 +7,8 @@ handler's debug build and the output of tests/deployment/run-cdk.
 
 import json
 import re
+import shlex
+import subprocess
 import unittest
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -251,6 +253,25 @@ class RunbookTest(unittest.TestCase):
         reasons = set(re.findall(r'Self::\w+ => "(\w+)"', code))
         self.assertGreaterEqual(len(reasons), 10)
         self.assertLessEqual(reasons, self.SECTIONS)
+
+
+class CommandTest(unittest.TestCase):
+    """The commands of the runbook and of UPGRADE.md are those of the program. Needs its debug build."""
+
+    PAGES = RUNBOOK + (ROOT / "UPGRADE.md").read_text()
+    # Commands in blocks and in the text, without comments; those in the text may go over a line.
+    COMMANDS = re.compile(r"^comeback (.*?)(?:#.*)?$|`comeback ([^`]+)`", re.MULTILINE)
+    # It is not in every build yet.
+    OTHERS = {"doctor"}
+
+    def test_the_program_takes_them(self) -> None:
+        written = {" ".join((block or text).split()) for block, text in self.COMMANDS.findall(self.PAGES)}
+        commands = [shlex.split(each.replace('"$target"', "orders")) for each in written if each not in self.OTHERS]
+        self.assertGreater(len(commands), 20)
+        for command in commands:
+            # With --help the program only reads its command line.
+            answer = subprocess.run([TARGET / "debug/comeback", *command, "--help"], capture_output=True, check=False)
+            self.assertEqual(answer.returncode, 0, f"{command}: {answer.stderr!r}")
 
 
 class DashboardTest(unittest.TestCase):
