@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests/bench"))
 
 from cloud import Cloud, response  # noqa: E402
+from messages import TARGET as FUNCTION  # noqa: E402, F401
 from messages import Batch, Fate, batches_of  # noqa: E402
 from process import Handler, run  # noqa: E402
 
@@ -34,6 +35,8 @@ class Refusing(Cloud):
     operation: str = ""
     status: int = 0
     error: str = ""
+    # What the ledger has.
+    items: str = "[]"
 
     def answer(self, method: str, path: str, target: str, body: bytes) -> bytes | None:
         """Returns the response to a request, or `None` if the request must wait forever."""
@@ -43,6 +46,9 @@ class Refusing(Cloud):
         if is_refused:
             said = json.dumps({"__type": self.error, "message": "refused"}).encode()
             return response(self.status, said, headers=f"x-amzn-ErrorType: {self.error}\r\n")
+        if target.endswith(".BatchGetItem") and self.items != "[]":
+            read = f'{{"Responses":{{"ledger":{self.items}}},"UnprocessedKeys":{{}}}}'
+            return response(200, read.encode(), "application/x-amz-json-1.0")
         return super().answer(method, path, target, body)
 
     def check(self) -> None:
@@ -51,14 +57,20 @@ class Refusing(Cloud):
 
 @functools.cache
 def told(
-    fate: Fate, refused: str = "-", error: tuple[int, str] = FORBIDDEN, older: int = 0, environment: str = "{}"
+    fate: Fate,
+    refused: str = "-",
+    error: tuple[int, str] = FORBIDDEN,
+    older: int = 0,
+    environment: str = "{}",
+    items: str = "[]",
 ) -> list[dict[str, Any]]:
     """The log of the handler for one batch of events whose first failure was longer ago by `older` seconds."""
     batches = [aged(batch, older) for batch in batches_of(fate, 10, 1)]
     handler = Handler("retry-handler", [str(TARGET / "debug/retry-handler")], ON_TIME | json.loads(environment))
 
     async def recorded(log: Path) -> None:
-        await run(handler, batches, log, Refusing(batches, operation=refused, status=error[0], error=error[1]))
+        cloud = Refusing(batches, operation=refused, status=error[0], error=error[1], items=items)
+        await run(handler, batches, log, cloud)
 
     with tempfile.TemporaryDirectory(prefix="alarms-") as folder:
         log = Path(folder) / "log"

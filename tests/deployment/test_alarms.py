@@ -17,7 +17,7 @@ import everything
 import parity
 import sam
 from cloudwatch import CloudWatch, Point, calculated, of_log
-from incident import FORBIDDEN, ROOT, TARGET, THROTTLED, Fate, told
+from incident import FORBIDDEN, FUNCTION, ROOT, TARGET, THROTTLED, Fate, told
 from system import System
 
 RUNBOOK = (ROOT / "docs/runbook.md").read_text()
@@ -152,7 +152,11 @@ class RehearsalTest(unittest.TestCase):
         self.assertEqual(begun["eventsexpire"], [OFTEN[6] + 5 * MINUTE])
 
     def test_a_function_is_paused_for_most_of_an_events_age(self) -> None:
-        self.rehearse(says(told(Fate.WAITS, older=13 * HOUR), *OFTEN), "eventsexpire")
+        paused = json.dumps([{"id": {"S": f"target/{FUNCTION}"}, "paused_at": {"N": "1700000000000"}}])
+        register = '{"LEDGER_TABLE": "ledger", "REGISTER": "true"}'
+        log = told(Fate.INVOKED, older=13 * HOUR, environment=register, items=paused)
+        self.assertFalse([line for line in log if "Invoked" in line])
+        self.rehearse(says(log, *OFTEN), "eventsexpire")
 
     def test_an_outage_fills_a_queue_that_has_dead_letters_already(self) -> None:
         given_up = told(Fate.WAITS, environment='{"MAX_ATTEMPTS": "1"}')
