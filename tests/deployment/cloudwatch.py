@@ -18,9 +18,8 @@ OPERATORS: dict[type[ast.AST], Callable[[float, float], float]] = {
     ast.Add: operator.add,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
-    ast.Gt: operator.gt,
+    ast.Sub: operator.sub,
     ast.Eq: operator.eq,
-    ast.And: lambda left, right: bool(left and right),
 }
 
 QUERY = re.compile(r"SELECT SUM\((\w+)\) FROM SCHEMA\((\w+), ([\w, ]+)\)(?: WHERE (.+))?")
@@ -119,7 +118,7 @@ def aggregated(points: Iterable[Point], period: int, statistic: str) -> Series:
 
 
 def calculated(expression: str, metrics: Mapping[str, Series]) -> Series:
-    """The value of an expression in each period. Missing values stay missing, unless they are filled."""
+    """The value of an expression in each period. Missing values stay missing, except in the sum of a list."""
     times = sorted({at for series in metrics.values() for at in series})
 
     def value(node: ast.AST) -> Series:
@@ -132,9 +131,7 @@ def calculated(expression: str, metrics: Mapping[str, Series]) -> Series:
                 return both(op, value(left), value(right))
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 return both(op, value(left), value(right))
-            case ast.BoolOp(op=op, values=[left, right]):
-                return both(op, value(left), value(right))
-            case ast.Call(func=ast.Name(id=function), args=arguments):
+            case ast.Call(func=ast.Name(id=function), args=[ast.List(elts=arguments)] | arguments):
                 return called(function, [value(each) for each in arguments])
         raise NotImplementedError(ast.dump(node))
 
@@ -143,8 +140,8 @@ def calculated(expression: str, metrics: Mapping[str, Series]) -> Series:
 
     def called(function: str, arguments: list[Series]) -> Series:
         match function, arguments:
-            case "FILL", [series, filler]:
-                return filler | series
+            case "SUM", _:
+                return {at: sum(each.get(at, 0) for each in arguments) for at in set().union(*arguments)}
             case "IF", [condition, then, otherwise]:
                 chosen = {at: then if holds else otherwise for at, holds in condition.items()}
                 return {at: series[at] for at, series in chosen.items() if at in series}
@@ -153,4 +150,4 @@ def calculated(expression: str, metrics: Mapping[str, Series]) -> Series:
                 return {at: series[at] - series[before] for before, at in itertools.pairwise(ordered)}
         raise NotImplementedError(function)
 
-    return value(ast.parse(expression.replace(" AND ", " and "), mode="eval").body)
+    return value(ast.parse(expression, mode="eval").body)

@@ -297,15 +297,15 @@ class DashboardTest(unittest.TestCase):
 class ExpressionTest(unittest.TestCase):
     """Expressions as CloudWatch calculates them."""
 
-    def test_missing_values_stay_missing_unless_they_are_filled(self) -> None:
-        metrics = {"a": {0: 1.0, 60: 2.0, 120: 4.0}, "b": {60: 3.0}}
+    def test_missing_values_stay_missing_except_in_the_sum_of_a_list(self) -> None:
+        metrics = {"a": {0: 1.0, 60: 2.0, 120: 4.0}, "b": {60: 3.0}, "never": {}}
         for expression, expected in (
-            ("a + b", {60: 5}),
-            ("a + FILL(b, 0)", {0: 1, 60: 5, 120: 4}),
+            ("a - b", {60: -1}),
+            ("SUM([a, b, never])", {0: 1, 60: 5, 120: 4}),
             ("100 * a / 4", {0: 25, 60: 50, 120: 100}),
             ("DIFF(a)", {60: 1, 120: 2}),
-            ("IF(a > 1 AND FILL(b, 0) == 0, 1, 0)", {0: 0, 60: 0, 120: 1}),
-            ("IF(FILL(b, 0) == 0, a, 0)", {0: 1, 60: 0, 120: 4}),
+            ("IF(SUM([a, b]) == a, a, 0)", {0: 1, 60: 0, 120: 4}),
+            ("IF(SUM([a, never]) == a, a, 0)", {0: 1, 60: 2, 120: 4}),
         ):
             self.assertEqual(calculated(expression, metrics), expected, expression)
 

@@ -69,7 +69,8 @@ export function letRead(
   });
   if (ledger) {
     permissions.allow(['dynamodb:GetItem', 'dynamodb:BatchGetItem'], ledger.tableArn);
-    if (options.register) permissions.allow(['dynamodb:Query', 'dynamodb:Scan'], `${ledger.tableArn}/index/${WAITING_INDEX}`);
+    if (options.register)
+      permissions.allow(['dynamodb:Query', 'dynamodb:Scan'], `${ledger.tableArn}/index/${WAITING_INDEX}`);
     options.encryptionKey?.grant(grantee, 'kms:Decrypt');
   }
   return permissions.grant;

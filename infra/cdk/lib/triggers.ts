@@ -58,7 +58,10 @@ export interface Trigger {
   readonly description: string;
 }
 
-/** The triggers of some alarms. */
+/**
+ * The triggers of some alarms. In expressions, the sum of a list leaves out what is missing, even a metric that never had
+ * a value.
+ */
 export type Triggers = { readonly [name in AlarmName]?: Trigger };
 
 const { PAGE, TICKET } = AlarmSeverity;
@@ -189,7 +192,8 @@ export function ofHandler(handler: lambda.Function): Triggers {
     },
     HandlerSilent: {
       metric: new cloudwatch.MathExpression({
-        expression: 'IF(invocations > 0 AND FILL(logged, 0) == 0, 1, 0) + FILL(unparsed, 0) + FILL(invalid, 0)',
+        expression:
+          'IF(SUM([invocations, logged]) == invocations, invocations, SUM([invocations, unparsed, invalid]) - invocations)',
         usingMetrics: {
           invocations: handler.metricInvocations(),
           logged: metricOfLog('IncomingLogEvents', handler.logGroup),
@@ -224,7 +228,7 @@ export function ofQueue(queue: sqs.IQueue, { inFlightMax = IN_FLIGHT_MAX }: Asyn
     },
     Backlog: {
       metric: new cloudwatch.MathExpression({
-        expression: `100 * (inFlight + FILL(delayed, 0)) / ${Tokenization.stringifyNumber(inFlightMax)}`,
+        expression: `100 * SUM([inFlight, delayed]) / ${Tokenization.stringifyNumber(inFlightMax)}`,
         usingMetrics: {
           inFlight,
           delayed: queue.metricApproximateNumberOfMessagesDelayed({ statistic: cloudwatch.Stats.MAXIMUM }),
@@ -276,7 +280,7 @@ export function ofFunction(
     },
     ThrottledRetries: {
       metric: new cloudwatch.MathExpression({
-        expression: 'IF(FILL(invoked, 0) == 0, throttled, 0)',
+        expression: 'IF(SUM([throttled, invoked]) == throttled, throttled, 0)',
         usingMetrics: { throttled: retry.metricThrottled({ target }), invoked: retry.metricInvoked({ target }) },
         label: 'throttled and never accepted',
         period: THROTTLED_PERIOD,

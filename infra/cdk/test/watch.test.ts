@@ -89,7 +89,7 @@ const OF_SYSTEM = [
   'AWS/Lambda Errors Sum of FunctionName RetryHandler > 0',
   'AWS/Lambda Throttles Sum of FunctionName RetryHandler > 0',
   'AWS/Lambda RecursiveInvocationsDropped Sum of FunctionName RetryHandler > 0',
-  'IF(invocations > 0 AND FILL(logged, 0) == 0, 1, 0) + FILL(unparsed, 0) + FILL(invalid, 0); ' +
+  'IF(SUM([invocations, logged]) == invocations, invocations, SUM([invocations, unparsed, invalid]) - invocations); ' +
     'invocations: AWS/Lambda Invocations Sum of FunctionName RetryHandler; ' +
     'logged: AWS/Logs IncomingLogEvents Sum of LogGroupName RetryLog; ' +
     'unparsed: AWS/Logs EMFParsingErrors Sum of LogGroupName RetryLog; ' +
@@ -98,7 +98,7 @@ const OF_SYSTEM = [
 
 const ofQueue = (name: string) => [
   `AWS/SQS ApproximateNumberOfMessagesVisible Minimum of QueueName ${name} > 0 in 3 of 3 x 300 s`,
-  '100 * (inFlight + FILL(delayed, 0)) / 100000; ' +
+  '100 * SUM([inFlight, delayed]) / 100000; ' +
     `inFlight: AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum of QueueName ${name}; ` +
     `delayed: AWS/SQS ApproximateNumberOfMessagesDelayed Maximum of QueueName ${name} > 50`,
 ];
@@ -107,7 +107,7 @@ const ofFunction = (name: string) => [
   `AWS/Lambda DestinationDeliveryFailures Sum of FunctionName ${name} > 0`,
   `AWS/Lambda RecursiveInvocationsDropped Sum of FunctionName ${name} > 0`,
   `Comeback ConfigurationFaults Sum of Target ${name} > 0`,
-  `IF(FILL(invoked, 0) == 0, throttled, 0); throttled: Comeback Throttled Sum of Target ${name}; invoked: Comeback Invoked Sum of Target ${name} > 0 in 2 of 2 x 900 s`,
+  `IF(SUM([throttled, invoked]) == throttled, throttled, 0); throttled: Comeback Throttled Sum of Target ${name}; invoked: Comeback Invoked Sum of Target ${name} > 0 in 2 of 2 x 900 s`,
   `100 * age / 86400; age: Comeback EventAge Maximum of Target ${name} > 50`,
   `Comeback InvokeLateness p99 of Target ${name} > 300000`,
 ];
