@@ -239,8 +239,8 @@ export function ofQueue(queue: sqs.IQueue, { inFlightMax = IN_FLIGHT_MAX }: Asyn
       severity: TICKET,
       above: BACKLOG_PERCENT,
       description:
-        'More events wait in a retry queue than half of what it may have in flight (IN_FLIGHT_MAX). Nothing stalls, but ' +
-        'waits that are kept as delays cost more. Look for the function that is down.',
+        'More events wait in a retry queue than are healthy for what it may have in flight (IN_FLIGHT_MAX). ' +
+        'Nothing stalls, but waits that are kept as delays cost more. Look for the function that is down.',
     },
   };
 }
@@ -288,8 +288,8 @@ export function ofFunction(
       severity: PAGE,
       periods: THROTTLED_PERIODS,
       description:
-        'Lambda throttles the retries of this function, and for half an hour it has accepted none. Check the ' +
-        "account's concurrency and what uses it up, the rate of asynchronous invocations, and the service's health.",
+        "Lambda throttles the retries of this function, and accepts none. Check the account's concurrency and " +
+        "what uses it up, the rate of asynchronous invocations, and the service's health.",
     },
     EventsExpire: {
       metric: new cloudwatch.MathExpression({
@@ -301,9 +301,9 @@ export function ofFunction(
       severity: PAGE,
       above: AGE_PERCENT,
       description:
-        'An event of this function has been failing, or was paused, for more than half of its maximum age, and is given ' +
-        "up at its end. Look into the function's log and fix the cause; resume the function if it is paused. If only " +
-        'this event fails, cancel it, or list its error in NON_RETRYABLE_ERRORS.',
+        'An event of this function has been failing, or was paused, for a large part of its maximum age, and is ' +
+        "given up at its end. Look into the function's log and fix the cause; resume the function if it is " +
+        'paused. If only this event fails, cancel it, or list its error in NON_RETRYABLE_ERRORS.',
     },
     Lateness: {
       metric: retry.metricInvokeLateness({ target }),
