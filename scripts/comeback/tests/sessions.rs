@@ -1,8 +1,10 @@
 //! The sessions in docs/operate.md: what the program prints is what they say, but for numbers, times and ids.
 #![cfg(feature = "operate")]
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 mod support;
+
+use std::process::Command;
 
 use moto::Moto;
 use serde_json::Value;
@@ -19,15 +21,18 @@ const EVENTS: [(&str, &str); 4] = [
 ];
 
 /// A command of a session and what it prints.
+#[derive(Clone)]
 struct Said<'a> {
     command: &'a str,
     output: String,
 }
 
-/// The commands in the blocks of this language.
-fn session(language: &str) -> Vec<Said<'static>> {
-    let begin = format!("```{language}\n");
-    let blocks = DOCUMENT.split(&begin).skip(1).map(|rest| rest.split("```").next().unwrap());
+/// The commands in the sessions of this section.
+fn session(section: &str) -> Vec<Said<'static>> {
+    let (_, section) = DOCUMENT.split_once(&format!("\n## {section}\n")).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let blocks = section.split("```console\n").skip(1);
+    let blocks = blocks.map(|rest| rest.split("```").next().unwrap());
     let mut said: Vec<Said<'_>> = Vec::new();
     for line in blocks.flat_map(str::lines) {
         match (line.strip_prefix("$ "), said.last_mut()) {
@@ -54,7 +59,7 @@ fn essence(text: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_session_about_what_waits_is_true() {
+async fn the_sessions_about_what_waits_and_what_is_dead_are_true() {
     let moto = Moto::start();
     let ledger = format!("--ledger={}", moto.endpoint);
     let backoff = ["--set", "BASE_BACKOFF=2h", "--set", "MAX_BACKOFF=2h", "--set", "JITTER=none"];
@@ -65,18 +70,33 @@ async fn the_session_about_what_waits_is_true() {
         let output = cloud.command(&["waiting", "--json"]).output().unwrap();
         listed = serde_json::from_slice(&output.stdout).unwrap();
     }
-    let session = session("console");
-    assert!(session.len() > 4, "{} commands", session.len());
-    for Said { command, output } in session {
-        let arguments = command.strip_prefix("comeback ").unwrap().split(' ');
-        let mut program = comeback();
-        program.args(arguments).env("AWS_ENDPOINT_URL", &cloud.endpoint);
-        if command.starts_with("comeback trace") {
+    let sessions = [session("What waits"), session("Dead letters")].concat();
+    assert!(sessions.len() > 10, "{} commands", sessions.len());
+    for said in sessions {
+        if said.command.starts_with("comeback trace") {
             // The event that was brought back is retried by now.
             cloud.runs(1).await;
         }
-        let printed = program.output().unwrap();
+        if said.command.starts_with("comeback dead") {
+            while cloud.letters().await[0] < 1 {}
+        }
+        said.hold(comeback().env("AWS_ENDPOINT_URL", &cloud.endpoint));
+    }
+}
+
+#[test]
+fn the_session_about_a_policy_is_true() {
+    let [said] = &session("Simulate")[..] else { panic!("expected one command") };
+    said.hold(&mut comeback());
+}
+
+impl Said<'_> {
+    /// Runs the command, and compares what it prints.
+    fn hold(&self, comeback: &mut Command) {
+        let Self { command, output } = self;
+        let arguments = command.strip_prefix("comeback ").unwrap().split(' ');
+        let printed = comeback.args(arguments).output().unwrap();
         let printed = text(&printed.stdout) + &text(&printed.stderr);
-        assert_eq!(essence(&printed), essence(&output), "{command}:\n{printed}");
+        assert_eq!(essence(&printed), essence(output), "{command}:\n{printed}");
     }
 }

@@ -93,8 +93,8 @@ async fn run(
         planned = Some(plan);
     } else if !args.json {
         let line = format!(
-            "About {} letters in {} ({})",
-            count(queue.visible),
+            "About {} in {} ({})",
+            letters_text(queue.visible),
             queue.name(),
             queue.region()
         );
