@@ -22,9 +22,7 @@ def faults(deployed: list[Deployed], redrive_queue_arn: str) -> list[str]:
     for each in deployed:
         each.invoke({"id": "own", "fail": {"attempts": 2, "error": "UpstreamUnavailable"}})
     one.send_as_operator(one.retry_queue_arn, json.dumps(_record(other, FORGED)))
-    one.send_as_operator(
-        redrive_queue_arn, json.dumps(REDRIVEN), Reason="max_attempts_exceeded", FunctionArn=other.arn
-    )
+    one.send_as_operator(redrive_queue_arn, json.dumps(REDRIVEN), Reason="max_attempts_exceeded", FunctionArn=other.arn)
     own, redriven = {"placed": "own", "attempt": 2}, {"placed": "redriven", "attempt": 1}
     expected = ([own], [redriven, own], [(FORGED, "target_not_allowed")])
     given_up: list[tuple[Any, str]] = []

@@ -96,6 +96,7 @@ export class RetryDashboard extends Construct {
     this.givenUp.addLeftMetric(
       new cloudwatch.MathExpression({
         expression: `SEARCH('{Comeback,Target,Reason} MetricName="DeadLettered" Target="${target.functionName}"', 'Sum', 300)`,
+        // biome-ignore lint/suspicious/noTemplateCurlyInString: CloudWatch replaces these.
         label: "${PROP('Dim.Target')} ${PROP('Dim.Reason')}",
       }),
     );

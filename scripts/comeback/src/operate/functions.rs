@@ -62,12 +62,17 @@ pub async fn attached(
     functions: &[Function],
 ) -> Result<Vec<Attached>, Fault> {
     let mut queues = BTreeSet::new();
-    let pages = aws.lambda.list_event_source_mappings().function_name(&system.handler);
-    let mut pages = pages.into_paginator().send();
+    // All mappings, because those of an alias of the handler are not listed by its name.
+    let mut pages = aws.lambda.list_event_source_mappings().into_paginator().send();
+    let is_handler = |arn: &str| {
+        FunctionArn::parse(arn).is_some_and(|function| function.unqualified() == system.arn)
+    };
     while let Some(page) = pages.next().await {
-        let page = page.map_err(fault("lambda:ListEventSourceMappings", &system.arn))?;
-        let mappings = page.event_source_mappings.unwrap_or_default();
-        queues.extend(mappings.into_iter().filter_map(|mapping| mapping.event_source_arn));
+        let page = page.map_err(fault("lambda:ListEventSourceMappings", "*"))?;
+        let mappings = page.event_source_mappings.unwrap_or_default().into_iter();
+        let of_handler =
+            mappings.filter(|mapping| mapping.function_arn.as_deref().is_some_and(is_handler));
+        queues.extend(of_handler.filter_map(|mapping| mapping.event_source_arn));
     }
     let others = functions.iter().filter(|function| function.arn != system.arn);
     let mut calls = JoinSet::new();
