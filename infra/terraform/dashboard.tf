@@ -1,0 +1,174 @@
+# One page that answers four questions in this order: is anything lost, what is down, what waits, and what does it cost.
+
+locals {
+  region = split(":", aws_sqs_queue.dead_letter.arn)[3]
+
+  # Dollars in us-east-1: a request and a GB-second of Lambda on arm64, a GB of log, a request of SQS, a write of DynamoDB.
+  lambda_request     = "0.20 / 1000000"
+  gb_second          = "0.0000133334"
+  gb_of_log          = "0.50"
+  sqs_request        = "0.40 / 1000000"
+  write_of_dynamodb  = "0.625 / 1000000"
+  dashboard_function = [for key, name in local.function_names : { key = key, name = name }]
+  dashboard_queue    = [for key in keys(local.queues) : { key = key, name = aws_sqs_queue.retry[key].name }]
+
+  # The three graphs of each row, in the order of the rows.
+  graphs = {
+    "Is anything lost?" = [
+      {
+        title = "Dead letters"
+        metrics = [
+          ["AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName", aws_sqs_queue.dead_letter.name, { label = "dead letters", stat = "Maximum" }],
+          [{ expression = "age / 86400", label = "days since the oldest", yAxis = "right" }],
+          ["AWS/SQS", "ApproximateAgeOfOldestMessage", "QueueName", aws_sqs_queue.dead_letter.name, { id = "age", visible = false, stat = "Maximum" }],
+        ]
+      },
+      {
+        title = "Given up, by reason"
+        metrics = [
+          for function in local.dashboard_function : [{
+            expression = "SEARCH('{Comeback,Target,Reason} MetricName=\"DeadLettered\" Target=\"${function.name}\"', 'Sum', 300)"
+            label      = "$${PROP('Dim.Target')} $${PROP('Dim.Reason')}"
+          }]
+        ]
+      },
+      {
+        title = "Dropped, or not sent to the dead-letter queue"
+        metrics = flatten([
+          for function in local.dashboard_function : [
+            { line = ["AWS/Lambda", "DestinationDeliveryFailures", "FunctionName", function.name, { label = "${function.key} dropped by Lambda", stat = "Sum" }] },
+            { line = ["Comeback", "DeadLettersNotSent", "Target", function.name, { label = "${function.key} not sent", stat = "Sum" }] },
+          ]
+        ])[*].line
+      },
+    ]
+    "What is down?" = [
+      {
+        title = "Failed invocations, and whether a function is probed because it is down"
+        metrics = flatten([
+          for function in local.dashboard_function : [
+            { line = ["AWS/Lambda", "Errors", "FunctionName", function.name, { label = "${function.key} failed", stat = "Sum" }] },
+            { line = ["Comeback", "CircuitOpen", "Target", function.name, { label = "${function.key} down", stat = "Maximum", yAxis = "right" }] },
+          ]
+        ])[*].line
+      },
+      {
+        title = "What a person has to fix"
+        metrics = flatten([
+          for function in local.dashboard_function : [
+            { line = ["Comeback", "ConfigurationFaults", "Target", function.name, { label = "${function.key} configuration", stat = "Sum" }] },
+            { line = ["Comeback", "Throttled", "Target", function.name, { label = "${function.key} throttled", stat = "Sum" }] },
+            { line = ["Comeback", "LedgerFaults", "Target", function.name, { label = "${function.key} ledger", stat = "Sum" }] },
+            { line = ["AWS/Lambda", "RecursiveInvocationsDropped", "FunctionName", function.name, { label = "${function.key} taken for a loop", stat = "Sum" }] },
+          ]
+        ])[*].line
+      },
+      {
+        title = "The retry handler"
+        metrics = [
+          for name, setting in {
+            Invocations = { label = "invocations", stat = "Sum" }
+            Errors      = { label = "errors", stat = "Sum" }
+            Throttles   = { label = "throttles", stat = "Sum" }
+          } : ["AWS/Lambda", name, "FunctionName", aws_lambda_function.handler.function_name, setting]
+        ]
+      },
+    ]
+    "What waits, and until when?" = [
+      {
+        title = "Messages in the retry queues"
+        metrics = flatten([
+          for queue in local.dashboard_queue : [
+            { line = ["AWS/SQS", "ApproximateNumberOfMessagesNotVisible", "QueueName", queue.name, { label = "${queue.key} waiting", stat = "Maximum" }] },
+            { line = ["AWS/SQS", "ApproximateNumberOfMessagesDelayed", "QueueName", queue.name, { label = "${queue.key} delayed", stat = "Maximum" }] },
+            { line = ["AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName", queue.name, { label = "${queue.key} due", stat = "Maximum" }] },
+          ]
+        ])[*].line
+      },
+      {
+        title = "Oldest event in percent of its maximum age"
+        metrics = flatten([
+          for nth, function in local.dashboard_function : [
+            { line = [{ expression = "100 * age${nth} / ${local.durations[function.key][2]}", label = function.key }] },
+            { line = ["Comeback", "EventAge", "Target", function.name, { id = "age${nth}", visible = false, stat = "Maximum" }] },
+          ]
+        ])[*].line
+      },
+      {
+        title = "Lateness of retries in ms, p99"
+        metrics = [
+          for function in local.dashboard_function :
+          ["Comeback", "InvokeLateness", "Target", function.name, { label = function.key, stat = "p99" }]
+        ]
+      },
+    ]
+    "What does it cost?" = [
+      {
+        title = "What became of failed events"
+        metrics = flatten([
+          for function in local.dashboard_function : [
+            for name, what in { Waited = "waited", Invoked = "re-invoked", Probes = "probed", BroughtForward = "brought forward" } :
+            { line = ["Comeback", name, "Target", function.name, { label = "${function.key} ${what}", stat = "Sum" }] }
+          ]
+        ])[*].line
+      },
+      {
+        title = "Dollars an hour, without metrics and alarms"
+        metrics = concat(
+          [
+            [{ expression = "i * ${local.lambda_request} + d / 1000 * ${var.memory_size} / 1024 * ${local.gb_second}", label = "handler", period = 3600 }],
+            ["AWS/Lambda", "Invocations", "FunctionName", aws_lambda_function.handler.function_name, { id = "i", visible = false, stat = "Sum", period = 3600 }],
+            ["AWS/Lambda", "Duration", "FunctionName", aws_lambda_function.handler.function_name, { id = "d", visible = false, stat = "Sum", period = 3600 }],
+            [{ expression = "b / 1000000000 * ${local.gb_of_log}", label = "log", period = 3600 }],
+            ["AWS/Logs", "IncomingBytes", "LogGroupName", aws_cloudwatch_log_group.handler.name, { id = "b", visible = false, stat = "Sum", period = 3600 }],
+          ],
+          flatten([
+            for table in aws_dynamodb_table.ledger : [
+              { line = [{ expression = "w * ${local.write_of_dynamodb}", label = "ledger", period = 3600 }] },
+              { line = ["AWS/DynamoDB", "ConsumedWriteCapacityUnits", "TableName", table.name, { id = "w", visible = false, stat = "Sum", period = 3600 }] },
+            ]
+          ])[*].line,
+          # These count messages, and one request can be for ten. So this is rather too much.
+          flatten([
+            for nth, queue in local.dashboard_queue : concat(
+              [{ line = [{ expression = "(s${nth} + r${nth} + f${nth} + e${nth}) * ${local.sqs_request}", label = queue.key, period = 3600 }] }],
+              [
+                for id, name in {
+                  s = "NumberOfMessagesSent", r = "NumberOfMessagesReceived", f = "NumberOfMessagesDeleted", e = "NumberOfEmptyReceives"
+                } : { line = ["AWS/SQS", name, "QueueName", queue.name, { id = "${id}${nth}", visible = false, stat = "Sum", period = 3600 }] }
+              ],
+            )
+          ])[*].line,
+        )
+      },
+    ]
+  }
+
+  questions = ["Is anything lost?", "What is down?", "What waits, and until when?", "What does it cost?"]
+}
+
+resource "aws_cloudwatch_dashboard" "this" {
+  count = var.dashboard ? 1 : 0
+
+  dashboard_name = var.name
+  dashboard_body = jsonencode({
+    widgets = flatten([
+      for row, question in local.questions : concat(
+        [{ type = "text", x = 0, y = 7 * row, width = 24, height = 1, properties = { markdown = "## ${question}" } }],
+        [
+          for column, graph in local.graphs[question] : {
+            type   = "metric"
+            x      = 8 * column
+            y      = 7 * row + 1
+            width  = 8
+            height = 6
+            properties = merge(
+              { title = graph.title, metrics = graph.metrics, region = local.region, view = "timeSeries", period = 300 },
+              { for name in ["stacked"] : name => true if startswith(graph.title, "Dollars") },
+            )
+          }
+        ],
+      )
+    ])
+  })
+}

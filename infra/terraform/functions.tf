@@ -1,0 +1,77 @@
+# What each attached function needs: its role may send to its retry queue, its failures go there, and Lambda doesn't
+# take its retries for an endless loop.
+
+locals {
+  function_names = { for key, function in var.functions : key => split(":", function.arn)[6] }
+
+  # Each function with each of its qualifiers, which Lambda configures separately.
+  attachments = merge([
+    for key, function in var.functions : {
+      for qualifier in function.qualifiers : "${key}:${qualifier}" => { function = key, qualifier = qualifier }
+    }
+  ]...)
+}
+
+resource "aws_iam_role_policy" "sender" {
+  for_each = var.functions
+
+  name = "${var.name}-${each.key}-failures"
+  role = basename(each.value.role_arn)
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = concat(
+      [
+        {
+          Effect   = "Allow"
+          Action   = ["sqs:SendMessage"]
+          Resource = [aws_sqs_queue.retry[local.queue_of[each.key]].arn]
+        },
+      ],
+      [
+        for key in [var.kms_key_arn] : {
+          Effect   = "Allow"
+          Action   = ["kms:Decrypt", "kms:GenerateDataKey"]
+          Resource = [key]
+        } if key != null
+      ],
+    )
+  })
+}
+
+resource "aws_lambda_function_event_invoke_config" "this" {
+  for_each = local.attachments
+
+  function_name                = local.function_names[each.value.function]
+  qualifier                    = each.value.qualifier
+  maximum_retry_attempts       = 0
+  maximum_event_age_in_seconds = var.functions[each.value.function].maximum_event_age
+
+  destination_config {
+    on_failure {
+      destination = aws_sqs_queue.retry[local.queue_of[each.value.function]].arn
+    }
+
+    dynamic "on_success" {
+      for_each = [for arn in [var.functions[each.value.function].on_success] : arn if arn != null]
+      content {
+        destination = on_success.value
+      }
+    }
+  }
+
+  # Lambda refuses a destination to which the function's role may not send. No failure may arrive before the queue is
+  # closed and read.
+  depends_on = [
+    aws_iam_role_policy.sender,
+    aws_sqs_queue_policy.retry,
+    aws_lambda_event_source_mapping.retry,
+  ]
+}
+
+# The loop from function to queue to function is intended, and Comeback limits it.
+resource "aws_lambda_function_recursion_config" "target" {
+  for_each = var.functions
+
+  function_name  = local.function_names[each.key]
+  recursive_loop = "Allow"
+}

@@ -1,0 +1,345 @@
+# The function that decides about each failed event, with only the permissions that it needs.
+
+locals {
+  seconds_per_unit = { s = 1, m = 60, h = 60 * 60, d = 24 * 60 * 60 }
+
+  # Each function's policy, as far as it has its own, under the names of the handler's variables.
+  own_policies = {
+    for key, function in var.functions : key => {
+      for name, value in {
+        BASE_BACKOFF         = function.base_backoff
+        MAX_BACKOFF          = function.max_backoff
+        MAX_AGE              = function.max_age
+        MAX_ATTEMPTS         = function.max_attempts == null ? null : tostring(function.max_attempts)
+        JITTER               = function.jitter
+        NON_RETRYABLE_ERRORS = function.non_retryable_errors == null ? null : join(",", function.non_retryable_errors)
+      } : name => value if value != null
+    }
+  }
+
+  # The three durations of each function in seconds, and as `*` those of the general policy.
+  durations = {
+    for key, durations in merge(
+      { "*" = [var.base_backoff, var.max_backoff, var.max_age] },
+      {
+        for key, own in local.own_policies : key => [
+          lookup(own, "BASE_BACKOFF", var.base_backoff),
+          lookup(own, "MAX_BACKOFF", var.max_backoff),
+          lookup(own, "MAX_AGE", var.max_age),
+        ]
+      },
+      ) : key => [
+      for duration in durations : (
+        tonumber(regex("^([0-9]+)([smhd]?)$", duration)[0]) *
+        lookup(local.seconds_per_unit, regex("^([0-9]+)([smhd]?)$", duration)[1], 1)
+      )
+    ]
+  }
+
+  queue_targets = {
+    for queue, members in local.queues :
+    aws_sqs_queue.retry[queue].name => [for key in members : local.function_names[key]]
+  }
+
+  environment = {
+    for name, value in {
+      DEAD_LETTER_QUEUE_URL = local.central == null ? aws_sqs_queue.dead_letter.url : local.central.url
+      BASE_BACKOFF          = var.base_backoff
+      MAX_BACKOFF           = var.max_backoff
+      MAX_AGE               = var.max_age
+      MAX_ATTEMPTS          = var.max_attempts == null ? null : tostring(var.max_attempts)
+      JITTER                = var.jitter
+      NON_RETRYABLE_ERRORS  = length(var.non_retryable_errors) == 0 ? null : join(",", var.non_retryable_errors)
+      IN_FLIGHT_MAX         = var.in_flight_max == null ? null : tostring(var.in_flight_max)
+      LEDGER_TABLE          = one(aws_dynamodb_table.ledger[*].name)
+      REGISTER              = var.register ? "true" : null
+      PROBE                 = var.probe ? "true" : null
+      QUEUE_TARGETS         = length(local.queues) == 0 ? null : jsonencode(local.queue_targets)
+      POLICIES = length(merge(values(local.own_policies)...)) == 0 ? null : jsonencode({
+        for key, own in local.own_policies : local.function_names[key] => own if length(own) > 0
+      })
+    } : name => value if value != null
+  }
+
+  # Where the handler sends dead letters if that is not the module's own queue.
+  central = var.central_dead_letter_queue_arn == null ? null : {
+    arn = var.central_dead_letter_queue_arn
+    url = format(
+      "https://sqs.%s.%s/%s/%s",
+      split(":", var.central_dead_letter_queue_arn)[3],
+      data.aws_partition.current.dns_suffix,
+      split(":", var.central_dead_letter_queue_arn)[4],
+      split(":", var.central_dead_letter_queue_arn)[5],
+    )
+  }
+
+  # The functions with their versions and aliases: the handler invokes the one that a failure record names.
+  invoked_arns = flatten([
+    for key, function in var.functions : [
+      for qualifier in(var.only_attached_qualifiers ? function.qualifiers : ["", "*"]) :
+      qualifier == "" ? [function.arn]
+      : qualifier == "$LATEST" ? [function.arn, "${function.arn}:$LATEST"] : ["${function.arn}:${qualifier}"]
+    ]
+  ])
+
+  handler_statements = concat(
+    [
+      {
+        Effect   = "Allow"
+        Action   = ["logs:CreateLogStream", "logs:PutLogEvents"]
+        Resource = ["${aws_cloudwatch_log_group.handler.arn}:*"]
+      },
+      {
+        Effect   = "Allow"
+        Action   = ["sqs:SendMessage"]
+        Resource = [local.central == null ? aws_sqs_queue.dead_letter.arn : local.central.arn]
+      },
+    ],
+    [
+      # The handler reads how many messages are in flight, and when there are too many, it sends waiting messages
+      # again, with a delay.
+      for queues in [values(aws_sqs_queue.retry)] : {
+        Effect = "Allow"
+        Action = [
+          "sqs:ReceiveMessage",
+          "sqs:DeleteMessage",
+          "sqs:ChangeMessageVisibility",
+          "sqs:GetQueueAttributes",
+          "sqs:SendMessage",
+        ]
+        Resource = [for queue in queues : queue.arn]
+      } if length(queues) > 0
+    ],
+    [
+      for arns in [local.invoked_arns] : {
+        Effect   = "Allow"
+        Action   = ["lambda:InvokeFunction"]
+        Resource = arns
+      } if length(arns) > 0
+    ],
+    [
+      for table in aws_dynamodb_table.ledger : {
+        Effect = "Allow"
+        Action = concat(
+          ["dynamodb:PutItem", "dynamodb:DeleteItem"],
+          [for action in ["dynamodb:BatchGetItem"] : action if var.register || var.probe],
+          [for action in ["dynamodb:UpdateItem"] : action if var.probe],
+        )
+        Resource = [table.arn]
+      }
+    ],
+    [
+      for table in aws_dynamodb_table.ledger : {
+        Effect   = "Allow"
+        Action   = ["dynamodb:Query"]
+        Resource = ["${table.arn}/index/waiting"]
+      } if var.register && var.probe
+    ],
+    [
+      # CloudWatch has no resources that a policy could name.
+      for action in ["cloudwatch:GetMetricData"] : {
+        Effect   = "Allow"
+        Action   = [action]
+        Resource = ["*"]
+      } if var.probe
+    ],
+    [
+      for key in distinct([for key in [var.kms_key_arn, var.central_kms_key_arn] : key if key != null]) : {
+        Effect   = "Allow"
+        Action   = ["kms:Decrypt", "kms:GenerateDataKey"]
+        Resource = [key]
+      }
+    ],
+    [
+      for key in [var.environment_kms_key_arn] : {
+        Effect   = "Allow"
+        Action   = ["kms:Decrypt"]
+        Resource = [key]
+      } if key != null
+    ],
+    [
+      # X-Ray has no resources that a policy could name.
+      for actions in [["xray:PutTraceSegments", "xray:PutTelemetryRecords"]] : {
+        Effect   = "Allow"
+        Action   = actions
+        Resource = ["*"]
+      } if var.tracing == "Active"
+    ],
+    [
+      # EC2 has no resources that a policy could name for these.
+      for subnets in [var.subnet_ids] : {
+        Effect = "Allow"
+        Action = [
+          "ec2:CreateNetworkInterface",
+          "ec2:DescribeNetworkInterfaces",
+          "ec2:DescribeSubnets",
+          "ec2:DeleteNetworkInterface",
+          "ec2:AssignPrivateIpAddresses",
+          "ec2:UnassignPrivateIpAddresses",
+        ]
+        Resource = ["*"]
+      } if length(subnets) > 0
+    ],
+  )
+
+  handler_policy = jsonencode({ Version = "2012-10-17", Statement = local.handler_statements })
+}
+
+data "aws_partition" "current" {}
+
+resource "aws_cloudwatch_log_group" "handler" {
+  name              = "/aws/lambda/${var.name}-handler"
+  retention_in_days = var.log_retention_days
+  kms_key_id        = var.log_kms_key_arn
+  tags              = var.tags
+}
+
+resource "aws_iam_role" "handler" {
+  name                 = "${var.name}-handler"
+  description          = "The role of the retry handler"
+  permissions_boundary = var.permissions_boundary_arn
+  assume_role_policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [
+      {
+        Effect    = "Allow"
+        Principal = { Service = "lambda.amazonaws.com" }
+        Action    = "sts:AssumeRole"
+      },
+    ]
+  })
+  tags = var.tags
+}
+
+resource "aws_iam_role_policy" "handler" {
+  name   = "${var.name}-handler"
+  role   = aws_iam_role.handler.name
+  policy = local.handler_policy
+
+  lifecycle {
+    precondition {
+      # IAM's limit for all inline policies of a role.
+      condition     = length(local.handler_policy) <= 10240
+      error_message = "The handler's policy is longer than the 10240 characters that IAM takes: share a queue, or make another module for some functions."
+    }
+  }
+}
+
+resource "aws_lambda_function" "handler" {
+  function_name                  = "${var.name}-handler"
+  description                    = "Brings failed asynchronous events back to their functions"
+  role                           = aws_iam_role.handler.arn
+  runtime                        = "provided.al2023"
+  handler                        = "bootstrap"
+  architectures                  = [var.architecture]
+  filename                       = var.handler_zip
+  source_code_hash               = var.handler_zip == null ? null : filebase64sha256(var.handler_zip)
+  s3_bucket                      = var.handler_s3 == null ? null : var.handler_s3.bucket
+  s3_key                         = var.handler_s3 == null ? null : var.handler_s3.key
+  s3_object_version              = var.handler_s3 == null ? null : var.handler_s3.version
+  memory_size                    = var.memory_size
+  timeout                        = var.handler_timeout
+  reserved_concurrent_executions = var.reserved_concurrency
+  code_signing_config_arn        = var.code_signing_config_arn
+  kms_key_arn                    = var.environment_kms_key_arn
+
+  environment {
+    variables = local.environment
+  }
+
+  logging_config {
+    log_format = "Text"
+    log_group  = aws_cloudwatch_log_group.handler.name
+  }
+
+  tracing_config {
+    mode = var.tracing
+  }
+
+  dynamic "vpc_config" {
+    for_each = [for subnets in [var.subnet_ids] : subnets if length(subnets) > 0]
+    content {
+      subnet_ids         = vpc_config.value
+      security_group_ids = var.security_group_ids
+    }
+  }
+
+  tags = merge(var.tags, { "comeback:system" = var.name, "comeback:role" = "handler" })
+
+  lifecycle {
+    precondition {
+      condition     = (var.handler_zip == null) != (var.handler_s3 == null)
+      error_message = "Set either handler_zip or handler_s3."
+    }
+    precondition {
+      condition     = var.ledger || !(var.register || var.probe)
+      error_message = "The register and probes need the ledger: set ledger to true."
+    }
+    precondition {
+      condition = alltrue([
+        for seconds in values(local.durations) :
+        seconds[0] <= 43200 && seconds[0] <= seconds[1] && seconds[1] <= 1123200
+      ])
+      error_message = "The base_backoff must be at most 12h, and the max_backoff from base_backoff to 13d, for each function too."
+    }
+    precondition {
+      condition = alltrue([
+        for seconds in values(local.durations) :
+        seconds[0] <= seconds[2] - min(60, seconds[2] / 100) && seconds[2] <= 31536000
+      ])
+      error_message = "The max_age must be longer than base_backoff, and at most 365d, for each function too."
+    }
+    precondition {
+      condition = var.reserved_concurrency == null || var.pollers != null ? true : (
+        var.reserved_concurrency >= var.max_concurrency
+      )
+      error_message = "The reserved_concurrency must be at least max_concurrency."
+    }
+    precondition {
+      condition     = length(distinct(values(local.function_names))) == length(var.functions)
+      error_message = "A function must be in functions only once: name its aliases and versions in qualifiers."
+    }
+    precondition {
+      # Lambda's limit for all variables of a function, including their names.
+      condition     = sum([for name, value in local.environment : length(name) + length(value)]) <= 4096
+      error_message = "The handler's variables are longer than the 4096 characters that Lambda takes: share a queue, or make another module for some functions."
+    }
+  }
+
+  # Lambda checks the permissions that a VPC and a key need when the function is created.
+  depends_on = [aws_iam_role_policy.handler]
+}
+
+# Lambda must not take the loop from function to queue to function for an endless one.
+resource "aws_lambda_function_recursion_config" "handler" {
+  function_name  = aws_lambda_function.handler.function_name
+  recursive_loop = "Allow"
+}
+
+resource "aws_lambda_event_source_mapping" "retry" {
+  for_each = local.queues
+
+  event_source_arn = aws_sqs_queue.retry[each.key].arn
+  function_name    = aws_lambda_function.handler.function_name
+  # The largest batch without a window. Any window, even of one second, can delay a queue with few messages by 20 s.
+  batch_size                         = 10
+  maximum_batching_window_in_seconds = 0
+  function_response_types            = ["ReportBatchItemFailures"]
+
+  dynamic "scaling_config" {
+    for_each = [for maximum in [var.max_concurrency] : maximum if var.pollers == null]
+    content {
+      maximum_concurrency = scaling_config.value
+    }
+  }
+
+  dynamic "provisioned_poller_config" {
+    for_each = [for pollers in [var.pollers] : pollers if pollers != null]
+    content {
+      minimum_pollers = provisioned_poller_config.value.minimum
+      maximum_pollers = provisioned_poller_config.value.maximum
+    }
+  }
+
+  depends_on = [aws_iam_role_policy.handler, aws_lambda_function_recursion_config.handler]
+}

@@ -1,0 +1,49 @@
+# The table of the failures that were handled, and of waiting events. Its items expire within days, and nothing is lost
+# with them.
+
+resource "aws_dynamodb_table" "ledger" {
+  count = var.ledger ? 1 : 0
+
+  name         = "${var.name}-ledger"
+  billing_mode = "PAY_PER_REQUEST"
+  hash_key     = "id"
+
+  attribute {
+    name = "id"
+    type = "S"
+  }
+
+  dynamic "attribute" {
+    for_each = { for name, type in { target = "S", due_at = "N" } : name => type if var.register }
+    content {
+      name = attribute.key
+      type = attribute.value
+    }
+  }
+
+  # Lists waiting events by their function and due time. It is empty while nothing waits.
+  dynamic "global_secondary_index" {
+    for_each = [for name in ["waiting"] : name if var.register]
+    content {
+      name            = global_secondary_index.value
+      hash_key        = "target"
+      range_key       = "due_at"
+      projection_type = "ALL"
+    }
+  }
+
+  ttl {
+    attribute_name = "expires_at"
+    enabled        = true
+  }
+
+  dynamic "server_side_encryption" {
+    for_each = [for key in [var.kms_key_arn] : key if key != null]
+    content {
+      enabled     = true
+      kms_key_arn = server_side_encryption.value
+    }
+  }
+
+  tags = merge(var.tags, { "comeback:system" = var.name, "comeback:role" = "ledger" })
+}

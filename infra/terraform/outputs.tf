@@ -1,0 +1,69 @@
+output "retry_queue_urls" {
+  description = "The retry queues, where failed events wait, by the keys of their functions."
+  value       = { for key, queue in local.queue_of : key => aws_sqs_queue.retry[queue].url }
+}
+
+output "retry_queue_arns" {
+  description = "The on-failure destinations of the functions, by their keys."
+  value       = { for key, queue in local.queue_of : key => aws_sqs_queue.retry[queue].arn }
+}
+
+output "redrive_queue_arn" {
+  description = "The retry queue to which a redrive sends the dead letters of every function. Null if there is none: set `redrive_principals`."
+  value       = local.redrive_queue == null ? null : aws_sqs_queue.retry[local.redrive_queue].arn
+}
+
+output "dead_letter_queue_url" {
+  description = "The dead-letter queue, where events go when they are given up."
+  value       = aws_sqs_queue.dead_letter.url
+}
+
+output "dead_letter_queue_arn" {
+  description = "The dead-letter queue's ARN."
+  value       = aws_sqs_queue.dead_letter.arn
+}
+
+output "handler_name" {
+  description = "The retry handler."
+  value       = aws_lambda_function.handler.function_name
+}
+
+output "handler_arn" {
+  description = "The retry handler's ARN."
+  value       = aws_lambda_function.handler.arn
+}
+
+output "handler_role_arn" {
+  description = "The role of the retry handler, for the policies of a central dead-letter queue and of keys."
+  value       = aws_iam_role.handler.arn
+}
+
+output "handler_log_group_name" {
+  description = "The log group of the retry handler."
+  value       = aws_cloudwatch_log_group.handler.name
+}
+
+output "ledger_table_name" {
+  description = "The ledger. Null without one."
+  value       = one(aws_dynamodb_table.ledger[*].name)
+}
+
+output "read_policy_arn" {
+  description = "The policy that shows the state of the system, for `operator_principals` and those who only look. Null without operators."
+  value       = one(aws_iam_policy.read[*].arn)
+}
+
+output "operate_policy_arn" {
+  description = "The policy that acts on waiting events and dead letters, for `operator_principals`. Null without operators."
+  value       = one(aws_iam_policy.operate[*].arn)
+}
+
+output "redrive_policy_arn" {
+  description = "The policy that redrives dead letters, for `redrive_principals`. Null without them."
+  value       = one(aws_iam_policy.redrive[*].arn)
+}
+
+output "alarm_arns" {
+  description = "The alarms by their names."
+  value       = { for key, alarm in aws_cloudwatch_metric_alarm.this : key => alarm.arn }
+}

@@ -1,0 +1,180 @@
+# The retry queues, in which failed events wait, and the dead-letter queue.
+
+locals {
+  # The functions that records from each queue may name.
+  queues = merge(
+    { for key in keys(var.functions) : "retry-${key}" => [key] if !var.shared_queue },
+    { for name in ["retry"] : name => keys(var.functions) if var.shared_queue },
+    # SQS's redrive sends all dead letters to one queue.
+    {
+      for name in ["redrive"] : name => keys(var.functions)
+      if !var.shared_queue && length(var.functions) > 1 && length(var.redrive_principals) > 0
+    },
+  )
+
+  queue_of = { for key in keys(var.functions) : key => var.shared_queue ? "retry" : "retry-${key}" }
+
+  # Takes the dead letters of every function.
+  redrive_queue = contains(keys(local.queues), "redrive") ? "redrive" : length(local.queues) == 1 ? keys(local.queues)[0] : null
+
+  # SQS's longest retention. Its default, 4 days, would delete messages that wait longer.
+  retention_seconds = 14 * 24 * 60 * 60
+
+  # A list must not be empty. The handler's role stands for nobody, because it lacks the other permissions.
+  handler_role_arns = [aws_iam_role.handler.arn]
+  redrivers         = length(var.redrive_principals) > 0 ? var.redrive_principals : local.handler_role_arns
+  lookers = distinct(
+    length(var.redrive_principals) + length(var.operator_principals) > 0
+    ? concat(var.redrive_principals, var.operator_principals)
+    : local.handler_role_arns
+  )
+
+  # Whoever can send to a retry queue can have functions invoked with any payload, and whoever can receive from a queue
+  # can read or delete payloads. So the policies close the queues, whatever other permissions exist in the account.
+  closed_to_all_but = {
+    retry = {
+      for queue in keys(local.queues) : queue => [
+        {
+          actions = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:PurgeQueue"]
+          allowed = local.handler_role_arns
+        },
+        {
+          actions = ["sqs:ChangeMessageVisibility"]
+          allowed = concat(local.handler_role_arns, var.operator_principals)
+        },
+        {
+          actions = ["sqs:SendMessage"]
+          allowed = concat(
+            local.handler_role_arns,
+            var.redrive_principals,
+            distinct([for key, own in local.queue_of : var.functions[key].role_arn if own == queue])
+          )
+        },
+      ]
+    }
+    dead_letter = [
+      {
+        actions = ["sqs:PurgeQueue", "sqs:StartMessageMoveTask", "sqs:CancelMessageMoveTask"]
+        allowed = local.redrivers
+      },
+      {
+        actions = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"]
+        allowed = local.lookers
+      },
+      {
+        actions = ["sqs:SendMessage"]
+        allowed = local.handler_role_arns
+      },
+    ]
+  }
+}
+
+resource "aws_sqs_queue" "retry" {
+  for_each = local.queues
+
+  name                       = "${var.name}-${each.key}"
+  message_retention_seconds  = local.retention_seconds
+  visibility_timeout_seconds = 6 * var.handler_timeout
+  sqs_managed_sse_enabled    = var.kms_key_arn == null ? true : null
+  kms_master_key_id          = var.kms_key_arn
+
+  # Each wait, each throttle and each crash is a receive, so there are days to fix a bad deployment of the handler.
+  redrive_policy = jsonencode({
+    deadLetterTargetArn = aws_sqs_queue.dead_letter.arn
+    maxReceiveCount     = 1000
+  })
+
+  # Otherwise, whoever may create queues in the account could name this queue as their dead-letter queue, and have SQS
+  # itself move messages here. SQS's redrive to this queue does not need this permission.
+  redrive_allow_policy = jsonencode({ redrivePermission = "denyAll" })
+
+  tags = merge(var.tags, { "comeback:system" = var.name, "comeback:role" = "retry-queue" })
+}
+
+resource "aws_sqs_queue_policy" "retry" {
+  for_each = local.queues
+
+  queue_url = aws_sqs_queue.retry[each.key].id
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = concat(
+      [
+        {
+          Effect    = "Deny"
+          Principal = "*"
+          Action    = "sqs:*"
+          Resource  = aws_sqs_queue.retry[each.key].arn
+          Condition = { Bool = { "aws:SecureTransport" = "false" } }
+        },
+      ],
+      [
+        for closed in local.closed_to_all_but.retry[each.key] : {
+          Effect    = "Deny"
+          Principal = "*"
+          Action    = closed.actions
+          Resource  = aws_sqs_queue.retry[each.key].arn
+          Condition = {
+            ArnNotEquals = { "aws:PrincipalArn" = closed.allowed }
+            # AWS services, such as SNS, have no principal ARN. They need a permission in this policy anyway.
+            BoolIfExists = { "aws:PrincipalIsAWSService" = "false" }
+          }
+        }
+      ],
+      [
+        for action in ["sqs:DeleteQueue"] : {
+          Effect    = "Deny"
+          Principal = "*"
+          Action    = action
+          Resource  = aws_sqs_queue.retry[each.key].arn
+        } if var.deletion_protection
+      ],
+    )
+  })
+}
+
+resource "aws_sqs_queue" "dead_letter" {
+  name                      = "${var.name}-dead-letters"
+  message_retention_seconds = local.retention_seconds
+  sqs_managed_sse_enabled   = var.kms_key_arn == null ? true : null
+  kms_master_key_id         = var.kms_key_arn
+
+  tags = merge(var.tags, { "comeback:system" = var.name, "comeback:role" = "dead-letter-queue" })
+}
+
+resource "aws_sqs_queue_policy" "dead_letter" {
+  queue_url = aws_sqs_queue.dead_letter.id
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = concat(
+      [
+        {
+          Effect    = "Deny"
+          Principal = "*"
+          Action    = "sqs:*"
+          Resource  = aws_sqs_queue.dead_letter.arn
+          Condition = { Bool = { "aws:SecureTransport" = "false" } }
+        },
+      ],
+      [
+        for closed in local.closed_to_all_but.dead_letter : {
+          Effect    = "Deny"
+          Principal = "*"
+          Action    = closed.actions
+          Resource  = aws_sqs_queue.dead_letter.arn
+          Condition = {
+            ArnNotEquals = { "aws:PrincipalArn" = closed.allowed }
+            BoolIfExists = { "aws:PrincipalIsAWSService" = "false" }
+          }
+        }
+      ],
+      [
+        for action in ["sqs:DeleteQueue"] : {
+          Effect    = "Deny"
+          Principal = "*"
+          Action    = action
+          Resource  = aws_sqs_queue.dead_letter.arn
+        } if var.deletion_protection
+      ],
+    )
+  })
+}

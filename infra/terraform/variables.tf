@@ -1,0 +1,496 @@
+# The functions
+
+variable "functions" {
+  description = <<-EOT
+    The functions whose failed asynchronous events come back, by keys of your choice. `arn` is without a qualifier.
+    `qualifiers` are the aliases and versions that are invoked asynchronously. The other values override the
+    general policy. `on_success` and `maximum_event_age` go to the function's event invoke config, which this module
+    owns. `log_group_name` is for operators, if the function doesn't log to /aws/lambda/NAME.
+  EOT
+  type = map(object({
+    arn                  = string
+    role_arn             = string
+    qualifiers           = optional(list(string), ["$LATEST"])
+    base_backoff         = optional(string)
+    max_backoff          = optional(string)
+    max_age              = optional(string)
+    max_attempts         = optional(number)
+    jitter               = optional(string)
+    non_retryable_errors = optional(list(string))
+    on_success           = optional(string)
+    maximum_event_age    = optional(number)
+    log_group_name       = optional(string)
+  }))
+
+  validation {
+    condition     = alltrue([for key in keys(var.functions) : can(regex("^[a-zA-Z0-9_-]{1,40}$", key))])
+    error_message = "The keys of functions must have 1 to 40 letters, digits, hyphens or underscores."
+  }
+  validation {
+    condition = alltrue([
+      for function in values(var.functions) :
+      can(regex("^arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]{12}:function:[^:]+$", function.arn))
+    ])
+    error_message = "Each arn must be that of a function, without a version or an alias: name those in qualifiers."
+  }
+  validation {
+    condition = alltrue([
+      for function in values(var.functions) : can(regex("^arn:[a-z-]+:iam::[0-9]{12}:role/.+$", function.role_arn))
+    ])
+    error_message = "Each role_arn must be the ARN of the function's role."
+  }
+  validation {
+    condition     = alltrue([for function in values(var.functions) : length(function.qualifiers) > 0])
+    error_message = "Each function must have at least one qualifier: $LATEST, an alias or a version."
+  }
+  validation {
+    condition = alltrue(flatten([
+      for function in values(var.functions) : [
+        for duration in [function.base_backoff, function.max_backoff, function.max_age] :
+        duration == null ? true : can(regex("^[1-9][0-9]*[smhd]?$", duration))
+      ]
+    ]))
+    error_message = "The durations of functions must be like 90, 90s, 15m, 24h or 7d."
+  }
+  validation {
+    condition = alltrue([
+      for function in values(var.functions) :
+      function.max_attempts == null ? true : function.max_attempts >= 1 && floor(function.max_attempts) == function.max_attempts
+    ])
+    error_message = "The max_attempts of a function must be a whole number from 1."
+  }
+  validation {
+    condition = alltrue([
+      for function in values(var.functions) : function.jitter == null ? true : contains(["full", "equal", "none"], function.jitter)
+    ])
+    error_message = "The jitter of a function must be full, equal or none."
+  }
+  validation {
+    condition = alltrue(flatten([
+      for function in values(var.functions) : [
+        for error in(function.non_retryable_errors == null ? [] : function.non_retryable_errors) :
+        can(regex("^[^,]*[^, ][^,]*$", error))
+      ]
+    ]))
+    error_message = "The non_retryable_errors of a function must be error types without a comma."
+  }
+  validation {
+    condition = alltrue([
+      for function in values(var.functions) :
+      function.maximum_event_age == null ? true : function.maximum_event_age >= 60 && function.maximum_event_age <= 21600
+    ])
+    error_message = "The maximum_event_age of a function must be 60 to 21600 seconds."
+  }
+}
+
+variable "only_attached_qualifiers" {
+  description = "Whether the handler may re-invoke only the qualifiers in `functions`, and not all versions and aliases of the functions."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+# The retry policy
+
+variable "base_backoff" {
+  description = "The first backoff, 1s to 12h. Its ceiling doubles with each attempt."
+  type        = string
+  default     = "1s"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^[1-9][0-9]*[smhd]?$", var.base_backoff))
+    error_message = "The base_backoff must be a duration such as 90, 90s, 15m or 12h."
+  }
+}
+
+variable "max_backoff" {
+  description = "The ceiling of one backoff, from `base_backoff` to 13d."
+  type        = string
+  default     = "12h"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^[1-9][0-9]*[smhd]?$", var.max_backoff))
+    error_message = "The max_backoff must be a duration such as 90, 90s, 15m, 24h or 7d."
+  }
+}
+
+variable "max_age" {
+  description = "How long after its first failure an event may still be retried, up to 365d."
+  type        = string
+  default     = "24h"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^[1-9][0-9]*[smhd]?$", var.max_age))
+    error_message = "The max_age must be a duration such as 90, 90s, 15m, 24h or 7d."
+  }
+}
+
+variable "max_attempts" {
+  description = "How many times an event may be re-invoked. Null for as often as `max_age` allows."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.max_attempts == null ? true : var.max_attempts >= 1 && floor(var.max_attempts) == var.max_attempts
+    error_message = "The max_attempts must be a whole number from 1."
+  }
+}
+
+variable "jitter" {
+  description = "How a backoff is drawn: `full` between the base backoff and the ceiling, `equal` between half the ceiling and the ceiling; `none` is the ceiling."
+  type        = string
+  default     = "full"
+  nullable    = false
+
+  validation {
+    condition     = contains(["full", "equal", "none"], var.jitter)
+    error_message = "The jitter must be full, equal or none."
+  }
+}
+
+variable "non_retryable_errors" {
+  description = "Error types that are never retried, in addition to PermanentFailure; `*` matches any run of characters."
+  type        = list(string)
+  default     = []
+  nullable    = false
+
+  validation {
+    condition     = alltrue([for error in var.non_retryable_errors : can(regex("^[^,]*[^, ][^,]*$", error))])
+    error_message = "The non_retryable_errors must be error types without a comma."
+  }
+}
+
+# The handler
+
+variable "handler_zip" {
+  description = "The path of the handler's code, `dist/ARCHITECTURE/bootstrap.zip` of `scripts/package`. Or set `handler_s3`."
+  type        = string
+  default     = null
+}
+
+variable "handler_s3" {
+  description = "The handler's code in S3, instead of `handler_zip`. Set `version` so that a new upload is deployed."
+  type = object({
+    bucket  = string
+    key     = string
+    version = optional(string)
+  })
+  default = null
+}
+
+variable "name" {
+  description = "The beginning of all names, and the value of the tag comeback:system. Unique in the account and region."
+  type        = string
+  default     = "comeback"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^[a-zA-Z0-9_-]{1,30}$", var.name))
+    error_message = "The name must have 1 to 30 letters, digits, hyphens or underscores."
+  }
+}
+
+variable "tags" {
+  description = "Tags of all resources, in addition to comeback:system and comeback:role."
+  type        = map(string)
+  default     = {}
+  nullable    = false
+}
+
+variable "architecture" {
+  description = "The architecture of the handler's code, `arm64` or `x86_64`."
+  type        = string
+  default     = "arm64"
+  nullable    = false
+
+  validation {
+    condition     = contains(["arm64", "x86_64"], var.architecture)
+    error_message = "The architecture must be arm64 or x86_64."
+  }
+}
+
+variable "memory_size" {
+  description = "The memory of the handler in MB, from 128 to 10240."
+  type        = number
+  default     = 128
+  nullable    = false
+
+  validation {
+    condition     = var.memory_size >= 128 && var.memory_size <= 10240 && floor(var.memory_size) == var.memory_size
+    error_message = "The memory_size must be a whole number from 128 to 10240."
+  }
+}
+
+variable "handler_timeout" {
+  description = "How many seconds the handler may take for a batch of ten messages, from 10 to 900. The visibility timeout of the retry queues is six times as long."
+  type        = number
+  default     = 30
+  nullable    = false
+
+  validation {
+    condition     = var.handler_timeout >= 10 && var.handler_timeout <= 900 && floor(var.handler_timeout) == var.handler_timeout
+    error_message = "The handler_timeout must be a whole number of seconds from 10 to 900."
+  }
+}
+
+variable "max_concurrency" {
+  description = "How many batches of each retry queue are handled at once, from 2 to 1000. Not used with `pollers`."
+  type        = number
+  default     = 10
+  nullable    = false
+
+  validation {
+    condition     = var.max_concurrency >= 2 && var.max_concurrency <= 1000 && floor(var.max_concurrency) == var.max_concurrency
+    error_message = "The max_concurrency must be a whole number from 2 to 1000."
+  }
+}
+
+variable "pollers" {
+  description = "Pollers that are always there, for each retry queue, instead of `max_concurrency`. They cost money by the hour."
+  type = object({
+    minimum = optional(number, 2)
+    maximum = number
+  })
+  default = null
+
+  validation {
+    condition = var.pollers == null ? true : (
+      var.pollers.minimum >= 2 && var.pollers.minimum <= 200 &&
+      var.pollers.maximum >= var.pollers.minimum && var.pollers.maximum <= 2000
+    )
+    error_message = "The pollers must be 2 to 200 at least, and from these to 2000 at most."
+  }
+}
+
+variable "reserved_concurrency" {
+  description = "How many invocations of the handler may run at once, for all queues together. Null for no limit of its own."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.reserved_concurrency == null ? true : var.reserved_concurrency >= 2
+    error_message = "The reserved_concurrency must be at least 2."
+  }
+}
+
+variable "log_retention_days" {
+  description = "How long the handler's log is kept."
+  type        = number
+  default     = 30
+  nullable    = false
+
+  validation {
+    condition = contains(
+      [1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653],
+      var.log_retention_days
+    )
+    error_message = "The log_retention_days must be a number of days that CloudWatch Logs supports."
+  }
+}
+
+variable "tracing" {
+  description = "`Active` records each run of the handler in X-Ray; or `PassThrough`."
+  type        = string
+  default     = "PassThrough"
+  nullable    = false
+
+  validation {
+    condition     = contains(["Active", "PassThrough"], var.tracing)
+    error_message = "The tracing must be Active or PassThrough."
+  }
+}
+
+variable "subnet_ids" {
+  description = "The subnets of the handler, from which it must reach SQS, Lambda, and with a ledger DynamoDB, and with probes CloudWatch. Empty for no VPC."
+  type        = list(string)
+  default     = []
+  nullable    = false
+}
+
+variable "security_group_ids" {
+  description = "The security groups of the handler, with `subnet_ids`. It only sends requests, to port 443."
+  type        = list(string)
+  default     = []
+  nullable    = false
+}
+
+variable "code_signing_config_arn" {
+  description = "The ARN of what Lambda accepts as the handler's code. Null for any code."
+  type        = string
+  default     = null
+}
+
+variable "permissions_boundary_arn" {
+  description = "The ARN of the boundary of the handler's role. Null for none."
+  type        = string
+  default     = null
+}
+
+# The queues and the ledger
+
+variable "shared_queue" {
+  description = "Whether all functions share one retry queue. Then an outage of one can delay the others, and each can have the others invoked with any payload."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "in_flight_max" {
+  description = "How many messages of a retry queue may wait in flight before further waits are kept as delays. More than 120000 needs a raised quota of SQS. Null for 100000."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.in_flight_max == null ? true : var.in_flight_max >= 1 && floor(var.in_flight_max) == var.in_flight_max
+    error_message = "The in_flight_max must be a whole number from 1."
+  }
+}
+
+variable "deletion_protection" {
+  description = "Whether the queues' policies forbid everyone to delete the queues. Terraform still can: it deletes the policy first."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "central_dead_letter_queue_arn" {
+  description = "The ARN of a queue of another account in this region to which the handler sends dead letters. Messages that SQS itself moves go to the module's own queue. Null for the own queue."
+  type        = string
+  default     = null
+
+  validation {
+    condition = var.central_dead_letter_queue_arn == null ? true : can(
+      regex("^arn:[a-z-]+:sqs:[a-z0-9-]+:[0-9]{12}:[a-zA-Z0-9_-]{1,80}$", var.central_dead_letter_queue_arn)
+    )
+    error_message = "The central_dead_letter_queue_arn must be the ARN of a queue that is not FIFO."
+  }
+}
+
+variable "central_kms_key_arn" {
+  description = "The ARN of the key of the central dead-letter queue. Null for SQS's own key."
+  type        = string
+  default     = null
+}
+
+variable "ledger" {
+  description = "Whether a DynamoDB table makes each failure re-invoke its function once."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "register" {
+  description = "Whether the ledger lists waiting events, so that operators can see them, retry them now, cancel them, and pause a function. Needs `ledger`."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "probe" {
+  description = "Whether a function that is down is probed with one event at a time instead of being re-invoked by all of them. Needs `ledger`."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+# Keys. They must be ARNs of keys, and no aliases, because permissions are on keys.
+
+variable "kms_key_arn" {
+  description = "The ARN of a customer-managed key for the queues and the ledger, whose policy lets IAM decide who uses it. Null for the services' own keys."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.kms_key_arn == null ? true : can(regex("^arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/.+$", var.kms_key_arn))
+    error_message = "The kms_key_arn must be the ARN of a key, and no alias."
+  }
+}
+
+variable "log_kms_key_arn" {
+  description = "The ARN of a customer-managed key for the handler's log, whose policy must let CloudWatch Logs use it. Null for CloudWatch's own key."
+  type        = string
+  default     = null
+}
+
+variable "environment_kms_key_arn" {
+  description = "The ARN of a customer-managed key for the handler's variables. Null for Lambda's own key."
+  type        = string
+  default     = null
+}
+
+# People
+
+variable "redrive_principals" {
+  description = "The ARNs of the roles and users that may look at dead letters, delete them and send them back. Give them the policy `redrive_policy_arn`."
+  type        = list(string)
+  default     = []
+  nullable    = false
+}
+
+variable "operator_principals" {
+  description = "The ARNs of the roles and users that may retry waiting events now, cancel them, pause functions, and send dead letters back one by one. Give them the policies `read_policy_arn` and `operate_policy_arn`."
+  type        = list(string)
+  default     = []
+  nullable    = false
+}
+
+# Alarms and the dashboard
+
+variable "alarms" {
+  description = <<-EOT
+    What happens when an alarm goes off and when it is over: ARNs such as that of an SNS topic. `ticket_actions` are
+    for alarms that can wait for a working day; null for the same. `settings` change single alarms by their names.
+    Null for no alarms.
+  EOT
+  type = object({
+    actions        = optional(list(string), [])
+    ticket_actions = optional(list(string))
+    settings = optional(map(object({
+      enabled             = optional(bool, true)
+      severity            = optional(string)
+      threshold           = optional(number)
+      period              = optional(number)
+      evaluation_periods  = optional(number)
+      datapoints_to_alarm = optional(number)
+    })), {})
+  })
+  default = {}
+
+  validation {
+    condition = var.alarms == null ? true : alltrue([
+      for name in keys(var.alarms.settings) : contains(
+        [
+          "DeadLettersNotSent", "EventsGivenUp", "DeadLetters", "DeadLettersGrow", "DeadLettersExpire",
+          "HandlerErrors", "HandlerThrottles", "HandlerRecursionStopped", "HandlerSilent", "UnreadMessages", "Backlog",
+          "UndeliveredFailures", "RecursionStopped", "ConfigurationFaults", "ThrottledRetries", "EventsExpire",
+          "Lateness", "LedgerFaults", "CircuitOpen",
+        ],
+        name
+      )
+    ])
+    error_message = "The settings of alarms must be of alarms that the README lists."
+  }
+  validation {
+    condition = var.alarms == null ? true : alltrue([
+      for setting in values(var.alarms.settings) : setting.severity == null ? true : contains(["page", "ticket"], setting.severity)
+    ])
+    error_message = "The severity of an alarm must be page or ticket."
+  }
+  validation {
+    condition = var.alarms == null ? true : alltrue([
+      for setting in values(var.alarms.settings) :
+      setting.period == null ? true : contains([10, 30], setting.period) || (setting.period >= 60 && setting.period <= 86400 && setting.period % 60 == 0)
+    ])
+    error_message = "The period of an alarm must be 10, 30, or a multiple of 60 up to 86400 seconds."
+  }
+}
+
+variable "dashboard" {
+  description = "Whether there is a dashboard of all functions."
+  type        = bool
+  default     = true
+  nullable    = false
+}
