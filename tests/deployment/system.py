@@ -21,6 +21,7 @@ TABLE = "AWS::DynamoDB::Table"
 KEY = "AWS::KMS::Key"
 TOPIC = "AWS::SNS::Topic"
 ALARM = "AWS::CloudWatch::Alarm"
+DASHBOARD = "AWS::CloudWatch::Dashboard"
 
 # Properties that may differ: names, descriptions, code locations, and traces of the tool.
 INCIDENTAL = {
@@ -33,7 +34,7 @@ SECONDS = {"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60}
 
 # A template may have any number of these. Policies are compared by their statements, topics and keys belong to the
 # environment, and dashboards are not compared.
-UNCOUNTED = {POLICY, MANAGED_POLICY, TOPIC, "AWS::SNS::TopicPolicy", KEY, "AWS::CloudWatch::Dashboard"}
+UNCOUNTED = {POLICY, MANAGED_POLICY, TOPIC, "AWS::SNS::TopicPolicy", KEY, DASHBOARD}
 
 # The defaults of properties that a template leaves out.
 DEFAULTS = {FUNCTION: {"TracingConfig.Mode = PassThrough"}, MAPPING: {"Enabled = true"}}
