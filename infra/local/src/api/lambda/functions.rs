@@ -1,5 +1,7 @@
 //! What is asked and set of a function without a change of its processes.
 
+use std::collections::BTreeMap;
+
 use axum::{
     body::Bytes,
     extract::State,
@@ -9,9 +11,9 @@ use axum::{
 use serde_json::json;
 
 use super::{
-    Answer, Function, answer, parse,
+    Answer, Function, Query, answer, parse,
     shapes::{
-        Concurrency, EventInvokeRequest, Recursion, event_invoke_config, function,
+        Concurrency, EventInvokeRequest, Recursion, Tags, event_invoke_config, function,
         function_configuration,
     },
 };
@@ -150,6 +152,30 @@ pub(super) async fn get_recursion_config(
         RecursiveLoop::Terminate => "Terminate",
     };
     Ok(answer(OK, &Recursion { recursive_loop: recursive_loop.to_owned() }))
+}
+
+pub(super) async fn list_tags(State(shared): State<Shared>, Function(name): Function) -> Answer {
+    shared.look(|cloud, _| Ok(answer(OK, &json!({ "Tags": cloud.lambda.tags(&name)? }))))
+}
+
+pub(super) async fn tag(
+    State(shared): State<Shared>,
+    Function(name): Function,
+    body: Bytes,
+) -> Answer {
+    let request: Tags = parse(&body)?;
+    shared.step(|cloud, _| cloud.lambda.change_tags(&name, request.tags, &[]))?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+pub(super) async fn untag(
+    State(shared): State<Shared>,
+    Function(name): Function,
+    query: Query,
+) -> Answer {
+    let keys: Vec<_> = query.all("tagKeys").collect();
+    shared.step(|cloud, _| cloud.lambda.change_tags(&name, BTreeMap::new(), &keys))?;
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 fn reserved(request: &Concurrency) -> Result<u32, LambdaError> {

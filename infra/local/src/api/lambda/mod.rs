@@ -53,6 +53,10 @@ pub(crate) fn router() -> Router<Shared> {
             get(mappings::get).put(mappings::update).delete(mappings::delete),
         ),
         (
+            "/2017-03-31/tags/{arn}",
+            get(functions::list_tags).post(functions::tag).delete(functions::untag),
+        ),
+        (
             "/2017-10-31/functions/{name}/concurrency",
             put(functions::put_concurrency).delete(functions::delete_concurrency),
         ),
@@ -143,8 +147,12 @@ impl<S: Sync> FromRequestParts<S> for Query {
 
 impl Query {
     fn get(&self, wanted: &str) -> Option<String> {
-        let mut pairs = form_urlencoded::parse(self.0.as_bytes());
-        pairs.find(|(name, _)| name == wanted).map(|(_, value)| value.into_owned())
+        self.all(wanted).next()
+    }
+
+    fn all(&self, wanted: &str) -> impl Iterator<Item = String> {
+        let pairs = form_urlencoded::parse(self.0.as_bytes());
+        pairs.filter(move |(name, _)| name == wanted).map(|(_, value)| value.into_owned())
     }
 }
 
@@ -204,6 +212,7 @@ mod tests {
             ("GET", "/2015-03-31/functions/f", 404, missing),
             ("GET", &format!("/2015-03-31/functions/{arn}"), 404, missing),
             ("DELETE", "/2015-03-31/functions/f%20g", 400, "ValidationException"),
+            ("GET", &format!("/2017-03-31/tags/{arn}"), 404, missing),
             ("GET", "/2018-10-31/layers/l/versions/7", 404, missing),
             ("GET", "/", 404, unknown),
             ("PATCH", "/2015-03-31/functions", 404, unknown),

@@ -173,6 +173,13 @@ pub(super) struct Recursion {
     pub(super) recursive_loop: String,
 }
 
+/// A request that gives a function tags.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct Tags {
+    pub(super) tags: BTreeMap<String, String>,
+}
+
 /// A request that sets an event invoke config.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]

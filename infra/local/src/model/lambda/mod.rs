@@ -114,6 +114,7 @@ impl Lambda {
             configuration: Arc::clone(&configuration),
             reserved_concurrency: None,
             recursive_loop: RecursiveLoop::default(),
+            tags: BTreeMap::new(),
             event_invoke_config: None,
             running: 0,
         };
@@ -170,6 +171,32 @@ impl Lambda {
         configuration.last_modified = now;
         configuration.revision_id = revision_id;
         Ok(Arc::clone(&function.configuration))
+    }
+
+    /// The tags of a function.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such function.
+    pub fn tags(&self, name: &str) -> Result<&BTreeMap<String, String>, LambdaError> {
+        self.function(name).map(|function| &function.tags)
+    }
+
+    /// Gives a function tags, and takes some away.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such function.
+    pub fn change_tags(
+        &mut self,
+        name: &str,
+        added: BTreeMap<String, String>,
+        removed: &[String],
+    ) -> Result<(), LambdaError> {
+        let tags = &mut self.function_mut(name)?.tags;
+        tags.extend(added);
+        tags.retain(|key, _| !removed.contains(key));
+        Ok(())
     }
 
     /// Deletes a function. Its runs continue; its queued events are lost.
