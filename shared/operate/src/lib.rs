@@ -1,6 +1,11 @@
 //! What an operator of Comeback sees and does: facts in, findings and plans out.
 //!
+//! [`attach`] has the failures of a function retried, or no longer.
+//!
 //! [`dead_letters`] finds letters of the dead-letter queue, and redrives or deletes them.
+//!
+//! [`doctor`] finds what is wrong with a retry system, and how to mend it. [`permissions`] has the IAM policy for each
+//! command.
 //!
 //! [`simulation`] says what a policy means before it is deployed: when the attempts of an event fall, and what an
 //! outage of the target costs.
@@ -16,11 +21,15 @@
 //! Nothing here reads a clock, the environment or the network, and nothing knows a terminal. The command-line program
 //! fetches the facts and shows the results.
 
+pub mod attach;
 pub mod dead_letters;
+pub mod doctor;
 mod filter;
 pub mod groups;
 pub mod life;
+pub mod permissions;
 pub mod ports;
+pub mod queue_policy;
 pub mod simulation;
 pub mod status;
 pub mod systems;

@@ -47,6 +47,16 @@ impl Fault {
             .any(|it| code.starts_with(it))
     }
 
+    /// Whether an emulator lacks this API. Lambda, SQS and IAM themselves answer with a name for the error.
+    pub fn is_unsupported(&self) -> bool {
+        match self.code.as_deref() {
+            Some(code) => {
+                code.contains("UnsupportedOperation") || code.starts_with("UnknownOperation")
+            }
+            None => !self.passes(),
+        }
+    }
+
     /// Whether it passes by itself.
     pub fn passes(&self) -> bool {
         matches!(self.kind, FaultKind::Transient { .. })

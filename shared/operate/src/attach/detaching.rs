@@ -1,0 +1,164 @@
+//! Plans to detach a function: what was before is restored.
+
+use super::{
+    Before, Facts, Order, Plan, Planned, Refusal, Step, invoke_policy_name, send_policy_name,
+    settings,
+};
+use crate::{
+    doctor::{Fact, InvokeConfig, WRAPPER_VARIABLE},
+    ports::Fault,
+    queue_policy::shut_out,
+};
+
+/// How a function is detached.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Detaching {
+    /// The name of the queue.
+    pub queue: String,
+    /// The steps that are still missing.
+    pub steps: Vec<Planned>,
+    /// What somebody should know.
+    pub warnings: Vec<String>,
+    /// How many messages of the queue have to be gone before the rest can be restored.
+    pub waiting: u64,
+}
+
+/// Plans to detach a function. As long as its queue has messages, only new failures are kept from it: what waits still
+/// needs the settings and permissions by which it comes back. `now` restores these, too; then the function's waiting
+/// events are dead-lettered.
+///
+/// # Errors
+///
+/// If it was not attached.
+pub fn detach(facts: &Facts, order: &Order, now: bool) -> Result<Detaching, Refusal> {
+    let Facts { handler, function, queues, .. } = facts;
+    let qualifier = order.qualifier.as_deref();
+    let before = Before::read(&function.tags, qualifier).ok_or(Refusal::NotAttached)?;
+    let mut plan = Plan { steps: Vec::new(), warnings: Vec::new() };
+    invocations(&mut plan, facts, order, &before);
+    let queue = queues.iter().find(|queue| queue.name() == before.queue);
+    let waiting = queue.map_or(0, |queue| queue.messages);
+    let done = |plan: Plan, waiting| Detaching {
+        queue: before.queue.clone(),
+        steps: plan.steps,
+        warnings: plan.warnings,
+        waiting,
+    };
+    if waiting > 0 && !now {
+        return Ok(done(plan, waiting));
+    }
+    let is_elsewhere = Before::is_elsewhere(&function.tags, qualifier);
+    if before.settings
+        && !is_elsewhere
+        && let Some((environment, is, becomes)) =
+            settings::without(handler, function.name(), &before.queue)
+    {
+        let (function, revision) = (handler.name().to_owned(), handler.revision.clone());
+        plan.add(Step::Configure { function, environment, layers: None, revision }, is, becomes);
+    }
+    disallow(&mut plan, &facts.invoke_policy, &handler.role, invoke_policy_name(facts, order))?;
+    if let Some(queue) = queue.filter(|_| before.policy && !is_elsewhere) {
+        let old = queue.policy.as_deref().unwrap_or_default();
+        let policy =
+            shut_out(old, &function.role, "sqs:SendMessage").filter(|policy| policy != old);
+        if let Some(policy) = policy {
+            let is = format!("lets {} send", function.role);
+            plan.add(Step::QueuePolicy { url: queue.url.clone(), policy }, is, "does not");
+        }
+    }
+    disallow(&mut plan, &facts.send_policy, &function.role, send_policy_name(facts, order))?;
+    if !is_elsewhere {
+        function_itself(&mut plan, facts, &before);
+    }
+    let keys = Before::keys(qualifier).into_iter().filter(|key| function.tags.contains_key(key));
+    let step = Step::Untag { function: function.arn.clone(), keys: keys.collect() };
+    plan.add(step, before.to_string(), "no tag");
+    Ok(done(plan, 0))
+}
+
+/// Restores where failures go, unless somebody has changed that since.
+fn invocations(plan: &mut Plan, facts: &Facts, order: &Order, before: &Before) {
+    let Some(config) = &facts.config else { return };
+    let queue = facts.queues.iter().find(|queue| queue.name() == before.queue);
+    if config.on_failure.as_ref() != queue.map(|queue| &queue.arn) {
+        let to = config.on_failure.as_deref().unwrap_or("nowhere");
+        if config.on_failure != before.on_failure {
+            plan.warnings.push(format!("its failures go {to} by now, which stays"));
+        }
+        return;
+    }
+    let old = InvokeConfig {
+        retries: before.retries,
+        on_failure: before.on_failure.clone(),
+        ..config.clone()
+    };
+    let is_empty = old.age_max.is_none() && old.on_success.is_none();
+    let new = (before.had_config || !is_empty).then_some(old);
+    let becomes = match &new {
+        Some(config) => format!(
+            "{} retries, then {}",
+            config.retries.unwrap_or(2),
+            config.on_failure.as_deref().unwrap_or("no destination")
+        ),
+        None => "as Lambda does by itself".to_owned(),
+    };
+    let function = facts.function.name().to_owned();
+    let is = format!("0 retries, then {}", config.on_failure.as_deref().unwrap_or_default());
+    plan.add(
+        Step::Invocations { function, qualifier: order.qualifier.clone(), config: new },
+        is,
+        becomes,
+    );
+}
+
+fn disallow(
+    plan: &mut Plan,
+    existing: &Fact<Option<String>>,
+    role: &str,
+    policy: String,
+) -> Result<(), Fault> {
+    match existing {
+        Err(fault) if fault.is_unsupported() => plan.leave_out(fault),
+        Err(fault) => return Err(fault.clone()),
+        Ok(None) => {}
+        Ok(Some(document)) => {
+            plan.add(
+                Step::Disallow { role: role.to_owned(), policy },
+                document.clone(),
+                "no policy",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Restores what all aliases and versions of a function have in common.
+fn function_itself(plan: &mut Plan, facts: &Facts, before: &Before) {
+    let function = &facts.function;
+    if before.may_loop == Some(false) && facts.may_loop == Ok(true) {
+        plan.add(
+            Step::Loop { function: function.name().to_owned(), allow: false },
+            "Allow",
+            "Terminate",
+        );
+    }
+    if before.layer.is_none() && !before.wrapper {
+        return;
+    }
+    let mut environment = function.environment.clone();
+    if before.wrapper {
+        environment.remove(WRAPPER_VARIABLE);
+    }
+    let mut layers = function.layers.clone();
+    layers.retain(|layer| Some(layer) != before.layer.as_ref());
+    if environment != function.environment || layers != function.layers {
+        let layers = (layers != function.layers).then_some(layers);
+        let step = Step::Configure {
+            function: function.name().to_owned(),
+            environment,
+            layers,
+            revision: None,
+        };
+        plan.add(step, "envelopes are taken off", "envelopes reach it");
+    }
+}

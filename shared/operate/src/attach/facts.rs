@@ -1,0 +1,188 @@
+//! What is known about a function, the handler and its queues, and how it was before.
+
+use std::{collections::BTreeMap, fmt};
+
+use crate::doctor::{Fact, InvokeConfig, last};
+
+/// What a plan depends on.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The retry handler.
+    pub handler: Function,
+    /// The retry queues of the handler.
+    pub queues: Vec<RetryQueue>,
+    /// The ARNs of the retry queues of other handlers, and those handlers.
+    pub others: BTreeMap<String, String>,
+    /// The function.
+    pub function: Function,
+    /// The event invoke config of the function, alias or version.
+    pub config: Option<InvokeConfig>,
+    /// Whether Lambda lets the function be part of a loop.
+    pub may_loop: Fact<bool>,
+    /// The inline policy of the function's role by which it may send.
+    pub send_policy: Fact<Option<String>>,
+    /// The inline policy of the handler's role by which it may invoke the function.
+    pub invoke_policy: Fact<Option<String>>,
+}
+
+/// A function.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Its ARN, without a qualifier.
+    pub arn: String,
+    /// The ARN of its role.
+    pub role: String,
+    /// Its environment variables.
+    pub environment: BTreeMap<String, String>,
+    /// The ARNs of its layers' versions.
+    pub layers: Vec<String>,
+    /// Its runtime. A container image has none.
+    pub runtime: Option<String>,
+    /// Its own dead-letter queue or topic.
+    pub dead_letter_target: Option<String>,
+    /// Changes with each change of the function.
+    pub revision: Option<String>,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+}
+
+impl Function {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        last(&self.arn)
+    }
+
+    /// What deploys it, as far as its tags say.
+    pub fn manager(&self) -> Option<String> {
+        let stack = self.tags.get("aws:cloudformation:stack-name");
+        let is_terraform = |text: &String| text.to_lowercase().contains("terraform");
+        let terraform =
+            self.tags.iter().any(|(key, value)| is_terraform(key) || is_terraform(value));
+        let terraform = terraform.then(|| "Terraform".to_owned());
+        stack.map(|stack| format!("the stack {stack}")).or(terraform)
+    }
+}
+
+/// A retry queue.
+#[derive(Clone, Debug)]
+pub struct RetryQueue {
+    /// Its ARN.
+    pub arn: String,
+    /// Its URL.
+    pub url: String,
+    /// Its policy.
+    pub policy: Option<String>,
+    /// Its KMS key.
+    pub key: Option<String>,
+    /// How many messages it has, roughly.
+    pub messages: u64,
+}
+
+impl RetryQueue {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        last(&self.arn)
+    }
+}
+
+/// How a function was before it was attached, and what of it was changed. It is kept in tags of the function, whose
+/// values may only have letters, digits, spaces and `_.:/=+-@`.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Before {
+    /// The queue that it was attached to.
+    pub queue: String,
+    /// Whether it had an event invoke config.
+    pub had_config: bool,
+    /// How often Lambda retried.
+    pub retries: Option<u32>,
+    /// The on-failure destination.
+    pub on_failure: Option<String>,
+    /// Whether it could be part of a loop, if that is known.
+    pub may_loop: Option<bool>,
+    /// Whether the handler's settings were changed.
+    pub settings: bool,
+    /// Whether the queue's policy was changed.
+    pub policy: bool,
+    /// The ARN of the layer that was added.
+    pub layer: Option<String>,
+    /// Whether the wrapper's variable was added.
+    pub wrapper: bool,
+}
+
+/// The tag that has everything except ARNs.
+const TAG: &str = "comeback:before";
+/// The tag that has the on-failure destination.
+const TAG_OF_DESTINATION: &str = "comeback:before-destination";
+/// The tag that has the layer that was added.
+const TAG_OF_LAYER: &str = "comeback:before-layer";
+/// The longest value of a tag.
+pub(super) const VALUE_MAX: usize = 256;
+
+impl Before {
+    /// The tags that keep it, for this alias or version.
+    pub fn tags(&self, qualifier: Option<&str>) -> BTreeMap<String, String> {
+        let mut tags = BTreeMap::from([(key(TAG, qualifier), self.to_string())]);
+        let arns = [(TAG_OF_DESTINATION, &self.on_failure), (TAG_OF_LAYER, &self.layer)];
+        let arns =
+            arns.into_iter().filter_map(|(tag, arn)| Some((key(tag, qualifier), arn.clone()?)));
+        tags.extend(arns);
+        tags
+    }
+
+    /// Reads the tags of a function; none if it was not attached.
+    pub fn read(tags: &BTreeMap<String, String>, qualifier: Option<&str>) -> Option<Self> {
+        let text = tags.get(&key(TAG, qualifier))?;
+        let words: BTreeMap<_, _> = text.split(' ').filter_map(|it| it.split_once('=')).collect();
+        let is = |name: &str| words.get(name) == Some(&"yes");
+        Some(Self {
+            queue: words.get("queue").copied().unwrap_or_default().to_owned(),
+            had_config: is("config"),
+            retries: words.get("retries").and_then(|text| text.parse().ok()),
+            on_failure: tags.get(&key(TAG_OF_DESTINATION, qualifier)).cloned(),
+            may_loop: words.get("loop").map(|text| *text == "yes"),
+            settings: is("settings"),
+            policy: is("policy"),
+            layer: tags.get(&key(TAG_OF_LAYER, qualifier)).cloned(),
+            wrapper: is("wrapper"),
+        })
+    }
+
+    /// The keys of the tags of this alias or version.
+    pub fn keys(qualifier: Option<&str>) -> [String; 3] {
+        [TAG, TAG_OF_DESTINATION, TAG_OF_LAYER].map(|tag| key(tag, qualifier))
+    }
+
+    /// Whether a function is also attached by another alias or version.
+    pub fn is_elsewhere(tags: &BTreeMap<String, String>, qualifier: Option<&str>) -> bool {
+        let own = key(TAG, qualifier);
+        let is_of_another = |it: &String| {
+            it.strip_prefix(TAG).is_some_and(|it| it.is_empty() || it.starts_with(':'))
+        };
+        tags.keys().any(|it| is_of_another(it) && *it != own)
+    }
+}
+
+impl fmt::Display for Before {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let yes = |is: bool| if is { "yes" } else { "no" };
+        write!(f, "queue={} config={}", self.queue, yes(self.had_config))?;
+        if let Some(retries) = self.retries {
+            write!(f, " retries={retries}")?;
+        }
+        if let Some(may_loop) = self.may_loop {
+            write!(f, " loop={}", yes(may_loop))?;
+        }
+        for (name, is) in
+            [("settings", self.settings), ("policy", self.policy), ("wrapper", self.wrapper)]
+        {
+            if is {
+                write!(f, " {name}=yes")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn key(tag: &str, qualifier: Option<&str>) -> String {
+    qualifier.map_or_else(|| tag.to_owned(), |qualifier| format!("{tag}:{qualifier}"))
+}

@@ -1,0 +1,443 @@
+//! What is planned for a function, and what is refused.
+
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    pin::pin,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use comeback_core::{Timestamp, fault::classify};
+use serde_json::json;
+
+use super::*;
+use crate::ports::Clock;
+
+const HOME: &str = "us-east-1:123456789012";
+const LAYER: &str = "arn:aws:lambda:us-east-1:123456789012:layer:comeback:3";
+
+fn function(name: &str, variables: &[(&str, &str)]) -> Function {
+    Function {
+        arn: format!("arn:aws:lambda:{HOME}:function:{name}"),
+        role: format!("arn:aws:iam::123456789012:role/{name}-role"),
+        environment: variables.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+        layers: Vec::new(),
+        runtime: Some("nodejs24.x".to_owned()),
+        dead_letter_target: None,
+        revision: Some("7".to_owned()),
+        tags: BTreeMap::new(),
+    }
+}
+
+fn queue(name: &str) -> RetryQueue {
+    RetryQueue {
+        arn: format!("arn:aws:sqs:{HOME}:{name}"),
+        url: format!("https://sqs.us-east-1.amazonaws.com/123456789012/{name}"),
+        policy: None,
+        key: None,
+        messages: 0,
+    }
+}
+
+const DEAD: &str = "https://sqs.us-east-1.amazonaws.com/123456789012/dead";
+
+/// A system with a shared queue, and a function that nobody has touched.
+fn facts() -> Facts {
+    Facts {
+        handler: function("handler", &[("DEAD_LETTER_QUEUE_URL", DEAD)]),
+        queues: vec![queue("retry")],
+        others: BTreeMap::from([(format!("arn:aws:sqs:{HOME}:other"), "other-handler".to_owned())]),
+        function: function("orders", &[("TABLE", "t")]),
+        config: None,
+        may_loop: Ok(false),
+        send_policy: Ok(None),
+        invoke_policy: Ok(None),
+    }
+}
+
+/// What the facts are after a step.
+fn apply(facts: &mut Facts, step: &Step) {
+    match step.clone() {
+        Step::Tag { tags, .. } => facts.function.tags.extend(tags),
+        Step::Untag { keys, .. } => facts.function.tags.retain(|key, _| !keys.contains(key)),
+        Step::Allow { policy, document, .. } => *policy_of(facts, &policy) = Ok(Some(document)),
+        Step::Disallow { policy, .. } => *policy_of(facts, &policy) = Ok(None),
+        Step::QueuePolicy { url, policy } => {
+            let queue = facts.queues.iter_mut().find(|queue| queue.url == url).unwrap();
+            queue.policy = Some(policy);
+        }
+        Step::Configure { function, environment, layers, .. } => {
+            let is_handler = function == facts.handler.name();
+            let function = if is_handler { &mut facts.handler } else { &mut facts.function };
+            function.environment = environment;
+            function.layers = layers.unwrap_or_else(|| function.layers.clone());
+        }
+        Step::Loop { allow, .. } => facts.may_loop = Ok(allow),
+        Step::Invocations { config, .. } => facts.config = config,
+    }
+}
+
+fn policy_of<'a>(facts: &'a mut Facts, policy: &str) -> &'a mut Fact<Option<String>> {
+    if policy.contains("-send-") { &mut facts.send_policy } else { &mut facts.invoke_policy }
+}
+
+fn whats(steps: &[Planned]) -> Vec<&str> {
+    steps.iter().map(|planned| planned.what.as_str()).collect()
+}
+
+/// What a comparison of facts is about.
+fn state(facts: &Facts) -> String {
+    format!("{facts:?}")
+}
+
+#[test]
+fn a_function_is_attached_with_its_destination_as_the_last_step() {
+    let plan = attach(&facts(), &Order::default()).unwrap();
+    let expected = [
+        "orders: what was before",
+        "role orders-role: policy comeback-send-orders",
+        "role handler-role: policy comeback-invoke-orders",
+        "orders: RecursiveLoop",
+        "orders: asynchronous invocations",
+    ];
+    assert_eq!((plan.queue.as_str(), whats(&plan.steps)), ("retry", expected.to_vec()));
+    let last = plan.steps.last().unwrap();
+    let retry = format!("0 retries, then arn:aws:sqs:{HOME}:retry");
+    assert_eq!(
+        (last.is.as_str(), last.becomes.as_str()),
+        ("2 retries, then no destination", retry.as_str())
+    );
+    assert_eq!(plan.warnings, [""; 0]);
+}
+
+type Change = fn(&mut Facts);
+
+/// Systems and functions, each with something of its own.
+const VARIANTS: [(&str, Change); 9] = [
+    ("as it is", |_| {}),
+    ("a destination on success and an age", |it| {
+        it.config = Some(InvokeConfig {
+            retries: Some(1),
+            age_max: Some(Duration::from_hours(1)),
+            on_success: Some("arn:aws:sns:x:1:done".into()),
+            ..InvokeConfig::default()
+        });
+    }),
+    ("an event age only", |it| {
+        it.config = Some(InvokeConfig {
+            age_max: Some(Duration::from_hours(1)),
+            ..InvokeConfig::default()
+        });
+    }),
+    ("another destination", |it| {
+        it.config = Some(InvokeConfig {
+            on_failure: Some("arn:aws:sns:x:1:failed".into()),
+            ..InvokeConfig::default()
+        });
+    }),
+    ("a list of functions", |it| {
+        it.handler.environment.insert("TARGET_FUNCTIONS".into(), "billing, mail-*".into());
+    }),
+    ("queues that are bound", |it| {
+        it.handler
+            .environment
+            .insert("QUEUE_TARGETS".into(), r#"{"retry":["billing","mail"]}"#.into());
+    }),
+    ("a closed queue", |it| {
+        it.queues[0].policy = Some(
+            json!({ "Statement": [{ "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage",
+                "Condition": { "ArnNotEquals": { "aws:PrincipalArn": ["a"] } } }] })
+            .to_string(),
+        );
+    }),
+    ("a loop that is allowed", |it| it.may_loop = Ok(true)),
+    ("layers of its own", |it| it.function.layers = vec!["arn:aws:lambda:x:1:layer:own:1".into()]),
+];
+
+fn order() -> Order {
+    Order { replace: true, transparent: Some(LAYER.to_owned()), ..Order::default() }
+}
+
+#[test]
+fn each_plan_can_stop_after_any_step_and_goes_on() {
+    for (name, change) in VARIANTS {
+        let mut whole = facts();
+        change(&mut whole);
+        let plan = attach(&whole, &order()).unwrap().steps;
+        let mut end = whole.clone();
+        plan.iter().for_each(|planned| apply(&mut end, &planned.step));
+        for stop in 0..=plan.len() {
+            let mut facts = whole.clone();
+            plan[..stop].iter().for_each(|planned| apply(&mut facts, &planned.step));
+            let rest = attach(&facts, &order()).unwrap().steps;
+            assert_eq!(whats(&rest), whats(&plan[stop..]), "{name}, stopped after {stop}");
+            rest.iter().for_each(|planned| apply(&mut facts, &planned.step));
+            assert_eq!(state(&facts), state(&end), "{name}, stopped after {stop}");
+        }
+    }
+}
+
+#[test]
+fn a_function_that_is_detached_is_as_it_was_before() {
+    for (name, change) in VARIANTS {
+        let mut before = facts();
+        change(&mut before);
+        let mut facts = before.clone();
+        let plan = attach(&facts, &order()).unwrap().steps;
+        plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
+        let back = detach(&facts, &Order::default(), false).unwrap();
+        for stop in 0..=back.steps.len() {
+            let mut facts = facts.clone();
+            back.steps[..stop].iter().for_each(|planned| apply(&mut facts, &planned.step));
+            if stop < back.steps.len() {
+                let rest = detach(&facts, &Order::default(), false).unwrap();
+                rest.steps.iter().for_each(|planned| apply(&mut facts, &planned.step));
+            }
+            let environment = &mut facts.handler.environment;
+            let list = environment.get_mut("TARGET_FUNCTIONS");
+            // Spaces in a list mean nothing.
+            list.into_iter().for_each(|list| *list = list.replace(',', ", "));
+            assert_eq!(state(&facts), state(&before), "{name}, stopped after {stop}");
+        }
+    }
+}
+
+#[test]
+fn what_waits_keeps_what_it_needs_until_the_queue_is_empty() {
+    let mut facts = facts();
+    facts.handler.environment.insert("TARGET_FUNCTIONS".into(), "billing".into());
+    let plan = attach(&facts, &Order::default()).unwrap().steps;
+    plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
+    facts.queues[0].messages = 3;
+    let first = detach(&facts, &Order::default(), false).unwrap();
+    assert_eq!((whats(&first.steps), first.waiting), (vec!["orders: asynchronous invocations"], 3));
+    let now = detach(&facts, &Order::default(), true).unwrap();
+    assert_eq!((now.steps.len(), now.waiting), (6, 0));
+    first.steps.iter().for_each(|planned| apply(&mut facts, &planned.step));
+    facts.queues[0].messages = 0;
+    let rest = detach(&facts, &Order::default(), false).unwrap();
+    assert_eq!((rest.steps.len(), rest.waiting), (5, 0));
+}
+
+#[test]
+fn aliases_of_a_function_are_attached_and_detached_by_themselves() {
+    let live = Order { qualifier: Some("live".to_owned()), ..Order::default() };
+    let mut facts = facts();
+    let plan = attach(&facts, &Order::default()).unwrap().steps;
+    plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
+    // The facts of the alias.
+    (facts.config, facts.send_policy, facts.invoke_policy) = (None, Ok(None), Ok(None));
+    let plan = attach(&facts, &live).unwrap().steps;
+    assert_eq!(whats(&plan)[1], "role orders-role: policy comeback-send-orders.live");
+    plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
+    let back = detach(&facts, &Order::default(), false).unwrap().steps;
+    assert!(!whats(&back).contains(&"orders: RecursiveLoop"), "the alias needs it: {back:#?}");
+    back.iter().for_each(|planned| apply(&mut facts, &planned.step));
+    assert_eq!(facts.function.tags.keys().collect::<Vec<_>>(), ["comeback:before:live"]);
+}
+
+type Contradiction<'a> = &'a dyn Fn(&mut Facts, &mut Order);
+
+#[test]
+fn what_contradicts_is_refused() {
+    let other = |arn: &str| {
+        Some(InvokeConfig { on_failure: Some(arn.to_owned()), ..InvokeConfig::default() })
+    };
+    let refused = |change: Contradiction<'_>| {
+        let (mut facts, mut order) = (facts(), Order::default());
+        change(&mut facts, &mut order);
+        attach(&facts, &order).unwrap_err().to_string()
+    };
+    let cases: [(Contradiction<'_>, &str); 15] = [
+        (&|it, _| it.function = it.handler.clone(), "got the retry handler itself"),
+        (&|_, order| order.queue = Some("x".into()), "in --queue, got x; it has retry"),
+        (&|it, _| it.queues.clear(), "expected one retry queue that functions share, got none"),
+        (&|it, _| it.queues.push(queue("b")), "got retry, b; choose a queue with --queue"),
+        (
+            &|it, _| {
+                it.handler
+                    .environment
+                    .insert("QUEUE_TARGETS".into(), r#"{"retry":["billing"]}"#.into());
+            },
+            "functions share, got none",
+        ),
+        (
+            &|it, _| it.config = other("arn:aws:sns:x:1:y"),
+            "already go to arn:aws:sns:x:1:y; --replace",
+        ),
+        (
+            &|it, order| {
+                it.config = other(&format!("arn:aws:sqs:{HOME}:other"));
+                order.replace = true;
+            },
+            "other is the retry queue of other-handler",
+        ),
+        (
+            &|it, order| {
+                it.config = other(&"x".repeat(257));
+                order.replace = true;
+            },
+            "has 257 characters",
+        ),
+        (
+            &|it, _| {
+                it.handler.environment.insert("MAX_AGE".into(), "x".into());
+            },
+            "settings of handler are not good",
+        ),
+        (
+            &|it, _| {
+                it.handler.environment.insert("TARGET_FUNCTIONS".into(), "a,".repeat(2040));
+            },
+            "and Lambda takes 4096",
+        ),
+        (
+            &|it, _| {
+                it.queues[0].policy = Some(json!({ "Statement": [{ "Effect": "Deny", "Principal": "*", "Action": "sqs:*" }] }).to_string())
+            },
+            "change it by hand",
+        ),
+        (
+            &|it, order| {
+                *order = self::order();
+                it.function.runtime = Some("provided.al2023".into());
+            },
+            "no effect on provided.al2023",
+        ),
+        (
+            &|it, order| {
+                *order = self::order();
+                it.function.environment.insert(WRAPPER_VARIABLE.into(), "/opt/own".into());
+            },
+            "which is /opt/own",
+        ),
+        (
+            &|it, order| {
+                *order = self::order();
+                it.function.layers = vec!["x".into(); 5];
+            },
+            "already has five",
+        ),
+        (
+            &|it, _| it.send_policy = Err(denied()),
+            "needs the permission iam:GetRolePolicy on orders-role",
+        ),
+    ];
+    for (change, part) in cases {
+        let refusal = refused(change);
+        assert!(refusal.contains(part), "{part} is not in {refusal}");
+    }
+    assert_eq!(detach(&facts(), &Order::default(), false), Err(Refusal::NotAttached));
+}
+
+fn denied() -> Fault {
+    fault("AccessDenied", "no")
+}
+
+fn fault(code: &str, message: &str) -> Fault {
+    Fault {
+        action: "iam:GetRolePolicy",
+        resource: "orders-role".to_owned(),
+        kind: classify(Some(code), Some(400), None),
+        code: Some(code.to_owned()),
+        message: message.to_owned(),
+    }
+}
+
+#[test]
+fn who_else_manages_the_function_and_what_is_left_out_is_said() {
+    let mut facts = facts();
+    facts.function.tags.insert("aws:cloudformation:stack-name".into(), "shop".into());
+    facts.handler.tags.insert("managed-by".into(), "Terraform".into());
+    facts.function.dead_letter_target = Some("arn:aws:sqs:x:1:y".into());
+    facts.send_policy = Err(fault("UnsupportedOperation", ""));
+    let order = Order { qualifier: Some("live".into()), ..order() };
+    let warnings = attach(&facts, &order).unwrap().warnings;
+    let parts = [
+        "the stack shop manages orders",
+        "Terraform manages handler",
+        "dead-letter queue of its own",
+        "let live point to it",
+        "what needs iam:GetRolePolicy is left out",
+    ];
+    assert!(warnings.iter().zip(parts).all(|(it, part)| it.contains(part)), "{warnings:#?}");
+    assert_eq!(warnings.len(), parts.len());
+}
+
+#[test]
+fn a_queue_with_a_key_needs_permissions_on_the_key() {
+    for (key, expected) in [
+        (None, None),
+        (Some("alias/aws/sqs"), None),
+        (Some("1234"), Some(format!("arn:aws:kms:{HOME}:key/1234"))),
+        (Some("arn:aws:kms:x:1:key/2"), Some("arn:aws:kms:x:1:key/2".to_owned())),
+    ] {
+        let queue = RetryQueue { key: key.map(str::to_owned), ..queue("retry") };
+        let document = send_document(&function("orders", &[]), &queue);
+        let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+        let on_key = document["Statement"][1]["Resource"].as_str().map(str::to_owned);
+        assert_eq!(on_key, expected);
+    }
+}
+
+#[test]
+fn a_function_is_named_with_or_without_alias() {
+    let arn = format!("arn:aws:lambda:{HOME}:function:orders");
+    for (text, expected) in [
+        ("orders", Some(("orders", None))),
+        ("orders:live", Some(("orders", Some("live")))),
+        ("orders:$LATEST", Some(("orders", None))),
+        (arn.as_str(), Some(("orders", None))),
+        (&format!("{arn}:7"), Some(("orders", Some("7")))),
+        ("orders:", None),
+        ("a b", None),
+    ] {
+        let expected = expected
+            .map(|(name, it): (&str, Option<&str>)| (name.to_owned(), it.map(str::to_owned)));
+        assert_eq!(parse(text).ok(), expected, "{text}");
+    }
+}
+
+/// An account in which some calls fail at first.
+struct Flaky {
+    faults: RefCell<Vec<Fault>>,
+    slept: RefCell<Duration>,
+}
+
+impl Clock for Flaky {
+    fn now(&self) -> Timestamp {
+        Timestamp::default()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        *self.slept.borrow_mut() += duration;
+    }
+}
+
+impl Account for Flaky {
+    async fn carry_out(&self, _: &Step) -> Result<(), Fault> {
+        self.faults.borrow_mut().pop().map_or(Ok(()), Err)
+    }
+}
+
+#[test]
+fn a_new_permission_is_waited_for_and_any_other_fault_stops() {
+    let plan = attach(&facts(), &Order::default()).unwrap().steps;
+    let carried_out = |faults: Vec<Fault>| {
+        let account = Flaky { faults: RefCell::new(faults), slept: RefCell::new(Duration::ZERO) };
+        let mut done = 0;
+        let mut work = pin!(carry_out(&account, &plan, |_| done += 1));
+        let Poll::Ready(ended) = work.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+            panic!("a stand-in that waits")
+        };
+        let slept = account.slept.borrow().as_secs();
+        (ended.map_err(|stopped| stopped.done), slept)
+    };
+    let settling =
+        || fault("InvalidParameterValueException", "does not have permissions to call SendMessage");
+    assert_eq!(carried_out(Vec::new()), (Ok(()), 0));
+    assert_eq!(carried_out(vec![settling(), fault("ResourceConflictException", "")]), (Ok(()), 6));
+    assert_eq!(carried_out(vec![settling(); 30]), (Err(0), 60));
+    assert_eq!(carried_out(vec![denied()]), (Err(0), 0));
+}

@@ -1,0 +1,110 @@
+//! Examines the ledger.
+
+use std::collections::BTreeMap;
+
+use comeback_core::settings::Settings;
+use serde_json::json;
+
+use super::{
+    Examined, Facts, Ledger, Mend,
+    mend::{EXPIRES_AT, quoted, word},
+};
+
+/// What a handler with this environment does with the ledger.
+pub fn actions_on_ledger(environment: &BTreeMap<String, String>) -> Vec<&'static str> {
+    let is_on = |name| environment.get(name).is_some_and(|value: &String| value.trim() == "true");
+    let (register, probe) = (is_on("REGISTER"), is_on("PROBE"));
+    let mut actions = vec!["dynamodb:PutItem", "dynamodb:DeleteItem"];
+    actions.extend((register || probe).then_some("dynamodb:BatchGetItem"));
+    actions.extend(probe.then_some("dynamodb:UpdateItem"));
+    actions
+}
+
+pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, ledger: &Ledger) -> Examined {
+    let Ledger { name, table, expiry, denied } = ledger;
+    let mut it = Examined::new(format!("ledger {name}"));
+    let Some(table) = it.known(table) else { return it };
+    let Some(table) = table else {
+        it.bad(
+            "ledger_missing",
+            "there is no such table",
+            "The handler acts on nothing, so no event comes back.",
+        );
+        return it;
+    };
+    if !matches!(table.status.as_str(), "ACTIVE" | "UPDATING") {
+        let says = format!("its status is {}", table.status);
+        it.bad("ledger_inactive", says, "The handler acts on nothing until the table is active.");
+    }
+    if table.key != ["id S"] {
+        let says = format!("its key is {}, and not id, a string", table.key.join(", "));
+        it.bad("ledger_key", says, "The handler can't claim failures, so no event comes back.");
+    }
+    if settings.is_some_and(|settings| settings.register) {
+        register(&mut it, name, table.waiting.as_ref());
+    }
+    if let Some(expiry) = it.known(expiry).filter(|it| it.as_deref() != Some(EXPIRES_AT)) {
+        let says = match expiry {
+            Some(attribute) => format!("its items expire by {attribute}, and not by {EXPIRES_AT}"),
+            None => "its items don't expire".to_owned(),
+        };
+        it.warn("ledger_never_expires", says, "The table grows with each failure.");
+        // DynamoDB does not change the attribute directly.
+        if expiry.is_none() {
+            it.mend(Mend::Expiry { table: name.clone() });
+        }
+    }
+    if let Some(denied) = it.known(denied).filter(|denied| !denied.is_empty()) {
+        let says =
+            format!("the handler's role {} lacks {}", facts.handler.role_name(), denied.join(", "));
+        it.bad(
+            "handler_lacks_ledger",
+            says,
+            "The handler can't claim failures, so no event comes back.",
+        );
+    }
+    it.good = format!("active, items expire by {EXPIRES_AT}");
+    it
+}
+
+fn register(it: &mut Examined, table: &str, waiting: Option<&(String, Vec<String>)>) {
+    match waiting {
+        None => {
+            let says = "REGISTER is true, and there is no index waiting";
+            let why = "Nobody can list what waits, and no event is brought forward.";
+            it.bad("register_index_missing", says, why).mend(Mend::ByHand(create_index(table)));
+        }
+        Some((_, key)) if *key != ["target S", "due_at N"] => {
+            let says = format!(
+                "the key of its index waiting is {}, and not target and due_at",
+                key.join(", ")
+            );
+            it.bad("register_index_key", says, "Nobody can list what waits.");
+        }
+        Some((status, _)) if status != "ACTIVE" => {
+            let says = format!("its index waiting is {status}");
+            it.warn(
+                "register_index_building",
+                says,
+                "What waits can be listed when the index is active.",
+            );
+        }
+        Some(_) => {}
+    }
+}
+
+fn create_index(table: &str) -> String {
+    let key = |name, kind| json!({ "AttributeName": name, "KeyType": kind });
+    let index = json!([{ "Create": {
+        "IndexName": "waiting",
+        "KeySchema": [key("target", "HASH"), key("due_at", "RANGE")],
+        "Projection": { "ProjectionType": "ALL" },
+    } }]);
+    format!(
+        "aws dynamodb update-table --table-name {} --attribute-definitions \
+         AttributeName=target,AttributeType=S AttributeName=due_at,AttributeType=N \
+         --global-secondary-index-updates {}",
+        word(table),
+        quoted(&index.to_string())
+    )
+}

@@ -1,0 +1,194 @@
+//! What is wrong with a retry system, why it matters, and how to mend it.
+//!
+//! [`diagnose`] is a function of [`Facts`]. It examines each part of the system by itself: the handler, its mappings,
+//! the retry queues, the dead-letter queue, the functions whose failures are retried, and the ledger. What could not
+//! be found out is a finding of its own and leaves the others as they are.
+
+mod facts;
+mod handler;
+mod ledger;
+mod mend;
+mod queues;
+mod targets;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use comeback_core::arn::FunctionArn;
+pub use facts::{
+    Fact, Facts, Function, InvokeConfig, Ledger, Mapping, Metric, Queue, QueueAttributes, Redrive,
+    RetryQueue, State, Table, Target, queue_arn, role_name,
+};
+pub use ledger::actions_on_ledger;
+pub use mend::{BATCH_SIZE, EXPIRES_AT, Mend};
+use serde::Serialize;
+pub(crate) use {
+    facts::last,
+    mend::allow,
+    targets::{WRAPPER, WRAPPER_VARIABLE},
+};
+
+use crate::ports::Fault;
+
+/// What the handler does with a retry queue.
+pub const ACTIONS_ON_RETRY_QUEUE: [&str; 5] = [
+    "sqs:ReceiveMessage",
+    "sqs:DeleteMessage",
+    "sqs:ChangeMessageVisibility",
+    "sqs:GetQueueAttributes",
+    "sqs:SendMessage",
+];
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Nothing to do.
+    Good,
+    /// It could not be found out.
+    Unknown,
+    /// It works, but not as well as it could, or not for long.
+    Warning,
+    /// Events are lost, or don't come back as they should.
+    Bad,
+}
+
+/// Something that was found.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Finding {
+    /// Its name, which stays the same.
+    pub name: &'static str,
+    /// How bad it is.
+    pub verdict: Verdict,
+    /// What is.
+    pub says: String,
+    /// Why it matters.
+    pub why: &'static str,
+    /// What mends it.
+    pub mend: Option<Mend>,
+}
+
+/// What was found of one part of a system.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Examined {
+    /// The part: `function orders`.
+    pub part: String,
+    /// What is good about it if nothing else was found.
+    pub good: String,
+    /// What else was found.
+    pub findings: Vec<Finding>,
+}
+
+impl Examined {
+    fn new(part: String) -> Self {
+        Self { part, good: String::new(), findings: Vec::new() }
+    }
+
+    fn found(
+        &mut self,
+        verdict: Verdict,
+        name: &'static str,
+        says: impl Into<String>,
+        why: &'static str,
+    ) {
+        self.findings.push(Finding { name, verdict, says: says.into(), why, mend: None });
+    }
+
+    fn bad(&mut self, name: &'static str, says: impl Into<String>, why: &'static str) -> &mut Self {
+        self.found(Verdict::Bad, name, says, why);
+        self
+    }
+
+    fn warn(
+        &mut self,
+        name: &'static str,
+        says: impl Into<String>,
+        why: &'static str,
+    ) -> &mut Self {
+        self.found(Verdict::Warning, name, says, why);
+        self
+    }
+
+    /// Adds what mends the last finding.
+    fn mend(&mut self, mend: Mend) {
+        if let Some(last) = self.findings.last_mut() {
+            last.mend = Some(mend);
+        }
+    }
+
+    /// The fact, if it was found out. The same fault of two calls is noted once.
+    fn known<'a, T>(&mut self, fact: &'a Fact<T>) -> Option<&'a T> {
+        match fact {
+            Ok(fact) => Some(fact),
+            Err(fault) => {
+                self.unknown(fault);
+                None
+            }
+        }
+    }
+
+    fn unknown(&mut self, fault: &Fault) {
+        let Fault { action, resource, message, .. } = fault;
+        // Without a code, the message has the whole answer after it.
+        let message = message.split(" (").next().unwrap_or_default();
+        let got = fault.code.as_deref().unwrap_or(message);
+        let says = format!("can't be checked without {action} on {resource}: got {got}");
+        if self.findings.iter().all(|finding| finding.says != says) {
+            self.found(Verdict::Unknown, "unchecked", says, "");
+        }
+    }
+}
+
+/// Examines a retry system, part by part.
+pub fn diagnose(facts: &Facts) -> Vec<Examined> {
+    let settings = facts.settings();
+    let known = settings.as_ref().ok();
+    let mut all = vec![handler::examine(facts, settings.as_ref())];
+    all.extend(handler::mappings(facts));
+    all.extend(facts.queues.iter().map(|queue| queues::examine(facts, known, queue)));
+    all.push(queues::dead_letters(facts));
+    all.extend(facts.targets.iter().map(|target| targets::examine(facts, known, target)));
+    all.extend(facts.ledger.iter().map(|ledger| ledger::examine(facts, known, ledger)));
+    once(&mut all);
+    all
+}
+
+/// Keeps what could not be checked only where it comes first.
+fn once(all: &mut [Examined]) {
+    let mut seen = BTreeSet::new();
+    for examined in all {
+        examined.findings.retain(|finding| {
+            finding.verdict != Verdict::Unknown || seen.insert(finding.says.clone())
+        });
+    }
+}
+
+/// The functions that the records of each queue may name, from the handler's environment.
+pub fn queue_targets(environment: &BTreeMap<String, String>) -> BTreeMap<String, Vec<String>> {
+    let text = environment.get("QUEUE_TARGETS");
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+/// The functions that the handler's environment names, without patterns.
+pub fn named_targets(environment: &BTreeMap<String, String>) -> BTreeSet<String> {
+    let list = |name| environment.get(name).into_iter().flat_map(|text: &String| text.split(','));
+    let bound = queue_targets(environment).into_values().flatten();
+    let listed = list("TARGET_FUNCTIONS").chain(list("DLQ_TARGET")).map(|it| it.trim().to_owned());
+    listed
+        .chain(bound)
+        .filter(|name| !name.is_empty() && !name.contains('*'))
+        .map(|name| FunctionArn::parse(&name).map_or(name, |arn| arn.name().to_owned()))
+        .collect()
+}
+
+/// A span of time in the largest unit that has no rest.
+fn span(duration: Duration) -> String {
+    const UNITS: [(u64, &str); 3] = [(86_400, "d"), (3_600, "h"), (60, "min")];
+    let seconds = duration.as_secs();
+    let unit = UNITS.iter().find(|(unit, _)| seconds >= *unit && seconds.is_multiple_of(*unit));
+    unit.map_or_else(|| format!("{seconds} s"), |(unit, name)| format!("{} {name}", seconds / unit))
+}

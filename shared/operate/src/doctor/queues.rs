@@ -1,0 +1,284 @@
+//! Examines the retry queues and the dead-letter queue.
+
+use std::time::Duration;
+
+use comeback_core::{in_flight::QUOTA, settings::Settings};
+use serde_json::json;
+
+use super::{
+    ACTIONS_ON_RETRY_QUEUE, Examined, Facts, Mend, Metric, Queue, QueueAttributes, RetryQueue,
+    facts::{in_flight_max, last},
+    queue_targets, span,
+};
+use crate::queue_policy::{Says, ask};
+
+/// AWS recommends six times the function's time-out, so that no batch is delivered again while it is handled.
+const VISIBILITY_PER_TIMEOUT: u32 = 6;
+
+/// The longest retention of SQS.
+const RETENTION: Duration = Duration::from_hours(14 * 24);
+
+/// Each wait, each throttle and each crash is a receive.
+const RECEIVES: u64 = 1_000;
+
+/// How long before SQS deletes a dead letter somebody is warned.
+const NOTICE: Duration = Duration::from_hours(3 * 24);
+
+pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, queue: &RetryQueue) -> Examined {
+    let RetryQueue { queue, denied, other_consumers } = queue;
+    let name = queue.name();
+    let mut it = Examined::new(format!("retry queue {name}"));
+    let Some(attributes) = existing(&mut it, queue, "retry_queue_missing") else { return it };
+    visibility(&mut it, facts.handler.timeout, queue, attributes);
+    retention(&mut it, longest(facts, settings), queue, attributes);
+    redrive(&mut it, &facts.dead_letters.arn, queue, attributes);
+    if !attributes.delay.is_zero() {
+        let says = format!("it delays each message by {}", span(attributes.delay));
+        it.warn(
+            "queue_delays",
+            says,
+            "A failure is read that much later, and retries may be late.",
+        )
+        .mend(set(queue, "DelaySeconds", Duration::ZERO));
+    }
+    in_flight(&mut it, settings, attributes);
+    for consumer in other_consumers {
+        let says = format!("{consumer} receives from it, too");
+        it.bad("queue_shared", says, "What it receives does not come back.");
+    }
+    let bound = queue_targets(&facts.handler.environment);
+    if !bound.is_empty() && !bound.contains_key(name) {
+        it.bad(
+            "queue_unbound",
+            "QUEUE_TARGETS does not name it",
+            "All of its events are dead-lettered with the reason target_not_allowed.",
+        );
+    }
+    let may = |action| {
+        let policy = attributes.policy.as_deref().unwrap_or_default();
+        ask(policy, &facts.handler.role, action)
+    };
+    let closed = ACTIONS_ON_RETRY_QUEUE.into_iter().filter(|action| may(action) == Says::Deny);
+    let closed: Vec<_> = closed.collect();
+    if !closed.is_empty() {
+        let says = format!("its policy denies the handler's role {}", closed.join(", "));
+        it.bad(
+            "queue_denies_handler",
+            says,
+            "The handler can't receive failed events, or can't let them wait.",
+        );
+    }
+    let role = facts.handler.role_name();
+    if let Some(denied) = it.known(denied).filter(|denied| !denied.is_empty()) {
+        let says = format!("the handler's role lacks {}", denied.join(", "));
+        it.bad(
+            "handler_lacks_queue",
+            says,
+            "The handler can't receive failed events, or can't let them wait.",
+        )
+        .mend(Mend::allow(
+            role,
+            &format!("queue-{name}"),
+            &ACTIONS_ON_RETRY_QUEUE,
+            std::slice::from_ref(&queue.arn),
+        ));
+    }
+    it.good = format!(
+        "visibility timeout {}, retention {}, {} messages, {} of them in flight",
+        span(attributes.visibility),
+        span(attributes.retention),
+        attributes.messages(),
+        attributes.in_flight
+    );
+    it
+}
+
+/// The attributes of a queue, if it exists and may be looked at.
+fn existing<'a>(
+    it: &mut Examined,
+    queue: &'a Queue,
+    missing: &'static str,
+) -> Option<&'a QueueAttributes> {
+    let attributes = it.known(&queue.attributes)?;
+    if attributes.is_none() {
+        let says = format!("there is no queue {}", queue.url);
+        it.bad(missing, says, "Failed events have nowhere to go, and are lost or stuck.");
+    }
+    attributes.as_ref()
+}
+
+fn set(queue: &Queue, attribute: &'static str, value: Duration) -> Mend {
+    Mend::Queue { url: queue.url.clone(), attribute, value: value.as_secs().to_string() }
+}
+
+fn visibility(it: &mut Examined, timeout: Duration, queue: &Queue, attributes: &QueueAttributes) {
+    let expected = timeout * VISIBILITY_PER_TIMEOUT;
+    let visibility = attributes.visibility;
+    if visibility >= expected {
+        return;
+    }
+    let says = format!(
+        "its visibility timeout is {}, and six times the handler's time-out is {}",
+        span(visibility),
+        span(expected)
+    );
+    if visibility < timeout {
+        it.bad(
+            "visibility_short",
+            says,
+            "Messages are delivered again while the handler still works on them.",
+        );
+    } else {
+        it.warn("visibility_short", says, "Throttled batches may be delivered twice.");
+    }
+    it.mend(set(queue, "VisibilityTimeout", expected));
+}
+
+/// The longest age that any event may reach.
+fn longest(facts: &Facts, settings: Option<&Settings>) -> Duration {
+    let Some(settings) = settings else { return RETENTION };
+    let policies = &settings.rules.policies;
+    let ages = facts.targets.iter().map(|target| policies.of(&target.name).max_age);
+    ages.max().unwrap_or(policies.of("").max_age)
+}
+
+fn retention(it: &mut Examined, longest: Duration, queue: &Queue, attributes: &QueueAttributes) {
+    let retention = attributes.retention;
+    if retention >= RETENTION {
+        return;
+    }
+    let says =
+        format!("it keeps messages for {}, and not for {}", span(retention), span(RETENTION));
+    if retention < longest {
+        it.bad("retention_short", says, "SQS deletes events that still wait, without a word.");
+    } else {
+        it.warn(
+            "retention_short",
+            says,
+            "If the handler stops for longer, SQS deletes what waits.",
+        );
+    }
+    it.mend(set(queue, "MessageRetentionPeriod", RETENTION));
+}
+
+fn redrive(it: &mut Examined, dead_letters: &str, queue: &Queue, attributes: &QueueAttributes) {
+    let value = json!({ "deadLetterTargetArn": dead_letters, "maxReceiveCount": RECEIVES });
+    let mend = || Mend::Queue {
+        url: queue.url.clone(),
+        attribute: "RedrivePolicy",
+        value: value.to_string(),
+    };
+    match &attributes.redrive {
+        None => it
+            .warn(
+                "redrive_missing",
+                "it has no redrive policy",
+                "A message that the handler can't finish comes again until SQS deletes it.",
+            )
+            .mend(mend()),
+        Some(redrive) if redrive.receives_max < RECEIVES => {
+            let receives = redrive.receives_max;
+            let says = format!(
+                "SQS moves messages away after {receives} receives, and not after {RECEIVES}"
+            );
+            let why = "Each wait and each throttle is a receive, so events are given up before their time.";
+            it.bad("receives_few", says, why).mend(mend());
+        }
+        Some(redrive) if redrive.queue != dead_letters => {
+            let says = format!("SQS moves messages to {}", last(&redrive.queue));
+            it.warn(
+                "redrive_elsewhere",
+                says,
+                "Those are not in the dead-letter queue of the handler.",
+            );
+        }
+        Some(_) => {}
+    }
+}
+
+fn in_flight(it: &mut Examined, settings: Option<&Settings>, attributes: &QueueAttributes) {
+    let (count, max) = (attributes.in_flight, in_flight_max(settings).get());
+    if count >= u64::from(QUOTA) {
+        let says = format!(
+            "{count} messages are in flight, and SQS's quota is {QUOTA} unless AWS raised it"
+        );
+        it.bad("in_flight_quota", says, "The queue delivers nothing more, without an error.");
+    } else if count >= u64::from(max) {
+        let says = format!("{count} messages are in flight, and IN_FLIGHT_MAX is {max}");
+        it.warn("in_flight_full", says, "Further waits are kept as delays, which cost more calls.");
+    }
+}
+
+pub(super) fn dead_letters(facts: &Facts) -> Examined {
+    let queue = &facts.dead_letters;
+    let mut it = Examined::new(format!("dead-letter queue {}", queue.name()));
+    if let Some(denied) = it.known(&facts.dead_letters_denied).filter(|denied| !denied.is_empty()) {
+        let says = format!("the handler's role lacks {}", denied.join(", "));
+        let mend = Mend::allow(
+            facts.handler.role_name(),
+            "dead-letters",
+            &["sqs:SendMessage"],
+            std::slice::from_ref(&queue.arn),
+        );
+        it.bad(
+            "handler_lacks_dead_letters",
+            says,
+            "Events that are given up stay in the retry queue.",
+        )
+        .mend(mend);
+    }
+    let Some(attributes) = existing(&mut it, queue, "dead_letter_queue_missing") else { return it };
+    let policy = attributes.policy.as_deref().unwrap_or_default();
+    if ask(policy, &facts.handler.role, "sqs:SendMessage") == Says::Deny {
+        it.bad(
+            "dead_letters_deny_handler",
+            "its policy denies the handler's role sqs:SendMessage",
+            "Events that are given up stay in the retry queue.",
+        );
+    }
+    if attributes.retention < RETENTION {
+        let says = format!(
+            "it keeps letters for {}, and not for {}",
+            span(attributes.retention),
+            span(RETENTION)
+        );
+        it.warn(
+            "dead_letter_retention",
+            says,
+            "A letter that SQS moves there keeps its age, and may be deleted at once.",
+        )
+        .mend(set(queue, "MessageRetentionPeriod", RETENTION));
+    }
+    let oldest = Duration::from_secs(facts.metric(Metric::OldestMessage, queue.name()) as u64);
+    let command = Mend::ByHand("comeback dead list --group-by reason,error".to_owned());
+    let count = attributes.messages();
+    let letters = if count == 1 { "1 letter".to_owned() } else { format!("{count} letters") };
+    if count > 0 && oldest + NOTICE > attributes.retention {
+        let says = format!("{letters}, the oldest {} old", rough(oldest));
+        it.bad("dead_letters_expire", says, "SQS deletes them when the retention ends.")
+            .mend(command);
+    } else if count > 0 {
+        let age = if oldest.is_zero() {
+            String::new()
+        } else {
+            format!(", the oldest {} old", rough(oldest))
+        };
+        it.warn("dead_letters", format!("{letters}{age}"), "These events were given up.")
+            .mend(command);
+    }
+    it.good = format!("no letters, retention {}", span(attributes.retention));
+    it
+}
+
+/// A span of time in whole days, hours or minutes.
+fn rough(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let unit = if seconds >= 86_400 {
+        86_400
+    } else if seconds >= 3_600 {
+        3_600
+    } else {
+        60
+    };
+    span(Duration::from_secs(seconds / unit * unit))
+}

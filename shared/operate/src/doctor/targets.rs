@@ -1,0 +1,241 @@
+//! Examines the functions whose failures are retried.
+
+use std::time::Duration;
+
+use comeback_core::{arn::FunctionArn, settings::Settings};
+
+use super::{
+    Examined, Facts, Function, InvokeConfig, Mend, Metric, Target,
+    facts::last,
+    handler::{recursion, state},
+    span,
+};
+use crate::queue_policy::{Says, ask};
+
+/// The variable that makes Lambda start a wrapper before a managed runtime.
+pub const WRAPPER_VARIABLE: &str = "AWS_LAMBDA_EXEC_WRAPPER";
+/// The wrapper that takes envelopes off.
+pub const WRAPPER: &str = "/opt/comeback-exec";
+
+/// If events may only become so old, a busy minute uses attempts up.
+const AGE_MIN: Duration = Duration::from_mins(5);
+
+pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, target: &Target) -> Examined {
+    let name = &target.name;
+    let mut it = Examined::new(format!("function {name}"));
+    let Some(function) = &target.function else {
+        it.bad("target_missing", "there is no such function", "The handler's settings name it.");
+        return it;
+    };
+    state(&mut it, function, "target_inactive");
+    if it.known(&function.may_loop) == Some(&false) {
+        it.bad(
+            "loop_stopped",
+            "its RecursiveLoop is Terminate",
+            "Lambda stops its retries after about 16 attempts.",
+        )
+        .mend(Mend::Loop { function: name.clone() });
+    }
+    if it.known(&function.reserved) == Some(&Some(0)) {
+        it.warn(
+            "target_paused",
+            "its reserved concurrency is 0",
+            "Its events wait until it may run again.",
+        )
+        .mend(Mend::ByHand(format!(
+            "aws lambda delete-function-concurrency --function-name {name}"
+        )));
+    }
+    let queues: Vec<_> = facts.queues.iter().map(|it| it.queue.arn.as_str()).collect();
+    let is_own = |arn: &Option<String>| arn.as_deref().is_some_and(|arn| queues.contains(&arn));
+    let by_letters = is_own(&function.dead_letter_target);
+    if let Some(configs) = it.known(&target.configs) {
+        let retried: Vec<_> = configs.iter().filter(|config| is_own(&config.on_failure)).collect();
+        if retried.is_empty() && !by_letters {
+            destination(&mut it, name, configs);
+        }
+        for config in retried {
+            examine_config(&mut it, facts, settings, target, function, config);
+        }
+    }
+    if function.dead_letter_target.is_some() && !by_letters {
+        let says = "it has a dead-letter queue or topic of its own";
+        it.warn(
+            "own_dead_letters",
+            says,
+            "Lambda sends each failure there, too, whether its event comes back or not.",
+        );
+    }
+    if it.known(&target.may_be_invoked) == Some(&false) {
+        let arn = &function.arn;
+        let resources = [arn.clone(), format!("{arn}:*")];
+        it.bad(
+            "handler_may_not_invoke",
+            "the handler's role lacks lambda:InvokeFunction on it",
+            "Its events wait until they are given up.",
+        )
+        .mend(Mend::allow(
+            facts.handler.role_name(),
+            &format!("invoke-{name}"),
+            &["lambda:InvokeFunction"],
+            &resources,
+        ));
+    }
+    transparency(&mut it, function);
+    counts(&mut it, facts, name);
+    let how =
+        if by_letters { "by its own dead-letter queue" } else { "no retries of Lambda's own" };
+    it.good = format!("its failures are retried, {how}, may be part of a loop");
+    it
+}
+
+/// A function that is named in the settings sends its failures nowhere, or elsewhere.
+fn destination(it: &mut Examined, name: &str, configs: &[InvokeConfig]) {
+    let attach = Mend::ByHand(format!("comeback attach {name}"));
+    match configs.iter().find_map(|config| config.on_failure.as_deref()) {
+        None => it
+            .bad(
+                "destination_missing",
+                "it has no on-failure destination",
+                "Its failures are lost.",
+            )
+            .mend(attach),
+        Some(elsewhere) => {
+            let says = format!("its on-failure destination is {}", last(elsewhere));
+            it.bad("destination_elsewhere", says, "Its failures don't come back.").mend(attach);
+        }
+    }
+}
+
+fn examine_config(
+    it: &mut Examined,
+    facts: &Facts,
+    settings: Option<&Settings>,
+    target: &Target,
+    function: &Function,
+    config: &InvokeConfig,
+) {
+    let InvokeConfig { qualifier, retries, age_max, on_failure, .. } = config;
+    let (name, arn) = (&target.name, on_failure.as_deref().unwrap_or_default());
+    let queue = last(arn);
+    let of = qualifier.as_ref().map(|it| format!(" of {it}")).unwrap_or_default();
+    if *retries != Some(0) {
+        let says = format!("Lambda's own retries{of} are {}, and not 0", retries.unwrap_or(2));
+        it.warn(
+            "own_retries",
+            says,
+            "Each attempt runs up to three times, and its failure is known minutes later.",
+        )
+        .mend(Mend::Retries { function: name.clone(), qualifier: qualifier.clone() });
+    }
+    if let Some(age) = age_max.filter(|age| *age < AGE_MIN) {
+        let says = format!("Lambda gives events{of} up that could not run for {}", span(age));
+        it.warn(
+            "event_age_short",
+            says,
+            "While the function is throttled, each of them uses an attempt up.",
+        );
+    }
+    let qualified = qualifier.as_deref().unwrap_or("$LATEST");
+    let record = FunctionArn::parse(&format!("{}:{qualified}", function.arn));
+    let home = FunctionArn::parse(&facts.handler.arn).map(|arn| arn.home());
+    if let (Some(settings), Some(record), Some(home)) = (settings, record, home)
+        && !settings.rules.allow(&record, Some(queue), &home)
+    {
+        it.bad(
+            "target_not_allowed",
+            format!("TARGET_FUNCTIONS or QUEUE_TARGETS does not allow it{of} for {queue}"),
+            "Its events are dead-lettered with the reason target_not_allowed.",
+        );
+    }
+    let attributes = facts.queues.iter().find(|it| it.queue.arn == arn);
+    let attributes = attributes.and_then(|it| it.queue.attributes.as_ref().ok()?.as_ref());
+    let policy = attributes.and_then(|it| it.policy.as_deref()).unwrap_or_default();
+    match ask(policy, &function.role, "sqs:SendMessage") {
+        Says::Deny => {
+            let says = format!("the policy of {queue} denies its role sqs:SendMessage");
+            it.bad("queue_denies_target", says, "Its failures are lost.");
+        }
+        Says::Allow => {}
+        Says::Nothing => {
+            let may_send = target.may_send.get(arn).and_then(|fact| it.known(fact));
+            if may_send == Some(&false) {
+                let says = format!("its role lacks sqs:SendMessage on {queue}");
+                it.bad("role_may_not_send", says, "Its failures are lost.").mend(Mend::allow(
+                    function.role_name(),
+                    &format!("send-{name}"),
+                    &["sqs:SendMessage"],
+                    &[arn.to_owned()],
+                ));
+            }
+        }
+    }
+}
+
+/// The layer that takes envelopes off needs its wrapper, and the wrapper its layer.
+fn transparency(it: &mut Examined, function: &Function) {
+    let is_wrapped = function.environment.get(WRAPPER_VARIABLE).is_some_and(|it| it == WRAPPER);
+    let is_ours = |arn: &String| arn.to_lowercase().contains("comeback");
+    let runtime = function.runtime.as_deref().unwrap_or("an image");
+    if is_wrapped && (function.runtime.is_none() || runtime.starts_with("provided")) {
+        let says = format!("{WRAPPER_VARIABLE} has no effect on {runtime}");
+        it.bad(
+            "wrapper_without_effect",
+            says,
+            "The function gets envelopes instead of its payloads.",
+        );
+    } else if is_wrapped && function.layers.is_empty() {
+        let says = format!("{WRAPPER_VARIABLE} is {WRAPPER}, and there is no layer that has it");
+        it.bad("wrapper_without_layer", says, "The function does not start.");
+    } else if !is_wrapped && function.layers.iter().any(is_ours) {
+        let says = format!("it has Comeback's layer, and {WRAPPER_VARIABLE} is not {WRAPPER}");
+        it.bad(
+            "layer_without_wrapper",
+            says,
+            "The function gets envelopes instead of its payloads.",
+        );
+    }
+}
+
+fn counts(it: &mut Examined, facts: &Facts, name: &str) {
+    let count = |metric| facts.metric(metric, name);
+    let undelivered = count(Metric::DestinationDeliveryFailures);
+    if undelivered > 0.0 {
+        let says =
+            format!("Lambda could not deliver {undelivered} failures to the queue in the last day");
+        it.bad(
+            "deliveries_failed",
+            says,
+            "They are lost. Its role may lack a permission, or payloads are close to 1 MiB.",
+        );
+    }
+    let dropped = count(Metric::AsyncEventsDropped);
+    if dropped > 0.0 {
+        let says = format!("Lambda dropped {dropped} of its events in the last day");
+        it.warn("events_dropped", says, "Those that were also sent to the retry queue come back.");
+    }
+    let throttles = count(Metric::Throttles);
+    if throttles > 0.0 {
+        let says = format!("{throttles} of its invocations were throttled in the last day");
+        it.warn("target_throttled", says, "Its events run later than they are due.");
+    }
+    let faults = count(Metric::ConfigurationFaults);
+    if faults > 0.0 {
+        let says = format!("the handler could not invoke it {faults} times in the last day");
+        it.bad(
+            "configuration_faults",
+            says,
+            "Its events wait until somebody mends that. The handler's log says why.",
+        );
+    }
+    let unsent = count(Metric::DeadLettersNotSent);
+    if unsent > 0.0 {
+        let says = format!("{unsent} of its dead letters could not be sent in the last day");
+        it.bad(
+            "dead_letters_unsent",
+            says,
+            "They stay in the retry queue. The handler's log says why.",
+        );
+    }
+    recursion(it, count(Metric::RecursiveInvocationsDropped));
+}

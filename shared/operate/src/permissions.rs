@@ -1,0 +1,266 @@
+//! The permissions that each command needs, and no others.
+
+use serde_json::{Value, json};
+
+/// What a permission is on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum On {
+    /// Nothing that a policy could name.
+    Everything,
+    Functions,
+    Mappings,
+    Layers,
+    Queues,
+    Roles,
+    Tables,
+    Indexes,
+    Logs,
+}
+
+impl On {
+    fn arn(self) -> &'static str {
+        match self {
+            Self::Everything => "*",
+            Self::Functions => "arn:aws:lambda:*:*:function:*",
+            Self::Mappings => "arn:aws:lambda:*:*:event-source-mapping:*",
+            Self::Layers => "arn:aws:lambda:*:*:layer:*",
+            Self::Queues => "arn:aws:sqs:*:*:*",
+            Self::Roles => "arn:aws:iam::*:role/*",
+            Self::Tables => "arn:aws:dynamodb:*:*:table/*",
+            Self::Indexes => "arn:aws:dynamodb:*:*:table/*/index/waiting",
+            Self::Logs => "arn:aws:logs:*:*:log-group:*",
+        }
+    }
+}
+
+type Needs = &'static [(On, &'static [&'static str])];
+
+/// What finds the retry systems.
+const FIND: (On, &[&str]) = (On::Everything, &["lambda:ListFunctions"]);
+
+const LOOK_AT_LETTERS: (On, &[&str]) = (
+    On::Queues,
+    &[
+        "sqs:GetQueueUrl",
+        "sqs:GetQueueAttributes",
+        "sqs:ReceiveMessage",
+        "sqs:ChangeMessageVisibility",
+    ],
+);
+
+const LIST_DESTINATIONS: (On, &[&str]) =
+    (On::Functions, &["lambda:ListFunctionEventInvokeConfigs"]);
+
+const READ_LOG: (On, &[&str]) = (On::Logs, &["logs:FilterLogEvents"]);
+
+/// The log is read if there is no register.
+const LIST_WAITING: [(On, &[&str]); 4] =
+    [FIND, LIST_DESTINATIONS, (On::Indexes, &["dynamodb:Query", "dynamodb:Scan"]), READ_LOG];
+
+const ORDER: [(On, &[&str]); 2] =
+    [(On::Tables, &["dynamodb:UpdateItem"]), (On::Queues, &["sqs:ChangeMessageVisibility"])];
+
+const PAUSE: [(On, &[&str]); 3] =
+    [FIND, LIST_DESTINATIONS, (On::Tables, &["dynamodb:GetItem", "dynamodb:UpdateItem"])];
+
+const EXAMINE: [(On, &[&str]); 5] = [
+    (
+        On::Everything,
+        &["lambda:ListFunctions", "lambda:ListEventSourceMappings", "cloudwatch:GetMetricData"],
+    ),
+    (
+        On::Functions,
+        &[
+            "lambda:GetFunctionConfiguration",
+            "lambda:GetFunctionConcurrency",
+            "lambda:GetFunctionRecursionConfig",
+            "lambda:ListFunctionEventInvokeConfigs",
+        ],
+    ),
+    (On::Queues, &["sqs:GetQueueAttributes"]),
+    (On::Roles, &["iam:SimulatePrincipalPolicy"]),
+    (On::Tables, &["dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"]),
+];
+
+/// What is asked before a function is attached or detached.
+const ASK: [(On, &[&str]); 4] = [
+    (On::Everything, &["lambda:ListFunctions", "lambda:ListEventSourceMappings"]),
+    (
+        On::Functions,
+        &[
+            "lambda:GetFunctionConfiguration",
+            "lambda:GetFunctionEventInvokeConfig",
+            "lambda:GetFunctionRecursionConfig",
+            "lambda:ListTags",
+        ],
+    ),
+    (On::Queues, &["sqs:GetQueueAttributes"]),
+    (On::Roles, &["iam:GetRolePolicy"]),
+];
+
+/// The commands, with hyphens instead of spaces.
+const COMMANDS: [(&str, &[Needs]); 16] = [
+    ("dead-list", &[&[FIND, LOOK_AT_LETTERS]]),
+    ("dead-show", &[&[FIND, LOOK_AT_LETTERS]]),
+    ("dead-export", &[&[FIND, LOOK_AT_LETTERS]]),
+    (
+        "dead-redrive",
+        &[&[
+            FIND,
+            LOOK_AT_LETTERS,
+            (On::Queues, &["sqs:DeleteMessage"]),
+            (On::Functions, &["lambda:InvokeFunction"]),
+        ]],
+    ),
+    ("dead-purge", &[&[FIND, LOOK_AT_LETTERS, (On::Queues, &["sqs:DeleteMessage"])]]),
+    (
+        "status",
+        &[&[
+            FIND,
+            (On::Everything, &["lambda:ListEventSourceMappings", "cloudwatch:GetMetricData"]),
+            LIST_DESTINATIONS,
+            (On::Queues, &["sqs:GetQueueUrl", "sqs:GetQueueAttributes"]),
+            (On::Tables, &["dynamodb:BatchGetItem"]),
+            (On::Indexes, &["dynamodb:Query"]),
+        ]],
+    ),
+    ("trace", &[&[FIND, READ_LOG]]),
+    ("waiting", &[&LIST_WAITING]),
+    ("waiting-retry-now", &[&LIST_WAITING, &ORDER]),
+    ("waiting-cancel", &[&LIST_WAITING, &ORDER]),
+    ("pause", &[&PAUSE]),
+    ("resume", &[&PAUSE]),
+    ("doctor", &[&EXAMINE]),
+    (
+        "doctor-fix",
+        &[
+            &EXAMINE,
+            &[
+                (On::Mappings, &["lambda:UpdateEventSourceMapping"]),
+                (
+                    On::Functions,
+                    &[
+                        "lambda:PutFunctionRecursionConfig",
+                        "lambda:UpdateFunctionEventInvokeConfig",
+                    ],
+                ),
+                (On::Queues, &["sqs:SetQueueAttributes"]),
+                (On::Roles, &["iam:PutRolePolicy"]),
+                (On::Tables, &["dynamodb:UpdateTimeToLive"]),
+            ],
+        ],
+    ),
+    (
+        "attach",
+        &[
+            &ASK,
+            &[
+                (
+                    On::Functions,
+                    &[
+                        "lambda:PutFunctionEventInvokeConfig",
+                        "lambda:PutFunctionRecursionConfig",
+                        "lambda:TagResource",
+                        "lambda:UpdateFunctionConfiguration",
+                    ],
+                ),
+                // With --transparent.
+                (On::Layers, &["lambda:GetLayerVersion"]),
+                (On::Queues, &["sqs:SetQueueAttributes"]),
+                (On::Roles, &["iam:PutRolePolicy"]),
+            ],
+        ],
+    ),
+    (
+        "detach",
+        &[
+            &ASK,
+            &[
+                (
+                    On::Functions,
+                    &[
+                        "lambda:DeleteFunctionEventInvokeConfig",
+                        "lambda:PutFunctionEventInvokeConfig",
+                        "lambda:PutFunctionRecursionConfig",
+                        "lambda:UntagResource",
+                        "lambda:UpdateFunctionConfiguration",
+                    ],
+                ),
+                (On::Layers, &["lambda:GetLayerVersion"]),
+                (On::Queues, &["sqs:SetQueueAttributes"]),
+                (On::Roles, &["iam:DeleteRolePolicy"]),
+            ],
+        ],
+    ),
+];
+
+/// The names of the commands that need permissions.
+pub fn commands() -> impl Iterator<Item = &'static str> {
+    COMMANDS.iter().map(|(name, _)| *name)
+}
+
+/// The actions that a command needs; none if there is no such command.
+pub fn actions(command: &str) -> Vec<&'static str> {
+    statements(command).into_iter().flatten().flat_map(|(_, actions)| actions).collect()
+}
+
+/// The IAM policy for a command; none if there is no such command.
+pub fn policy(command: &str) -> Option<Value> {
+    let statements = statements(command)?
+        .into_iter()
+        .map(|(on, actions)| json!({ "Effect": "Allow", "Action": actions, "Resource": on.arn() }));
+    Some(json!({ "Version": "2012-10-17", "Statement": Vec::from_iter(statements) }))
+}
+
+/// The actions that a command needs, by what they are on.
+fn statements(command: &str) -> Option<Vec<(On, Vec<&'static str>)>> {
+    let (_, needs) = COMMANDS.iter().find(|(name, _)| *name == command)?;
+    let mut statements: Vec<(On, Vec<&str>)> = Vec::new();
+    for (on, actions) in needs.iter().copied().flatten() {
+        match statements.iter_mut().find(|(it, _)| it == on) {
+            Some((_, all)) => all.extend(*actions),
+            None => statements.push((*on, actions.to_vec())),
+        }
+    }
+    Some(statements)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_guide_lists_the_actions_of_every_command() {
+        let guide = include_str!("../../../docs/operate.md");
+        for command in commands() {
+            let actions = actions(command).iter().map(|it| format!("`{it}`")).collect::<Vec<_>>();
+            let row = format!("| `{command}` | {} |", actions.join(", "));
+            assert!(guide.contains(&row), "{row} is not in docs/operate.md");
+        }
+    }
+
+    #[test]
+    fn each_permission_of_a_command_is_there_once_and_each_resource_is_of_its_service() {
+        for command in commands() {
+            let policy = policy(command).unwrap();
+            let statements = policy["Statement"].as_array().unwrap();
+            let mut seen = BTreeSet::new();
+            for statement in statements {
+                let resource = statement["Resource"].as_str().unwrap();
+                for action in statement["Action"].as_array().unwrap() {
+                    let action = action.as_str().unwrap();
+                    let service = action.split(':').next().unwrap();
+                    let is_its = resource == "*" || resource.split(':').nth(2) == Some(service);
+                    assert!(is_its, "{command}: {action} on {resource}");
+                    assert!(seen.insert(action), "{command}: {action} twice");
+                }
+            }
+            let resources: BTreeSet<_> =
+                statements.iter().map(|it| it["Resource"].to_string()).collect();
+            assert_eq!(resources.len(), statements.len(), "{command}: a statement for each kind");
+        }
+        assert_eq!(policy("simulate"), None);
+    }
+}

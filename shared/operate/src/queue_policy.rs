@@ -1,0 +1,185 @@
+//! What the policy of a queue says about a role.
+
+use comeback_core::pattern;
+use serde_json::Value;
+
+/// What a policy says about a principal and an action.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Says {
+    /// Nothing.
+    Nothing,
+    /// It allows it.
+    Allow,
+    /// It denies it, whatever else allows it.
+    Deny,
+}
+
+/// The condition by which a closed queue excludes everyone else, in all spellings.
+const UNLESS: [&str; 4] = ["ArnNotEquals", "ArnNotLike", "StringNotEquals", "StringNotLike"];
+/// The key of that condition, in lower case, as IAM compares keys.
+const PRINCIPAL: &str = "aws:principalarn";
+
+/// Asks a policy whether this role may do this. Conditions on anything but the role are taken as not met, except that
+/// a role is no AWS service.
+pub fn ask(policy: &str, role: &str, action: &str) -> Says {
+    let Ok(policy) = serde_json::from_str::<Value>(policy) else { return Says::Nothing };
+    let mut says = Says::Nothing;
+    for statement in list(&policy["Statement"]) {
+        if !names(&statement["Action"], action) || !holds(&statement["Condition"], role) {
+            continue;
+        }
+        match statement["Effect"].as_str() {
+            Some("Deny") if is_about(&statement["Principal"], role, true) => return Says::Deny,
+            Some("Allow") if is_about(&statement["Principal"], role, false) => says = Says::Allow,
+            _ => {}
+        }
+    }
+    says
+}
+
+/// The policy with this role among those that closing statements leave out for this action; none if it is no JSON.
+pub fn let_in(policy: &str, role: &str, action: &str) -> Option<String> {
+    change(policy, action, |roles| {
+        if !roles.contains(&role.into()) {
+            roles.push(role.into());
+        }
+    })
+}
+
+/// The policy without this role among those that closing statements leave out for this action.
+pub fn shut_out(policy: &str, role: &str, action: &str) -> Option<String> {
+    change(policy, action, |roles| {
+        // An empty list would match everybody.
+        if roles.len() > 1 {
+            roles.retain(|it| it != role);
+        }
+    })
+}
+
+fn change(policy: &str, action: &str, change: impl Fn(&mut Vec<Value>)) -> Option<String> {
+    let mut policy: Value = serde_json::from_str(policy).ok()?;
+    let statements = policy.get_mut("Statement")?;
+    let statements = if statements.is_array() {
+        statements.as_array_mut()?.as_mut_slice()
+    } else {
+        std::slice::from_mut(statements)
+    };
+    for statement in statements {
+        if statement["Effect"] != "Deny" || !names(&statement["Action"], action) {
+            continue;
+        }
+        let Some(conditions) = statement.get_mut("Condition").and_then(Value::as_object_mut) else {
+            continue;
+        };
+        let operators = conditions.iter_mut().filter(|(name, _)| UNLESS.contains(&name.as_str()));
+        let keys = operators.filter_map(|(_, keys)| keys.as_object_mut()).flatten();
+        for (_, roles) in keys.filter(|(key, _)| key.eq_ignore_ascii_case(PRINCIPAL)) {
+            let mut all: Vec<_> = list(roles).cloned().collect();
+            change(&mut all);
+            *roles = Value::Array(all);
+        }
+    }
+    Some(policy.to_string())
+}
+
+/// A value, or the values of a list.
+fn list(value: &Value) -> std::slice::Iter<'_, Value> {
+    let one = if value.is_null() { &[] } else { std::slice::from_ref(value) };
+    value.as_array().map_or(one, Vec::as_slice).iter()
+}
+
+fn names(actions: &Value, action: &str) -> bool {
+    let action = action.to_ascii_lowercase();
+    let mut named = list(actions).filter_map(Value::as_str).map(str::to_ascii_lowercase);
+    named.any(|it| pattern::matches(&it, &action))
+}
+
+/// Whether a statement is about this role. A wildcard in an `Allow` may be for other accounts, with conditions.
+fn is_about(principal: &Value, role: &str, is_denial: bool) -> bool {
+    if principal == "*" {
+        return is_denial;
+    }
+    let mut named = list(&principal["AWS"]).filter_map(Value::as_str);
+    named.any(|it| it == role || (is_denial && it == "*"))
+}
+
+fn holds(conditions: &Value, role: &str) -> bool {
+    let Some(operators) = conditions.as_object() else { return true };
+    operators.iter().all(|(operator, keys)| {
+        let mut keys = keys.as_object().into_iter().flatten();
+        keys.all(|(key, values)| {
+            let mut values = list(values).filter_map(Value::as_str);
+            match (operator.as_str(), key.to_ascii_lowercase().as_str()) {
+                (operator, PRINCIPAL) if UNLESS.contains(&operator) => {
+                    !values.any(|it| pattern::matches(it, role))
+                }
+                ("BoolIfExists" | "Bool", "aws:principalisawsservice") => {
+                    values.any(|it| it == "false")
+                }
+                _ => false,
+            }
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const ROLE: &str = "arn:aws:iam::123456789012:role/orders";
+    const SEND: &str = "sqs:SendMessage";
+
+    fn closed(action: &str, condition: Value) -> String {
+        json!({ "Statement": [
+            { "Effect": "Deny", "Principal": "*", "Action": "sqs:*", "Condition": { "Bool": { "aws:SecureTransport": "false" } } },
+            { "Effect": "Deny", "Principal": { "AWS": "*" }, "Action": action, "Condition": condition },
+        ] })
+        .to_string()
+    }
+
+    #[test]
+    fn a_closed_queue_denies_all_roles_that_it_does_not_name() {
+        let unless = |roles: Value| json!({ "ArnNotEquals": { "aws:PrincipalArn": roles }, "BoolIfExists": { "aws:PrincipalIsAWSService": "false" } });
+        for (policy, expected) in [
+            (closed(SEND, unless(json!("arn:aws:iam::123456789012:role/other"))), Says::Deny),
+            (closed("SQS:*", unless(json!([]))), Says::Deny),
+            (closed(SEND, unless(json!([ROLE]))), Says::Nothing),
+            (closed(SEND, unless(json!(["x", "arn:aws:iam::*:role/*"]))), Says::Nothing),
+            (closed("sqs:ReceiveMessage", unless(json!("x"))), Says::Nothing),
+            (closed(SEND, json!({ "IpAddress": { "aws:SourceIp": "10.0.0.0/8" } })), Says::Nothing),
+            ("no JSON".to_owned(), Says::Nothing),
+        ] {
+            assert_eq!(ask(&policy, ROLE, SEND), expected, "{policy}");
+        }
+    }
+
+    #[test]
+    fn a_queue_may_allow_a_role_by_name_and_a_denial_wins() {
+        let allow = |principal: Value| json!({ "Effect": "Allow", "Principal": principal, "Action": [SEND] });
+        let deny = json!({ "Effect": "Deny", "Principal": { "AWS": ROLE }, "Action": "sqs:Send*" });
+        for (statements, expected) in [
+            (vec![allow(json!({ "AWS": ROLE }))], Says::Allow),
+            (vec![allow(json!("*"))], Says::Nothing),
+            (vec![allow(json!({ "Service": "sns.amazonaws.com" }))], Says::Nothing),
+            (vec![allow(json!({ "AWS": [ROLE] })), deny], Says::Deny),
+        ] {
+            let policy = json!({ "Statement": statements }).to_string();
+            assert_eq!(ask(&policy, ROLE, SEND), expected, "{policy}");
+        }
+    }
+
+    #[test]
+    fn a_role_is_let_into_a_closed_queue_and_shut_out_again() {
+        let unless =
+            |roles: Value| closed(SEND, json!({ "ArnNotEquals": { "aws:PrincipalArn": roles } }));
+        let policy = unless(json!("other"));
+        let open = let_in(&policy, ROLE, SEND).unwrap();
+        assert_eq!(open, unless(json!(["other", ROLE])));
+        assert_eq!((ask(&policy, ROLE, SEND), ask(&open, ROLE, SEND)), (Says::Deny, Says::Nothing));
+        assert_eq!(shut_out(&open, ROLE, SEND).unwrap(), unless(json!(["other"])));
+        assert_eq!(shut_out(&unless(json!([ROLE])), ROLE, SEND).unwrap(), unless(json!([ROLE])));
+        assert_eq!(let_in("no JSON", ROLE, SEND), None);
+    }
+}
