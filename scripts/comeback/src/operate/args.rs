@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 use super::{
+    attach::args::{AttachArgs, DetachArgs},
     dead_letters::args::Dead,
+    doctor::args::DoctorArgs,
     simulate::args::SimulateArgs,
     status::args::StatusArgs,
     trace::args::TraceArgs,
@@ -58,6 +60,25 @@ pub enum Operate {
     /// End the pause of a function. The events that were held back come back within 15 minutes.
     #[command(after_help = "Example: comeback resume orders")]
     Resume(PauseArgs),
+    /// Find what is wrong with the retry systems, and how to mend it.
+    ///
+    /// Examines the retry handlers of the account and region, their mappings and queues, the functions whose failures
+    /// they retry, permissions, and what CloudWatch counted in the last day. A problem (✗) loses events or keeps them
+    /// from coming back. A warning (!) does not. What can't be checked (?) names the permission that is missing.
+    #[command(after_help = "Example: comeback doctor orders --fix")]
+    Doctor(DoctorArgs),
+    /// Have the failures of a function retried that no template manages.
+    ///
+    /// Sets what CDK's `attach` sets: the on-failure destination and no retries of Lambda's own, permissions, settings
+    /// of the handler, and RecursiveLoop. Shows a plan and asks. What was before is kept in tags of the function, and
+    /// `comeback detach` restores it. If a step fails, the same command goes on.
+    #[command(after_help = "Example: comeback attach orders:live")]
+    Attach(Box<AttachArgs>),
+    /// Restore what was before a function was attached.
+    ///
+    /// While its queue has messages, only new failures are kept from it.
+    #[command(after_help = "Example: comeback detach orders:live")]
+    Detach(DetachArgs),
     /// Print the completions for a shell.
     #[command(
         after_help = "Example: comeback completions bash > ~/.local/share/bash-completion/completions/comeback"

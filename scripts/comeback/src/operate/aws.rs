@@ -4,7 +4,7 @@ use std::{fmt::Debug, time::Duration};
 
 use aws_config::{
     BehaviorVersion, ConfigLoader, Region, environment::EnvironmentVariableCredentialsProvider,
-    meta::credentials::CredentialsProviderChain, timeout::TimeoutConfig,
+    meta::credentials::CredentialsProviderChain, retry::RetryConfig, timeout::TimeoutConfig,
 };
 use aws_sdk_sqs::{
     config::{Credentials, ProvideCredentials},
@@ -19,7 +19,7 @@ use comeback_operate::{ports::Fault, systems::System};
 use super::{args::Connection, text::shortened};
 
 /// Where `comeback local` listens if it is not told otherwise.
-const LOCAL: &str = "http://127.0.0.1:4700";
+pub const LOCAL: &str = "http://127.0.0.1:4700";
 
 /// AWS's endpoints accept a connection within milliseconds, or not at all.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
@@ -29,6 +29,13 @@ const ATTEMPT_MAX: Duration = Duration::from_secs(6);
 const MESSAGE_MAX: usize = 300;
 /// A call with all its attempts.
 const CALL_MAX: Duration = Duration::from_secs(15);
+
+/// The attempts of a call of a client that slows down when it is throttled, instead of [`ATTEMPTS_DEFAULT`].
+const ADAPTIVE_ATTEMPTS_MAX: u32 = 5;
+/// The SDK's own, unless AWS_MAX_ATTEMPTS or the profile has another number.
+const ATTEMPTS_DEFAULT: u32 = 3;
+/// Such a call with all its attempts, and the time that it waits for its turn.
+const ADAPTIVE_CALL_MAX: Duration = Duration::from_mins(2);
 
 /// Why there are no clients.
 #[derive(Debug, thiserror::Error)]
@@ -138,6 +145,32 @@ impl Aws {
                 aws_sdk_dynamodb::Client::from_conf(config.build())
             }
             None => self.dynamodb.clone(),
+        }
+    }
+}
+
+impl Aws {
+    /// The same clients of Lambda and IAM, which slow down when they are throttled. A command that makes hundreds of
+    /// calls needs them: Lambda answers 15 of most kinds a second.
+    #[must_use]
+    pub fn adaptive(&self) -> Self {
+        let configured = self.lambda.config().retry_config().map(RetryConfig::max_attempts);
+        let attempts = configured.filter(|attempts| *attempts != ATTEMPTS_DEFAULT);
+        let attempts = attempts.unwrap_or(ADAPTIVE_ATTEMPTS_MAX);
+        let retries = RetryConfig::adaptive().with_max_attempts(attempts);
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(CONNECT_MAX)
+            .operation_attempt_timeout(ATTEMPT_MAX)
+            .operation_timeout(ADAPTIVE_CALL_MAX)
+            .build();
+        let lambda = self.lambda.config().to_builder();
+        let lambda = lambda.retry_config(retries.clone()).timeout_config(timeouts.clone());
+        let iam = self.iam.config().to_builder();
+        let iam = iam.retry_config(retries).timeout_config(timeouts);
+        Self {
+            lambda: aws_sdk_lambda::Client::from_conf(lambda.build()),
+            iam: aws_sdk_iam::Client::from_conf(iam.build()),
+            ..self.clone()
         }
     }
 }

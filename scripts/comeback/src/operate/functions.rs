@@ -21,16 +21,26 @@ const CALLS_MAX: usize = 8;
 ///
 /// If they can't be listed.
 pub async fn functions(aws: &Aws) -> Result<Vec<Function>, Fault> {
+    Ok(configurations(aws).await?.into_iter().map(function).collect())
+}
+
+/// The configurations of all functions.
+///
+/// # Errors
+///
+/// If they can't be listed.
+pub async fn configurations(aws: &Aws) -> Result<Vec<FunctionConfiguration>, Fault> {
     let mut functions = Vec::new();
     let mut pages = aws.lambda.list_functions().into_paginator().send();
     while let Some(page) = pages.next().await {
         let page = page.map_err(fault("lambda:ListFunctions", "*"))?;
-        functions.extend(page.functions.unwrap_or_default().into_iter().map(function));
+        functions.extend(page.functions.unwrap_or_default());
     }
     Ok(functions)
 }
 
-fn function(found: FunctionConfiguration) -> Function {
+/// What of a configuration all commands need.
+pub fn function(found: FunctionConfiguration) -> Function {
     let name = found.function_name.unwrap_or_default();
     let log_group = found.logging_config.and_then(|logging| logging.log_group);
     let variables = found.environment.and_then(|environment| environment.variables);

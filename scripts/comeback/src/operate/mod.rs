@@ -1,9 +1,11 @@
 //! The commands for operators. What they say is in `comeback_operate`; here are the terminal and the calls to AWS.
 
 pub mod args;
+mod attach;
 pub mod aws;
 mod console;
 mod dead_letters;
+mod doctor;
 mod functions;
 mod generated;
 mod logs;
@@ -43,6 +45,9 @@ pub async fn run(command: &Operate, shell: &Shell) -> Result<ExitCode, Failure> 
         Operate::Waiting(args) => waiting::run(args, shell).await?,
         Operate::Pause(args) => waiting::pause(args, shell).await?,
         Operate::Resume(args) => waiting::resume(args, shell).await?,
+        Operate::Doctor(args) => doctor::run(args, shell).await?,
+        Operate::Attach(args) => attach::run_attach(args, shell).await?,
+        Operate::Detach(args) => attach::run_detach(args, shell).await?,
         Operate::Completions { shell } => {
             io::stdout().write_all(&generated::completions(*shell))?;
             Ended::Well

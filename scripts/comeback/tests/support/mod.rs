@@ -7,7 +7,15 @@ use std::{
     time::Duration,
 };
 
-use aws_sdk_sqs::types::{MessageAttributeValue, QueueAttributeName, SendMessageBatchRequestEntry};
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_lambda::{
+    primitives::Blob,
+    types::{Environment, FunctionCode, Runtime},
+};
+use aws_sdk_sqs::{
+    config::{Credentials, SharedCredentialsProvider},
+    types::{MessageAttributeValue, QueueAttributeName, SendMessageBatchRequestEntry},
+};
 use chrono::{SecondsFormat, Utc};
 use comeback_cli::{deploy, journal::Journal};
 use serde_json::json;
@@ -124,6 +132,20 @@ impl Cloud {
         command
     }
 
+    /// The output of a command on this cloud.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// What commands print that a guide shows, with the port that the guide has.
+    pub fn replay(&self, commands: &[&str]) -> String {
+        let printed = commands.iter().map(|command| {
+            let words = command.split(' ').filter(|it| !["comeback", "--local"].contains(it));
+            text(&self.run(&words.collect::<Vec<_>>()).stdout)
+        });
+        printed.collect::<String>().replace(&self.endpoint, "http://127.0.0.1:4700")
+    }
+
     /// How many letters are visible, and how many are hidden.
     pub async fn letters(&self) -> [usize; 2] {
         let names = [
@@ -152,4 +174,49 @@ impl Cloud {
         tokio::time::timeout(PATIENCE, read).await.unwrap();
         payloads
     }
+}
+
+/// What a guide shows of a session below a heading: the commands after `$`, and the output of all.
+pub fn session<'a>(guide: &'a str, heading: &str) -> (Vec<&'a str>, String) {
+    let section = guide.split(&format!("\n## {heading}\n")).nth(1).unwrap();
+    let block = section.split("```shell-session\n").nth(1).unwrap().split("```").next().unwrap();
+    let (commands, output): (Vec<_>, Vec<_>) = block.lines().partition(|it| it.starts_with("$ "));
+    let commands = commands.into_iter().map(|it| it.trim_start_matches("$ ")).collect();
+    (commands, output.iter().map(|line| format!("{line}\n")).collect())
+}
+
+/// The configuration of clients of moto.
+pub fn sdk(endpoint: &str) -> SdkConfig {
+    let credentials = Credentials::new("any", "any", None, None, "test");
+    SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::from_static("us-east-1"))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .endpoint_url(endpoint)
+        .build()
+}
+
+/// Creates a function on moto that nobody invokes, with a role of its own. Returns the ARN of the role.
+pub async fn create_on_moto(sdk: &SdkConfig, name: &str, environment: &[(&str, &str)]) -> String {
+    const EMPTY_ZIP: &[u8] = b"PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    let trust = json!({ "Version": "2012-10-17", "Statement": [{ "Effect": "Allow",
+        "Action": "sts:AssumeRole", "Principal": { "Service": "lambda.amazonaws.com" } }] });
+    let role = aws_sdk_iam::Client::new(sdk).create_role().role_name(format!("{name}-role"));
+    let role = role.assume_role_policy_document(trust.to_string()).send().await.unwrap();
+    let role = role.role.unwrap().arn;
+    let variables = environment.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+    let environment = Environment::builder().set_variables(Some(variables.collect()));
+    aws_sdk_lambda::Client::new(sdk)
+        .create_function()
+        .function_name(name)
+        .role(&role)
+        .runtime(Runtime::Nodejs20x)
+        .handler("index.handler")
+        .code(FunctionCode::builder().zip_file(Blob::new(EMPTY_ZIP)).build())
+        .environment(environment.build())
+        .send()
+        .await
+        .unwrap();
+    role
 }

@@ -1,0 +1,176 @@
+//! `comeback attach` and `comeback detach`.
+
+mod account;
+pub mod args;
+
+use account::There;
+use args::{AttachArgs, DetachArgs, Manner};
+use comeback_operate::attach::{Order, Planned, Refusal, attach, carry_out, detach};
+use serde::Serialize;
+
+use super::{
+    aws::Aws,
+    console::{Ended, confirm},
+};
+use crate::{
+    paint::{Line, Style},
+    shell::{Failure, Shell},
+};
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    function: &'a str,
+    queue: &'a str,
+    plan: Vec<StepJson<'a>>,
+    warnings: &'a [String],
+    waiting: u64,
+    done: usize,
+    error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct StepJson<'a> {
+    what: &'a str,
+    is: &'a str,
+    becomes: &'a str,
+}
+
+/// What is to be done.
+struct Work {
+    title: String,
+    question: String,
+    function: String,
+    queue: String,
+    steps: Vec<Planned>,
+    warnings: Vec<String>,
+    waiting: u64,
+    /// What an operator can do if it stops halfway.
+    advice: String,
+}
+
+/// Runs `comeback attach`.
+///
+/// # Errors
+///
+/// If it is refused, or a step fails.
+pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Ended, Failure> {
+    let there = There::new(Aws::connect(&args.manner.connection).await?, shell.now);
+    let facts = there.facts(&args.function, &args.manner).await?;
+    let (name, qualifier) = &args.function;
+    let order = Order {
+        qualifier: qualifier.clone(),
+        queue: args.queue.clone(),
+        replace: args.replace,
+        transparent: args.transparent.clone(),
+    };
+    let plan = attach(&facts, &order).map_err(refused)?;
+    let function = full_name(name, qualifier.as_ref());
+    let work = Work {
+        title: format!("Attach {function} to {} of {}", plan.queue, facts.handler.name()),
+        question: format!("Attach {function}?"),
+        advice: format!("the same command goes on, and comeback detach {function} goes back"),
+        function,
+        queue: plan.queue,
+        steps: plan.steps,
+        warnings: plan.warnings,
+        waiting: 0,
+    };
+    run(&there, work, &args.manner, shell).await
+}
+
+/// Runs `comeback detach`.
+///
+/// # Errors
+///
+/// If it is refused, or a step fails.
+pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Ended, Failure> {
+    let there = There::new(Aws::connect(&args.manner.connection).await?, shell.now);
+    let facts = there.facts(&args.function, &args.manner).await?;
+    let (name, qualifier) = &args.function;
+    let order = Order { qualifier: qualifier.clone(), ..Order::default() };
+    let plan = detach(&facts, &order, args.now).map_err(refused)?;
+    let function = full_name(name, qualifier.as_ref());
+    let work = Work {
+        title: format!("Detach {function} from {} of {}", plan.queue, facts.handler.name()),
+        question: format!("Detach {function}?"),
+        advice: "the same command goes on".to_owned(),
+        function,
+        queue: plan.queue,
+        steps: plan.steps,
+        warnings: plan.warnings,
+        waiting: plan.waiting,
+    };
+    run(&there, work, &args.manner, shell).await
+}
+
+fn refused(refusal: Refusal) -> Failure {
+    Failure::Refused(refusal.to_string())
+}
+
+fn full_name(name: &str, qualifier: Option<&String>) -> String {
+    qualifier.map_or_else(|| name.to_owned(), |qualifier| format!("{name}:{qualifier}"))
+}
+
+async fn run(there: &There, work: Work, manner: &Manner, shell: &Shell) -> Result<Ended, Failure> {
+    let Work { title, question, function, queue, steps, warnings, waiting, advice } = work;
+    if !manner.json {
+        shell.print(&plan_lines(&title, &steps, &warnings)).await?;
+    }
+    let is_asked = !manner.yes && !manner.dry_run && !steps.is_empty();
+    if is_asked {
+        confirm(&question)?;
+    }
+    let mut done = Vec::new();
+    let ended = if manner.dry_run {
+        Ok(())
+    } else {
+        carry_out(there, &steps, |planned| done.push(planned.what.clone())).await
+    };
+    let done_lines = done.iter().map(|what| Line::of(Style::Good, "✓ ").and(Style::Plain, what));
+    let mut lines: Vec<_> = done_lines.collect();
+    if waiting > 0 {
+        let text = format!(
+            "{waiting} messages are in {queue}. What they need to come back stays: run this again when it is empty, or with --now"
+        );
+        lines.push(Line::of(Style::GivenUp, "! ").and(Style::Plain, text));
+    }
+    if manner.json {
+        let plan =
+            steps.iter().map(|Planned { what, is, becomes, .. }| StepJson { what, is, becomes });
+        let document = Document {
+            function: &function,
+            queue: &queue,
+            plan: plan.collect(),
+            warnings: &warnings,
+            waiting,
+            done: done.len(),
+            error: ended.as_ref().err().map(ToString::to_string),
+        };
+        shell.print_json(&document).await?;
+    } else {
+        shell.print(&lines).await?;
+    }
+    ended.map(|()| Ended::Well).map_err(|stopped| {
+        let done = stopped.done;
+        Failure::Refused(format!(
+            "{stopped}; {done} of {} steps are done and stand: {advice}",
+            steps.len()
+        ))
+    })
+}
+
+fn plan_lines(title: &str, steps: &[Planned], warnings: &[String]) -> Vec<Line> {
+    let mut lines = vec![Line::of(Style::Strong, title)];
+    for Planned { what, is, becomes, .. } in steps {
+        lines.push(Line::of(Style::Plain, format!("  {what}")));
+        lines.push(Line::of(Style::Faint, format!("    is:      {is}")));
+        lines.push(Line::of(Style::Plain, format!("    will be: {becomes}")));
+    }
+    if steps.is_empty() {
+        lines.push(Line::of(Style::Plain, "  nothing to do"));
+    }
+    let warning = |text: &String| Line::of(Style::GivenUp, "! ").and(Style::Plain, text);
+    lines.extend(warnings.iter().map(warning));
+    lines
+}

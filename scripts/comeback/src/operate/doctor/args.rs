@@ -1,0 +1,43 @@
+//! The command line of `comeback doctor`.
+
+use clap::builder::PossibleValuesParser;
+use comeback_operate::permissions;
+
+use crate::operate::args::Connection;
+
+/// Options of `comeback doctor`.
+#[derive(Debug, clap::Args)]
+pub struct DoctorArgs {
+    /// Examine only these functions of the retry systems, by name.
+    #[arg(value_name = "FUNCTION")]
+    pub functions: Vec<String>,
+    /// Examine only the system of this retry handler.
+    #[arg(long, value_name = "NAME")]
+    pub handler: Option<String>,
+    /// Carry out the commands that mend what was found, after a question.
+    ///
+    /// Commands that a person has to decide about are only shown.
+    #[arg(long)]
+    pub fix: bool,
+    /// Don't ask.
+    #[arg(long, requires = "fix")]
+    pub yes: bool,
+    /// Print the IAM policy that a command needs, and do nothing else.
+    ///
+    /// It allows nothing but that. Put the names of your functions, queues and roles in the place of the asterisks.
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        num_args = 0..=1,
+        default_missing_value = "doctor",
+        conflicts_with_all = ["functions", "handler", "fix", "json"],
+        value_parser = PossibleValuesParser::new(permissions::commands()),
+    )]
+    pub policy: Option<String>,
+    /// Print one JSON document instead of lines.
+    #[arg(long)]
+    pub json: bool,
+    /// Where AWS is.
+    #[command(flatten)]
+    pub connection: Connection,
+}

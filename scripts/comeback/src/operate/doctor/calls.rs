@@ -1,0 +1,348 @@
+//! Single questions to AWS, each of which may fail by itself.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use aws_sdk_cloudwatch::{
+    primitives::DateTime,
+    types::{Dimension, Metric as CloudWatchMetric, MetricDataQuery, MetricStat},
+};
+use aws_sdk_dynamodb::types::{KeySchemaElement, TableDescription, TimeToLiveStatus};
+use aws_sdk_iam::types::PolicyEvaluationDecisionType;
+use aws_sdk_lambda::types::{
+    Architecture, EventSourceMappingConfiguration, FunctionConfiguration,
+    FunctionEventInvokeConfig, FunctionResponseType, LastUpdateStatus, RecursiveLoop,
+};
+use aws_sdk_sqs::types::QueueAttributeName;
+use comeback_core::Timestamp;
+use comeback_operate::{
+    doctor::{
+        Fact, Function, InvokeConfig, Ledger, Mapping, Metric, Queue, QueueAttributes, State,
+        Table, Target, actions_on_ledger,
+    },
+    ports::Fault,
+};
+use tokio::sync::Semaphore;
+
+use crate::operate::{
+    aws::{Aws, fault},
+    functions::function,
+};
+
+/// How many calls run at the same time. Lambda answers 15 calls a second of an account.
+const CALLS_MAX: usize = 16;
+
+/// How many metrics one call may ask for.
+const METRICS_MAX: usize = 500;
+/// The length of a data point. Longer ones would begin before the first one that is wanted.
+const METRIC_POINT: Duration = Duration::from_hours(1);
+
+/// Actions and resources that a role lacks.
+pub type Denied = Vec<(String, String)>;
+
+/// The clients, and how many calls may run.
+#[derive(Clone)]
+pub struct Calls {
+    /// The clients, which slow down when AWS throttles them.
+    pub aws: Aws,
+    permits: Arc<Semaphore>,
+}
+
+impl Calls {
+    /// With these clients.
+    pub fn new(aws: &Aws) -> Self {
+        Self { aws: aws.adaptive(), permits: Arc::new(Semaphore::new(CALLS_MAX)) }
+    }
+
+    /// Makes a call when there is room for it.
+    pub async fn call<T>(&self, call: impl Future<Output = T>) -> T {
+        // The semaphore is never closed.
+        let _permit = self.permits.acquire().await;
+        call.await
+    }
+
+    /// All mappings of queues.
+    pub async fn mappings(&self) -> Fact<Vec<Mapping>> {
+        let mut mappings = Vec::new();
+        let mut pages = self.aws.lambda.list_event_source_mappings().into_paginator().send();
+        while let Some(page) = self.call(pages.next()).await {
+            let page = page.map_err(fault("lambda:ListEventSourceMappings", "*"))?;
+            mappings.extend(page.event_source_mappings.unwrap_or_default().iter().map(mapping));
+        }
+        mappings.retain(|mapping| mapping.queue.contains(":sqs:"));
+        Ok(mappings)
+    }
+
+    /// The event invoke configs of a function, its aliases and its versions.
+    pub async fn invoke_configs(self, name: String) -> Fact<Vec<InvokeConfig>> {
+        let mut configs = Vec::new();
+        let call = self.aws.lambda.list_function_event_invoke_configs().function_name(&name);
+        let mut pages = call.into_paginator().send();
+        while let Some(page) = self.call(pages.next()).await {
+            let page = page.map_err(fault("lambda:ListFunctionEventInvokeConfigs", &name))?;
+            configs.extend(page.function_event_invoke_configs.unwrap_or_default());
+        }
+        Ok(configs.iter().map(invoke_config).collect())
+    }
+
+    /// What else is to be known about a function that was listed.
+    pub async fn function(&self, listed: &FunctionConfiguration) -> Function {
+        let name = listed.function_name().unwrap_or_default();
+        let lambda = &self.aws.lambda;
+        let (state, recursion, reserved) = tokio::join!(
+            self.call(lambda.get_function_configuration().function_name(name).send()),
+            self.call(lambda.get_function_recursion_config().function_name(name).send()),
+            self.call(lambda.get_function_concurrency().function_name(name).send()),
+        );
+        let seconds = u64::try_from(listed.timeout().unwrap_or_default()).unwrap_or_default();
+        let layers = listed.layers().iter().filter_map(|layer| layer.arn().map(str::to_owned));
+        let target = listed.dead_letter_config().and_then(|config| config.target_arn());
+        Function {
+            arn: listed.function_arn().unwrap_or_default().to_owned(),
+            role: listed.role().unwrap_or_default().to_owned(),
+            environment: function(listed.clone()).environment,
+            runtime: listed.runtime().map(|runtime| runtime.as_str().to_owned()),
+            architecture: listed
+                .architectures()
+                .first()
+                .map_or("x86_64", Architecture::as_str)
+                .to_owned(),
+            timeout: Duration::from_secs(seconds),
+            layers: layers.collect(),
+            code: listed.code_sha256().unwrap_or_default().to_owned(),
+            dead_letter_target: target.filter(|arn| !arn.is_empty()).map(str::to_owned),
+            state: state.map_err(fault("lambda:GetFunctionConfiguration", name)).map(|it| State {
+                state: it.state.map(|state| state.as_str().to_owned()).unwrap_or_default(),
+                reason: it.state_reason,
+                failed_update: (it.last_update_status == Some(LastUpdateStatus::Failed))
+                    .then(|| it.last_update_status_reason.unwrap_or_default()),
+            }),
+            may_loop: recursion
+                .map_err(fault("lambda:GetFunctionRecursionConfig", name))
+                .map(|it| it.recursive_loop == Some(RecursiveLoop::Allow)),
+            reserved: reserved
+                .map_err(fault("lambda:GetFunctionConcurrency", name))
+                .map(|it| it.reserved_concurrent_executions.and_then(|it| u32::try_from(it).ok())),
+        }
+    }
+
+    /// A queue and its attributes.
+    pub async fn queue(&self, arn: String, url: String) -> Queue {
+        let call = self.aws.sqs.get_queue_attributes().queue_url(&url);
+        let answer = self.call(call.attribute_names(QueueAttributeName::All).send()).await;
+        let attributes = match answer.map_err(fault("sqs:GetQueueAttributes", &arn)) {
+            Ok(answer) => {
+                let attributes = answer.attributes.unwrap_or_default().into_iter();
+                let attributes = attributes.map(|(name, value)| (name.as_str().to_owned(), value));
+                Ok(Some(QueueAttributes::read(&attributes.collect())))
+            }
+            Err(fault) if is_missing(&fault) => Ok(None),
+            Err(fault) => Err(fault),
+        };
+        Queue { arn, url, attributes }
+    }
+
+    /// Which of these actions on these resources a role lacks, by IAM's own rules.
+    pub async fn denied(
+        &self,
+        role: String,
+        actions: &[&str],
+        resources: Vec<String>,
+    ) -> Fact<Denied> {
+        let mut denied = Vec::new();
+        if resources.is_empty() {
+            return Ok(denied);
+        }
+        let call = self.aws.iam.simulate_principal_policy().policy_source_arn(&role);
+        let actions = actions.iter().map(|&action| action.to_owned()).collect();
+        let call = call.set_action_names(Some(actions)).set_resource_arns(Some(resources));
+        let mut pages = call.into_paginator().send();
+        while let Some(page) = self.call(pages.next()).await {
+            let page = page.map_err(fault("iam:SimulatePrincipalPolicy", &role))?;
+            let results = page.evaluation_results.unwrap_or_default().into_iter();
+            let results =
+                results.filter(|it| it.eval_decision != PolicyEvaluationDecisionType::Allowed);
+            denied.extend(
+                results.map(|it| (it.eval_action_name, it.eval_resource_name.unwrap_or_default())),
+            );
+        }
+        Ok(denied)
+    }
+
+    /// Whether the handler's role may invoke each of the targets, found out with one call.
+    pub async fn invocations(&self, role: &str, targets: &[Target]) -> Vec<Fact<bool>> {
+        let all = targets.iter().flat_map(invoked_arns).collect();
+        let denied = self.denied(role.to_owned(), &["lambda:InvokeFunction"], all).await;
+        let may_be_invoked = |target| {
+            let own = invoked_arns(target);
+            denied.clone().map(|denied| denied.iter().all(|(_, on)| !own.contains(on)))
+        };
+        targets.iter().map(may_be_invoked).collect()
+    }
+
+    /// The ledger, if there is one.
+    pub async fn ledger(
+        &self,
+        environment: &BTreeMap<String, String>,
+        handler_arn: &str,
+        role: &str,
+    ) -> Option<Ledger> {
+        let name = environment.get("LEDGER_TABLE").filter(|name| !name.trim().is_empty())?.clone();
+        let arn = if name.starts_with("arn:") {
+            name.clone()
+        } else {
+            let home = handler_arn.split(":function:").next().unwrap_or_default();
+            format!("{}:table/{name}", home.replacen(":lambda:", ":dynamodb:", 1))
+        };
+        let dynamodb = &self.aws.dynamodb;
+        let actions = actions_on_ledger(environment);
+        let (table, expiry, denied) = tokio::join!(
+            self.call(dynamodb.describe_table().table_name(&name).send()),
+            self.call(dynamodb.describe_time_to_live().table_name(&name).send()),
+            self.denied(role.to_owned(), &actions, vec![arn.clone()]),
+        );
+        let table = match table.map_err(fault("dynamodb:DescribeTable", &arn)) {
+            Ok(answer) => Ok(answer.table.as_ref().map(table_of)),
+            Err(fault) if is_missing(&fault) => Ok(None),
+            Err(fault) => Err(fault),
+        };
+        let expiry = expiry.map_err(fault("dynamodb:DescribeTimeToLive", &arn)).map(|answer| {
+            let description = answer.time_to_live_description?;
+            let is_on = matches!(
+                description.time_to_live_status,
+                Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling)
+            );
+            description.attribute_name.filter(|_| is_on)
+        });
+        let denied = denied.map(|denied| denied.into_iter().map(|(action, _)| action).collect());
+        Some(Ledger { name, table, expiry, denied })
+    }
+
+    /// What CloudWatch has counted of the handler, the targets and the dead-letter queue.
+    pub async fn metrics(
+        &self,
+        handler: &Function,
+        targets: &[Target],
+        dead_letters: &Queue,
+        now: Timestamp,
+    ) -> Fact<BTreeMap<(Metric, String), f64>> {
+        let of_handler = Metric::OF_HANDLER.map(|metric| (metric, handler.name().to_owned()));
+        let of_targets = targets.iter().filter(|target| target.function.is_some());
+        let of_targets =
+            of_targets.flat_map(|it| Metric::OF_TARGET.map(|metric| (metric, it.name.clone())));
+        let oldest = (Metric::OldestMessage, dead_letters.name().to_owned());
+        let wanted: Vec<_> = of_handler.into_iter().chain(of_targets).chain([oldest]).collect();
+        let mut all = BTreeMap::new();
+        for wanted in wanted.chunks(METRICS_MAX) {
+            let queries =
+                wanted.iter().enumerate().map(|(index, (metric, of))| query(index, *metric, of));
+            let start = now - Metric::PERIOD;
+            let call = self
+                .aws
+                .cloudwatch
+                .get_metric_data()
+                .set_metric_data_queries(Some(queries.collect()))
+                .start_time(DateTime::from_secs(start.timestamp()))
+                .end_time(DateTime::from_secs(now.timestamp()));
+            let mut pages = call.into_paginator().send();
+            while let Some(page) = self.call(pages.next()).await {
+                let page = page.map_err(fault("cloudwatch:GetMetricData", "*"))?;
+                for result in page.metric_data_results.unwrap_or_default() {
+                    let index = result.id().unwrap_or_default().trim_start_matches('m').parse();
+                    let Some((metric, of)) = index.ok().and_then(|index: usize| wanted.get(index))
+                    else {
+                        continue;
+                    };
+                    let value: &mut f64 = all.entry((*metric, of.clone())).or_default();
+                    let points = result.values().iter().copied();
+                    *value = if *metric == Metric::OldestMessage {
+                        points.fold(*value, f64::max)
+                    } else {
+                        *value + points.sum::<f64>()
+                    };
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// The ARNs that records of a target name. Those of the function itself name the version `$LATEST`.
+fn invoked_arns(target: &Target) -> Vec<String> {
+    let Some(function) = &target.function else { return Vec::new() };
+    let qualifiers = target.configs.iter().flatten().map(|config| config.qualifier.as_deref());
+    qualifiers.map(|it| format!("{}:{}", function.arn, it.unwrap_or("$LATEST"))).collect()
+}
+
+/// Whether a fault says that there is no such queue or table.
+fn is_missing(fault: &Fault) -> bool {
+    let code = fault.code.as_deref().unwrap_or_default();
+    code.contains("NonExistentQueue")
+        || code.contains("QueueDoesNotExist")
+        || code == "ResourceNotFoundException"
+}
+
+fn mapping(it: &EventSourceMappingConfiguration) -> Mapping {
+    let number =
+        |number: Option<i32>| number.and_then(|it| u32::try_from(it).ok()).unwrap_or_default();
+    Mapping {
+        uuid: it.uuid().unwrap_or_default().to_owned(),
+        queue: it.event_source_arn().unwrap_or_default().to_owned(),
+        function: it.function_arn().unwrap_or_default().to_owned(),
+        state: it.state().unwrap_or_default().to_owned(),
+        last_result: it.last_processing_result().map(str::to_owned),
+        batch_size: number(it.batch_size()),
+        window: Duration::from_secs(number(it.maximum_batching_window_in_seconds()).into()),
+        reports_failures: it
+            .function_response_types()
+            .contains(&FunctionResponseType::ReportBatchItemFailures),
+        is_filtered: it.filter_criteria().is_some_and(|filters| !filters.filters().is_empty()),
+    }
+}
+
+/// An event invoke config as the rules want it.
+pub fn invoke_config(it: &FunctionEventInvokeConfig) -> InvokeConfig {
+    let qualifier = it.function_arn().unwrap_or_default().split(':').nth(7);
+    let number = |number: Option<i32>| number.and_then(|it| u32::try_from(it).ok());
+    let destinations = it.destination_config();
+    let on_failure = destinations.and_then(|it| it.on_failure()).and_then(|it| it.destination());
+    let on_success = destinations.and_then(|it| it.on_success()).and_then(|it| it.destination());
+    let arn = |arn: Option<&str>| arn.filter(|arn| !arn.is_empty()).map(str::to_owned);
+    InvokeConfig {
+        qualifier: qualifier.filter(|it| *it != "$LATEST").map(str::to_owned),
+        retries: number(it.maximum_retry_attempts()),
+        age_max: number(it.maximum_event_age_in_seconds()).map(|it| Duration::from_secs(it.into())),
+        on_failure: arn(on_failure),
+        on_success: arn(on_success),
+    }
+}
+
+fn table_of(it: &TableDescription) -> Table {
+    let kind = |name: &str| {
+        let attribute = it.attribute_definitions().iter().find(|it| it.attribute_name == name);
+        format!("{name} {}", attribute.map_or("", |it| it.attribute_type.as_str()))
+    };
+    let key =
+        |schema: &[KeySchemaElement]| schema.iter().map(|it| kind(&it.attribute_name)).collect();
+    let waiting =
+        it.global_secondary_indexes().iter().find(|it| it.index_name() == Some("waiting"));
+    Table {
+        status: it.table_status().map(|it| it.as_str().to_owned()).unwrap_or_default(),
+        key: key(it.key_schema()),
+        waiting: waiting.map(|index| {
+            let status = index.index_status().map(|it| it.as_str().to_owned()).unwrap_or_default();
+            (status, key(index.key_schema()))
+        }),
+    }
+}
+
+fn query(index: usize, metric: Metric, of: &str) -> MetricDataQuery {
+    let dimension = Dimension::builder().name(metric.dimension()).value(of).build();
+    let named =
+        CloudWatchMetric::builder().namespace(metric.namespace()).metric_name(metric.name());
+    let stat = MetricStat::builder()
+        .metric(named.dimensions(dimension).build())
+        .period(i32::try_from(METRIC_POINT.as_secs()).unwrap_or(i32::MAX))
+        .stat(metric.statistic())
+        .build();
+    MetricDataQuery::builder().id(format!("m{index}")).metric_stat(stat).build()
+}

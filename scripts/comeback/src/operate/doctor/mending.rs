@@ -1,0 +1,61 @@
+//! Carries out what mends a finding.
+
+use aws_sdk_dynamodb::types::TimeToLiveSpecification;
+use aws_sdk_lambda::types::{FunctionResponseType, RecursiveLoop};
+use aws_sdk_sqs::types::QueueAttributeName;
+use comeback_operate::{
+    doctor::{BATCH_SIZE, EXPIRES_AT, Mend},
+    ports::Fault,
+};
+
+use crate::operate::aws::{Aws, fault};
+
+/// Carries it out. Commands that a person has to decide about are not.
+///
+/// # Errors
+///
+/// If the call fails.
+pub async fn carry_out(aws: &Aws, mend: &Mend) -> Result<(), Fault> {
+    match mend {
+        Mend::Mapping { uuid } => {
+            let call = aws.lambda.update_event_source_mapping().uuid(uuid).enabled(true);
+            let call = call.batch_size(i32::try_from(BATCH_SIZE).unwrap_or(i32::MAX));
+            let call = call.maximum_batching_window_in_seconds(0);
+            let call = call.function_response_types(FunctionResponseType::ReportBatchItemFailures);
+            call.send().await.map(drop).map_err(fault("lambda:UpdateEventSourceMapping", uuid))
+        }
+        Mend::Queue { url, attribute, value } => {
+            let call = aws.sqs.set_queue_attributes().queue_url(url);
+            let call = call.attributes(QueueAttributeName::from(*attribute), value);
+            call.send().await.map(drop).map_err(fault("sqs:SetQueueAttributes", url))
+        }
+        Mend::Retries { function, qualifier } => {
+            let call = aws.lambda.update_function_event_invoke_config().function_name(function);
+            let call = call.set_qualifier(qualifier.clone()).maximum_retry_attempts(0);
+            let action = "lambda:UpdateFunctionEventInvokeConfig";
+            call.send().await.map(drop).map_err(fault(action, function))
+        }
+        Mend::Loop { function } => {
+            let call = aws.lambda.put_function_recursion_config().function_name(function);
+            let call = call.recursive_loop(RecursiveLoop::Allow);
+            call.send()
+                .await
+                .map(drop)
+                .map_err(fault("lambda:PutFunctionRecursionConfig", function))
+        }
+        Mend::Permission { role, policy, document } => {
+            let call = aws.iam.put_role_policy().role_name(role).policy_name(policy);
+            let call = call.policy_document(document);
+            call.send().await.map(drop).map_err(fault("iam:PutRolePolicy", role))
+        }
+        Mend::Expiry { table } => {
+            let expiry =
+                TimeToLiveSpecification::builder().enabled(true).attribute_name(EXPIRES_AT);
+            let call = aws.dynamodb.update_time_to_live().table_name(table);
+            // Everything that is required is set.
+            let call = call.set_time_to_live_specification(expiry.build().ok());
+            call.send().await.map(drop).map_err(fault("dynamodb:UpdateTimeToLive", table))
+        }
+        Mend::ByHand(_) => Ok(()),
+    }
+}

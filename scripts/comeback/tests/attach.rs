@@ -1,0 +1,191 @@
+//! `comeback attach` and `comeback detach` as an operator runs them, on the local cloud and on moto.
+#![cfg(feature = "operate")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use std::{path::Path, time::Duration};
+
+use aws_sdk_lambda::types::{DestinationConfig, OnSuccess};
+use aws_sdk_sqs::types::QueueAttributeName;
+use comeback_cli::{deploy::Function, journal::Journal};
+use moto::Moto;
+use serde_json::{Value, json};
+use support::{Cloud, comeback, create_on_moto, sdk, session, text};
+
+/// A test that waits for longer has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Cloud {
+    /// A system that allows the example target only, and a function that is not attached.
+    async fn with_orders() -> Self {
+        let cloud = Self::start(&["--set", "TARGET_FUNCTIONS=example-target"]);
+        let target = Path::new(env!("CARGO_BIN_EXE_comeback")).with_file_name("example-target");
+        let orders = Function::of("orders", &target, Duration::from_secs(3));
+        cloud.client.create(&orders).await.unwrap();
+        let call = cloud.client.lambda.put_function_recursion_config().function_name("orders");
+        call.recursive_loop("Terminate".into()).send().await.unwrap();
+        cloud
+    }
+
+    async fn settings(&self) -> String {
+        let call = self.client.lambda.get_function_configuration().function_name("retry-handler");
+        let environment = call.send().await.unwrap().environment.unwrap();
+        environment.variables.unwrap()["TARGET_FUNCTIONS"].clone()
+    }
+}
+
+#[tokio::test]
+async fn failures_of_an_attached_function_come_back_until_it_is_detached() {
+    let cloud = Cloud::with_orders().await;
+    let lambda = &cloud.client.lambda;
+    let success = OnSuccess::builder()
+        .destination("arn:aws:lambda:us-east-1:000000000000:function:example-target");
+    let call = lambda.put_function_event_invoke_config().function_name("orders");
+    let call =
+        call.destination_config(DestinationConfig::builder().on_success(success.build()).build());
+    call.maximum_event_age_in_seconds(600).send().await.unwrap();
+
+    let refused = cloud.run(&["attach", "orders"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("got no terminal to ask on"), "{refused:?}");
+    assert!(cloud.run(&["attach", "orders", "--dry-run"]).status.success());
+    assert_eq!(cloud.settings().await, "example-target", "nothing was changed");
+
+    let attached = cloud.run(&["attach", "orders", "--yes"]);
+    assert!(attached.status.success(), "{attached:?}");
+    assert_eq!(cloud.settings().await, "example-target,orders");
+    let call = lambda.get_function_event_invoke_config().function_name("orders");
+    let config = call.send().await.unwrap();
+    assert_eq!(
+        (config.maximum_retry_attempts, config.maximum_event_age_in_seconds),
+        (Some(0), Some(600))
+    );
+    assert!(config.destination_config.unwrap().on_success.unwrap().destination.is_some());
+    let again = cloud.run(&["attach", "orders", "--yes"]);
+    assert!(text(&again.stdout).contains("nothing to do"), "{again:?}");
+
+    cloud.client.invoke("orders", r#"{"id":"1","fail":{"attempts":1}}"#).await.unwrap();
+    let mut journal = Journal::of(&cloud.endpoint);
+    let comes_back = async {
+        let mut runs = 0;
+        while runs < 2 {
+            let page = journal.next(Duration::from_secs(20)).await.unwrap();
+            let of_orders = page.iter().filter(|entry| *entry.function == *"orders");
+            runs += of_orders.filter(|entry| entry.outcome.is_none()).count();
+        }
+    };
+    tokio::time::timeout(PATIENCE, comes_back).await.unwrap();
+
+    let detached = cloud.run(&["detach", "orders", "--yes", "--now"]);
+    assert!(detached.status.success(), "{detached:?}");
+    assert_eq!(cloud.settings().await, "example-target");
+    let call = lambda.get_function_event_invoke_config().function_name("orders");
+    let config = call.send().await.unwrap();
+    let destinations = config.destination_config.unwrap();
+    assert!(destinations.on_failure.is_none_or(|it| it.destination.is_none()));
+    let arn = "arn:aws:lambda:us-east-1:000000000000:function:orders";
+    let tags = lambda.list_tags().resource(arn).send().await.unwrap().tags.unwrap();
+    assert!(tags.is_empty(), "{tags:?}");
+    let again = cloud.run(&["detach", "orders", "--yes"]);
+    assert!(text(&again.stderr).contains("it was not attached by comeback attach"), "{again:?}");
+}
+
+#[tokio::test]
+async fn what_contradicts_is_refused_and_changes_nothing() {
+    let cloud = Cloud::with_orders().await;
+    for (arguments, part) in [
+        (["attach", "retry-handler", "--yes"].as_slice(), "got the retry handler itself"),
+        (&["attach", "orders", "--queue", "none"], "in --queue, got none; it has retry"),
+        (
+            &["attach", "orders", "--transparent", "layer"],
+            "--transparent has no effect on an image",
+        ),
+        (&["attach", "missing"], "expected lambda:GetFunctionConfiguration on missing to succeed"),
+        (&["attach", "orders", "--handler", "x"], "expected x to be a retry handler"),
+    ] {
+        let refused = cloud.run(arguments);
+        assert!(text(&refused.stderr).contains(part), "{arguments:?}: {refused:?}");
+        assert_eq!(refused.status.code(), Some(1), "{arguments:?}");
+    }
+    assert_eq!(comeback().args(["attach", "a b"]).output().unwrap().status.code(), Some(2));
+    assert_eq!(cloud.settings().await, "example-target");
+}
+
+#[tokio::test]
+async fn the_session_in_the_guide_is_what_the_program_prints() {
+    let (commands, expected) =
+        session(include_str!("../../../docs/operate.md"), "Attach and detach");
+    let cloud = Cloud::with_orders().await;
+    let printed = cloud.replay(&commands);
+    assert_eq!(printed, expected);
+}
+
+#[tokio::test]
+async fn permissions_are_given_and_taken_again_on_moto() {
+    let moto = Moto::start();
+    let sdk = sdk(&moto.endpoint);
+    let iam = aws_sdk_iam::Client::new(&sdk);
+    let lambda = aws_sdk_lambda::Client::new(&sdk);
+    let sqs = aws_sdk_sqs::Client::new(&sdk);
+    let queue = |name: &'static str| sqs.create_queue().queue_name(name).send();
+    let (dead, retry) = (queue("dead").await.unwrap(), queue("retry").await.unwrap());
+    let (dead, retry) = (dead.queue_url.unwrap(), retry.queue_url.unwrap());
+    let handler = [("DEAD_LETTER_QUEUE_URL", dead.as_str())];
+    let roles = [
+        create_on_moto(&sdk, "handler", &handler).await,
+        create_on_moto(&sdk, "orders", &[]).await,
+    ];
+    let closed = json!({ "Version": "2012-10-17", "Statement": [{ "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage",
+        "Resource": "*", "Condition": { "ArnNotEquals": { "aws:PrincipalArn": [roles[0]] } } }] });
+    let call = sqs.set_queue_attributes().queue_url(&retry);
+    call.attributes(QueueAttributeName::Policy, closed.to_string()).send().await.unwrap();
+    let arn = "arn:aws:sqs:us-east-1:000000000000:retry";
+    let call = lambda.create_event_source_mapping().function_name("handler");
+    call.event_source_arn(arn).batch_size(10).send().await.unwrap();
+
+    let run = |arguments: &[&str]| {
+        let mut command = comeback();
+        command
+            .args(arguments)
+            .env("AWS_ENDPOINT_URL", &moto.endpoint)
+            .env("AWS_REGION", "us-east-1")
+            .output()
+            .unwrap()
+    };
+    let attached = run(&["attach", "orders", "--yes", "--json"]);
+    assert!(attached.status.success(), "{attached:?}");
+    let document: Value = serde_json::from_slice(&attached.stdout).unwrap();
+    assert_eq!((&document["done"], &document["error"]), (&5.into(), &Value::Null), "{document:#}");
+    let policy = |role: &'static str, policy: &'static str| {
+        iam.get_role_policy().role_name(role).policy_name(policy).send()
+    };
+    let send = policy("orders-role", "comeback-send-orders").await.unwrap().policy_document;
+    assert!(send.contains("SendMessage"), "{send}");
+    assert!(policy("handler-role", "comeback-invoke-orders").await.is_ok());
+    assert!(queue_policy(&sqs, &retry).await.contains(&roles[1]));
+    let call = lambda.get_function_event_invoke_config().function_name("orders");
+    let config = call.send().await.unwrap();
+    assert_eq!(config.destination_config.unwrap().on_failure.unwrap().destination.unwrap(), arn);
+
+    let doctor = run(&["doctor", "--json"]);
+    let document: Value = serde_json::from_slice(&doctor.stdout).unwrap();
+    let findings = document["systems"][0]["findings"].as_array().unwrap();
+    let named = |name: &str| findings.iter().any(|it| it["name"] == name);
+    assert!(named("mapping_reports_nothing") && named("handler_runtime"), "{document:#}");
+
+    let detached = run(&["detach", "orders", "--yes"]);
+    assert!(detached.status.success(), "{detached:?}");
+    assert!(policy("orders-role", "comeback-send-orders").await.is_err());
+    assert!(policy("handler-role", "comeback-invoke-orders").await.is_err());
+    assert!(!queue_policy(&sqs, &retry).await.contains(&roles[1]));
+    assert!(
+        lambda.get_function_event_invoke_config().function_name("orders").send().await.is_err()
+    );
+}
+
+async fn queue_policy(sqs: &aws_sdk_sqs::Client, url: &str) -> String {
+    let call =
+        sqs.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::Policy);
+    call.send().await.unwrap().attributes.unwrap()[&QueueAttributeName::Policy].clone()
+}

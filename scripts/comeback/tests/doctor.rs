@@ -1,0 +1,262 @@
+//! `comeback doctor` as an operator runs it, against systems that are broken on purpose.
+#![cfg(feature = "operate")]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    process::Output,
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
+
+use aws_sdk_lambda::types::RecursiveLoop;
+use aws_sdk_sqs::types::QueueAttributeName;
+use comeback_cli::deploy::{Code, Function};
+use serde_json::Value;
+use support::{Cloud, comeback, session, text};
+
+impl Cloud {
+    /// The id of the only mapping.
+    async fn mapping(&self) -> String {
+        let mappings = self.client.lambda.list_event_source_mappings().send().await.unwrap();
+        mappings.event_source_mappings.unwrap()[0].uuid().unwrap().to_owned()
+    }
+
+    async fn stop_loops(&self, function: &str) {
+        let call = self.client.lambda.put_function_recursion_config().function_name(function);
+        call.recursive_loop(RecursiveLoop::Terminate).send().await.unwrap();
+    }
+
+    async fn set(&self, attribute: QueueAttributeName, value: &str) {
+        let url = format!("{}/000000000000/retry", self.endpoint);
+        let call = self.client.sqs.set_queue_attributes().queue_url(url);
+        call.attributes(attribute, value).send().await.unwrap();
+    }
+
+    /// What the doctor finds, without what can't be checked here.
+    fn findings(&self, arguments: &[&str]) -> (Output, Vec<String>) {
+        let output = self.run(&[&["doctor", "--json"], arguments].concat());
+        let found = findings(&output);
+        (output, found)
+    }
+}
+
+fn findings(output: &Output) -> Vec<String> {
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let all = document["systems"].as_array().unwrap().iter();
+    let all = all.flat_map(|system| system["findings"].as_array().unwrap());
+    let names = all.map(|finding| finding["name"].as_str().unwrap().to_owned());
+    names.filter(|name| !["good", "unchecked"].contains(&name.as_str())).collect()
+}
+
+#[tokio::test]
+async fn a_system_that_is_broken_in_many_ways_is_mended() {
+    let cloud = Cloud::start(&[]);
+    let (well, found) = cloud.findings(&[]);
+    assert_eq!((well.status.code(), found.as_slice()), (Some(0), [].as_slice()), "{well:?}");
+
+    let lambda = &cloud.client.lambda;
+    cloud.set(QueueAttributeName::VisibilityTimeout, "20").await;
+    cloud.set(QueueAttributeName::MessageRetentionPeriod, "3600").await;
+    let redrive = r#"{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:dead-letters","maxReceiveCount":3}"#;
+    cloud.set(QueueAttributeName::RedrivePolicy, redrive).await;
+    cloud.stop_loops("retry-handler").await;
+    cloud.stop_loops("example-target").await;
+    let call = lambda.update_function_event_invoke_config().function_name("example-target");
+    call.maximum_retry_attempts(2).send().await.unwrap();
+    let call = lambda.update_event_source_mapping().uuid(cloud.mapping().await);
+    call.batch_size(5).enabled(false).send().await.unwrap();
+    cloud.client.pause("example-target").await.unwrap();
+
+    let (broken, found) = cloud.findings(&[]);
+    let expected = [
+        "handler_loop_stopped",
+        "mapping_disabled",
+        "mapping_batch_size",
+        "visibility_short",
+        "retention_short",
+        "receives_few",
+        "loop_stopped",
+        "target_paused",
+        "own_retries",
+    ];
+    assert_eq!(
+        (broken.status.code(), found.as_slice()),
+        (Some(1), expected.map(str::to_owned).as_slice())
+    );
+
+    let refused = cloud.run(&["doctor", "--fix"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("got no terminal to ask on"), "{refused:?}");
+    let mended = cloud.run(&["doctor", "--fix", "--yes"]);
+    assert!(mended.status.success(), "{mended:?}");
+    // Whether a function is paused is for its owner to say.
+    assert_eq!(cloud.findings(&[]).1, ["target_paused"]);
+}
+
+#[tokio::test]
+async fn settings_that_the_handler_would_refuse_and_functions_without_a_destination_are_found() {
+    let cloud = Cloud::start(&[]);
+    let orders = Function { name: "orders".to_owned(), ..target() };
+    cloud.client.create(&orders).await.unwrap();
+    let environment = [
+        ("DEAD_LETTER_QUEUE_URL", "http://127.0.0.1/000000000000/nowhere"),
+        ("MAX_AGE", "never"),
+        ("MAX_ATTEMPT", "3"),
+        ("TARGET_FUNCTIONS", "orders,missing"),
+    ];
+    let variables = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let variables = aws_sdk_lambda::types::Environment::builder().set_variables(Some(variables));
+    let call = cloud.client.lambda.update_function_configuration().function_name("retry-handler");
+    call.environment(variables.build()).send().await.unwrap();
+    let (output, found) = cloud.findings(&[]);
+    let expected = [
+        "settings_bad",
+        "setting_misspelt",
+        "redrive_elsewhere",
+        "dead_letter_queue_missing",
+        "target_missing",
+        "destination_missing",
+    ];
+    assert_eq!(found, expected, "{output:?}");
+    assert_eq!(cloud.findings(&["orders"]).1, [&expected[..4], &expected[5..]].concat());
+    let unknown = cloud.run(&["doctor", "unknown"]);
+    assert!(text(&unknown.stderr).contains("expected the name of a function"), "{unknown:?}");
+    assert_eq!(cloud.run(&["doctor", "--handler", "orders"]).status.code(), Some(1));
+    assert_eq!(comeback().args(["doctor", "--yes"]).output().unwrap().status.code(), Some(2));
+}
+
+fn target() -> Function {
+    let target =
+        std::path::Path::new(env!("CARGO_BIN_EXE_comeback")).with_file_name("example-target");
+    Function {
+        name: "target".to_owned(),
+        code: Code::Command { words: vec![target.display().to_string()], folder: "/".into() },
+        timeout: Duration::from_secs(3),
+        environment: Vec::new(),
+        layers: Vec::new(),
+        runtime: None,
+        handler: None,
+    }
+}
+
+#[tokio::test]
+async fn the_session_in_the_guide_is_what_the_program_prints() {
+    let (commands, expected) = session(include_str!("../../../docs/operate.md"), "Doctor");
+    let cloud = Cloud::start(&[]);
+    cloud.stop_loops("example-target").await;
+    let printed = cloud.replay(&commands).replace(" on arm64", " on x86_64");
+    assert_eq!(printed, expected);
+}
+
+/// Passes requests on to a server, each of them a while later, and notes when each was there.
+struct Slow {
+    endpoint: String,
+    spans: Arc<Mutex<Vec<(u64, u64)>>>,
+}
+
+impl Slow {
+    fn before(endpoint: &str, delay: Duration) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let own = format!("http://{}", listener.local_addr().unwrap());
+        let address = endpoint.strip_prefix("http://").unwrap().to_owned();
+        let spans = Arc::new(Mutex::new(Vec::new()));
+        let (noted, time) = (Arc::clone(&spans), Arc::new(Mutex::new(0)));
+        thread::spawn(move || {
+            for connection in listener.incoming() {
+                let (address, noted, time) =
+                    (address.clone(), Arc::clone(&noted), Arc::clone(&time));
+                thread::spawn(move || {
+                    pass_on(connection.unwrap(), &address, delay, &noted, &time);
+                });
+            }
+        });
+        Self { endpoint: own, spans }
+    }
+
+    /// How many calls there were, and how many of them at most came each after the end of the one before.
+    fn calls(&self) -> (usize, usize) {
+        let mut spans = self.spans.lock().unwrap().clone();
+        spans.sort_unstable_by_key(|(_, end)| *end);
+        let (mut chain, mut last) = (0, 0);
+        for (start, end) in &spans {
+            if *start > last {
+                (chain, last) = (chain + 1, *end);
+            }
+        }
+        (spans.len(), chain)
+    }
+}
+
+/// One connection, on which requests follow each other.
+fn pass_on(
+    mut client: TcpStream,
+    address: &str,
+    delay: Duration,
+    spans: &Mutex<Vec<(u64, u64)>>,
+    time: &Mutex<u64>,
+) {
+    // A clock that only counts what happens.
+    let tick = || {
+        let mut time = time.lock().unwrap();
+        *time += 1;
+        *time
+    };
+    while let Some(request) = message(&mut client) {
+        let start = tick();
+        thread::sleep(delay);
+        let mut server = TcpStream::connect(address).unwrap();
+        server.write_all(&request).unwrap();
+        let answer = message(&mut server).unwrap();
+        spans.lock().unwrap().push((start, tick()));
+        if client.write_all(&answer).is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads a request or an answer, whose body has a length.
+fn message(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut read = Vec::new();
+    let mut byte = [0];
+    while !read.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).ok()?;
+        read.push(byte[0]);
+    }
+    let head = text(&read).to_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    stream.read_exact(&mut body).ok()?;
+    read.extend(body);
+    Some(read)
+}
+
+#[tokio::test]
+async fn fifty_functions_are_examined_side_by_side() {
+    let cloud = Cloud::start(&[]);
+    for number in 0..50 {
+        let function = Function { name: format!("orders-{number}"), ..target() };
+        cloud.client.create(&function).await.unwrap();
+        let destination = aws_sdk_lambda::types::OnFailure::builder();
+        let destination =
+            destination.destination("arn:aws:sqs:us-east-1:000000000000:retry").build();
+        let config = aws_sdk_lambda::types::DestinationConfig::builder().on_failure(destination);
+        let call = cloud.client.lambda.put_function_event_invoke_config();
+        let call = call.function_name(&function.name).maximum_retry_attempts(0);
+        call.destination_config(config.build()).send().await.unwrap();
+    }
+    let slow = Slow::before(&cloud.endpoint, Duration::from_millis(50));
+    let output = comeback()
+        .args(["doctor", "--json", &format!("--local={}", slow.endpoint)])
+        .output()
+        .unwrap();
+    assert_eq!((output.status.code(), findings(&output)), (Some(0), Vec::new()), "{output:?}");
+    let (calls, chain) = slow.calls();
+    println!("{calls} calls, the longest chain has {chain}");
+    assert!(calls > 200, "{calls} calls");
+    assert!(chain < calls / 4, "{chain} of {calls} calls came one after the other");
+}

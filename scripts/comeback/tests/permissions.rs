@@ -1,0 +1,212 @@
+//! Each command with only the permissions of its policy, on moto, which refuses what a policy does not allow.
+#![cfg(feature = "operate")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    process::Output,
+};
+
+use aws_sdk_sqs::types::MessageAttributeValue;
+use moto::Moto;
+use serde_json::{Value, json};
+use support::{comeback, create_on_moto, sdk, session, text};
+
+const USER: &str = "operator";
+const QUEUE: &str = "arn:aws:sqs:us-east-1:000000000000:retry";
+
+/// A system on moto, and an operator who may do nothing yet.
+struct System {
+    moto: Moto,
+    iam: aws_sdk_iam::Client,
+    key: (String, String),
+}
+
+impl System {
+    async fn start() -> Self {
+        let moto = Moto::start();
+        let sdk = sdk(&moto.endpoint);
+        let iam = aws_sdk_iam::Client::new(&sdk);
+        let lambda = aws_sdk_lambda::Client::new(&sdk);
+        let logs = aws_sdk_cloudwatchlogs::Client::new(&sdk);
+        let sqs = aws_sdk_sqs::Client::new(&sdk);
+        moto::create_register(&aws_sdk_dynamodb::Client::new(&sdk), "ledger").await;
+        logs.create_log_group().log_group_name("/aws/lambda/handler").send().await.unwrap();
+        let queue = |name: &'static str| sqs.create_queue().queue_name(name).send();
+        let dead = queue("dead").await.unwrap().queue_url.unwrap();
+        queue("retry").await.unwrap();
+        let handler = [
+            ("DEAD_LETTER_QUEUE_URL", dead.as_str()),
+            ("LEDGER_TABLE", "ledger"),
+            ("REGISTER", "true"),
+        ];
+        create_on_moto(&sdk, "handler", &handler).await;
+        create_on_moto(&sdk, "orders", &[]).await;
+        create_on_moto(&sdk, "billing", &[]).await;
+        let mapping = lambda.create_event_source_mapping().function_name("handler");
+        mapping.event_source_arn(QUEUE).send().await.unwrap();
+        let reason =
+            MessageAttributeValue::builder().data_type("String").string_value("not_retryable");
+        let sent = sqs.send_message().queue_url(&dead).message_body("{}");
+        sent.message_attributes("Reason", reason.build().unwrap()).send().await.unwrap();
+
+        iam.create_user().user_name(USER).send().await.unwrap();
+        let key = iam.create_access_key().user_name(USER).send().await.unwrap().access_key.unwrap();
+        let key = (key.access_key_id, key.secret_access_key);
+        Self { moto, iam, key }
+    }
+
+    /// Has moto enforce policies from the next call on, or not.
+    fn enforce(&self, enforce: bool) {
+        let address = self.moto.endpoint.strip_prefix("http://").unwrap();
+        let count = if enforce { "0" } else { "inf" };
+        let mut connection = TcpStream::connect(address).unwrap();
+        write!(
+            connection,
+            "POST /moto-api/reset-auth HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\
+             content-length: {}\r\n\r\n{count}",
+            count.len()
+        )
+        .unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains(" 200 "), "{answer}");
+    }
+
+    /// Runs a command with these permissions only.
+    async fn run(&self, arguments: &[&str], policy: &Value) -> Output {
+        let put = self.iam.put_user_policy().user_name(USER).policy_name("only");
+        put.policy_document(policy.to_string()).send().await.unwrap();
+        self.enforce(true);
+        let output = comeback()
+            .args(arguments)
+            .env("AWS_ENDPOINT_URL", &self.moto.endpoint)
+            .env("AWS_REGION", "us-east-1")
+            // What moto does not have is a fault of its own, and would be tried again.
+            .env("AWS_MAX_ATTEMPTS", "1")
+            .env("AWS_ACCESS_KEY_ID", &self.key.0)
+            .env("AWS_SECRET_ACCESS_KEY", &self.key.1)
+            .output()
+            .unwrap();
+        self.enforce(false);
+        output
+    }
+}
+
+/// The actions of a command's policy.
+fn actions(command: &str) -> Vec<String> {
+    let printed = comeback().args(["doctor", "--policy", command]).output().unwrap();
+    let policy: Value = serde_json::from_slice(&printed.stdout).unwrap();
+    let statements = policy["Statement"].as_array().unwrap().iter();
+    let actions = statements.flat_map(|it| it["Action"].as_array().unwrap());
+    actions.map(|it| it.as_str().unwrap().to_owned()).collect()
+}
+
+/// A policy of these actions for moto. It looks at actions only, and names some by their operation.
+fn for_moto(actions: &[String]) -> Value {
+    let own = |action: &String| match action.as_str() {
+        "sqs:DeleteMessage" | "sqs:ChangeMessageVisibility" => vec![format!("{action}Batch")],
+        "lambda:InvokeFunction" => vec!["lambda:Invoke".to_owned()],
+        "cloudwatch:GetMetricData" => vec!["monitoring:GetMetricData".to_owned()],
+        _ => vec![action.clone()],
+    };
+    let actions: Vec<_> = actions.iter().flat_map(own).collect();
+    json!({ "Version": "2012-10-17", "Statement": [{ "Effect": "Allow", "Action": actions, "Resource": "*" }] })
+}
+
+/// The words that a command said. Numbers are left out, because times go on.
+fn said(output: &Output) -> String {
+    let said = text(&output.stdout) + &text(&output.stderr);
+    let words = said.replace(|it: char| it.is_ascii_digit(), "");
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What moto has no answer for, whoever asks.
+const UNKNOWN_TO_MOTO: [&str; 3] = [
+    "lambda:GetFunctionRecursionConfig",
+    "iam:SimulatePrincipalPolicy",
+    "cloudwatch:GetMetricData",
+];
+
+#[tokio::test]
+async fn each_command_needs_the_permissions_of_its_policy_and_no_others() {
+    let system = System::start().await;
+    // The last ones are what a line does not need, or what moto does not have.
+    for (command, line, unused) in [
+        ("doctor", "doctor", UNKNOWN_TO_MOTO.as_slice()),
+        ("trace", "trace abcdefab", &[]),
+        (
+            "waiting",
+            "waiting",
+            &["lambda:ListFunctionEventInvokeConfigs", "dynamodb:Query", "logs:FilterLogEvents"],
+        ),
+        ("waiting", "waiting --function orders", &["dynamodb:Scan", "logs:FilterLogEvents"]),
+        (
+            "dead-list",
+            "dead list --queue dead",
+            &["lambda:ListFunctions", "sqs:ChangeMessageVisibility"],
+        ),
+        // The letter remains hidden without its last permission.
+        ("dead-list", "dead list", &["sqs:GetQueueUrl"]),
+    ] {
+        let line: Vec<_> = line.split(' ').collect();
+        let all = actions(command);
+        let expected = said(&system.run(&line, &for_moto(&["*".to_owned()])).await);
+        let output = said(&system.run(&line, &for_moto(&all)).await);
+        assert_eq!(output, expected, "{command}");
+        for without in all.iter().filter(|it| !unused.contains(&it.as_str())) {
+            let others: Vec<_> = all.iter().filter(|it| *it != without).cloned().collect();
+            let output = said(&system.run(&line, &for_moto(&others)).await);
+            assert_ne!(output, expected, "{command} does not need {without}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn commands_that_change_something_may_do_so_with_their_policies() {
+    let system = System::start().await;
+    for (command, line, part) in [
+        ("attach", "attach billing --yes --queue retry", "✓ billing: asynchronous invocations"),
+        ("detach", "detach billing --yes --now", "✓ billing: what was before"),
+        ("doctor-fix", "doctor --fix --yes", "✓ aws lambda update-event-source-mapping"),
+        ("pause", "pause orders --yes", "✓ orders is paused"),
+        ("resume", "resume orders --yes", "✓ orders is resumed"),
+        ("waiting-retry-now", "waiting retry-now --yes", "Nothing was changed."),
+        ("waiting-cancel", "waiting cancel --yes", "Nothing was changed."),
+        ("dead-redrive", "dead redrive --yes --to missing", "ResourceNotFoundException"),
+        ("dead-purge", "dead purge --yes", "✓ letter deleted"),
+    ] {
+        let line: Vec<_> = line.split(' ').collect();
+        let output = said(&system.run(&line, &for_moto(&actions(command))).await);
+        assert!(output.contains(part), "{command}: {output}");
+    }
+}
+
+#[tokio::test]
+async fn an_attach_that_stops_says_what_stands_and_goes_on() {
+    let system = System::start().await;
+    let attach = ["attach", "billing", "--yes"];
+    let all = actions("attach");
+    let denied = "lambda:PutFunctionEventInvokeConfig";
+    let others: Vec<_> = all.iter().filter(|action| *action != denied).cloned().collect();
+    let stopped = system.run(&attach, &for_moto(&others)).await;
+    assert_eq!(stopped.status.code(), Some(1), "{stopped:?}");
+    let told = text(&stopped.stderr);
+    let parts = [denied, "3 of 4 steps are done and stand", "comeback detach billing goes back"];
+    assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+    let rest = system.run(&attach, &for_moto(&all)).await;
+    assert!(rest.status.success(), "{rest:?}");
+    let rest = text(&rest.stdout);
+    let done: Vec<_> = rest.lines().filter(|line| line.starts_with('✓')).collect();
+    assert_eq!(done, ["✓ billing: asynchronous invocations"]);
+}
+
+#[test]
+fn the_session_in_the_guide_is_what_the_program_prints() {
+    let (commands, expected) = session(include_str!("../../../docs/operate.md"), "Permissions");
+    let words = commands[0].split(' ').skip(1);
+    assert_eq!(text(&comeback().args(words).output().unwrap().stdout), expected);
+}
