@@ -101,6 +101,8 @@ def faults(deployed: Deployed, attempts_max: int, comeback: Path) -> list[str]:
         "what the operator can do": ([each for each in OPERATE if each != PURGE], deployed.permitted_operations()),
         "what the operator can do with all permissions": (OPERATE, deployed.operations()),
         "comeback status": ([deployed.arn], [each["function"] for each in _status(deployed, comeback)]),
+        # ministack ignores a template's `RecursiveLoop`.
+        "comeback doctor": (["handler_loop_stopped", "loop_stopped"], _problems(deployed, comeback)),
         "comeback trace": ([_life(attempts_max)], [_trace(deployed, comeback, event_id) for event_id in event_ids]),
     }
     said = {json.loads(line).get("message", "") for line in deployed.log(deployed.handler) if line.startswith("{")}
@@ -122,6 +124,11 @@ def faults(deployed: Deployed, attempts_max: int, comeback: Path) -> list[str]:
 
 def _status(deployed: Deployed, comeback: Path) -> list[dict[str, Any]]:
     return deployed.comeback(comeback, "status")["functions"]
+
+
+def _problems(deployed: Deployed, comeback: Path) -> list[str]:
+    (system,) = deployed.comeback(comeback, "doctor")["systems"]
+    return [finding["name"] for finding in system["findings"] if finding["verdict"] == "bad"]
 
 
 def _trace(deployed: Deployed, comeback: Path, event_id: str) -> tuple[list[str], dict[str, str]]:
