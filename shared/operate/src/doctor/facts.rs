@@ -288,7 +288,6 @@ pub struct Table {
 #[allow(missing_docs, reason = "the names are CloudWatch's")]
 pub enum Metric {
     DestinationDeliveryFailures,
-    AsyncEventsDropped,
     RecursiveInvocationsDropped,
     Throttles,
     Errors,
@@ -301,9 +300,8 @@ impl Metric {
     /// What a metric counts or shows is that of the last day.
     pub const PERIOD: Duration = Duration::from_hours(24);
     /// What a target has.
-    pub const OF_TARGET: [Self; 6] = [
+    pub const OF_TARGET: [Self; 5] = [
         Self::DestinationDeliveryFailures,
-        Self::AsyncEventsDropped,
         Self::RecursiveInvocationsDropped,
         Self::Throttles,
         Self::ConfigurationFaults,
@@ -317,7 +315,6 @@ impl Metric {
     pub fn namespace(self) -> &'static str {
         match self {
             Self::DestinationDeliveryFailures
-            | Self::AsyncEventsDropped
             | Self::RecursiveInvocationsDropped
             | Self::Throttles
             | Self::Errors => "AWS/Lambda",
@@ -330,7 +327,6 @@ impl Metric {
     pub fn name(self) -> &'static str {
         match self {
             Self::DestinationDeliveryFailures => "DestinationDeliveryFailures",
-            Self::AsyncEventsDropped => "AsyncEventsDropped",
             Self::RecursiveInvocationsDropped => "RecursiveInvocationsDropped",
             Self::Throttles => "Throttles",
             Self::Errors => "Errors",

@@ -209,11 +209,6 @@ fn counts(it: &mut Examined, facts: &Facts, name: &str) {
             "They are lost. Its role may lack a permission, or payloads are close to 1 MiB.",
         );
     }
-    let dropped = count(Metric::AsyncEventsDropped);
-    if dropped > 0.0 {
-        let says = format!("Lambda dropped {dropped} of its events in the last day");
-        it.warn("events_dropped", says, "Those that were also sent to the retry queue come back.");
-    }
     let throttles = count(Metric::Throttles);
     if throttles > 0.0 {
         let says = format!("{throttles} of its invocations were throttled in the last day");

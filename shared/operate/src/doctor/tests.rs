@@ -155,7 +155,7 @@ fn closed_to_all_but(action: &str, role: &str) -> Option<String> {
 type Break = fn(&mut Facts);
 
 /// What breaks a system, and the only finding that it leads to.
-const BREAKS: [(&str, Break); 69] = [
+const BREAKS: [(&str, Break); 68] = [
     ("handler_inactive", |it| {
         it.handler.state = Ok(State { state: "Failed".into(), ..State::default() })
     }),
@@ -236,7 +236,6 @@ const BREAKS: [(&str, Break); 69] = [
     ("wrapper_without_layer", |it| orders(it).layers.clear()),
     ("layer_without_wrapper", |it| orders(it).environment.clear()),
     ("deliveries_failed", |it| count(it, Metric::DestinationDeliveryFailures, "orders", 2.0)),
-    ("events_dropped", |it| count(it, Metric::AsyncEventsDropped, "orders", 2.0)),
     ("target_throttled", |it| count(it, Metric::Throttles, "orders", 2.0)),
     ("configuration_faults", |it| count(it, Metric::ConfigurationFaults, "orders", 2.0)),
     ("dead_letters_unsent", |it| count(it, Metric::DeadLettersNotSent, "orders", 2.0)),
