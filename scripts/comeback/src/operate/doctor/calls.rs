@@ -7,7 +7,7 @@ use aws_sdk_cloudwatch::{
     types::{Dimension, Metric as CloudWatchMetric, MetricDataQuery, MetricStat},
 };
 use aws_sdk_dynamodb::types::{KeySchemaElement, TableDescription, TimeToLiveStatus};
-use aws_sdk_iam::types::PolicyEvaluationDecisionType;
+use aws_sdk_iam::types::{EvaluationResult, PolicyEvaluationDecisionType};
 use aws_sdk_lambda::types::{
     Architecture, EventSourceMappingConfiguration, FunctionConfiguration,
     FunctionEventInvokeConfig, FunctionResponseType, LastUpdateStatus, RecursiveLoop,
@@ -154,16 +154,13 @@ impl Calls {
         }
         let call = self.aws.iam.simulate_principal_policy().policy_source_arn(&role);
         let actions = actions.iter().map(|&action| action.to_owned()).collect();
-        let call = call.set_action_names(Some(actions)).set_resource_arns(Some(resources));
+        let call = call.set_action_names(Some(actions));
+        let call = call.set_resource_arns(Some(resources.clone()));
         let mut pages = call.into_paginator().send();
         while let Some(page) = self.call(pages.next()).await {
             let page = page.map_err(fault("iam:SimulatePrincipalPolicy", &role))?;
-            let results = page.evaluation_results.unwrap_or_default().into_iter();
-            let results =
-                results.filter(|it| it.eval_decision != PolicyEvaluationDecisionType::Allowed);
-            denied.extend(
-                results.map(|it| (it.eval_action_name, it.eval_resource_name.unwrap_or_default())),
-            );
+            let results = page.evaluation_results.unwrap_or_default();
+            denied.extend(results.iter().flat_map(|result| lacking(result, &resources)));
         }
         Ok(denied)
     }
@@ -266,6 +263,29 @@ impl Calls {
     }
 }
 
+/// The resources on which a result of a simulation says no. What depends on a condition that IAM can't know counts as
+/// allowed. The result may be about one resource, or about all with an answer for each.
+fn lacking(result: &EvaluationResult, asked: &[String]) -> Denied {
+    let is_no = |decision: &PolicyEvaluationDecisionType, missing: &[String]| {
+        *decision != PolicyEvaluationDecisionType::Allowed && missing.is_empty()
+    };
+    let specific = result.resource_specific_results();
+    let named = result.eval_resource_name().unwrap_or_default();
+    let resources: Vec<_> = if !specific.is_empty() {
+        let no = specific
+            .iter()
+            .filter(|it| is_no(&it.eval_resource_decision, it.missing_context_values()));
+        no.map(|it| it.eval_resource_name.clone()).collect()
+    } else if !is_no(&result.eval_decision, result.missing_context_values()) {
+        Vec::new()
+    } else if asked.iter().any(|resource| resource == named) {
+        vec![named.to_owned()]
+    } else {
+        asked.to_vec()
+    };
+    resources.into_iter().map(|resource| (result.eval_action_name.clone(), resource)).collect()
+}
+
 /// The ARNs that records of a target name. Those of the function itself name the version `$LATEST`.
 fn invoked_arns(target: &Target) -> Vec<String> {
     let Some(function) = &target.function else { return Vec::new() };
@@ -345,4 +365,39 @@ fn query(index: usize, metric: Metric, of: &str) -> MetricDataQuery {
         .stat(metric.statistic())
         .build();
     MetricDataQuery::builder().id(format!("m{index}")).metric_stat(stat).build()
+}
+
+#[cfg(test)]
+mod tests {
+    use PolicyEvaluationDecisionType::{Allowed, ExplicitDeny, ImplicitDeny};
+    use aws_sdk_iam::types::ResourceSpecificResult;
+
+    use super::*;
+
+    #[test]
+    fn a_simulation_answers_for_one_resource_or_for_each_of_all() {
+        let asked = ["a", "b"].map(str::to_owned);
+        let result = |decision| {
+            EvaluationResult::builder().eval_action_name("sqs:SendMessage").eval_decision(decision)
+        };
+        let specific = |resource: &str, decision| {
+            let result = ResourceSpecificResult::builder().eval_resource_name(resource);
+            result.eval_resource_decision(decision).build().unwrap()
+        };
+        let of_each = result(ImplicitDeny)
+            .eval_resource_name("*")
+            .resource_specific_results(specific("a", Allowed))
+            .resource_specific_results(specific("b", ExplicitDeny));
+        for (result, expected) in [
+            (result(Allowed).eval_resource_name("a"), [].as_slice()),
+            (result(ImplicitDeny).eval_resource_name("a"), &["a"]),
+            (result(ExplicitDeny).eval_resource_name("*"), &["a", "b"]),
+            (result(ImplicitDeny).missing_context_values("aws:SourceVpc"), &[]),
+            (of_each, &["b"]),
+        ] {
+            let denied = lacking(&result.build().unwrap(), &asked);
+            let on: Vec<_> = denied.iter().map(|(_, resource)| resource.as_str()).collect();
+            assert_eq!(on, expected, "{denied:?}");
+        }
+    }
 }
