@@ -22,7 +22,8 @@
 //!   first invocations. If 30 % of the events are poison and all others succeed at once, all retries fail.
 //! - *CloudWatch* counts all invocations, but some minutes late, and each question costs.
 //!
-//! So our own retries raise a suspicion, and CloudWatch decides. Until it has, one event a second is retried.
+//! So our own retries raise a suspicion, and CloudWatch decides. Until it has, one event a second is retried. If only
+//! half of the retries fail, CloudWatch is asked too, and nothing is limited.
 
 mod steps;
 

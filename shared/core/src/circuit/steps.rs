@@ -50,14 +50,17 @@ impl Circuit {
         if !batch.reports || invoked.saturating_add(failed) < REPORT_MIN {
             return pass;
         }
-        let counts = if is_over(counts.since, WINDOW, now) { counts_from(now) } else { counts };
+        let is_over = is_over(counts.since, WINDOW, now);
+        // Failures that take a minute come when there are more retries already, and are never nearly all of them.
+        let may_be_late = is_over && counts.is_sample() && prevails(counts.failed, counts.invoked);
+        let counts = if is_over { counts_from(now) } else { counts };
         let counts = Counts {
             since: counts.since,
             invoked: counts.invoked.saturating_add(invoked),
             failed: counts.failed.saturating_add(failed),
         };
         let cleared = cleared.filter(|it| now < it.until && !is_far(it.until, CLEARED_FOR, now));
-        let is_bad = counts.invoked >= SAMPLE_MIN && nearly_all(counts.failed, counts.invoked);
+        let is_bad = counts.is_sample() && nearly_all(counts.failed, counts.invoked);
         match cleared {
             None if is_bad => {
                 let slice = Slice::new(1, now);
@@ -75,7 +78,10 @@ impl Circuit {
                 let next = self.with(Phase::Closed { counts, cleared });
                 Step { asks: true, next: Some(next), ..pass }
             }
-            cleared => Step { next: Some(self.with(Phase::Closed { counts, cleared })), ..pass },
+            cleared => {
+                let asks = may_be_late && cleared.is_none();
+                Step { asks, next: Some(self.with(Phase::Closed { counts, cleared })), ..pass }
+            }
         }
     }
 
@@ -257,14 +263,13 @@ impl Circuit {
     pub fn told(&self, minutes: &[Minute], now: Timestamp, draw: Draw) -> Option<Step> {
         let since = match &self.phase {
             Phase::Suspected { since, .. } | Phase::Open { since, .. } => *since,
-            Phase::Closed { cleared: Some(_), .. } => now - MINUTE * 6,
-            Phase::Closed { cleared: None, .. } | Phase::Probing { .. } | Phase::Ramping { .. } => {
-                return None;
-            }
+            Phase::Closed { .. } => now - MINUTE * 6,
+            Phase::Probing { .. } | Phase::Ramping { .. } => return None,
         };
         match (verdict(minutes, since, now), &self.phase) {
             (Verdict::Down, Phase::Suspected { .. }) => Some(self.reopen(since, 0, now, draw)),
             (Verdict::Down, Phase::Closed { .. }) => Some(self.reopen(now, 0, now, draw)),
+            (Verdict::Up, Phase::Closed { cleared: None, .. }) => None,
             (Verdict::Up, _) => Some(self.close(Some(cleared(now)), now)),
             (Verdict::Down | Verdict::Unknown, _) => None,
         }
@@ -321,6 +326,12 @@ impl Circuit {
 impl Step {
     fn pass(pass: Pass) -> Self {
         Self { next: None, pass, asks: false, brings: None, permits: None }
+    }
+}
+
+impl Counts {
+    fn is_sample(&self) -> bool {
+        self.invoked >= SAMPLE_MIN
     }
 }
 

@@ -166,7 +166,7 @@ fn cloudwatch_decides_by_its_latest_minutes() {
     // While open, it can only close.
     assert_eq!(told(&open(), &[minute(60, 100, 99)]), "unchanged");
     assert_eq!(told(&open(), &[minute(60, 100, 50)]), "closed");
-    for phase in [probing(), ramping(slice(1, 0, 0), 0), Circuit::new(start())] {
+    for phase in [probing(), ramping(slice(1, 0, 0), 0)] {
         assert_eq!(told(&phase, &[minute(60, 100, 99)]), "unchanged");
     }
 }
@@ -186,6 +186,22 @@ fn a_target_that_cloudwatch_has_cleared_is_only_opened_by_cloudwatch() {
     let good = batch(0, 40, 0);
     assert!(!stepped(&found, &good, 60).1.asks, "nobody asks while retries succeed");
     assert_eq!(stepped(&found, &bad, 3600).0.name(), "suspected", "it is forgotten after an hour");
+}
+
+#[test]
+fn if_failures_prevail_cloudwatch_is_asked_once_a_minute() {
+    for (invoked, failed, asks) in [(40, 20, true), (40, 19, false), (19, 19, false)] {
+        let (counted, step) = stepped(&Circuit::new(start()), &batch(0, invoked, failed), 0);
+        assert!(!step.asks, "the minute is not over");
+        assert!(!stepped(&counted, &batch(4, 0, 0), 59).1.asks);
+        let (next, step) = stepped(&counted, &batch(4, 0, 0), 60);
+        assert_eq!((step.asks, step.pass), (asks, Pass::Due), "{failed} of {invoked}");
+        assert!(!stepped(&next, &batch(4, 0, 0), 61).1.asks);
+    }
+    let closed = Circuit::new(start());
+    let told = |errors| closed.told(&[minute(0, 100, errors)], after(180), half());
+    assert_eq!(told(95).unwrap().next.unwrap().name(), "open");
+    assert_eq!(told(94), None, "it may be suspected later");
 }
 
 #[test]
