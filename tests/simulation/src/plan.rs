@@ -440,8 +440,8 @@ impl Plan {
 
     /// A target that is probed is down while many events come at once.
     fn draw_outage(&mut self, dice: &mut Dice) {
-        let probed = (0..self.targets.len()).filter(|&number| self.handler_of(number).probes);
-        let Some(number) = probed.last() else { return };
+        let is_probed = |&number: &usize| self.handler_of(number).probes;
+        let Some(number) = (0..self.targets.len()).rfind(is_probed) else { return };
         let general = &self.handler_of(number).general;
         let (never, attempts) = (general.never.clone(), general.attempts.map(|_| 50));
         let age = 6 * HOUR;

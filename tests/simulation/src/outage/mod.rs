@@ -1,0 +1,163 @@
+//! One long outage, and a neighbour beside it.
+//!
+//! Function A fails at a steady rate until it is mended, and function B fails once in a while. No call fails and no
+//! handler dies; only the number of events is extreme. In the middle are production's handler and the model's queues.
+//! Mappings and targets are simpler than in the worlds: a poller hands over at once what a receive returns, and a run
+//! takes a moment and fails or succeeds. Nothing but bodies is written as JSON, because there are millions of events.
+//!
+//! A call takes effect at once, and a batch keeps its handler busy for a fixed time. Time moves in steps of 20
+//! milliseconds. SQS's count of messages in flight is a minute late.
+
+mod handlers;
+mod played;
+mod ports;
+mod world;
+
+use std::{cell::RefCell, collections::VecDeque, rc::Rc, time::Duration};
+
+use clap::ValueEnum;
+use comeback_core::{arn::FunctionArn, time::later};
+use comeback_local::model::{ACCOUNT, REGION};
+
+pub use self::played::{HEAD, Played};
+use self::{
+    handlers::{AwsHandler, handle, handler, settings},
+    world::{Batch, World},
+};
+use crate::target;
+
+/// How long a handler is busy with a batch.
+const BATCH_TAKES: Duration = Duration::from_millis(60);
+
+/// After the outage, everything must have ended within this time.
+const DRAINED_WITHIN: Duration = Duration::from_hours(30);
+
+/// How the events of both functions wait.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Design {
+    /// In one queue, all in flight.
+    Shared,
+    /// In one queue, in flight and as delays.
+    SharedDelays,
+    /// In a queue for each function, all in flight.
+    Each,
+    /// In a queue for each function, in flight and as delays. This is what is deployed.
+    EachDelays,
+}
+
+impl Design {
+    fn delays(self) -> bool {
+        matches!(self, Self::SharedDelays | Self::EachDelays)
+    }
+
+    fn queue(self, target: usize) -> &'static str {
+        match self {
+            Self::Shared | Self::SharedDelays => "retry",
+            Self::Each | Self::EachDelays => ["retry-a", "retry-b"][target],
+        }
+    }
+}
+
+/// What is played.
+#[derive(Clone, Copy, Debug)]
+pub struct Outage {
+    pub design: Design,
+    /// How many events of A fail in a second, and for how many minutes.
+    pub rate: u64,
+    pub minutes: u64,
+    /// How many events of B fail in a second, once each.
+    pub neighbour: u64,
+    pub in_flight_max: u32,
+    /// Function A, and whether it is probed and its events are listed.
+    pub target: target::Settings,
+    pub probe: bool,
+    pub register: bool,
+}
+
+/// Plays an outage to its end.
+pub fn play(outage: Outage) -> Played {
+    run(World::new(outage))
+}
+
+#[allow(clippy::expect_used, reason = "it is the ARN of a function")]
+fn run(world: World) -> Played {
+    let settings = settings(world.outage);
+    let arn = format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:retry-handler");
+    let home = FunctionArn::parse(&arn).expect("the ARN of a function").home();
+    let world = Rc::new(RefCell::new(world));
+    let pollers = world.borrow().pollers.len();
+    let mut idle: Vec<AwsHandler> = Vec::new();
+    let mut busy: VecDeque<Batch> = VecDeque::new();
+    loop {
+        let now = world.borrow().now;
+        world.borrow_mut().fail_new_events();
+        world.borrow_mut().end_runs();
+        while let Some(batch) = busy.pop_front_if(|batch| batch.ends <= now) {
+            world.borrow_mut().finish(&batch);
+            idle.push(batch.handler);
+        }
+        for poller in 0..pollers {
+            loop {
+                let Some(event) = world.borrow_mut().receive(poller) else { break };
+                let handler = idle.pop().unwrap_or_else(|| handler(&world, settings.clone()));
+                let done = handle(&world, &handler, &home, event);
+                busy.push_back(Batch { ends: later(now, BATCH_TAKES), poller, done, handler });
+            }
+        }
+        let mut world = world.borrow_mut();
+        world.count();
+        let over = world.open == 0 && now >= world.mended;
+        if over || now > later(world.mended, DRAINED_WITHIN) {
+            break;
+        }
+        world.move_on(busy.front().map(|batch| batch.ends));
+    }
+    drop((idle, busy));
+    let world = Rc::into_inner(world).map(RefCell::into_inner);
+    world.map_or_else(|| unreachable!("the handlers are gone"), World::ended)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::{Kind, Who};
+
+    const SMALL: Outage = Outage {
+        design: Design::EachDelays,
+        rate: 20,
+        minutes: 20,
+        neighbour: 1,
+        in_flight_max: 1_000,
+        target: target::Settings {
+            kind: Kind::Down,
+            capacity: u64::MAX,
+            seed: 0,
+            witness: Who::Both,
+        },
+        probe: false,
+        register: false,
+    };
+
+    #[test]
+    fn an_outage_larger_than_the_limit_delays_nobody_and_loses_nothing() {
+        let played = play(SMALL);
+        assert_eq!((played.lost, played.forks, played.letters), (0, 0, 0));
+        // The last event of each function comes at the end of the outage, and succeeds.
+        assert_eq!(played.events, 25_198);
+        assert!(played.in_flight_max <= SMALL.in_flight_max.into(), "{}", played.in_flight_max);
+        assert!(played.delayed_max > 5_000, "{}", played.delayed_max);
+        for target in [0, 1] {
+            // SQS counts in whole seconds.
+            let most = played.lateness(target, 1.0);
+            assert!(most <= Duration::from_millis(1_200), "{most:?}");
+        }
+    }
+
+    #[test]
+    fn without_delays_and_places_everything_is_late() {
+        let mut world = World::new(Outage { design: Design::Shared, ..SMALL });
+        world.sqs.limit_in_flight("retry", 1_000).unwrap();
+        let played = run(world);
+        assert!(played.lateness(1, 1.0) > Duration::from_mins(1));
+    }
+}

@@ -1,0 +1,313 @@
+//! Everything outside the handlers: queues, pollers, targets, and the time.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
+    time::Duration,
+};
+
+use aws_lambda_events::event::sqs::SqsEvent;
+use comeback_core::{
+    Timestamp,
+    time::{at_millis, between, later, rfc3339},
+};
+use comeback_local::model::{
+    ACCOUNT, REGION,
+    sqs::{Outgoing, Sqs},
+};
+
+use super::{
+    Outage, Played,
+    handlers::{AwsHandler, record},
+};
+use crate::{target::Target, world::BEGAN_AT};
+
+/// By how much time moves at least.
+const STEP: Duration = Duration::from_millis(20);
+
+/// How many messages a receive returns at most.
+const RECEIVE_MAX: usize = 10;
+
+/// How many batches of a queue run at first, how many more each second if that is too few, and how many at most.
+const BATCHES_START: usize = 5;
+const BATCHES_GROWTH: usize = 5;
+const BATCHES_MAX: usize = 1_000;
+
+/// How late SQS's count of messages in flight is, in seconds.
+const COUNT_LAG: usize = 60;
+
+/// A run of a target that has begun.
+pub struct Running {
+    pub ends: Timestamp,
+    pub event: usize,
+    pub attempt: u8,
+    pub payload: String,
+    pub fails: bool,
+}
+
+/// What takes messages from a queue and gives them to handlers.
+pub struct Poller {
+    pub queue: &'static str,
+    pub running: usize,
+    pub granted: usize,
+    pub granted_at: Timestamp,
+    /// What the queue had in flight in the last seconds.
+    pub counted: VecDeque<u64>,
+}
+
+/// A batch with a handler.
+pub struct Batch {
+    pub ends: Timestamp,
+    pub poller: usize,
+    /// The receipt handles of what is done.
+    pub done: Vec<String>,
+    pub handler: AwsHandler,
+}
+
+/// Everything outside the handlers.
+pub struct World {
+    pub outage: Outage,
+    pub now: Timestamp,
+    pub mended: Timestamp,
+    pub sqs: Sqs,
+    pub pollers: Vec<Poller>,
+    /// The attempts made so far of each event, or [`ENDED`], and whether it is A's or B's.
+    pub events: Vec<(u8, u8)>,
+    /// How many events of A and of B have failed.
+    pub failed: [u64; 2],
+    pub open: usize,
+    pub running: VecDeque<Running>,
+    /// Runs that take long to fail.
+    pub slow: VecDeque<Running>,
+    pub target: Target,
+    /// How many events of A were retried after the outage, of those that waited.
+    pub resumed: usize,
+    pub waiting: Option<HashSet<usize>>,
+    /// How many seconds were counted.
+    pub counts: u64,
+    pub played: Played,
+}
+
+pub const ENDED: u8 = u8::MAX;
+
+/// Whose event it is.
+pub const A: u8 = 0;
+pub const B: u8 = 1;
+pub const POISON: u8 = 2;
+
+impl World {
+    #[allow(clippy::expect_used, reason = "the model accepts these queues")]
+    pub fn new(outage: Outage) -> Self {
+        let now = at_millis(BEGAN_AT);
+        let mut sqs = Sqs::new(REGION, ACCOUNT, 1);
+        let queues = BTreeSet::from([0, 1].map(|target| outage.design.queue(target)));
+        let mut poller = |queue| {
+            let attributes = [("VisibilityTimeout", "180"), ("MessageRetentionPeriod", "1209600")];
+            let attributes = attributes.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            sqs.create_queue(now, queue, &attributes.into()).expect("its attributes are valid");
+            let counted = VecDeque::new();
+            Poller { queue, running: 0, granted: BATCHES_START, granted_at: now, counted }
+        };
+        let pollers = queues.into_iter().map(&mut poller).collect();
+        Self {
+            outage,
+            now,
+            mended: later(now, Duration::from_secs(outage.minutes * 60)),
+            sqs,
+            pollers,
+            events: Vec::new(),
+            failed: [0; 2],
+            open: 0,
+            running: VecDeque::new(),
+            slow: VecDeque::new(),
+            target: Target::new(
+                outage.target,
+                later(now, Duration::from_secs(outage.minutes * 60)),
+            ),
+            resumed: 0,
+            waiting: None,
+            counts: 0,
+            played: Played::default(),
+        }
+    }
+
+    pub fn passed(&self) -> Duration {
+        between(at_millis(BEGAN_AT), self.now)
+    }
+
+    /// Lets as many events fail for the first time as should have by now.
+    pub fn fail_new_events(&mut self) {
+        let Outage { rate, neighbour, .. } = self.outage;
+        let now = self.now;
+        if self.waiting.is_none() && now >= self.target.mended() {
+            let waits = |&(_, &(made, whose)): &(usize, &(u8, u8))| whose != B && made != ENDED;
+            let waiting: HashSet<_> =
+                self.events.iter().enumerate().filter(waits).map(|(event, _)| event).collect();
+            self.played.backlog = waiting.len();
+            self.waiting = Some(waiting);
+        }
+        for (target, rate) in [rate, neighbour].into_iter().enumerate() {
+            let comes = if target == 0 { self.target.has_traffic(now) } else { now < self.mended };
+            let due = self.passed().as_millis() as u64 * rate / 1000;
+            for nth in self.failed[target]..if comes { due } else { self.failed[target] } {
+                let event = self.events.len();
+                let is_poison = target == 0 && self.target.is_poison(nth, now);
+                let takes = match target {
+                    0 => self.target.invoke(nth, 0, is_poison, now),
+                    _ => Some(Duration::ZERO),
+                };
+                let Some(takes) = takes else { continue };
+                let whose = if is_poison { POISON } else { [A, B][target] };
+                self.events.push((0, whose));
+                self.open += 1;
+                let payload = format!(r#"{{"event":{event}}}"#);
+                if takes.is_zero() {
+                    self.fail(event, 0, &payload);
+                } else {
+                    let ends = later(now, takes);
+                    self.slow.push_back(Running { ends, event, attempt: 0, payload, fails: true });
+                }
+            }
+            self.failed[target] = due;
+        }
+    }
+
+    /// A run has failed: Lambda sends its record to the retry queue.
+    #[allow(clippy::expect_used, reason = "the queue exists")]
+    pub fn fail(&mut self, event: usize, attempt: u8, payload: &str) {
+        let target = usize::from(self.events[event].1 == B);
+        let name = ["a", "b"][target];
+        let at = rfc3339(self.now);
+        let seed = self.outage.target.seed;
+        let body = format!(
+            r#"{{"timestamp":"{at}","requestContext":{{"requestId":"{seed}.{event}-{attempt}","functionArn":"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}:$LATEST","condition":"RetriesExhausted"}},"requestPayload":{payload}}}"#
+        );
+        let message = Outgoing { body: body.into(), ..Outgoing::default() };
+        let queue = self.outage.design.queue(target);
+        self.sqs.send(self.now, queue, message).expect("the queue exists");
+        self.played.sqs_requests += 1;
+    }
+
+    /// Ends the runs of targets whose time has come.
+    pub fn end_runs(&mut self) {
+        let now = self.now;
+        while let Some(run) = self.running.pop_front_if(|run| run.ends <= now) {
+            if run.fails {
+                self.fail(run.event, run.attempt, &run.payload);
+            } else {
+                self.events[run.event].0 = ENDED;
+                self.open -= 1;
+            }
+        }
+        while let Some(run) = self.slow.pop_front_if(|run| run.ends <= now) {
+            self.fail(run.event, run.attempt, &run.payload);
+        }
+    }
+
+    /// A retries an event. If the run fails, how long that takes.
+    pub fn retry(&mut self, event: usize, attempt: u8) -> Option<Duration> {
+        let now = self.now;
+        let mended = self.target.mended();
+        let is_poison = self.events[event].1 == POISON;
+        let takes = self.target.invoke(event as u64, attempt, is_poison, now);
+        self.target.retried(event, attempt);
+        let played = &mut self.played;
+        if now < mended {
+            played.retries_while_down += 1;
+            return takes;
+        }
+        let after = between(mended, now);
+        played.first_after.get_or_insert(after);
+        if self.waiting.as_mut().is_some_and(|waiting| waiting.remove(&event)) {
+            self.resumed += 1;
+            if self.resumed * 100 >= played.backlog * 95 {
+                played.most_after.get_or_insert(after);
+            }
+        }
+        takes
+    }
+
+    /// Receives the next batch of a queue, if one more may run. If there is no message for it, the ones that run
+    /// are enough.
+    pub fn receive(&mut self, poller: usize) -> Option<SqsEvent> {
+        let Self { sqs, now, pollers, played, .. } = self;
+        let poller = &mut pollers[poller];
+        if poller.running == poller.granted {
+            if *now < later(poller.granted_at, Duration::from_secs(1)) {
+                return None;
+            }
+            poller.granted = (poller.granted + BATCHES_GROWTH).min(BATCHES_MAX);
+            poller.granted_at = *now;
+        }
+        let messages = sqs.receive(*now, poller.queue, RECEIVE_MAX, None).unwrap_or_default();
+        if messages.is_empty() {
+            poller.granted_at = *now;
+            if poller.running == 0 {
+                poller.granted = BATCHES_START;
+            }
+            return None;
+        }
+        poller.running += 1;
+        played.sqs_requests += 1;
+        let mut event = SqsEvent::default();
+        let records = messages.into_iter().map(|message| record(message, poller.queue));
+        event.records = records.collect();
+        Some(event)
+    }
+
+    /// Deletes what is done.
+    #[allow(clippy::expect_used, reason = "the queue exists, and the handle is one of its own")]
+    pub fn finish(&mut self, batch: &Batch) {
+        let poller = &mut self.pollers[batch.poller];
+        poller.running -= 1;
+        self.played.sqs_requests += u64::from(!batch.done.is_empty());
+        for handle in &batch.done {
+            self.sqs.delete(self.now, poller.queue, handle).expect("the queue's own handle");
+        }
+    }
+
+    /// Notes once a second what SQS would count.
+    pub fn count(&mut self) {
+        let second = self.passed().as_secs();
+        if second < self.counts {
+            return;
+        }
+        self.counts = second + 1;
+        let Self { sqs, now, pollers, played, .. } = self;
+        for Poller { queue, counted, .. } in pollers {
+            let Ok(told) = sqs.attributes(*now, queue) else { continue };
+            let number = |name: &str| told.get(name).and_then(|count| count.parse().ok());
+            let in_flight = number("ApproximateNumberOfMessagesNotVisible").unwrap_or(0);
+            counted.push_back(in_flight);
+            if counted.len() > COUNT_LAG {
+                counted.pop_front();
+            }
+            if second >= 60 {
+                played.in_flight_max = played.in_flight_max.max(in_flight);
+            }
+            let delayed = number("ApproximateNumberOfMessagesDelayed").unwrap_or(0);
+            played.delayed_max = played.delayed_max.max(delayed);
+        }
+    }
+
+    pub fn move_on(&mut self, batch: Option<Timestamp>) {
+        let Self { sqs, now, pollers, .. } = self;
+        let run = self.running.front().map(|run| run.ends);
+        let run = run.into_iter().chain(self.slow.front().map(|run| run.ends)).min();
+        let fails =
+            (*now < self.mended || self.target.has_traffic(*now)).then(|| later(*now, STEP));
+        let visible = pollers.iter().map(|poller| sqs.next_visible_at(poller.queue, *now));
+        let next = visible.chain([run, batch, fails]).flatten().min();
+        self.now = next.unwrap_or(Timestamp::MAX_UTC).max(later(*now, STEP));
+    }
+
+    pub fn ended(mut self) -> Played {
+        let opened = self.target.watched.turns.iter().find(|(_, name)| *name == "open");
+        self.played.opened_after = opened.map(|(at, _)| between(at_millis(BEGAN_AT), *at));
+        self.played.watched = self.target.watched;
+        self.played.events = self.events.len();
+        self.played.lost = self.open;
+        self.played.drained = between(self.mended, self.now);
+        self.played.retries = self.played.lateness.iter().flat_map(BTreeMap::values).sum();
+        self.played
+    }
+}
