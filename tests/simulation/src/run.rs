@@ -109,7 +109,8 @@ mod tests {
     /// How often each fault and each reason must have been seen at least.
     const SEEN_MIN: u64 = 5;
 
-    /// What was seen less than `least` times: of all faults, all reasons, and what a ledger and a register are for.
+    /// What was seen less than `least` times: of all faults, all reasons, and what a ledger, a register and probes are
+    /// for.
     fn unseen(tally: &Tally, least: u64) -> Vec<String> {
         let steps = [
             "duplicates dropped",
@@ -121,6 +122,9 @@ mod tests {
             "orders to retry",
             "orders to cancel",
             "orders that came too late",
+            "turns of circuits",
+            "events held back",
+            "brought forward",
         ];
         (Fault::value_variants().iter().copied().map(Seen::Fault))
             .chain(Trouble::value_variants().iter().copied().map(Seen::Trouble))
