@@ -114,8 +114,7 @@ async fn what_contradicts_is_refused_and_changes_nothing() {
 
 #[tokio::test]
 async fn the_session_in_the_guide_is_what_the_program_prints() {
-    let (commands, expected) =
-        session(include_str!("../../../docs/operate.md"), "Attach and detach");
+    let (commands, expected) = session(include_str!("../../../docs/operate/attach.md"));
     let cloud = Cloud::with_orders().await;
     let printed = cloud.replay(&commands);
     assert_eq!(printed, expected);

@@ -146,7 +146,7 @@ fn target() -> Function {
 
 #[tokio::test]
 async fn the_session_in_the_guide_is_what_the_program_prints() {
-    let (commands, expected) = session(include_str!("../../../docs/operate.md"), "Doctor");
+    let (commands, expected) = session(include_str!("../../../docs/operate/doctor.md"));
     let cloud = Cloud::start(&[]);
     cloud.stop_loops("example-target").await;
     let printed = cloud.replay(&commands).replace(" on arm64", " on x86_64");

@@ -206,7 +206,7 @@ async fn an_attach_that_stops_says_what_stands_and_goes_on() {
 
 #[test]
 fn the_session_in_the_guide_is_what_the_program_prints() {
-    let (commands, expected) = session(include_str!("../../../docs/operate.md"), "Permissions");
+    let (commands, expected) = session(include_str!("../../../docs/operate/permissions.md"));
     let words = commands[0].split(' ').skip(1);
     assert_eq!(text(&comeback().args(words).output().unwrap().stdout), expected);
 }

@@ -1,4 +1,4 @@
-//! The sessions in docs/operate.md: what the program prints is what they say, but for numbers, times and ids.
+//! The sessions in docs/operate: what the program prints is what they say, but for numbers, times and ids.
 #![cfg(feature = "operate")]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
@@ -10,7 +10,9 @@ use moto::Moto;
 use serde_json::Value;
 use support::{Cloud, comeback, text};
 
-const DOCUMENT: &str = include_str!("../../../docs/operate.md");
+const WAITING: &str = include_str!("../../../docs/operate/waiting.md");
+const DEAD_LETTERS: &str = include_str!("../../../docs/operate/dead-letters.md");
+const SIMULATE: &str = include_str!("../../../docs/operate/simulate.md");
 
 /// The events of the session: their ids, and what they failed with.
 const EVENTS: [(&str, &str); 4] = [
@@ -27,11 +29,9 @@ struct Said<'a> {
     output: String,
 }
 
-/// The commands in the sessions of this section.
-fn session(section: &str) -> Vec<Said<'static>> {
-    let (_, section) = DOCUMENT.split_once(&format!("\n## {section}\n")).unwrap();
-    let section = section.split("\n## ").next().unwrap();
-    let blocks = section.split("```console\n").skip(1);
+/// The commands in the sessions of this guide.
+fn session(guide: &'static str) -> Vec<Said<'static>> {
+    let blocks = guide.split("```console\n").skip(1);
     let blocks = blocks.map(|rest| rest.split("```").next().unwrap());
     let mut said: Vec<Said<'_>> = Vec::new();
     for line in blocks.flat_map(str::lines) {
@@ -70,7 +70,7 @@ async fn the_sessions_about_what_waits_and_what_is_dead_are_true() {
         let output = cloud.command(&["waiting", "--json"]).output().unwrap();
         listed = serde_json::from_slice(&output.stdout).unwrap();
     }
-    let sessions = [session("What waits"), session("Dead letters")].concat();
+    let sessions = [session(WAITING), session(DEAD_LETTERS)].concat();
     assert!(sessions.len() > 10, "{} commands", sessions.len());
     for said in sessions {
         if said.command.starts_with("comeback trace") {
@@ -86,7 +86,7 @@ async fn the_sessions_about_what_waits_and_what_is_dead_are_true() {
 
 #[test]
 fn the_session_about_a_policy_is_true() {
-    let [said] = &session("Simulate")[..] else { panic!("expected one command") };
+    let [said] = &session(SIMULATE)[..] else { panic!("expected one command") };
     said.hold(&mut comeback());
 }
 

@@ -60,7 +60,7 @@ fn the_guide_names_every_member_of_the_json() {
     assert_eq!(outage["succeeded"].as_u64().unwrap() + lost, 7200);
     let mut found = BTreeSet::new();
     names(&document, &mut found);
-    let guide = include_str!("../../../docs/operate.md");
+    let guide = include_str!("../../../docs/operate/simulate.md");
     found.remove("max_age_exceeded");
     let missing: Vec<_> = found
         .iter()

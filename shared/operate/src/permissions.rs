@@ -233,11 +233,11 @@ mod tests {
 
     #[test]
     fn the_guide_lists_the_actions_of_every_command() {
-        let guide = include_str!("../../../docs/operate.md");
+        let guide = include_str!("../../../docs/operate/permissions.md");
         for command in commands() {
             let actions = actions(command).iter().map(|it| format!("`{it}`")).collect::<Vec<_>>();
             let row = format!("| `{command}` | {} |", actions.join(", "));
-            assert!(guide.contains(&row), "{row} is not in docs/operate.md");
+            assert!(guide.contains(&row), "{row} is not in docs/operate/permissions.md");
         }
     }
 

@@ -176,10 +176,9 @@ impl Cloud {
     }
 }
 
-/// What a guide shows of a session below a heading: the commands after `$`, and the output of all.
-pub fn session<'a>(guide: &'a str, heading: &str) -> (Vec<&'a str>, String) {
-    let section = guide.split(&format!("\n## {heading}\n")).nth(1).unwrap();
-    let block = section.split("```shell-session\n").nth(1).unwrap().split("```").next().unwrap();
+/// What a guide shows of its session: the commands after `$`, and the output of all.
+pub fn session(guide: &str) -> (Vec<&str>, String) {
+    let block = guide.split("```shell-session\n").nth(1).unwrap().split("```").next().unwrap();
     let (commands, output): (Vec<_>, Vec<_>) = block.lines().partition(|it| it.starts_with("$ "));
     let commands = commands.into_iter().map(|it| it.trim_start_matches("$ ")).collect();
     (commands, output.iter().map(|line| format!("{line}\n")).collect())
