@@ -31,7 +31,7 @@ PEER = Path(__file__).resolve().parent / "peer"
 # A handler is warm after this many batches: its connections are open and its caches are filled.
 SHORT_BATCHES = 20
 
-ZIP_MAX_BYTES = 4 * 2**20
+ZIP_MAX_BYTES = 9 * 2**19
 
 # Half of the messages need one Invoke each. The other half wait, and share a call with the other waiting messages of
 # their batch: ten of them if it is sorted, five if it is mixed. So the minimum is 0.5 + 0.5/10 = 0.55 calls per message

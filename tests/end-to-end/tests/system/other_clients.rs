@@ -178,4 +178,8 @@ async fn the_aws_cli_can_use_the_local_cloud() {
     ));
     assert_eq!(std::fs::read_to_string(&answer).unwrap(), r#"{"attempt":0,"id":7}"#);
     std::fs::remove_file(answer).unwrap();
+    let group = format!("/aws/lambda/{TARGET}");
+    assert!(run("logs describe-log-groups").contains(&group));
+    let lines = run(&format!("logs filter-log-events --log-group-name {group}"));
+    assert!(lines.contains(r#""events":"#), "{lines}");
 }
