@@ -102,7 +102,7 @@ const CLEARED_FOR: Duration = Duration::from_hours(1);
 /// The circuit of one target.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Circuit {
-    /// Who wrote it. Two handlers that take the same step at the same time must be told apart.
+    /// The handler that wrote it. It tells two handlers apart that take the same step at the same time.
     by: String,
     /// How long to wait for the failure of a probe: learned from the last one.
     patience_seconds: u32,

@@ -2,12 +2,15 @@
 
 pub mod args;
 mod attach;
+mod attached;
 pub mod aws;
+mod calls;
 mod console;
 mod dead_letters;
 mod doctor;
 mod functions;
 mod generated;
+mod groups;
 mod logs;
 mod simulate;
 mod status;

@@ -108,7 +108,7 @@ fn a_suspected_target_gets_one_retry_a_second_until_cloudwatch_has_decided() {
     assert_eq!(step.pass, Pass::Some(4), "those of the seconds that have begun");
     let (_, again) = stepped(&next, &batch(10, 0, 0), 3);
     assert_eq!((again.pass, again.next), (Pass::Some(0), None));
-    // Whoever comes first after the time asks.
+    // The first handler that comes after the time asks.
     let busy = |ask_at| {
         circuit(Phase::Suspected { since: start(), ask_at: after(ask_at), slice: slice(1, 8, 8) })
     };

@@ -81,7 +81,7 @@ pub enum Step {
 pub struct Planned {
     /// The step.
     pub step: Step,
-    /// What it is about.
+    /// The part that it changes.
     pub what: String,
     /// What is.
     pub is: String,
@@ -125,7 +125,7 @@ pub trait Account: Clock {
 pub struct Stopped {
     /// How many steps were carried out.
     pub done: usize,
-    /// What the step is about.
+    /// The part that it was to change.
     pub what: String,
     /// The error.
     pub fault: Fault,

@@ -21,7 +21,7 @@ use super::args::{Manner, Named};
 use crate::{
     operate::{
         aws::{Aws, fault},
-        doctor::{Calls, invoke_config},
+        calls::{Calls, invoke_config},
         functions::functions,
     },
     shell::Failure,
@@ -39,7 +39,7 @@ impl There {
         Self { aws, now }
     }
 
-    /// What is known about a function and the system that it is or will be attached to.
+    /// The facts about a function and about the retry system that it is attached to, or is to be.
     ///
     /// # Errors
     ///

@@ -7,18 +7,19 @@ use comeback_core::{
     time::{between, rfc3339},
 };
 use comeback_operate::{
-    dead_letters::{GroupBy, Letter, Listed, Selection},
+    dead_letters::{Letter, Listed, Selection},
     groups::{Group, Groups},
     systems::function_name,
 };
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{look_at_all, open};
 use crate::{
     operate::{
         console::{Ended, interrupted},
         dead_letters::args::{ListArgs, ShowArgs},
+        groups,
         text::{count, shortened, span, table},
     },
     paint::{Line, Style},
@@ -68,6 +69,7 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
         true
     })
     .await?;
+    let names: Vec<_> = args.group_by.iter().map(|by| by.name()).collect();
     letters.sort_by_key(|it| Reverse(it.last_failure_at.or(it.sent_at)));
     if args.json {
         let is_grouped = !args.group_by.is_empty();
@@ -75,14 +77,22 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
             queue: &queue.url,
             looked_at,
             selected,
-            groups: is_grouped.then(|| groups_json(&args.group_by, &groups)),
+            groups: is_grouped.then(|| {
+                groups::json(&names, &groups, |group| {
+                    let Group { count: letters, first_at, last_at } = group;
+                    json!({ "letters": letters, "first_at": first_at, "last_at": last_at })
+                })
+            }),
             letters: (!is_grouped).then_some(letters),
         };
         shell.print_json(&document).await?;
     } else {
         let mut lines = vec![summary(queue.name(), queue.region(), looked_at, selected)];
         if !args.group_by.is_empty() {
-            lines.extend(grouped(&args.group_by, &groups, now, shell.width()));
+            let ago = |at| format!("{} ago", age(at, now));
+            let times = |group: &Group| [ago(group.last_at), ago(group.first_at)];
+            let columns = ["letters", "last failed", "first failed"];
+            lines.extend(groups::lines(&names, columns, &groups, times, shell.width()));
         } else if !letters.is_empty() {
             lines.extend(rows(&letters, now, shell.width()));
             if selected > letters.len() as u64 {
@@ -136,29 +146,6 @@ fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
         chosen(&cells)
     };
     table(&chosen(&header), &letters.iter().map(row).collect::<Vec<_>>(), width)
-}
-
-fn grouped(by: &[GroupBy], groups: &Groups, now: Timestamp, width: Option<usize>) -> Vec<Line> {
-    let names = by.iter().map(|by| by.name().to_owned());
-    let header: Vec<_> =
-        names.chain(["letters", "last failed", "first failed"].map(str::to_owned)).collect();
-    let row = |(key, group): &(&[String], Group)| {
-        let mut row = key.to_vec();
-        let ago = |at| format!("{} ago", age(at, now));
-        row.extend([count(group.count), ago(group.last_at), ago(group.first_at)]);
-        row
-    };
-    table(&header, &groups.largest_first().iter().map(row).collect::<Vec<_>>(), width)
-}
-
-fn groups_json(by: &[GroupBy], groups: &Groups) -> Vec<Value> {
-    let json = |(key, group): (&[String], Group)| {
-        let names = by.iter().map(|by| by.name().to_owned());
-        let by: Map<_, _> = names.zip(key.iter().map(|key| key.as_str().into())).collect();
-        let Group { count: letters, first_at, last_at } = group;
-        json!({ "by": by, "group": { "letters": letters, "first_at": first_at, "last_at": last_at } })
-    };
-    groups.largest_first().into_iter().map(json).collect()
 }
 
 /// Runs `comeback dead show`.

@@ -17,16 +17,16 @@ use comeback_operate::{
 };
 use tokio::task::JoinSet;
 
-use super::calls::{Calls, Denied};
 use crate::{
     operate::{
         aws::Aws,
+        calls::{Calls, Denied},
         functions::{configurations, function},
     },
     shell::Failure,
 };
 
-/// What there is in the account and region.
+/// The functions and mappings of the account and region.
 struct Account {
     functions: BTreeMap<String, FunctionConfiguration>,
     mappings: Fact<Vec<Mapping>>,

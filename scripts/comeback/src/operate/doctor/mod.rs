@@ -1,12 +1,10 @@
 //! `comeback doctor`: what is wrong with a retry system, and how to mend it.
 
 pub mod args;
-mod calls;
 mod gather;
 mod mending;
 
 use args::DoctorArgs;
-pub use calls::{Calls, invoke_config};
 use comeback_operate::{
     doctor::{Examined, Finding, Mend, Verdict, diagnose},
     permissions,

@@ -31,8 +31,8 @@ use comeback_operate::{
 use tokio::task::JoinSet;
 
 use crate::operate::{
+    attached::Attached,
     aws::{Aws, fault},
-    functions::Attached,
 };
 
 /// What is told of the present.

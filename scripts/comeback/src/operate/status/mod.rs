@@ -13,9 +13,10 @@ use gather::gather;
 use serde_json::{Value, json};
 
 use super::{
+    attached::{Attached, attached},
     aws::Aws,
     console::Ended,
-    functions::{Attached, attached, functions},
+    functions::functions,
     text::{count, due, span, table},
 };
 use crate::{

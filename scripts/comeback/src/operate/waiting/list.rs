@@ -11,10 +11,10 @@ use comeback_operate::{
     groups::{Group, Groups},
     life::lives,
     systems::{System, function_name},
-    waiting::{GroupBy, Listed, Part, Selection, of_life, visit},
+    waiting::{Listed, Part, Selection, of_life, visit},
 };
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     args::ListArgs,
@@ -25,8 +25,8 @@ use crate::{
     operate::{
         aws::Aws,
         console::{Ended, interrupted, spinner},
-        logs,
-        text::{count, due, shortened, table},
+        groups, logs,
+        text::{due, shortened, table},
     },
     paint::{Line, Style},
     shell::{Failure, Shell},
@@ -119,6 +119,10 @@ impl Found<'_> {
         }
     }
 
+    fn names(&self) -> Vec<&'static str> {
+        self.args.group_by.iter().map(|by| by.name()).collect()
+    }
+
     fn is_grouped(&self) -> bool {
         !self.args.group_by.is_empty()
     }
@@ -204,7 +208,16 @@ async fn of_log(
 
 fn document(found: Found<'_>, handler: String, source: &'static str, now: Timestamp) -> Document {
     let is_grouped = found.is_grouped();
-    let groups = is_grouped.then(|| groups_json(&found.args.group_by, &found.groups));
+    let groups = is_grouped.then(|| {
+        groups::json(&found.names(), &found.groups, |group| {
+            let due = |at: Option<Timestamp>| at.map(rfc3339);
+            json!({
+                "events": group.count,
+                "first_due_at": due(group.first_at),
+                "last_due_at": due(group.last_at),
+            })
+        })
+    });
     Document {
         handler,
         source,
@@ -243,7 +256,10 @@ fn told(
         return lines;
     }
     if found.is_grouped() {
-        lines.extend(grouped(&found.args.group_by, &found.groups, now, width));
+        let when = |at: Option<Timestamp>| at.map_or(String::new(), |at| due(at, now));
+        let times = |group: &Group| [when(group.first_at), when(group.last_at)];
+        let columns = ["events", "next due", "last due"];
+        lines.extend(groups::lines(&found.names(), columns, &found.groups, times, width));
     } else {
         let listed = listed(found.first, now);
         lines.extend(rows(&listed, now, width));
@@ -280,34 +296,4 @@ fn rows(events: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
         ])
     };
     table(&chosen(&header), &events.iter().map(row).collect::<Vec<_>>(), width)
-}
-
-fn grouped(by: &[GroupBy], groups: &Groups, now: Timestamp, width: Option<usize>) -> Vec<Line> {
-    let names = by.iter().map(|by| by.name().to_owned());
-    let header: Vec<_> =
-        names.chain(["events", "next due", "last due"].map(str::to_owned)).collect();
-    let row = |(key, group): &(&[String], Group)| {
-        let mut row = key.to_vec();
-        let when = |at: Option<Timestamp>| at.map_or(String::new(), |at| due(at, now));
-        row.extend([count(group.count), when(group.first_at), when(group.last_at)]);
-        row
-    };
-    table(&header, &groups.largest_first().iter().map(row).collect::<Vec<_>>(), width)
-}
-
-fn groups_json(by: &[GroupBy], groups: &Groups) -> Vec<Value> {
-    let json = |(key, group): (&[String], Group)| {
-        let names = by.iter().map(|by| by.name().to_owned());
-        let by: Map<_, _> = names.zip(key.iter().map(|key| key.as_str().into())).collect();
-        let due = |at: Option<Timestamp>| at.map(rfc3339);
-        json!({
-            "by": by,
-            "group": {
-                "events": group.count,
-                "first_due_at": due(group.first_at),
-                "last_due_at": due(group.last_at),
-            },
-        })
-    };
-    groups.largest_first().into_iter().map(json).collect()
 }

@@ -23,8 +23,9 @@ use super::args::Which;
 use crate::{
     operate::{
         args::Connection,
+        attached::qualified,
         aws::{Aws, fault},
-        functions::{functions, qualified},
+        functions::functions,
     },
     shell::Failure,
 };
@@ -35,7 +36,7 @@ const SEGMENTS: u16 = 4;
 /// How many events a page of one function has.
 const PAGE: i32 = 500;
 
-/// What orders are signed with.
+/// The owner that an order writes into the item.
 const OPERATOR: &str = "operator";
 
 /// The register of a retry system.

@@ -23,7 +23,7 @@ use comeback_operate::{
 };
 use tokio::sync::Semaphore;
 
-use crate::operate::{
+use super::{
     aws::{Aws, fault},
     functions::function,
 };
@@ -84,7 +84,7 @@ impl Calls {
         Ok(configs.iter().map(invoke_config).collect())
     }
 
-    /// What else is to be known about a function that was listed.
+    /// The facts about a function: those in the list of functions, and those that take calls of their own.
     pub async fn function(&self, listed: &FunctionConfiguration) -> Function {
         let name = listed.function_name().unwrap_or_default();
         let lambda = &self.aws.lambda;

@@ -1,0 +1,32 @@
+//! How groups are shown, whatever they are groups of.
+
+use comeback_operate::groups::{Group, Groups};
+use serde_json::{Map, Value, json};
+
+use super::text::{count, table};
+use crate::paint::Line;
+
+/// A table of groups: what they have in common by these names, how many they are, and two times.
+pub fn lines(
+    names: &[&str],
+    columns: [&str; 3],
+    groups: &Groups,
+    times: impl Fn(&Group) -> [String; 2],
+    width: Option<usize>,
+) -> Vec<Line> {
+    let header: Vec<_> = names.iter().chain(&columns).map(|&name| name.to_owned()).collect();
+    let row = |(key, group): &(&[String], Group)| {
+        let cells = [count(group.count)].into_iter().chain(times(group));
+        key.iter().cloned().chain(cells).collect()
+    };
+    table(&header, &groups.largest_first().iter().map(row).collect::<Vec<_>>(), width)
+}
+
+/// The same as JSON.
+pub fn json(names: &[&str], groups: &Groups, group: impl Fn(&Group) -> Value) -> Vec<Value> {
+    let json = |(key, it): (&[String], Group)| {
+        let by = names.iter().zip(key).map(|(&name, key)| (name.to_owned(), json!(key)));
+        json!({ "by": by.collect::<Map<_, _>>(), "group": group(&it) })
+    };
+    groups.largest_first().into_iter().map(json).collect()
+}
