@@ -22,15 +22,13 @@ OF_A_LEDGER = "CKV_AWS_28"
 IN_A_VPC = "CKV_AWS_117"
 
 
-def cdk(name: str) -> Path:
-    """A template of CDK."""
-    return TARGET / "cdk" / name / "comeback-cdk-example.template.json"
+CDK = {name: TARGET / "cdk" / name / "comeback-cdk-example.template.json" for name in ("typescript", "everything")}
 
 
-def listed(section: str) -> set[str]:
-    """The checks in a section of the page."""
+def listed(section: str, judge: str = "checkov") -> set[str]:
+    """The checks of a judge in a section of the page."""
     text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
-    return set(re.findall(r"^\| `(CKV\w+)` \| checkov \|", text, re.MULTILINE))
+    return set(re.findall(rf"^\| `([\w-]+)` \| {judge} \|", text, re.MULTILINE))
 
 
 def found(*templates: Path, ours: str = "") -> set[str]:
@@ -57,10 +55,10 @@ class CheckovTest(unittest.TestCase):
 
     def test_of_cdks_construct(self) -> None:
         expected = listed("Intended") | listed("Rules of an organization")
-        self.assertEqual(found(cdk("typescript"), ours=r"\.Retry"), expected - {OF_A_LEDGER})
+        self.assertEqual(found(CDK["typescript"], ours=r"\.Retry"), expected - {OF_A_LEDGER})
 
     def test_of_cdks_construct_with_everything(self) -> None:
-        self.assertEqual(found(cdk("everything"), ours=r"\.Retry"), listed("Intended") | {IN_A_VPC})
+        self.assertEqual(found(CDK["everything"], ours=r"\.Retry"), listed("Intended") | {IN_A_VPC})
 
 
 if __name__ == "__main__":

