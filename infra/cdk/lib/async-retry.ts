@@ -29,6 +29,7 @@ import { RetryQueue } from './retry-queue';
 import { RetryQueues } from './retry-queues';
 import { Senders } from './senders';
 import { isEventInvokeConfig, Target } from './target';
+import { AlarmSeverity } from './triggers';
 import { estimatedLength, VARIABLES_MAX } from './variables';
 
 /**
@@ -166,6 +167,9 @@ export class AsyncRetry extends Construct {
     const alarms = new RetryAlarms(this, props, this.props);
     this.queues.forEach(({ queue }) => alarms.watchQueue(queue));
     this.forEachFunction((each) => alarms.watchFunction(each, this.maxAgeOf(each)));
+    // HandlerErrors pages for the same failures.
+    const { deploymentErrors } = this.retryHandler;
+    if (deploymentErrors) alarms.act(deploymentErrors, AlarmSeverity.TICKET);
     return alarms.all;
   }
 

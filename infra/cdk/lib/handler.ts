@@ -64,6 +64,8 @@ export class RetryHandler extends lambda.Function {
     this.addToRolePolicy(statement);
     return statement;
   });
+  /** The alarm by which CodeDeploy rolls a deployment back. */
+  public deploymentErrors?: cloudwatch.Alarm;
   /** What the mappings invoke. */
   private readonly invoked: lambda.IFunction;
 
@@ -128,7 +130,7 @@ export class RetryHandler extends lambda.Function {
   /** An alias that CodeDeploy moves to each new version, and back if that version fails. */
   private deployedBy(deploymentConfig: codedeploy.ILambdaDeploymentConfig): lambda.Alias {
     const alias = new lambda.Alias(this, 'Live', { aliasName: 'live', version: this.currentVersion });
-    const errors = new cloudwatch.Alarm(this, 'DeploymentErrors', {
+    this.deploymentErrors = new cloudwatch.Alarm(this, 'DeploymentErrors', {
       metric: alias.metricErrors({ period: Duration.minutes(1) }),
       threshold: 0,
       comparisonOperator: cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
@@ -138,7 +140,11 @@ export class RetryHandler extends lambda.Function {
         'The retry handler fails. If a deployment is going on, CodeDeploy rolls it back. Runbook: ' +
         'docs/runbook.md#deploymenterrors',
     });
-    new codedeploy.LambdaDeploymentGroup(this, 'Deployment', { alias, deploymentConfig, alarms: [errors] });
+    new codedeploy.LambdaDeploymentGroup(this, 'Deployment', {
+      alias,
+      deploymentConfig,
+      alarms: [this.deploymentErrors],
+    });
     return alias;
   }
 }

@@ -2,12 +2,14 @@ import * as assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   App,
+  aws_cloudwatch_actions as actions,
   aws_codedeploy as codedeploy,
   aws_ec2 as ec2,
   aws_iam as iam,
   aws_kms as kms,
   aws_lambda as lambda,
   aws_signer as signer,
+  aws_sns as sns,
   Stack,
 } from 'aws-cdk-lib';
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
@@ -146,6 +148,7 @@ test('a new version of the handler takes over step by step, and goes back if it 
   const [[alarm, { Properties: watched }]] = Object.entries(template.findResources('AWS::CloudWatch::Alarm'));
   assert.deepEqual([watched.MetricName, watched.Threshold, watched.Period], ['Errors', 0, 60]);
   assert.match(watched.AlarmDescription, / Runbook: docs\/runbook\.md#deploymenterrors$/);
+  assert.equal(watched.AlarmActions, undefined);
   template.hasResourceProperties('AWS::CodeDeploy::DeploymentGroup', {
     AlarmConfiguration: { Alarms: [{ Name: { Ref: alarm } }], Enabled: true },
     AutoRollbackConfiguration: {
@@ -153,4 +156,12 @@ test('a new version of the handler takes over step by step, and goes back if it 
       Events: Match.arrayWith(['DEPLOYMENT_FAILURE', 'DEPLOYMENT_STOP_ON_ALARM']),
     },
   });
+});
+
+test('the alarm of deployments has the actions of a ticket', () => {
+  const stack = withOrders({ deploymentConfig: codedeploy.LambdaDeploymentConfig.CANARY_10PERCENT_5MINUTES });
+  const [pager, mail] = ['Pager', 'Mail'].map((id) => new sns.Topic(stack, id));
+  stack.retry.alarms({ actions: [new actions.SnsAction(pager)], ticketActions: [new actions.SnsAction(mail)] });
+  const { AlarmActions, OKActions } = stack.only('AWS::CloudWatch::Alarm', /DeploymentErrors/);
+  assert.deepEqual([AlarmActions, OKActions], Array(2).fill([stack.resolve(mail.topicArn)]));
 });
