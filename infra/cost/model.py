@@ -34,7 +34,7 @@ CHUNK_BYTES = 64 * KIBIBYTE
 
 # How many metrics the alarms of the templates watch. CloudWatch bills an alarm by its metrics. A query counts as one,
 # although it is billed by the metrics that it finds: they exist only while dead letters are made.
-SYSTEM_ALARMS = 12
+SYSTEM_ALARMS = 14
 QUEUE_ALARMS = 3
 TARGET_ALARMS = 7
 LEDGER_ALARMS = 1

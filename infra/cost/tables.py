@@ -212,6 +212,7 @@ def fixed(counted: Counted) -> str:
             dollars(DOWN_METRICS_READ * METRIC_READ.each),
         ],
         ["the dashboard", dollars(DASHBOARD.each)],
+        ["with alarms, a metric of the handler: MetricLines", dollars(METRIC.each)],
         [
             f"metrics of each target: {len(metrics)} ({', '.join(metrics)})",
             dollars(len(metrics) * METRIC.each),

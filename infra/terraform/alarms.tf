@@ -44,7 +44,7 @@ locals {
     HandlerSilent = {
       severity    = "page"
       periods     = 3
-      description = "The retry handler runs, but its log or its metrics are missing, so most of the other alarms are blind. Check that its log group exists, is of the class Standard, and that its role may write to it."
+      description = "The retry handler runs, but its log or its metrics are missing, so most of the other alarms are blind. Check that its log group exists, is of the class Standard, and that its role may write to it, and that no log level is set."
     }
     UnreadMessages = {
       severity    = "page"
@@ -131,10 +131,12 @@ locals {
     }
     HandlerSilent = {
       label      = "no log or no metrics"
-      expression = "IF(SUM([invocations, logged]) == invocations, invocations, SUM([invocations, unparsed, invalid]) - invocations)"
+      expression = "SUM([IF(SUM([invocations, logged]) == invocations, invocations, 0), IF(published == 0, invocations - errors, 0), unparsed, invalid])"
       metrics = {
         invocations = ["AWS/Lambda", "Invocations", local.of_handler, "Sum"]
+        errors      = ["AWS/Lambda", "Errors", local.of_handler, "Sum"]
         logged      = ["AWS/Logs", "IncomingLogEvents", local.of_handlers_log, "Sum"]
+        published   = ["Comeback", local.metric_lines, {}, "Sum"]
         unparsed    = ["AWS/Logs", "EMFParsingErrors", local.of_handlers_log, "Sum"]
         invalid     = ["AWS/Logs", "EMFValidationErrors", local.of_handlers_log, "Sum"]
       }
@@ -256,6 +258,7 @@ locals {
   of_dead_letters = { QueueName = aws_sqs_queue.dead_letter.name }
   of_handler      = { FunctionName = aws_lambda_function.handler.function_name }
   of_handlers_log = { LogGroupName = aws_cloudwatch_log_group.handler.name }
+  metric_lines    = "MetricLines-${aws_lambda_function.handler.function_name}"
   of_queues       = { for key in keys(local.queues) : key => { QueueName = aws_sqs_queue.retry[key].name } }
 }
 
@@ -309,4 +312,21 @@ resource "aws_cloudwatch_metric_alarm" "this" {
   ok_actions    = local.actions_by_severity[each.value.severity]
 
   tags = var.tags
+}
+
+# The lines of the handler's log that have metrics. The metrics themselves don't say which handler sends them.
+resource "aws_cloudwatch_log_metric_filter" "metric_lines" {
+  for_each = { for key, alarm in local.alarms : key => alarm if key == "HandlerSilent" }
+
+  name           = "${var.name}-metric-lines"
+  log_group_name = aws_cloudwatch_log_group.handler.name
+  pattern        = "{ $._aws.CloudWatchMetrics[0].Namespace = \"Comeback\" }"
+
+  metric_transformation {
+    namespace = "Comeback"
+    name      = local.metric_lines
+    value     = "1"
+    # If lines arrive, but none of these.
+    default_value = "0"
+  }
 }

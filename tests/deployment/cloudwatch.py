@@ -23,6 +23,7 @@ OPERATORS: dict[type[ast.AST], Callable[[float, float], float]] = {
 }
 
 QUERY = re.compile(r"SELECT SUM\((\w+)\) FROM SCHEMA\((\w+), ([\w, ]+)\)(?: WHERE (.+))?")
+FILTER = re.compile(r"{ \$\.([\w.\[\]]+) = \"(\w+)\" }")
 CONDITION = re.compile(r"(\w+) != '(\w+)'")
 
 
@@ -46,6 +47,20 @@ def of_log(line: Mapping[str, Any], at: int, names: Mapping[str, str]) -> Iterat
                 value = line[metric["Name"]]
                 sampled = tuple(value) if isinstance(value, list) else (value,)
                 yield Point(at, directive["Namespace"], metric["Name"], values, sampled)
+
+
+def of_filter(properties: Mapping[str, Any], line: Any, at: int) -> Iterator[Point]:
+    """The metrics of a filter when this line arrives."""
+    match = FILTER.fullmatch(properties["FilterPattern"])
+    if match is None:
+        raise NotImplementedError(properties["FilterPattern"])
+    selector, expected = match.groups()
+    value = line
+    for name in re.findall(r"\w+", selector):
+        value = value[int(name)] if isinstance(value, list) else value.get(name, {})
+    for each in properties["MetricTransformations"]:
+        counted = float(each["MetricValue" if value == expected else "DefaultValue"])
+        yield Point(at, each["MetricNamespace"], each["MetricName"], {}, (counted,))
 
 
 @dataclass
@@ -84,7 +99,7 @@ class CloudWatch:
         return period, calculated(expression["Expression"], metrics)
 
     def _statistic(self, metric: Mapping[str, Any], statistic: str, timed: Mapping[str, Any]) -> Series:
-        dimensions = {each["Name"]: each["Value"] for each in metric["Dimensions"]}
+        dimensions = {each["Name"]: each["Value"] for each in metric.get("Dimensions", [])}
         watched = (metric["Namespace"], metric["MetricName"], dimensions)
         found = (point for point in self.points if (point.namespace, point.name, point.dimensions) == watched)
         return aggregated(found, int(timed["Period"]), statistic)

@@ -17,6 +17,7 @@ ROLE = "AWS::IAM::Role"
 POLICY = "AWS::IAM::Policy"
 MANAGED_POLICY = "AWS::IAM::ManagedPolicy"
 LOG_GROUP = "AWS::Logs::LogGroup"
+METRIC_FILTER = "AWS::Logs::MetricFilter"
 TABLE = "AWS::DynamoDB::Table"
 KEY = "AWS::KMS::Key"
 TOPIC = "AWS::SNS::Topic"
@@ -64,6 +65,13 @@ class System:
         alarms = (json.loads(self._with_parts_for_tokens(json.dumps(each.properties))) for each in self._of(ALARM))
         return {alarm["AlarmDescription"].rpartition("#")[2]: alarm for alarm in alarms}
 
+    def metric_filter(self) -> dict[str, Any]:
+        """The properties of the metric filter, with parts in place of tokens."""
+        properties: dict[str, Any] = json.loads(
+            self._with_parts_for_tokens(json.dumps(self._only(METRIC_FILTER).properties))
+        )
+        return properties
+
     def _parts(self) -> dict[str, Resource]:
         """The parts of the system by purpose. Keys and topics belong to the environment, and are only named."""
         retry_queue = self._only(QUEUE, lambda each: "RedrivePolicy" in each.properties)
@@ -75,7 +83,7 @@ class System:
             "handler": handler,
             "handler's log": self._log_of(handler),
         }
-        for name, kind in {"ledger": TABLE, "invoke config": INVOKE_CONFIG}.items():
+        for name, kind in {"ledger": TABLE, "invoke config": INVOKE_CONFIG, "metric filter": METRIC_FILTER}.items():
             if any(self._of(kind)):
                 parts[name] = self._only(kind)
         targets = [each for each in self._of(FUNCTION) if each != handler]

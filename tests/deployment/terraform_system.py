@@ -164,6 +164,20 @@ def _table(arguments: Arguments) -> dict[str, Any]:
     }
 
 
+def _metric_filter(arguments: Arguments) -> dict[str, Any]:
+    names = {
+        "namespace": "MetricNamespace",
+        "name": "MetricName",
+        "value": "MetricValue",
+        "default_value": "DefaultValue",
+    }
+    return {
+        "LogGroupName": arguments["log_group_name"],
+        "FilterPattern": arguments["pattern"],
+        "MetricTransformations": [_renamed(names)(_block(arguments, "metric_transformation"))],
+    }
+
+
 def _dimensions(arguments: Arguments) -> list[dict[str, str]]:
     return [{"Name": name, "Value": value} for name, value in arguments.get("dimensions", {}).items()]
 
@@ -240,6 +254,7 @@ TYPES: dict[str, tuple[str, Callable[[Arguments], dict[str, Any]]]] = {
         system.LOG_GROUP,
         _renamed({"retention_in_days": "RetentionInDays", "kms_key_id": "KmsKeyId"}),
     ),
+    "aws_cloudwatch_log_metric_filter": (system.METRIC_FILTER, _metric_filter),
     "aws_dynamodb_table": (system.TABLE, _table),
     "aws_cloudwatch_metric_alarm": (system.ALARM, _alarm),
     "aws_cloudwatch_dashboard": (system.DASHBOARD, _renamed({"dashboard_body": "DashboardBody"})),

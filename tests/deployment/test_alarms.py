@@ -16,7 +16,7 @@ from typing import Any
 import everything
 import parity
 import sam
-from cloudwatch import CloudWatch, Point, calculated, of_log
+from cloudwatch import CloudWatch, Point, calculated, of_filter, of_log
 from incident import FORBIDDEN, FUNCTION, ROOT, TARGET, THROTTLED, Fate, told
 from system import System
 
@@ -33,6 +33,7 @@ def says(log: Iterable[dict[str, Any]], *times: int) -> Iterator[Point]:
     for at in times:
         for line in lines:
             yield from of_log(line, at, {"orders": "<target>"})
+            yield from of_filter(METRIC_FILTER, line, at)
 
 
 OF = {
@@ -48,9 +49,15 @@ def aws(namespace: str, name: str, value: float, times: Iterable[int], of: str =
     return (Point(at, namespace, name, {dimension: of or default}, (value,)) for at in times)
 
 
-def running(*times: int) -> list[Point]:
-    """The handler runs, and its log arrives."""
-    return [*aws("AWS/Lambda", "Invocations", 3, times), *aws("AWS/Logs", "IncomingLogEvents", 12, times)]
+def invoked(times: Iterable[int], failing: int = 0) -> list[Point]:
+    """The handler runs three times, and fails so many times."""
+    return [*aws("AWS/Lambda", "Invocations", 3, times), *aws("AWS/Lambda", "Errors", failing, times)]
+
+
+def running(*times: int, failing: int = 0) -> list[Point]:
+    """The handler runs three times, and Lambda's lines around each invocation arrive in its log."""
+    arrived = aws("AWS/Logs", "IncomingLogEvents", 9, times)
+    return [*invoked(times, failing), *arrived, *(point for at in times for point in of_filter(METRIC_FILTER, {}, at))]
 
 
 def letters(count: int, times: Iterable[int]) -> Iterator[Point]:
@@ -73,7 +80,6 @@ def flawless(until: int) -> Iterator[Point]:
         yield from aws("AWS/SQS", name, value, minutes)
     # A message is due for a moment.
     yield from aws("AWS/SQS", "ApproximateNumberOfMessagesVisible", 4, range(MINUTE, until, 5 * MINUTE))
-    yield from aws("AWS/Lambda", "Errors", 0, often)
 
 
 def systems(name: str, document: dict[str, Any]) -> dict[str, System]:
@@ -86,6 +92,7 @@ def systems(name: str, document: dict[str, Any]) -> dict[str, System]:
 
 
 EXAMPLES = systems("typescript", sam.read(sam.EXAMPLE))
+METRIC_FILTER = EXAMPLES["CDK"].metric_filter()
 BY_DEFAULT = {who: system.alarms() for who, system in EXAMPLES.items()}
 EVERYTHING = {
     who: system.alarms() for who, system in systems("everything", everything.switch_on(sam.read(sam.EXAMPLE))).items()
@@ -189,19 +196,33 @@ class RehearsalTest(unittest.TestCase):
         self.rehearse(says(told(Fate.INVOKED, "Invoke", FORBIDDEN), *OFTEN), "configurationfaults")
 
     def test_the_handler_runs_without_a_log(self) -> None:
-        self.rehearse(aws("AWS/Lambda", "Invocations", 3, OFTEN), "handlersilent")
+        self.rehearse(invoked(OFTEN), "handlersilent")
+
+    def test_the_log_arrives_without_its_metrics(self) -> None:
+        # As Lambda drops lines without a level, once somebody sets one.
+        others = [line for line in told(Fate.INVOKED) if "_aws" not in line]
+        self.assertTrue(others)
+        self.rehearse([*running(*OFTEN), *says(others, *OFTEN)], "handlersilent")
+
+    def test_the_metric_filter_is_younger_than_the_handler(self) -> None:
+        self.rehearse([*invoked(OFTEN), *aws("AWS/Logs", "IncomingLogEvents", 12, OFTEN)])
 
     def test_cloudwatch_cannot_read_the_metrics(self) -> None:
         for name in ("EMFParsingErrors", "EMFValidationErrors"):
-            self.rehearse([*running(*OFTEN), *aws("AWS/Logs", name, 1, OFTEN)], "handlersilent")
+            said = says(told(Fate.INVOKED), *OFTEN)
+            self.rehearse([*running(*OFTEN), *said, *aws("AWS/Logs", name, 1, OFTEN)], "handlersilent")
 
-    def test_the_handler_fails_or_is_throttled_or_stopped(self) -> None:
+    def test_the_handler_fails(self) -> None:
+        self.rehearse([*running(*OFTEN, failing=2), *says(told(Fate.INVOKED), *OFTEN)], "handlererrors")
+        # It says nothing, but it is known why.
+        self.rehearse(running(*OFTEN, failing=3), "handlererrors")
+
+    def test_the_handler_is_throttled_or_stopped(self) -> None:
         for metric, alarm in (
-            ("Errors", "handlererrors"),
             ("Throttles", "handlerthrottles"),
             ("RecursiveInvocationsDropped", "handlerrecursionstopped"),
         ):
-            self.rehearse([*running(*OFTEN), *aws("AWS/Lambda", metric, 2, OFTEN)], alarm)
+            self.rehearse(aws("AWS/Lambda", metric, 2, OFTEN), alarm)
 
     def test_the_mapping_is_disabled(self) -> None:
         self.rehearse(aws("AWS/SQS", "ApproximateNumberOfMessagesVisible", 7, MINUTES), "unreadmessages")

@@ -132,11 +132,11 @@ class ModelTest(unittest.TestCase):
 
     def test_a_deployment_polls_its_queues_and_has_alarms(self) -> None:
         for way, functions, queues, alarms in (
-            (Deployment.with_a_queue_each, 1, 1, 12 + 3 + 7),
+            (Deployment.with_a_queue_each, 1, 1, 14 + 3 + 7),
             # Ten of the functions, and one of redrives.
-            (Deployment.with_a_queue_each, 10, 11, 12 + 33 + 70),
-            (Deployment.with_a_shared_queue, 10, 1, 12 + 3 + 70),
-            (Deployment.with_a_system_each, 10, 10, 120 + 30 + 70),
+            (Deployment.with_a_queue_each, 10, 11, 14 + 33 + 70),
+            (Deployment.with_a_shared_queue, 10, 1, 14 + 3 + 70),
+            (Deployment.with_a_system_each, 10, 10, 140 + 30 + 70),
         ):
             deployed = way(functions)
             self.assertAlmostEqual(deployed.polling, queues * 657_000 * 0.4e-6)
@@ -277,7 +277,7 @@ class PageTest(unittest.TestCase):
         system = (ROOT / "infra/sam/template.yaml").read_text()
         target = (ROOT / "infra/sam/target-alarms.yaml").read_text()
         alarms = (template.partition("\nResources:")[2] for template in (system, target))
-        of_system, of_target = (len(re.findall("MetricName: |SELECT SUM", each)) for each in alarms)
+        of_system, of_target = (len(re.findall(" Namespace: |SELECT SUM", each)) for each in alarms)
         self.assertEqual(of_system, model.SYSTEM_ALARMS + model.QUEUE_ALARMS)
         self.assertEqual(of_target, model.TARGET_ALARMS + model.LEDGER_ALARMS + model.PROBE_ALARMS)
         self.assertIn(f"MemorySize: {model.MEMORY_MB}\n", system)

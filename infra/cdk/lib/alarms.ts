@@ -9,6 +9,7 @@ import {
 import { Construct } from 'constructs';
 import type { AsyncRetry } from './async-retry';
 import { Faults } from './faults';
+import { countLines } from './metrics';
 import type { AsyncRetryProps } from './props';
 import { checkKnown, checkWhole } from './retry-policy';
 import { ownId } from './target';
@@ -139,6 +140,7 @@ export class RetryAlarms extends Construct {
       (other) => other.retry.deadLetterQueue.queueArn === deadLetterQueue.queueArn,
     );
     this.add(this, ofHandler(retry.handler));
+    if (this.node.tryFindChild('HandlerSilent')) countLines(this, retry.handler);
   }
 
   /**

@@ -1,4 +1,5 @@
 import { aws_cloudwatch as cloudwatch, aws_lambda as lambda, aws_logs as logs, Duration } from 'aws-cdk-lib';
+import { Construct } from 'constructs';
 
 /** The namespace of the handler's metrics. */
 const NAMESPACE = 'Comeback';
@@ -69,6 +70,31 @@ export function metricOfLog(metricName: string, { logGroupName }: logs.ILogGroup
     dimensionsMap,
     statistic: cloudwatch.Stats.SUM,
   });
+}
+
+/** How many lines of a handler's log have metrics, if `countLines` counts them. */
+export function metricOfLines(handler: lambda.Function): cloudwatch.Metric {
+  return new cloudwatch.Metric({
+    namespace: NAMESPACE,
+    metricName: nameOfLines(handler),
+    statistic: cloudwatch.Stats.SUM,
+  });
+}
+
+/** Counts the lines of a handler's log that have metrics. The metrics themselves don't say which handler sends them. */
+export function countLines(scope: Construct, handler: lambda.Function): void {
+  new logs.MetricFilter(scope, 'MetricLines', {
+    logGroup: handler.logGroup,
+    filterPattern: logs.FilterPattern.stringValue('$._aws.CloudWatchMetrics[0].Namespace', '=', NAMESPACE),
+    metricNamespace: NAMESPACE,
+    metricName: nameOfLines(handler),
+    // If lines arrive, but none of these.
+    defaultValue: 0,
+  });
+}
+
+function nameOfLines({ functionName }: lambda.Function): string {
+  return `MetricLines-${functionName}`;
 }
 
 function query(metricName: string, dimensions: string, where = ''): cloudwatch.MathExpression {

@@ -7,7 +7,7 @@ import {
 } from 'aws-cdk-lib';
 import type { AsyncRetry } from './async-retry';
 import { retentionOf } from './dead-letter-queue';
-import { EVENTS_GIVEN_UP, metricOfLambda, metricOfLog, UNSENT } from './metrics';
+import { EVENTS_GIVEN_UP, metricOfLambda, metricOfLines, metricOfLog, UNSENT } from './metrics';
 import type { AsyncRetryProps } from './props';
 import { secondsOf } from './retry-policy';
 
@@ -193,10 +193,13 @@ export function ofHandler(handler: lambda.Function): Triggers {
     HandlerSilent: {
       metric: new cloudwatch.MathExpression({
         expression:
-          'IF(SUM([invocations, logged]) == invocations, invocations, SUM([invocations, unparsed, invalid]) - invocations)',
+          'SUM([IF(SUM([invocations, logged]) == invocations, invocations, 0), ' +
+          'IF(published == 0, invocations - errors, 0), unparsed, invalid])',
         usingMetrics: {
           invocations: handler.metricInvocations(),
+          errors: handler.metricErrors(),
           logged: metricOfLog('IncomingLogEvents', handler.logGroup),
+          published: metricOfLines(handler),
           unparsed: metricOfLog('EMFParsingErrors', handler.logGroup),
           invalid: metricOfLog('EMFValidationErrors', handler.logGroup),
         },
@@ -207,7 +210,8 @@ export function ofHandler(handler: lambda.Function): Triggers {
       periods: SILENT_PERIODS,
       description:
         'The retry handler runs, but its log or its metrics are missing, so most of the other alarms are blind. Check ' +
-        'that its log group exists, is of the class Standard, and that its role may write to it.',
+        'that its log group exists, is of the class Standard, and that its role may write to it, and that no log level ' +
+        'is set.',
     },
   };
 }

@@ -22,8 +22,12 @@ function withoutHashes(id: string): string {
 }
 
 /** The metric of an alarm or of a part of its expression, and its owner. */
-function watched(namespace: string, name: string, statistic: string, [{ Name, Value }]: any[]): string {
-  return `${namespace} ${name} ${statistic} of ${Name} ${withoutHashes(Value.Ref ?? Value['Fn::GetAtt'][0])}`;
+function watched(namespace: string, name: any, statistic: string, dimensions: any[] = []): string {
+  const ofLines = typeof name === 'string' ? name : name['Fn::Join'][1][0] + withoutHashes(name['Fn::Join'][1][1].Ref);
+  const owners = dimensions.map(
+    ({ Name, Value }) => ` of ${Name} ${withoutHashes(Value.Ref ?? Value['Fn::GetAtt'][0])}`,
+  );
+  return [`${namespace} ${ofLines} ${statistic}`, ...owners].join('');
 }
 
 /** What every alarm watches, its threshold and periods (if they are not one of five minutes), by its path. */
@@ -89,9 +93,12 @@ const OF_SYSTEM = [
   'AWS/Lambda Errors Sum of FunctionName RetryHandler > 0',
   'AWS/Lambda Throttles Sum of FunctionName RetryHandler > 0',
   'AWS/Lambda RecursiveInvocationsDropped Sum of FunctionName RetryHandler > 0',
-  'IF(SUM([invocations, logged]) == invocations, invocations, SUM([invocations, unparsed, invalid]) - invocations); ' +
+  'SUM([IF(SUM([invocations, logged]) == invocations, invocations, 0), ' +
+    'IF(published == 0, invocations - errors, 0), unparsed, invalid]); ' +
     'invocations: AWS/Lambda Invocations Sum of FunctionName RetryHandler; ' +
+    'errors: AWS/Lambda Errors Sum of FunctionName RetryHandler; ' +
     'logged: AWS/Logs IncomingLogEvents Sum of LogGroupName RetryLog; ' +
+    'published: Comeback MetricLines-RetryHandler Sum; ' +
     'unparsed: AWS/Logs EMFParsingErrors Sum of LogGroupName RetryLog; ' +
     'invalid: AWS/Logs EMFValidationErrors Sum of LogGroupName RetryLog > 0 in 3 of 3 x 300 s',
 ];
