@@ -6,6 +6,7 @@ handler's debug build and the output of tests/deployment/run-cdk.
 """
 
 import json
+import random
 import re
 import shlex
 import subprocess
@@ -54,10 +55,17 @@ def invoked(times: Iterable[int], failing: int = 0) -> list[Point]:
     return [*aws("AWS/Lambda", "Invocations", 3, times), *aws("AWS/Lambda", "Errors", failing, times)]
 
 
+def arriving(log: Iterable[dict[str, Any]], *times: int) -> Iterator[Point]:
+    """This log arrives, with Lambda's own lines around each invocation."""
+    yield from aws("AWS/Logs", "IncomingLogEvents", 9, times)
+    for at in times:
+        yield from of_filter(METRIC_FILTER, {}, at)
+    yield from says(log, *times)
+
+
 def running(*times: int, failing: int = 0) -> list[Point]:
-    """The handler runs three times, and Lambda's lines around each invocation arrive in its log."""
-    arrived = aws("AWS/Logs", "IncomingLogEvents", 9, times)
-    return [*invoked(times, failing), *arrived, *(point for at in times for point in of_filter(METRIC_FILTER, {}, at))]
+    """The handler runs, and says nothing itself."""
+    return [*invoked(times, failing), *arriving([], *times)]
 
 
 def letters(count: int, times: Iterable[int]) -> Iterator[Point]:
@@ -80,6 +88,23 @@ def flawless(until: int) -> Iterator[Point]:
         yield from aws("AWS/SQS", name, value, minutes)
     # A message is due for a moment.
     yield from aws("AWS/SQS", "ApproximateNumberOfMessagesVisible", 4, range(MINUTE, until, 5 * MINUTE))
+
+
+def drawn(seed: int) -> Iterator[Point]:
+    """A day as a seed draws it, in which nothing needs a person: quiet hours and busy ones, in any order."""
+    draw = random.Random(seed)
+    throttled, old = told(Fate.INVOKED, "Invoke", THROTTLED), told(Fate.INVOKED, older=10 * HOUR)
+    for hour in range(0, DAY, HOUR):
+        for _ in range(draw.choice((0, 1, 3, 12, 60))):
+            at = hour + draw.randrange(HOUR)
+            yield from invoked([at])
+            # The log arrives a little later, perhaps in another period.
+            log = draw.choice((told(Fate.INVOKED), told(Fate.WAITS), old, [*throttled, *told(Fate.INVOKED)]))
+            yield from arriving(log, at + draw.randrange(5))
+            yield from aws("AWS/SQS", "ApproximateNumberOfMessagesVisible", draw.randrange(2), [at])
+    yield from aws("AWS/SQS", "ApproximateNumberOfMessagesVisible", 0, range(0, DAY, 5 * MINUTE))
+    in_flight = draw.randrange(40_000)
+    yield from aws("AWS/SQS", "ApproximateNumberOfMessagesNotVisible", in_flight, range(0, DAY, 5 * MINUTE))
 
 
 def systems(name: str, document: dict[str, Any]) -> dict[str, System]:
@@ -147,6 +172,13 @@ class RehearsalTest(unittest.TestCase):
         for alarms in BY_DEFAULT.values():
             for name, alarm in alarms.items():
                 self.assertEqual(watch.begins(alarm), [], name)
+
+    def test_flawless_days_as_seeds_draw_them(self) -> None:
+        for seed in range(5):
+            watch = CloudWatch(list(drawn(seed)))
+            for who, alarms in BY_DEFAULT.items():
+                for name, alarm in alarms.items():
+                    self.assertEqual(watch.begins(alarm), [], f"{who}: {name}, seed {seed}")
 
     def test_dead_letters_cannot_be_sent(self) -> None:
         refused = told(Fate.GIVEN_UP, "SendMessageBatch")
