@@ -44,7 +44,7 @@ locals {
     HandlerSilent = {
       severity    = "page"
       periods     = 3
-      description = "The retry handler runs, but its log or its metrics are missing, so most of the other alarms are blind. Check that its log group exists, is of the class Standard, and that its role may write to it, and that no log level is set."
+      description = "The retry handler runs, but its log or its metrics are missing, so most of the other alarms are blind. Check that its log group exists and is of the class Standard, that its role may write to it, and that no log level is set."
     }
     UnreadMessages = {
       severity    = "page"

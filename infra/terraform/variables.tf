@@ -182,7 +182,7 @@ variable "handler_s3" {
 }
 
 variable "name" {
-  description = "The beginning of all names, and the value of the tag comeback:system. Unique in the account and region."
+  description = "The beginning of all names, and the value of the tag comeback:system. Unique in the account, because roles and dashboards have no region."
   type        = string
   default     = "comeback"
   nullable    = false

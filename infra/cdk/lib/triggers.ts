@@ -210,7 +210,7 @@ export function ofHandler(handler: lambda.Function): Triggers {
       periods: SILENT_PERIODS,
       description:
         'The retry handler runs, but its log or its metrics are missing, so most of the other alarms are blind. Check ' +
-        'that its log group exists, is of the class Standard, and that its role may write to it, and that no log level ' +
+        'that its log group exists and is of the class Standard, that its role may write to it, and that no log level ' +
         'is set.',
     },
   };
