@@ -23,6 +23,9 @@ OPERATORS: dict[type[ast.AST], Callable[[float, float], float]] = {
 }
 
 QUERY = re.compile(r"SELECT SUM\((\w+)\) FROM SCHEMA\((\w+), ([\w, ]+)\)(?: WHERE (.+))?")
+SEARCH = re.compile(
+    r"""SEARCH\('{([\w/]+),([\w,]+)} MetricName="(\w+)"(?: (\w+)="([^"]+)")?', '(\w+)', (\d+)\)""",
+)
 FILTER = re.compile(r"{ \$\.([\w.\[\]]+) = \"(\w+)\" }")
 CONDITION = re.compile(r"(\w+) != '(\w+)'")
 
@@ -84,6 +87,45 @@ class CloudWatch:
         ends = range(0, max(above, default=0) + period * periods, period)
         on = [at for at in ends if sum(at - back * period in above for back in range(periods)) >= needed]
         return [at + period for at in on if at - period not in on]
+
+    def drawn(self, graph: Mapping[str, Any]) -> dict[str, Series]:
+        """The visible lines of a dashboard's graph, by what they show."""
+        lines: dict[str, Series] = {}
+        metrics: dict[str, Series] = {}
+        expressions = []
+        for line in graph["metrics"]:
+            options = line[-1] if isinstance(line[-1], dict) else {}
+            if "expression" in options:
+                expressions.append(options["expression"])
+                continue
+            namespace, name, *pairs = (each for each in line if each is not options)
+            dimensions = [{"Name": each, "Value": value} for each, value in zip(pairs[::2], pairs[1::2], strict=True)]
+            metric = {"Namespace": namespace, "MetricName": name, "Dimensions": dimensions}
+            timed = {"Period": options.get("period", graph.get("period", 300))}
+            series = self._statistic(metric, options.get("stat", "Average"), timed)
+            if "id" in options:
+                metrics[options["id"]] = series
+            if options.get("visible", True):
+                lines[f"{namespace} {name} {pairs}"] = series
+
+        def searched(search: re.Match[str]) -> str:
+            name = f"search{len(metrics)}"
+            metrics[name] = self._searched(*search.groups())
+            return name
+
+        return lines | {each: calculated(SEARCH.sub(searched, each), metrics) for each in expressions}
+
+    def _searched(
+        self, namespace: str, schema: str, name: str, dimension: str, owner: str, statistic: str, period: str
+    ) -> Series:
+        """All metrics that a search finds, as one."""
+        found = (
+            point
+            for point in self.points
+            if (point.namespace, point.name, set(point.dimensions)) == (namespace, name, set(schema.split(",")))
+            and dimension in (None, *(each for each, value in point.dimensions.items() if value == owner))
+        )
+        return aggregated(found, int(period), statistic)
 
     def _watched(self, alarm: Mapping[str, Any]) -> tuple[int, Series]:
         if "Metrics" not in alarm:

@@ -72,6 +72,11 @@ class System:
         )
         return properties
 
+    def graphs(self) -> list[dict[str, Any]]:
+        """The graphs of the dashboard, with parts in place of tokens."""
+        body = self._with_parts_for_tokens(self._only(DASHBOARD).properties["DashboardBody"])
+        return [each["properties"] for each in json.loads(body)["widgets"] if each["type"] == "metric"]
+
     def _parts(self) -> dict[str, Resource]:
         """The parts of the system by purpose. Keys and topics belong to the environment, and are only named."""
         retry_queue = self._only(QUEUE, lambda each: "RedrivePolicy" in each.properties)

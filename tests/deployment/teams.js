@@ -1,5 +1,5 @@
 // An application as large teams have them: three stacks and a nested one, with aliases, versions, an imported
-// function, a VPC, a key, a ledger, and deployments by CodeDeploy. cdk-nag judges it here, and other tests its templates.
+// function, a VPC, a key, a ledger, and deployments by CodeDeploy. cdk-nag judges it here, others judge its templates.
 const { createRequire } = require('node:module');
 const { readFileSync } = require('node:fs');
 const load = createRequire(require.resolve('../../infra/cdk/package.json'));

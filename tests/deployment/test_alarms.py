@@ -117,12 +117,28 @@ def systems(name: str, document: dict[str, Any]) -> dict[str, System]:
 
 
 EXAMPLES = systems("typescript", sam.read(sam.EXAMPLE))
+HARDENED = systems("everything", everything.switch_on(sam.read(sam.EXAMPLE)))
 METRIC_FILTER = EXAMPLES["CDK"].metric_filter()
 BY_DEFAULT = {who: system.alarms() for who, system in EXAMPLES.items()}
-EVERYTHING = {
-    who: system.alarms() for who, system in systems("everything", everything.switch_on(sam.read(sam.EXAMPLE))).items()
-}
+EVERYTHING = {who: system.alarms() for who, system in HARDENED.items()}
 
+
+# The circuit of a function that is down, as flow::metrics writes it.
+PROBED = {
+    "_aws": {
+        "CloudWatchMetrics": [
+            {
+                "Namespace": "Comeback",
+                "Dimensions": [["Target"]],
+                "Metrics": [{"Name": name, "Unit": "Count"} for name in ("CircuitOpen", "Probes", "BroughtForward")],
+            }
+        ]
+    },
+    "Target": "orders",
+    "CircuitOpen": 1,
+    "Probes": 1,
+    "BroughtForward": 3,
+}
 
 # Every five minutes of the second hour.
 OFTEN = range(HOUR, 2 * HOUR, 5 * MINUTE)
@@ -281,11 +297,7 @@ class RehearsalTest(unittest.TestCase):
         self.rehearse_optional(says(refused, *OFTEN), "ledgerfaults")
 
     def test_a_function_is_down(self) -> None:
-        # As flow::metrics writes it.
-        metrics = [{"Name": "CircuitOpen", "Unit": "Count"}]
-        directive = {"Namespace": "Comeback", "Dimensions": [["Target"]], "Metrics": metrics}
-        line = {"_aws": {"CloudWatchMetrics": [directive]}, "Target": "orders", "CircuitOpen": 1}
-        self.rehearse_optional(says([line], *OFTEN), "circuitopen")
+        self.rehearse_optional(says([PROBED], *OFTEN), "circuitopen")
 
 
 class RunbookTest(unittest.TestCase):
@@ -345,6 +357,53 @@ class DashboardTest(unittest.TestCase):
             ]
             expected = ["Is anything lost?", "What is down?", "What waits, and until when?", "What does it cost?"]
             self.assertEqual(texts, [f"## {question}" for question in expected], who)
+
+    # AWS's metrics in graphs, by the owners that templates name.
+    OF_AWS = {
+        ("AWS/SQS", "QueueName"): (
+            "ApproximateAgeOfOldestMessage",
+            "ApproximateNumberOfMessagesDelayed",
+            "ApproximateNumberOfMessagesNotVisible",
+            "ApproximateNumberOfMessagesVisible",
+            "NumberOfEmptyReceives",
+            "NumberOfMessagesDeleted",
+            "NumberOfMessagesReceived",
+            "NumberOfMessagesSent",
+        ),
+        ("AWS/Lambda", "FunctionName"): (
+            "DestinationDeliveryFailures",
+            "Duration",
+            "Errors",
+            "Invocations",
+            "RecursiveInvocationsDropped",
+            "Throttles",
+        ),
+        ("AWS/Logs", "LogGroupName"): ("IncomingBytes",),
+        ("AWS/DynamoDB", "TableName"): ("ConsumedWriteCapacityUnits",),
+    }
+    OWNERS = ("<retry queue>", "<dead-letter queue>", "<handler>", "<target>", "<handler's log>", "<ledger>")
+
+    def test_every_line_shows_what_is_published(self) -> None:
+        ledger = '{"LEDGER_TABLE": "ledger"}'
+        logs = (
+            told(Fate.INVOKED),
+            told(Fate.WAITS),
+            told(Fate.GIVEN_UP),
+            told(Fate.GIVEN_UP, "SendMessageBatch"),
+            told(Fate.INVOKED, "Invoke", THROTTLED),
+            told(Fate.INVOKED, "Invoke", FORBIDDEN),
+            told(Fate.INVOKED, "PutItem", environment=ledger),
+            [PROBED],
+        )
+        watch = CloudWatch([point for log in logs for point in says(log, HOUR)])
+        for (namespace, dimension), names in self.OF_AWS.items():
+            watch.add(Point(HOUR, namespace, name, {dimension: who}, (1,)) for name in names for who in self.OWNERS)
+        for who, system in [*EXAMPLES.items(), *HARDENED.items()]:
+            graphs = system.graphs()
+            self.assertGreaterEqual(len(graphs), 10)
+            for graph in graphs:
+                for line, series in watch.drawn(graph).items():
+                    self.assertEqual(set(series), {HOUR}, f"{who}: {graph['title']}: {line}")
 
 
 class ExpressionTest(unittest.TestCase):
