@@ -5,9 +5,12 @@ Needs the handler's debug build and the output of tests/deployment/run-cdk.
 
 import json
 import re
+import time
 import unittest
+from collections.abc import Iterator
 from typing import Any
 
+import formats
 import parity
 import sam
 from incident import ROOT, TARGET, Fate, told
@@ -87,6 +90,75 @@ class HandlerTest(unittest.TestCase):
 
     def test_a_setting_that_it_does_not_know_does_not_stop_it(self) -> None:
         self.assertEqual(metrics(told(Fate.INVOKED, environment='{"SETTING_OF_TOMORROW":"1"}'))["Invoked"], 10)
+
+
+class ReleaseTest(unittest.TestCase):
+    """What each release wrote, as it was recorded, is read by the handler of this one."""
+
+    def setUp(self) -> None:
+        """Reads the recorded formats, as if they had been written an hour ago."""
+        self.at = int(time.time()) - 3600
+        self.recorded = {
+            path.stem: formats.as_if_recorded(path.read_text(), self.at) for path in formats.RECORDED.glob("*.json")
+        }
+        self.assertTrue(self.recorded)
+
+    def invoked(self, body: str, attributes: dict[str, Any], sent_seconds_later: int = 0) -> Any:
+        """The envelope with which a message has its function invoked."""
+        batches = formats.received(body, attributes, self.at + sent_seconds_later)
+        ((_, envelope),) = formats.played(batches, {}).invocations
+        return json.loads(envelope)
+
+    def test_an_envelope_is_counted_on(self) -> None:
+        for version, recorded in self.recorded.items():
+            with self.subTest(version):
+                envelope = recorded["envelope"]
+                failure = {**json.loads(recorded["sent_again"]["body"]), "requestPayload": envelope}
+                metadata = {**envelope["_retry_metadata"], "attempt": 2}
+                self.assertEqual(self.invoked(json.dumps(failure), {}), {**envelope, "_retry_metadata": metadata})
+
+    def test_a_message_that_was_sent_again_goes_on(self) -> None:
+        for version, recorded in self.recorded.items():
+            with self.subTest(version):
+                body = recorded["sent_again"]["body"]
+                failure = json.loads(body)
+                # Its wait began with the failure, not when it was sent.
+                envelope = self.invoked(body, recorded["sent_again"]["attributes"], sent_seconds_later=3000)
+                self.assertEqual(envelope["_original_payload"], failure["requestPayload"])
+                metadata = envelope["_retry_metadata"]
+                expected = (1, failure["requestContext"]["requestId"])
+                self.assertEqual((metadata["attempt"], metadata["request_id"]), expected)
+
+    def test_a_dead_letter_starts_over_after_a_redrive(self) -> None:
+        for version, recorded in self.recorded.items():
+            with self.subTest(version):
+                letter = recorded["dead_letter"]
+                envelope = self.invoked(letter["body"], letter["attributes"])
+                self.assertEqual(envelope["_original_payload"], json.loads(letter["body"]))
+                self.assertEqual(envelope["_retry_metadata"]["attempt"], 1)
+
+    def test_a_failure_that_was_claimed_is_not_handled_again(self) -> None:
+        for version, recorded in self.recorded.items():
+            with self.subTest(version):
+                batches = formats.received(recorded["sent_again"]["body"], {}, self.at)
+                seen = formats.played(batches, formats.LEDGER, recorded["claim"])
+                self.assertEqual(seen.invocations, [])
+                self.assertEqual(json.loads(seen.answers[0]), {"batchItemFailures": []})
+
+    def test_no_member_is_gone(self) -> None:
+        now = formats.written_now()
+        for version, recorded in self.recorded.items():
+            for name, written in recorded.items():
+                if isinstance(written, dict):
+                    self.assertLessEqual(set(paths(written)), set(paths(now[name])), f"{version}: {name}")
+
+
+def paths(value: Any, path: str = "") -> Iterator[str]:
+    """The paths of all members in a JSON value, except in lists."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield f"{path}/{name}"
+            yield from paths(each, f"{path}/{name}")
 
 
 class TemplateTest(unittest.TestCase):

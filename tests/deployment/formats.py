@@ -1,0 +1,122 @@
+"""Records what this release writes, and plays what older ones wrote to the handler of this one.
+
+Record once for each release, with its version as argument:
+
+    cargo build --package retry-handler
+    python3 tests/deployment/formats.py VERSION
+"""
+
+import asyncio
+import json
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from incident import ON_TIME, ROOT, TARGET, Refusing, response
+from messages import Batch, Fate, batches_of
+from process import Handler, run
+
+RECORDED = ROOT / "tests/deployment/recorded"
+LEDGER = {"LEDGER_TABLE": "ledger"}
+# Waits are sent again with a delay.
+CROWDED = {"IN_FLIGHT_MAX": "1"}
+JSON = "application/x-amz-json-1.0"
+
+
+@dataclass
+class Recording(Refusing):
+    """An AWS that keeps what is written, and whose ledger may have an item already."""
+
+    written: list[tuple[str, Any]] = field(default_factory=list)
+    item: Mapping[str, Any] | None = None
+
+    def answer(self, method: str, path: str, target: str, body: bytes) -> bytes | None:
+        """Returns the response to a request, or `None` if the request must wait forever."""
+        operation = target.rpartition(".")[2]
+        if operation in ("SendMessageBatch", "PutItem"):
+            self.written.append((operation, json.loads(body)))
+        if operation == "GetQueueAttributes":
+            return response(200, b'{"Attributes":{"ApproximateNumberOfMessagesNotVisible":"100000"}}', JSON)
+        if operation == "PutItem" and self.item:
+            error = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException"
+            return response(400, json.dumps({"__type": error, "message": "no", "Item": self.item}).encode(), JSON)
+        return super().answer(method, path, target, body)
+
+    def of(self, operation: str) -> list[Any]:
+        """The requests of an operation."""
+        return [body for name, body in self.written if name == operation]
+
+
+def played(
+    batches: Sequence[Batch], environment: Mapping[str, str], item: Mapping[str, Any] | None = None
+) -> Recording:
+    """What the handler does with these batches."""
+    handler = Handler("retry-handler", [str(TARGET / "debug/retry-handler")], {**ON_TIME, **environment})
+
+    async def recorded(log: Path) -> Recording:
+        cloud = Recording(batches, operation="-", item=item)
+        await run(handler, batches, log, cloud)
+        return cloud
+
+    with tempfile.TemporaryDirectory(prefix="formats-") as folder:
+        return asyncio.run(recorded(Path(folder) / "log"))
+
+
+def sent(cloud: Recording) -> dict[str, Any]:
+    """The body and the attributes of the first message that was sent."""
+    entry = cloud.of("SendMessageBatch")[0]["Entries"][0]
+    return {"body": entry["MessageBody"], "attributes": entry.get("MessageAttributes", {})}
+
+
+def written_now() -> dict[str, Any]:
+    """Each format, as this release writes it."""
+    ((_, envelope),) = played(batches_of(Fate.INVOKED, 1, 1), {}).invocations
+    *_, claim = played(batches_of(Fate.INVOKED, 1, 1), LEDGER).of("PutItem")
+    return {
+        "recorded_at": int(time.time()),
+        "envelope": json.loads(envelope),
+        "sent_again": sent(played(batches_of(Fate.WAITS, 10, 1), CROWDED)),
+        "dead_letter": sent(played(batches_of(Fate.GIVEN_UP, 1, 1), {})),
+        "claim": claim["Item"],
+    }
+
+
+def as_if_recorded(text: str, at: int) -> dict[str, Any]:
+    """The formats of a release with their times moved, as if they had been recorded at this time."""
+    moved = timedelta(seconds=at - json.loads(text)["recorded_at"])
+
+    def later(found: re.Match[str]) -> str:
+        return (datetime.fromisoformat(found[0]) + moved).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", later, text)
+    seconds = r'((?:initial_timestamp|expires_at)[\\":{\sN]*)(\d+)'
+    text = re.sub(seconds, lambda found: found[1] + str(int(found[2]) + int(moved.total_seconds())), text)
+    made: dict[str, Any] = json.loads(text)
+    return made
+
+
+def received(body: str, attributes: Mapping[str, Any], at: int) -> list[Batch]:
+    """A batch of one message that was sent at this time."""
+    ((record,),) = [json.loads(batch.event)["Records"] for batch in batches_of(Fate.INVOKED, 1, 1)]
+    record["body"] = body
+    record["attributes"]["SentTimestamp"] = str(at * 1000)
+    record["messageAttributes"] = {
+        name: {"stringValue": each["StringValue"], "dataType": each["DataType"]} for name, each in attributes.items()
+    }
+    return [Batch((), json.dumps({"Records": [record]}).encode())]
+
+
+def main() -> None:
+    """Writes the file of a release."""
+    (version,) = sys.argv[1:]
+    (RECORDED / f"{version}.json").write_text(json.dumps(written_now(), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
