@@ -116,7 +116,14 @@ class CloudWatch:
         return lines | {each: calculated(SEARCH.sub(searched, each), metrics) for each in expressions}
 
     def _searched(
-        self, namespace: str, schema: str, name: str, dimension: str, owner: str, statistic: str, period: str
+        self,
+        namespace: str,
+        schema: str,
+        name: str,
+        dimension: str | None,
+        owner: str | None,
+        statistic: str,
+        period: str,
     ) -> Series:
         """All metrics that a search finds, as one."""
         found = (
