@@ -12,6 +12,8 @@
 //!
 //! [`life`] tells what happened to one event, and what happens next.
 //!
+//! [`live`] keeps the latest events for a page that shows them while they happen.
+//!
 //! [`status`] says how each function is.
 //!
 //! [`waiting`] lists the events that wait, and orders what is to become of them.
@@ -27,6 +29,7 @@ pub mod doctor;
 mod filter;
 pub mod groups;
 pub mod life;
+pub mod live;
 pub mod permissions;
 pub mod ports;
 pub mod queue_policy;

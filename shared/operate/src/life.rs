@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 /// A line of the handler's log about a message.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(default)]
-struct Line {
+pub(crate) struct Line {
     timestamp: String,
     message: String,
     decision: Option<String>,
     reason: Option<String>,
     error: Option<String>,
     error_type: Option<String>,
-    target: Option<String>,
+    pub(crate) target: Option<String>,
     request_id: Option<String>,
     event_id: Option<String>,
     attempt: Option<u32>,
@@ -60,7 +60,12 @@ pub enum What {
     Failed {
         /// The type of the error.
         error_type: Option<String>,
+        /// Its message, which is not in the handler's log.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error_message: Option<String>,
     },
+    /// Its function succeeded. Only the local cloud tells this.
+    Succeeded,
     /// It waits.
     Waits {
         /// When its attempt is due.
@@ -102,6 +107,8 @@ pub enum Next {
     },
     /// It was retried. It runs, or has succeeded: no failure of it was recorded since.
     Retried,
+    /// It has succeeded. Only the local cloud tells this.
+    Succeeded,
     /// It has ended as a dead letter.
     GivenUp {
         /// The reason.
@@ -154,8 +161,7 @@ pub fn life<'a>(event_id: &str, lines: impl IntoIterator<Item = &'a str>) -> Res
 }
 
 fn told(event_id: String, lines: Vec<Line>) -> Option<Life> {
-    let mut lines: Vec<_> =
-        lines.into_iter().filter_map(|line| Some((time::parse(&line.timestamp)?, line))).collect();
+    let mut lines: Vec<_> = lines.into_iter().filter_map(|line| Some((line.at()?, line))).collect();
     lines.sort_by_key(|(at, _)| *at);
     let function = lines.iter().find_map(|(_, line)| line.target.clone());
     let mut steps = Vec::new();
@@ -165,23 +171,30 @@ fn told(event_id: String, lines: Vec<Line>) -> Option<Life> {
     (!steps.is_empty()).then(|| Life { event_id, function, next: next(&steps), steps })
 }
 
-fn read(line: &str) -> Option<Line> {
+/// A line about a message; `None` for any other line.
+pub(crate) fn read(line: &str) -> Option<Line> {
     let line: Line = serde_json::from_str(line).ok()?;
     line.request_id.is_some().then_some(line)
 }
 
 impl Line {
+    /// When it was written.
+    pub(crate) fn at(&self) -> Option<Timestamp> {
+        time::parse(&self.timestamp)
+    }
+
     /// The id of its event. The first failure of an event may have no other id than its own.
-    fn id(&self) -> Option<String> {
+    pub(crate) fn id(&self) -> Option<String> {
         self.event_id.clone().or_else(|| self.request_id.clone())
     }
 }
 
-fn steps_of(at: Timestamp, line: Line, steps: &mut Vec<Step>) {
+/// Adds what a line says to the steps of its event.
+pub(crate) fn steps_of(at: Timestamp, line: Line, steps: &mut Vec<Step>) {
     let request_id = line.request_id.unwrap_or_default();
     let step = |what| Step { at, attempt: line.attempt, request_id: request_id.clone(), what };
     if !steps.iter().any(|step| step.request_id == request_id) {
-        steps.push(step(What::Failed { error_type: line.error_type }));
+        steps.push(step(What::Failed { error_type: line.error_type, error_message: None }));
     }
     let is_trouble = line.error.is_some();
     let what = match (line.decision.as_deref(), line.delay_seconds, line.lateness_ms, line.reason) {
@@ -213,11 +226,12 @@ fn millis(seconds: f64) -> i64 {
 }
 
 /// What the last decision about the event means for it. A duplicate or a fault decides nothing.
-fn next(steps: &[Step]) -> Next {
+pub(crate) fn next(steps: &[Step]) -> Next {
     let decided = steps.iter().rev().find_map(|step| match &step.what {
         What::Waits { until, .. } => Some(Next::Waits { until: *until }),
         What::Retried { .. } => Some(Next::Retried),
         What::GivenUp { reason } => Some(Next::GivenUp { reason: reason.clone() }),
+        What::Succeeded => Some(Next::Succeeded),
         What::Failed { .. } | What::Dropped | What::Trouble { .. } => None,
     });
     decided.unwrap_or(Next::Unknown)
@@ -251,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_life_is_told_from_failure_to_end() {
-        let failed = || What::Failed { error_type: Some("Down".to_owned()) };
+        let failed = || What::Failed { error_type: Some("Down".to_owned()), error_message: None };
         let due_at = time::parse("2026-05-01T12:00:09.500Z");
         let waits = |until, again| What::Waits { due_at, until: at(until), again };
         let lines = [

@@ -21,7 +21,7 @@ pub fn of_life(life: Life) -> Option<Entry> {
     let Next::Waits { until } = life.next else { return None };
     let first = life.steps.first()?;
     let last = life.steps.iter().rfind(|step| matches!(step.what, What::Failed { .. }))?;
-    let What::Failed { error_type } = &last.what else { return None };
+    let What::Failed { error_type, .. } = &last.what else { return None };
     Some(Entry {
         id: last.request_id.clone(),
         target: life.function?,

@@ -104,6 +104,7 @@ fn told(life: &Life, now: Timestamp) -> Vec<Line> {
             let text = "retried: it runs, or it has succeeded. No failure was recorded since";
             (Style::Good, text.to_owned())
         }
+        Next::Succeeded => (Style::Good, "it has succeeded".to_owned()),
         Next::GivenUp { reason } => (
             Style::GivenUp,
             format!("given up: {reason}. See comeback dead show {}", life.event_id),
@@ -117,10 +118,11 @@ fn told(life: &Life, now: Timestamp) -> Vec<Line> {
 fn step_line(line: Line, step: &Step) -> Line {
     let attempt = step.attempt.unwrap_or_default();
     match &step.what {
-        What::Failed { error_type } => {
+        What::Failed { error_type, .. } => {
             let error = error_type.as_deref().unwrap_or("no error type");
             line.and(Style::Bad, "failed  ").and(Style::Plain, error)
         }
+        What::Succeeded => line.and(Style::Good, "succeeded"),
         What::Waits { due_at, until, again } => {
             let wait = span(between(step.at, *until).as_secs_f64());
             let mut text = format!("for {wait}, attempt {attempt}");
@@ -164,14 +166,18 @@ mod tests {
             request_id: "r".to_owned(),
             what,
         };
+        let failed = |error_type: Option<&str>| What::Failed {
+            error_type: error_type.map(str::to_owned),
+            error_message: None,
+        };
         let life = Life {
             event_id: "first".to_owned(),
             function: Some("arn:aws:lambda:us-east-1:1:function:orders:$LATEST".to_owned()),
             steps: vec![
-                step(1, 1, What::Failed { error_type: Some("Down".to_owned()) }),
+                step(1, 1, failed(Some("Down"))),
                 step(1, 1, What::Waits { due_at: Some(at(4)), until: at(4), again: 0 }),
                 step(4, 1, What::Retried { late_ms: 350 }),
-                step(9, 2, What::Failed { error_type: None }),
+                step(9, 2, failed(None)),
                 step(9, 2, What::GivenUp { reason: "max_attempts_exceeded".to_owned() }),
             ],
             next: Next::GivenUp { reason: "max_attempts_exceeded".to_owned() },

@@ -1,0 +1,529 @@
+//! The events that a page shows while they happen: each with its steps, the latest first.
+//!
+//! [`Events`] is given what happens, one thing after another: lines of the handler's log, events of the register, and
+//! in the local cloud also the runs of functions. It keeps the latest events, and counts them by state.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use comeback_core::{
+    Timestamp,
+    register::Entry,
+    time::{between, later},
+};
+
+use crate::{
+    filter::contains,
+    groups::Groups,
+    life::{Next, Step, What, next, read, steps_of},
+    systems::function_name,
+};
+
+/// How many events are kept.
+const KEPT_MAX: usize = 100_000;
+
+/// How many requests that are under way are kept. One that is older has lost its end.
+const RUNNING_MAX: usize = 10_000;
+
+/// What is unknown.
+const NONE: &str = "none";
+
+/// How an event is.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum State {
+    /// Its function runs.
+    Running,
+    /// It waits for an attempt.
+    Waiting,
+    /// It was retried, and nothing says how that ended.
+    Retried,
+    /// It has succeeded.
+    Succeeded,
+    /// It was given up.
+    GivenUp,
+    /// Nothing says what happens next.
+    Unknown,
+}
+
+impl State {
+    /// All of them, by their names.
+    pub const ALL: [(Self, &str); 6] = [
+        (Self::Running, "running"),
+        (Self::Waiting, "waiting"),
+        (Self::Retried, "retried"),
+        (Self::Succeeded, "succeeded"),
+        (Self::GivenUp, "given up"),
+        (Self::Unknown, "unknown"),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::ALL.into_iter().find(|(it, _)| *it == self).map_or("", |(_, name)| name)
+    }
+}
+
+/// An event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// The request id of its first invocation.
+    pub id: Arc<str>,
+    /// The name of its function, with a qualifier unless that is `$LATEST`.
+    pub function: String,
+    /// What has happened, in order.
+    pub steps: Vec<Step>,
+    /// The request id of its latest run, if that has not ended.
+    pub running: Option<Arc<str>>,
+    /// When it happened for the first time.
+    pub began: Timestamp,
+}
+
+impl Event {
+    /// How it is.
+    pub fn state(&self) -> State {
+        if self.running.is_some() {
+            return State::Running;
+        }
+        match next(&self.steps) {
+            Next::Waits { .. } => State::Waiting,
+            Next::Retried => State::Retried,
+            Next::Succeeded => State::Succeeded,
+            Next::GivenUp { .. } => State::GivenUp,
+            Next::Unknown => State::Unknown,
+        }
+    }
+
+    /// What happens next.
+    pub fn next(&self) -> Next {
+        next(&self.steps)
+    }
+
+    /// The type and the message of its last error.
+    pub fn error(&self) -> (Option<&str>, Option<&str>) {
+        let failed = self.steps.iter().rev().find_map(|step| match &step.what {
+            What::Failed { error_type, error_message } => {
+                Some((error_type.as_deref(), error_message.as_deref()))
+            }
+            _ => None,
+        });
+        failed.unwrap_or_default()
+    }
+
+    /// How often it was retried.
+    pub fn retries(&self) -> usize {
+        self.steps.iter().filter(|step| matches!(step.what, What::Retried { .. })).count()
+    }
+}
+
+/// Which events: those that meet every condition that is set.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Wanted {
+    /// The name of the function.
+    pub function: Option<String>,
+    /// The state.
+    pub state: Option<State>,
+    /// The type of the last error, or [`NONE`].
+    pub error: Option<String>,
+    /// A part of the id, the function, or the last error.
+    pub text: Option<String>,
+}
+
+impl Wanted {
+    /// Whether it means this event.
+    pub fn means(&self, event: &Event) -> bool {
+        let (error_type, message) = event.error();
+        self.function.as_ref().is_none_or(|function| *function == event.function)
+            && self.state.is_none_or(|state| state == event.state())
+            && self.error.as_deref().is_none_or(|error| error == error_type.unwrap_or(NONE))
+            && self.text.as_ref().is_none_or(|text| {
+                let texts = [Some(&*event.id), Some(&event.function), error_type, message];
+                texts.into_iter().flatten().any(|it| contains(it, text))
+            })
+    }
+
+    /// Whether it means every event.
+    pub fn is_everything(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A page of events.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Page<'a> {
+    /// The events, the latest first.
+    pub events: Vec<&'a Event>,
+    /// How many are meant in all.
+    pub of: usize,
+}
+
+/// The events.
+#[derive(Debug, Default)]
+pub struct Events {
+    /// In the order in which they began.
+    kept: VecDeque<Event>,
+    /// The number of the oldest one that is kept.
+    first: usize,
+    numbers: HashMap<Arc<str>, usize>,
+    /// The events of the runs that have not ended, by their request ids.
+    running: HashMap<Arc<str>, Arc<str>>,
+    counts: BTreeMap<State, usize>,
+}
+
+impl Events {
+    /// A line of the handler's log.
+    pub fn line(&mut self, line: &str) {
+        let Some(line) = read(line) else { return };
+        let (Some(at), Some(id)) = (line.at(), line.id()) else { return };
+        let function = line.target.clone().unwrap_or_default();
+        self.change(&id, &function, at, |event| {
+            steps_of(at, line, &mut event.steps);
+        });
+    }
+
+    /// A run of a function begins.
+    pub fn started(
+        &mut self,
+        request_id: &Arc<str>,
+        event_id: &str,
+        function: &str,
+        at: Timestamp,
+    ) {
+        let request = Arc::clone(request_id);
+        let id = self.change(event_id, function, at, |event| event.running = Some(request));
+        if self.running.len() < RUNNING_MAX {
+            self.running.insert(Arc::clone(request_id), id);
+        }
+    }
+
+    /// A run of a function ends, with an error or without.
+    pub fn ended(
+        &mut self,
+        request_id: &str,
+        at: Timestamp,
+        error: Option<(Option<String>, String)>,
+    ) {
+        let id = self.running.remove(request_id).filter(|id| self.numbers.contains_key(id));
+        let Some(id) = id else { return };
+        self.change(&id, "", at, |event| {
+            event.running = None;
+            let attempt = u32::try_from(event.retries()).unwrap_or(u32::MAX);
+            let (attempt, what) = match error {
+                None => (attempt, What::Succeeded),
+                Some((error_type, message)) => {
+                    let error_message = Some(message).filter(|message| !message.is_empty());
+                    (attempt.saturating_add(1), What::Failed { error_type, error_message })
+                }
+            };
+            // The handler may have told of the failure before.
+            let is_told = |step: &Step| {
+                step.request_id == request_id && matches!(step.what, What::Failed { .. })
+            };
+            if !event.steps.iter().any(is_told) {
+                let request_id = request_id.to_owned();
+                event.steps.push(Step { at, attempt: Some(attempt), request_id, what });
+            }
+        });
+    }
+
+    /// An event of the register, which may have begun to wait before the first line that was read.
+    pub fn registered(&mut self, entry: &Entry, now: Timestamp) {
+        let step = |what| Step {
+            at: entry.first_failure,
+            attempt: Some(entry.attempt),
+            request_id: entry.id.clone(),
+            what,
+        };
+        self.change(&entry.event_id, &entry.target, entry.first_failure, |event| {
+            let last = event.steps.iter_mut().rfind(|it| matches!(it.what, What::Failed { .. }));
+            match last {
+                Some(Step { request_id, what: What::Failed { error_message, .. }, .. })
+                    if *request_id == entry.id =>
+                {
+                    *error_message = entry.error_message.clone();
+                }
+                Some(_) => {}
+                None => {
+                    let (error_type, error_message) =
+                        (entry.error_type.clone(), entry.error_message.clone());
+                    event.steps.push(step(What::Failed { error_type, error_message }));
+                    let waits = What::Waits { due_at: Some(entry.due), until: entry.due, again: 0 };
+                    event.steps.push(Step { at: now.min(entry.due), ..step(waits) });
+                }
+            }
+        });
+    }
+
+    /// Changes an event, which is new if there is none. Returns its id.
+    fn change(
+        &mut self,
+        id: &str,
+        function: &str,
+        at: Timestamp,
+        change: impl FnOnce(&mut Event),
+    ) -> Arc<str> {
+        let number = match self.numbers.get(id) {
+            Some(number) => *number,
+            None => self.add(id, function, at),
+        };
+        let Some(event) = self.kept.get_mut(number - self.first) else { return id.into() };
+        let before = event.state();
+        change(event);
+        let (id, after) = (Arc::clone(&event.id), event.state());
+        if before != after {
+            self.count(before, false);
+            self.count(after, true);
+        }
+        id
+    }
+
+    fn add(&mut self, id: &str, function: &str, at: Timestamp) -> usize {
+        let event = Event {
+            id: id.into(),
+            function: function_name(function).to_owned(),
+            steps: Vec::new(),
+            running: None,
+            began: at,
+        };
+        let number = self.first + self.kept.len();
+        self.numbers.insert(Arc::clone(&event.id), number);
+        self.count(event.state(), true);
+        self.kept.push_back(event);
+        if self.kept.len() > KEPT_MAX
+            && let Some(oldest) = self.kept.pop_front()
+        {
+            self.first += 1;
+            self.numbers.remove(&oldest.id);
+            self.count(oldest.state(), false);
+        }
+        number
+    }
+
+    fn count(&mut self, state: State, is_one_more: bool) {
+        let count = self.counts.entry(state).or_default();
+        *count = if is_one_more { *count + 1 } else { count.saturating_sub(1) };
+    }
+
+    /// How many events are in each state.
+    pub fn counts(&self) -> &BTreeMap<State, usize> {
+        &self.counts
+    }
+
+    /// How many events there are.
+    pub fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Whether nothing has happened.
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// An event.
+    pub fn get(&self, id: &str) -> Option<&Event> {
+        self.kept.get(*self.numbers.get(id)? - self.first)
+    }
+
+    /// Some events that are meant, the latest first.
+    pub fn page(&self, wanted: &Wanted, skip: usize, length: usize) -> Page<'_> {
+        if wanted.is_everything() {
+            let events = self.kept.iter().rev().skip(skip).take(length);
+            return Page { events: events.collect(), of: self.len() };
+        }
+        let mut page = Page::default();
+        for event in self.kept.iter().rev().filter(|event| wanted.means(event)) {
+            if page.of >= skip && page.events.len() < length {
+                page.events.push(event);
+            }
+            page.of += 1;
+        }
+        page
+    }
+
+    /// The events that are meant, counted by function, error and state.
+    pub fn groups(&self, wanted: &Wanted) -> Groups {
+        let mut groups = Groups::default();
+        for event in self.kept.iter().filter(|event| wanted.means(event)) {
+            let error = event.error().0.unwrap_or(NONE).to_owned();
+            let key = vec![event.function.clone(), error, event.state().name().to_owned()];
+            groups.count(key, event.steps.last().map(|step| step.at));
+        }
+        groups
+    }
+
+    /// How many events are due in each of these spans from now, by function. The last number is of those that are due
+    /// later, the first one includes those that are late.
+    pub fn due(&self, spans: &[Duration], now: Timestamp) -> BTreeMap<&str, Vec<usize>> {
+        let mut due: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for event in &self.kept {
+            if let (None, Next::Waits { until }) = (&event.running, event.next()) {
+                let wait = between(now, until);
+                let nth = spans.iter().position(|span| wait <= *span).unwrap_or(spans.len());
+                let counts = due.entry(&event.function);
+                counts.or_insert_with(|| vec![0; spans.len() + 1])[nth] += 1;
+            }
+        }
+        due
+    }
+
+    /// The next time at which an event is due.
+    pub fn next_due(&self, now: Timestamp) -> Option<Timestamp> {
+        let waits = self.kept.iter().filter(|event| event.running.is_none());
+        let due = waits.filter_map(|event| match event.next() {
+            Next::Waits { until } => Some(until),
+            _ => None,
+        });
+        due.filter(|until| later(*until, Duration::from_secs(1)) >= now).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use comeback_core::time::parse;
+
+    use super::*;
+
+    const ARN: &str = "arn:aws:lambda:us-east-1:1:function:orders:$LATEST";
+
+    fn at(second: u32) -> Timestamp {
+        parse(&format!("2026-05-01T12:{:02}:{:02}Z", second / 60, second % 60)).unwrap()
+    }
+
+    fn line(second: u32, event: &str, request: &str, rest: &str) -> String {
+        let at = comeback_core::time::rfc3339(at(second));
+        format!(
+            r#"{{"timestamp":"{at}","level":"INFO","message":"said",{rest},"target":"{ARN}","request_id":"{request}","event_id":"{event}","attempt":1,"error_type":"Down"}}"#
+        )
+    }
+
+    const RETRIED: &str = r#""decision":"invoke","lateness_ms":12"#;
+    const GIVEN_UP: &str = r#""decision":"dead_letter","reason":"max_age_exceeded""#;
+
+    fn waits(seconds: u32) -> String {
+        format!(r#""decision":"wait","delay_seconds":{seconds}.0"#)
+    }
+
+    fn error(message: &str) -> Option<(Option<String>, String)> {
+        Some((Some("Down".to_owned()), message.to_owned()))
+    }
+
+    #[test]
+    fn an_event_is_followed_from_its_first_run_to_its_end() {
+        let mut events = Events::default();
+        let state = |events: &Events| events.get("a").map(Event::state);
+        let [a, b]: [Arc<str>; 2] = ["a".into(), "b".into()];
+        events.started(&a, "a", "orders", at(0));
+        assert_eq!(state(&events), Some(State::Running));
+        events.ended("a", at(1), error("503"));
+        events.line(&line(2, "a", "a", &waits(2)));
+        assert_eq!(state(&events), Some(State::Waiting));
+        events.line(&line(4, "a", "a", RETRIED));
+        assert_eq!(state(&events), Some(State::Retried));
+        events.started(&b, "a", "orders", at(4));
+        events.ended("b", at(5), None);
+        assert_eq!(state(&events), Some(State::Succeeded));
+        let event = events.get("a").unwrap();
+        assert_eq!(event.error(), (Some("Down"), Some("503")));
+        assert_eq!((event.retries(), event.steps.len(), &*event.function), (1, 4, "orders"));
+        assert_eq!(events.counts()[&State::Succeeded], 1);
+        assert_eq!(events.counts().values().sum::<usize>(), 1);
+    }
+
+    #[test]
+    fn a_failure_is_told_once_whoever_tells_it_first() {
+        let mut events = Events::default();
+        events.started(&"a".into(), "a", "orders", at(0));
+        events.line(&line(2, "a", "a", &waits(2)));
+        events.ended("a", at(1), error("503"));
+        events.ended("a", at(1), error("503"));
+        let failures = events.get("a").unwrap().steps.iter();
+        let failures = failures.filter(|step| matches!(step.what, What::Failed { .. }));
+        assert_eq!(failures.count(), 1);
+    }
+
+    #[test]
+    fn a_page_has_the_latest_events_that_are_meant() {
+        let mut events = Events::default();
+        for nth in 0..10 {
+            let id = format!("e{nth}");
+            events.line(&line(nth, &id, &id, if nth % 2 == 0 { RETRIED } else { GIVEN_UP }));
+        }
+        let ids = |wanted: &Wanted, skip| {
+            let page = events.page(wanted, skip, 3);
+            (page.events.iter().map(|event| event.id.to_string()).collect::<Vec<_>>(), page.of)
+        };
+        let strings = |ids: [&str; 3]| ids.map(str::to_owned).to_vec();
+        let all = Wanted::default();
+        assert_eq!(ids(&all, 0), (strings(["e9", "e8", "e7"]), 10));
+        assert_eq!(ids(&all, 3), (strings(["e6", "e5", "e4"]), 10));
+        let given_up = Wanted { state: Some(State::GivenUp), ..Wanted::default() };
+        assert_eq!(ids(&given_up, 1), (strings(["e7", "e5", "e3"]), 5));
+        for (wanted, of) in [
+            (Wanted { function: Some("orders".to_owned()), ..Wanted::default() }, 10),
+            (Wanted { function: Some("order".to_owned()), ..Wanted::default() }, 0),
+            (Wanted { error: Some("Down".to_owned()), ..Wanted::default() }, 10),
+            (Wanted { error: Some(NONE.to_owned()), ..Wanted::default() }, 0),
+            (Wanted { text: Some("E3".to_owned()), ..Wanted::default() }, 1),
+            (Wanted { text: Some("dow".to_owned()), ..Wanted::default() }, 10),
+        ] {
+            assert_eq!(events.page(&wanted, 0, 3).of, of, "{wanted:?}");
+        }
+        let groups = events.groups(&all);
+        let groups = groups.largest_first();
+        let found: Vec<_> = groups.iter().map(|(key, group)| (&*key[2], group.count)).collect();
+        assert_eq!(found, [("given up", 5), ("retried", 5)]);
+    }
+
+    #[test]
+    fn the_oldest_events_are_forgotten_when_there_are_too_many() {
+        let mut events = Events::default();
+        for nth in 0..KEPT_MAX + 5 {
+            events.started(&format!("{nth}").into(), &format!("{nth}"), "orders", at(0));
+        }
+        assert_eq!((events.len(), events.counts()[&State::Running]), (KEPT_MAX, KEPT_MAX));
+        assert!(events.get("4").is_none() && events.get("5").is_some());
+        events.ended("4", at(1), None);
+        assert_eq!(events.len(), KEPT_MAX, "the end of an event that is forgotten adds none");
+    }
+
+    #[test]
+    fn waiting_events_are_counted_by_when_they_are_due() {
+        let mut events = Events::default();
+        for (nth, seconds) in [1, 5, 30, 300, 4000].into_iter().enumerate() {
+            let id = nth.to_string();
+            events.line(&line(0, &id, &id, &waits(seconds)));
+        }
+        let spans = [5, 60, 600].map(Duration::from_secs);
+        assert_eq!(events.due(&spans, at(0))["orders"], [2, 1, 1, 1]);
+        assert_eq!(events.due(&spans, at(60))["orders"], [3, 0, 1, 1], "late ones are due now");
+        assert_eq!(events.next_due(at(3)), Some(at(5)));
+    }
+
+    #[test]
+    fn the_register_tells_of_events_that_no_line_was_read_of() {
+        let mut events = Events::default();
+        let entry = Entry {
+            id: "r2".to_owned(),
+            target: ARN.to_owned(),
+            queue_url: String::new(),
+            event_id: "old".to_owned(),
+            attempt: 3,
+            due: at(50),
+            first_failure: at(1),
+            error_type: Some("Down".to_owned()),
+            error_message: Some("503".to_owned()),
+            receipt_handle: None,
+            order: None,
+        };
+        for _ in 0..2 {
+            events.registered(&entry, at(10));
+        }
+        let event = events.get("old").unwrap();
+        assert_eq!((event.state(), event.steps.len()), (State::Waiting, 2));
+        assert_eq!(event.error(), (Some("Down"), Some("503")));
+        events.line(&line(50, "old", "r2", RETRIED));
+        events.registered(&entry, at(51));
+        assert_eq!(events.get("old").unwrap().state(), State::Retried, "the log is later");
+    }
+}
