@@ -4,6 +4,8 @@
 //! addressed to a loopback name, which prevents DNS rebinding. A request to AWS's services must also carry a
 //! signature, because a page can't send that header to another origin. Any key is good.
 //!
+//! A request without a signature is a browser's. It goes to the page, if there is one, which has its own guard.
+//!
 //! Beside AWS's services, observers have routes without a signature, closed to web pages: `GET /_local/health` and
 //! `GET /_local/journal?after=N&wait=SECONDS`.
 
@@ -19,7 +21,7 @@ use axum::{
 };
 use serde::Serialize;
 
-use crate::{api, journal::Entry, shared::Shared};
+use crate::{api, journal::Entry, server::call, shared::Shared};
 
 /// How long an observer may wait for news.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -28,26 +30,30 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 const ENTRIES_MAX: usize = 1_000;
 
 /// Everything that the local cloud answers.
-pub(crate) fn router(shared: Shared) -> Router {
+pub(crate) fn router(shared: Shared, page: Option<Router>) -> Router {
     let json = [(header::CONTENT_TYPE, "application/json")];
     api::lambda::router()
         .route("/_local/health", get(async move || (json, r#"{"status":"running"}"#)))
         .route("/_local/journal", get(journal))
-        .layer(middleware::from_fn_with_state(shared.clone(), enter))
+        .layer(middleware::from_fn_with_state((shared.clone(), page), enter))
         .with_state(shared)
 }
 
 /// Every request passes here. One that waits is ended when the local cloud stops.
-async fn enter(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+async fn enter(
+    State((shared, page)): State<(Shared, Option<Router>)>,
+    request: Request,
+    next: Next,
+) -> Response {
     tokio::select! {
-        response = answer(&shared, request, next) => response,
+        response = answer(&shared, page, request, next) => response,
         () = shared.closing() => {
             (StatusCode::SERVICE_UNAVAILABLE, "the local cloud is stopping\n").into_response()
         }
     }
 }
 
-async fn answer(shared: &Shared, request: Request, next: Next) -> Response {
+async fn answer(shared: &Shared, page: Option<Router>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     if !is_to_loopback(headers) {
         return refuse("this local cloud answers only to loopback names, such as 127.0.0.1");
@@ -59,6 +65,10 @@ async fn answer(shared: &Shared, request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     if !is_signed(headers) {
+        if let Some(page) = page {
+            let Ok(response) = call(page, request).await;
+            return response;
+        }
         return (
             StatusCode::FORBIDDEN,
             [("x-amzn-errortype", "MissingAuthenticationTokenException")],
@@ -86,7 +96,7 @@ fn refuse(why: &str) -> Response {
 }
 
 /// Whether a request is addressed to a name that always means this machine.
-fn is_to_loopback(headers: &HeaderMap) -> bool {
+pub fn is_to_loopback(headers: &HeaderMap) -> bool {
     let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else {
         return false;
     };

@@ -13,6 +13,7 @@ use crate::{
     gate,
     host::Inherited,
     model::{Cloud, Waiting, sqs::IN_FLIGHT_MAX},
+    outage::Outages,
     shared::Shared,
 };
 
@@ -31,12 +32,23 @@ pub struct Config {
     pub in_flight_max: usize,
     /// The environment variables that functions inherit.
     pub inherited: Inherited,
+    /// What answers requests without a signature, which a browser makes.
+    pub page: Option<Router>,
+    /// The functions that fail for a while instead of running.
+    pub outages: Outages,
 }
 
 impl Default for Config {
     fn default() -> Self {
         let in_flight_max = IN_FLIGHT_MAX;
-        Self { port: 0, concurrency: 100, in_flight_max, inherited: Inherited::default() }
+        Self {
+            port: 0,
+            concurrency: 100,
+            in_flight_max,
+            inherited: Inherited::default(),
+            page: None,
+            outages: Outages::default(),
+        }
     }
 }
 
@@ -66,9 +78,11 @@ pub async fn start(config: Config) -> io::Result<Server> {
     let endpoint = format!("http://{}", listener.local_addr()?);
     let (open, closing) = watch::channel(());
     let (held, gone) = mpsc::channel(1);
-    let shared = Shared::new(config.concurrency, config.inherited, &endpoint, closing, held)?;
-    shared.look(|cloud, _| cloud.sqs.in_flight_max = config.in_flight_max);
-    let app = gate::router(shared.clone());
+    let in_flight_max = config.in_flight_max;
+    let page = config.page.clone();
+    let shared = Shared::new(config, &endpoint, closing, held)?;
+    shared.look(|cloud, _| cloud.sqs.in_flight_max = in_flight_max);
+    let app = gate::router(shared.clone(), page);
     let router = app.clone();
     let listener = listener.tap_io(|stream| {
         // An answer in two packets must not wait for the first one's acknowledgement.
@@ -120,7 +134,7 @@ impl Server {
 }
 
 /// Makes one call of a service, whose trait is known here only through that of axum.
-fn call<S: ServiceExt<Request>>(mut service: S, request: Request) -> S::Future {
+pub(crate) fn call<S: ServiceExt<Request>>(mut service: S, request: Request) -> S::Future {
     service.call(request)
 }
 

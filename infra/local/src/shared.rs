@@ -18,12 +18,14 @@ use tokio::{
 
 use crate::{
     clock,
-    host::{Host, Inherited, unpacked::Unpacked, variables::Common},
+    host::{Host, unpacked::Unpacked, variables::Common},
     journal::Journal,
     model::{
         Cloud,
         lambda::run::{Response, Run},
     },
+    outage::Outages,
+    server::Config,
 };
 
 /// How often environments are ended that have been idle for long.
@@ -38,6 +40,7 @@ pub(crate) struct Inner {
     pub(crate) host: Host,
     pub(crate) unpacked: Unpacked,
     pub(crate) journal: Journal,
+    outages: Outages,
     /// Wakes all requests that wait for a change.
     changed: Notify,
     /// Wakes the pump, because the next step is due earlier than before.
@@ -56,12 +59,12 @@ struct State {
 
 impl Shared {
     pub(crate) fn new(
-        concurrency: u32,
-        inherited: Inherited,
+        config: Config,
         endpoint: &str,
         closing: watch::Receiver<()>,
         held: mpsc::Sender<()>,
     ) -> io::Result<Self> {
+        let Config { concurrency, inherited, outages, .. } = config;
         let seed = seed();
         let journal = Journal::default();
         let unpacked = Unpacked::new(inherited.temporary(), seed);
@@ -72,6 +75,7 @@ impl Shared {
             host: Host::new(common, journal.clone(), environments_max)?,
             unpacked,
             journal,
+            outages,
             changed: Notify::new(),
             sooner: Notify::new(),
             closing,
@@ -114,7 +118,10 @@ impl Shared {
     pub(crate) fn start(&self, run: Run) -> JoinHandle<Option<Response>> {
         let shared = self.clone();
         tokio::spawn(async move {
-            let (outcome, warm) = shared.0.host.run(&run).await;
+            let (outcome, warm) = match shared.0.outages.of(&run.configuration.name, clock::now()) {
+                Some(outage) => (outage.carry_out(run.configuration.timeout()).await, None),
+                None => shared.0.host.run(&run).await,
+            };
             // The environment is kept before the model hears of the end, so that the next run finds it.
             if let Some(warm) = warm
                 && shared.is_current(&run)

@@ -19,6 +19,7 @@ use crate::{
     paint::{Line, Style},
     settings::{self, Setting},
     shell::{Failure, Shell, Signals},
+    watched::Watched,
 };
 
 /// The example function.
@@ -49,23 +50,26 @@ pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
         Some(given) => Some(Ledger::start(given, shell.dynamodb.as_deref()).await?),
         None => None,
     };
-    let inherited = shell.inherited.clone();
+    let watched = Watched::new(shell)?;
     let config = Config {
         port: args.port,
         concurrency: args.max_processes,
         in_flight_max: usize::try_from(args.in_flight_max).unwrap_or(usize::MAX),
-        inherited,
+        inherited: shell.inherited.clone(),
+        page: watched.page(),
+        outages: watched.outages(),
     };
     let server = comeback_local::start(config)
         .await
         .map_err(|source| Failure::Port { port: args.port, source })?;
     let served = tokio::select! {
-        served = serve(&server, deployment.as_ref(), ledger.as_ref(), shell) => served,
+        served = serve(&server, deployment.as_ref(), ledger.as_ref(), &watched, shell) => served,
         () = signals.any() => {
             let words = [Line::default(), discarded(&server.waiting())];
             timeout(LAST_WORDS_MAX, shell.print(&words)).await.unwrap_or(Ok(())).map_err(Failure::from)
         }
     };
+    watched.close();
     server.stop().await;
     served
 }
@@ -108,12 +112,14 @@ async fn serve(
     server: &Server,
     deployment: Option<&Deployment<'_>>,
     ledger: Option<&Ledger>,
+    watched: &Watched,
     shell: &Shell,
 ) -> Result<(), Failure> {
     let endpoint = server.endpoint();
     shell.print(&heading(endpoint)).await?;
     if let Some(deployment) = deployment {
         let queues = deployment.deploy(endpoint, ledger).await?;
+        watched.deployed(endpoint).await?;
         let ledger = ledger.map(Ledger::endpoint);
         shell.print(&deployed(&queues, deployment, ledger)).await?;
         shell.print(&to_try(endpoint, &queues, ledger)).await?;
@@ -124,8 +130,9 @@ async fn serve(
     let (mut journal, mut log) = (Journal::of(endpoint), Log::default());
     loop {
         let entries = journal.next(JOURNAL_WAIT).await?;
-        let happenings = entries.iter().filter_map(happening::read);
-        let lines: Vec<_> = happenings.flat_map(|happening| log.lines(&happening)).collect();
+        let happenings: Vec<_> = entries.iter().filter_map(happening::read).collect();
+        watched.happened(&entries, &happenings);
+        let lines: Vec<_> = happenings.iter().flat_map(|happening| log.lines(happening)).collect();
         shell.print(&lines).await?;
     }
 }

@@ -19,6 +19,11 @@ mod operate;
 mod paint;
 mod settings;
 mod shell;
+#[cfg(feature = "operate")]
+mod watched;
+#[cfg(not(feature = "operate"))]
+#[path = "unwatched.rs"]
+mod watched;
 mod words;
 
 use std::{env, io, process::ExitCode};

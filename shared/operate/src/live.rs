@@ -106,7 +106,12 @@ impl Event {
             What::Failed { error_type, error_message } => {
                 Some((error_type.as_deref(), error_message.as_deref()))
             }
-            _ => None,
+            What::Waits { .. }
+            | What::Retried { .. }
+            | What::Succeeded
+            | What::GivenUp { .. }
+            | What::Dropped
+            | What::Trouble { .. } => None,
         });
         failed.unwrap_or_default()
     }
@@ -115,6 +120,22 @@ impl Event {
     pub fn retries(&self) -> usize {
         self.steps.iter().filter(|step| matches!(step.what, What::Retried { .. })).count()
     }
+}
+
+/// How much of the past [`Pulse`] has.
+pub const PULSE_SECONDS: usize = 60;
+
+/// What happened in each of some seconds, the latest last.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Pulse {
+    /// How many runs failed.
+    pub failed: Vec<u32>,
+    /// How many events were retried.
+    pub retried: Vec<u32>,
+    /// How many events succeeded, as far as that is known.
+    pub succeeded: Vec<u32>,
+    /// How many events were given up.
+    pub given_up: Vec<u32>,
 }
 
 /// Which events: those that meet every condition that is set.
@@ -169,6 +190,8 @@ pub struct Events {
     /// The events of the runs that have not ended, by their request ids.
     running: HashMap<Arc<str>, Arc<str>>,
     counts: BTreeMap<State, usize>,
+    /// How many runs failed, and how many events were retried, succeeded and were given up, in the latest seconds.
+    seconds: BTreeMap<i64, [u32; 4]>,
 }
 
 impl Events {
@@ -268,9 +291,12 @@ impl Events {
             None => self.add(id, function, at),
         };
         let Some(event) = self.kept.get_mut(number - self.first) else { return id.into() };
-        let before = event.state();
+        let (before, known) = (event.state(), event.steps.len());
         change(event);
         let (id, after) = (Arc::clone(&event.id), event.state());
+        for step in event.steps.iter().skip(known) {
+            beat(&mut self.seconds, step);
+        }
         if before != after {
             self.count(before, false);
             self.count(after, true);
@@ -318,6 +344,16 @@ impl Events {
     /// Whether nothing has happened.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
+    }
+
+    /// What happened in the last minute.
+    pub fn pulse(&self, now: Timestamp) -> Pulse {
+        let from = now.timestamp() - PULSE_SECONDS as i64;
+        let of = |kind: usize| {
+            let second = |nth| self.seconds.get(&(from + nth)).map_or(0, |counts| counts[kind]);
+            (1..=PULSE_SECONDS as i64).map(second).collect()
+        };
+        Pulse { failed: of(0), retried: of(1), succeeded: of(2), given_up: of(3) }
     }
 
     /// An event.
@@ -370,11 +406,25 @@ impl Events {
     /// The next time at which an event is due.
     pub fn next_due(&self, now: Timestamp) -> Option<Timestamp> {
         let waits = self.kept.iter().filter(|event| event.running.is_none());
-        let due = waits.filter_map(|event| match event.next() {
-            Next::Waits { until } => Some(until),
-            _ => None,
+        let due = waits.filter_map(|event| {
+            if let Next::Waits { until } = event.next() { Some(until) } else { None }
         });
         due.filter(|until| later(*until, Duration::from_secs(1)) >= now).min()
+    }
+}
+
+/// Counts a step in its second. Seconds that are over for long are forgotten.
+fn beat(seconds: &mut BTreeMap<i64, [u32; 4]>, step: &Step) {
+    let kind = match step.what {
+        What::Failed { .. } => 0,
+        What::Retried { .. } => 1,
+        What::Succeeded => 2,
+        What::GivenUp { .. } => 3,
+        What::Waits { .. } | What::Dropped | What::Trouble { .. } => return,
+    };
+    seconds.entry(step.at.timestamp()).or_default()[kind] += 1;
+    while seconds.len() > 2 * PULSE_SECONDS {
+        seconds.pop_first();
     }
 }
 
@@ -426,6 +476,15 @@ mod tests {
         let event = events.get("a").unwrap();
         assert_eq!(event.error(), (Some("Down"), Some("503")));
         assert_eq!((event.retries(), event.steps.len(), &*event.function), (1, 4, "orders"));
+        let pulse = events.pulse(at(5));
+        let seconds = |counts: &[u32]| {
+            (0..60)
+                .filter(|nth| counts[*nth] > 0)
+                .map(|nth| nth as i32 + 5 - 59)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!((seconds(&pulse.failed), seconds(&pulse.retried)), (vec![1], vec![4]));
+        assert_eq!((seconds(&pulse.succeeded), seconds(&pulse.given_up)), (vec![5], vec![]));
         assert_eq!(events.counts()[&State::Succeeded], 1);
         assert_eq!(events.counts().values().sum::<usize>(), 1);
     }

@@ -12,6 +12,7 @@ use super::{
     status::args::StatusArgs,
     trace::args::TraceArgs,
     waiting::args::{PauseArgs, WaitingArgs},
+    web::args::WebArgs,
 };
 
 /// The commands for operators.
@@ -79,6 +80,13 @@ pub enum Operate {
     /// While its queue has messages, only new failures are kept from it.
     #[command(after_help = "Example: comeback detach orders:live")]
     Detach(DetachArgs),
+    /// Watch failures come back, on a page in your browser.
+    ///
+    /// Shows the functions and the loop, each event with its next attempt, the dead letters and what is wrong, while
+    /// it changes. Events can be retried, cancelled and redriven. Only this machine can open it, with the token that is
+    /// printed. AWS is asked only while the page is open. `comeback local` has the same page at its own address.
+    #[command(after_help = "Example: comeback web --since 6h")]
+    Web(WebArgs),
     /// Print the completions for a shell.
     #[command(
         after_help = "Example: comeback completions bash > ~/.local/share/bash-completion/completions/comeback"
@@ -111,7 +119,7 @@ pub struct Failures {
 }
 
 /// Where AWS is.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Connection {
     /// The local cloud instead of AWS [default: http://127.0.0.1:4700].
     #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true)]

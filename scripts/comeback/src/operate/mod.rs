@@ -17,6 +17,7 @@ mod status;
 mod text;
 mod trace;
 mod waiting;
+pub mod web;
 
 use std::{
     io::{self, Write},
@@ -51,6 +52,7 @@ pub async fn run(command: &Operate, shell: &Shell) -> Result<ExitCode, Failure> 
         Operate::Doctor(args) => doctor::run(args, shell).await?,
         Operate::Attach(args) => attach::run_attach(args, shell).await?,
         Operate::Detach(args) => attach::run_detach(args, shell).await?,
+        Operate::Web(args) => web::run(args, shell).await?,
         Operate::Completions { shell } => {
             io::stdout().write_all(&generated::completions(*shell))?;
             Ended::Well

@@ -8,12 +8,13 @@ mod work;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use args::{Dead, Which};
+use args::Dead;
+pub use args::Which;
 use comeback_operate::{
     dead_letters::{Letter, look},
     ports::Fault,
 };
-use queue::Queue;
+pub use queue::Queue;
 
 use super::{
     args::Connection,

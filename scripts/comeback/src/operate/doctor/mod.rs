@@ -9,6 +9,7 @@ use comeback_operate::{
     doctor::{Examined, Finding, Mend, Verdict, diagnose},
     permissions,
 };
+pub use gather::gather;
 use serde::Serialize;
 
 use super::{
@@ -67,7 +68,7 @@ pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Ended, Failure> {
     }
     let aws = Aws::connect(&args.connection).await?;
     let now = (shell.now)();
-    let all = gather::gather(&aws, args.handler.as_deref(), &args.functions, now).await?;
+    let all = gather(&aws, args.handler.as_deref(), &args.functions, now).await?;
     let all = all.iter().map(|facts| (facts.handler.name().to_owned(), diagnose(facts)));
     let all: Vec<_> = all.collect();
     if !args.json {
@@ -217,7 +218,7 @@ fn json<'a>(examined: &'a Examined, connection: &Connection) -> Vec<FindingJson<
 }
 
 /// The command with the options that say where AWS is, as they were given.
-fn command(mend: &Mend, connection: &Connection) -> String {
+pub fn command(mend: &Mend, connection: &Connection) -> String {
     let Connection { local, region, profile } = connection;
     let mut command = mend.command();
     let is_ours = command.starts_with("comeback ");

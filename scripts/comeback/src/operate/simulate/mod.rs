@@ -1,8 +1,8 @@
 //! `comeback simulate`: what a policy means before it is deployed.
 
 pub mod args;
-mod charts;
-mod facts;
+pub mod charts;
+pub mod facts;
 mod html;
 
 use std::{fs, io, path::Path, thread};

@@ -9,7 +9,7 @@ use comeback_operate::{
     status::{Facts, State},
     systems::{System, function_name, only},
 };
-use gather::gather;
+pub use gather::gather;
 use serde_json::{Value, json};
 
 use super::{
@@ -141,7 +141,8 @@ fn told(system: &System, facts: &[Facts], now: Timestamp, width: Option<usize>) 
     lines
 }
 
-fn state(facts: &Facts, now: Timestamp) -> String {
+/// How a function is, in words.
+pub fn state(facts: &Facts, now: Timestamp) -> String {
     let lasts = |since: Timestamp| span(between(since, now).as_secs_f64().floor());
     let state = match facts.state() {
         State::Down => "down",
@@ -157,7 +158,8 @@ fn state(facts: &Facts, now: Timestamp) -> String {
     [state, paused].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-fn letters(facts: &Facts) -> String {
+/// Its dead letters, by reason.
+pub fn letters(facts: &Facts) -> String {
     let letters = facts.dead_letters.iter();
     letters
         .map(|(reason, number)| format!("{} {reason}", count(*number)))

@@ -38,7 +38,8 @@ fn id(text: &str) -> Result<String, String> {
     }
 }
 
-fn since(text: &str) -> Result<Duration, &'static str> {
+/// Reads how far back something is read.
+pub fn since(text: &str) -> Result<Duration, &'static str> {
     duration::parse(text).ok_or("expected a duration such as 90s, 15m, 24h or 7d")
 }
 

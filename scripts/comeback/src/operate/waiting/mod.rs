@@ -9,6 +9,7 @@ mod register;
 use args::{Action, WaitingArgs};
 use comeback_core::claim::Order;
 pub use pause::{pause, resume};
+pub use register::DynamoRegister;
 
 use super::console::Ended;
 use crate::shell::{Failure, Shell};
@@ -26,7 +27,8 @@ pub async fn run(args: &WaitingArgs, shell: &Shell) -> Result<Ended, Failure> {
     }
 }
 
-fn events(number: u64) -> String {
+/// A number of events.
+pub fn events(number: u64) -> String {
     let noun = if number == 1 { "event" } else { "events" };
     format!("{} {noun}", super::text::count(number))
 }

@@ -1,0 +1,161 @@
+//! Who may look at the page, and who may act.
+//!
+//! Only this machine can reach the listener, but that includes every web page in its browser. A request must be
+//! addressed to a loopback name, which prevents DNS rebinding. An account's page also needs the token that the command
+//! prints: it comes once in the URL, and then in a cookie that no other site's request carries. A form must come from
+//! the page itself: its `Origin` is the page's own, and it has a token that other sites can't read.
+
+use axum::{
+    body::Body,
+    extract::{FromRequest, Request, State},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header},
+    middleware::Next,
+    response::{IntoResponse, Redirect, Response},
+};
+use maud::{Markup, html};
+
+use super::{
+    html::{document, plain},
+    live::Shared,
+    params::Params,
+};
+
+/// The largest form: a payload of a megabyte, with every byte encoded.
+const FORM_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The cookie that has the token. Cookies don't know ports, so the name is that of this program.
+const COOKIE: &str = "comeback_web";
+
+/// Nothing is loaded from anywhere else, no script is in a page, and no other site may show it in a frame.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// Every request passes here.
+pub async fn enter(State(live): State<Shared>, request: Request, next: Next) -> Response {
+    let mut response = match refusal(&live, &request) {
+        Some(response) => response,
+        None => next.run(request).await,
+    };
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn refusal(live: &Shared, request: &Request) -> Option<Response> {
+    let headers = request.headers();
+    if !comeback_local::is_to_loopback(headers) {
+        let text = "This page answers only to loopback names, such as 127.0.0.1.";
+        return Some(refused(html! { p { (text) } }));
+    }
+    if let Some(token) = &live.token {
+        let given = Params::parse(request.uri().query().unwrap_or_default().as_bytes());
+        if given.get("token") == Some(token) {
+            return Some(signed_in(request.uri(), &given, token));
+        }
+        if cookie(headers) != Some(token) {
+            return Some(refused(html! {
+                p { "This page needs the token that " code { "comeback web" } " prints." }
+                p { "Open the whole URL that the command printed. It ends with " code { "?token=…" } "." }
+            }));
+        }
+    }
+    if *request.method() != Method::GET && !is_of_the_page(headers) {
+        return Some(refused(html! { p { "Only this page itself may act." } }));
+    }
+    None
+}
+
+/// From now on the cookie has the token, so it leaves the address.
+fn signed_in(uri: &Uri, given: &Params, token: &str) -> Response {
+    let rest = given.with("token", "").to_string();
+    let to = if rest.is_empty() { uri.path().to_owned() } else { format!("{}?{rest}", uri.path()) };
+    let cookie = format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict");
+    let mut response = Redirect::to(&to).into_response();
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let cookies = headers.get_all(header::COOKIE).into_iter().filter_map(|it| it.to_str().ok());
+    let mut pairs = cookies.flat_map(|cookies| cookies.split(';'));
+    pairs.find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='))
+}
+
+/// Whether a request comes from the page: browsers say so themselves, and no page can change it.
+fn is_of_the_page(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let origin = text(header::ORIGIN).and_then(|origin| origin.strip_prefix("http://"));
+    origin.is_some() && origin == text(header::HOST)
+}
+
+fn refused(why: Markup) -> Response {
+    (StatusCode::FORBIDDEN, document("Refused", &why)).into_response()
+}
+
+/// The parameters of a form that the page itself has sent.
+pub struct Form(pub Params);
+
+impl FromRequest<Shared> for Form {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, live: &Shared) -> Result<Self, Response> {
+        let body: Body = request.into_body();
+        let bytes = axum::body::to_bytes(body, FORM_BYTES_MAX).await;
+        let bytes = bytes.map_err(|_| {
+            let text = format!("expected a form of at most {FORM_BYTES_MAX} bytes, got more");
+            plain(StatusCode::PAYLOAD_TOO_LARGE, &text)
+        })?;
+        let params = Params::parse(&bytes);
+        if params.get("csrf") != Some(&live.csrf) {
+            let why = "The form is from before this program was started. Go back and load the page again.";
+            return Err(refused(html! { p { (why) } }));
+        }
+        Ok(Self(params.with("csrf", "")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(header::HeaderName, &str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn only_a_form_of_the_page_itself_may_act() {
+        let host = (header::HOST, "127.0.0.1:4780");
+        for (origin, expected) in [
+            (Some("http://127.0.0.1:4780"), true),
+            (Some("http://127.0.0.1:4781"), false),
+            (Some("https://127.0.0.1:4780"), false),
+            (Some("http://evil.example"), false),
+            (Some("null"), false),
+            (None, false),
+        ] {
+            let origin = origin.map(|origin| (header::ORIGIN, origin));
+            let pairs: Vec<_> = [host.clone()].into_iter().chain(origin).collect();
+            assert_eq!(is_of_the_page(&headers(&pairs)), expected, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn the_token_is_found_among_other_cookies() {
+        for (cookies, expected) in [
+            ("comeback_web=abc", Some("abc")),
+            ("a=b; comeback_web=abc", Some("abc")),
+            ("comeback_webx=abc", None),
+            ("xcomeback_web=abc", None),
+            ("", None),
+        ] {
+            assert_eq!(cookie(&headers(&[(header::COOKIE, cookies)])), expected, "{cookies}");
+        }
+    }
+}

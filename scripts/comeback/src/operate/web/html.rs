@@ -1,0 +1,141 @@
+//! What all pages share.
+
+use axum::{
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use comeback_core::{Timestamp, time::rfc3339};
+use comeback_operate::live::State;
+use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
+
+use super::live::{Home, Live};
+use crate::operate::text::due;
+
+/// The pages, by their paths.
+const PAGES: [(&str, &str); 4] =
+    [("/", "Overview"), ("/events", "Events"), ("/dead", "Dead letters"), ("/policy", "Policy")];
+const PLAY: (&str, &str) = ("/play", "Play");
+
+/// A page without the frame of the others.
+pub fn document(title: &str, body: &Markup) -> Response {
+    let text = html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head(title))
+            body { main #main { h1 { (title) } (body) } }
+        }
+    };
+    page(text)
+}
+
+/// A page.
+pub fn frame(live: &Live, path: &str, title: &str, body: &Markup) -> Response {
+    let pages = PAGES.into_iter().chain(live.is_local().then_some(PLAY));
+    let text = html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head(title))
+            body {
+                a.skip href="#main" { "Skip to the content" }
+                header {
+                    a.brand href="/" { img src="/icon.svg" alt="" width="24" height="24"; " Comeback" }
+                    nav aria-label="Pages" {
+                        @for (to, name) in pages {
+                            @let is_here = path == to || (to != "/" && path.starts_with(to));
+                            a href=(to) aria-current=[is_here.then_some("page")] { (name) }
+                        }
+                    }
+                    p.place { (place(live)) }
+                }
+                p #connection role="status" hidden {}
+                main #main { h1 { (title) } (body) }
+            }
+        }
+    };
+    page(text)
+}
+
+fn place(live: &Live) -> Markup {
+    match &live.home {
+        Home::Local => html! { "the local cloud" },
+        Home::Account { region } => html! { (region) },
+    }
+}
+
+fn head(title: &str) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            title { (title) " · Comeback" }
+            link rel="icon" href="/icon.svg";
+            link rel="stylesheet" href="/page.css";
+            script src="/page.js" defer {}
+        }
+    }
+}
+
+fn page(text: Markup) -> Response {
+    ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], text.into_string()).into_response()
+}
+
+/// An answer without a page.
+pub fn plain(status: StatusCode, text: &str) -> Response {
+    (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], format!("{text}\n"))
+        .into_response()
+}
+
+/// When something is due. The script of the page counts down.
+pub fn until(at: Timestamp, now: Timestamp) -> Markup {
+    html! {
+        time datetime=(rfc3339(at)) data-until=(at.timestamp_millis()) title=(rfc3339(at)) {
+            (due(at, now))
+        }
+    }
+}
+
+/// A state with its colour.
+pub fn state(state: State) -> Markup {
+    let class = match state {
+        State::Running | State::Retried => "busy",
+        State::Waiting => "waits",
+        State::Succeeded => "good",
+        State::GivenUp => "bad",
+        State::Unknown => "faint",
+    };
+    html! { span class=(format!("state {class}")) { (state.name()) } }
+}
+
+/// A word with what it means.
+pub fn term(word: &str, meaning: &str) -> Markup {
+    html! { abbr title=(meaning) tabindex="0" { (word) } }
+}
+
+/// The token that makes a form one of this page.
+pub fn csrf(live: &Live) -> Markup {
+    html! { input type="hidden" name="csrf" value=(live.csrf); }
+}
+
+/// A text from outside. Control characters can't be seen, so they are replaced.
+pub struct Foreign<'a>(pub &'a str);
+
+impl Render for Foreign<'_> {
+    fn render(&self) -> Markup {
+        let is_hidden = |c: char| c.is_control() && c != '\n' && c != '\t';
+        let text: String =
+            self.0.chars().map(|c| if is_hidden(c) { '\u{fffd}' } else { c }).collect();
+        PreEscaped(text.render().into_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_from_outside_is_only_text() {
+        let text = Foreign("<script>alert(1)</script>\x1b[2J\0\n").render().into_string();
+        assert_eq!(text, "&lt;script&gt;alert(1)&lt;/script&gt;\u{fffd}[2J\u{fffd}\n");
+    }
+}

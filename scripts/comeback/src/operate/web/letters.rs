@@ -1,0 +1,283 @@
+//! The dead letters.
+
+use comeback_core::Timestamp;
+use comeback_operate::{
+    dead_letters::{GroupBy, Letter, Listed, Selection, look},
+    groups::Groups,
+    systems::function_name,
+};
+use maud::{Markup, html};
+
+use super::{
+    html::{Foreign, csrf, term, until},
+    jobs::{Progress, begin, on_a_thread},
+    live::{Live, Looked, Seen, Shared},
+    params::Params,
+};
+use crate::{
+    operate::text::{count, shortened},
+    shell::Failure,
+};
+
+/// How many letters are remembered, and how many a page shows.
+const REMEMBERED_MAX: usize = 1_000;
+const SHOWN_MAX: usize = 100;
+
+/// How much of an error message a row shows, and how much of an id.
+const MESSAGE_MAX: usize = 80;
+const ID_MAX: usize = 8;
+
+/// How much of a payload is shown, and how large one may be to be edited here.
+const PAYLOAD_SHOWN_MAX: usize = 64 * 1024;
+
+/// What the letters are grouped by.
+const GROUP_BY: [GroupBy; 3] = [GroupBy::Reason, GroupBy::Function, GroupBy::Error];
+
+/// What is unknown.
+const NONE: &str = "none";
+
+/// Which letters the parameters mean.
+pub fn selection(params: &Params) -> Selection {
+    Selection {
+        ids: params.list("id"),
+        reasons: params.list("reason"),
+        functions: params.list("function"),
+        errors: params.list("error"),
+        message: params.text("message"),
+        ..Selection::default()
+    }
+}
+
+/// Looks at all letters, and remembers the latest. Returns the number of the job.
+pub fn look_again(live: &Shared) -> u64 {
+    let of = live.seen().letters;
+    begin(
+        live,
+        "Look at the dead letters",
+        "/dead",
+        of,
+        async |live: Shared, progress: Progress| {
+            let queue = live.dead_letters().await?;
+            let (mut looked, mut goes_on) = (Looked::default(), true);
+            look(&queue, &queue, |letter| {
+                looked.letters += 1;
+                let facts = letter.facts();
+                let key = GROUP_BY.iter().map(|by| by.key(&letter, &facts)).collect();
+                looked.groups.count(key, letter.failed_at(&facts));
+                if looked.listed.len() < REMEMBERED_MAX {
+                    looked.listed.push(letter.listed(false));
+                }
+                goes_on = progress.is(looked.letters);
+                goes_on
+            })
+            .await?;
+            looked.listed.sort_by_key(|it| std::cmp::Reverse(it.last_failure_at.or(it.sent_at)));
+            looked.at = Some((live.now)());
+            let text = format!("{} letters were looked at.", count(looked.letters));
+            let mut seen = live.seen();
+            seen.letters = Some(looked.letters);
+            seen.looked = Some(looked);
+            Ok(vec![text])
+        },
+    )
+}
+
+/// The parts that change.
+pub fn parts(
+    live: &Live,
+    seen: &Seen,
+    params: &Params,
+    now: Timestamp,
+) -> Vec<(&'static str, Markup)> {
+    vec![("letters", list(live, seen, params, now))]
+}
+
+fn list(live: &Live, seen: &Seen, params: &Params, now: Timestamp) -> Markup {
+    let Some(looked) = &seen.looked else {
+        return html! { p.faint { "Looking at the letters…" } };
+    };
+    let means = |it: &&Listed| {
+        let is = |wanted: Option<&str>, value: Option<&str>| {
+            wanted.is_none_or(|wanted| wanted == value.unwrap_or(NONE))
+        };
+        let function = it.function.as_deref().map(function_name);
+        is(params.get("reason"), it.reason.as_deref())
+            && is(params.get("function"), function)
+            && is(params.get("error"), it.error_type.as_deref())
+            && params.get("id").is_none_or(|id| {
+                it.message_id.starts_with(id)
+                    || it.request_id.as_ref().is_some_and(|it| it.starts_with(id))
+            })
+    };
+    let selected: Vec<_> = looked.listed.iter().filter(means).collect();
+    let is_filtered = params.pairs().next().is_some();
+    html! {
+        form.actions method="post" action="/dead/look" {
+            (csrf(live))
+            span {
+                (count(looked.letters)) @if looked.letters == 1 { " letter" } @else { " letters" }
+                @if let Some(at) = looked.at { ", looked at " (until(at, now)) }
+            }
+            " " button { "Look again" }
+        }
+        @if looked.letters == 0 {
+            p { "The dead-letter queue is empty: no event was given up, or all were redriven." }
+        } @else {
+            (grouped(&looked.groups, now))
+            h2 { @if is_filtered { "Selected letters" } @else { "Latest letters" } }
+            @if is_filtered { p { a href="/dead" { "Show all" } } }
+            (orders(params))
+            (table(&selected, now))
+            @if selected.len() > SHOWN_MAX || looked.letters > looked.listed.len() as u64 {
+                p.faint { "The latest " (count(SHOWN_MAX as u64)) " are shown. Choose a group above, or see " code { "comeback dead list" } "." }
+            }
+        }
+    }
+}
+
+/// What can be ordered for the selected letters.
+fn orders(params: &Params) -> Markup {
+    let query = |order: &str| params.with("do", order).to_string();
+    html! {
+        p.actions {
+            "All of these: "
+            a.button href=(format!("/confirm?{}", query("redrive"))) { "Redrive…" } " "
+            a.button href=(format!("/confirm?{}", query("purge"))) { "Delete…" }
+        }
+    }
+}
+
+fn grouped(groups: &Groups, now: Timestamp) -> Markup {
+    let query = |key: &[String]| {
+        let params = Params::default().with("reason", &key[0]).with("function", &key[1]);
+        params.with("error", &key[2])
+    };
+    html! {
+        h2 { "By reason and error" }
+        div.wide { table {
+            thead { tr { th { "Reason" } th { "Function" } th { "Error" } th.number { "Letters" } th { "Latest" } th { span.hidden { "Actions" } } } }
+            tbody { @for (key, group) in groups.largest_first() {
+                tr {
+                    th scope="row" { a href=(format!("/dead?{}", query(key))) { (Foreign(&key[0])) } }
+                    td { (Foreign(&key[1])) }
+                    td { (Foreign(&key[2])) }
+                    td.number { (count(group.count)) }
+                    td { @if let Some(at) = group.last_at { (until(at, now)) } }
+                    td { a.button href=(format!("/confirm?{}", query(key).with("do", "redrive"))) {
+                        "Redrive…" span.hidden { " " (Foreign(&key.join(" "))) }
+                    } }
+                }
+            } }
+        } }
+    }
+}
+
+fn table(letters: &[&Listed], now: Timestamp) -> Markup {
+    html! {
+        div.wide { table {
+            thead { tr {
+                th { "Letter" } th { "Function" } th { "Reason" }
+                th.number { (term("Attempts", "How often the event was retried before it was given up.")) }
+                th { "Last failure" } th { "Error" }
+            } }
+            tbody { @for it in letters.iter().take(SHOWN_MAX) { (row(it, now)) } }
+        } }
+    }
+}
+
+fn row(it: &Listed, now: Timestamp) -> Markup {
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NONE.to_owned());
+    html! {
+        tr id=(format!("letter-{}", it.message_id)) {
+            th scope="row" { a href=(format!("/dead/{}", it.message_id)) { (shortened(&it.message_id, ID_MAX)) } }
+            td { (Foreign(it.function.as_deref().map_or(NONE, function_name))) }
+            td { (Foreign(&text(&it.reason))) }
+            td.number { @if let Some(attempts) = it.attempts { (attempts) } }
+            td { @if let Some(at) = it.last_failure_at.or(it.sent_at) { (until(at, now)) } }
+            td.error {
+                strong { (Foreign(&shortened(&text(&it.error_type), MESSAGE_MAX))) }
+                @if let Some(message) = &it.error_message { " " (Foreign(&shortened(message, MESSAGE_MAX))) }
+            }
+        }
+    }
+}
+
+/// Finds a letter in the queue.
+///
+/// # Errors
+///
+/// If it is not there, or the queue can't be read.
+pub async fn find(live: &Shared, id: &str) -> Result<Letter, Failure> {
+    let (live, id) = (Shared::clone(live), id.to_owned());
+    on_a_thread(async move || {
+        let queue = live.dead_letters().await?;
+        let mut found = None;
+        look(&queue, &queue, |letter| {
+            if letter.id == id {
+                found = Some(letter);
+            }
+            found.is_none()
+        })
+        .await?;
+        let gone = "expected this letter in the dead-letter queue, got none: it was redriven or deleted, or somebody else looks at it now";
+        found.ok_or_else(|| Failure::Refused(gone.to_owned()))
+    })
+    .await
+}
+
+/// A letter, with its payload after a click.
+pub fn letter(live: &Live, letter: &Letter, with_payload: bool, now: Timestamp) -> Markup {
+    let it = letter.listed(true);
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NONE.to_owned());
+    let payload = it.payload.as_deref();
+    let query = |order: &str| Params::default().with("do", order).with("id", &it.message_id);
+    // A record that names a function without permission is only redriven if its function is named.
+    let named = it.function.as_deref().map(function_name).unwrap_or_default();
+    html! {
+        dl.facts {
+            dt { "Reason" } dd { code { (Foreign(&text(&it.reason))) } }
+            dt { "Function" } dd { (Foreign(&text(&it.function))) }
+            dt { "Error" } dd { strong { (Foreign(&text(&it.error_type))) } @if let Some(message) = &it.error_message { br; q { (Foreign(message)) } } }
+            dt { "Attempts" } dd { @if let Some(attempts) = it.attempts { (attempts) } @else { "unknown" } }
+            dt { "First failure" } dd { @if let Some(at) = it.first_failure_at { (until(at, now)) } @else { "unknown" } }
+            dt { "Last failure" } dd { @if let Some(at) = it.last_failure_at { (until(at, now)) } @else { "unknown" } }
+            dt { "Event" } dd { @if let Some(id) = &it.request_id { a href=(super::events::path(id)) { code { (Foreign(id)) } } } @else { "unknown" } }
+            dt { "Message id" } dd { code { (it.message_id) } }
+        }
+        p.actions {
+            a.button href=(format!("/confirm?{}", query("redrive").with("function", named))) { "Redrive…" } " "
+            a.button href=(format!("/confirm?{}", query("purge"))) { "Delete…" }
+        }
+        @match payload {
+            None => p { "The letter has no payload that is JSON." },
+            Some(payload) if with_payload => (shown(live, payload, &it)),
+            Some(payload) => p { a.button href="?payload=show" { "Show the payload" } " " span.faint { (count(payload.len() as u64)) " bytes" } },
+        }
+    }
+}
+
+fn shown(live: &Live, payload: &str, it: &Listed) -> Markup {
+    if payload.len() > PAYLOAD_SHOWN_MAX {
+        return html! {
+            h2 { "Payload" }
+            p { "The first " (count(PAYLOAD_SHOWN_MAX as u64)) " of " (count(payload.len() as u64)) " bytes. The whole payload: " code { "comeback dead show " (it.message_id) " --payload" } }
+            pre tabindex="0" { (Foreign(&beginning(payload))) }
+        };
+    }
+    html! {
+        h2 { "Payload" }
+        form method="post" action="/confirm" {
+            (csrf(live))
+            input type="hidden" name="do" value="redrive";
+            input type="hidden" name="id" value=(it.message_id);
+            input type="hidden" name="function" value=(it.function.as_deref().map(function_name).unwrap_or_default());
+            label { "Edit it to redrive it changed" br; textarea name="payload" rows="12" spellcheck="false" { (payload) } }
+            button { "Redrive with this payload…" }
+        }
+    }
+}
+
+/// As much of a payload as is shown.
+pub fn beginning(payload: &str) -> String {
+    payload.chars().take(PAYLOAD_SHOWN_MAX).collect()
+}

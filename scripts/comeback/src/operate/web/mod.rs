@@ -1,0 +1,390 @@
+//! The live page: `comeback local` serves it at its own address, and `comeback web` for an account.
+//!
+//! The server makes all HTML. A page is whole when it is loaded. Then a stream of events brings the parts that have
+//! changed, each with its id, and the page's script puts them in their places. So a page and its stream are made by the
+//! same functions, `parts` of each module. The facts are those of the commands: [`live`] asks for them while somebody
+//! looks, and is told what happens.
+
+mod act;
+pub mod args;
+mod events;
+mod guard;
+mod html;
+mod jobs;
+mod letters;
+pub mod live;
+mod overview;
+mod params;
+mod play;
+mod policy;
+
+use std::{convert::Infallible, io, net::Ipv4Addr, time::Duration};
+
+use args::WebArgs;
+use axum::{
+    Router,
+    extract::{Path, State},
+    http::{StatusCode, Uri, header},
+    middleware,
+    response::{
+        IntoResponse, Redirect, Response,
+        sse::{Event, KeepAlive, Sse},
+    },
+    routing::{get, post},
+};
+use comeback_core::Timestamp;
+use futures_util::{Stream, stream};
+use guard::Form;
+use html::{Foreign, csrf, frame, plain};
+use live::{Cloud, Home, Live, Shared, secret};
+use maud::{Markup, html};
+use params::Params;
+use serde_json::{Map, Value};
+use tokio::net::TcpListener;
+
+use super::{aws::Aws, console::Ended, functions::functions};
+use crate::{
+    journal::Journal,
+    paint::{Line, Style},
+    shell::{Failure, Shell, Signals},
+};
+
+/// How often a page is brought up to date at most.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How often it is, even if nothing has changed: what is due comes nearer.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// A part of a page that changes: its id, and what is in it.
+type Part = (&'static str, Markup);
+
+/// Serves the page of an account until Ctrl-C.
+///
+/// # Errors
+///
+/// If AWS can't be asked, or the port is taken.
+pub async fn run(args: &WebArgs, shell: &Shell) -> Result<Ended, Failure> {
+    let aws = Aws::connect(&args.connection).await?;
+    comeback_operate::systems::only(&functions(&aws).await?, args.handler.as_deref())?;
+    let token = secret()?;
+    let region = aws.region.clone();
+    let live = Live::new(Home::Account { region }, shell.now, Some(token.clone()))?;
+    let (handler, connection) = (args.handler.clone(), args.connection.clone());
+    live.connect(Cloud { aws, handler, connection });
+    let port = args.port;
+    let refused = |source: io::Error| Failure::Port { port, source };
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(refused)?;
+    let address = listener.local_addr()?;
+    tokio::spawn(Shared::clone(&live).follow_log(args.since));
+    let url = format!("http://{address}/?token={token}");
+    let lines = [
+        Line::of(Style::Strong, url),
+        Line::of(
+            Style::Plain,
+            "Open this in a browser on this machine. Whoever has the token can act with your credentials. Ctrl-C ends it.",
+        ),
+    ];
+    shell.print(&lines).await?;
+    let mut signals = Signals::listen()?;
+    tokio::select! {
+        served = axum::serve(listener, router(live)) => served?,
+        () = signals.any() => {}
+    }
+    Ok(Ended::Interrupted)
+}
+
+/// Everything that the page answers. From now on facts are asked for while somebody looks.
+pub fn router(live: Shared) -> Router {
+    tokio::spawn(Shared::clone(&live).keep_current());
+    let file = |kind: &'static str, text: &'static str| {
+        get(async move || ([(header::CONTENT_TYPE, kind)], text))
+    };
+    Router::new()
+        .route("/", get(page))
+        .route("/events", get(page))
+        .route("/events/{id}", get(page))
+        .route("/events/{id}/payload", get(payloads))
+        .route("/dead", get(dead))
+        .route("/dead/look", post(look_again))
+        .route("/dead/{id}", get(letter))
+        .route("/policy", get(policy_page))
+        .route(
+            "/policy/forecast",
+            get(async |uri: Uri| policy::forecast(&query(&uri)).into_string()),
+        )
+        .route("/policy.svg", get(async |uri: Uri| policy::picture(&query(&uri))))
+        .route("/play", get(page))
+        .route("/play/send", post(send))
+        .route("/play/outage", post(outage))
+        .route("/play/lesson", post(lesson))
+        .route("/confirm", get(confirm).post(confirm_form))
+        .route("/do", post(start))
+        .route("/jobs/{number}", get(page))
+        .route("/jobs/{number}/stop", post(stop))
+        .route("/stream", get(changes))
+        .route("/page.css", file("text/css; charset=utf-8", include_str!("page.css")))
+        .route("/page.js", file("text/javascript; charset=utf-8", include_str!("page.js")))
+        .route("/icon.svg", file("image/svg+xml", include_str!("icon.svg")))
+        .fallback(async || plain(StatusCode::NOT_FOUND, "There is no such page."))
+        .layer(middleware::from_fn_with_state(Shared::clone(&live), guard::enter))
+        .with_state(live)
+}
+
+fn query(uri: &Uri) -> Params {
+    Params::parse(uri.query().unwrap_or_default().as_bytes())
+}
+
+/// What a page is: its title, what stands still, and the parts that change.
+struct Page {
+    title: String,
+    still: Markup,
+    parts: Vec<Part>,
+}
+
+/// A page with a stream of changes.
+fn page_of(live: &Live, path: &str, params: &Params, now: Timestamp) -> Option<Page> {
+    let none = || html! {};
+    let page = |title: &str, still, parts| Some(Page { title: title.to_owned(), still, parts });
+    let mut steps = path.trim_matches('/').split('/');
+    match (steps.next().unwrap_or_default(), steps.next()) {
+        ("", None) => page("Overview", none(), overview::parts(live, &live.seen(), now)),
+        ("events", None) => {
+            page("Events", events::form(params), events::parts(&live.seen(), params, now))
+        }
+        ("events", Some(id)) => {
+            let id = form_urlencoded::parse(id.as_bytes()).next().map(|(id, _)| id.into_owned());
+            let id = id.unwrap_or_default();
+            let function = events::function_of(&live.seen(), &id);
+            let policy = function.and_then(|function| live.policy(&function));
+            let parts = events::life_parts(live, &live.seen(), &id, policy.as_ref(), now);
+            page("The life of an event", none(), parts)
+        }
+        ("dead", None) => {
+            page("Dead letters", none(), letters::parts(live, &live.seen(), params, now))
+        }
+        ("play", None) if live.is_local() => {
+            page("Play", play::forms(live), play::parts(live, &live.seen(), now))
+        }
+        ("jobs", Some(number)) => {
+            let job = live.jobs.get(number.parse().ok()?)?;
+            let title = job.title.clone();
+            page(&title, none(), vec![("job", job_part(live, number, &job))])
+        }
+        _ => None,
+    }
+}
+
+/// How far a job is.
+fn job_part(live: &Live, number: &str, job: &jobs::Job) -> Markup {
+    use super::text::count;
+    html! {
+        @match &job.ended {
+            None => {
+                progress max=[job.of] value=[job.of.map(|_| job.done)] aria-label=(job.title) {}
+                p role="status" {
+                    (count(job.done)) @if let Some(of) = job.of { " of about " (count(of)) }
+                    @if job.is_stopped() { ". It ends after what it is doing now." }
+                }
+                form method="post" action=(format!("/jobs/{number}/stop")) {
+                    (csrf(live))
+                    button disabled[job.is_stopped()] { "Stop" }
+                }
+            }
+            Some(Ok(said)) => {
+                @for line in said { p.notice.good role="status" { (Foreign(line)) } }
+                @if job.is_stopped() { p { "It was stopped before its end." } }
+                p { a.button href=(job.back) { "Back" } }
+            }
+            Some(Err(error)) => {
+                p.notice.bad role="alert" { (Foreign(error)) }
+                p { a.button href=(job.back) { "Back" } }
+            }
+        }
+    }
+}
+
+async fn page(State(live): State<Shared>, uri: Uri) -> Response {
+    live.look();
+    let params = query(&uri);
+    let Some(page) = page_of(&live, uri.path(), &params, (live.now)()) else {
+        return plain(StatusCode::NOT_FOUND, "There is no such page.");
+    };
+    show(&live, uri.path(), &page)
+}
+
+fn show(live: &Live, path: &str, page: &Page) -> Response {
+    let body = html! {
+        (page.still)
+        div #parts data-live {
+            @for (id, part) in &page.parts { section id=(id) { (part) } }
+        }
+    };
+    frame(live, path, &page.title, &body)
+}
+
+/// The parts of a page, again and again when they have changed.
+async fn changes(
+    State(live): State<Shared>,
+    uri: Uri,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let given = query(&uri);
+    let path = given.get("path").unwrap_or("/").to_owned();
+    let params = Params::parse(given.get("query").unwrap_or_default().as_bytes());
+    let changes = live.changes();
+    let begin = (live, changes, Map::new());
+    let stream = stream::unfold(begin, move |(live, mut changes, mut known)| {
+        let (path, params) = (path.clone(), params.clone());
+        async move {
+            loop {
+                live.look();
+                if live.is_closed() {
+                    return None;
+                }
+                changes.borrow_and_update();
+                let page = page_of(&live, &path, &params, (live.now)());
+                let mut news = Map::new();
+                for (id, part) in page.into_iter().flat_map(|page| page.parts) {
+                    let part = Value::String(part.into_string());
+                    if known.get(id) != Some(&part) {
+                        known.insert(id.to_owned(), part.clone());
+                        news.insert(id.to_owned(), part);
+                    }
+                }
+                if !news.is_empty() {
+                    let event = Event::default().data(Value::Object(news).to_string());
+                    return Some((Ok(event), (live, changes, known)));
+                }
+                tokio::time::sleep(TICK).await;
+                let _ = tokio::time::timeout(IDLE, changes.changed()).await;
+            }
+        }
+    });
+    Sse::new(stream).keep_alive(KeepAlive::default())
+}
+
+async fn dead(State(live): State<Shared>, uri: Uri) -> Response {
+    if live.seen().looked.is_none() && live.cloud().is_ok() {
+        letters::look_again(&live);
+    }
+    page(State(live), uri).await
+}
+
+async fn look_again(State(live): State<Shared>, Form(_): Form) -> Redirect {
+    let number = letters::look_again(&live);
+    Redirect::to(&format!("/jobs/{number}"))
+}
+
+async fn letter(State(live): State<Shared>, Path(id): Path<String>, uri: Uri) -> Response {
+    let with_payload = query(&uri).get("payload").is_some();
+    let body = match letters::find(&live, &id).await {
+        Ok(letter) => letters::letter(&live, &letter, with_payload, (live.now)()),
+        Err(failure) => problem(&failure),
+    };
+    frame(&live, uri.path(), "A dead letter", &body)
+}
+
+async fn policy_page(State(live): State<Shared>, uri: Uri) -> Response {
+    live.look();
+    frame(&live, uri.path(), "Policy", &policy::page(&live, &query(&uri)))
+}
+
+/// The payloads of the runs of an event, which the local cloud remembers for a while.
+async fn payloads(State(live): State<Shared>, Path(id): Path<String>, uri: Uri) -> Response {
+    let body = match runs(&live, &id).await {
+        Ok(runs) if runs.is_empty() => {
+            html! { p { "The local cloud has forgotten the payloads of this event: it keeps those of the latest runs." } }
+        }
+        Ok(runs) => html! {
+            @for (attempt, payload) in &runs {
+                h2 { @if *attempt == 0 { "The first run" } @else { "Attempt " (attempt) } }
+                pre tabindex="0" { (Foreign(&letters::beginning(payload))) }
+            }
+        },
+        Err(failure) => problem(&failure),
+    };
+    frame(
+        &live,
+        uri.path(),
+        "The payload of each run",
+        &html! { (body) p { a.button href=(events::path(&id)) { "Back" } } },
+    )
+}
+
+async fn runs(live: &Live, id: &str) -> Result<Vec<(u32, String)>, Failure> {
+    let local = live.cloud()?.connection.local.clone().flatten().unwrap_or_default();
+    let mut journal = Journal::of(&local);
+    let mut runs = Vec::new();
+    loop {
+        let entries = journal.next(Duration::ZERO).await?;
+        if entries.is_empty() {
+            return Ok(runs);
+        }
+        for entry in &entries {
+            let happening = crate::happening::read(entry).map(|happening| happening.what);
+            if let (Some(crate::happening::What::Started(run)), Some(payload)) =
+                (happening, &entry.payload)
+                && *run.event_id == *id
+            {
+                runs.push((run.attempt, payload.get().to_owned()));
+            }
+        }
+    }
+}
+
+fn problem(failure: &Failure) -> Markup {
+    html! { p.notice.bad role="alert" { (Foreign(&failure.to_string())) } }
+}
+
+/// The page that an action leads to, or why it failed.
+fn after(live: &Live, done: Result<String, Failure>, back: &str) -> Response {
+    match done {
+        Ok(_) => Redirect::to(back).into_response(),
+        Err(failure) => {
+            let body = html! { (problem(&failure)) p { a.button href=(back) { "Back" } } };
+            frame(live, back, "That did not work", &body)
+        }
+    }
+}
+
+async fn send(State(live): State<Shared>, Form(params): Form) -> Response {
+    let done = play::send(&live, &params).await;
+    after(&live, done, if params.get("events") == Some("1") { "/events" } else { "/" })
+}
+
+async fn outage(State(live): State<Shared>, Form(params): Form) -> Response {
+    let done = play::outage(&live, &params).await;
+    after(&live, done, "/play")
+}
+
+async fn lesson(State(live): State<Shared>, Form(_): Form) -> Response {
+    let started = play::start_lesson(&live).map(|()| String::new());
+    after(&live, started, "/")
+}
+
+async fn confirm(State(live): State<Shared>, uri: Uri) -> Response {
+    asked(&live, &query(&uri)).await
+}
+
+async fn confirm_form(State(live): State<Shared>, Form(params): Form) -> Response {
+    asked(&live, &params).await
+}
+
+async fn asked(live: &Shared, params: &Params) -> Response {
+    match act::confirm(live, params).await {
+        Ok((title, body)) => frame(live, "/confirm", &title, &body),
+        Err(failure) => after(live, Err(failure), "/"),
+    }
+}
+
+async fn start(State(live): State<Shared>, Form(params): Form) -> Response {
+    match act::start(&live, &params) {
+        Ok(number) => Redirect::to(&format!("/jobs/{number}")).into_response(),
+        Err(failure) => after(&live, Err(failure), "/"),
+    }
+}
+
+async fn stop(State(live): State<Shared>, Path(number): Path<u64>, Form(_): Form) -> Redirect {
+    live.jobs.stop(number);
+    live.changed();
+    Redirect::to(&format!("/jobs/{number}"))
+}

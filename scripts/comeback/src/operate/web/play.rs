@@ -1,0 +1,248 @@
+//! What can be played in the local cloud: events, outages, and a lesson that does it by itself.
+
+use std::time::Duration;
+
+use aws_sdk_lambda::{primitives::Blob, types::InvocationType};
+use comeback_core::{Timestamp, time::later};
+use comeback_local::Outage;
+use comeback_operate::{live::State, systems::function_name};
+use maud::{Markup, html};
+use serde_json::json;
+
+use super::{
+    html::{Foreign, csrf, until},
+    live::{Live, Seen, Shared},
+    params::Params,
+};
+use crate::{
+    operate::{aws::fault, text::count},
+    shell::Failure,
+};
+
+/// The payload that the form begins with: it fails twice.
+const PAYLOAD: &str = r#"{"id": "order-1", "fail": {"attempts": 2}}"#;
+
+/// The longest outage, and the most events that are sent at once.
+const OUTAGE_MAX: Duration = Duration::from_hours(1);
+const EVENTS_MAX: u32 = 500;
+
+/// The lesson: how many events, and how long the outage.
+const LESSON_EVENTS: u32 = 12;
+const LESSON_OUTAGE: Duration = Duration::from_secs(12);
+const LESSON_MAX: Duration = Duration::from_mins(2);
+const LESSON_LOOK: Duration = Duration::from_millis(500);
+
+/// The kinds of outages, by their names.
+const OUTAGES: [(&str, &str); 3] =
+    [("error", "fails"), ("timeout", "times out"), ("throttle", "is throttled (concurrency 0)")];
+
+/// The parts that change.
+pub fn parts(live: &Live, seen: &Seen, now: Timestamp) -> Vec<(&'static str, Markup)> {
+    vec![("lesson", lesson(seen)), ("outages", outages(live, seen, now))]
+}
+
+fn lesson(seen: &Seen) -> Markup {
+    html! { @if let Some(text) = &seen.lesson { p.notice.busy role="status" { (text) } } }
+}
+
+fn outages(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
+    let outage = |function: &str| live.outages.now(function, now);
+    let named = seen.functions.iter().map(|it| function_name(&it.function));
+    let out: Vec<_> = named.filter_map(|name| Some((name, outage(name)?))).collect();
+    html! {
+        @for (name, (_, until_at)) in &out {
+            form.notice.bad method="post" action="/play/outage" {
+                (csrf(live))
+                input type="hidden" name="function" value=(name);
+                input type="hidden" name="how" value="end";
+                strong { (Foreign(name)) } " is down. It is back " (until(*until_at, now)) ". "
+                button { "End it now" }
+            }
+        }
+    }
+}
+
+/// The forms. They do not change by themselves.
+pub fn forms(live: &Live) -> Markup {
+    let functions: Vec<String> = {
+        let seen = live.seen();
+        seen.functions.iter().map(|it| function_name(&it.function).to_owned()).collect()
+    };
+    let choose = || {
+        html! {
+            label { "Function " select name="function" { @for name in &functions { option value=(name) { (name) } } } }
+        }
+    };
+    html! {
+        section.card {
+            h2 { "A lesson of a minute" }
+            p { "Events are sent, their function fails for " (LESSON_OUTAGE.as_secs()) " seconds, and you watch them come back." }
+            form method="post" action="/play/lesson" { (csrf(live)) button { "Start the lesson" } }
+        }
+        section.card {
+            h2 { "Send events" }
+            form method="post" action="/play/send" {
+                (csrf(live))
+                (choose())
+                label { "How many " input name="events" type="number" min="1" max=(EVENTS_MAX) value="1"; }
+                label { "Payload, as JSON" br; textarea name="payload" rows="4" spellcheck="false" { (PAYLOAD) } }
+                p.faint { "The example function fails as " code { "fail" } " says: " code { "{\"attempts\": 2}" } " fails twice, " code { "{\"error\": \"PermanentFailure\"}" } " is given up at once, " code { "{\"by\": \"crash\"}" } " ends its process." }
+                button { "Send" }
+            }
+        }
+        section.card {
+            h2 { "Play an outage" }
+            form method="post" action="/play/outage" {
+                (csrf(live))
+                (choose())
+                label { "It " select name="how" { @for (name, text) in OUTAGES { option value=(name) { (text) } } } }
+                label { "For seconds " input name="seconds" type="number" min="1" max=(OUTAGE_MAX.as_secs()) value="30"; }
+                button { "Begin" }
+            }
+        }
+    }
+}
+
+/// Sends events.
+///
+/// # Errors
+///
+/// If the form is wrong, or Lambda does not accept them.
+pub async fn send(live: &Live, params: &Params) -> Result<String, Failure> {
+    let function = params.get("function").unwrap_or_default();
+    let events = params.number::<u32>("events").unwrap_or(1).clamp(1, EVENTS_MAX);
+    let payload = params.get("payload").unwrap_or("null").to_owned();
+    if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(&payload) {
+        return Err(Failure::Refused(format!("expected a payload that is JSON, got: {error}")));
+    }
+    for _ in 0..events {
+        invoke(live, function, &payload).await?;
+    }
+    let noun = if events == 1 { "event was" } else { "events were" };
+    Ok(format!("{} {noun} sent to {function}.", count(events.into())))
+}
+
+async fn invoke(live: &Live, function: &str, payload: &str) -> Result<(), Failure> {
+    let call = live.cloud()?.aws.lambda.invoke().function_name(function);
+    let call = call.invocation_type(InvocationType::Event).payload(Blob::new(payload.as_bytes()));
+    call.send().await.map_err(fault("lambda:InvokeFunction", function))?;
+    Ok(())
+}
+
+/// Begins an outage, or ends it.
+///
+/// # Errors
+///
+/// If Lambda can't be asked.
+pub async fn outage(live: &Shared, params: &Params) -> Result<String, Failure> {
+    let function = params.text("function").unwrap_or_default();
+    let seconds = params.number::<u64>("seconds").unwrap_or(30).clamp(1, OUTAGE_MAX.as_secs());
+    let until = later((live.now)(), Duration::from_secs(seconds));
+    match params.get("how") {
+        Some("end") => {
+            live.outages.end(&function);
+            live.changed();
+            return Ok(format!("{function} is back."));
+        }
+        Some("throttle") => throttle(live, &function, Duration::from_secs(seconds)).await?,
+        Some("timeout") => live.outages.begin(&function, Outage::TimeOut, until),
+        _ => live.outages.begin(&function, Outage::Error, until),
+    }
+    live.changed();
+    Ok(format!("{function} is down for {seconds} s."))
+}
+
+/// Takes all concurrency from a function for a while.
+async fn throttle(live: &Shared, function: &str, span: Duration) -> Result<(), Failure> {
+    let lambda = live.cloud()?.aws.lambda.clone();
+    let call = lambda.put_function_concurrency().function_name(function);
+    let call = call.reserved_concurrent_executions(0).send();
+    call.await.map_err(fault("lambda:PutFunctionConcurrency", function))?;
+    let function = function.to_owned();
+    tokio::spawn(async move {
+        tokio::time::sleep(span).await;
+        // If it is not there any more, there is nothing to end.
+        let _ = lambda.delete_function_concurrency().function_name(function).send().await;
+    });
+    Ok(())
+}
+
+/// Starts the lesson.
+///
+/// # Errors
+///
+/// If there is no function.
+pub fn start_lesson(live: &Shared) -> Result<(), Failure> {
+    let mut seen = live.seen();
+    if seen.lesson.is_some() {
+        return Ok(());
+    }
+    let function = seen.functions.first().map(|it| function_name(&it.function).to_owned());
+    let none = || Failure::Refused("expected a function, got none yet".to_owned());
+    let function = function.ok_or_else(none)?;
+    seen.lesson = Some(String::new());
+    drop(seen);
+    let live = Shared::clone(live);
+    tokio::spawn(async move {
+        let taught = teach(&live, &function).await;
+        say(&live, Some(taught.unwrap_or_else(|failure| format!("The lesson ended: {failure}"))));
+        tokio::time::sleep(LESSON_OUTAGE).await;
+        say(&live, None);
+    });
+    Ok(())
+}
+
+fn say(live: &Live, text: Option<String>) {
+    live.seen().lesson = text;
+    live.changed();
+}
+
+async fn teach(live: &Shared, function: &str) -> Result<String, Failure> {
+    let began = (live.now)();
+    let until = later(began, LESSON_OUTAGE);
+    live.outages.begin(function, Outage::Error, until);
+    say(
+        live,
+        Some(format!(
+            "1 of 4: {function} is down for {} s. {LESSON_EVENTS} events are sent to it, and all of them fail.",
+            LESSON_OUTAGE.as_secs()
+        )),
+    );
+    let name = |nth: u32| format!("lesson-{nth}");
+    for nth in 0..LESSON_EVENTS {
+        invoke(live, function, &json!({ "id": name(nth) }).to_string()).await?;
+        tokio::time::sleep(LESSON_LOOK / 4).await;
+    }
+    say(live, Some("2 of 4: Each event waits in the retry queue for a random time, which doubles with each failure. See how their due times differ.".to_owned()));
+    let mut is_back = false;
+    loop {
+        let now = (live.now)();
+        let open = {
+            let seen = live.seen();
+            let wanted = Default::default();
+            let page = seen.events.page(&wanted, 0, usize::MAX);
+            let recent = page.events.iter().filter(|event| event.began >= began);
+            recent
+                .filter(|event| !matches!(event.state(), State::Succeeded | State::GivenUp))
+                .count()
+        };
+        if now >= until && !is_back {
+            is_back = true;
+            say(
+                live,
+                Some(format!(
+                    "3 of 4: {function} is back. Each event is tried again when it is due, so they come back one by one and not all at once."
+                )),
+            );
+        }
+        if is_back && open == 0 {
+            return Ok("4 of 4: All events have come back. Lambda alone would have dropped those that failed three times. Click an event to see its life.".to_owned());
+        }
+        if now > later(began, LESSON_MAX) {
+            return Ok(format!(
+                "4 of 4: {open} events still wait. With a long MAX_BACKOFF that takes a while: see when they are due."
+            ));
+        }
+        tokio::time::sleep(LESSON_LOOK).await;
+    }
+}

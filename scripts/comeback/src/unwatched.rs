@@ -1,0 +1,46 @@
+//! `comeback local` without the commands for operators has no page.
+
+use comeback_local::{Outages, Router};
+
+use crate::{
+    happening::Happening,
+    journal::Entry,
+    shell::{Failure, Shell},
+};
+
+/// Nobody watches.
+pub struct Watched;
+
+#[allow(
+    clippy::unused_self,
+    clippy::unused_async,
+    clippy::unnecessary_wraps,
+    reason = "the same as with a page"
+)]
+impl Watched {
+    /// Never fails.
+    pub fn new(_: &Shell) -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    /// There is none.
+    pub fn page(&self) -> Option<Router> {
+        None
+    }
+
+    /// There are none.
+    pub fn outages(&self) -> Outages {
+        Outages::default()
+    }
+
+    /// Changes nothing.
+    pub async fn deployed(&self, _: &str) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Changes nothing.
+    pub fn happened(&self, _: &[Entry], _: &[Happening]) {}
+
+    /// Changes nothing.
+    pub fn close(&self) {}
+}

@@ -1,0 +1,68 @@
+//! The live page of `comeback local`.
+
+use axum::Router;
+use comeback_local::Outages;
+
+use crate::{
+    deploy::HANDLER,
+    happening::Happening,
+    journal::Entry,
+    operate::{
+        args::Connection,
+        aws::Aws,
+        web::{
+            self,
+            live::{Cloud, Home, Live, Shared},
+        },
+    },
+    shell::{Failure, Shell},
+};
+
+/// What the page is told.
+pub struct Watched(Shared);
+
+impl Watched {
+    /// Nothing has happened yet.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no random numbers.
+    pub fn new(shell: &Shell) -> Result<Self, Failure> {
+        Ok(Self(Live::new(Home::Local, shell.now, None)?))
+    }
+
+    /// What answers a browser.
+    pub fn page(&self) -> Option<Router> {
+        Some(web::router(Shared::clone(&self.0)))
+    }
+
+    /// The outages that are played on the page.
+    pub fn outages(&self) -> Outages {
+        self.0.outages.clone()
+    }
+
+    /// The loop is deployed, so the page can ask about it.
+    ///
+    /// # Errors
+    ///
+    /// If there are no clients.
+    pub async fn deployed(&self, endpoint: &str) -> Result<(), Failure> {
+        let local = Some(Some(endpoint.to_owned()));
+        let connection = Connection { local, ..Connection::default() };
+        let aws = Aws::connect(&connection).await?;
+        self.0.connect(Cloud { aws, handler: Some(HANDLER.to_owned()), connection });
+        Ok(())
+    }
+
+    /// What happened.
+    pub fn happened(&self, entries: &[Entry], happenings: &[Happening]) {
+        let of_handler = entries.iter().filter(|entry| *entry.function == *HANDLER);
+        let lines: Vec<_> = of_handler.filter_map(|entry| entry.line.as_deref()).collect();
+        self.0.happened(happenings, &lines);
+    }
+
+    /// Ends the connections of the page.
+    pub fn close(&self) {
+        self.0.close();
+    }
+}
