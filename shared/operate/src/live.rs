@@ -138,6 +138,19 @@ pub struct Pulse {
     pub given_up: Vec<u32>,
 }
 
+/// A run of a function.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// The request id of its invocation.
+    pub request_id: &'a Arc<str>,
+    /// The request id of the first invocation of its event.
+    pub event_id: &'a str,
+    /// The attempt; 0 is Lambda's own invocation.
+    pub attempt: u32,
+    /// The name of the function.
+    pub function: &'a str,
+}
+
 /// Which events: those that meet every condition that is set.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Wanted {
@@ -187,8 +200,8 @@ pub struct Events {
     /// The number of the oldest one that is kept.
     first: usize,
     numbers: HashMap<Arc<str>, usize>,
-    /// The events of the runs that have not ended, by their request ids.
-    running: HashMap<Arc<str>, Arc<str>>,
+    /// The events and attempts of the runs that have not ended, by their request ids.
+    running: HashMap<Arc<str>, (Arc<str>, u32)>,
     counts: BTreeMap<State, usize>,
     /// How many runs failed, and how many events were retried, succeeded and were given up, in the latest seconds.
     seconds: BTreeMap<i64, [u32; 4]>,
@@ -206,17 +219,11 @@ impl Events {
     }
 
     /// A run of a function begins.
-    pub fn started(
-        &mut self,
-        request_id: &Arc<str>,
-        event_id: &str,
-        function: &str,
-        at: Timestamp,
-    ) {
-        let request = Arc::clone(request_id);
-        let id = self.change(event_id, function, at, |event| event.running = Some(request));
+    pub fn started(&mut self, run: &Run<'_>, at: Timestamp) {
+        let request = Arc::clone(run.request_id);
+        let id = self.change(run.event_id, run.function, at, |event| event.running = Some(request));
         if self.running.len() < RUNNING_MAX {
-            self.running.insert(Arc::clone(request_id), id);
+            self.running.insert(Arc::clone(run.request_id), (id, run.attempt));
         }
     }
 
@@ -227,11 +234,14 @@ impl Events {
         at: Timestamp,
         error: Option<(Option<String>, String)>,
     ) {
-        let id = self.running.remove(request_id).filter(|id| self.numbers.contains_key(id));
-        let Some(id) = id else { return };
+        let Some((id, attempt)) = self.running.remove(request_id) else { return };
+        if !self.numbers.contains_key(&id) {
+            return;
+        }
         self.change(&id, "", at, |event| {
-            event.running = None;
-            let attempt = u32::try_from(event.retries()).unwrap_or(u32::MAX);
+            if event.running.as_deref() == Some(request_id) {
+                event.running = None;
+            }
             let (attempt, what) = match error {
                 None => (attempt, What::Succeeded),
                 Some((error_type, message)) => {
@@ -239,13 +249,16 @@ impl Events {
                     (attempt.saturating_add(1), What::Failed { error_type, error_message })
                 }
             };
-            // The handler may have told of the failure before.
-            let is_told = |step: &Step| {
+            // The handler may have told of the failure before, without its message.
+            let told = event.steps.iter_mut().find(|step| {
                 step.request_id == request_id && matches!(step.what, What::Failed { .. })
-            };
-            if !event.steps.iter().any(is_told) {
-                let request_id = request_id.to_owned();
-                event.steps.push(Step { at, attempt: Some(attempt), request_id, what });
+            });
+            match told {
+                Some(step) => step.what = what,
+                None => {
+                    let request_id = request_id.to_owned();
+                    event.steps.push(Step { at, attempt: Some(attempt), request_id, what });
+                }
             }
         });
     }
@@ -293,10 +306,12 @@ impl Events {
         let Some(event) = self.kept.get_mut(number - self.first) else { return id.into() };
         let (before, known) = (event.state(), event.steps.len());
         change(event);
-        let (id, after) = (Arc::clone(&event.id), event.state());
+        let id = Arc::clone(&event.id);
         for step in event.steps.iter().skip(known) {
             beat(&mut self.seconds, step);
         }
+        bring_in_order(&mut event.steps);
+        let after = event.state();
         if before != after {
             self.count(before, false);
             self.count(after, true);
@@ -428,6 +443,23 @@ fn beat(seconds: &mut BTreeMap<i64, [u32; 4]>, step: &Step) {
     }
 }
 
+/// The handler tells of a retry when Lambda has accepted it. By then its run may have ended, and what comes after it may
+/// have been told. So a retry is put before what its run led to.
+fn bring_in_order(steps: &mut [Step]) {
+    let [.., last] = steps else { return };
+    let (What::Retried { .. }, Some(attempt)) = (&last.what, last.attempt) else { return };
+    let is_later = |step: &Step| match &step.what {
+        What::Succeeded => step.attempt == Some(attempt),
+        What::Failed { .. } | What::Waits { .. } | What::Trouble { .. } | What::Dropped => {
+            step.attempt == Some(attempt + 1)
+        }
+        What::Retried { .. } | What::GivenUp { .. } => false,
+    };
+    let later = steps.iter().rev().skip(1).take_while(|step| is_later(step)).count();
+    let from = steps.len() - 1 - later;
+    steps[from..].rotate_right(1);
+}
+
 #[cfg(test)]
 mod tests {
     use comeback_core::time::parse;
@@ -454,6 +486,10 @@ mod tests {
         format!(r#""decision":"wait","delay_seconds":{seconds}.0"#)
     }
 
+    fn run<'a>(request_id: &'a Arc<str>, event_id: &'a str, attempt: u32) -> Run<'a> {
+        Run { request_id, event_id, attempt, function: "orders" }
+    }
+
     fn error(message: &str) -> Option<(Option<String>, String)> {
         Some((Some("Down".to_owned()), message.to_owned()))
     }
@@ -463,14 +499,14 @@ mod tests {
         let mut events = Events::default();
         let state = |events: &Events| events.get("a").map(Event::state);
         let [a, b]: [Arc<str>; 2] = ["a".into(), "b".into()];
-        events.started(&a, "a", "orders", at(0));
+        events.started(&run(&a, "a", 0), at(0));
         assert_eq!(state(&events), Some(State::Running));
         events.ended("a", at(1), error("503"));
         events.line(&line(2, "a", "a", &waits(2)));
         assert_eq!(state(&events), Some(State::Waiting));
         events.line(&line(4, "a", "a", RETRIED));
         assert_eq!(state(&events), Some(State::Retried));
-        events.started(&b, "a", "orders", at(4));
+        events.started(&run(&b, "a", 1), at(4));
         events.ended("b", at(5), None);
         assert_eq!(state(&events), Some(State::Succeeded));
         let event = events.get("a").unwrap();
@@ -492,13 +528,35 @@ mod tests {
     #[test]
     fn a_failure_is_told_once_whoever_tells_it_first() {
         let mut events = Events::default();
-        events.started(&"a".into(), "a", "orders", at(0));
+        events.started(&run(&"a".into(), "a", 0), at(0));
         events.line(&line(2, "a", "a", &waits(2)));
         events.ended("a", at(1), error("503"));
         events.ended("a", at(1), error("503"));
         let failures = events.get("a").unwrap().steps.iter();
         let failures = failures.filter(|step| matches!(step.what, What::Failed { .. }));
         assert_eq!(failures.count(), 1);
+    }
+
+    #[test]
+    fn a_retry_that_is_told_late_comes_before_what_its_run_led_to() {
+        let mut events = Events::default();
+        let [a, b]: [Arc<str>; 2] = ["a".into(), "b".into()];
+        events.started(&run(&a, "a", 0), at(0));
+        events.ended("a", at(0), error("503"));
+        events.line(&line(0, "a", "a", &waits(2)));
+        events.started(&run(&b, "a", 1), at(2));
+        events.ended("b", at(2), None);
+        events.line(&line(2, "a", "a", RETRIED));
+        let event = events.get("a").unwrap();
+        assert_eq!(event.state(), State::Succeeded);
+        let names = event.steps.iter().map(|step| match step.what {
+            What::Failed { .. } => "failed",
+            What::Waits { .. } => "waits",
+            What::Retried { .. } => "retried",
+            What::Succeeded => "succeeded",
+            What::GivenUp { .. } | What::Dropped | What::Trouble { .. } => "other",
+        });
+        assert_eq!(names.collect::<Vec<_>>(), ["failed", "waits", "retried", "succeeded"]);
     }
 
     #[test]
@@ -538,7 +596,8 @@ mod tests {
     fn the_oldest_events_are_forgotten_when_there_are_too_many() {
         let mut events = Events::default();
         for nth in 0..KEPT_MAX + 5 {
-            events.started(&format!("{nth}").into(), &format!("{nth}"), "orders", at(0));
+            let id: Arc<str> = nth.to_string().into();
+            events.started(&run(&id, &id, 0), at(0));
         }
         assert_eq!((events.len(), events.counts()[&State::Running]), (KEPT_MAX, KEPT_MAX));
         assert!(events.get("4").is_none() && events.get("5").is_some());

@@ -151,6 +151,7 @@ async fn plan_letters(
     live: &Live,
     order: &dead_letters::Order,
 ) -> Result<(u64, Vec<String>), Failure> {
+    let _turn = live.letters.lock().await;
     let queue = live.dead_letters().await?;
     let mut plan = Plan::default();
     look(&queue, &queue, |letter| {
@@ -281,6 +282,7 @@ async fn order_letters(
     order: &dead_letters::Order,
     progress: Progress,
 ) -> Result<Vec<String>, Failure> {
+    let _turn = live.letters.lock().await;
     let queue = live.dead_letters().await?;
     let pace = dead_letters::Pace { letters_per_second: None, batches: BATCHES };
     let (tally, ended) =

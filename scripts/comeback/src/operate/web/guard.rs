@@ -38,7 +38,8 @@ pub async fn enter(State(live): State<Shared>, request: Request, next: Next) -> 
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "no-referrer"),
+        // With `no-referrer`, forms would come with the origin `null`.
+        (header::REFERRER_POLICY, "same-origin"),
         (header::CACHE_CONTROL, "no-store"),
     ] {
         response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));

@@ -57,6 +57,7 @@ pub fn look_again(live: &Shared) -> u64 {
         "/dead",
         of,
         async |live: Shared, progress: Progress| {
+            let _turn = live.letters.lock().await;
             let queue = live.dead_letters().await?;
             let (mut looked, mut goes_on) = (Looked::default(), true);
             look(&queue, &queue, |letter| {
@@ -210,6 +211,7 @@ fn row(it: &Listed, now: Timestamp) -> Markup {
 pub async fn find(live: &Shared, id: &str) -> Result<Letter, Failure> {
     let (live, id) = (Shared::clone(live), id.to_owned());
     on_a_thread(async move || {
+        let _turn = live.letters.lock().await;
         let queue = live.dead_letters().await?;
         let mut found = None;
         look(&queue, &queue, |letter| {

@@ -20,7 +20,7 @@ use comeback_operate::{
     dead_letters::Listed,
     doctor::{Examined, diagnose},
     groups::Groups,
-    live::Events,
+    live::{Events, Run},
     ports::Fault,
     status::Facts,
     systems::{self, System},
@@ -110,6 +110,8 @@ pub struct Live {
     pub csrf: String,
     /// What is under way.
     pub jobs: Jobs,
+    /// Held by who works on dead letters: letters that one looks at are hidden from all others.
+    pub letters: tokio::sync::Mutex<()>,
     cloud: OnceLock<Cloud>,
     seen: Mutex<Seen>,
     version: watch::Sender<u64>,
@@ -169,6 +171,7 @@ impl Live {
             token,
             csrf: secret()?,
             jobs: Jobs::default(),
+            letters: tokio::sync::Mutex::default(),
             cloud: OnceLock::new(),
             seen: Mutex::default(),
             version: watch::Sender::new(0),
@@ -198,7 +201,7 @@ impl Live {
         self.cloud.get().ok_or_else(starting)
     }
 
-    /// The facts.
+    /// The facts. No two of these may be held at a time.
     pub fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -251,7 +254,9 @@ impl Live {
         for Happening { at, function, what } in happenings {
             match what {
                 What::Started(run) if !is_of_the_loop(function) => {
-                    seen.events.started(&run.request_id, &run.event_id, function, *at);
+                    let (request_id, event_id) = (&run.request_id, &*run.event_id);
+                    let run = Run { request_id, event_id, attempt: run.attempt, function };
+                    seen.events.started(&run, *at);
                 }
                 What::Ended { request_id, error, .. } => {
                     let error = error.as_ref().map(|it| (it.kind.clone(), it.message.clone()));
@@ -311,7 +316,10 @@ impl Live {
                 let is_old = |at: Option<Timestamp>, every: Duration| {
                     at.is_none_or(|at| between(at, now) >= every)
                 };
-                let (asked_at, examined_at) = (self.seen().asked_at, self.seen().examined_at);
+                let (asked_at, examined_at) = {
+                    let seen = self.seen();
+                    (seen.asked_at, seen.examined_at)
+                };
                 if is_old(asked_at, EVERY[1]) {
                     self.seen().asked_at = Some(now);
                     self.note("register", self.read_register().await);

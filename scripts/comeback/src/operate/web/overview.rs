@@ -16,6 +16,7 @@ use super::{
     html::{Foreign, term, until},
     live::{Cloud, Live, Seen},
     params::Params,
+    play,
 };
 use crate::operate::{
     doctor::command,
@@ -41,6 +42,7 @@ const PULSE_HEIGHT: u32 = 48;
 pub fn parts(live: &Live, seen: &Seen, now: Timestamp) -> Vec<(&'static str, Markup)> {
     vec![
         ("faults", faults(seen)),
+        ("lesson", play::lesson(seen)),
         ("loop", picture(seen, now)),
         ("findings", findings(live, seen, now)),
         ("functions", functions(seen, now)),
@@ -178,7 +180,12 @@ fn findings(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
         p.faint {
             (count(seen.examined.len() as u64)) " parts were checked as " code { "comeback doctor" } " does, "
             (until(at, now)) "."
-            @if !unknown.is_empty() { " " (count(unknown.len() as u64)) " checks were not possible." }
+        }
+        @if !unknown.is_empty() {
+            details {
+                summary { (count(unknown.len() as u64)) " checks were not possible" }
+                ul { @for (part, it) in &unknown { li { (Foreign(part)) ": " (Foreign(&it.says)) } } }
+            }
         }
     }
 }

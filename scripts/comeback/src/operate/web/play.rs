@@ -41,7 +41,8 @@ pub fn parts(live: &Live, seen: &Seen, now: Timestamp) -> Vec<(&'static str, Mar
     vec![("lesson", lesson(seen)), ("outages", outages(live, seen, now))]
 }
 
-fn lesson(seen: &Seen) -> Markup {
+/// What the lesson says.
+pub fn lesson(seen: &Seen) -> Markup {
     html! { @if let Some(text) = &seen.lesson { p.notice.busy role="status" { (text) } } }
 }
 

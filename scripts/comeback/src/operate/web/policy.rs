@@ -74,9 +74,11 @@ pub fn page(live: &Live, params: &Params) -> Markup {
         form.sliders method="get" action="/policy" data-live="forecast" {
             @for (name, label, choices, _) in SLIDERS {
                 @let (nth, value) = chosen(params, name);
-                label {
-                    (label) ": " output data-choices=(choices.join(" ")) { (value) }
-                    input type="range" name=(name) min="0" max=(choices.len() - 1) value=(nth) aria-valuetext=(value);
+                div {
+                    label for=(name) { (label) ": " }
+                    // A label around both would be that of the output.
+                    output for=(name) data-choices=(choices.join(" ")) { (value) }
+                    input #(name) type="range" name=(name) min="0" max=(choices.len() - 1) value=(nth) aria-valuetext=(value);
                 }
             }
             noscript { button { "Show" } }
@@ -107,7 +109,7 @@ pub fn forecast(params: &Params) -> Markup {
 fn table(Table { header, rows }: &Table) -> Markup {
     html! {
         div.wide { table {
-            thead { tr { @for cell in header { th { (cell) } } } }
+            thead { tr { @for cell in header { @if cell.is_empty() { td {} } @else { th { (cell) } } } } }
             tbody { @for row in rows { tr { @for (nth, cell) in row.iter().enumerate() {
                 @if nth == 0 { th scope="row" { (cell) } } @else { td { (cell) } }
             } } } }

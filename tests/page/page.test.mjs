@@ -1,0 +1,348 @@
+// Clicks through the live page in Chromium, against the real programs.
+//
+// Run by tests/page/run, which sets COMEBACK, CHROMIUM, COMEBACK_DYNAMODB and SHOTS.
+
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { after, before, test } from 'node:test';
+import { browser as launch, local, start } from './cloud.mjs';
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const SHOTS = process.env.SHOTS;
+
+// Longer than anything here takes. A test that waits this long has failed.
+const PATIENCE = 20_000;
+
+// An event waits so long that a test can do something with it, and comes back while the test waits.
+const SETTINGS = ['BASE_BACKOFF=3s', 'MAX_BACKOFF=3s', 'JITTER=none', 'MAX_ATTEMPTS=20'];
+
+let cloud;
+let browser;
+let context;
+let page;
+
+before(async () => {
+  mkdirSync(SHOTS, { recursive: true });
+  [cloud, browser] = await Promise.all([local(0, SETTINGS), launch()]);
+  // Axe is put into the page, which the policy of the page forbids.
+  context = await browser.newContext({ bypassCSP: true, viewport: { width: 1280, height: 900 } });
+  page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE);
+  page.on('pageerror', (error) => assert.fail(error));
+});
+
+after(async () => {
+  await browser?.close();
+  await cloud?.end();
+});
+
+const go = (path) => page.goto(cloud.url + path);
+
+// A row that has this text.
+const row = (text) => page.locator('tbody tr', { hasText: text });
+
+async function send(payload, events = 1) {
+  await go('/play');
+  await page.getByLabel('Payload, as JSON').fill(typeof payload === 'string' ? payload : JSON.stringify(payload));
+  await page.getByLabel('How many').fill(String(events));
+  await page.getByRole('button', { name: 'Send' }).click();
+  await page.waitForURL(/\/(events)?$/);
+}
+
+async function outage(how, seconds) {
+  await go('/play');
+  await page.getByLabel('It').selectOption(how);
+  await page.getByLabel('For seconds').fill(String(seconds));
+  await page.getByRole('button', { name: 'Begin' }).click();
+}
+
+// The title of a confirmation is a question. Its button begins with the same words.
+async function confirm(question) {
+  await page.getByRole('heading', { name: `${question}?` }).waitFor();
+  await page.getByRole('button', { name: question }).click();
+  await page.locator('.notice.good').first().waitFor();
+  return page.locator('#job').innerText();
+}
+
+async function accessible(what) {
+  await page.evaluate(AXE);
+  const { violations } = await page.evaluate(() => window.axe.run());
+  const said = violations.map((it) => `${what}: ${it.impact} ${it.id}: ${it.nodes.map((node) => node.html).join(' ')}`);
+  assert.deepEqual(said, []);
+  const width = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+  assert.ok(width <= 0, `${what} is ${width} pixels wider than the window`);
+}
+
+test('before the first event the page says what to do, and finds nothing wrong', async () => {
+  await go('/');
+  await page.getByText('No event has failed yet').waitFor();
+  await page.getByRole('link', { name: 'example-target', exact: true }).waitFor();
+  await page.getByText('Nothing is wrong with the deployment').waitFor();
+  await page.getByRole('link', { name: 'Send an event that fails' }).click();
+  await page.getByRole('heading', { name: 'Play', exact: true }).waitFor();
+});
+
+test('an event is followed from its failure to its success, and tells its life', async () => {
+  await send({ id: 'followed', fail: { attempts: 2, error: 'app.Down', message: '503' } });
+  await row('app.Down').getByText('waiting').waitFor();
+  await row('app.Down').getByText('attempt 1 in').waitFor();
+  // Without a reload.
+  await row('app.Down').getByText('succeeded').waitFor();
+  await row('app.Down').getByRole('link').click();
+  const steps = page.locator('.timeline li');
+  const words = (await steps.locator('strong').allInnerTexts()).join(' ');
+  assert.equal(words, 'failed waits retried failed waits retried succeeded');
+  assert.match(await steps.nth(1).innerText(), /The draw was 3 s, from 3 s to 3 s/);
+  assert.match(await page.locator('#life pre').innerText(), /"attempt": 2/);
+  assert.ok(!(await page.content()).includes('followed'), 'no payload before a click');
+  await page.getByRole('link', { name: 'Show the payload of each run' }).click();
+  assert.equal(await page.getByText('"followed"').count(), 3);
+});
+
+test('two pages at once show the same change', async () => {
+  const other = await context.newPage();
+  await other.goto(`${cloud.url}/events?error=app.Twice`);
+  await send({ id: 'twice', fail: { attempts: 1, error: 'app.Twice' } });
+  for (const it of [page, other]) await it.locator('tr', { hasText: 'app.Twice' }).getByText('succeeded').waitFor();
+  await other.close();
+});
+
+test('what comes from outside is only text', async () => {
+  const html = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>\u0000\u001b[31m';
+  await send({ id: html, fail: { error: 'PermanentFailure', message: html } });
+  await row('PermanentFailure').getByText('dead letter: not_retryable').waitFor();
+  await go('/dead');
+  await row('<img src=x').first().getByRole('link').first().click();
+  await page.getByRole('link', { name: 'Show the payload' }).click();
+  await page.locator('textarea').waitFor();
+  assert.equal(await page.evaluate(() => window.broken), undefined);
+  assert.equal(JSON.parse(await page.locator('textarea').inputValue()).id, html);
+});
+
+test('a dead letter is edited and redriven', async () => {
+  await page.locator('textarea').fill('{"id": "mended", "fail": {"attempts": 1, "error": "app.Mended"}}');
+  await page.getByRole('button', { name: 'Redrive with this payload' }).click();
+  await page.getByText('The function is given the payload that you edited.').waitFor();
+  assert.match(await confirm('Redrive dead letters'), /1 letter redriven to example-target/);
+  await go('/events?error=app.Mended');
+  await row('app.Mended').getByText('succeeded').waitFor();
+});
+
+test('letters are redriven and deleted in bulk, after a plan', async () => {
+  await send({ fail: { error: 'PermanentFailure', message: 'many' } }, 25);
+  await page.getByRole('link', { name: /25 given up|26 given up/ }).waitFor();
+  await go('/dead');
+  await page.getByRole('button', { name: 'Look again' }).click();
+  await page.getByText('25 letters were looked at.').waitFor();
+  await page.getByRole('link', { name: 'Back', exact: true }).click();
+  await page.locator('.actions').getByRole('link', { name: 'Redrive…' }).first().click();
+  await page.getByText('25 letters to redrive to example-target').waitFor();
+  assert.match(await confirm('Redrive dead letters'), /25 letters redriven/);
+  // They are given up again.
+  await go('/');
+  await page.getByRole('link', { name: /5[01] given up/ }).waitFor();
+  await go('/dead?reason=not_retryable');
+  await page.locator('.actions').getByRole('link', { name: 'Delete…' }).first().click();
+  assert.match(await confirm('Delete dead letters'), /25 letters deleted/);
+  await go('/dead');
+  await page.getByText('The dead-letter queue is empty').waitFor();
+});
+
+test('a letter of a megabyte is shown in part, and one that is gone says so', async () => {
+  await send({ id: 'x'.repeat(900_000), fail: { error: 'PermanentFailure', message: 'large' } });
+  await row('large').getByText('dead letter').waitFor();
+  await go('/dead');
+  await page.getByRole('button', { name: 'Look again' }).click();
+  await page.getByRole('link', { name: 'Back', exact: true }).click();
+  await row('large').first().getByRole('link').first().click();
+  await page.getByRole('link', { name: 'Show the payload' }).click();
+  await page.getByText(/The first 65,536 of 900,\d+ bytes/).waitFor();
+  const letter = page.url();
+  await page.getByRole('link', { name: 'Delete…' }).click();
+  await confirm('Delete dead letters');
+  await page.goto(letter);
+  await page.getByText('it was redriven or deleted').waitFor();
+});
+
+test('waiting events are retried now, cancelled, paused and resumed', async () => {
+  await outage('error', 600);
+  await page.getByText('example-target is down').waitFor();
+  await send({ id: 'held' }, 6);
+  await page.getByRole('link', { name: '6 waiting' }).waitFor();
+  await page.getByRole('link', { name: 'Pause example-target' }).click();
+  assert.match(await confirm('Pause example-target'), /is paused/);
+  await page.getByRole('link', { name: 'Back', exact: true }).click();
+  await page.getByText(/paused for/).waitFor();
+
+  // The function is well again, but its events are held back.
+  await go('/play');
+  await page.getByRole('button', { name: 'End it now' }).click();
+  await go('/events?state=waiting');
+  const first = page.locator('table.events tbody a').first();
+  await first.click();
+  await page.getByRole('link', { name: 'Retry now…' }).click();
+  assert.match(await confirm('Retry events now'), /1 event now come back/);
+  await go('/events?text=held&state=succeeded');
+  await go('/events?state=waiting');
+  await page.getByText('5 events of').waitFor();
+
+  await page.locator('table.events tbody a').first().click();
+  const event = page.url();
+  await page.getByRole('link', { name: 'Cancel…' }).click();
+  assert.match(await confirm('Cancel events'), /1 event are given up|1 event is given up/);
+  await page.goto(event);
+  await page.getByText('dead letter: cancelled').waitFor();
+
+  await go('/');
+  await page.getByRole('link', { name: 'Resume example-target' }).click();
+  assert.match(await confirm('Resume example-target'), /is resumed/);
+  await go('/events?state=waiting');
+  await page.getByRole('link', { name: 'Retry now…' }).click();
+  await page.getByText('4 events of example-target to retry now').waitFor();
+  await confirm('Retry events now');
+  await go('/events?state=waiting');
+  await page.getByText('No event meets the filter').waitFor();
+
+  // An order for what is over.
+  const id = event.split('/').pop();
+  await go(`/confirm?do=retry&id=${id}`);
+  await page.getByText('There is nothing to do').waitFor();
+});
+
+test('an outage is played: throttled, timed out, and over', async () => {
+  await outage('timeout', 300);
+  await page.getByText('example-target is down').waitFor();
+  await page.getByRole('button', { name: 'End it now' }).click();
+  await page.getByText('example-target is down').waitFor({ state: 'detached' });
+  await outage('throttle', 1);
+  await send({ id: 'throttled' });
+  await page.locator('table.events tbody tr').first().getByText('succeeded').waitFor();
+});
+
+test('events are filtered and grouped', async () => {
+  await go('/events');
+  await page.keyboard.press('/');
+  await page.keyboard.type('app.Down');
+  await page.keyboard.press('Enter');
+  await page.getByText(/^1 event of/).waitFor();
+  await go('/events?group=error');
+  await row('app.Twice').getByRole('link').click();
+  await page.getByText(/^1 event of/).waitFor();
+  await go('/events?state=given+up&text=%3Cnothing%3E');
+  await page.getByText('No event meets the filter').waitFor();
+});
+
+test('the sliders of the policy move its tables, by the keyboard', async () => {
+  await go('/policy');
+  const tables = page.locator('#forecast');
+  const before = await tables.innerText();
+  await page.getByLabel(/The function is down for/).focus();
+  await page.keyboard.press('ArrowRight');
+  await page.getByText('An outage of 2 h').waitFor();
+  assert.notEqual(await tables.innerText(), before);
+  assert.match(page.url(), /outage=5/);
+  const loaded = await page.locator('img.chart').evaluate((image) => image.decode().then(() => image.naturalWidth));
+  assert.equal(loaded, 960);
+});
+
+test('every page can be used by everybody, light and dark, narrow and wide', async () => {
+  await send({ fail: { error: 'PermanentFailure', message: 'card declined' } }, 2);
+  await row('card declined').first().getByText('dead letter').waitFor();
+  await outage('error', 600);
+  await send({ id: 'seen' }, 5);
+  await go('/events?state=waiting');
+  const event = new URL(await page.locator('table.events tbody a').first().evaluate((it) => it.href)).pathname;
+  await go('/dead');
+  await page.getByRole('button', { name: 'Look again' }).click();
+  await page.getByRole('link', { name: 'Back', exact: true }).click();
+  const letter = new URL(await row('card declined').first().getByRole('link').first().evaluate((it) => it.href)).pathname;
+  const pages = {
+    overview: '/',
+    events: '/events',
+    groups: '/events?group=error',
+    event,
+    dead: '/dead',
+    letter: `${letter}?payload=show`,
+    policy: '/policy',
+    play: '/play',
+    confirm: '/confirm?do=purge&reason=not_retryable',
+  };
+  for (const [name, path] of Object.entries(pages)) {
+    await go(path);
+    for (const [colorScheme, width] of [
+      ['light', 1280],
+      ['dark', 1280],
+      ['dark', 360],
+      ['light', 3840],
+    ]) {
+      await page.emulateMedia({ colorScheme });
+      await page.setViewportSize({ width, height: 900 });
+      await accessible(`${name}, ${colorScheme}, ${width}`);
+      await page.screenshot({ path: `${SHOTS}/${name}-${colorScheme}-${width}.png` });
+    }
+  }
+  await page.emulateMedia({ colorScheme: null });
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await go('/play');
+  await page.getByRole('button', { name: 'End it now' }).click();
+});
+
+test('the lesson shows an outage by itself', async () => {
+  await go('/play');
+  await page.getByRole('button', { name: 'Start the lesson' }).click();
+  for (const part of ['1 of 4', '2 of 4', '3 of 4', '4 of 4: All events have come back']) {
+    await page.getByText(part).waitFor({ timeout: 90_000 });
+  }
+});
+
+test('strangers are refused', async () => {
+  const form = (headers, body) => fetch(`${cloud.url}/play/lesson`, { method: 'POST', headers, body, redirect: 'manual' });
+  const type = { 'content-type': 'application/x-www-form-urlencoded' };
+  const own = { ...type, origin: cloud.url };
+  await go('/play');
+  const csrf = await page.locator('input[name=csrf]').first().inputValue();
+  for (const [headers, body, expected] of [
+    [{ ...type, origin: 'http://evil.example' }, `csrf=${csrf}`, 403],
+    [type, `csrf=${csrf}`, 403],
+    [own, 'csrf=guessed', 403],
+    [own, '', 403],
+    [own, `csrf=${csrf}&x=${'a'.repeat(5_000_000)}`, 413],
+    [own, `csrf=${csrf}`, 303],
+  ]) {
+    const { status } = await form(headers, body);
+    assert.equal(status, expected, JSON.stringify([headers, body.slice(0, 60)]));
+  }
+  const { headers } = await fetch(cloud.url);
+  assert.match(headers.get('content-security-policy'), /default-src 'none'/);
+});
+
+test('an account has a page of its own, which needs the token', async () => {
+  const web = await start(['web', '--port', '0', `--local=${cloud.url}`], 'Ctrl-C');
+  try {
+    const { origin } = new URL(web.url);
+    assert.equal((await fetch(origin)).status, 403);
+    assert.equal((await fetch(`${origin}/?token=guessed`)).status, 403);
+    const account = await context.newPage();
+    await account.goto(web.url);
+    assert.equal(account.url(), `${origin}/`);
+    await account.getByRole('link', { name: 'example-target', exact: true }).waitFor();
+    // Told by the handler's log, which has no message and does not know of a success.
+    await account.goto(`${origin}/events?error=app.Down`);
+    await account.getByText('runs, or has succeeded').waitFor();
+    assert.equal(await account.getByRole('link', { name: 'Play' }).count(), 0);
+    await account.close();
+  } finally {
+    await web.end();
+  }
+});
+
+test('the page says that the connection is lost, and goes on when it is back', async () => {
+  await go('/');
+  const { port } = new URL(cloud.url);
+  await cloud.end('SIGKILL');
+  await page.getByText('The connection is lost').waitFor();
+  cloud = await local(port, SETTINGS);
+  await page.getByText('The connection is lost').waitFor({ state: 'hidden' });
+  await page.getByText('No event has failed yet').waitFor();
+});
