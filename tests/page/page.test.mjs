@@ -252,11 +252,22 @@ test('every page can be used by everybody, light and dark, narrow and wide', asy
   await outage('error', 600);
   await send({ id: 'seen' }, 5);
   await go('/events?state=waiting');
-  const event = new URL(await page.locator('table.events tbody a').first().evaluate((it) => it.href)).pathname;
+  const event = new URL(
+    await page
+      .locator('table.events tbody a')
+      .first()
+      .evaluate((it) => it.href),
+  ).pathname;
   await go('/dead');
   await page.getByRole('button', { name: 'Look again' }).click();
   await page.getByRole('link', { name: 'Back', exact: true }).click();
-  const letter = new URL(await row('card declined').first().getByRole('link').first().evaluate((it) => it.href)).pathname;
+  const letter = new URL(
+    await row('card declined')
+      .first()
+      .getByRole('link')
+      .first()
+      .evaluate((it) => it.href),
+  ).pathname;
   const pages = {
     overview: '/',
     events: '/events',
@@ -297,7 +308,8 @@ test('the lesson shows an outage by itself', async () => {
 });
 
 test('strangers are refused', async () => {
-  const form = (headers, body) => fetch(`${cloud.url}/play/lesson`, { method: 'POST', headers, body, redirect: 'manual' });
+  const form = (headers, body) =>
+    fetch(`${cloud.url}/play/lesson`, { method: 'POST', headers, body, redirect: 'manual' });
   const type = { 'content-type': 'application/x-www-form-urlencoded' };
   const own = { ...type, origin: cloud.url };
   await go('/play');

@@ -76,7 +76,7 @@ mod tests {
     fn a_function_fails_until_its_outage_is_over() {
         let outages = Outages::default();
         let at = |second| Timestamp::UNIX_EPOCH + Duration::from_secs(second);
-        outages.clone().begin("orders", Outage::Error, at(10));
+        outages.begin("orders", Outage::Error, at(10));
         for (function, second, expected) in [
             ("orders", 0, Some(Outage::Error)),
             ("orders", 9, Some(Outage::Error)),

@@ -19,7 +19,7 @@ use crate::{
     paint::{Line, Style},
     settings::{self, Setting},
     shell::{Failure, Shell, Signals},
-    watched::Watched,
+    watched::{self, Watched},
 };
 
 /// The example function.
@@ -141,6 +141,7 @@ fn heading(endpoint: &str) -> Vec<Line> {
     let line = Line::of(Style::Strong, endpoint);
     vec![
         line.and(Style::Plain, " is SQS and Lambda on this machine, for trying and for testing."),
+        Line::of(Style::Plain, watched::HINT),
         Line::default(),
     ]
 }

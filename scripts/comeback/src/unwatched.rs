@@ -8,6 +8,9 @@ use crate::{
     shell::{Failure, Shell},
 };
 
+/// What the first lines say of the page.
+pub const HINT: &str = "It was built without the live page (feature operate).";
+
 /// Nobody watches.
 pub struct Watched;
 

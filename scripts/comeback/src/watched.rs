@@ -18,6 +18,9 @@ use crate::{
     shell::{Failure, Shell},
 };
 
+/// What the first lines say of the page.
+pub const HINT: &str = "Open it in a browser to watch failures come back.";
+
 /// What the page is told.
 pub struct Watched(Shared);
 

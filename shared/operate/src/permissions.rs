@@ -98,38 +98,37 @@ const ASK: [(On, &[&str]); 4] = [
     (On::Roles, &["iam:GetRolePolicy"]),
 ];
 
+const STATUS: [(On, &[&str]); 6] = [
+    FIND,
+    (On::Everything, &["lambda:ListEventSourceMappings", "cloudwatch:GetMetricData"]),
+    LIST_DESTINATIONS,
+    (On::Queues, &["sqs:GetQueueUrl", "sqs:GetQueueAttributes"]),
+    (On::Tables, &["dynamodb:BatchGetItem"]),
+    (On::Indexes, &["dynamodb:Query"]),
+];
+
+const REDRIVE: [(On, &[&str]); 4] = [
+    FIND,
+    LOOK_AT_LETTERS,
+    (On::Queues, &["sqs:DeleteMessage"]),
+    (On::Functions, &["lambda:InvokeFunction"]),
+];
+
 /// The commands, with hyphens instead of spaces.
-const COMMANDS: [(&str, &[Needs]); 16] = [
+const COMMANDS: [(&str, &[Needs]); 17] = [
     ("dead-list", &[&[FIND, LOOK_AT_LETTERS]]),
     ("dead-show", &[&[FIND, LOOK_AT_LETTERS]]),
     ("dead-export", &[&[FIND, LOOK_AT_LETTERS]]),
-    (
-        "dead-redrive",
-        &[&[
-            FIND,
-            LOOK_AT_LETTERS,
-            (On::Queues, &["sqs:DeleteMessage"]),
-            (On::Functions, &["lambda:InvokeFunction"]),
-        ]],
-    ),
+    ("dead-redrive", &[&REDRIVE]),
     ("dead-purge", &[&[FIND, LOOK_AT_LETTERS, (On::Queues, &["sqs:DeleteMessage"])]]),
-    (
-        "status",
-        &[&[
-            FIND,
-            (On::Everything, &["lambda:ListEventSourceMappings", "cloudwatch:GetMetricData"]),
-            LIST_DESTINATIONS,
-            (On::Queues, &["sqs:GetQueueUrl", "sqs:GetQueueAttributes"]),
-            (On::Tables, &["dynamodb:BatchGetItem"]),
-            (On::Indexes, &["dynamodb:Query"]),
-        ]],
-    ),
+    ("status", &[&STATUS]),
     ("trace", &[&[FIND, READ_LOG]]),
     ("waiting", &[&LIST_WAITING]),
     ("waiting-retry-now", &[&LIST_WAITING, &ORDER]),
     ("waiting-cancel", &[&LIST_WAITING, &ORDER]),
     ("pause", &[&PAUSE]),
     ("resume", &[&PAUSE]),
+    ("web", &[&STATUS, &LIST_WAITING, &EXAMINE, &REDRIVE, &ORDER, &PAUSE]),
     ("doctor", &[&EXAMINE]),
     (
         "doctor-fix",
@@ -217,8 +216,12 @@ fn statements(command: &str) -> Option<Vec<(On, Vec<&'static str>)>> {
     let (_, needs) = COMMANDS.iter().find(|(name, _)| *name == command)?;
     let mut statements: Vec<(On, Vec<&str>)> = Vec::new();
     for (on, actions) in needs.iter().copied().flatten() {
-        match statements.iter_mut().find(|(it, _)| it == on) {
-            Some((_, all)) => all.extend(*actions),
+        let known = statements.iter_mut().find(|(it, _)| it == on);
+        match known {
+            Some((_, all)) => {
+                let more: Vec<_> = actions.iter().filter(|it| !all.contains(it)).copied().collect();
+                all.extend(more);
+            }
             None => statements.push((*on, actions.to_vec())),
         }
     }

@@ -1,5 +1,4 @@
 // Keeps a page current: puts the parts that the server sends in their places, and counts down.
-"use strict";
 
 // Makes `old` like `fresh`, and keeps the elements that are there: their focus, their scroll position, their open details.
 function morph(old, fresh) {
@@ -12,7 +11,7 @@ function morph(old, fresh) {
     return;
   }
   for (const { name } of [...old.attributes]) {
-    const isOpen = name === "open" && old.nodeName === "DETAILS";
+    const isOpen = name === 'open' && old.nodeName === 'DETAILS';
     if (!fresh.hasAttribute(name) && !isOpen) old.removeAttribute(name);
   }
   for (const { name, value } of [...fresh.attributes]) {
@@ -57,13 +56,18 @@ function parsed(html, name) {
 
 function put(id, html) {
   const part = document.getElementById(id);
-  if (part) children(part, parsed(html, "section"));
+  if (part) children(part, parsed(html, 'section'));
 }
 
 // A span of time in its two largest units, as the server writes it.
 function span(seconds) {
   if (seconds < 60) return `${seconds} s`;
-  const units = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]];
+  const units = [
+    [86400, 'd'],
+    [3600, 'h'],
+    [60, 'm'],
+    [1, 's'],
+  ];
   const at = units.findIndex(([unit]) => seconds >= unit);
   const [unit, name] = units[at];
   const [smaller, smallerName] = units[at + 1];
@@ -73,7 +77,7 @@ function span(seconds) {
 }
 
 function countDown() {
-  for (const time of document.querySelectorAll("time[data-until]")) {
+  for (const time of document.querySelectorAll('time[data-until]')) {
     const seconds = (Number(time.dataset.until) - Date.now()) / 1000;
     const text = seconds > 0 ? `in ${span(Math.ceil(seconds))}` : `${span(Math.floor(-seconds))} ago`;
     if (time.textContent !== text) time.textContent = text;
@@ -83,7 +87,7 @@ function countDown() {
 function follow() {
   const query = new URLSearchParams({ path: location.pathname, query: location.search.slice(1) });
   const source = new EventSource(`/stream?${query}`);
-  const banner = document.getElementById("connection");
+  const banner = document.getElementById('connection');
   source.onopen = () => {
     banner.hidden = true;
   };
@@ -92,42 +96,42 @@ function follow() {
     countDown();
   };
   source.onerror = () => {
-    banner.textContent = "The connection is lost: what you see is old. Trying again…";
+    banner.textContent = 'The connection is lost: what you see is old. Trying again…';
     banner.hidden = false;
     // A browser gives up for good when the answer is an error, as after the end of a session.
     if (source.readyState === EventSource.CLOSED) setTimeout(follow, 2000);
   };
-  addEventListener("pagehide", () => source.close());
+  addEventListener('pagehide', () => source.close());
 }
 
 // A form whose part changes while its sliders move.
 function slide(form) {
   const part = form.dataset.live;
   let latest = 0;
-  form.addEventListener("input", async () => {
+  form.addEventListener('input', async () => {
     const mine = ++latest;
-    for (const input of form.querySelectorAll("input[type=range]")) {
-      const output = input.parentElement.querySelector("output");
-      output.value = output.dataset.choices.split(" ")[Number(input.value)];
-      input.setAttribute("aria-valuetext", output.value);
+    for (const input of form.querySelectorAll('input[type=range]')) {
+      const output = input.parentElement.querySelector('output');
+      output.value = output.dataset.choices.split(' ')[Number(input.value)];
+      input.setAttribute('aria-valuetext', output.value);
     }
     const query = new URLSearchParams(new FormData(form));
-    history.replaceState(null, "", `${form.action}?${query}`);
+    history.replaceState(null, '', `${form.action}?${query}`);
     const answer = await fetch(`${form.action}/${part}?${query}`);
     if (answer.ok && mine === latest) put(part, await answer.text());
   });
 }
 
-addEventListener("keydown", (event) => {
-  const isTyping = event.target.closest?.("input, textarea, select");
+addEventListener('keydown', (event) => {
+  const isTyping = event.target.closest?.('input, textarea, select');
   const field = document.querySelector("[data-focus='/']");
-  if (event.key === "/" && field && !isTyping && !event.ctrlKey && !event.metaKey) {
+  if (event.key === '/' && field && !isTyping && !event.ctrlKey && !event.metaKey) {
     event.preventDefault();
     field.focus();
   }
 });
 
-if (document.querySelector("#parts[data-live]")) follow();
-for (const form of document.querySelectorAll("form[data-live]")) slide(form);
+if (document.querySelector('#parts[data-live]')) follow();
+for (const form of document.querySelectorAll('form[data-live]')) slide(form);
 setInterval(countDown, 1000);
 countDown();
