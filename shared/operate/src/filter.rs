@@ -18,6 +18,14 @@ pub fn is_error(error: &str, wanted: &str) -> bool {
     error_type::names(error).iter().any(|name| pattern::matches(wanted, name))
 }
 
+/// What an error type is called that is unknown.
+pub const NO_ERROR: &str = "none";
+
+/// The same of an error that may have no type, which is meant by [`NO_ERROR`].
+pub fn is_error_of(error: Option<&str>, wanted: &str) -> bool {
+    error.map_or(wanted == NO_ERROR, |error| is_error(error, wanted))
+}
+
 /// Whether a text has this part, in upper or lower case.
 pub fn contains(text: &str, part: &str) -> bool {
     text.to_lowercase().contains(&part.to_lowercase())

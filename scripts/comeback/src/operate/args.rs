@@ -110,7 +110,7 @@ pub struct Failures {
     /// A function, by its name or ARN; * matches any run; repeatable.
     #[arg(long, value_name = "FUNCTION")]
     pub function: Vec<String>,
-    /// An error type, whole or its last segment; * matches any run; repeatable.
+    /// An error type, whole or its last segment, or none; * matches any run; repeatable.
     #[arg(long, value_name = "TYPE")]
     pub error: Vec<String>,
     /// A part of the error message.

@@ -8,7 +8,7 @@ use super::{
     letter::{Facts, Letter, Origin},
     pointer::Place,
 };
-use crate::filter::{any, contains, is_error, is_function};
+use crate::filter::{any, contains, is_error_of, is_function};
 
 /// The reason of letters that have none, because SQS or Lambda sent them.
 pub const NO_REASON: &str = "none";
@@ -22,7 +22,7 @@ pub struct Selection {
     pub reasons: Vec<String>,
     /// Names or ARNs of functions; `*` matches any run.
     pub functions: Vec<String>,
-    /// Error types, whole or their last segments; `*` matches any run.
+    /// Error types, whole or their last segments, or `none`; `*` matches any run.
     pub errors: Vec<String>,
     /// A part of the error message, in upper or lower case.
     pub message: Option<String>,
@@ -46,9 +46,7 @@ impl Selection {
             && any(&self.functions, |wanted| {
                 facts.function.as_ref().is_some_and(|it| is_function(it, wanted))
             })
-            && any(&self.errors, |wanted| {
-                facts.error_type.as_deref().is_some_and(|it| is_error(it, wanted))
-            })
+            && any(&self.errors, |wanted| is_error_of(facts.error_type.as_deref(), wanted))
             && self.message.as_ref().is_none_or(|part| {
                 contains(facts.error_message.as_deref().unwrap_or_default(), part)
             })
@@ -170,6 +168,7 @@ mod tests {
             assert!(!selection.means(&letter, &facts, now), "{selection:?}");
         }
         assert!(one(|it| it.reasons = list(&[NO_REASON])).means(&letter, &facts, now));
+        assert!(one(|it| it.errors = list(&["none"])).means(&letter, &facts, now));
         let sent = one(|it| it.older_than = Some(Duration::from_hours(1)));
         assert!(sent.means(&letter, &facts, now), "its age counts from when it was sent");
     }

@@ -2,7 +2,7 @@
 
 use comeback_core::{Timestamp, arn::FunctionArn, register::Entry};
 
-use crate::filter::{any, contains, is_error, is_function};
+use crate::filter::{any, contains, is_error_of, is_function};
 
 /// Which events an operator means: those that meet every condition that is set. A list is met by any of its entries.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -11,7 +11,7 @@ pub struct Selection {
     pub ids: Vec<String>,
     /// Names or ARNs of functions; `*` matches any run.
     pub functions: Vec<String>,
-    /// Error types, whole or their last segments; `*` matches any run.
+    /// Error types, whole or their last segments, or `none`; `*` matches any run.
     pub errors: Vec<String>,
     /// A part of the error message, in upper or lower case.
     pub message: Option<String>,
@@ -27,9 +27,7 @@ impl Selection {
                 FunctionArn::parse(&event.target)
                     .is_some_and(|function| is_function(&function, wanted))
             })
-            && any(&self.errors, |wanted| {
-                event.error_type.as_deref().is_some_and(|error| is_error(error, wanted))
-            })
+            && any(&self.errors, |wanted| is_error_of(event.error_type.as_deref(), wanted))
             && self.message.as_ref().is_none_or(|part| {
                 contains(event.error_message.as_deref().unwrap_or_default(), part)
             })

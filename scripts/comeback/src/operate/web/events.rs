@@ -106,10 +106,13 @@ fn orders(seen: &Seen, wanted: &Wanted) -> Markup {
     if !has_register {
         return html! { p.faint { "With a register (" code { "REGISTER=true" } ") waiting events can be retried now, or cancelled." } };
     }
+    if wanted.text.is_some() {
+        return html! { p.faint { "All that a function or an error type means can be retried now, or cancelled: search without a text." } };
+    }
     let query = |order: &str| {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let params = Params::default().with("do", order).with("function", &text(&wanted.function));
-        params.with("error", &text(&wanted.error)).with("message", &text(&wanted.text)).to_string()
+        params.with("error", &text(&wanted.error)).to_string()
     };
     html! {
         p.actions {
