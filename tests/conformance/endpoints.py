@@ -55,11 +55,20 @@ class Endpoint:
             config=CONFIG,
         )
 
+    def environment(self) -> dict[str, str]:
+        """The variables with which a program uses it, with all permissions."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_REGION": REGION,
+            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+            "AWS_SECRET_ACCESS_KEY": ACCESS_KEY,
+        }
+
 
 @contextmanager
-def local(program: Path) -> Iterator[Endpoint]:
+def local(program: Path, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[Endpoint]:
     """Runs the local cloud."""
-    with _started("local", [str(program)]) as endpoint:
+    with _started("local", [str(program)], settings) as endpoint:
         yield endpoint
 
 
@@ -74,11 +83,11 @@ def moto() -> Iterator[Endpoint]:
 
 
 @contextmanager
-def ministack(*, with_iam: bool = False) -> Iterator[Endpoint]:
+def ministack(*, with_iam: bool = False, log_level: str = "ERROR") -> Iterator[Endpoint]:
     """Runs ministack. With IAM, functions have only their roles' permissions; `ACCESS_KEY` has all permissions."""
     server = Path(__file__).with_name("ministack_server.py")
     iam = {"AUTH": "true", "AWS_ACCESS_KEY_ID": ACCESS_KEY} if with_iam else {}
-    with _started("ministack", [sys.executable, str(server)], iam) as endpoint:
+    with _started("ministack", [sys.executable, str(server)], {**iam, "LOG_LEVEL": log_level}) as endpoint:
         yield endpoint
 
 

@@ -1,6 +1,6 @@
 """Runs ministack on a free port of loopback, and prints its endpoint as `comeback-local` does.
 
-ministack reads its port when it is imported, so this program binds a socket before that. It also fixes six bugs:
+ministack reads its port when it is imported, so this program binds a socket before that. It also fixes seven bugs:
 
 - Race condition: a failure record is appended to a queue without the lock under which the event source mapping replaces
   the queue's list of messages. About three records in a thousand were lost, so tests of the loop failed at random. Here
@@ -11,6 +11,8 @@ ministack reads its port when it is imported, so this program binds a socket bef
 - Alarms: a stack with an alarm on an expression is refused. CloudWatch accepts it. Here the alarm watches a metric with
   the expression as its name, which never has a value.
 - `aws:PrincipalArn`: in a policy's condition, ministack compares the ARN of a role's session. IAM compares the role's.
+- Logs: a function that still runs when its stack was deleted makes its log group again. On AWS, the roles of these
+  functions may not.
 - Batches: ministack checks permissions for `SendMessageBatch` and the like. IAM checks those for `SendMessage`.
 
 The server acts as if it were behind a proxy that terminates TLS, because the queues' policies deny requests without
@@ -21,6 +23,8 @@ import asyncio
 import os
 import socket
 from typing import Any
+
+from endpoints import REGION
 
 HOST = "127.0.0.1"
 
@@ -33,7 +37,8 @@ os.environ |= {
     "GATEWAY_PORT": str(port),
     # The endpoint that its functions call.
     "AWS_ENDPOINT_URL": endpoint,
-    "LOG_LEVEL": "ERROR",
+    # ministack sets the region while it transforms a template and then restores it, also for another template.
+    "AWS_DEFAULT_REGION": REGION,
 }
 
 from hypercorn.asyncio import serve
@@ -41,7 +46,7 @@ from hypercorn.config import Config
 from lifeline import end_with_starter
 from ministack.app import app
 from ministack.core import iam_actions, iam_evaluator
-from ministack.services import lambda_svc, sqs
+from ministack.services import cloudwatch_logs, lambda_svc, sqs
 from ministack.services.cloudformation import engine, provisioners
 
 append_failure_record = lambda_svc._route_async_failure
@@ -54,6 +59,18 @@ def append_failure_record_alone(*arguments: Any) -> None:
 
 
 lambda_svc._route_async_failure = append_failure_record_alone
+
+emit_logs = lambda_svc._emit_lambda_logs
+
+
+def emit_logs_to_group_of_template(function: dict[str, Any], *arguments: Any, **options: Any) -> None:
+    """Writes what a function logged. A log group of its own must exist, unlike the one that Lambda makes."""
+    group = (function.get("config") or function).get("LoggingConfig", {}).get("LogGroup")
+    if group is None or group.startswith("/aws/lambda/") or group in cloudwatch_logs._log_groups:
+        emit_logs(function, *arguments, **options)
+
+
+lambda_svc._emit_lambda_logs = emit_logs_to_group_of_template
 
 deploy_nested_stack = provisioners._cfn_nested_stack_deploy
 parse_template = engine._parse_template

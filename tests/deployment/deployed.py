@@ -37,7 +37,7 @@ import endpoints
 import everything
 import sam
 import several
-from stack import Deployed, find, mapped_queues, remove
+from stack import Deployed, find, life_of_failing, mapped_queues, remove
 
 # Far longer than the backoffs of all attempts. If it takes longer, something is wrong.
 PATIENCE_SECONDS = 150
@@ -103,7 +103,10 @@ def faults(deployed: Deployed, attempts_max: int, comeback: Path) -> list[str]:
         "comeback status": ([deployed.arn], [each["function"] for each in _status(deployed, comeback)]),
         # ministack ignores a template's `RecursiveLoop`.
         "comeback doctor": (["handler_loop_stopped", "loop_stopped"], _problems(deployed, comeback)),
-        "comeback trace": ([_life(attempts_max)], [_trace(deployed, comeback, event_id) for event_id in event_ids]),
+        "comeback trace": (
+            [life_of_failing(attempts_max)],
+            [_trace(deployed, comeback, event_id) for event_id in event_ids],
+        ),
     }
     said = {json.loads(line).get("message", "") for line in deployed.log(deployed.handler) if line.startswith("{")}
     if deployed.variables().get("LEDGER_TABLE"):
@@ -134,12 +137,6 @@ def _problems(deployed: Deployed, comeback: Path) -> list[str]:
 def _trace(deployed: Deployed, comeback: Path, event_id: str) -> tuple[list[str], dict[str, str]]:
     life = deployed.comeback(comeback, "trace", event_id)
     return [step["what"] for step in life["steps"]], life["next"]
-
-
-def _life(attempts_max: int) -> tuple[list[str], dict[str, str]]:
-    """The life of an event that always fails."""
-    steps = ["failed", "waits", "retried"] * attempts_max + ["failed", "given_up"]
-    return steps, {"state": "given_up", "reason": "max_attempts_exceeded"}
 
 
 class Trial(NamedTuple):

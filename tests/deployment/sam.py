@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
+from documents import read
 from samtranslator.translator.transform import transform
 from template import PSEUDO_PARAMETERS, Template
 
@@ -20,31 +20,6 @@ logging.getLogger("samtranslator.metrics").setLevel(logging.ERROR)
 
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "infra" / "sam" / "example" / "template.yaml"
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML with the short forms of CloudFormation's functions."""
-
-
-def _function(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
-    match node:
-        case yaml.ScalarNode():
-            argument: Any = loader.construct_scalar(node)
-        case yaml.SequenceNode():
-            argument = loader.construct_sequence(node, deep=True)
-        case _:
-            argument = loader.construct_mapping(node, deep=True)
-    if suffix == "GetAtt" and isinstance(argument, str):
-        argument = argument.split(".", 1)
-    return {suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}": argument}
-
-
-_Loader.add_multi_constructor("!", _function)
-
-
-def read(path: Path) -> dict[str, Any]:
-    """Reads a template as it is written."""
-    return yaml.load(path.read_text(), Loader=_Loader)
 
 
 def transformed(path: Path, parameters: Mapping[str, str] | None = None) -> Template:

@@ -1,5 +1,6 @@
 """A deployed stack, as CloudFormation and the services themselves show it."""
 
+import functools
 import json
 import subprocess
 from collections.abc import Callable, Iterator
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import ClientError
-from endpoints import ACCESS_KEY, REGION, Endpoint
+from endpoints import Endpoint
 
 NESTED = "AWS::CloudFormation::Stack"
 FUNCTION = "AWS::Lambda::Function"
@@ -67,7 +68,7 @@ class Deployed:
     def send_as_operator(self, queue_arn: str, body: str, **attributes: str) -> None:
         """Sends a message to a queue with the operator's role."""
         name = queue_arn.rsplit(":", 1)[-1]
-        self._operators_queues().send_message(
+        self.operators_queues().send_message(
             QueueUrl=self.endpoint.client("sqs").get_queue_url(QueueName=name)["QueueUrl"],
             MessageBody=body,
             MessageAttributes={
@@ -77,7 +78,7 @@ class Deployed:
 
     def dead_letters(self) -> list[dict[str, Any]]:
         """Receives and deletes all dead letters."""
-        received = self._operators_queues().receive_message(
+        received = self.operators_queues().receive_message(
             QueueUrl=self.variables()["DEAD_LETTER_QUEUE_URL"],
             MaxNumberOfMessages=10,
             WaitTimeSeconds=1,
@@ -102,14 +103,14 @@ class Deployed:
 
     def permitted_operations(self) -> list[str]:
         """What the operator can do with the queues, with its own permissions."""
-        return self._possible(self._operators_queues())
+        return self._possible(self.operators_queues())
 
     def operations(self) -> list[str]:
         """What the operator can do with the queues, if it has all SQS permissions."""
         self.endpoint.client("iam").put_role_policy(
             RoleName=self.operator, PolicyName="queues", PolicyDocument=EVERYTHING_WITH_QUEUES
         )
-        return self._possible(self._operators_queues())
+        return self._possible(self.operators_queues())
 
     def _possible(self, queues: Any) -> list[str]:
         urls = {
@@ -138,28 +139,30 @@ class Deployed:
         Raises:
             ValueError: if it prints something else.
         """
-        environment = {"AWS_ENDPOINT_URL": self.endpoint.url, "AWS_REGION": REGION}
+        environment = self.endpoint.environment()
         if as_operator:
-            switched = self._operators_credentials()
+            switched = self._operators_credentials
             environment["AWS_ACCESS_KEY_ID"] = switched["AccessKeyId"]
             environment["AWS_SECRET_ACCESS_KEY"] = switched["SecretAccessKey"]
             environment["AWS_SESSION_TOKEN"] = switched["SessionToken"]
-        else:
-            environment |= {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": ACCESS_KEY}
         command = [program, *arguments, "--json"]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        # In a session of its own, so that Ctrl-C in a terminal does not end it in the middle.
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, start_new_session=True
+        )
         try:
             return json.loads(done.stdout)
         except json.JSONDecodeError:
             raise ValueError(f"expected JSON of comeback {' '.join(arguments)}, got {done.stderr}") from None
 
-    def _operators_queues(self) -> Any:
+    def operators_queues(self) -> Any:
         """A client with the operator's role."""
-        switched = self._operators_credentials()
+        switched = self._operators_credentials
         return self.endpoint.client(
             "sqs", switched["AccessKeyId"], switched["SecretAccessKey"], switched["SessionToken"]
         )
 
+    @functools.cached_property
     def _operators_credentials(self) -> dict[str, str]:
         role = self.endpoint.client("iam").get_role(RoleName=self.operator)["Role"]["Arn"]
         return self.endpoint.client("sts").assume_role(RoleArn=role, RoleSessionName="person")["Credentials"]
@@ -178,10 +181,16 @@ class Deployed:
         return sum(int(told[name]) for name in names)
 
 
+def life_of_failing(attempts_max: int) -> tuple[list[str], dict[str, str]]:
+    """What `comeback trace` tells of an event that always fails: its steps, and what is next."""
+    steps = ["failed", "waits", "retried"] * attempts_max + ["failed", "given_up"]
+    return steps, {"state": "given_up", "reason": "max_attempts_exceeded"}
+
+
 def find(endpoint: Endpoint, stack: str) -> list[Deployed]:
     """Finds the parts of each function in a deployed stack."""
     functions = endpoint.client("lambda")
-    resources = list(_resources(endpoint.client("cloudformation"), stack))
+    resources = list(all_resources(endpoint.client("cloudformation"), stack))
     runtimes = {
         name: functions.get_function_configuration(FunctionName=name)["Runtime"] for name in _of(resources, FUNCTION)
     }
@@ -199,7 +208,7 @@ def find(endpoint: Endpoint, stack: str) -> list[Deployed]:
 def mapped_queues(endpoint: Endpoint, stack: str) -> set[str]:
     """The ARNs of all queues that the handler receives from."""
     functions = endpoint.client("lambda")
-    resources = list(_resources(endpoint.client("cloudformation"), stack))
+    resources = list(all_resources(endpoint.client("cloudformation"), stack))
     return {functions.get_event_source_mapping(UUID=uuid)["EventSourceArn"] for uuid in _of(resources, MAPPING)}
 
 
@@ -211,6 +220,11 @@ def remove(endpoint: Endpoint, stack: str) -> list[str]:
     cloudformation = endpoint.client("cloudformation")
     cloudformation.delete_stack(StackName=stack)
     cloudformation.get_waiter("stack_delete_complete").wait(StackName=stack, WaiterConfig={"Delay": 1})
+    return listed(endpoint)
+
+
+def listed(endpoint: Endpoint) -> list[str]:
+    """All functions, mappings and queues."""
     functions = endpoint.client("lambda")
     return [
         *(each["FunctionName"] for each in functions.list_functions()["Functions"]),
@@ -235,9 +249,10 @@ def _of(resources: list[dict[str, Any]], kind: str) -> list[str]:
     return [each["PhysicalResourceId"] for each in resources if each["ResourceType"] == kind]
 
 
-def _resources(cloudformation: Any, stack: str) -> Iterator[dict[str, Any]]:
+def all_resources(cloudformation: Any, stack: str) -> Iterator[dict[str, Any]]:
     """The resources of a stack and of its nested stacks."""
     for resource in cloudformation.describe_stack_resources(StackName=stack)["StackResources"]:
         yield resource
-        if resource["ResourceType"] == NESTED:
-            yield from _resources(cloudformation, resource["PhysicalResourceId"])
+        # One that could not be made has no name.
+        if resource["ResourceType"] == NESTED and resource.get("PhysicalResourceId"):
+            yield from all_resources(cloudformation, resource["PhysicalResourceId"])
