@@ -1,0 +1,209 @@
+"""Deploys what the run needs as one stack, and removes it. All names begin with the run's, so removal needs no record
+of what was made: a run that was killed is removed as well.
+"""
+
+import functools
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from account import Account, Refused, Stopped
+from botocore.exceptions import ClientError
+from maker import Maker
+from stack import NESTED, Deployed, all_resources
+from targets import Parts
+
+TAG = "comeback:acceptance"
+
+# Longer than CloudFormation takes.
+DEPLOY_SECONDS = 900
+REMOVE_SECONDS = 1200
+
+
+@dataclass
+class Stack:
+    """The stack of a run, and the bucket that its code comes from."""
+
+    account: Account
+    name: str
+    # Set by a signal. Calls are never interrupted, so it is known what was made.
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def bucket(self) -> str:
+        """The name of the bucket. No other account has one of that name."""
+        return f"{self.name}-{self.account.id}-{self.account.region}"
+
+    @property
+    def interval(self) -> float:
+        """How often to ask, in seconds. AWS limits how often one may."""
+        return 1 if self.account.emulator else 3
+
+    def check_stop(self) -> None:
+        """Raises Stopped if a signal has come."""
+        if self.stop.is_set():
+            raise Stopped
+
+    def status(self) -> str | None:
+        """The status of the stack, or nothing if there is none."""
+        described = self.described()
+        return described["StackStatus"] if described else None
+
+    def described(self) -> dict[str, Any] | None:
+        """What CloudFormation says about the stack, or nothing if there is none."""
+        try:
+            (stack,) = self.account.client("cloudformation").describe_stacks(StackName=self.name)["Stacks"]
+        except ClientError as error:
+            if "does not exist" in str(error):
+                return None
+            raise
+        return None if stack["StackStatus"] == "DELETE_COMPLETE" else stack
+
+    def deploy(self, parts: Parts) -> None:
+        """Deploys everything.
+
+        Raises:
+            Refused: if CloudFormation can't, with its reasons.
+            Stopped: if a signal came.
+        """
+        self.make_bucket()
+        self.make(Maker(self.upload, parts).template())
+
+    def system(self, name: str, target: str) -> Deployed:
+        """One of both systems, with one of its functions."""
+        sqs, names = self.account.client("sqs"), self.names
+        url = names[f"{name}/RetryQueue"]
+        arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+        return Deployed(self.account, names[target], names[f"{name}/Handler"], arn, names["Operator"])
+
+    @property
+    def logged(self) -> tuple[str, ...]:
+        """Functions, one for each log group of functions that are put to the test."""
+        return ("Orders", "Slow")
+
+    def refuse_if_there(self) -> None:
+        """Raises Refused if the name is taken."""
+        if (status := self.status()) is not None:
+            raise Refused(f"there is a stack {self.name} already: {status}. Nothing was changed")
+        if self._has_bucket():
+            raise Refused(f"there is a bucket {self.bucket} already; scripts/acceptance --clean {self.name} removes it")
+
+    def upload(self, key: str, content: bytes) -> tuple[str, str, str]:
+        """Uploads a file. Returns bucket, key and address."""
+        self.check_stop()
+        s3 = self.account.client("s3")
+        s3.put_object(Bucket=self.bucket, Key=key, Body=content)
+        return self.bucket, key, f"{s3.meta.endpoint_url.rstrip('/')}/{self.bucket}/{key}"
+
+    def make_bucket(self) -> None:
+        """Makes the bucket, with the run's tag."""
+        self.check_stop()
+        s3, region = self.account.client("s3"), self.account.region
+        # S3 refuses the name of this region as a location.
+        where = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+        s3.create_bucket(Bucket=self.bucket, **where)
+        s3.put_bucket_tagging(Bucket=self.bucket, Tagging={"TagSet": [{"Key": TAG, "Value": self.name}]})
+
+    def make(self, template_url: str) -> None:
+        """Makes the stack, and waits until it is there.
+
+        Raises:
+            Refused: if CloudFormation can't make it, with its reasons.
+        """
+        self.check_stop()
+        self.account.client("cloudformation").create_stack(
+            StackName=self.name,
+            TemplateURL=template_url,
+            Capabilities=["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
+            # It is removed all the same, after its events were read.
+            OnFailure="DO_NOTHING",
+            Tags=[{"Key": TAG, "Value": self.name}],
+        )
+        deadline = time.monotonic() + DEPLOY_SECONDS
+        while (status := self.status()) == "CREATE_IN_PROGRESS":
+            if time.monotonic() > deadline:
+                raise Refused(f"expected the stack within {DEPLOY_SECONDS} s, got {status}")
+            self.stop.wait(self.interval)
+            self.check_stop()
+        if status != "CREATE_COMPLETE":
+            reasons = list(self._reasons())
+            if any("rchitecture" in reason for reason in reasons):
+                reasons.append("Where a region has no arm64, pass --arch x86_64")
+            raise Refused("\n".join([f"the stack is {status}:", *reasons]))
+
+    def _reasons(self) -> Iterator[str]:
+        cloudformation = self.account.client("cloudformation")
+        nested = (each for each in all_resources(cloudformation, self.name) if _is_nested(each))
+        stacks = [self.name, *filter(None, (each.get("PhysicalResourceId") for each in nested))]
+        for stack in stacks:
+            for event in cloudformation.describe_stack_events(StackName=stack)["StackEvents"]:
+                reason = event.get("ResourceStatusReason", "")
+                if event["ResourceStatus"].endswith("_FAILED") and "cancelled" not in reason:
+                    yield f"{event['LogicalResourceId']}: {reason}"
+
+    @functools.cached_property
+    def names(self) -> dict[str, str]:
+        """The physical names of all resources by their logical ones, such as `Orders` and `Retry/Handler`."""
+        cloudformation = self.account.client("cloudformation")
+        found = {}
+        for each in all_resources(cloudformation, self.name):
+            if _is_nested(each):
+                for inner in all_resources(cloudformation, each["PhysicalResourceId"]):
+                    found[f"{each['LogicalResourceId']}/{inner['LogicalResourceId']}"] = inner["PhysicalResourceId"]
+            found.setdefault(each["LogicalResourceId"], each["PhysicalResourceId"])
+        return found
+
+    def remove(self) -> bool:
+        """Removes everything of the run's name, and returns whether there was anything. Ignores signals.
+
+        Raises:
+            Refused: if something can't be removed, or is not of a run.
+        """
+        is_there = self._remove_stack()
+        is_there |= self._remove_bucket()
+        return self._remove_logs() or is_there
+
+    def _remove_stack(self) -> bool:
+        if (stack := self.described()) is None:
+            return False
+        if {"Key": TAG, "Value": self.name} not in stack.get("Tags", []):
+            raise Refused(f"the stack {self.name} has no tag {TAG}={self.name}, so no run has made it")
+        cloudformation = self.account.client("cloudformation")
+        cloudformation.delete_stack(StackName=self.name)
+        deadline = time.monotonic() + REMOVE_SECONDS
+        while (status := self.status()) is not None:
+            if status == "DELETE_FAILED" or time.monotonic() > deadline:
+                raise Refused("\n".join([f"the stack is {status}:", *self._reasons()]))
+            # The signal that asked for the removal is set already.
+            time.sleep(self.interval)
+        return True
+
+    def _has_bucket(self) -> bool:
+        return any(each["Name"] == self.bucket for each in self.account.client("s3").list_buckets()["Buckets"])
+
+    def _remove_bucket(self) -> bool:
+        if not self._has_bucket():
+            return False
+        s3 = self.account.client("s3")
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket):
+            for each in page.get("Contents", []):
+                s3.delete_object(Bucket=self.bucket, Key=each["Key"])
+        s3.delete_bucket(Bucket=self.bucket)
+        return True
+
+    def _remove_logs(self) -> bool:
+        """Removes groups that Lambda made again, because a function ran when CloudFormation had deleted its group."""
+        logs = self.account.client("logs")
+        is_there = False
+        for prefix in (f"{self.name}-", f"/aws/lambda/{self.name}-"):
+            for page in logs.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=prefix):
+                for group in page["logGroups"]:
+                    logs.delete_log_group(logGroupName=group["logGroupName"])
+                    is_there = True
+        return is_there
+
+
+def _is_nested(resource: dict[str, Any]) -> bool:
+    return resource["ResourceType"] == NESTED

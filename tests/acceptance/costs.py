@@ -1,0 +1,58 @@
+"""What the run would cost at AWS's prices, from what it did."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import prices
+from cloudwatch import of_log
+from model import MONTH_SECONDS
+from world import documents
+
+HOUR_SECONDS = 3600
+# Each mapping polls with five pollers, for up to 20 s each time.
+POLLS_A_SECOND = 5 / 20
+# S3's requests, and what a table, a queue or a bucket costs as such, are far below a cent.
+REPORT = re.compile(r"Billed Duration: (\d+) ms\s+Memory Size: (\d+) MB")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What is paid for, how much of it, and the price in dollars."""
+
+    what: str
+    count: int
+    dollars: float
+
+
+def costs(logs: Iterable[list[str]], calls: dict[str, int], mappings: int, alarms: int, seconds: float) -> list[Cost]:
+    """The costs of a run of so many seconds, from all logs and from the calls that the run itself has made."""
+    lines = [line for log in logs for line in log]
+    reports = [REPORT.search(line) for line in lines if line.startswith("REPORT")]
+    gigabyte_seconds = sum(int(each[1]) / 1000 * int(each[2]) / 1024 for each in reports if each)
+    decisions = [line for line in documents(lines) if "decision" in line]
+    metrics = {
+        (point.namespace, point.name, *sorted(point.dimensions.items()))
+        for line in documents(lines)
+        for point in of_log(line, 0, {})
+    }
+    # CloudWatch bills metrics and alarms by the hour.
+    month = MONTH_SECONDS / max(seconds, HOUR_SECONDS)
+    # A batch is received, and then deleted or put back. So is what the run sends and receives.
+    requests = calls.get("sqs", 0) + 3 * len(decisions) + round(mappings * POLLS_A_SECOND * seconds)
+    # A claim is taken and finished, and the register has an item that is written and deleted.
+    writes = 4 * len(decisions)
+    size = sum(len(line.encode()) for line in lines)
+    return [
+        Cost("invocations of functions", len(reports), len(reports) * prices.REQUEST.each),
+        Cost(
+            "milliseconds of functions",
+            sum(int(each[1]) for each in reports if each),
+            gigabyte_seconds * prices.DURATION.each,
+        ),
+        Cost("requests of SQS", requests, requests * prices.SQS_REQUEST.each),
+        Cost("writes of DynamoDB", writes, writes * prices.WRITE.each),
+        Cost("bytes of logs", size, size * prices.LOG_INGESTION.each),
+        Cost("metrics, for an hour", len(metrics), len(metrics) * prices.METRIC.each / month),
+        Cost("alarms, for an hour", alarms, alarms * prices.ALARM.each / month),
+    ]

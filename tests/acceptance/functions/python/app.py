@@ -1,0 +1,64 @@
+"""A function that fails as its event says, or looks around in its sandbox:
+
+{"id": "a", "seconds": 1, "fail": {"attempts": 2, "until": 1735689600, "by": "crash", "error": "PermanentFailure"}}
+
+fails in the first invocation and in the attempts below 2, before that time. With neither it always fails.
+"""
+
+import json
+import os
+import socket
+import time
+from typing import Any
+
+INFINITY = float("inf")
+
+
+def handler(event: Any, context: Any) -> Any:
+    """Does what the event says. What a retried event brings is in its envelope, except behind the layer."""
+    retry = event.get("_retry_metadata", {})
+    order = event["_original_payload"] if retry else event
+    attempt = retry.get("attempt", 0)
+    time.sleep(order.get("seconds", 0))
+    if "do" in order:
+        return {"loop": loop, "sockets": sockets}[order["do"]](order, context)
+    fail = order.get("fail")
+    if fail is not None and attempt < fail.get("attempts", INFINITY) and time.time() < fail.get("until", INFINITY):
+        if fail.get("by") == "crash":
+            os._exit(1)
+        # Lambda reports the name of an exception's class as the error's type. By the message, an event can be found.
+        raise type(fail.get("error", "UpstreamUnavailable"), (Exception,), {})(order["id"])
+    print(json.dumps({"placed": order["id"], "attempt": attempt}), flush=True)
+    return order["id"]
+
+
+def loop(order: dict[str, Any], context: Any) -> None:
+    """Invokes this function again, with a trace header, until Lambda stops the loop."""
+    import boto3
+    from botocore.exceptions import ClientError
+
+    turn = order.get("turn", 0) + 1
+    try:
+        boto3.client("lambda").invoke(
+            FunctionName=context.function_name,
+            InvocationType="Event",
+            Payload=json.dumps({**order, "turn": turn}).encode(),
+        )
+    except ClientError as error:
+        # It must not fail with this error. Its own record would look like the one of the stopped invocation.
+        print(json.dumps({"stopped": order["id"], "turn": turn, "error": error.response["Error"]["Code"]}), flush=True)
+
+
+def sockets(order: dict[str, Any], context: Any) -> str:
+    """Sends a byte through a socket with an abstract name."""
+    try:
+        with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as client:
+            listener.bind(f"\0comeback-{os.getpid()}")
+            listener.listen()
+            client.connect(f"\0comeback-{os.getpid()}")
+            client.sendall(b"1")
+            accepted, _ = listener.accept()
+            with accepted:
+                return "they work" if accepted.recv(1) == b"1" else "a byte was lost"
+    except OSError as error:
+        return f"they don't work: {error}"

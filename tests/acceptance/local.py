@@ -1,0 +1,191 @@
+"""Deploys the same functions into the local cloud, which has SQS, Lambda and logs, but no CloudFormation and no IAM."""
+
+import functools
+import secrets
+from typing import Any
+
+from account import Refused
+from aws import Stack
+from endpoints import ROLE
+from stack import Deployed
+from targets import BACKOFFS, EXAMPLE, SYSTEMS, TARGETS, Function, Parts, document_of_policies, source, zipped_folder
+
+# Each environment with the layer has a proxy, and all environments share the ports of the machine.
+PROXY_PORTS = {"Layered": "47101", "LayeredNode": "47102"}
+
+EXAMPLE_FUNCTION = Function("Orders", "Retry")
+
+
+class WithoutRoles(Deployed):
+    """A system without an operator. Each function has its own log group."""
+
+    def operators_queues(self) -> Any:
+        """The caller's own client."""
+        return self.endpoint.client("sqs")
+
+    def comeback(self, program: Any, *arguments: str, as_operator: bool = False) -> Any:
+        """Runs a command of the program."""
+        return super().comeback(program, *arguments)
+
+    def log(self, function: str) -> list[str]:
+        """All lines of a function."""
+        pages = self.endpoint.client("logs").get_paginator("filter_log_events")
+        return [
+            event["message"]
+            for page in pages.paginate(logGroupName=f"/aws/lambda/{function}")
+            for event in page["events"]
+        ]
+
+
+class LocalStack(Stack):
+    """What a run deploys by API calls."""
+
+    @functools.cached_property
+    def names(self) -> dict[str, str]:
+        """The physical names of functions, and the addresses of queues, by logical names."""
+        return {}
+
+    @functools.cached_property
+    def _suffix(self) -> str:
+        """Part of each name, as in CloudFormation: the log of a function stays when the function is gone."""
+        return secrets.token_hex(3)
+
+    def _named(self, name: str) -> str:
+        return f"{self.name}-{name.replace('/', '-')}-{self._suffix}"
+
+    @property
+    def logged(self) -> tuple[str, ...]:
+        """Each function has its own log group."""
+        return tuple(name for name in self.names if name == "Orders" or name in {each.name for each in TARGETS})
+
+    def system(self, name: str, target: str) -> Deployed:
+        """One of both systems."""
+        handler, queue = self.names[f"{name}/Handler"], self._arn(f"{name}/RetryQueue")
+        return WithoutRoles(self.account, self.names[target], handler, queue, "")
+
+    def refuse_if_there(self) -> None:
+        """Raises Refused if there is a function with a name of the run."""
+        if self._functions() or self._queues():
+            raise Refused(f"there are functions or queues of {self.name} already. Nothing was changed")
+
+    def deploy(self, parts: Parts) -> None:
+        """Makes queues, functions and mappings."""
+        for queue in (
+            "Spy",
+            "Moved",
+            "MovedBack",
+            *(f"{system}/{kind}" for system in SYSTEMS for kind in ("DeadLetterQueue", "RetryQueue")),
+        ):
+            self._make_queue(queue)
+        self._redrive("MovedBack", "Moved")
+        for system in SYSTEMS:
+            self._redrive(f"{system}/RetryQueue", f"{system}/DeadLetterQueue")
+        layer = self._layer(parts)
+        for function in (EXAMPLE_FUNCTION, *parts.functions()):
+            self._make_target(function, layer)
+        for system, own in SYSTEMS.items():
+            self._make_handler(system, own, parts)
+
+    def _make_queue(self, name: str) -> None:
+        self.check_stop()
+        # Six times the handler's timeout, as the templates have it.
+        attributes = {"VisibilityTimeout": "180", "MessageRetentionPeriod": "1209600"}
+        made = self.account.client("sqs").create_queue(QueueName=self._named(name), Attributes=attributes)
+        self.names[name] = made["QueueUrl"]
+
+    def _redrive(self, queue: str, dead_letters: str) -> None:
+        policy = f'{{"deadLetterTargetArn":"{self._arn(dead_letters)}","maxReceiveCount":1000}}'
+        self.account.client("sqs").set_queue_attributes(
+            QueueUrl=self.names[queue], Attributes={"RedrivePolicy": policy}
+        )
+
+    def _arn(self, queue: str) -> str:
+        sqs = self.account.client("sqs")
+        asked = sqs.get_queue_attributes(QueueUrl=self.names[queue], AttributeNames=["QueueArn"])
+        return asked["Attributes"]["QueueArn"]
+
+    def _layer(self, parts: Parts) -> str | None:
+        if parts.layer is None:
+            return None
+        publish = self.account.client("lambda").publish_layer_version
+        return publish(LayerName=self.name, Content={"ZipFile": parts.layer})["LayerVersionArn"]
+
+    def _make_function(self, name: str, code: bytes, **settings: Any) -> None:
+        self.check_stop()
+        self.names[name] = self._named(name)
+        functions = self.account.client("lambda")
+        functions.create_function(FunctionName=self.names[name], Role=ROLE, Code={"ZipFile": code}, **settings)
+
+    def _make_target(self, function: Function, layer: str | None) -> None:
+        folder = EXAMPLE.parents[2] / "example" / "orders" if function is EXAMPLE_FUNCTION else source(function)
+        settings: dict[str, Any] = {}
+        if function.is_transparent:
+            variables = {
+                "AWS_LAMBDA_EXEC_WRAPPER": "/opt/comeback-exec",
+                "COMEBACK_PROXY_PORT": PROXY_PORTS[function.name],
+            }
+            settings = {"Layers": [layer], "Environment": {"Variables": variables}}
+        self._make_function(
+            function.name,
+            zipped_folder(folder),
+            Runtime=function.runtime,
+            Handler=function.handler,
+            Timeout=20,
+            **settings,
+        )
+        functions, name = self.account.client("lambda"), self.names[function.name]
+        queue = self._arn(f"{function.system}/RetryQueue" if function.system else "Spy")
+        functions.put_function_event_invoke_config(
+            FunctionName=name, MaximumRetryAttempts=0, DestinationConfig={"OnFailure": {"Destination": queue}}
+        )
+        functions.put_function_recursion_config(FunctionName=name, RecursiveLoop=function.recursive_loop)
+        if function.is_transparent:
+            functions.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=1)
+
+    def _make_handler(self, system: str, own: dict[str, str], parts: Parts) -> None:
+        variables = {
+            "DEAD_LETTER_QUEUE_URL": self.names[f"{system}/DeadLetterQueue"],
+            "BASE_BACKOFF": BACKOFFS["BaseBackoff"],
+            "MAX_BACKOFF": BACKOFFS["MaxBackoff"],
+            "MAX_ATTEMPTS": own["MaxAttempts"],
+            "IN_FLIGHT_MAX": own.get("InFlightMax", ""),
+            "POLICIES": document_of_policies(parts, system, self.names),
+        }
+        handler = f"{system}/Handler"
+        self._make_function(
+            handler,
+            parts.handler,
+            Runtime="provided.al2023",
+            Handler="bootstrap",
+            Timeout=30,
+            Environment={"Variables": variables},
+        )
+        functions = self.account.client("lambda")
+        functions.put_function_recursion_config(FunctionName=self.names[handler], RecursiveLoop="Allow")
+        functions.create_event_source_mapping(
+            FunctionName=self.names[handler],
+            EventSourceArn=self._arn(f"{system}/RetryQueue"),
+            BatchSize=10,
+            FunctionResponseTypes=["ReportBatchItemFailures"],
+        )
+
+    def remove(self) -> bool:
+        """Removes all functions, mappings and queues with names of the run. Layers can't be removed."""
+        functions, sqs = self.account.client("lambda"), self.account.client("sqs")
+        found, queues = self._functions(), self._queues()
+        for mapping in functions.list_event_source_mappings()["EventSourceMappings"]:
+            if mapping["FunctionArn"].rsplit(":", 1)[-1] in found:
+                functions.delete_event_source_mapping(UUID=mapping["UUID"])
+        for name in found:
+            functions.delete_function(FunctionName=name)
+        for url in queues:
+            sqs.delete_queue(QueueUrl=url)
+        return bool(found or queues)
+
+    def _functions(self) -> list[str]:
+        pages = self.account.client("lambda").get_paginator("list_functions").paginate()
+        names = (each["FunctionName"] for page in pages for each in page["Functions"])
+        return [name for name in names if name.startswith(f"{self.name}-")]
+
+    def _queues(self) -> list[str]:
+        return self.account.client("sqs").list_queues(QueueNamePrefix=f"{self.name}-").get("QueueUrls", [])

@@ -1,0 +1,182 @@
+"""Makes the template: SAM's example, a second system, and the functions that are put to the test.
+
+CloudFormation itself applies SAM's transform, so no SAM CLI is needed. What a template refers to by a path is uploaded,
+and referred to by its address.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from documents import read
+from targets import BACKOFFS, EXAMPLE, SYSTEMS, Function, Parts, document_of_policies, source, zipped_folder
+
+# The parameters of both systems. A dashboard would cost more than everything else.
+SETTINGS = {
+    "Ledger": "true",
+    "Register": "true",
+    "OperatorPrincipals": {"Fn::GetAtt": ["Operator", "Arn"]},
+    "RedrivePrincipals": {"Fn::GetAtt": ["Operator", "Arn"]},
+    "OperatorRoles": {"Ref": "Operator"},
+    "LogRetentionDays": "1",
+    "Dashboard": "false",
+}
+
+# CloudWatch looks at it once a minute.
+EVENTS_GIVEN_UP = {"EventsGivenUpTrigger": "above 0 in 1 of 1 periods of 60 s"}
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes the template. `upload` takes a name and bytes, and returns bucket, key and address."""
+
+    upload: Callable[[str, bytes], tuple[str, str, str]]
+    parts: Parts
+    # The addresses of templates that are uploaded already. Both systems have the same.
+    _nested: dict[Path, str] = field(default_factory=dict)
+
+    def template(self) -> str:
+        """Uploads what the template refers to. Returns its address."""
+        example = read(EXAMPLE)
+        resources = example["Resources"]
+        for system, own in SYSTEMS.items():
+            self._add_system(resources, system, own)
+        resources["Retry"]["Properties"]["Parameters"] |= EVENTS_GIVEN_UP
+        resources["OrdersAlarms"]["Properties"]["Parameters"]["Ledger"] = "true"
+        self._add_functions(resources)
+        return self._uploaded(example, EXAMPLE.parent)
+
+    def _add_system(self, resources: dict[str, Any], name: str, own: dict[str, str]) -> None:
+        """Completes the example's system, or adds another one, with the functions that it retries."""
+        attached = [each for each in self.parts.functions() if each.system == name]
+        policies = document_of_policies(self.parts, name, {each.name: f"${{{each.name}}}" for each in attached})
+        arns = [{"Fn::GetAtt": [each.name, "Arn"]} for each in attached]
+        roles = [{"Fn::GetAtt": ["TargetsRole", "Arn"]}]
+        if name == "Retry":
+            arns.append({"Fn::GetAtt": ["Orders", "Arn"]})
+            roles.append({"Fn::GetAtt": ["OrdersRole", "Arn"]})
+        system = resources.setdefault(
+            name,
+            {"Type": "AWS::Serverless::Application", "Properties": {"Location": "../template.yaml", "Parameters": {}}},
+        )
+        system["Properties"]["Parameters"] |= {
+            **BACKOFFS,
+            **SETTINGS,
+            **own,
+            "TargetFunctions": {"Fn::Join": [",", arns]},
+            "TargetRoles": {"Fn::Join": [",", roles]},
+            "Policies": {"Fn::Sub": policies},
+        }
+
+    def _add_functions(self, resources: dict[str, Any]) -> None:
+        made = {
+            code: self.upload(f"{code}.zip", zipped_folder(folder))
+            for code, folder in {each.code: source(each) for each in self.parts.functions()}.items()
+        }
+        resources["TargetsLog"] = {"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": 1}}
+        resources["TargetsRole"] = _role(
+            {"Action": ["logs:CreateLogStream", "logs:PutLogEvents"], "Resource": {"Fn::GetAtt": ["TargetsLog", "Arn"]}}
+        )
+        for name in ("Spy", "Moved", "MovedBack"):
+            resources[name] = {"Type": "AWS::SQS::Queue", "Properties": {"MessageRetentionPeriod": 3600}}
+        resources["MovedBack"]["Properties"]["RedrivePolicy"] = {
+            "deadLetterTargetArn": {"Fn::GetAtt": ["Moved", "Arn"]},
+            "maxReceiveCount": 5,
+        }
+        queues = {
+            "Retry": {"Fn::GetAtt": ["Retry", "Outputs.RetryQueueArn"]},
+            "Second": {"Fn::GetAtt": ["Second", "Outputs.RetryQueueArn"]},
+            None: {"Fn::GetAtt": ["Spy", "Arn"]},
+        }
+        resources["TargetsFailures"] = _policy("TargetsRole", "failures", "sqs:SendMessage", list(queues.values()))
+        # For the loop that Lambda is to stop.
+        resources["SpiedLoop"] = _policy(
+            "TargetsRole", "loop", "lambda:InvokeFunction", [{"Fn::GetAtt": ["Spied", "Arn"]}]
+        )
+        dead_letters = {"Fn::GetAtt": ["Second", "Outputs.DeadLetterQueueArn"]}
+        redrive = resources["OperatorRedrive"]["Properties"]["PolicyDocument"]["Statement"]
+        for statement, others in zip(redrive, ([dead_letters], [queues["Second"]]), strict=True):
+            statement["Resource"] = [statement["Resource"], *others]
+        if self.parts.layer:
+            bucket, key, _ = self.upload("layer.zip", self.parts.layer)
+            resources["Layer"] = {
+                "Type": "AWS::Lambda::LayerVersion",
+                "Properties": {"Content": {"S3Bucket": bucket, "S3Key": key}},
+            }
+        for each in self.parts.functions():
+            bucket, key, _ = made[each.code]
+            resources[each.name] = self._function(each, {"S3Bucket": bucket, "S3Key": key})
+            resources[f"{each.name}EventInvokeConfig"] = {
+                "Type": "AWS::Lambda::EventInvokeConfig",
+                "DependsOn": "TargetsFailures",
+                "Properties": {
+                    "FunctionName": {"Ref": each.name},
+                    "Qualifier": "$LATEST",
+                    "MaximumRetryAttempts": 0,
+                    "DestinationConfig": {"OnFailure": {"Destination": queues[each.system]}},
+                },
+            }
+
+    def _function(self, function: Function, code: dict[str, str]) -> dict[str, Any]:
+        properties: dict[str, Any] = {
+            "Code": code,
+            "Runtime": function.runtime,
+            "Handler": function.handler,
+            "Architectures": [self.parts.arch],
+            "Timeout": 20,
+            "Role": {"Fn::GetAtt": ["TargetsRole", "Arn"]},
+            "LoggingConfig": {"LogGroup": {"Ref": "TargetsLog"}},
+            "RecursiveLoop": function.recursive_loop,
+        }
+        if function.is_transparent:
+            properties["Layers"] = [{"Ref": "Layer"}]
+            properties["Environment"] = {"Variables": {"AWS_LAMBDA_EXEC_WRAPPER": "/opt/comeback-exec"}}
+        return {"Type": "AWS::Lambda::Function", "Properties": properties}
+
+    def _uploaded(self, document: dict[str, Any], folder: Path) -> str:
+        """Uploads a template of this folder and what it refers to."""
+        for name, resource in document["Resources"].items():
+            properties = resource.get("Properties", {})
+            if "Architectures" in properties:
+                properties["Architectures"] = [self.parts.arch]
+            if resource["Type"] == "AWS::Serverless::Application":
+                nested = (folder / properties["Location"]).resolve()
+                if nested not in self._nested:
+                    self._nested[nested] = self._uploaded(read(nested), nested.parent)
+                properties["Location"] = self._nested[nested]
+            elif name == "Handler":
+                bucket, key, _ = self.upload("handler.zip", self.parts.handler)
+                properties["CodeUri"] = f"s3://{bucket}/{key}"
+            elif "CodeUri" in properties:
+                bucket, key, _ = self.upload(f"{name}.zip", zipped_folder(folder / properties["CodeUri"]))
+                properties["CodeUri"] = f"s3://{bucket}/{key}"
+        content = json.dumps(document).encode()
+        return self.upload(f"{folder.name}-{len(content)}.json", content)[2]
+
+
+def _role(statement: dict[str, Any]) -> dict[str, Any]:
+    service = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    return {
+        "Type": "AWS::IAM::Role",
+        "Properties": {
+            "AssumeRolePolicyDocument": {"Version": "2012-10-17", "Statement": [service]},
+            "Policies": [{"PolicyName": "logs", "PolicyDocument": _document(statement)}],
+        },
+    }
+
+
+def _policy(role: str, name: str, action: str, resources: list[Any]) -> dict[str, Any]:
+    return {
+        "Type": "AWS::IAM::Policy",
+        "Properties": {
+            "PolicyName": name,
+            "Roles": [{"Ref": role}],
+            "PolicyDocument": _document({"Action": action, "Resource": resources}),
+        },
+    }
+
+
+def _document(statement: dict[str, Any]) -> dict[str, Any]:
+    return {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **statement}]}

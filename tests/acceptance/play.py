@@ -1,0 +1,77 @@
+"""Plays all scenarios at the same time, and asks all questions."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Any
+
+from account import Stopped, said
+from botocore.exceptions import BotoCoreError, ClientError
+from world import Failed, Skipped, World
+
+PASSED = "passed"
+FAILED = "failed"
+SKIPPED = "skipped"
+ANSWERED = "answered"
+
+# An emulator is one process of this machine, beside those of its functions. With more at a time, the handler's calls
+# would get no answer in time.
+EMULATOR_PARTS = 8
+
+
+# A scenario, or a question with its answer.
+Part = Callable[[World], str | None]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a scenario or a question."""
+
+    name: str
+    result: str
+    # Why it failed or was skipped, or the answer.
+    said: str
+    seconds: float
+
+
+def sentence(function: Callable[..., Any]) -> str:
+    """The name of a function, as a sentence."""
+    return function.__name__.replace("_", " ")
+
+
+def play(parts: Sequence[Part], world: World, cant: Mapping[str, str]) -> Iterator[Result]:
+    """Plays all parts at the same time, or as many as an emulator bears. Gives each result as soon as it is there.
+
+    Raises:
+        Stopped: if a signal came, when all parts have ended.
+    """
+    with ThreadPoolExecutor(EMULATOR_PARTS if world.account.emulator else len(parts)) as pool:
+        for future in as_completed(pool.submit(_play, part, world, cant) for part in parts):
+            yield future.result()
+    if world.stop.is_set():
+        raise Stopped
+
+
+def _play(part: Part, world: World, cant: Mapping[str, str]) -> Result:
+    name, began = sentence(part), time.monotonic()
+
+    def result(kind: str, text: str) -> Result:
+        return Result(name, kind, text, round(time.monotonic() - began, 1))
+
+    if name in cant:
+        return result(SKIPPED, cant[name])
+    try:
+        answer = part(world)
+    except Skipped as reason:
+        return result(SKIPPED, str(reason))
+    except Stopped:
+        return result(SKIPPED, "a signal ended the run")
+    except Failed as difference:
+        return result(FAILED, str(difference))
+    except (BotoCoreError, ClientError) as error:
+        return result(FAILED, said(error))
+    except Exception as error:
+        # A fault of the run itself must neither end the others nor pass.
+        return result(FAILED, f"{type(error).__name__}: {error}")
+    return result(PASSED, "") if answer is None else result(ANSWERED, answer)

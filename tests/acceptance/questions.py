@@ -1,0 +1,124 @@
+"""What only AWS can answer. An emulator answers too, which tests the questions."""
+
+import base64
+import json
+import secrets
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from botocore.exceptions import ClientError
+from world import World
+
+# The most bytes of an asynchronous payload, and of a message of SQS.
+PAYLOAD_MAX = 1_048_576
+
+# How long to wait for a record that may never come.
+ABSENCE_SECONDS = 90
+# CloudWatch has metrics a minute or two late.
+METRIC_SECONDS = 240
+
+
+def what_the_record_of_a_stopped_recursive_loop_looks_like(world: World) -> str:
+    event = world.send("Spied", do="loop")
+    world.until("whether the loop ended", lambda: bool(world.stopped(event) or world.spied(event)), True)
+    refused = ", ".join(
+        f"Invoke was refused in turn {each['turn']} with {each['error']}" for each in world.stopped(event)
+    )
+    # Where the call was refused, there may be a record as well.
+    if world.absent(lambda: len(world.spied(event)), ABSENCE_SECONDS):
+        return f"{refused}; no record came"
+    record = json.loads(world.spied(event)[0]["Body"])
+    is_known = "Recursi" in record["requestContext"].get("condition", "")
+    return (
+        f"{refused or 'Invoke was accepted'}; {'known' if is_known else 'NOT KNOWN'} to Comeback: {json.dumps(record)}"
+    )
+
+
+def whether_abstract_sockets_work_in_the_sandbox(world: World) -> str:
+    functions = world.account.client("lambda")
+    answer = functions.invoke(FunctionName=world.names["Spied"], Payload=json.dumps({"do": "sockets"}))
+    return str(json.loads(answer["Payload"].read()))
+
+
+def whether_a_redrive_keeps_message_attributes(world: World) -> str:
+    sqs = world.account.client("sqs")
+    attributes = {"Reason": {"DataType": "String", "StringValue": "cancelled"}}
+    sqs.send_message(QueueUrl=world.names["Moved"], MessageBody="moved", MessageAttributes=attributes)
+    arns = [
+        sqs.get_queue_attributes(QueueUrl=world.names[name], AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+        for name in ("Moved", "MovedBack")
+    ]
+    sqs.start_message_move_task(SourceArn=arns[0], DestinationArn=arns[1])
+    moved: list[dict[str, Any]] = []
+
+    def received() -> int:
+        answer = sqs.receive_message(
+            QueueUrl=world.names["MovedBack"], MessageAttributeNames=["All"], AttributeNames=["All"]
+        )
+        moved.extend(answer.get("Messages", []))
+        return len(moved)
+
+    world.until("messages that were moved", received, 1)
+    got = {name: each["StringValue"] for name, each in moved[0].get("MessageAttributes", {}).items()}
+    kept = "it keeps them" if got == {"Reason": "cancelled"} else "IT DOES NOT KEEP THEM"
+    return f"{kept}: {json.dumps(got)}; system attributes {sorted(moved[0].get('Attributes', {}))}"
+
+
+def who_sends_the_message_of_a_destination(world: World) -> str:
+    event = world.send("Spied", fail={})
+    world.until("records", lambda: len(world.spied(event)), 1)
+    attributes = world.spied(event)[0]["Attributes"]
+    others = sorted(set(attributes) - {"SenderId"})
+    return f"SenderId {attributes['SenderId']} for the function {world.names['Spied']}; other attributes {others}"
+
+
+def whether_a_record_keeps_the_bytes_of_the_payload(world: World) -> str:
+    event = secrets.token_hex(6)
+    payload = f'{{ "z":1.10, "a":12345678901234567890123456789,"id":"{event}","text":"é \\u00e9", "fail":{{ }} }}'
+    world.send_bytes("Spied", payload.encode())
+    world.until("records", lambda: len(world.spied(event)), 1)
+    body = world.spied(event)[0]["Body"]
+    return "it does" if payload in body else f"it does not: {body}"
+
+
+def what_becomes_of_a_record_over_1_mib(world: World) -> str:
+    event = secrets.token_hex(6)
+    start = f'{{"id":"{event}","fail":{{}},"padding":"'
+    padding = base64.b64encode(secrets.token_bytes(PAYLOAD_MAX)).decode()[: PAYLOAD_MAX - len(start) - 2]
+    try:
+        world.send_bytes("Spied", f'{start}{padding}"}}'.encode())
+    except ClientError as error:
+        return f"the payload of 1 MiB is refused: {error.response['Error']['Code']}"
+    if world.absent(lambda: len(world.spied(event)), ABSENCE_SECONDS):
+        # The emulators don't count it.
+        is_counted = not (world.account.emulator or world.absent(lambda: _not_delivered(world), METRIC_SECONDS))
+        return "no record came" + (", and DestinationDeliveryFailures counts it" if is_counted else "")
+    message = world.spied(event)[0]
+    return f"a record of {len(message['Body'].encode()):,} bytes came, attributes {sorted(message['Attributes'])}"
+
+
+def _not_delivered(world: World) -> int:
+    """How many records of the function Lambda could not deliver to its destination."""
+    metric = {
+        "Namespace": "AWS/Lambda",
+        "MetricName": "DestinationDeliveryFailures",
+        "Dimensions": [{"Name": "FunctionName", "Value": world.names["Spied"]}],
+    }
+    now = datetime.now(UTC)
+    told = world.account.client("cloudwatch").get_metric_data(
+        MetricDataQueries=[{"Id": "failures", "MetricStat": {"Metric": metric, "Period": 60, "Stat": "Sum"}}],
+        StartTime=now - timedelta(minutes=30),
+        EndTime=now + timedelta(minutes=1),
+    )
+    return int(sum(told["MetricDataResults"][0]["Values"]))
+
+
+QUESTIONS: tuple[Callable[[World], str], ...] = (
+    what_the_record_of_a_stopped_recursive_loop_looks_like,
+    whether_abstract_sockets_work_in_the_sandbox,
+    whether_a_redrive_keeps_message_attributes,
+    who_sends_the_message_of_a_destination,
+    whether_a_record_keeps_the_bytes_of_the_payload,
+    what_becomes_of_a_record_over_1_mib,
+)

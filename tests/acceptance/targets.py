@@ -1,0 +1,103 @@
+"""The functions that are put to the test, and the settings of the systems that retry their failures."""
+
+import io
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "infra" / "sam" / "example" / "template.yaml"
+FUNCTIONS = Path(__file__).resolve().parent / "functions"
+
+ATTEMPTS_MAX = 3
+# Longer than the run.
+SLOW = "20m"
+
+# The settings of both systems. Backoffs are short, so that nobody has to wait.
+BACKOFFS = {"BaseBackoff": "1s", "MaxBackoff": "2s"}
+
+# What the systems differ in.
+SYSTEMS = {
+    "Retry": {"MaxAttempts": str(ATTEMPTS_MAX)},
+    # The limit is so low that waits are kept as delays.
+    "Second": {"MaxAttempts": "30", "InFlightMax": "1"},
+}
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that is put to the test."""
+
+    name: str
+    # What retries its failures: a system of the template, or nothing, so that its records can be looked at.
+    system: str | None
+    code: str = "python"
+    runtime: str = "python3.13"
+    handler: str = "app.handler"
+    # The values of its own policy.
+    policy: tuple[tuple[str, Any], ...] = ()
+    # Whether the layer hides the envelope from it.
+    is_transparent: bool = False
+    # Lambda's default is Terminate.
+    recursive_loop: str = "Allow"
+
+
+WAITS = (("BASE_BACKOFF", SLOW), ("MAX_BACKOFF", SLOW))
+MANY = (("MAX_ATTEMPTS", 100),)
+
+TARGETS = (
+    Function("Slow", "Retry", policy=WAITS),
+    Function("Narrow", "Retry", policy=MANY),
+    Function("Halted", "Retry", policy=MANY),
+    Function("Held", "Retry"),
+    Function("Paused", "Retry"),
+    Function("Looping", "Retry", policy=MANY, recursive_loop="Terminate"),
+    Function("Shell", "Retry", code="shell", runtime="provided.al2023", handler="bootstrap"),
+    Function("Layered", "Retry", policy=MANY, is_transparent=True),
+    Function("LayeredNode", "Retry", "node", "nodejs22.x", "index.handler", policy=MANY, is_transparent=True),
+    Function("Crowd", "Second"),
+    Function("Doomed", "Second", policy=(("MAX_ATTEMPTS", 1),)),
+    Function("Spied", None, recursive_loop="Terminate"),
+)
+
+
+def source(function: Function) -> Path:
+    """The folder of a function's code."""
+    return FUNCTIONS / function.code
+
+
+def document_of_policies(parts: "Parts", system: str, names: dict[str, str]) -> str:
+    """The value of `POLICIES`, for functions with these names."""
+    own = [each for each in parts.functions() if each.system == system and each.policy]
+    return json.dumps({names[each.name]: dict(each.policy) for each in own})
+
+
+def zipped(files: list[tuple[str, bytes]]) -> bytes:
+    """A zip whose files everybody may read and run."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files:
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = 0o100755 << 16
+            archive.writestr(entry, content)
+    return packed.getvalue()
+
+
+def zipped_folder(folder: Path) -> bytes:
+    """A zip of the files in a folder, without folders in it."""
+    return zipped([(path.name, path.read_bytes()) for path in sorted(folder.iterdir()) if path.is_file()])
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What is deployed: the handler and the layer as zips, and the architecture of all functions."""
+
+    handler: bytes
+    layer: bytes | None
+    arch: str
+
+    def functions(self) -> list[Function]:
+        """The functions that are put to the test."""
+        return [each for each in TARGETS if self.layer or not each.is_transparent]

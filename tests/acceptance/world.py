@@ -1,0 +1,225 @@
+"""What scenarios see and do: they send events, and wait for what comes of them."""
+
+import functools
+import json
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from account import Account, Stopped
+from stack import Deployed
+
+# Far longer than the backoffs of all attempts, cold starts, and the delay of logs.
+PATIENCE_SECONDS = 150
+
+
+class Failed(Exception):
+    """What was expected, and what was got."""
+
+
+class Skipped(Exception):
+    """Why a scenario can't run here."""
+
+
+@dataclass
+class Cached:
+    """What many scenarios look at, so that it is asked for only once in a while."""
+
+    ask: Callable[[], Any]
+    seconds: float
+    _got: Any = None
+    _until: float = 0
+    _asking: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self) -> Any:
+        """The latest answer."""
+        with self._asking:
+            if time.monotonic() >= self._until:
+                self._got = self.ask()
+                self._until = time.monotonic() + self.seconds
+            return self._got
+
+
+@dataclass
+class World:
+    """The deployed stack."""
+
+    account: Account
+    # Physical names by logical ones.
+    names: dict[str, str]
+    # One function for each log group.
+    logged: tuple[str, ...]
+    systems: dict[str, Deployed]
+    program: Path | None
+    stop: threading.Event
+    interval: float
+    # Held while a scenario needs the dead letters of the second system for itself.
+    second_letters: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        first = self.systems["Retry"]
+        self._logs = [self._cached(functools.partial(first.log, self.names[name])) for name in self.logged]
+        self._handlers = {
+            name: self._cached(functools.partial(system.log, system.handler)) for name, system in self.systems.items()
+        }
+        self._letters: dict[str, dict[str, Any]] = {}
+        self._received = self._cached(self._receive_letters)
+        self._spied_on: dict[str, dict[str, Any]] = {}
+        self._spied = self._cached(self._receive_spied)
+
+    def _cached(self, ask: Callable[[], Any]) -> Cached:
+        return Cached(ask, self.interval)
+
+    def until(self, what: str, look: Callable[[], Any], expected: Any, seconds: float = PATIENCE_SECONDS) -> None:
+        """Waits until something is as expected.
+
+        Raises:
+            Failed: if it is not in time.
+            Stopped: if a signal comes.
+        """
+        deadline = time.monotonic() + seconds
+        while (got := look()) != expected:
+            if self.stop.wait(self.interval):
+                raise Stopped
+            if time.monotonic() > deadline:
+                raise Failed(f"{what}: expected {expected!r} within {seconds:g} s, got {got!r}")
+
+    def absent(self, look: Callable[[], int], seconds: float) -> bool:
+        """Whether there is still nothing after so long, or after a moment in an emulator."""
+        try:
+            self.until("", lambda: look() > 0, True, min(seconds, 5) if self.account.emulator else seconds)
+        except Failed:
+            return True
+        return False
+
+    def send(self, function: str, **order: Any) -> str:
+        """Sends a function an event with an id of its own. Returns the id."""
+        event = secrets.token_hex(6)
+        self.send_bytes(function, json.dumps({"id": event, **order}).encode())
+        return event
+
+    def send_bytes(self, function: str, payload: bytes) -> None:
+        """Sends a function an event with these bytes."""
+        functions = self.account.client("lambda")
+        functions.invoke(FunctionName=self.names[function], InvocationType="Event", Payload=payload)
+
+    def placed(self, event: str) -> list[int]:
+        """The attempts in which an event succeeded."""
+        return [line["attempt"] for line in self._lines() if line.get("placed") == event]
+
+    def stopped(self, event: str) -> list[dict[str, Any]]:
+        """What a loop logged when Lambda refused its next turn."""
+        return [line for line in self._lines() if line.get("stopped") == event]
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        for log in self._logs:
+            yield from documents(log())
+
+    def handled(self, system: str = "Retry", of: str | None = None, **fields: Any) -> list[dict[str, Any]]:
+        """The lines that a handler logged about a function, or about any, with these fields."""
+        lines = documents(self._handlers[system]())
+        if of:
+            lines = (line for line in lines if f":{self.names[of]}" in line.get("target", ""))
+        return [line for line in lines if all(line.get(name) == value for name, value in fields.items())]
+
+    def logs(self) -> list[list[str]]:
+        """The lines of all logs."""
+        return [log() for log in (*self._logs, *self._handlers.values())]
+
+    def warnings(self) -> dict[str, int]:
+        """What the handlers warned of, and how often."""
+        lines = [line for system in self.systems for line in self.handled(system)]
+        serious = [line for line in lines if line.get("level") in ("WARN", "ERROR") and line["message"] != "given up"]
+        return dict(Counter(": ".join(line[part] for part in ("message", "error") if part in line) for line in serious))
+
+    def letter(self, event: str) -> tuple[str, str, str] | None:
+        """The reason of a dead letter of the first system, its attempts and its body."""
+        found = [each for each in self.letters() if event in each["Body"]]
+        return _read(found[0]) if found else None
+
+    def reason(self, event: str) -> str | None:
+        """Why an event was given up."""
+        letter = self.letter(event)
+        return letter[0] if letter else None
+
+    def letters(self) -> list[dict[str, Any]]:
+        """All dead letters of the first system so far."""
+        return self._received()
+
+    def _receive_letters(self) -> list[dict[str, Any]]:
+        while letters := self.systems["Retry"].dead_letters():
+            self._letters |= {each["MessageId"]: each for each in letters}
+        return list(self._letters.values())
+
+    def spied(self, event: str) -> list[dict[str, Any]]:
+        """The messages with failure records of an event, as Lambda sent them to a queue that nobody else reads."""
+        return [each for each in self._spied() if event in each["Body"]]
+
+    def _receive_spied(self) -> list[dict[str, Any]]:
+        while (
+            messages := self.account.client("sqs")
+            .receive_message(
+                QueueUrl=self.names["Spy"],
+                MaxNumberOfMessages=10,
+                WaitTimeSeconds=1,
+                VisibilityTimeout=3600,
+                AttributeNames=["All"],
+                MessageAttributeNames=["All"],
+            )
+            .get("Messages")
+        ):
+            self._spied_on |= {each["MessageId"]: each for each in messages}
+        return list(self._spied_on.values())
+
+    def arn(self, function: str) -> str:
+        """A function's ARN, as failure records have it."""
+        functions = self.account.client("lambda")
+        configuration = functions.get_function_configuration(FunctionName=self.names[function])
+        return f"{configuration['FunctionArn']}:$LATEST"
+
+    def fail(self, function_arn: str, request_id: str, payload: str, message: str = "") -> None:
+        """Sends the failure record of a function to the first system, as its operator."""
+        record = {
+            "version": "1.0",
+            "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "requestContext": {
+                "requestId": request_id,
+                "functionArn": function_arn,
+                "condition": "RetriesExhausted",
+                "approximateInvokeCount": 1,
+            },
+            "requestPayload": "PAYLOAD",
+            "responseContext": {"statusCode": 200, "executedVersion": "$LATEST", "functionError": "Unhandled"},
+            "responsePayload": {"errorType": "UpstreamUnavailable", "errorMessage": message},
+        }
+        self.put(json.dumps(record).replace('"PAYLOAD"', payload))
+
+    def put(self, body: str) -> None:
+        """Sends a message to the retry queue of the first system, as its operator."""
+        system = self.systems["Retry"]
+        system.send_as_operator(system.retry_queue_arn, body)
+
+    def comeback(self, *arguments: str, system: str = "Retry", as_operator: bool = True) -> Any:
+        """Runs a command of the operator's program on a system, and returns what it prints."""
+        if self.program is None:
+            raise Skipped("no program `comeback`; pass it with --comeback")
+        deployed = self.systems[system]
+        return deployed.comeback(self.program, *arguments, "--handler", deployed.handler, as_operator=as_operator)
+
+
+def documents(lines: list[str]) -> Iterator[dict[str, Any]]:
+    """The JSON objects among the lines of a log."""
+    for line in lines:
+        if line.startswith("{"):
+            yield json.loads(line)
+
+
+def _read(letter: dict[str, Any]) -> tuple[str, str, str]:
+    attributes = {name: each["StringValue"] for name, each in letter.get("MessageAttributes", {}).items()}
+    return attributes.get("Reason", ""), attributes.get("Attempts", ""), letter["Body"]
