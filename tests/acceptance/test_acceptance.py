@@ -1,0 +1,295 @@
+"""The acceptance run itself, against ministack with IAM: it is green there, refuses what it must, and leaves nothing
+behind, however it ends.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path += [str(ROOT / "tests" / part) for part in ("conformance", "deployment")]
+
+import endpoints  # noqa: E402
+from account import Account, Refused  # noqa: E402
+from aws import Stack  # noqa: E402
+from emulators import CANT, rows  # noqa: E402
+from stack import listed  # noqa: E402
+
+# Longer than a whole run. One that hangs is killed.
+PATIENCE_SECONDS = 280
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+A_QUEUE = json.dumps({"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}})
+
+
+def inventory(endpoint: endpoints.Endpoint) -> list[str]:
+    """Everything in the account that a run makes."""
+    logs, s3, cloudwatch = endpoint.client("logs"), endpoint.client("s3"), endpoint.client("cloudwatch")
+    stacks = endpoint.client("cloudformation").describe_stacks()["Stacks"]
+    return sorted(
+        [
+            *listed(endpoint),
+            *endpoint.client("dynamodb").list_tables()["TableNames"],
+            *(each["RoleName"] for each in endpoint.client("iam").list_roles()["Roles"]),
+            *(each["AlarmName"] for each in cloudwatch.describe_alarms()["MetricAlarms"]),
+            *(each["logGroupName"] for each in logs.describe_log_groups()["logGroups"]),
+            *(each["Name"] for each in s3.list_buckets()["Buckets"]),
+            *(each["StackName"] for each in stacks if each["StackStatus"] != "DELETE_COMPLETE"),
+            *(each["TopicArn"] for each in endpoint.client("sns").list_topics()["Topics"]),
+        ]
+    )
+
+
+class AcceptanceTest(unittest.TestCase):
+    """All tests share an emulator. Each compares what was in it before and after."""
+
+    zips: Path
+    comeback: Path
+    endpoint: endpoints.Endpoint
+    local: tuple[Path, Path, Path] | None
+
+    def setUp(self) -> None:
+        self.before = inventory(self.endpoint)
+        folder = tempfile.TemporaryDirectory(prefix="acceptance-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def assert_nothing_is_left(self) -> None:
+        self.assertEqual(inventory(self.endpoint), self.before)
+
+    def start(
+        self, *arguments: str, environment: Mapping[str, str] = NOTHING, of_emulator: bool = True
+    ) -> subprocess.Popen[str]:
+        """Starts the script with all permissions, or with other variables."""
+        emulator = ["--endpoint-url", self.endpoint.url] if of_emulator else []
+        program = [ROOT / "scripts" / "acceptance", "--zips", self.zips, "--comeback", self.comeback]
+        return subprocess.Popen(
+            [*program, *emulator, *arguments],
+            cwd=self.folder,
+            env={"PATH": os.environ["PATH"], **(environment or self.endpoint.environment())},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run_to_end(self, *arguments: str, **options: Any) -> tuple[int, str, str]:
+        """Runs the script. Returns how it exited and what it printed."""
+        process = self.start(*arguments, **options)
+        printed, told = process.communicate(timeout=PATIENCE_SECONDS)
+        return process.returncode, printed, told
+
+    def run_until(self, text: str, number: signal.Signals, *arguments: str) -> tuple[int, str, str]:
+        """Runs the script, and sends it a signal when it says something. Returns how it exited and what it printed."""
+        process = self.start(*arguments)
+        assert process.stderr is not None
+        told = ""
+        for line in process.stderr:
+            told += line
+            if text in line:
+                process.send_signal(number)
+                break
+        printed, rest = process.communicate(timeout=PATIENCE_SECONDS)
+        return process.returncode, printed, told + rest
+
+    def test_it_is_green_and_says_what_it_skips(self) -> None:
+        self.assert_green("ministack", "--name", "whole", "--endpoint-url", self.endpoint.url)
+        self.assert_nothing_is_left()
+
+    def assert_green(self, emulator: str, *arguments: str) -> None:
+        status, printed, told = self.run_to_end("--emulator", emulator, "--json", "green.json", *arguments)
+        self.assertEqual(status, 0, f"{printed}\n{told}")
+        document: dict[str, Any] = json.loads((self.folder / "green.json").read_text())
+        results = {each["name"]: each for each in document["results"]}
+        skipped = {name: each["said"] for name, each in results.items() if each["result"] == "skipped"}
+        self.assertEqual(skipped, CANT[emulator])
+        others = {each["result"] for each in results.values()} - {"skipped"}
+        self.assertEqual(others, {"passed", "answered"})
+        self.assertGreaterEqual(sum(each["result"] == "passed" for each in results.values()), 15)
+        for each in results.values():
+            self.assertIn(f"| {each['name']} | {each['result']} |", printed)
+        self.assertTrue(0 < document["dollars"] < 1, document["costs"])
+
+    def test_a_scenario_that_fails_says_why(self) -> None:
+        status, printed, _ = self.run_to_end("--name", "failing", "--only", "program lists", "--comeback", "/bin/false")
+        self.assertEqual(status, 1)
+        self.assertIn("| the program lists dead letters | failed |", printed)
+        self.assertIn("expected JSON of comeback dead list", printed)
+        self.assert_nothing_is_left()
+
+    def test_a_stack_that_cannot_be_made_says_why(self) -> None:
+        """A nested stack whose template is missing. Its name stands for what a region without arm64 would say."""
+        missing = f"{self.endpoint.url}/bucket/Architecture.json"
+        template = {
+            "Resources": {"Odd": {"Type": "AWS::CloudFormation::Stack", "Properties": {"TemplateURL": missing}}}
+        }
+        variables = self.endpoint.environment() | {"AWS_DEFAULT_REGION": endpoints.REGION}
+        self.enterContext(unittest.mock.patch.dict(os.environ, variables))
+        stack = Stack(Account(self.endpoint.url, "ministack"), "broken")
+        stack.account.identify()
+        stack.make_bucket()
+        _, _, url = stack.upload("template.json", json.dumps(template).encode())
+        with self.assertRaisesRegex(Refused, "(?s)the stack is .*Odd: .*Architecture.json.*pass --arch x86_64"):
+            stack.make(url)
+        self.assertTrue(stack.remove())
+        self.assert_nothing_is_left()
+
+    def test_it_leaves_nothing_behind_when_a_signal_ends_it(self) -> None:
+        """At each step: while code is uploaded and the stack is made, with it, in the scenarios, and in the end."""
+        whens = {
+            "upload": ("account ", signal.SIGINT),
+            "deploy": ("deploying", signal.SIGINT),
+            "played": ("playing", signal.SIGTERM),
+            "skipped": ("skipped", signal.SIGHUP),
+            "removal": ("removing", signal.SIGINT),
+        }
+
+        def ended(name: str) -> tuple[int, str, str]:
+            # For the last case, the run ends by itself as soon as it has deployed.
+            only = ["--only", "alarm"] if name == "removal" else []
+            return self.run_until(*whens[name], "--name", f"ended-{name}", *only)
+
+        with ThreadPoolExecutor(len(whens)) as pool:
+            statuses = dict(zip(whens, pool.map(ended, whens), strict=True))
+        for name, (status, printed, told) in statuses.items():
+            with self.subTest(name):
+                if name == "removal":
+                    self.assertEqual(status, 0, told)
+                    self.assertIn("| an alarm goes off | skipped |", printed)
+                else:
+                    # A signal before it has set its handlers ends Python itself.
+                    self.assertIn((status, printed), [(130, ""), (-number(whens[name]), "")], told)
+        self.assert_nothing_is_left()
+
+    def test_what_a_killed_run_left_can_be_removed(self) -> None:
+        self.run_until("playing", signal.SIGKILL, "--name", "killed")
+        self.assertNotEqual(inventory(self.endpoint), self.before)
+        self.assertEqual(self.run_to_end("--name", "killed")[0], 1)
+        for expected in ("killed is removed\n", "there is nothing of killed\n"):
+            status, printed, told = self.run_to_end("--clean", "killed")
+            self.assertEqual((status, printed), (0, expected), told)
+        self.assert_nothing_is_left()
+
+    def test_a_stack_of_the_same_name_is_left_alone(self) -> None:
+        cloudformation = self.endpoint.client("cloudformation")
+        cloudformation.create_stack(StackName="taken", TemplateBody=A_QUEUE)
+        cloudformation.get_waiter("stack_create_complete").wait(StackName="taken", WaiterConfig={"Delay": 1})
+        self.addCleanup(cloudformation.delete_stack, StackName="taken")
+        with_stack = inventory(self.endpoint)
+        status, _, told = self.run_to_end("--name", "taken")
+        self.assertEqual(status, 1)
+        self.assertIn("there is a stack taken already", told)
+        status, _, told = self.run_to_end("--clean", "taken")
+        self.assertEqual(status, 1)
+        self.assertIn("no run has made it", told)
+        self.assertEqual(inventory(self.endpoint), with_stack)
+        cloudformation.delete_stack(StackName="taken")
+        cloudformation.get_waiter("stack_delete_complete").wait(StackName="taken", WaiterConfig={"Delay": 1})
+        self.assert_nothing_is_left()
+
+    def test_a_missing_permission_is_named(self) -> None:
+        iam = self.endpoint.client("iam")
+        iam.create_user(UserName="limited")
+        statements = [
+            {"Effect": "Allow", "Action": "*", "Resource": "*"},
+            {"Effect": "Deny", "Action": "cloudformation:CreateStack", "Resource": "*"},
+        ]
+        policy = json.dumps({"Version": "2012-10-17", "Statement": statements})
+        iam.put_user_policy(UserName="limited", PolicyName="all-but-one", PolicyDocument=policy)
+        key = iam.create_access_key(UserName="limited")["AccessKey"]
+        secret = {"AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
+        status, _, told = self.run_to_end("--name", "limited", environment=self.endpoint.environment() | secret)
+        self.assertEqual(status, 1)
+        self.assertIn("the caller may not cloudformation:CreateStack", told)
+        self.assert_nothing_is_left()
+
+    def test_without_credentials_or_a_region_it_does_nothing(self) -> None:
+        none = {"HOME": str(self.folder), "AWS_EC2_METADATA_DISABLED": "true"}
+        for environment, expected in ((none, "a region"), ({**none, "AWS_REGION": "us-east-1"}, "credentials")):
+            with self.subTest(expected):
+                status, _, told = self.run_to_end(environment=environment)
+                self.assertEqual(status, 1)
+                self.assertIn(expected, told)
+        self.assert_nothing_is_left()
+
+    def test_it_asks_before_it_spends_money(self) -> None:
+        """In what it takes for an account, since no emulator is named."""
+        status, _, told = self.run_to_end(of_emulator=False)
+        self.assertEqual(status, 1)
+        self.assertIn("expected --yes, since nobody can be asked", told)
+        self.assert_nothing_is_left()
+
+    def test_a_bad_name_or_a_missing_handler_is_refused(self) -> None:
+        for arguments, status, expected in (
+            (["--name", "Upper"], 2, "expected 4 to 30 lower-case letters"),
+            (["--zips", str(self.folder)], 1, "scripts/package --arch arm64 makes it"),
+        ):
+            with self.subTest(arguments):
+                got, _, told = self.run_to_end(*arguments)
+                self.assertEqual(got, status)
+                self.assertIn(expected, told)
+        self.assert_nothing_is_left()
+
+    def test_it_is_green_in_the_local_cloud(self) -> None:
+        """With the layer, in Python and in Node.js. Takes a minute, so scripts/test leaves it out."""
+        if self.local is None:
+            self.skipTest("no local cloud was given")
+        program, python, modules = self.local
+        clients = self.folder / "clients" / "nodejs"
+        clients.mkdir(parents=True)
+        (clients / "node_modules").symlink_to(modules.resolve())
+        settings = {
+            "PATH": f"{python.absolute().parent}:{os.environ['PATH']}",
+            "COMEBACK_RUNTIMES": str(clients.parent),
+        }
+        with endpoints.local(program, settings) as cloud:
+            self.assert_green("local", "--name", "local", "--endpoint-url", cloud.url)
+            self.assertEqual(listed(cloud), [])
+
+    def test_the_page_says_what_is_skipped(self) -> None:
+        page = (ROOT / "docs" / "acceptance.md").read_text()
+        for row in rows():
+            self.assertIn(row, page)
+
+
+def number(when: tuple[str, signal.Signals]) -> int:
+    """The number of a signal."""
+    return when[1].value
+
+
+def main() -> int:
+    """Runs all tests against one emulator."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("zips", type=Path, help="the folder with ARCH/bootstrap.zip")
+    parser.add_argument("comeback", type=Path, help="the operator's program")
+    parser.add_argument(
+        "--local",
+        nargs=3,
+        type=Path,
+        metavar=("PROGRAM", "PYTHON", "MODULES"),
+        help="comeback-local, a Python with awslambdaric, and Node.js packages with aws-lambda-ric",
+    )
+    parser.add_argument("tests", nargs="*", help="only these tests")
+    arguments = parser.parse_args()
+    AcceptanceTest.zips, AcceptanceTest.comeback = arguments.zips.resolve(), arguments.comeback.resolve()
+    AcceptanceTest.local = arguments.local
+    # Stacks are removed while their functions run, which ministack reports as errors of its own.
+    with endpoints.ministack(with_iam=True, log_level="CRITICAL") as AcceptanceTest.endpoint:
+        result = unittest.main(argv=[sys.argv[0], "--quiet", *arguments.tests], exit=False).result
+    return 0 if result.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
