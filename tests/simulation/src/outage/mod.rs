@@ -154,6 +154,19 @@ mod tests {
     }
 
     #[test]
+    fn a_large_backlog_is_retried_as_fast_as_its_target_takes_it() {
+        let target = target::Settings { capacity: 50, ..SMALL.target };
+        let played = play(Outage { target, minutes: 10, probe: true, register: true, ..SMALL });
+        assert_eq!((played.lost, played.forks, played.letters), (0, 0, 0));
+        assert_eq!((played.watched.strays, played.watched.doubles), (0, 0));
+        assert!(played.in_flight_max <= SMALL.in_flight_max.into(), "{}", played.in_flight_max);
+        // First invocations go on.
+        let alone = Duration::from_secs(played.backlog as u64 / (target.capacity - SMALL.rate));
+        let most = played.most_after.unwrap();
+        assert!(most <= alone + Duration::from_mins(5), "{most:?} instead of {alone:?}");
+    }
+
+    #[test]
     fn without_delays_and_places_everything_is_late() {
         let mut world = World::new(Outage { design: Design::Shared, ..SMALL });
         world.sqs.limit_in_flight("retry", 1_000).unwrap();
