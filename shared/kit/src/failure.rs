@@ -157,6 +157,7 @@ fn known_by(type_name: &'static str, error: &(dyn Error + 'static)) -> Cow<'stat
         ["comeback", module @ ("idempotency" | "retry" | "transient"), .., own] => {
             format!("comeback::{module}::{own}").into()
         }
+        ["comeback_core", .., "StoreFault"] => "comeback::idempotency::StoreFault".into(),
         _ => name.into(),
     }
 }

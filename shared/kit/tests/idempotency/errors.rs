@@ -125,10 +125,12 @@ async fn the_error_type_of_a_kit_error_is_its_public_path() {
     let bad_deadline = comeback::retry::Deadline::in_(Duration::ZERO).unwrap_err();
     let status = HttpStatus::of(StatusCode::FORBIDDEN, &HeaderMap::new());
     let policy = Policy::builder().max_attempts(0).build().unwrap_err();
+    let store = StoreFault { passes: true, code: None, message: "no answer".to_owned() };
     for (failure, error_type) in [
         (Failure::from(bad_deadline), "comeback::retry::BadDeadline"),
         (policy.into(), "comeback::retry::BadPolicy"),
         (status.into(), "comeback::transient::HttpStatus"),
+        (store.into(), "comeback::idempotency::StoreFault"),
     ] {
         assert_eq!(failure.error_type(), error_type);
     }
