@@ -196,6 +196,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        record::MessageAttributes,
         testing::{self, at, home, message, rules},
         time::later,
     };
@@ -318,6 +319,42 @@ mod tests {
             let message = Message { queue, ..message(&body) };
             let judged = decide(message, &home(), &rules(variables), at(FAILED_AT));
             assert_eq!(judged.decision == refused, is_refused, "{queue:?} {variables:?}");
+        }
+    }
+
+    /// The error in a dead letter ended the last round, so it is the only thing that does not count.
+    #[test]
+    fn a_redriven_event_obeys_the_same_rules_as_a_failure() {
+        let (here, elsewhere) = ("123456789012", "999999999999");
+        let by_policy = [("POLICIES", r#"{"orders":{"BASE_BACKOFF":"90s"}}"#)];
+        let bound = [("QUEUE_TARGETS", r#"{"retry-orders":["orders"],"retry-o":["o"]}"#)];
+        let refused = Err(Reason::TargetNotAllowed);
+        type Row<'a> = (&'a str, Option<&'a str>, Variables<'a>, Result<i64, Reason>);
+        let table: [Row; 7] = [
+            (here, None, &[], Ok(1)),
+            (here, None, &[("MAX_ATTEMPTS", "1")], Ok(1)),
+            (here, None, &by_policy, Ok(90)),
+            (elsewhere, None, &[], refused),
+            (here, None, &[("TARGET_FUNCTIONS", "o")], refused),
+            (here, Some("retry-orders"), &bound, Ok(1)),
+            (here, Some("retry-o"), &bound, refused),
+        ];
+        for (account, queue, variables, expected) in table {
+            let arn = format!("arn:aws:lambda:us-east-1:{account}:function:orders:live");
+            let attributes = MessageAttributes {
+                reason: Some("not_retryable"),
+                function_arn: Some(&arn),
+                error_type: Some("PermanentFailure"),
+                ..Default::default()
+            };
+            let moved = Message { queue, attributes, ..message("1") };
+            let moved_at = moved.sent_at.unwrap();
+            let judged = decide(moved, &home(), &rules(variables), moved_at);
+            let due = match (judged.decision, judged.schedule) {
+                (Decision::Settle(Settlement::DeadLetter(reason)), _) => Err(reason),
+                (_, schedule) => Ok((schedule.unwrap().due - moved_at).num_seconds()),
+            };
+            assert_eq!(due, expected, "{account} {queue:?} {variables:?}");
         }
     }
 
