@@ -84,6 +84,14 @@ async fn each_message_has_a_line_for_its_decision_and_one_for_each_thing_in_its_
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_line_of_an_unreadable_message_has_its_id_the_reason_and_why() {
+    handle_within(10, &World::new(&[]), vec![poison("poison")]).await;
+    let [line] = &lines()[..] else { panic!("expected one line, got {:?}", lines()) };
+    assert_eq!((&line["message_id"], &line["reason"]), (&"poison".into(), &"unreadable".into()));
+    assert_eq!(line["why"], "expected a failure record, got a body that is no JSON object");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dead_letter_that_cant_be_sent_is_an_error_that_names_queue_and_cause() {
     let world = World::new(&[("in poison", Answer::Refused)]);
     let report = handle_within(10, &world, vec![poison("poison")]).await;
