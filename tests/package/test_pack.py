@@ -13,7 +13,7 @@ PACK = Path(__file__).resolve().parents[2] / "scripts" / "pack"
 
 
 class PackTest(unittest.TestCase):
-    """Two programs, in a separate folder for each test."""
+    """Two programs and their licence notices, in a separate folder for each test."""
 
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -25,31 +25,31 @@ class PackTest(unittest.TestCase):
             file = self.folder / Path(program).name
             file.write_bytes(content)
             file.chmod(0o600)
+        (self.folder / "notices").write_text("MIT")
 
-    def pack(
-        self, name: str, programs: list[str], mebibytes_max: str = "1", *options: str
-    ) -> subprocess.CompletedProcess[str]:
+    def run_pack(self, name: str, mebibytes_max: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [PACK, self.folder / name, mebibytes_max, *arguments]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    def pack(self, name: str, programs: list[str], mebibytes_max: str = "1") -> subprocess.CompletedProcess[str]:
         arguments = [f"{program}={self.folder / Path(program).name}" for program in programs]
-        return subprocess.run(
-            [PACK, self.folder / name, mebibytes_max, *arguments, *options], capture_output=True, text=True
-        )
+        return self.run_pack(name, mebibytes_max, *arguments, "--text", f"NOTICES.txt={self.folder / 'notices'}")
 
-    def test_each_program_has_its_name_and_is_executable_by_everybody(self) -> None:
+    def test_everybody_may_run_the_programs_and_read_the_notices(self) -> None:
         self.assertEqual(self.pack("new/folder/a.zip", [*self.contents]).returncode, 0)
         with zipfile.ZipFile(self.folder / "new/folder/a.zip") as archive:
-            self.assertEqual({name: archive.read(name) for name in archive.namelist()}, self.contents)
-            self.assertEqual({entry.external_attr >> 16 for entry in archive.infolist()}, {0o100755})
+            contents = {name: archive.read(name) for name in archive.namelist()}
+            self.assertEqual(contents, {**self.contents, "NOTICES.txt": b"MIT"})
+            modes = {entry.filename: entry.external_attr >> 16 for entry in archive.infolist()}
+            self.assertEqual(modes, {"NOTICES.txt": 0o100644, "bin/proxy": 0o100755, "wrapper": 0o100755})
             # Unpackers ignore the mode unless the entry comes from Unix.
             self.assertEqual({entry.create_system for entry in archive.infolist()}, {3})
 
-    def test_a_text_is_readable_and_not_executable(self) -> None:
-        notices = self.folder / "notices"
-        notices.write_text("MIT")
-        self.pack("a.zip", ["wrapper"], "1", "--text", f"NOTICES.txt={notices}")
-        with zipfile.ZipFile(self.folder / "a.zip") as archive:
-            self.assertEqual(archive.read("NOTICES.txt"), b"MIT")
-            modes = {entry.filename: entry.external_attr >> 16 for entry in archive.infolist()}
-        self.assertEqual(modes, {"NOTICES.txt": 0o100644, "wrapper": 0o100755})
+    def test_a_zip_without_licence_notices_is_refused(self) -> None:
+        refused = self.run_pack("a.zip", "1", f"wrapper={self.folder / 'wrapper'}")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("required: --text", refused.stderr)
+        self.assertFalse((self.folder / "a.zip").exists())
 
     def test_times_modes_and_order_do_not_change_the_zip(self) -> None:
         self.pack("first.zip", ["bin/proxy", "wrapper"])
