@@ -74,7 +74,8 @@ export class AsyncRetry extends Construct {
 
     this.deadLetterQueue =
       props.deadLetterQueue ?? new DeadLetterQueue(this, 'DeadLetterQueue', { encryptionKey, deletionProtection });
-    if (props.deadLetterQueue) warnOfOwnQueue(this, props.deadLetterQueue);
+    if (props.deadLetterQueue) warnOfOwnQueue(this, props.deadLetterQueue, true);
+    if (centralDeadLetterQueue) warnOfOwnQueue(this, centralDeadLetterQueue, false);
     const handler = new RetryHandler(this, 'Handler', {
       ...props,
       architecture,

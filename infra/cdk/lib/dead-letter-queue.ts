@@ -40,8 +40,11 @@ export function retentionOf(queue: sqs.IQueue): Duration {
   return Token.isUnresolved(messageRetentionPeriod) ? RETENTION : Duration.seconds(messageRetentionPeriod);
 }
 
-/** Warns if a user's own dead-letter queue may lose messages, or is unencrypted. An imported queue can't be checked. */
-export function warnOfOwnQueue(scope: IConstruct, queue: sqs.IQueue): void {
+/**
+ * Warns if a user's own dead-letter queue may lose messages, or is unencrypted. SQS itself moves messages only to a queue
+ * of the same account. An imported queue can't be checked.
+ */
+export function warnOfOwnQueue(scope: IConstruct, queue: sqs.IQueue, isMovedTo: boolean): void {
   const resource = queue.node.defaultChild as Partial<sqs.CfnQueue> | undefined;
   if (resource?.cfnResourceType !== sqs.CfnQueue.CFN_RESOURCE_TYPE_NAME) return;
   const warn = (topic: string, what: string) =>
@@ -55,8 +58,10 @@ export function warnOfOwnQueue(scope: IConstruct, queue: sqs.IQueue): void {
   if (retention.toSeconds() < RETENTION.toSeconds()) {
     warn(
       'retention',
-      `keeps messages for ${retention.toHumanString()}: set its retentionPeriod to 14 days. A message that ` +
-        'SQS moves there after a thousand receives keeps its age, and may be deleted at once',
+      `keeps messages for ${retention.toHumanString()}: set its retentionPeriod to 14 days` +
+        (isMovedTo
+          ? '. A message that SQS moves there after a thousand receives keeps its age, and may be deleted at once'
+          : ''),
     );
   }
   if (Stack.of(queue).resolve(sqsManagedSseEnabled) === false && kmsMasterKeyId === undefined) {

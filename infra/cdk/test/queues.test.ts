@@ -236,22 +236,28 @@ test('a role that is imported by its ARN, or by its name with a path, is allowed
 });
 
 test("a user's dead-letter queue that loses messages or is unencrypted is a warning", () => {
-  const warningsOf = (props: sqs.QueueProps) => {
+  const warningsOf = (property: 'deadLetterQueue' | 'centralDeadLetterQueue', props: sqs.QueueProps) => {
     const stack = new TestStack();
-    new AsyncRetry(stack, 'Other', { deadLetterQueue: new sqs.Queue(stack, 'Mine', props) });
+    new AsyncRetry(stack, 'Other', { [property]: new sqs.Queue(stack, 'Mine', props) });
     return stack.warnings.map((text) => text.replace(/ \[ack: .*/, ''));
   };
   const retention = (kept: string) =>
-    `the dead-letter queue Test/Mine keeps messages for ${kept}: set its retentionPeriod to 14 days. A message that SQS moves there ` +
-    'after a thousand receives keeps its age, and may be deleted at once';
+    `the dead-letter queue Test/Mine keeps messages for ${kept}: set its retentionPeriod to 14 days`;
+  const moved = '. A message that SQS moves there after a thousand receives keeps its age, and may be deleted at once';
   const open = 'the dead-letter queue Test/Mine keeps payloads unencrypted: set its encryption to SQS_MANAGED or KMS';
   const { UNENCRYPTED, SQS_MANAGED, KMS_MANAGED } = sqs.QueueEncryption;
   const retentionPeriod = Duration.days(14);
-  assert.deepEqual(warningsOf({}), [retention('4 days')]);
-  assert.deepEqual(warningsOf({ retentionPeriod: Duration.days(13), encryption: SQS_MANAGED }), [retention('13 days')]);
-  assert.deepEqual(warningsOf({ retentionPeriod, encryption: UNENCRYPTED }), [open]);
-  for (const encryption of [undefined, SQS_MANAGED, KMS_MANAGED])
-    assert.deepEqual(warningsOf({ retentionPeriod, encryption }), []);
+  for (const [property, more] of [
+    ['deadLetterQueue', moved],
+    ['centralDeadLetterQueue', ''],
+  ] as const) {
+    assert.deepEqual(warningsOf(property, {}), [retention('4 days') + more]);
+    const shorter = { retentionPeriod: Duration.days(13), encryption: SQS_MANAGED };
+    assert.deepEqual(warningsOf(property, shorter), [retention('13 days') + more]);
+    assert.deepEqual(warningsOf(property, { retentionPeriod, encryption: UNENCRYPTED }), [open]);
+    for (const encryption of [undefined, SQS_MANAGED, KMS_MANAGED])
+      assert.deepEqual(warningsOf(property, { retentionPeriod, encryption }), []);
+  }
 });
 
 test("an imported dead-letter queue is not checked, and a user's own stays as open as it is", () => {
