@@ -203,6 +203,29 @@ fn what_a_room_may_never_see_is_not_behind_its_dependencies_either() {
     }
 }
 
+/// Newcomers wait for this build: TLS alone was a quarter of it.
+#[test]
+fn the_demo_builds_no_tls_and_nothing_that_only_operators_use() {
+    let script: Vec<_> = include_str!("../../../scripts/run").split_whitespace().collect();
+    let built_by = |pair: &[&'static str]| (pair[0] == "--package").then(|| pair.to_vec());
+    let packages: Vec<_> = script.windows(2).filter_map(built_by).flatten().collect();
+    assert!(packages.len() == 6 && script.contains(&"--no-default-features"), "{script:?}");
+    let tree = Command::new(env!("CARGO"))
+        .args(["tree", "--locked", "--no-default-features", "--edges", "normal,build"])
+        .args(["--prefix", "none", "--format", "{p}"])
+        .args(packages)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let tree = String::from_utf8(tree.stdout).unwrap();
+    let built: BTreeSet<_> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(built.contains("retry-handler") && built.contains("comeback-cli"), "{built:?}");
+    for never in ["aws-lc-sys", "ring", "rustls", "comeback-operate", "aws-sdk-iam", "plotters"] {
+        assert!(!built.contains(never), "{never}");
+    }
+}
+
 /// The packages that would be linked, and what each depends on.
 struct Graph {
     members: Vec<String>,
