@@ -203,7 +203,9 @@ fn decided(line: &LogLine) -> Option<Decided> {
         },
         "dead_letter" => {
             let reason = line.reason.clone()?;
-            let why = line.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            // Nothing else prints the id of an unreadable message in full.
+            let why = line.why.as_ref().zip(line.message_id.as_ref());
+            let why = why.map(|(why, id)| format!(": {why}, message {id}")).unwrap_or_default();
             Decision::DeadLetter { reason: reason + &why }
         }
         _ => return None,
@@ -309,8 +311,8 @@ mod tests {
     #[test]
     fn an_unreadable_message_is_given_up_under_its_own_id_with_the_reason_and_why() {
         let line = r#"{"level":"WARN","message":"given up","decision":"dead_letter","reason":"unreadable","why":"expected a failure record","message_id":"m1"}"#;
-        let decision =
-            Decision::DeadLetter { reason: "unreadable: expected a failure record".to_owned() };
+        let reason = "unreadable: expected a failure record, message m1".to_owned();
+        let decision = Decision::DeadLetter { reason };
         let decided = Decided { event_id: "m1".into(), decision };
         assert_eq!(logged(line), Some(What::Decided(decided)));
     }
