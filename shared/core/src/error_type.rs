@@ -6,7 +6,7 @@
 //! |---|---|
 //! | Python, Node.js, Go, .NET | `PaymentError` |
 //! | Java | `com.example.orders.PaymentError`; nested in another class, `com.example.Orders$PaymentError` |
-//! | Ruby | `Function<Orders::PaymentError>`; raised while the function is loaded, `Init<…>` |
+//! | Ruby | `Function<Orders::PaymentError>`; while the function is loaded `Init<…>`, of the runtime itself `Runtime<…>` |
 //! | Rust | the name that the kit's `Failure` is given, else the path of the type, such as `orders::PaymentError` |
 //! | Lambda itself | `Runtime.ExitError` (a crash), `Sandbox.Timedout`, `Extension.Crash` and the like |
 //!
@@ -23,10 +23,11 @@ const RETRY_AFTER: &str = "RetryAfter";
 const PERMANENT_FAILURE: &str = "PermanentFailure";
 
 /// What Ruby's runtime client writes around the name of an error's class.
-const RUBY_CLASSIFICATIONS: [&str; 2] = ["Function<", "Init<"];
+const RUBY_CLASSIFICATIONS: [&str; 3] = ["Function<", "Init<", "Runtime<"];
 
-/// The namespaces of Lambda's own error types. Each of these errors may pass at the next attempt.
-const LAMBDAS_OWN: [&str; 3] = ["Runtime.", "Sandbox.", "Extension."];
+/// The namespaces of Lambda's own error types, and what Ruby's runtime client writes for an error of its own. Each
+/// of these errors may pass at the next attempt.
+const LAMBDAS_OWN: [&str; 4] = ["Runtime.", "Sandbox.", "Extension.", "Runtime<"];
 
 /// The error in the response of a failed invocation.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -130,6 +131,8 @@ mod tests {
             ("", "Function<PermanentFailure>", true),
             ("", "Init<Orders::PermanentFailure>", true),
             ("", "Function<PermanentFailureLater>", false),
+            ("*", "Runtime<Errno::ECONNRESET>", false),
+            ("ECONNRESET", "Runtime<Errno::ECONNRESET>", true),
             ("RuntimeError", "Function<RuntimeError>", true),
             ("Function<RuntimeError>", "Function<RuntimeError>", true),
             ("PaymentError", "Function<Orders::PaymentError>", true),
