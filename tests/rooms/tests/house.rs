@@ -41,6 +41,16 @@ fn no_comment_is_wider_than_120_columns() {
     assert!(wide.is_empty(), "{wide:#?}");
 }
 
+/// A newcomer copies them, so every line must be needed.
+#[test]
+fn the_smallest_function_has_at_most_12_lines_and_a_charge_less_than_80() {
+    let example = |name: &str| format!("{ROOT}/shared/kit/examples/{name}.rs");
+    let smallest = fs::read_to_string(example("smallest")).unwrap();
+    let is_code = |line: &&str| !line.is_empty() && !line.starts_with("//");
+    assert!(smallest.lines().filter(is_code).count() <= 12);
+    assert!(fs::read_to_string(example("charge_card")).unwrap().lines().count() < 80);
+}
+
 #[test]
 fn paths_that_the_guides_name_exist() {
     for guide in ["CONTRIBUTING.md", "SECURITY.md", ".github/pull_request_template.md"] {
