@@ -1,4 +1,5 @@
-"""Every script prints its usage for --help, and refuses unknown options. In both cases it does nothing else."""
+"""Every script prints its usage for --help, and refuses unknown options. In both cases it does nothing else. The demo
+and the local cloud are built with what they need, and started."""
 
 import os
 import shutil
@@ -77,6 +78,41 @@ class UsageTest(unittest.TestCase):
             with self.subTest(argument=argument):
                 answer = self.run_script("package", argument)
                 self.assertEqual(answer.returncode, 2)
+
+
+# Answers as Cargo does, and builds a program that prints its arguments.
+CARGO = """#!/bin/sh
+case $1 in
+metadata) printf '{"target_directory":"%s"}' "$HOME/target" ;;
+build)
+    printf '%s\\n' "$*" >"$HOME/built"
+    mkdir -p "$HOME/target/demo"
+    printf '#!/bin/sh\\necho "$@"\\n' >"$HOME/target/demo/comeback"
+    chmod +x "$HOME/target/demo/comeback"
+    ;;
+esac
+"""
+
+
+class RunTest(unittest.TestCase):
+    """Scripts that build the program `comeback` and start it."""
+
+    def test_a_program_gets_its_arguments_and_only_the_live_page_what_it_needs(self) -> None:
+        for script, with_page in (("demo", False), ("local", True)):
+            for arguments in ([], ["--binaries", "local"]):
+                with self.subTest(script=script, arguments=arguments), tempfile.TemporaryDirectory() as home:
+                    cargo = Path(home, "tools", "cargo")
+                    cargo.parent.mkdir()
+                    cargo.write_text(CARGO)
+                    cargo.chmod(0o755)
+                    answer = subprocess.run(
+                        [REPOSITORY / "scripts" / script, *arguments],
+                        env={"HOME": home, "PATH": f"{cargo.parent}:{os.environ['PATH']}"},
+                        capture_output=True,
+                        text=True,
+                    )
+                    self.assertEqual((answer.returncode, answer.stdout), (0, " ".join([script, *arguments]) + "\n"))
+                    self.assertEqual("comeback-cli/operate" in Path(home, "built").read_text(), with_page)
 
 
 if __name__ == "__main__":
