@@ -1,0 +1,173 @@
+"""Pages of docs whose commands run as they are written.
+
+The first line of a block may say where it belongs:
+
+    # app.py                          the block is this file
+    # in a terminal of its own        runs until the page ends
+    # once                            installs what the tests have installed already: does not run
+    # in your AWS account             does not run
+    # not run by the tests            does not run
+
+Every line of a `text` block must be printed after the last commands began, by these commands or in a terminal. Numbers,
+times and ids may differ, and so may the order, because a function's own lines come when they come.
+"""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"(?:#|//) ([\w.]+\.\w+)\n")
+TERMINAL = "# in a terminal of its own"
+ELSEWHERE = ("# once", "# in your AWS account", "# not run by the tests")
+
+# The port in the pages.
+PORT = "4700"
+# What the local cloud prints when it is ready.
+READY = "What happens, until Ctrl-C:"
+# A page that takes longer than this is wrong.
+PATIENCE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a page: its language and its text."""
+
+    language: str
+    text: str
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it does not run here."""
+        return self.text.startswith(ELSEWHERE)
+
+
+def blocks(page: str) -> list[Block]:
+    """The blocks of a page, in order."""
+    return [Block(language, text) for language, text in BLOCK.findall(page)]
+
+
+def essence(line: str) -> str:
+    """A line without what differs each time: numbers, times, ids and the widths of columns."""
+    words = ("#" if re.search(r"\d", word) else word for word in line.split() if word not in {"ms", "s"})
+    return " ".join(word for word in re.sub(r"(# )+", "# ", " ".join(words)).split())
+
+
+@dataclass
+class Output:
+    """Lines that commands print, in the order in which they come."""
+
+    lines: list[str] = field(default_factory=list)
+    more: threading.Condition = field(default_factory=threading.Condition)
+
+    def read(self, process: "subprocess.Popen[str]") -> None:
+        """Reads until the process ends."""
+        assert process.stdout is not None
+        with process.stdout as printed:
+            for line in printed:
+                with self.more:
+                    self.lines.append(line.rstrip("\n"))
+                    self.more.notify_all()
+
+    def expect(self, expected: str, begin: int) -> None:
+        """Waits until these lines were printed, in any order, from the line `begin` on.
+
+        Raises:
+            AssertionError: if one is missing for long.
+        """
+        until = time.monotonic() + PATIENCE_SECONDS
+        wanted = Counter(filter(None, map(essence, expected.splitlines())))
+        with self.more:
+            while missing := wanted - Counter(map(essence, self.lines[begin:])):
+                if not self.more.wait(until - time.monotonic()):
+                    raise AssertionError("\n".join(["not printed:", *missing, "but:", *self.lines[begin:]]))
+
+
+class Reader:
+    """Somebody who types what a page says, in a folder that looks like a checkout."""
+
+    def __init__(self, folder: Path, path: str) -> None:
+        """Prepares the folder. `path` has the tools that the page expects."""
+        self.folder = folder
+        self.terminals: list[subprocess.Popen[str]] = []
+        self.output = Output()
+        shutil.copytree(ROOT / "scripts", folder / "scripts", ignore=shutil.ignore_patterns("comeback"))
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = str(free.getsockname()[1])
+        # Everything is built already.
+        run = folder / "scripts" / "run"
+        run.write_text(f'#!/bin/sh\nshift\nexec "{TARGET}/comeback" "$@" --binaries "{TARGET}" --port {self.port}\n')
+        (folder / "comeback").symlink_to(TARGET / "comeback")
+        self.environment = {"HOME": str(folder), "PATH": f"{folder}:{path}", "AWS_EC2_METADATA_DISABLED": "true"}
+
+    def __enter__(self) -> "Reader":
+        """Starts nothing yet."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends the terminals, as with Ctrl-C."""
+        for terminal in self.terminals:
+            os.killpg(terminal.pid, signal.SIGINT)
+            terminal.wait()
+
+    def _start(self, commands: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            ["bash", "-euc", commands.replace(PORT, self.port)],
+            cwd=self.folder,
+            env=self.environment,
+            text=True,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+
+    def follow(self, page: list[Block]) -> Iterator[Block]:
+        """Does what each block says. Yields those that ran."""
+        begin = 0
+        for block in page:
+            file = FILE.match(block.text)
+            if block.is_elsewhere:
+                continue
+            if block.language == "text":
+                self.output.expect(block.text, begin)
+            elif block.language == "sh" and block.text.startswith(TERMINAL):
+                process = self._start(f"exec {block.text.removeprefix(TERMINAL).strip()}")
+                self.terminals.append(process)
+                threading.Thread(target=self.output.read, args=[process], daemon=True).start()
+                self.output.expect(READY, 0)
+            elif block.language == "sh":
+                begin = len(self.output.lines)
+                self._run(block.text)
+            elif file:
+                (self.folder / file[1]).write_text(block.text)
+                continue
+            else:
+                continue
+            yield block
+
+    def _run(self, commands: str) -> None:
+        """Runs commands to their end. What they export stays.
+
+        Raises:
+            AssertionError: if one fails.
+        """
+        exported = self.folder / "exported"
+        before = f". {exported}\n" if exported.exists() else ""
+        process = self._start(f"{before}{commands}\nexport -p >{exported}")
+        begin = len(self.output.lines)
+        self.output.read(process)
+        if process.wait() != 0:
+            raise AssertionError("\n".join([f"failed:\n{commands}", *self.output.lines[begin:]]))
