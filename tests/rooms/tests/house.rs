@@ -98,6 +98,24 @@ fn every_link_of_a_document_leads_somewhere() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
+/// Longer than this, nobody reads a page to its end.
+const WORDS_MAX: usize = 1_500;
+
+#[test]
+fn no_page_is_longer_than_a_person_reads() {
+    let mut long = Vec::new();
+    // `*.md` in git's patterns has the pages of all folders below, and `:(glob)` only those of this one.
+    for page in [tracked(":(glob)*.md"), tracked("docs/*.md")].concat() {
+        let Ok(text) = fs::read_to_string(Path::new(ROOT).join(&page)) else { continue };
+        let words = outside_of_blocks(&text).split_whitespace().count();
+        // The changelog grows with each version, and is read in part.
+        if words > WORDS_MAX && page != "CHANGELOG.md" {
+            long.push(format!("{page}: {words}"));
+        }
+    }
+    assert!(long.is_empty(), "{long:#?}");
+}
+
 /// The lines of a document without those of its blocks of code.
 fn outside_of_blocks(text: &str) -> String {
     let mut inside = false;

@@ -172,8 +172,17 @@ const NEVER: [(&str, &[&str]); 8] = [
 ];
 
 /// Crates of tests, which no room may depend on.
-const TESTS: [&str; 8] =
-    ["end-to-end", "fuzz", "kit-bench", "moto", "proxy-bench", "rooms", "simulation", "soak"];
+const TESTS: [&str; 9] = [
+    "book",
+    "end-to-end",
+    "fuzz",
+    "kit-bench",
+    "moto",
+    "proxy-bench",
+    "rooms",
+    "simulation",
+    "soak",
+];
 
 #[test]
 fn each_room_uses_what_it_may_and_no_room_is_forgotten() {
