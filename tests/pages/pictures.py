@@ -3,7 +3,7 @@
 python3 tests/pages/pictures.py PROGRAM     writes them; PROGRAM is the debug build of `comeback`
 
 Two of them show figures. backoff.svg has those of `comeback simulate`. outage.svg has those of a run of the local
-cloud, which are in outage.csv: two events a second for a quarter of an hour. All runs of the first ten minutes fail.
+cloud, which are in outage.csv (tests/pages/outage.py): two events a second, of which all fail for the first two thirds.
 """
 
 import csv
@@ -186,24 +186,24 @@ def backoff(program: Path) -> Picture:
 
 def outage() -> Picture:
     """Retries in an outage, with and without probes."""
-    picture = Picture("Retries a second in an outage of ten minutes, with and without probes", 300)
+    picture = Picture("Retries a second in an outage of five minutes, with and without probes", 300)
     rows = list(csv.DictReader((FOLDER / "outage.csv").read_text().splitlines()))
     length, seconds = float(rows[1]["seconds"]), [float(row["seconds"]) for row in rows]
-    # A logarithmic scale could not show that there are none.
+    whole = seconds[-1] + length
     most = max(float(row[name]) for row in rows for name in ("plain", "probes")) / length
 
     def x(second: float) -> float:
-        return 60 + second * 670 / (seconds[-1] + length)
+        return 60 + second * 670 / whole
 
     def y(rate: float) -> float:
         return 250 - 190 * rate / most
 
-    picture.rectangle(x(0), 50, x(600) - x(0), 200, "down")
-    picture.text(x(300), 44, "the function is down for ten minutes", "middle quiet")
+    picture.rectangle(x(0), 50, x(whole * 2 / 3) - x(0), 200, "down")
+    picture.text(x(whole / 3), 44, "the function is down", "middle quiet")
     for rate in range(0, int(most) + 1, 5):
         picture.line((60, y(rate)), (730, y(rate)), kind="grid")
         picture.text(52, y(rate) + 4, str(rate), "end quiet")
-    for minute in range(0, 16, 5):
+    for minute in range(int(whole / 60) + 1):
         picture.text(x(minute * 60), 270, f"{minute} min", "middle quiet")
     for name, color in (("plain", "red"), ("probes", "blue")):
         picture.line(
