@@ -1,8 +1,8 @@
 """Measures what docs/pictures/outage.svg shows, and writes docs/pictures/outage.csv.
 
-python3 tests/pages/outage.py [MINUTES]     how long the function is down (5); takes half as long again, and needs boto3
+python3 tests/pages/outage.py [MINUTES]     how long the function is down (10); takes twice as long, and needs boto3
 
-Two local clouds run side by side, one of them with probes. Each gets two events a second, all of which fail until the
+Two local clouds run side by side, one of them with probes. Each gets an event a second, and all runs fail until the
 outage is over. The retries are counted in steps of ten seconds, as their journals tell of them.
 """
 
@@ -25,7 +25,6 @@ DATA = ROOT / "docs/pictures/outage.csv"
 
 WITH = {"plain": [], "probes": ["--ledger", "--set", "REGISTER=true", "--set", "PROBE=true"]}
 STEP_SECONDS = 10
-EVENTS_PER_SECOND = 2
 BEGINS = re.compile(r"^(\d\d:\d\d:\d\d\.\d+)Z +example-target .* attempt \d+ begins")
 
 
@@ -57,13 +56,13 @@ class Cloud:
 
 def main() -> None:
     """Runs the outage, and writes the counts."""
-    minutes = float(sys.argv[1]) if len(sys.argv) > 1 else 5
+    minutes = float(sys.argv[1]) if len(sys.argv) > 1 else 10
     clouds = {name: Cloud(4801 + nth, options) for nth, (name, options) in enumerate(WITH.items())}
     begin = datetime.now(UTC)
     until = (begin + timedelta(minutes=minutes)).isoformat(timespec="seconds")
-    length = round(minutes * 90)
-    for nth in range(length * EVENTS_PER_SECOND):
-        time.sleep(max(0, (begin - datetime.now(UTC)).total_seconds() + nth / EVENTS_PER_SECOND))
+    length = round(minutes * 120)
+    for nth in range(length):
+        time.sleep(max(0, (begin - datetime.now(UTC)).total_seconds() + nth))
         for cloud in clouds.values():
             event = json.dumps({"id": nth, "fail": {"until": until}})
             cloud.functions.invoke(FunctionName="example-target", InvocationType="Event", Payload=event)

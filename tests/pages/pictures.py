@@ -3,7 +3,7 @@
 python3 tests/pages/pictures.py PROGRAM     writes them; PROGRAM is the debug build of `comeback`
 
 Two of them show figures. backoff.svg has those of `comeback simulate`. outage.svg has those of a run of the local
-cloud, which are in outage.csv (tests/pages/outage.py): two events a second, of which all fail for the first two thirds.
+cloud, which are in outage.csv (tests/pages/outage.py): an event a second, of which all fail in the first half.
 """
 
 import csv
@@ -186,7 +186,7 @@ def backoff(program: Path) -> Picture:
 
 def outage() -> Picture:
     """Retries in an outage, with and without probes."""
-    picture = Picture("Retries a second in an outage of five minutes, with and without probes", 300)
+    picture = Picture("Retries a second in an outage of ten minutes, with and without probes", 300)
     rows = list(csv.DictReader((FOLDER / "outage.csv").read_text().splitlines()))
     length, seconds = float(rows[1]["seconds"]), [float(row["seconds"]) for row in rows]
     whole = seconds[-1] + length
@@ -198,12 +198,12 @@ def outage() -> Picture:
     def y(rate: float) -> float:
         return 250 - 190 * rate / most
 
-    picture.rectangle(x(0), 50, x(whole * 2 / 3) - x(0), 200, "down")
-    picture.text(x(whole / 3), 44, "the function is down", "middle quiet")
+    picture.rectangle(x(0), 50, x(whole / 2) - x(0), 200, "down")
+    picture.text(x(whole / 4), 44, "the function is down", "middle quiet")
     for rate in range(0, int(most) + 1, 5):
         picture.line((60, y(rate)), (730, y(rate)), kind="grid")
         picture.text(52, y(rate) + 4, str(rate), "end quiet")
-    for minute in range(int(whole / 60) + 1):
+    for minute in range(0, int(whole / 60) + 1, 5):
         picture.text(x(minute * 60), 270, f"{minute} min", "middle quiet")
     for name, color in (("plain", "red"), ("probes", "blue")):
         picture.line(
@@ -213,7 +213,7 @@ def outage() -> Picture:
     picture.text(60, 20, "retries a second", "quiet")
     picture.text(500, 20, "without probes", "red strong")
     picture.text(620, 20, "with probes", "blue strong")
-    picture.text(60, 290, "two new events a second all the time; retries are counted in steps of ten seconds", "quiet")
+    picture.text(60, 290, "a new event every second all the time; retries are counted in steps of ten seconds", "quiet")
     return picture
 
 
