@@ -36,6 +36,10 @@ pub fn build(folder: &Path) -> Result<()> {
         pages.insert(path);
     });
     book.build()?;
+    // Some pages have them in HTML, for light and dark.
+    for picture in fs::read_dir(root.join("docs/pictures"))? {
+        linked.insert(("docs".into(), Path::new("docs/pictures").join(picture?.file_name())));
+    }
     for (page, link) in linked {
         if link.extension().is_some_and(|extension| extension == "md") {
             if !pages.contains(&link) {
@@ -55,15 +59,11 @@ pub fn build(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The files to which a page links, pictures included. All paths begin at the root of the project.
+/// The files to which a page links. All paths begin at the root of the project.
 fn links(page: &Path, content: &str) -> impl Iterator<Item = PathBuf> {
     let folder = page.parent().unwrap_or(page).to_owned();
     Parser::new(content).filter_map(move |event| {
-        let Event::Start(Tag::Link { dest_url: link, .. } | Tag::Image { dest_url: link, .. }) =
-            event
-        else {
-            return None;
-        };
+        let Event::Start(Tag::Link { dest_url: link, .. }) = event else { return None };
         let file = link.split('#').next().filter(|file| !file.is_empty() && !file.contains(':'))?;
         Some(normal(&folder.join(file)))
     })

@@ -1,6 +1,6 @@
 """Measures what docs/pictures/outage.svg shows, and writes docs/pictures/outage.csv.
 
-python3 tests/pages/outage.py [MINUTES]     how long the function is down (10); takes twice as long, and needs boto3
+python3 tests/docs/outage.py [MINUTES]     how long the function is down (10); takes twice as long, and needs boto3
 
 Two local clouds run side by side, one of them with probes. Each gets an event a second, and all runs fail until the
 outage is over. The retries are counted in steps of ten seconds, as their journals tell of them.

@@ -1,9 +1,9 @@
 """Draws the pictures of docs/pictures, which are readable in light and dark.
 
-python3 tests/pages/pictures.py PROGRAM     writes them; PROGRAM is the debug build of `comeback`
+python3 tests/docs/pictures.py PROGRAM     writes them; PROGRAM is the debug build of `comeback`
 
 Two of them show figures. backoff.svg has those of `comeback simulate`. outage.svg has those of a run of the local
-cloud, which are in outage.csv (tests/pages/outage.py): an event a second, of which all fail in the first half.
+cloud, which are in outage.csv (tests/docs/outage.py): an event a second, of which all fail in the first half.
 """
 
 import csv

@@ -2,7 +2,7 @@
 
 Needs the debug builds.
 
-tests/pages/run starts this.
+tests/docs/run starts this.
 """
 
 import os
@@ -38,7 +38,7 @@ class CommandsTest(unittest.TestCase):
 
     def test_it_is_what_the_program_says(self) -> None:
         made = commands.page(TARGET / "comeback")
-        self.assertEqual(commands.PAGE.read_text(), made, "python3 tests/pages/commands.py PROGRAM writes it")
+        self.assertEqual(commands.PAGE.read_text(), made, "python3 tests/docs/commands.py PROGRAM writes it")
 
 
 class PictureTest(unittest.TestCase):
@@ -46,7 +46,7 @@ class PictureTest(unittest.TestCase):
 
     def test_they_are_what_the_code_draws(self) -> None:
         for name, svg in pictures.pictures(TARGET / "comeback").items():
-            made = "python3 tests/pages/pictures.py PROGRAM draws it"
+            made = "python3 tests/docs/pictures.py PROGRAM draws it"
             self.assertEqual((pictures.FOLDER / name).read_text(), svg, f"{name}: {made}")
 
 

@@ -1,6 +1,6 @@
 """The reference of the program `comeback`, from its own help.
 
-python3 tests/pages/commands.py PROGRAM     writes docs/operate/commands.md
+python3 tests/docs/commands.py PROGRAM     writes docs/operate/commands.md
 """
 
 import re
@@ -15,7 +15,7 @@ HEAD = """\
 # Commands
 
 Everything that `comeback COMMAND --help` says. [The operator's program](../operate.md) explains what the commands are
-for. This page is made by `tests/pages/commands.py`, and a test compares it with the program.
+for. This page is made by `tests/docs/commands.py`, and a test compares it with the program.
 """
 
 
