@@ -1,8 +1,8 @@
-"""Deploys both examples, as they are and with everything switched on, through CloudFormation into ministack, with the
-commands that a person would use. One event fails, comes back and succeeds; another one always fails and is given
-up with its reason. With several functions, each has its own retry queue. IAM is enforced: the handler has only its
-role's permissions, both queues are closed to strangers, and the operator can do with them what its policies allow, and
-nothing more. In the end everything is removed.
+"""Deploys both examples with everything switched on through CloudFormation into ministack, with the commands that a
+person would use; released.py deploys them as they are. One event fails, comes back and succeeds; another one always
+fails and is given up with its reason. With several functions, each has its own retry queue. IAM is enforced: the
+handler has only its role's permissions, both queues are closed to strangers, and the operator can do with them what its
+policies allow, and nothing more. In the end everything is removed.
 
 ministack runs functions as processes of this machine, so the handler is the build for this machine, not arm64's.
 Some things can't be tested with it:
@@ -41,9 +41,6 @@ from stack import Deployed, find, life_of_failing, mapped_queues, remove
 
 # Far longer than the backoffs of all attempts. If it takes longer, something is wrong.
 PATIENCE_SECONDS = 150
-
-# The examples set this number of attempts, so that nobody has to wait for a day.
-ATTEMPTS_MAX = 5
 
 RECOVERS = {"id": "order-7", "fail": {"attempts": 2, "error": "UpstreamUnavailable"}}
 NEVER = {"id": "order-8", "fail": {"error": "UpstreamUnavailable"}}
@@ -182,19 +179,15 @@ def main() -> int:
     """Tries all examples, each in an account of its own."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cdk", type=Path, help="CDK's command line")
-    parser.add_argument("example", type=Path, help="the synthesized CDK example, cdk.out, with this handler")
-    parser.add_argument("everything", type=Path, help="the output of everything.js, with this handler")
+    parser.add_argument("everything", type=Path, help="the output of everything.js, cdk.out, with this handler")
     parser.add_argument("several", type=Path, help="the output of several.js, with this handler")
     parser.add_argument("handler", type=Path, help="the retry handler for this machine, as a zip")
     parser.add_argument("comeback", type=Path, help="the operator's program")
     arguments = parser.parse_args()
-    example = sam.read(sam.EXAMPLE)
     with_everything = everything.switch_on(sam.read(sam.EXAMPLE))
     comeback = arguments.comeback.resolve()
-    as_is, all_on = of_one(ATTEMPTS_MAX, comeback), of_one(everything.ATTEMPTS_MAX, comeback)
+    all_on = of_one(everything.ATTEMPTS_MAX, comeback)
     trials = [
-        Trial("SAM", lambda folder: commands.sam(arguments.handler, folder, example), as_is),
-        Trial("CDK", lambda _: commands.cdk(arguments.cdk, arguments.example), as_is),
         Trial("SAM with everything", lambda folder: commands.sam(arguments.handler, folder, with_everything), all_on),
         Trial("CDK with everything", lambda _: commands.cdk(arguments.cdk, arguments.everything), all_on),
         Trial("CDK with several functions", lambda _: commands.cdk(arguments.cdk, arguments.several), of_several),

@@ -1,0 +1,109 @@
+"""Deploys the example from a release into ministack: with CDK's packages, with SAM's application, and from the zips.
+
+One event fails, comes back and succeeds; another one is given up. CDK and SAM are tried as in deployed.py.
+"""
+
+import argparse
+import io
+import json
+import sys
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "conformance"))
+
+import commands
+import endpoints
+from deployed import NEVER, Trial, of_one, play, try_out
+from stack import Deployed
+
+# The examples set this number of attempts, so that nobody has to wait for a day.
+ATTEMPTS_MAX = 5
+
+
+def sam(program: Path, folder: Path) -> commands.Example:
+    """SAM's example, deployed in the unpacked archive without a build."""
+    settings = ["env", f"AWS_DEFAULT_REGION={endpoints.REGION}", "SAM_CLI_TELEMETRY=0"]
+    return commands.Example(commands.SAM_STACK, folder, [[*settings, str(program), "deploy"]])
+
+
+def from_zips(handler: Path, orders: Path) -> list[str]:
+    """Deploys the zips with AWS's API, as tools do that know nothing of Comeback. Returns what was wrong."""
+    with endpoints.ministack() as ministack:
+        placed, dead_letters = play(deployed_from_zips(ministack, handler, orders))
+    given_up = [(json.loads(each["Body"]), each["MessageAttributes"]["Reason"]["StringValue"]) for each in dead_letters]
+    expected = ([{"placed": "order-7", "attempt": 2}], [(NEVER, "max_attempts_exceeded")])
+    print("zips: events came back, one was given up", flush=True)
+    return [] if (placed, given_up) == expected else [f"zips: expected {expected}, got {(placed, given_up)}"]
+
+
+def deployed_from_zips(endpoint: endpoints.Endpoint, handler: Path, orders: Path) -> Deployed:
+    """The two queues, the handler with its mapping, and the function."""
+    sqs, functions = endpoint.client("sqs"), endpoint.client("lambda")
+    role = endpoint.client("iam").create_role(RoleName="example", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
+    dead_letter_queue = sqs.create_queue(QueueName="dead-letters")["QueueUrl"]
+    sqs.create_queue(QueueName="retry", Attributes={"VisibilityTimeout": "180"})
+    retry_queue = f"arn:aws:sqs:{endpoints.REGION}:{endpoints.ACCOUNT}:retry"
+    functions.create_function(
+        FunctionName="retry-handler",
+        Role=role,
+        Runtime="provided.al2023",
+        Handler="bootstrap",
+        Code={"ZipFile": handler.read_bytes()},
+        Timeout=30,
+        Environment={
+            "Variables": {"DEAD_LETTER_QUEUE_URL": dead_letter_queue, "MAX_ATTEMPTS": str(ATTEMPTS_MAX)},
+        },
+    )
+    functions.create_event_source_mapping(
+        FunctionName="retry-handler",
+        EventSourceArn=retry_queue,
+        BatchSize=10,
+        FunctionResponseTypes=["ReportBatchItemFailures"],
+    )
+    code = io.BytesIO()
+    with zipfile.ZipFile(code, "w") as archive:
+        archive.write(orders, orders.name)
+    functions.create_function(
+        FunctionName="orders", Role=role, Runtime="python3.13", Handler="app.handler", Code={"ZipFile": code.getvalue()}
+    )
+    functions.put_function_event_invoke_config(
+        FunctionName="orders",
+        MaximumRetryAttempts=0,
+        DestinationConfig={"OnFailure": {"Destination": retry_queue}},
+    )
+    return Deployed(endpoint, "orders", "retry-handler", retry_queue, "example")
+
+
+def main() -> int:
+    """Tries everything that a release is for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("release", type=Path, help="the folder of the release")
+    parser.add_argument("work", type=Path, help="its unpacked archives, and the examples' cdk.out as npm and pip")
+    parser.add_argument("sam", type=Path, help="SAM CLI")
+    parser.add_argument("cdk", type=Path, help="CDK's command line")
+    arguments = parser.parse_args()
+    (application,) = arguments.work.glob("comeback-sam-*")
+    (comeback,) = arguments.work.glob("comeback-*-linux-x86_64/comeback")
+    (handler,) = arguments.release.glob("comeback-handler-*-x86_64.zip")
+    tried = of_one(ATTEMPTS_MAX, comeback)
+    example = application / "infra" / "sam" / "example"
+    trials = [
+        Trial("SAM's application", lambda _: sam(arguments.sam, example), tried),
+        Trial("CDK's package from npm", lambda _: commands.cdk(arguments.cdk, arguments.work / "npm"), tried),
+        Trial("CDK's package from pip", lambda _: commands.cdk(arguments.cdk, arguments.work / "pip"), tried),
+    ]
+    orders = application / "infra" / "example" / "orders" / "app.py"
+    runs = [*(partial(try_out, trial) for trial in trials), partial(from_zips, handler, orders)]
+    # The examples mostly wait, so threads are enough.
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        wrong = [fault for found in pool.map(lambda run: run(), runs) for fault in found]
+    for fault in wrong:
+        print(fault, file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
