@@ -1,5 +1,6 @@
 """Software bills of materials: the crates that are linked into what is shipped, as CycloneDX 1.6 in JSON."""
 
+import functools
 import runpy
 import tomllib
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 
 # What scripts/notices lists is what a bill lists.
-linked = runpy.run_path(str(ROOT / "scripts" / "notices"))["linked"]
+linked = functools.cache(runpy.run_path(str(ROOT / "scripts" / "notices"))["linked"])
 
 
 def bill(version: str, name: str, purl: str, linkages: list[tuple[str, str]]) -> dict[str, Any]:

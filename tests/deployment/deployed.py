@@ -132,8 +132,9 @@ def _problems(deployed: Deployed, comeback: Path) -> list[str]:
 
 
 def _trace(deployed: Deployed, comeback: Path, event_id: str) -> tuple[list[str], dict[str, str]]:
+    """The life of an event. An event that the handler receives only when it is due does not wait."""
     life = deployed.comeback(comeback, "trace", event_id)
-    return [step["what"] for step in life["steps"]], life["next"]
+    return [step["what"] for step in life["steps"] if step["what"] != "waits"], life["next"]
 
 
 class Trial(NamedTuple):

@@ -182,8 +182,8 @@ class Deployed:
 
 
 def life_of_failing(attempts_max: int) -> tuple[list[str], dict[str, str]]:
-    """What `comeback trace` tells of an event that always fails: its steps, and what is next."""
-    steps = ["failed", "waits", "retried"] * attempts_max + ["failed", "given_up"]
+    """What `comeback trace` tells of an event that always fails: its steps without waits, and what is next."""
+    steps = ["failed", "retried"] * attempts_max + ["failed", "given_up"]
     return steps, {"state": "given_up", "reason": "max_attempts_exceeded"}
 
 

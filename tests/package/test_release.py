@@ -1,0 +1,214 @@
+"""The parts of scripts/release that build nothing. tests/deployment/run-released installs a whole release."""
+
+import hashlib
+import io
+import json
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "infra" / "release"))
+
+import archives  # noqa: E402
+import sbom  # noqa: E402
+from archives import File  # noqa: E402
+from checks import faults, section  # noqa: E402
+from provenance import statement  # noqa: E402
+
+RELEASE = [sys.executable, str(ROOT / "infra" / "release")]
+
+CARGO_TOML = """
+[workspace.package]
+version = "1.2.3"
+
+[workspace.dependencies]
+core = { path = "core", version = "1.2.3" }
+local = { path = "local" }
+other = { version = "7" }
+"""
+CHANGELOG = """# Changelog
+
+## [Unreleased]
+
+- Soon.
+
+## [1.2.3] - 2026-01-02
+
+### Added
+
+- A thing.
+
+## [1.2.2] - 2026-01-01
+"""
+
+
+class ChecksTest(unittest.TestCase):
+    """A checkout of version 1.2.3, in a separate folder for each test."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.git("init", "--quiet")
+        self.write("Cargo.toml", CARGO_TOML)
+        self.write("CHANGELOG.md", CHANGELOG)
+        self.write(".gitignore", "/dist")
+        for file in ("package.json", "package-lock.json"):
+            self.write(f"infra/cdk/{file}", json.dumps({"version": "1.2.3"}))
+        self.commit()
+
+    def git(self, *arguments: str) -> None:
+        author = ["-c", "user.name=test", "-c", "user.email=test"]
+        subprocess.run(["git", *author, *arguments], cwd=self.folder, check=True, capture_output=True)
+
+    def write(self, path: str, content: str) -> None:
+        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / path).write_text(content)
+
+    def commit(self) -> None:
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", "all")
+
+    def test_a_clean_commit_of_this_version_can_be_released(self) -> None:
+        self.assertEqual(faults(self.folder, "1.2.3"), [])
+
+    def test_a_version_must_be_semantic(self) -> None:
+        for version in ("", "1", "1.2", "v1.2.3", "1.2.3.4", "01.2.3", "1.2.3-", "1.2.3-01", "1.2.3+build", "1.2.3\n"):
+            with self.subTest(version=version):
+                (fault,) = faults(self.folder, version)
+                self.assertEqual(fault, f"expected a semantic version such as 1.2.3 or 1.2.3-rc.1, got {version!r}")
+
+    def test_every_place_must_have_this_version(self) -> None:
+        places = ["Cargo.toml", "core in Cargo.toml", "infra/cdk/package.json", "infra/cdk/package-lock.json"]
+        for version in ("1.2.4", "1.2.3-rc.1", "1.3.0-alpha.1.x-y"):
+            with self.subTest(version=version):
+                expected = [f"{place} has version 1.2.3, not {version}" for place in places]
+                self.assertEqual(faults(self.folder, version), expected)
+
+    def test_a_changed_and_a_new_file_prevent_a_release(self) -> None:
+        for file in ("CHANGELOG.md", "new"):
+            with self.subTest(file=file):
+                self.write(file, CHANGELOG + "More.")
+                (fault,) = faults(self.folder, "1.2.3")
+                self.assertRegex(fault, rf"^expected a clean checkout(?s:.)*{file}$")
+                self.commit()
+
+    def test_a_tag_must_be_the_commit_that_is_released(self) -> None:
+        self.git("tag", "v1.2.3")
+        self.assertEqual(faults(self.folder, "1.2.3"), [])
+        self.git("commit", "--quiet", "--allow-empty", "--message", "later")
+        self.assertEqual(
+            faults(self.folder, "1.2.3"), ["the tag v1.2.3 exists, and is not the commit that is checked out"]
+        )
+
+    def test_the_changelog_must_have_a_section_when_there_is_a_tag(self) -> None:
+        self.write("CHANGELOG.md", "# Changelog\n\n## [Unreleased]\n")
+        self.commit()
+        self.assertEqual(faults(self.folder, "1.2.3"), [])
+        self.git("tag", "--annotate", "v1.2.3", "--message", "1.2.3")
+        self.assertEqual(faults(self.folder, "1.2.3"), ["CHANGELOG.md has no section [1.2.3]"])
+
+    def test_a_release_is_not_made_over_another(self) -> None:
+        (self.folder / "dist/release/1.2.3").mkdir(parents=True)
+        self.assertEqual(faults(self.folder, "1.2.3"), ["dist/release/1.2.3 exists; remove it to make it again"])
+
+    def test_notes_are_the_section_of_the_version(self) -> None:
+        self.assertEqual(section(CHANGELOG, "1.2.3"), "### Added\n\n- A thing.")
+        self.assertEqual(section(CHANGELOG, "Unreleased"), "- Soon.")
+        self.assertEqual(section(CHANGELOG, "1.2.2"), "")
+        self.assertIsNone(section(CHANGELOG, "1.2"))
+
+
+class ArchivesTest(unittest.TestCase):
+    """Archives of files in memory."""
+
+    FILES = [File("b/text", b"text"), File("a/program", b"\x7fELF", archives.PROGRAM)]
+
+    def test_order_does_not_change_an_archive_and_every_file_is_in_it(self) -> None:
+        packed = archives.tar(self.FILES, 1_000_000_000)
+        self.assertEqual(packed, archives.tar(self.FILES[::-1], 1_000_000_000))
+        with tarfile.open(fileobj=io.BytesIO(packed)) as opened:
+            found = {(each.name, opened.extractfile(each).read(), each.mode, each.mtime) for each in opened}
+        expected = {(file.name, file.content, file.mode, 1_000_000_000) for file in self.FILES}
+        self.assertEqual(found, expected)
+
+    def test_an_archive_of_another_tool_loses_its_times_modes_and_order(self) -> None:
+        def packed_elsewhere(names: list[str], seconds: int, mode: int) -> bytes:
+            packed = io.BytesIO()
+            with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+                for name in names:
+                    entry = tarfile.TarInfo(name)
+                    entry.size, entry.mtime, entry.mode, entry.uname = len(name), seconds, mode, f"user{seconds}"
+                    archive.addfile(entry, io.BytesIO(name.encode()))
+            return packed.getvalue()
+
+        one, other = packed_elsewhere(["a", "b"], 1, 0o600), packed_elsewhere(["b", "a"], 2, 0o664)
+        self.assertNotEqual(one, other)
+        self.assertEqual(archives.tar_again(one, 3), archives.tar_again(other, 3))
+
+    def test_templates_of_sam_have_metadata_whose_files_are_in_the_archive(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            built = Path(folder)
+            (built / "arm64").mkdir()
+            (built / "arm64/bootstrap.zip").write_bytes(b"zip")
+            files = {file.name: file.content for file in archives.sam(ROOT, "1.2.3", built)}
+        top = "comeback-sam-1.2.3"
+        self.assertEqual(files[f"{top}/dist/arm64/bootstrap.zip"], b"zip")
+        self.assertLessEqual({f"{top}/LICENSE-APACHE", f"{top}/infra/sam/README.md"}, set(files))
+        for template in archives.APPLICATIONS:
+            text = files[f"{top}/infra/sam/{template}"].decode()
+            self.assertEqual(text.count("\nMetadata:\n"), 1)
+            self.assertIn("LicenseUrl: ../../LICENSE-APACHE\n    ReadmeUrl: README.md\n", text)
+            self.assertIn("SemanticVersion: 1.2.3\n", text)
+        self.assertNotIn(b"ServerlessRepo", files[f"{top}/infra/sam/example/template.yaml"])
+
+
+class DocumentsTest(unittest.TestCase):
+    """What a release says about itself."""
+
+    def test_a_bill_has_every_linked_crate_with_its_checksum_and_licence(self) -> None:
+        linkage = ("envelope-proxy", "aarch64-unknown-linux-musl")
+        bill = sbom.bill("1.2.3", "comeback-layer", "pkg:generic/comeback-layer@1.2.3", [linkage])
+        self.assertEqual((bill["bomFormat"], bill["specVersion"], bill["version"]), ("CycloneDX", "1.6", 1))
+        self.assertEqual(bill["metadata"]["component"]["version"], "1.2.3")
+        refs = [each["bom-ref"] for each in bill["components"]]
+        self.assertEqual(refs, sorted(set(refs)))
+        linked = {f"pkg:cargo/{crate['name']}@{crate['version']}" for crate in sbom.linked(*linkage)}
+        self.assertEqual(set(refs), linked)
+        self.assertTrue(any(ref.startswith("pkg:cargo/serde_json@") for ref in refs))
+        for each in bill["components"]:
+            self.assertEqual(each["type"], "library")
+            self.assertRegex(each["hashes"][0]["content"], r"^[0-9a-f]{64}$")
+            self.assertNotIn("/", each["licenses"][0]["expression"])
+
+    def test_the_provenance_names_commit_tools_and_files(self) -> None:
+        said = statement(ROOT, "1.2.3", {"b": "2" * 64, "a": "1" * 64})
+        self.assertEqual(said["_type"], "https://in-toto.io/Statement/v1")
+        self.assertEqual(said["predicateType"], "https://slsa.dev/provenance/v1")
+        self.assertEqual([each["name"] for each in said["subject"]], ["a", "b"])
+        definition = said["predicate"]["buildDefinition"]
+        checkout, lock, *_ = definition["resolvedDependencies"]
+        self.assertRegex(checkout["digest"]["gitCommit"], r"^[0-9a-f]{40}$")
+        digest = hashlib.sha256((ROOT / "Cargo.lock").read_bytes()).hexdigest()
+        self.assertEqual(lock, {"name": "Cargo.lock", "digest": {"sha256": digest}})
+        self.assertIn("rustc", definition["internalParameters"]["tools"])
+        self.assertTrue(said["predicate"]["runDetails"]["builder"]["id"])
+
+    def test_a_release_that_can_not_be_completed_leaves_nothing(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "built/arm64").mkdir(parents=True)
+            (folder / "built/arm64/bootstrap.zip").write_bytes(b"zip")
+            command = [*RELEASE, "assemble", "1.2.3", folder / "built", folder / "release/1.2.3"]
+            done = subprocess.run(command, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("envelope-proxy-layer.zip", done.stderr)
+            self.assertEqual(list((folder / "release").iterdir()), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
