@@ -33,8 +33,9 @@ PROVENANCE = "provenance.intoto.json"
 AFTER_NOTES = f"""
 ## Files
 
-`docs/install.md` in each archive says what each file is for, and how to install it. `sha256sum --check {SUMS}` checks
-the files. `{PROVENANCE}` says from which commit and by which tools they were made. Neither is signed.
+`docs/install.md`, which is also in the archives for SAM and Terraform, says what each file is for, and how to install
+it. `sha256sum --check {SUMS}` checks the files. `{PROVENANCE}` says from which commit and by which tools they
+were made. Neither is signed.
 """
 
 
