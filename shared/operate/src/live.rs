@@ -4,7 +4,7 @@
 //! in the local cloud also the runs of functions. It keeps the latest events, and counts them by state.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -12,7 +12,7 @@ use std::{
 use comeback_core::{
     Timestamp,
     register::Entry,
-    time::{between, later},
+    time::{between, earlier},
 };
 
 use crate::{
@@ -98,6 +98,18 @@ impl Event {
     /// What happens next.
     pub fn next(&self) -> Next {
         next(&self.steps)
+    }
+
+    /// When it comes back, if it waits.
+    fn waits_until(&self) -> Option<Timestamp> {
+        match next(&self.steps) {
+            Next::Waits { until } if self.running.is_none() => Some(until),
+            Next::Waits { .. }
+            | Next::Retried
+            | Next::Succeeded
+            | Next::GivenUp { .. }
+            | Next::Unknown => None,
+        }
     }
 
     /// The type and the message of its last error.
@@ -203,6 +215,8 @@ pub struct Events {
     /// The events and attempts of the runs that have not ended, by their request ids.
     running: HashMap<Arc<str>, (Arc<str>, u32)>,
     counts: BTreeMap<State, usize>,
+    /// The events that wait, by when they come back: pages ask for them again and again.
+    waiting: BTreeSet<(Timestamp, usize)>,
     /// How many runs failed, and how many events were retried, succeeded and were given up, in the latest seconds.
     seconds: BTreeMap<i64, [u32; 4]>,
 }
@@ -305,13 +319,20 @@ impl Events {
         };
         let Some(event) = self.kept.get_mut(number - self.first) else { return id.into() };
         let (before, known) = (event.state(), event.steps.len());
+        let waited = event.waits_until();
         change(event);
         let id = Arc::clone(&event.id);
         for step in event.steps.iter().skip(known) {
             beat(&mut self.seconds, step);
         }
         bring_in_order(&mut event.steps);
-        let after = event.state();
+        let (after, waits) = (event.state(), event.waits_until());
+        if waited != waits {
+            if let Some(until) = waited {
+                self.waiting.remove(&(until, number));
+            }
+            self.waiting.extend(waits.map(|until| (until, number)));
+        }
         if before != after {
             self.count(before, false);
             self.count(after, true);
@@ -337,6 +358,9 @@ impl Events {
             self.first += 1;
             self.numbers.remove(&oldest.id);
             self.count(oldest.state(), false);
+            if let Some(until) = oldest.waits_until() {
+                self.waiting.remove(&(until, self.first - 1));
+            }
         }
         number
     }
@@ -407,24 +431,20 @@ impl Events {
     /// later, the first one includes those that are late.
     pub fn due(&self, spans: &[Duration], now: Timestamp) -> BTreeMap<&str, Vec<usize>> {
         let mut due: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        for event in &self.kept {
-            if let (None, Next::Waits { until }) = (&event.running, event.next()) {
-                let wait = between(now, until);
-                let nth = spans.iter().position(|span| wait <= *span).unwrap_or(spans.len());
-                let counts = due.entry(&event.function);
-                counts.or_insert_with(|| vec![0; spans.len() + 1])[nth] += 1;
-            }
+        for (until, number) in &self.waiting {
+            let Some(event) = self.kept.get(number - self.first) else { continue };
+            let wait = between(now, *until);
+            let nth = spans.iter().position(|span| wait <= *span).unwrap_or(spans.len());
+            let counts = due.entry(&event.function);
+            counts.or_insert_with(|| vec![0; spans.len() + 1])[nth] += 1;
         }
         due
     }
 
     /// The next time at which an event is due.
     pub fn next_due(&self, now: Timestamp) -> Option<Timestamp> {
-        let waits = self.kept.iter().filter(|event| event.running.is_none());
-        let due = waits.filter_map(|event| {
-            if let Next::Waits { until } = event.next() { Some(until) } else { None }
-        });
-        due.filter(|until| later(*until, Duration::from_secs(1)) >= now).min()
+        let late = earlier(now, Duration::from_secs(1));
+        self.waiting.range((late, 0)..).next().map(|(until, _)| *until)
     }
 }
 
@@ -616,6 +636,8 @@ mod tests {
         assert_eq!(events.due(&spans, at(0))["orders"], [2, 1, 1, 1]);
         assert_eq!(events.due(&spans, at(60))["orders"], [3, 0, 1, 1], "late ones are due now");
         assert_eq!(events.next_due(at(3)), Some(at(5)));
+        events.line(&line(1, "0", "0", RETRIED));
+        assert_eq!(events.due(&spans, at(0))["orders"], [1, 1, 1, 1], "one waits no longer");
     }
 
     #[test]

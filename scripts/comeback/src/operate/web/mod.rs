@@ -49,8 +49,10 @@ use crate::{
     shell::{Failure, Shell, Signals},
 };
 
-/// How often a page is brought up to date at most.
+/// How often a page is brought up to date at most. Much of the overview changes with every event, so a shorter time would
+/// cost the local cloud more than anyone could see.
 const TICK: Duration = Duration::from_millis(100);
+const TICK_OVERVIEW: Duration = Duration::from_millis(250);
 
 /// How often it is, even if nothing has changed: what is due comes nearer.
 const IDLE: Duration = Duration::from_secs(5);
@@ -254,7 +256,7 @@ async fn changes(
                     let event = Event::default().data(Value::Object(news).to_string());
                     return Some((Ok(event), (live, changes, known)));
                 }
-                tokio::time::sleep(TICK).await;
+                tokio::time::sleep(if path == "/" { TICK_OVERVIEW } else { TICK }).await;
                 let _ = tokio::time::timeout(IDLE, changes.changed()).await;
             }
         }
