@@ -49,8 +49,8 @@ use crate::{
     shell::{Failure, Shell, Signals},
 };
 
-/// How often a page is brought up to date at most. Much of the overview changes with every event, so a shorter time would
-/// cost the local cloud more than anyone could see.
+/// How often a page is brought up to date at most. Much of the overview changes with every event, so a shorter time
+/// would cost the local cloud more than anyone could see.
 const TICK: Duration = Duration::from_millis(100);
 const TICK_OVERVIEW: Duration = Duration::from_millis(250);
 
