@@ -16,7 +16,7 @@ use comeback_core::{
 };
 
 use crate::{
-    filter::contains,
+    filter::{NO_ERROR, contains},
     groups::Groups,
     life::{Next, Step, What, next, read, steps_of},
     systems::function_name,
@@ -27,9 +27,6 @@ const KEPT_MAX: usize = 100_000;
 
 /// How many requests that are under way are kept. One that is older has lost its end.
 const RUNNING_MAX: usize = 10_000;
-
-/// What is unknown.
-const NONE: &str = "none";
 
 /// How an event is.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -170,7 +167,7 @@ pub struct Wanted {
     pub function: Option<String>,
     /// The state.
     pub state: Option<State>,
-    /// The type of the last error, or [`NONE`].
+    /// The type of the last error, or `none`.
     pub error: Option<String>,
     /// A part of the id, the function, or the last error.
     pub text: Option<String>,
@@ -182,7 +179,7 @@ impl Wanted {
         let (error_type, message) = event.error();
         self.function.as_ref().is_none_or(|function| *function == event.function)
             && self.state.is_none_or(|state| state == event.state())
-            && self.error.as_deref().is_none_or(|error| error == error_type.unwrap_or(NONE))
+            && self.error.as_deref().is_none_or(|error| error == error_type.unwrap_or(NO_ERROR))
             && self.text.as_ref().is_none_or(|text| {
                 let texts = [Some(&*event.id), Some(&event.function), error_type, message];
                 texts.into_iter().flatten().any(|it| contains(it, text))
@@ -420,7 +417,7 @@ impl Events {
     pub fn groups(&self, wanted: &Wanted) -> Groups {
         let mut groups = Groups::default();
         for event in self.kept.iter().filter(|event| wanted.means(event)) {
-            let error = event.error().0.unwrap_or(NONE).to_owned();
+            let error = event.error().0.unwrap_or(NO_ERROR).to_owned();
             let key = vec![event.function.clone(), error, event.state().name().to_owned()];
             groups.count(key, event.steps.last().map(|step| step.at));
         }
@@ -600,7 +597,7 @@ mod tests {
             (Wanted { function: Some("orders".to_owned()), ..Wanted::default() }, 10),
             (Wanted { function: Some("order".to_owned()), ..Wanted::default() }, 0),
             (Wanted { error: Some("Down".to_owned()), ..Wanted::default() }, 10),
-            (Wanted { error: Some(NONE.to_owned()), ..Wanted::default() }, 0),
+            (Wanted { error: Some(NO_ERROR.to_owned()), ..Wanted::default() }, 0),
             (Wanted { text: Some("E3".to_owned()), ..Wanted::default() }, 1),
             (Wanted { text: Some("dow".to_owned()), ..Wanted::default() }, 10),
         ] {
