@@ -9,7 +9,10 @@ import { after, before, test } from 'node:test';
 import { browser as launch, local, start } from './cloud.mjs';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const SHOTS = process.env.SHOTS;
+const { SHOTS } = process.env;
+
+// moto's DynamoDB must answer at once for orders, and does not on a busy machine.
+const WITHOUT_ORDERS = 'WITHOUT_ORDERS' in process.env;
 
 // Longer than anything here takes. A test that waits this long has failed.
 const PATIENCE = 20_000;
@@ -165,7 +168,7 @@ test('a letter of a megabyte is shown in part, and one that is gone says so', as
   await page.getByText('it was redriven or deleted').waitFor();
 });
 
-test('waiting events are retried now, cancelled, paused and resumed', async () => {
+test('waiting events are retried now, cancelled, paused and resumed', { skip: WITHOUT_ORDERS }, async () => {
   await outage('error', 600);
   await page.getByText('example-target is down').waitFor();
   await send({ id: 'held' }, 6);
