@@ -12,7 +12,7 @@ from typing import Any
 
 from checks import git
 
-# What a build reads besides the checkout is pinned in these files.
+# These files pin everything that a build reads besides the checkout.
 PINS = [
     "Cargo.lock",
     "infra/cdk/package-lock.json",

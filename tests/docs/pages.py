@@ -34,7 +34,7 @@ ELSEWHERE = ("# once", "# in your AWS account", "# not run by the tests")
 
 # The port in the pages.
 PORT = "4700"
-# What the local cloud prints when it is ready.
+# The local cloud prints this when it is ready.
 READY = "What happens, until Ctrl-C:"
 # A page that takes longer than this is wrong.
 PATIENCE_SECONDS = 60

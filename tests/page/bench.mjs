@@ -1,4 +1,4 @@
-// Measures the live page. Run it as tests/page/run says, with `node tests/page/bench.mjs [EVENTS]`:
+// Measures the live page, as `tests/page/run bench [EVENTS]`:
 // its weight, its first paint, how long a change takes to be on the page, how smoothly a long list scrolls, and how much
 // slower the local cloud is with a page open.
 

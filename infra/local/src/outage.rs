@@ -59,10 +59,6 @@ impl Outages {
         self.all().get(function).copied().filter(|(_, until)| now < *until)
     }
 
-    pub(crate) fn of(&self, function: &str, now: Timestamp) -> Option<Outage> {
-        self.now(function, now).map(|(outage, _)| outage)
-    }
-
     fn all(&self) -> MutexGuard<'_, HashMap<String, (Outage, Timestamp)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -83,10 +79,11 @@ mod tests {
             ("orders", 10, None),
             ("others", 0, None),
         ] {
-            assert_eq!(outages.of(function, at(second)), expected, "{function} at {second}");
+            let outage = outages.now(function, at(second)).map(|(outage, _)| outage);
+            assert_eq!(outage, expected, "{function} at {second}");
         }
         outages.end("orders");
-        assert_eq!(outages.of("orders", at(0)), None);
+        assert_eq!(outages.now("orders", at(0)), None);
     }
 
     #[tokio::test]

@@ -21,7 +21,7 @@ use crate::{
 /// What the first lines say of the page.
 pub const HINT: &str = "Open it in a browser to watch failures come back.";
 
-/// What the page is told.
+/// Tells the page what happens in the local cloud.
 pub struct Watched(Shared);
 
 impl Watched {

@@ -18,7 +18,7 @@ pub fn is_error(error: &str, wanted: &str) -> bool {
     error_type::names(error).iter().any(|name| pattern::matches(wanted, name))
 }
 
-/// What an error type is called that is unknown.
+/// The name for an unknown error type.
 pub const NO_ERROR: &str = "none";
 
 /// The same of an error that may have no type, which is meant by [`NO_ERROR`].

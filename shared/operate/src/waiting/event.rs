@@ -6,15 +6,13 @@ use comeback_core::{Timestamp, claim::Order, register::Entry, time::later};
 use serde::Serialize;
 
 use crate::{
+    filter::NO_ERROR,
     life::{Life, Next, What},
     systems::function_name,
 };
 
 /// A message that is so late is gone, or its queue stands still.
 const LATE_MAX: Duration = Duration::from_mins(15);
-
-/// What is unknown.
-const NONE: &str = "none";
 
 /// An event that waits, as the handler's log tells. The log has neither its queue nor its error message.
 pub fn of_life(life: Life) -> Option<Entry> {
@@ -118,7 +116,7 @@ impl GroupBy {
     pub fn key(self, event: &Entry) -> String {
         match self {
             Self::Function => function_name(&event.target).to_owned(),
-            Self::Error => event.error_type.clone().unwrap_or_else(|| NONE.to_owned()),
+            Self::Error => event.error_type.clone().unwrap_or_else(|| NO_ERROR.to_owned()),
             Self::Attempt => event.attempt.to_string(),
         }
     }

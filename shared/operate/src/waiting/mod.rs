@@ -6,6 +6,7 @@
 
 mod event;
 mod order;
+mod plan;
 mod ports;
 mod selection;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod visit;
 
 pub use event::{GroupBy, Listed, of_life};
 pub use order::{Pace, Tally, carry_out};
+pub use plan::Plan;
 pub use ports::{Page, Part, Register, SHOWN_MAX};
 pub use selection::Selection;
 pub use visit::visit;

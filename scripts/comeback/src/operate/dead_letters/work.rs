@@ -187,7 +187,8 @@ fn edited(action: &mut Action, plan: &Plan, letter: Option<Letter>) -> Result<()
     Ok(())
 }
 
-fn letters_text(letters: u64) -> String {
+/// A number of letters.
+pub fn letters_text(letters: u64) -> String {
     format!("{} {}", count(letters), if letters == 1 { "letter" } else { "letters" })
 }
 

@@ -1,11 +1,11 @@
 //! `comeback waiting retry-now` and `comeback waiting cancel`.
 
-use std::{collections::BTreeMap, sync::atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 use comeback_core::claim::Order;
 use comeback_operate::{
     systems::function_name,
-    waiting::{Pace, Tally, carry_out, visit},
+    waiting::{Pace, Plan, Tally, carry_out, visit},
 };
 use serde::Serialize;
 
@@ -15,15 +15,6 @@ use crate::{
     paint::{Line, Style},
     shell::{Failure, Shell},
 };
-
-/// What an order would be given for.
-#[derive(Debug, Default, Serialize)]
-struct Plan {
-    /// How many events, by function.
-    events: BTreeMap<String, u64>,
-    /// How many of those are delayed.
-    delayed: u64,
-}
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -50,8 +41,7 @@ pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Ended,
         visit(&parts, &register, |event| {
             spinner.inc(1);
             if selection.means(&event) {
-                planned.delayed += u64::from(event.receipt_handle.is_none());
-                *planned.events.entry(event.target).or_default() += 1;
+                planned.count(event);
             }
             !interrupted.load(Ordering::Relaxed)
         })
@@ -62,7 +52,7 @@ pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Ended,
         }
         plan = Some(planned);
     }
-    let planned: u64 = plan.iter().flat_map(|plan| plan.events.values()).sum();
+    let planned = plan.as_ref().map_or(0, Plan::all);
     if let Some(plan) = &plan {
         if !args.json {
             shell.print(&plan_lines(order, plan, &register.place())).await?;

@@ -16,7 +16,7 @@ use super::{
     params::Params,
 };
 use crate::{
-    operate::{text::count, waiting::events},
+    operate::{dead_letters::letters_text, waiting::events},
     shell::Failure,
 };
 
@@ -122,17 +122,14 @@ async fn plan_events(
 ) -> Result<(u64, Vec<String>), Failure> {
     let register = live.register()?;
     let parts = register.parts(&selection.functions).await?;
-    let mut by_function = std::collections::BTreeMap::<String, u64>::new();
-    let mut delayed = 0;
+    let mut plan = waiting::Plan::default();
     visit(&parts, &register, |event| {
         if selection.means(&event) {
-            delayed += u64::from(event.receipt_handle.is_none());
-            *by_function.entry(event.target).or_default() += 1;
+            plan.count(event);
         }
         true
     })
     .await?;
-    let all = by_function.values().sum();
     let what = match order {
         Order::Retry => "to retry now; each attempt counts like any other",
         Order::Cancel => "to give up, as dead letters with the reason cancelled",
@@ -140,11 +137,11 @@ async fn plan_events(
     let sentence = |(function, number): (&String, &u64)| {
         format!("{} of {} {what}", events(*number), function_name(function))
     };
-    let mut sentences: Vec<_> = by_function.iter().map(sentence).collect();
-    if delayed > 0 {
-        sentences.push(format!("{} of these delayed: within 15 minutes", events(delayed)));
+    let mut sentences: Vec<_> = plan.events.iter().map(sentence).collect();
+    if plan.delayed > 0 {
+        sentences.push(format!("{} of these delayed: within 15 minutes", events(plan.delayed)));
     }
-    Ok((all, sentences))
+    Ok((plan.all(), sentences))
 }
 
 async fn plan_letters(
@@ -162,21 +159,16 @@ async fn plan_letters(
         true
     })
     .await?;
-    let noun = |number: u64| if number == 1 { "letter" } else { "letters" };
     let mut sentences = Vec::new();
     for (function, number) in &plan.redrive {
-        sentences.push(format!(
-            "{} {} to redrive to {}",
-            count(*number),
-            noun(*number),
-            function_name(function)
-        ));
+        let to = function_name(function);
+        sentences.push(format!("{} to redrive to {to}", letters_text(*number)));
     }
     if plan.purge > 0 {
-        sentences.push(format!("{} {} to delete for good", count(plan.purge), noun(plan.purge)));
+        sentences.push(format!("{} to delete for good", letters_text(plan.purge)));
     }
     for (left, number) in &plan.leave {
-        sentences.push(format!("{} {} stay: {}", count(*number), noun(*number), left.text()));
+        sentences.push(format!("{} stay: {}", letters_text(*number), left.text()));
     }
     Ok((plan.letters(), sentences))
 }
@@ -288,25 +280,22 @@ async fn order_letters(
     let (tally, ended) =
         dead_letters::carry_out(order, pace, &queue, |tally| progress.is(tally.done())).await;
     ended?;
-    let letters = |number: u64| {
-        format!("{} {}", count(number), if number == 1 { "letter" } else { "letters" })
-    };
     let mut said = Vec::new();
     for (function, number) in &tally.redriven {
-        said.push(format!("{} redriven to {}.", letters(*number), function_name(function)));
+        said.push(format!("{} redriven to {}.", letters_text(*number), function_name(function)));
     }
     if tally.purged > 0 {
-        said.push(format!("{} deleted.", letters(tally.purged)));
+        said.push(format!("{} deleted.", letters_text(tally.purged)));
     }
     for (left, number) in &tally.left {
         if *left != dead_letters::Left::NotSelected {
-            said.push(format!("{} stay: {}.", letters(*number), left.text()));
+            said.push(format!("{} stay: {}.", letters_text(*number), left.text()));
         }
     }
     if tally.not_deleted > 0 {
         said.push(format!(
             "{} redriven, but not deleted: they come back.",
-            letters(tally.not_deleted)
+            letters_text(tally.not_deleted)
         ));
     }
     if said.is_empty() {

@@ -338,7 +338,7 @@ fn drawn(step: &Step, attempt: u32, policy: Option<&Policy>) -> Markup {
     }
 }
 
-/// What the function is given.
+/// Shows what the last attempt was given, without the payload.
 fn envelope(live: &Live, event: &Event) -> Markup {
     let attempt = event.retries();
     html! {

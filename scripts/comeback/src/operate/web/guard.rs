@@ -1,4 +1,4 @@
-//! Who may look at the page, and who may act.
+//! The guard decides who may look at the page, and who may act.
 //!
 //! Only this machine can reach the listener, but that includes every web page in its browser. A request must be
 //! addressed to a loopback name, which prevents DNS rebinding. An account's page also needs the token that the command

@@ -2,7 +2,7 @@
 
 use comeback_core::Timestamp;
 use comeback_operate::{
-    dead_letters::{GroupBy, Letter, Listed, Selection, look},
+    dead_letters::{GroupBy, Letter, Listed, NO_REASON, Selection, look},
     groups::Groups,
     systems::function_name,
 };
@@ -30,11 +30,8 @@ const ID_MAX: usize = 8;
 /// How much of a payload is shown, and how large one may be to be edited here.
 const PAYLOAD_SHOWN_MAX: usize = 64 * 1024;
 
-/// What the letters are grouped by.
+/// Letters are grouped by these.
 const GROUP_BY: [GroupBy; 3] = [GroupBy::Reason, GroupBy::Function, GroupBy::Error];
-
-/// What is unknown.
-const NONE: &str = "none";
 
 /// Which letters the parameters mean.
 pub fn selection(params: &Params) -> Selection {
@@ -99,7 +96,7 @@ fn list(live: &Live, seen: &Seen, params: &Params, now: Timestamp) -> Markup {
     };
     let means = |it: &&Listed| {
         let is = |wanted: Option<&str>, value: Option<&str>| {
-            wanted.is_none_or(|wanted| wanted == value.unwrap_or(NONE))
+            wanted.is_none_or(|wanted| wanted == value.unwrap_or(NO_REASON))
         };
         let function = it.function.as_deref().map(function_name);
         is(params.get("reason"), it.reason.as_deref())
@@ -187,11 +184,11 @@ fn table(letters: &[&Listed], now: Timestamp) -> Markup {
 }
 
 fn row(it: &Listed, now: Timestamp) -> Markup {
-    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NONE.to_owned());
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NO_REASON.to_owned());
     html! {
         tr id=(format!("letter-{}", it.message_id)) {
             th scope="row" { a href=(format!("/dead/{}", it.message_id)) { (shortened(&it.message_id, ID_MAX)) } }
-            td { (Foreign(it.function.as_deref().map_or(NONE, function_name))) }
+            td { (Foreign(it.function.as_deref().map_or(NO_REASON, function_name))) }
             td { (Foreign(&text(&it.reason))) }
             td.number { @if let Some(attempts) = it.attempts { (attempts) } }
             td { @if let Some(at) = it.last_failure_at.or(it.sent_at) { (until(at, now)) } }
@@ -230,7 +227,7 @@ pub async fn find(live: &Shared, id: &str) -> Result<Letter, Failure> {
 /// A letter, with its payload after a click.
 pub fn letter(live: &Live, letter: &Letter, with_payload: bool, now: Timestamp) -> Markup {
     let it = letter.listed(true);
-    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NONE.to_owned());
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NO_REASON.to_owned());
     let payload = it.payload.as_deref();
     let query = |order: &str| Params::default().with("do", order).with("id", &it.message_id);
     // A record that names a function without permission is only redriven if its function is named.

@@ -139,7 +139,7 @@ pub struct Seen {
     pub looked: Option<Looked>,
     /// What the lesson says.
     pub lesson: Option<String>,
-    asked_at: Option<Timestamp>,
+    registered_at: Option<Timestamp>,
     wanted_at: Option<Timestamp>,
     closed: bool,
 }
@@ -316,12 +316,12 @@ impl Live {
                 let is_old = |at: Option<Timestamp>, every: Duration| {
                     at.is_none_or(|at| between(at, now) >= every)
                 };
-                let (asked_at, examined_at) = {
+                let (registered_at, examined_at) = {
                     let seen = self.seen();
-                    (seen.asked_at, seen.examined_at)
+                    (seen.registered_at, seen.examined_at)
                 };
-                if is_old(asked_at, EVERY[1]) {
-                    self.seen().asked_at = Some(now);
+                if is_old(registered_at, EVERY[1]) {
+                    self.seen().registered_at = Some(now);
                     self.note("register", self.read_register().await);
                 }
                 if is_old(examined_at, EXAMINED_EVERY[nth]) {

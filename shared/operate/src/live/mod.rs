@@ -3,6 +3,8 @@
 //! [`Events`] is given what happens, one thing after another: lines of the handler's log, events of the register, and
 //! in the local cloud also the runs of functions. It keeps the latest events, and counts them by state.
 
+mod event;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
@@ -15,10 +17,12 @@ use comeback_core::{
     time::{between, earlier},
 };
 
+pub use event::{Event, State, Wanted};
+
 use crate::{
-    filter::{NO_ERROR, contains},
+    filter::NO_ERROR,
     groups::Groups,
-    life::{Next, Step, What, next, read, steps_of},
+    life::{Step, What, read, steps_of},
     systems::function_name,
 };
 
@@ -27,109 +31,6 @@ const KEPT_MAX: usize = 100_000;
 
 /// How many requests that are under way are kept. One that is older has lost its end.
 const RUNNING_MAX: usize = 10_000;
-
-/// How an event is.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum State {
-    /// Its function runs.
-    Running,
-    /// It waits for an attempt.
-    Waiting,
-    /// It was retried, and nothing says how that ended.
-    Retried,
-    /// It has succeeded.
-    Succeeded,
-    /// It was given up.
-    GivenUp,
-    /// Nothing says what happens next.
-    Unknown,
-}
-
-impl State {
-    /// All of them, by their names.
-    pub const ALL: [(Self, &str); 6] = [
-        (Self::Running, "running"),
-        (Self::Waiting, "waiting"),
-        (Self::Retried, "retried"),
-        (Self::Succeeded, "succeeded"),
-        (Self::GivenUp, "given up"),
-        (Self::Unknown, "unknown"),
-    ];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        Self::ALL.into_iter().find(|(it, _)| *it == self).map_or("", |(_, name)| name)
-    }
-}
-
-/// An event.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Event {
-    /// The request id of its first invocation.
-    pub id: Arc<str>,
-    /// The name of its function, with a qualifier unless that is `$LATEST`.
-    pub function: String,
-    /// What has happened, in order.
-    pub steps: Vec<Step>,
-    /// The request id of its latest run, if that has not ended.
-    pub running: Option<Arc<str>>,
-    /// When it happened for the first time.
-    pub began: Timestamp,
-}
-
-impl Event {
-    /// How it is.
-    pub fn state(&self) -> State {
-        if self.running.is_some() {
-            return State::Running;
-        }
-        match next(&self.steps) {
-            Next::Waits { .. } => State::Waiting,
-            Next::Retried => State::Retried,
-            Next::Succeeded => State::Succeeded,
-            Next::GivenUp { .. } => State::GivenUp,
-            Next::Unknown => State::Unknown,
-        }
-    }
-
-    /// What happens next.
-    pub fn next(&self) -> Next {
-        next(&self.steps)
-    }
-
-    /// When it comes back, if it waits.
-    fn waits_until(&self) -> Option<Timestamp> {
-        match next(&self.steps) {
-            Next::Waits { until } if self.running.is_none() => Some(until),
-            Next::Waits { .. }
-            | Next::Retried
-            | Next::Succeeded
-            | Next::GivenUp { .. }
-            | Next::Unknown => None,
-        }
-    }
-
-    /// The type and the message of its last error.
-    pub fn error(&self) -> (Option<&str>, Option<&str>) {
-        let failed = self.steps.iter().rev().find_map(|step| match &step.what {
-            What::Failed { error_type, error_message } => {
-                Some((error_type.as_deref(), error_message.as_deref()))
-            }
-            What::Waits { .. }
-            | What::Retried { .. }
-            | What::Succeeded
-            | What::GivenUp { .. }
-            | What::Dropped
-            | What::Trouble { .. } => None,
-        });
-        failed.unwrap_or_default()
-    }
-
-    /// How often it was retried.
-    pub fn retries(&self) -> usize {
-        self.steps.iter().filter(|step| matches!(step.what, What::Retried { .. })).count()
-    }
-}
 
 /// How much of the past [`Pulse`] has.
 pub const PULSE_SECONDS: usize = 60;
@@ -158,38 +59,6 @@ pub struct Run<'a> {
     pub attempt: u32,
     /// The name of the function.
     pub function: &'a str,
-}
-
-/// Which events: those that meet every condition that is set.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Wanted {
-    /// The name of the function.
-    pub function: Option<String>,
-    /// The state.
-    pub state: Option<State>,
-    /// The type of the last error, or `none`.
-    pub error: Option<String>,
-    /// A part of the id, the function, or the last error.
-    pub text: Option<String>,
-}
-
-impl Wanted {
-    /// Whether it means this event.
-    pub fn means(&self, event: &Event) -> bool {
-        let (error_type, message) = event.error();
-        self.function.as_ref().is_none_or(|function| *function == event.function)
-            && self.state.is_none_or(|state| state == event.state())
-            && self.error.as_deref().is_none_or(|error| error == error_type.unwrap_or(NO_ERROR))
-            && self.text.as_ref().is_none_or(|text| {
-                let texts = [Some(&*event.id), Some(&event.function), error_type, message];
-                texts.into_iter().flatten().any(|it| contains(it, text))
-            })
-    }
-
-    /// Whether it means every event.
-    pub fn is_everything(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// A page of events.

@@ -1,0 +1,47 @@
+//! What an order would be given for.
+
+use std::collections::BTreeMap;
+
+use comeback_core::register::Entry;
+use serde::Serialize;
+
+/// What an order would be given for.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Plan {
+    /// How many events, by function.
+    pub events: BTreeMap<String, u64>,
+    /// How many of those are delayed.
+    pub delayed: u64,
+}
+
+impl Plan {
+    /// Counts an event that is selected.
+    pub fn count(&mut self, event: Entry) {
+        self.delayed += u64::from(event.receipt_handle.is_none());
+        *self.events.entry(event.target).or_default() += 1;
+    }
+
+    /// How many events there are.
+    pub fn all(&self) -> u64 {
+        self.events.values().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::waiting::stand_in::event;
+
+    #[test]
+    fn a_plan_counts_events_by_function_and_those_that_are_delayed() {
+        let mut plan = Plan::default();
+        let delayed = Entry { receipt_handle: None, ..event("b", 2) };
+        let other = Entry { target: "arn:other".to_owned(), ..event("c", 3) };
+        let orders = delayed.target.clone();
+        for event in [event("a", 1), delayed, other] {
+            plan.count(event);
+        }
+        assert_eq!(plan.events, [(orders, 2), ("arn:other".to_owned(), 1)].into());
+        assert_eq!((plan.delayed, plan.all()), (1, 3));
+    }
+}
