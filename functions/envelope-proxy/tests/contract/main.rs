@@ -14,7 +14,10 @@ use std::{
     time::Duration,
 };
 
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    Shutdown, shutdown,
+    sockopt::{Timeout, set_socket_timeout},
+};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_envelope-proxy");
 
@@ -41,6 +44,13 @@ impl Api {
 
     fn accept(&self) -> TcpStream {
         guarded(self.0.accept().unwrap().0)
+    }
+}
+
+impl Drop for Api {
+    /// Stops listening at once. A process that another test is starting may hold a copy of the socket for a moment.
+    fn drop(&mut self) {
+        shutdown(&self.0, Shutdown::Both).unwrap();
     }
 }
 
