@@ -1,7 +1,7 @@
-"""The tables of COST.md.
+"""The tables of COST.md and docs/cost-sources.md.
 
-python3 infra/cost            checks that the page has the computed tables
-python3 infra/cost --write    writes the tables into the page
+python3 infra/cost            checks that the pages have the computed tables
+python3 infra/cost --write    writes the tables into the pages
 """
 
 import argparse
@@ -10,24 +10,24 @@ import sys
 from pathlib import Path
 
 from model import Counted
-from tables import filled, tables
+from tables import DOCUMENTS, filled, tables
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parent / "COST.md"
 COUNTED = HERE / "counted.json"
 
 
 def main() -> int:
-    """Writes the page's tables, or compares them."""
-    parser = argparse.ArgumentParser(prog="infra/cost", description="The tables of COST.md.")
-    parser.add_argument("--write", action="store_true", help="write them into the page")
+    """Writes the pages' tables, or compares them."""
+    parser = argparse.ArgumentParser(prog="infra/cost", description="The tables of COST.md and docs/cost-sources.md.")
+    parser.add_argument("--write", action="store_true", help="write them into the pages")
     arguments = parser.parse_args()
-    page = PAGE.read_text()
-    made = filled(page, tables(Counted.of(json.loads(COUNTED.read_text()))))
+    pages = [page.read_text() for page in DOCUMENTS]
+    made = filled(pages, tables(Counted.of(json.loads(COUNTED.read_text()))))
     if arguments.write:
-        PAGE.write_text(made)
-    elif made != page:
-        print("infra/COST.md has outdated tables; run: python3 infra/cost --write", file=sys.stderr)
+        for page, text in zip(DOCUMENTS, made, strict=True):
+            page.write_text(text)
+    elif made != pages:
+        print("the tables of what a retry costs are outdated; run: python3 infra/cost --write", file=sys.stderr)
         return 1
     return 0
 

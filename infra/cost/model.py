@@ -69,8 +69,8 @@ LINE_OVERHEAD_BYTES = 26
 # the share of a CPU that a function with this much memory gets, doubles it, and adds the time for AWS's answers.
 MEMORY_MB = 128
 ONE_CPU_MEMORY_MB = 1_769
-MESSAGE_CPU_MS = 0.074
-START_CPU_MS = 8.7
+MESSAGE_CPU_MS = 0.067
+START_CPU_MS = 5.7
 MARGIN = 2
 CALL_MS = 25
 # The time for connections after a cold start.

@@ -1,7 +1,8 @@
-"""The model's results as the tables of COST.md."""
+"""The model's results as the tables of COST.md and docs/cost-sources.md."""
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from model import (
     BUSY,
@@ -55,6 +56,9 @@ from prices import (
     TRANSITION,
     Price,
 )
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "infra/COST.md", ROOT / "docs/cost-sources.md"]
 
 LARGE_BYTES = 100 * KIBIBYTE
 
@@ -273,14 +277,14 @@ def tables(counted: Counted) -> dict[str, str]:
     }
 
 
-def filled(page: str, made: dict[str, str]) -> str:
-    """The page with these tables filled in.
+def filled(pages: list[str], made: dict[str, str]) -> list[str]:
+    """The pages with these tables filled in.
 
     Raises:
         ValueError: if a table has no place, or a place has no table.
     """
     place = re.compile(r"(<!-- table: (\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
-    places = [match[2] for match in place.finditer(page)]
+    places = [match[2] for page in pages for match in place.finditer(page)]
     if sorted(places) != sorted(made):
         raise ValueError(f"expected one place for each of {sorted(made)}, got {sorted(places)}")
-    return place.sub(lambda match: f"{match[1]}\n{made[match[2]]}\n\n", page)
+    return [place.sub(lambda match: f"{match[1]}\n{made[match[2]]}\n\n", page) for page in pages]

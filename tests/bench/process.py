@@ -18,6 +18,10 @@ from messages import ACCOUNT, BACKOFF, REGION, Batch
 
 HOST = "127.0.0.1"
 
+# Lambda's images have their CA certificates in one file, and only links to it in the folder that is searched. Debian
+# also has each certificate in a file of its own, and without this, all of those are read too.
+CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+
 # Far longer than any run. A handler that takes longer hangs, and is killed.
 PATIENCE_SECONDS = 120
 
@@ -125,6 +129,7 @@ def _lambda_environment(port: int) -> dict[str, str]:
         "MAX_BACKOFF": backoff,
         "MAX_AGE": str(24 * 60 * 60),
         "JITTER": "none",
+        **({"SSL_CERT_FILE": CERTIFICATES} if Path(CERTIFICATES).exists() else {}),
         # Hides the AWS configuration of the user.
         "HOME": "/nonexistent",
         "LANG": "en_US.UTF-8",

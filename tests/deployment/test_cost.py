@@ -1,4 +1,4 @@
-"""COST.md: the model agrees with calculations by hand, the tables on the page are current, and the handler still needs
+"""COST.md: the model agrees with calculations by hand, the tables of its pages are current, and the handler still needs
 the counted calls.
 
 Counting the calls needs the retry handler's debug build.
@@ -48,7 +48,6 @@ from prices import (  # noqa: E402
 )
 
 HANDLER = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug/retry-handler"
-PAGE = ROOT / "infra/COST.md"
 COUNTED = ROOT / "infra/cost/counted.json"
 
 # The tolerance for log bytes, because durations in the log have different numbers of digits.
@@ -144,27 +143,27 @@ class ModelTest(unittest.TestCase):
 
     def test_an_invocation_is_billed_for_its_cpu_its_calls_and_its_cold_start(self) -> None:
         for fate, way, expected in (
-            # 2 x 0.74 ms x 1769/128 = 20.45 ms, and one call of 25 ms.
-            ("waits", BUSY, 46),
-            # 2 x 8.774 ms x 1769/128 = 242.53, one call, and 50.
-            ("waits", QUIET, 318),
-            # 2 x (10 + 20) x 0.074 ms x 1769/128 = 61.36, and three calls.
-            ("invoked", BUSY_ONCE, 137),
-            # 2 x (8.7 + 3 x 0.074) ms x 1769/128 = 246.62, three calls, and 50.
-            ("invoked", QUIET_ONCE, 372),
-            # 2 x (8.7 + 2 x 0.074) ms x 1769/128 = 244.57, two calls, and 50.
-            ("waits", QUIET_LISTED, 345),
-            # 2 x (10 + 22) x 0.074 ms x 1769/128 = 65.45, and five calls.
-            ("invoked", BUSY_PROBED, 191),
+            # 2 x 0.67 ms x 1769/128 = 18.52 ms, and one call of 25 ms.
+            ("waits", BUSY, 44),
+            # 2 x 5.767 ms x 1769/128 = 159.40, one call, and 50.
+            ("waits", QUIET, 235),
+            # 2 x (10 + 20) x 0.067 ms x 1769/128 = 55.56, and three calls.
+            ("invoked", BUSY_ONCE, 131),
+            # 2 x (5.7 + 3 x 0.067) ms x 1769/128 = 163.11, three calls, and 50.
+            ("invoked", QUIET_ONCE, 289),
+            # 2 x (5.7 + 2 x 0.067) ms x 1769/128 = 161.26, two calls, and 50.
+            ("waits", QUIET_LISTED, 262),
+            # 2 x (10 + 22) x 0.067 ms x 1769/128 = 59.26, and five calls.
+            ("invoked", BUSY_PROBED, 185),
         ):
             batch = ROUND.batches[fate, way.batch, way.mode]
             self.assertEqual(model.billed_ms(batch, way), expected, (fate, way))
 
     def test_lambda_bills_two_invocations_of_a_batch(self) -> None:
-        # 46 ms of an eighth of a GB are 0.0767 dollars a million.
-        self.assert_dollars(model.retry(ROUND, BUSY)[LAMBDA], 2 * (0.20 + 0.0767) / 10)
-        # 318 ms are 0.53.
-        self.assert_dollars(model.retry(ROUND, QUIET)[LAMBDA], 2 * (0.20 + 0.53))
+        # 44 ms of an eighth of a GB are 0.0733 dollars a million.
+        self.assert_dollars(model.retry(ROUND, BUSY)[LAMBDA], 2 * (0.20 + 0.0733) / 10)
+        # 235 ms are 0.3917.
+        self.assert_dollars(model.retry(ROUND, QUIET)[LAMBDA], 2 * (0.20 + 0.3917))
 
     def test_logs_are_billed_for_ingestion_and_for_a_month_of_storage(self) -> None:
         self.assert_dollars(model.retry(ROUND, BUSY)[CLOUDWATCH], 2 * 0.53)
@@ -235,20 +234,20 @@ class PageTest(unittest.TestCase):
     """The page and its sources."""
 
     def test_its_tables_are_those_of_the_model(self) -> None:
-        page = PAGE.read_text()
+        pages = [page.read_text() for page in tables.DOCUMENTS]
         made = tables.tables(Counted.of(json.loads(COUNTED.read_text())))
-        self.assertEqual(tables.filled(page, made), page, "python3 infra/cost --write")
+        self.assertEqual(tables.filled(pages, made), pages, "python3 infra/cost --write")
 
     def test_a_changed_number_is_detected(self) -> None:
         made = {"a": "| new |"}
         page = "text\n\n<!-- table: a -->\n\n| old |\n\n<!-- end -->\n"
-        self.assertEqual(tables.filled(page, made), page.replace("old", "new"))
+        self.assertEqual(tables.filled([page], made), [page.replace("old", "new")])
 
     def test_a_table_without_a_place_is_refused_and_a_place_without_a_table(self) -> None:
         page = "<!-- table: a -->\n<!-- end -->\n"
         for made in ({}, {"a": "", "b": ""}):
             with self.assertRaisesRegex(ValueError, "place"):
-                tables.filled(page, made)
+                tables.filled([page], made)
 
     def test_each_price_is_in_the_list_to_its_last_digit(self) -> None:
         listed = tables.price_list()
