@@ -18,12 +18,14 @@ pub enum Outage {
     Error,
     /// It takes longer than its time-out.
     TimeOut,
+    /// It has no concurrency. Whoever begins this outage takes that from the function, so no run is begun.
+    Throttle,
 }
 
 impl Outage {
-    /// The outcome of a run of a function with this time-out.
-    pub(crate) async fn carry_out(self, limit: Duration) -> Outcome {
-        match self {
+    /// The outcome of a run of a function with this time-out. `None` if it runs as usual.
+    pub(crate) async fn carry_out(self, limit: Duration) -> Option<Outcome> {
+        Some(match self {
             Self::Error => {
                 let error = json!({
                     "errorType": "UpstreamUnavailable",
@@ -35,7 +37,9 @@ impl Outage {
                 tokio::time::sleep(limit).await;
                 Outcome::TimedOut
             }
-        }
+            // It began before its concurrency was taken.
+            Self::Throttle => return None,
+        })
     }
 }
 
@@ -88,11 +92,11 @@ mod tests {
 
     #[tokio::test]
     async fn an_error_of_an_outage_is_reported_as_a_function_reports_its_own() {
-        let Outcome::Failed(error) = Outage::Error.carry_out(Duration::ZERO).await else {
+        let Some(Outcome::Failed(error)) = Outage::Error.carry_out(Duration::ZERO).await else {
             panic!("expected a failure")
         };
         assert!(error.starts_with(b"{\"errorMessage\":\"503"), "{error:?}");
         let timed_out = Outage::TimeOut.carry_out(Duration::ZERO).await;
-        assert!(matches!(timed_out, Outcome::TimedOut));
+        assert!(matches!(timed_out, Some(Outcome::TimedOut)));
     }
 }

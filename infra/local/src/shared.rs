@@ -118,9 +118,12 @@ impl Shared {
     pub(crate) fn start(&self, run: Run) -> JoinHandle<Option<Response>> {
         let shared = self.clone();
         tokio::spawn(async move {
-            let (outcome, warm) = match shared.0.outages.now(&run.configuration.name, clock::now())
-            {
-                Some((outage, _)) => (outage.carry_out(run.configuration.timeout()).await, None),
+            let played = match shared.0.outages.now(&run.configuration.name, clock::now()) {
+                Some((outage, _)) => outage.carry_out(run.configuration.timeout()).await,
+                None => None,
+            };
+            let (outcome, warm) = match played {
+                Some(outcome) => (outcome, None),
                 None => shared.0.host.run(&run).await,
             };
             // The environment is kept before the model hears of the end, so that the next run finds it.

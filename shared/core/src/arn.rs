@@ -23,22 +23,22 @@ impl FunctionArn {
     /// would not accept are refused: they come from a queue that others may write to, and end up in the path of a
     /// request.
     pub fn parse(text: &str) -> Option<Self> {
-        let parts: Vec<&str> = text.split(':').collect();
-        let (["arn", partition, "lambda", region, account, "function", name], qualifier) =
-            parts.split_at_checked(7)?
+        let mut parts = text.as_bytes().splitn(8, |byte| *byte == b':');
+        let [b"arn", partition, b"lambda", region, account, b"function", name] =
+            [(); 7].map(|()| parts.next().unwrap_or_default())
         else {
             return None;
         };
+        let qualifier = parts.next();
         let qualifier_is_good =
-            |text: &&str| is_name(text.strip_prefix('$').unwrap_or(text), QUALIFIER_MAX);
+            |text: &[u8]| is_name(text.strip_prefix(b"$").unwrap_or(text), QUALIFIER_MAX);
         let whole = is_name(partition, NAME_MAX)
             && is_name(region, NAME_MAX)
             && account.len() == 12
-            && account.bytes().all(|byte| byte.is_ascii_digit())
+            && account.iter().all(u8::is_ascii_digit)
             && is_name(name, NAME_MAX)
-            && qualifier.len() <= 1
-            && qualifier.iter().all(qualifier_is_good);
-        let start = text.len() - name.len() - qualifier.iter().map(|q| q.len() + 1).sum::<usize>();
+            && qualifier.is_none_or(qualifier_is_good);
+        let start = text.len() - name.len() - qualifier.map_or(0, |text| text.len() + 1);
         whole.then(|| Self { text: text.to_owned(), name: (start, start + name.len()) })
     }
 
@@ -59,10 +59,17 @@ impl FunctionArn {
 
     /// Where the function lives.
     pub fn home(&self) -> Home {
-        let mut parts = self.text.split(':').skip(1);
-        let mut part = || parts.next().unwrap_or_default().to_owned();
-        let (partition, _service) = (part(), part());
-        Home { partition, region: part(), account: part() }
+        Home(self.before_name().to_owned())
+    }
+
+    /// Whether the function lives there.
+    pub(crate) fn is_at(&self, home: &Home) -> bool {
+        self.before_name() == home.0
+    }
+
+    /// What the ARNs of all functions of its partition, region and account begin with.
+    fn before_name(&self) -> &str {
+        &self.text[..self.name.0]
     }
 }
 
@@ -74,37 +81,40 @@ impl fmt::Display for FunctionArn {
 
 /// Whether this can be the name of a function.
 pub fn is_function_name(text: &str) -> bool {
-    is_name(text, NAME_MAX)
+    is_name(text.as_bytes(), NAME_MAX)
 }
 
-fn is_name(text: &str, length_max: usize) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-    (1..=length_max).contains(&text.len()) && text.bytes().all(allowed)
+fn is_name(text: &[u8], length_max: usize) -> bool {
+    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+    (1..=length_max).contains(&text.len()) && text.iter().all(allowed)
 }
 
 /// Whether this can be the name of a standard queue.
 pub(crate) fn is_queue_name(text: &str) -> bool {
-    is_name(text, QUEUE_NAME_MAX)
+    is_name(text.as_bytes(), QUEUE_NAME_MAX)
 }
 
 /// The name of a queue, from its ARN.
 pub fn queue_name(arn: &str) -> Option<&str> {
-    let mut parts = arn.splitn(6, ':');
-    let ["arn", _partition, "sqs", _region, _account] =
-        [(); 5].map(|()| parts.next().unwrap_or_default())
-    else {
-        return None;
-    };
-    parts.next()
+    queue_parts(arn).map(|[.., name]| name)
 }
 
 /// The URL of a queue, from its ARN. At a custom endpoint, SQS and its emulators look at the path only.
 pub fn queue_url(arn: &str) -> Option<String> {
-    let parts: Vec<&str> = arn.split(':').collect();
-    let ["arn", partition, "sqs", region, account, name] = parts[..] else {
+    let [partition, region, account, name] = queue_parts(arn)?;
+    Some(format!("https://sqs.{region}.{}/{account}/{name}", domain(partition)))
+}
+
+/// The partition, region, account and name in the ARN of a queue.
+fn queue_parts(arn: &str) -> Option<[&str; 4]> {
+    let mut parts = arn.split(':');
+    let ["arn", partition, "sqs", region, account] =
+        [(); 5].map(|()| parts.next().unwrap_or_default())
+    else {
         return None;
     };
-    Some(format!("https://sqs.{region}.{}/{account}/{name}", domain(partition)))
+    let name = parts.next()?;
+    parts.next().is_none().then_some([partition, region, account, name])
 }
 
 /// The domain of a partition's endpoints, from the AWS SDKs' table of partitions.
@@ -120,19 +130,15 @@ fn domain(partition: &str) -> &'static str {
     }
 }
 
-/// A partition, region and account. By default a handler re-invokes functions in its own only.
+/// A partition, region and account, as the ARNs of their functions begin. By default a handler re-invokes functions in
+/// its own only.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Home {
-    partition: String,
-    region: String,
-    account: String,
-}
+pub struct Home(String);
 
 impl Home {
     /// The ARN of the function with this name here, if it is a valid name.
     pub fn function(&self, name: &str) -> Option<FunctionArn> {
-        let Self { partition, region, account } = self;
-        FunctionArn::parse(&format!("arn:{partition}:lambda:{region}:{account}:function:{name}"))
+        FunctionArn::parse(&format!("{}{name}", self.0))
     }
 }
 

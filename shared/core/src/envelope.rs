@@ -137,7 +137,7 @@ impl RetryMetadata {
     /// Reads the value of [`METADATA`]; `None` if it is not what an envelope has there.
     pub fn read(value: &str) -> Option<Self> {
         let object = Object::read(value)?;
-        let request_id = object.text(REQUEST_ID);
+        let request_id = object.text(REQUEST_ID).map(Cow::into_owned);
         let known = |name: &str| match name {
             ATTEMPT | INITIAL_TIMESTAMP => true,
             REQUEST_ID => request_id.is_some(),

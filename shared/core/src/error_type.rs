@@ -188,7 +188,7 @@ mod tests {
             let responses = Object::read(responses).unwrap();
             let failed_with = |name| {
                 let response = responses.object(name)?;
-                let text = |name| response.text(name);
+                let text = |name| response.text(name).map(Into::into);
                 Some(ErrorReport { error_type: text("errorType"), message: text("errorMessage") })
             };
             if runtime == "Lambda" {

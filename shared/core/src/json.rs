@@ -31,7 +31,7 @@ impl<'a> Object<'a> {
     }
 
     /// The value of a member that is a string.
-    pub(crate) fn text(&self, name: &str) -> Option<String> {
+    pub(crate) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
         text(self.get(name)?)
     }
 
@@ -48,16 +48,28 @@ impl<'a> Object<'a> {
 
 /// The bytes of a JSON string: UTF-8, except for lone surrogates.
 pub fn bytes(value: &RawValue) -> Option<Cow<'_, [u8]>> {
+    if let Some(text) = plain(value) {
+        return Some(text.as_bytes().into());
+    }
     let Name(bytes) = serde_json::from_str(value.get()).ok()?;
     Some(bytes)
 }
 
 /// The text of a JSON string. A lone surrogate is valid in JSON and not in UTF-8; it is replaced.
-pub(crate) fn text(value: &RawValue) -> Option<String> {
-    Some(match String::from_utf8(bytes(value)?.into_owned()) {
-        Ok(text) => text,
-        Err(broken) => String::from_utf8_lossy(broken.as_bytes()).into_owned(),
+pub(crate) fn text(value: &RawValue) -> Option<Cow<'_, str>> {
+    if let Some(text) = plain(value) {
+        return Some(text.into());
+    }
+    Some(match bytes(value)? {
+        Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
+        Cow::Owned(bytes) => String::from_utf8_lossy(&bytes).into_owned().into(),
     })
+}
+
+/// The text of a JSON string without escapes, as most are.
+fn plain(value: &RawValue) -> Option<&str> {
+    let text = value.get().strip_prefix('"')?.strip_suffix('"')?;
+    (!text.as_bytes().contains(&b'\\')).then_some(text)
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {

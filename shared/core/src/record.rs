@@ -213,9 +213,12 @@ impl Notification {
         if body.text("Type")? != "Notification" {
             return None;
         }
-        let attribute = |name| body.object("MessageAttributes")?.object(name)?.text("Value");
+        let attribute = |name| {
+            let value = body.object("MessageAttributes")?.object(name)?.text("Value")?;
+            Some(value.into_owned())
+        };
         Some(Self {
-            text: body.text("Message")?,
+            text: body.text("Message")?.into_owned(),
             bare_request_id: attribute("RequestID"),
             bare_error_message: attribute("ErrorMessage"),
         })
@@ -230,7 +233,7 @@ fn record<'a>(message: &Message, record: &Object<'a>) -> Result<Failure<'a>, Unr
         .ok_or(Unreadable::NoFunction)?;
     let recorded_at = record.text("timestamp").and_then(|text| time::parse(&text));
     let response = record.object("responsePayload");
-    let reported = |name| response.as_ref().and_then(|response| response.text(name));
+    let reported = |name| Some(response.as_ref()?.text(name)?.into_owned());
     let error =
         ErrorReport { error_type: reported("errorType"), message: reported("errorMessage") };
     Ok(Failure {

@@ -129,7 +129,7 @@ impl Targets {
 
     /// Whether this function may be re-invoked by a handler that lives at `home`.
     pub fn allow(&self, function: &FunctionArn, home: &Home) -> bool {
-        let at_home = function.home() == *home;
+        let at_home = function.is_at(home);
         match self {
             Self::Home => at_home,
             Self::Listed(patterns) => patterns.iter().any(|listed| {
@@ -224,6 +224,7 @@ impl Policies {
 /// A value in `POLICIES` as text: a string or a number as it is, a list joined by commas.
 fn plain(value: &RawValue) -> String {
     json::text(value)
+        .map(Into::into)
         .or_else(|| Some(serde_json::from_str::<Vec<String>>(value.get()).ok()?.join(",")))
         .unwrap_or_else(|| value.get().to_owned())
 }

@@ -26,7 +26,7 @@ pub fn earlier(from: Timestamp, by: Duration) -> Timestamp {
 /// Parses RFC 3339. A leap second is read as the second after it, because a difference to a leap second would be
 /// a second short.
 pub fn parse(text: &str) -> Option<Timestamp> {
-    let at: Timestamp = text.parse().ok()?;
+    let at = DateTime::parse_from_rfc3339(text).ok()?.to_utc();
     let second = Timestamp::from_timestamp(at.timestamp(), 0)?;
     Some(later(second, Duration::from_nanos(at.timestamp_subsec_nanos().into())))
 }

@@ -1,6 +1,6 @@
 //! A batch, from the event that Lambda delivers to the answer that Lambda is given.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use aws_lambda_events::event::sqs::SqsEvent;
 use comeback_core::{
@@ -26,6 +26,7 @@ use crate::{
     in_flight::Gauges,
     item::Item,
     log,
+    message::Source,
     ports::{
         CallFault, Circuits, Clock, Delayed, ENTRIES_MAX, Functions, Invocation, Ledger, Queues,
         Register, VisibilityChange, Witness,
@@ -229,7 +230,10 @@ where
     /// Puts messages back, sends dead letters and marks claims.
     async fn settle(&self, settlements: Settlements<'_, '_>, claims: &Claims<'_, L, C>) {
         let Settlements { waits, letters, done } = settlements;
-        let waits = waits.into_iter().map(|(queue_url, waits)| self.keep(queue_url, waits, claims));
+        let waits = waits.into_iter().map(|(source, waits)| {
+            let queue_url = source.and_then(Source::url);
+            self.keep(queue_url, waits, claims)
+        });
         let letters = chunks::by_size(&letters, |letter| letter.content.size());
         let letters = letters.into_iter().map(|part| self.give_up(part, claims));
         let marks = done.into_iter().map(|item| claims.mark(item));
@@ -245,10 +249,11 @@ where
     /// Keeps the waits of one queue in flight, or as delays where too many are.
     async fn keep(
         &self,
-        queue_url: Option<&str>,
+        queue_url: Option<Cow<'_, str>>,
         waits: Vec<Wait<'_, '_>>,
         claims: &Claims<'_, L, C>,
     ) {
+        let queue_url = queue_url.as_deref();
         let Some(url) = queue_url else { return self.put_all_back(None, &waits, claims).await };
         let max = self.settings.in_flight_max;
         let asked_at = self.clock.now();
@@ -297,7 +302,7 @@ where
         }
         join(
             self.put_all_back(Some(queue_url), &refused, claims),
-            join_all(sent.iter().map(|wait| register::enter(wait, None, claims))),
+            register::enter_all(&sent, false, claims),
         )
         .await;
     }
@@ -345,26 +350,17 @@ where
                 );
             }
         };
-        let entries = waits
-            .iter()
-            .map(|wait| register::enter(wait, Some(wait.item.receipt_handle()), claims));
-        let ((), ordered) = join(put_back, join_all(entries)).await;
-        let ordered = waits.iter().zip(ordered).filter(|(_, is_ordered)| *is_ordered);
-        self.bring_back(queue_url, ordered.map(|(wait, _)| wait.item)).await;
+        let ((), ordered) = join(put_back, register::enter_all(waits, true, claims)).await;
+        self.bring_back(queue_url, &ordered).await;
     }
 
     /// Brings messages back at once, because an operator has ordered something for their events. If that fails, they
     /// come back when they are due.
-    async fn bring_back<'a, 'e: 'a>(
-        &self,
-        queue_url: Option<&str>,
-        items: impl Iterator<Item = &'a Item<'e>>,
-    ) {
-        let visible = |item: &'a Item<'e>| VisibilityChange {
-            receipt_handle: item.receipt_handle(),
-            timeout: 0,
-        };
-        let changes: Vec<_> = items.map(visible).collect();
+    async fn bring_back(&self, queue_url: Option<&str>, items: &[&Item<'_>]) {
+        let changes: Vec<_> = items
+            .iter()
+            .map(|item| VisibilityChange { receipt_handle: item.receipt_handle(), timeout: 0 })
+            .collect();
         if let Some(queue_url) = queue_url.filter(|_| !changes.is_empty()) {
             self.queues.change_visibility(queue_url, &changes).await;
         }

@@ -29,10 +29,10 @@ pub struct Gauges(Mutex<BTreeMap<String, Gauge>>);
 impl Gauges {
     /// Notes what a batch shows of its queue.
     pub(crate) fn begin(&self, items: &[Item<'_>]) {
-        let Some(queue_url) = items.iter().find_map(Item::queue_url) else { return };
+        let Some(queue_url) = items.iter().find_map(|item| item.source()?.url()) else { return };
         let full = items.len() >= ENTRIES_MAX;
         let backlog = items.iter().any(Item::is_backlog);
-        self.with(queue_url, |gauge| gauge.begin(Signs { full, backlog }));
+        self.with(&queue_url, |gauge| gauge.begin(Signs { full, backlog }));
     }
 
     /// Divides the waits of one queue into those that become delays and those that stay in flight.

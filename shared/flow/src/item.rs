@@ -19,7 +19,7 @@ use comeback_core::{
 };
 
 use crate::{
-    message::{again, source_url, trace_header, view},
+    message::{Source, again, trace_header, view},
     ports::{Delayed, Entered},
     report::{Entry, Obstacle, Outcome},
 };
@@ -34,7 +34,7 @@ pub(crate) struct Item<'e> {
     judged_at: Timestamp,
     /// What is done with it, after an operator's orders.
     decision: Cell<Decision>,
-    queue_url: Option<String>,
+    source: Option<Source<'e>>,
     entered: RefCell<Option<Entered>>,
     claim: RefCell<Option<Claim>>,
     outcome: OnceCell<Outcome>,
@@ -45,7 +45,7 @@ impl<'e> Item<'e> {
     pub(crate) fn judge(
         (nth, record): (usize, &'e SqsMessage),
         home: &Home,
-        settings: &Settings,
+        settings: &'e Settings,
         now: Timestamp,
     ) -> Self {
         let judgement = decide(view(record), home, &settings.rules, now);
@@ -55,7 +55,7 @@ impl<'e> Item<'e> {
             decision: Cell::new(judgement.decision),
             judgement,
             judged_at: now,
-            queue_url: settings.retry_queue_url.clone().or_else(|| source_url(record)),
+            source: Source::of(record, settings.retry_queue_url.as_deref()),
             entered: RefCell::new(None),
             claim: RefCell::new(None),
             outcome: OnceCell::new(),
@@ -97,9 +97,9 @@ impl<'e> Item<'e> {
         Some(between(self.failure()?.first_failure(), self.judged_at))
     }
 
-    /// Its queue; `None` where neither the record nor the settings name it.
-    pub(crate) fn queue_url(&self) -> Option<&str> {
-        self.queue_url.as_deref()
+    /// Its queue. `None` if neither the record nor the settings name it.
+    pub(crate) fn source(&self) -> Option<Source<'e>> {
+        self.source
     }
 
     pub(crate) fn receipt_handle(&self) -> &'e str {

@@ -16,7 +16,21 @@ use crate::ports::{Attribute, Delayed, Value};
 /// emulators, it counts as the first receive.
 pub(crate) fn view(record: &SqsMessage) -> Message<'_> {
     let number = |name: &str| record.attributes.get(name)?.parse::<i64>().ok();
-    let attribute = |name: &str| record.message_attributes.get(name)?.string_value.as_deref();
+    let mut attributes = MessageAttributes::default();
+    for (name, attribute) in &record.message_attributes {
+        let value = match name.as_str() {
+            "RequestID" => &mut attributes.lambda_request_id,
+            "ErrorMessage" => &mut attributes.error_message,
+            "Reason" => &mut attributes.reason,
+            "FunctionArn" => &mut attributes.function_arn,
+            "RequestId" => &mut attributes.request_id,
+            "ErrorType" => &mut attributes.error_type,
+            FAILED_AT => &mut attributes.failed_at,
+            MESSAGE_ID => &mut attributes.message_id,
+            _ => continue,
+        };
+        *value = attribute.string_value.as_deref();
+    }
     Message {
         id: record.message_id.as_deref().unwrap_or_default(),
         queue: record.event_source_arn.as_deref().and_then(queue_name),
@@ -25,16 +39,7 @@ pub(crate) fn view(record: &SqsMessage) -> Message<'_> {
             .and_then(|count| u32::try_from(count).ok())
             .unwrap_or(1),
         sent_at: number("SentTimestamp").and_then(Timestamp::from_timestamp_millis),
-        attributes: MessageAttributes {
-            lambda_request_id: attribute("RequestID"),
-            error_message: attribute("ErrorMessage"),
-            reason: attribute("Reason"),
-            function_arn: attribute("FunctionArn"),
-            request_id: attribute("RequestId"),
-            error_type: attribute("ErrorType"),
-            failed_at: attribute(FAILED_AT),
-            message_id: attribute(MESSAGE_ID),
-        },
+        attributes,
     }
 }
 
@@ -43,9 +48,26 @@ pub(crate) fn trace_header(record: &SqsMessage) -> Option<&str> {
     record.attributes.get("AWSTraceHeader").map(String::as_str)
 }
 
-/// The URL of the queue that the record came from.
-pub(crate) fn source_url(record: &SqsMessage) -> Option<String> {
-    queue_url(record.event_source_arn.as_deref()?)
+/// The queue that a record came from: as the settings name it, or as the record does.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Source<'e> {
+    Url(&'e str),
+    Arn(&'e str),
+}
+
+impl<'e> Source<'e> {
+    /// The source of a record. `None` if nothing names it.
+    pub(crate) fn of(record: &'e SqsMessage, set: Option<&'e str>) -> Option<Self> {
+        set.map(Self::Url).or_else(|| record.event_source_arn.as_deref().map(Self::Arn))
+    }
+
+    /// Its URL. `None` if this is no ARN of a queue.
+    pub(crate) fn url(self) -> Option<Cow<'e, str>> {
+        match self {
+            Self::Url(url) => Some(url.into()),
+            Self::Arn(arn) => queue_url(arn).map(Cow::Owned),
+        }
+    }
 }
 
 /// The record as a message that is sent again: nothing about its failure changes.

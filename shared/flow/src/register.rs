@@ -15,11 +15,13 @@ use comeback_core::{
     fault::StoreFault,
     register::{Waiting, steered},
 };
+use futures_util::future::join_all;
 
 use crate::{
     claims::Claims,
     item::Item,
     log,
+    message::Source,
     ports::{Clock, Ledger, NotReplaced, Notes, Register, Wanted},
     report::Obstacle,
     settlements::Wait,
@@ -86,9 +88,25 @@ fn unsteered(item: &Item<'_>, fault: &StoreFault, now: Timestamp) {
     }
 }
 
+/// Lists the events that begin to wait. Returns those for which an operator has ordered something meanwhile.
+pub(crate) async fn enter_all<'w, 'a, 'e, L: Ledger + Register, C: Clock>(
+    waits: &'w [Wait<'a, 'e>],
+    are_in_flight: bool,
+    claims: &Claims<'_, L, C>,
+) -> Vec<&'a Item<'e>> {
+    if claims.ledger.is_none() {
+        return Vec::new();
+    }
+    let enter = async |wait: &'w Wait<'a, 'e>| {
+        let receipt_handle = are_in_flight.then(|| wait.item.receipt_handle());
+        enter(wait, receipt_handle, claims).await.then_some(wait.item)
+    };
+    join_all(waits.iter().map(enter)).await.into_iter().flatten().collect()
+}
+
 /// Lists an event that begins to wait, and releases its claim with the same write. A message in flight has a
 /// receipt handle. Returns whether an operator has ordered something for it meanwhile.
-pub(crate) async fn enter<L: Ledger + Register, C: Clock>(
+async fn enter<L: Ledger + Register, C: Clock>(
     wait: &Wait<'_, '_>,
     receipt_handle: Option<&str>,
     claims: &Claims<'_, L, C>,
@@ -103,12 +121,12 @@ pub(crate) async fn enter<L: Ledger + Register, C: Clock>(
         claims.ledger.filter(|_| registers),
         item.failure(),
         item.judgement.schedule,
-        item.queue_url(),
+        item.source().and_then(Source::url),
     ) else {
         claims.release(item).await;
         return false;
     };
-    let waiting = Waiting::of(failure, schedule.attempt, until, queue_url, receipt_handle);
+    let waiting = Waiting::of(failure, schedule.attempt, until, &queue_url, receipt_handle);
     let mut seen = item.held().or(entered.map(|entered| entered.claim));
     let known = seen.as_ref().and_then(|seen| seen.order);
     for _ in 0..LOOKS_MAX {

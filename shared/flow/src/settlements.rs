@@ -8,13 +8,13 @@ use comeback_core::{
     decision::Settlement,
 };
 
-use crate::item::Item;
+use crate::{item::Item, message::Source};
 
-/// The messages to put back, by the URL of their queue, those to give up, and those that are done and whose
+/// The messages to put back, by their queue, those to give up, and those that are done and whose
 /// claims are to be marked.
 #[derive(Default)]
 pub(crate) struct Settlements<'a, 'e> {
-    pub(crate) waits: BTreeMap<Option<&'a str>, Vec<Wait<'a, 'e>>>,
+    pub(crate) waits: BTreeMap<Option<Source<'e>>, Vec<Wait<'a, 'e>>>,
     pub(crate) letters: Vec<Letter<'a, 'e>>,
     pub(crate) done: Vec<&'a Item<'e>>,
 }
@@ -37,7 +37,7 @@ impl<'a, 'e> Settlements<'a, 'e> {
     pub(crate) fn add(&mut self, item: &'a Item<'e>, settlement: Settlement) {
         match settlement {
             Settlement::Wait { until } => {
-                self.waits.entry(item.queue_url()).or_default().push(Wait { item, until });
+                self.waits.entry(item.source()).or_default().push(Wait { item, until });
             }
             Settlement::DeadLetter(reason) => {
                 let content = item.judgement.dead_letter(reason);

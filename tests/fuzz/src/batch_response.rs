@@ -61,7 +61,7 @@ fn deploy(cloud: &mut Cloud, now: Timestamp) -> Vec<String> {
     cloud.create_mapping(now, &cloud.sqs.arn("q"), "f", &settings).unwrap();
     let mut send = || {
         let message = Outgoing { body: "{}".into(), ..Outgoing::default() };
-        cloud.sqs.send(now, "q", message).unwrap().message_id
+        cloud.sqs.send(now, "q", message).unwrap().message_id.to_string()
     };
     (0..MESSAGES).map(|_| send()).collect()
 }

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Puts each defect into a copy of the tree, plays worlds until a rule does not hold, and prints the table of the
-README: the defect, the check that caught it, and the seed.
+"""Puts each defect into a copy of the tree, plays worlds until a rule does not hold, and prints
+caught.csv: the defect, the check that caught it, and the seed.
 
     tests/simulation/defects/run.py [--seeds N] [WORD ...]     only defects whose names contain one of the words
 """
 
 import argparse
+import csv
 import os
 import re
 import shutil
@@ -60,7 +61,8 @@ def main():
     arguments = arguments.parse_args()
     copy_tree()
     missed = 0
-    print("| defect | where | caught by | in |\n|---|---|---|---|", flush=True)
+    rows = csv.writer(sys.stdout, lineterminator="\n")
+    rows.writerow(["defect", "where", "caught by", "in"])
     for name, path, old, new in DEFECTS:
         if arguments.words and not any(word in name for word in arguments.words):
             continue
@@ -72,7 +74,8 @@ def main():
         check, seed = play(arguments.seeds) if build() else ("the compiler", "")
         file.write_text(text)
         missed += check is None or check == "the compiler"
-        print(f"| {name} | `{path.removeprefix('shared/')}` | {check or '**nothing**'} | {seed or ''} |", flush=True)
+        rows.writerow([name, path.removeprefix("shared/"), check or "nothing", seed or ""])
+        sys.stdout.flush()
     return missed
 
 

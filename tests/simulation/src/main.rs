@@ -20,7 +20,12 @@ mod target;
 mod wire;
 mod world;
 
-use std::{process::ExitCode, time::Instant};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use clap::{Args, Parser, ValueEnum};
 use comeback_core::time::{at_millis, between};
@@ -88,6 +93,15 @@ enum Command {
         /// Its seed.
         #[arg(long, default_value_t = 0)]
         seed: u64,
+        /// Only functions fail, and nothing else.
+        #[arg(long)]
+        flawless: bool,
+        /// For how many hours the first function is down, from the third hour on.
+        #[arg(long, default_value_t = 0, requires = "flawless")]
+        down: u64,
+        /// Write what CloudWatch shows into this file, as lines in embedded metric format.
+        #[arg(long)]
+        metrics: Option<PathBuf>,
     },
 }
 
@@ -123,7 +137,11 @@ fn main() -> ExitCode {
     let good = match Command::parse() {
         Command::Run { seeds, from, threads } => run(started, seeds, from, threads),
         Command::Replay { seed, event } => replay(seed, event),
-        Command::Day { events, seed } => day(started, events, seed),
+        Command::Day { events, seed, flawless, down, metrics } => {
+            let plan = Plan::day_of(events, seed);
+            let plan = if flawless { plan.flawless(Duration::from_hours(down)) } else { plan };
+            day(started, plan, metrics.as_deref())
+        }
         Command::Outage { design, rate, minutes, neighbour, in_flight_max, probing } => {
             let Probing { kind, capacity, witness, probe, register, seeds, from } = probing;
             let target = target::Settings { kind: Kind::Down, capacity, seed: from, witness };
@@ -186,8 +204,9 @@ fn replay(seed: u64, event: Option<usize>) -> bool {
     ended.violation.is_none()
 }
 
-fn day(started: Instant, events: u64, seed: u64) -> bool {
-    let ended = play(Plan::day_of(events, seed), false);
+fn day(started: Instant, plan: Plan, metrics: Option<&Path>) -> bool {
+    let events = plan.events;
+    let ended = play(Plan { has_metrics: metrics.is_some(), ..plan }, false);
     let seconds = started.elapsed().as_secs_f64();
     print!("{}", ended.tally.counts());
     if let Some(violation) = &ended.violation {
@@ -195,5 +214,9 @@ fn day(started: Instant, events: u64, seed: u64) -> bool {
     }
     let hours = between(at_millis(BEGAN_AT), ended.now).as_secs_f64() / 3600.0;
     println!("{events} events over {hours:.1} virtual hours in {seconds:.1} s");
-    ended.violation.is_none()
+    let unwritten = metrics.and_then(|file| fs::write(file, ended.metrics.join("\n")).err());
+    if let Some(error) = &unwritten {
+        println!("expected to write metrics, got: {error}");
+    }
+    ended.violation.is_none() && unwritten.is_none()
 }

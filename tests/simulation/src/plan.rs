@@ -48,6 +48,10 @@ pub struct Plan {
     pub calm_after: Duration,
     /// Whether only targets fail, and nothing else.
     pub flawless: bool,
+    /// The first of a hundred ways to fail that targets have. From 30 on, they heal by themselves and soon.
+    pub failures_from: u64,
+    /// Whether what CloudWatch shows is to be known.
+    pub has_metrics: bool,
     /// How often operators see that an event waits, and order something.
     pub ordering: f64,
 }
@@ -317,6 +321,23 @@ impl Plan {
             spells: (0..4).map(outage).collect(),
             calm_after: Duration::from_secs(DAY),
             ..Self::default()
+        }
+    }
+
+    /// The same world, in which only targets fail: for a moment now and then, and the first one for so long.
+    pub fn flawless(mut self, down: Duration) -> Self {
+        self.handlers.iter_mut().for_each(|handler| handler.skew = Duration::ZERO);
+        let from = Duration::from_hours(2);
+        let until = from + down;
+        Self {
+            flawless: true,
+            failures_from: 30,
+            rates: BTreeMap::new(),
+            strangers: 0,
+            hopeless: 0.0,
+            spells: vec![Spell { trouble: Trouble::TargetDown, number: 0, from, until }],
+            calm_after: self.calm_after.max(until),
+            ..self
         }
     }
 

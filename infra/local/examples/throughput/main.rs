@@ -3,10 +3,12 @@
 //! The cloud and its callers share this process and the machine's cores. Each caller has one connection and goes
 //! round: it sends ten messages, receives ten, and deletes them. A message counts when it has been through all
 //! three.
+//!
+//! With an endpoint as its argument, it measures the local cloud that runs there.
 
 mod client;
 
-use std::{error::Error, time::Instant};
+use std::{env, error::Error, time::Instant};
 
 use client::Client;
 use comeback_local::Config;
@@ -29,9 +31,15 @@ type Failure = Box<dyn Error + Send + Sync>;
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let server = comeback_local::start(Config::default()).await?;
-    let endpoint = server.endpoint().to_owned();
-    Client::connect(&endpoint).await?.call("CreateQueue", r#"{"QueueName":"bench"}"#).await?;
+    let given = env::args().nth(1);
+    let server = match given {
+        Some(_) => None,
+        None => Some(comeback_local::start(Config::default()).await?),
+    };
+    let own = server.as_ref().map(|server| server.endpoint().to_owned());
+    let endpoint = given.or(own).unwrap_or_default();
+    let queue = r#"{"QueueName":"bench"}"#;
+    done(&mut Client::connect(&endpoint).await?, "CreateQueue", queue).await?;
     println!("one queue, {CALLERS} callers, batches of {BATCH}, bodies of {BODY_BYTES} bytes");
     let mut rates = Vec::new();
     for round in 1..=ROUNDS {
@@ -42,7 +50,9 @@ async fn main() -> Result<(), Failure> {
     rates.sort_by(f64::total_cmp);
     let (min, median, max) = (rates[0], rates[ROUNDS / 2], rates[ROUNDS - 1]);
     println!("min {min:.0}  median {median:.0}  max {max:.0} messages/s");
-    server.stop().await;
+    if let Some(server) = server {
+        server.stop().await;
+    }
     Ok(())
 }
 

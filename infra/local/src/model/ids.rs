@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use rand::{Rng as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
+use uuid::Builder;
 
 /// A source of identifiers.
 #[derive(Debug)]
@@ -20,13 +21,9 @@ impl Ids {
 
     /// A random UUID (RFC 9562, version 4), the form of request ids and of mappings.
     pub(crate) fn uuid(&mut self) -> String {
-        let high = (self.0.next_u64() & !0xf000) | 0x4000;
-        let low = (self.0.next_u64() & (u64::MAX >> 2)) | (1 << 63);
-        let mut uuid = format!("{high:016x}{low:016x}");
-        for at in [20, 16, 12, 8] {
-            uuid.insert(at, '-');
-        }
-        uuid
+        let mut bytes = [0; 16];
+        self.0.fill_bytes(&mut bytes);
+        Builder::from_random_bytes(bytes).into_uuid().to_string()
     }
 
     /// `digits` random hexadecimal digits.

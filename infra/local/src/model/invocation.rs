@@ -155,7 +155,8 @@ impl Cloud {
             self.settle(now, &event, Condition::EventAgeExceeded, None);
             return None;
         }
-        let trace = TraceHeader::parse(&event.trace_header);
+        let came_with = Arc::clone(&event.trace_header);
+        let trace = TraceHeader::parse(&came_with);
         match self.may_run(now, &event.function, &trace, Some(&event.request_id)) {
             Ok(()) => {}
             Err(LambdaError::RecursiveInvocation(_)) => {
@@ -183,13 +184,15 @@ impl Cloud {
         &mut self,
         now: Timestamp,
         name: &str,
-        trace: &TraceHeader,
+        trace: &TraceHeader<'_>,
         request_id: Option<&Arc<str>>,
     ) -> Result<(), LambdaError> {
         let function = self.lambda.function(name)?;
         let name = Arc::clone(&function.configuration.name);
         let request_id = request_id.cloned();
-        if function.recursive_loop == RecursiveLoop::Terminate && trace.runs(&name) >= RUNS_MAX {
+        if function.recursive_loop == RecursiveLoop::Terminate
+            && trace.runs(&function.configuration.hash) >= RUNS_MAX
+        {
             let error = LambdaError::RecursiveInvocation(name.to_string());
             self.happened.push(Event::RecursionStopped { at: now, function: name, request_id });
             return Err(error);
@@ -207,11 +210,11 @@ impl Cloud {
         now: Timestamp,
         configuration: Arc<Configuration>,
         request_id: Arc<str>,
-        trace: &TraceHeader,
+        trace: &TraceHeader<'_>,
         payload: Payload,
         origin: Origin,
     ) -> Run {
-        let header: Arc<str> = trace.enter(&configuration.name, now, &mut self.lambda.ids).into();
+        let header: Arc<str> = trace.enter(&configuration.hash, now, &mut self.lambda.ids).into();
         self.happened.push(Event::Started {
             at: now,
             function: Arc::clone(&configuration.name),
@@ -226,7 +229,7 @@ impl Cloud {
         );
         Run {
             id,
-            invoked_arn: name::arn(&configuration.name).into(),
+            invoked_arn: Arc::clone(&configuration.arn),
             configuration,
             request_id,
             payload,

@@ -25,7 +25,9 @@ impl Metrics {
     pub(crate) fn count(&mut self, now: Timestamp, function: &Arc<str>, is_error: bool) {
         let minute = minute(now);
         let minutes = self.0.entry(Arc::clone(function)).or_default();
-        minutes.retain(|&old, _| old > minute - MINUTES_MAX);
+        while minutes.first_key_value().is_some_and(|(&old, _)| old <= minute - MINUTES_MAX) {
+            minutes.pop_first();
+        }
         let counts = minutes.entry(minute).or_default();
         counts.invocations += 1;
         counts.errors += u32::from(is_error);

@@ -76,18 +76,15 @@ impl Cloud {
 
     /// Lets every mapping deliver as many batches as it can now.
     pub(super) fn poll_queues(&mut self, now: Timestamp, runs: &mut Vec<Run>) {
-        let due: Vec<Arc<str>> = self.lambda.mappings.keys().cloned().collect();
-        for uuid in due {
-            // Polling borrows the whole cloud, so the mapping leaves the map meanwhile.
-            let Some(mut mapping) = self.lambda.mappings.remove(&uuid) else {
-                continue;
-            };
+        // Polling borrows the whole cloud, so the mappings leave it meanwhile.
+        let mut mappings = std::mem::take(&mut self.lambda.mappings);
+        for mapping in mappings.values_mut() {
             // A mapping whose function was deleted does not receive messages.
             if mapping.polls(now) && self.lambda.function(&mapping.function).is_ok() {
-                self.poll(now, &mut mapping, runs);
+                self.poll(now, mapping, runs);
             }
-            self.lambda.mappings.insert(uuid, mapping);
         }
+        self.lambda.mappings = mappings;
     }
 
     fn poll(&mut self, now: Timestamp, mapping: &mut Mapping, runs: &mut Vec<Run>) {
@@ -124,7 +121,7 @@ impl Cloud {
         for message in received {
             mapping.poller.hold(Held {
                 record: batch::record(&message, mapping),
-                message_id: message.message_id.into(),
+                message_id: message.message_id,
                 receipt_handle: message.receipt_handle.into(),
                 trace_header: message.trace_header,
                 received_at: now,
@@ -144,10 +141,10 @@ impl Cloud {
     ) -> Option<Run> {
         // The messages of a larger batch come from several traces, so none of them continues.
         let header = match batch.as_slice() {
-            [only] => only.trace_header.as_deref(),
+            [only] => only.trace_header.clone(),
             _ => None,
         };
-        let trace = TraceHeader::parse(header.unwrap_or_default());
+        let trace = TraceHeader::parse(header.as_deref().unwrap_or_default());
         match self.may_run(now, &mapping.function, &trace, None) {
             Ok(()) => {}
             Err(LambdaError::TooManyRequests(_)) => {

@@ -17,6 +17,7 @@ mod register;
 mod turns;
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet, HashMap},
     rc::Rc,
     sync::Arc,
@@ -63,6 +64,8 @@ pub struct Judge {
     pub story: Story,
     pub tally: Tally,
     pub violation: Option<Violation>,
+    /// What CloudWatch shows of the world, if its plan wants that, as lines in embedded metric format.
+    pub metrics: Vec<String>,
     pub now: Timestamp,
     /// How many dead letters handlers have sent.
     pub dead_letters: u64,
@@ -128,7 +131,8 @@ impl Event {
 
 impl Judge {
     pub fn new(plan: Rc<Plan>, is_told: bool) -> Self {
-        let mut judge = Self { plan, ..Self::default() };
+        let events = Vec::with_capacity((plan.events + plan.strangers) as usize);
+        let mut judge = Self { plan, events, ..Self::default() };
         judge.story.is_written = is_told;
         judge
     }
@@ -182,14 +186,14 @@ impl Judge {
     }
 
     /// What a target is given at this attempt.
-    fn expected_payload(&self, of: &Open, attempt: u32, initial: Option<i64>) -> String {
+    fn expected_payload(&self, of: &Open, attempt: u32, initial: Option<i64>) -> Cow<'_, str> {
         let event = &self.events[of.event];
         match (&event.foreign, initial) {
-            (Some(foreign), _) => foreign.at_attempt(attempt),
+            (Some(foreign), _) => foreign.at_attempt(attempt).into(),
             (None, Some(initial)) => {
-                envelope(attempt, initial, Some(&of.first_request), "", &event.payload)
+                envelope(attempt, initial, Some(&of.first_request), "", &event.payload).into()
             }
-            (None, None) => event.payload.clone(),
+            (None, None) => Cow::Borrowed(&event.payload),
         }
     }
 

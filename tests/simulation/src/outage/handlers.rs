@@ -64,7 +64,7 @@ pub fn handle(
     world: &RefCell<World>,
     handler: &AwsHandler,
     home: &Home,
-    event: SqsEvent,
+    mut event: SqsEvent,
 ) -> Vec<String> {
     let deadline = later(handler.clock.now(), TIMEOUT);
     let context = Context { request_id: "batch", home, deadline };
@@ -90,21 +90,21 @@ pub fn handle(
     let stays = report.response().batch_item_failures;
     let mut stays = stays.iter().map(|failure| &failure.item_identifier).peekable();
     let mut done = Vec::new();
-    for record in event.records {
+    for record in &mut event.records {
         if stays.next_if(|id| Some(*id) == record.message_id.as_ref()).is_none() {
-            done.extend(record.receipt_handle);
+            done.extend(record.receipt_handle.take());
         }
     }
     done
 }
 
 /// A message as Lambda gives it to the handler, without what the handler doesn't read.
-pub fn record(message: Received, queue: &str) -> SqsMessage {
+pub fn record(message: Received, queue_arn: &str) -> SqsMessage {
     let mut record = SqsMessage::default();
-    record.message_id = Some(message.message_id);
+    record.message_id = Some(message.message_id.as_ref().to_owned());
     record.receipt_handle = Some(message.receipt_handle);
     record.body = Some(message.body.as_ref().to_owned());
-    record.event_source_arn = Some(format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}"));
+    record.event_source_arn = Some(queue_arn.to_owned());
     record.attributes = HashMap::from([
         ("ApproximateReceiveCount".to_owned(), message.receive_count.to_string()),
         ("SentTimestamp".to_owned(), message.sent_at.timestamp_millis().to_string()),

@@ -47,6 +47,7 @@ pub struct Running {
 /// What takes messages from a queue and gives them to handlers.
 pub struct Poller {
     pub queue: &'static str,
+    pub arn: String,
     pub running: usize,
     pub granted: usize,
     pub granted_at: Timestamp,
@@ -105,7 +106,8 @@ impl World {
             let attributes = attributes.map(|(name, value)| (name.to_owned(), value.to_owned()));
             sqs.create_queue(now, queue, &attributes.into()).expect("its attributes are valid");
             let counted = VecDeque::new();
-            Poller { queue, running: 0, granted: BATCHES_START, granted_at: now, counted }
+            let arn = sqs.arn(queue);
+            Poller { queue, arn, running: 0, granted: BATCHES_START, granted_at: now, counted }
         };
         let pollers = queues.into_iter().map(&mut poller).collect();
         Self {
@@ -249,7 +251,7 @@ impl World {
         poller.running += 1;
         played.sqs_requests += 1;
         let mut event = SqsEvent::default();
-        let records = messages.into_iter().map(|message| record(message, poller.queue));
+        let records = messages.into_iter().map(|message| record(message, &poller.arn));
         event.records = records.collect();
         Some(event)
     }

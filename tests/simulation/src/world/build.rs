@@ -6,7 +6,11 @@ use std::{
     rc::Rc,
 };
 
-use comeback_core::{in_flight::IN_FLIGHT_MAX, settings};
+use comeback_core::{
+    arn::{FunctionArn, Home},
+    in_flight::IN_FLIGHT_MAX,
+    settings,
+};
 use comeback_flow::ports::Stored;
 use comeback_local::model::{
     ACCOUNT, REGION,
@@ -38,6 +42,11 @@ pub fn relay_queue(name: &str, form: Form) -> String {
         Form::EventBridge => format!("{name}-bus"),
         Form::Record | Form::Bare => name.to_owned(),
     }
+}
+
+/// Where all functions live.
+pub fn home() -> Rc<Home> {
+    FunctionArn::parse(&qualified("any")).expect("the ARN of a function").home().into()
 }
 
 impl World {

@@ -89,8 +89,9 @@ impl World {
         // If its queue refuses the message, there is none.
         let queue = &plan.queues[target.queue].name;
         if let Ok(sent) = self.cloud.sqs.send(self.now, queue, message) {
-            let request_id = if body.contains(&id) { id } else { sent.message_id };
-            self.judge.stranger(number, request_id.into(), original, over, trace.into());
+            let request_id =
+                if body.contains(&id) { id.into() } else { Arc::clone(&sent.message_id) };
+            self.judge.stranger(number, request_id, original, over, trace.into());
             self.judge.tally.count(Seen::Fault(Fault::Poison));
         }
     }
@@ -258,7 +259,7 @@ impl World {
     fn failure(&mut self) -> Outcome {
         let count = self.dice.number(1..=300);
         let unit = self.dice.pick(&["s", "s", "s", "", "m", "h"]);
-        let (error_type, message) = match self.dice.number(0..=99) {
+        let (error_type, message) = match self.dice.number(self.plan.failures_from..=99) {
             0..=5 => {
                 self.judge.tally.count(Seen::Fault(Fault::TargetCrashed));
                 return Outcome::Exited(Exit::Status(1));

@@ -9,7 +9,7 @@ use std::{
 };
 
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
-use comeback_core::{Timestamp, arn::FunctionArn, time::later};
+use comeback_core::{Timestamp, time::later};
 use comeback_flow::{
     batch::{Context as Invocation, Handler, RecordWithoutId},
     in_flight::Gauges,
@@ -22,9 +22,9 @@ use comeback_local::model::{
     sqs::{MessageAttribute, Outgoing},
 };
 
-use super::{World, build};
+use super::{Step, World, build};
 use crate::{
-    judge::{qualified, receive_count, trace_of},
+    judge::{receive_count, trace_of},
     notes::{Check, Fault, Seen},
     plan::{Form, Trouble},
     wire::{Environment, Port, Request},
@@ -147,16 +147,14 @@ impl World {
     }
 
     /// A batch has reached its handler, which begins to handle it.
-    #[allow(clippy::expect_used, reason = "the name of a handler is a function's")]
     fn begin(&mut self, key: u64) {
         let Some(mut run) = self.runs.remove(&key) else { return };
         let process = self.idle[run.handler].pop().unwrap_or_else(|| self.process(run.handler));
-        let home = FunctionArn::parse(&qualified(&self.plan.handlers[run.handler].name))
-            .expect("the ARN of a function")
-            .home();
+        let home = Rc::clone(&self.home);
         let timeout = run.run.configuration.timeout();
         let (handler, event) = (Rc::clone(&process), Rc::clone(&run.event));
         self.judge.begun(key, process.clock.0.number);
+        self.publish_run(run.handler, "Invocations");
         let deadline = later(process.clock.now(), timeout);
         run.deadline = deadline;
         let request_id = run.run.request_id.clone();
@@ -166,7 +164,7 @@ impl World {
         });
         run.working = Some((process, future));
         self.runs.insert(key, run);
-        self.after(timeout, move |world| world.cut(key));
+        self.plan_step(timeout, Step::TimeUp(key));
         if self.survives(key) {
             self.poll(key);
         }
@@ -224,6 +222,9 @@ impl World {
             let what = format!("run {key} found a record without an id");
             return self.judge.violated(Check::ReportsTruly, None, what);
         };
+        if let Some((process, _)) = &begun.working {
+            self.publish_report(&report, process.clock.now());
+        }
         let outcome = if self.judge.may_fork(key) && self.happens(Fault::KilledAfter) {
             Outcome::Exited(Exit::Signal(9))
         } else {
@@ -261,15 +262,14 @@ impl World {
         }
         self.judge.story.tell(self.now, None, || format!("run {key} is killed"));
         self.judge.killed(key);
+        self.publish_run(run.handler, "Errors");
         self.cloud.finish(self.now, run.run.id, Outcome::Exited(Exit::Signal(9)));
         self.observe();
     }
 
-    /// A handler's time is up. If it still works, it did not answer in time.
-    fn cut(&mut self, key: u64) {
-        if self.runs.contains_key(&key) {
-            let what = format!("run {key} has no answer when its time is up");
-            self.judge.violated(Check::AnswersInTime, None, what);
-        }
+    /// A handler's time is up, and it has not answered.
+    pub fn time_up(&mut self, key: u64) {
+        let what = format!("run {key} has no answer when its time is up");
+        self.judge.violated(Check::AnswersInTime, None, what);
     }
 }

@@ -7,6 +7,7 @@
 mod build;
 mod clients;
 mod handlers;
+mod metrics;
 mod service;
 mod table;
 mod troubles;
@@ -21,6 +22,7 @@ use std::{
 
 use comeback_core::{
     Timestamp,
+    arn::Home,
     time::{at_millis, later},
 };
 use comeback_flow::ports::Stored;
@@ -28,6 +30,7 @@ use comeback_local::model::{Cloud, sqs::Received};
 
 use self::{
     handlers::{HandlerRun, Process},
+    service::Call,
     table::Table,
 };
 use crate::{
@@ -35,6 +38,7 @@ use crate::{
     judge::Judge,
     notes::{Check, Seen},
     plan::{Plan, Spell, Trouble},
+    wire::Answer,
 };
 
 /// When every world begins. Any time would do; it has a fraction of a second, so that a lost fraction shows.
@@ -53,7 +57,13 @@ pub fn play(plan: Plan, is_told: bool) -> Judge {
 }
 
 /// Something that is to happen.
-type Step = Box<dyn FnOnce(&mut World)>;
+enum Step {
+    /// A service answers a call.
+    Answer(Rc<Call>, Vec<Answer>),
+    /// The time of a handler's run is up.
+    TimeUp(u64),
+    Other(Box<dyn FnOnce(&mut World)>),
+}
 
 struct World {
     plan: Rc<Plan>,
@@ -66,6 +76,8 @@ struct World {
     planned: u64,
     dice: Dice,
     judge: Judge,
+    /// Where the handlers live.
+    home: Rc<Home>,
     /// The last count of the messages in flight that a handler asked for, by queue.
     counted: BTreeMap<String, (Timestamp, u64)>,
     /// What the handlers' ledgers and registers contain.
@@ -84,6 +96,8 @@ struct World {
     unsent: u64,
     strange: u64,
     dead_letters_read: u64,
+    /// Until when the metrics of queues are published.
+    queues_published: Timestamp,
 }
 
 impl World {
@@ -98,6 +112,7 @@ impl World {
             agenda: BTreeMap::new(),
             planned: 0,
             judge: Judge::new(Rc::clone(&plan), is_told),
+            home: build::home(),
             counted: BTreeMap::new(),
             table: Table::default(),
             circuits,
@@ -111,6 +126,7 @@ impl World {
             unsent: plan.events,
             strange: plan.strangers,
             dead_letters_read: 0,
+            queues_published: began_at,
             plan: Rc::clone(&plan),
             dice,
         };
@@ -148,6 +164,7 @@ impl World {
                 }
             }
             self.relay();
+            self.forget_void_steps();
             let due = self.agenda.first_key_value().map(|(&(at, _), _)| at);
             let wakeup = self.cloud.next_wakeup(self.now);
             let Some(next) = [due, wakeup].into_iter().flatten().min() else { break };
@@ -157,13 +174,14 @@ impl World {
                 self.judge.violated(Check::Settles, None, what);
                 break;
             }
+            self.publish_queues(next);
             self.now = self.now.max(next);
             self.clock.set(self.now);
             self.judge.now = self.now;
             if due.is_some_and(|due| due <= self.now)
                 && let Some((_, step)) = self.agenda.pop_first()
             {
-                step(&mut self);
+                self.take(step);
             }
         }
         if self.judge.violation.is_none() {
@@ -176,8 +194,36 @@ impl World {
 
     /// Plans a step for a later time.
     fn after(&mut self, delay: Duration, step: impl FnOnce(&mut Self) + 'static) {
+        self.plan_step(delay, Step::Other(Box::new(step)));
+    }
+
+    fn plan_step(&mut self, delay: Duration, step: Step) {
         self.planned += 1;
-        self.agenda.insert((later(self.now, delay), self.planned), Box::new(step));
+        self.agenda.insert((later(self.now, delay), self.planned), step);
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Answer(call, answers) => self.answer(&call, answers),
+            Step::TimeUp(run) => self.time_up(run),
+            Step::Other(step) => step(self),
+        }
+    }
+
+    /// Removes the next steps if they would do nothing: answers that nobody waits for, and limits of runs that have
+    /// ended. They are a quarter of all steps, and each would cost a look at the whole cloud.
+    fn forget_void_steps(&mut self) {
+        while let Some(next) = self.agenda.first_entry() {
+            let is_void = match next.get() {
+                Step::Answer(call, _) => !call.is_awaited(),
+                Step::TimeUp(run) => !self.runs.contains_key(run),
+                Step::Other(_) => false,
+            };
+            if !is_void {
+                return;
+            }
+            next.remove();
+        }
     }
 
     fn is(&self, trouble: Trouble, number: usize) -> bool {

@@ -20,7 +20,7 @@ use comeback_local::model::{
     sqs::{MessageAttribute, Outgoing},
 };
 
-use super::World;
+use super::{Step, World};
 use crate::{
     judge::{REASONS, Subject},
     notes::{Fault, Seen},
@@ -51,7 +51,7 @@ const COUNT_LAG: Duration = Duration::from_mins(1);
 const IN_FLIGHT_WRONG: u64 = 20;
 
 /// A call of a run, and where its answers go.
-struct Call {
+pub struct Call {
     run: u64,
     handler: usize,
     request: Request,
@@ -60,6 +60,13 @@ struct Call {
     /// What each entry is about. It is not needed for visibility changes and counts.
     subjects: Vec<Option<Subject>>,
     slot: Weak<Slot>,
+}
+
+impl Call {
+    /// Whether the handler still waits for an answer.
+    pub fn is_awaited(&self) -> bool {
+        self.slot.strong_count() > 0
+    }
 }
 
 impl World {
@@ -200,7 +207,7 @@ impl World {
     }
 
     fn answer_after(&mut self, after: Duration, call: Rc<Call>, answers: Vec<Answer>) {
-        self.after(after, move |world| world.answer(&call, answers));
+        self.plan_step(after, Step::Answer(call, answers));
     }
 
     /// A call has reached its service, and takes effect.
@@ -410,7 +417,7 @@ impl World {
     }
 
     /// Answers have reached a handler. It may not wait for them any more.
-    fn answer(&mut self, call: &Call, answers: Vec<Answer>) {
+    pub fn answer(&mut self, call: &Call, answers: Vec<Answer>) {
         let Some(slot) = call.slot.upgrade() else { return };
         let is_sleep = matches!(call.request, Request::Sleep(_));
         if !is_sleep && !self.survives(call.run) {

@@ -107,7 +107,7 @@ pub(super) fn function_configuration(configuration: &Configuration) -> Value {
     let image_config = image_config(configuration);
     without_nulls(json!({
         "FunctionName": configuration.name,
-        "FunctionArn": configuration.arn(),
+        "FunctionArn": configuration.arn,
         "Runtime": configuration.runtime,
         "Role": configuration.role,
         "Handler": configuration.handler,

@@ -166,7 +166,7 @@ mod tests {
 
     fn send(shared: &Shared, queue: &str, body: &str) {
         let message = Outgoing { body: body.into(), ..Outgoing::default() };
-        shared.step(|cloud, now| cloud.sqs.send(now, queue, message)).unwrap();
+        shared.step(|cloud, now| cloud.sqs.send(now, queue, message).map(drop)).unwrap();
     }
 
     fn hold(shared: &Shared, queue: &str, seconds: u32) -> String {

@@ -38,7 +38,7 @@ pub(super) struct ReceivedAnswer {
 #[derive(Serialize)]
 struct MessageAnswer {
     #[serde(rename = "MessageId")]
-    message_id: String,
+    message_id: Arc<str>,
     #[serde(rename = "ReceiptHandle")]
     receipt_handle: String,
     #[serde(rename = "MD5OfBody")]

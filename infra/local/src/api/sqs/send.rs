@@ -65,7 +65,7 @@ fn base64_bytes<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Vec<u8>>,
 #[derive(Serialize)]
 pub(super) struct SentAnswer {
     #[serde(rename = "MessageId")]
-    message_id: String,
+    message_id: Arc<str>,
     #[serde(rename = "MD5OfMessageBody")]
     md5_of_body: Md5,
     #[serde(rename = "MD5OfMessageAttributes", skip_serializing_if = "Option::is_none")]
@@ -125,7 +125,7 @@ impl SendEntry {
         Ok(SentAnswer {
             md5_of_body: sent.md5_of_body(),
             md5_of_attributes: sent.md5_of_attributes(),
-            message_id: sent.message_id,
+            message_id: Arc::clone(&sent.message_id),
             md5_of_system_attributes: Md5::of_attributes(&system),
         })
     }

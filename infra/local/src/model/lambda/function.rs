@@ -10,7 +10,7 @@ use super::{
     invoke_config::EventInvokeConfig,
     layer::Layered,
     name,
-    recursion::RecursiveLoop,
+    recursion::{self, RecursiveLoop},
 };
 use crate::model::arn::queue_name;
 
@@ -111,6 +111,9 @@ pub struct Settings {
 #[allow(missing_docs, reason = "the names are those of Lambda's API")]
 pub struct Configuration {
     pub name: Arc<str>,
+    pub arn: Arc<str>,
+    /// How recursive-loop detection names it.
+    pub(crate) hash: String,
     pub role: String,
     pub handler: Option<String>,
     pub runtime: Option<String>,
@@ -136,8 +139,11 @@ impl Configuration {
         settings: Settings,
         revision_id: String,
     ) -> Result<Self, LambdaError> {
+        let arn = name::arn(name);
         let mut configuration = Self {
             name: name.into(),
+            hash: recursion::hash(&arn),
+            arn: arn.into(),
             role: String::new(),
             handler: None,
             runtime: None,
@@ -196,11 +202,6 @@ impl Configuration {
     /// The function's timeout.
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_secs.into())
-    }
-
-    /// The function's ARN.
-    pub fn arn(&self) -> String {
-        name::arn(&self.name)
     }
 }
 

@@ -9,10 +9,11 @@
 //! `Lineage=1:e547cb94:0` with another number first. The first form is written here, because it names every
 //! function of a chain. Of the second form, the last two parts are read.
 
+use std::{borrow::Cow, fmt::Write as _};
+
 use comeback_core::Timestamp;
 use md5::{Digest as _, Md5};
 
-use super::name;
 use crate::model::ids::Ids;
 
 /// How many runs of one function in one chain are allowed.
@@ -30,59 +31,53 @@ pub enum RecursiveLoop {
 
 /// The members of a trace header that matter here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TraceHeader {
-    root: Option<String>,
-    sampled: Option<String>,
+pub(crate) struct TraceHeader<'a> {
+    root: Option<&'a str>,
+    sampled: Option<&'a str>,
     /// Hashes of functions and how often each ran before its latest run.
-    lineage: Vec<(String, u32)>,
+    lineage: Vec<(&'a str, u32)>,
 }
 
-impl TraceHeader {
+impl<'a> TraceHeader<'a> {
     /// Reads a header. Members that can't be read are left out.
-    pub(crate) fn parse(header: &str) -> Self {
+    pub(crate) fn parse(header: &'a str) -> Self {
         let mut parsed = Self::default();
         for member in header.split(';') {
             let Some((key, value)) = member.trim().split_once('=') else {
                 continue;
             };
-            match key.to_ascii_lowercase().as_str() {
-                "root" => parsed.root = Some(value.to_owned()),
-                "sampled" => parsed.sampled = Some(value.to_owned()),
-                "lineage" => parsed.lineage = value.split('|').filter_map(entry).collect(),
-                _ => {}
+            if key.eq_ignore_ascii_case("root") {
+                parsed.root = Some(value);
+            } else if key.eq_ignore_ascii_case("sampled") {
+                parsed.sampled = Some(value);
+            } else if key.eq_ignore_ascii_case("lineage") {
+                parsed.lineage = value.split('|').filter_map(entry).collect();
             }
         }
         parsed
     }
 
-    /// How often the function `name` has run in this chain.
-    pub(crate) fn runs(&self, name: &str) -> u32 {
-        self.runs_of(&hash(name))
-    }
-
-    fn runs_of(&self, hash: &str) -> u32 {
+    /// How often the function with this hash has run in this chain.
+    pub(crate) fn runs(&self, hash: &str) -> u32 {
         let entry = self.lineage.iter().find(|(of, _)| *of == hash);
         entry.map_or(0, |(_, before)| before.saturating_add(1))
     }
 
     /// The header of an event that comes without one.
     pub(crate) fn begin(now: Timestamp, ids: &mut Ids) -> String {
-        format!("Root={};Parent={};Sampled=0", root(now, ids), ids.hex(16))
+        format!("Root={};Parent={:016x};Sampled=0", root(now, ids), ids.number())
     }
 
-    /// The header that a run of the function `name` is given, with this run counted.
-    pub(crate) fn enter(&self, name: &str, now: Timestamp, ids: &mut Ids) -> String {
-        let root = match &self.root {
-            Some(root) => root.clone(),
-            None => root(now, ids),
-        };
-        let (parent, sampled) = (ids.hex(16), self.sampled.as_deref().unwrap_or("0"));
-        let mut header = format!("Root={root};Parent={parent};Sampled={sampled};Lineage=");
-        let hash = hash(name);
+    /// The header that a run of the function with this hash is given, with this run counted.
+    pub(crate) fn enter(&self, hash: &str, now: Timestamp, ids: &mut Ids) -> String {
+        let root = self.root.map_or_else(|| root(now, ids).into(), Cow::Borrowed);
+        let (parent, sampled) = (ids.number(), self.sampled.unwrap_or("0"));
+        let mut header = format!("Root={root};Parent={parent:016x};Sampled={sampled};Lineage=");
+        // Writing to a string can't fail.
         for (of, before) in self.lineage.iter().filter(|(of, _)| *of != hash) {
-            header.extend([of, ":", &before.to_string(), "|"]);
+            let _ = write!(header, "{of}:{before}|");
         }
-        header.extend([&hash, ":", &self.runs_of(&hash).to_string()]);
+        let _ = write!(header, "{hash}:{}", self.runs(hash));
         header
     }
 }
@@ -93,15 +88,15 @@ fn root(now: Timestamp, ids: &mut Ids) -> String {
 }
 
 /// One entry of a lineage.
-fn entry(text: &str) -> Option<(String, u32)> {
+fn entry(text: &str) -> Option<(&str, u32)> {
     let (ahead, before) = text.rsplit_once(':')?;
     let hash = ahead.rsplit_once(':').map_or(ahead, |(_, hash)| hash);
-    Some((hash.to_owned(), before.parse().ok()?))
+    Some((hash, before.parse().ok()?))
 }
 
-/// A function's hash in a lineage: eight hexadecimal digits, as on AWS.
-fn hash(name: &str) -> String {
-    let digest = Md5::digest(name::arn(name));
+/// The hash by which a lineage names the function with this ARN: eight hexadecimal digits, as on AWS.
+pub(crate) fn hash(arn: &str) -> String {
+    let digest = Md5::digest(arn);
     digest
         .first_chunk()
         .map(|bytes| format!("{:08x}", u32::from_be_bytes(*bytes)))
@@ -113,7 +108,7 @@ mod tests {
     use super::*;
 
     fn enter(header: &str, name: &str) -> String {
-        TraceHeader::parse(header).enter(name, Timestamp::UNIX_EPOCH, &mut Ids::new(1))
+        TraceHeader::parse(header).enter(&hash(name), Timestamp::UNIX_EPOCH, &mut Ids::new(1))
     }
 
     #[test]
@@ -123,9 +118,9 @@ mod tests {
             header = enter(&header, "target");
             header = enter(&header, "handler");
             let parsed = TraceHeader::parse(&header);
-            assert_eq!(parsed.runs("target"), run);
-            assert_eq!(parsed.runs("handler"), run);
-            assert_eq!(parsed.runs("other"), 0);
+            assert_eq!(parsed.runs(&hash("target")), run);
+            assert_eq!(parsed.runs(&hash("handler")), run);
+            assert_eq!(parsed.runs(&hash("other")), 0);
         }
     }
 
@@ -148,8 +143,8 @@ mod tests {
             (format!("{hash}:4294967295"), u32::MAX),
             ("68fd508a:5".to_owned(), 0),
         ] {
-            let header = TraceHeader::parse(&format!("Root=1-2-3;lineage={lineage}"));
-            assert_eq!(header.runs("f"), runs, "{lineage}");
+            let header = format!("Root=1-2-3;lineage={lineage}");
+            assert_eq!(TraceHeader::parse(&header).runs(&hash), runs, "{lineage}");
         }
     }
 
@@ -157,7 +152,7 @@ mod tests {
     fn members_that_cannot_be_read_are_left_out() {
         for header in ["", ";;;", "Lineage", "Lineage=;", "Lineage=a|b:c|:", "x=y", "Lineage=a:-1"]
         {
-            assert_eq!(TraceHeader::parse(header).runs("f"), 0, "{header}");
+            assert_eq!(TraceHeader::parse(header).runs(&hash("f")), 0, "{header}");
             assert!(enter(header, "f").starts_with("Root=1-00000000-"), "{header}");
         }
     }

@@ -37,8 +37,8 @@ pub struct Outgoing {
 #[derive(Clone, Debug)]
 pub struct Received {
     /// The message's identifier, the same at every receive.
-    pub message_id: String,
-    /// Identifies this receive in requests to delete the message or to change its visibility.
+    pub message_id: Arc<str>,
+    /// Identifies this receive in requests to delete the message or to change its visibility; empty before the first.
     pub receipt_handle: String,
     /// The body.
     pub body: Arc<str>,

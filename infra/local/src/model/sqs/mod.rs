@@ -239,9 +239,7 @@ impl Sqs {
         if changes.contains_key("RedrivePolicy") {
             self.check_redrive(&changed)?;
         }
-        let queue = self.queue_mut(queue)?;
-        queue.attributes = changed;
-        queue.modified_at = now;
+        self.queue_mut(queue)?.set_attributes(now, changed);
         Ok(())
     }
 
@@ -285,17 +283,15 @@ impl Sqs {
         now: Timestamp,
         queue: &str,
         message: Outgoing,
-    ) -> Result<Received, SqsError> {
-        let id = self.ids.uuid();
+    ) -> Result<&Received, SqsError> {
+        let id = self.ids.uuid().into();
         let number = self.number();
         let account = Arc::clone(&self.account);
         let queue = self.queue_mut(queue)?;
         message.check(queue.attributes.message_bytes_max)?;
         let delay = message.delay.unwrap_or(queue.attributes.delay);
         let message = Message::new(now, id, message, account);
-        let sent = message.latest.clone();
-        queue.admit(now, number, message, delay);
-        Ok(sent)
+        Ok(queue.admit(now, number, message, delay))
     }
 
     /// Receives up to `max` messages and hides them for `visibility` seconds, or for the queue's own timeout. A

@@ -240,7 +240,7 @@ impl Sqs {
         number: u64,
         destination: &QueueName,
     ) {
-        let (id, new_number) = (self.ids.uuid(), self.number());
+        let (id, new_number) = (self.ids.uuid().into(), self.number());
         let message = self.queues.get_mut(source).and_then(|queue| queue.remove(number));
         let destination = self.queues.get_mut(destination);
         if let (Some(message), Some(destination)) = (message, destination) {

@@ -26,7 +26,7 @@ pub const IN_FLIGHT_MAX: usize = 120_000;
 /// A message in the queue.
 #[derive(Debug)]
 pub(super) struct Message {
-    /// The message as its latest receive returned it, or with a receive count of 0.
+    /// The message as its latest receive returned it, but for the receipt handle, or with a receive count of 0.
     pub(super) latest: Received,
     received_at: Timestamp,
     /// Receives in this queue, which its redrive policy counts.
@@ -55,11 +55,19 @@ pub(super) struct Queue {
     identity: u64,
     /// By number, which is the order in which they were sent. Boxed, because a tree moves its values.
     messages: BTreeMap<u64, Box<Message>>,
+    places: Places,
+    /// For which time it was last brought up to date.
+    settled_at: Option<Timestamp>,
+    /// A field, so that tests can lower it.
+    pub(super) in_flight_max: usize,
+}
+
+/// The messages of each place by their numbers, and when each enters or leaves it.
+#[derive(Debug, Default)]
+struct Places {
     delayed: BTreeSet<(Timestamp, u64)>,
     visible: BTreeSet<(Timestamp, u64)>,
     in_flight: BTreeSet<(Timestamp, u64)>,
-    /// A field, so that tests can lower it.
-    pub(super) in_flight_max: usize,
 }
 
 /// How many messages are where.
@@ -72,7 +80,7 @@ pub(super) struct Counts {
 
 impl Message {
     /// `outgoing` as it is stored, with its new identifier. `account` is the default sender.
-    pub(super) fn new(now: Timestamp, id: String, outgoing: Outgoing, account: Arc<str>) -> Self {
+    pub(super) fn new(now: Timestamp, id: Arc<str>, outgoing: Outgoing, account: Arc<str>) -> Self {
         let latest = Received {
             message_id: id,
             receipt_handle: String::new(),
@@ -97,7 +105,7 @@ impl Message {
     }
 
     /// The message as a new one: what its sender gave it, without its history.
-    pub(super) fn sent_again(self, now: Timestamp, id: String) -> Self {
+    pub(super) fn sent_again(self, now: Timestamp, id: Arc<str>) -> Self {
         let latest = Received {
             message_id: id,
             sent_at: now,
@@ -106,6 +114,19 @@ impl Message {
             ..self.latest
         };
         Self { latest, receives_here: 0, ..self }
+    }
+
+    /// The message as a receive from this queue returns it.
+    fn hand_out(&mut self, now: Timestamp, queue: u64, number: u64) -> Received {
+        self.received_at = now;
+        self.receives_here = self.receives_here.saturating_add(1);
+        let latest = &mut self.latest;
+        if latest.receive_count == 0 {
+            latest.first_received_at = now;
+        }
+        latest.receive_count = latest.receive_count.saturating_add(1);
+        let receipt = Receipt { queue, message: number, receive: latest.receive_count };
+        Received { receipt_handle: receipt.handle(), ..latest.clone() }
     }
 }
 
@@ -119,22 +140,37 @@ impl Queue {
             purged_at: None,
             identity,
             messages: BTreeMap::new(),
-            delayed: BTreeSet::new(),
-            visible: BTreeSet::new(),
-            in_flight: BTreeSet::new(),
+            places: Places::default(),
+            settled_at: None,
             in_flight_max: IN_FLIGHT_MAX,
         }
     }
 
+    pub(super) fn set_attributes(&mut self, now: Timestamp, attributes: QueueAttributes) {
+        self.attributes = attributes;
+        self.modified_at = now;
+        // The retention period may be shorter now.
+        self.settled_at = None;
+    }
+
     /// Adds a message, hidden for `delay` seconds.
-    pub(super) fn admit(&mut self, now: Timestamp, number: u64, message: Message, delay: u32) {
+    pub(super) fn admit(
+        &mut self,
+        now: Timestamp,
+        number: u64,
+        message: Message,
+        delay: u32,
+    ) -> &Received {
         let place = match delay {
             0 => Place::Visible(now),
             delay => Place::Delayed(after(now, delay)),
         };
-        self.messages.insert(number, Box::new(Message { place, ..message }));
-        let (set, at) = self.at(place);
-        set.insert((at, number));
+        if message.latest.sent_at < now {
+            // It may be past this queue's retention period.
+            self.settled_at = None;
+        }
+        self.places.add(number, place);
+        &self.messages.entry(number).or_insert(Box::new(Message { place, ..message })).latest
     }
 
     /// Receives up to `max` visible messages, those that have been visible longest first, and removes those that
@@ -147,23 +183,25 @@ impl Queue {
         receives_max: Option<u32>,
     ) -> (Vec<Received>, Vec<(u64, Message)>) {
         self.settle(now);
-        let max = max.min(self.in_flight_max.saturating_sub(self.in_flight.len()));
+        let max = max.min(self.in_flight_max.saturating_sub(self.places.in_flight.len()));
         let (mut received, mut given_up, mut taken) = (Vec::new(), Vec::new(), Vec::new());
         while received.len() < max
-            && let Some(&(_, number)) = self.visible.first()
-            && let Some(message) = self.messages.get(&number)
+            && let Some(&(_, number)) = self.places.visible.first()
+            && let Some(message) = self.messages.get_mut(&number)
         {
             if receives_max.is_some_and(|max| message.receives_here >= max) {
                 given_up.extend(self.remove(number).map(|message| (number, message)));
                 continue;
             }
-            received.extend(self.hand_out(now, number));
-            self.put(number, Place::InFlight(after(now, visibility)));
+            received.push(message.hand_out(now, self.identity, number));
+            self.places.put(number, message, Place::InFlight(after(now, visibility)));
             taken.push(number);
         }
         if visibility == 0 {
             // Only now, because this receive would find them again.
-            taken.into_iter().for_each(|number| self.put(number, Place::Visible(now)));
+            for number in taken {
+                self.make_visible(number, now);
+            }
         }
         (received, given_up)
     }
@@ -171,23 +209,8 @@ impl Queue {
     /// The message that has been visible longest: its number, and the ARN of the queue that gave it up.
     pub(super) fn longest_visible(&mut self, now: Timestamp) -> Option<(u64, Option<Arc<str>>)> {
         self.settle(now);
-        let &(_, number) = self.visible.first()?;
+        let &(_, number) = self.places.visible.first()?;
         Some((number, self.messages.get(&number)?.latest.dead_letter_source.clone()))
-    }
-
-    fn hand_out(&mut self, now: Timestamp, number: u64) -> Option<Received> {
-        let message = self.messages.get_mut(&number)?;
-        message.received_at = now;
-        message.receives_here = message.receives_here.saturating_add(1);
-        let latest = &mut message.latest;
-        if latest.receive_count == 0 {
-            latest.first_received_at = now;
-        }
-        latest.receive_count = latest.receive_count.saturating_add(1);
-        let receipt =
-            Receipt { queue: self.identity, message: number, receive: latest.receive_count };
-        latest.receipt_handle = receipt.handle();
-        Some(latest.clone())
     }
 
     /// Deletes the message, unless it was received again since: then only the later handle deletes it. It is no
@@ -218,7 +241,7 @@ impl Queue {
         let receipt = self.read(handle)?;
         check_visibility(seconds)?;
         self.settle(now);
-        let Some(message) = self.messages.get(&receipt.message) else {
+        let Some(message) = self.messages.get_mut(&receipt.message) else {
             let reason =
                 "Message does not exist or is not available for visibility timeout change.";
             return Err(SqsError::invalid("ReceiptHandle", handle, reason));
@@ -230,39 +253,33 @@ impl Queue {
             );
             return Err(SqsError::invalid("VisibilityTimeout", seconds, reason));
         }
-        match seconds {
-            0 => self.put(receipt.message, Place::Visible(now)),
-            _ => self.put(receipt.message, Place::InFlight(until)),
-        }
+        let place = if seconds == 0 { Place::Visible(now) } else { Place::InFlight(until) };
+        self.places.put(receipt.message, message, place);
         Ok(())
     }
 
     /// Deletes all messages, wherever they are.
     pub(super) fn purge(&mut self) {
         self.messages.clear();
-        for place in [&mut self.delayed, &mut self.visible, &mut self.in_flight] {
-            place.clear();
-        }
+        self.places = Places::default();
     }
 
     /// When a receive will next find a message; now or earlier if it would find one at once.
     pub(super) fn next_visible_at(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.settle(now);
-        let in_flight = self.in_flight.first();
-        if self.in_flight.len() >= self.in_flight_max {
-            return in_flight.map(|(until, _)| *until);
+        let Places { delayed, visible, in_flight } = &self.places;
+        let next_back = in_flight.first();
+        if in_flight.len() >= self.in_flight_max {
+            return next_back.map(|(until, _)| *until);
         }
-        let places = [self.visible.first(), self.delayed.first(), in_flight];
+        let places = [visible.first(), delayed.first(), next_back];
         places.into_iter().flatten().map(|(at, _)| *at).min()
     }
 
     pub(super) fn counts(&mut self, now: Timestamp) -> Counts {
         self.settle(now);
-        Counts {
-            visible: self.visible.len(),
-            in_flight: self.in_flight.len(),
-            delayed: self.delayed.len(),
-        }
+        let Places { delayed, visible, in_flight } = &self.places;
+        Counts { visible: visible.len(), in_flight: in_flight.len(), delayed: delayed.len() }
     }
 
     fn read(&self, handle: &str) -> Result<Receipt, SqsError> {
@@ -274,35 +291,50 @@ impl Queue {
     /// Brings the queue up to date: removes messages whose retention period is over, and makes messages visible
     /// whose delay or visibility timeout is over.
     fn settle(&mut self, now: Timestamp) {
+        if self.settled_at.replace(now) == Some(now) {
+            return;
+        }
         while let Some((&oldest, message)) = self.messages.first_key_value()
             && after(message.latest.sent_at, self.attributes.retention) <= now
         {
             self.remove(oldest);
         }
-        while let Some((until, number)) = first_due(&self.delayed, &self.in_flight, now) {
-            self.put(number, Place::Visible(until));
+        while let Some((until, number)) = self.places.first_due(now) {
+            self.make_visible(number, until);
         }
     }
 
     /// Takes a message out.
     pub(super) fn remove(&mut self, number: u64) -> Option<Message> {
         let message = self.messages.remove(&number)?;
-        let (set, at) = self.at(message.place);
-        set.remove(&(at, number));
+        self.places.take(number, message.place);
         Some(*message)
     }
 
+    fn make_visible(&mut self, number: u64, since: Timestamp) {
+        if let Some(message) = self.messages.get_mut(&number) {
+            self.places.put(number, message, Place::Visible(since));
+        }
+    }
+}
+
+impl Places {
     /// Moves a message to another place.
-    fn put(&mut self, number: u64, place: Place) {
-        let Some(message) = self.messages.get_mut(&number) else { return };
-        let left = std::mem::replace(&mut message.place, place);
-        let (set, at) = self.at(left);
-        set.remove(&(at, number));
+    fn put(&mut self, number: u64, message: &mut Message, place: Place) {
+        self.take(number, std::mem::replace(&mut message.place, place));
+        self.add(number, place);
+    }
+
+    fn add(&mut self, number: u64, place: Place) {
         let (set, at) = self.at(place);
         set.insert((at, number));
     }
 
-    /// The messages of a place, and when one enters or leaves it.
+    fn take(&mut self, number: u64, place: Place) {
+        let (set, at) = self.at(place);
+        set.remove(&(at, number));
+    }
+
     fn at(&mut self, place: Place) -> (&mut BTreeSet<(Timestamp, u64)>, Timestamp) {
         match place {
             Place::Delayed(until) => (&mut self.delayed, until),
@@ -310,16 +342,12 @@ impl Queue {
             Place::InFlight(until) => (&mut self.in_flight, until),
         }
     }
-}
 
-/// The first message of either place whose time has come.
-fn first_due(
-    delayed: &BTreeSet<(Timestamp, u64)>,
-    in_flight: &BTreeSet<(Timestamp, u64)>,
-    now: Timestamp,
-) -> Option<(Timestamp, u64)> {
-    let first = [delayed.first(), in_flight.first()].into_iter().flatten().min()?;
-    (first.0 <= now).then_some(*first)
+    /// The first message that becomes visible, if its time has come.
+    fn first_due(&self, now: Timestamp) -> Option<(Timestamp, u64)> {
+        let first = [self.delayed.first(), self.in_flight.first()].into_iter().flatten().min()?;
+        (first.0 <= now).then_some(*first)
+    }
 }
 
 /// Whether `seconds` can be a visibility timeout at all.

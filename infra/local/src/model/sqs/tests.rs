@@ -37,7 +37,7 @@ fn outgoing(body: &str) -> Outgoing {
 }
 
 fn send(sqs: &mut Sqs, second: u64, body: &str) -> Received {
-    sqs.send(at(second), QUEUE, outgoing(body)).unwrap()
+    sqs.send(at(second), QUEUE, outgoing(body)).cloned().unwrap()
 }
 
 fn receive(sqs: &mut Sqs, second: u64) -> Vec<Received> {
@@ -76,7 +76,7 @@ fn a_receive_returns_the_sender_the_times_and_the_receive_count() {
         group_id: Some("tenant".into()),
         ..outgoing("test")
     };
-    let sent = sqs.send(at(1), QUEUE, message.clone()).unwrap();
+    let sent = sqs.send(at(1), QUEUE, message.clone()).cloned().unwrap();
     let first = receive_one(&mut sqs, 2);
     let second = receive_one(&mut sqs, 40);
     assert_eq!(first.message_id, sent.message_id);
@@ -314,6 +314,17 @@ fn retention_in_a_dead_letter_queue_counts_from_the_original_send() {
     assert!(receive(&mut sqs, 50).is_empty());
     assert_eq!(sqs.receive(at(59), DEAD, 1, Some(0)).unwrap().len(), 1);
     assert!(sqs.receive(at(60), DEAD, 1, Some(0)).unwrap().is_empty());
+}
+
+#[test]
+fn a_message_that_moves_to_a_dead_letter_queue_too_late_is_deleted_at_once() {
+    let mut sqs = redriving(1);
+    sqs.set_attributes(at(0), DEAD, &attributes(&[("MessageRetentionPeriod", "60")])).unwrap();
+    send(&mut sqs, 0, "x");
+    sqs.receive(at(0), QUEUE, 1, Some(0)).unwrap();
+    assert!(sqs.receive(at(61), DEAD, 1, None).unwrap().is_empty());
+    assert!(receive(&mut sqs, 61).is_empty());
+    assert!(sqs.receive(at(61), DEAD, 1, None).unwrap().is_empty());
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn a_moved_message_is_a_new_message_with_the_old_body_and_attributes() {
         group_id: Some("tenant".into()),
         ..outgoing("x")
     };
-    let sent = sqs.send(at(1), QUEUE, message.clone()).unwrap();
+    let sent = sqs.send(at(1), QUEUE, message.clone()).cloned().unwrap();
     (0..2).for_each(|_| drop(sqs.receive(at(2), QUEUE, 1, Some(0)).unwrap()));
     start(&mut sqs, 50, Some(OTHER), None).unwrap();
     let moved = take(&mut sqs, 60, OTHER).remove(0);

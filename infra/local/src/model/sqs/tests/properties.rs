@@ -37,15 +37,15 @@ struct Known {
 }
 
 /// Takes `steps` and checks the result of each against the reference model. Returns the model's final state.
-fn live(sqs: &mut Sqs, steps: &[Step]) -> BTreeMap<String, Known> {
+fn live(sqs: &mut Sqs, steps: &[Step]) -> BTreeMap<Arc<str>, Known> {
     let mut now = 0;
-    let mut known: BTreeMap<String, Known> = BTreeMap::new();
-    let mut handles: Vec<(String, String)> = Vec::new();
+    let mut known: BTreeMap<Arc<str>, Known> = BTreeMap::new();
+    let mut handles: Vec<(Arc<str>, String)> = Vec::new();
     for step in steps {
         match step {
             Step::Send { delay } => {
                 let message = Outgoing { delay: Some(*delay), ..outgoing("x") };
-                let id = sqs.send(at(now), QUEUE, message).unwrap().message_id;
+                let id = sqs.send(at(now), QUEUE, message).unwrap().message_id.clone();
                 let hidden_until = now + u64::from(*delay);
                 known.insert(id, Known { hidden_until, ..Known::default() });
             }
@@ -89,7 +89,7 @@ fn live(sqs: &mut Sqs, steps: &[Step]) -> BTreeMap<String, Known> {
 }
 
 /// Receives and deletes messages until `queue` is empty. By then every message is visible.
-fn drain(sqs: &mut Sqs, queue: &str) -> Vec<String> {
+fn drain(sqs: &mut Sqs, queue: &str) -> Vec<Arc<str>> {
     let mut ids = Vec::new();
     while let received = sqs.receive(at(100_000), queue, 10, None).unwrap()
         && !received.is_empty()
