@@ -1,18 +1,41 @@
-// Measures the live page, as `tests/page/run bench [EVENTS]`:
-// its weight, its first paint, how long a change takes to be on the page, how smoothly a long list scrolls, and how much
-// slower the local cloud is with a page open.
+// Measures the live page, as `tests/page/run bench [PART…]`: its weight, its first paint, how long it is until a change
+// is on the page (delay), how much slower the local cloud is with a page open (messages, runs), and how smoothly a long
+// list scrolls (scroll). Without a part, all of them.
 
-import { request } from 'node:http';
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { Agent, get, request } from 'node:http';
+import { dirname, join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { browser as launch, local } from './cloud.mjs';
 
-const EVENTS = Number(process.argv[2] ?? 3000);
-// Each event is accepted, runs, fails, waits, is retried, runs and ends: at least five changes that the page shows.
+const CHOSEN = process.argv.slice(2);
+
+// How many events the list has: as many as the page keeps.
+const EVENTS = 100_000;
+
+// Each event whose delay is measured is accepted, runs, fails, waits, is retried, runs and ends: at least five changes that
+// the page shows.
 const CHANGES = 5;
 const CHANGES_A_SECOND = 500;
+const CHANGED_EVENTS = 1000;
+
 const PAINTS = 9;
+const ROUNDS = 3;
+
+// So many events run in a round, and so many are sent at the same time.
+const RUNS = 1000;
+const SENDERS = 20;
+
+// So many are sent until they all have run: the journal keeps the latest entries only.
+const TOGETHER = 500;
+const ASKED_EVERY = 50;
+
+// What scripts/bench-local runs.
+const THROUGHPUT = join(dirname(process.env.COMEBACK), 'examples', 'throughput');
 
 const FUNCTION = '/2015-03-31/functions/example-target/invocations';
-const agent = new (await import('node:http')).Agent({ keepAlive: true, maxSockets: 20 });
+const agent = new Agent({ keepAlive: true, maxSockets: SENDERS });
 
 function invoke(url, payload) {
   const headers = {
@@ -30,68 +53,114 @@ function invoke(url, payload) {
   });
 }
 
+// What has happened in the local cloud after this entry of its journal, and its last entry.
+const journal = async (url, after, wait = 0) =>
+  (await fetch(`${url}/_local/journal?after=${after}&wait=${wait}`)).json();
+
+async function end(url, after = 0) {
+  const { events, next } = await journal(url, after);
+  return events.length === 0 ? next : end(url, next);
+}
+
 // When the first run of each event began. An event that finds no free process waits before that.
-async function starts(url) {
+async function starts(url, from) {
   const started = {};
-  for (let after = 0; ; ) {
-    const { events, next } = await (await fetch(`${url}/_local/journal?after=${after}`)).json();
+  for (let after = from; ; ) {
+    const { events, next } = await journal(url, after);
     if (events.length === 0) return started;
     for (const it of events) if (it.type === 'Started') started[it.request_id] ??= Date.parse(it.at);
     after = next;
   }
 }
 
+// Sends so many events that succeed at once, and waits until all have run.
+async function run(url, events) {
+  let after = await end(url);
+  for (let done = 0; done < events; done += TOGETHER) {
+    let left = TOGETHER;
+    const senders = Array.from({ length: SENDERS }, async () => {
+      for (let nth = 0; nth < TOGETHER / SENDERS; nth += 1) await invoke(url, '{"id":"quick"}');
+    });
+    while (left > 0) {
+      const news = await journal(url, after, 10);
+      left -= news.events.filter((it) => it.type === 'Finished' && it.function === 'example-target').length;
+      after = news.next;
+      // Not each entry by itself: who asks would be what is measured.
+      await setTimeout(ASKED_EVERY);
+    }
+    await Promise.all(senders);
+  }
+}
+
+// What scripts/bench-local measures, of this local cloud.
+const carry = (url) =>
+  new Promise((resolve, reject) => {
+    const child = spawn(THROUGHPUT, [url], { stdio: ['ignore', 'ignore', 'inherit'] });
+    child.once('error', reject);
+    child.once('exit', (code) => (code === 0 ? resolve() : reject(new Error(`throughput ended with ${code}`))));
+  });
+
+// How many milliseconds of a processor's time a process has had.
+function used(pid) {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * 10;
+}
+
 const sorted = (numbers) => [...numbers].sort((a, b) => a - b);
 const quantile = (numbers, share) => sorted(numbers)[Math.min(numbers.length - 1, Math.floor(numbers.length * share))];
 
-const SETTINGS = ['BASE_BACKOFF=1s', 'MAX_BACKOFF=1s', 'JITTER=none'];
-const payload = JSON.stringify({ id: 'bench', fail: { attempts: 1, error: 'app.Down', message: '503' } });
+// Who looks while something is measured. Each returns what ends it.
+const WATCHERS = {
+  nobody: async () => async () => {},
+  // The stream of the overview, which nobody draws.
+  'a stream': async (url) => {
+    const call = get(`${url}/stream?path=/`, (answer) => answer.resume());
+    await new Promise((resolve) => call.once('response', resolve));
+    return async () => call.destroy();
+  },
+  'a page in Chromium': async (url, context) => {
+    const page = await context.newPage();
+    await page.goto(`${url}/`);
+    return () => page.close();
+  },
+};
 
-async function done(page, url, of) {
-  await page.goto(`${url}/events?state=succeeded`);
-  await page.waitForFunction(
-    (count) => document.querySelector('#events p').innerText.startsWith(count),
-    `${of.toLocaleString('en')} event`,
-    { timeout: 0, polling: 50 },
-  );
-}
-
-// How long it takes until all of so many events, sent as fast as they are accepted, have come back.
-async function throughput(browser, url, events, isOpen) {
-  const page = await browser.newPage();
-  const watcher = isOpen ? await browser.newPage() : undefined;
-  await watcher?.goto(`${url}/`);
-  const before = await (await fetch(`${url}/events?state=succeeded`)).text();
-  const known = Number(before.match(/<p>([\d,]+) event/)?.[1].replace(',', '') ?? 0);
-  const began = Date.now();
-  await Promise.all(
-    Array.from({ length: 20 }, async () => {
-      for (let nth = 0; nth < events / 20; nth += 1) await invoke(url, '{"id":"quick"}');
-    }),
-  );
-  for (;;) {
-    const text = await (await fetch(`${url}/events?state=succeeded`)).text();
-    const now = Number(text.match(/<p>([\d,]+) event/)?.[1].replace(/,/g, '') ?? 0);
-    if (now >= known + events) break;
-    await new Promise((resolve) => setTimeout(resolve, 250));
+// Measures the same work with each watcher in turn, and compares it with nobody's.
+async function compare(what, cloud, page, work) {
+  await page.goto('about:blank');
+  await work(cloud.url);
+  const all = Object.keys(WATCHERS).map((name) => ({ name, wall: [], cpu: [] }));
+  for (let round = 0; round < ROUNDS; round += 1) {
+    for (const { name, wall, cpu } of all) {
+      const leave = await WATCHERS[name](cloud.url, page.context());
+      const [began, before] = [Date.now(), used(cloud.pid)];
+      await work(cloud.url);
+      wall.push(Date.now() - began);
+      cpu.push(used(cloud.pid) - before);
+      await leave();
+    }
   }
-  await page.close();
-  await watcher?.close();
-  return events / ((Date.now() - began) / 1000);
+  const [alone, ...watched] = all;
+  console.log(`${what}: ${quantile(alone.wall, 0.5)} ms, ${quantile(alone.cpu, 0.5)} ms of a processor`);
+  for (const { name, wall, cpu } of watched) {
+    const ratios = (mine, others) => mine.map((it, nth) => it / others[nth]);
+    const told = (numbers) => [0.5, 0, 1].map((share) => `${(100 * quantile(numbers, share)).toFixed(0)} %`).join(', ');
+    console.log(`  with ${name}: throughput ${told(ratios(alone.wall, wall))} (median, least, most)`);
+    console.log(`  with ${name}: processor ${told(ratios(cpu, alone.cpu))} (median, least, most)`);
+  }
 }
 
-const cloud = await local(0, SETTINGS);
-const browser = await launch();
-try {
-  let weight = 0;
+async function weight({ url }) {
+  let bytes = 0;
   for (const path of ['/', '/page.css', '/page.js', '/icon.svg'])
-    weight += (await (await fetch(cloud.url + path)).arrayBuffer()).byteLength;
-  console.log(`weight of the first page: ${(weight / 1024).toFixed(1)} KB`);
+    bytes += (await (await fetch(url + path)).arrayBuffer()).byteLength;
+  console.log(`weight of the first page: ${(bytes / 1024).toFixed(1)} KB`);
+}
 
-  const page = await browser.newPage();
+async function paint({ url }, page) {
   const paints = [];
   for (let nth = 0; nth < PAINTS; nth += 1) {
-    await page.goto(`${cloud.url}/`);
+    await page.goto(`${url}/`);
     paints.push(
       await page.evaluate(
         () =>
@@ -104,11 +173,13 @@ try {
       ),
     );
   }
-  console.log(
-    `first paint: ${quantile(paints, 0.5).toFixed(0)} ms at the median of ${PAINTS}, ${Math.max(...paints).toFixed(0)} ms at most`,
-  );
+  const [median, most] = [quantile(paints, 0.5), Math.max(...paints)].map((it) => it.toFixed(0));
+  console.log(`first paint: ${median} ms at the median of ${PAINTS}, ${most} ms at most`);
+}
 
-  await page.goto(`${cloud.url}/events`);
+async function delay({ url }, page) {
+  const from = await end(url);
+  await page.goto(`${url}/events`);
   await page.evaluate(() => {
     window.seen = {};
     new MutationObserver(() => {
@@ -118,49 +189,76 @@ try {
   const sent = [];
   const began = Date.now();
   const pause = (1000 * CHANGES) / CHANGES_A_SECOND;
-  for (let nth = 0; nth < EVENTS / 2; nth += 1) {
+  const payload = JSON.stringify({ id: 'bench', fail: { attempts: 1, error: 'app.Down', message: '503' } });
+  for (let nth = 0; nth < CHANGED_EVENTS; nth += 1) {
     const due = began + nth * pause;
-    if (due > Date.now()) await new Promise((resolve) => setTimeout(resolve, due - Date.now()));
-    sent.push(invoke(cloud.url, payload));
+    if (due > Date.now()) await setTimeout(due - Date.now());
+    sent.push(invoke(url, payload));
   }
   const accepted = await Promise.all(sent);
-  const seconds = (Date.now() - began) / 1000;
-  await page.waitForTimeout(1000);
+  const rate = (accepted.length * CHANGES) / ((Date.now() - began) / 1000);
+  await setTimeout(1000);
   const seen = await page.evaluate(() => window.seen);
-  const started = await starts(cloud.url);
+  const started = await starts(url, from);
   const both = accepted.filter(({ id }) => seen[id] && started[id]);
   const late = both.map(({ id }) => seen[id] - started[id]);
   console.log(
-    `from the start of a run to the page: ${quantile(late, 0.5)} ms at the median, ${quantile(late, 0.95)} ms at p95, of ${late.length} of ${accepted.length} events, ${((accepted.length * CHANGES) / seconds).toFixed(0)} changes a second`,
+    `from the start of a run to the list: ${quantile(late, 0.5)} ms at the median, ${quantile(late, 0.95)} ms at p95, of ${late.length} of ${accepted.length} events, ${rate.toFixed(0)} changes a second`,
   );
+}
 
-  await done(page, cloud.url, accepted.length);
-  const ratios = [];
-  for (let round = 0; round < 3; round += 1) {
-    const alone = await throughput(browser, cloud.url, EVENTS, false);
-    const watched = await throughput(browser, cloud.url, EVENTS, true);
-    ratios.push(watched / alone);
-    console.log(`events a second: ${alone.toFixed(0)} without a page, ${watched.toFixed(0)} with one open`);
+async function scroll({ url }, page) {
+  const known = async () =>
+    Number((await (await fetch(`${url}/events`)).text()).match(/<p>([\d,]+) event/)[1].replace(/,/g, ''));
+  const began = Date.now();
+  for (let left = EVENTS - (await known()); left > 0; left = EVENTS - (await known())) await run(url, left);
+  console.log(`filled the list within ${((Date.now() - began) / 1000).toFixed(0)} s`);
+  for (const path of [
+    '/events',
+    '/events?text=nothing+has+this',
+    '/events?group=error',
+    `/events?skip=${EVENTS - 50}`,
+  ]) {
+    const began = Date.now();
+    await (await fetch(url + path)).text();
+    const made = Date.now() - began;
+    await page.goto(url + path);
+    // Events go on to happen while the list is scrolled.
+    const busy = run(url, RUNS);
+    const frames = await page.evaluate(async () => {
+      const lengths = [];
+      let last = performance.now();
+      for (let step = 0; step < 120; step += 1) {
+        await new Promise(requestAnimationFrame);
+        lengths.push(performance.now() - last);
+        last = performance.now();
+        scrollBy(0, 40);
+        if (step % 30 === 29) scrollTo(0, 0);
+      }
+      return lengths;
+    });
+    await busy;
+    const [p95, most] = [quantile(frames, 0.95), Math.max(...frames)].map((it) => it.toFixed(0));
+    console.log(
+      `scrolling ${path}, of ${await known()} events: made in ${made} ms; frames of ${p95} ms at p95, ${most} ms at most`,
+    );
   }
-  console.log(`with a page open: ${(100 * quantile(ratios, 0.5)).toFixed(0)} % at the median of 3`);
+}
 
-  await page.goto(`${cloud.url}/events`);
-  const frames = await page.evaluate(async () => {
-    const lengths = [];
-    let last = performance.now();
-    for (let step = 0; step < 120; step += 1) {
-      await new Promise(requestAnimationFrame);
-      lengths.push(performance.now() - last);
-      last = performance.now();
-      scrollBy(0, 40);
-      if (step % 30 === 29) scrollTo(0, 0);
-    }
-    return lengths;
-  });
-  const total = await page.locator('#events p').first().innerText();
-  console.log(
-    `scrolling the list (${total.split(' ')[0]} events, 50 on a page): the longest frame ${Math.max(...frames).toFixed(0)} ms`,
-  );
+const PARTS = {
+  weight,
+  paint,
+  delay,
+  messages: (cloud, page) => compare('280,000 messages through a queue', cloud, page, carry),
+  runs: (cloud, page) => compare(`${RUNS} runs of a function`, cloud, page, (url) => run(url, RUNS)),
+  scroll,
+};
+
+const cloud = await local(0, ['BASE_BACKOFF=1s', 'MAX_BACKOFF=1s', 'JITTER=none']);
+const browser = await launch();
+try {
+  const page = await (await browser.newContext()).newPage();
+  for (const part of CHOSEN.length > 0 ? CHOSEN : Object.keys(PARTS)) await PARTS[part](cloud, page);
 } finally {
   await browser.close();
   await cloud.end();

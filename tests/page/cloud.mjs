@@ -21,12 +21,16 @@ const FLAGS = [
 export async function start(args, ready) {
   const child = spawn(COMEBACK, args, { stdio: ['pipe', 'pipe', 'inherit'] });
   const lines = [];
+  let isReady = false;
   const url = await new Promise((resolve, reject) => {
     child.once('exit', (code) => reject(new Error(`comeback ended with ${code}: ${lines.join('\n')}`)));
     createInterface({ input: child.stdout }).on('line', (line) => {
+      // It goes on to print, a few lines for each event.
+      if (isReady) return;
       lines.push(line);
       const address = lines.map((it) => it.match(/^http:\/\/\S+/)).find(Boolean);
-      if (address && line.includes(ready)) resolve(address[0]);
+      isReady = address && line.includes(ready);
+      if (isReady) resolve(address[0]);
     });
   });
   const end = (signal = 'SIGTERM') => {
@@ -37,12 +41,16 @@ export async function start(args, ready) {
     else return Promise.resolve();
     return ended;
   };
-  return { url: url.replace(/\/$/, ''), end };
+  return { url: url.replace(/\/$/, ''), pid: child.pid, end };
 }
 
-export const local = (port, settings) =>
+export const local = (port, settings, functions = []) =>
   start(
-    ['local', '--port', String(port), '--ledger', ...settings.flatMap((setting) => ['--set', setting])],
+    [
+      ...['local', '--port', String(port), '--ledger'],
+      ...settings.flatMap((setting) => ['--set', setting]),
+      ...functions.flatMap((code) => ['--function', code]),
+    ],
     'until Ctrl-C',
   );
 

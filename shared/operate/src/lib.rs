@@ -16,6 +16,8 @@
 //!
 //! [`status`] says how each function is.
 //!
+//! [`told`] says what a plan means and what was done, in lines that a terminal and a page both show.
+//!
 //! [`waiting`] lists the events that wait, and orders what is to become of them.
 //!
 //! [`systems`] finds the retry systems of an account and a region.
@@ -36,4 +38,5 @@ pub mod queue_policy;
 pub mod simulation;
 pub mod status;
 pub mod systems;
+pub mod told;
 pub mod waiting;

@@ -86,6 +86,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
             "sha2",
             "thiserror",
             "tokio",
+            "uuid",
             "zip",
         ],
     ),
@@ -219,19 +220,25 @@ fn the_demo_builds_no_tls_and_nothing_that_only_operators_use() {
     let built_by = |pair: &[&'static str]| (pair[0] == "--package").then(|| pair.to_vec());
     let packages: Vec<_> = script.windows(2).filter_map(built_by).flatten().collect();
     assert!(packages.len() == 6 && script.contains(&"--no-default-features"), "{script:?}");
-    let tree = Command::new(env!("CARGO"))
-        .args(["tree", "--locked", "--no-default-features", "--edges", "normal,build"])
-        .args(["--prefix", "none", "--format", "{p}"])
-        .args(packages)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .unwrap();
-    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
-    let tree = String::from_utf8(tree.stdout).unwrap();
-    let built: BTreeSet<_> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
-    assert!(built.contains("retry-handler") && built.contains("comeback-cli"), "{built:?}");
-    for never in ["aws-lc-sys", "ring", "rustls", "comeback-operate", "aws-sdk-iam", "plotters"] {
-        assert!(!built.contains(never), "{never}");
+    let tls = ["aws-lc-sys", "ring", "rustls"];
+    let of_operators = ["comeback-operate", "aws-sdk-iam", "plotters"];
+    // The second is that of `scripts/local`, which has the live page.
+    for (features, never) in
+        [("", [tls, of_operators].concat()), ("comeback-cli/operate", tls.to_vec())]
+    {
+        let tree = Command::new(env!("CARGO"))
+            .args(["tree", "--locked", "--no-default-features", "--features", features])
+            .args(["--edges", "normal,build", "--prefix", "none", "--format", "{p}"])
+            .args(&packages)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .unwrap();
+        assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+        let tree = String::from_utf8(tree.stdout).unwrap();
+        let built: BTreeSet<_> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+        assert!(built.contains("retry-handler") && built.contains("comeback-cli"), "{built:?}");
+        let built = never.into_iter().filter(|never| built.contains(never));
+        assert_eq!(built.collect::<Vec<_>>(), [""; 0], "with {features:?}");
     }
 }
 

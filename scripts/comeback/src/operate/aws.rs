@@ -12,6 +12,7 @@ use aws_sdk_sqs::{
     operation::change_message_visibility_batch::ChangeMessageVisibilityBatchError,
     types::{BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry},
 };
+#[cfg(feature = "account")]
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use comeback_core::fault::classify;
 use comeback_operate::{ports::Fault, systems::System};
@@ -176,9 +177,12 @@ impl Aws {
 }
 
 fn loader(connection: &Connection) -> ConfigLoader {
-    let http = aws_smithy_http_client::Builder::new()
-        .tls_provider(Provider::Rustls(CryptoMode::AwsLc))
-        .build_https();
+    let http = aws_smithy_http_client::Builder::new();
+    #[cfg(feature = "account")]
+    let http = http.tls_provider(Provider::Rustls(CryptoMode::AwsLc)).build_https();
+    // The local cloud needs no TLS, which is a quarter of a build.
+    #[cfg(not(feature = "account"))]
+    let http = http.build_http();
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(CONNECT_MAX)
         .operation_attempt_timeout(ATTEMPT_MAX)

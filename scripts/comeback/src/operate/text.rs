@@ -1,22 +1,11 @@
 //! How numbers and tables are written.
 
 use comeback_core::{Timestamp, time::between};
+pub use comeback_operate::told::count;
+use comeback_operate::told::{Told, Tone};
 use comfy_table::{ContentArrangement, Table, presets};
 
 use crate::paint::{Line, Style};
-
-/// A whole number with separators: `36,000`.
-pub fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
 
 /// A number that need not be whole, to a tenth if it is small.
 pub fn number(number: f64) -> String {
@@ -77,6 +66,17 @@ pub fn dollars(dollars: f64) -> String {
     format!("${}.{:02}", count(cents / 100), cents % 100)
 }
 
+/// Lines of a plan, or of what was done.
+pub fn lines(told: &[Told]) -> Vec<Line> {
+    let line = |Told { tone, text }: &Told| match tone {
+        Tone::Good => Line::of(Style::Good, "✓ ").and(Style::Plain, text),
+        Tone::Plain => Line::of(Style::Plain, format!("  {text}")),
+        Tone::Faint => Line::of(Style::Faint, format!("  {text}")),
+        Tone::Bad => Line::of(Style::Bad, "✗ ").and(Style::Plain, text),
+    };
+    told.iter().map(line).collect()
+}
+
 /// A table without borders. Its cells wrap if it would be wider than `width`.
 pub fn table(header: &[String], rows: &[Vec<String>], width: Option<usize>) -> Vec<Line> {
     let mut table = Table::new();
@@ -116,10 +116,6 @@ mod tests {
 
     #[test]
     fn numbers_have_separators() {
-        for (value, expected) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")]
-        {
-            assert_eq!(count(value), expected);
-        }
         for (value, expected) in [(0.25, "0.2"), (9.96, "10.0"), (3.0, "3"), (12_000.4, "12,000")] {
             assert_eq!(number(value), expected);
         }

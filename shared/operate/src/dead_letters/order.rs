@@ -11,6 +11,10 @@ use super::{
     ports::Invocation,
     selection::Selection,
 };
+use crate::{
+    systems::function_name,
+    told::{Told, Tone, letters},
+};
 
 /// What an operator wants done with the letters that are selected.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -155,6 +159,39 @@ impl Plan {
     pub fn letters(&self) -> u64 {
         self.redrive.values().sum::<u64>() + self.purge
     }
+
+    /// What the order would do.
+    pub fn told(&self) -> Vec<Told> {
+        let line = |(function, number): (&String, &u64)| {
+            Told::plain(format!("{} to redrive to {}", letters(*number), function_name(function)))
+        };
+        let mut told: Vec<_> = self.redrive.iter().map(line).collect();
+        if self.purge > 0 {
+            told.push(Told::plain(format!("{} to delete for good", letters(self.purge))));
+        }
+        if told.is_empty() {
+            told.push(Told::nothing_to_do());
+        }
+        told.extend(staying(&self.leave));
+        told
+    }
+}
+
+/// Which letters stay, and why.
+pub(super) fn staying(left: &BTreeMap<Left, u64>) -> impl Iterator<Item = Told> {
+    left.iter().map(|(left, number)| {
+        let tone = match left {
+            Left::NotSelected | Left::Newer => Tone::Faint,
+            Left::NoFunction
+            | Left::NoPayload
+            | Left::NotAllowed
+            | Left::NotSet
+            | Left::Refused
+            | Left::Failed => Tone::Bad,
+        };
+        let verb = if *number == 1 { "stays" } else { "stay" };
+        Told { tone, text: format!("{} {verb}: {}", letters(*number), left.text()) }
+    })
 }
 
 #[cfg(test)]

@@ -19,10 +19,14 @@ use serde::Serialize;
 use super::{
     held::Held,
     letter::Letter,
-    order::{Left, Order, Step},
+    order::{Left, Order, Step, staying},
     ports::{BATCH_MAX, DeadLetterQueue, Functions},
 };
-use crate::ports::{Clock, Fault, again};
+use crate::{
+    ports::{Clock, Fault, again},
+    systems::function_name,
+    told::{self, Told},
+};
 
 /// How long letters are hidden while they are worked on. If the program is killed, they are hidden for the rest of it.
 const HOLD: Duration = Duration::from_mins(1);
@@ -75,6 +79,29 @@ impl Tally {
         let selected = |left: &Left| !matches!(left, Left::NotSelected | Left::Newer);
         let left = self.left.iter().filter(|(left, _)| selected(left));
         left.map(|(_, letters)| letters).sum::<u64>() + self.not_deleted
+    }
+
+    /// What was done, and what could not be done.
+    pub fn told(&self) -> Vec<Told> {
+        let line = |(function, letters): (&String, &u64)| {
+            let (letters, function) = (told::letters(*letters), function_name(function));
+            Told::good(format!("{letters} redriven to {function}"))
+        };
+        let mut told: Vec<_> = self.redriven.iter().map(line).collect();
+        if self.purged > 0 {
+            told.push(Told::good(format!("{} deleted", told::letters(self.purged))));
+        }
+        if told.is_empty() {
+            told.push(Told::nothing_done());
+        }
+        told.extend(staying(&self.left));
+        if self.not_deleted > 0 {
+            let letters = told::letters(self.not_deleted);
+            let text = format!("{letters} accepted but not deleted: their events come again");
+            told.push(Told::bad(text));
+        }
+        told.extend(self.faults.iter().map(Told::bad));
+        told
     }
 }
 

@@ -15,13 +15,26 @@ use futures_util::future::join_all;
 use serde::Serialize;
 
 use super::{Part, Register, SHOWN_MAX, Selection, visit::Pages};
-use crate::ports::{Clock, Fault, again};
+use crate::{
+    ports::{Clock, Fault, again},
+    systems::function_name,
+    told::{Told, Tone, events},
+};
 
 /// How long an order is kept: as long as SQS keeps its message.
 const KEEP: Duration = Duration::from_hours(14 * 24);
 
 /// How many orders are written at the same time.
 const CALLS_MAX: usize = 40;
+
+/// What a pause or its end means for a function's events.
+pub fn pause_done(function: &str, is_pause: bool) -> String {
+    if is_pause {
+        format!("{function} is paused: what is due waits until it is resumed")
+    } else {
+        format!("{function} is resumed: what was held back comes within 15 minutes")
+    }
+}
 
 /// How fast orders are carried out.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,6 +64,40 @@ impl Tally {
     /// How many orders were written.
     pub fn ordered(&self) -> u64 {
         self.ordered.values().sum()
+    }
+
+    /// What was done, and what could not be done.
+    pub fn told(&self, order: Order) -> Vec<Told> {
+        let what = |number| match (order, number) {
+            (Order::Retry, 1) => "comes back now",
+            (Order::Retry, _) => "come back now",
+            (Order::Cancel, 1) => "is given up",
+            (Order::Cancel, _) => "are given up",
+        };
+        let line = |(function, number): (&String, &u64)| {
+            let (events, function) = (events(*number), function_name(function));
+            Told::good(format!("{events} of {function} {}", what(*number)))
+        };
+        let mut told: Vec<_> = self.ordered.iter().map(line).collect();
+        if told.is_empty() {
+            told.push(Told::nothing_done());
+        }
+        for (tone, number, text) in [
+            (Tone::Faint, self.delayed, "of these delayed: they come back within 15 minutes"),
+            (Tone::Faint, self.too_late, "no longer waited"),
+            (
+                Tone::Bad,
+                self.not_shown,
+                "of these could not be brought forward: they are handled when they are due",
+            ),
+            (Tone::Bad, self.failed, "could not be ordered"),
+        ] {
+            if number > 0 {
+                told.push(Told { tone, text: format!("{} {text}", events(number)) });
+            }
+        }
+        told.extend(self.faults.iter().map(Told::bad));
+        told
     }
 }
 
@@ -214,6 +261,11 @@ mod tests {
         register.refuses_to_show();
         let tally = retry(&register, Pace::default());
         assert_eq!((tally.ordered(), tally.not_shown, tally.faults.len()), (3, 3, 1));
+        let told = tally.told(Order::Retry);
+        assert_eq!(told[0], Told::good("3 events of orders come back now"));
+        assert_eq!(told[1].tone, Tone::Bad);
+        assert_eq!(told[2], Told::bad(tally.faults.first().unwrap()));
+        assert_eq!(told.len(), 3);
     }
 
     #[test]

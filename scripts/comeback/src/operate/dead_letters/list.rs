@@ -10,6 +10,7 @@ use comeback_operate::{
     dead_letters::{Letter, Listed, Selection},
     groups::{Group, Groups},
     systems::function_name,
+    told,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -110,8 +111,7 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
 }
 
 fn summary(queue: &str, region: &str, looked_at: u64, selected: u64) -> Line {
-    let letters = |number: u64| if number == 1 { "letter" } else { "letters" };
-    let all = format!("{} {} in {queue} ({region})", count(looked_at), letters(looked_at));
+    let all = format!("{} in {queue} ({region})", told::letters(looked_at));
     if selected == looked_at {
         return Line::of(Style::Strong, all);
     }

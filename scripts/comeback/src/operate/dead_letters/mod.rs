@@ -15,7 +15,6 @@ use comeback_operate::{
     ports::Fault,
 };
 pub use queue::Queue;
-pub use work::letters_text;
 
 use super::{
     args::Connection,

@@ -8,6 +8,7 @@ use std::{
 use comeback_operate::{
     dead_letters::{Action, Left, Letter, Order, Pace, Plan, Selection, Step, Tally, carry_out},
     ports::Fault,
+    told,
 };
 use dialoguer::Editor;
 use serde::Serialize;
@@ -18,7 +19,7 @@ use crate::{
     operate::{
         console::{Ended, confirm, interrupted, progress},
         dead_letters::args::{OrderArgs, PurgeArgs, RedriveArgs},
-        text::count,
+        text::{count, lines},
     },
     paint::{Line, Style},
     shell::{Failure, Shell},
@@ -73,7 +74,9 @@ async fn run(
             edited(&mut order.action, &plan, letter)?;
         }
         if !args.json {
-            shell.print(&plan_lines(&plan, &queue)).await?;
+            let title = format!("{} ({})", queue.name(), queue.region());
+            shell.print(&[Line::of(Style::Strong, title)]).await?;
+            shell.print(&lines(&plan.told())).await?;
         }
         if args.dry_run || plan.letters() == 0 {
             if args.json {
@@ -88,13 +91,13 @@ async fn run(
                 Action::Redrive { .. } => "Redrive",
                 Action::Purge => "Delete",
             };
-            confirm(&format!("{what} {}?", letters_text(plan.letters())))?;
+            confirm(&format!("{what} {}?", told::letters(plan.letters())))?;
         }
         planned = Some(plan);
     } else if !args.json {
         let line = format!(
             "About {} in {} ({})",
-            letters_text(queue.visible),
+            told::letters(queue.visible),
             queue.name(),
             queue.region()
         );
@@ -107,7 +110,7 @@ async fn run(
     if args.json {
         print_json(shell, &queue, planned.as_ref(), Some(&tally), is_interrupted, error).await?;
     } else {
-        shell.print(&tally_lines(&tally)).await?;
+        shell.print(&lines(&tally.told())).await?;
     }
     ended?;
     Ok(match () {
@@ -187,11 +190,6 @@ fn edited(action: &mut Action, plan: &Plan, letter: Option<Letter>) -> Result<()
     Ok(())
 }
 
-/// A number of letters.
-pub fn letters_text(letters: u64) -> String {
-    format!("{} {}", count(letters), if letters == 1 { "letter" } else { "letters" })
-}
-
 async fn print_json(
     shell: &Shell,
     queue: &Queue,
@@ -201,58 +199,4 @@ async fn print_json(
     error: Option<String>,
 ) -> io::Result<()> {
     shell.print_json(&Document { queue: &queue.url, plan, done, interrupted, error }).await
-}
-
-fn plan_lines(plan: &Plan, queue: &Queue) -> Vec<Line> {
-    let title = format!("{} ({})", queue.name(), queue.region());
-    let mut lines = vec![Line::of(Style::Strong, title)];
-    for (function, letters) in &plan.redrive {
-        lines.push(Line::of(Style::Plain, format!("  {} to {function}", letters_text(*letters))));
-    }
-    if plan.purge > 0 {
-        lines.push(Line::of(Style::Plain, format!("  {} to delete", letters_text(plan.purge))));
-    }
-    if plan.letters() == 0 {
-        lines.push(Line::of(Style::Plain, "  nothing to do"));
-    }
-    lines.extend(left_lines(&plan.leave));
-    lines
-}
-
-fn tally_lines(tally: &Tally) -> Vec<Line> {
-    let good = |text: String| Line::of(Style::Good, "✓ ").and(Style::Plain, text);
-    let bad = |text: String| Line::of(Style::Bad, "✗ ").and(Style::Plain, text);
-    let mut lines = Vec::new();
-    for (function, letters) in &tally.redriven {
-        lines.push(good(format!("{} redriven to {function}", letters_text(*letters))));
-    }
-    if tally.purged > 0 {
-        lines.push(good(format!("{} deleted", letters_text(tally.purged))));
-    }
-    if tally.done() == 0 {
-        lines.push(Line::of(Style::Plain, "Nothing was changed."));
-    }
-    lines.extend(left_lines(&tally.left));
-    if tally.not_deleted > 0 {
-        let letters = letters_text(tally.not_deleted);
-        lines.push(bad(format!("{letters} accepted but not deleted: their events come again")));
-    }
-    lines.extend(tally.faults.iter().map(|fault| bad(fault.clone())));
-    lines
-}
-
-fn left_lines(left: &std::collections::BTreeMap<Left, u64>) -> impl Iterator<Item = Line> {
-    left.iter().map(|(left, letters)| {
-        let style = match left {
-            Left::NotSelected | Left::Newer => Style::Faint,
-            Left::NoFunction
-            | Left::NoPayload
-            | Left::NotAllowed
-            | Left::NotSet
-            | Left::Refused
-            | Left::Failed => Style::Bad,
-        };
-        let verb = if *letters == 1 { "stays" } else { "stay" };
-        Line::of(style, format!("  {} {verb}: {}", letters_text(*letters), left.text()))
-    })
 }

@@ -11,6 +11,7 @@ use comeback_operate::{
     groups::{Group, Groups},
     life::lives,
     systems::{System, function_name},
+    told::events,
     waiting::{Listed, Part, Selection, of_life, visit},
 };
 use serde::Serialize;
@@ -18,7 +19,6 @@ use serde_json::{Value, json};
 
 use super::{
     args::ListArgs,
-    events,
     register::{DynamoRegister, find},
 };
 use crate::{

@@ -26,9 +26,3 @@ pub async fn run(args: &WaitingArgs, shell: &Shell) -> Result<Ended, Failure> {
         Some(Action::Cancel(args)) => orders::run(Order::Cancel, args, shell).await,
     }
 }
-
-/// A number of events.
-pub fn events(number: u64) -> String {
-    let noun = if number == 1 { "event" } else { "events" };
-    format!("{} {noun}", super::text::count(number))
-}

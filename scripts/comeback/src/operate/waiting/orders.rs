@@ -4,14 +4,17 @@ use std::sync::atomic::Ordering;
 
 use comeback_core::claim::Order;
 use comeback_operate::{
-    systems::function_name,
+    told::events,
     waiting::{Pace, Plan, Tally, carry_out, visit},
 };
 use serde::Serialize;
 
-use super::{args::OrderArgs, events, register::open};
+use super::{args::OrderArgs, register::open};
 use crate::{
-    operate::console::{Ended, confirm, interrupted, progress, spinner},
+    operate::{
+        console::{Ended, confirm, interrupted, progress, spinner},
+        text::lines,
+    },
     paint::{Line, Style},
     shell::{Failure, Shell},
 };
@@ -55,7 +58,8 @@ pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Ended,
     let planned = plan.as_ref().map_or(0, Plan::all);
     if let Some(plan) = &plan {
         if !args.json {
-            shell.print(&plan_lines(order, plan, &register.place())).await?;
+            shell.print(&[Line::of(Style::Strong, register.place())]).await?;
+            shell.print(&lines(&plan.told(order))).await?;
         }
         if args.dry_run || planned == 0 {
             if args.json {
@@ -91,7 +95,7 @@ pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Ended,
         };
         shell.print_json(&document).await?;
     } else {
-        shell.print(&tally_lines(order, &tally)).await?;
+        shell.print(&lines(&tally.told(order))).await?;
     }
     ended?;
     Ok(match () {
@@ -99,61 +103,4 @@ pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Ended,
         () if tally.failed + tally.not_shown > 0 => Ended::Badly,
         () => Ended::Well,
     })
-}
-
-fn plan_lines(order: Order, plan: &Plan, place: &str) -> Vec<Line> {
-    let mut lines = vec![Line::of(Style::Strong, place)];
-    let what = match order {
-        Order::Retry => "to retry now",
-        Order::Cancel => "to give up, as dead letters with the reason cancelled",
-    };
-    for (function, number) in &plan.events {
-        let text = format!("  {} of {} {what}", events(*number), function_name(function));
-        lines.push(Line::of(Style::Plain, text));
-    }
-    if plan.events.is_empty() {
-        lines.push(Line::of(Style::Plain, "  nothing to do"));
-    }
-    if plan.delayed > 0 {
-        let text = format!("  {} delayed: within 15 minutes", events(plan.delayed));
-        lines.push(Line::of(Style::Faint, text));
-    }
-    lines
-}
-
-fn tally_lines(order: Order, tally: &Tally) -> Vec<Line> {
-    let what = |number| match (order, number) {
-        (Order::Retry, 1) => "comes back now",
-        (Order::Retry, _) => "come back now",
-        (Order::Cancel, 1) => "is given up",
-        (Order::Cancel, _) => "are given up",
-    };
-    let mut lines = Vec::new();
-    for (function, number) in &tally.ordered {
-        let what = what(*number);
-        let text = format!("{} of {} {what}", events(*number), function_name(function));
-        lines.push(Line::of(Style::Good, "✓ ").and(Style::Plain, text));
-    }
-    if tally.ordered.is_empty() {
-        lines.push(Line::of(Style::Plain, "Nothing was changed."));
-    }
-    let faint = [
-        (tally.delayed, "of these delayed: they come back within 15 minutes"),
-        (tally.too_late, "no longer waited"),
-    ];
-    let bad = [
-        (
-            tally.not_shown,
-            "of these could not be brought forward: they are handled when they are due",
-        ),
-        (tally.failed, "could not be ordered"),
-    ];
-    let line = |style, (number, text): (u64, &str)| {
-        (number > 0).then(|| Line::of(style, format!("  {} {text}", events(number))))
-    };
-    lines.extend(faint.into_iter().filter_map(|it| line(Style::Faint, it)));
-    lines.extend(bad.into_iter().filter_map(|it| line(Style::Bad, it)));
-    let faults = tally.faults.iter();
-    lines.extend(faults.map(|fault| Line::of(Style::Bad, "✗ ").and(Style::Plain, fault)));
-    lines
 }

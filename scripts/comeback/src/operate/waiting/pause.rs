@@ -1,7 +1,7 @@
 //! `comeback pause` and `comeback resume`.
 
 use comeback_core::time::rfc3339;
-use comeback_operate::systems::function_name;
+use comeback_operate::{systems::function_name, waiting::pause_done};
 use serde::Serialize;
 
 use super::{args::PauseArgs, register::open};
@@ -68,11 +68,7 @@ async fn run(args: &PauseArgs, is_pause: bool, shell: &Shell) -> Result<Ended, F
         };
         shell.print_json(&document).await?;
     } else {
-        let text = if is_pause {
-            format!("{} is paused: what is due waits until `comeback resume`", args.function)
-        } else {
-            format!("{} is resumed: what was held back comes within 15 minutes", args.function)
-        };
+        let text = pause_done(&args.function, is_pause);
         shell.print(&[Line::of(Style::Good, "✓ ").and(Style::Plain, text)]).await?;
     }
     Ok(Ended::Well)

@@ -2,8 +2,10 @@
 
 use comeback_core::claim::Order;
 use comeback_operate::{
-    dead_letters::{self, Action, Plan, Step, look},
+    dead_letters::{self, Action, Plan, look},
+    ports::Fault,
     systems::function_name,
+    told::Told,
     waiting::{self, carry_out, visit},
 };
 use maud::{Markup, html};
@@ -15,10 +17,7 @@ use super::{
     live::{Live, Shared},
     params::Params,
 };
-use crate::{
-    operate::{dead_letters::letters_text, waiting::events},
-    shell::Failure,
-};
+use crate::shell::Failure;
 
 /// How many batches of dead letters are worked on at the same time.
 const BATCHES: usize = 4;
@@ -95,8 +94,8 @@ impl Wish {
     }
 }
 
-/// What would be done: how much, and in sentences.
-async fn plan(live: &Shared, params: &Params) -> Result<(u64, Vec<String>), Failure> {
+/// What would be done: how much, and in lines.
+async fn plan(live: &Shared, params: &Params) -> Result<(u64, Vec<Told>), Failure> {
     let (live, params) = (Shared::clone(live), params.clone());
     on_a_thread(async move || match wish(&live, &params)? {
         Wish::Events(order, selection) => plan_events(&live, order, &selection).await,
@@ -105,11 +104,11 @@ async fn plan(live: &Shared, params: &Params) -> Result<(u64, Vec<String>), Fail
             // Without a register nothing can be paused.
             live.register()?;
             let name = function_name(&target).to_owned();
-            Ok((1, vec![if is_pause {
+            Ok((1, vec![Told::plain(if is_pause {
                 format!("Events of {name} that are due wait again until you resume it. No attempt is counted, but their age goes on. Events that you retry one by one are retried all the same.")
             } else {
                 format!("What was held back of {name} comes back within 15 minutes.")
-            }]))
+            })]))
         }
     })
     .await
@@ -119,7 +118,7 @@ async fn plan_events(
     live: &Live,
     order: Order,
     selection: &waiting::Selection,
-) -> Result<(u64, Vec<String>), Failure> {
+) -> Result<(u64, Vec<Told>), Failure> {
     let register = live.register()?;
     let parts = register.parts(&selection.functions).await?;
     let mut plan = waiting::Plan::default();
@@ -130,47 +129,22 @@ async fn plan_events(
         true
     })
     .await?;
-    let what = match order {
-        Order::Retry => "to retry now; each attempt counts like any other",
-        Order::Cancel => "to give up, as dead letters with the reason cancelled",
-    };
-    let sentence = |(function, number): (&String, &u64)| {
-        format!("{} of {} {what}", events(*number), function_name(function))
-    };
-    let mut sentences: Vec<_> = plan.events.iter().map(sentence).collect();
-    if plan.delayed > 0 {
-        sentences.push(format!("{} of these delayed: within 15 minutes", events(plan.delayed)));
-    }
-    Ok((plan.all(), sentences))
+    Ok((plan.all(), plan.told(order)))
 }
 
 async fn plan_letters(
     live: &Live,
     order: &dead_letters::Order,
-) -> Result<(u64, Vec<String>), Failure> {
+) -> Result<(u64, Vec<Told>), Failure> {
     let _turn = live.letters.lock().await;
     let queue = live.dead_letters().await?;
     let mut plan = Plan::default();
     look(&queue, &queue, |letter| {
-        let step = order.step(&letter, order.given_at);
-        if !matches!(step, Step::Leave(dead_letters::Left::NotSelected)) {
-            plan.count(&step);
-        }
+        plan.count(&order.step(&letter, order.given_at));
         true
     })
     .await?;
-    let mut sentences = Vec::new();
-    for (function, number) in &plan.redrive {
-        let to = function_name(function);
-        sentences.push(format!("{} to redrive to {to}", letters_text(*number)));
-    }
-    if plan.purge > 0 {
-        sentences.push(format!("{} to delete for good", letters_text(plan.purge)));
-    }
-    for (left, number) in &plan.leave {
-        sentences.push(format!("{} stay: {}", letters_text(*number), left.text()));
-    }
-    Ok((plan.letters(), sentences))
+    Ok((plan.letters(), plan.told()))
 }
 
 /// The page that asks.
@@ -181,13 +155,12 @@ async fn plan_letters(
 pub async fn confirm(live: &Shared, params: &Params) -> Result<(String, Markup), Failure> {
     let wish = wish(live, params)?;
     let (title, back) = (wish.title(), wish.back());
-    let (number, sentences) = plan(live, params).await?;
+    let (number, told) = plan(live, params).await?;
     let asked = format!("{title}?");
     Ok((
         asked,
         html! {
-            @if number == 0 { p { "There is nothing to do: no event or letter is meant any more." } }
-            ul { @for sentence in &sentences { li { (Foreign(sentence)) } } }
+            ul { @for line in &told { li { (Foreign(&line.text)) } } }
             @if params.get("payload").is_some() { p { "The function is given the payload that you edited." } }
             form.actions method="post" action="/do" {
                 (csrf(live))
@@ -225,12 +198,10 @@ pub fn start(live: &Shared, params: &Params) -> Result<u64, Failure> {
             Wish::Pause { target, is_pause } => {
                 let register = live.register()?;
                 register.pause(&target, is_pause.then(|| (live.now)())).await?;
-                let name = function_name(&target);
-                vec![if is_pause {
-                    format!("{name} is paused: what is due waits until you resume it.")
-                } else {
-                    format!("{name} is resumed: what was held back comes within 15 minutes.")
-                }]
+                vec![Told::good(format!(
+                    "{}.",
+                    waiting::pause_done(function_name(&target), is_pause)
+                ))]
             }
         };
         Ok(done)
@@ -242,65 +213,31 @@ async fn order_events(
     order: Order,
     selection: &waiting::Selection,
     progress: Progress,
-) -> Result<Vec<String>, Failure> {
+) -> Result<Vec<Told>, Failure> {
     let register = live.register()?;
     let parts = register.parts(&selection.functions).await?;
     let pace = waiting::Pace::default();
     let (tally, ended) =
         carry_out(order, selection, &parts, pace, &register, |tally| progress.is(tally.ordered()))
             .await;
-    ended?;
-    let what = match order {
-        Order::Retry => "now come back",
-        Order::Cancel => "are given up",
-    };
-    let mut said = vec![format!("{} {what}.", events(tally.ordered()))];
-    for (number, text) in [
-        (tally.delayed, "of these are delayed: they come back within 15 minutes"),
-        (tally.too_late, "no longer waited"),
-        (tally.not_shown, "could not be brought forward: they are handled when they are due"),
-        (tally.failed, "could not be ordered"),
-    ] {
-        if number > 0 {
-            said.push(format!("{} {text}.", events(number)));
-        }
-    }
-    said.extend(tally.faults);
-    Ok(said)
+    Ok(whole(tally.told(order), ended))
 }
 
 async fn order_letters(
     live: &Live,
     order: &dead_letters::Order,
     progress: Progress,
-) -> Result<Vec<String>, Failure> {
+) -> Result<Vec<Told>, Failure> {
     let _turn = live.letters.lock().await;
     let queue = live.dead_letters().await?;
     let pace = dead_letters::Pace { letters_per_second: None, batches: BATCHES };
     let (tally, ended) =
         dead_letters::carry_out(order, pace, &queue, |tally| progress.is(tally.done())).await;
-    ended?;
-    let mut said = Vec::new();
-    for (function, number) in &tally.redriven {
-        said.push(format!("{} redriven to {}.", letters_text(*number), function_name(function)));
-    }
-    if tally.purged > 0 {
-        said.push(format!("{} deleted.", letters_text(tally.purged)));
-    }
-    for (left, number) in &tally.left {
-        if *left != dead_letters::Left::NotSelected {
-            said.push(format!("{} stay: {}.", letters_text(*number), left.text()));
-        }
-    }
-    if tally.not_deleted > 0 {
-        said.push(format!(
-            "{} redriven, but not deleted: they come back.",
-            letters_text(tally.not_deleted)
-        ));
-    }
-    if said.is_empty() {
-        said.push("No letter was meant any more.".to_owned());
-    }
-    said.extend(tally.faults);
-    Ok(said)
+    Ok(whole(tally.told(), ended))
+}
+
+/// What was done, and what ended it before its time.
+fn whole(mut told: Vec<Told>, ended: Result<(), Fault>) -> Vec<Told> {
+    told.extend(ended.err().map(Told::bad));
+    told
 }

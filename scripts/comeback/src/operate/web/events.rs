@@ -9,6 +9,7 @@ use comeback_core::{
 use comeback_operate::{
     life::{Next, Step, What},
     live::{Event, State, Wanted},
+    told,
 };
 use maud::{Markup, html};
 
@@ -79,7 +80,7 @@ fn list(seen: &Seen, params: &Params, now: Timestamp) -> Markup {
     };
     html! {
         p {
-            (count(page.of as u64)) @if page.of == 1 { " event" } @else { " events" }
+            (told::events(page.of as u64))
             @if !wanted.is_everything() { " of " (count(seen.events.len() as u64)) ". " a href="/events" { "Show all" } }
         }
         @if page.events.is_empty() {
@@ -300,7 +301,7 @@ fn told(event: &Event, step: &Step, policy: Option<&Policy>) -> Markup {
                 What::Waits { due_at, until, again } => {
                     (span(between(step.at, *until).as_secs_f64())) ", for attempt " (attempt)
                     @if let Some(due) = due_at { ", due at " (rfc3339(*due)) }
-                    @if *again > 0 { "; came back " (again) " times" }
+                    @if *again > 0 { "; came back " (again) @if *again == 1 { " time" } @else { " times" } }
                     (drawn(step, attempt, policy))
                 }
                 What::Retried { late_ms } => {

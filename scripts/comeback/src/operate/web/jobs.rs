@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use comeback_operate::told::Told;
 use tokio::runtime::Handle;
 
 use super::live::Shared;
@@ -25,8 +26,8 @@ pub struct Job {
     pub done: u64,
     /// How much there is to do, if that is known.
     pub of: Option<u64>,
-    /// How it ended: what it says, or why it failed.
-    pub ended: Option<Result<Vec<String>, String>>,
+    /// How it ended: what was done, and why not all of it.
+    pub ended: Option<Vec<Told>>,
     /// The page that it was started from.
     pub back: String,
     stop: Arc<AtomicBool>,
@@ -105,7 +106,7 @@ pub fn begin<F>(
     work: impl FnOnce(Shared, Progress) -> F + Send + 'static,
 ) -> u64
 where
-    F: Future<Output = Result<Vec<String>, Failure>>,
+    F: Future<Output = Result<Vec<Told>, Failure>>,
 {
     let (number, stop) = live.jobs.begin(title, back, of);
     let live = Arc::clone(live);
@@ -113,7 +114,8 @@ where
         let progress = Progress { live: Arc::clone(&live), number, stop };
         let shared = Arc::clone(&live);
         let ended = on_a_thread(move || work(shared, progress)).await;
-        live.jobs.change(number, |job| job.ended = Some(ended.map_err(|it| it.to_string())));
+        let told = ended.unwrap_or_else(|failure| vec![Told::bad(failure)]);
+        live.jobs.change(number, |job| job.ended = Some(told));
         live.changed();
     });
     number

@@ -5,6 +5,7 @@ use comeback_operate::{
     dead_letters::{GroupBy, Letter, Listed, NO_REASON, Selection, look},
     groups::Groups,
     systems::function_name,
+    told::{self, Told},
 };
 use maud::{Markup, html};
 
@@ -71,11 +72,11 @@ pub fn look_again(live: &Shared) -> u64 {
             .await?;
             looked.listed.sort_by_key(|it| std::cmp::Reverse(it.last_failure_at.or(it.sent_at)));
             looked.at = Some((live.now)());
-            let text = format!("{} letters were looked at.", count(looked.letters));
+            let told = Told::good(format!("{} looked at", told::letters(looked.letters)));
             let mut seen = live.seen();
             seen.letters = Some(looked.letters);
             seen.looked = Some(looked);
-            Ok(vec![text])
+            Ok(vec![told])
         },
     )
 }
@@ -113,7 +114,7 @@ fn list(live: &Live, seen: &Seen, params: &Params, now: Timestamp) -> Markup {
         form.actions method="post" action="/dead/look" {
             (csrf(live))
             span {
-                (count(looked.letters)) @if looked.letters == 1 { " letter" } @else { " letters" }
+                (told::letters(looked.letters))
                 @if let Some(at) = looked.at { ", looked at " (until(at, now)) }
             }
             " " button { "Look again" }

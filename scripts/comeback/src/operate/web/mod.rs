@@ -32,7 +32,8 @@ use axum::{
     },
     routing::{get, post},
 };
-use comeback_core::Timestamp;
+use comeback_core::{Timestamp, time::between};
+use comeback_operate::told::{Told, Tone};
 use futures_util::{Stream, stream};
 use guard::Form;
 use html::{Foreign, csrf, frame, plain};
@@ -52,7 +53,10 @@ use crate::{
 /// How often a page is brought up to date at most. Much of the overview changes with every event, so a shorter time
 /// would cost the local cloud more than anyone could see.
 const TICK: Duration = Duration::from_millis(100);
-const TICK_OVERVIEW: Duration = Duration::from_millis(250);
+
+/// A page that takes long to make, such as a search of 100,000 events, is made less often: after a pause of so many
+/// times as long. So one page that somebody looks at costs a tenth of a core at most.
+const PAUSES: u32 = 9;
 
 /// How often it is, even if nothing has changed: what is due comes nearer.
 const IDLE: Duration = Duration::from_secs(5);
@@ -165,7 +169,7 @@ fn page_of(live: &Live, path: &str, params: &Params, now: Timestamp) -> Option<P
             page("Dead letters", none(), letters::parts(live, &live.seen(), params, now))
         }
         ("play", None) if live.is_local() => {
-            page("Play", play::forms(live), play::parts(live, &live.seen(), now))
+            page("Play", none(), play::parts(live, &live.seen(), now))
         }
         ("jobs", Some(number)) => {
             let job = live.jobs.get(number.parse().ok()?)?;
@@ -192,13 +196,15 @@ fn job_part(live: &Live, number: &str, job: &jobs::Job) -> Markup {
                     button disabled[job.is_stopped()] { "Stop" }
                 }
             }
-            Some(Ok(said)) => {
-                @for line in said { p.notice.good role="status" { (Foreign(line)) } }
+            Some(told) => {
+                @for Told { tone, text } in told {
+                    @match tone {
+                        Tone::Good => p.notice.good role="status" { (Foreign(text)) },
+                        Tone::Bad => p.notice.bad role="alert" { (Foreign(text)) },
+                        Tone::Plain | Tone::Faint => p { (Foreign(text)) },
+                    }
+                }
                 @if job.is_stopped() { p { "It was stopped before its end." } }
-                p { a.button href=(job.back) { "Back" } }
-            }
-            Some(Err(error)) => {
-                p.notice.bad role="alert" { (Foreign(error)) }
                 p { a.button href=(job.back) { "Back" } }
             }
         }
@@ -233,17 +239,23 @@ async fn changes(
     let path = given.get("path").unwrap_or("/").to_owned();
     let params = Params::parse(given.get("query").unwrap_or_default().as_bytes());
     let changes = live.changes();
-    let begin = (live, changes, Map::new());
-    let stream = stream::unfold(begin, move |(live, mut changes, mut known)| {
+    let begin = (live, changes, Map::new(), None);
+    let stream = stream::unfold(begin, move |(live, mut changes, mut known, mut pause)| {
         let (path, params) = (path.clone(), params.clone());
         async move {
             loop {
+                if let Some(pause) = pause {
+                    tokio::time::sleep(pause).await;
+                    let _ = tokio::time::timeout(IDLE, changes.changed()).await;
+                }
                 live.look();
                 if live.is_closed() {
                     return None;
                 }
                 changes.borrow_and_update();
-                let page = page_of(&live, &path, &params, (live.now)());
+                let began = (live.now)();
+                let page = page_of(&live, &path, &params, began);
+                pause = Some(TICK.max(between(began, (live.now)()) * PAUSES));
                 let mut news = Map::new();
                 for (id, part) in page.into_iter().flat_map(|page| page.parts) {
                     let part = Value::String(part.into_string());
@@ -254,10 +266,8 @@ async fn changes(
                 }
                 if !news.is_empty() {
                     let event = Event::default().data(Value::Object(news).to_string());
-                    return Some((Ok(event), (live, changes, known)));
+                    return Some((Ok(event), (live, changes, known, pause)));
                 }
-                tokio::time::sleep(if path == "/" { TICK_OVERVIEW } else { TICK }).await;
-                let _ = tokio::time::timeout(IDLE, changes.changed()).await;
             }
         }
     });

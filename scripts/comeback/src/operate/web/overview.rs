@@ -8,6 +8,7 @@ use comeback_operate::{
     live::{PULSE_SECONDS, Pulse, State},
     status::{Facts, State as FunctionState},
     systems::function_name,
+    told,
 };
 use maud::{Markup, html};
 
@@ -101,7 +102,7 @@ fn picture(seen: &Seen, now: Timestamp) -> Markup {
                 h3 { (term("Retry handler", "The Lambda function that decides when an event is tried again, and invokes its function.")) }
                 p.big { (count(a_minute(&pulse.retried))) }
                 p { "retries in the last minute" }
-                p.faint { (count(a_minute(&pulse.succeeded))) " events succeeded" }
+                p.faint { (told::events(a_minute(&pulse.succeeded))) " succeeded" }
             }
             li.place.bad[letters > 0] {
                 h3 { a href="/dead" { "Dead letters" } }

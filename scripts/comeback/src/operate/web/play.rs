@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use aws_sdk_lambda::{primitives::Blob, types::InvocationType};
-use comeback_core::{Timestamp, time::later};
+use comeback_core::{
+    Timestamp,
+    time::{between, later},
+};
 use comeback_local::Outage;
 use comeback_operate::{live::State, systems::function_name};
 use maud::{Markup, html};
@@ -33,12 +36,22 @@ const LESSON_MAX: Duration = Duration::from_mins(2);
 const LESSON_LOOK: Duration = Duration::from_millis(500);
 
 /// The kinds of outages, by their names.
-const OUTAGES: [(&str, &str); 3] =
-    [("error", "fails"), ("timeout", "times out"), ("throttle", "is throttled (concurrency 0)")];
+const OUTAGES: [(&str, Outage, &str); 3] = [
+    ("error", Outage::Error, "fails"),
+    ("timeout", Outage::TimeOut, "times out"),
+    ("throttle", Outage::Throttle, "is throttled (concurrency 0)"),
+];
 
-/// The parts that change.
+/// What the form of an outage says to end it.
+const END: &str = "end";
+
+/// The parts that change. The forms change only with the functions.
 pub fn parts(live: &Live, seen: &Seen, now: Timestamp) -> Vec<(&'static str, Markup)> {
-    vec![("lesson", lesson(seen)), ("outages", outages(live, seen, now))]
+    vec![
+        ("lesson", lesson(seen)),
+        ("outages", outages(live, seen, now)),
+        ("forms", forms(live, seen)),
+    ]
 }
 
 /// What the lesson says.
@@ -50,28 +63,25 @@ fn outages(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
     let outage = |function: &str| live.outages.now(function, now);
     let named = seen.functions.iter().map(|it| function_name(&it.function));
     let out: Vec<_> = named.filter_map(|name| Some((name, outage(name)?))).collect();
+    let how = |outage| OUTAGES.iter().find(|(_, it, _)| *it == outage).map_or("", |it| it.2);
     html! {
-        @for (name, (_, until_at)) in &out {
+        @for (name, (outage, until_at)) in &out {
             form.notice.bad method="post" action="/play/outage" {
                 (csrf(live))
                 input type="hidden" name="function" value=(name);
-                input type="hidden" name="how" value="end";
-                strong { (Foreign(name)) } " is down. It is back " (until(*until_at, now)) ". "
+                input type="hidden" name="how" value=(END);
+                strong { (Foreign(name)) } " is down: it " (how(*outage)) ". It is back " (until(*until_at, now)) ". "
                 button { "End it now" }
             }
         }
     }
 }
 
-/// The forms. They do not change by themselves.
-pub fn forms(live: &Live) -> Markup {
-    let functions: Vec<String> = {
-        let seen = live.seen();
-        seen.functions.iter().map(|it| function_name(&it.function).to_owned()).collect()
-    };
+fn forms(live: &Live, seen: &Seen) -> Markup {
+    let functions: Vec<_> = seen.functions.iter().map(|it| function_name(&it.function)).collect();
     let choose = || {
         html! {
-            label { "Function " select name="function" { @for name in &functions { option value=(name) { (name) } } } }
+            label { "Function " select name="function" required { @for name in &functions { option value=(name) { (name) } } } }
         }
     };
     html! {
@@ -96,7 +106,7 @@ pub fn forms(live: &Live) -> Markup {
             form method="post" action="/play/outage" {
                 (csrf(live))
                 (choose())
-                label { "It " select name="how" { @for (name, text) in OUTAGES { option value=(name) { (text) } } } }
+                label { "It " select name="how" { @for (name, _, text) in OUTAGES { option value=(name) { (text) } } } }
                 label { "For seconds " input name="seconds" type="number" min="1" max=(OUTAGE_MAX.as_secs()) value="30"; }
                 button { "Begin" }
             }
@@ -134,34 +144,52 @@ async fn invoke(live: &Live, function: &str, payload: &str) -> Result<(), Failur
 ///
 /// # Errors
 ///
-/// If Lambda can't be asked.
+/// If the form is wrong, or Lambda can't be asked.
 pub async fn outage(live: &Shared, params: &Params) -> Result<String, Failure> {
-    let function = params.text("function").unwrap_or_default();
+    let none = || Failure::Refused("expected a function, got none".to_owned());
+    let function = params.text("function").ok_or_else(none)?;
     let seconds = params.number::<u64>("seconds").unwrap_or(30).clamp(1, OUTAGE_MAX.as_secs());
     let until = later((live.now)(), Duration::from_secs(seconds));
-    match params.get("how") {
-        Some("end") => {
-            live.outages.end(&function);
-            live.changed();
-            return Ok(format!("{function} is back."));
-        }
-        Some("throttle") => throttle(live, &function, Duration::from_secs(seconds)).await?,
-        Some("timeout") => live.outages.begin(&function, Outage::TimeOut, until),
-        _ => live.outages.begin(&function, Outage::Error, until),
+    let how = params.get("how").unwrap_or_default();
+    if how == END {
+        live.outages.end(&function);
+        live.changed();
+        return Ok(format!("{function} is back."));
+    }
+    let unknown = || {
+        let known = OUTAGES.map(|(name, ..)| name).join(", ");
+        Failure::Refused(format!("expected {known} or {END} for `how`, got '{how}'"))
+    };
+    let (_, outage, _) = OUTAGES.into_iter().find(|(name, ..)| *name == how).ok_or_else(unknown)?;
+    if outage == Outage::Throttle && throttled_until(live, &function).is_none() {
+        throttle(live, &function, until).await?;
+    } else {
+        live.outages.begin(&function, outage, until);
     }
     live.changed();
     Ok(format!("{function} is down for {seconds} s."))
 }
 
-/// Takes all concurrency from a function for a while.
-async fn throttle(live: &Shared, function: &str, span: Duration) -> Result<(), Failure> {
+fn throttled_until(live: &Live, function: &str) -> Option<Timestamp> {
+    let (outage, until) = live.outages.now(function, (live.now)())?;
+    (outage == Outage::Throttle).then_some(until)
+}
+
+/// Takes all concurrency from a function until its outage is over.
+async fn throttle(live: &Shared, function: &str, until: Timestamp) -> Result<(), Failure> {
     let lambda = live.cloud()?.aws.lambda.clone();
     let call = lambda.put_function_concurrency().function_name(function);
     let call = call.reserved_concurrent_executions(0).send();
     call.await.map_err(fault("lambda:PutFunctionConcurrency", function))?;
-    let function = function.to_owned();
+    live.outages.begin(function, Outage::Throttle, until);
+    let (live, function) = (Shared::clone(live), function.to_owned());
     tokio::spawn(async move {
-        tokio::time::sleep(span).await;
+        let mut changes = live.changes();
+        while let Some(until) = throttled_until(&live, &function) {
+            // A change may be that it was ended, or goes on for longer.
+            let left = between((live.now)(), until);
+            let _ = tokio::time::timeout(left, changes.changed()).await;
+        }
         // If it is not there any more, there is nothing to end.
         let _ = lambda.delete_function_concurrency().function_name(function).send().await;
     });
