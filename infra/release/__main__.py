@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -91,6 +92,9 @@ def notes(version: str) -> str:
 
 def assemble(version: str, built: Path, folder: Path) -> None:
     """Writes the files into a folder beside, and gives it its name when it is complete."""
+    # So that the folder is removed as after Ctrl-C.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:

@@ -75,9 +75,11 @@ locals {
       description = "Lambda throttles the retries of this function, and accepts none. Check the account's concurrency and what uses it up, the rate of asynchronous invocations, and the service's health."
     }
     EventsExpire = {
-      severity    = "page"
-      above       = 50
-      description = "An event of this function has been failing, or was paused, for a large part of its maximum age, and is given up at its end. Look into the function's log and fix the cause; resume the function if it is paused. If only this event fails, cancel it, or list its error in NON_RETRYABLE_ERRORS."
+      severity      = "page"
+      above         = 50
+      periods       = 4
+      periods_above = 1
+      description   = "An event of this function has been failing, or was paused, for a large part of its maximum age, and is given up at its end. Look into the function's log and fix the cause; resume the function if it is paused. If only this event fails, cancel it, or list its error in NON_RETRYABLE_ERRORS."
     }
     Lateness = {
       severity    = "ticket"

@@ -471,7 +471,7 @@ variable "alarms" {
         name
       )
     ])
-    error_message = "The settings of alarms must be of alarms that the README lists."
+    error_message = "The settings of alarms must be of alarms that docs/deploy/cdk-operations.md lists."
   }
   validation {
     condition = var.alarms == null ? true : alltrue([

@@ -152,10 +152,10 @@ const ANSWERS = [
 ].map(([rule, stack]) => new RegExp(`${rule}[^ ]* ${stack}/`));
 
 /** What the pages of the package answer for the retries and their operators. */
-const README = readFileSync(`${__dirname}/../../infra/cdk/README.md`, 'utf8');
+const PAGE = readFileSync(`${__dirname}/../../docs/deploy/cdk-operations.md`, 'utf8');
 const FINDINGS = readFileSync(`${__dirname}/../../infra/FINDINGS.md`, 'utf8').split('\n## Intended\n')[1];
 ANSWERS.push(
-  ...[...README.matchAll(/'(AwsSolutions-\w+)/g), ...FINDINGS.matchAll(/^\| `(\w+)` \| (?!checkov)/gm)].map(
+  ...[...PAGE.matchAll(/'(AwsSolutions-\w+)/g), ...FINDINGS.matchAll(/^\| `(\w+)` \| (?!checkov)/gm)].map(
     ([, rule]) => new RegExp(`${rule}[^ ]* retries/`),
   ),
 );

@@ -154,19 +154,20 @@ class OrdersTest(unittest.TestCase):
 
 
 class ReadmeTest(unittest.TestCase):
-    """The README of infra/sam, compared with the templates."""
+    """The README of infra/sam and the page of its parameters, compared with the templates."""
 
-    TEXT = (INFRA / "sam" / "README.md").read_text()
+    README = (INFRA / "sam" / "README.md").read_text()
+    PARAMETERS = (INFRA.parent / "docs/deploy/sam-parameters.md").read_text()
 
     def rows(self, heading: str) -> dict[str, list[str]]:
         """The first table below a heading, by the names in its first column."""
-        below = self.TEXT.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+        below = self.PARAMETERS.split(f"\n## {heading}\n")[1].split("\n## ")[0]
         rows = (re.split(r" *(?<!\\)\| *", line.strip("| ")) for line in below.splitlines() if line.startswith("| `"))
         return {name.strip("`"): rest for name, *rest in rows}
 
     @staticmethod
     def default(parameter: dict[str, Any]) -> str:
-        """A parameter's default in the README's notation."""
+        """A parameter's default in the page's notation."""
         if "Default" not in parameter:
             return "required"
         return f"`{parameter['Default']}`" if parameter["Default"] != "" else "none"
@@ -180,7 +181,7 @@ class ReadmeTest(unittest.TestCase):
 
     def test_its_snippets_are_the_examples(self) -> None:
         example = EXAMPLE.read_text()
-        snippets = re.findall(r"```yaml\n(.*?)```", self.TEXT, re.DOTALL)
+        snippets = re.findall(r"```yaml\n(.*?)```", self.README, re.DOTALL)
         self.assertTrue(snippets)
         for snippet in snippets:
             with self.subTest(snippet.splitlines()[0]):

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 MODULE = ROOT / "infra/terraform"
 EXAMPLES = {"basic": "typescript", "complete": "everything"}
-README = (MODULE / "README.md").read_text()
+INPUTS = (ROOT / "docs/deploy/terraform-inputs.md").read_text()
 SCHEMA = json.loads(terraform_schema.EXTRACT.read_text())
 
 # What CDK's templates have and the module has not, with what it has instead.
@@ -334,7 +334,7 @@ class FunctionTest(unittest.TestCase):
 
 
 class InputTest(unittest.TestCase):
-    """Inputs that Terraform refuses, and the README's tables."""
+    """Inputs that Terraform refuses, and the tables of the page."""
 
     def test_bad_inputs_are_refused(self) -> None:
         for bad, message in (
@@ -377,7 +377,7 @@ class InputTest(unittest.TestCase):
             ({"probe": True}, "need the ledger"),
             ({"kms_key_arn": "alias/comeback"}, "no alias"),
             ({"central_dead_letter_queue_arn": "arn:aws:sqs:us-east-1:222222222222:letters.fifo"}, "not FIFO"),
-            ({"alarms": {"settings": {"Late": {}}}}, "that the README lists"),
+            ({"alarms": {"settings": {"Late": {}}}}, "that docs/deploy/cdk-operations.md lists"),
             ({"alarms": {"settings": {"Lateness": {"severity": "high"}}}}, "page or ticket"),
             ({"alarms": {"settings": {"Lateness": {"period": 45}}}}, "period of an alarm"),
             ({"functions": {f"f{n}": function(f"{n}-{'x' * 60}") for n in range(40)}}, "4096 characters"),
@@ -397,7 +397,7 @@ class InputTest(unittest.TestCase):
             with self.subTest(good):
                 self.assertEqual(module(**good).refusals(), [])
 
-    def test_the_readme_lists_all_inputs_and_outputs(self) -> None:
+    def test_the_page_lists_all_inputs_and_outputs(self) -> None:
         made = module()
         inputs = [
             (name, "required" if terraform.required(block) else "", terraform.described(block))
@@ -405,7 +405,7 @@ class InputTest(unittest.TestCase):
         ]
         outputs = [(name, terraform.described(block)) for name, block in made.outputs.items()]
         for heading, expected in (("Inputs", inputs), ("Outputs", outputs)):
-            rows = re.findall(r"^\| `(.*) \|$", README.split(f"\n## {heading}\n")[1].split("\n## ")[0], re.MULTILINE)
+            rows = re.findall(r"^\| `(.*) \|$", INPUTS.split(f"\n## {heading}\n")[1].split("\n## ")[0], re.MULTILINE)
             self.assertEqual([tuple(re.split(r"`? \| ", row)) for row in rows], expected)
 
 

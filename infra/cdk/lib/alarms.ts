@@ -38,14 +38,14 @@ export interface AlarmSettings {
   /**
    * Whose actions it has.
    *
-   * @default - as the README lists
+   * @default - as docs/deploy/cdk-operations.md lists
    */
   readonly severity?: AlarmSeverity;
 
   /**
-   * It goes off above this value, in the unit that the README lists.
+   * It goes off above this value, in the unit that docs/deploy/cdk-operations.md names.
    *
-   * @default - as the README lists
+   * @default - as docs/deploy/cdk-operations.md lists
    */
   readonly threshold?: number;
 
@@ -59,14 +59,14 @@ export interface AlarmSettings {
   /**
    * How many periods it looks at.
    *
-   * @default - as the README lists
+   * @default - as docs/deploy/cdk-operations.md lists
    */
   readonly evaluationPeriods?: number;
 
   /**
    * In how many of these periods the value must be above the threshold.
    *
-   * @default - as the README lists; all of them if you set `evaluationPeriods`
+   * @default - as docs/deploy/cdk-operations.md lists; all of them if you set `evaluationPeriods`
    */
   readonly datapointsToAlarm?: number;
 }
@@ -98,7 +98,7 @@ export interface AlarmsProps {
   /**
    * Settings of single alarms by their names, such as `{ Lateness: { threshold: 60000 }, Backlog: { enabled: false } }`.
    *
-   * @default - all alarms, as the README lists them
+   * @default - all alarms, as docs/deploy/cdk-operations.md lists them
    */
   readonly settings?: { readonly [alarm: string]: AlarmSettings };
 }

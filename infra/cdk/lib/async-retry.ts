@@ -353,7 +353,7 @@ export class AsyncRetry extends Construct {
     if (!grant.success) {
       Annotations.of(this).addWarningV2(
         `comeback:${call}`,
-        `${grantPrincipal} can't be given permissions here: give it those of ${call}, which the README lists`,
+        `${grantPrincipal} can't be given permissions here: give it those of ${call}, which docs/deploy/cdk-operations.md lists`,
       );
     }
     return grant;

@@ -86,7 +86,7 @@ const RETENTION_SHARE = 10 / 14;
 
 /**
  * While a function is down, its events wait for up to a quarter of an hour before one of them says so again. With fewer
- * periods, the alarm would go off again and again in one outage.
+ * periods, alarms would go off again and again in one outage.
  */
 const DOWN_PERIODS = 4;
 
@@ -304,6 +304,8 @@ export function ofFunction(
       }),
       severity: PAGE,
       above: AGE_PERCENT,
+      periods: DOWN_PERIODS,
+      periodsAbove: 1,
       description:
         'An event of this function has been failing, or was paused, for a large part of its maximum age, and is ' +
         "given up at its end. Look into the function's log and fix the cause; resume the function if it is " +

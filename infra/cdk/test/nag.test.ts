@@ -18,16 +18,18 @@ import { AwsSolutionsChecks, HIPAASecurityChecks, NIST80053R5Checks, PCIDSS321Ch
 import { AsyncRetry, AsyncRetryProps } from '../lib';
 import { functionIn } from './app';
 
-/** The intended findings of the pack and their reasons, from the README. */
-const README = readFileSync(join(__dirname, '..', '..', 'README.md'), 'utf8');
-const EXPLAINED = [...README.matchAll(/{ id: '(AwsSolutions-[^']+)', reason: '([^']+)' }/g)].map(([, id, reason]) => ({
+const ROOT = join(__dirname, '..', '..', '..', '..');
+
+/** The intended findings of the pack and their reasons, from the page for operators. */
+const PAGE = readFileSync(join(ROOT, 'docs', 'deploy', 'cdk-operations.md'), 'utf8');
+const EXPLAINED = [...PAGE.matchAll(/{ id: '(AwsSolutions-[^']+)', reason: '([^']+)' }/g)].map(([, id, reason]) => ({
   id,
   reason,
 }));
 
 /** Those whose ids `acknowledge` does not take. */
 const AS_METADATA = Object.fromEntries(
-  [...README.matchAll(/^ {2}'(AwsSolutions-[^']+)': '([^']+)',$/gm)].map(([, id, reason]) => [id, reason]),
+  [...PAGE.matchAll(/^ {2}'(AwsSolutions-[^']+)': '([^']+)',$/gm)].map(([, id, reason]) => [id, reason]),
 );
 
 /** The findings of AWS's rules for solutions in the retries of one function and in the role of an operator. */
@@ -62,7 +64,7 @@ const MOST = (stack: Stack) => ({
   deploymentConfig: codedeploy.LambdaDeploymentConfig.CANARY_10PERCENT_5MINUTES,
 });
 
-test('the README explains every finding of cdk-nag', () => {
+test('the page explains every finding of cdk-nag', () => {
   const ids = [...EXPLAINED.map(({ id }) => id), ...Object.keys(AS_METADATA)].sort();
   assert.deepEqual(
     findings(LEAST).sort(),
@@ -74,7 +76,7 @@ test('the README explains every finding of cdk-nag', () => {
 
 /** The rules in a section of FINDINGS.md that a pack finds. */
 function listed(section: string, pack: string): string[] {
-  const page = readFileSync(join(__dirname, '..', '..', '..', 'FINDINGS.md'), 'utf8');
+  const page = readFileSync(join(ROOT, 'infra', 'FINDINGS.md'), 'utf8');
   const rows = page
     .split(`\n## ${section}\n`)[1]
     .split('\n## ')[0]

@@ -5,7 +5,10 @@ import { test } from 'node:test';
 import { TestStack } from './app';
 
 const ROOT = join(__dirname, '..', '..');
-const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
+const DOCS = join(ROOT, '..', '..', 'docs', 'deploy');
+const PAGES = [join(ROOT, 'README.md'), join(DOCS, 'cdk-options.md'), join(DOCS, 'cdk-operations.md')]
+  .map((page) => readFileSync(page, 'utf8'))
+  .join();
 const { types, license } = JSON.parse(readFileSync(join(ROOT, '.jsii'), 'utf8'));
 
 test('every optional property documents its default', () => {
@@ -19,17 +22,17 @@ test('every optional property documents its default', () => {
     assert.ok(docs?.summary && docs.default, `${name}.${property}`);
 });
 
-test('the README names every property, every method and every alarm', () => {
+test('the pages name every property, every method and every alarm', () => {
   const members = Object.values<any>(types).flatMap(({ name, kind, properties = [], methods = [] }) =>
     [...(kind === 'interface' ? properties : []), ...methods].map((each: any) => [name, each.name]),
   );
   // The CDK documents its own options.
   const own = members.filter(([name]) => name !== 'RetryMetricOptions' && name !== 'RetryDashboardProps');
-  for (const [name, member] of own) assert.match(README, new RegExp(`\\b${member}\\b`), `${name}.${member}`);
+  for (const [name, member] of own) assert.match(PAGES, new RegExp(`\\b${member}\\b`), `${name}.${member}`);
 
   const stack = new TestStack({ ledger: true, probe: true });
   stack.retry.attach(stack.function('Orders'));
-  for (const { node } of stack.retry.alarms()) assert.match(README, new RegExp(`\`${node.id}\``), node.id);
+  for (const { node } of stack.retry.alarms()) assert.match(PAGES, new RegExp(`\`${node.id}\``), node.id);
 });
 
 test('packages of all languages name and contain both licences', () => {

@@ -115,7 +115,7 @@ const ofFunction = (name: string) => [
   `AWS/Lambda RecursiveInvocationsDropped Sum of FunctionName ${name} > 0`,
   `Comeback ConfigurationFaults Sum of Target ${name} > 0`,
   `IF(SUM([throttled, invoked]) == throttled, throttled, 0); throttled: Comeback Throttled Sum of Target ${name}; invoked: Comeback Invoked Sum of Target ${name} > 0 in 2 of 2 x 900 s`,
-  `100 * age / 86400; age: Comeback EventAge Maximum of Target ${name} > 50`,
+  `100 * age / 86400; age: Comeback EventAge Maximum of Target ${name} > 50 in 1 of 4 x 300 s`,
   `Comeback InvokeLateness p99 of Target ${name} > 300000`,
 ];
 
