@@ -3,6 +3,7 @@ of what was made: a run that was killed is removed as well.
 """
 
 import functools
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ from stack import NESTED, Deployed, all_resources
 from targets import Parts
 
 TAG = "comeback:acceptance"
+
+# What Lambda says when a function is created in a region without arm64. No call tells before.
+NO_ARM64 = re.compile(r'Architecture "?arm64"? is not supported')
 
 # Longer than CloudFormation takes.
 DEPLOY_SECONDS = 900
@@ -129,8 +133,10 @@ class Stack:
             self.check_stop()
         if status != "CREATE_COMPLETE":
             reasons = list(self._reasons())
-            if any("rchitecture" in reason for reason in reasons):
-                reasons.append("Where a region has no arm64, pass --arch x86_64")
+            if any(NO_ARM64.search(reason) for reason in reasons):
+                reasons.append(
+                    f"Lambda has no arm64 in {self.account.region}: pass --arch x86_64, or use another region"
+                )
             raise Refused("\n".join([f"the stack is {status}:", *reasons]))
 
     def _reasons(self) -> Iterator[str]:

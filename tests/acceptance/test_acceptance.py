@@ -130,8 +130,8 @@ class AcceptanceTest(unittest.TestCase):
         self.assert_nothing_is_left()
 
     def test_a_stack_that_cannot_be_made_says_why(self) -> None:
-        """A nested stack whose template is missing. Its name stands for what a region without arm64 would say."""
-        missing = f"{self.endpoint.url}/bucket/Architecture.json"
+        """A nested stack whose template is missing. Its name is what Lambda says in a region without arm64."""
+        missing = f'{self.endpoint.url}/bucket/Architecture "arm64" is not supported in {endpoints.REGION}.'
         template = {
             "Resources": {"Odd": {"Type": "AWS::CloudFormation::Stack", "Properties": {"TemplateURL": missing}}}
         }
@@ -141,7 +141,8 @@ class AcceptanceTest(unittest.TestCase):
         stack.account.identify()
         stack.make_bucket()
         _, _, url = stack.upload("template.json", json.dumps(template).encode())
-        with self.assertRaisesRegex(Refused, "(?s)the stack is .*Odd: .*Architecture.json.*pass --arch x86_64"):
+        advice = f"Lambda has no arm64 in {endpoints.REGION}: pass --arch x86_64, or use another region"
+        with self.assertRaisesRegex(Refused, f"(?s)the stack is .*Odd: .*Architecture .*\n{advice}"):
             stack.make(url)
         self.assertTrue(stack.remove())
         self.assert_nothing_is_left()
@@ -194,26 +195,35 @@ class AcceptanceTest(unittest.TestCase):
         status, _, told = self.run_to_end("--clean", "taken")
         self.assertEqual(status, 1)
         self.assertIn("no run has made it", told)
+        # scripts/deploy would replace it, and scripts/destroy remove it.
+        account = [sys.executable, str(ROOT / "scripts" / "account"), "--stack", "taken"]
+        variables = self.endpoint.environment() | {"AWS_DEFAULT_REGION": endpoints.REGION}
+        done = subprocess.run(account, env=variables, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the stack taken is not the example of scripts/deploy", done.stderr)
         self.assertEqual(inventory(self.endpoint), with_stack)
         cloudformation.delete_stack(StackName="taken")
         cloudformation.get_waiter("stack_delete_complete").wait(StackName="taken", WaiterConfig={"Delay": 1})
         self.assert_nothing_is_left()
 
     def test_a_missing_permission_is_named(self) -> None:
+        """With an empty bucket, and with all code in it."""
         iam = self.endpoint.client("iam")
         iam.create_user(UserName="limited")
-        statements = [
-            {"Effect": "Allow", "Action": "*", "Resource": "*"},
-            {"Effect": "Deny", "Action": "cloudformation:CreateStack", "Resource": "*"},
-        ]
-        policy = json.dumps({"Version": "2012-10-17", "Statement": statements})
-        iam.put_user_policy(UserName="limited", PolicyName="all-but-one", PolicyDocument=policy)
         key = iam.create_access_key(UserName="limited")["AccessKey"]
         secret = {"AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
-        status, _, told = self.run_to_end("--name", "limited", environment=self.endpoint.environment() | secret)
-        self.assertEqual(status, 1)
-        self.assertIn("the caller may not cloudformation:CreateStack", told)
-        self.assert_nothing_is_left()
+        for action in ("s3:PutObject", "cloudformation:CreateStack"):
+            statements = [
+                {"Effect": "Allow", "Action": "*", "Resource": "*"},
+                {"Effect": "Deny", "Action": action, "Resource": "*"},
+            ]
+            policy = json.dumps({"Version": "2012-10-17", "Statement": statements})
+            iam.put_user_policy(UserName="limited", PolicyName="all-but-one", PolicyDocument=policy)
+            with self.subTest(action):
+                status, _, told = self.run_to_end("--name", "limited", environment=self.endpoint.environment() | secret)
+                self.assertEqual(status, 1)
+                self.assertIn(f"the caller may not {action}", told)
+                self.assert_nothing_is_left()
 
     def test_without_credentials_or_a_region_it_does_nothing(self) -> None:
         none = {"HOME": str(self.folder), "AWS_EC2_METADATA_DISABLED": "true"}

@@ -1,8 +1,11 @@
 """The parts of scripts/release that build nothing. tests/deployment/run-released installs a whole release."""
 
+import functools
 import hashlib
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
 import tarfile
@@ -81,6 +84,18 @@ class ChecksTest(unittest.TestCase):
             with self.subTest(version=version):
                 (fault,) = faults(self.folder, version)
                 self.assertEqual(fault, f"expected a semantic version such as 1.2.3 or 1.2.3-rc.1, got {version!r}")
+
+    def test_the_script_refuses_before_it_builds_anything(self) -> None:
+        for arguments, status, expected in (
+            ([], 2, "expected a version"),
+            (["1.2.3", "1.2.4"], 2, "expected a version"),
+            (["1.2"], 1, "expected a semantic version"),
+            (["999.0.0"], 1, "Cargo.toml has version"),
+        ):
+            with self.subTest(arguments):
+                done = subprocess.run([ROOT / "scripts/release", *arguments], capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stdout), (status, ""))
+                self.assertIn(expected, done.stderr)
 
     def test_every_place_must_have_this_version(self) -> None:
         places = ["Cargo.toml", "core in Cargo.toml", "infra/cdk/package.json", "infra/cdk/package-lock.json"]
@@ -208,6 +223,25 @@ class DocumentsTest(unittest.TestCase):
             self.assertEqual(done.returncode, 1)
             self.assertIn("envelope-proxy-layer.zip", done.stderr)
             self.assertEqual(list((folder / "release").iterdir()), [])
+
+    def test_a_release_that_is_interrupted_leaves_nothing(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(number.name), tempfile.TemporaryDirectory() as name:
+                folder = Path(name)
+                (folder / "built/arm64").mkdir(parents=True)
+                (folder / "built/arm64/bootstrap.zip").write_bytes(b"zip")
+                layer = folder / "built/arm64/envelope-proxy-layer.zip"
+                os.mkfifo(layer)
+                command = [*RELEASE, "assemble", "1.2.3", folder / "built", folder / "release/1.2.3"]
+                # A job in the background of a shell ignores SIGINT, and so would everything that it starts.
+                listen = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+                process = subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=listen)
+                # Opens when the process reads the layer. It has written the handler by then, and waits.
+                with layer.open("wb"):
+                    self.assertEqual(len(list((folder / "release").glob(".1.2.3-*/*"))), 1)
+                    process.send_signal(number)
+                    self.assertNotEqual(process.wait(), 0)
+                self.assertEqual(list((folder / "release").iterdir()), [])
 
 
 if __name__ == "__main__":
