@@ -4,9 +4,11 @@ The first line of a block may say where it belongs:
 
     # app.py                          the block is this file
     # in a terminal of its own        runs until the page ends
-    # once                            installs what the tests have installed already: does not run
-    # in your AWS account             does not run
-    # not run by the tests            does not run
+    # once                            installs or builds what the tests have already: does not run
+    # in your AWS account             does not run, and neither do the others:
+    # with the files of a release
+    # with functions of your own
+    # takes minutes
 
 Every line of a `text` block must be printed after the last commands began, by these commands or in a terminal. Numbers,
 times and ids may differ, and so may the order, because a function's own lines come when they come.
@@ -27,13 +29,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^ *```([\w-]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"(?:#|//) ([\w.]+\.\w+)\n")
 TERMINAL = "# in a terminal of its own"
-ELSEWHERE = ("# once", "# in your AWS account", "# not run by the tests")
+ELSEWHERE = (
+    "# once",
+    "# in your AWS account",
+    "# with the files of a release",
+    "# with functions of your own",
+    "# takes minutes",
+)
 
-# The port in the pages.
-PORT = "4700"
+# The ports in the pages: that of the local cloud, and that of an upstream.
+PORT, UPSTREAM_PORT = "4700", "8000"
 # The local cloud prints this when it is ready.
 READY = "What happens, until Ctrl-C:"
 # A page that takes longer than this is wrong.
@@ -50,7 +58,7 @@ class Block:
     @property
     def is_elsewhere(self) -> bool:
         """Whether it does not run here."""
-        return self.text.startswith(ELSEWHERE)
+        return self.text.lstrip().startswith(ELSEWHERE)
 
 
 def blocks(page: str) -> list[Block]:
@@ -58,10 +66,22 @@ def blocks(page: str) -> list[Block]:
     return [Block(language, text) for language, text in BLOCK.findall(page)]
 
 
+def section(page: str, heading: str) -> str:
+    """What a page says below a heading, up to the next one."""
+    return page.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+
+
+def free_port() -> str:
+    """A port at which nothing listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
+
+
 def essence(line: str) -> str:
     """A line without what differs each time: numbers, times, ids and the widths of columns."""
     words = ("#" if re.search(r"\d", word) else word for word in line.split() if word not in {"ms", "s"})
-    return " ".join(word for word in re.sub(r"(# )+", "# ", " ".join(words)).split())
+    return re.sub(r"#( #)+", "#", " ".join(words))
 
 
 @dataclass
@@ -103,14 +123,14 @@ class Reader:
         self.terminals: list[subprocess.Popen[str]] = []
         self.output = Output()
         shutil.copytree(ROOT / "scripts", folder / "scripts", ignore=shutil.ignore_patterns("comeback"))
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = str(free.getsockname()[1])
+        self.port, self.upstream_port = free_port(), free_port()
         # Everything is built already.
         run = folder / "scripts" / "run"
         run.write_text(f'#!/bin/sh\nshift\nexec "{TARGET}/comeback" "$@" --binaries "{TARGET}" --port {self.port}\n')
         (folder / "comeback").symlink_to(TARGET / "comeback")
-        self.environment = {"HOME": str(folder), "PATH": f"{folder}:{path}", "AWS_EC2_METADATA_DISABLED": "true"}
+        of_go = {name: value for name, value in os.environ.items() if name.startswith("GO")}
+        own = {"HOME": str(folder), "PATH": f"{folder}:{path}", "AWS_EC2_METADATA_DISABLED": "true"}
+        self.environment = own | of_go
 
     def __enter__(self) -> "Reader":
         """Starts nothing yet."""
@@ -124,7 +144,7 @@ class Reader:
 
     def _start(self, commands: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            ["bash", "-euc", commands.replace(PORT, self.port)],
+            ["bash", "-euc", commands.replace(PORT, self.port).replace(UPSTREAM_PORT, self.upstream_port)],
             cwd=self.folder,
             env=self.environment,
             text=True,

@@ -1,4 +1,4 @@
-"""What docs/start says happens, if somebody types what it says, the reference of commands, and pictures.
+"""What docs/start says happens, if somebody types what it says, the reference of commands, pictures and recordings.
 
 Needs the debug builds.
 
@@ -6,31 +6,136 @@ tests/docs/run starts this.
 """
 
 import os
+import re
+import shutil
+import subprocess
+import sys
 import tempfile
 import unittest
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import commands
 import pictures
-from pages import ROOT, TARGET, Reader, blocks, essence
+import recordings
+import unwrapping
+from pages import ROOT, TARGET, Reader, blocks, essence, section
+
+HERE = Path(__file__).resolve().parent
+FUNCTION = (ROOT / "docs/start/function.md").read_text()
+
+NEEDS_JAVA = unittest.skipUnless(shutil.which("javac"), "no compiler of Java: a JDK of version 17 or later is needed")
+
+# The pages that PageTest and FunctionTest follow.
+TYPED = {ROOT / "docs/start/local.md", ROOT / "docs/outage.md", ROOT / "docs/start/function.md"}
+SHELLS = {"sh", "bash", "shell"}
+# Blocks with what commands print. Tests of the program replay them.
+SESSIONS = {"console", "shell-session"}
+# A page that begins with this needs an account for all its blocks.
+IN_YOUR_ACCOUNT = "The commands on this page run in your AWS account"
+# Commands that need neither an account nor a local cloud. BlocksTest runs them.
+NEEDS_NOTHING = re.compile(r"(mkdir .*\n)?comeback (simulate|completions) ")
+# RecordingTest has what it prints.
+DEMO = "scripts/demo\n"
+
+
+def follow(page: str, at_least: int, prepare: Callable[[Path], object] = lambda _: None) -> None:
+    """Follows a page to its end, in a folder where something is installed, with a local cloud of its own."""
+    with tempfile.TemporaryDirectory() as folder, Reader(Path(folder), os.environ["PATH"]) as reader:
+        prepare(Path(folder))
+        ran = list(reader.follow(blocks(page)))
+    assert len(ran) >= at_least, ran
 
 
 class PageTest(unittest.TestCase):
-    """Each page in a folder of its own, with a local cloud of its own."""
-
-    def follow(self, name: str, at_least: int) -> None:
-        """Follows a page to its end."""
-        page = blocks((ROOT / "docs/start" / name).read_text())
-        with tempfile.TemporaryDirectory() as folder, Reader(Path(folder), os.environ["PATH"]) as reader:
-            (Path(folder) / "node_modules").symlink_to(os.environ["NODE_MODULES"])
-            ran = list(reader.follow(page))
-        self.assertGreaterEqual(len(ran), at_least)
+    """A whole page."""
 
     def test_on_your_machine(self) -> None:
-        self.follow("local.md", 10)
+        follow((ROOT / "docs/start/local.md").read_text(), 10)
 
-    def test_your_own_function(self) -> None:
-        self.follow("function.md", 4)
+    def test_an_outage(self) -> None:
+        follow((ROOT / "docs/outage.md").read_text(), 11)
+
+
+def with_python(folder: Path) -> None:
+    """Installs Python's runtime client."""
+    (folder / ".venv").symlink_to(sys.prefix)
+
+
+def with_node(folder: Path) -> None:
+    """Installs Node.js's runtime client."""
+    (folder / "node_modules").symlink_to(os.environ["NODE_MODULES"])
+
+
+def with_java(folder: Path) -> None:
+    """Builds stand-ins for AWS's libraries for Java."""
+    sources = (HERE / "java").rglob("*.java")
+    subprocess.run(["javac", "-d", folder / "stand-ins", *sources], check=True)
+    (folder / "lib").mkdir()
+    subprocess.run(
+        ["jar", "--create", "--file", folder / "lib/stand-ins.jar", "-C", folder / "stand-ins", "."], check=True
+    )
+
+
+def with_go(folder: Path) -> None:
+    """Takes a stand-in for AWS's library for Go."""
+    module = "github.com/aws/aws-lambda-go"
+    (folder / "go.mod").write_text(
+        f"module orders\n\ngo 1.22\n\nrequire {module} v0.0.0\n\nreplace {module} => {HERE / 'go'}\n"
+    )
+
+
+def with_rust(folder: Path) -> None:
+    """Takes the example that is built already."""
+    (folder / "target").symlink_to(TARGET.parent)
+
+
+class FunctionTest(unittest.TestCase):
+    """The function of each language, with the orders that the page sends to it."""
+
+    def orders(self, language: str, prepare: Callable[[Path], object], **instead: str) -> None:
+        """Starts the function, and sends it orders. What it prints may differ from what Python's prints."""
+        sent = section(FUNCTION, "Send it orders")
+        for python, other in instead.items():
+            self.assertIn(python, sent)
+            sent = sent.replace(python, other)
+        follow(section(FUNCTION, language) + sent, 4, prepare)
+
+    def test_python(self) -> None:
+        self.orders("Python", with_python)
+
+    def test_node(self) -> None:
+        # Its runtime writes the time, the request id and the level before each line.
+        self.orders("Node.js", with_node, ConnectionError="Error", placed="12:00 7886f390 INFO placed")
+
+    @NEEDS_JAVA
+    def test_java(self) -> None:
+        names = {"ConnectionError": "java.lang.IllegalStateException", "PermanentFailure": "Orders$PermanentFailure"}
+        self.orders("Java", with_java, **names)
+
+    def test_go(self) -> None:
+        self.orders("Go", with_go, ConnectionError="errorString")
+
+    def test_rust(self) -> None:
+        rust = section(FUNCTION, "Rust")
+        self.assertIn((ROOT / "shared/kit/examples/smallest.rs").read_text(), rust)
+        follow(rust, 5, with_rust)
+
+
+class UnwrapTest(unittest.TestCase):
+    """The lines in the kit's README that take an envelope off."""
+
+    @NEEDS_JAVA
+    def test_those_in_java(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            with_java(Path(folder))
+            unwrapping.run_java(Path(folder))
+
+    def test_those_in_go(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            with_go(Path(folder))
+            self.assertEqual(unwrapping.run_go(Path(folder)), list(map(unwrapping.expected, unwrapping.CASES)))
 
 
 class CommandsTest(unittest.TestCase):
@@ -50,6 +155,53 @@ class PictureTest(unittest.TestCase):
             self.assertEqual((pictures.FOLDER / name).read_text(), svg, f"{name}: {made}")
 
 
+class BlocksTest(unittest.TestCase):
+    """The blocks of commands on all pages of the book."""
+
+    def test_each_is_run_or_says_why_not(self) -> None:
+        pages = re.findall(r"\]\((.*?\.md)\)", (ROOT / "docs/SUMMARY.md").read_text())
+        self.assertGreater(len(pages), 50)
+        sessions = "".join(test.read_text() for test in (ROOT / "scripts/comeback/tests").glob("*.rs"))
+        unexplained = []
+        for name in pages:
+            page = (ROOT / "docs" / name).resolve()
+            text = page.read_text()
+            for block in blocks(text):
+                if block.language in SHELLS:
+                    is_run = page in TYPED or NEEDS_NOTHING.match(block.text) or block.text == DEMO
+                    says = is_run or block.is_elsewhere or IN_YOUR_ACCOUNT in text.split("```")[0]
+                elif block.language in SESSIONS:
+                    says = f'/{page.relative_to(ROOT)}")' in sessions
+                else:
+                    says = block.language != ""
+                if not says:
+                    unexplained.append(f"{page.relative_to(ROOT)}, {block.language or 'no language'}:\n{block.text}")
+        self.assertEqual(unexplained, [], "\n".join(unexplained))
+
+    def test_those_that_need_nothing_run(self) -> None:
+        for name in ("operate.md", "operate/simulate.md", "guides/policy.md"):
+            page = [each for each in blocks((ROOT / "docs" / name).read_text()) if NEEDS_NOTHING.match(each.text)]
+            with tempfile.TemporaryDirectory() as folder, Reader(Path(folder), os.environ["PATH"]) as reader:
+                self.assertEqual(list(reader.follow(page)), page)
+                self.assertTrue(page)
+
+
+class RecordingTest(unittest.TestCase):
+    """The recordings of a terminal."""
+
+    def test_the_programs_print_what_they_show(self) -> None:
+        for name, recording in recordings.operated():
+            self.compare(name, recording)
+
+    def test_the_demo_prints_what_its_recording_shows(self) -> None:
+        self.compare("demo.svg", recordings.demo())
+
+    def compare(self, name: str, recording: recordings.Recording) -> None:
+        """Compares the words of both."""
+        kept = (recordings.FOLDER / name).read_text()
+        self.assertEqual(recordings.words(kept), recordings.words(recording.svg()), "tests/docs/run --record")
+
+
 class EssenceTest(unittest.TestCase):
     """What may differ in a line."""
 
@@ -58,10 +210,27 @@ class EssenceTest(unittest.TestCase):
             ("waits 1.0 s for attempt 1", "waits 12.5 s for attempt 2", True),
             ("15:35:44.157Z  orders   is given up", "16:01:00.001Z orders is given up", True),
             ("is given up: not_retryable", "is given up: max_age_exceeded", False),
+            ("in 2 h", "in 1 h 59 m", False),
+            ("waits 2 s", "waits 1 s 900 ms", True),
             ("attempt 1 fails", "attempt 1 succeeds", False),
         ):
             self.assertEqual(essence(line) == essence(other), is_same, line)
 
 
+def together() -> int:
+    """Runs all tests, a few at a time, because they wait most of the time. Returns the exit code."""
+    cases = [case for suite in unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__]) for case in suite]
+    with ThreadPoolExecutor(4) as pool:
+        results = [result for result in pool.map(lambda case: case.run(), cases) if result]
+    for case, said in (each for result in results for each in result.failures + result.errors):
+        print(f"FAILED {case}\n{said}")
+    for case, why in (each for result in results for each in result.skipped):
+        print(f"skipped {case}: {why}")
+    failed = sum(not result.wasSuccessful() for result in results)
+    print(f"{len(cases) - failed} passed, {failed} failed")
+    return min(failed, 1)
+
+
 if __name__ == "__main__":
-    unittest.main()
+    # With names of tests it runs only these, one after another.
+    sys.exit(together() if len(sys.argv) == 1 else unittest.main())

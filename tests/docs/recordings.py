@@ -1,0 +1,253 @@
+"""Recordings of a terminal, as pictures in docs/pictures that are readable in light and dark.
+
+tests/docs/run --record     makes them again, with the debug builds
+
+Each is what the real program prints in a terminal, on a local cloud whose ledger is moto. Numbers, times and ids differ
+each time, so the tests compare the words.
+"""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any
+from xml.sax.saxutils import escape
+
+import boto3
+import pyte
+from pages import PATIENCE_SECONDS, ROOT, TARGET, essence
+
+FOLDER = ROOT / "docs/pictures"
+COLUMNS, LINES_MAX = 100, 100
+
+# Pixels of a character, and around the text.
+WIDTH, HEIGHT, MARGIN = 7.8, 17, 14
+STYLE = """\
+.page { fill: #ffffff; stroke: #d0d7de } text { fill: #1f2328; font: 13px ui-monospace, Menlo, Consolas, monospace }
+.bold { font-weight: 600 } .dim { fill: #6e7781 } .red { fill: #cf222e } .green { fill: #1a7f37 }
+.brown { fill: #9a6700 } .blue { fill: #0969da } .magenta { fill: #8250df } .cyan { fill: #1b7c83 }
+@media (prefers-color-scheme: dark) {
+.page { fill: #0d1117; stroke: #30363d } text { fill: #e6edf3 }
+.dim { fill: #9198a1 } .red { fill: #ff7b72 } .green { fill: #3fb950 } .brown { fill: #d29922 }
+.blue { fill: #58a6ff } .magenta { fill: #bc8cff } .cyan { fill: #39c5cf }
+}"""
+
+# The alternate screen, which pyte doesn't have. A terminal shows nothing of it once a program has left it.
+ALTERNATE = re.compile(rb"\x1b\[\?1049h.*?\x1b\[\?1049l", re.DOTALL)
+# Faint text, which pyte doesn't know. It knows blinking, which nothing here uses.
+FAINT, BLINK = re.compile(rb"(\x1b\[(?:\d+;)*)2((?:;\d+)*m)"), rb"\g<1>5\g<2>"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a terminal shows: runs of characters of one style, by lines."""
+
+    title: str
+    lines: list[list[tuple[str, str]]]
+
+    def svg(self) -> str:
+        """The picture."""
+        width, height = COLUMNS * WIDTH + 2 * MARGIN, len(self.lines) * HEIGHT + 2 * MARGIN
+        parts = [f'<rect class="page" x="0.5" y="0.5" width="{width - 1:g}" height="{height - 1}" rx="6"/>']
+        for number, line in enumerate(self.lines):
+            column = 0
+            for style, run in line:
+                # Each column of a table begins where it is in the terminal, whatever the font.
+                for part in re.finditer(r"\S+(?: \S+)*", run):
+                    place = f'x="{MARGIN + (column + part.start()) * WIDTH:.1f}" y="{MARGIN + number * HEIGHT + 13}"'
+                    length = f'textLength="{len(part[0]) * WIDTH:.1f}"'
+                    parts.append(f'<text class="{style}" {place} {length}>{escape(part[0])}</text>')
+                column += len(run)
+        title = escape(self.title)
+        return "\n".join(
+            [
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height}" role="img">',
+                f"<title>{title}</title>",
+                f"<style>\n{STYLE}\n</style>",
+                *parts,
+                "</svg>\n",
+            ]
+        )
+
+
+def words(svg: str) -> list[str]:
+    """The words of a recording in alphabetical order, without what differs each time.
+
+    The order may differ, because the heads of a table are wrapped where its columns are narrow.
+    """
+    text = " ".join(re.findall(r"<text [^>]*>([^<]*)</text>", svg))
+    # A line of the demo has a sign for each attempt, and counts for each number of attempts that there were.
+    differs = re.compile("[✗─‖✓■]+|(?:ms|s|m|h|d),?")
+    text = essence(" ".join(word for word in text.split() if not differs.fullmatch(word)))
+    return sorted(word for word in re.sub("(?: at attempt #)+", " at attempt #", text).split() if word != "#")
+
+
+def style(character: pyte.screens.Char) -> str:
+    """The classes of a character."""
+    return " ".join(
+        name
+        for name, is_so in (
+            ("bold", character.bold),
+            ("dim", character.blink),
+            (character.fg, character.fg != "default"),
+        )
+        if is_so
+    )
+
+
+def shown(printed: bytes) -> list[list[tuple[str, str]]]:
+    """What a terminal shows after this was printed."""
+    screen = pyte.Screen(COLUMNS, LINES_MAX)
+    pyte.ByteStream(screen).feed(FAINT.sub(BLINK, ALTERNATE.sub(b"", printed)))
+    lines = []
+    for number in range(screen.cursor.y + 1):
+        row = [screen.buffer[number][column] for column in range(COLUMNS)]
+        runs = [(kind, "".join(each.data for each in run)) for kind, run in groupby(row, style)]
+        lines.append(runs)
+    return lines
+
+
+def run(command: list[str], environment: dict[str, str]) -> bytes:
+    """What a command prints in a terminal."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES_MAX, COLUMNS, 0, 0))
+    process = subprocess.Popen(command, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    printed = b""
+    try:
+        while part := os.read(ours, 1 << 16):
+            printed += part
+    except OSError:  # Linux says this at the end
+        pass
+    os.close(ours)
+    process.wait()
+    return printed
+
+
+@contextmanager
+def started(command: list[str], environment: dict[str, str], ready: str) -> Iterator[str]:
+    """A program that runs meanwhile, and its first line that matches `ready`."""
+    process = subprocess.Popen(
+        command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    assert process.stdout is not None
+    try:
+        yield next(line for line in process.stdout if re.search(ready, line)).strip()
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+class Terminal:
+    """Somebody who types commands on a local cloud."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        """With these variables, of which AWS_ENDPOINT_URL names the local cloud."""
+        self.environment = environment
+
+    def wait(self, command: str, member: str, at_least: int) -> None:
+        """Waits until this number in what a command says in JSON is large enough."""
+        until = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < until:
+            said = json.loads(subprocess.check_output(command.split(), env=self.environment, text=True))
+            if said[member] >= at_least:
+                return
+        raise AssertionError(f"expected {member} of at least {at_least} from {command}, got {said}")
+
+    def record(self, title: str, *commands: str) -> Recording:
+        """A recording of these commands."""
+        lines: list[list[tuple[str, str]]] = []
+        for command in commands:
+            lines += [[("dim", "$ "), ("bold", command)]]
+            lines += shown(run(command.split(), self.environment))
+        while not "".join(text for _, text in lines[-1]).strip():
+            lines.pop()
+        return Recording(title, lines)
+
+
+def failures() -> list[dict[str, Any]]:
+    """Records of four events that have failed."""
+    function = "arn:aws:lambda:us-east-1:000000000000:function:example-target:$LATEST"
+    return [
+        {
+            "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "requestContext": {"requestId": request, "functionArn": function, "condition": "RetriesExhausted"},
+            "requestPayload": {"id": request},
+            "responsePayload": {"errorType": error, "errorMessage": "the upstream said 503"},
+        }
+        for request, error in (
+            ("3b72eb0b-202e-4fca-9f27-d590e971de04", "PaymentError"),
+            ("57569600-645f-4c2e-86e1-44482712467d", "PaymentError"),
+            ("91f53b8a-2a8d-41d1-be8f-3181ffbc8ba8", "PaymentError"),
+            ("9c7b62f9-7c92-4afc-83b6-2ad3a93343c2", "StockError"),
+        )
+    ]
+
+
+def operated() -> Iterator[tuple[str, Recording]]:
+    """Recordings of the operator's program. The variable PYTHON_MOTO names an interpreter that has moto."""
+    moto = [os.environ["PYTHON_MOTO"], str(ROOT / "tests/conformance/moto_server.py")]
+    path = {"PATH": f"{TARGET}:{os.environ['PATH']}", "HOME": "/nonexistent", "TERM": "xterm-256color"}
+    local = [str(TARGET / "comeback"), "local", "--port", "0", "--binaries", str(TARGET)]
+    backoff = ["--set", "BASE_BACKOFF=2h", "--set", "MAX_BACKOFF=2h", "--set", "JITTER=none"]
+    with (
+        started(moto, path, "http") as ledger,
+        started([*local, f"--ledger={ledger}", *backoff], path, "retry queue") as said,
+    ):
+        queue = said.split()[-1]
+        endpoint = queue.removesuffix("/000000000000/retry")
+        keys = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_REGION": "us-east-1"}
+        terminal = Terminal(path | keys | {"AWS_ENDPOINT_URL": endpoint})
+        session = boto3.Session("local", "local", region_name="us-east-1")
+        entries = [{"Id": str(nth), "MessageBody": json.dumps(each)} for nth, each in enumerate(failures())]
+        session.client("sqs", endpoint_url=endpoint).send_message_batch(QueueUrl=queue, Entries=entries)
+        terminal.wait("comeback waiting --json", "looked_at", len(entries))
+        yield (
+            "waiting.svg",
+            terminal.record(
+                "comeback status, and comeback waiting by function and error",
+                "comeback status",
+                "comeback waiting --group-by function,error",
+            ),
+        )
+        subprocess.run(
+            ["comeback", "waiting", "cancel", "--error", "StockError", "--yes"],
+            check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=terminal.environment,
+        )  # fmt: skip
+        terminal.wait("comeback dead list --json", "looked_at", 1)
+        yield (
+            "dead.svg",
+            terminal.record(
+                "comeback dead list, and comeback dead redrive as a dry run",
+                "comeback dead list",
+                "comeback dead redrive --error StockError --dry-run",
+            ),
+        )
+        functions = session.client("lambda", endpoint_url=endpoint)
+        functions.put_function_recursion_config(FunctionName="example-target", RecursiveLoop="Terminate")
+        yield "doctor.svg", terminal.record("comeback doctor finds a problem and a warning", "comeback doctor")
+
+
+def demo() -> Recording:
+    """A recording of scripts/demo, up to its verdict."""
+    command = [str(TARGET / "comeback"), "demo", "--binaries", str(TARGET), "--events", "12"]
+    lines = shown(run(command, {"PATH": os.environ["PATH"], "TERM": "xterm-256color"}))
+    texts = ["".join(text for _, text in line).strip() for line in lines]
+    end = texts.index("Every event ended as it should.") + 1
+    typed = [("dim", "$ "), ("bold", "scripts/demo --events 12")]
+    return Recording("scripts/demo: how twelve events fail, wait, come back and end", [typed, *lines[:end]])
+
+
+if __name__ == "__main__":
+    for name, recording in [("demo.svg", demo()), *operated()]:
+        (FOLDER / name).write_text(recording.svg())
