@@ -48,7 +48,7 @@ class FormatTest(unittest.TestCase):
         )
 
     def test_function(self) -> None:
-        both = code("dynamodb/src/register.rs") + code("aws/src/circuits.rs")
+        both = code("dynamodb/src/register.rs") + code("aws/src/ledger.rs")
         constants = re.findall(r'const (?:PAUSED_AT|CIRCUIT|VERSION): &str = "(\w+)";', both)
         self.assertEqual(members("ledger item of a function"), set(constants))
 

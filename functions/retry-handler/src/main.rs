@@ -17,9 +17,9 @@ use comeback_core::{
 use comeback_flow::{
     batch::{Context, Handler},
     in_flight::Gauges,
+    memory::CircuitMemory,
     metrics,
     ports::Clock,
-    probes::Probes,
 };
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use tracing::level_filters::LevelFilter;
@@ -71,9 +71,9 @@ async fn run(settings: Settings) -> Result<(), Error> {
     let ledger = settings.ledger_table.clone();
     let ledger = ledger.map(|table| DynamoLedger::new(&aws, table));
     let gauges = Gauges::default();
-    let probes = Probes::default();
+    let memory = CircuitMemory::default();
     let handler =
-        &Handler { settings, queues, functions, ledger, clock: SystemClock, gauges, probes };
+        &Handler { settings, queues, functions, ledger, clock: SystemClock, gauges, memory };
     lambda_runtime::run(service_fn(|event| handle(handler, event))).await
 }
 

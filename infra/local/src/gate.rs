@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use axum::{
-    Router,
+    Router, ServiceExt,
     extract::{Request, State},
     http::{HeaderMap, StatusCode, Uri, header},
     middleware::{self, Next},
@@ -21,7 +21,7 @@ use axum::{
 };
 use serde::Serialize;
 
-use crate::{api, journal::Entry, server::call, shared::Shared};
+use crate::{api, journal::Entry, shared::Shared};
 
 /// How long an observer may wait for news.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -134,6 +134,11 @@ async fn journal(State(shared): State<Shared>, uri: Uri) -> Response {
     let next = events.last().map_or(after, |entry| entry.n);
     let body = serde_json::to_string(&News { next, events }).unwrap_or_default();
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+/// Makes one call of a service, whose trait is known here only through that of axum.
+pub(crate) fn call<S: ServiceExt<Request>>(mut service: S, request: Request) -> S::Future {
+    service.call(request)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::{io, net::Ipv4Addr, time::Duration};
 
-use axum::{Router, ServiceExt, extract::Request, response::Response, serve::ListenerExt as _};
+use axum::{Router, extract::Request, response::Response, serve::ListenerExt as _};
 use tokio::{
     net::TcpListener,
     sync::{mpsc, watch},
@@ -10,47 +10,14 @@ use tokio::{
 };
 
 use crate::{
-    gate,
-    host::Inherited,
-    model::{Cloud, Waiting, sqs::IN_FLIGHT_MAX},
-    outage::Outages,
+    config::Config,
+    gate::{self, call},
+    model::{Cloud, Waiting},
     shared::Shared,
 };
 
 /// How long a stop waits for requests to end.
 const LEAVE_MAX: Duration = Duration::from_secs(5);
-
-/// Options of the local cloud.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// The port on 127.0.0.1 to listen on; 0 for any that is free.
-    pub port: u16,
-    /// How many runs of functions there may be at a time, and how many processes, including those that wait for an
-    /// event. AWS gives an account 1,000.
-    pub concurrency: u32,
-    /// How many messages of a queue may be in flight. SQS's quota is [`IN_FLIGHT_MAX`].
-    pub in_flight_max: usize,
-    /// The environment variables that functions inherit.
-    pub inherited: Inherited,
-    /// What answers requests without a signature, which a browser makes.
-    pub page: Option<Router>,
-    /// The functions that fail for a while instead of running.
-    pub outages: Outages,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        let in_flight_max = IN_FLIGHT_MAX;
-        Self {
-            port: 0,
-            concurrency: 100,
-            in_flight_max,
-            inherited: Inherited::default(),
-            page: None,
-            outages: Outages::default(),
-        }
-    }
-}
 
 /// A running local cloud. It ends when it is stopped or dropped; only stopping also waits until the functions'
 /// processes are gone.
@@ -131,11 +98,6 @@ impl Server {
         // A client that doesn't read its answer is not waited for any longer.
         let _ = tokio::time::timeout(LEAVE_MAX, gone.recv()).await;
     }
-}
-
-/// Makes one call of a service, whose trait is known here only through that of axum.
-pub(crate) fn call<S: ServiceExt<Request>>(mut service: S, request: Request) -> S::Future {
-    service.call(request)
 }
 
 #[cfg(test)]

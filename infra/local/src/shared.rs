@@ -18,6 +18,7 @@ use tokio::{
 
 use crate::{
     clock,
+    config::Config,
     host::{Host, unpacked::Unpacked, variables::Common},
     journal::Journal,
     model::{
@@ -25,7 +26,6 @@ use crate::{
         lambda::run::{Response, Run},
     },
     outage::Outages,
-    server::Config,
 };
 
 /// How often environments are ended that have been idle for long.

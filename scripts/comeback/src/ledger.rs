@@ -15,10 +15,7 @@ use tokio::{
     process::{Child, Command},
 };
 
-use crate::{
-    deploy::{CallError, failed},
-    shell::Failure,
-};
+use crate::deploy::{CallError, failed};
 
 /// The variable with the command that starts a DynamoDB. It prints its URL, and ends when its standard input does.
 pub const DYNAMODB: &str = "COMEBACK_DYNAMODB";
@@ -46,6 +43,9 @@ pub enum NoDynamoDb {
         /// What it printed, or why it was not started.
         got: String,
     },
+    /// The table can't be created in it.
+    #[error(transparent)]
+    NoTable(#[from] CallError),
 }
 
 /// A table, and the DynamoDB that was started for it.
@@ -61,7 +61,7 @@ impl Ledger {
     /// # Errors
     ///
     /// If there is no DynamoDB, or a call fails.
-    pub async fn start(given: &str, command: Option<&str>) -> Result<Self, Failure> {
+    pub async fn start(given: &str, command: Option<&str>) -> Result<Self, NoDynamoDb> {
         let ledger = if given.is_empty() {
             Self::serve(command.ok_or(NoDynamoDb::Unknown)?).await?
         } else {

@@ -33,11 +33,8 @@ use clap::Parser;
 use comeback_cli::{dead_letters, deploy, journal};
 use comeback_core::Timestamp;
 use demo::Outcome;
-use shell::{Failure, Shell};
+use shell::{Failure, INTERRUPTED, Shell};
 use tokio::runtime::Runtime;
-
-/// The exit code of shells for a program that ended at Ctrl-C.
-const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
     // The local cloud starts its functions through this program.

@@ -20,6 +20,9 @@ use crate::{
     paint::Line,
 };
 
+/// The exit code of shells for a program that ended at Ctrl-C.
+pub const INTERRUPTED: u8 = 130;
+
 /// The width of a terminal that does not tell its size.
 const WIDTH_DEFAULT: usize = 80;
 /// The height of a terminal that does not tell its size.

@@ -8,8 +8,8 @@ use crate::{
     happening::Happening,
     journal::Entry,
     operate::{
-        args::Connection,
         aws::Aws,
+        options::Connection,
         web::{
             self,
             live::{Cloud, Home, Live, Shared},

@@ -1,21 +1,25 @@
-//! The ledger: a table of claims, one for each failure.
+//! The ledger: a table of claims, one for each failure. It also has the register and the circuits of targets.
 
 use std::collections::HashMap;
 
 use aws_config::{SdkConfig, timeout::TimeoutConfig};
 use aws_sdk_dynamodb::{Client, types::AttributeValue};
 use comeback_core::{
+    Timestamp,
     claim::{Claim, State},
     fault::StoreFault,
     register::{Waiting, target_key},
 };
 use comeback_dynamodb::{
-    ATTEMPT_MAX, CALL_MAX, ClaimTable, ID, Item, NotReplaced as NotWritten, claim,
-    register::{self, PAUSED_AT, RECEIPT_HANDLE},
+    self as dynamodb, ATTEMPT_MAX, CALL_MAX, ClaimTable, ID, Item, claim,
+    register::{self, DUE_AT, INDEX, PAUSED_AT, RECEIPT_HANDLE, TARGET},
 };
-use comeback_flow::ports::{Entered, Ledger, NotReplaced, Notes, Register, Wanted};
+use comeback_flow::ports::{
+    Circuits, Entered, Ledger, Listed, NotExchanged, NotReplaced, Notes, Register, Stored, Wanted,
+};
 
-use crate::circuits::stored;
+const CIRCUIT: &str = "circuit";
+const VERSION: &str = "version";
 
 /// A table of claims.
 pub struct DynamoLedger(ClaimTable);
@@ -30,10 +34,6 @@ impl DynamoLedger {
         Self(ClaimTable::new(&Client::new(&aws), table))
     }
 
-    pub(crate) fn table(&self) -> &ClaimTable {
-        &self.0
-    }
-
     async fn put(
         &self,
         key: &str,
@@ -45,10 +45,12 @@ impl DynamoLedger {
     }
 }
 
-fn not_replaced(why: NotWritten) -> NotReplaced {
+fn not_replaced(why: dynamodb::NotReplaced) -> NotReplaced {
     match why {
-        NotWritten::Changed(there) => NotReplaced::Changed(there.map(|found| found.claim)),
-        NotWritten::Fault(fault) => NotReplaced::Fault(fault),
+        dynamodb::NotReplaced::Changed(there) => {
+            NotReplaced::Changed(there.map(|found| found.claim))
+        }
+        dynamodb::NotReplaced::Fault(fault) => NotReplaced::Fault(fault),
     }
 }
 
@@ -105,4 +107,40 @@ fn entered(item: &Item) -> Option<Entered> {
     let is_delayed = claim.state == State::Waiting && !item.contains_key(RECEIPT_HANDLE);
     let delayed_until = if is_delayed { register::due(item) } else { None };
     Some(Entered { claim, delayed_until })
+}
+
+/// The circuit in the item of a target.
+fn stored(item: &Item) -> Stored {
+    let version = item.get(VERSION).and_then(|version| version.as_n().ok()?.parse().ok());
+    let text = item.get(CIRCUIT).and_then(|text| text.as_s().ok());
+    Stored { version: version.unwrap_or_default(), text: text.cloned() }
+}
+
+impl Circuits for DynamoLedger {
+    async fn exchange(&self, target: &str, seen: u64, next: &str) -> Result<(), NotExchanged> {
+        let key = target_key(target);
+        let written = self.0.exchange(&key, VERSION, seen, CIRCUIT, next);
+        written.await.map_err(|why| match why {
+            dynamodb::NotExchanged::Changed(there) => {
+                NotExchanged::Changed(there.as_ref().map(stored).unwrap_or_default())
+            }
+            dynamodb::NotExchanged::Fault(fault) => NotExchanged::Fault(fault),
+        })
+    }
+
+    async fn list(
+        &self,
+        target: &str,
+        after: Timestamp,
+        count: u32,
+    ) -> Result<Vec<Listed>, StoreFault> {
+        let after = after.timestamp_millis();
+        let items = self.0.first(INDEX, (TARGET, target), (DUE_AT, after), count).await?;
+        let text = |item: &Item, name: &str| Some(item.get(name)?.as_s().ok()?.clone());
+        let listed = items.iter().filter_map(|item| {
+            let queue_url = text(item, "queue")?;
+            Some(Listed { queue_url, receipt_handle: text(item, RECEIPT_HANDLE)? })
+        });
+        Ok(listed.collect())
+    }
 }

@@ -3,7 +3,6 @@
 //! Nothing is decided here; calls and answers are only translated. The clients are built once and keep their
 //! connections between invocations.
 
-mod circuits;
 mod clients;
 mod functions;
 mod ledger;

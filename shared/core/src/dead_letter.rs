@@ -3,9 +3,10 @@
 //! Every reason has the same shape. The body is the original payload, byte for byte; of a message that could not
 //! be read, the body as received. Message attributes say why it is here.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
 use crate::{
+    reason::Reason,
     record::{Failure, Message},
     time::rfc3339,
 };
@@ -19,85 +20,6 @@ const TEXT_MAX: usize = 1024;
 
 /// The data type of every attribute, which counts towards the size.
 pub const DATA_TYPE: &str = "String";
-
-/// Why an event was given up.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Reason {
-    /// No further attempt fits into `MAX_AGE` after the first failure.
-    MaxAgeExceeded,
-    /// `MAX_ATTEMPTS` attempts have failed.
-    MaxAttemptsExceeded,
-    /// The error is one that never heals.
-    NotRetryable,
-    /// The record names a function that this handler may not invoke.
-    TargetNotAllowed,
-    /// Lambda's recursive-loop detection stopped the target.
-    RecursionStopped,
-    /// The record carries no payload.
-    PayloadMissing,
-    /// The envelope does not fit an asynchronous invocation.
-    PayloadTooLarge,
-    /// Lambda refuses the request for good.
-    InvokeRejected,
-    /// An operator cancelled the event.
-    Cancelled,
-    /// The message is of no known form.
-    Unreadable,
-}
-
-impl Reason {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
-        Self::MaxAgeExceeded,
-        Self::MaxAttemptsExceeded,
-        Self::NotRetryable,
-        Self::TargetNotAllowed,
-        Self::RecursionStopped,
-        Self::PayloadMissing,
-        Self::PayloadTooLarge,
-        Self::InvokeRejected,
-        Self::Cancelled,
-        Self::Unreadable,
-    ];
-
-    /// Its name in attributes, logs and metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::MaxAgeExceeded => "max_age_exceeded",
-            Self::MaxAttemptsExceeded => "max_attempts_exceeded",
-            Self::NotRetryable => "not_retryable",
-            Self::TargetNotAllowed => "target_not_allowed",
-            Self::RecursionStopped => "recursion_stopped",
-            Self::PayloadMissing => "payload_missing",
-            Self::PayloadTooLarge => "payload_too_large",
-            Self::InvokeRejected => "invoke_rejected",
-            Self::Cancelled => "cancelled",
-            Self::Unreadable => "unreadable",
-        }
-    }
-
-    /// Whether every handler would find this reason for the same failure. The others depend on the handler's
-    /// settings, or concern a message that describes no failure.
-    pub fn concerns_failure(self) -> bool {
-        match self {
-            Self::TargetNotAllowed | Self::Unreadable => false,
-            Self::MaxAgeExceeded
-            | Self::MaxAttemptsExceeded
-            | Self::NotRetryable
-            | Self::RecursionStopped
-            | Self::PayloadMissing
-            | Self::PayloadTooLarge
-            | Self::InvokeRejected
-            | Self::Cancelled => true,
-        }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// A message for the dead-letter queue that SQS will accept.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -241,23 +163,6 @@ mod tests {
             ),
         ];
         assert_eq!(letter.attributes, expected.map(|(name, value)| (name, value.to_owned())));
-    }
-
-    #[test]
-    fn a_reason_is_said_of_the_failure_or_of_the_handler_that_reads_it() {
-        let of_the_failure = [
-            Reason::MaxAgeExceeded,
-            Reason::MaxAttemptsExceeded,
-            Reason::NotRetryable,
-            Reason::RecursionStopped,
-            Reason::PayloadMissing,
-            Reason::PayloadTooLarge,
-            Reason::InvokeRejected,
-            Reason::Cancelled,
-        ];
-        assert!(of_the_failure.into_iter().all(Reason::concerns_failure));
-        assert!(!Reason::TargetNotAllowed.concerns_failure());
-        assert!(!Reason::Unreadable.concerns_failure());
     }
 
     #[test]

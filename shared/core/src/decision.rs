@@ -8,10 +8,11 @@ use std::time::Duration;
 use crate::{
     Timestamp,
     arn::Home,
-    dead_letter::{DeadLetter, Reason},
+    dead_letter::DeadLetter,
     envelope::Envelope,
     fault::{self, FaultKind},
     in_flight::whole_seconds,
+    reason::Reason,
     record::{self, Failure, Message, Unreadable},
     schedule::{Schedule, stay_end},
     settings::Rules,

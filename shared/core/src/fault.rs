@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::{
     Attempt,
     backoff::{Backoff, Draw, Jitter},
-    dead_letter::Reason,
+    reason::Reason,
 };
 
 /// After a transient fault: 1 s, doubling with each try up to 5 min, as Lambda itself

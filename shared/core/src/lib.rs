@@ -32,6 +32,7 @@ pub mod json;
 mod misspelt;
 pub mod pattern;
 pub mod policy;
+pub mod reason;
 pub mod record;
 pub mod register;
 mod rules;

@@ -20,10 +20,10 @@ use serde_json::value::RawValue;
 use crate::{
     Attempt, Timestamp,
     arn::FunctionArn,
-    dead_letter::Reason,
     envelope::{Envelope, RetryMetadata},
     error_type::ErrorReport,
     json::Object,
+    reason::Reason,
     time,
 };
 

@@ -18,9 +18,9 @@ use std::time::Duration;
 use crate::{
     Attempt, Timestamp,
     claim::Order,
-    dead_letter::Reason,
     decision::{Decision, Settlement},
     in_flight::held_back_until,
+    reason::Reason,
     record::Failure,
     time::later,
 };

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::{
     Attempt, Timestamp,
     backoff::{Backoff, Draw, Jitter},
-    dead_letter::Reason,
     policy::{MAX_BACKOFF_MAX, Policy},
+    reason::Reason,
     record::{Condition, Failure},
     time::later,
 };

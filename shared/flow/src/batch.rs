@@ -6,10 +6,10 @@ use aws_lambda_events::event::sqs::SqsEvent;
 use comeback_core::{
     Timestamp,
     arn::Home,
-    dead_letter::Reason,
     decision::{Decision, Settlement, visibility_timeout},
     fault::FaultKind,
     in_flight::delay_seconds,
+    reason::Reason,
     settings::Settings,
     time::between,
 };
@@ -26,12 +26,12 @@ use crate::{
     in_flight::Gauges,
     item::Item,
     log,
+    memory::CircuitMemory,
     message::Source,
     ports::{
         CallFault, Circuits, Clock, Delayed, ENTRIES_MAX, Functions, Invocation, Ledger, Queues,
         Register, VisibilityChange, Witness,
     },
-    probes::Probes,
     register,
     report::{Obstacle, Outcome, Report},
     settlements::{Letter, Settlements, Wait},
@@ -73,7 +73,7 @@ pub struct Handler<Q, F, L, C> {
     /// How many messages of its queues are in flight, as it estimates.
     pub gauges: Gauges,
     /// What it remembers of the circuits of its targets.
-    pub probes: Probes,
+    pub memory: CircuitMemory,
 }
 
 impl<Q, F, L, C> Handler<Q, F, L, C>

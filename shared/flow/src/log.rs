@@ -4,8 +4,9 @@
 use comeback_core::{
     Timestamp,
     circuit::{Circuit, Phase},
-    dead_letter::{Reason, beginning},
+    dead_letter::beginning,
     fault::{FaultKind, InvokeFault, StoreFault},
+    reason::Reason,
     time::rfc3339,
 };
 

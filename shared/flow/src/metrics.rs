@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use comeback_core::{Timestamp, dead_letter::Reason, emf::MetricLine};
+use comeback_core::{Timestamp, emf::MetricLine, reason::Reason};
 use serde_json::json;
 
 use crate::report::{Entry, Obstacle, Outcome, Report, TargetReport};

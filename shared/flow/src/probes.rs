@@ -8,15 +8,14 @@
 //! forward, so that their batch continues it. That takes a register. Without one, the next event that is due does.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    sync::{Mutex, PoisonError},
+    collections::{BTreeMap, HashSet},
     time::Duration,
 };
 
 use comeback_core::{
     Timestamp,
     backoff::Draw,
-    circuit::{Batch, Bring, Circuit, Pass, Permits, Seen, Step, Try},
+    circuit::{Batch, Bring, Circuit, Pass, Step, Try},
     claim::LOOKS_MAX,
     decision::{Decision, Settlement, visibility_timeout},
     record::Condition,
@@ -40,27 +39,11 @@ use crate::{
 /// A handler writes its counts to a circuit that is closed at most once in this time.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// For so long a circuit that was closed needs no other look when a retry has failed. No circuit opens and probes in
-/// less.
-const CLOSED_FOR: Duration = Duration::from_secs(5);
-
 /// CloudWatch is asked for the minutes since.
 const MINUTES: Duration = Duration::from_mins(8);
 
 /// How many calls to bring events forward run at the same time.
 const CALLS_AT_ONCE: usize = 10;
-
-/// What a handler remembers of the circuits of its targets, by their ARNs. It outlives the batches.
-#[derive(Debug, Default)]
-pub struct Probes(Mutex<HashMap<String, Memory>>);
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Memory {
-    seen: Seen,
-    permits: Option<Permits>,
-    reported_at: Option<Timestamp>,
-    closed_at: Option<Timestamp>,
-}
 
 /// A step that was taken for a target, and is still to be followed up.
 pub(crate) struct Taken<'a, 'e> {
@@ -86,32 +69,6 @@ struct Group<'a, 'e> {
     fresh: u32,
 }
 
-impl Probes {
-    /// The targets whose circuits concern this batch.
-    pub(crate) fn wanted<'a>(&self, items: &'a [Item<'_>], now: Timestamp) -> HashSet<&'a str> {
-        let memories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let concerns = |item: &&Item<'_>| {
-            let is_due = item.decision() == Decision::Invoke;
-            let is_closed = item.failure().is_some_and(|failure| {
-                let memory = memories.get(failure.target.as_str());
-                let closed_at = memory.and_then(|memory| memory.closed_at);
-                closed_at.is_some_and(|closed_at| between(closed_at, now) < CLOSED_FOR)
-            });
-            is_due || (!item.came_back() && tried(item).is_some() && !is_closed)
-        };
-        let target = |item: &'a Item<'_>| Some(item.failure()?.target.as_str());
-        items.iter().filter(concerns).filter_map(target).collect()
-    }
-
-    fn with<T>(&self, target: &str, work: impl FnOnce(&mut Memory) -> T) -> T {
-        let mut memories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(memory) = memories.get_mut(target) {
-            return work(memory);
-        }
-        work(memories.entry(target.to_owned()).or_default())
-    }
-}
-
 impl<Q, F, L, C> Handler<Q, F, L, C>
 where
     Q: Queues,
@@ -126,7 +83,7 @@ where
         claims: &Claims<'_, L, C>,
     ) -> Vec<Taken<'a, 'e>> {
         let probed = match self.settings.probe {
-            true => self.probes.wanted(items, self.clock.now()),
+            true => self.wanted(items),
             false => HashSet::new(),
         };
         let notes = register::steer(items, &probed, claims).await;
@@ -147,6 +104,18 @@ where
         join_all(steps).await.into_iter().flatten().collect()
     }
 
+    /// The targets whose circuits concern this batch.
+    fn wanted<'a>(&self, items: &'a [Item<'_>]) -> HashSet<&'a str> {
+        let now = self.clock.now();
+        let concerns = |item: &Item<'_>, target: &str| {
+            let is_due = item.decision() == Decision::Invoke;
+            let has_failed = !item.came_back() && tried(item).is_some();
+            is_due || (has_failed && !self.memory.was_closed(target, now))
+        };
+        let targets = items.iter().filter_map(|item| Some((item, item.failure()?.target.as_str())));
+        targets.filter(|(item, target)| concerns(item, target)).map(|(_, target)| target).collect()
+    }
+
     /// What concerns each target. It counts even if no circuit was read.
     fn groups<'a, 'e>(&self, items: &'a [Item<'e>]) -> BTreeMap<&'a str, Group<'a, 'e>> {
         let mut groups: BTreeMap<&str, Group<'_, '_>> = BTreeMap::new();
@@ -156,7 +125,7 @@ where
             group.add(item, self.settings.register);
         }
         for (target, group) in &groups {
-            self.probes.with(target, |memory| {
+            self.memory.with(target, |memory| {
                 memory.seen.failed = memory.seen.failed.saturating_add(group.failed);
                 memory.seen.fresh = memory.seen.fresh.saturating_add(group.fresh);
             });
@@ -177,7 +146,7 @@ where
         for _ in 0..LOOKS_MAX {
             let now = self.clock.now();
             let circuit = circuit_of(&stored, target, now);
-            let memory = self.probes.with(target, |memory| *memory);
+            let memory = self.memory.with(target, |memory| *memory);
             let batch = Batch {
                 seen: memory.seen,
                 reports: memory.reported_at.is_none_or(|at| between(at, now) >= REPORT_INTERVAL),
@@ -205,7 +174,7 @@ where
                     break;
                 }
             };
-            self.probes.with(target, |memory| {
+            self.memory.with(target, |memory| {
                 memory.after(&batch, pass, wrote, permits, now);
                 memory.closed_at = circuit.is_closed().then_some(now);
             });
@@ -314,27 +283,6 @@ where
             .map(|answers| count(&answers.into_iter().filter_map(Result::ok).collect::<Vec<_>>()))
             .fold(0, async |sum, brought| sum + brought)
             .await
-    }
-}
-
-impl Memory {
-    /// What is remembered after a step.
-    fn after(
-        &mut self,
-        batch: &Batch<'_>,
-        pass: Pass,
-        wrote: bool,
-        permits: Option<Permits>,
-        now: Timestamp,
-    ) {
-        self.permits = permits;
-        if wrote {
-            // Another batch can't have added anything: a handler has one at a time.
-            self.seen = Seen::default();
-            self.reported_at = Some(now);
-        } else if pass == Pass::Due {
-            self.seen.invoked = self.seen.invoked.saturating_add(batch.due);
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aws_lambda_events::event::sqs::{BatchItemFailure, SqsBatchResponse};
-use comeback_core::dead_letter::Reason;
+use comeback_core::reason::Reason;
 
 use crate::ports::CallFault;
 

@@ -2,11 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use comeback_core::{
-    Timestamp,
-    dead_letter::{DeadLetter, Reason},
-    decision::Settlement,
-};
+use comeback_core::{Timestamp, dead_letter::DeadLetter, decision::Settlement, reason::Reason};
 
 use crate::{item::Item, message::Source};
 

@@ -78,7 +78,7 @@ fn every_log_field_is_documented() {
 
 #[test]
 fn every_reason_is_documented() {
-    let code = code("shared/core/src/dead_letter.rs");
+    let code = code("shared/core/src/reason.rs");
     let names = quoted(between(&code, "fn as_str", "\n    }")).map(str::to_owned);
     let page = read("docs/reasons.md");
     let sections = page.lines().filter_map(|line| line.strip_prefix("## "));

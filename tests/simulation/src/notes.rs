@@ -5,8 +5,6 @@ use std::{collections::BTreeMap, fmt, fmt::Write as _};
 use clap::ValueEnum;
 use comeback_core::{Timestamp, time::rfc3339};
 
-use crate::plan::Trouble;
-
 /// One rule, which the judge checks. Its comment is what a failure prints.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Check {
@@ -159,6 +157,37 @@ impl Story {
         }
         story
     }
+}
+
+/// What can be wrong for a while, with a target, a handler, a queue or all calls.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
+pub enum Trouble {
+    /// Every run of a target fails.
+    TargetDown,
+    /// A target fails and works in turn, for some minutes each.
+    TargetFlaps,
+    /// An operator has set a target's reserved concurrency to 0.
+    TargetPaused,
+    /// A target is gone until somebody deploys it again.
+    TargetDeleted,
+    /// An operator has paused a target in the register.
+    RetriesPaused,
+    /// A target has another name from now on.
+    TargetRenamed,
+    /// The handlers may not invoke a target until somebody fixes their role.
+    AccessDenied,
+    /// A handler finds no free concurrency.
+    HandlerThrottled,
+    /// A handler fails on every batch.
+    BadDeploy,
+    /// The mapping of a queue is switched off.
+    MappingOff,
+    /// A queue may have few more messages in flight.
+    QueueCrowded,
+    /// The handlers may not send to a retry queue until somebody fixes their role.
+    SendDenied,
+    /// Every call of every handler is throttled.
+    CallsThrottled,
 }
 
 /// A fault that a world can have. clap's derive lists them all.

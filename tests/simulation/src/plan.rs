@@ -3,17 +3,13 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use clap::ValueEnum;
 use comeback_core::backoff::Jitter;
 
-use crate::{dice::Dice, notes::Fault, rules::Rules};
-
-/// Patterns for error types that never heal, as an owner may configure them, and a type that each covers.
-pub const NEVER: [(&str, &str); 3] = [
-    ("ValidationError", "app.errors.ValidationError"),
-    ("*Forbidden", "http::Forbidden"),
-    ("legacy.*", "legacy.Broken"),
-];
+use crate::{
+    dice::Dice,
+    notes::{Fault, Trouble},
+    rules::Rules,
+};
 
 /// `IN_FLIGHT_MAX` if it is not set.
 const IN_FLIGHT_MAX: u32 = 100_000;
@@ -134,37 +130,6 @@ pub struct Spell {
     pub number: usize,
     pub from: Duration,
     pub until: Duration,
-}
-
-/// What can be wrong for a while, with a target, a handler, a queue or all calls.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
-pub enum Trouble {
-    /// Every run of a target fails.
-    TargetDown,
-    /// A target fails and works in turn, for some minutes each.
-    TargetFlaps,
-    /// An operator has set a target's reserved concurrency to 0.
-    TargetPaused,
-    /// A target is gone until somebody deploys it again.
-    TargetDeleted,
-    /// An operator has paused a target in the register.
-    RetriesPaused,
-    /// A target has another name from now on.
-    TargetRenamed,
-    /// The handlers may not invoke a target until somebody fixes their role.
-    AccessDenied,
-    /// A handler finds no free concurrency.
-    HandlerThrottled,
-    /// A handler fails on every batch.
-    BadDeploy,
-    /// The mapping of a queue is switched off.
-    MappingOff,
-    /// A queue may have few more messages in flight.
-    QueueCrowded,
-    /// The handlers may not send to a retry queue until somebody fixes their role.
-    SendDenied,
-    /// Every call of every handler is throttled.
-    CallsThrottled,
 }
 
 /// The probability of each trouble, and how many seconds it lasts at most.

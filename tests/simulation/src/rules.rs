@@ -5,7 +5,14 @@
 
 use comeback_core::backoff::Jitter;
 
-use crate::{dice::Dice, plan::NEVER};
+use crate::dice::Dice;
+
+/// Patterns for error types that never heal, as an owner may configure them, and a type that each covers.
+pub const NEVER: [(&str, &str); 3] = [
+    ("ValidationError", "app.errors.ValidationError"),
+    ("*Forbidden", "http::Forbidden"),
+    ("legacy.*", "legacy.Broken"),
+];
 
 const SECOND: i64 = 1000;
 const MINUTE: i64 = 60 * SECOND;

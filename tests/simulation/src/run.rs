@@ -101,7 +101,10 @@ mod tests {
     use clap::ValueEnum;
 
     use super::*;
-    use crate::{judge::REASONS, notes::Fault, plan::Trouble};
+    use crate::{
+        judge::REASONS,
+        notes::{Fault, Trouble},
+    };
 
     /// Enough worlds for every fault to be seen.
     const WORLDS: u64 = 2_000;

@@ -12,7 +12,6 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -20,38 +19,11 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    runtimes,
-    unpacked::{UnpackError, Unpacked},
+    runtimes::{self, BOOTSTRAP, CodeError, is_executable},
+    unpacked::Unpacked,
     variables::Common,
 };
 use crate::model::lambda::function::{Code, Program};
-
-/// The program in a function's code, unless it has a managed runtime.
-pub(super) const BOOTSTRAP: &str = "bootstrap";
-
-/// Why a function's code can't be used.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub(crate) enum CodeError {
-    #[error(transparent)]
-    Unpack(#[from] UnpackError),
-    #[error("the folder must be an absolute path to a folder, got {0:?}")]
-    Folder(PathBuf),
-    #[error("there must be an executable {BOOTSTRAP:?} in {0}")]
-    Bootstrap(String),
-    #[error(
-        "Value {0} at 'runtime' failed to satisfy constraint: here it must be one of python3.*, \
-         nodejs*.x, provided, provided.al2, provided.al2023; anything else can be started as a command \
-         of this machine (--package-type Image --code ImageUri=local-command)"
-    )]
-    Runtime(String),
-    #[error("{runtime} needs {names}, which is not in PATH")]
-    Interpreter { runtime: String, names: &'static str },
-    #[error("{runtime} needs AWS's runtime client {client}: install it by `{install}`")]
-    Client { runtime: String, client: &'static str, install: String },
-    #[error("the command must be an executable of this machine, got {0:?}")]
-    Command(String),
-}
 
 /// A zip as a function's code.
 pub(crate) fn zip(
@@ -117,11 +89,6 @@ pub(crate) fn command(
         size: 0,
         sha256: String::new(),
     })
-}
-
-/// Whether this is a file that can be started.
-pub(super) fn is_executable(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]

@@ -23,9 +23,9 @@ use tokio::{
 };
 
 use super::{
-    code::{BOOTSTRAP, is_executable},
     log::Log,
     runtime_api::RuntimeApi,
+    runtimes::{BOOTSTRAP, is_executable},
     variables::{Common, for_extensions},
     warden::WARDEN,
 };

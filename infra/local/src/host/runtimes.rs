@@ -12,18 +12,20 @@
 
 use std::{
     ffi::OsString,
+    fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-use super::{
-    code::{BOOTSTRAP, CodeError, is_executable},
-    variables::Common,
-};
+use super::{unpacked::UnpackError, variables::Common};
 use crate::model::lambda::{
     folder::Folder,
     function::{Client, Program},
 };
+
+/// The program in a function's code, unless it has a managed runtime.
+pub(super) const BOOTSTRAP: &str = "bootstrap";
 
 /// What Python must be able to import. The second module is compiled for one version of Python.
 const PYTHON_CLIENT: &str = "import awslambdaric.bootstrap, runtime_client";
@@ -34,6 +36,30 @@ const NODE_CLIENT: &str = "aws-lambda-ric/bin/index.mjs";
 /// Where a layer, and the folder of runtime clients, have packages.
 const PYTHON_PACKAGES: &str = "python";
 const NODE_PACKAGES: &str = "nodejs/node_modules";
+
+/// Why a function's code can't be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum CodeError {
+    #[error(transparent)]
+    Unpack(#[from] UnpackError),
+    #[error("the folder must be an absolute path to a folder, got {0:?}")]
+    Folder(PathBuf),
+    #[error("there must be an executable {BOOTSTRAP:?} in {0}")]
+    Bootstrap(String),
+    #[error(
+        "Value {0} at 'runtime' failed to satisfy constraint: here it must be one of python3.*, \
+         nodejs*.x, provided, provided.al2, provided.al2023; anything else can be started as a command \
+         of this machine (--package-type Image --code ImageUri=local-command)"
+    )]
+    Runtime(String),
+    #[error("{runtime} needs {names}, which is not in PATH")]
+    Interpreter { runtime: String, names: &'static str },
+    #[error("{runtime} needs AWS's runtime client {client}: install it by `{install}`")]
+    Client { runtime: String, client: &'static str, install: String },
+    #[error("the command must be an executable of this machine, got {0:?}")]
+    Command(String),
+}
 
 /// A runtime by the kind of program that it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +171,11 @@ fn node(common: &Common, runtime: &str, folder: &Path) -> Result<Client, CodeErr
 fn find(common: &Common, name: &str) -> Option<PathBuf> {
     let mut programs = std::env::split_paths(common.path()).map(|folder| folder.join(name));
     programs.find(|program| is_executable(program))
+}
+
+/// Whether this is a file that can be started.
+pub(super) fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use chrono::SecondsFormat;
-use comeback_core::{Timestamp, dead_letter::Reason, time::later};
+use comeback_core::{Timestamp, reason::Reason, time::later};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus, seq::SliceRandom};
 use serde_json::{Value, json};
 

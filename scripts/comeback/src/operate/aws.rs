@@ -17,7 +17,7 @@ use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use comeback_core::fault::classify;
 use comeback_operate::{ports::Fault, systems::System};
 
-use super::{args::Connection, text::shortened};
+use super::{options::Connection, text::shortened};
 
 /// Where `comeback local` listens if it is not told otherwise.
 pub const LOCAL: &str = "http://127.0.0.1:4700";

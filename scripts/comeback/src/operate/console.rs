@@ -12,7 +12,7 @@ use std::{
 use dialoguer::Confirm;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::shell::{Failure, Signals};
+use crate::shell::{Failure, INTERRUPTED, Signals};
 
 /// How often the progress is drawn.
 const TICK: Duration = Duration::from_millis(100);
@@ -37,7 +37,7 @@ pub fn interrupted() -> io::Result<Arc<AtomicBool>> {
         signals.any().await;
         set.store(true, Ordering::Relaxed);
         signals.any().await;
-        std::process::exit(crate::INTERRUPTED.into());
+        std::process::exit(INTERRUPTED.into());
     });
     Ok(flag)
 }

@@ -12,6 +12,7 @@ mod functions;
 mod generated;
 mod groups;
 mod logs;
+pub mod options;
 mod simulate;
 mod status;
 mod text;
@@ -27,10 +28,7 @@ use std::{
 use args::Operate;
 use console::Ended;
 
-use crate::{
-    INTERRUPTED,
-    shell::{Failure, Shell},
-};
+use crate::shell::{Failure, INTERRUPTED, Shell};
 
 /// Runs a command.
 ///

@@ -10,8 +10,9 @@ use aws_config::{BehaviorVersion, Region, SdkConfig, retry::RetryConfig};
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use comeback_aws::{LambdaFunctions, SqsQueues};
 use comeback_core::{
-    dead_letter::{DeadLetter, Reason},
+    dead_letter::DeadLetter,
     fault::{FaultKind, InvokeFault},
+    reason::Reason,
     record::{Message, MessageAttributes},
 };
 use comeback_flow::ports::{Delayed, Functions, Invocation, Queues, VisibilityChange};

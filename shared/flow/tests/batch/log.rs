@@ -3,7 +3,7 @@
 
 use std::{cell::RefCell, io::Write, sync::Once};
 
-use comeback_core::{dead_letter::Reason, fault::FaultKind};
+use comeback_core::{fault::FaultKind, reason::Reason};
 use serde_json::Value;
 
 use crate::world::{Answer, World, due, failed, handle_within, poison, waiting};

@@ -10,7 +10,7 @@ mod world;
 use std::time::Duration;
 
 use aws_lambda_events::event::sqs::SqsEvent;
-use comeback_core::{dead_letter::Reason, fault::FaultKind};
+use comeback_core::{fault::FaultKind, reason::Reason};
 use comeback_flow::{
     batch::{Context, RecordWithoutId},
     report::Obstacle,

@@ -13,8 +13,9 @@ use comeback_core::{
     arn::{FunctionArn, Home},
     circuit::{Circuit, Minute},
     claim::{Claim, Order, State, is_same},
-    dead_letter::{DeadLetter, Reason},
+    dead_letter::DeadLetter,
     fault::{FaultKind, InvokeFault, StoreFault},
+    reason::Reason,
     register::Waiting,
     settings::Settings,
     time::later,
@@ -22,12 +23,12 @@ use comeback_core::{
 use comeback_flow::{
     batch::{Context, Handler},
     in_flight::Gauges,
+    memory::CircuitMemory,
     ports::{
         CallFault, Circuits, Clock, Delayed, Entered, Functions, Invocation, Ledger, Listed,
         NotExchanged, NotReplaced, Notes, Queues, Register, Stored, Value, VisibilityChange,
         Wanted, Witness,
     },
-    probes::Probes,
     report::{Outcome, Report},
 };
 
@@ -204,8 +205,8 @@ impl World {
         let lookup = |name: &str| variables.get(name).map(|&value| value.to_owned());
         let settings = Settings::from_lookup(lookup).unwrap();
         let ledger = self.claims.is_some().then_some(self);
-        let (gauges, probes) = (Gauges::default(), Probes::default());
-        Handler { settings, queues: self, functions: self, ledger, clock: self, gauges, probes }
+        let (gauges, memory) = (Gauges::default(), CircuitMemory::default());
+        Handler { settings, queues: self, functions: self, ledger, clock: self, gauges, memory }
     }
 
     /// The claims of a world with a ledger.

@@ -5,8 +5,8 @@ use std::{borrow::Cow, collections::BTreeMap};
 use comeback_core::{
     Timestamp,
     arn::FunctionArn,
-    dead_letter::Reason,
     envelope::Envelope,
+    reason::Reason,
     record::{self, Message, MessageAttributes},
     time,
 };

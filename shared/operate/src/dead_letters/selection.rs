@@ -2,7 +2,7 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use comeback_core::{Timestamp, dead_letter::Reason, time::between};
+use comeback_core::{Timestamp, reason::Reason, time::between};
 
 use super::{
     letter::{Facts, Letter, Origin},

@@ -1,6 +1,6 @@
 //! When the attempts of an event fall that never succeeds.
 
-use comeback_core::{Attempt, dead_letter::Reason, policy::Policy, time::between};
+use comeback_core::{Attempt, policy::Policy, reason::Reason, time::between};
 use serde::{Serialize, Serializer};
 
 use super::{

@@ -5,10 +5,10 @@ use std::{borrow::Cow, fmt::Write};
 use comeback_core::{
     Timestamp,
     arn::FunctionArn,
-    dead_letter::Reason,
     envelope::Envelope,
     error_type::ErrorReport,
     policy::Policy,
+    reason::Reason,
     record::{Condition, Event, Failure},
     schedule::Schedule,
 };

@@ -7,8 +7,8 @@ use comeback_core::{claim::Order, error_type::ErrorReport, record::Condition};
 use super::{Event, Judge, Open};
 use crate::{
     notes::Seen,
-    plan::{Form, NEVER},
-    rules::{Millis, Next},
+    plan::Form,
+    rules::{Millis, NEVER, Next},
 };
 
 /// What an asynchronous invocation may carry, in bytes.

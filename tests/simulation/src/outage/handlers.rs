@@ -14,8 +14,8 @@ use comeback_core::{arn::Home, settings::Settings, time::later};
 use comeback_flow::{
     batch::{Context, Handler},
     in_flight::Gauges,
+    memory::CircuitMemory,
     ports::Clock as _,
-    probes::Probes,
     report::Outcome,
 };
 use comeback_local::model::{
@@ -33,9 +33,9 @@ pub type AwsHandler = Handler<Port, Port, Port, Port>;
 
 pub fn handler(world: &Rc<RefCell<World>>, settings: Settings) -> AwsHandler {
     let port = || Port(Rc::clone(world));
-    let (gauges, probes) = (Gauges::default(), Probes::default());
+    let (gauges, memory) = (Gauges::default(), CircuitMemory::default());
     let ledger = settings.ledger_table.is_some().then(port);
-    Handler { settings, queues: port(), functions: port(), ledger, clock: port(), gauges, probes }
+    Handler { settings, queues: port(), functions: port(), ledger, clock: port(), gauges, memory }
 }
 
 #[allow(clippy::expect_used, reason = "the settings are valid")]

@@ -20,7 +20,8 @@ use crate::{
     judge::qualified,
     notes::{Fault, Seen},
     payload,
-    plan::{Form, NEVER, TargetPlan},
+    plan::{Form, TargetPlan},
+    rules::NEVER,
 };
 
 /// The size of a bare event that fits into a message although its envelope does not, in bytes.

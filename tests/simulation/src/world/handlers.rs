@@ -13,8 +13,8 @@ use comeback_core::{Timestamp, time::later};
 use comeback_flow::{
     batch::{Context as Invocation, Handler, RecordWithoutId},
     in_flight::Gauges,
+    memory::CircuitMemory,
     ports::Clock as _,
-    probes::Probes,
     report::Report,
 };
 use comeback_local::model::{
@@ -25,8 +25,8 @@ use comeback_local::model::{
 use super::{Step, World, build};
 use crate::{
     judge::{receive_count, trace_of},
-    notes::{Check, Fault, Seen},
-    plan::{Form, Trouble},
+    notes::{Check, Fault, Seen, Trouble},
+    plan::Form,
     wire::{Environment, Port, Request},
 };
 
@@ -189,7 +189,7 @@ impl World {
             ledger: self.plan.handlers[handler].has_ledger.then(port),
             clock: port(),
             gauges: Gauges::default(),
-            probes: Probes::default(),
+            memory: CircuitMemory::default(),
         })
     }
 

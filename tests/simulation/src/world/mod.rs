@@ -36,8 +36,8 @@ use self::{
 use crate::{
     dice::Dice,
     judge::Judge,
-    notes::{Check, Seen},
-    plan::{Plan, Spell, Trouble},
+    notes::{Check, Seen, Trouble},
+    plan::{Plan, Spell},
     wire::Answer,
 };
 

@@ -8,10 +8,7 @@ use std::{
 };
 
 use comeback_core::{
-    Timestamp,
-    circuit::Minute,
-    dead_letter::{DeadLetter, Reason},
-    fault::FaultKind,
+    Timestamp, circuit::Minute, dead_letter::DeadLetter, fault::FaultKind, reason::Reason,
     time::between,
 };
 use comeback_flow::ports::Stored;
@@ -23,8 +20,7 @@ use comeback_local::model::{
 use super::{Step, World};
 use crate::{
     judge::{REASONS, Subject},
-    notes::{Fault, Seen},
-    plan::Trouble,
+    notes::{Fault, Seen, Trouble},
     wire::{Answer, Exchange, Invoke, Refusal, Request, Slot},
 };
 

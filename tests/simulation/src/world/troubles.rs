@@ -5,7 +5,10 @@ use std::rc::Rc;
 use comeback_local::model::{lambda::mapping::MappingSettings, sqs::IN_FLIGHT_MAX};
 
 use super::World;
-use crate::{judge::named, notes::Seen, plan::Trouble};
+use crate::{
+    judge::named,
+    notes::{Seen, Trouble},
+};
 
 /// How many messages of a crowded queue may be in flight.
 const CROWDED: usize = 3;

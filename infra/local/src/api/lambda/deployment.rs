@@ -14,9 +14,7 @@ use axum::{
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 
 use super::{
-    Answer, Function, answer,
-    layers::lay_over,
-    parse,
+    Answer, Function, answer, parse,
     shapes::{CodeRequest, FunctionRequest, ImageConfig, function_configuration, image_config},
 };
 use crate::{
@@ -24,6 +22,7 @@ use crate::{
     model::lambda::{
         error::LambdaError,
         function::{Code, Configuration, Program},
+        layer::Layered,
         name::resolve,
     },
     shared::Shared,
@@ -140,6 +139,26 @@ async fn prepare(
              command (ImageUri={LOCAL_COMMAND}, with the command in ImageConfig)"
         ))),
     }
+}
+
+/// The layers that a function's request names, copied over each other.
+async fn lay_over(
+    shared: &Shared,
+    arns: Option<&[String]>,
+) -> Result<Option<Layered>, LambdaError> {
+    let Some(arns) = arns else {
+        return Ok(None);
+    };
+    let versions = shared.look(|cloud, _| cloud.lambda.layers.versions(arns))?;
+    if versions.is_empty() {
+        return Ok(Some(Layered::default()));
+    }
+    let layers = versions.clone();
+    let opt = unpack(shared, move |unpacked, _| {
+        let folders: Vec<_> = layers.iter().map(|layer| layer.content.folder.path()).collect();
+        unpacked.lay_over(&folders)
+    });
+    Ok(Some(Layered { opt: Some(opt.await?), versions }))
 }
 
 /// The bytes of a zip in a request.

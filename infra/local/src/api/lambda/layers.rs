@@ -1,4 +1,4 @@
-//! The operations on layers, and the folder that a function gets of its layers.
+//! The operations on layers.
 
 use axum::{body::Bytes, extract::State, http::StatusCode};
 
@@ -10,10 +10,7 @@ use super::{
 };
 use crate::{
     host::{code, unpacked::UnpackError},
-    model::lambda::{
-        error::LambdaError,
-        layer::{Content, Layered},
-    },
+    model::lambda::{error::LambdaError, layer::Content},
     shared::Shared,
 };
 
@@ -40,26 +37,6 @@ pub(super) async fn get(
         let version = cloud.lambda.layers.version(&name, version)?;
         Ok(answer(StatusCode::OK, &layer_version(version)))
     })
-}
-
-/// The layers that a function's request names, copied over each other.
-pub(super) async fn lay_over(
-    shared: &Shared,
-    arns: Option<&[String]>,
-) -> Result<Option<Layered>, LambdaError> {
-    let Some(arns) = arns else {
-        return Ok(None);
-    };
-    let versions = shared.look(|cloud, _| cloud.lambda.layers.versions(arns))?;
-    if versions.is_empty() {
-        return Ok(Some(Layered::default()));
-    }
-    let layers = versions.clone();
-    let opt = unpack(shared, move |unpacked, _| {
-        let folders: Vec<_> = layers.iter().map(|layer| layer.content.folder.path()).collect();
-        unpacked.lay_over(&folders)
-    });
-    Ok(Some(Layered { opt: Some(opt.await?), versions }))
 }
 
 /// A layer's content. A folder of this machine is copied, because what is published never changes.

@@ -2,7 +2,7 @@
 
 use comeback_operate::attach::parse;
 
-use crate::operate::args::Connection;
+use crate::operate::options::Connection;
 
 /// A function, and its alias or version.
 pub type Named = (String, Option<String>);

@@ -6,7 +6,7 @@ use clap::Subcommand;
 use comeback_core::duration;
 use comeback_operate::dead_letters::{self, GroupBy, Place, Selection};
 
-use crate::operate::args::{Connection, Failures};
+use crate::operate::options::{Connection, Failures};
 
 /// The commands for dead letters.
 #[derive(Debug, Subcommand)]

@@ -17,9 +17,9 @@ use comeback_operate::{
 pub use queue::Queue;
 
 use super::{
-    args::Connection,
     aws::Aws,
     console::{Ended, progress},
+    options::Connection,
     text::count,
 };
 use crate::shell::{Failure, Shell};

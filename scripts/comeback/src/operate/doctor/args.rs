@@ -3,7 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use comeback_operate::permissions;
 
-use crate::operate::args::Connection;
+use crate::operate::options::Connection;
 
 /// Options of `comeback doctor`.
 #[derive(Debug, clap::Args)]

@@ -13,9 +13,9 @@ pub use gather::gather;
 use serde::Serialize;
 
 use super::{
-    args::Connection,
     aws::Aws,
     console::{Ended, confirm},
+    options::Connection,
 };
 use crate::{
     paint::{Line, Style},

@@ -15,7 +15,7 @@ use comeback_core::{
     Timestamp,
     arn::FunctionArn,
     circuit::Circuit,
-    dead_letter::Reason,
+    reason::Reason,
     register::target_key,
     time::{at_millis, earlier},
 };

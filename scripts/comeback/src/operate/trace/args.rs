@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use comeback_core::duration;
 
-use crate::operate::args::Connection;
+use crate::operate::options::Connection;
 
 /// Options of `comeback trace`.
 #[derive(Debug, clap::Args)]

@@ -6,7 +6,7 @@ use clap::Subcommand;
 use comeback_core::{Timestamp, duration, time};
 use comeback_operate::waiting::{GroupBy, Selection};
 
-use crate::operate::args::{Connection, Failures};
+use crate::operate::options::{Connection, Failures};
 
 /// Options of `comeback waiting`.
 #[derive(Debug, clap::Args)]

@@ -22,10 +22,10 @@ use comeback_operate::{
 use super::args::Which;
 use crate::{
     operate::{
-        args::Connection,
         attached::qualified,
         aws::{Aws, fault},
         functions::functions,
+        options::Connection,
     },
     shell::Failure,
 };

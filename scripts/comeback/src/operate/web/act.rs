@@ -12,10 +12,10 @@ use maud::{Markup, html};
 
 use super::{
     html::{Foreign, csrf},
-    jobs::{Progress, begin, on_a_thread},
     letters,
     live::{Live, Shared},
     params::Params,
+    work::{Progress, begin, on_a_thread},
 };
 use crate::shell::Failure;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::operate::{args::Connection, trace::args::since};
+use crate::operate::{options::Connection, trace::args::since};
 
 /// Options of `comeback web`.
 #[derive(Debug, clap::Args)]

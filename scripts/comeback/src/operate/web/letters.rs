@@ -11,9 +11,9 @@ use maud::{Markup, html};
 
 use super::{
     html::{Foreign, csrf, term, until},
-    jobs::{Progress, begin, on_a_thread},
     live::{Live, Looked, Seen, Shared},
     params::Params,
+    work::{Progress, begin, on_a_thread},
 };
 use crate::{
     operate::text::{count, shortened},

@@ -33,13 +33,13 @@ use super::jobs::Jobs;
 use crate::{
     happening::{Happening, What},
     operate::{
-        args::Connection,
         attached::{Attached, attached},
         aws::Aws,
         dead_letters::{Queue, Which},
         doctor,
         functions::functions,
         logs,
+        options::Connection,
         status::gather,
         waiting::DynamoRegister,
     },

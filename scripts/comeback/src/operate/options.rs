@@ -1,0 +1,29 @@
+//! Options that several commands have.
+
+/// Which failures: those that meet every filter. A repeatable one is met by any of its values.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Failures {
+    /// A function, by its name or ARN; * matches any run; repeatable.
+    #[arg(long, value_name = "FUNCTION")]
+    pub function: Vec<String>,
+    /// An error type, whole or its last segment, or none; * matches any run; repeatable.
+    #[arg(long, value_name = "TYPE")]
+    pub error: Vec<String>,
+    /// A part of the error message.
+    #[arg(long, value_name = "TEXT")]
+    pub message: Option<String>,
+}
+
+/// Where AWS is.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Connection {
+    /// The local cloud instead of AWS [default: http://127.0.0.1:4700].
+    #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true)]
+    pub local: Option<Option<String>>,
+    /// The region [default: that of the AWS CLI].
+    #[arg(long, value_name = "REGION")]
+    pub region: Option<String>,
+    /// The profile of the AWS CLI's configuration.
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<String>,
+}

@@ -1,0 +1,70 @@
+//! What a handler remembers of the circuits of its targets, between batches.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use comeback_core::{
+    Timestamp,
+    circuit::{Batch, Pass, Permits, Seen},
+    time::between,
+};
+
+/// For so long a circuit that was closed needs no other look when a retry has failed. No circuit opens and probes in
+/// less.
+const CLOSED_FOR: Duration = Duration::from_secs(5);
+
+/// What a handler remembers of the circuits of its targets, by their ARNs. It outlives the batches.
+#[derive(Debug, Default)]
+pub struct CircuitMemory(Mutex<HashMap<String, Remembered>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Remembered {
+    pub seen: Seen,
+    pub permits: Option<Permits>,
+    pub reported_at: Option<Timestamp>,
+    pub closed_at: Option<Timestamp>,
+}
+
+impl CircuitMemory {
+    /// Whether the circuit was found closed so recently that a failed retry needs no other look.
+    pub(crate) fn was_closed(&self, target: &str, now: Timestamp) -> bool {
+        let closed_at = self.all().get(target).and_then(|memory| memory.closed_at);
+        closed_at.is_some_and(|closed_at| between(closed_at, now) < CLOSED_FOR)
+    }
+
+    pub(crate) fn with<T>(&self, target: &str, work: impl FnOnce(&mut Remembered) -> T) -> T {
+        let mut memories = self.all();
+        if let Some(memory) = memories.get_mut(target) {
+            return work(memory);
+        }
+        work(memories.entry(target.to_owned()).or_default())
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Remembered>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Remembered {
+    /// What is remembered after a step.
+    pub fn after(
+        &mut self,
+        batch: &Batch<'_>,
+        pass: Pass,
+        wrote: bool,
+        permits: Option<Permits>,
+        now: Timestamp,
+    ) {
+        self.permits = permits;
+        if wrote {
+            // Another batch can't have added anything: a handler has one at a time.
+            self.seen = Seen::default();
+            self.reported_at = Some(now);
+        } else if pass == Pass::Due {
+            self.seen.invoked = self.seen.invoked.saturating_add(batch.due);
+        }
+    }
+}
