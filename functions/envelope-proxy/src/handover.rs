@@ -1,8 +1,8 @@
 //! The wrapper hands its address of the Runtime API over to the extension, and gets the proxy's address for it.
 //!
 //! Lambda gives its address to both. But the wrapper may run behind the wrapper of another proxy, and only its own
-//! environment says so. Each sends one line over an abstract socket. When the wrapper gets its answer, the proxy
-//! listens and can reach the API.
+//! environment says so. Each sends one line over an abstract socket. When the wrapper gets the proxy's address, the
+//! proxy listens and can reach the API. Otherwise it gets the reason why not.
 
 use std::{
     io::{self, BufRead, BufReader, ErrorKind, Write},
@@ -54,8 +54,9 @@ impl Handover {
         Ok(Self { listener, own: format!("{}:{port}", Ipv4Addr::LOCALHOST) })
     }
 
-    /// Answers wrappers for as long as the process lives.
-    pub async fn serve(self, upstream: Upstream) -> ! {
+    /// Answers wrappers for as long as the process lives: for the proxy that has this upstream, or with the reason why
+    /// there is none.
+    pub async fn serve(self, upstream: Result<Upstream, String>) -> ! {
         loop {
             let Ok((mut wrapper, _)) = self.listener.accept().await else {
                 sleep(ACCEPT_BACKOFF).await;
@@ -64,25 +65,34 @@ impl Handover {
             let (own, upstream) = (self.own.clone(), upstream.clone());
             tokio::spawn(async move {
                 // A wrapper that is gone or silent must not block others.
-                let _ = timeout(HANDOVER_TIMEOUT, take(&mut wrapper, &own, &upstream)).await;
+                let _ = timeout(HANDOVER_TIMEOUT, take(&mut wrapper, &own, upstream)).await;
             });
         }
     }
 }
 
 /// Answers one wrapper, for the proxy at `own`.
-async fn take(wrapper: &mut UnixStream, own: &str, upstream: &Upstream) -> io::Result<()> {
+async fn take(
+    wrapper: &mut UnixStream,
+    own: &str,
+    upstream: Result<Upstream, String>,
+) -> io::Result<()> {
     let mut address = String::new();
     AsyncBufReader::new((&mut *wrapper).take(LINE_MAX)).read_line(&mut address).await?;
     let address = address.trim_end();
-    // A second wrapper of ours hands over the proxy's own address, which changes nothing.
-    if address != own {
-        if let Err(error) = reach(address).await {
-            return wrapper.write_all(format!("{error}\n").as_bytes()).await;
-        }
-        upstream.hand_over(address);
-    }
-    wrapper.write_all(format!("{USE}{own}\n").as_bytes()).await
+    let answer = match upstream {
+        Err(reason) => reason,
+        // A second wrapper of ours hands over the proxy's own address, which changes nothing.
+        Ok(_) if address == own => format!("{USE}{own}"),
+        Ok(upstream) => match reach(address).await {
+            Ok(()) => {
+                upstream.hand_over(address);
+                format!("{USE}{own}")
+            }
+            Err(error) => error.to_string(),
+        },
+    };
+    wrapper.write_all(format!("{answer}\n").as_bytes()).await
 }
 
 /// Why the wrapper got no address.

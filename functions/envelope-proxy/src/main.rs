@@ -28,7 +28,7 @@ use std::{env, error::Error, future::Future, path::Path, process::ExitCode};
 use bootstrap::{SERVE, become_bootstrap, end_with_parent};
 use handover::{Handover, hand_over};
 use lambda::{ExtensionsApi, report_for_runtime};
-use proxy::{Upstream, listen, reach, serve};
+use proxy::{NoProxy, Upstream, listen, reach, serve};
 use settings::Settings;
 use tokio::net::TcpListener;
 
@@ -94,11 +94,18 @@ async fn extension(name: &str, settings: &Settings) -> Result<(), Box<dyn Error>
         );
     }
     let upstream = Upstream::new(&settings.runtime_api);
-    // The proxy listens before the extension registers, because Lambda starts the runtime after that.
+    // Both listen before the extension registers, because Lambda starts the runtime after that.
     let listening = begin_to_listen(settings);
     let lambda = ExtensionsApi::register(&settings.runtime_api, name).await?;
-    let (listener, handover) = match listening {
-        Ok(listening) => listening,
+    let (handover, listener) = match listening {
+        Ok((handover, Ok(listener))) => (handover, listener),
+        Ok((handover, Err(error))) => {
+            // Lambda has started the wrapper. Whichever of the two reports first, the reason is the same.
+            tokio::select! {
+                () = lambda.report(&error) => return Err(error.into()),
+                never = handover.serve(Err(error.to_string())) => never,
+            }
+        }
         Err(error) => {
             lambda.report(&error).await;
             return Err(error);
@@ -107,7 +114,7 @@ async fn extension(name: &str, settings: &Settings) -> Result<(), Box<dyn Error>
     tokio::select! {
         ended = lambda.wait_for_end() => ended?,
         ended = serve(listener, upstream.clone()) => ended?,
-        never = handover.serve(upstream.clone()) => never,
+        never = handover.serve(Ok(upstream.clone())) => never,
     }
     if settings.has_wrapper && !upstream.is_handed_over() {
         eprintln!(
@@ -118,9 +125,12 @@ async fn extension(name: &str, settings: &Settings) -> Result<(), Box<dyn Error>
     Ok(())
 }
 
-fn begin_to_listen(settings: &Settings) -> Result<(TcpListener, Handover), Box<dyn Error>> {
+/// Starts to listen for the wrapper and for the runtime.
+fn begin_to_listen(
+    settings: &Settings,
+) -> Result<(Handover, Result<TcpListener, NoProxy>), Box<dyn Error>> {
     let port = settings.agreed_port()?;
-    Ok((listen(port)?, Handover::listen(port)?))
+    Ok((Handover::listen(port)?, listen(port)))
 }
 
 /// The proxy, until the process that started it ends.

@@ -46,11 +46,16 @@ impl Opt {
         Extension(command.stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    /// Starts a runtime through the wrapper.
+    /// Runs a runtime through the wrapper.
     pub fn runtime(&self, api: &str, port: u16, command: &[&str]) -> Output {
+        self.start(api, port, command).wait_with_output().unwrap()
+    }
+
+    fn start(&self, api: &str, port: u16, command: &[&str]) -> Child {
         let mut wrapper = Command::new(self.0.join("comeback-exec"));
         wrapper.args(command).env("AWS_LAMBDA_RUNTIME_API", api);
-        wrapper.env("COMEBACK_PROXY_PORT", port.to_string()).output().unwrap()
+        wrapper.env("COMEBACK_PROXY_PORT", port.to_string());
+        wrapper.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 }
 
@@ -183,6 +188,14 @@ fn a_port_that_is_in_use_fails_the_init_with_its_number() {
          COMEBACK_PROXY_PORT chooses another port"
     );
     assert!(request.contains(&message), "{request}");
+    // The wrapper, which Lambda starts as soon as the extension has registered, gives the same reason.
+    let wrapper = opt.start(&api.address(), port, &["true"]);
+    let (request, mut of_wrapper) = asked(&api);
+    assert!(request.starts_with("POST /2018-06-01/runtime/init/error HTTP/1.1\r\n"), "{request}");
+    assert!(request.contains(&message), "{request}");
+    answer(&mut of_wrapper, "", "");
+    drop(of_wrapper);
+    assert_eq!(wrapper.wait_with_output().unwrap().status.code(), Some(1));
     answer(&mut reporting, "", "");
     drop(reporting);
     assert_eq!(extension.end(), (Some(1), format!("comeback: {message}\n")));
