@@ -86,22 +86,22 @@ pub struct LocalArgs {
     /// to the file's folder.
     #[arg(long, value_name = "FILE")]
     pub functions: Option<PathBuf>,
-    /// The most function processes at a time.
+    /// The maximum number of concurrent function processes.
     ///
     /// An event without a process waits, as on AWS when an account's concurrency is used up: first a second, then
     /// twice as long each time. Processes of the retry handler count too.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub max_processes: u32,
-    /// The most messages of a queue in flight.
+    /// The maximum number of messages in flight, per queue.
     ///
-    /// At SQS's own limit a queue delivers nothing more. The handler keeps further waits as delays from five sixths of
-    /// it, unless IN_FLIGHT_MAX says otherwise.
+    /// At this limit a queue delivers nothing, as in SQS. The handler's IN_FLIGHT_MAX becomes five sixths of it, unless
+    /// --set sets IN_FLIGHT_MAX.
     #[arg(long, value_name = "N", default_value_t = QUOTA, value_parser = clap::value_parser!(u32).range(1..))]
     pub in_flight_max: u32,
-    /// Act on each failure once, and list what waits: with a ledger in DynamoDB.
+    /// Use a ledger in DynamoDB, so that each failure is acted on once and waiting events are listed.
     ///
-    /// URL is the endpoint of a DynamoDB on this machine, such as DynamoDB Local. Without it, scripts/local starts
-    /// moto's. Sets LEDGER_TABLE, and REGISTER=true unless a setting says otherwise.
+    /// URL is the endpoint of a DynamoDB on this machine, such as DynamoDB Local. Without a URL, scripts/local starts
+    /// the DynamoDB of moto. Sets LEDGER_TABLE, and REGISTER=true unless --set sets REGISTER.
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with = "empty")]
     pub ledger: Option<String>,
     /// The folder of Comeback's own binaries.

@@ -29,11 +29,11 @@ pub enum Operate {
     Simulate(SimulateArgs),
     /// See what is in the dead-letter queue, redrive it, export it or delete it.
     ///
-    /// The queue is that of the only retry handler of the account and region; --handler or --queue names another one.
-    /// A letter that is only looked at is visible again at once.
+    /// By default, the queue is that of the only retry handler in the account and region; --handler or --queue chooses
+    /// another one. Letters are hidden from other consumers while a command reads the queue.
     #[command(subcommand)]
     Dead(Box<Dead>),
-    /// See how each function is: whether it fails, what waits, and what became of its events.
+    /// Show the state of each function: whether it fails, how many events wait, and how its events ended.
     ///
     /// The numbers of runs come from CloudWatch, which is a minute or two late. Runs of a function are all of its
     /// invocations, also those that have nothing to do with retries.
@@ -41,12 +41,13 @@ pub enum Operate {
     Status(StatusArgs),
     /// See the life of one event: its failures, waits and attempts, and what happens next.
     ///
-    /// It is told from the log of the retry handler. No payload is in it.
+    /// Reads the log of the retry handler, which contains no payloads.
     #[command(after_help = "Example: comeback trace 6f5e4d3c")]
     Trace(TraceArgs),
-    /// List what waits and when it is due, have it retried now, or cancel it.
+    /// List waiting events, retry them now, or cancel them.
     ///
-    /// Reads the register of the retry handler (REGISTER=true). No payload is in it.
+    /// Reads the register of the retry handler (REGISTER=true), or the last day of its log if there is none. Neither
+    /// contains payloads. `retry-now` and `cancel` need the register.
     #[command(
         args_conflicts_with_subcommands = true,
         after_help = "Example: comeback waiting --due-before 15m --group-by function,error"
@@ -54,33 +55,34 @@ pub enum Operate {
     Waiting(Box<WaitingArgs>),
     /// Hold back all retries of a function, until it is resumed.
     ///
-    /// Events that are due wait again; no attempt is counted, and their age goes on. Events that are ordered one by
-    /// one with `comeback waiting retry-now` are retried all the same. Needs REGISTER=true.
+    /// Events keep waiting when they are due: no attempt is counted, but their age still grows.
+    /// `comeback waiting retry-now` retries events in spite of the pause. Needs REGISTER=true.
     #[command(after_help = "Example: comeback pause orders")]
     Pause(PauseArgs),
     /// End the pause of a function. The events that were held back come back within 15 minutes.
     #[command(after_help = "Example: comeback resume orders")]
     Resume(PauseArgs),
-    /// Find what is wrong with the retry systems, and how to mend it.
+    /// Find problems in the retry systems, and how to fix them.
     ///
     /// Examines the retry handlers of the account and region, their mappings and queues, the functions whose failures
     /// they retry, permissions, and what CloudWatch counted in the last day. A problem (✗) loses events or keeps them
-    /// from coming back. A warning (!) does not. What can't be checked (?) names the permission that is missing.
+    /// from coming back. A warning (!) does not. A check that is not possible (?) names the missing permission.
     #[command(after_help = "Example: comeback doctor orders --fix")]
     Doctor(DoctorArgs),
-    /// Have the failures of a function retried that no template manages.
+    /// Attach a function that no template manages: retry its failures.
     ///
-    /// Sets what CDK's `attach` sets: the on-failure destination and no retries of Lambda's own, permissions, settings
-    /// of the handler, and RecursiveLoop. Shows a plan and asks. What was before is kept in tags of the function, and
-    /// `comeback detach` restores it. If a step fails, the same command goes on.
+    /// Sets what CDK's `attach` sets: Lambda's own retries off, the on-failure destination, permissions, settings of
+    /// the handler, and RecursiveLoop. Shows a plan and asks. The previous configuration is saved in tags of the
+    /// function, and `comeback detach` restores it. If a step fails, run the same command again to continue.
     #[command(after_help = "Example: comeback attach orders:live")]
     Attach(Box<AttachArgs>),
-    /// Restore what was before a function was attached.
+    /// Detach a function, and restore its previous configuration.
     ///
-    /// While its queue has messages, only new failures are kept from it.
+    /// As long as its retry queue has messages, only the destination and Lambda's own retries are restored, so that no
+    /// new failure arrives there. Run the command again when the queue is empty, or pass --now.
     #[command(after_help = "Example: comeback detach orders:live")]
     Detach(DetachArgs),
-    /// Watch failures come back, on a page in your browser.
+    /// Watch failed events come back, on a page in your browser.
     ///
     /// Shows the functions and the loop, each event with its next attempt, the dead letters and what is wrong, while
     /// it changes. Events can be retried, cancelled and redriven. Only this machine can open it, with the token that is

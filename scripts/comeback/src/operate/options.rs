@@ -3,10 +3,10 @@
 /// Which failures: those that meet every filter. A repeatable one is met by any of its values.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Failures {
-    /// A function, by its name or ARN; * matches any run; repeatable.
+    /// A function, by its name or ARN; * matches any characters; repeatable.
     #[arg(long, value_name = "FUNCTION")]
     pub function: Vec<String>,
-    /// An error type, whole or its last segment, or none; * matches any run; repeatable.
+    /// An error type, whole or its last segment, or none; * matches any characters; repeatable.
     #[arg(long, value_name = "TYPE")]
     pub error: Vec<String>,
     /// A part of the error message.

@@ -19,9 +19,9 @@ pub enum Dead {
     Show(ShowArgs),
     /// Invoke the letters' functions again, with the original payloads.
     ///
-    /// Each letter is deleted once Lambda has accepted its event. If this is interrupted, each letter is either still
-    /// in the queue or accepted, and the same command goes on. If it is killed, the events of at most --batches
-    /// batches of ten are invoked twice. Letters that are sent after this began are left.
+    /// Each letter is deleted after Lambda has accepted its event. Ctrl-C ends the command cleanly: run it again to
+    /// redrive the rest. If it is killed, the events of up to --batches batches of ten may be invoked twice. Letters
+    /// that arrive after the command began stay in the queue.
     #[command(
         after_help = "Example: comeback dead redrive --error PaymentError --where /order/country=DE --rate 50"
     )]
@@ -58,10 +58,10 @@ pub struct Filter {
     /// Which failures.
     #[command(flatten)]
     pub failures: Failures,
-    /// The last failure is at least so long ago.
+    /// The last failure is at least this long ago.
     #[arg(long, value_name = "DURATION", value_parser = age)]
     pub older_than: Option<Duration>,
-    /// The last failure is at most so long ago.
+    /// The last failure is at most this long ago.
     #[arg(long, value_name = "DURATION", value_parser = age)]
     pub newer_than: Option<Duration>,
     /// How many attempts were made: 3, 3.., ..5 or 3..5.
@@ -94,7 +94,7 @@ pub struct ListArgs {
     /// Count the letters that have these in common, separated by commas: reason, function, error, attempts, day.
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = group_by)]
     pub group_by: Vec<GroupBy>,
-    /// How many letters are listed at most. All of them are looked at.
+    /// List at most this many letters. The whole queue is still read.
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub limit: usize,
     /// Print the payloads, too.
@@ -157,7 +157,7 @@ pub struct ExportArgs {
 /// Options of commands that change something.
 #[derive(Debug, clap::Args)]
 pub struct OrderArgs {
-    /// Do not ask, and do not look at all letters before.
+    /// Start at once: don't ask, and don't count the selected letters first.
     #[arg(long)]
     pub yes: bool,
     /// Show what would be done, and do nothing.
@@ -192,8 +192,8 @@ pub struct RedriveArgs {
     /// The most letters a second [default: as many as possible].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: Option<u32>,
-    /// How many batches of ten are worked on at the same time. More are faster if calls take long, but as many may be
-    /// redriven twice if this is killed.
+    /// How many batches of ten are redriven concurrently. More are faster when calls are slow, but if the command is
+    /// killed, that many batches may be redriven twice.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=50))]
     pub batches: u8,
     /// What all commands share.

@@ -14,9 +14,9 @@ pub struct DoctorArgs {
     /// Examine only the system of this retry handler.
     #[arg(long, value_name = "NAME")]
     pub handler: Option<String>,
-    /// Carry out the commands that mend what was found, after a question.
+    /// Ask, then run the commands that fix the findings.
     ///
-    /// Commands that a person has to decide about are only shown.
+    /// Commands that need a decision by a person are only printed.
     #[arg(long)]
     pub fix: bool,
     /// Don't ask.

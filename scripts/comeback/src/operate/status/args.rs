@@ -9,13 +9,13 @@ use crate::operate::options::Connection;
 /// Options of `comeback status`.
 #[derive(Debug, clap::Args)]
 pub struct StatusArgs {
-    /// Functions, by their names; * matches any run [default: all that are attached].
+    /// Functions, by their names; * matches any characters [default: all that are attached].
     #[arg(value_name = "FUNCTION")]
     pub functions: Vec<String>,
-    /// Ask again and again, and draw the table in place until Ctrl-C. In a pipe, tables follow each other.
+    /// Refresh the table until Ctrl-C. In a pipe, print one table after the other.
     #[arg(long, conflicts_with = "json")]
     pub watch: bool,
-    /// How often --watch asks.
+    /// How often --watch refreshes.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = every, requires = "watch")]
     pub every: Duration,
     /// Print one JSON document instead of a table.

@@ -24,8 +24,8 @@ pub struct WaitingArgs {
 pub enum Action {
     /// Retry events now, before they are due.
     ///
-    /// Each attempt counts like any other. Events whose messages are delayed come back within 15 minutes; nobody can
-    /// bring them forward. An event that is invoked before the order is written is not invoked twice.
+    /// Each retry counts as an attempt. A delayed message can't be made visible sooner, so its event comes back within
+    /// 15 minutes. An event that the handler has retried in the meantime is not retried again.
     #[command(
         after_help = "Example: comeback waiting retry-now --function orders --error PaymentError --rate 20"
     )]
@@ -53,7 +53,7 @@ pub struct Filter {
     /// Which failures.
     #[command(flatten)]
     pub failures: Failures,
-    /// It is due before this time, such as 2026-05-01T12:00:00Z, or so soon, such as 15m.
+    /// Due before this time, such as 2026-05-01T12:00:00Z, or within this duration, such as 15m.
     #[arg(long, value_name = "TIME|DURATION", value_parser = When::parse)]
     pub due_before: Option<When>,
 }
@@ -125,7 +125,7 @@ pub struct OrderArgs {
     /// The most events a second [default: as many as possible].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: Option<u32>,
-    /// Do not ask, and do not count the events before.
+    /// Start at once: don't ask, and don't count the events first.
     #[arg(long)]
     pub yes: bool,
     /// Show what would be done, and do nothing.
