@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// What the first lines say of the page.
-pub const HINT: &str = "Open it in a browser to watch failures come back.";
+pub const HINT: &str = "Open it in a browser to watch failed events come back.";
 
 /// Tells the page what happens in the local cloud.
 pub struct Watched(Shared);

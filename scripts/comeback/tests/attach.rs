@@ -88,7 +88,10 @@ async fn failures_of_an_attached_function_come_back_until_it_is_detached() {
     let tags = lambda.list_tags().resource(arn).send().await.unwrap().tags.unwrap();
     assert!(tags.is_empty(), "{tags:?}");
     let again = cloud.run(&["detach", "orders", "--yes"]);
-    assert!(text(&again.stderr).contains("it was not attached by comeback attach"), "{again:?}");
+    assert!(
+        text(&again.stderr).contains("the function was not attached by comeback attach"),
+        "{again:?}"
+    );
 }
 
 #[tokio::test]

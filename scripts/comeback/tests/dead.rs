@@ -110,7 +110,7 @@ async fn letters_of_sqs_and_letters_that_were_edited_go_the_right_way_or_stay() 
     assert_eq!(redriven.status.code(), Some(1), "{redriven:?}");
     for part in [
         "1 letter redriven to",
-        "1 letter stays: has no payload that is JSON",
+        "1 letter stays: has no JSON payload",
         "1 letter stays: names no function: pass --to FUNCTION",
         "1 letter stays: its function is not allowed",
         "1 letter stays: its function can't be invoked",
@@ -171,7 +171,10 @@ async fn what_is_missing_is_named_and_nothing_is_changed() {
     let empty = Cloud::start(&["--empty"]);
     let local = format!("--local={}", empty.endpoint);
     for (arguments, part) in [
-        (vec!["list", &local], "expected a retry system, got none of 0 functions"),
+        (
+            vec!["list", &local],
+            "expected a retry system, got 0 functions and none with DEAD_LETTER_QUEUE_URL",
+        ),
         (vec!["list", &local, "--handler", "mine"], "expected mine to be a retry handler"),
         (vec!["list", &local, "--queue", "none"], "expected sqs:GetQueueUrl on none to succeed"),
         (

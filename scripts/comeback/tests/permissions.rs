@@ -170,7 +170,7 @@ async fn commands_that_change_something_may_do_so_with_their_policies() {
     let system = System::start().await;
     for (command, line, part) in [
         ("attach", "attach billing --yes --queue retry", "✓ billing: asynchronous invocations"),
-        ("detach", "detach billing --yes --now", "✓ billing: what was before"),
+        ("detach", "detach billing --yes --now", "✓ billing: tags"),
         ("doctor-fix", "doctor --fix --yes", "✓ aws lambda update-event-source-mapping"),
         ("pause", "pause orders --yes", "✓ orders is paused"),
         ("resume", "resume orders --yes", "✓ orders is resumed"),
@@ -195,7 +195,7 @@ async fn an_attach_that_stops_says_what_stands_and_goes_on() {
     let stopped = system.run(&attach, &for_moto(&others)).await;
     assert_eq!(stopped.status.code(), Some(1), "{stopped:?}");
     let told = text(&stopped.stderr);
-    let parts = [denied, "3 of 4 steps are done and stand", "comeback detach billing goes back"];
+    let parts = [denied, "3 of 4 steps were carried out", "comeback detach billing to undo them"];
     assert!(parts.iter().all(|part| told.contains(part)), "{told}");
     let rest = system.run(&attach, &for_moto(&all)).await;
     assert!(rest.status.success(), "{rest:?}");

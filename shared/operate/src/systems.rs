@@ -61,7 +61,7 @@ impl System {
 pub enum NoSystem {
     /// There is no retry system.
     #[error(
-        "expected a retry system, got none of {functions} functions with DEAD_LETTER_QUEUE_URL; is this its region?"
+        "expected a retry system, got {functions} functions and none with DEAD_LETTER_QUEUE_URL; is this the right region?"
     )]
     None {
         /// How many functions there are.

@@ -143,7 +143,7 @@ fn lambda_alone(events: usize, lost: &[&str]) -> Vec<Line> {
     let mut parts = vec![format!("would have lost {} of {events} events", lost.len())];
     parts.extend(counts(lost.iter().copied()));
     // Lambda makes its first retry after a minute.
-    parts.push("and not retried the others for a minute".to_owned());
+    parts.push("and retried the others after a minute at the earliest".to_owned());
     fact("Lambda alone", &parts)
 }
 
@@ -164,7 +164,7 @@ fn lateness(latenesses: &[Duration]) -> Option<Vec<Line>> {
         format!("p99 {} ms", quantile(&sorted, 0.99)?.as_millis()),
         format!("at most {} ms", sorted.last()?.as_millis()),
         format!("of {} re-invocations", sorted.len()),
-        "without the rounding of SQS to whole seconds".to_owned(),
+        "not counting SQS's rounding to whole seconds".to_owned(),
     ];
     Some(fact("lateness", &parts))
 }
@@ -227,9 +227,9 @@ mod tests {
             "succeeded    2 of 3 events, 1 in the first run, 1 at attempt 1",
             "dead letters 1 not_retryable",
             "lateness     median 20 ms, p99 20 ms, at most 20 ms, of 1 re-invocations,",
-            "             without the rounding of SQS to whole seconds",
+            "             not counting SQS's rounding to whole seconds",
             "Lambda alone would have lost 2 of 3 events, 2 invalid,",
-            "             and not retried the others for a minute",
+            "             and retried the others after a minute at the earliest",
             "",
         ];
         let lost = ["invalid", "invalid"];

@@ -81,9 +81,10 @@ fn invocations(plan: &mut Plan, facts: &Facts, order: &Order, before: &Before) {
     let Some(config) = &facts.config else { return };
     let queue = facts.queues.iter().find(|queue| queue.name() == before.queue);
     if config.on_failure.as_ref() != queue.map(|queue| &queue.arn) {
-        let to = config.on_failure.as_deref().unwrap_or("nowhere");
+        let to = config.on_failure.as_deref().unwrap_or("no destination");
         if config.on_failure != before.on_failure {
-            plan.warnings.push(format!("its failures go {to} by now, which stays"));
+            plan.warnings
+                .push(format!("the function's failures now go to {to}; that is left unchanged"));
         }
         return;
     }
@@ -100,7 +101,7 @@ fn invocations(plan: &mut Plan, facts: &Facts, order: &Order, before: &Before) {
             config.retries.unwrap_or(2),
             config.on_failure.as_deref().unwrap_or("no destination")
         ),
-        None => "as Lambda does by itself".to_owned(),
+        None => "Lambda's defaults: 2 retries, then no destination".to_owned(),
     };
     let function = facts.function.name().to_owned();
     let is = format!("0 retries, then {}", config.on_failure.as_deref().unwrap_or_default());

@@ -52,7 +52,9 @@ pub enum Refusal {
     ChooseQueue(Vec<String>),
     #[error("{queue} is the retry queue of {handler}: detach the function there first")]
     OtherSystem { queue: String, handler: String },
-    #[error("its failures already go to {0}; --replace has them go to the retry queue instead")]
+    #[error(
+        "the function's failures already go to {0}; pass --replace to send them to the retry queue"
+    )]
     OtherDestination(String),
     #[error("the settings of {handler} are not good, so it would not start: {fault}")]
     BadSettings { handler: String, fault: String },
@@ -77,10 +79,10 @@ pub enum Refusal {
     #[error("--transparent needs a layer, and the function already has five")]
     TooManyLayers,
     #[error(
-        "its on-failure destination has {0} characters, and a tag that keeps it has at most 256"
+        "the function's on-failure destination has {0} characters, and a tag that keeps it has at most 256"
     )]
     LongDestination(usize),
-    #[error("it was not attached by comeback attach: it has no tag comeback:before")]
+    #[error("the function was not attached by comeback attach: it has no tag comeback:before")]
     NotAttached,
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -201,7 +203,10 @@ impl Plan {
 
     /// An emulator may lack an API.
     fn leave_out(&mut self, fault: &Fault) {
-        let warning = format!("what needs {} is left out, because it is not there", fault.action);
+        let warning = format!(
+            "steps that need {} are left out, because this endpoint doesn't have that API",
+            fault.action
+        );
         if !self.warnings.contains(&warning) {
             self.warnings.push(warning);
         }

@@ -93,7 +93,7 @@ impl Planned {
     pub(super) fn new(step: Step, is: impl Into<String>, becomes: impl Into<String>) -> Self {
         let what = match &step {
             Step::Tag { function, .. } | Step::Untag { function, .. } => {
-                format!("{}: what was before", last(function))
+                format!("{}: tags", last(function))
             }
             Step::Allow { role, policy, .. } | Step::Disallow { role, policy } => {
                 format!("role {}: policy {policy}", role_name(role))

@@ -95,7 +95,7 @@ fn state(facts: &Facts) -> String {
 fn a_function_is_attached_with_its_destination_as_the_last_step() {
     let plan = attach(&facts(), &Order::default()).unwrap();
     let expected = [
-        "orders: what was before",
+        "orders: tags",
         "role orders-role: policy comeback-send-orders",
         "role handler-role: policy comeback-invoke-orders",
         "orders: RecursiveLoop",
@@ -264,7 +264,7 @@ fn what_contradicts_is_refused() {
         ),
         (
             &|it, _| it.config = other("arn:aws:sns:x:1:y"),
-            "already go to arn:aws:sns:x:1:y; --replace",
+            "already go to arn:aws:sns:x:1:y; pass --replace",
         ),
         (
             &|it, order| {

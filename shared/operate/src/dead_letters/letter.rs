@@ -92,7 +92,7 @@ pub struct Listed {
     pub error_message: Option<String>,
     /// When the letter was sent to the queue.
     pub sent_at: Option<Timestamp>,
-    /// How many bytes its payload has; `None` if it has no payload that is JSON.
+    /// How many bytes its payload has; `None` if it has no JSON payload.
     pub payload_bytes: Option<usize>,
     /// Its payload, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]

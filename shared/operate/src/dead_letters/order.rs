@@ -64,7 +64,7 @@ pub enum Left {
     Newer,
     /// Nothing says which function it belongs to.
     NoFunction,
-    /// It has no payload that is JSON.
+    /// It has no JSON payload.
     NoPayload,
     /// Its function may not be invoked by the retry handler, and was not named.
     NotAllowed,
@@ -83,7 +83,7 @@ impl Left {
             Self::NotSelected => "not selected",
             Self::Newer => "sent after this command began",
             Self::NoFunction => "names no function: pass --to FUNCTION",
-            Self::NoPayload => "has no payload that is JSON",
+            Self::NoPayload => "has no JSON payload",
             Self::NotAllowed => {
                 "its function is not allowed: select it with --reason or --function"
             }

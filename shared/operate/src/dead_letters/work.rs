@@ -58,7 +58,7 @@ pub struct Tally {
     pub redriven: BTreeMap<String, u64>,
     /// How many letters were deleted without being redriven.
     pub purged: u64,
-    /// How many letters could not be deleted after Lambda had accepted their events. They come back.
+    /// How many letters could not be deleted after Lambda had accepted their events. They stay in the queue.
     pub not_deleted: u64,
     /// How many letters stay, by what keeps them.
     pub left: BTreeMap<Left, u64>,
@@ -97,7 +97,9 @@ impl Tally {
         told.extend(staying(&self.left));
         if self.not_deleted > 0 {
             let letters = told::letters(self.not_deleted);
-            let text = format!("{letters} accepted but not deleted: their events come again");
+            let text = format!(
+                "{letters} accepted by Lambda but not deleted: another redrive would invoke them again"
+            );
             told.push(Told::bad(text));
         }
         told.extend(self.faults.iter().map(Told::bad));

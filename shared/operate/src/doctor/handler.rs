@@ -238,6 +238,8 @@ fn examine_mapping(mapping: &Mapping) -> Examined {
             "Lambda can't receive, or can't invoke the handler.",
         );
     }
-    it.good = format!("enabled, batches of {batch_size} at once, reports single failures");
+    it.good = format!(
+        "enabled, batches of {batch_size}, no batching window, ReportBatchItemFailures is on"
+    );
     it
 }

@@ -85,7 +85,7 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, target: &Targe
     counts(&mut it, facts, name);
     let how =
         if by_letters { "by its own dead-letter queue" } else { "no retries of Lambda's own" };
-    it.good = format!("its failures are retried, {how}, may be part of a loop");
+    it.good = format!("its failures are retried, {how}, RecursiveLoop is Allow");
     it
 }
 
@@ -129,7 +129,7 @@ fn examine_config(
         .mend(Mend::Retries { function: name.clone(), qualifier: qualifier.clone() });
     }
     if let Some(age) = age_max.filter(|age| *age < AGE_MIN) {
-        let says = format!("Lambda gives events{of} up that could not run for {}", span(age));
+        let says = format!("Lambda drops events{of} that could not run for {}", span(age));
         it.warn(
             "event_age_short",
             says,
@@ -220,7 +220,7 @@ fn counts(it: &mut Examined, facts: &Facts, name: &str) {
         it.bad(
             "configuration_faults",
             says,
-            "Its events wait until somebody mends that. The handler's log says why.",
+            "Its events wait until somebody fixes that. The handler's log says why.",
         );
     }
     let unsent = count(Metric::DeadLettersNotSent);

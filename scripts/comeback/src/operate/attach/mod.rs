@@ -69,7 +69,9 @@ pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Ended, Failu
     let work = Work {
         title: format!("Attach {function} to {} of {}", plan.queue, facts.handler.name()),
         question: format!("Attach {function}?"),
-        advice: format!("the same command goes on, and comeback detach {function} goes back"),
+        advice: format!(
+            "run the same command again to continue, or comeback detach {function} to undo them"
+        ),
         function,
         queue: plan.queue,
         steps: plan.steps,
@@ -94,7 +96,7 @@ pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Ended, Failu
     let work = Work {
         title: format!("Detach {function} from {} of {}", plan.queue, facts.handler.name()),
         question: format!("Detach {function}?"),
-        advice: "the same command goes on".to_owned(),
+        advice: "run the same command again to continue".to_owned(),
         function,
         queue: plan.queue,
         steps: plan.steps,
@@ -131,7 +133,7 @@ async fn run(there: &There, work: Work, manner: &Manner, shell: &Shell) -> Resul
     let mut lines: Vec<_> = done_lines.collect();
     if waiting > 0 {
         let text = format!(
-            "{waiting} messages are in {queue}. What they need to come back stays: run this again when it is empty, or with --now"
+            "{queue} still has {waiting} messages, so the permissions and settings that their retries need are kept: run this again when it is empty, or with --now"
         );
         lines.push(Line::of(Style::GivenUp, "! ").and(Style::Plain, text));
     }
@@ -154,7 +156,7 @@ async fn run(there: &There, work: Work, manner: &Manner, shell: &Shell) -> Resul
     ended.map(|()| Ended::Well).map_err(|stopped| {
         let done = stopped.done;
         Failure::Refused(format!(
-            "{stopped}; {done} of {} steps are done and stand: {advice}",
+            "{stopped}; {done} of {} steps were carried out: {advice}",
             steps.len()
         ))
     })

@@ -190,7 +190,7 @@ fn described(letter: &Listed, now: Timestamp) -> Vec<Line> {
     let size = letter.payload_bytes.map(|bytes| format!("{} bytes", count(bytes as u64)));
     let facts = [
         ("reason", letter.reason.clone()),
-        ("came by", origin.and_then(|it| it.as_str().map(str::to_owned))),
+        ("origin", origin.and_then(|it| it.as_str().map(str::to_owned))),
         ("function", letter.function.clone()),
         ("request id", letter.request_id.clone()),
         ("attempts", letter.attempts.map(|attempts| attempts.to_string())),
@@ -199,7 +199,7 @@ fn described(letter: &Listed, now: Timestamp) -> Vec<Line> {
         ("error type", letter.error_type.clone()),
         ("error message", letter.error_message.clone()),
         ("sent", moment(letter.sent_at)),
-        ("payload", Some(size.unwrap_or("none that is JSON".to_owned()))),
+        ("payload", Some(size.unwrap_or("none, or not JSON".to_owned()))),
     ];
     let mut lines = vec![Line::of(Style::Strong, format!("letter {}", letter.message_id))];
     for (name, value) in facts {

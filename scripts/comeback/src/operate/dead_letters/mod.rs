@@ -43,13 +43,13 @@ async fn open(connection: &Connection, which: &Which, shell: &Shell) -> Result<Q
     let queue = Queue::find(Aws::connect(connection).await?, which, shell.now).await?;
     if let Some(policy) = &queue.redrive_policy {
         eprintln!(
-            "comeback: {} has a redrive policy, {policy}: SQS moves letters away that are looked at too often",
+            "comeback: {} has a redrive policy, {policy}: each look at a letter is a receive, and SQS moves letters away after maxReceiveCount receives",
             queue.name()
         );
     }
     if queue.hidden > 0 {
         eprintln!(
-            "comeback: {} more letters of {} are hidden: somebody else looks at them, or a program was killed. They come back within minutes",
+            "comeback: {} more letters of {} are hidden: another consumer has received them, or an earlier command was killed. They become visible again within minutes",
             count(queue.hidden),
             queue.name(),
         );

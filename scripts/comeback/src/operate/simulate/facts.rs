@@ -44,7 +44,7 @@ pub fn lines(forecasts: &[Forecast], scenario: &Scenario, width: Option<usize>) 
 
 /// The titles of two tables.
 pub const ATTEMPTS_TITLE: &str =
-    "When attempts fall after the first failure: median (one in twenty is earlier – later)";
+    "Time of each attempt after the first failure: median (5th – 95th percentile)";
 pub const OUTAGE_TITLE: &str = "What the outage means";
 
 /// The outage in words.
@@ -131,9 +131,9 @@ pub fn outages(forecasts: &[Forecast]) -> Table {
         ("most retries a second", |it| number(it.retries_per_second_max)),
         ("most load, with new events", |it| format!("{} a second", number(it.load_max))),
         ("half are back after", |it| recovered(it, it.recovered_after_seconds.median)),
-        ("19 in 20 are back after", |it| recovered(it, it.recovered_after_seconds.p95)),
+        ("95 % are back after", |it| recovered(it, it.recovered_after_seconds.p95)),
         ("all are back after", |it| recovered(it, it.recovered_after_seconds.max)),
-        ("most that wait", waiting),
+        ("most waiting at once", waiting),
         ("Comeback costs", |it| {
             let dollar = it.dollars;
             let [full, alone] =
@@ -242,7 +242,7 @@ pub mod tests {
         assert_eq!(cells(&outages, "events that fail"), ["600", "600"]);
         assert_eq!(cells(&outages, "are given up")[0], "none");
         assert!(cells(&outages, "are given up")[1].ends_with(" max_age_exceeded"));
-        let waiting = cells(&outages, "most that wait");
+        let waiting = cells(&outages, "most waiting at once");
         assert!(
             waiting[0].ends_with("; 500 fit in flight, the rest waits as delays"),
             "{waiting:?}"

@@ -248,8 +248,7 @@ fn told(
     };
     let mut lines = vec![Line::of(Style::Strong, format!("{number} wait for {place}"))];
     if source == "log" {
-        let text =
-            "There is no register (REGISTER=true). This is told from a day of the handler's log.";
+        let text = "There is no register (REGISTER=true), so this is read from the last day of the handler's log.";
         lines.push(Line::of(Style::Faint, text));
     }
     if selected == 0 {

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::shell::Failure;
 
-/// How many batches of dead letters are worked on at the same time.
+/// How many batches of dead letters are redriven concurrently.
 const BATCHES: usize = 4;
 
 /// What an operator wants.
@@ -105,7 +105,7 @@ async fn plan(live: &Shared, params: &Params) -> Result<(u64, Vec<Told>), Failur
             live.register()?;
             let name = function_name(&target).to_owned();
             Ok((1, vec![Told::plain(if is_pause {
-                format!("Events of {name} that are due wait again until you resume it. No attempt is counted, but their age goes on. Events that you retry one by one are retried all the same.")
+                format!("Events of {name} keep waiting when they are due, until you resume it. No attempt is counted, but their age still grows. \"Retry now\" retries events in spite of the pause.")
             } else {
                 format!("What was held back of {name} comes back within 15 minutes.")
             })]))

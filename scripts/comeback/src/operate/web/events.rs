@@ -108,7 +108,7 @@ fn orders(seen: &Seen, wanted: &Wanted) -> Markup {
         return html! { p.faint { "With a register (" code { "REGISTER=true" } ") waiting events can be retried now, or cancelled." } };
     }
     if wanted.text.is_some() {
-        return html! { p.faint { "All that a function or an error type means can be retried now, or cancelled: search without a text." } };
+        return html! { p.faint { "To retry or cancel all waiting events of a function or error type, clear the text filter." } };
     }
     let query = |order: &str| {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();

@@ -66,7 +66,7 @@ fn refusal(live: &Shared, request: &Request) -> Option<Response> {
         }
     }
     if *request.method() != Method::GET && !is_of_the_page(headers) {
-        return Some(refused(html! { p { "Only this page itself may act." } }));
+        return Some(refused(html! { p { "Forms are accepted only from this page itself." } }));
     }
     None
 }

@@ -219,7 +219,7 @@ pub async fn find(live: &Shared, id: &str) -> Result<Letter, Failure> {
             found.is_none()
         })
         .await?;
-        let gone = "expected this letter in the dead-letter queue, got none: it was redriven or deleted, or somebody else looks at it now";
+        let gone = "expected this letter in the dead-letter queue, got none: it was redriven or deleted, or another consumer has received it";
         found.ok_or_else(|| Failure::Refused(gone.to_owned()))
     })
     .await
@@ -249,7 +249,7 @@ pub fn letter(live: &Live, letter: &Letter, with_payload: bool, now: Timestamp) 
             a.button href=(format!("/confirm?{}", query("purge"))) { "Delete…" }
         }
         @match payload {
-            None => p { "The letter has no payload that is JSON." },
+            None => p { "The letter has no JSON payload." },
             Some(payload) if with_payload => (shown(live, payload, &it)),
             Some(payload) => p { a.button href="?payload=show" { "Show the payload" } " " span.faint { (count(payload.len() as u64)) " bytes" } },
         }

@@ -190,7 +190,7 @@ fn job_part(live: &Live, number: &str, job: &jobs::Job) -> Markup {
                 progress max=[job.of] value=[job.of.map(|_| job.done)] aria-label=(job.title) {}
                 p role="status" {
                     (count(job.done)) @if let Some(of) = job.of { " of about " (count(of)) }
-                    @if job.is_stopped() { ". It ends after what it is doing now." }
+                    @if job.is_stopped() { ". Stopping after the current step." }
                 }
                 form method="post" action=(format!("/jobs/{number}/stop")) {
                     (csrf(live))
@@ -205,7 +205,7 @@ fn job_part(live: &Live, number: &str, job: &jobs::Job) -> Markup {
                         Tone::Plain | Tone::Faint => p { (Foreign(text)) },
                     }
                 }
-                @if job.is_stopped() { p { "It was stopped before its end." } }
+                @if job.is_stopped() { p { "It was stopped before it was done." } }
                 p { a.button href=(job.back) { "Back" } }
             }
         }

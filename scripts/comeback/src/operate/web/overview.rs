@@ -342,7 +342,7 @@ fn nothing_yet(live: &Live, seen: &Seen) -> Markup {
             p {
                 "This page reads the log of "
                 @match &seen.system { Some(system) => code { (Foreign(&system.handler)) } None => "the retry handler" }
-                ". An event that failed longer ago than this page was told to read is shown when its next line is written."
+                ". An event that failed before the part of the log that the page has read appears with its next log line; --since reads more."
             }
         }
         p.faint { "now " (rfc3339((live.now)())) }

@@ -86,7 +86,7 @@ fn forms(live: &Live, seen: &Seen) -> Markup {
     };
     html! {
         section.card {
-            h2 { "A lesson of a minute" }
+            h2 { "A one-minute lesson" }
             p { "Events are sent, their function fails for " (LESSON_OUTAGE.as_secs()) " seconds, and you watch them come back." }
             form method="post" action="/play/lesson" { (csrf(live)) button { "Start the lesson" } }
         }

@@ -64,5 +64,5 @@ where
 {
     let runtime = Handle::current();
     let done = tokio::task::spawn_blocking(move || runtime.block_on(work())).await;
-    done.unwrap_or_else(|error| Err(Failure::Refused(format!("it broke off: {error}"))))
+    done.unwrap_or_else(|error| Err(Failure::Refused(format!("it crashed: {error}"))))
 }
