@@ -32,7 +32,7 @@ const ANSWER_MAX: usize = 1024 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum NoAnswer {
     /// The API can't be reached, or the connection was lost.
-    #[error("Lambda at {address} does not answer {path}: {error}")]
+    #[error("the request {path} to Lambda at {address} failed: {error}")]
     Lost {
         /// Its address.
         address: String,
@@ -70,7 +70,7 @@ impl ExtensionsApi {
         let identifier = answer.identifier.ok_or_else(|| NoAnswer::Lost {
             address: address.to_owned(),
             path: REGISTER,
-            error: io::Error::other(format!("an answer without {IDENTIFIER}")),
+            error: io::Error::other(format!("a response without the header {IDENTIFIER}")),
         })?;
         Ok(Self { address: address.to_owned(), identifier })
     }
@@ -149,7 +149,7 @@ async fn ask(
 
 /// Receives an answer up to the end of its body, as its head defines it: a server may keep the connection open.
 async fn receive(api: &mut TcpStream) -> io::Result<(u16, Answer)> {
-    let not_whole = || io::Error::other("an answer that is no whole HTTP");
+    let not_whole = || io::Error::other("an incomplete or malformed HTTP response");
     let mut received = Vec::new();
     while received.len() < ANSWER_MAX {
         let is_closed = api.read_buf(&mut received).await? == 0;

@@ -60,7 +60,7 @@ async fn answer(shared: &Shared, page: Option<Router>, request: Request, next: N
     }
     if request.uri().path().starts_with("/_local/") {
         if headers.contains_key(header::ORIGIN) {
-            return refuse("web pages may not look in here");
+            return refuse("requests from web pages are refused");
         }
         return next.run(request).await;
     }

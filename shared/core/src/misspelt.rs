@@ -42,6 +42,6 @@ impl Misspelt {
 impl fmt::Display for Misspelt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { variable, setting } = self;
-        write!(f, "{variable} is no setting and is ignored; did you mean {setting}?")
+        write!(f, "{variable} is not a setting and is ignored; did you mean {setting}?")
     }
 }

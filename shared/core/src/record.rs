@@ -146,7 +146,7 @@ pub enum Condition {
 #[non_exhaustive]
 pub enum Unreadable {
     /// The body is not a JSON object.
-    #[error("expected a failure record, got a body that is no JSON object")]
+    #[error("expected a failure record, got a body that is not a JSON object")]
     NoObject,
     /// The body is an object that names no function.
     #[error(
@@ -162,7 +162,7 @@ pub enum Unreadable {
     )]
     NoTarget,
     /// A bare or redriven event that is not JSON.
-    #[error("expected an event, got a dead-letter-queue message whose body is no JSON")]
+    #[error("expected an event, got a dead-letter-queue message whose body is not JSON")]
     NoEvent,
     /// A dead letter of ours whose `FunctionArn` is not the ARN of a function.
     #[error("expected the ARN of a function in the attribute FunctionArn of a dead letter")]

@@ -70,7 +70,7 @@ impl QueueTargets {
             if !is_queue_name(queue) {
                 faults.push(Fault::new(
                     NAME,
-                    "for a queue by its name, without ARN and URL",
+                    "an object whose keys are queue names, not ARNs or URLs",
                     queue,
                 ));
             }
@@ -121,7 +121,7 @@ impl Targets {
         let is_name = |text: &str| !text.is_empty() && text.chars().all(name);
         let is_good = |text: &&String| text.starts_with("arn:") || is_name(text);
         for bad in patterns.iter().filter(|text| !is_good(text)) {
-            let expected = "function names or ARNs, with * for any run";
+            let expected = "function names or ARNs, in which * matches any characters";
             faults.push(Fault::new(setting, expected, bad));
         }
         Self::Listed(patterns)
@@ -200,7 +200,7 @@ impl Policies {
         for (function, values) in functions.members() {
             let prefix = format!("POLICIES.{function}");
             if !is_function_name(function) {
-                let expected = "for a function by its name, without ARN and alias";
+                let expected = "an object whose keys are function names, not ARNs or aliases";
                 faults.push(Fault::new("POLICIES", expected, function));
             }
             let Some(values) = Object::read(values.get()) else {

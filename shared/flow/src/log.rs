@@ -78,7 +78,7 @@ pub(crate) fn ended(item: &Item<'_>, outcome: &Outcome) {
         Outcome::NotReached => line!(
             warn,
             item,
-            "the time was up before there was an answer; the message comes back after the queue's own visibility timeout",
+            "the handler ran out of time for this message; it comes back after the queue's own visibility timeout",
         ),
     }
 }
@@ -208,12 +208,12 @@ pub(crate) fn not_entered(item: &Item<'_>, fault: &StoreFault) {
     );
 }
 
-/// The failure was acted on, and the time was up before the mark was written.
+/// The failure was acted on, and the handler ran out of time before the mark was written.
 pub(crate) fn unmarked(item: &Item<'_>) {
     line!(
         warn,
         item,
-        "the time was up before the claim was marked as done; if the failure is delivered again, it is acted on again",
+        "the handler ran out of time before the claim was marked as done; if the failure is delivered again, it is acted on again",
         decision = "mark",
     );
 }
@@ -227,7 +227,7 @@ pub(crate) fn claim_lost(item: &Item<'_>) {
     );
 }
 
-/// The circuit of a target has turned.
+/// The circuit of a target has changed its state.
 pub(crate) fn turned(target: &str, from: &Circuit, to: &Circuit) {
     if from.name() == to.name() {
         return;
@@ -236,17 +236,32 @@ pub(crate) fn turned(target: &str, from: &Circuit, to: &Circuit) {
     let (was, circuit) = (from.name(), to.name());
     match to.phase {
         Phase::Suspected { .. } | Phase::Open { .. } => {
-            tracing::warn!(target, circuit, was, down_since, "the circuit of the target turns");
+            tracing::warn!(
+                target,
+                circuit,
+                was,
+                down_since,
+                "the circuit of the target changed state"
+            );
         }
         Phase::Closed { .. } | Phase::Probing { .. } | Phase::Ramping { .. } => {
-            tracing::info!(target, circuit, was, down_since, "the circuit of the target turns");
+            tracing::info!(
+                target,
+                circuit,
+                was,
+                down_since,
+                "the circuit of the target changed state"
+            );
         }
     }
 }
 
 /// The circuit of a target was written by another program or version.
 pub(crate) fn circuit_unreadable(target: &str) {
-    tracing::error!(target, "the circuit in LEDGER_TABLE can't be read; it begins anew");
+    tracing::error!(
+        target,
+        "the circuit in LEDGER_TABLE has an unknown format; it is replaced by a closed one"
+    );
 }
 
 /// The circuit of a target can't be written.

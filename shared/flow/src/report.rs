@@ -78,7 +78,7 @@ pub enum Outcome {
         /// What SQS answered.
         fault: CallFault,
     },
-    /// The time was up before there was an answer: it comes back likewise.
+    /// The handler ran out of time before there was an answer: it comes back likewise.
     NotReached,
 }
 

@@ -233,8 +233,9 @@ fn an_api_that_is_unreachable_or_refuses_is_named() {
     let opt = Opt::new("refuses");
     let address = format!("127.0.0.1:{}", free_port());
     let (status, said) = opt.extension(&address, free_port()).end();
-    let expected =
-        format!("comeback: Lambda at {address} does not answer /2020-01-01/extension/register: ");
+    let expected = format!(
+        "comeback: the request /2020-01-01/extension/register to Lambda at {address} failed: "
+    );
     assert!(status == Some(1) && said.starts_with(&expected), "{said}");
 
     let api = Api::new();

@@ -124,9 +124,7 @@ fn filter(shared: &Shared, asked: &FilterLogEvents) -> Result<Value, Refusal> {
         return Err(("ResourceNotFoundException", message.to_owned()));
     };
     let filter = LogFilter::parse(asked.filter_pattern.as_deref().unwrap_or_default());
-    let filter = filter.ok_or_else(|| {
-        invalid("Invalid filter pattern, or one that this local cloud does not have.")
-    })?;
+    let filter = filter.ok_or_else(|| invalid("Invalid or unsupported filter pattern."))?;
     let after = asked.next_token.as_deref().unwrap_or("0").parse();
     let mut after: u64 = after.map_err(|_| invalid("The specified nextToken is invalid."))?;
     let limit = asked.limit.unwrap_or(LINES_MAX).clamp(1, LINES_MAX);

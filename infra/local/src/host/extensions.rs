@@ -68,15 +68,15 @@ pub(super) enum Refusal {
     InvalidExtensionName,
     #[error("{0}: must be INVOKE or SHUTDOWN")]
     InvalidEventType(String),
-    #[error("an extension can't do this after what it did before")]
+    #[error("the extension is in a state in which it can't make this request")]
     InvalidExtensionState,
     #[error("Extension limit ({EXTENSIONS_MAX}) reached")]
     TooManyExtensions,
-    #[error("there must be the header Lambda-Extension-Identifier")]
+    #[error("the header Lambda-Extension-Identifier is required")]
     MissingExtensionIdentifier,
     #[error("there is no extension with this identifier")]
     UnknownExtensionIdentifier,
-    #[error("there must be the header {0}")]
+    #[error("the header {0} is required")]
     MissingHeader(&'static str),
     #[error("{0}")]
     InvalidRequestFormat(String),

@@ -87,7 +87,7 @@ impl Cloud {
                 let bytes = record.get().len();
                 if bytes > ASYNCHRONOUS_BYTES_MAX {
                     return Err(format!(
-                        "a record of {bytes} bytes is over an event's {ASYNCHRONOUS_BYTES_MAX}"
+                        "a record of {bytes} bytes exceeds the limit of an event, {ASYNCHRONOUS_BYTES_MAX}"
                     ));
                 }
                 self.accept(now, &name, record, Some(Arc::clone(&event.trace_header)));
@@ -105,7 +105,7 @@ impl Cloud {
         target: &str,
         attributes: DeadLetterAttributes,
     ) -> Result<(), String> {
-        let queue = queue_name(target).ok_or_else(|| "it is no queue".to_owned())?;
+        let queue = queue_name(target).ok_or_else(|| "it is not a queue".to_owned())?;
         let DeadLetterAttributes { error_code, error_message } = attributes;
         let mut attributes = MessageAttributes::from([
             ("RequestID".to_owned(), MessageAttribute::string(event.request_id.as_ref())),

@@ -64,11 +64,11 @@ fn every_bad_setting_is_named_in_one_message_with_what_it_must_be_and_what_it_is
     let expected = [
         "DEAD_LETTER_QUEUE_URL must be the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/123456789012/name, and is not set",
         "RETRY_QUEUE_URL must be the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/123456789012/name, got \"retry\"",
-        "TARGET_FUNCTIONS must be function names or ARNs, with * for any run, got \"bad name\"",
+        "TARGET_FUNCTIONS must be function names or ARNs, in which * matches any characters, got \"bad name\"",
         "QUEUE_TARGETS.retry must be a list of functions such as [\"orders\"], got \"[]\"",
-        "QUEUE_TARGETS must be for a queue by its name, without ARN and URL, got \"q u\"",
-        "QUEUE_TARGETS.twice must be function names or ARNs, with * for any run, got \"a b\"",
-        "QUEUE_TARGETS.twice must be function names or ARNs, with * for any run, got \"\"",
+        "QUEUE_TARGETS must be an object whose keys are queue names, not ARNs or URLs, got \"q u\"",
+        "QUEUE_TARGETS.twice must be function names or ARNs, in which * matches any characters, got \"a b\"",
+        "QUEUE_TARGETS.twice must be function names or ARNs, in which * matches any characters, got \"\"",
         "QUEUE_TARGETS must be an object that names each queue once, got \"twice\"",
         "QUEUE_TARGETS.none must be a list of functions such as [\"orders\"], got \"\\\"orders\\\"\"",
         "IN_FLIGHT_MAX must be a whole number from 1, got \"0\"",
@@ -265,7 +265,7 @@ fn a_variable_that_looks_like_a_misspelt_setting_is_named_with_the_setting() {
     };
     assert_eq!(
         misspelt.to_string(),
-        "MAX_ATTEMPT is no setting and is ignored; did you mean MAX_ATTEMPTS?"
+        "MAX_ATTEMPT is not a setting and is ignored; did you mean MAX_ATTEMPTS?"
     );
 }
 

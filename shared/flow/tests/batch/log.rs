@@ -88,7 +88,7 @@ async fn the_line_of_an_unreadable_message_has_its_id_the_reason_and_why() {
     handle_within(10, &World::new(&[]), vec![poison("poison")]).await;
     let [line] = &lines()[..] else { panic!("expected one line, got {:?}", lines()) };
     assert_eq!((&line["message_id"], &line["reason"]), (&"poison".into(), &"unreadable".into()));
-    assert_eq!(line["why"], "expected a failure record, got a body that is no JSON object");
+    assert_eq!(line["why"], "expected a failure record, got a body that is not a JSON object");
 }
 
 #[tokio::test(start_paused = true)]
