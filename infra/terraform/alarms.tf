@@ -11,7 +11,7 @@ locals {
       severity      = "page"
       periods       = 3
       periods_above = 1
-      description   = "A retry handler in this region gives up events that might have succeeded, or that it may not bring back. Look at the dead letters by reason, function and error. Errors that never heal (not_retryable) and cancelled events are not counted."
+      description   = "A retry handler in this region gives up events that might have succeeded, or that it is not allowed to retry. Look at the dead letters by reason, function and error. Errors that never heal (not_retryable) and cancelled events are not counted."
     }
     DeadLetters = {
       severity    = "ticket"
@@ -49,12 +49,12 @@ locals {
     UnreadMessages = {
       severity    = "page"
       periods     = 3
-      description = "Messages in a retry queue are due, and for a quarter of an hour not all of them were received. Check that the queue's mapping is enabled and that the handler is not throttled. If the handler is only busy, raise the mapping's maximum concurrency. If 120,000 messages are in flight, SQS delivers none: the errors in the handler's log say why it can't send them again with a delay."
+      description = "For a quarter of an hour, a retry queue has always had messages that are due but not received. Check that the queue's mapping is enabled and that the handler is not throttled. If the handler is only busy, raise the mapping's maximum concurrency. If 120,000 messages are in flight, SQS delivers none: the errors in the handler's log say why it can't send them again with a delay."
     }
     Backlog = {
       severity    = "ticket"
       above       = 50
-      description = "More events wait in a retry queue than are healthy for what it may have in flight (IN_FLIGHT_MAX). Nothing stalls, but waits that are kept as delays cost more. Look for the function that is down."
+      description = "The number of events that wait in a retry queue is above its threshold, a percentage of IN_FLIGHT_MAX. Nothing stalls, but waits that are kept as delays cost more. Look for the function that is down."
     }
     UndeliveredFailures = {
       severity    = "page"
@@ -79,7 +79,7 @@ locals {
       above         = 50
       periods       = 4
       periods_above = 1
-      description   = "An event of this function has been failing, or was paused, for a large part of its maximum age, and is given up at its end. Look into the function's log and fix the cause; resume the function if it is paused. If only this event fails, cancel it, or list its error in NON_RETRYABLE_ERRORS."
+      description   = "An event of this function has been failing, or was paused, for a large part of its maximum age. When it reaches that age, it is given up. Look into the function's log and fix the cause; resume the function if it is paused. If only this event fails, cancel it, or list its error in NON_RETRYABLE_ERRORS."
     }
     Lateness = {
       severity    = "ticket"

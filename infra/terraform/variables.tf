@@ -318,7 +318,7 @@ variable "security_group_ids" {
 }
 
 variable "code_signing_config_arn" {
-  description = "The ARN of what Lambda accepts as the handler's code. Null for any code."
+  description = "The ARN of the code signing configuration of the handler. Null for none."
   type        = string
   default     = null
 }
@@ -357,7 +357,7 @@ variable "deletion_protection" {
 }
 
 variable "central_dead_letter_queue_arn" {
-  description = "The ARN of a queue of another account in this region to which the handler sends dead letters. Messages that SQS itself moves go to the module's own queue. Null for the own queue."
+  description = "The ARN of a queue of another account in this region to which the handler sends dead letters. Messages that SQS itself moves go to the module's own queue. Null to send all dead letters there."
   type        = string
   default     = null
 

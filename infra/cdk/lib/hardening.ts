@@ -66,9 +66,9 @@ export interface HardeningProps {
   readonly environmentEncryptionKey?: kms.IKey;
 
   /**
-   * What Lambda accepts as code of the handler. Sign what the package contains, or what `source` builds, first.
+   * The code signing configuration of the handler. Sign what the package contains, or what `source` builds, first.
    *
-   * @default - any code
+   * @default - none
    */
   readonly codeSigningConfig?: lambda.ICodeSigningConfig;
 

@@ -119,9 +119,9 @@ export function ofRegion(): Triggers {
       periods: GIVEN_UP_PERIODS,
       periodsAbove: 1,
       description:
-        'A retry handler in this region gives up events that might have succeeded, or that it may not bring back. Look ' +
-        'at the dead letters by reason, function and error. Errors that never heal (not_retryable) and cancelled ' +
-        'events are not counted.',
+        'A retry handler in this region gives up events that might have succeeded, or that it is not allowed to ' +
+        'retry. Look at the dead letters by reason, function and error. Errors that never heal (not_retryable) and ' +
+        'cancelled events are not counted.',
     },
   };
 }
@@ -225,7 +225,7 @@ export function ofQueue(queue: sqs.IQueue, { inFlightMax = IN_FLIGHT_MAX }: Asyn
       severity: PAGE,
       periods: UNREAD_PERIODS,
       description:
-        'Messages in a retry queue are due, and for a quarter of an hour not all of them were received. Check that ' +
+        'For a quarter of an hour, a retry queue has always had messages that are due but not received. Check that ' +
         "the queue's mapping is enabled and that the handler is not throttled. If the handler is only busy, raise the " +
         "mapping's maximum concurrency. If 120,000 messages are in flight, SQS delivers none: the errors in the " +
         "handler's log say why it can't send them again with a delay.",
@@ -243,7 +243,7 @@ export function ofQueue(queue: sqs.IQueue, { inFlightMax = IN_FLIGHT_MAX }: Asyn
       severity: TICKET,
       above: BACKLOG_PERCENT,
       description:
-        'More events wait in a retry queue than are healthy for what it may have in flight (IN_FLIGHT_MAX). ' +
+        'The number of events that wait in a retry queue is above its threshold, a percentage of IN_FLIGHT_MAX. ' +
         'Nothing stalls, but waits that are kept as delays cost more. Look for the function that is down.',
     },
   };
@@ -307,9 +307,9 @@ export function ofFunction(
       periods: DOWN_PERIODS,
       periodsAbove: 1,
       description:
-        'An event of this function has been failing, or was paused, for a large part of its maximum age, and is ' +
-        "given up at its end. Look into the function's log and fix the cause; resume the function if it is " +
-        'paused. If only this event fails, cancel it, or list its error in NON_RETRYABLE_ERRORS.',
+        'An event of this function has been failing, or was paused, for a large part of its maximum age. When it ' +
+        "reaches that age, it is given up. Look into the function's log and fix the cause; resume the function if it " +
+        'is paused. If only this event fails, cancel it, or list its error in NON_RETRYABLE_ERRORS.',
     },
     Lateness: {
       metric: retry.metricInvokeLateness({ target }),
