@@ -1,6 +1,6 @@
 //! Takes an event out of its envelope.
 //!
-//! The runtime gets the original payload. The facts of the retry are in the client context, where a caller would
+//! The runtime gets the original payload. The retry metadata is in the client context, where a caller would
 //! describe itself; an asynchronous invocation has no client context of its own.
 
 use comeback_core::envelope::{Envelope, INVOCATION_MAX};

@@ -16,7 +16,7 @@ def is_number(value: Any) -> bool:
 
 
 def unwrap(event: Any) -> tuple[Any, dict[str, Any]]:
-    """The payload and the facts of the retry. A first invocation gets the bare payload, and no facts."""
+    """The payload and the retry metadata. A first invocation gets the bare payload, and no metadata."""
     retry = event.get("_retry_metadata") if isinstance(event, dict) else None
     if isinstance(retry, dict) and "_original_payload" in event:
         attempt, since = retry.get("attempt"), retry.get("initial_timestamp")

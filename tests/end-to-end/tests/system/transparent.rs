@@ -1,5 +1,5 @@
 //! Functions without any code for envelopes, under the runtimes of others. They receive the same payload in each
-//! run, and the facts of the retry in the client context.
+//! run, and the retry metadata in the client context.
 
 use std::{
     fs,
@@ -68,7 +68,7 @@ fn free_port() -> u16 {
 const ORDER: &str = r#"{"order":"7","größe":1.5,"lines":[{"sku":null}]}"#;
 
 /// Expects an order to fail twice and then to succeed, and the notes of its function to have the same payload and
-/// the facts of the retry for each run.
+/// the retry metadata for each run.
 async fn assert_comes_back_unseen(retry_loop: RetryLoop, notes: &Path) {
     let id = retry_loop.invoke(ORDER).await;
     let mut journal = retry_loop.cloud.journal();
