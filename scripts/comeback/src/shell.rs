@@ -65,7 +65,7 @@ pub enum Failure {
     #[cfg(feature = "operate")]
     #[error(transparent)]
     Clients(#[from] crate::operate::aws::NoClients),
-    /// There is not one retry system.
+    /// No single retry system could be chosen.
     #[cfg(feature = "operate")]
     #[error(transparent)]
     NoSystem(#[from] comeback_operate::systems::NoSystem),
@@ -73,7 +73,7 @@ pub enum Failure {
     #[cfg(feature = "operate")]
     #[error(transparent)]
     Aws(#[from] comeback_operate::ports::Fault),
-    /// There is not one event.
+    /// No single event could be chosen.
     #[cfg(feature = "operate")]
     #[error(transparent)]
     NoLife(#[from] comeback_operate::life::NoLife),

@@ -37,13 +37,13 @@ use crate::{
     time::{between, later},
 };
 
-/// From so many invocations on, their share of failures means something.
+/// The fewest invocations whose failure rate is meaningful.
 const SAMPLE_MIN: u32 = 20;
 
-/// Retries are counted for so long.
+/// The window in which retries are counted.
 const WINDOW: Duration = Duration::from_mins(1);
 
-/// A handler in ordinary traffic reports after so many retries, failed or not. If it depended on the failures, their
+/// A handler in ordinary traffic reports after this many retries, failed or not. If it depended on the failures, their
 /// share would be wrong.
 const REPORT_MIN: u32 = 4;
 
@@ -54,7 +54,7 @@ const INTERVAL_MAX: Duration = Duration::from_mins(5);
 /// A probe that has not failed within this time has succeeded: most targets fail within seconds.
 const PATIENCE_MIN: Duration = Duration::from_secs(20);
 
-/// Nobody waits longer for a probe. Few targets run for longer before they fail.
+/// The longest wait for the result of a probe. Few targets run for longer before they fail.
 const PATIENCE_MAX: Duration = Duration::from_mins(5);
 
 /// A target's rate is judged after slices of at least this length.
@@ -63,7 +63,7 @@ const SLICE_MIN: Duration = Duration::from_secs(10);
 /// The highest rate a second. Beyond it nothing is limited.
 const RATE_MAX: u32 = 1 << 14;
 
-/// In so many slices at the lowest rate neither success nor failure prevails. Then the load is not the cause.
+/// After this many slices at the lowest rate in which neither success nor failure prevails, load is not the cause.
 const MIXED_MAX: u32 = 3;
 
 /// How many events are brought forward for one slice, at most: a handler needs about half a second for their calls.
@@ -75,8 +75,8 @@ const WAKE_UPS: u32 = 10;
 /// How many events come back when a probe ends. One would do if none was lost.
 const WAKE_UPS_AFTER_PROBE: u32 = 3;
 
-/// First failures that have come for the first time, and then not for the second, mean that the target may be up. The
-/// second is longer than the interval of the notes with the largest clock skew.
+/// If first failures have come steadily for `STEADY_MIN`, and then none for `SILENCE`, the target may be up. `SILENCE`
+/// is longer than `NOTE_INTERVAL` plus the largest clock skew.
 const STEADY_MIN: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(20);
 const NOTE_INTERVAL: Duration = Duration::from_secs(5);
@@ -96,7 +96,7 @@ const HOLD: Duration = Duration::from_mins(8);
 /// The same while nobody knows whether the target is down.
 const HOLD_SUSPECTED: Duration = Duration::from_mins(2);
 
-/// For so long after CloudWatch has cleared a target, our own retries are not believed.
+/// After CloudWatch has cleared a target, our own retries raise no suspicion for this long.
 const CLEARED_FOR: Duration = Duration::from_hours(1);
 
 /// The circuit of one target.
@@ -296,11 +296,11 @@ pub enum Pass {
     Due,
     /// The candidate.
     Probe,
-    /// So many, those that are due first. The others are held back.
+    /// This many, those that are due first. The others are held back.
     Some(u32),
 }
 
-/// So many events are to come back, one after the other.
+/// How many events are to come back, one after the other, and when.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Bring {
     /// How many.

@@ -56,7 +56,7 @@ impl ErrorReport {
 pub struct NonRetryable(Vec<String>);
 
 impl NonRetryable {
-    /// The patterns of a comma-separated list; `*` matches any run.
+    /// The patterns of a comma-separated list; `*` matches any characters.
     pub fn parse(list: &str) -> Self {
         Self::from_iter(list.split(','))
     }

@@ -53,7 +53,7 @@ const PEERS_MAX: u32 = 1_000;
 /// What a handler puts in flight is added up in parts of this length.
 const PART: Duration = Duration::from_secs(15);
 
-/// So many parts are as long as [`COUNT_LAG`]. Twice as many are remembered, for a count that is late.
+/// This many parts are as long as [`COUNT_LAG`]. Twice as many are kept, because counts may be late.
 const PARTS: usize = 4;
 const PARTS_REMEMBERED: usize = 2 * PARTS;
 
@@ -180,10 +180,11 @@ impl Gauge {
     }
 }
 
-/// How many handlers have done the same if the number of messages in flight has grown by so many in this time.
+/// The number of concurrent handlers that explains by how much the messages in flight have grown in this time, if each
+/// has put as many in flight as this handler.
 ///
-/// It isn't known when the messages were put in flight that the counts show. So this handler's part is the largest that
-/// it remembers; with any other, there would be more peers than there are.
+/// It isn't known when the counted messages were put in flight. So this takes the largest part that this handler
+/// remembers: a smaller one could overestimate the number of handlers.
 fn peers(grown: u64, time: Duration, put: &[Put]) -> u32 {
     let own = put.iter().map(|put| put.stay).max().unwrap_or_default();
     let grown_in_part = u128::from(grown) * PART.as_millis() / time.max(PART).as_millis();

@@ -389,7 +389,7 @@ impl Failure<'_> {
         Some(Envelope { metadata, payload: Cow::Borrowed(payload) })
     }
 
-    /// The attributes with which the failure is the same in another message.
+    /// The attributes that carry the failure's time and the first message's id into a message that is sent again.
     pub fn carried(&self, message: &Message) -> [(&'static str, String); 2] {
         [
             (FAILED_AT, time::rfc3339_exact(self.failed_at)),

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | retry now | it is invoked when it comes back, although it is not due; the attempt counts like any other |
 //! | cancel | it is dead-lettered with the reason `cancelled` |
-//! | pause, for a target | what is due waits again; no attempt is counted, and the event's age goes on |
+//! | pause, for a target | what is due waits again; no attempt is counted, but the event's age still grows |
 //!
 //! An order for an event wins over the pause of its target: that is how one event is tried while the others wait.
 //! An order for an event that is due, or was given up, changes nothing unless it cancels.

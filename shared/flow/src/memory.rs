@@ -12,7 +12,7 @@ use comeback_core::{
     time::between,
 };
 
-/// For so long a circuit that was closed needs no other look when a retry has failed. No circuit opens and probes in
+/// A circuit that was closed is not read again for this long when a retry has failed. No circuit opens and probes in
 /// less.
 const CLOSED_FOR: Duration = Duration::from_secs(5);
 

@@ -69,7 +69,7 @@ pub enum Outcome {
     /// It could not be put back: the queue's own visibility timeout brings it back.
     LeftToQueue(CallFault),
     /// Its dead letter could not be sent: the queue's own visibility timeout brings it back, and a person has to
-    /// mend the cause.
+    /// fix the cause.
     DeadLetterNotSent {
         /// The reason of the dead letter.
         reason: Reason,
@@ -87,7 +87,7 @@ pub enum Outcome {
 pub enum Obstacle {
     /// It will pass by itself.
     Throttled,
-    /// A person has to mend it.
+    /// A person has to fix it.
     Configuration,
     /// A call to the ledger failed.
     Ledger,

@@ -7,13 +7,13 @@ pub fn any(wanted: &[String], matches: impl Fn(&str) -> bool) -> bool {
     wanted.is_empty() || wanted.iter().any(|wanted| matches(wanted))
 }
 
-/// Whether this is the function, by its name or ARN with `*` for any run.
+/// Whether this is the function, by its name or ARN, in which `*` matches any characters.
 pub fn is_function(function: &FunctionArn, wanted: &str) -> bool {
     let names = [function.name(), function.unqualified(), function.as_str()];
     names.iter().any(|name| pattern::matches(wanted, name))
 }
 
-/// Whether this is the error type, whole or its last segment, with `*` for any run.
+/// Whether this is the error type, whole or its last segment; `*` matches any characters.
 pub fn is_error(error: &str, wanted: &str) -> bool {
     error_type::names(error).iter().any(|name| pattern::matches(wanted, name))
 }

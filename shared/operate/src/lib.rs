@@ -1,10 +1,10 @@
 //! What an operator of Comeback sees and does: facts in, findings and plans out.
 //!
-//! [`attach`] has the failures of a function retried, or no longer.
+//! [`attach`] attaches a function, so that its failures are retried, or detaches it.
 //!
 //! [`dead_letters`] finds letters of the dead-letter queue, and redrives or deletes them.
 //!
-//! [`doctor`] finds what is wrong with a retry system, and how to mend it. [`permissions`] has the IAM policy for each
+//! [`doctor`] finds problems in a retry system, and how to fix them. [`permissions`] has the IAM policy for each
 //! command.
 //!
 //! [`simulation`] says what a policy means before it is deployed: when the attempts of an event fall, and what an
@@ -14,7 +14,7 @@
 //!
 //! [`live`] keeps the latest events for a page that shows them while they happen.
 //!
-//! [`status`] says how each function is.
+//! [`status`] shows the state of each function.
 //!
 //! [`told`] says what a plan means and what was done, in lines that a terminal and a page both show.
 //!

@@ -118,7 +118,7 @@ pub enum Next {
     Unknown,
 }
 
-/// Why there is not one life.
+/// Why no single event could be chosen.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoLife {

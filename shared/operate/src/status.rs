@@ -1,11 +1,11 @@
-//! How each function is: whether it fails, what waits for it, and what became of its events.
+//! The state of each function: whether it fails, how many events wait, and how its events ended.
 
 use std::collections::BTreeMap;
 
 use comeback_core::Timestamp;
 use serde::Serialize;
 
-/// How a function is, in the order in which an operator cares.
+/// The state of a function, in the order in which an operator cares.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {

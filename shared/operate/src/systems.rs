@@ -55,7 +55,7 @@ impl System {
     }
 }
 
-/// Why there is not one retry system, or not one dead-letter queue.
+/// Why no single retry system or dead-letter queue could be chosen.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoSystem {

@@ -1,4 +1,4 @@
-//! Plans to detach a function: what was before is restored.
+//! Plans to detach a function: its previous configuration is restored.
 
 use super::{
     Before, Facts, Order, Plan, Planned, Refusal, Step, invoke_policy_name, send_policy_name,
@@ -23,9 +23,9 @@ pub struct Detaching {
     pub waiting: u64,
 }
 
-/// Plans to detach a function. As long as its queue has messages, only new failures are kept from it: what waits still
-/// needs the settings and permissions by which it comes back. `now` restores these, too; then the function's waiting
-/// events are dead-lettered.
+/// Plans to detach a function. As long as its queue has messages, only the destination and Lambda's own retries are
+/// restored, so that no new failure arrives there: waiting events still need the settings and permissions by which they
+/// come back. `now` restores these, too; then the function's waiting events are dead-lettered.
 ///
 /// # Errors
 ///

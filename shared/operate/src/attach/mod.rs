@@ -1,4 +1,4 @@
-//! Has the failures of a function retried, or no longer: for functions that no template manages.
+//! Attaches functions that no template manages, so that their failures are retried, and detaches them.
 //!
 //! The plan is a function of the [`Facts`]. Its steps only make what is still missing, so a plan that stopped halfway
 //! goes on when it is made again. The destination comes last when a function is attached, and first when it is

@@ -7,7 +7,7 @@ use crate::{
     ports::{Clock, Fault},
 };
 
-/// A change, which may be made twice.
+/// A change, which is idempotent.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Step {
     /// Give a function tags.
@@ -131,7 +131,7 @@ pub struct Stopped {
     pub fault: Fault,
 }
 
-/// New permissions are in force everywhere after seconds, as a rule.
+/// IAM is eventually consistent: new permissions usually take effect within seconds.
 const SETTLE_MAX: Duration = Duration::from_mins(1);
 /// How long to wait for that between two tries.
 const SETTLE_WAIT: Duration = Duration::from_secs(3);
@@ -165,8 +165,8 @@ pub async fn carry_out<A: Account>(
     Ok(())
 }
 
-/// Whether a fault passes when a change of before is in force everywhere: a permission, or a function that is still
-/// being changed.
+/// Whether a fault passes once an earlier change has taken effect: a new permission, or an update of the function
+/// that is still in progress.
 fn settles(fault: &Fault) -> bool {
     let code = fault.code.as_deref().unwrap_or_default();
     let is_permission =

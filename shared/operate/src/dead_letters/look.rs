@@ -19,7 +19,7 @@ const HOLD: Duration = Duration::from_mins(5);
 ///
 /// # Errors
 ///
-/// If letters can't be received or made visible again. Those that were received come back within minutes.
+/// If letters can't be received or made visible again. Those that were received become visible again within minutes.
 pub async fn look(
     queue: &impl DeadLetterQueue,
     clock: &impl Clock,

@@ -20,15 +20,15 @@ pub struct Selection {
     pub ids: Vec<String>,
     /// Reasons, or [`NO_REASON`].
     pub reasons: Vec<String>,
-    /// Names or ARNs of functions; `*` matches any run.
+    /// Names or ARNs of functions; `*` matches any characters.
     pub functions: Vec<String>,
-    /// Error types, whole or their last segments, or `none`; `*` matches any run.
+    /// Error types, whole or their last segments, or `none`; `*` matches any characters.
     pub errors: Vec<String>,
     /// A part of the error message, in upper or lower case.
     pub message: Option<String>,
-    /// The last failure is at least so long ago.
+    /// The last failure is at least this long ago.
     pub older_than: Option<Duration>,
-    /// The last failure is at most so long ago.
+    /// The last failure is at most this long ago.
     pub newer_than: Option<Duration>,
     /// How many attempts were made.
     pub attempts: Option<RangeInclusive<u32>>,

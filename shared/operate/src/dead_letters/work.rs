@@ -46,8 +46,7 @@ const FAULTS_MAX: usize = 10;
 pub struct Pace {
     /// The most letters a second.
     pub letters_per_second: Option<u32>,
-    /// How many batches of ten are worked on at the same time. If the program is killed, as many may be redriven
-    /// twice.
+    /// How many batches of ten are redriven concurrently. If the program is killed, that many may be redriven twice.
     pub batches: usize,
 }
 

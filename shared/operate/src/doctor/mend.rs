@@ -1,8 +1,8 @@
-//! What mends a finding: a call to AWS, and the command of the AWS CLI that makes it.
+//! Fixes for findings: each is a call to AWS, and the command of the AWS CLI that makes it.
 
 use serde_json::json;
 
-/// What mends a finding. To do it twice is the same as once.
+/// A fix for a finding. It is idempotent.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Mend {
     /// Give a mapping all its settings.

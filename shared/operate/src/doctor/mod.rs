@@ -1,4 +1,4 @@
-//! What is wrong with a retry system, why it matters, and how to mend it.
+//! What is wrong with a retry system, why it matters, and how to fix it.
 //!
 //! [`diagnose`] is a function of [`Facts`]. It examines each part of the system by itself: the handler, its mappings,
 //! the retry queues, the dead-letter queue, the functions whose failures are retried, and the ledger. What could not
@@ -68,7 +68,7 @@ pub struct Finding {
     pub says: String,
     /// Why it matters.
     pub why: &'static str,
-    /// What mends it.
+    /// How to fix it.
     pub mend: Option<Mend>,
 }
 
@@ -113,7 +113,7 @@ impl Examined {
         self
     }
 
-    /// Adds what mends the last finding.
+    /// Adds the fix for the last finding.
     fn mend(&mut self, mend: Mend) {
         if let Some(last) = self.findings.last_mut() {
             last.mend = Some(mend);

@@ -329,8 +329,8 @@ fn beat(seconds: &mut BTreeMap<i64, [u32; 4]>, step: &Step) {
     }
 }
 
-/// The handler tells of a retry when Lambda has accepted it. By then its run may have ended, and what comes after it
-/// may have been told. So a retry is put before what its run led to.
+/// The handler logs a retry after Lambda has accepted it. By then the run may have ended and its result may already be
+/// among the steps. So the retry is moved before the steps that its run led to.
 fn bring_in_order(steps: &mut [Step]) {
     let [.., last] = steps else { return };
     let (What::Retried { .. }, Some(attempt)) = (&last.what, last.attempt) else { return };

@@ -9,9 +9,9 @@ use crate::filter::{any, contains, is_error_of, is_function};
 pub struct Selection {
     /// Ids of events or of their latest requests, or the beginnings of either.
     pub ids: Vec<String>,
-    /// Names or ARNs of functions; `*` matches any run.
+    /// Names or ARNs of functions; `*` matches any characters.
     pub functions: Vec<String>,
-    /// Error types, whole or their last segments, or `none`; `*` matches any run.
+    /// Error types, whole or their last segments, or `none`; `*` matches any characters.
     pub errors: Vec<String>,
     /// A part of the error message, in upper or lower case.
     pub message: Option<String>,

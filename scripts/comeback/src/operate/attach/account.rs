@@ -43,7 +43,7 @@ impl There {
     ///
     /// # Errors
     ///
-    /// If there is no such function, or not one system.
+    /// If there is no such function, or no single system can be chosen.
     pub async fn facts(
         &self,
         (name, qualifier): &Named,

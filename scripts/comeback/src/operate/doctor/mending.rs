@@ -1,4 +1,4 @@
-//! Carries out what mends a finding.
+//! Carries out the fix for a finding.
 
 use aws_sdk_dynamodb::types::TimeToLiveSpecification;
 use aws_sdk_lambda::types::{FunctionResponseType, RecursiveLoop};

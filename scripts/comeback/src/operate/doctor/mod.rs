@@ -1,4 +1,4 @@
-//! `comeback doctor`: what is wrong with a retry system, and how to mend it.
+//! `comeback doctor`: problems in the retry systems, and how to fix them.
 
 pub mod args;
 mod gather;

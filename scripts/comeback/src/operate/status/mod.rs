@@ -1,4 +1,4 @@
-//! `comeback status`: how each function is.
+//! `comeback status`: the state of each function.
 
 pub mod args;
 mod gather;

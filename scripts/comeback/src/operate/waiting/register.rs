@@ -152,7 +152,7 @@ impl DynamoRegister {
 ///
 /// # Errors
 ///
-/// If there is not one.
+/// If no single one can be chosen.
 pub async fn find(connection: &Connection, which: &Which) -> Result<(Aws, System), Failure> {
     let aws = Aws::connect(connection).await?;
     let functions = functions(&aws).await?;
