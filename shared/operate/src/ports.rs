@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use comeback_core::{Timestamp, fault::FaultKind};
+use comeback_core::{
+    Timestamp,
+    fault::{FaultKind, classify},
+};
 
 /// The waits after calls that failed and may succeed later.
 const BACKOFF: [Duration; 5] = [
@@ -39,6 +42,17 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// A refusal that has no HTTP status of its own, such as that of one entry of a batch.
+    pub fn of(action: &'static str, resource: &str, code: &str, message: &str) -> Self {
+        Self {
+            action,
+            resource: resource.to_owned(),
+            kind: classify(Some(code), Some(400), None),
+            code: Some(code.to_owned()),
+            message: message.to_owned(),
+        }
+    }
+
     /// Whether the caller lacks a permission.
     pub fn is_denied(&self) -> bool {
         let code = self.code.as_deref().unwrap_or_default();
@@ -88,18 +102,13 @@ fn advice(fault: &Fault) -> String {
 
 #[cfg(test)]
 mod tests {
-    use comeback_core::fault::classify;
-
     use super::*;
 
     #[test]
     fn a_fault_names_action_and_resource_and_the_permission_that_is_missing() {
         let fault = |code: Option<&str>| Fault {
-            action: "sqs:DeleteMessage",
-            resource: "arn:aws:sqs:us-east-1:1:dead".to_owned(),
-            kind: classify(code, Some(400), None),
             code: code.map(str::to_owned),
-            message: "as told".to_owned(),
+            ..Fault::of("sqs:DeleteMessage", "arn:aws:sqs:us-east-1:1:dead", "", "as told")
         };
         let start = "expected sqs:DeleteMessage on arn:aws:sqs:us-east-1:1:dead to succeed, got ";
         let advice = "; your identity needs the permission sqs:DeleteMessage on arn:aws:sqs:us-east-1:1:dead";

@@ -1,6 +1,6 @@
 //! The clients of AWS: of an account, with the credentials that the AWS CLI would use, or of the local cloud.
 
-use std::{fmt::Debug, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use aws_config::{
     BehaviorVersion, ConfigLoader, Region, environment::EnvironmentVariableCredentialsProvider,
@@ -9,7 +9,6 @@ use aws_config::{
 use aws_sdk_sqs::{
     config::{Credentials, ProvideCredentials},
     error::{DisplayErrorContext, ProvideErrorMetadata, SdkError},
-    operation::change_message_visibility_batch::ChangeMessageVisibilityBatchError,
     types::{BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry},
 };
 #[cfg(feature = "account")]
@@ -112,8 +111,8 @@ impl Aws {
         })
     }
 
-    /// Makes at most ten messages of a queue visible at once. Returns the entries that SQS refuses; their ids are the
-    /// places of the messages.
+    /// Makes at most ten messages of a queue visible at once. Returns the faults of single messages by their places. A
+    /// message that is visible already, or that somebody else has deleted, needs no change.
     ///
     /// # Errors
     ///
@@ -121,8 +120,11 @@ impl Aws {
     pub async fn show(
         &self,
         queue_url: &str,
+        resource: &str,
         receipt_handles: &[&str],
-    ) -> Result<Vec<BatchResultErrorEntry>, SdkError<ChangeMessageVisibilityBatchError>> {
+    ) -> Result<BTreeMap<usize, Fault>, Fault> {
+        const ACTION: &str = "sqs:ChangeMessageVisibility";
+        const GONE: [&str; 3] = ["NotInflight", "ReceiptHandle", "InvalidParameterValue"];
         let entry = |(index, handle): (usize, &&str)| {
             ChangeMessageVisibilityBatchRequestEntry::builder()
                 .id(index.to_string())
@@ -134,7 +136,11 @@ impl Aws {
         };
         let entries = receipt_handles.iter().enumerate().filter_map(entry).collect();
         let call = self.sqs.change_message_visibility_batch().queue_url(queue_url);
-        Ok(call.set_entries(Some(entries)).send().await?.failed)
+        let answer =
+            call.set_entries(Some(entries)).send().await.map_err(fault(ACTION, resource))?;
+        let failed = answer.failed.into_iter();
+        let failed = failed.filter(|it| !GONE.iter().any(|code| it.code.contains(code)));
+        Ok(faults(ACTION, resource, failed))
     }
 
     /// DynamoDB as the handler of this system uses it: beside a local cloud it has an endpoint of its own.
@@ -212,19 +218,15 @@ fn is_local(endpoint: &str) -> bool {
 }
 
 /// The fault of a call that failed.
-pub fn fault<E, R>(
-    action: &'static str,
-    resource: &str,
-) -> impl FnOnce(SdkError<E, R>) -> Fault + use<E, R>
+pub fn fault<E>(action: &'static str, resource: &str) -> impl FnOnce(SdkError<E>) -> Fault + use<E>
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
-    SdkError<E, R>: Status,
-    R: Debug,
 {
     let resource = resource.to_owned();
     move |error| {
         let code = error.code().map(str::to_owned);
-        let kind = classify(code.as_deref(), error.status(), None);
+        let status = error.raw_response().map(|response| response.status().as_u16());
+        let kind = classify(code.as_deref(), status, None);
         let message = match error.message() {
             Some(message) => message.to_owned(),
             None if code.is_some() => String::new(),
@@ -234,16 +236,17 @@ where
     }
 }
 
-/// The HTTP status of an answer.
-pub trait Status {
-    /// The status; `None` if there was no answer.
-    fn status(&self) -> Option<u16>;
-}
-
-impl<E> Status for SdkError<E> {
-    fn status(&self) -> Option<u16> {
-        self.raw_response().map(|response| response.status().as_u16())
-    }
+/// The faults of a batch's entries, by their places.
+pub fn faults(
+    action: &'static str,
+    resource: &str,
+    failed: impl IntoIterator<Item = BatchResultErrorEntry>,
+) -> BTreeMap<usize, Fault> {
+    let fault = |it: BatchResultErrorEntry| {
+        let message = it.message.unwrap_or_default();
+        Some((it.id.parse().ok()?, Fault::of(action, resource, &it.code, &message)))
+    };
+    failed.into_iter().filter_map(fault).collect()
 }
 
 #[cfg(test)]

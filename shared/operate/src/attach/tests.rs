@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use comeback_core::{Timestamp, fault::classify};
+use comeback_core::Timestamp;
 use serde_json::json;
 
 use super::*;
@@ -336,13 +336,7 @@ fn denied() -> Fault {
 }
 
 fn fault(code: &str, message: &str) -> Fault {
-    Fault {
-        action: "iam:GetRolePolicy",
-        resource: "orders-role".to_owned(),
-        kind: classify(Some(code), Some(400), None),
-        code: Some(code.to_owned()),
-        message: message.to_owned(),
-    }
+    Fault::of("iam:GetRolePolicy", "orders-role", code, message)
 }
 
 #[test]

@@ -11,7 +11,6 @@ use std::{
 
 use comeback_core::{
     Timestamp,
-    fault::classify,
     time::{between, later},
 };
 
@@ -110,13 +109,7 @@ impl StandIn {
 }
 
 fn fault(code: &str) -> Fault {
-    Fault {
-        action: "sqs:Anything",
-        resource: "queue".to_owned(),
-        kind: classify(Some(code), Some(400), None),
-        code: Some(code.to_owned()),
-        message: "as told".to_owned(),
-    }
+    Fault::of("sqs:Anything", "queue", code, "as told")
 }
 
 impl DeadLetterQueue for StandIn {

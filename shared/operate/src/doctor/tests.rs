@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use comeback_core::fault::classify;
-
 use super::*;
 use crate::ports::Fault;
 
@@ -291,13 +289,7 @@ fn functions_may_be_retried_by_their_own_dead_letter_queue() {
 
 #[test]
 fn what_could_not_be_found_out_is_named_once_and_fails_nothing_else() {
-    let fault = |action, resource: &str| Fault {
-        action,
-        resource: resource.to_owned(),
-        kind: classify(Some("AccessDenied"), Some(403), None),
-        code: Some("AccessDenied".to_owned()),
-        message: "no".to_owned(),
-    };
+    let fault = |action, resource: &str| Fault::of(action, resource, "AccessDenied", "no");
     let denied = || fault("iam:SimulatePrincipalPolicy", "role");
     let mut facts = healthy();
     facts.handler.state = Err(fault("lambda:GetFunctionConfiguration", "handler"));

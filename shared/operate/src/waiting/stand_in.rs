@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, collections::BTreeMap, time::Duration};
 
-use comeback_core::{Timestamp, claim::Order, fault::classify, register::Entry, time::later};
+use comeback_core::{Timestamp, claim::Order, register::Entry, time::later};
 
 use super::{Page, Part, Register};
 use crate::ports::{Clock, Fault};
@@ -93,13 +93,7 @@ impl StandIn {
 }
 
 fn fault(code: &str) -> Fault {
-    Fault {
-        action: "dynamodb:Query",
-        resource: "table".to_owned(),
-        kind: classify(Some(code), Some(400), None),
-        code: Some(code.to_owned()),
-        message: String::new(),
-    }
+    Fault::of("dynamodb:Query", "table", code, "")
 }
 
 impl Register for StandIn {

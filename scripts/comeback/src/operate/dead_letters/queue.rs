@@ -1,12 +1,12 @@
 //! The dead-letter queue and the functions on AWS.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use aws_sdk_lambda::{primitives::Blob, types::InvocationType};
 use aws_sdk_sqs::types::{
     DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName, QueueAttributeName,
 };
-use comeback_core::{Timestamp, fault::classify, time};
+use comeback_core::{Timestamp, time};
 use comeback_operate::{
     dead_letters::{DeadLetterQueue, Functions, Invocation, Letter},
     ports::{Clock, Fault},
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use super::args::Which;
 use crate::{
     operate::{
-        aws::{Aws, fault},
+        aws::{Aws, fault, faults},
         functions::functions,
     },
     shell::Failure,
@@ -82,16 +82,6 @@ impl Queue {
     pub fn region(&self) -> &str {
         &self.aws.region
     }
-
-    fn fault_of_entry(&self, action: &'static str, code: &str, message: Option<&str>) -> Fault {
-        Fault {
-            action,
-            resource: self.arn.clone(),
-            kind: classify(Some(code), Some(400), None),
-            code: Some(code.to_owned()),
-            message: message.unwrap_or_default().to_owned(),
-        }
-    }
 }
 
 async fn url_of(aws: &Aws, name: &str) -> Result<String, Fault> {
@@ -119,15 +109,8 @@ impl DeadLetterQueue for Queue {
     }
 
     async fn release(&self, receipt_handles: &[&str]) -> Result<(), Fault> {
-        const ACTION: &str = "sqs:ChangeMessageVisibility";
-        let failed = self.aws.show(&self.url, receipt_handles).await;
-        let failed = failed.map_err(fault(ACTION, &self.arn))?;
-        // A letter that is visible already, or that somebody else has deleted, needs no change.
-        let is_gone = |code: &str| code.contains("NotInflight") || code.contains("ReceiptHandle");
-        let failed =
-            failed.into_iter().find(|it| !is_gone(&it.code) && it.code != "InvalidParameterValue");
-        failed
-            .map_or(Ok(()), |it| Err(self.fault_of_entry(ACTION, &it.code, it.message.as_deref())))
+        let failed = self.aws.show(&self.url, &self.arn, receipt_handles).await?;
+        failed.into_values().next().map_or(Ok(()), Err)
     }
 
     async fn delete(&self, receipt_handles: &[&str]) -> Vec<Result<(), Fault>> {
@@ -147,12 +130,8 @@ impl DeadLetterQueue for Queue {
             Ok(deleted) => deleted,
             Err(fault) => return vec![Err(fault); receipt_handles.len()],
         };
-        let mut failed: BTreeMap<_, _> =
-            deleted.failed.into_iter().map(|entry| (entry.id.clone(), entry)).collect();
-        let answer = |index: usize| match failed.remove(&index.to_string()) {
-            Some(it) => Err(self.fault_of_entry(ACTION, &it.code, it.message.as_deref())),
-            None => Ok(()),
-        };
+        let mut failed = faults(ACTION, &self.arn, deleted.failed);
+        let answer = |index| failed.remove(&index).map_or(Ok(()), Err);
         (0..receipt_handles.len()).map(answer).collect()
     }
 }

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
+use aws_sdk_dynamodb::{
+    error::{ProvideErrorMetadata, SdkError},
+    types::{AttributeValue, ReturnValue},
+};
 use comeback_core::{
     Timestamp,
     claim::Order,
-    fault::classify,
     register::{Entry, target_key},
 };
 use comeback_dynamodb::{
@@ -135,14 +137,9 @@ impl DynamoRegister {
         call.send().await.map(drop).map_err(self.fault("dynamodb:UpdateItem"))
     }
 
-    fn fault<E, R>(
-        &self,
-        action: &'static str,
-    ) -> impl FnOnce(aws_sdk_sqs::error::SdkError<E, R>) -> Fault + use<E, R>
+    fn fault<E>(&self, action: &'static str) -> impl FnOnce(SdkError<E>) -> Fault + use<E>
     where
-        E: aws_sdk_sqs::error::ProvideErrorMetadata + std::error::Error + 'static,
-        aws_sdk_sqs::error::SdkError<E, R>: crate::operate::aws::Status,
-        R: std::fmt::Debug,
+        E: ProvideErrorMetadata + std::error::Error + 'static,
     {
         fault(action, &self.table)
     }
@@ -241,31 +238,13 @@ impl Register for DynamoRegister {
     }
 
     async fn show(&self, queue_url: &str, receipt_handles: &[&str]) -> Vec<Result<(), Fault>> {
-        const ACTION: &str = "sqs:ChangeMessageVisibility";
-        let failed = match self.aws.show(queue_url, receipt_handles).await {
-            Ok(failed) => failed,
-            Err(error) => {
-                return vec![Err(fault(ACTION, queue_url)(error)); receipt_handles.len()];
+        match self.aws.show(queue_url, queue_url, receipt_handles).await {
+            Ok(mut failed) => {
+                let answer = |index| failed.remove(&index).map_or(Ok(()), Err);
+                (0..receipt_handles.len()).map(answer).collect()
             }
-        };
-        let mut answers = vec![Ok(()); receipt_handles.len()];
-        for failed in failed {
-            let is_gone = ["NotInflight", "ReceiptHandle", "InvalidParameterValue"];
-            if is_gone.iter().any(|code| failed.code.contains(code)) {
-                continue;
-            }
-            if let Some(answer) = failed.id.parse().ok().and_then(|nth: usize| answers.get_mut(nth))
-            {
-                *answer = Err(Fault {
-                    action: ACTION,
-                    resource: queue_url.to_owned(),
-                    kind: classify(Some(&failed.code), Some(400), None),
-                    code: Some(failed.code),
-                    message: failed.message.unwrap_or_default(),
-                });
-            }
+            Err(fault) => vec![Err(fault); receipt_handles.len()],
         }
-        answers
     }
 }
 
