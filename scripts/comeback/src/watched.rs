@@ -12,7 +12,7 @@ use crate::{
         options::Connection,
         web::{
             self,
-            live::{Cloud, Home, Live, Shared},
+            live::{Cloud, Live, Shared},
         },
     },
     shell::{Failure, Shell},
@@ -31,7 +31,7 @@ impl Watched {
     ///
     /// If the system has no random numbers.
     pub fn new(shell: &Shell) -> Result<Self, Failure> {
-        Ok(Self(Live::new(Home::Local, shell.now, None)?))
+        Ok(Self(Live::new(None, shell.now, None)?))
     }
 
     /// What answers a browser.

@@ -62,12 +62,8 @@ pub fn form(params: &Params) -> Markup {
     }
 }
 
-/// The parts that change.
-pub fn parts(seen: &Seen, params: &Params, now: Timestamp) -> Vec<(&'static str, Markup)> {
-    vec![("events", list(seen, params, now))]
-}
-
-fn list(seen: &Seen, params: &Params, now: Timestamp) -> Markup {
+/// The events that the parameters mean.
+pub fn list(seen: &Seen, params: &Params, now: Timestamp) -> Markup {
     let wanted = wanted(params);
     if params.get("group") == Some("error") {
         return grouped(seen, &wanted, params, now);
@@ -224,18 +220,8 @@ fn next(event: &Event, now: Timestamp) -> Markup {
     }
 }
 
-/// The parts of the life of one event that change.
-pub fn life_parts(
-    live: &Live,
-    seen: &Seen,
-    id: &str,
-    policy: Option<&Policy>,
-    now: Timestamp,
-) -> Vec<(&'static str, Markup)> {
-    vec![("life", life(live, seen, id, policy, now))]
-}
-
-fn life(live: &Live, seen: &Seen, id: &str, policy: Option<&Policy>, now: Timestamp) -> Markup {
+/// The life of one event.
+pub fn life(live: &Live, seen: &Seen, id: &str, policy: Option<&Policy>, now: Timestamp) -> Markup {
     let Some(event) = seen.events.get(id) else {
         return html! {
             p { "Nothing is known about this event. This page keeps the latest events that it has seen." }

@@ -8,7 +8,7 @@ use comeback_core::{Timestamp, time::rfc3339};
 use comeback_operate::live::State;
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 
-use super::live::{Home, Live};
+use super::live::Live;
 use crate::operate::text::due;
 
 /// The pages, by their paths.
@@ -45,7 +45,7 @@ pub fn frame(live: &Live, path: &str, title: &str, body: &Markup) -> Response {
                             a href=(to) aria-current=[is_here.then_some("page")] { (name) }
                         }
                     }
-                    p.place { (place(live)) }
+                    p.place { (live.region.as_deref().unwrap_or("the local cloud")) }
                 }
                 p #connection role="status" hidden {}
                 main #main { h1 { (title) } (body) }
@@ -53,13 +53,6 @@ pub fn frame(live: &Live, path: &str, title: &str, body: &Markup) -> Response {
         }
     };
     page(text)
-}
-
-fn place(live: &Live) -> Markup {
-    match &live.home {
-        Home::Local => html! { "the local cloud" },
-        Home::Account { region } => html! { (region) },
-    }
 }
 
 fn head(title: &str) -> Markup {

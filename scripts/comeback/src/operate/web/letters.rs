@@ -81,17 +81,8 @@ pub fn look_again(live: &Shared) -> u64 {
     )
 }
 
-/// The parts that change.
-pub fn parts(
-    live: &Live,
-    seen: &Seen,
-    params: &Params,
-    now: Timestamp,
-) -> Vec<(&'static str, Markup)> {
-    vec![("letters", list(live, seen, params, now))]
-}
-
-fn list(live: &Live, seen: &Seen, params: &Params, now: Timestamp) -> Markup {
+/// The letters that the parameters mean.
+pub fn list(live: &Live, seen: &Seen, params: &Params, now: Timestamp) -> Markup {
     let Some(looked) = &seen.looked else {
         return html! { p.faint { "Looking at the letters…" } };
     };

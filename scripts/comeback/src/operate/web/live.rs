@@ -73,18 +73,6 @@ const REGISTERED_MAX: usize = 100_000;
 /// What all requests share.
 pub type Shared = Arc<Live>;
 
-/// Where the page is about.
-#[derive(Clone, Debug)]
-pub enum Home {
-    /// The local cloud.
-    Local,
-    /// An account and a region.
-    Account {
-        /// The region.
-        region: String,
-    },
-}
-
 /// How the page reaches AWS.
 #[derive(Clone)]
 pub struct Cloud {
@@ -100,8 +88,8 @@ pub struct Cloud {
 pub struct Live {
     /// Reads the clock.
     pub now: fn() -> Timestamp,
-    /// Where it is about.
-    pub home: Home,
+    /// The region of the account; `None` for the local cloud.
+    pub region: Option<String>,
     /// The outages that are played in the local cloud.
     pub outages: Outages,
     /// The token of an account's page.
@@ -163,10 +151,14 @@ impl Live {
     /// # Errors
     ///
     /// If the system has no random numbers.
-    pub fn new(home: Home, now: fn() -> Timestamp, token: Option<String>) -> io::Result<Shared> {
+    pub fn new(
+        region: Option<String>,
+        now: fn() -> Timestamp,
+        token: Option<String>,
+    ) -> io::Result<Shared> {
         Ok(Arc::new(Self {
             now,
-            home,
+            region,
             outages: Outages::default(),
             token,
             csrf: secret()?,
@@ -181,7 +173,7 @@ impl Live {
 
     /// Whether it is about the local cloud.
     pub fn is_local(&self) -> bool {
-        matches!(self.home, Home::Local)
+        self.region.is_none()
     }
 
     /// From now on AWS can be asked.

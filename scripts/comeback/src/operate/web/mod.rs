@@ -2,8 +2,8 @@
 //!
 //! The server makes all HTML. A page is whole when it is loaded. Then a stream of events brings the parts that have
 //! changed, each with its id, and the page's script puts them in their places. So a page and its stream are made by the
-//! same functions, `parts` of each module. The facts are those of the commands: [`live`] asks for them while somebody
-//! looks, and is told what happens.
+//! same function, `page_of`. The facts are those of the commands: [`live`] asks for them while somebody looks, and is
+//! told what happens.
 
 mod act;
 pub mod args;
@@ -38,7 +38,7 @@ use comeback_operate::told::{Told, Tone};
 use futures_util::{Stream, stream};
 use guard::Form;
 use html::{Foreign, csrf, frame, plain};
-use live::{Cloud, Home, Live, Shared, secret};
+use live::{Cloud, Live, Shared, secret};
 use maud::{Markup, html};
 use params::Params;
 use serde_json::{Map, Value};
@@ -74,8 +74,7 @@ pub async fn run(args: &WebArgs, shell: &Shell) -> Result<Ended, Failure> {
     let aws = Aws::connect(&args.connection).await?;
     comeback_operate::systems::only(&functions(&aws).await?, args.handler.as_deref())?;
     let token = secret()?;
-    let region = aws.region.clone();
-    let live = Live::new(Home::Account { region }, shell.now, Some(token.clone()))?;
+    let live = Live::new(Some(aws.region.clone()), shell.now, Some(token.clone()))?;
     let (handler, connection) = (args.handler.clone(), args.connection.clone());
     live.connect(Cloud { aws, handler, connection });
     let port = args.port;
@@ -156,18 +155,20 @@ fn page_of(live: &Live, path: &str, params: &Params, now: Timestamp) -> Option<P
     match (steps.next().unwrap_or_default(), steps.next()) {
         ("", None) => page("Overview", none(), overview::parts(live, &live.seen(), now)),
         ("events", None) => {
-            page("Events", events::form(params), events::parts(&live.seen(), params, now))
+            let list = events::list(&live.seen(), params, now);
+            page("Events", events::form(params), vec![("events", list)])
         }
         ("events", Some(id)) => {
             let id = form_urlencoded::parse(id.as_bytes()).next().map(|(id, _)| id.into_owned());
             let id = id.unwrap_or_default();
             let function = events::function_of(&live.seen(), &id);
             let policy = function.and_then(|function| live.policy(&function));
-            let parts = events::life_parts(live, &live.seen(), &id, policy.as_ref(), now);
-            page("The life of an event", none(), parts)
+            let life = events::life(live, &live.seen(), &id, policy.as_ref(), now);
+            page("The life of an event", none(), vec![("life", life)])
         }
         ("dead", None) => {
-            page("Dead letters", none(), letters::parts(live, &live.seen(), params, now))
+            let list = letters::list(live, &live.seen(), params, now);
+            page("Dead letters", none(), vec![("letters", list)])
         }
         ("play", None) if live.is_local() => {
             page("Play", none(), play::parts(live, &live.seen(), now))
@@ -349,9 +350,9 @@ fn problem(failure: &Failure) -> Markup {
 }
 
 /// The page that an action leads to, or why it failed.
-fn after(live: &Live, done: Result<String, Failure>, back: &str) -> Response {
+fn after(live: &Live, done: Result<(), Failure>, back: &str) -> Response {
     match done {
-        Ok(_) => Redirect::to(back).into_response(),
+        Ok(()) => Redirect::to(back).into_response(),
         Err(failure) => {
             let body = html! { (problem(&failure)) p { a.button href=(back) { "Back" } } };
             frame(live, back, "That did not work", &body)
@@ -370,8 +371,7 @@ async fn outage(State(live): State<Shared>, Form(params): Form) -> Response {
 }
 
 async fn lesson(State(live): State<Shared>, Form(_): Form) -> Response {
-    let started = play::start_lesson(&live).map(|()| String::new());
-    after(&live, started, "/")
+    after(&live, play::start_lesson(&live), "/")
 }
 
 async fn confirm(State(live): State<Shared>, uri: Uri) -> Response {

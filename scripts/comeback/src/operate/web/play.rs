@@ -17,10 +17,7 @@ use super::{
     live::{Live, Seen, Shared},
     params::Params,
 };
-use crate::{
-    operate::{aws::fault, text::count},
-    shell::Failure,
-};
+use crate::{operate::aws::fault, shell::Failure};
 
 /// The payload that the form begins with: it fails twice.
 const PAYLOAD: &str = r#"{"id": "order-1", "fail": {"attempts": 2}}"#;
@@ -119,7 +116,7 @@ fn forms(live: &Live, seen: &Seen) -> Markup {
 /// # Errors
 ///
 /// If the form is wrong, or Lambda does not accept them.
-pub async fn send(live: &Live, params: &Params) -> Result<String, Failure> {
+pub async fn send(live: &Live, params: &Params) -> Result<(), Failure> {
     let function = params.get("function").unwrap_or_default();
     let events = params.number::<u32>("events").unwrap_or(1).clamp(1, EVENTS_MAX);
     let payload = params.get("payload").unwrap_or("null").to_owned();
@@ -129,8 +126,7 @@ pub async fn send(live: &Live, params: &Params) -> Result<String, Failure> {
     for _ in 0..events {
         invoke(live, function, &payload).await?;
     }
-    let noun = if events == 1 { "event was" } else { "events were" };
-    Ok(format!("{} {noun} sent to {function}.", count(events.into())))
+    Ok(())
 }
 
 async fn invoke(live: &Live, function: &str, payload: &str) -> Result<(), Failure> {
@@ -145,7 +141,7 @@ async fn invoke(live: &Live, function: &str, payload: &str) -> Result<(), Failur
 /// # Errors
 ///
 /// If the form is wrong, or Lambda can't be asked.
-pub async fn outage(live: &Shared, params: &Params) -> Result<String, Failure> {
+pub async fn outage(live: &Shared, params: &Params) -> Result<(), Failure> {
     let none = || Failure::Refused("expected a function, got none".to_owned());
     let function = params.text("function").ok_or_else(none)?;
     let seconds = params.number::<u64>("seconds").unwrap_or(30).clamp(1, OUTAGE_MAX.as_secs());
@@ -154,7 +150,7 @@ pub async fn outage(live: &Shared, params: &Params) -> Result<String, Failure> {
     if how == END {
         live.outages.end(&function);
         live.changed();
-        return Ok(format!("{function} is back."));
+        return Ok(());
     }
     let unknown = || {
         let known = OUTAGES.map(|(name, ..)| name).join(", ");
@@ -167,7 +163,7 @@ pub async fn outage(live: &Shared, params: &Params) -> Result<String, Failure> {
         live.outages.begin(&function, outage, until);
     }
     live.changed();
-    Ok(format!("{function} is down for {seconds} s."))
+    Ok(())
 }
 
 fn throttled_until(live: &Live, function: &str) -> Option<Timestamp> {
