@@ -4,11 +4,11 @@
 
 mod support;
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use aws_sdk_lambda::types::{DestinationConfig, OnSuccess};
 use aws_sdk_sqs::types::QueueAttributeName;
-use comeback_cli::{deploy::Function, journal::Journal};
+use comeback_cli::journal::Journal;
 use moto::Moto;
 use serde_json::{Value, json};
 use support::{Cloud, comeback, create_on_moto, sdk, session, text};
@@ -20,11 +20,8 @@ impl Cloud {
     /// A system that allows the example target only, and a function that is not attached.
     async fn with_orders() -> Self {
         let cloud = Self::start(&["--set", "TARGET_FUNCTIONS=example-target"]);
-        let target = Path::new(env!("CARGO_BIN_EXE_comeback")).with_file_name("example-target");
-        let orders = Function::of("orders", &target, Duration::from_secs(3));
-        cloud.client.create(&orders).await.unwrap();
-        let call = cloud.client.lambda.put_function_recursion_config().function_name("orders");
-        call.recursive_loop("Terminate".into()).send().await.unwrap();
+        cloud.create("orders").await;
+        cloud.stop_loops("orders").await;
         cloud
     }
 
@@ -157,7 +154,7 @@ async fn permissions_are_given_and_taken_again_on_moto() {
     };
     let attached = run(&["attach", "orders", "--yes", "--json"]);
     assert!(attached.status.success(), "{attached:?}");
-    let document: Value = serde_json::from_slice(&attached.stdout).unwrap();
+    let document = support::json(&attached);
     assert_eq!((&document["done"], &document["error"]), (&5.into(), &Value::Null), "{document:#}");
     let policy = |role: &'static str, policy: &'static str| {
         iam.get_role_policy().role_name(role).policy_name(policy).send()
@@ -170,8 +167,7 @@ async fn permissions_are_given_and_taken_again_on_moto() {
     let config = call.send().await.unwrap();
     assert_eq!(config.destination_config.unwrap().on_failure.unwrap().destination.unwrap(), arn);
 
-    let doctor = run(&["doctor", "--json"]);
-    let document: Value = serde_json::from_slice(&doctor.stdout).unwrap();
+    let document = support::json(&run(&["doctor", "--json"]));
     let findings = document["systems"][0]["findings"].as_array().unwrap();
     let named = |name: &str| findings.iter().any(|it| it["name"] == name);
     assert!(named("mapping_reports_nothing") && named("handler_runtime"), "{document:#}");

@@ -43,10 +43,7 @@ async fn letters_that_are_only_looked_at_are_visible_at_once() {
     let cloud = Cloud::start(&[]);
     cloud.send(&numbered(120), &[("ErrorType", "app.PaymentError")]).await;
     cloud.send(&numbered(30), &[("Reason", "not_retryable")]).await;
-    let list = |arguments: &[&str]| {
-        let listed = cloud.dead(&[&["list", "--json"], arguments].concat());
-        serde_json::from_slice::<Value>(&listed.stdout).unwrap()
-    };
+    let list = |arguments: &[&str]| cloud.json(&[&["dead", "list", "--json"], arguments].concat());
     let all = list(&[]);
     assert_eq!((&all["looked_at"], &all["selected"]), (&150.into(), &150.into()));
     assert_eq!(all["letters"].as_array().unwrap().len(), 50);
@@ -60,8 +57,7 @@ async fn letters_that_are_only_looked_at_are_visible_at_once() {
     let id = one["letters"][0]["message_id"].as_str().unwrap();
     let shown = cloud.dead(&["show", id]);
     assert!(shown.status.success() && !text(&shown.stdout).contains(r#""id""#), "{shown:?}");
-    let planned = cloud.dead(&["redrive", "--dry-run", "--json", "--attempts", "..7"]);
-    let planned: Value = serde_json::from_slice(&planned.stdout).unwrap();
+    let planned = cloud.json(&["dead", "redrive", "--dry-run", "--json", "--attempts", "..7"]);
     assert_eq!(planned["plan"]["redrive"][TARGET], 150);
     let refused = cloud.dead(&["purge"]);
     assert_eq!(refused.status.code(), Some(1));
@@ -88,8 +84,7 @@ async fn selected_letters_are_changed_and_redriven_or_deleted_and_the_others_sta
     let again = cloud.dead(&export);
     assert_eq!(again.status.code(), Some(1), "a file is not overwritten: {again:?}");
     assert_eq!(cloud.dead(&["export", "-"]).status.code(), Some(1), "payloads are not printed");
-    let purged = cloud.dead(&["purge", "--yes", "--json", "--where", "/id=8"]);
-    let purged: Value = serde_json::from_slice(&purged.stdout).unwrap();
+    let purged = cloud.json(&["dead", "purge", "--yes", "--json", "--where", "/id=8"]);
     assert_eq!((&purged["done"]["purged"], cloud.letters().await), (&1.into(), [23, 0]));
 }
 

@@ -13,22 +13,14 @@ use std::{
     time::Duration,
 };
 
-use aws_sdk_lambda::types::RecursiveLoop;
 use aws_sdk_sqs::types::QueueAttributeName;
-use comeback_cli::deploy::{Code, Function};
-use serde_json::Value;
-use support::{Cloud, comeback, session, text};
+use support::{Cloud, comeback, json, session, text};
 
 impl Cloud {
     /// The id of the only mapping.
     async fn mapping(&self) -> String {
         let mappings = self.client.lambda.list_event_source_mappings().send().await.unwrap();
         mappings.event_source_mappings.unwrap()[0].uuid().unwrap().to_owned()
-    }
-
-    async fn stop_loops(&self, function: &str) {
-        let call = self.client.lambda.put_function_recursion_config().function_name(function);
-        call.recursive_loop(RecursiveLoop::Terminate).send().await.unwrap();
     }
 
     async fn set(&self, attribute: QueueAttributeName, value: &str) {
@@ -46,7 +38,7 @@ impl Cloud {
 }
 
 fn findings(output: &Output) -> Vec<String> {
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document = json(output);
     let all = document["systems"].as_array().unwrap().iter();
     let all = all.flat_map(|system| system["findings"].as_array().unwrap());
     let names = all.map(|finding| finding["name"].as_str().unwrap().to_owned());
@@ -101,8 +93,7 @@ async fn a_system_that_is_broken_in_many_ways_is_mended() {
 #[tokio::test]
 async fn settings_that_the_handler_would_refuse_and_functions_without_a_destination_are_found() {
     let cloud = Cloud::start(&[]);
-    let orders = Function { name: "orders".to_owned(), ..target() };
-    cloud.client.create(&orders).await.unwrap();
+    cloud.create("orders").await;
     let environment = [
         ("DEAD_LETTER_QUEUE_URL", "http://127.0.0.1/000000000000/nowhere"),
         ("MAX_AGE", "never"),
@@ -128,20 +119,6 @@ async fn settings_that_the_handler_would_refuse_and_functions_without_a_destinat
     assert!(text(&unknown.stderr).contains("expected the name of a function"), "{unknown:?}");
     assert_eq!(cloud.run(&["doctor", "--handler", "orders"]).status.code(), Some(1));
     assert_eq!(comeback().args(["doctor", "--yes"]).output().unwrap().status.code(), Some(2));
-}
-
-fn target() -> Function {
-    let target =
-        std::path::Path::new(env!("CARGO_BIN_EXE_comeback")).with_file_name("example-target");
-    Function {
-        name: "target".to_owned(),
-        code: Code::Command { words: vec![target.display().to_string()], folder: "/".into() },
-        timeout: Duration::from_secs(3),
-        environment: Vec::new(),
-        layers: Vec::new(),
-        runtime: None,
-        handler: None,
-    }
 }
 
 #[tokio::test]
@@ -239,14 +216,14 @@ fn message(stream: &mut TcpStream) -> Option<Vec<u8>> {
 async fn fifty_functions_are_examined_side_by_side() {
     let cloud = Cloud::start(&[]);
     for number in 0..50 {
-        let function = Function { name: format!("orders-{number}"), ..target() };
-        cloud.client.create(&function).await.unwrap();
+        let name = format!("orders-{number}");
+        cloud.create(&name).await;
         let destination = aws_sdk_lambda::types::OnFailure::builder();
         let destination =
             destination.destination("arn:aws:sqs:us-east-1:000000000000:retry").build();
         let config = aws_sdk_lambda::types::DestinationConfig::builder().on_failure(destination);
         let call = cloud.client.lambda.put_function_event_invoke_config();
-        let call = call.function_name(&function.name).maximum_retry_attempts(0);
+        let call = call.function_name(name).maximum_retry_attempts(0);
         call.destination_config(config.build()).send().await.unwrap();
     }
     let slow = Slow::before(&cloud.endpoint, Duration::from_millis(50));

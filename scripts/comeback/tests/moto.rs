@@ -2,23 +2,21 @@
 #![cfg(feature = "operate")]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
-use std::process::{Command, Output};
+mod support;
+
+use std::process::Output;
 
 use aws_sdk_sqs::types::{MessageAttributeValue, QueueAttributeName};
 use comeback_cli::deploy::Cloud;
 use moto::Moto;
-use serde_json::Value;
+use support::{comeback, json};
 
 const MISSING: &str = "arn:aws:lambda:us-east-1:000000000000:function:missing:$LATEST";
 
 fn dead(moto: &Moto, arguments: &[&str]) -> Output {
-    let mut comeback = Command::new(env!("CARGO_BIN_EXE_comeback"));
-    comeback.env_clear().env("HOME", "/nowhere").env("AWS_ENDPOINT_URL", &moto.endpoint);
-    comeback.arg("dead").args(arguments).args(["--queue", "dead"]).output().unwrap()
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    let mut comeback = comeback();
+    comeback.env("AWS_ENDPOINT_URL", &moto.endpoint).arg("dead").args(arguments);
+    comeback.args(["--queue", "dead"]).output().unwrap()
 }
 
 #[tokio::test]

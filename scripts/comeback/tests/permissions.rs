@@ -98,8 +98,7 @@ impl System {
 
 /// The actions of a command's policy.
 fn actions(command: &str) -> Vec<String> {
-    let printed = comeback().args(["doctor", "--policy", command]).output().unwrap();
-    let policy: Value = serde_json::from_slice(&printed.stdout).unwrap();
+    let policy = support::json(&comeback().args(["doctor", "--policy", command]).output().unwrap());
     let statements = policy["Statement"].as_array().unwrap().iter();
     let actions = statements.flat_map(|it| it["Action"].as_array().unwrap());
     actions.map(|it| it.as_str().unwrap().to_owned()).collect()

@@ -67,8 +67,7 @@ async fn the_sessions_about_what_waits_and_what_is_dead_are_true() {
     cloud.fail(&EVENTS).await;
     let mut listed = Value::Null;
     while listed["looked_at"] != EVENTS.len() {
-        let output = cloud.command(&["waiting", "--json"]).output().unwrap();
-        listed = serde_json::from_slice(&output.stdout).unwrap();
+        listed = cloud.json(&["waiting", "--json"]);
     }
     let sessions = [session(WAITING), session(DEAD_LETTERS)].concat();
     assert!(sessions.len() > 10, "{} commands", sessions.len());

@@ -32,14 +32,8 @@ async fn fail(cloud: &Cloud, events: Range<usize>, error: &str) {
         let until = (from + 10).min(events.end);
         let ids = ids(from..until);
         cloud.fail(&ids.iter().map(|id| (id.as_str(), error)).collect::<Vec<_>>()).await;
-        while json_of(cloud, &["waiting", "--json"])["looked_at"] != until {}
+        while cloud.json(&["waiting", "--json"])["looked_at"] != until {}
     }
-}
-
-fn json_of(cloud: &Cloud, arguments: &[&str]) -> Value {
-    let output = cloud.command(arguments).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// The ids of the events in these payloads, in order.
@@ -59,8 +53,7 @@ async fn what_waits_is_listed_retried_now_and_cancelled() {
     fail(&cloud, 0..40, "app.Down").await;
     fail(&cloud, 40..60, "app.Broken").await;
 
-    let listed =
-        json_of(&cloud, &["waiting", "--json", "--limit", "3", "--function", "example-target"]);
+    let listed = cloud.json(&["waiting", "--json", "--limit", "3", "--function", "example-target"]);
     let first = &listed["events"][0];
     assert_eq!(
         (&first["function"], &first["attempt"], &first["kept"]),
@@ -71,53 +64,51 @@ async fn what_waits_is_listed_retried_now_and_cancelled() {
         (&json!("app.Down"), &json!(false), &Value::Null)
     );
     assert_eq!(listed["events"].as_array().unwrap().len(), 3);
-    let groups = json_of(&cloud, &["waiting", "--json", "--group-by", "error"]);
+    let groups = cloud.json(&["waiting", "--json", "--group-by", "error"]);
     let counts = groups["groups"].as_array().unwrap().iter();
     let counts: Vec<_> =
         counts.map(|it| (it["by"]["error"].as_str().unwrap(), &it["group"]["events"])).collect();
     assert_eq!(counts, [("app.Down", &json!(40)), ("app.Broken", &json!(20))]);
-    let none = cloud.command(&["waiting", "--due-before", "1h"]).output().unwrap();
+    let none = cloud.run(&["waiting", "--due-before", "1h"]);
     assert!(text(&none.stdout).starts_with("0 events wait for retry-handler"), "{none:?}");
 
-    let planned =
-        json_of(&cloud, &["waiting", "retry-now", "--dry-run", "--json", "--error", "Down"]);
+    let planned = cloud.json(&["waiting", "retry-now", "--dry-run", "--json", "--error", "Down"]);
     assert_eq!(planned["plan"], json!({ "events": { TARGET: 40 }, "delayed": 0 }));
-    let refused = cloud.command(&["waiting", "cancel"]).output().unwrap();
+    let refused = cloud.run(&["waiting", "cancel"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused.stderr).contains("got no terminal to ask on"), "{refused:?}");
 
-    let retried = json_of(&cloud, &["waiting", "retry-now", "--yes", "--json", "--error", "Down"]);
+    let retried = cloud.json(&["waiting", "retry-now", "--yes", "--json", "--error", "Down"]);
     assert_eq!(
         (&retried["done"]["ordered"][TARGET], &retried["done"]["failed"]),
         (&json!(40), &json!(0))
     );
     assert_eq!(ids_in(&cloud.runs(40).await), ids(0..40));
 
-    let cancelled = cloud.command(&["waiting", "cancel", "--yes"]).output().unwrap();
+    let cancelled = cloud.run(&["waiting", "cancel", "--yes"]);
     assert_eq!(
         text(&cancelled.stdout),
         "✓ 20 events of example-target are given up\n",
         "{cancelled:?}"
     );
     while cloud.letters().await[0] < 20 {}
-    let letters = cloud.dead(&["list", "--json", "--group-by", "reason"]);
-    let letters: Value = serde_json::from_slice(&letters.stdout).unwrap();
+    let letters = cloud.json(&["dead", "list", "--json", "--group-by", "reason"]);
     assert_eq!(letters["groups"][0]["by"]["reason"], "cancelled");
 }
 
 #[tokio::test]
 async fn a_paused_function_is_not_retried_until_it_is_resumed() {
     let (_moto, cloud) = start();
-    let paused = json_of(&cloud, &["pause", "example-target", "--yes", "--json"]);
+    let paused = cloud.json(&["pause", "example-target", "--yes", "--json"]);
     assert_eq!(paused["functions"], json!([TARGET]));
-    let again = cloud.command(&["pause", "example-target", "--yes"]).output().unwrap();
+    let again = cloud.run(&["pause", "example-target", "--yes"]);
     assert!(text(&again.stdout).contains("example-target: paused since 20"), "{again:?}");
     fail(&cloud, 0..2, "Down").await;
     // One is retried all the same, because an operator wants it.
-    let one = json_of(&cloud, &["waiting", "retry-now", "--yes", "--json", "--id", "00000001"]);
+    let one = cloud.json(&["waiting", "retry-now", "--yes", "--json", "--id", "00000001"]);
     assert_eq!(one["done"]["ordered"][TARGET], 1);
     assert_eq!(ids_in(&cloud.runs(1).await), ids(1..2));
-    let resumed = cloud.command(&["resume", "example-target", "--yes"]).output().unwrap();
+    let resumed = cloud.run(&["resume", "example-target", "--yes"]);
     assert!(
         text(&resumed.stdout)
             .ends_with("✓ example-target is resumed: what was held back comes within 15 minutes\n")
@@ -128,7 +119,7 @@ async fn a_paused_function_is_not_retried_until_it_is_resumed() {
 async fn without_a_register_what_waits_is_told_from_the_log() {
     let cloud = Cloud::start(&["--set", "BASE_BACKOFF=11h", "--set", "MAX_BACKOFF=11h"]);
     fail(&cloud, 0..5, "app.Down").await;
-    let listed = json_of(&cloud, &["waiting", "--json"]);
+    let listed = cloud.json(&["waiting", "--json"]);
     assert_eq!((&listed["source"], &listed["selected"]), (&json!("log"), &json!(5)));
     let first = &listed["events"][0];
     assert_eq!((&first["error_type"], &first["attempt"]), (&json!("app.Down"), &json!(1)));
@@ -138,7 +129,7 @@ async fn without_a_register_what_waits_is_told_from_the_log() {
 #[tokio::test]
 async fn what_is_missing_is_named() {
     let cloud = Cloud::start(&[]);
-    let refused = cloud.command(&["waiting", "cancel", "--yes"]).output().unwrap();
+    let refused = cloud.run(&["waiting", "cancel", "--yes"]);
     assert_eq!(refused.status.code(), Some(1));
     let expected = "expected retry-handler to have a register of what waits, got no REGISTER=true";
     assert!(text(&refused.stderr).contains(expected), "{refused:?}");

@@ -1,8 +1,14 @@
 //! The program as an operator runs it, on a local cloud with the retry loop.
-#![allow(dead_code, clippy::unwrap_used, reason = "tests, of which each uses a part")]
+#![allow(
+    dead_code,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "tests, of which each uses a part"
+)]
 
 use std::{
     io::{BufRead, BufReader},
+    path::Path,
     process::{Child, Command, Output, Stdio},
     time::Duration,
 };
@@ -10,15 +16,18 @@ use std::{
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_lambda::{
     primitives::Blob,
-    types::{Environment, FunctionCode, Runtime},
+    types::{Environment, FunctionCode, RecursiveLoop, Runtime},
 };
 use aws_sdk_sqs::{
     config::{Credentials, SharedCredentialsProvider},
     types::{MessageAttributeValue, QueueAttributeName, SendMessageBatchRequestEntry},
 };
 use chrono::{SecondsFormat, Utc};
-use comeback_cli::{deploy, journal::Journal};
-use serde_json::json;
+use comeback_cli::{
+    deploy::{self, Function},
+    journal::Journal,
+};
+use serde_json::{Value, json};
 
 /// A test that waits for longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -35,6 +44,11 @@ pub fn comeback() -> Command {
 
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// The document that a command printed.
+pub fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
 }
 
 /// A local cloud in which the retry loop is deployed, and its dead-letter queue.
@@ -122,7 +136,7 @@ impl Cloud {
 
     /// Runs `comeback dead` on this cloud.
     pub fn dead(&self, arguments: &[&str]) -> Output {
-        self.command(&[&["dead"], arguments].concat()).output().unwrap()
+        self.run(&[&["dead"], arguments].concat())
     }
 
     /// A command on this cloud.
@@ -135,6 +149,26 @@ impl Cloud {
     /// The output of a command on this cloud.
     pub fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
+    }
+
+    /// The document of a command that succeeds on this cloud.
+    pub fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{output:?}");
+        json(&output)
+    }
+
+    /// Creates a function that runs the example target.
+    pub async fn create(&self, name: &str) {
+        let target = Path::new(env!("CARGO_BIN_EXE_comeback")).with_file_name("example-target");
+        let function = Function::of(name, &target, Duration::from_secs(3));
+        self.client.create(&function).await.unwrap();
+    }
+
+    /// Makes Lambda end the recursive loops of a function.
+    pub async fn stop_loops(&self, function: &str) {
+        let call = self.client.lambda.put_function_recursion_config().function_name(function);
+        call.recursive_loop(RecursiveLoop::Terminate).send().await.unwrap();
     }
 
     /// What commands print that a guide shows, with the port that the guide has.
