@@ -353,7 +353,7 @@ fn who_else_manages_the_function_and_what_is_left_out_is_said() {
         "Terraform manages handler",
         "dead-letter queue of its own",
         "let live point to it",
-        "what needs iam:GetRolePolicy is left out",
+        "steps that need iam:GetRolePolicy are left out",
     ];
     assert!(warnings.iter().zip(parts).all(|(it, part)| it.contains(part)), "{warnings:#?}");
     assert_eq!(warnings.len(), parts.len());
