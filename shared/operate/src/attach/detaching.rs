@@ -1,27 +1,13 @@
 //! Plans to detach a function: its previous configuration is restored.
 
 use super::{
-    Before, Facts, Order, Plan, Planned, Refusal, Step, invoke_policy_name, send_policy_name,
-    settings,
+    Before, Facts, Order, Plan, Refusal, Step, invoke_policy_name, send_policy_name, settings,
 };
 use crate::{
     doctor::{Fact, InvokeConfig, WRAPPER_VARIABLE},
     ports::Fault,
     queue_policy::shut_out,
 };
-
-/// How a function is detached.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Detaching {
-    /// The name of the queue.
-    pub queue: String,
-    /// The steps that are still missing.
-    pub steps: Vec<Planned>,
-    /// What somebody should know.
-    pub warnings: Vec<String>,
-    /// How many messages of the queue have to be gone before the rest can be restored.
-    pub waiting: u64,
-}
 
 /// Plans to detach a function. As long as its queue has messages, only the destination and Lambda's own retries are
 /// restored, so that no new failure arrives there: waiting events still need the settings and permissions by which they
@@ -30,22 +16,16 @@ pub struct Detaching {
 /// # Errors
 ///
 /// If it was not attached.
-pub fn detach(facts: &Facts, order: &Order, now: bool) -> Result<Detaching, Refusal> {
+pub fn detach(facts: &Facts, order: &Order, now: bool) -> Result<Plan, Refusal> {
     let Facts { handler, function, queues, .. } = facts;
     let qualifier = order.qualifier.as_deref();
     let before = Before::read(&function.tags, qualifier).ok_or(Refusal::NotAttached)?;
-    let mut plan = Plan { steps: Vec::new(), warnings: Vec::new() };
+    let mut plan = Plan { queue: before.queue.clone(), ..Plan::default() };
     invocations(&mut plan, facts, order, &before);
     let queue = queues.iter().find(|queue| queue.name() == before.queue);
-    let waiting = queue.map_or(0, |queue| queue.messages);
-    let done = |plan: Plan, waiting| Detaching {
-        queue: before.queue.clone(),
-        steps: plan.steps,
-        warnings: plan.warnings,
-        waiting,
-    };
-    if waiting > 0 && !now {
-        return Ok(done(plan, waiting));
+    if let Some(queue) = queue.filter(|queue| queue.messages > 0 && !now) {
+        plan.waiting = queue.messages;
+        return Ok(plan);
     }
     let is_elsewhere = Before::is_elsewhere(&function.tags, qualifier);
     if before.settings
@@ -73,7 +53,7 @@ pub fn detach(facts: &Facts, order: &Order, now: bool) -> Result<Detaching, Refu
     let keys = Before::keys(qualifier).into_iter().filter(|key| function.tags.contains_key(key));
     let step = Step::Untag { function: function.arn.clone(), keys: keys.collect() };
     plan.add(step, before.to_string(), "no tag");
-    Ok(done(plan, 0))
+    Ok(plan)
 }
 
 /// Restores where failures go, unless somebody has changed that since.

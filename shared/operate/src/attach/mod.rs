@@ -14,7 +14,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-pub use detaching::{Detaching, detach};
+pub use detaching::detach;
 pub use facts::{Before, Facts, Function, RetryQueue};
 pub use steps::{Account, Planned, Step, Stopped, carry_out};
 
@@ -88,15 +88,17 @@ pub enum Refusal {
     Fault(#[from] Fault),
 }
 
-/// How a function is attached.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Attaching {
+/// How a function is attached or detached.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Plan {
     /// The name of the queue.
     pub queue: String,
     /// The steps that are still missing.
     pub steps: Vec<Planned>,
     /// What somebody should know.
     pub warnings: Vec<String>,
+    /// How many messages of the queue have to be gone before the rest can be restored.
+    pub waiting: u64,
 }
 
 /// Plans to attach a function.
@@ -104,7 +106,7 @@ pub struct Attaching {
 /// # Errors
 ///
 /// If something contradicts it.
-pub fn attach(facts: &Facts, order: &Order) -> Result<Attaching, Refusal> {
+pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     let Facts { handler, function, config, .. } = facts;
     if function.arn == handler.arn {
         return Err(Refusal::IsHandler);
@@ -123,7 +125,8 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Attaching, Refusal> {
             return Err(Refusal::LongDestination(other.len()));
         }
     }
-    let mut plan = Plan { steps: Vec::new(), warnings: warnings(facts, order) };
+    let name = queue.name().to_owned();
+    let mut plan = Plan { queue: name, warnings: warnings(facts, order), ..Plan::default() };
     let policy = admission(function, queue)?;
     let settings = settings::with(handler, function, order.qualifier.as_deref(), queue.name())?;
     let transparency = transparency(function, order)?;
@@ -188,12 +191,7 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Attaching, Refusal> {
         );
     }
     plan.invocations(facts, order, queue);
-    Ok(Attaching { queue: queue.name().to_owned(), steps: plan.steps, warnings: plan.warnings })
-}
-
-struct Plan {
-    steps: Vec<Planned>,
-    warnings: Vec<String>,
+    Ok(plan)
 }
 
 impl Plan {

@@ -5,7 +5,7 @@ pub mod args;
 
 use account::There;
 use args::{AttachArgs, DetachArgs, Manner};
-use comeback_operate::attach::{Order, Planned, Refusal, attach, carry_out, detach};
+use comeback_operate::attach::{Order, Plan, Planned, Refusal, attach, carry_out, detach};
 use serde::Serialize;
 
 use super::{
@@ -41,10 +41,7 @@ struct Work {
     title: String,
     question: String,
     function: String,
-    queue: String,
-    steps: Vec<Planned>,
-    warnings: Vec<String>,
-    waiting: u64,
+    plan: Plan,
     /// What an operator can do if it stops halfway.
     advice: String,
 }
@@ -73,10 +70,7 @@ pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Ended, Failu
             "run the same command again to continue, or comeback detach {function} to undo them"
         ),
         function,
-        queue: plan.queue,
-        steps: plan.steps,
-        warnings: plan.warnings,
-        waiting: 0,
+        plan,
     };
     run(&there, work, &args.manner, shell).await
 }
@@ -98,10 +92,7 @@ pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Ended, Failu
         question: format!("Detach {function}?"),
         advice: "run the same command again to continue".to_owned(),
         function,
-        queue: plan.queue,
-        steps: plan.steps,
-        warnings: plan.warnings,
-        waiting: plan.waiting,
+        plan,
     };
     run(&there, work, &args.manner, shell).await
 }
@@ -115,7 +106,8 @@ fn full_name(name: &str, qualifier: Option<&String>) -> String {
 }
 
 async fn run(there: &There, work: Work, manner: &Manner, shell: &Shell) -> Result<Ended, Failure> {
-    let Work { title, question, function, queue, steps, warnings, waiting, advice } = work;
+    let Work { title, question, function, plan, advice } = work;
+    let Plan { queue, steps, warnings, waiting } = plan;
     if !manner.json {
         shell.print(&plan_lines(&title, &steps, &warnings)).await?;
     }
