@@ -136,6 +136,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
             "futures-util",
             "indicatif",
             "maud",
+            "percent-encoding",
             "plotters",
             "rand",
             "rustix",

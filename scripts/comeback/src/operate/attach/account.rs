@@ -16,6 +16,7 @@ use comeback_operate::{
     ports::{Clock, Fault},
     systems,
 };
+use percent_encoding::percent_decode_str;
 
 use super::args::{Manner, Named};
 use crate::{
@@ -150,7 +151,10 @@ impl There {
     async fn inline_policy(&self, role: &str, policy: &str) -> Fact<Option<String>> {
         let call = self.aws.iam.get_role_policy().role_name(role_name(role)).policy_name(policy);
         match call.send().await.map_err(fault("iam:GetRolePolicy", role)) {
-            Ok(answer) => Ok(Some(decoded(&answer.policy_document))),
+            Ok(answer) => {
+                let document = percent_decode_str(&answer.policy_document);
+                Ok(Some(document.decode_utf8_lossy().into_owned()))
+            }
             Err(fault) if fault.code.as_deref() == Some("NoSuchEntity") => Ok(None),
             Err(fault) => Err(fault),
         }
@@ -251,43 +255,6 @@ impl Account for There {
                 let answer = call.set_qualifier(qualifier.clone()).send().await;
                 answer.map(drop).map_err(fault("lambda:DeleteFunctionEventInvokeConfig", function))
             }
-        }
-    }
-}
-
-/// A text in which IAM has encoded characters as in an address.
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let [first, others @ ..] = rest {
-        let hex = others.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        match hex.filter(|_| *first == b'%').and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &others[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = others;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_policy_is_decoded() {
-        for (text, expected) in [
-            ("%7B%22a%22%3A%20%5B%5D%7D", r#"{"a": []}"#),
-            (r#"{"a":"%"}"#, r#"{"a":"%"}"#),
-            ("%C3%A9+%2B", "é++"),
-            ("%4", "%4"),
-        ] {
-            assert_eq!(decoded(text), expected);
         }
     }
 }
