@@ -33,6 +33,8 @@ const CALLS_MAX: usize = 16;
 
 /// How many metrics one call may ask for.
 const METRICS_MAX: usize = 500;
+/// The statistic of which the largest data point is the value.
+pub const MAXIMUM: &str = "Maximum";
 /// The length of a data point. Longer ones would begin before the first one that is wanted.
 const METRIC_POINT: Duration = Duration::from_hours(1);
 
@@ -228,39 +230,84 @@ impl Calls {
             of_targets.flat_map(|it| Metric::OF_TARGET.map(|metric| (metric, it.name.clone())));
         let oldest = (Metric::OldestMessage, dead_letters.name().to_owned());
         let wanted: Vec<_> = of_handler.into_iter().chain(of_targets).chain([oldest]).collect();
-        let mut all = BTreeMap::new();
-        for wanted in wanted.chunks(METRICS_MAX) {
-            let queries =
-                wanted.iter().enumerate().map(|(index, (metric, of))| query(index, *metric, of));
-            let start = now - Metric::PERIOD;
-            let call = self
-                .aws
-                .cloudwatch
-                .get_metric_data()
-                .set_metric_data_queries(Some(queries.collect()))
-                .start_time(DateTime::from_secs(start.timestamp()))
-                .end_time(DateTime::from_secs(now.timestamp()));
-            let mut pages = call.into_paginator().send();
-            while let Some(page) = self.call(pages.next()).await {
-                let page = page.map_err(fault("cloudwatch:GetMetricData", "*"))?;
-                for result in page.metric_data_results.unwrap_or_default() {
-                    let index = result.id().unwrap_or_default().trim_start_matches('m').parse();
-                    let Some((metric, of)) = index.ok().and_then(|index: usize| wanted.get(index))
-                    else {
-                        continue;
-                    };
-                    let value: &mut f64 = all.entry((*metric, of.clone())).or_default();
-                    let points = result.values().iter().copied();
-                    *value = if *metric == Metric::OldestMessage {
-                        points.fold(*value, f64::max)
-                    } else {
-                        *value + points.sum::<f64>()
-                    };
-                }
+        let query = |(metric, of): &(Metric, String)| Query {
+            namespace: metric.namespace(),
+            name: metric.name(),
+            dimensions: vec![(metric.dimension(), of.clone())],
+            statistic: metric.statistic(),
+            period: METRIC_POINT,
+        };
+        let queries: Vec<_> = wanted.iter().map(query).collect();
+        let values = self.call(metric_data(&self.aws, &queries, now - Metric::PERIOD, now)).await?;
+        let found = wanted.into_iter().zip(values);
+        Ok(found.filter_map(|(key, value)| Some((key, value?))).collect())
+    }
+}
+
+/// A metric that CloudWatch is asked for.
+pub struct Query {
+    /// The namespace.
+    pub namespace: &'static str,
+    /// The name.
+    pub name: &'static str,
+    /// The names and values of the dimensions.
+    pub dimensions: Vec<(&'static str, String)>,
+    /// What a data point is of its period: [`MAXIMUM`], or `Sum`.
+    pub statistic: &'static str,
+    /// The length of a data point.
+    pub period: Duration,
+}
+
+/// The values of metrics in this time, in their order: the largest data point, or the sum of all. One without data
+/// points has no value.
+///
+/// # Errors
+///
+/// If CloudWatch can't be asked.
+pub async fn metric_data(
+    aws: &Aws,
+    queries: &[Query],
+    from: Timestamp,
+    until: Timestamp,
+) -> Result<Vec<Option<f64>>, Fault> {
+    let mut values = vec![None; queries.len()];
+    for (queries, values) in queries.chunks(METRICS_MAX).zip(values.chunks_mut(METRICS_MAX)) {
+        let call = aws
+            .cloudwatch
+            .get_metric_data()
+            .set_metric_data_queries(Some(queries.iter().enumerate().map(asked).collect()))
+            .start_time(DateTime::from_secs(from.timestamp()))
+            .end_time(DateTime::from_secs(until.timestamp()));
+        let mut pages = call.into_paginator().send();
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(fault("cloudwatch:GetMetricData", "*"))?;
+            for result in page.metric_data_results() {
+                let index = result.id().and_then(|id| id.strip_prefix('m')?.parse().ok());
+                let Some(index) = index.filter(|index: &usize| *index < queries.len()) else {
+                    continue;
+                };
+                let points = values[index].into_iter().chain(result.values().iter().copied());
+                values[index] = if queries[index].statistic == MAXIMUM {
+                    points.reduce(f64::max)
+                } else {
+                    points.reduce(|sum, point| sum + point)
+                };
             }
         }
-        Ok(all)
     }
+    Ok(values)
+}
+
+fn asked((index, query): (usize, &Query)) -> MetricDataQuery {
+    let dimension =
+        |(name, value): &(&str, String)| Dimension::builder().name(*name).value(value).build();
+    let dimensions = query.dimensions.iter().map(dimension).collect();
+    let metric = CloudWatchMetric::builder().namespace(query.namespace).metric_name(query.name);
+    let stat = MetricStat::builder()
+        .metric(metric.set_dimensions(Some(dimensions)).build())
+        .period(i32::try_from(query.period.as_secs()).unwrap_or(i32::MAX))
+        .stat(query.statistic);
+    MetricDataQuery::builder().id(format!("m{index}")).metric_stat(stat.build()).build()
 }
 
 /// The resources on which a result of a simulation says no. What depends on a condition that IAM can't know counts as
@@ -353,18 +400,6 @@ fn table_of(it: &TableDescription) -> Table {
             (status, key(index.key_schema()))
         }),
     }
-}
-
-fn query(index: usize, metric: Metric, of: &str) -> MetricDataQuery {
-    let dimension = Dimension::builder().name(metric.dimension()).value(of).build();
-    let named =
-        CloudWatchMetric::builder().namespace(metric.namespace()).metric_name(metric.name());
-    let stat = MetricStat::builder()
-        .metric(named.dimensions(dimension).build())
-        .period(i32::try_from(METRIC_POINT.as_secs()).unwrap_or(i32::MAX))
-        .stat(metric.statistic())
-        .build();
-    MetricDataQuery::builder().id(format!("m{index}")).metric_stat(stat).build()
 }
 
 #[cfg(test)]

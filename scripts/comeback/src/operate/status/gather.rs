@@ -5,10 +5,6 @@ use std::{
     time::Duration,
 };
 
-use aws_sdk_cloudwatch::{
-    primitives::DateTime,
-    types::{Dimension, Metric, MetricDataQuery, MetricStat},
-};
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use aws_sdk_sqs::types::QueueAttributeName;
 use comeback_core::{
@@ -33,15 +29,13 @@ use tokio::task::JoinSet;
 use crate::operate::{
     attached::Attached,
     aws::{Aws, fault},
+    calls::{MAXIMUM, Query, metric_data},
 };
 
 /// What is told of the present.
 const RECENT: Duration = Duration::from_mins(5);
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
-
-/// CloudWatch answers this many queries in one call.
-const QUERIES_MAX: usize = 500;
 
 /// DynamoDB reads this many items in one call.
 const ITEMS_MAX: usize = 100;
@@ -174,39 +168,17 @@ async fn metrics(
         let asked: Vec<_> = (0..attached.len())
             .flat_map(|nth| whats.iter().map(move |what| (nth, *what)))
             .collect();
-        for asked in asked.chunks(QUERIES_MAX) {
-            let queries = asked.iter().enumerate().map(|(id, (nth, what))| {
-                query(&format!("q{id}"), &attached[*nth].arn, *what, length)
-            });
-            let call = aws
-                .cloudwatch
-                .get_metric_data()
-                .set_metric_data_queries(Some(queries.collect()))
-                .start_time(DateTime::from_secs(earlier(until, length).timestamp()))
-                .end_time(DateTime::from_secs(until.timestamp()));
-            let answer = call.send().await.map_err(fault("cloudwatch:GetMetricData", "*"))?;
-            for result in answer.metric_data_results() {
-                let id = result.id().and_then(|id| id.strip_prefix('q')?.parse::<usize>().ok());
-                let Some(&key) = id.and_then(|id| asked.get(id)) else { continue };
-                let values = result.values().iter().copied();
-                // A period that began before the time that was asked about may have a value of its own.
-                let value = match key.1 {
-                    What::Oldest => values.reduce(f64::max),
-                    What::Recent(_) | What::Hour(_) | What::Retried | What::Dead(_) => {
-                        values.reduce(|sum, value| sum + value)
-                    }
-                };
-                found.extend(value.map(|value| (key, value)));
-            }
-        }
+        let query = |(nth, what): &(usize, What)| query(&attached[*nth].arn, *what, length);
+        let queries: Vec<_> = asked.iter().map(query).collect();
+        let values = metric_data(aws, &queries, earlier(until, length), until).await?;
+        found.extend(asked.into_iter().zip(values).filter_map(|(key, value)| Some((key, value?))));
     }
     Ok(found)
 }
 
 /// The metric that is asked about, in periods of a minute for short times, and of an hour for a day.
-fn query(id: &str, arn: &str, what: What, length: Duration) -> MetricDataQuery {
-    let period = if length > HOUR { 3600 } else { 60 };
-    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+fn query(arn: &str, what: What, length: Duration) -> Query {
+    let period = if length > HOUR { HOUR } else { Duration::from_mins(1) };
     let of_lambda = |run| match run {
         Run::All => "Invocations",
         Run::Failed => "Errors",
@@ -214,17 +186,18 @@ fn query(id: &str, arn: &str, what: What, length: Duration) -> MetricDataQuery {
     let function = FunctionArn::parse(arn);
     let function_dimensions = || {
         let Some(function) = &function else { return Vec::new() };
-        let mut dimensions = vec![pair("FunctionName", function.name())];
+        let mut dimensions = vec![("FunctionName", function.name().to_owned())];
         let qualifier = arn.strip_prefix(function.unqualified());
         let qualifier = qualifier.and_then(|rest| rest.strip_prefix(':'));
         // Lambda counts versions and aliases by themselves, but not `$LATEST`.
         if let Some(qualifier) = qualifier.filter(|it| !it.starts_with('$')) {
-            dimensions.push(pair("Resource", &format!("{}:{qualifier}", function.name())));
+            dimensions.push(("Resource", format!("{}:{qualifier}", function.name())));
         }
         dimensions
     };
     // The handler counts all versions and aliases of a function together.
-    let target = || vec![pair("Target", function.as_ref().map_or(arn, FunctionArn::name))];
+    let name = function.as_ref().map_or(arn, FunctionArn::name);
+    let target = || vec![("Target", name.to_owned())];
     let (namespace, name, dimensions) = match what {
         What::Recent(run) | What::Hour(run) => {
             ("AWS/Lambda", of_lambda(run), function_dimensions())
@@ -232,18 +205,12 @@ fn query(id: &str, arn: &str, what: What, length: Duration) -> MetricDataQuery {
         What::Retried => ("Comeback", "Invoked", target()),
         What::Oldest => ("Comeback", "EventAge", target()),
         What::Dead(reason) => {
-            let reason = pair("Reason", Reason::ALL[reason].as_str());
+            let reason = ("Reason", Reason::ALL[reason].as_str().to_owned());
             ("Comeback", "DeadLettered", [target(), vec![reason]].concat())
         }
     };
-    let dimensions = dimensions.into_iter();
-    let dimensions =
-        dimensions.map(|(name, value)| Dimension::builder().name(name).value(value).build());
-    let metric = Metric::builder().namespace(namespace).metric_name(name);
-    let metric = metric.set_dimensions(Some(dimensions.collect())).build();
-    let statistic = if what == What::Oldest { "Maximum" } else { "Sum" };
-    let stat = MetricStat::builder().metric(metric).period(period).stat(statistic);
-    MetricDataQuery::builder().id(id).metric_stat(stat.build()).build()
+    let statistic = if what == What::Oldest { MAXIMUM } else { "Sum" };
+    Query { namespace, name, dimensions, statistic, period }
 }
 
 /// The ledger's items of these functions, by their keys.
@@ -312,13 +279,9 @@ mod tests {
     fn an_alias_has_metrics_of_its_own() {
         let arn = "arn:aws:lambda:us-east-1:123456789012:function:orders";
         let names = |arn: &str, what| {
-            let query = query("q0", arn, what, HOUR);
-            let metric = query.metric_stat().unwrap().metric().unwrap().clone();
-            let dimensions = metric.dimensions().iter();
-            let dimensions: Vec<_> = dimensions
-                .map(|it| format!("{}={}", it.name().unwrap(), it.value().unwrap()))
-                .collect();
-            format!("{} {}", metric.metric_name().unwrap(), dimensions.join(" "))
+            let Query { name, dimensions, .. } = query(arn, what, HOUR);
+            let dimensions = dimensions.iter().map(|(name, value)| format!(" {name}={value}"));
+            name.to_owned() + &dimensions.collect::<String>()
         };
         let latest = format!("{arn}:$LATEST");
         let live = format!("{arn}:live");
