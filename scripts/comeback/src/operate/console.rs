@@ -44,28 +44,21 @@ pub fn interrupted() -> io::Result<Arc<AtomicBool>> {
 
 /// A progress bar on standard error, if that is a terminal.
 pub fn progress(length: u64, what: &str) -> ProgressBar {
-    let bar = ProgressBar::new(length);
-    if !io::stderr().is_terminal() {
-        bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
-    }
     // As wide as the terminal, and without colours.
     let template = "{wide_bar} {pos}/{len} {msg}, {per_sec}, {eta} left";
-    let style =
-        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    bar.set_style(style);
-    bar.set_message(what.to_owned());
-    bar.enable_steady_tick(TICK);
-    bar
+    drawn(ProgressBar::new(length), template, what)
 }
 
 /// A count on standard error of what has been read, if that is a terminal.
 pub fn spinner(what: &str) -> ProgressBar {
-    let bar = ProgressBar::no_length();
-    if !io::stderr().is_terminal() {
-        bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
+    drawn(ProgressBar::no_length(), "{spinner} {human_pos} {msg}, {per_sec}", what)
+}
+
+/// The bar hides itself if standard error is no terminal.
+fn drawn(bar: ProgressBar, template: &str, what: &str) -> ProgressBar {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
     }
-    let style = ProgressStyle::with_template("{spinner} {human_pos} {msg}, {per_sec}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
     bar.set_message(what.to_owned());
     bar.enable_steady_tick(TICK);
     bar
