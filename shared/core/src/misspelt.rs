@@ -12,7 +12,7 @@ const EDITS_MAX: usize = 2;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Misspelt {
     variable: String,
-    setting: &'static str,
+    pub(crate) setting: &'static str,
 }
 
 impl Misspelt {
@@ -29,13 +29,6 @@ impl Misspelt {
             (edits <= EDITS_MAX.min(setting.len() / 4)).then_some(Self { variable, setting })
         };
         others.filter_map(misspelt).collect()
-    }
-}
-
-impl Misspelt {
-    /// The setting that was probably meant.
-    pub fn setting(&self) -> &'static str {
-        self.setting
     }
 }
 

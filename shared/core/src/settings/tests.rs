@@ -258,7 +258,7 @@ fn a_variable_that_looks_like_a_misspelt_setting_is_named_with_the_setting() {
     ];
     for (variable, expected) in table {
         let found = Misspelt::among([variable.to_owned()]);
-        assert_eq!(found.first().map(Misspelt::setting), expected, "{variable}");
+        assert_eq!(found.first().map(|it| it.setting), expected, "{variable}");
     }
     let [misspelt] = &Misspelt::among(["MAX_ATTEMPT".to_owned()])[..] else {
         panic!("expected one")
