@@ -14,7 +14,7 @@ mod stand_in;
 mod visit;
 
 pub use event::{GroupBy, Listed, of_life};
-pub use order::{Pace, Tally, carry_out, pause_done};
+pub use order::{Tally, carry_out, pause_done};
 pub use plan::Plan;
 pub use ports::{Page, Part, Register, SHOWN_MAX};
 pub use selection::Selection;

@@ -36,13 +36,6 @@ pub fn pause_done(function: &str, is_pause: bool) -> String {
     }
 }
 
-/// How fast orders are carried out.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Pace {
-    /// The most events a second.
-    pub events_per_second: Option<u32>,
-}
-
 /// What has been done.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Tally {
@@ -111,18 +104,17 @@ pub async fn carry_out<R: Register + Clock>(
     order: Order,
     selection: &Selection,
     parts: &[Part],
-    pace: Pace,
+    events_per_second: Option<u32>,
     register: &R,
     goes_on: impl FnMut(&Tally) -> bool,
 ) -> (Tally, Result<(), Fault>) {
-    let mut work = Work { order, pace, register, done: HashSet::new(), tally: Tally::default() };
-    let ended = work.until_the_end(selection, parts, goes_on).await;
+    let mut work = Work { order, register, done: HashSet::new(), tally: Tally::default() };
+    let ended = work.until_the_end(selection, parts, events_per_second, goes_on).await;
     (work.tally, ended)
 }
 
 struct Work<'a, R> {
     order: Order,
-    pace: Pace,
     register: &'a R,
     /// Hashes of the ids of the events that were worked on.
     done: HashSet<u64>,
@@ -134,10 +126,10 @@ impl<R: Register + Clock> Work<'_, R> {
         &mut self,
         selection: &Selection,
         parts: &[Part],
+        events_per_second: Option<u32>,
         mut goes_on: impl FnMut(&Tally) -> bool,
     ) -> Result<(), Fault> {
-        let per_second = self.pace.events_per_second;
-        let batch_max = per_second.map_or(CALLS_MAX, |rate| CALLS_MAX.min(rate as usize));
+        let batch_max = events_per_second.map_or(CALLS_MAX, |rate| CALLS_MAX.min(rate as usize));
         let mut pages = Pages::of(parts);
         while let Some(mut events) = pages.next(self.register).await? {
             events
@@ -148,7 +140,7 @@ impl<R: Register + Clock> Work<'_, R> {
                 if !goes_on(&self.tally) {
                     return Ok(());
                 }
-                if let Some(rate) = per_second {
+                if let Some(rate) = events_per_second {
                     let wanted = Duration::from_secs_f64(batch.len() as f64 / f64::from(rate));
                     let taken = between(began, self.register.now());
                     self.register.sleep(wanted.saturating_sub(taken)).await;
@@ -213,9 +205,9 @@ mod tests {
 
     const ALL: [Part; 1] = [Part::Segment(0, 1)];
 
-    fn retry(register: &StandIn, pace: Pace) -> Tally {
+    fn retry(register: &StandIn, per_second: Option<u32>) -> Tally {
         let all = Selection::default();
-        let done = carry_out(Order::Retry, &all, &ALL, pace, register, |_| true);
+        let done = carry_out(Order::Retry, &all, &ALL, per_second, register, |_| true);
         let (tally, ended) = done.now_or_never().unwrap();
         ended.unwrap();
         tally
@@ -225,7 +217,7 @@ mod tests {
     fn every_selected_event_is_ordered_and_its_message_shown() {
         let register = StandIn::of((0..100).map(|nth| event(&nth.to_string(), nth)));
         let soon = Selection { due_before: Some(second(50)), ..Selection::default() };
-        let done = carry_out(Order::Cancel, &soon, &ALL, Pace::default(), &register, |_| true);
+        let done = carry_out(Order::Cancel, &soon, &ALL, None, &register, |_| true);
         let (tally, ended) = done.now_or_never().unwrap();
         assert_eq!(ended, Ok(()));
         let function = event("", 0).target;
@@ -243,7 +235,7 @@ mod tests {
         delayed.receipt_handle = None;
         let register = StandIn::of([delayed, event("in flight", 2), event("over", 3)]);
         register.ends("over");
-        let tally = retry(&register, Pace::default());
+        let tally = retry(&register, None);
         assert_eq!((tally.ordered(), tally.delayed, tally.too_late, tally.failed), (2, 1, 1, 0));
         assert_eq!(register.shown(), 1);
     }
@@ -252,14 +244,14 @@ mod tests {
     fn an_event_that_waits_again_is_not_ordered_twice() {
         let register = StandIn::of((0..10).map(|nth| event(&nth.to_string(), nth)));
         register.fails_again();
-        assert_eq!(retry(&register, Pace::default()).ordered(), 10);
+        assert_eq!(retry(&register, None).ordered(), 10);
     }
 
     #[test]
     fn a_message_that_cannot_be_shown_comes_back_when_it_is_due() {
         let register = StandIn::of((0..3).map(|nth| event(&nth.to_string(), nth)));
         register.refuses_to_show();
-        let tally = retry(&register, Pace::default());
+        let tally = retry(&register, None);
         assert_eq!((tally.ordered(), tally.not_shown, tally.faults.len()), (3, 3, 1));
         let told = tally.told(Order::Retry);
         assert_eq!(told[0], Told::good("3 events of orders come back now"));
@@ -271,12 +263,12 @@ mod tests {
     #[test]
     fn the_pace_is_kept_and_an_interruption_ends_it() {
         let register = StandIn::of((0..25).map(|nth| event(&nth.to_string(), nth)));
-        retry(&register, Pace { events_per_second: Some(10) });
+        retry(&register, Some(10));
         assert_eq!(between(second(0), register.now()), Duration::from_millis(2500));
 
         let register = StandIn::of((0..100).map(|nth| event(&nth.to_string(), nth)));
         let all = Selection::default();
-        let done = carry_out(Order::Retry, &all, &ALL, Pace::default(), &register, |_| false);
+        let done = carry_out(Order::Retry, &all, &ALL, None, &register, |_| false);
         let (tally, _) = done.now_or_never().unwrap();
         assert_eq!(tally.ordered(), PAGE as u64);
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use comeback_core::claim::Order;
 use comeback_operate::{
     told::events,
-    waiting::{Pace, Plan, Tally, carry_out, visit},
+    waiting::{Plan, Tally, carry_out, visit},
 };
 use serde::Serialize;
 
@@ -77,8 +77,7 @@ pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Ended,
         confirm(&question)?;
     }
     let bar = if planned > 0 { progress(planned, "ordered") } else { spinner("ordered") };
-    let pace = Pace { events_per_second: args.rate };
-    let (tally, ended) = carry_out(order, &selection, &parts, pace, &register, |tally| {
+    let (tally, ended) = carry_out(order, &selection, &parts, args.rate, &register, |tally| {
         bar.set_position(tally.ordered());
         !interrupted.load(Ordering::Relaxed)
     })

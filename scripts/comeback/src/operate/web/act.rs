@@ -216,9 +216,8 @@ async fn order_events(
 ) -> Result<Vec<Told>, Failure> {
     let register = live.register()?;
     let parts = register.parts(&selection.functions).await?;
-    let pace = waiting::Pace::default();
     let (tally, ended) =
-        carry_out(order, selection, &parts, pace, &register, |tally| progress.is(tally.ordered()))
+        carry_out(order, selection, &parts, None, &register, |tally| progress.is(tally.ordered()))
             .await;
     Ok(whole(tally.told(order), ended))
 }
