@@ -1,9 +1,16 @@
 //! The functions of an account and a region.
 
 use aws_sdk_lambda::types::FunctionConfiguration;
-use comeback_operate::{ports::Fault, systems::Function};
+use comeback_operate::{
+    ports::Fault,
+    systems::{Function, System, only},
+};
 
-use super::aws::{Aws, fault};
+use super::{
+    aws::{Aws, fault},
+    options::Which,
+};
+use crate::shell::Failure;
 
 /// All functions, with their environment variables.
 ///
@@ -12,6 +19,17 @@ use super::aws::{Aws, fault};
 /// If they can't be listed.
 pub async fn functions(aws: &Aws) -> Result<Vec<Function>, Fault> {
     Ok(configurations(aws).await?.into_iter().map(function).collect())
+}
+
+/// Finds the retry system that is meant.
+///
+/// # Errors
+///
+/// If no single one can be chosen.
+pub async fn find(which: &Which) -> Result<(Aws, System), Failure> {
+    let aws = Aws::connect(&which.connection).await?;
+    let system = only(&functions(&aws).await?, which.handler.as_deref())?;
+    Ok((aws, system))
 }
 
 /// The configurations of all functions.

@@ -1,5 +1,19 @@
 //! Options that several commands have.
 
+use std::time::Duration;
+
+/// Which retry system, and where it is.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Where")]
+pub struct Which {
+    /// The retry handler, if there are several.
+    #[arg(long, value_name = "NAME")]
+    pub handler: Option<String>,
+    /// Where AWS is.
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
 /// Which failures: those that meet every filter. A repeatable one is met by any of its values.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Failures {
@@ -26,4 +40,17 @@ pub struct Connection {
     /// The profile of the AWS CLI's configuration.
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
+}
+
+/// Reads a duration.
+pub fn duration(text: &str) -> Result<Duration, &'static str> {
+    let read = comeback_core::duration::parse(text);
+    read.ok_or("expected a duration such as 90s, 15m, 24h or 7d")
+}
+
+/// Reads one of these names.
+pub fn one_of<T: Copy>(all: &[(&str, T)], text: &str) -> Result<T, String> {
+    let found = all.iter().find(|(name, _)| *name == text);
+    let names = all.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    found.map(|(_, it)| *it).ok_or_else(|| format!("expected one of {names}"))
 }

@@ -3,10 +3,9 @@
 use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use clap::Subcommand;
-use comeback_core::duration;
 use comeback_operate::dead_letters::{self, GroupBy, Place, Selection};
 
-use crate::operate::options::{Connection, Failures};
+use crate::operate::options::{Connection, Failures, duration, one_of};
 
 /// The commands for dead letters.
 #[derive(Debug, Subcommand)]
@@ -31,11 +30,12 @@ pub enum Dead {
     Export(ExportArgs),
     /// Delete letters for good.
     #[command(after_help = "Example: comeback dead purge --older-than 7d")]
-    Purge(PurgeArgs),
+    Purge(OrderArgs),
 }
 
-/// Which dead-letter queue.
-#[derive(Debug, clap::Args)]
+/// Which dead-letter queue, and where it is.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Where")]
 pub struct Which {
     /// The dead-letter queue of this retry handler.
     #[arg(long, value_name = "NAME", conflicts_with = "queue")]
@@ -43,6 +43,9 @@ pub struct Which {
     /// A dead-letter queue, by its name or URL; also a function's own.
     #[arg(long, value_name = "NAME|URL")]
     pub queue: Option<String>,
+    /// Where AWS is.
+    #[command(flatten)]
+    pub connection: Connection,
 }
 
 /// Which letters: those that meet every filter. A repeatable one is met by any of its values.
@@ -59,10 +62,10 @@ pub struct Filter {
     #[command(flatten)]
     pub failures: Failures,
     /// The last failure is at least this long ago.
-    #[arg(long, value_name = "DURATION", value_parser = age)]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub older_than: Option<Duration>,
     /// The last failure is at most this long ago.
-    #[arg(long, value_name = "DURATION", value_parser = age)]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub newer_than: Option<Duration>,
     /// How many attempts were made: 3, 3.., ..5 or 3..5.
     #[arg(long, value_name = "N|FROM..TO", value_parser = attempts)]
@@ -92,7 +95,7 @@ impl From<&Filter> for Selection {
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
     /// Count the letters that have these in common, separated by commas: reason, function, error, attempts, day.
-    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = group_by)]
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = |text: &str| one_of(&GroupBy::ALL, text))]
     pub group_by: Vec<GroupBy>,
     /// List at most this many letters. The whole queue is still read.
     #[arg(long, value_name = "N", default_value_t = 50)]
@@ -107,11 +110,8 @@ pub struct ListArgs {
     #[command(flatten)]
     pub filter: Filter,
     /// Which queue.
-    #[command(flatten, next_help_heading = "Where")]
-    pub which: Which,
-    /// Where AWS is.
     #[command(flatten)]
-    pub connection: Connection,
+    pub which: Which,
 }
 
 /// Options of `comeback dead show`.
@@ -127,11 +127,8 @@ pub struct ShowArgs {
     #[arg(long)]
     pub json: bool,
     /// Which queue.
-    #[command(flatten, next_help_heading = "Where")]
-    pub which: Which,
-    /// Where AWS is.
     #[command(flatten)]
-    pub connection: Connection,
+    pub which: Which,
 }
 
 /// Options of `comeback dead export`.
@@ -147,11 +144,8 @@ pub struct ExportArgs {
     #[command(flatten)]
     pub filter: Filter,
     /// Which queue.
-    #[command(flatten, next_help_heading = "Where")]
-    pub which: Which,
-    /// Where AWS is.
     #[command(flatten)]
-    pub connection: Connection,
+    pub which: Which,
 }
 
 /// Options of commands that change something.
@@ -170,11 +164,8 @@ pub struct OrderArgs {
     #[command(flatten)]
     pub filter: Filter,
     /// Which queue.
-    #[command(flatten, next_help_heading = "Where")]
-    pub which: Which,
-    /// Where AWS is.
     #[command(flatten)]
-    pub connection: Connection,
+    pub which: Which,
 }
 
 /// Options of `comeback dead redrive`.
@@ -201,24 +192,6 @@ pub struct RedriveArgs {
     pub order: OrderArgs,
 }
 
-/// Options of `comeback dead purge`.
-#[derive(Debug, clap::Args)]
-pub struct PurgeArgs {
-    /// What all commands share.
-    #[command(flatten)]
-    pub order: OrderArgs,
-}
-
-fn age(text: &str) -> Result<Duration, &'static str> {
-    duration::parse(text).ok_or("expected a duration such as 90s, 15m, 24h or 7d")
-}
-
 fn attempts(text: &str) -> Result<RangeInclusive<u32>, &'static str> {
     dead_letters::attempts(text).ok_or("expected a number or a range, such as 3, 3.., ..5 or 3..5")
-}
-
-fn group_by(text: &str) -> Result<GroupBy, String> {
-    let found = GroupBy::ALL.into_iter().find(|(name, _)| *name == text);
-    let names = GroupBy::ALL.map(|(name, _)| name).join(", ");
-    found.map(|(_, by)| by).ok_or_else(|| format!("expected one of {names}"))
 }

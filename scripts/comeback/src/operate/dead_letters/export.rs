@@ -31,7 +31,7 @@ pub async fn run(args: &ExportArgs, shell: &Shell) -> Result<Ended, Failure> {
         let text = "expected --payload, because an export to standard output prints payloads";
         return Err(Failure::Refused(text.to_owned()));
     }
-    let queue = open(&args.connection, &args.which, shell).await?;
+    let queue = open(&args.which, shell).await?;
     let interrupted = interrupted()?;
     let failed = |source: io::Error| Failure::File { path: args.file.clone(), source };
     let mut file: Box<dyn Write> = if to_stdout {

@@ -51,7 +51,7 @@ struct Document<'a> {
 
 /// Runs `comeback dead list`.
 pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
-    let queue = open(&args.connection, &args.which, shell).await?;
+    let queue = open(&args.which, shell).await?;
     let interrupted = interrupted()?;
     let selection = Selection::from(&args.filter);
     let mut groups = Groups::default();
@@ -150,7 +150,7 @@ fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
 
 /// Runs `comeback dead show`.
 pub async fn show(args: &ShowArgs, shell: &Shell) -> Result<Ended, Failure> {
-    let queue = open(&args.connection, &args.which, shell).await?;
+    let queue = open(&args.which, shell).await?;
     let interrupted = interrupted()?;
     let selection = Selection { ids: vec![args.id.clone()], ..Selection::default() };
     let now = (shell.now)();

@@ -19,7 +19,6 @@ pub use queue::Queue;
 use super::{
     aws::Aws,
     console::{Ended, progress},
-    options::Connection,
     text::count,
 };
 use crate::shell::{Failure, Shell};
@@ -39,8 +38,8 @@ pub async fn run(command: &Dead, shell: &Shell) -> Result<Ended, Failure> {
     }
 }
 
-async fn open(connection: &Connection, which: &Which, shell: &Shell) -> Result<Queue, Failure> {
-    let queue = Queue::find(Aws::connect(connection).await?, which, shell.now).await?;
+async fn open(which: &Which, shell: &Shell) -> Result<Queue, Failure> {
+    let queue = Queue::find(Aws::connect(&which.connection).await?, which, shell.now).await?;
     if let Some(policy) = &queue.redrive_policy {
         eprintln!(
             "comeback: {} has a redrive policy, {policy}: each look at a letter is a receive, and SQS moves letters away after maxReceiveCount receives",

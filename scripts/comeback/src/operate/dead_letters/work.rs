@@ -18,7 +18,7 @@ use super::{look_at_all, open, queue::Queue};
 use crate::{
     operate::{
         console::{Ended, confirm, interrupted, progress},
-        dead_letters::args::{OrderArgs, PurgeArgs, RedriveArgs},
+        dead_letters::args::{OrderArgs, RedriveArgs},
         text::{count, lines},
     },
     paint::{Line, Style},
@@ -46,9 +46,9 @@ pub async fn redrive(args: &RedriveArgs, shell: &Shell) -> Result<Ended, Failure
 }
 
 /// Runs `comeback dead purge`.
-pub async fn purge(args: &PurgeArgs, shell: &Shell) -> Result<Ended, Failure> {
+pub async fn purge(args: &OrderArgs, shell: &Shell) -> Result<Ended, Failure> {
     let pace = Pace { letters_per_second: None, batches: 1 };
-    run(&args.order, Action::Purge, pace, false, shell).await
+    run(args, Action::Purge, pace, false, shell).await
 }
 
 async fn run(
@@ -58,7 +58,7 @@ async fn run(
     edit: bool,
     shell: &Shell,
 ) -> Result<Ended, Failure> {
-    let queue = open(&args.connection, &args.which, shell).await?;
+    let queue = open(&args.which, shell).await?;
     let interrupted = interrupted()?;
     let selection = Selection::from(&args.filter);
     let mut order = Order { selection, given_at: (shell.now)(), action };

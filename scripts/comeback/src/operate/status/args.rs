@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use comeback_core::duration;
 
-use crate::operate::options::Connection;
+use crate::operate::options::Which;
 
 /// Options of `comeback status`.
 #[derive(Debug, clap::Args)]
@@ -21,12 +21,9 @@ pub struct StatusArgs {
     /// Print one JSON document instead of a table.
     #[arg(long)]
     pub json: bool,
-    /// The retry handler, if there are several.
-    #[arg(long, value_name = "NAME", help_heading = "Where")]
-    pub handler: Option<String>,
-    /// Where AWS is.
-    #[command(flatten, next_help_heading = "Where")]
-    pub connection: Connection,
+    /// Which retry system.
+    #[command(flatten)]
+    pub which: Which,
 }
 
 fn every(text: &str) -> Result<Duration, &'static str> {

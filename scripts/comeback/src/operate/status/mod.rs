@@ -34,9 +34,9 @@ const NARROW_COLUMNS: [usize; 4] = [0, 1, 2, 4];
 ///
 /// If it can't do what it is asked to.
 pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Ended, Failure> {
-    let aws = Aws::connect(&args.connection).await?;
+    let aws = Aws::connect(&args.which.connection).await?;
     let functions = functions(&aws).await?;
-    let system = only(&functions, args.handler.as_deref())?;
+    let system = only(&functions, args.which.handler.as_deref())?;
     let mut attached = attached(&aws, &system, &functions).await?;
     if !args.functions.is_empty() {
         attached.retain(|it| {

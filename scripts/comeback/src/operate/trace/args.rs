@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use comeback_core::duration;
-
-use crate::operate::options::Connection;
+use crate::operate::options::{Which, duration};
 
 /// Options of `comeback trace`.
 #[derive(Debug, clap::Args)]
@@ -13,17 +11,14 @@ pub struct TraceArgs {
     #[arg(value_name = "ID", value_parser = id)]
     pub id: String,
     /// How far back the log is read.
-    #[arg(long, value_name = "DURATION", default_value = "2d", value_parser = since)]
+    #[arg(long, value_name = "DURATION", default_value = "2d", value_parser = duration)]
     pub since: Duration,
     /// Print one JSON document instead of a timeline.
     #[arg(long)]
     pub json: bool,
-    /// The retry handler, if there are several.
-    #[arg(long, value_name = "NAME", help_heading = "Where")]
-    pub handler: Option<String>,
-    /// Where AWS is.
-    #[command(flatten, next_help_heading = "Where")]
-    pub connection: Connection,
+    /// Which retry system.
+    #[command(flatten)]
+    pub which: Which,
 }
 
 /// A shorter beginning would be that of many ids.
@@ -36,11 +31,6 @@ fn id(text: &str) -> Result<String, String> {
     } else {
         Err(format!("expected at least {ID_MIN} letters, digits and hyphens"))
     }
-}
-
-/// Reads how far back something is read.
-pub fn since(text: &str) -> Result<Duration, &'static str> {
-    duration::parse(text).ok_or("expected a duration such as 90s, 15m, 24h or 7d")
 }
 
 #[cfg(test)]

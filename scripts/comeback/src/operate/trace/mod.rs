@@ -12,13 +12,13 @@ use comeback_core::{
 use comeback_operate::{
     life::{Life, Next, NoLife, Step, What, event_ids, life},
     ports::Fault,
-    systems::{System, function_name, only},
+    systems::{System, function_name},
 };
 
 use super::{
     aws::Aws,
     console::{Ended, interrupted, spinner},
-    functions::functions,
+    functions::find,
     logs,
     text::{due, span},
 };
@@ -33,8 +33,7 @@ use crate::{
 ///
 /// If it can't do what it is asked to.
 pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Ended, Failure> {
-    let aws = Aws::connect(&args.connection).await?;
-    let system = only(&functions(&aws).await?, args.handler.as_deref())?;
+    let (aws, system) = find(&args.which).await?;
     let interrupted = interrupted()?;
     let now = (shell.now)();
     let search = Search { aws: &aws, system: &system, from: earlier(now, args.since) };

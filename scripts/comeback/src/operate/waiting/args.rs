@@ -6,7 +6,7 @@ use clap::Subcommand;
 use comeback_core::{Timestamp, duration, time};
 use comeback_operate::waiting::{GroupBy, Selection};
 
-use crate::operate::options::{Connection, Failures};
+use crate::operate::options::{Failures, Which, one_of};
 
 /// Options of `comeback waiting`.
 #[derive(Debug, clap::Args)]
@@ -33,14 +33,6 @@ pub enum Action {
     /// Give events up. They become dead letters with the reason cancelled.
     #[command(after_help = "Example: comeback waiting cancel --function orders --error BadRequest")]
     Cancel(OrderArgs),
-}
-
-/// Which retry system.
-#[derive(Debug, clap::Args)]
-pub struct Which {
-    /// The retry handler, if there are several.
-    #[arg(long, value_name = "NAME")]
-    pub handler: Option<String>,
 }
 
 /// Which events: those that meet every filter. A repeatable one is met by any of its values.
@@ -100,7 +92,7 @@ impl When {
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
     /// Count the events that have these in common, separated by commas: function, error, attempt.
-    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = group_by)]
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = |text: &str| one_of(&GroupBy::ALL, text))]
     pub group_by: Vec<GroupBy>,
     /// How many events are listed at most, the next that are due first.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
@@ -112,11 +104,8 @@ pub struct ListArgs {
     #[command(flatten)]
     pub filter: Filter,
     /// Which retry system.
-    #[command(flatten, next_help_heading = "Where")]
-    pub which: Which,
-    /// Where AWS is.
     #[command(flatten)]
-    pub connection: Connection,
+    pub which: Which,
 }
 
 /// Options of orders.
@@ -138,11 +127,8 @@ pub struct OrderArgs {
     #[command(flatten)]
     pub filter: Filter,
     /// Which retry system.
-    #[command(flatten, next_help_heading = "Where")]
-    pub which: Which,
-    /// Where AWS is.
     #[command(flatten)]
-    pub connection: Connection,
+    pub which: Which,
 }
 
 /// Options of `comeback pause` and `comeback resume`.
@@ -158,17 +144,8 @@ pub struct PauseArgs {
     #[arg(long)]
     pub json: bool,
     /// Which retry system.
-    #[command(flatten, next_help_heading = "Where")]
-    pub which: Which,
-    /// Where AWS is.
     #[command(flatten)]
-    pub connection: Connection,
-}
-
-fn group_by(text: &str) -> Result<GroupBy, String> {
-    let found = GroupBy::ALL.into_iter().find(|(name, _)| *name == text);
-    let names = GroupBy::ALL.map(|(name, _)| name).join(", ");
-    found.map(|(_, by)| by).ok_or_else(|| format!("expected one of {names}"))
+    pub which: Which,
 }
 
 #[cfg(test)]

@@ -17,14 +17,12 @@ use comeback_operate::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{
-    args::ListArgs,
-    register::{DynamoRegister, find},
-};
+use super::{args::ListArgs, register::DynamoRegister};
 use crate::{
     operate::{
         aws::Aws,
         console::{Ended, interrupted, spinner},
+        functions::find,
         groups, logs,
         text::{due, shortened, table},
     },
@@ -130,7 +128,7 @@ impl Found<'_> {
 
 /// Runs the command.
 pub async fn run(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
-    let (aws, system) = find(&args.connection, &args.which).await?;
+    let (aws, system) = find(&args.which).await?;
     let interrupted = interrupted()?;
     let goes_on = || !interrupted.load(Ordering::Relaxed);
     let now = (shell.now)();

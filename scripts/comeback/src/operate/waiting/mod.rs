@@ -8,7 +8,7 @@ mod register;
 
 use args::{Action, WaitingArgs};
 use comeback_core::claim::Order;
-pub use pause::{pause, resume};
+pub use pause::pause;
 pub use register::DynamoRegister;
 
 use super::console::Ended;

@@ -33,7 +33,7 @@ struct Document<'a> {
 
 /// Runs the command.
 pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Ended, Failure> {
-    let register = open(&args.connection, &args.which, shell.now).await?;
+    let register = open(&args.which, shell.now).await?;
     let interrupted = interrupted()?;
     let selection = args.filter.selection((shell.now)());
     let parts = register.parts(&selection.functions).await?;

@@ -20,26 +20,13 @@ struct Document<'a> {
     paused_at: Option<String>,
 }
 
-/// Runs `comeback pause`.
+/// Runs `comeback pause` or `comeback resume`.
 ///
 /// # Errors
 ///
 /// If it can't do what it is asked to.
-pub async fn pause(args: &PauseArgs, shell: &Shell) -> Result<Ended, Failure> {
-    run(args, true, shell).await
-}
-
-/// Runs `comeback resume`.
-///
-/// # Errors
-///
-/// If it can't do what it is asked to.
-pub async fn resume(args: &PauseArgs, shell: &Shell) -> Result<Ended, Failure> {
-    run(args, false, shell).await
-}
-
-async fn run(args: &PauseArgs, is_pause: bool, shell: &Shell) -> Result<Ended, Failure> {
-    let register = open(&args.connection, &args.which, shell.now).await?;
+pub async fn pause(args: &PauseArgs, is_pause: bool, shell: &Shell) -> Result<Ended, Failure> {
+    let register = open(&args.which, shell.now).await?;
     let targets = register.targets(&args.function).await?;
     let mut lines = vec![Line::of(Style::Strong, register.place())];
     for target in &targets {

@@ -17,17 +17,16 @@ use comeback_dynamodb::{
 };
 use comeback_operate::{
     ports::{Clock, Fault},
-    systems::{self, System},
+    systems::System,
     waiting::{Page, Part, Register},
 };
 
-use super::args::Which;
 use crate::{
     operate::{
         attached::qualified,
         aws::{Aws, fault},
-        functions::functions,
-        options::Connection,
+        functions::find,
+        options::Which,
     },
     shell::Failure,
 };
@@ -145,29 +144,13 @@ impl DynamoRegister {
     }
 }
 
-/// Finds the retry system that is meant.
-///
-/// # Errors
-///
-/// If no single one can be chosen.
-pub async fn find(connection: &Connection, which: &Which) -> Result<(Aws, System), Failure> {
-    let aws = Aws::connect(connection).await?;
-    let functions = functions(&aws).await?;
-    let system = systems::only(&functions, which.handler.as_deref())?;
-    Ok((aws, system))
-}
-
 /// Opens the register of the retry system that is meant.
 ///
 /// # Errors
 ///
 /// If there is none.
-pub async fn open(
-    connection: &Connection,
-    which: &Which,
-    now: fn() -> Timestamp,
-) -> Result<DynamoRegister, Failure> {
-    let (aws, system) = find(connection, which).await?;
+pub async fn open(which: &Which, now: fn() -> Timestamp) -> Result<DynamoRegister, Failure> {
+    let (aws, system) = find(which).await?;
     DynamoRegister::of(system, aws, now)
 }
 

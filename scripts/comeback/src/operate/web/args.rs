@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::operate::{options::Connection, trace::args::since};
+use crate::operate::options::{Which, duration};
 
 /// Options of `comeback web`.
 #[derive(Debug, clap::Args)]
@@ -11,12 +11,9 @@ pub struct WebArgs {
     #[arg(long, value_name = "N", default_value_t = 4780)]
     pub port: u16,
     /// How much of the handler's log is read at the start.
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = since)]
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
     pub since: Duration,
-    /// The retry handler, if there are several.
-    #[arg(long, value_name = "NAME", help_heading = "Where")]
-    pub handler: Option<String>,
-    /// Where AWS is.
-    #[command(flatten, next_help_heading = "Where")]
-    pub connection: Connection,
+    /// Which retry system.
+    #[command(flatten)]
+    pub which: Which,
 }

@@ -294,7 +294,7 @@ impl Live {
     /// If it is not found.
     pub async fn dead_letters(&self) -> Result<Queue, Failure> {
         let Cloud { aws, handler, .. } = self.cloud()?.clone();
-        Queue::find(aws, &Which { handler, queue: None }, self.now).await
+        Queue::find(aws, &Which { handler, ..Which::default() }, self.now).await
     }
 
     /// Asks for facts while somebody looks, without end.

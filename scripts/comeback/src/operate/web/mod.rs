@@ -44,7 +44,7 @@ use params::Params;
 use serde_json::{Map, Value};
 use tokio::net::TcpListener;
 
-use super::{aws::Aws, console::Ended, functions::functions};
+use super::{console::Ended, functions::find, options::Which};
 use crate::{
     journal::Journal,
     paint::{Line, Style},
@@ -71,11 +71,10 @@ type Part = (&'static str, Markup);
 ///
 /// If AWS can't be asked, or the port is taken.
 pub async fn run(args: &WebArgs, shell: &Shell) -> Result<Ended, Failure> {
-    let aws = Aws::connect(&args.connection).await?;
-    comeback_operate::systems::only(&functions(&aws).await?, args.handler.as_deref())?;
+    let (aws, _) = find(&args.which).await?;
     let token = secret()?;
     let live = Live::new(Some(aws.region.clone()), shell.now, Some(token.clone()))?;
-    let (handler, connection) = (args.handler.clone(), args.connection.clone());
+    let Which { handler, connection } = args.which.clone();
     live.connect(Cloud { aws, handler, connection });
     let port = args.port;
     let refused = |source: io::Error| Failure::Port { port, source };
