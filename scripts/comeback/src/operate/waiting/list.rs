@@ -1,6 +1,6 @@
 //! `comeback waiting`: what waits, and when it is due.
 
-use std::{collections::BinaryHeap, sync::atomic::Ordering, time::Duration};
+use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
 use comeback_core::{
     Timestamp,
@@ -57,35 +57,6 @@ struct Document {
     events: Option<Vec<Listed>>,
 }
 
-/// An event in the order of its due time.
-struct ByDue(Entry);
-
-impl ByDue {
-    fn key(&self) -> (Timestamp, &str) {
-        (self.0.due, &self.0.id)
-    }
-}
-
-impl PartialEq for ByDue {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for ByDue {}
-
-impl PartialOrd for ByDue {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for ByDue {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
 /// What has been read.
 struct Found<'a> {
     args: &'a ListArgs,
@@ -95,8 +66,8 @@ struct Found<'a> {
     /// Whether all were looked at.
     complete: bool,
     groups: Groups,
-    /// Those that are due first.
-    first: BinaryHeap<ByDue>,
+    /// Those that are due first, by their due times and ids.
+    first: BTreeMap<(Timestamp, String), Entry>,
 }
 
 impl Found<'_> {
@@ -110,11 +81,15 @@ impl Found<'_> {
             let key = self.args.group_by.iter().map(|by| by.key(&event)).collect();
             self.groups.count(key, Some(event.due));
         } else {
-            self.first.push(ByDue(event));
+            self.first.insert((event.due, event.id.clone()), event);
             if self.first.len() > self.args.limit as usize {
-                self.first.pop();
+                self.first.pop_last();
             }
         }
+    }
+
+    fn listed(&self, now: Timestamp) -> Vec<Listed> {
+        self.first.values().map(|event| Listed::of(event, now)).collect()
     }
 
     fn names(&self) -> Vec<&'static str> {
@@ -139,7 +114,7 @@ pub async fn run(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
         selected: 0,
         complete: true,
         groups: Groups::default(),
-        first: BinaryHeap::new(),
+        first: BTreeMap::new(),
     };
     let (handler, region) = (system.handler.clone(), aws.region.clone());
     let source = if system.register().is_some() {
@@ -223,12 +198,8 @@ fn document(found: Found<'_>, handler: String, source: &'static str, now: Timest
         selected: found.selected,
         complete: found.complete,
         groups,
-        events: (!is_grouped).then(|| listed(found.first, now)),
+        events: (!is_grouped).then(|| found.listed(now)),
     }
-}
-
-fn listed(first: BinaryHeap<ByDue>, now: Timestamp) -> Vec<Listed> {
-    first.into_sorted_vec().into_iter().map(|ByDue(event)| Listed::of(&event, now)).collect()
 }
 
 fn told(
@@ -258,7 +229,7 @@ fn told(
         let columns = ["events", "next due", "last due"];
         lines.extend(groups::lines(&found.names(), columns, &found.groups, times, width));
     } else {
-        let listed = listed(found.first, now);
+        let listed = found.listed(now);
         lines.extend(rows(&listed, now, width));
         if selected > listed.len() as u64 {
             let text = "… and more: pass --limit N, a filter or --group-by";

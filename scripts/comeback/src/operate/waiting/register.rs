@@ -1,6 +1,6 @@
 //! The register in DynamoDB, and the messages of its events.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use aws_sdk_dynamodb::{
     error::{ProvideErrorMetadata, SdkError},
@@ -82,15 +82,14 @@ impl DynamoRegister {
     ///
     /// If Lambda can't be asked for their aliases.
     pub async fn parts(&self, functions: &[String]) -> Result<Vec<Part>, Fault> {
-        let mut parts = Vec::new();
-        for function in functions.iter().filter(|function| !function.contains('*')) {
-            let targets = qualified(&self.aws, &self.system.arn_of(function)).await?;
-            parts.extend(targets.into_iter().map(Part::Target));
-        }
         if functions.is_empty() || functions.iter().any(|function| function.contains('*')) {
-            parts = (0..SEGMENTS).map(|nth| Part::Segment(nth, SEGMENTS)).collect();
+            return Ok((0..SEGMENTS).map(|nth| Part::Segment(nth, SEGMENTS)).collect());
         }
-        Ok(parts)
+        let mut targets = BTreeSet::new();
+        for function in functions {
+            targets.extend(self.targets(function).await?);
+        }
+        Ok(targets.into_iter().map(Part::Target).collect())
     }
 
     /// The ARNs of this function that events can wait for.
