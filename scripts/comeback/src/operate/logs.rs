@@ -3,7 +3,10 @@
 use comeback_core::Timestamp;
 use comeback_operate::ports::Fault;
 
-use super::aws::{Aws, fault};
+use super::{
+    aws::{Aws, fault},
+    console::spinner,
+};
 
 /// The lines of a log group in this time that a filter pattern means, until `visit` returns false.
 ///
@@ -17,7 +20,7 @@ pub async fn lines(
     from: Timestamp,
     mut visit: impl FnMut(String) -> bool,
 ) -> Result<(), Fault> {
-    let pages = aws
+    let mut pages = aws
         .logs
         .filter_log_events()
         .log_group_name(group)
@@ -25,7 +28,6 @@ pub async fn lines(
         .filter_pattern(pattern)
         .into_paginator()
         .send();
-    let mut pages = pages;
     while let Some(page) = pages.next().await {
         let page = page.map_err(fault("logs:FilterLogEvents", group))?;
         for event in page.events.unwrap_or_default() {
@@ -35,4 +37,29 @@ pub async fn lines(
         }
     }
     Ok(())
+}
+
+/// All of these lines, until `goes_on` returns false. How many there are is shown on standard error meanwhile.
+///
+/// # Errors
+///
+/// If they can't be read.
+pub async fn collected(
+    aws: &Aws,
+    group: &str,
+    pattern: &str,
+    from: Timestamp,
+    what: &str,
+    goes_on: impl Fn() -> bool,
+) -> Result<Vec<String>, Fault> {
+    let spinner = spinner(what);
+    let mut collected = Vec::new();
+    let read = lines(aws, group, pattern, from, |line| {
+        spinner.inc(1);
+        collected.push(line);
+        goes_on()
+    });
+    let read = read.await;
+    spinner.finish_and_clear();
+    read.map(|()| collected)
 }

@@ -11,13 +11,11 @@ use comeback_core::{
 };
 use comeback_operate::{
     life::{Life, Next, NoLife, Step, What, event_ids, life},
-    ports::Fault,
-    systems::{System, function_name},
+    systems::function_name,
 };
 
 use super::{
-    aws::Aws,
-    console::{Ended, interrupted, spinner},
+    console::{Ended, interrupted},
     functions::find,
     logs,
     text::{due, span},
@@ -36,9 +34,14 @@ pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Ended, Failure> {
     let (aws, system) = find(&args.which).await?;
     let interrupted = interrupted()?;
     let now = (shell.now)();
-    let search = Search { aws: &aws, system: &system, from: earlier(now, args.since) };
     let goes_on = || !interrupted.load(Ordering::Relaxed);
-    let mut lines = search.lines(&args.id, goes_on).await?;
+    // The handler's lines about events or requests whose ids begin so.
+    let search = async |id: &str| {
+        let pattern = format!(r#"{{ $.event_id = "{id}*" || $.request_id = "{id}*" }}"#);
+        let (group, from) = (&system.log_group, earlier(now, args.since));
+        logs::collected(&aws, group, &pattern, from, "lines found", goes_on).await
+    };
+    let mut lines = search(&args.id).await?;
     let mut ids = event_ids(lines.iter().map(String::as_str));
     if ids.len() > 1 {
         // A whole id is no mere beginning.
@@ -51,7 +54,7 @@ pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Ended, Failure> {
     let id = ids.pop().unwrap_or_else(|| args.id.clone());
     if !id.starts_with(&args.id) {
         // The id was that of an attempt, whose lines are a part of the event's.
-        lines = search.lines(&id, goes_on).await?;
+        lines = search(&id).await?;
     }
     if !goes_on() {
         return Ok(Ended::Interrupted);
@@ -63,29 +66,6 @@ pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Ended, Failure> {
         shell.print(&told(&life, now)).await?;
     }
     Ok(Ended::Well)
-}
-
-struct Search<'a> {
-    aws: &'a Aws,
-    system: &'a System,
-    from: Timestamp,
-}
-
-impl Search<'_> {
-    /// The handler's lines about events or requests whose ids begin so.
-    async fn lines(&self, id: &str, goes_on: impl Fn() -> bool) -> Result<Vec<String>, Fault> {
-        let pattern = format!(r#"{{ $.event_id = "{id}*" || $.request_id = "{id}*" }}"#);
-        let spinner = spinner("lines found");
-        let mut lines = Vec::new();
-        let read = logs::lines(self.aws, &self.system.log_group, &pattern, self.from, |line| {
-            spinner.inc(1);
-            lines.push(line);
-            goes_on()
-        });
-        let read = read.await;
-        spinner.finish_and_clear();
-        read.map(|()| lines)
-    }
 }
 
 fn told(life: &Life, now: Timestamp) -> Vec<Line> {

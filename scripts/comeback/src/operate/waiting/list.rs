@@ -164,16 +164,8 @@ async fn of_log(
     now: Timestamp,
     goes_on: impl Fn() -> bool,
 ) -> Result<(), Failure> {
-    let spinner = spinner("lines read");
-    let mut lines = Vec::new();
-    let read = logs::lines(aws, &system.log_group, DECISIONS, earlier(now, LOG_SPAN), |line| {
-        spinner.inc(1);
-        lines.push(line);
-        goes_on()
-    });
-    let read = read.await;
-    spinner.finish_and_clear();
-    read?;
+    let (group, from) = (&system.log_group, earlier(now, LOG_SPAN));
+    let lines = logs::collected(aws, group, DECISIONS, from, "lines read", goes_on).await?;
     let events = lives(lines.iter().map(String::as_str)).into_iter().filter_map(of_life);
     events.for_each(|event| found.see(event));
     Ok(())
