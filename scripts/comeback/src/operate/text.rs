@@ -77,6 +77,20 @@ pub fn lines(told: &[Told]) -> Vec<Line> {
     told.iter().map(line).collect()
 }
 
+/// A table that has only some of its columns if it has less room than `narrow` says.
+pub fn narrowed<const N: usize>(
+    header: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+    width: Option<usize>,
+    narrow: (usize, &[usize]),
+) -> Vec<Line> {
+    let is_narrow = width.is_some_and(|width| width < narrow.0);
+    let columns = if is_narrow { narrow.1.to_vec() } else { (0..N).collect() };
+    let chosen = |cells: [String; N]| columns.iter().map(|nth| cells[*nth].clone()).collect();
+    let rows: Vec<Vec<_>> = rows.map(chosen).collect();
+    table(&chosen(header.map(str::to_owned)), &rows, width)
+}
+
 /// A table without borders. Its cells wrap if it would be wider than `width`.
 pub fn table(header: &[String], rows: &[Vec<String>], width: Option<usize>) -> Vec<Line> {
     let mut table = Table::new();

@@ -21,7 +21,7 @@ use crate::{
         console::{Ended, interrupted},
         dead_letters::args::{ListArgs, ShowArgs},
         groups,
-        text::{count, shortened, span, table},
+        text::{count, narrowed, shortened, span},
     },
     paint::{Line, Style},
     shell::{Failure, Shell},
@@ -34,8 +34,8 @@ const SHOWN_MAX: usize = 10;
 const MESSAGE_MAX: usize = 60;
 
 /// In a terminal with fewer columns, a list has only some of its columns: the letter, its function and its error.
-const NARROW: usize = 80;
-const NARROW_COLUMNS: [usize; 3] = [0, 1, 5];
+/// `show` has the rest.
+const NARROW: (usize, &[usize]) = (80, &[0, 1, 5]);
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -123,29 +123,23 @@ fn age(at: Option<Timestamp>, now: Timestamp) -> String {
 }
 
 fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
-    // A narrow terminal has room for what matters most; `show` has the rest.
-    let is_narrow = width.is_some_and(|width| width < NARROW);
-    let columns = if is_narrow { NARROW_COLUMNS.as_slice() } else { &[0, 1, 2, 3, 4, 5] };
-    let chosen =
-        |cells: &[String]| columns.iter().map(|nth| cells[*nth].clone()).collect::<Vec<_>>();
-    let header = ["letter", "function", "reason", "attempts", "failed", "error"].map(str::to_owned);
+    let header = ["letter", "function", "reason", "attempts", "failed", "error"];
     let row = |letter: &Listed| {
         let or_none = |text: &Option<String>| text.clone().unwrap_or("none".to_owned());
         let message = letter.error_message.as_deref().unwrap_or_default();
         let message = shortened(message, MESSAGE_MAX);
         let error = [letter.error_type.as_deref().unwrap_or_default(), &message];
         let error: Vec<_> = error.into_iter().filter(|text| !text.is_empty()).collect();
-        let cells = [
+        [
             letter.message_id.chars().take(8).collect(),
             letter.function.as_deref().map_or("unknown", function_name).to_owned(),
             or_none(&letter.reason),
             letter.attempts.map_or(String::new(), |attempts| attempts.to_string()),
             format!("{} ago", age(letter.last_failure_at.or(letter.sent_at), now)),
             error.join(": "),
-        ];
-        chosen(&cells)
+        ]
     };
-    table(&chosen(&header), &letters.iter().map(row).collect::<Vec<_>>(), width)
+    narrowed(header, letters.iter().map(row), width, NARROW)
 }
 
 /// Runs `comeback dead show`.

@@ -17,7 +17,7 @@ use super::{
     aws::Aws,
     console::Ended,
     functions::functions,
-    text::{count, due, span, table},
+    text::{count, due, narrowed, span},
 };
 use crate::{
     paint::{Line, Style},
@@ -25,8 +25,7 @@ use crate::{
 };
 
 /// In a terminal with fewer columns, a table has only some of its columns.
-const NARROW: usize = 100;
-const NARROW_COLUMNS: [usize; 4] = [0, 1, 2, 4];
+const NARROW: (usize, &[usize]) = (100, &[0, 1, 2, 4]);
 
 /// Runs the command.
 ///
@@ -103,10 +102,6 @@ fn json_of(facts: &Facts) -> Value {
 fn told(system: &System, facts: &[Facts], now: Timestamp, width: Option<usize>) -> Vec<Line> {
     let mut facts: Vec<_> = facts.iter().collect();
     facts.sort_by_key(|it| (it.state(), function_name(&it.function)));
-    let is_narrow = width.is_some_and(|width| width < NARROW);
-    let columns = if is_narrow { NARROW_COLUMNS.as_slice() } else { &[0, 1, 2, 3, 4, 5, 6, 7] };
-    let chosen =
-        |cells: &[String]| columns.iter().map(|nth| cells[*nth].clone()).collect::<Vec<_>>();
     let header = [
         "function",
         "state",
@@ -118,7 +113,7 @@ fn told(system: &System, facts: &[Facts], now: Timestamp, width: Option<usize>) 
         "dead letters, last day",
     ];
     let row = |facts: &&Facts| {
-        chosen(&[
+        [
             function_name(&facts.function).to_owned(),
             state(facts, now),
             count(facts.waiting()),
@@ -127,13 +122,12 @@ fn told(system: &System, facts: &[Facts], now: Timestamp, width: Option<usize>) 
             [facts.hour.invocations, facts.hour.errors, facts.retried].map(count).join(", "),
             facts.oldest_seconds.map_or(String::new(), span),
             letters(facts),
-        ])
+        ]
     };
-    let rows: Vec<_> = facts.iter().map(row).collect();
     let functions = if facts.len() == 1 { "function" } else { "functions" };
     let title = format!("{}: {} {functions}", system.handler, facts.len());
     let mut lines = vec![Line::of(Style::Strong, title)];
-    lines.extend(table(&chosen(&header.map(str::to_owned)), &rows, width));
+    lines.extend(narrowed(header, facts.iter().map(row), width, NARROW));
     if facts.iter().any(|it| it.queue_shared_with > 0) {
         let text = "Functions that share a queue show the numbers of the queue.";
         lines.push(Line::of(Style::Faint, text));

@@ -24,7 +24,7 @@ use crate::{
         console::{Ended, interrupted, spinner},
         functions::find,
         groups, logs,
-        text::{due, shortened, table},
+        text::{due, narrowed, shortened},
     },
     paint::{Line, Style},
     shell::{Failure, Shell},
@@ -34,8 +34,7 @@ use crate::{
 const MESSAGE_MAX: usize = 60;
 
 /// In a terminal with fewer columns, a list has only some of its columns: the event, its function, and when it is due.
-const NARROW: usize = 80;
-const NARROW_COLUMNS: [usize; 3] = [0, 1, 3];
+const NARROW: (usize, &[usize]) = (80, &[0, 1, 3]);
 
 /// How much of the log is read if there is no register, and which of its lines.
 const LOG_SPAN: Duration = Duration::from_hours(24);
@@ -232,11 +231,7 @@ fn told(
 }
 
 fn rows(events: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
-    let is_narrow = width.is_some_and(|width| width < NARROW);
-    let columns = if is_narrow { NARROW_COLUMNS.as_slice() } else { &[0, 1, 2, 3, 4, 5] };
-    let chosen =
-        |cells: &[String]| columns.iter().map(|nth| cells[*nth].clone()).collect::<Vec<_>>();
-    let header = ["event", "function", "attempt", "due", "waits", "error"].map(str::to_owned);
+    let header = ["event", "function", "attempt", "due", "waits", "error"];
     let row = |event: &Listed| {
         let message = event.error_message.as_deref().unwrap_or_default();
         let error = [event.error_type.clone().unwrap_or_default(), shortened(message, MESSAGE_MAX)];
@@ -246,14 +241,14 @@ fn rows(events: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
             (None, true) => "overdue".to_owned(),
             (None, false) => event.kept.unwrap_or("unknown").replace('_', " "),
         };
-        chosen(&[
+        [
             event.event_id.chars().take(8).collect(),
             function_name(&event.function).to_owned(),
             event.attempt.to_string(),
             due(event.due_at, now),
             waits,
             error.join(": "),
-        ])
+        ]
     };
-    table(&chosen(&header), &events.iter().map(row).collect::<Vec<_>>(), width)
+    narrowed(header, events.iter().map(row), width, NARROW)
 }
