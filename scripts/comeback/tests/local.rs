@@ -3,14 +3,16 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Lines, Read, Write},
-    net::TcpStream,
+    io::{BufRead, BufReader, Lines},
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
     sync::mpsc,
     thread,
     time::Duration,
 };
+
+use aws_sdk_lambda::primitives::Blob;
+use comeback_cli::deploy::{Cloud, Function};
 
 /// A test that waits for longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -19,8 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Local {
     process: Child,
     lines: Lines<BufReader<ChildStdout>>,
-    /// `127.0.0.1:PORT`.
-    address: String,
+    client: Cloud,
     /// The lines before the journal.
     opening: Vec<String>,
 }
@@ -38,34 +39,15 @@ impl Local {
         while opening.last().unwrap() != "What happens, until Ctrl-C:" {
             opening.push(lines.next().unwrap().unwrap());
         }
-        let endpoint = opening[0].split(' ').next().unwrap();
-        let address = endpoint.strip_prefix("http://").unwrap().to_owned();
-        Self { process, lines, address, opening }
+        let client = Cloud::at(opening[0].split(' ').next().unwrap());
+        Self { process, lines, client, opening }
     }
 
-    /// Sends a request of Lambda's API and returns the answer.
-    fn call(&self, method: &str, path: &str, headers: &str, body: &str) -> String {
-        let mut connection = TcpStream::connect(&self.address).unwrap();
-        let length = body.len();
-        write!(
-            connection,
-            "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\
-             authorization: AWS4-HMAC-SHA256 any\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
-        )
-        .unwrap();
-        let mut answer = String::new();
-        connection.read_to_string(&mut answer).unwrap();
-        answer
-    }
-
-    fn invoke(&self, function: &str, payload: &str) -> String {
-        self.call("POST", &format!("/2015-03-31/functions/{function}/invocations"), "", payload)
-    }
-
-    fn send(&self, function: &str, event: &str) {
-        let path = format!("/2015-03-31/functions/{function}/invocations");
-        let answer = self.call("POST", &path, "x-amz-invocation-type: Event\r\n", event);
-        assert!(answer.starts_with("HTTP/1.1 202 "), "{answer}");
+    /// Invokes a function synchronously.
+    async fn invoke(&self, function: &str, payload: &str) {
+        let call = self.client.lambda.invoke().function_name(function);
+        let answer = call.payload(Blob::new(payload)).send().await.unwrap();
+        assert_eq!(answer.function_error, None, "{answer:?}");
     }
 
     /// The lines of the journal up to the first one that contains `last`.
@@ -108,8 +90,8 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-#[test]
-fn own_functions_are_retried_and_deployed_again_after_a_restart() {
+#[tokio::test]
+async fn own_functions_are_retried_and_deployed_again_after_a_restart() {
     let folder = folder("given");
     fs::create_dir(folder.join("later")).unwrap();
     fs::copy(example_target(), folder.join("later/bootstrap")).unwrap();
@@ -126,45 +108,39 @@ fn own_functions_are_retried_and_deployed_again_after_a_restart() {
     ];
 
     let mut local = Local::start(&arguments);
-    local.send("orders", r#"{"id":"1","fail":{"attempts":1}}"#);
+    local.client.invoke("orders", r#"{"id":"1","fail":{"attempts":1}}"#).await.unwrap();
     let journal = local.journal("attempt 1 succeeds");
     let at = |words: &str| journal.iter().position(|line| line.contains(words));
     let steps = ["the first run fails", "was re-invoked as attempt 1", "attempt 1 begins"].map(at);
     assert!(steps.is_sorted() && steps.iter().all(Option::is_some), "{journal:#?}");
-    local.send("later", r#"{"id":"2","fail":{}}"#);
+    local.client.invoke("later", r#"{"id":"2","fail":{}}"#).await.unwrap();
     local.journal("for attempt 1, due");
     assert_eq!(local.interrupt(), "1 event is discarded: 1 in the queue retry.");
 
     let local = Local::start(&arguments);
     let named = |name: &str| local.opening.iter().any(|line| line.ends_with(name));
     assert!(named(" orders, your own") && named(" later, your own"), "{:#?}", local.opening);
-    assert!(local.invoke("orders", r#"{"id":"3"}"#).starts_with("HTTP/1.1 200 "));
-    let later = local.call("GET", "/2015-03-31/functions/later/configuration", "", "");
-    assert!(later.contains(r#""Timeout":9"#), "{later}");
+    local.invoke("orders", r#"{"id":"3"}"#).await;
+    let later = local.client.lambda.get_function_configuration().function_name("later");
+    assert_eq!(later.send().await.unwrap().timeout, Some(9));
     assert_eq!(local.interrupt(), "No event was waiting, so none is discarded.");
 }
 
-#[test]
-fn an_event_of_a_function_without_a_destination_is_reported_lost() {
+#[tokio::test]
+async fn an_event_of_a_function_without_a_destination_is_reported_lost() {
     let mut local = Local::start(&["--empty"]);
-    let command = example_target();
-    let function = format!(
-        r#"{{"FunctionName":"mine","Role":"arn:aws:iam::000000000000:role/any","PackageType":"Image",
-            "Code":{{"ImageUri":"local-command"}},"ImageConfig":{{"Command":[{command:?}]}}}}"#
-    );
-    let created = local.call("POST", "/2015-03-31/functions", "", &function);
-    assert!(created.starts_with("HTTP/1.1 201 "), "{created}");
+    let mine = Function::of("mine", &example_target(), Duration::from_secs(3));
+    local.client.create(&mine).await.unwrap();
     // By default Lambda would retry for minutes.
-    let path = "/2019-09-25/functions/mine/event-invoke-config";
-    let set = local.call("PUT", path, "", r#"{"MaximumRetryAttempts":0}"#);
-    assert!(set.starts_with("HTTP/1.1 200 "), "{set}");
-    local.send("mine", r#"{"id":"1","fail":{}}"#);
+    let set = local.client.lambda.put_function_event_invoke_config().function_name("mine");
+    set.maximum_retry_attempts(0).send().await.unwrap();
+    local.client.invoke("mine", r#"{"id":"1","fail":{}}"#).await.unwrap();
     local.journal("is lost after its last run: mine has no on-failure destination");
     assert_eq!(local.interrupt(), "No event was waiting, so none is discarded.");
 }
 
-#[test]
-fn an_idle_process_ends_to_make_room_for_another_function() {
+#[tokio::test]
+async fn an_idle_process_ends_to_make_room_for_another_function() {
     let folder = folder("room");
     // A process keeps the pipe of its function open until it ends.
     fs::write(folder.join("held.sh"), "exec 3>\"$1\"\nexec \"$2\"\n").unwrap();
@@ -186,8 +162,7 @@ fn an_idle_process_ends_to_make_room_for_another_function() {
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let local = Local::start(&arguments);
     for name in ["first", "second", "third"] {
-        let answer = local.invoke(name, r#"{"id":"1"}"#);
-        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        local.invoke(name, r#"{"id":"1"}"#).await;
     }
     assert_eq!(ends.recv_timeout(PATIENCE), Ok("first"));
     // The others still run.
