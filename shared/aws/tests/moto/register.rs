@@ -10,6 +10,7 @@ use comeback_core::{
     register::Waiting,
     time::at_millis,
 };
+use comeback_dynamodb::register;
 use comeback_flow::ports::{Ledger, NotReplaced, Notes, Register, Wanted};
 use moto::create_register;
 
@@ -109,20 +110,8 @@ async fn of_a_wait_and_an_order_the_first_write_wins() {
     let (client, register) = register("orders").await;
     let first = waits(None);
     register.enter("a", None, &first, &waiting(1, Some("handle"))).await.unwrap();
-    let order = client
-        .update_item()
-        .table_name("orders")
-        .key("id", AttributeValue::S("a".to_owned()))
-        .update_expression("SET #order = :order, #owner = :owner ADD #generation :one")
-        .condition_expression("#state = :waiting")
-        .expression_attribute_names("#order", "order")
-        .expression_attribute_names("#owner", "owner")
-        .expression_attribute_names("#generation", "generation")
-        .expression_attribute_names("#state", "state")
-        .expression_attribute_values(":order", AttributeValue::S("cancel".to_owned()))
-        .expression_attribute_values(":owner", AttributeValue::S("operator".to_owned()))
-        .expression_attribute_values(":one", AttributeValue::N("1".to_owned()))
-        .expression_attribute_values(":waiting", AttributeValue::S("waiting".to_owned()));
+    let order = client.update_item().table_name("orders");
+    let order = register::order(order, "a", Order::Cancel, "operator", at_millis(FAR));
     order.clone().send().await.unwrap();
     let late = register.replace("a", Some(&first), Some(&held())).await;
     let Err(NotReplaced::Changed(Some(there))) = late else { panic!("{late:?}") };
