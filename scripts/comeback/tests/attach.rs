@@ -11,7 +11,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use comeback_cli::journal::Journal;
 use moto::Moto;
 use serde_json::{Value, json};
-use support::{Cloud, comeback, create_on_moto, sdk, session, text};
+use support::{Cloud, comeback, create_on_moto, session, text};
 
 /// A test that waits for longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -123,7 +123,7 @@ async fn the_session_in_the_guide_is_what_the_program_prints() {
 #[tokio::test]
 async fn permissions_are_given_and_taken_again_on_moto() {
     let moto = Moto::start();
-    let sdk = sdk(&moto.endpoint);
+    let sdk = moto::config(&moto.endpoint);
     let iam = aws_sdk_iam::Client::new(&sdk);
     let lambda = aws_sdk_lambda::Client::new(&sdk);
     let sqs = aws_sdk_sqs::Client::new(&sdk);

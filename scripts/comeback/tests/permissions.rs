@@ -13,7 +13,7 @@ use std::{
 use aws_sdk_sqs::types::MessageAttributeValue;
 use moto::Moto;
 use serde_json::{Value, json};
-use support::{comeback, create_on_moto, sdk, session, text};
+use support::{comeback, create_on_moto, session, text};
 
 const USER: &str = "operator";
 const QUEUE: &str = "arn:aws:sqs:us-east-1:000000000000:retry";
@@ -28,7 +28,7 @@ struct System {
 impl System {
     async fn start() -> Self {
         let moto = Moto::start();
-        let sdk = sdk(&moto.endpoint);
+        let sdk = moto::config(&moto.endpoint);
         let iam = aws_sdk_iam::Client::new(&sdk);
         let lambda = aws_sdk_lambda::Client::new(&sdk);
         let logs = aws_sdk_cloudwatchlogs::Client::new(&sdk);

@@ -9,11 +9,13 @@ use std::{
 
 use aws_sdk_dynamodb::{
     Client,
+    config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider, retry::RetryConfig},
     types::{
         AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType,
         Projection, ProjectionType, ScalarAttributeType,
     },
 };
+use aws_types::SdkConfig;
 
 /// A server on its own port. It ends when its standard input is closed, which this value or the test process does.
 #[derive(Debug)]
@@ -45,6 +47,18 @@ impl Moto {
         assert!(endpoint.starts_with("http://127.0.0.1:"), "moto said {endpoint:?}");
         Self { endpoint: endpoint.trim().to_owned(), _process: process }
     }
+}
+
+/// The configuration of clients of a server on this machine. They retry nothing.
+pub fn config(endpoint: &str) -> SdkConfig {
+    let credentials = Credentials::new("key", "secret", None, None, "test");
+    SdkConfig::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::new("us-east-1"))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .retry_config(RetryConfig::disabled())
+        .endpoint_url(endpoint)
+        .build()
 }
 
 /// Creates a ledger's table with the index of the register.

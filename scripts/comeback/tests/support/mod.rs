@@ -13,15 +13,12 @@ use std::{
     time::Duration,
 };
 
-use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_config::SdkConfig;
 use aws_sdk_lambda::{
     primitives::Blob,
     types::{Environment, FunctionCode, RecursiveLoop, Runtime},
 };
-use aws_sdk_sqs::{
-    config::{Credentials, SharedCredentialsProvider},
-    types::{MessageAttributeValue, QueueAttributeName, SendMessageBatchRequestEntry},
-};
+use aws_sdk_sqs::types::{MessageAttributeValue, QueueAttributeName, SendMessageBatchRequestEntry};
 use chrono::{SecondsFormat, Utc};
 use comeback_cli::{
     deploy::{self, Function},
@@ -216,18 +213,6 @@ pub fn session(guide: &str) -> (Vec<&str>, String) {
     let (commands, output): (Vec<_>, Vec<_>) = block.lines().partition(|it| it.starts_with("$ "));
     let commands = commands.into_iter().map(|it| it.trim_start_matches("$ ")).collect();
     (commands, output.iter().map(|line| format!("{line}\n")).collect())
-}
-
-/// The configuration of clients of moto.
-pub fn sdk(endpoint: &str) -> SdkConfig {
-    let credentials = Credentials::new("any", "any", None, None, "test");
-    SdkConfig::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::from_static("us-east-1"))
-        .credentials_provider(SharedCredentialsProvider::new(credentials))
-        .http_client(aws_smithy_http_client::Builder::new().build_http())
-        .endpoint_url(endpoint)
-        .build()
 }
 
 /// Creates a function on moto that nobody invokes, with a role of its own. Returns the ARN of the role.

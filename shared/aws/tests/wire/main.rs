@@ -6,8 +6,6 @@ mod metrics;
 
 use std::time::Duration;
 
-use aws_config::{BehaviorVersion, Region, SdkConfig, retry::RetryConfig};
-use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use comeback_aws::{LambdaFunctions, SqsQueues};
 use comeback_core::{
     dead_letter::DeadLetter,
@@ -16,6 +14,7 @@ use comeback_core::{
     record::{Message, MessageAttributes},
 };
 use comeback_flow::ports::{Delayed, Functions, Invocation, Queues, VisibilityChange};
+use moto::config;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
@@ -48,17 +47,6 @@ fn is_whole(request: &[u8]) -> bool {
 
 fn response(status: u16, headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {status} x\r\n{headers}content-length: {}\r\n\r\n{body}", body.len())
-}
-
-fn config(endpoint: &str) -> SdkConfig {
-    let credentials = Credentials::new("key", "secret", None, None, "test");
-    SdkConfig::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(Region::new("us-east-1"))
-        .credentials_provider(SharedCredentialsProvider::new(credentials))
-        .retry_config(RetryConfig::disabled())
-        .endpoint_url(endpoint)
-        .build()
 }
 
 async fn invoke(endpoint: &str, trace_header: Option<&str>) -> Result<(), InvokeFault> {

@@ -11,10 +11,10 @@ use std::sync::{
 };
 
 use aws_sdk_dynamodb::{
-    Client, Config,
+    Client,
     config::{
-        BehaviorVersion, ConfigBag, Credentials, Intercept, Region, RuntimeComponents,
-        interceptors::BeforeTransmitInterceptorContextRef, retry::RetryConfig,
+        self, ConfigBag, Intercept, RuntimeComponents,
+        interceptors::BeforeTransmitInterceptorContextRef,
     },
     error::BoxError,
 };
@@ -61,13 +61,8 @@ impl Table {
     async fn new(name: &'static str) -> Self {
         static MOTO: OnceLock<Moto> = OnceLock::new();
         let wire = Wire::default();
-        let config = Config::builder()
-            .behavior_version(BehaviorVersion::v2026_01_12())
-            .region(Region::new("us-east-1"))
-            .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
-            .retry_config(RetryConfig::disabled())
-            .endpoint_url(&MOTO.get_or_init(Moto::start).endpoint)
-            .interceptor(wire.clone());
+        let config = moto::config(&MOTO.get_or_init(Moto::start).endpoint);
+        let config = config::Builder::from(&config).interceptor(wire.clone());
         let client = Client::from_conf(config.build());
         create_table(&client, name, "id").await;
         wire.0.store(0, Ordering::SeqCst);

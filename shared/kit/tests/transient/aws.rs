@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use aws_config::{BehaviorVersion, Region, retry::RetryConfig, timeout::TimeoutConfig};
+use aws_config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::{
     Client,
-    config::{Credentials, SharedCredentialsProvider},
     error::{ErrorMetadata, SdkError},
     operation::put_item::PutItemError,
     types::AttributeValue,
@@ -22,14 +21,8 @@ const IN_DOUBT: Verdict = Verdict::retry(Kind::InDoubt);
 const UNAVAILABLE: Verdict = Verdict::retry(Kind::Unavailable);
 
 fn client(endpoint: &str) -> Client {
-    let credentials = Credentials::new("key", "secret", None, None, "test");
-    let config = aws_config::SdkConfig::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(Region::new("us-east-1"))
-        .credentials_provider(SharedCredentialsProvider::new(credentials))
-        .retry_config(RetryConfig::disabled())
-        .timeout_config(TimeoutConfig::builder().operation_timeout(Duration::from_secs(9)).build())
-        .endpoint_url(endpoint);
+    let timeouts = TimeoutConfig::builder().operation_timeout(Duration::from_secs(9)).build();
+    let config = moto::config(endpoint).into_builder().timeout_config(timeouts);
     Client::new(&config.build())
 }
 

@@ -2,10 +2,7 @@
 
 use std::collections::HashMap;
 
-use aws_sdk_dynamodb::{
-    config::{BehaviorVersion, Credentials, Region},
-    types::AttributeValue,
-};
+use aws_sdk_dynamodb::types::AttributeValue;
 use moto::{Moto, create_register, create_table};
 
 use crate::retry_loop::Plan;
@@ -30,13 +27,7 @@ pub struct Tables {
 impl Tables {
     pub fn start() -> Self {
         let moto = Moto::start();
-        let config = aws_sdk_dynamodb::Config::builder()
-            .behavior_version(BehaviorVersion::v2026_01_12())
-            .region(Region::new("us-east-1"))
-            .credentials_provider(Credentials::new("local", "local", None, None, "test"))
-            .endpoint_url(&moto.endpoint)
-            .build();
-        let client = aws_sdk_dynamodb::Client::from_conf(config);
+        let client = aws_sdk_dynamodb::Client::new(&moto::config(&moto.endpoint));
         Self { endpoint: moto.endpoint.clone(), client, _moto: moto }
     }
 
