@@ -22,10 +22,11 @@ use aws_sdk_lambda::{
     },
 };
 use aws_sdk_sqs::{
-    config::{BehaviorVersion, Credentials, Region},
+    config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider},
     error::{DisplayErrorContext, ProvideErrorMetadata, SdkError},
     types::QueueAttributeName,
 };
+use aws_types::SdkConfig;
 
 /// The name under which the retry handler is deployed.
 pub const HANDLER: &str = "retry-handler";
@@ -137,6 +138,19 @@ pub struct Queues {
     pub dead_letter: String,
 }
 
+/// The configuration of clients of an endpoint on this machine, which accepts any credentials.
+pub fn config(endpoint: &str) -> SdkConfig {
+    let credentials = Credentials::new("local", "local", None, None, "comeback");
+    SdkConfig::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::from_static(comeback_local::model::REGION))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        // No TLS: the endpoint is on this machine.
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .endpoint_url(endpoint)
+        .build()
+}
+
 /// A client of the local cloud.
 pub struct Cloud {
     /// Its SQS.
@@ -148,27 +162,10 @@ pub struct Cloud {
 impl Cloud {
     /// A client of the local cloud at `endpoint`, which accepts any credentials.
     pub fn at(endpoint: &str) -> Self {
-        let region = Region::from_static(comeback_local::model::REGION);
-        // No TLS: the endpoint is on this machine.
-        let http = aws_smithy_http_client::Builder::new().build_http();
-        let credentials = Credentials::new("local", "local", None, None, "comeback");
-        let sqs = aws_sdk_sqs::Config::builder()
-            .behavior_version(BehaviorVersion::v2026_01_12())
-            .region(region.clone())
-            .credentials_provider(credentials.clone())
-            .http_client(http.clone())
-            .endpoint_url(endpoint)
-            .build();
-        let lambda = aws_sdk_lambda::Config::builder()
-            .behavior_version(BehaviorVersion::v2026_01_12())
-            .region(region)
-            .credentials_provider(credentials)
-            .http_client(http)
-            .endpoint_url(endpoint)
-            .build();
+        let config = config(endpoint);
         Self {
-            sqs: aws_sdk_sqs::Client::from_conf(sqs),
-            lambda: aws_sdk_lambda::Client::from_conf(lambda),
+            sqs: aws_sdk_sqs::Client::new(&config),
+            lambda: aws_sdk_lambda::Client::new(&config),
         }
     }
 

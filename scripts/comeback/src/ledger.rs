@@ -4,7 +4,6 @@ use std::{io, process::Stdio};
 
 use aws_sdk_dynamodb::{
     Client,
-    config::{BehaviorVersion, Credentials, Region},
     types::{
         AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType,
         Projection, ProjectionType, ScalarAttributeType,
@@ -15,7 +14,7 @@ use tokio::{
     process::{Child, Command},
 };
 
-use crate::deploy::{CallError, failed};
+use crate::deploy::{CallError, config, failed};
 
 /// The variable with the command that starts a DynamoDB. It prints its URL, and ends when its standard input does.
 pub const DYNAMODB: &str = "COMEBACK_DYNAMODB";
@@ -67,7 +66,7 @@ impl Ledger {
         } else {
             Self { endpoint: given.to_owned(), _server: None }
         };
-        create(&ledger.client()).await?;
+        create(&Client::new(&config(&ledger.endpoint))).await?;
         Ok(ledger)
     }
 
@@ -106,16 +105,6 @@ impl Ledger {
             variable("REGISTER", "true"),
             variable("AWS_ENDPOINT_URL_DYNAMODB", &self.endpoint),
         ]
-    }
-
-    fn client(&self) -> Client {
-        let config = aws_sdk_dynamodb::Config::builder()
-            .behavior_version(BehaviorVersion::v2026_01_12())
-            .region(Region::from_static(comeback_local::model::REGION))
-            .credentials_provider(Credentials::new("local", "local", None, None, "comeback"))
-            .http_client(aws_smithy_http_client::Builder::new().build_http())
-            .endpoint_url(&self.endpoint);
-        Client::from_conf(config.build())
     }
 }
 

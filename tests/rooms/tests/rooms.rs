@@ -121,6 +121,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
             "aws-sdk-lambda",
             "aws-sdk-sqs",
             "aws-smithy-http-client",
+            "aws-types",
             "axum",
             "chrono",
             "clap",
