@@ -26,6 +26,7 @@ PROBES = "shared/flow/src/probes.rs"
 # Texts that several defects replace.
 STAYS = "let stays = |entry: &&Entry| match entry.outcome {"
 INVOKE = "Decision::Invoke => self.invoke(item).await,"
+HOPS = "register::enter_all(&sent, false, claims),"
 PLANNED = "let schedule = planned.ok();"
 WANTED = "if item.came_back() {\n            wanted"
 LATER = "let planned = planned.map(|it| Schedule { due: crate::time::later(it.due, %s), ..it });\n    let schedule = planned.ok();"
@@ -143,7 +144,7 @@ DEFECTS = [
     ("an event without a next attempt is given up although its failure can't be claimed", DECISION,
      ".filter(|it| now <= stay_end(it))", ".filter(|it| self.schedule.is_some() && now <= stay_end(it))"),
     ("a wait keeps its claim", BATCH,
-     "join(put_back, join_all(entries)).await;", "put_back.await;\n        drop(entries);"),
+     "join(put_back, register::enter_all(waits, true, claims))", "join(put_back, register::enter_all(&[], true, claims))"),
     # delays
     ("an attribute is dropped when a message is sent again", MESSAGE,
      "received.map(|(name, value)| attribute(name, value))", "received.skip(1).map(|(name, value)| attribute(name, value))"),
@@ -162,8 +163,8 @@ DEFECTS = [
     ("a delay begins before the question for the count", BATCH,
      "// Asking takes time, and a delay begins after it.\n        let now = self.clock.now();", "let now = asked_at;"),
     ("every hop takes 15 minutes", IN_FLIGHT, "minutes_left).between(HOP_MIN, DELAY_MAX)", "minutes_left).between(DELAY_MAX, DELAY_MAX)"),
-    ("a claim is marked on a hop", BATCH, "register::enter(wait, None, claims)", "claims.mark(wait.item)"),
-    ("a hop keeps its claim", BATCH, "join_all(sent.iter().map(|wait|", "join_all(sent.iter().take(0).map(|wait|"),
+    ("a claim is marked on a hop", BATCH, HOPS, "join_all(sent.iter().map(|wait| claims.mark(wait.item))),"),
+    ("a hop keeps its claim", BATCH, HOPS, HOPS.replace("&sent", "&[]")),
     ("QUEUE_TARGETS is not looked at", "shared/core/src/rules.rs",
      "&& by_queue.is_none_or(|queues| queues.allow(function, queue, home))",
      "&& by_queue.is_none_or(|queues| queues.allow(function, queue, home) || true)"),
@@ -197,8 +198,7 @@ DEFECTS = [
      "is_some_and(|seen| is_anothers(seen, claims))", "is_some_and(|seen| false && is_anothers(seen, claims))"),
     ("the register keeps the handle of the first receive", REGISTER,
      "let is_listed = receipt_handle.is_none()\n        && ", "let is_listed = entered.is_some() || receipt_handle.is_none()\n        && "),
-    ("a delayed event keeps its old receipt handle", BATCH,
-     "register::enter(wait, None, claims)", "register::enter(wait, Some(wait.item.receipt_handle()), claims)"),
+    ("a delayed event keeps its old receipt handle", BATCH, HOPS, HOPS.replace("false", "true")),
     ("the register has the due time of the attempt, not of the return", REGISTER,
      "Waiting::of(failure, schedule.attempt, until,", "Waiting::of(failure, schedule.attempt, schedule.due,"),
     ("a wait that is refused by a changed item is not listed", REGISTER,

@@ -3,6 +3,7 @@
 caught.csv: the defect, the check that caught it, and the seed.
 
     tests/simulation/defects/run.py [--seeds N] [WORD ...]     only defects whose names contain one of the words
+    tests/simulation/defects/run.py --check                    only look for the text that each one replaces
 """
 
 import argparse
@@ -57,8 +58,14 @@ def play(seeds):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--seeds", type=int, default=2000)
+    arguments.add_argument("--check", action="store_true")
     arguments.add_argument("words", nargs="*")
     arguments = arguments.parse_args()
+    for name, path, old, _ in DEFECTS:
+        if (found := (ROOT / path).read_text().count(old)) != 1:
+            sys.exit(f"{name}: expected once in {path}, found {found} times: {old}")
+    if arguments.check:
+        return 0
     copy_tree()
     missed = 0
     rows = csv.writer(sys.stdout, lineterminator="\n")
@@ -68,8 +75,6 @@ def main():
             continue
         file = COPY / path
         text = file.read_text()
-        if text.count(old) != 1:
-            sys.exit(f"{name}: expected once in {path}, found {text.count(old)} times: {old}")
         file.write_text(text.replace(old, new))
         check, seed = play(arguments.seeds) if build() else ("the compiler", "")
         file.write_text(text)
