@@ -126,7 +126,7 @@ struct Kept {
     entries: VecDeque<Entry>,
     bytes: usize,
     last: u64,
-    /// The metrics of all lines, also of those that are no longer kept.
+    /// The metrics of all lines and runs, also of those that are no longer kept.
     metrics: Emf,
 }
 
@@ -150,7 +150,7 @@ impl Journal {
         kept.entries.iter().skip(from).take(max).cloned().collect()
     }
 
-    /// Looks at the metrics in the lines of functions.
+    /// Looks at the metrics.
     pub(crate) fn metrics<T>(&self, look: impl FnOnce(&Emf) -> T) -> T {
         let (kept, _) = &*self.shared;
         look(&kept.lock().unwrap_or_else(PoisonError::into_inner).metrics)
@@ -173,6 +173,8 @@ impl Kept {
     fn push(&mut self, event: Event) {
         if let Event::Logged { line, .. } = &event {
             self.metrics.count(line);
+        } else if let Event::Finished { at, function, outcome, .. } = &event {
+            self.metrics.run(*at, function, *outcome != Ending::Succeeded);
         }
         self.last += 1;
         self.bytes += event.size();
@@ -189,6 +191,7 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::emf::Metric;
 
     fn line(text: &str) -> Event {
         Event::Logged {
@@ -219,6 +222,36 @@ mod tests {
         assert_eq!(journal.after(0, usize::MAX)[0].n, 6);
         journal.write([line(&"y".repeat(BYTES_MAX / 2)), line(&"z".repeat(BYTES_MAX / 2))]);
         assert_eq!(journal.after(0, usize::MAX).len(), 1);
+    }
+
+    #[test]
+    fn runs_are_counted_by_function_and_minute() {
+        let journal = Journal::default();
+        let at = |seconds| Timestamp::from_timestamp(seconds, 0).unwrap();
+        let end = |seconds, function: &str, outcome| Event::Finished {
+            at: at(seconds),
+            function: function.into(),
+            request_id: "r".into(),
+            outcome,
+            response: Payload::parse(b"1").unwrap(),
+        };
+        let sums = |name: &str| {
+            let dimensions = [("FunctionName".to_owned(), "orders".to_owned())].into();
+            let namespace = "AWS/Lambda".to_owned();
+            let metric = Metric { namespace, name: name.to_owned(), dimensions };
+            let minutes = journal.metrics(|emf| emf.of(&metric, &(at(0)..at(180))));
+            minutes.into_iter().map(|(began, values)| (began, values.sum)).collect::<Vec<_>>()
+        };
+        journal.write([
+            end(60, "orders", Ending::Succeeded),
+            end(119, "orders", Ending::Failed),
+            end(120, "orders", Ending::TimedOut),
+            end(61, "other", Ending::Succeeded),
+        ]);
+        assert_eq!(sums("Invocations"), [(60, 2.0), (120, 1.0)]);
+        assert_eq!(sums("Errors"), [(60, 1.0), (120, 1.0)]);
+        journal.write([end(60 * 60 * 24 * 2, "orders", Ending::Succeeded)]);
+        assert_eq!(sums("Invocations"), [], "it was long ago");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! CloudWatch as SDKs speak to it, for one operation: `GetMetricData` of the metrics `Invocations` and `Errors` of
 //! functions, and of the metrics in the lines that functions write. The protocol is Smithy's RPC v2 with CBOR.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::collections::BTreeMap;
 
 use axum::{
     body::Body,
@@ -20,10 +20,7 @@ use serde_json::{Map, Number, Value};
 
 use super::body;
 use crate::{
-    model::{
-        emf::{self, Emf, Values},
-        metrics::{Counts, Metrics},
-    },
+    model::emf::{self, Emf, Values},
     shared::Shared,
 };
 
@@ -92,9 +89,7 @@ pub(crate) async fn handle(shared: &Shared, request: Request) -> Response<Body> 
     };
     match read(&body) {
         Ok(asked) => {
-            let answer = shared.look(|cloud, _| {
-                shared.0.journal.metrics(|emf| answer(&asked, &cloud.metrics, emf))
-            });
+            let answer = shared.0.journal.metrics(|emf| answer(&asked, emf));
             respond(StatusCode::OK, answer.unwrap_or_default())
         }
         Err(why) => refuse("SerializationException", &why),
@@ -168,12 +163,12 @@ fn goes_on(
 
 type Written = Result<Vec<u8>, encode::Error<std::convert::Infallible>>;
 
-fn answer(asked: &GetMetricData, metrics: &Metrics, emf: &Emf) -> Written {
+fn answer(asked: &GetMetricData, emf: &Emf) -> Written {
     let mut encoder = Encoder::new(Vec::new());
     encoder.map(2)?.str("Messages")?.array(0)?;
     encoder.str("MetricDataResults")?.array(asked.metric_data_queries.len() as u64)?;
     for query in &asked.metric_data_queries {
-        let values = values(query, asked, metrics, emf);
+        let values = values(query, asked, emf);
         let metric = query.metric_stat.as_ref().map_or("", |stat| &stat.metric.metric_name);
         encoder.map(5)?.str("Id")?.str(&query.id)?;
         encoder.str("Label")?.str(metric)?;
@@ -191,7 +186,7 @@ fn answer(asked: &GetMetricData, metrics: &Metrics, emf: &Emf) -> Written {
 }
 
 /// The values that a query asks for, the latest first. What this local cloud does not count has none.
-fn values(query: &Query, asked: &GetMetricData, metrics: &Metrics, emf: &Emf) -> Vec<(i64, f64)> {
+fn values(query: &Query, asked: &GetMetricData, emf: &Emf) -> Vec<(i64, f64)> {
     let Some(Stat { metric, period, stat }) = &query.metric_stat else { return Vec::new() };
     let (Some(start), Some(end)) = (at(asked.start_time), at(asked.end_time)) else {
         return Vec::new();
@@ -199,42 +194,17 @@ fn values(query: &Query, asked: &GetMetricData, metrics: &Metrics, emf: &Emf) ->
     if *period == 0 || !period.is_multiple_of(60) {
         return Vec::new();
     }
+    let pair = |it: &Dimension| (it.name.clone(), it.value.clone());
+    let (namespace, name) = (metric.namespace.clone(), metric.metric_name.clone());
+    let dimensions = metric.dimensions.iter().map(pair).collect();
     let mut periods: BTreeMap<i64, Values> = BTreeMap::new();
-    for (began, values) in minutes(metric, &(start..end), metrics, emf) {
+    for (began, values) in emf.of(&emf::Metric { namespace, name, dimensions }, &(start..end)) {
         let period = began - began.rem_euclid(i64::from(*period));
         let sum = periods.entry(period);
         sum.and_modify(|sum| *sum = sum.and(values)).or_insert(values);
     }
     let values = periods.into_iter().rev();
     values.filter_map(|(began, values)| Some((began, values.statistic(stat)?))).collect()
-}
-
-/// The minutes in this time in which a metric has values.
-fn minutes(
-    metric: &Metric,
-    time: &Range<Timestamp>,
-    metrics: &Metrics,
-    emf: &Emf,
-) -> Vec<(i64, Values)> {
-    let counts: fn(Counts) -> u32 = match (&*metric.namespace, &*metric.metric_name) {
-        ("AWS/Lambda", "Invocations") => |counts| counts.invocations,
-        ("AWS/Lambda", "Errors") => |counts| counts.errors,
-        _ => {
-            let pair = |it: &Dimension| (it.name.clone(), it.value.clone());
-            let (namespace, name) = (metric.namespace.clone(), metric.metric_name.clone());
-            let dimensions = metric.dimensions.iter().map(pair).collect();
-            return emf.of(&emf::Metric { namespace, name, dimensions }, time);
-        }
-    };
-    let [Dimension { name, value: function }] = &*metric.dimensions else { return Vec::new() };
-    if name != "FunctionName" {
-        return Vec::new();
-    }
-    let values = |(began, of): (i64, Counts)| {
-        let runs = f64::from(of.invocations);
-        (began, Values { count: runs, sum: counts(of).into(), min: 0.0, max: 1.0 })
-    };
-    metrics.of(function, time.clone()).into_iter().map(values).collect()
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "a float saturates")]

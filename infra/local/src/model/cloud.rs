@@ -7,7 +7,6 @@ use comeback_core::Timestamp;
 use super::{
     arn::{ACCOUNT, REGION},
     lambda::{Lambda, run::Run},
-    metrics::Metrics,
     sqs::Sqs,
 };
 use crate::journal::Event;
@@ -27,8 +26,6 @@ pub struct Cloud {
     pub sqs: Sqs,
     /// The functions.
     pub lambda: Lambda,
-    /// What CloudWatch counts.
-    pub metrics: Metrics,
     pub(super) happened: Vec<Event>,
 }
 
@@ -40,7 +37,6 @@ impl Cloud {
             sqs: Sqs::new(REGION, ACCOUNT, seed),
             // The queues' identifiers must be others.
             lambda: Lambda::new(concurrency, seed.wrapping_add(1)),
-            metrics: Metrics::default(),
             happened: Vec::new(),
         }
     }

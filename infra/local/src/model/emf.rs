@@ -1,4 +1,5 @@
-//! Metrics in log lines (embedded metric format), added up by the minute.
+//! What CloudWatch counts, added up by the minute: metrics in log lines (embedded metric format), and Lambda's own
+//! of the runs of functions.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -6,15 +7,13 @@ use comeback_core::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::metrics::minute;
-
 /// Minutes that are older than this are forgotten.
 const MINUTES_MAX: i64 = 24 * 60;
 
 /// What every line with metrics has.
 const MARK: &str = "\"_aws\"";
 
-/// The metrics of all lines.
+/// The metrics of all lines and runs.
 #[derive(Debug, Default)]
 pub struct Emf(BTreeMap<Metric, BTreeMap<i64, Values>>);
 
@@ -110,6 +109,10 @@ impl Emf {
         let Ok(Line { about, members }) = serde_json::from_str(line) else { return };
         let Some(at) = Timestamp::from_timestamp_millis(about.timestamp) else { return };
         for Directive { namespace, dimensions, metrics } in about.cloud_watch_metrics {
+            if namespace.starts_with("AWS/") {
+                // AWS keeps these for its own services.
+                continue;
+            }
             for Definition { name } in metrics {
                 let Some(values) = members.get(&name).and_then(values) else { continue };
                 for dimensions in &dimensions {
@@ -118,13 +121,24 @@ impl Emf {
                     };
                     let dimensions = dimensions.iter().filter_map(value).collect();
                     let (namespace, name) = (namespace.clone(), name.clone());
-                    self.add(Metric { namespace, name, dimensions }, minute(at), values);
+                    self.add(Metric { namespace, name, dimensions }, at, values);
                 }
             }
         }
     }
 
-    fn add(&mut self, metric: Metric, minute: i64, values: Values) {
+    /// Counts a run of a function that has ended.
+    pub(crate) fn run(&mut self, at: Timestamp, function: &str, is_error: bool) {
+        let errors = f64::from(u8::from(is_error));
+        for (name, value) in [("Invocations", 1.0), ("Errors", errors)] {
+            let dimensions = [("FunctionName".to_owned(), function.to_owned())].into();
+            let (namespace, name) = ("AWS/Lambda".to_owned(), name.to_owned());
+            self.add(Metric { namespace, name, dimensions }, at, Values::of(value));
+        }
+    }
+
+    fn add(&mut self, metric: Metric, at: Timestamp, values: Values) {
+        let minute = at.timestamp().div_euclid(60);
         let minutes = self.0.entry(metric).or_default();
         minutes.retain(|&old, _| old > minute - MINUTES_MAX);
         let sum = minutes.entry(minute);
@@ -166,6 +180,7 @@ mod tests {
         for other in ["", "{", "{\"_aws\":1}", "text \"_aws\"", "{\"_aws\":{\"Timestamp\":1}}"] {
             emf.count(other);
         }
+        emf.count(&line(60, 9, "9").replace("Comeback", "AWS/Lambda"));
         let metric = |name: &str, dimensions: &[(&str, &str)]| Metric {
             namespace: "Comeback".to_owned(),
             name: name.to_owned(),
@@ -191,5 +206,7 @@ mod tests {
         let first = statistics.map(|name| ages[0].1.statistic(name).unwrap());
         assert_eq!(first, [2.0, 5.5, 2.75, 1.5, 4.0]);
         assert_eq!(ages[0].1.statistic("p99"), None);
+        let awss = Metric { namespace: "AWS/Lambda".to_owned(), ..invoked };
+        assert_eq!(sums(&awss, at(0)..at(180)), [], "a function writes none of AWS's own metrics");
     }
 }

@@ -244,7 +244,6 @@ impl Cloud {
         let running = self.lambda.end(run)?;
         let timeout = running.configuration.timeout();
         let response = outcome.response(&running.request_id, timeout);
-        self.metrics.count(now, &running.configuration.name, response.is_error());
         self.happened.push(Event::Finished {
             at: now,
             function: Arc::clone(&running.configuration.name),

@@ -13,7 +13,6 @@ pub(crate) mod ids;
 mod invocation;
 pub mod lambda;
 pub mod log_filter;
-pub mod metrics;
 pub mod payload;
 mod polling;
 pub mod sqs;
