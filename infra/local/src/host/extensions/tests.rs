@@ -52,16 +52,6 @@ fn an_extension_gets_each_event_that_it_registered_for_once() {
 }
 
 #[test]
-fn an_event_wakes_a_waiting_extension() {
-    let extensions = extensions(["a"]);
-    let a = extensions.register("a", BOTH).unwrap();
-    let mut waits = Box::pin(extensions.next(&a));
-    assert!(waits.as_mut().now_or_never().is_none());
-    extensions.invoke("1");
-    assert_eq!(waits.now_or_never().unwrap().unwrap().1, "1");
-}
-
-#[test]
 fn an_abandoned_request_does_not_take_an_event() {
     let extensions = extensions(["a"]);
     let a = extensions.register("a", BOTH).unwrap();

@@ -101,13 +101,6 @@ mod tests {
     }
 
     #[test]
-    fn failed_runs_are_repeated_after_one_and_two_minutes() {
-        for (runs, wait) in [(1, 60), (2, 120)] {
-            assert_eq!(event(runs, 0).retry_at(at(0)), at(wait), "after run {runs}");
-        }
-    }
-
-    #[test]
     fn throttled_events_come_back_from_one_second_doubling_to_five_minutes() {
         for (throttles, wait) in [(1, 1), (2, 2), (3, 4), (9, 256), (10, 300), (200, 300)] {
             assert_eq!(event(0, throttles).throttled_until(at(0)), at(wait), "{throttles}");

@@ -380,14 +380,6 @@ mod tests {
     }
 
     #[test]
-    fn without_a_window_whatever_is_there_is_a_batch() {
-        let mut mapping = batches_of(10, 0);
-        assert!(mapping.take_batch(at(0)).is_none());
-        hold(&mut mapping, "a", at(5), 10);
-        assert_eq!(ids(mapping.take_batch(at(5))), ["a"]);
-    }
-
-    #[test]
     fn a_window_gathers_until_it_ends_or_the_batch_is_full() {
         let mut mapping = batches_of(2, 5);
         hold(&mut mapping, "a", at(1_000), 10);
@@ -448,20 +440,6 @@ mod tests {
         mapping.poller.drained();
         assert!(mapping.may_deliver(at(4_000)));
         assert_eq!(mapping.poller.granted, 15, "there was not enough work");
-    }
-
-    #[test]
-    fn concurrency_stays_within_the_mappings_bound() {
-        let mut mapping = batches_of(1, 0);
-        mapping.maximum_concurrency = Some(2);
-        for _ in 0..2 {
-            assert!(mapping.may_deliver(at(0)));
-            mapping.poller.delivered(at(0));
-        }
-        assert!(!mapping.may_deliver(at(60_000)));
-        assert_eq!(mapping.next_poll(Some(at(0))), None);
-        mapping.poller.finished();
-        assert!(mapping.may_deliver(at(60_000)));
     }
 
     #[test]

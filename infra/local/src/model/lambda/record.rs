@@ -171,14 +171,6 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_never_ran_has_no_response_parts() {
-        let condition = Condition::ZeroReservedConcurrency;
-        let record = record(Timestamp::UNIX_EPOCH, &event(0), condition, None);
-        assert!(record.get().contains(r#""approximateInvokeCount":0}"#), "{}", record.get());
-        assert!(!record.get().contains("response"), "{}", record.get());
-    }
-
-    #[test]
     fn a_success_has_no_function_error() {
         let response = Response { payload: b"7".to_vec(), ending: Ending::Succeeded };
         let record = record(Timestamp::UNIX_EPOCH, &event(1), Condition::Success, Some(&response));
