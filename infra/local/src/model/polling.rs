@@ -46,7 +46,7 @@ impl Cloud {
         let uuid: Arc<str> = self.lambda.ids.uuid().into();
         let name = Arc::clone(&configuration.name);
         let mapping = Mapping::new(now, Arc::clone(&uuid), event_source_arn, name, settings)?;
-        let Ok(visibility) = self.sqs.visibility_timeout(&mapping.queue) else {
+        let Ok(visibility) = self.sqs.settings(&mapping.queue).map(|it| it.visibility) else {
             return Err(LambdaError::InvalidParameterValue(
                 "Error occurred while ReceiveMessage. SQS Error Code: \
                  AWS.SimpleQueueService.NonExistentQueue. SQS Error Message: The specified queue \
@@ -110,7 +110,8 @@ impl Cloud {
             return false;
         }
         // With a visibility timeout of zero, this loop would receive the same message forever.
-        let visibility = self.sqs.visibility_timeout(&mapping.queue).unwrap_or_default().max(1);
+        let settings = self.sqs.settings(&mapping.queue);
+        let visibility = settings.map_or(1, |settings| settings.visibility.max(1));
         let received = self.sqs.receive(now, &mapping.queue, wanted, Some(visibility));
         let received = received.unwrap_or_default();
         let any = !received.is_empty();

@@ -1,7 +1,5 @@
 //! What is asked and set of a function without a change of its processes.
 
-use std::collections::BTreeMap;
-
 use axum::{
     body::Bytes,
     extract::State,
@@ -34,8 +32,8 @@ pub(super) async fn list(State(shared): State<Shared>) -> Response {
 
 pub(super) async fn get(State(shared): State<Shared>, Function(name): Function) -> Answer {
     shared.look(|cloud, _| {
-        let reserved = cloud.lambda.reserved_concurrency(&name)?;
-        Ok(answer(OK, &function(cloud.lambda.configuration(&name)?, reserved)))
+        let it = cloud.lambda.function(&name)?;
+        Ok(answer(OK, &function(&it.configuration, it.reserved_concurrency)))
     })
 }
 
@@ -67,8 +65,10 @@ pub(super) async fn get_concurrency(
     State(shared): State<Shared>,
     Function(name): Function,
 ) -> Answer {
-    let reserved = shared.look(|cloud, _| cloud.lambda.reserved_concurrency(&name))?;
-    Ok(answer(OK, &Concurrency { reserved_concurrent_executions: reserved.map(i64::from) }))
+    shared.look(|cloud, _| {
+        let reserved = cloud.lambda.function(&name)?.reserved_concurrency;
+        Ok(answer(OK, &Concurrency { reserved_concurrent_executions: reserved.map(i64::from) }))
+    })
 }
 
 pub(super) async fn delete_concurrency(
@@ -147,15 +147,17 @@ pub(super) async fn get_recursion_config(
     State(shared): State<Shared>,
     Function(name): Function,
 ) -> Answer {
-    let recursive_loop = match shared.look(|cloud, _| cloud.lambda.recursive_loop(&name))? {
-        RecursiveLoop::Allow => "Allow",
-        RecursiveLoop::Terminate => "Terminate",
-    };
-    Ok(answer(OK, &Recursion { recursive_loop: recursive_loop.to_owned() }))
+    shared.look(|cloud, _| {
+        let recursive_loop = match cloud.lambda.function(&name)?.recursive_loop {
+            RecursiveLoop::Allow => "Allow",
+            RecursiveLoop::Terminate => "Terminate",
+        };
+        Ok(answer(OK, &Recursion { recursive_loop: recursive_loop.to_owned() }))
+    })
 }
 
 pub(super) async fn list_tags(State(shared): State<Shared>, Function(name): Function) -> Answer {
-    shared.look(|cloud, _| Ok(answer(OK, &json!({ "Tags": cloud.lambda.tags(&name)? }))))
+    shared.look(|cloud, _| Ok(answer(OK, &json!({ "Tags": cloud.lambda.function(&name)?.tags }))))
 }
 
 pub(super) async fn tag(
@@ -164,8 +166,10 @@ pub(super) async fn tag(
     body: Bytes,
 ) -> Answer {
     let request: Tags = parse(&body)?;
-    shared.step(|cloud, _| cloud.lambda.change_tags(&name, request.tags, &[]))?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    shared.step(|cloud, _| {
+        cloud.lambda.function_mut(&name)?.tags.extend(request.tags);
+        Ok(StatusCode::NO_CONTENT.into_response())
+    })
 }
 
 pub(super) async fn untag(
@@ -174,8 +178,10 @@ pub(super) async fn untag(
     query: Query,
 ) -> Answer {
     let keys: Vec<_> = query.all("tagKeys").collect();
-    shared.step(|cloud, _| cloud.lambda.change_tags(&name, BTreeMap::new(), &keys))?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    shared.step(|cloud, _| {
+        cloud.lambda.function_mut(&name)?.tags.retain(|key, _| !keys.contains(key));
+        Ok(StatusCode::NO_CONTENT.into_response())
+    })
 }
 
 fn reserved(request: &Concurrency) -> Result<u32, LambdaError> {

@@ -97,7 +97,7 @@ impl ReceiveMessage {
             .visibility_timeout
             .map(|seconds| u32::try_from(seconds).map_err(|_| bad_visibility(seconds)));
         let wanted = Wanted::of(self)?;
-        let wait = wait.map_or_else(|| sqs.wait_time(queue), Ok)?;
+        let wait = wait.map_or_else(|| sqs.settings(queue).map(|it| it.wait), Ok)?;
         let received = sqs.receive(now, queue, max, visibility.transpose()?)?;
         let messages = received.into_iter().map(|it| wanted.tell(it)).collect();
         Ok(Look {

@@ -173,32 +173,6 @@ impl Lambda {
         Ok(Arc::clone(&function.configuration))
     }
 
-    /// The tags of a function.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such function.
-    pub fn tags(&self, name: &str) -> Result<&BTreeMap<String, String>, LambdaError> {
-        self.function(name).map(|function| &function.tags)
-    }
-
-    /// Gives a function tags, and takes some away.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such function.
-    pub fn change_tags(
-        &mut self,
-        name: &str,
-        added: BTreeMap<String, String>,
-        removed: &[String],
-    ) -> Result<(), LambdaError> {
-        let tags = &mut self.function_mut(name)?.tags;
-        tags.extend(added);
-        tags.retain(|key, _| !removed.contains(key));
-        Ok(())
-    }
-
     /// Deletes a function. Its runs continue; its queued events are lost.
     ///
     /// # Errors
@@ -231,24 +205,6 @@ impl Lambda {
         }
         function.reserved_concurrency = reserved;
         Ok(())
-    }
-
-    /// The concurrency that is reserved for a function.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such function.
-    pub fn reserved_concurrency(&self, name: &str) -> Result<Option<u32>, LambdaError> {
-        self.function(name).map(|function| function.reserved_concurrency)
-    }
-
-    /// What happens to a function in a recursive loop.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such function.
-    pub fn recursive_loop(&self, name: &str) -> Result<RecursiveLoop, LambdaError> {
-        self.function(name).map(|function| function.recursive_loop)
     }
 
     /// Sets what happens to a function in a recursive loop.
@@ -398,7 +354,7 @@ impl Lambda {
         self.functions.get(name).ok_or_else(|| name::not_found(name))
     }
 
-    fn function_mut(&mut self, name: &str) -> Result<&mut Function, LambdaError> {
+    pub(crate) fn function_mut(&mut self, name: &str) -> Result<&mut Function, LambdaError> {
         self.functions.get_mut(name).ok_or_else(|| name::not_found(name))
     }
 

@@ -34,12 +34,12 @@ const STORED: [&str; 5] = [
 
 /// What a queue's owner can set.
 #[derive(Clone, Debug)]
-pub(super) struct QueueAttributes {
+pub(crate) struct QueueAttributes {
     pub(super) delay: u32,
     pub(super) message_bytes_max: u32,
     pub(super) retention: u32,
-    pub(super) wait: u32,
-    pub(super) visibility: u32,
+    pub(crate) wait: u32,
+    pub(crate) visibility: u32,
     pub(super) redrive: Option<RedrivePolicy>,
     stored: BTreeMap<&'static str, String>,
 }

@@ -243,25 +243,9 @@ impl Sqs {
         Ok(())
     }
 
-    /// A queue's visibility timeout, in seconds.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such queue.
-    pub fn visibility_timeout(&self, queue: &str) -> Result<u32, SqsError> {
-        self.queues
-            .get(queue)
-            .map(|queue| queue.attributes.visibility)
-            .ok_or(SqsError::QueueDoesNotExist)
-    }
-
-    /// How long a receive of this queue waits by default, in seconds.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such queue.
-    pub fn wait_time(&self, queue: &str) -> Result<u32, SqsError> {
-        self.queues.get(queue).map(|queue| queue.attributes.wait).ok_or(SqsError::QueueDoesNotExist)
+    /// What a queue's owner has set.
+    pub(crate) fn settings(&self, queue: &str) -> Result<&QueueAttributes, SqsError> {
+        self.queues.get(queue).map(|queue| &queue.attributes).ok_or(SqsError::QueueDoesNotExist)
     }
 
     /// A queue's tags, to be read or changed.
