@@ -1,7 +1,5 @@
 //! Identifiers, drawn from a seeded generator so that the same run gives the same ones.
 
-use std::fmt::Write as _;
-
 use rand::{Rng as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 use uuid::Builder;
 
@@ -25,17 +23,6 @@ impl Ids {
         self.0.fill_bytes(&mut bytes);
         Builder::from_random_bytes(bytes).into_uuid().to_string()
     }
-
-    /// `digits` random hexadecimal digits.
-    pub(crate) fn hex(&mut self, digits: usize) -> String {
-        let mut hex = String::with_capacity(digits + 16);
-        while hex.len() < digits {
-            // Writing to a string can't fail.
-            let _ = write!(hex, "{:016x}", self.0.next_u64());
-        }
-        hex.truncate(digits);
-        hex
-    }
 }
 
 #[cfg(test)]
@@ -46,6 +33,5 @@ mod tests {
     fn one_seed_gives_one_sequence() {
         assert_eq!(Ids::new(7).uuid(), Ids::new(7).uuid());
         assert_ne!(Ids::new(7).uuid(), Ids::new(8).uuid());
-        assert_eq!(Ids::new(7).hex(24).len(), 24);
     }
 }

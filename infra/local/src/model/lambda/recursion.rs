@@ -84,7 +84,7 @@ impl<'a> TraceHeader<'a> {
 
 /// A new trace's name.
 fn root(now: Timestamp, ids: &mut Ids) -> String {
-    format!("1-{:08x}-{}", now.timestamp(), ids.hex(24))
+    format!("1-{:08x}-{:016x}{:08x}", now.timestamp(), ids.number(), ids.number() >> 32)
 }
 
 /// One entry of a lineage.
