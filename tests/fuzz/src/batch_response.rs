@@ -11,6 +11,7 @@ use comeback_local::model::{
         mapping::MappingSettings,
         run::Outcome,
     },
+    queue_arn,
     sqs::{Attributes, Outgoing},
 };
 use serde_json::Value;
@@ -58,7 +59,7 @@ fn deploy(cloud: &mut Cloud, now: Timestamp) -> Vec<String> {
         function_response_types: Some(vec!["ReportBatchItemFailures".to_owned()]),
         ..MappingSettings::default()
     };
-    cloud.create_mapping(now, &cloud.sqs.arn("q"), "f", &settings).unwrap();
+    cloud.create_mapping(now, &queue_arn("q"), "f", &settings).unwrap();
     let mut send = || {
         let message = Outgoing { body: "{}".into(), ..Outgoing::default() };
         cloud.sqs.send(now, "q", message).unwrap().message_id.to_string()

@@ -57,7 +57,7 @@ fn settings(variables: &[(&str, &str)]) -> Settings {
 pub fn check(data: &[u8]) {
     let Ok(body) = str::from_utf8(data) else { return };
     let sent_at = Timestamp::from_timestamp_millis(1_573_755_366_068).unwrap();
-    let mut sqs = Sqs::new("us-east-1", "123456789012", 1);
+    let mut sqs = Sqs::new(1);
     sqs.create_queue(sent_at, "q", &Attributes::new()).unwrap();
     let outgoing = Outgoing { body: body.into(), ..Outgoing::default() };
     if sqs.send(sent_at, "q", outgoing).is_err() {

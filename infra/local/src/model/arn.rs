@@ -6,6 +6,11 @@ pub const ACCOUNT: &str = "000000000000";
 /// The region that everything is in.
 pub const REGION: &str = "us-east-1";
 
+/// The ARN of the queue that has this name, whether it exists or not.
+pub fn queue_arn(name: &str) -> String {
+    format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{name}")
+}
+
 /// The name of the queue that `arn` means, if it is one of this account and region.
 pub(crate) fn queue_name(arn: &str) -> Option<&str> {
     let rest = arn.strip_prefix("arn:aws:sqs:")?;
@@ -20,7 +25,8 @@ mod tests {
 
     #[test]
     fn only_queues_of_this_account_and_region_have_a_name_here() {
-        assert_eq!(queue_name("arn:aws:sqs:us-east-1:000000000000:q"), Some("q"));
+        assert_eq!(queue_arn("q"), "arn:aws:sqs:us-east-1:000000000000:q");
+        assert_eq!(queue_name(&queue_arn("q")), Some("q"));
         for arn in [
             "",
             "q",

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use comeback_core::Timestamp;
 
 use super::{
-    arn::{ACCOUNT, REGION},
     lambda::{Lambda, run::Run},
     sqs::Sqs,
 };
@@ -34,7 +33,7 @@ impl Cloud {
     /// calls have the same results.
     pub fn new(concurrency: u32, seed: u64) -> Self {
         Self {
-            sqs: Sqs::new(REGION, ACCOUNT, seed),
+            sqs: Sqs::new(seed),
             // The queues' identifiers must be others.
             lambda: Lambda::new(concurrency, seed.wrapping_add(1)),
             happened: Vec::new(),

@@ -19,6 +19,6 @@ pub mod sqs;
 #[cfg(test)]
 mod tests;
 
-pub use arn::{ACCOUNT, REGION};
+pub use arn::{ACCOUNT, REGION, queue_arn};
 pub use cloud::{Cloud, Waiting};
 pub use invocation::{Invocation, InvocationType, Invoked};

@@ -11,7 +11,7 @@ use comeback_core::{
     time::{at_millis, between, later, rfc3339},
 };
 use comeback_local::model::{
-    ACCOUNT, REGION,
+    ACCOUNT, REGION, queue_arn,
     sqs::{Outgoing, Sqs},
 };
 
@@ -99,14 +99,14 @@ impl World {
     #[allow(clippy::expect_used, reason = "the model accepts these queues")]
     pub fn new(outage: Outage) -> Self {
         let now = at_millis(BEGAN_AT);
-        let mut sqs = Sqs::new(REGION, ACCOUNT, 1);
+        let mut sqs = Sqs::new(1);
         let queues = BTreeSet::from([0, 1].map(|target| outage.design.queue(target)));
         let mut poller = |queue| {
             let attributes = [("VisibilityTimeout", "180"), ("MessageRetentionPeriod", "1209600")];
             let attributes = attributes.map(|(name, value)| (name.to_owned(), value.to_owned()));
             sqs.create_queue(now, queue, &attributes.into()).expect("its attributes are valid");
             let counted = VecDeque::new();
-            let arn = sqs.arn(queue);
+            let arn = queue_arn(queue);
             Poller { queue, arn, running: 0, granted: BATCHES_START, granted_at: now, counted }
         };
         let pollers = queues.into_iter().map(&mut poller).collect();

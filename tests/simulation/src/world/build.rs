@@ -20,6 +20,7 @@ use comeback_local::model::{
         mapping::MappingSettings,
         recursion::RecursiveLoop,
     },
+    queue_arn,
 };
 
 use serde_json::json;
@@ -30,10 +31,6 @@ use crate::{
     judge::qualified,
     plan::{Form, Plan, TargetPlan},
 };
-
-fn queue_arn(name: &str) -> String {
-    format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{name}")
-}
 
 /// The queue from which a topic or a bus takes what it passes on to this retry queue.
 pub fn relay_queue(name: &str, form: Form) -> String {

@@ -144,6 +144,7 @@ mod tests {
                 function::{Code, Program, Settings},
                 mapping::MappingSettings,
             },
+            queue_arn,
             sqs::{Attributes, Outgoing},
         },
         start,
@@ -156,7 +157,7 @@ mod tests {
         let server = start(Config::default()).await.unwrap();
         server.shared().step(|cloud, now| {
             cloud.sqs.create_queue(now, "dead", &Attributes::new()).unwrap();
-            let arn = cloud.sqs.arn("dead");
+            let arn = queue_arn("dead");
             let policy = format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":1}}"#);
             let attributes = [("RedrivePolicy".to_owned(), policy)].into();
             cloud.sqs.create_queue(now, "q", &attributes).unwrap();
@@ -241,7 +242,7 @@ mod tests {
             let code = Code { program, size: 0, sha256: String::new() };
             cloud.lambda.create_function(now, "f", code, Settings::default()).unwrap();
             let mapping = MappingSettings::default();
-            let arn = cloud.sqs.arn("q");
+            let arn = queue_arn("q");
             cloud.create_mapping(now, &arn, "f", &mapping).unwrap();
         };
         // Worn out, and held until the pump's next look: that one gives it up and starts nothing.
@@ -259,7 +260,7 @@ mod tests {
         let server = cloud().await;
         (0..2).for_each(|_| send(server.shared(), "dead", "moved"));
         let start = |cloud: &mut Cloud, now| {
-            let (dead, q) = (cloud.sqs.arn("dead"), cloud.sqs.arn("q"));
+            let (dead, q) = (queue_arn("dead"), queue_arn("q"));
             cloud.sqs.start_move_task(now, &dead, Some(&q), Some(1))
         };
         server.shared().step(start).unwrap();

@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 use super::{Call, required, up_to};
 use crate::{
     api::without_nulls,
-    model::sqs::{MoveStatus, MoveTask, Sqs, SqsError, TASKS_TOLD_MAX},
+    model::{
+        queue_arn,
+        sqs::{MoveStatus, MoveTask, SqsError, TASKS_TOLD_MAX},
+    },
 };
 
 type Answer = Result<Value, SqsError>;
@@ -34,12 +37,12 @@ pub(super) fn list(request: Request, Call { sqs, .. }: Call<'_>) -> Answer {
     let source_arn = required("SourceArn", &request.source_arn)?;
     let max = up_to(TASKS_TOLD_MAX, "MaxResults", request.max_results.unwrap_or(1))?;
     let tasks = sqs.move_tasks(source_arn)?.take(max);
-    let results: Vec<_> = tasks.map(|task| told(sqs, source_arn, task)).collect();
+    let results: Vec<_> = tasks.map(|task| told(source_arn, task)).collect();
     Ok(json!({ "Results": results }))
 }
 
 /// A task as it is answered. As on AWS, only a task that can be cancelled has a handle.
-fn told(sqs: &Sqs, source_arn: &str, task: &MoveTask) -> Value {
+fn told(source_arn: &str, task: &MoveTask) -> Value {
     let (failure_reason, task_handle) = match task.status {
         MoveStatus::Running => (None, Some(task.handle())),
         MoveStatus::Failed(reason) => (Some(reason), None),
@@ -48,7 +51,7 @@ fn told(sqs: &Sqs, source_arn: &str, task: &MoveTask) -> Value {
     without_nulls(json!({
         "ApproximateNumberOfMessagesMoved": task.moved,
         "ApproximateNumberOfMessagesToMove": task.to_move,
-        "DestinationArn": task.destination.as_ref().map(|queue| sqs.arn(queue.as_str())),
+        "DestinationArn": task.destination.as_ref().map(|queue| queue_arn(queue.as_str())),
         "FailureReason": failure_reason,
         "MaxNumberOfMessagesPerSecond": task.per_second,
         "SourceArn": source_arn,

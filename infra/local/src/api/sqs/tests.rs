@@ -6,7 +6,6 @@ use comeback_core::time;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::REGION;
 
 const URL: &str = "http://127.0.0.1:4566/000000000000/q";
 
@@ -29,7 +28,7 @@ struct Spoken {
 
 impl Spoken {
     fn new() -> Self {
-        let sqs = Sqs::new(REGION, ACCOUNT, 7);
+        let sqs = Sqs::new(7);
         let mut spoken = Self { sqs, now: at(0), trace_header: None };
         spoken.ok("CreateQueue", json!({"QueueName": "q"}));
         spoken
@@ -541,7 +540,7 @@ fn unknown_members_are_ignored_and_null_counts_as_absent() {
 #[test]
 fn move_tasks_are_listed_with_their_progress() {
     let mut spoken = Spoken::new();
-    let arn = |name: &str| format!("arn:aws:sqs:us-east-1:000000000000:{name}");
+    let arn = crate::model::queue_arn;
     let policy = json!({"deadLetterTargetArn": arn("q"), "maxReceiveCount": 1}).to_string();
     let source = json!({"QueueName": "source", "Attributes": {"RedrivePolicy": policy}});
     spoken.ok("CreateQueue", source);

@@ -42,7 +42,10 @@ pub use name::QueueName;
 pub use queue::IN_FLIGHT_MAX;
 use queue::{Counts, Message, Queue};
 
-use super::ids::Ids;
+use super::{
+    arn::{ACCOUNT, queue_arn, queue_name},
+    ids::Ids,
+};
 
 /// How long the name of a deleted queue can't be used again, and how long after a purge the next one is refused.
 const SETTLING: Duration = Duration::from_secs(60);
@@ -50,8 +53,6 @@ const SETTLING: Duration = Duration::from_secs(60);
 /// SQS in one region of one account.
 #[derive(Debug)]
 pub struct Sqs {
-    /// The beginning of a queue's ARN.
-    arn_prefix: String,
     /// The sender of messages that don't name one. Callers aren't told apart, so it is the account, as on AWS for
     /// the root user.
     account: Arc<str>,
@@ -70,10 +71,9 @@ pub struct Sqs {
 
 impl Sqs {
     /// SQS without queues. All identifiers follow from `seed`.
-    pub fn new(region: &str, account: &str, seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self {
-            arn_prefix: format!("arn:aws:sqs:{region}:{account}:"),
-            account: account.into(),
+            account: ACCOUNT.into(),
             ids: Ids::new(seed),
             next_number: 0,
             queues: BTreeMap::new(),
@@ -155,12 +155,7 @@ impl Sqs {
 
     /// The queue that has this ARN, if it exists.
     pub fn queue_by_arn(&self, arn: &str) -> Option<&QueueName> {
-        self.queue(arn.strip_prefix(&self.arn_prefix)?).ok()
-    }
-
-    /// The ARN of the queue that has this name, whether it exists or not.
-    pub fn arn(&self, queue: &str) -> String {
-        format!("{}{queue}", self.arn_prefix)
+        self.queue(queue_name(arn)?).ok()
     }
 
     /// The queues whose names begin with `prefix` and come after `after`, sorted by name.
@@ -182,7 +177,7 @@ impl Sqs {
         queue: &str,
         after: Option<&str>,
     ) -> Result<impl Iterator<Item = &QueueName>, SqsError> {
-        let arn = self.arn(self.queue(queue)?.as_str());
+        let arn = queue_arn(self.queue(queue)?.as_str());
         let is_source = move |name: &&QueueName| {
             let redrive =
                 self.queues.get(*name).and_then(|queue| queue.attributes.redrive.as_ref());
@@ -197,7 +192,7 @@ impl Sqs {
     ///
     /// If there is no such queue.
     pub fn attributes(&mut self, now: Timestamp, queue: &str) -> Result<Attributes, SqsError> {
-        let arn = self.arn(queue);
+        let arn = queue_arn(queue);
         let queue = self.queue_mut(queue)?;
         let counts = queue.counts(now);
         let mut told = queue.attributes.told();
@@ -377,7 +372,7 @@ impl Sqs {
         target: &QueueName,
         given_up: Vec<(u64, Message)>,
     ) -> Result<(), SqsError> {
-        let source: Arc<str> = self.arn(source).into();
+        let source: Arc<str> = queue_arn(source).into();
         let target = self.queue_mut(target.as_str())?;
         for (number, message) in given_up {
             target.admit(now, number, message.given_up_by(Arc::clone(&source)), 0);

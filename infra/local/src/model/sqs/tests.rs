@@ -19,7 +19,7 @@ fn attributes(given: &[(&str, &str)]) -> Attributes {
 }
 
 fn sqs(given: &[(&str, &str)]) -> Sqs {
-    let mut sqs = Sqs::new("us-east-1", "000000000000", 7);
+    let mut sqs = Sqs::new(7);
     sqs.create_queue(at(0), DEAD, &Attributes::new()).unwrap();
     sqs.create_queue(at(0), QUEUE, &attributes(given)).unwrap();
     sqs
@@ -242,7 +242,7 @@ fn malformed_handles_and_handles_of_another_queue_are_invalid() {
 #[test]
 fn a_handle_from_an_earlier_start_of_the_local_cloud_is_invalid() {
     let handle = |seed| {
-        let mut sqs = Sqs::new("us-east-1", "000000000000", seed);
+        let mut sqs = Sqs::new(seed);
         sqs.create_queue(at(0), QUEUE, &Attributes::new()).unwrap();
         send(&mut sqs, 0, "x");
         (receive_one(&mut sqs, 0).receipt_handle, sqs)

@@ -20,6 +20,7 @@ use super::{
         mapping::MappingSettings,
         run::{Exit, Outcome, Run},
     },
+    queue_arn,
     sqs::{AttributeValue, Outgoing, Received},
 };
 use crate::journal::Event;
@@ -29,10 +30,6 @@ struct World {
     cloud: Cloud,
     now: Timestamp,
     runs: Vec<Run>,
-}
-
-fn queue_arn(name: &str) -> String {
-    format!("arn:aws:sqs:us-east-1:000000000000:{name}")
 }
 
 fn secs(seconds: u64) -> Duration {

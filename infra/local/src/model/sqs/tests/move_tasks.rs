@@ -28,13 +28,13 @@ fn start(
     destination: Option<&str>,
     per_second: Option<i64>,
 ) -> Result<String, SqsError> {
-    let (source, destination) = (sqs.arn(DEAD), destination.map(|name| sqs.arn(name)));
+    let (source, destination) = (queue_arn(DEAD), destination.map(queue_arn));
     sqs.start_move_task(at(second), &source, destination.as_deref(), per_second)
 }
 
 /// The latest task's status, how many messages it has moved, and how many it has to move.
 fn told(sqs: &Sqs) -> (MoveStatus, usize, usize) {
-    let task = sqs.move_tasks(&sqs.arn(DEAD)).unwrap().next().unwrap();
+    let task = sqs.move_tasks(&queue_arn(DEAD)).unwrap().next().unwrap();
     (task.status, task.moved, task.to_move)
 }
 
@@ -189,16 +189,16 @@ fn a_queue_has_at_most_one_running_task_and_lists_the_last_ten() {
         sqs.cancel_move_task(&handle).unwrap();
         sqs.send(at(0), DEAD, outgoing("more")).unwrap();
     }
-    assert_eq!(sqs.move_tasks(&sqs.arn(DEAD)).unwrap().count(), 10);
+    assert_eq!(sqs.move_tasks(&queue_arn(DEAD)).unwrap().count(), 10);
     sqs.delete_queue(at(0), DEAD).unwrap();
     sqs.create_queue(at(60), DEAD, &Attributes::new()).unwrap();
-    assert_eq!(sqs.move_tasks(&sqs.arn(DEAD)).unwrap().count(), 0);
+    assert_eq!(sqs.move_tasks(&queue_arn(DEAD)).unwrap().count(), 0);
 }
 
 #[test]
 fn invalid_tasks_are_refused_with_awss_messages() {
     let mut sqs = world();
-    let (dead, other, none) = (sqs.arn(DEAD), sqs.arn(OTHER), sqs.arn("none"));
+    let (dead, other, none) = (queue_arn(DEAD), queue_arn(OTHER), queue_arn("none"));
     let format = |parameter| {
         format!(
             "You must use this format to specify the {parameter}: arn:<partition>:<service>:<region>:<account-id>:<resource-id>"
@@ -230,7 +230,7 @@ fn a_handle_is_parsed_before_its_queue_and_its_task_are_looked_up() {
     let mut sqs = world();
     let handle = |json: &str| base64::engine::general_purpose::STANDARD.encode(json);
     let of = |arn: &str| handle(&format!(r#"{{"taskId":"10f57157","sourceArn":"{arn}"}}"#));
-    let (dead, none) = (sqs.arn(DEAD), sqs.arn("none"));
+    let (dead, none) = (queue_arn(DEAD), queue_arn("none"));
     let source = SqsError::ResourceNotFound { parameter: "SourceArn" };
     let invalid = SqsError::InvalidRequest("Value for parameter TaskHandle is invalid.".to_owned());
     for (handle, refusal) in [

@@ -50,19 +50,6 @@ fn creating_a_queue_again_with_the_same_attributes_succeeds() {
 }
 
 #[test]
-fn a_queue_is_found_only_by_its_own_arn() {
-    let sqs = sqs(&[]);
-    let arn = sqs.arn(QUEUE);
-    assert_eq!(arn, "arn:aws:sqs:us-east-1:000000000000:retries");
-    assert_eq!(sqs.queue_by_arn(&arn).map(QueueName::as_str), Some(QUEUE));
-    for arn in
-        ["retries", "arn:aws:sqs:us-east-1:000000000000:x", "arn:aws:sqs:us-east-1:1:retries"]
-    {
-        assert_eq!(sqs.queue_by_arn(arn), None, "{arn}");
-    }
-}
-
-#[test]
 fn attributes_include_the_times_of_creation_and_last_change() {
     let mut sqs = sqs(&[]);
     sqs.set_attributes(at(5), QUEUE, &attributes(&[("VisibilityTimeout", "7")])).unwrap();
