@@ -11,7 +11,7 @@ use crate::{
     api::without_nulls,
     model::{
         ACCOUNT,
-        sqs::{Attributes, QueueName, SqsError},
+        sqs::{Attributes, QueueName, STORED, SqsError},
     },
 };
 
@@ -101,6 +101,10 @@ impl Request {
 pub(super) fn get_attributes(request: Request, Call { sqs, now, .. }: Call<'_>) -> Answer {
     let mut attributes = sqs.attributes(now, queue_name(&request.queue_url)?)?;
     let names = request.attribute_names.unwrap_or_default();
+    let is_attribute = |name: &str| {
+        let unset = ["All", "RedrivePolicy"].contains(&name) || STORED.contains(&name);
+        unset || attributes.contains_key(name)
+    };
     if let Some(name) = names.iter().find(|name| !is_attribute(name)) {
         return Err(SqsError::InvalidAttributeName { name: name.clone() });
     }
@@ -109,31 +113,6 @@ pub(super) fn get_attributes(request: Request, Call { sqs, now, .. }: Call<'_>) 
     }
     let attributes = (!attributes.is_empty()).then_some(attributes);
     Ok(without_nulls(json!({ "Attributes": attributes })))
-}
-
-/// Whether this is an attribute of standard queues, or `All`.
-fn is_attribute(name: &str) -> bool {
-    matches!(
-        name,
-        "All"
-            | "ApproximateNumberOfMessages"
-            | "ApproximateNumberOfMessagesDelayed"
-            | "ApproximateNumberOfMessagesNotVisible"
-            | "CreatedTimestamp"
-            | "DelaySeconds"
-            | "KmsDataKeyReusePeriodSeconds"
-            | "KmsMasterKeyId"
-            | "LastModifiedTimestamp"
-            | "MaximumMessageSize"
-            | "MessageRetentionPeriod"
-            | "Policy"
-            | "QueueArn"
-            | "ReceiveMessageWaitTimeSeconds"
-            | "RedriveAllowPolicy"
-            | "RedrivePolicy"
-            | "SqsManagedSseEnabled"
-            | "VisibilityTimeout"
-    )
 }
 
 pub(super) fn set_attributes(request: Request, Call { sqs, now, .. }: Call<'_>) -> Answer {

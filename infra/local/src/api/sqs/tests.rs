@@ -107,9 +107,13 @@ fn only_requested_queue_attributes_are_returned() {
     let mut spoken = Spoken::new();
     let set = json!({"QueueUrl": URL, "Attributes": {"DelaySeconds": "3"}});
     assert_eq!(spoken.ok("SetQueueAttributes", set), json!({}));
-    for (names, count) in
-        [(json!(null), 0), (json!([]), 0), (json!(["DelaySeconds"]), 1), (json!(["All"]), 12)]
-    {
+    for (names, count) in [
+        (json!(null), 0),
+        (json!([]), 0),
+        (json!(["RedrivePolicy", "Policy"]), 0),
+        (json!(["DelaySeconds"]), 1),
+        (json!(["All"]), 12),
+    ] {
         let request = json!({"QueueUrl": URL, "AttributeNames": names});
         let told = spoken.ok("GetQueueAttributes", request);
         let told = told.get("Attributes").and_then(Value::as_object);

@@ -24,7 +24,7 @@ const MESSAGE_BYTES_MIN: u32 = 1024;
 const RETENTION_SECONDS: (u32, u32) = (60, 1_209_600);
 
 /// Attributes that are stored and have no effect here: callers aren't told apart and nothing is encrypted.
-const STORED: [&str; 5] = [
+pub(crate) const STORED: [&str; 5] = [
     "KmsDataKeyReusePeriodSeconds",
     "KmsMasterKeyId",
     "Policy",
