@@ -76,11 +76,13 @@ async fn answer(shared: &Shared, page: Option<Router>, request: Request, next: N
         )
             .into_response();
     }
-    if api::sqs::is_meant(headers) {
-        return api::sqs::handle(shared, request).await;
+    let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok());
+    let target = target.unwrap_or_default().to_owned();
+    if let Some(action) = target.strip_prefix("AmazonSQS.") {
+        return api::sqs::handle(shared, request, action).await;
     }
-    if api::logs::is_meant(headers) {
-        return api::logs::handle(shared, request).await;
+    if let Some(action) = target.strip_prefix("Logs_20140328.") {
+        return api::logs::handle(shared, request, action).await;
     }
     if api::cloudwatch::is_meant(request.uri()) {
         return api::cloudwatch::handle(shared, request).await;

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use axum::{
-    body::Body,
     extract::Request,
-    http::{Response, StatusCode, Uri, header},
+    http::{StatusCode, Uri},
+    response::{IntoResponse as _, Response},
 };
 use chrono::DateTime;
 use comeback_core::Timestamp;
@@ -77,7 +77,7 @@ pub(crate) fn is_meant(uri: &Uri) -> bool {
 }
 
 /// Answers a request to CloudWatch.
-pub(crate) async fn handle(shared: &Shared, request: Request) -> Response<Body> {
+pub(crate) async fn handle(shared: &Shared, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let operation = head.uri.path().strip_prefix(SERVICE).unwrap_or_default();
     if operation != "GetMetricData" {
@@ -212,7 +212,7 @@ fn at(seconds: f64) -> Option<Timestamp> {
     DateTime::from_timestamp_millis((seconds * 1000.0) as i64)
 }
 
-fn refuse(code: &str, why: &str) -> Response<Body> {
+fn refuse(code: &str, why: &str) -> Response {
     let body = || {
         let mut encoder = Encoder::new(Vec::new());
         encoder.map(2)?.str("__type")?.str(code)?.str("message")?.str(why)?;
@@ -221,13 +221,9 @@ fn refuse(code: &str, why: &str) -> Response<Body> {
     respond(StatusCode::BAD_REQUEST, body().unwrap_or_default())
 }
 
-fn respond(status: StatusCode, body: Vec<u8>) -> Response<Body> {
-    let mut response = Response::new(Body::from(body));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/cbor"));
-    headers.insert("smithy-protocol", header::HeaderValue::from_static("rpc-v2-cbor"));
-    response
+fn respond(status: StatusCode, body: Vec<u8>) -> Response {
+    let cbor = [("content-type", "application/cbor"), ("smithy-protocol", "rpc-v2-cbor")];
+    (status, cbor, body).into_response()
 }
 
 #[cfg(test)]

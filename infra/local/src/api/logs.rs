@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use axum::{
-    body::Body,
     extract::Request,
-    http::{HeaderMap, HeaderValue, Response, StatusCode, header},
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -17,9 +17,6 @@ use crate::{
     model::{ACCOUNT, REGION, log_filter::LogFilter},
     shared::Shared,
 };
-
-/// What the header `X-Amz-Target` has before the operation.
-const TARGET_PREFIX: &str = "Logs_20140328.";
 
 /// What a function's log group has before its name.
 const GROUP_PREFIX: &str = "/aws/lambda/";
@@ -60,18 +57,9 @@ struct DescribeLogGroups {
 /// A refusal: AWS's name for it, and why.
 type Refusal = (&'static str, String);
 
-/// Whether a request is one to CloudWatch Logs.
-pub(crate) fn is_meant(headers: &HeaderMap) -> bool {
-    let target = headers.get("x-amz-target").map(HeaderValue::as_bytes);
-    target.is_some_and(|target| target.starts_with(TARGET_PREFIX.as_bytes()))
-}
-
-/// Answers a request to CloudWatch Logs.
-pub(crate) async fn handle(shared: &Shared, request: Request) -> Response<Body> {
-    let (head, body) = request.into_parts();
-    let action = head.headers.get("x-amz-target").and_then(|value| value.to_str().ok());
-    let action = action.and_then(|target| target.strip_prefix(TARGET_PREFIX)).unwrap_or_default();
-    let body = body::read(body, BODY_BYTES_MAX).await.unwrap_or_default();
+/// Answers a request for an operation of CloudWatch Logs.
+pub(crate) async fn handle(shared: &Shared, request: Request, action: &str) -> Response {
+    let body = body::read(request.into_body(), BODY_BYTES_MAX).await.unwrap_or_default();
     let answer = match action {
         "FilterLogEvents" => read(&body).and_then(|asked| filter(shared, &asked)),
         "DescribeLogGroups" => read(&body).map(|asked| describe(shared, &asked)),
@@ -85,11 +73,8 @@ pub(crate) async fn handle(shared: &Shared, request: Request) -> Response<Body> 
             (StatusCode::BAD_REQUEST, json!({ "__type": code, "message": message }))
         }
     };
-    let mut response = Response::new(Body::from(body.to_string()));
-    *response.status_mut() = status;
-    let json = HeaderValue::from_static("application/x-amz-json-1.1");
-    response.headers_mut().insert(header::CONTENT_TYPE, json);
-    response
+    let json = [(header::CONTENT_TYPE, "application/x-amz-json-1.1")];
+    (status, json, body.to_string()).into_response()
 }
 
 fn read<R: DeserializeOwned>(body: &[u8]) -> Result<R, Refusal> {

@@ -18,7 +18,7 @@ mod settle;
 mod tests;
 
 use comeback_core::Timestamp;
-pub(crate) use http::{handle, is_meant};
+pub(crate) use http::handle;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::model::{

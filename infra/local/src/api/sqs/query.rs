@@ -2,9 +2,9 @@
 //! refusal says what to use instead, in XML, because an old SDK shows no other.
 
 use axum::{
-    body::Body,
     extract::Request,
-    http::{HeaderValue, Method, Response, StatusCode, header},
+    http::{Method, StatusCode, header},
+    response::{IntoResponse as _, Response},
 };
 
 use crate::model::ACCOUNT;
@@ -31,15 +31,14 @@ pub(crate) fn is_meant(request: &Request) -> bool {
 }
 
 /// The answer to such a request.
-pub(crate) fn refuse() -> Response<Body> {
-    let mut response = Response::new(Body::from(REFUSAL));
-    *response.status_mut() = StatusCode::BAD_REQUEST;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/xml"));
-    response
+pub(crate) fn refuse() -> Response {
+    (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, "text/xml")], REFUSAL).into_response()
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+
     use super::*;
 
     #[test]
