@@ -123,11 +123,7 @@ struct News {
 }
 
 async fn journal(State(shared): State<Shared>, uri: Uri) -> Response {
-    let number = |wanted: &str| {
-        let mut pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
-        let (_, value) = pairs.find(|(name, _)| name == wanted)?;
-        value.parse::<u64>().ok()
-    };
+    let number = |wanted| api::query_values(&uri, wanted).next()?.parse::<u64>().ok();
     let after = number("after").unwrap_or_default();
     let wait = Duration::from_secs(number("wait").unwrap_or_default()).min(WAIT_MAX);
     let news = shared.0.journal.wait_after(after, ENTRIES_MAX);

@@ -138,8 +138,14 @@ impl RuntimeApi {
 pub(super) fn router(api: Arc<RuntimeApi>) -> Router {
     Router::new()
         .route("/2018-06-01/runtime/invocation/next", get(next))
-        .route("/2018-06-01/runtime/invocation/{id}/response", post(response))
-        .route("/2018-06-01/runtime/invocation/{id}/error", post(error))
+        .route(
+            "/2018-06-01/runtime/invocation/{id}/response",
+            post(|api, id, headers, body| settle(api, id, headers, body, Answer::Response)),
+        )
+        .route(
+            "/2018-06-01/runtime/invocation/{id}/error",
+            post(|api, id, headers, body| settle(api, id, headers, body, Answer::Error)),
+        )
         .route("/2018-06-01/runtime/init/error", post(init_error))
         .fallback(|| async {
             refusal(StatusCode::NOT_FOUND, "InvalidPath", "there is no such path")
@@ -179,35 +185,17 @@ fn event(run: &Run, limit: Duration) -> Response {
     (headers, json, run.payload.get().to_owned()).into_response()
 }
 
-async fn response(
-    State(api): State<Arc<RuntimeApi>>,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    settle(&api, &id, &headers, body, Answer::Response).await
-}
-
-async fn error(
-    State(api): State<Arc<RuntimeApi>>,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    settle(&api, &id, &headers, body, Answer::Error).await
-}
-
 async fn settle(
-    api: &RuntimeApi,
-    id: &str,
-    headers: &HeaderMap,
+    State(api): State<Arc<RuntimeApi>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
     body: Body,
-    answer: impl FnOnce(Vec<u8>) -> Answer,
+    answer: fn(Vec<u8>) -> Answer,
 ) -> Response {
-    if !api.is_at(id) {
+    if !api.is_at(&id) {
         return invalid_request_id();
     }
-    let (answer, status) = match read(headers, body).await {
+    let (answer, status) = match read(&headers, body).await {
         Read::Whole(bytes) => (answer(bytes), accepted()),
         Read::Failed(report) => (Answer::Error(report), accepted()),
         Read::Long => (Answer::Long, accepted()),
@@ -215,7 +203,7 @@ async fn settle(
         // The function closed the connection; its exit will be reported.
         Read::Broken => return incomplete(),
     };
-    if api.answer(id, answer) { status } else { invalid_request_id() }
+    if api.answer(&id, answer) { status } else { invalid_request_id() }
 }
 
 async fn init_error(

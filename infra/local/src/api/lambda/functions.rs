@@ -3,19 +3,20 @@
 use axum::{
     body::Bytes,
     extract::State,
-    http::StatusCode,
+    http::{StatusCode, Uri},
     response::{IntoResponse, Response},
 };
 use serde_json::json;
 
 use super::{
-    Answer, Function, Query, answer, parse,
+    Answer, Function, answer, parse,
     shapes::{
         Concurrency, EventInvokeRequest, Recursion, Tags, event_invoke_config, function,
         function_configuration,
     },
 };
 use crate::{
+    api::query_values,
     model::lambda::{error::LambdaError, name::latest_not_found, recursion::RecursiveLoop},
     shared::Shared,
 };
@@ -79,27 +80,16 @@ pub(super) async fn delete_concurrency(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-pub(super) async fn put_event_invoke_config(
+pub(super) async fn set_event_invoke_config(
     State(shared): State<Shared>,
     Function(name): Function,
     body: Bytes,
+    update: bool,
 ) -> Answer {
-    set_event_invoke_config(&shared, &name, &body, false)
-}
-
-pub(super) async fn update_event_invoke_config(
-    State(shared): State<Shared>,
-    Function(name): Function,
-    body: Bytes,
-) -> Answer {
-    set_event_invoke_config(&shared, &name, &body, true)
-}
-
-fn set_event_invoke_config(shared: &Shared, name: &str, body: &[u8], update: bool) -> Answer {
-    let settings = parse::<EventInvokeRequest>(body)?.settings()?;
+    let settings = parse::<EventInvokeRequest>(&body)?.settings()?;
     shared.step(|cloud, now| {
-        let config = cloud.lambda.set_event_invoke_config(now, name, &settings, update)?;
-        Ok(answer(OK, &event_invoke_config(name, &config)))
+        let config = cloud.lambda.set_event_invoke_config(now, &name, &settings, update)?;
+        Ok(answer(OK, &event_invoke_config(&name, &config)))
     })
 }
 
@@ -175,9 +165,9 @@ pub(super) async fn tag(
 pub(super) async fn untag(
     State(shared): State<Shared>,
     Function(name): Function,
-    query: Query,
+    uri: Uri,
 ) -> Answer {
-    let keys: Vec<_> = query.all("tagKeys").collect();
+    let keys: Vec<_> = query_values(&uri, "tagKeys").collect();
     shared.step(|cloud, _| {
         cloud.lambda.function_mut(&name)?.tags.retain(|key, _| !keys.contains(key));
         Ok(StatusCode::NO_CONTENT.into_response())

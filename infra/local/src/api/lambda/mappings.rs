@@ -1,13 +1,17 @@
 //! The operations on event source mappings.
 
-use axum::{body::Bytes, extract::State, http::StatusCode};
+use axum::{
+    body::Bytes,
+    extract::State,
+    http::{StatusCode, Uri},
+};
 use serde_json::json;
 
 use super::{
-    Answer, Named, Query, answer, parse,
+    Answer, Named, answer, parse,
     shapes::{self, MappingRequest},
 };
-use crate::{model::lambda::name::resolve, shared::Shared};
+use crate::{api::query_values, model::lambda::name::resolve, shared::Shared};
 
 pub(super) async fn create(State(shared): State<Shared>, body: Bytes) -> Answer {
     let request: MappingRequest = parse(&body)?;
@@ -21,9 +25,10 @@ pub(super) async fn create(State(shared): State<Shared>, body: Bytes) -> Answer 
 }
 
 /// All mappings, or those of the queue and the function that the query names.
-pub(super) async fn list(State(shared): State<Shared>, query: Query) -> Answer {
-    let arn = query.get("EventSourceArn");
-    let function = query.get("FunctionName").map(|name| resolve(&name, None)).transpose()?;
+pub(super) async fn list(State(shared): State<Shared>, uri: Uri) -> Answer {
+    let arn = query_values(&uri, "EventSourceArn").next();
+    let function = query_values(&uri, "FunctionName").next();
+    let function = function.map(|name| resolve(&name, None)).transpose()?;
     shared.look(|cloud, now| {
         let mappings: Vec<_> = cloud
             .lambda

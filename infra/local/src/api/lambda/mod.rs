@@ -11,8 +11,6 @@ mod layers;
 mod mappings;
 mod shapes;
 
-use std::convert::Infallible;
-
 use axum::{
     Router,
     extract::{DefaultBodyLimit, FromRequestParts, Path, Request},
@@ -24,7 +22,10 @@ use axum::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
-use super::body::{self, Unread};
+use super::{
+    body::{self, Unread},
+    query_values,
+};
 use crate::{
     model::lambda::{error::LambdaError, name::resolve},
     shared::Shared,
@@ -64,8 +65,8 @@ pub(crate) fn router() -> Router<Shared> {
         ("/2018-10-31/layers/{name}/versions/{version}", get(layers::get)),
         (
             "/2019-09-25/functions/{name}/event-invoke-config",
-            put(functions::put_event_invoke_config)
-                .post(functions::update_event_invoke_config)
+            put(|it, name, body| functions::set_event_invoke_config(it, name, body, false))
+                .post(|it, name, body| functions::set_event_invoke_config(it, name, body, true))
                 .get(functions::get_event_invoke_config)
                 .delete(functions::delete_event_invoke_config),
         ),
@@ -129,30 +130,7 @@ impl FromRequestParts<Shared> for Function {
 
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, LambdaError> {
         let Named(reference) = Named::<String>::from_request_parts(parts, shared).await?;
-        let Ok(query) = Query::from_request_parts(parts, shared).await;
-        resolve(&reference, query.get("Qualifier").as_deref()).map(Self)
-    }
-}
-
-/// The query of a request.
-struct Query(String);
-
-impl<S: Sync> FromRequestParts<S> for Query {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(Self(parts.uri.query().unwrap_or_default().to_owned()))
-    }
-}
-
-impl Query {
-    fn get(&self, wanted: &str) -> Option<String> {
-        self.all(wanted).next()
-    }
-
-    fn all(&self, wanted: &str) -> impl Iterator<Item = String> {
-        let pairs = form_urlencoded::parse(self.0.as_bytes());
-        pairs.filter(move |(name, _)| name == wanted).map(|(_, value)| value.into_owned())
+        resolve(&reference, query_values(&parts.uri, "Qualifier").next().as_deref()).map(Self)
     }
 }
 
