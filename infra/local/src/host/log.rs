@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 
 use super::runtime_api::RuntimeApi;
 use crate::{
@@ -10,8 +10,8 @@ use crate::{
     journal::{Event, Journal},
 };
 
-/// Longer lines are split.
-const LINE_BYTES_MAX: usize = 16 * 1024;
+/// Longer lines, counted with their ends, are split.
+const LINE_BYTES_MAX: u64 = 16 * 1024;
 
 /// Where an environment's lines go.
 #[derive(Clone)]
@@ -32,25 +32,14 @@ impl Log {
 
     async fn read(self, output: impl AsyncRead + Unpin) {
         let mut output = BufReader::new(output);
-        let mut line = Vec::new();
         loop {
-            let available = match output.fill_buf().await {
-                Ok(available) if !available.is_empty() => available,
-                Ok(_) | Err(_) => break,
-            };
-            let end = available.iter().position(|byte| *byte == b'\n');
-            let room = LINE_BYTES_MAX - line.len();
-            let used = end.unwrap_or(available.len()).min(room);
-            line.extend_from_slice(&available[..used]);
-            let whole = end == Some(used);
-            output.consume(used + usize::from(whole));
-            if whole || line.len() >= LINE_BYTES_MAX {
-                self.write(&line);
-                line.clear();
+            let mut line = Vec::new();
+            // What came before an error is written, too.
+            let _ = (&mut output).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await;
+            if line.is_empty() {
+                break;
             }
-        }
-        if !line.is_empty() {
-            self.write(&line);
+            self.write(line.strip_suffix(b"\n").unwrap_or(&line));
         }
     }
 
