@@ -31,7 +31,7 @@ pub struct EventInvokeSettings {
 
 /// An event invoke config. Settings without a value stay `None` instead of the default, because Lambda's API omits
 /// them in its responses.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[allow(missing_docs, reason = "the names are those of Lambda's API")]
 pub struct EventInvokeConfig {
     pub maximum_retry_attempts: Option<u32>,
@@ -92,31 +92,23 @@ impl EventInvokeConfig {
         }
         faults.check()?;
         let number = |given: Option<i64>| given.and_then(|given| u32::try_from(given).ok());
-        let destination = |given: &Option<String>, old: Option<&Destination>| match given.as_deref()
-        {
-            None => Ok(old.cloned()),
+        let old = old.cloned().unwrap_or_default();
+        let destination = |given: &Option<String>, old| match given.as_deref() {
+            None => Ok(old),
             Some("") => Ok(None),
             Some(arn) => Destination::parse(arn).map(Some),
         };
         Ok(Self {
             maximum_retry_attempts: number(settings.maximum_retry_attempts)
-                .or(old.and_then(|old| old.maximum_retry_attempts)),
+                .or(old.maximum_retry_attempts),
             maximum_event_age_in_seconds: number(settings.maximum_event_age_in_seconds)
-                .or(old.and_then(|old| old.maximum_event_age_in_seconds)),
-            on_success: destination(
-                &settings.on_success,
-                old.and_then(|old| old.on_success.as_ref()),
-            )?,
-            on_failure: destination(
-                &settings.on_failure,
-                old.and_then(|old| old.on_failure.as_ref()),
-            )?,
+                .or(old.maximum_event_age_in_seconds),
+            on_success: destination(&settings.on_success, old.on_success)?,
+            on_failure: destination(&settings.on_failure, old.on_failure)?,
             last_modified: now,
         })
     }
-}
 
-impl EventInvokeConfig {
     /// The destinations that are functions, with their names.
     pub(crate) fn functions(&self) -> impl Iterator<Item = (&str, &Destination)> {
         let destinations = self.on_success.iter().chain(&self.on_failure);
