@@ -150,7 +150,7 @@ impl Shared {
             (new, _) => new.is_some(),
         };
         state.wakeup = wakeup;
-        let concerns_others = state.cloud.take_redriven() || !happened.is_empty();
+        let concerns_others = state.cloud.sqs.take_redriven() || !happened.is_empty();
         if !happened.is_empty() {
             // Written under the lock, so that the journal has the events in their order.
             self.0.journal.write(happened);

@@ -60,7 +60,8 @@ const STOP_MAX: Duration = Duration::from_secs(5);
 /// Where functions run.
 pub(crate) struct Host {
     warden: PathBuf,
-    common: Common,
+    /// What all functions' variables have in common.
+    pub(crate) common: Common,
     journal: Journal,
     idle: Mutex<HashMap<Arc<str>, Vec<Idle>>>,
     /// How many environments are in use.
@@ -108,11 +109,6 @@ impl Host {
             alive: Mutex::new(Some(alive)),
             all_gone: tokio::sync::Mutex::new(all_gone),
         })
-    }
-
-    /// What all functions' variables have in common.
-    pub(crate) fn common(&self) -> &Common {
-        &self.common
     }
 
     /// Makes a run, and returns its outcome. If the environment can make another run, the caller has to

@@ -119,7 +119,7 @@ pub(crate) fn program(
 }
 
 fn python(common: &Common, runtime: &str, folder: &Path) -> Result<Client, CodeError> {
-    let packages = common.runtime_clients().join(PYTHON_PACKAGES);
+    let packages = common.inherited.runtime_clients().join(PYTHON_PACKAGES);
     let client = |python: &Path| Client {
         command: vec![python.into(), "-m".into(), "awslambdaric".into()],
         search_path: "PYTHONPATH",
@@ -130,7 +130,7 @@ fn python(common: &Common, runtime: &str, folder: &Path) -> Result<Client, CodeE
     let has_client = |python: &&PathBuf| {
         let check = [OsString::from("-c"), PYTHON_CLIENT.into()];
         let mut asked = Command::new(python);
-        asked.args(check).current_dir(folder).env_clear().envs(common.inherited());
+        asked.args(check).current_dir(folder).env_clear().envs(&common.inherited.variables);
         asked.env("PYTHONPATH", &packages).stdin(Stdio::null());
         asked.output().is_ok_and(|output| output.status.success())
     };
@@ -151,10 +151,10 @@ fn node(common: &Common, runtime: &str, folder: &Path) -> Result<Client, CodeErr
     let Some(node) = find(common, "node") else {
         return Err(CodeError::Interpreter { runtime: runtime.to_owned(), names: "node" });
     };
-    let packages = common.runtime_clients().join(NODE_PACKAGES);
+    let packages = common.inherited.runtime_clients().join(NODE_PACKAGES);
     let clients = [folder.join("node_modules"), packages.clone()].map(|at| at.join(NODE_CLIENT));
     let Some(client) = clients.into_iter().find(|client| client.is_file()) else {
-        let prefix = common.runtime_clients().join("nodejs");
+        let prefix = common.inherited.runtime_clients().join("nodejs");
         let install = format!("npm install --prefix {} aws-lambda-ric", prefix.display());
         let client = "aws-lambda-ric";
         return Err(CodeError::Client { runtime: runtime.to_owned(), client, install });
@@ -169,7 +169,8 @@ fn node(common: &Common, runtime: &str, folder: &Path) -> Result<Client, CodeErr
 
 /// The program of this name that is first in `PATH`.
 fn find(common: &Common, name: &str) -> Option<PathBuf> {
-    let mut programs = std::env::split_paths(common.path()).map(|folder| folder.join(name));
+    let mut programs =
+        std::env::split_paths(common.inherited.path()).map(|folder| folder.join(name));
     programs.find(|program| is_executable(program))
 }
 

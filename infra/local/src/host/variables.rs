@@ -47,7 +47,7 @@ const RUNTIMES_DEFAULT: &str = ".comeback/runtimes";
 #[derive(Clone, Debug, Default)]
 pub struct Inherited {
     /// The variables that functions inherit.
-    variables: BTreeMap<OsString, OsString>,
+    pub(super) variables: BTreeMap<OsString, OsString>,
     runtime_clients: Option<PathBuf>,
 }
 
@@ -60,14 +60,14 @@ impl Inherited {
     }
 
     /// The folder of runtime clients.
-    fn runtime_clients(&self) -> PathBuf {
+    pub(super) fn runtime_clients(&self) -> PathBuf {
         self.runtime_clients.clone().unwrap_or_else(|| {
             self.get("HOME").map_or(self.temporary(), Path::new).join(RUNTIMES_DEFAULT)
         })
     }
 
     /// The search path of programs.
-    fn path(&self) -> &OsStr {
+    pub(crate) fn path(&self) -> &OsStr {
         self.get("PATH").unwrap_or(OsStr::new(PATH_DEFAULT))
     }
 
@@ -93,7 +93,7 @@ pub(super) fn for_extensions(variables: &mut BTreeMap<OsString, OsString>) {
 /// What the environments of all functions share.
 #[derive(Debug)]
 pub(crate) struct Common {
-    inherited: Inherited,
+    pub(crate) inherited: Inherited,
     endpoint: String,
 }
 
@@ -101,21 +101,6 @@ impl Common {
     /// `endpoint` is the local cloud's.
     pub(crate) fn new(inherited: Inherited, endpoint: &str) -> Self {
         Self { inherited, endpoint: endpoint.to_owned() }
-    }
-
-    /// The search path of programs.
-    pub(crate) fn path(&self) -> &OsStr {
-        self.inherited.path()
-    }
-
-    /// The folder of runtime clients.
-    pub(crate) fn runtime_clients(&self) -> PathBuf {
-        self.inherited.runtime_clients()
-    }
-
-    /// What programs have of the user's environment.
-    pub(crate) fn inherited(&self) -> &BTreeMap<OsString, OsString> {
-        &self.inherited.variables
     }
 
     /// All the variables of one environment of a function.
@@ -127,7 +112,7 @@ impl Common {
         log_stream: &str,
     ) -> BTreeMap<OsString, OsString> {
         let mut variables = self.inherited.variables.clone();
-        variables.insert("PATH".into(), self.path().into());
+        variables.insert("PATH".into(), self.inherited.path().into());
         let name = &*configuration.name;
         let memory = configuration.memory_mb.to_string();
         let log_group = format!("/aws/lambda/{name}");

@@ -62,12 +62,6 @@ impl Cloud {
         Waiting { invocations: self.lambda.invocations(), messages: self.sqs.messages(now) }
     }
 
-    /// Whether messages were moved from one queue to another since the last call. A step can do that without any
-    /// event in the journal.
-    pub fn take_redriven(&mut self) -> bool {
-        self.sqs.take_redriven()
-    }
-
     /// What happened since the last call.
     pub fn take_happened(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.happened)

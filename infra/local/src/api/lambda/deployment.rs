@@ -191,7 +191,7 @@ pub(super) async fn unpack<T: Send + 'static, E: Display + Send + 'static>(
 ) -> Result<T, LambdaError> {
     let shared = shared.clone();
     let unpacking =
-        tokio::task::spawn_blocking(move || unpack(&shared.0.unpacked, shared.0.host.common()));
+        tokio::task::spawn_blocking(move || unpack(&shared.0.unpacked, &shared.0.host.common));
     unpacking.await.map_err(unusable)?.map_err(unusable)
 }
 
@@ -199,7 +199,7 @@ pub(super) async fn unpack<T: Send + 'static, E: Display + Send + 'static>(
 fn command_code(shared: &Shared, config: ImageConfig) -> Result<Code, LambdaError> {
     let mut command = config.entry_point.unwrap_or_default();
     command.extend(config.command.unwrap_or_default());
-    let path = shared.0.host.common().path();
+    let path = shared.0.host.common.inherited.path();
     code::command(command, config.working_directory.as_deref(), path).map_err(unusable)
 }
 

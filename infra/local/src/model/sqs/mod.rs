@@ -354,7 +354,7 @@ impl Sqs {
     }
 
     /// Whether a receive or a move task moved messages to another queue since the last call. Others may be waiting
-    /// for them there.
+    /// for them there, and no event in the journal says so.
     pub(crate) fn take_redriven(&mut self) -> bool {
         std::mem::take(&mut self.redriven)
     }
