@@ -50,6 +50,14 @@ fn receive_one(sqs: &mut Sqs, second: u64) -> Received {
     received.remove(0)
 }
 
+/// A message that is received at once, and its handle.
+fn held(given: &[(&str, &str)]) -> (Sqs, String) {
+    let mut sqs = sqs(given);
+    send(&mut sqs, 0, "x");
+    let handle = receive_one(&mut sqs, 0).receipt_handle;
+    (sqs, handle)
+}
+
 fn bodies(received: &[Received]) -> Vec<&str> {
     received.iter().map(|message| &*message.body).collect()
 }
@@ -130,9 +138,7 @@ fn a_delayed_message_becomes_visible_after_its_own_or_the_queues_delay() {
 
 #[test]
 fn a_deleted_message_does_not_come_back_and_can_be_deleted_again() {
-    let mut sqs = sqs(&[]);
-    send(&mut sqs, 0, "x");
-    let handle = receive_one(&mut sqs, 0).receipt_handle;
+    let (mut sqs, handle) = held(&[]);
     for _ in 0..2 {
         sqs.delete(at(1), QUEUE, &handle).unwrap();
     }
@@ -142,9 +148,7 @@ fn a_deleted_message_does_not_come_back_and_can_be_deleted_again() {
 #[test]
 fn a_handle_can_delete_after_its_visibility_timeout_unless_the_message_was_received_again() {
     for (received_again, left) in [(false, 0), (true, 1)] {
-        let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
-        send(&mut sqs, 0, "x");
-        let handle = receive_one(&mut sqs, 0).receipt_handle;
+        let (mut sqs, handle) = held(&[("VisibilityTimeout", "10")]);
         if received_again {
             receive_one(&mut sqs, 10);
         }
@@ -155,9 +159,7 @@ fn a_handle_can_delete_after_its_visibility_timeout_unless_the_message_was_recei
 
 #[test]
 fn a_changed_visibility_timeout_counts_from_the_change_and_only_for_this_receive() {
-    let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
-    send(&mut sqs, 0, "x");
-    let handle = receive_one(&mut sqs, 0).receipt_handle;
+    let (mut sqs, handle) = held(&[("VisibilityTimeout", "10")]);
     sqs.change_visibility(at(5), QUEUE, &handle, 60).unwrap();
     assert!(receive(&mut sqs, 64).is_empty());
     let handle = receive_one(&mut sqs, 65).receipt_handle;
@@ -172,9 +174,7 @@ fn a_message_stays_in_flight_for_at_most_twelve_hours_after_its_receive() {
     for (second, seconds, taken) in
         [(0, 43_200, true), (1, 43_200, false), (1, 43_199, true), (0, 43_201, false)]
     {
-        let mut sqs = sqs(&[]);
-        send(&mut sqs, 0, "x");
-        let handle = receive_one(&mut sqs, 0).receipt_handle;
+        let (mut sqs, handle) = held(&[]);
         let changed = sqs.change_visibility(at(second), QUEUE, &handle, seconds);
         assert_eq!(changed.is_ok(), taken, "{seconds} at second {second}: {changed:?}");
     }
@@ -186,9 +186,7 @@ fn a_message_stays_in_flight_for_at_most_twelve_hours_after_its_receive() {
 
 #[test]
 fn a_refused_change_names_the_limit_and_changes_nothing() {
-    let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
-    send(&mut sqs, 0, "x");
-    let handle = receive_one(&mut sqs, 0).receipt_handle;
+    let (mut sqs, handle) = held(&[("VisibilityTimeout", "10")]);
     let refusal = sqs.change_visibility(at(1), QUEUE, &handle, 43_200).unwrap_err();
     assert_eq!(
         refusal.to_string(),
@@ -199,9 +197,7 @@ fn a_refused_change_names_the_limit_and_changes_nothing() {
 
 #[test]
 fn a_handle_can_hide_its_message_again_after_the_visibility_timeout() {
-    let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
-    send(&mut sqs, 0, "x");
-    let handle = receive_one(&mut sqs, 0).receipt_handle;
+    let (mut sqs, handle) = held(&[("VisibilityTimeout", "10")]);
     sqs.change_visibility(at(12), QUEUE, &handle, 5).unwrap();
     assert!(receive(&mut sqs, 16).is_empty());
     receive_one(&mut sqs, 17);
@@ -209,9 +205,7 @@ fn a_handle_can_hide_its_message_again_after_the_visibility_timeout() {
 
 #[test]
 fn the_visibility_of_a_deleted_message_cannot_be_changed() {
-    let mut sqs = sqs(&[]);
-    send(&mut sqs, 0, "x");
-    let handle = receive_one(&mut sqs, 0).receipt_handle;
+    let (mut sqs, handle) = held(&[]);
     sqs.delete(at(1), QUEUE, &handle).unwrap();
     let refusal = sqs.change_visibility(at(1), QUEUE, &handle, 5).unwrap_err();
     assert!(matches!(refusal, SqsError::InvalidParameterValue { name: "ReceiptHandle", .. }));
@@ -219,9 +213,7 @@ fn the_visibility_of_a_deleted_message_cannot_be_changed() {
 
 #[test]
 fn the_handle_of_an_earlier_receive_can_still_change_the_visibility() {
-    let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
-    send(&mut sqs, 0, "x");
-    let handle = receive_one(&mut sqs, 0).receipt_handle;
+    let (mut sqs, handle) = held(&[("VisibilityTimeout", "10")]);
     receive_one(&mut sqs, 10);
     sqs.change_visibility(at(11), QUEUE, &handle, 0).unwrap();
     receive_one(&mut sqs, 11);
@@ -229,9 +221,7 @@ fn the_handle_of_an_earlier_receive_can_still_change_the_visibility() {
 
 #[test]
 fn malformed_handles_and_handles_of_another_queue_are_invalid() {
-    let mut sqs = sqs(&[]);
-    send(&mut sqs, 0, "x");
-    let handle = receive_one(&mut sqs, 0).receipt_handle;
+    let (mut sqs, handle) = held(&[]);
     for (queue, handle) in [(QUEUE, "garbage"), (DEAD, handle.as_str())] {
         let expected = Err(SqsError::ReceiptHandleIsInvalid { handle: handle.to_owned() });
         assert_eq!(sqs.delete(at(0), queue, handle), expected);

@@ -32,9 +32,7 @@ fn without_retries_the_first_failure_becomes_a_record() {
     let mut world = World::new();
     world.on_failure(0, 60);
     for outcome in [failure(), Outcome::TimedOut, Outcome::Exited(Exit::Signal(9))] {
-        world.event("{}");
-        let run = world.run();
-        world.finish(&run, outcome);
+        world.play("{}", outcome);
         let record = world.record("failed");
         assert_eq!(record["requestContext"]["condition"], "RetriesExhausted");
         assert_eq!(record["requestContext"]["approximateInvokeCount"], 1);
@@ -46,18 +44,14 @@ fn without_retries_the_first_failure_becomes_a_record() {
 fn a_success_is_recorded_only_if_there_is_an_on_success_destination() {
     let mut world = World::new();
     world.on_failure(0, 60);
-    world.event("{}");
-    let run = world.run();
-    world.finish(&run, success());
+    world.play("{}", success());
     assert_eq!(world.messages("failed"), 0);
 
     world.queue("done", &[]);
     let settings =
         EventInvokeSettings { on_success: Some(queue_arn("done")), ..Default::default() };
     world.cloud.lambda.set_event_invoke_config(world.now, "f", &settings, true).unwrap();
-    world.event("[1]");
-    let run = world.run();
-    world.finish(&run, success());
+    world.play("[1]", success());
     let record = world.record("done");
     assert_eq!(record["requestContext"]["condition"], "Success");
     assert_eq!(record["requestPayload"], serde_json::json!([1]));
@@ -142,9 +136,7 @@ fn a_dead_letter_has_the_event_as_its_body_and_the_error_in_its_attributes() {
     world.cloud.lambda.update_configuration(world.now, "f", settings).unwrap();
     let retries = EventInvokeSettings { maximum_retry_attempts: Some(0), ..Default::default() };
     world.cloud.lambda.set_event_invoke_config(world.now, "f", &retries, false).unwrap();
-    let request_id = world.event(r#"{"a": 1.0}"#);
-    let run = world.run();
-    world.finish(&run, failure());
+    let request_id = world.play(r#"{"a": 1.0}"#, failure());
     let message = world.receive("dead").remove(0);
     assert_eq!(&*message.body, r#"{"a": 1.0}"#);
     let attributes: Vec<_> = message
@@ -173,9 +165,7 @@ fn records_and_dead_letters_are_sent_in_a_session_of_the_functions_role() {
         ..Settings::default()
     };
     world.cloud.lambda.update_configuration(world.now, "f", settings).unwrap();
-    world.event("{}");
-    let run = world.run();
-    world.finish(&run, failure());
+    world.play("{}", failure());
     let mut sender = |queue| world.receive(queue).remove(0).sender_id.to_string();
     let of_record = sender("failed");
     let (role_id, session) = of_record.split_once(':').unwrap();
@@ -210,9 +200,7 @@ fn invalid_event_invoke_configs_are_refused_with_awss_messages() {
 fn a_record_too_large_for_a_message_is_reported_as_a_failed_delivery() {
     let mut world = World::new();
     world.on_failure(0, 60);
-    world.event(&format!("\"{}\"", "x".repeat(1024 * 1024 - 2)));
-    let run = world.run();
-    world.finish(&run, failure());
+    world.play(&format!("\"{}\"", "x".repeat(1024 * 1024 - 2)), failure());
     assert_eq!(world.messages("failed"), 0);
     let happened = world.cloud.take_happened();
     assert!(
@@ -227,9 +215,7 @@ fn a_record_for_a_deleted_queue_is_reported_as_a_failed_delivery() {
     let mut world = World::new();
     world.on_failure(0, 60);
     world.cloud.sqs.delete_queue(world.now, "failed").unwrap();
-    world.event("1");
-    let run = world.run();
-    world.finish(&run, failure());
+    world.play("1", failure());
     let happened = world.cloud.take_happened();
     assert!(matches!(happened.last(), Some(Event::DestinationFailed { .. })), "{happened:?}");
 }
@@ -244,9 +230,7 @@ fn a_function_can_be_a_destination() {
         ..EventInvokeSettings::default()
     };
     world.cloud.lambda.set_event_invoke_config(world.now, "f", &settings, false).unwrap();
-    world.event("7");
-    let run = world.run();
-    world.finish(&run, failure());
+    world.play("7", failure());
     let run = world.run();
     assert_eq!(&*run.configuration.name, "next");
     let record: Value = serde_json::from_str(run.payload.get()).unwrap();

@@ -138,6 +138,14 @@ impl World {
         self.cloud.finish(self.now, run.id, outcome).unwrap();
     }
 
+    /// Sends an event to `f`, whose only run ends so. Returns its request id.
+    fn play(&mut self, payload: &str, outcome: Outcome) -> String {
+        let request_id = self.event(payload);
+        let run = self.run();
+        self.finish(&run, outcome);
+        request_id
+    }
+
     /// Advances the clock until something is due. Returns by how much.
     fn wait(&mut self) -> Option<Duration> {
         let next = self.cloud.next_wakeup(self.now)?;

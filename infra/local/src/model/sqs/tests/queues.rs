@@ -18,9 +18,7 @@ fn a_purge_deletes_all_messages_and_cannot_be_repeated_within_a_minute() {
 
 #[test]
 fn deleting_a_queue_deletes_its_messages_and_reserves_its_name_for_a_minute() {
-    let mut sqs = sqs(&[]);
-    send(&mut sqs, 0, "x");
-    let handle = receive_one(&mut sqs, 0).receipt_handle;
+    let (mut sqs, handle) = held(&[]);
     sqs.delete_queue(at(0), QUEUE).unwrap();
     assert_eq!(sqs.delete_queue(at(0), QUEUE), Err(SqsError::QueueDoesNotExist));
     assert_eq!(sqs.receive(at(0), QUEUE, 1, None).unwrap_err(), SqsError::QueueDoesNotExist);
