@@ -23,11 +23,11 @@ pub struct Cloud {
 }
 
 /// An HTTP response.
-pub struct Answer<B = Vec<u8>> {
+pub struct Answer {
     pub status: u16,
     pub is_error: bool,
     pub request_id: String,
-    pub body: B,
+    pub body: Vec<u8>,
     headers: Vec<(String, String)>,
 }
 
@@ -41,14 +41,8 @@ impl Answer {
         headers.find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
     }
 
-    pub fn json(self) -> Answer<Value> {
-        Answer {
-            body: serde_json::from_slice(&self.body).unwrap(),
-            status: self.status,
-            is_error: self.is_error,
-            request_id: self.request_id,
-            headers: self.headers,
-        }
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
     }
 }
 
@@ -85,10 +79,9 @@ impl Cloud {
     /// Publishes a layer. Returns the ARN of its version.
     pub fn layer(&self, name: &str, content: &Value) -> String {
         let path = format!("/2018-10-31/layers/{name}/versions");
-        let body = json!({"Content": content}).to_string();
-        let answer = self.call("POST", &path, &[], body.as_bytes());
+        let answer = self.ask("POST", &path, &json!({"Content": content}));
         assert_eq!(answer.status, 201, "{}", answer.text());
-        answer.json().body["LayerVersionArn"].as_str().unwrap().to_owned()
+        answer.json()["LayerVersionArn"].as_str().unwrap().to_owned()
     }
 
     /// Creates a function from `function.py`.
@@ -107,8 +100,7 @@ impl Cloud {
         for (member, value) in settings.as_object().unwrap() {
             request[member] = value.clone();
         }
-        let body = request.to_string();
-        let answer = self.call("POST", "/2015-03-31/functions", &[], body.as_bytes());
+        let answer = self.ask("POST", "/2015-03-31/functions", &request);
         assert_eq!(answer.status, 201, "{}", answer.text());
         Function { cloud: self, name: name.to_owned() }
     }
@@ -119,7 +111,7 @@ impl Cloud {
         let body = request.to_string();
         let answer = self.call("POST", "/", &[("x-amz-target", &target)], body.as_bytes());
         assert_eq!(answer.status, 200, "{}", answer.text());
-        answer.json().body
+        answer.json()
     }
 
     /// Waits for an event in the journal. Returns it.
@@ -127,7 +119,7 @@ impl Cloud {
         let mut after = 0;
         loop {
             let path = format!("/_local/journal?after={after}&wait=60");
-            let news = self.raw("GET", &path, &[], b"").json().body;
+            let news = self.raw("GET", &path, &[], b"").json();
             let events = news["events"].as_array().unwrap();
             assert!(!events.is_empty(), "nothing more happened");
             if let Some(event) = events.iter().find(|event| wanted(event)) {
@@ -135,6 +127,11 @@ impl Cloud {
             }
             after = news["next"].as_u64().unwrap();
         }
+    }
+
+    /// Sends a signed request with a body in JSON.
+    pub fn ask(&self, method: &str, path: &str, body: &Value) -> Answer {
+        self.call(method, path, &[], body.to_string().as_bytes())
     }
 
     /// Sends a signed request.

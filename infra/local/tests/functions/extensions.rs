@@ -46,7 +46,7 @@ fn an_extension_learns_about_its_function_invocations_and_the_shutdown() {
     let cloud = Cloud::start();
     let settings = json!({"Environment": {"Variables": {"OWN": "1", "INIT": "trap"}}});
     let f = function(&cloud, &json!({"a": {}, "b": {"events": ["SHUTDOWN"]}}), settings);
-    let answer = f.invoke(&json!({})).json();
+    let answer = f.invoke(&json!({}));
     let registered = said(&cloud, "a", "registered", |_| true);
     assert_eq!(
         registered,
@@ -60,14 +60,14 @@ fn an_extension_learns_about_its_function_invocations_and_the_shutdown() {
     let variables = said(&cloud, "a", "variables", |_| true);
     assert_eq!(variables["OWN"], "1");
     assert_eq!(variables["AWS_LAMBDA_FUNCTION_NAME"], "f");
-    let of_runtime = &answer.body["variables"];
+    let of_runtime = &answer.json()["variables"];
     assert_eq!(variables["AWS_LAMBDA_RUNTIME_API"], of_runtime["AWS_LAMBDA_RUNTIME_API"]);
     for name in ["_HANDLER", "LAMBDA_TASK_ROOT", "AWS_LAMBDA_LOG_STREAM_NAME"] {
         assert!(variables.get(name).is_none() && of_runtime.get(name).is_some(), "{name}");
     }
 
     let invoke = told(&cloud, "a", "INVOKE");
-    let headers = &answer.body["headers"];
+    let headers = &answer.json()["headers"];
     assert_eq!(invoke["requestId"], answer.request_id);
     assert_eq!(invoke["invokedFunctionArn"], headers["lambda-runtime-invoked-function-arn"]);
     assert_eq!(invoke["tracing"]["value"], headers["lambda-runtime-trace-id"]);
@@ -92,16 +92,16 @@ fn the_runtime_starts_and_gets_events_after_the_extensions_are_ready() {
     fs::create_dir_all(&marks).unwrap();
     let settings = json!({"Timeout": 60, "Environment": {"Variables": {"MARKS": marks}}});
     let f = function(&cloud, &json!({"a": {"marks": marks}}), settings);
-    let first = f.invoke(&json!({})).json();
-    let second = f.invoke(&json!({})).json();
+    let first = f.invoke(&json!({}));
+    let second = f.invoke(&json!({}));
     delete(&cloud);
     told(&cloud, "a", "SHUTDOWN");
     fs::remove_dir_all(&marks).unwrap();
-    assert_eq!(first.body["pid"], second.body["pid"]);
+    assert_eq!(first.json()["pid"], second.json()["pid"]);
     let seen = |at: &Value, mark: &str| at.as_array().unwrap().contains(&json!(mark));
-    assert!(seen(&first.body["seen at start"], "registered"), "the runtime was started early");
-    assert!(seen(&first.body["seen"], "ready"), "the first event was given early");
-    assert!(seen(&second.body["seen"], &first.request_id), "the second event was given early");
+    assert!(seen(&first.json()["seen at start"], "registered"), "the runtime was started early");
+    assert!(seen(&first.json()["seen"], "ready"), "the first event was given early");
+    assert!(seen(&second.json()["seen"], &first.request_id), "the second event was given early");
 }
 
 #[test]
@@ -118,10 +118,10 @@ fn an_extension_that_fails_to_start_fails_the_initialisation_with_its_name() {
     ] {
         let cloud = Cloud::start();
         let f = function(&cloud, &json!({"bad": does, "good": {}}), json!({}));
-        let failure = f.invoke(&json!({})).json();
+        let failure = f.invoke(&json!({}));
         assert!(failure.is_error);
         let message = format!("RequestId: {} Error: extension bad: {what}", failure.request_id);
-        assert_eq!(failure.body, json!({"errorType": error_type, "errorMessage": message}));
+        assert_eq!(failure.json(), json!({"errorType": error_type, "errorMessage": message}));
         let finished = cloud.journal_until(|event| event["type"] == "Finished");
         assert_eq!(finished["outcome"], "InitFailed");
     }
@@ -133,8 +133,8 @@ fn an_extension_that_is_not_executable_fails_the_initialisation() {
     let content = json!({"ZipFile": zip(&[("extensions/bad", 0o644, b"#!/bin/sh\n")])});
     let layer = cloud.layer("l", &content);
     let failure = cloud.function("f", json!({"Layers": [layer]})).invoke(&json!({})).json();
-    assert_eq!(failure.body["errorType"], "Extension.LaunchError");
-    let message = failure.body["errorMessage"].as_str().unwrap();
+    assert_eq!(failure["errorType"], "Extension.LaunchError");
+    let message = failure["errorMessage"].as_str().unwrap();
     assert!(message.ends_with("extension bad: permission denied"), "{message}");
 }
 
@@ -148,9 +148,9 @@ fn an_extension_that_fails_during_an_invocation_ends_the_invocation() {
         let (_connections, port) = listener();
         let extensions = json!({"bad": does, "good": {}});
         let f = function(&cloud, &extensions, json!({"Timeout": 60}));
-        let failure = f.invoke(&json!({"do": "meet", "port": port})).json();
+        let failure = f.invoke(&json!({"do": "meet", "port": port}));
         let message = format!("RequestId: {} Error: extension bad: {what}", failure.request_id);
-        assert_eq!(failure.body, json!({"errorType": error_type, "errorMessage": message}));
+        assert_eq!(failure.json(), json!({"errorType": error_type, "errorMessage": message}));
         let finished = cloud.journal_until(|event| event["type"] == "Finished");
         assert_eq!(finished["outcome"], "Crashed");
         assert_eq!(told(&cloud, "good", "SHUTDOWN")["shutdownReason"], "FAILURE");
@@ -207,9 +207,8 @@ fn a_new_environment_can_use_the_ports_of_the_last_one() {
     let extensions = json!({"a": {"port": port, "lingers": true}});
     let f = function(&cloud, &extensions, json!({"Timeout": 1}));
     let update = |timeout: u32| {
-        let change = json!({"Timeout": timeout}).to_string();
         let path = "/2015-03-31/functions/f/configuration";
-        assert_eq!(cloud.call("PUT", path, &[], change.as_bytes()).status, 200);
+        assert_eq!(cloud.ask("PUT", path, &json!({"Timeout": timeout})).status, 200);
     };
     let works = |after: &str| {
         let answer = f.invoke(&json!({}));

@@ -31,18 +31,17 @@ fn a_wrapper_script_in_a_layer_starts_the_runtime_and_sees_all_layers() {
         "f",
         json!({"Layers": [below, above], "Environment": wrapped_by("/opt/bin/wrap")}),
     );
-    let told = f.invoke(&json!({})).json().body;
+    let told = f.invoke(&json!({})).json();
     let variables = &told["variables"];
     assert!(variables["WRAPPER"].as_str().unwrap().ends_with("/bin/wrap"));
     assert_eq!(variables["COMMAND"], "python3 function.py");
     assert_eq!(variables["NOTE"], "2");
     assert_eq!(variables["AWS_LAMBDA_EXEC_WRAPPER"], "/opt/bin/wrap");
 
-    let configuration =
-        cloud.call("GET", "/2015-03-31/functions/f/configuration", &[], b"").json().body;
+    let configuration = cloud.call("GET", "/2015-03-31/functions/f/configuration", &[], b"").json();
     let layers = configuration["Layers"].as_array().unwrap();
     assert_eq!(layers.iter().map(|layer| &layer["Arn"]).collect::<Vec<_>>(), [&below, &above]);
-    let get = cloud.call("GET", "/2018-10-31/layers/above/versions/1", &[], b"").json().body;
+    let get = cloud.call("GET", "/2018-10-31/layers/above/versions/1", &[], b"").json();
     assert_eq!(get["LayerVersionArn"], above);
     assert_eq!(get["Content"]["CodeSize"], layers[1]["CodeSize"]);
 }
@@ -51,7 +50,7 @@ fn a_wrapper_script_in_a_layer_starts_the_runtime_and_sees_all_layers() {
 fn layers_change_with_the_configuration_and_leave_no_folders_behind() {
     let cloud = Cloud::start();
     let arn = cloud.layer("l", &zipped(&[("wrap", 0o755, WRAPPER), ("note", 0o644, b"1")]));
-    let location = cloud.call("GET", "/2018-10-31/layers/l/versions/1", &[], b"").json().body;
+    let location = cloud.call("GET", "/2018-10-31/layers/l/versions/1", &[], b"").json();
     let location = location["Content"]["Location"].as_str().unwrap();
     let unpacked = PathBuf::from(location.strip_prefix("file://").unwrap());
     let unpacked = unpacked.parent().unwrap().to_owned();
@@ -59,20 +58,19 @@ fn layers_change_with_the_configuration_and_leave_no_folders_behind() {
     assert_eq!(count(), 1);
     let f = cloud.function("f", json!({}));
     let update = |layers: &Value, wrapper: &str| {
-        let change = json!({"Layers": layers, "Environment": wrapped_by(wrapper)}).to_string();
         let path = "/2015-03-31/functions/f/configuration";
-        cloud.call("PUT", path, &[], change.as_bytes())
+        cloud.ask("PUT", path, &json!({"Layers": layers, "Environment": wrapped_by(wrapper)}))
     };
     for _ in 0..2 {
         assert_eq!(update(&json!([arn]), "/opt/wrap").status, 200);
-        assert_eq!(f.invoke(&json!({})).json().body["variables"]["NOTE"], "1");
+        assert_eq!(f.invoke(&json!({})).json()["variables"]["NOTE"], "1");
     }
     let missing = format!("{}7", arn.strip_suffix('1').unwrap());
     let refused = update(&json!([missing]), "/opt/wrap");
     assert_eq!(refused.header("x-amzn-errortype"), Some("InvalidParameterValueException"));
-    assert_eq!(refused.json().body["Message"], format!("Layer version {missing} does not exist."));
-    assert_eq!(update(&json!([]), "").json().body.get("Layers"), None);
-    assert_eq!(f.invoke(&json!({})).json().body["variables"].get("NOTE"), None);
+    assert_eq!(refused.json()["Message"], format!("Layer version {missing} does not exist."));
+    assert_eq!(update(&json!([]), "").json().get("Layers"), None);
+    assert_eq!(f.invoke(&json!({})).json()["variables"].get("NOTE"), None);
     cloud.signal("TERM");
     cloud.ended();
     assert!(!unpacked.exists());
@@ -98,7 +96,7 @@ fn a_layer_from_a_folder_keeps_the_content_that_it_was_published_with() {
     assert!(again.ends_with(":2"));
     let environment = wrapped_by("/opt/wrap");
     let g = cloud.function("g", json!({"Layers": [again], "Environment": environment}));
-    assert_eq!(g.invoke(&json!({})).json().body["variables"]["NOTE"], "after");
+    assert_eq!(g.invoke(&json!({})).json()["variables"]["NOTE"], "after");
 }
 
 #[test]

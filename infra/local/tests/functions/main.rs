@@ -31,9 +31,9 @@ fn a_function_gets_lambdas_headers_and_variables() {
         json!({"Timeout": 7, "MemorySize": 256,
         "Environment": {"Variables": {"OWN": "1"}}}),
     );
-    let told = f.invoke(&json!({"a": [1]})).json();
-    assert_eq!(told.body["event"], json!({"a": [1]}));
-    let headers = &told.body["headers"];
+    let told = f.invoke(&json!({"a": [1]}));
+    assert_eq!(told.json()["event"], json!({"a": [1]}));
+    let headers = &told.json()["headers"];
     assert_eq!(headers["lambda-runtime-aws-request-id"], told.request_id);
     assert_eq!(
         headers["lambda-runtime-invoked-function-arn"],
@@ -42,7 +42,7 @@ fn a_function_gets_lambdas_headers_and_variables() {
     let trace = headers["lambda-runtime-trace-id"].as_str().unwrap();
     assert!(trace.starts_with("Root=1-") && trace.contains(";Lineage="), "{trace}");
     assert!(headers["lambda-runtime-deadline-ms"].as_str().unwrap().parse::<i64>().is_ok());
-    let variables = &told.body["variables"];
+    let variables = &told.json()["variables"];
     for (name, value) in [
         ("OWN", "1"),
         ("AWS_LAMBDA_FUNCTION_NAME", "f"),
@@ -55,7 +55,7 @@ fn a_function_gets_lambdas_headers_and_variables() {
     ] {
         assert_eq!(variables[name], value, "{name}");
     }
-    assert_eq!(variables["LAMBDA_TASK_ROOT"], told.body["folder"]);
+    assert_eq!(variables["LAMBDA_TASK_ROOT"], told.json()["folder"]);
     assert_eq!(variables.get("CARGO_MANIFEST_DIR"), None, "the test's own environment");
 }
 
@@ -84,11 +84,11 @@ fn an_exit_during_an_invocation_is_an_error_and_the_next_invocation_gets_a_new_p
         (json!({"do": "exit", "status": 137}), "exited with error: exit status 137"),
         (json!({"do": "kill"}), "exited with error: signal: killed"),
     ] {
-        let answer = f.invoke(&event).json();
+        let answer = f.invoke(&event);
         assert!(answer.is_error);
         let message = format!("RequestId: {} Error: Runtime {how}", answer.request_id);
         let told = json!({"errorType": "Runtime.ExitError", "errorMessage": message});
-        assert_eq!(answer.body, told);
+        assert_eq!(answer.json(), told);
         assert!(!f.invoke(&json!({})).is_error);
     }
 }
@@ -101,10 +101,10 @@ fn a_failed_initialisation_is_reported_to_the_invoker() {
     let report = init("report", "report").invoke(&json!({}));
     assert!(report.is_error);
     assert_eq!(report.text(), r#"{"errorType":"Init","errorMessage":"no start"}"#);
-    let exit = init("exit", "exit").invoke(&json!({})).json();
+    let exit = init("exit", "exit").invoke(&json!({}));
     let message =
         format!("RequestId: {} Error: Runtime exited with error: exit status 7", exit.request_id);
-    assert_eq!(exit.body, json!({"errorType": "Runtime.ExitError", "errorMessage": message}));
+    assert_eq!(exit.json(), json!({"errorType": "Runtime.ExitError", "errorMessage": message}));
 }
 
 /// From AWS's developer guide: an init phase that takes longer than 10 seconds runs again at the first invocation,
@@ -120,18 +120,18 @@ fn an_initialisation_of_over_10_seconds_runs_again_within_the_timeout_of_the_inv
     };
     let (once, always) = (slow("once", "slow once"), slow("always", "slow"));
     thread::scope(|scope| {
-        let timed_out = scope.spawn(|| always.invoke(&json!({})).json());
-        let answer = once.invoke(&json!({})).json();
-        assert_eq!(answer.body["seen at start"], json!(["begun"]));
-        let deadline = answer.body["headers"]["lambda-runtime-deadline-ms"].as_str().unwrap();
-        let started = answer.body["started ms"].as_f64().unwrap();
+        let timed_out = scope.spawn(|| always.invoke(&json!({})));
+        let told = once.invoke(&json!({})).json();
+        assert_eq!(told["seen at start"], json!(["begun"]));
+        let deadline = told["headers"]["lambda-runtime-deadline-ms"].as_str().unwrap();
+        let started = told["started ms"].as_f64().unwrap();
         let left = deadline.parse::<f64>().unwrap() - started;
         assert!(left <= 5_000.0, "the second initialisation is not counted: {left} ms are left");
         let timed_out = timed_out.join().unwrap();
         let message =
             format!("RequestId: {} Error: Task timed out after 5.00 seconds", timed_out.request_id);
         let told = json!({"errorType": "Sandbox.Timedout", "errorMessage": message});
-        assert_eq!(timed_out.body, told);
+        assert_eq!(timed_out.json(), told);
     });
     std::fs::remove_dir_all(&marks).unwrap();
 }
@@ -139,17 +139,17 @@ fn an_initialisation_of_over_10_seconds_runs_again_within_the_timeout_of_the_inv
 #[test]
 fn a_response_over_the_limit_is_an_error() {
     let cloud = Cloud::start();
-    let answer = cloud.function("f", json!({})).invoke(&json!({"do": "large"})).json();
+    let answer = cloud.function("f", json!({})).invoke(&json!({"do": "large"}));
     assert!(answer.is_error);
-    assert_eq!(answer.body["errorType"], "Function.ResponseSizeTooLarge");
+    assert_eq!(answer.json()["errorType"], "Function.ResponseSizeTooLarge");
 }
 
 #[test]
 fn the_runtime_api_refuses_responses_to_other_request_ids() {
     let cloud = Cloud::start();
-    let answer = cloud.function("f", json!({})).invoke(&json!({"do": "wrong"})).json();
-    assert_eq!(answer.body[0], 400);
-    assert_eq!(answer.body[1]["errorType"], "InvalidRequestID");
+    let answer = cloud.function("f", json!({})).invoke(&json!({"do": "wrong"}));
+    assert_eq!(answer.json()[0], 400);
+    assert_eq!(answer.json()[1]["errorType"], "InvalidRequestID");
     cloud.journal_until(|event| event["line"] == "again 400");
 }
 
@@ -159,7 +159,7 @@ fn a_timeout_kills_all_processes_that_the_function_started() {
     let (listener, port) = listener();
     let answer = thread::scope(|scope| {
         let f = cloud.function("f", json!({"Timeout": 1}));
-        let invoked = scope.spawn(move || f.invoke(&json!({"do": "hang", "canary": port})).json());
+        let invoked = scope.spawn(move || f.invoke(&json!({"do": "hang", "canary": port})));
         let canary = accept(&listener);
         let answer = invoked.join().unwrap();
         ends(canary);
@@ -167,7 +167,7 @@ fn a_timeout_kills_all_processes_that_the_function_started() {
     });
     let message =
         format!("RequestId: {} Error: Task timed out after 1.00 seconds", answer.request_id);
-    assert_eq!(answer.body, json!({"errorType": "Sandbox.Timedout", "errorMessage": message}));
+    assert_eq!(answer.json(), json!({"errorType": "Sandbox.Timedout", "errorMessage": message}));
     assert!(answer.is_error);
 }
 
@@ -210,15 +210,15 @@ fn an_idle_process_ends_when_its_function_is_deleted() {
     });
     assert_eq!(cloud.call("DELETE", "/2015-03-31/functions/f", &[], b"").status, 204);
     ends(canary);
-    let gone = f.invoke(&json!({})).json();
-    assert_eq!((gone.status, &gone.body["Type"]), (404, &json!("User")));
+    let gone = f.invoke(&json!({}));
+    assert_eq!((gone.status, &gone.json()["Type"]), (404, &json!("User")));
 }
 
 #[test]
 fn an_idle_process_is_reused_and_a_busy_one_is_not_waited_for() {
     let cloud = Cloud::start();
     let f = cloud.function("f", json!({}));
-    let pid = |event: &Value| f.invoke(event).json().body["pid"].clone();
+    let pid = |event: &Value| f.invoke(event).json()["pid"].clone();
     let first = pid(&json!({}));
     assert_eq!(pid(&json!({})), first);
     let (listener, port) = listener();
@@ -241,11 +241,11 @@ fn an_idle_process_is_reused_and_a_busy_one_is_not_waited_for() {
 fn a_changed_function_runs_in_a_new_process() {
     let cloud = Cloud::start();
     let f = cloud.function("f", json!({}));
-    let before = f.invoke(&json!({})).json().body;
-    let change = json!({"Environment": {"Variables": {"OWN": "2"}}}).to_string();
+    let before = f.invoke(&json!({})).json();
     let path = "/2015-03-31/functions/f/configuration";
-    assert_eq!(cloud.call("PUT", path, &[], change.as_bytes()).status, 200);
-    let after = f.invoke(&json!({})).json().body;
+    let change = json!({"Environment": {"Variables": {"OWN": "2"}}});
+    assert_eq!(cloud.ask("PUT", path, &change).status, 200);
+    let after = f.invoke(&json!({})).json();
     assert_ne!(after["pid"], before["pid"]);
     assert_eq!(after["variables"]["OWN"], "2");
 }
@@ -272,10 +272,10 @@ fn a_failed_event_reaches_another_function_through_the_failure_queue() {
         "DestinationConfig": {"OnFailure": {"Destination": arn}},
     });
     let path = "/2019-09-25/functions/f/event-invoke-config";
-    assert_eq!(cloud.call("PUT", path, &[], config.to_string().as_bytes()).status, 200);
-    let mapping = json!({"EventSourceArn": arn, "FunctionName": "reader"}).to_string();
+    assert_eq!(cloud.ask("PUT", path, &config).status, 200);
     let path = "/2015-03-31/event-source-mappings/";
-    assert_eq!(cloud.call("POST", path, &[], mapping.as_bytes()).status, 202);
+    let mapping = json!({"EventSourceArn": arn, "FunctionName": "reader"});
+    assert_eq!(cloud.ask("POST", path, &mapping).status, 202);
 
     let request_id = f.send(&json!({"do": "raise"}));
     let read =
@@ -322,16 +322,16 @@ fn only_the_current_code_of_functions_stays_unpacked() {
     cloud.function("g", code);
     let location = |name: &str| {
         let path = format!("/2015-03-31/functions/{name}");
-        let told = cloud.call("GET", &path, &[], b"").json().body["Code"]["Location"].clone();
+        let told = cloud.call("GET", &path, &[], b"").json()["Code"]["Location"].clone();
         PathBuf::from(told.as_str().unwrap().strip_prefix("file://").unwrap())
     };
-    let update = json!({"ZipFile": zipped()}).to_string();
+    let update = json!({"ZipFile": zipped()});
     for _ in 0..3 {
         let path = "/2015-03-31/functions/f/code";
-        assert_eq!(cloud.call("PUT", path, &[], update.as_bytes()).status, 200);
+        assert_eq!(cloud.ask("PUT", path, &update).status, 200);
     }
-    let again = json!({"FunctionName": "f", "Code": {"ZipFile": zipped()}}).to_string();
-    let refused = cloud.call("POST", "/2015-03-31/functions", &[], again.as_bytes());
+    let again = json!({"FunctionName": "f", "Code": {"ZipFile": zipped()}});
+    let refused = cloud.ask("POST", "/2015-03-31/functions", &again);
     assert_eq!(refused.status, 409, "{}", refused.text());
     let unpacked = location("f").parent().unwrap().to_owned();
     let count = || unpacked.read_dir().unwrap().count();
@@ -352,8 +352,8 @@ fn a_functions_command_can_be_changed() {
     assert!(!f.invoke(&json!({})).is_error);
     let path = "/2015-03-31/functions/f/configuration";
     for (command, status) in [("no-such", 400), ("false", 200)] {
-        let change = json!({"ImageConfig": {"Command": [command]}}).to_string();
-        assert_eq!(cloud.call("PUT", path, &[], change.as_bytes()).status, status);
+        let change = json!({"ImageConfig": {"Command": [command]}});
+        assert_eq!(cloud.ask("PUT", path, &change).status, status);
     }
     assert!(f.invoke(&json!({})).text().contains("exit status 1"));
 }
@@ -373,8 +373,7 @@ fn invalid_code_is_refused_and_the_error_names_it() {
     ] {
         let mut request = code;
         request["FunctionName"] = json!("g");
-        let body = request.to_string();
-        let answer = cloud.call("POST", "/2015-03-31/functions", &[], body.as_bytes());
+        let answer = cloud.ask("POST", "/2015-03-31/functions", &request);
         assert_eq!(answer.status, 400, "{named}");
         assert_eq!(answer.header("x-amzn-errortype"), Some("InvalidParameterValueException"));
         assert!(answer.text().contains(named), "{}", answer.text());
@@ -386,16 +385,15 @@ fn events_of_one_function_run_concurrently_up_to_its_reserved_concurrency() {
     let cloud = Cloud::start();
     let f = cloud.function("f", json!({}));
     let path = "/2017-10-31/functions/f/concurrency";
-    let two = json!({"ReservedConcurrentExecutions": 2}).to_string();
-    assert_eq!(cloud.call("PUT", path, &[], two.as_bytes()).status, 200);
+    assert_eq!(cloud.ask("PUT", path, &json!({"ReservedConcurrentExecutions": 2})).status, 200);
     let (listener, port) = listener();
     let meet = json!({"do": "meet", "port": port});
     f.send(&meet);
     f.send(&meet);
     let (mut one, mut two) = (accept(&listener), accept(&listener));
-    let refused = f.invoke(&json!({})).json();
+    let refused = f.invoke(&json!({}));
     assert_eq!(refused.status, 429);
-    assert_eq!(refused.body["Reason"], "ReservedFunctionConcurrentInvocationLimitExceeded");
+    assert_eq!(refused.json()["Reason"], "ReservedFunctionConcurrentInvocationLimitExceeded");
     one.write_all(b"x").unwrap();
     two.write_all(b"x").unwrap();
 }

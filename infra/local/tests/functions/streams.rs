@@ -30,8 +30,8 @@ fn a_stream_is_read_to_its_end_even_if_it_is_too_long_for_the_invoker() {
     let cloud = Cloud::start();
     let f = cloud.function("f", json!({"Timeout": 60}));
     let long = json!({"do": "stream", "chunks": ["[1,"], "times": 20, "of": 1_048_576});
-    let answer = f.invoke(&long).json();
+    let answer = f.invoke(&long);
     assert!(answer.is_error);
-    assert_eq!(answer.body["errorType"], "Function.ResponseSizeTooLarge");
+    assert_eq!(answer.json()["errorType"], "Function.ResponseSizeTooLarge");
     cloud.journal_until(|event| event["line"] == "streamed HTTP/1.1 202 Accepted");
 }
