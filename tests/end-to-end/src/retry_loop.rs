@@ -2,10 +2,13 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use aws_sdk_sqs::types::QueueAttributeName;
+use aws_sdk_sqs::types::{QueueAttributeName, SendMessageBatchRequestEntry};
 pub use comeback_cli::{dead_letters::DeadLetter, deploy::HANDLER};
 
-use crate::cloud::{Cloud, Function, function};
+use crate::{
+    cloud::{Cloud, Function, function},
+    journal::Journal,
+};
 
 /// The name of the target.
 pub const TARGET: &str = "orders";
@@ -72,6 +75,20 @@ impl RetryLoop {
         self.cloud.invoke(TARGET, payload).await.unwrap()
     }
 
+    /// Sends messages with these bodies to the retry queue.
+    pub async fn enqueue(&self, bodies: &[String]) {
+        for bodies in bodies.chunks(10) {
+            let entry = |(n, body): (usize, &String)| {
+                let entry = SendMessageBatchRequestEntry::builder().id(n.to_string());
+                entry.message_body(body).build().unwrap()
+            };
+            let entries = bodies.iter().enumerate().map(entry).collect();
+            let call = self.cloud.sqs.send_message_batch().queue_url(&self.retry_queue);
+            let sent = call.set_entries(Some(entries)).send().await.unwrap();
+            assert!(sent.failed().is_empty(), "{sent:?}");
+        }
+    }
+
     /// Waits for the next dead letter.
     pub async fn dead_letter(&self) -> DeadLetter {
         for _ in 0..6 {
@@ -95,6 +112,18 @@ impl RetryLoop {
     /// How many messages the two queues hold, whether visible, in flight or delayed.
     pub async fn left(&self) -> (u32, u32) {
         (self.count(&self.retry_queue).await, self.count(&self.dead_letter_queue).await)
+    }
+
+    /// How many messages the two queues hold as soon as the retry queue is empty. The mapping deletes a message
+    /// after the answer of the handler.
+    pub async fn settled(&self, journal: &mut Journal) -> (u32, u32) {
+        loop {
+            let left = self.left().await;
+            if left.0 == 0 {
+                return left;
+            }
+            journal.run(HANDLER).await;
+        }
     }
 
     async fn count(&self, queue: &str) -> u32 {

@@ -39,11 +39,7 @@ pub async fn all_come_back(retry_loop: &RetryLoop) {
             succeeded.insert(payload["_original_payload"]["id"].as_u64().unwrap());
         }
     }
-    let mut journal = retry_loop.cloud.journal();
-    while retry_loop.left().await.0 > 0 {
-        journal.run(HANDLER).await;
-    }
-    assert_eq!(retry_loop.left().await, (0, 0));
+    assert_eq!(retry_loop.settled(&mut retry_loop.cloud.journal()).await, (0, 0));
 }
 
 #[tokio::test]

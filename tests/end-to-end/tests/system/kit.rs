@@ -26,14 +26,18 @@ async fn around(program: &str, environment: &[(&str, &str)]) -> RetryLoop {
     plan.deploy().await
 }
 
-/// A loop with the example that charges cards, with this payments API and these tables.
-async fn around_charges(payments: &Upstream, tables: &Tables) -> RetryLoop {
+/// What the payments API answers to a charge.
+const CHARGED: &str = "201 Created\ncontent-type: application/json\n\n{\"id\":\"charge-1\"}";
+
+/// A loop with the example that charges cards, its tables, and a payments API that gives these answers.
+async fn around_charges(answer: fn(&str, usize) -> &'static str) -> (RetryLoop, Tables, Upstream) {
+    let (tables, payments) = (Tables::with_claims().await, Upstream::start(answer).await);
     let environment = [
         ("PAYMENTS_URL", payments.endpoint.as_str()),
         ("CHARGES_TABLE", TABLE),
         ("AWS_ENDPOINT_URL_DYNAMODB", &tables.endpoint),
     ];
-    around("charge_card", &environment).await
+    (around("charge_card", &environment).await, tables, payments)
 }
 
 /// How the next runs of the target end.
@@ -122,17 +126,12 @@ fn the_rust_code_in_the_readme_is_the_code_of_the_examples() {
 
 #[tokio::test]
 async fn a_card_is_charged_once_however_often_its_order_comes() {
-    let tables = Tables::start();
-    tables.create("id").await;
-    let payments = Upstream::start(|what, before| match (what, before) {
-        ("POST /charges", _) => {
-            "201 Created\ncontent-type: application/json\n\n{\"id\":\"charge-1\"}"
-        }
+    let (retry_loop, _tables, payments) = around_charges(|what, before| match (what, before) {
+        ("POST /charges", _) => CHARGED,
         (_, 0..3) => "500 Internal Server Error",
         _ => "200 OK",
     })
     .await;
-    let retry_loop = around_charges(&payments, &tables).await;
     // The first run can't send the receipt, however often it tries.
     retry_loop.invoke(ORDER).await;
     assert_eq!(endings(&retry_loop).await, ["Failed", "Succeeded"]);
@@ -150,17 +149,12 @@ async fn a_card_is_charged_once_however_often_its_order_comes() {
 
 #[tokio::test]
 async fn a_charge_without_an_answer_is_repeated_with_the_same_key() {
-    let tables = Tables::start();
-    tables.create("id").await;
-    let payments = Upstream::start(|what, before| match (what, before) {
+    let (retry_loop, _tables, payments) = around_charges(|what, before| match (what, before) {
         ("POST /charges", 0) => "201 Created\ncontent-type: application/json\n\n{\"id\":\"cha",
-        ("POST /charges", _) => {
-            "201 Created\ncontent-type: application/json\n\n{\"id\":\"charge-1\"}"
-        }
+        ("POST /charges", _) => CHARGED,
         _ => "200 OK",
     })
     .await;
-    let retry_loop = around_charges(&payments, &tables).await;
     retry_loop.invoke(ORDER).await;
     assert_eq!(endings(&retry_loop).await, ["Succeeded"]);
     assert_eq!(keys_of_charges(&payments), ["order-7"; 2]);
@@ -169,13 +163,10 @@ async fn a_charge_without_an_answer_is_repeated_with_the_same_key() {
 
 #[tokio::test]
 async fn a_declined_card_is_a_dead_letter_that_says_why() {
-    let tables = Tables::start();
-    tables.create("id").await;
-    let payments = Upstream::start(|_, _| {
+    let (retry_loop, _tables, payments) = around_charges(|_, _| {
         "402 Payment Required\ncontent-type: application/json\n\n{\"code\":\"insufficient_funds\"}"
     })
     .await;
-    let retry_loop = around_charges(&payments, &tables).await;
     retry_loop.invoke(ORDER).await;
     let letter = retry_loop.dead_letter().await;
     assert_eq!((letter.reason(), letter.body.as_str()), ("not_retryable", ORDER));
@@ -185,17 +176,12 @@ async fn a_declined_card_is_a_dead_letter_that_says_why() {
 
 #[tokio::test]
 async fn a_second_charge_is_no_dead_letter_while_the_first_one_runs() {
-    let tables = Tables::start();
-    tables.create("id").await;
-    let payments = Upstream::start(|what, before| match (what, before) {
+    let (retry_loop, _tables, payments) = around_charges(|what, before| match (what, before) {
         ("POST /charges", 0) => "409 Conflict",
-        ("POST /charges", _) => {
-            "201 Created\ncontent-type: application/json\n\n{\"id\":\"charge-1\"}"
-        }
+        ("POST /charges", _) => CHARGED,
         _ => "200 OK",
     })
     .await;
-    let retry_loop = around_charges(&payments, &tables).await;
     retry_loop.invoke(ORDER).await;
     assert_eq!(endings(&retry_loop).await, ["Succeeded"]);
     assert_eq!(keys_of_charges(&payments), ["order-7"; 2]);
@@ -209,8 +195,7 @@ fn keys_of_charges(payments: &Upstream) -> Vec<String> {
 
 #[tokio::test]
 async fn bytes_are_counted_once_or_not_at_all() {
-    let tables = Tables::start();
-    tables.create("id").await;
+    let tables = Tables::with_claims().await;
     let environment = [
         ("USAGE_TABLE", "usage"),
         ("IDEMPOTENCY_TABLE", TABLE),
@@ -221,7 +206,7 @@ async fn bytes_are_counted_once_or_not_at_all() {
     // The table of sums is missing, so the record that the object is counted is not written either.
     retry_loop.invoke(&uploaded("cat.png", 300)).await;
     assert_eq!(journal.run(TARGET).await.ending, "Failed");
-    tables.create_named("usage", "bucket").await;
+    tables.create("usage", "bucket").await;
     while journal.run(TARGET).await.ending != "Succeeded" {}
     // S3 sends the event again, and one for another object.
     for event in [uploaded("cat.png", 300), uploaded("dog.png", 20)] {

@@ -31,9 +31,11 @@ impl Tables {
         Self { endpoint: moto.endpoint.clone(), client, _moto: moto }
     }
 
-    /// Creates the table of claims with this partition key.
-    pub async fn create(&self, key: &str) {
-        self.create_named(TABLE, key).await;
+    /// A server with the table of claims.
+    pub async fn with_claims() -> Self {
+        let tables = Self::start();
+        tables.create(TABLE, "id").await;
+        tables
     }
 
     /// Creates the table of claims with the index of the register.
@@ -98,7 +100,7 @@ impl Tables {
     }
 
     /// Creates a table with this partition key.
-    pub async fn create_named(&self, name: &str, key: &str) {
+    pub async fn create(&self, name: &str, key: &str) {
         create_table(&self.client, name, key).await;
     }
 

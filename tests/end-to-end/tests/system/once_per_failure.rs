@@ -16,10 +16,7 @@ async fn with_ledger(endpoint: &str, settings: &[(&'static str, &str)]) -> Retry
 
 /// The number of runs of the target, after the last one has ended.
 async fn runs_in_all(retry_loop: &RetryLoop) -> usize {
-    let mut journal = retry_loop.cloud.journal();
-    while retry_loop.left().await.0 > 0 {
-        journal.run(HANDLER).await;
-    }
+    retry_loop.settled(&mut retry_loop.cloud.journal()).await;
     retry_loop.invoke(r#"{"id":"the last one"}"#).await;
     let mut journal = retry_loop.cloud.journal();
     let mut runs = 0;
@@ -31,15 +28,13 @@ async fn runs_in_all(retry_loop: &RetryLoop) -> usize {
 
 #[tokio::test]
 async fn one_failure_in_two_messages_re_invokes_its_target_once() {
-    let tables = Tables::start();
-    tables.create("id").await;
+    let tables = Tables::with_claims().await;
     let retry_loop = with_ledger(&tables.endpoint, &[]).await;
     let record = format!(
         r#"{{"version":"1.0","requestContext":{{"requestId":"failed-request","functionArn":"arn:aws:lambda:us-east-1:000000000000:function:{TARGET}:$LATEST","condition":"RetriesExhausted","approximateInvokeCount":1}},"requestPayload":{{"id":"twice"}}}}"#
     );
     for _ in 0..2 {
-        let call = retry_loop.cloud.sqs.send_message().queue_url(&retry_loop.retry_queue);
-        call.message_body(&record).send().await.unwrap();
+        retry_loop.enqueue(std::slice::from_ref(&record)).await;
     }
     let mut journal = retry_loop.cloud.journal();
     let dropped = journal.log(HANDLER, "a drop", |line| line["decision"] == "drop").await;
@@ -51,8 +46,7 @@ async fn one_failure_in_two_messages_re_invokes_its_target_once() {
 /// The console's redrive makes this call, with the retry queue as its custom destination.
 #[tokio::test]
 async fn a_redriven_dead_letter_starts_over_although_its_failure_is_claimed() {
-    let tables = Tables::start();
-    tables.create("id").await;
+    let tables = Tables::with_claims().await;
     let retry_loop = with_ledger(&tables.endpoint, &[]).await;
     let payload =
         r#"{"id": 12345678901234567890123, "fail":{"attempts":1,"error":"PermanentFailure"}}"#;
@@ -74,8 +68,7 @@ async fn a_redriven_dead_letter_starts_over_although_its_failure_is_claimed() {
 
 #[tokio::test]
 async fn a_retry_takes_two_writes_and_no_read() {
-    let tables = Tables::start();
-    tables.create("id").await;
+    let tables = Tables::with_claims().await;
     let proxy = Proxy::hanging().await;
     proxy.release(&tables.endpoint);
     let retry_loop = with_ledger(&proxy.endpoint, &[]).await;
@@ -94,7 +87,7 @@ async fn a_misconfigured_ledger_is_an_error_and_nothing_is_invoked_or_lost() {
     let denied = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/x-amz-json-1.0\r\nconnection: close\r\ncontent-length: 115\r\n\r\n{\"__type\":\"com.amazon.coral.service#AccessDeniedException\",\"Message\":\"not authorized to perform: dynamodb:PutItem\"}";
     let (missing, odd, forbidden) =
         (Tables::start(), Tables::start(), Proxy::answering(denied).await);
-    odd.create("name").await;
+    odd.create(TABLE, "name").await;
     for (endpoint, code, said) in [
         (&missing.endpoint, "ResourceNotFoundException", "not found"),
         (&odd.endpoint, "ValidationException", "key"),
@@ -125,8 +118,7 @@ async fn a_misconfigured_ledger_is_an_error_and_nothing_is_invoked_or_lost() {
 
 #[tokio::test]
 async fn a_ledger_that_fails_for_a_while_only_delays_an_event() {
-    let tables = Tables::start();
-    tables.create("id").await;
+    let tables = Tables::with_claims().await;
     let broken =
         "HTTP/1.1 500 Internal Server Error\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
     let proxy = Proxy::answering(broken).await;
@@ -143,8 +135,7 @@ async fn a_ledger_that_fails_for_a_while_only_delays_an_event() {
 
 #[tokio::test]
 async fn the_claims_of_a_killed_handler_are_taken_over() {
-    let tables = Tables::start();
-    tables.create("id").await;
+    let tables = Tables::with_claims().await;
     let (retry_loop, proxy) = stuck_in_a_batch(plan_with_ledger(&tables.endpoint, &[])).await;
     kill(&processes::below(retry_loop.cloud.process.id().unwrap(), "retry-handler")).await;
     proxy.release(&retry_loop.cloud.endpoint);

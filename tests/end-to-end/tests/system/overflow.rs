@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use chrono::{SecondsFormat, Utc};
 use serde_json::Value;
 
@@ -35,27 +34,14 @@ fn record(event: usize) -> String {
     )
 }
 
-/// Sends the records of these events, as if they had just failed.
-async fn fail(retry_loop: &RetryLoop, events: std::ops::Range<usize>) {
-    let entry = |event: usize| {
-        let entry = SendMessageBatchRequestEntry::builder().id(event.to_string());
-        entry.message_body(record(event)).build().unwrap()
-    };
-    for event in events.clone().step_by(10) {
-        let entries = (event..(event + 10).min(events.end)).map(entry).collect();
-        let call = retry_loop.cloud.sqs.send_message_batch().queue_url(&retry_loop.retry_queue);
-        let sent = call.set_entries(Some(entries)).send().await.unwrap();
-        assert!(sent.failed().is_empty(), "{sent:?}");
-    }
-}
-
 #[tokio::test]
 async fn all_events_of_an_overflow_come_back_though_handlers_are_killed() {
     let retry_loop = overflowing(&[]).await;
     let cloud = retry_loop.cloud.process.id().unwrap();
     let mut most = [0; 3];
     for part in 0..10 {
-        fail(&retry_loop, part * EVENTS / 10..(part + 1) * EVENTS / 10).await;
+        let events = part * EVENTS / 10..(part + 1) * EVENTS / 10;
+        retry_loop.enqueue(&events.map(record).collect::<Vec<_>>()).await;
         let counts = retry_loop.counts(&retry_loop.retry_queue).await;
         most = std::array::from_fn(|place| most[place].max(counts[place]));
         if part % 4 == 3 {
@@ -78,10 +64,7 @@ async fn all_events_of_an_overflow_come_back_though_handlers_are_killed() {
     }
     let [_, in_flight, delayed] = most;
     assert!(in_flight <= IN_FLIGHT_MAX && delayed > IN_FLIGHT_MAX, "{most:?}");
-    while retry_loop.left().await.0 > 0 {
-        journal.run(HANDLER).await;
-    }
-    assert_eq!(retry_loop.left().await, (0, 0));
+    assert_eq!(retry_loop.settled(&mut journal).await, (0, 0));
 }
 
 #[tokio::test]

@@ -3,9 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use aws_sdk_sqs::types::{
-    ChangeMessageVisibilityBatchRequestEntry as Change, SendMessageBatchRequestEntry,
-};
+use aws_sdk_sqs::types::ChangeMessageVisibilityBatchRequestEntry as Change;
 use chrono::{SecondsFormat, Utc};
 use serde_json::Value;
 
@@ -36,24 +34,17 @@ async fn waiting_long() -> (Tables, RetryLoop) {
 async fn fail(tables: &Tables, retry_loop: &RetryLoop, events: usize) -> Vec<Item> {
     #[allow(clippy::disallowed_methods, reason = "records have the time of their failure")]
     let now = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
-    let entry = |event: usize| {
-        let body = format!(
+    let record = |event: usize| {
+        format!(
             r#"{{"timestamp":"{now}","requestContext":{{"requestId":"failed-{event}","functionArn":"{}","condition":"RetriesExhausted"}},"requestPayload":{{"id":{event}}},"responsePayload":{{"errorType":"Down","errorMessage":"no route to host"}}}}"#,
             target()
-        );
-        let entry = SendMessageBatchRequestEntry::builder().id(event.to_string());
-        entry.message_body(body).build().unwrap()
+        )
     };
     let mut journal = retry_loop.cloud.journal();
     // moto is slow, and what a handler can't write in time is not listed.
     for from in (0..events).step_by(50) {
         let last = (from + 50).min(events);
-        for first in (from..last).step_by(10) {
-            let entries = (first..(first + 10).min(last)).map(entry).collect();
-            let call = retry_loop.cloud.sqs.send_message_batch().queue_url(&retry_loop.retry_queue);
-            let sent = call.set_entries(Some(entries)).send().await.unwrap();
-            assert!(sent.failed().is_empty(), "{sent:?}");
-        }
+        retry_loop.enqueue(&(from..last).map(record).collect::<Vec<_>>()).await;
         while tables.waiting(&target()).await.len() < last {
             journal.run(HANDLER).await;
         }
@@ -117,10 +108,7 @@ async fn events_that_an_operator_cancels_end_as_dead_letters() {
         let payload: Value = serde_json::from_str(&letter.body).unwrap();
         ids.insert(payload["id"].as_u64().unwrap());
     }
-    let mut journal = retry_loop.cloud.journal();
-    while retry_loop.left().await.0 > 0 {
-        journal.run(HANDLER).await;
-    }
+    retry_loop.settled(&mut retry_loop.cloud.journal()).await;
 }
 
 #[tokio::test]
