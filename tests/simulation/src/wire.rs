@@ -216,7 +216,8 @@ impl Queues for Port {
     }
 }
 
-fn outgoing(message: &Delayed<'_>) -> Outgoing {
+/// A message that is sent to its queue again.
+pub fn outgoing(message: &Delayed<'_>) -> Outgoing {
     let attribute = |attribute: &Attribute<'_>| {
         let value = match &attribute.value {
             Value::Text(text) => AttributeValue::String(text.to_string()),

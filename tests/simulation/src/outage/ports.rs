@@ -12,12 +12,12 @@ use comeback_core::{
     time::later,
 };
 use comeback_flow::ports::{
-    Attribute, CallFault, Circuits, Clock, Delayed, Functions, Invocation, Ledger, Listed,
-    NotExchanged, NotReplaced, Notes, Queues, Register, Value, VisibilityChange, Wanted, Witness,
+    CallFault, Circuits, Clock, Delayed, Functions, Invocation, Ledger, Listed, NotExchanged,
+    NotReplaced, Notes, Queues, Register, VisibilityChange, Wanted, Witness,
 };
-use comeback_local::model::sqs::{MessageAttribute, Outgoing};
 
 use super::world::{B, Running, World};
+use crate::{wire::outgoing, world::name_of};
 
 /// How long a run of a target takes.
 const TARGET_TAKES: Duration = Duration::from_millis(50);
@@ -29,10 +29,6 @@ const BILLED_BYTES: usize = 64 * 1024;
 #[derive(Clone)]
 pub struct Port(pub Rc<RefCell<World>>);
 
-fn queue_of(queue_url: &str) -> &str {
-    queue_url.rsplit('/').next().unwrap_or_default()
-}
-
 impl Queues for Port {
     async fn change_visibility(
         &self,
@@ -43,7 +39,7 @@ impl Queues for Port {
         played.sqs_requests += 1;
         let change = |change: &VisibilityChange<'_>| {
             let VisibilityChange { receipt_handle, timeout } = *change;
-            let queue = queue_of(queue_url);
+            let queue = name_of(queue_url);
             let changed = sqs.change_visibility(*now, queue, receipt_handle, timeout);
             changed.map_err(|error| CallFault(error.to_string()))
         };
@@ -53,7 +49,7 @@ impl Queues for Port {
     async fn in_flight(&self, queue_url: &str) -> Result<u64, CallFault> {
         let world = &mut *self.0.borrow_mut();
         world.played.sqs_requests += 1;
-        let poller = world.pollers.iter().find(|poller| poller.queue == queue_of(queue_url));
+        let poller = world.pollers.iter().find(|poller| poller.queue == name_of(queue_url));
         Ok(poller.and_then(|poller| poller.counted.front()).copied().unwrap_or_default())
     }
 
@@ -69,19 +65,7 @@ impl Queues for Port {
         let bytes: usize = messages.iter().map(|message| message.size()).sum();
         played.sqs_requests += bytes.div_ceil(BILLED_BYTES).max(1) as u64;
         let send = |message: &&Delayed<'_>| {
-            let attributes =
-                message.attributes.iter().filter_map(|Attribute { name, value, .. }| {
-                    let Value::Text(text) = value else { return None };
-                    Some(((*name).to_owned(), MessageAttribute::string(&**text)))
-                });
-            let again = Outgoing {
-                body: message.body.into(),
-                attributes: attributes.collect(),
-                trace_header: message.trace_header.map(str::to_owned),
-                delay: Some(message.delay),
-                ..Outgoing::default()
-            };
-            let sent = sqs.send(*now, queue_of(queue_url), again);
+            let sent = sqs.send(*now, name_of(queue_url), outgoing(message));
             sent.map(drop).map_err(|error| CallFault(error.to_string()))
         };
         messages.iter().map(send).collect()

@@ -28,6 +28,7 @@ use comeback_core::{
 use comeback_flow::ports::Stored;
 use comeback_local::model::{Cloud, sqs::Received};
 
+pub use self::service::name_of;
 use self::{
     handlers::{HandlerRun, Process},
     service::Call,
