@@ -42,7 +42,7 @@ async fn an_event_is_given_up_after_the_maximum_number_of_attempts() {
     for _ in 0..3 {
         assert_eq!(journal.run(TARGET).await.ending, "Failed");
     }
-    assert_eq!(retry_loop.left().await, (0, 0));
+    assert_eq!(retry_loop.settled(&mut journal).await, (0, 0));
 }
 
 #[tokio::test]
