@@ -90,6 +90,10 @@ fn check_answer(path: &str, answer: &Answer) {
         assert!([StatusCode::NO_CONTENT, StatusCode::ACCEPTED].contains(status), "{}", told());
         return;
     }
+    if header("content-type") == Some("application/cbor") {
+        assert!(is_cbor(body) && !status.is_redirection(), "{}", told());
+        return;
+    }
     let json: Value = serde_json::from_slice(body).unwrap();
     let is_sqs = header("content-type") == Some("application/x-amz-json-1.0");
     let is_rest = header("content-type") == Some("application/json");
@@ -105,6 +109,12 @@ fn check_answer(path: &str, answer: &Answer) {
     };
     let message = if json["message"].is_null() { &json["Message"] } else { &json["message"] };
     assert!(named && message.is_string(), "{}", told());
+}
+
+/// Whether these bytes are one CBOR value.
+fn is_cbor(body: &[u8]) -> bool {
+    let mut decoder = minicbor::Decoder::new(body);
+    decoder.skip().is_ok() && decoder.position() == body.len()
 }
 
 /// What later requests may use from earlier answers.
