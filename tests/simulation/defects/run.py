@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Puts each defect into a copy of the tree, plays worlds until a rule does not hold, and prints
-caught.csv: the defect, the check that caught it, and the seed.
+"""Puts each defect into a copy of the tree and plays worlds until one breaks a rule. Prints caught.csv: the defect, the
+check that caught it, and the seed.
 
     tests/simulation/defects/run.py [--seeds N] [WORD ...]     only defects whose names contain one of the words
     tests/simulation/defects/run.py --check                    only look for the text that each one replaces
@@ -19,14 +19,14 @@ from defects import DEFECTS
 
 ROOT = Path(__file__).resolve().parents[3]
 COPY = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "defects"
-# A target directory of its own, because nobody else should run a program with a defect.
+# A target directory of its own, so that nobody runs a program with a defect by mistake.
 TARGET = COPY / "target"
 CARGO = ["cargo", "build", "--quiet", "--jobs", "2", "--package", "simulation", "--manifest-path", COPY / "Cargo.toml"]
 
 
 def copy_tree():
-    """Copies the changed files and deletes those that are gone."""
-    # An unchanged file must not look newer than what was built from it.
+    """Copies the changed files, and deletes those that no longer exist."""
+    # An unchanged file must not look newer than its build output.
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\n")
     for file in COPY.rglob("*.rs"):
@@ -44,7 +44,7 @@ def build():
 
 
 def play(seeds):
-    """Returns the check that did not hold and its seed, or nothing if all held."""
+    """Returns the check that failed and its seed, or two Nones if all held."""
     program = TARGET / "debug" / "simulation"
     played = subprocess.run([program, "run", "--seeds", str(seeds), "--threads", "2"], capture_output=True)
     said = played.stdout.decode(errors="replace")

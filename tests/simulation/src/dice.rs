@@ -1,4 +1,4 @@
-//! The only source of chance in a world.
+//! The only source of randomness in a world.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -12,28 +12,28 @@ impl Dice {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// A seed for another generator.
+    /// Draws a seed for another generator.
     pub fn seed(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// A uniformly distributed number of this range.
+    /// Draws a uniformly distributed number in this range.
     pub fn number(&mut self, range: RangeInclusive<u64>) -> u64 {
         let span = u128::from(range.end() - range.start()) + 1;
         range.start() + ((u128::from(self.0.next_u64()) * span) >> u64::BITS) as u64
     }
 
-    /// An index of a collection of this length.
+    /// Draws an index into a collection of this length.
     pub fn index(&mut self, length: usize) -> usize {
         self.number(0..=length.saturating_sub(1) as u64) as usize
     }
 
-    /// A number from 0 up to, but not including, 1.
+    /// Draws a number from 0 up to, but not including, 1.
     pub fn unit(&mut self) -> f64 {
         self.0.random()
     }
 
-    /// Whether something of this probability happens. Nothing is drawn if it never does.
+    /// Whether something of this probability happens. At probability 0 nothing is drawn.
     pub fn happens(&mut self, probability: f64) -> bool {
         probability > 0.0 && self.unit() < probability
     }
@@ -42,12 +42,12 @@ impl Dice {
         choices[self.index(choices.len())]
     }
 
-    /// Whole milliseconds of this range.
+    /// Draws a duration in whole milliseconds in this range.
     pub fn millis(&mut self, range: RangeInclusive<u64>) -> Duration {
         Duration::from_millis(self.number(range))
     }
 
-    /// Whole milliseconds between two durations.
+    /// Draws a duration in whole milliseconds between these two.
     pub fn within(&mut self, low: Duration, high: Duration) -> Duration {
         let (low, high) = (low.as_millis() as u64, high.as_millis() as u64);
         self.millis(low..=high.max(low))

@@ -1,4 +1,4 @@
-//! Outages of one kind with many seeds, and what they have in common.
+//! Many outages of one kind, each with its own seed, and the worst that they showed.
 
 use std::{ops::Range, time::Duration};
 
@@ -7,12 +7,12 @@ use crate::{
     target::{Kind, Settings},
 };
 
-/// The head of the table.
+/// The header of the table.
 pub const HEAD: &str = "\
 | A is | seeds | events | retries while down | probes | open after p50 | max | first retry after p50 | max | 95 % retried after p50 | max | open in vain | late while up | B late max | writes | questions | not the probe / two probes / lost / forks / dead |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";
 
-/// Plays one kind with these seeds and prints a row. Tells whether nothing was lost and no rule was broken.
+/// Plays one kind with these seeds and prints a row. Returns whether nothing was lost and no rule was broken.
 pub fn play(outage: Outage, kind: Kind, seeds: Range<u64>) -> bool {
     let all: Vec<Played> = seeds
         .map(|seed| {
@@ -32,10 +32,10 @@ pub fn play(outage: Outage, kind: Kind, seeds: Range<u64>) -> bool {
     let most =
         |of: fn(&Played) -> Duration| all.iter().map(of).max().unwrap_or_default().as_secs_f64();
     let lost = sum(|it| it.lost as u64) + sum(|it| it.forks);
-    let strays = sum(|it| it.watched.strays);
-    let doubles = sum(|it| it.watched.doubles);
+    let non_probe_retries = sum(|it| it.watched.non_probe_retries);
+    let overlapping_probes = sum(|it| it.watched.overlapping_probes);
     println!(
-        "| {kind:?} | {} | {} | {} | {} | {} | {} | {} | {} | {:.0} s | {:.1} s | {} | {} | {strays} / {doubles} / {} / {} / {} |",
+        "| {kind:?} | {} | {} | {} | {} | {} | {} | {} | {} | {:.0} s | {:.1} s | {} | {} | {non_probe_retries} / {overlapping_probes} / {} / {} / {} |",
         all.len(),
         sum(|it| it.events as u64),
         sum(|it| it.retries_while_down),
@@ -43,7 +43,7 @@ pub fn play(outage: Outage, kind: Kind, seeds: Range<u64>) -> bool {
         times(|it| it.opened_after),
         times(|it| it.first_after),
         times(|it| it.most_after),
-        sum(|it| it.watched.in_vain),
+        sum(|it| it.watched.false_openings),
         most(|it| it.watched.late_while_up),
         most(|it| it.lateness(1, 1.0)),
         sum(|it| it.watched.writes),
@@ -52,5 +52,5 @@ pub fn play(outage: Outage, kind: Kind, seeds: Range<u64>) -> bool {
         sum(|it| it.forks),
         sum(|it| it.letters),
     );
-    lost + strays + doubles == 0
+    lost + non_probe_retries + overlapping_probes == 0
 }

@@ -1,11 +1,11 @@
-//! What the judge of a world notes: rules that did not hold, what happened, and how often.
+//! What the judge of a world records: broken rules, the story of the world, and counts.
 
 use std::{collections::BTreeMap, fmt, fmt::Write as _};
 
 use clap::ValueEnum;
 use comeback_core::{Timestamp, time::rfc3339};
 
-/// One rule, which the judge checks. Its comment is what a failure prints.
+/// A rule that the judge checks. Its comment is printed when it fails.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Check {
     /// Everything settles in bounded time once faults have stopped.
@@ -111,9 +111,9 @@ impl fmt::Display for Check {
 pub struct Violation {
     /// The rule.
     pub check: Check,
-    /// The event that it is about, if it is about one.
+    /// The event that it is about. None if it is about the whole world.
     pub event: Option<usize>,
-    /// What was expected, and what was seen.
+    /// What was seen, and what was expected.
     pub what: String,
 }
 
@@ -123,9 +123,8 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What happened in a world, line by line: when, about which event (of the whole world if none), and what. It is
-/// only written if somebody will read it: the same seed makes the same world, so a world that failed is played
-/// again.
+/// The story of a world, line by line: the time, the event (None for the whole world), and what happened. It is only
+/// written on request: the same seed makes the same world, so a world that failed is played again to get its story.
 #[derive(Default)]
 pub struct Story {
     pub is_written: bool,
@@ -133,7 +132,7 @@ pub struct Story {
 }
 
 impl Story {
-    /// Adds a line. It is only formatted if the story is written.
+    /// Adds a line, which is only formatted if the story is written.
     pub fn tell(
         &mut self,
         at: Timestamp,
@@ -145,7 +144,7 @@ impl Story {
         }
     }
 
-    /// The story of one event, with what happened to the whole world; without an event, everything.
+    /// The lines about one event and those about the whole world. Without an event, all lines.
     pub fn of(&self, event: Option<usize>) -> String {
         let mut story = String::new();
         for (at, about, text) in &self.lines {
@@ -159,7 +158,7 @@ impl Story {
     }
 }
 
-/// What can be wrong for a while, with a target, a handler, a queue or all calls.
+/// A fault that lasts for a while, of a target, a handler, a queue or all calls.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
 pub enum Trouble {
     /// Every run of a target fails.
@@ -168,11 +167,11 @@ pub enum Trouble {
     TargetFlaps,
     /// An operator has set a target's reserved concurrency to 0.
     TargetPaused,
-    /// A target is gone until somebody deploys it again.
+    /// A target is deleted, until somebody deploys it again.
     TargetDeleted,
     /// An operator has paused a target in the register.
     RetriesPaused,
-    /// A target has another name from now on.
+    /// A target is renamed for good.
     TargetRenamed,
     /// The handlers may not invoke a target until somebody fixes their role.
     AccessDenied,
@@ -182,7 +181,7 @@ pub enum Trouble {
     BadDeploy,
     /// The mapping of a queue is switched off.
     MappingOff,
-    /// A queue may have few more messages in flight.
+    /// A queue may have only a few more messages in flight.
     QueueCrowded,
     /// The handlers may not send to a retry queue until somebody fixes their role.
     SendDenied,
@@ -190,7 +189,7 @@ pub enum Trouble {
     CallsThrottled,
 }
 
-/// A fault that a world can have. clap's derive lists them all.
+/// A fault that a world can have. `clap` derives the list of all of them.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
 pub enum Fault {
     /// A call was throttled.
@@ -205,29 +204,29 @@ pub enum Fault {
     CallLate,
     /// A call had its effect twice.
     CallRepeated,
-    /// A call had no answer at all, not even a timeout.
+    /// A call was never answered, not even by a timeout.
     CallHung,
     /// A single entry of a visibility change was refused.
     VisibilityRefused,
-    /// A single dead letter of a call was refused.
+    /// SQS refused one dead letter of a call.
     LetterRefused,
-    /// A single message of a call was not sent again.
+    /// SQS refused one message of a call that sends messages again.
     DelayRefused,
-    /// A count of the messages in flight was late.
+    /// A count of the messages in flight was out of date.
     InFlightLate,
     /// A count of the messages in flight was wrong.
     InFlightWrong,
-    /// An invocation was refused for good.
+    /// Lambda refused an invocation that it will never accept.
     InvokeRejected,
-    /// An invocation was refused until a person fixes the cause.
+    /// Lambda refused an invocation until a person fixes the cause.
     Misconfigured,
     /// The ledger refused a call until a person fixes the cause.
     LedgerDenied,
-    /// A look-up did not show the writes of the last moment.
+    /// A look-up missed the latest writes.
     LookUpLate,
-    /// Somebody else than a handler wrote an item of the ledger.
+    /// An item of the ledger was written by something other than a handler.
     ItemForged,
-    /// An operator had a receipt handle of an earlier receive.
+    /// An operator used the receipt handle of an earlier receive.
     HandleStale,
     /// A handler was killed before its first call was sent.
     KilledBefore,
@@ -255,16 +254,16 @@ pub enum Fault {
     TargetTimedOut,
     /// A target sent a retry hint.
     TargetAskedToWait,
-    /// Somebody else than Lambda put a message into a retry queue.
+    /// A retry queue received a message that Lambda did not write.
     Poison,
     /// A record was too large for its queue, and Lambda dropped it.
     RecordTooLarge,
 }
 
-/// Something that is counted.
+/// A key of the tally.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Seen {
-    /// A part of the ordinary life of events.
+    /// An ordinary step in the life of events.
     Step(&'static str),
     /// A dead letter with this reason.
     Letter(&'static str),
@@ -279,9 +278,9 @@ pub enum Seen {
 pub struct Tally {
     /// The counts.
     pub seen: BTreeMap<Seen, u64>,
-    /// How many backoffs were drawn from each tenth of their range.
+    /// The number of backoffs drawn from each tenth of their range.
     pub draws: [u64; 10],
-    /// The same of delays that end before the message's time.
+    /// The same for delays that end before the message is due.
     pub hops: [u64; 10],
 }
 

@@ -1,4 +1,4 @@
-//! What events carry.
+//! The payloads of events.
 
 use crate::dice::Dice;
 
@@ -8,17 +8,17 @@ const LARGE: (u64, u64) = (1_047_600, 1_048_576);
 /// A payload as a client sends it.
 pub struct Payload {
     pub text: String,
-    /// The same, if it is the envelope of another writer.
+    /// Its parts, if it is the envelope of another writer.
     pub envelope: Option<Foreign>,
 }
 
-/// The envelope of another writer, around the original bytes.
+/// The parts of another writer's envelope, around the original bytes.
 pub struct Foreign {
     pub attempt: u32,
-    /// The second in which it says that the event failed first.
+    /// The second of the first failure, according to the envelope.
     pub initial: i64,
     pub request_id: Option<String>,
-    /// Further members, as JSON after a comma.
+    /// More members of the envelope, as JSON after a comma.
     pub others: &'static str,
     pub original: String,
 }
@@ -60,7 +60,7 @@ fn foreign(event: usize, second: i64, dice: &mut Dice) -> Payload {
 }
 
 impl Foreign {
-    /// The envelope with another attempt.
+    /// The same envelope with another attempt.
     pub fn at_attempt(&self, attempt: u32) -> String {
         envelope(attempt, self.initial, self.request_id.as_deref(), self.others, &self.original)
     }

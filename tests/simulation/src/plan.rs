@@ -1,5 +1,4 @@
-//! What a seed draws before its world begins: its handlers, queues and targets, their rules, and what will go
-//! wrong.
+//! What a seed draws before its world begins: handlers, queues, targets, their rules, and the faults.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,13 +10,13 @@ use crate::{
     rules::Rules,
 };
 
-/// `IN_FLIGHT_MAX` if it is not set.
+/// The default of `IN_FLIGHT_MAX`.
 const IN_FLIGHT_MAX: u32 = 100_000;
 
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
-/// How long faults last at most, in seconds.
+/// The longest time for which faults last, in seconds.
 const FAULTS_MAX: u64 = DAY;
 
 /// A whole world, as its seed draws it.
@@ -27,16 +26,16 @@ pub struct Plan {
     pub handlers: Vec<HandlerPlan>,
     pub queues: Vec<QueuePlan>,
     pub targets: Vec<TargetPlan>,
-    /// How many events are sent, and over which time.
+    /// The number of events, and the time over which they are sent.
     pub events: u64,
     pub sending: Duration,
-    /// How many messages somebody else than Lambda puts into the retry queues.
+    /// The number of messages that strangers, not Lambda, send to the retry queues.
     pub strangers: u64,
-    /// How many functions run at the same time.
+    /// The account's limit on concurrent runs.
     pub concurrency: u32,
-    /// How often each fault happens, as a probability.
+    /// The probability of each fault.
     pub rates: BTreeMap<Fault, f64>,
-    /// The share of events that never succeed, and of payloads near the limit.
+    /// The share of events that never succeed, and the share of payloads near the limit.
     pub hopeless: f64,
     pub large: f64,
     pub spells: Vec<Spell>,
@@ -44,11 +43,11 @@ pub struct Plan {
     pub calm_after: Duration,
     /// Whether only targets fail, and nothing else.
     pub flawless: bool,
-    /// The first of a hundred ways to fail that targets have. From 30 on, they heal by themselves and soon.
+    /// The first of a hundred kinds of failure that targets draw from. From 30 on they are plain errors, which heal.
     pub failures_from: u64,
-    /// Whether what CloudWatch shows is to be known.
+    /// Whether to record the metrics that CloudWatch would have.
     pub has_metrics: bool,
-    /// How often operators see that an event waits, and order something.
+    /// How often operators notice a waiting event and order something.
     pub ordering: f64,
 }
 
@@ -58,20 +57,20 @@ pub struct HandlerPlan {
     pub dead_letter_queue: String,
     /// In seconds.
     pub timeout: u32,
-    /// How far the clocks of its environments may be off.
+    /// The most by which the clocks of its environments may be off.
     pub skew: Duration,
     pub general: Rules,
     /// Whether it lists its targets, or may invoke every function of its account.
     pub lists_targets: bool,
     /// Whether it binds each queue to functions.
     pub binds_queues: bool,
-    /// Whether it claims each failure before it acts on it.
+    /// Whether it claims each failure before it acts.
     pub has_ledger: bool,
-    /// Whether it lists what waits in the ledger.
+    /// Whether it lists waiting events in the ledger.
     pub has_register: bool,
     /// Whether it probes targets that are down.
     pub probes: bool,
-    /// Its processes were deployed with one of these as `IN_FLIGHT_MAX`.
+    /// Values of `IN_FLIGHT_MAX`. Each of its processes was deployed with one of them.
     pub in_flight_max: [u32; 2],
 }
 
@@ -103,17 +102,17 @@ pub struct TargetPlan {
     pub name: String,
     pub queue: usize,
     pub form: Form,
-    /// Its own rules, if it doesn't have its handler's.
+    /// Its own rules, if they differ from its handler's.
     pub own: Option<Rules>,
-    /// How often it fails if nothing is wrong with it.
+    /// How often it fails while it has no trouble.
     pub failing: f64,
-    /// Whether its handler lists it, or needn't.
+    /// Whether its handler lists it, or lists no targets.
     pub listed: bool,
-    /// Whether its queue is bound to it, or needn't be.
+    /// Whether its queue is bound to it, or to no target.
     pub bound: bool,
-    /// Whether Lambda stops it in a loop.
+    /// Whether Lambda stops it in a recursive loop.
     pub stopped_in_loops: bool,
-    /// The target that is renamed to this one.
+    /// The target that gets this name when it is renamed.
     pub successor_of: Option<usize>,
 }
 
@@ -124,7 +123,7 @@ impl TargetPlan {
     }
 }
 
-/// A trouble, which of its kind it concerns, and its time from the beginning of the world.
+/// A trouble, the target, handler or queue that it concerns, and its time from the beginning of the world.
 pub struct Spell {
     pub trouble: Trouble,
     pub number: usize,
@@ -132,7 +131,7 @@ pub struct Spell {
     pub until: Duration,
 }
 
-/// The probability of each trouble, and how many seconds it lasts at most.
+/// A trouble, its probability, and the most seconds that it lasts.
 type Odds = (Trouble, f64, u64);
 const OF_TARGETS: [Odds; 5] = [
     (Trouble::TargetDown, 0.25, 4 * HOUR),
@@ -151,17 +150,17 @@ const OF_HANDLERS: [Odds; 2] =
     [(Trouble::HandlerThrottled, 0.12, HOUR / 2), (Trouble::BadDeploy, 0.1, HOUR)];
 const OF_CALLS: [Odds; 1] = [(Trouble::CallsThrottled, 0.08, HOUR / 3)];
 
-/// The highest probability of each fault. Some stand for two: a call that is throttled may get a 5xx instead, an
-/// invocation that is misconfigured may be a write to the ledger, and a count that is too low may be too high.
+/// The highest probability of each fault. Some stand for two: a throttled call may get a 5xx instead, a misconfigured
+/// invocation may be a write to the ledger, and a count that is too low may be too high.
 const RATES: [(Fault, f64); 17] = [
     (Fault::CallThrottled, 0.5),
     (Fault::CallUnsent, 0.3),
     (Fault::AnswerLost, 0.3),
     (Fault::CallLate, 0.1),
     (Fault::CallRepeated, 0.1),
-    // Of the calls without an answer, those that don't even time out.
+    // The share of calls without an answer that don't even time out.
     (Fault::CallHung, 1.0),
-    // One entry of a visibility change, of dead letters or of messages that are sent again.
+    // Refusals of one entry of a visibility change, of dead letters or of messages that are sent again.
     (Fault::LetterRefused, 0.3),
     (Fault::InvokeRejected, 0.03),
     (Fault::Misconfigured, 0.05),
@@ -184,7 +183,7 @@ impl Plan {
         (0..dice.number(1..=2)).for_each(|n| plan.draw_handler(n, dice));
         (0..dice.number(1..=3)).for_each(|n| plan.draw_queue(n, dice));
         (0..dice.number(1..=4)).for_each(|n| plan.draw_target(n, dice));
-        // A message in a function's own dead-letter queue names no function, and a handler knows one such
+        // A message in a function's own dead-letter queue names no function, and each handler knows at most one such
         // function.
         let mut known_to: Vec<usize> = Vec::new();
         for target in plan.targets.iter_mut().filter(|target| target.form == Form::Bare) {
@@ -194,7 +193,7 @@ impl Plan {
             }
             known_to.push(handler);
         }
-        // Most worlds are small. In some, many events come at once; in a few, everything is near the limits.
+        // Most worlds are small. In some, many events arrive at once; in a few, everything is near the limits.
         let sending;
         (plan.events, sending, plan.strangers, plan.large) = match dice.number(0..=199) {
             0..=2 => (dice.number(2..=6), 0, dice.number(4..=8), 0.6),
@@ -206,8 +205,8 @@ impl Plan {
         plan.sending = Duration::from_secs(sending);
         plan.calm_after = Duration::from_secs(dice.number(sending / 2..=FAULTS_MAX));
         if !flawless {
-            // Many worlds do without a given fault, and few have much of it. So there are worlds with a single
-            // fault and worlds with many at the same time.
+            // Many worlds lack a given fault, and few have much of it. So some worlds have a single fault, and some
+            // have many at the same time.
             let mut rate = |most| match dice.happens(0.4) {
                 true => 0.0,
                 false => most * dice.unit().powi(2),
@@ -215,7 +214,7 @@ impl Plan {
             plan.rates = RATES.map(|(fault, most)| (fault, rate(most))).into();
             plan.concurrency = if dice.happens(0.7) { 1000 } else { 10 };
         }
-        // Drawn apart, so that the other draws of a seed stay as they are.
+        // These come from a generator of their own, so that the other draws of a seed don't change.
         let mut apart = Dice::seeded(seed ^ 0x7072_6f62_6573);
         for handler in plan.handlers.iter_mut().filter(|handler| handler.has_ledger) {
             handler.probes = apart.happens(0.5);
@@ -232,7 +231,7 @@ impl Plan {
         plan
     }
 
-    /// A single world in which so many events are sent in a day, with a little of every fault.
+    /// A single world with this many events in a day, and a little of every fault.
     pub fn day_of(events: u64, seed: u64) -> Self {
         let mut dice = Dice::seeded(seed);
         let general = Rules {
@@ -289,7 +288,7 @@ impl Plan {
         }
     }
 
-    /// The same world, in which only targets fail: for a moment now and then, and the first one for so long.
+    /// The same world, in which only targets fail: briefly now and then, and the first one for the time `down`.
     pub fn flawless(mut self, down: Duration) -> Self {
         self.handlers.iter_mut().for_each(|handler| handler.skew = Duration::ZERO);
         let from = Duration::from_hours(2);
@@ -359,7 +358,7 @@ impl Plan {
     fn draw_target(&mut self, n: u64, dice: &mut Dice) {
         let queue = dice.index(self.queues.len());
         let handler = &self.handlers[self.queues[queue].handler];
-        // A target has its handler's setting for what it does not set itself.
+        // A target has its handler's setting wherever it has none of its own.
         let own = dice.happens(0.4).then(|| {
             let own = Rules::draw(dice);
             Rules { attempts: own.attempts.or(handler.general.attempts), ..own }
@@ -438,7 +437,7 @@ impl Plan {
         let handler = self.queues[self.targets[number].queue].handler;
         let handler = &mut self.handlers[handler];
         if dice.happens(0.7) {
-            // Only what is listed and in flight can be brought forward.
+            // Only events that are listed and in flight can be brought forward.
             (handler.has_register, handler.in_flight_max) = (true, [IN_FLIGHT_MAX; 2]);
         }
         self.events = dice.number(50..=120);
@@ -467,7 +466,7 @@ impl Plan {
         };
         self.targets.push(successor);
         let from = dice.within(Duration::ZERO, self.calm_after);
-        // Nobody brings the old name back.
+        // The old name never works again.
         let until = Duration::MAX;
         self.spells.push(Spell { trouble: Trouble::TargetRenamed, number, from, until });
     }

@@ -1,13 +1,13 @@
 //! The rules of a policy, stated a second time.
 //!
-//! The judge of a world must not ask the code that it judges. So this is written from the contract alone, in whole
-//! milliseconds, and computes nothing with production's code.
+//! The judge of a world must not use the code that it judges. So these rules are written from the contract alone, in
+//! whole milliseconds, and share no code with production.
 
 use comeback_core::backoff::Jitter;
 
 use crate::dice::Dice;
 
-/// Patterns for error types that never heal, as an owner may configure them, and a type that each covers.
+/// Patterns for permanent error types that an owner may configure, and an error type that matches each.
 pub const NEVER: [(&str, &str); 3] = [
     ("ValidationError", "app.errors.ValidationError"),
     ("*Forbidden", "http::Forbidden"),
@@ -18,14 +18,14 @@ const SECOND: i64 = 1000;
 const MINUTE: i64 = 60 * SECOND;
 const DAY: i64 = 24 * 60 * MINUTE;
 
-/// A paused target is left alone for this long, or at least half of it.
+/// A target with reserved concurrency 0 is left alone for this long, or for at least half of it.
 const PAUSE: i64 = 15 * MINUTE;
 
-/// SQS keeps a message for 14 days. How long after a failure its last attempt is made, and it is given up.
+/// SQS keeps a message for 14 days. After these times a failure has its last attempt, and is given up.
 const STAY: i64 = 13 * DAY;
 const STAY_END: i64 = STAY + DAY / 2;
 
-/// One policy, in whole seconds.
+/// A policy, in whole seconds.
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub base: u64,
@@ -40,13 +40,13 @@ pub struct Rules {
 /// A time since 1970 in milliseconds.
 pub type Millis = i64;
 
-/// The next attempt after a failure, as far as it can be known without the draw.
+/// The next attempt after a failure, with the range of its due time, because the draw is unknown.
 #[derive(Clone, Copy, Debug)]
 pub struct Next {
     pub attempt: u32,
     /// The earliest and the latest due time.
     pub due: (Millis, Millis),
-    /// Whether every due time in between is equally likely.
+    /// Whether all due times in the range are equally likely.
     pub is_even: bool,
     pub last_chance: Millis,
     pub expiry: Millis,
@@ -59,7 +59,7 @@ impl Rules {
             true => dice.pick(&[3 * 86_400, 20 * 86_400]),
             false => dice.pick(&[30, 600, 3600, 6 * 3600, 86_400]),
         };
-        // At least one attempt must fit. An event that never succeeds must not have thousands.
+        // At least one attempt must fit. And an event that never succeeds must not have thousands of attempts.
         let age = age.max(2 * base);
         let max = dice.pick(&[1, 60, 300, 900, 3600, 43_200, 43_200, 4 * 86_400]);
         Self {
@@ -72,7 +72,7 @@ impl Rules {
         }
     }
 
-    /// The policy as settings have it.
+    /// The settings of the policy.
     pub fn variables(&self) -> Vec<(&'static str, String)> {
         let never: Vec<_> = self.never.iter().map(|&n| NEVER[n].0).collect();
         let mut variables = vec![
@@ -86,8 +86,8 @@ impl Rules {
         variables
     }
 
-    /// The next attempt of an event that failed at `first` and failed again `at` this time, whose target asks to
-    /// wait for `hint` seconds. Returns nothing if the age leaves no room for an attempt.
+    /// The next attempt of an event that failed first at `first` and again at `at`, and whose target asks for a wait of
+    /// `hint` seconds. Returns None if no attempt fits into the age.
     pub fn next(
         &self,
         first: Millis,

@@ -16,17 +16,17 @@ use crate::{
     world::play,
 };
 
-/// So few draws prove nothing.
+/// Fewer draws than this prove nothing.
 const DRAWS_MIN: u64 = 3_000;
 
-/// What came of many worlds.
+/// The results of many worlds.
 #[derive(Default)]
 pub struct Summary {
-    /// How many there were.
+    /// The number of worlds that were played.
     pub worlds: u64,
-    /// What was seen in all of them.
+    /// The counts of all worlds.
     pub tally: Tally,
-    /// The seed of a world in which a rule did not hold.
+    /// The seed of a world that broke a rule, and the rule.
     pub failed: Option<(u64, Violation)>,
 }
 
@@ -58,7 +58,7 @@ pub fn worlds(seeds: Range<u64>, threads: usize) -> Summary {
     summary.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a person needs to know of a world that failed: the rule, the command that replays it, and the story of the
+/// What a person needs to know about a world that failed: the rule, the command that replays it, and the story of the
 /// event.
 pub fn report(seed: u64, violation: &Violation) -> String {
     let story = play(Plan::of(seed), true).story.of(violation.event);
@@ -68,7 +68,7 @@ pub fn report(seed: u64, violation: &Violation) -> String {
 }
 
 impl Tally {
-    /// How the draws of all backoffs, or of all hops, are spread over their ranges, if not evenly.
+    /// Returns how the draws of all backoffs or of all delays are spread over their ranges, if not evenly.
     pub fn uneven_draws(&self) -> Option<String> {
         let is_uneven = |draws: &&[u64; 10]| {
             let all: u64 = draws.iter().sum();
@@ -79,7 +79,7 @@ impl Tally {
         Some(format!("{}\n  by tenths: {uneven:?}", Check::DrawsSpread))
     }
 
-    /// All counts, for a person to read.
+    /// All counts, as a table for a person.
     pub fn counts(&self) -> String {
         let mut text = String::new();
         for (seen, count) in &self.seen {
@@ -106,14 +106,14 @@ mod tests {
         notes::{Fault, Trouble},
     };
 
-    /// Enough worlds for every fault to be seen.
+    /// Enough worlds to see every fault.
     const WORLDS: u64 = 2_000;
 
     /// How often each fault and each reason must have been seen at least.
     const SEEN_MIN: u64 = 5;
 
-    /// What was seen less than `least` times: of all faults, all reasons, and what a ledger, a register and probes are
-    /// for.
+    /// The faults, the reasons, and the steps that only a ledger, a register or probes cause, that were seen less than
+    /// `least` times, each with its count.
     fn unseen(tally: &Tally, least: u64) -> Vec<String> {
         let steps = [
             "duplicates dropped",
@@ -147,7 +147,7 @@ mod tests {
             panic!("{}", report(*seed, violation));
         }
         assert_eq!(summary.tally.uneven_draws(), None);
-        // A simulation that no longer makes faults would pass as well.
+        // A simulation that no longer injects faults would pass as well.
         assert_eq!(unseen(&summary.tally, SEEN_MIN), [""; 0]);
     }
 

@@ -1,7 +1,7 @@
-//! A function that fails in one of ten ways, what CloudWatch counts of it, and the table of its circuit.
+//! A function that fails in one of ten ways, its CloudWatch metrics, and the table with its circuit.
 //!
-//! The function gets first invocations all the time, and fails while it is down, or some of the time. CloudWatch's sums
-//! of a minute become visible one or two minutes after its end.
+//! The function receives first invocations all the time. It fails while it is down, or at a certain rate. CloudWatch's
+//! sums of a minute become visible one or two minutes after the minute's end.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,13 +20,13 @@ use serde_json::{Value, json};
 
 use crate::world::BEGAN_AT;
 
-/// How long a run takes that fails for want of an answer.
+/// How long a run takes that fails because its upstream doesn't answer.
 const SLOW_FAILURE: Duration = Duration::from_secs(60);
 
 /// How the function fails.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Kind {
-    /// All invocations fail until it is mended.
+    /// All invocations fail until the function is mended.
     Down,
     /// As down, but each failure takes a minute.
     Slow,
@@ -40,22 +40,22 @@ pub enum Kind {
     Poison,
     /// As down, and then 30 % of the waiting events fail for good.
     DownPoison,
-    /// As down, and then more than its capacity fails.
+    /// As down, and afterwards every invocation beyond the function's capacity fails.
     Overloaded,
     /// Down for a minute.
     Brief,
-    /// Down, and first invocations come only in its first minute.
+    /// Down, and first invocations arrive only in its first minute.
     Burst,
 }
 
-/// Who is asked whether a target is down.
+/// Which evidence opens a circuit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Who {
-    /// The share of our own retries that fail: a suspicion is enough.
+    /// The share of retries that fail: a suspicion is enough.
     Own,
-    /// CloudWatch alone: our own retries only lead to the question.
+    /// CloudWatch alone: failed retries only lead to the question.
     Cloudwatch,
-    /// Our own retries raise the suspicion, and CloudWatch decides.
+    /// Failed retries raise the suspicion, and CloudWatch decides.
     Both,
 }
 
@@ -63,42 +63,42 @@ pub enum Who {
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub kind: Kind,
-    /// More invocations than this fail in a second.
+    /// Invocations beyond this number in a second fail.
     pub capacity: u64,
     pub seed: u64,
     pub witness: Who,
 }
 
-/// The function, and everything that is known of it.
+/// The function, its metrics, its circuit and its register.
 pub struct Target {
     settings: Settings,
     mended: Timestamp,
-    /// Invocations and failures by minutes since the beginning.
+    /// Invocations and failures in each minute since the beginning.
     minutes: Vec<(u32, u32)>,
     second: (i64, u64),
     stored: Stored,
-    /// The events that wait in flight, by the time when they come back, and their places.
+    /// The events that wait in flight, by the end of their wait, and the time under which each is listed.
     waiting: BTreeMap<(Timestamp, String), Listed>,
     places: HashMap<String, Timestamp>,
     pub watched: Watched,
 }
 
-/// What was seen of the circuit.
+/// What was observed about the circuit.
 #[derive(Clone, Debug, Default)]
 pub struct Watched {
-    /// When it opened and closed.
+    /// When it opened and when it closed.
     pub turns: Vec<(Timestamp, &'static str)>,
     pub probes: u64,
     pub writes: u64,
     pub questions: u64,
-    /// Retries while it was open that were not the probe.
-    pub strays: u64,
-    /// Probes that were taken while one was under way.
-    pub doubles: u64,
-    /// The longest time that an attempt was late while the target was up.
+    /// Retries while it was open, other than the probe.
+    pub non_probe_retries: u64,
+    /// Probes that were taken while another one was under way.
+    pub overlapping_probes: u64,
+    /// The latest that an attempt was while the target was up.
     pub late_while_up: Duration,
-    /// How often it was opened while the target was up.
-    pub in_vain: u64,
+    /// How often it opened while the target was up.
+    pub false_openings: u64,
 }
 
 fn hash(seed: u64, number: u64) -> u64 {
@@ -128,13 +128,13 @@ impl Target {
         }
     }
 
-    /// When it is mended for good.
+    /// When the function is mended for good.
     pub fn mended(&self) -> Timestamp {
         let brief = later(at_millis(BEGAN_AT), Duration::from_mins(1));
         if self.settings.kind == Kind::Brief { brief } else { self.mended }
     }
 
-    /// Whether first invocations come at this time.
+    /// Whether first invocations arrive at this time.
     pub fn has_traffic(&self, now: Timestamp) -> bool {
         if self.settings.kind == Kind::Burst {
             return between(at_millis(BEGAN_AT), now) < Duration::from_mins(1);
@@ -160,20 +160,20 @@ impl Target {
         }
     }
 
-    /// How long it was up between these times.
+    /// For how long the function was up between these times.
     fn up_between(&self, from: Timestamp, until: Timestamp) -> Duration {
         let steps = between(from, until).as_secs();
         let up = (0..steps).filter(|&step| !self.is_down(later(from, Duration::from_secs(step))));
         Duration::from_secs(up.count() as u64)
     }
 
-    /// Whether this first invocation is one of an event that always fails.
+    /// Whether this first invocation is of an event that always fails.
     pub fn is_poison(&self, nth: u64, now: Timestamp) -> bool {
         let poison = hash(self.settings.seed, nth) % 100 < 30 && now < self.mended;
         poison && matches!(self.settings.kind, Kind::Poison | Kind::DownPoison)
     }
 
-    /// Invokes it. If the run fails, how long that takes.
+    /// Invokes the function. Returns how long the run takes if it fails.
     pub fn invoke(
         &mut self,
         event: u64,
@@ -212,7 +212,7 @@ impl Target {
         fails.then_some(takes)
     }
 
-    /// Notes how late an attempt was that is made now.
+    /// Records the lateness of an attempt that is made now.
     pub fn late(&mut self, lateness: Duration, now: Timestamp) {
         if lateness > self.watched.late_while_up {
             let up = self.up_between(now - lateness, now);
@@ -220,13 +220,13 @@ impl Target {
         }
     }
 
-    /// Notes a retry.
+    /// Records a retry.
     pub fn retried(&mut self, event: usize, attempt: u8) {
         let Some(text) = &self.stored.text else { return };
         let of = format!(r#""event":"{}.{event}-0","attempt":{attempt}"#, self.settings.seed);
         let is_limited = text.contains(r#"{"open":"#) || text.contains(r#"{"probing":"#);
         if is_limited && !text.contains(&of) {
-            self.watched.strays += 1;
+            self.watched.non_probe_retries += 1;
         }
     }
 
@@ -246,9 +246,9 @@ impl Target {
         if was != is {
             self.watched.turns.push((now, is));
             let opened = is == "open" && was != "probing";
-            self.watched.in_vain += u64::from(opened && !self.is_down(now));
+            self.watched.false_openings += u64::from(opened && !self.is_down(now));
             self.watched.probes += u64::from(is == "probing");
-            self.watched.doubles += u64::from(is == "probing" && was != "open");
+            self.watched.overlapping_probes += u64::from(is == "probing" && was != "open");
         }
         self.stored = Stored { version: seen + 1, text: Some(next.to_owned()) };
         if self.settings.witness == Who::Cloudwatch {
@@ -257,7 +257,7 @@ impl Target {
         Ok(())
     }
 
-    /// What CloudWatch shows now.
+    /// The minutes that CloudWatch shows now.
     pub fn minutes(&mut self, from: Timestamp, now: Timestamp) -> Vec<Minute> {
         self.watched.questions += 1;
         if self.settings.witness == Who::Own {
@@ -274,7 +274,7 @@ impl Target {
         self.minutes.iter().enumerate().filter_map(of).collect()
     }
 
-    /// An event waits in flight or as a delay.
+    /// Lists an event that waits in flight or as a delay.
     pub fn enter(&mut self, key: &str, waiting: &Waiting<'_>) {
         self.leave(key);
         let Some(handle) = waiting.receipt_handle else { return };
@@ -284,7 +284,7 @@ impl Target {
         self.waiting.insert((waiting.due, key.to_owned()), listed);
     }
 
-    /// An event is acted on.
+    /// Removes an event that is acted on.
     pub fn leave(&mut self, key: &str) {
         if let Some((key, due)) = self.places.remove_entry(key) {
             self.waiting.remove(&(due, key));
@@ -297,7 +297,7 @@ impl Target {
     }
 }
 
-/// Makes a circuit one that only CloudWatch opens.
+/// Changes a circuit into one that only CloudWatch can open.
 fn cleared(stored: &mut Stored, now: Timestamp) {
     let text = stored.text.clone().unwrap_or_else(|| Circuit::new(now).text(""));
     let Ok(mut circuit) = serde_json::from_str::<Value>(&text) else { return };

@@ -1,8 +1,8 @@
-//! The ports of a handler, which lead into the world.
+//! The ports of a handler, connected to the world.
 //!
-//! A call is noted in the environment of its handler and waits for its answer. The world takes it from there,
-//! decides what becomes of it, and answers in its own time, or never. There is no thread and no runtime: the world
-//! polls a handler whenever it has answered one of its calls.
+//! The environment of the handler holds a call until the world takes it. The world decides its outcome, and answers at
+//! a time of its choice, or never. There is no thread and no runtime: the world polls a handler whenever it has
+//! answered one of its calls.
 
 use std::{
     cell::{Cell, RefCell},
@@ -29,18 +29,18 @@ use comeback_flow::ports::{
 };
 use comeback_local::model::sqs::{AttributeValue, MessageAttribute, Outgoing};
 
-/// The text of every refusal.
+/// The message of every refusal.
 const MESSAGE: &str = "the simulation says no";
 
-/// What a handler asks for.
+/// A call of a handler.
 pub enum Request {
     Sleep(Duration),
-    /// Hide messages: receipt handles and seconds.
+    /// Change the visibility of messages: receipt handles and seconds.
     Hide {
         queue_url: String,
         changes: Vec<(String, u32)>,
     },
-    /// Count the messages in flight. The service writes the count there.
+    /// Count the messages in flight. The service writes the result into `count`.
     Count {
         queue_url: String,
         count: Rc<Cell<u64>>,
@@ -53,28 +53,28 @@ pub enum Request {
     Letters(Vec<DeadLetter<'static>>),
     Invoke(Invoke),
     Replace(Replace),
-    /// Read items of the ledger. The service writes them there.
+    /// Read items of the ledger. The service writes the result into the shared cell.
     LookUp {
         events: Vec<String>,
         targets: Vec<String>,
         notes: Rc<RefCell<Notes>>,
     },
     Exchange(Exchange),
-    /// Read which events of a target wait in flight. The service writes them there.
+    /// List the events of a target that wait in flight. The service writes the result into the shared cell.
     List {
         target: String,
         after: Timestamp,
         count: u32,
         listed: Rc<RefCell<Vec<Listed>>>,
     },
-    /// Ask CloudWatch. The service writes the minutes there.
+    /// Ask CloudWatch. The service writes the minutes into the shared cell.
     Minutes {
         function: String,
         minutes: Rc<RefCell<Vec<Minute>>>,
     },
 }
 
-/// A write of the circuit of a target. If another is there, the service writes that there.
+/// A write of a target's circuit. On a conflict, the service writes the circuit that it found into `there`.
 pub struct Exchange {
     pub target: String,
     pub seen: u64,
@@ -89,7 +89,7 @@ pub struct Invoke {
     pub trace: String,
 }
 
-/// A write to the ledger, which puts one claim in the place of another.
+/// A conditional write to the ledger, which replaces one claim by another.
 pub struct Replace {
     pub key: String,
     pub seen: Option<Claim>,
@@ -98,7 +98,7 @@ pub struct Replace {
     pub waiting: Option<Entry>,
 }
 
-/// What the register says of an event: when it comes back, and the handle of its message in flight.
+/// An entry of the register. Its receipt handle is the one of its message in flight.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub target: String,
@@ -109,18 +109,18 @@ pub struct Entry {
     pub receipt_handle: Option<String>,
 }
 
-/// The answer to one entry of a call. An invocation and a write to the ledger have one entry.
+/// The answer to one entry of a call. Invocations and writes to the ledger have one entry.
 pub type Answer = Result<(), Refusal>;
 
-/// What a service answers instead of yes. Without a code, there was no answer at all.
+/// The answer of a service that refuses a call. Without a code, there was no answer at all.
 #[derive(Clone, Debug, Default)]
 pub struct Refusal {
     pub code: Option<&'static str>,
     pub status: Option<u16>,
     pub retry_after: Option<Duration>,
-    /// What the fault means according to the contract, if that makes a difference for this call.
+    /// How the contract classifies the fault, if that makes a difference for this call.
     pub kind: Option<FaultKind>,
-    /// What is in the ledger instead of what the write expected.
+    /// The claim that the ledger has instead of the expected one.
     pub found: Option<Option<Claim>>,
 }
 
@@ -130,7 +130,7 @@ impl Refusal {
     }
 }
 
-/// Where the answers to one call are put, and who waits for them. It is gone when nobody waits any more.
+/// Holds the answers to one call and wakes the task that waits for them. It is dropped when that task stops waiting.
 #[derive(Default)]
 pub struct Slot {
     answers: Cell<Option<Vec<Answer>>>,
@@ -216,7 +216,7 @@ impl Queues for Port {
     }
 }
 
-/// A message that is sent to its queue again.
+/// A message as it is sent to its queue again.
 pub fn outgoing(message: &Delayed<'_>) -> Outgoing {
     let attribute = |attribute: &Attribute<'_>| {
         let value = match &attribute.value {

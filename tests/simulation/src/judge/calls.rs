@@ -18,23 +18,23 @@ use crate::{
     wire::{Answer, Invoke},
 };
 
-/// SQS takes this many entries in one call, and together as many bytes as one message may have.
+/// SQS accepts at most this many entries in one call, and together at most as many bytes as one message may have.
 const ENTRIES_MAX: usize = 10;
 const CALL_BYTES_MAX: usize = 1_048_576;
 
 /// The longest wait, in seconds: twelve hours less a minute.
 const WAIT_MAX: u32 = 43_140;
 
-/// From this receive on, a wait after a fault is longer, between these milliseconds: SQS gives a message up after
-/// a thousand receives.
-const SPARED_FROM: u32 = 500;
-const SPARING: (Millis, Millis) = (1_800_000, 3_600_000);
+/// From this receive on, a wait after a fault is longer, within this range of milliseconds: SQS dead-letters a
+/// message after a thousand receives.
+const MANY_RECEIVES: u32 = 500;
+const MANY_RECEIVES_WAIT: (Millis, Millis) = (1_800_000, 3_600_000);
 
-/// How late an attempt may be if nothing prevents it: the visibility timeout is in whole seconds, and the batch
-/// before may take its time.
+/// How late an attempt may be if nothing prevents it: visibility timeouts are in whole seconds, and the previous batch
+/// takes some time.
 const LATENESS_MAX: Millis = 5_000;
 
-/// What a call is about: a message in the batch of a run, and its case.
+/// The subject of a call: a message in the batch of a run, and its case.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject {
     pub run: u64,
@@ -76,7 +76,7 @@ impl Judge {
         Some(Subject { run, place, case })
     }
 
-    /// What is wrong with an invocation, if anything is.
+    /// Returns what is wrong with an invocation, or None.
     fn wrong_invocation(
         &self,
         at: Millis,
@@ -143,7 +143,7 @@ impl Judge {
         self.events[self.cases[of.case].of.event].ends += 1;
     }
 
-    /// A case was acted on, which can't be undone.
+    /// A case was re-invoked or dead-lettered, which can't be undone.
     fn acted(&mut self, of: Subject, how: &'static str) {
         let Subject { run, place, case } = of;
         let message = self.runs.get_mut(&run).and_then(|run| run.get_mut(place));
@@ -152,15 +152,15 @@ impl Judge {
             Some(message) => {
                 message.acts += 1;
                 let unclaimed = case.claimed && message.claim.is_none();
-                // A call that was repeated on its way has two effects.
+                // A call that the network repeated has two effects.
                 if message.acts > 1 {
                     case.permits += 1;
-                } else if unclaimed || message.told_no {
+                } else if unclaimed || message.act_refused {
                     case.permits += 1;
                     message.permitted = true;
                 }
             }
-            // Its handler is gone, and its message comes back, or came back already.
+            // The handler has ended, so its message becomes visible again, or already did.
             None => case.permits += 1,
         }
         case.acts += 1;
@@ -177,14 +177,14 @@ impl Judge {
         }
     }
 
-    /// Whether a message of this run may have a fault that may fork a chain. Chains multiply: without a limit one
-    /// event would have thousands.
+    /// Whether a message of this run may have a fault that may fork a chain. Forks multiply: without a limit, one event
+    /// would have thousands.
     pub fn may_fork(&self, run: u64) -> bool {
         let may = |case: usize| self.events[self.cases[case].of.event].may_fork();
         self.runs.get(&run).is_none_or(|run| run.iter().all(|message| may(message.case)))
     }
 
-    /// A handler has the answer to an invocation or to a dead letter.
+    /// A handler received the answer to an invocation or to a dead letter.
     pub fn told(&mut self, of: Subject, answer: &Answer) {
         self.answers += 1;
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
@@ -195,8 +195,8 @@ impl Judge {
             Ok(()) => message.done = true,
             Err(refusal) => {
                 message.met(refusal.kind, self.now);
-                message.told_no = true;
-                // It had its effect, and the handler doesn't know: the next handler acts again.
+                message.act_refused = true;
+                // The call took effect and the handler doesn't know, so the next handler acts again.
                 if message.acts > 0 && !message.permitted {
                     message.permitted = true;
                     case.permits += 1;
@@ -226,8 +226,8 @@ impl Judge {
                 self.violated(Check::ReportsTruly, None, what);
                 continue;
             };
-            if batch[place].sent && !batch[place].refused {
-                exchange(batch, place, |other| other.refused && !other.put_back);
+            if batch[place].sent && !batch[place].copy_refused {
+                exchange(batch, place, |other| other.copy_refused && !other.put_back);
             }
             let message = &mut batch[place];
             let case = &self.cases[message.case];
@@ -245,7 +245,7 @@ impl Judge {
         }
     }
 
-    /// A message waits for so many seconds from `at`, in flight or as a delay. Returns the shortest time that it may
+    /// Checks a wait of `seconds` from `at`, in flight or as a delay. Returns the shortest time that the message may
     /// still have to wait, in milliseconds.
     pub fn judge_length(
         &mut self,
@@ -281,7 +281,7 @@ impl Judge {
             return self.judge_wait(at, of.case, seconds, is_delay);
         };
         if !is_within((low, high), seconds, is_delay) {
-            // Whether another handler acts on it makes no difference before the circuit lets it through.
+            // Until the circuit lets the message through, other handlers' claims make no difference.
             if check == Check::WaitsForHolder && self.is_held_by_circuit(of, at, seconds, before) {
                 return i64::from(seconds) * 1000;
             }
@@ -291,7 +291,7 @@ impl Judge {
         low
     }
 
-    /// Why a message waits, if not because it isn't due, and for how many milliseconds from `at`, at least and at most.
+    /// The check and the range in milliseconds from `at` of a wait that has another cause than the due time.
     fn cause(&self, message: &Delivery, at: Millis) -> Option<(Check, (Millis, Millis))> {
         if let Some(fault) = message.fault {
             let passed = (self.now - message.fault_at).num_milliseconds();
@@ -302,7 +302,7 @@ impl Judge {
         Some((Check::WaitsForHolder, (until - at, until - at)))
     }
 
-    /// Whether a message may wait for so many seconds from `at`, as far as its last answer tells.
+    /// Whether the last answer about a message allows a wait of `seconds` from `at`.
     pub fn may_wait(&self, message: &Delivery, at: Millis, seconds: u32, is_delay: bool) -> bool {
         self.cause(message, at).is_none_or(|(_, range)| is_within(range, seconds, is_delay))
     }
@@ -317,7 +317,7 @@ impl Judge {
         };
         let end = at + i64::from(seconds) * 1000;
         let until = if is_partial(seconds, is_delay) { Millis::MAX } else { end };
-        // It may have become due while the handler asked how many messages are in flight.
+        // The message may have become due while the handler asked how many messages are in flight.
         let from = if seconds == 0 { Millis::MIN } else { end - 1000 };
         let (after, before) = (case.shown.0.max(from), case.shown.1.min(until));
         case.shown = (after, before);
@@ -332,7 +332,7 @@ impl Judge {
         low.max(after.saturating_add(1)) - at
     }
 
-    /// How long a message may wait after a fault `at` this time, at least and at most.
+    /// The shortest and the longest wait after a fault at `at`.
     pub fn wait_after_fault(
         &self,
         message: &Delivery,
@@ -341,7 +341,7 @@ impl Judge {
     ) -> (Millis, Millis) {
         let case = &self.cases[message.case];
         let is_unclaimed = case.claimed && message.claim.is_none();
-        // One that can't be claimed waits however old it is, because nobody knows whether it was acted on.
+        // An unclaimed message waits however old it is, because nobody knows whether its failure was acted on.
         let rest = match case.verdict {
             Ok(next) if at < next.last_chance => next.last_chance - at,
             Ok(next) if !is_unclaimed => next.expiry - at,
@@ -358,11 +358,11 @@ impl Judge {
                 (asked, asked)
             }
             FaultKind::Configuration => (doubled(least, 60, 900) / 2, doubled(most, 60, 900)),
-            // It is given up.
+            // A refused event is given up, so no wait is right.
             FaultKind::Refused(_) => return (Millis::MAX, 0),
         };
-        let (low, high) = match most >= SPARED_FROM {
-            true => (low.max(SPARING.0), high.max(SPARING.1)),
+        let (low, high) = match most >= MANY_RECEIVES {
+            true => (low.max(MANY_RECEIVES_WAIT.0), high.max(MANY_RECEIVES_WAIT.1)),
             false => (low, high),
         };
         (low.min(rest), high.min(rest))
@@ -385,17 +385,17 @@ impl Judge {
     }
 }
 
-/// Whether SQS takes so many entries of so many bytes in one call.
+/// Whether SQS accepts this many entries of this many bytes in one call.
 pub fn fits(entries: usize, bytes: usize) -> bool {
     entries <= ENTRIES_MAX && (entries == 1 || bytes <= CALL_BYTES_MAX)
 }
 
-/// Whether a wait of so many seconds may be one of several, which only shows that the message isn't due before.
+/// Whether a wait may be one of several in a row: it then shows only that the message isn't due before its end.
 fn is_partial(seconds: u32, is_delay: bool) -> bool {
     if is_delay { seconds >= HOP_MIN } else { seconds == WAIT_MAX }
 }
 
-/// Whether a wait of this range may be one of so many seconds, in flight or as a delay. A long one may have parts.
+/// Whether a wait of `seconds` fits this range, in flight or as a delay. A long wait may consist of several.
 fn is_within((low, high): (Millis, Millis), seconds: u32, is_delay: bool) -> bool {
     let whole = |wait: Millis| wait.max(0).saturating_add(999).div_euclid(1000);
     let most = if is_delay { Millis::MAX } else { WAIT_MAX.into() };
@@ -403,8 +403,8 @@ fn is_within((low, high): (Millis, Millis), seconds: u32, is_delay: bool) -> boo
     is_hop || (whole(low).min(most)..=whole(high).min(most)).contains(&seconds.into())
 }
 
-/// How often an attempt was tried in vain until `at`, at least and at most. A message that was sent again is received
-/// for the first time once more, but waits that double show in how late it is.
+/// The least and the greatest number of failed tries of an attempt until `at`. The receive count of a message that was
+/// sent again starts at 1, but its lateness shows how often its wait has doubled.
 fn tries(case: &Case, message: &Delivery, at: Millis) -> (u32, u32) {
     let receives = receive_count(message.record());
     let Ok(next) = case.verdict else { return (receives, receives) };
@@ -420,13 +420,13 @@ fn tries(case: &Case, message: &Delivery, at: Millis) -> (u32, u32) {
 }
 
 impl Case {
-    /// The function that failed, as its message names it, or if it names none, as the handler does.
+    /// The function that failed, as named in its message or, if the message names none, as the handler names it.
     pub fn arn(&self, plan: &Plan) -> String {
         let target = &plan.targets[self.of.target];
         if self.strange { qualified(&target.name) } else { named(target) }
     }
 
-    /// The earliest and the latest time at which its next attempt is due, as far as it has shown.
+    /// The earliest and the latest time at which the next attempt is due, narrowed by the waits seen so far.
     pub fn due_range(&self, next: Next) -> (Millis, Millis) {
         let (after, until) = self.shown;
         let range = (next.due.0.max(after.saturating_add(1)), next.due.1.min(until));
@@ -434,7 +434,7 @@ impl Case {
     }
 }
 
-/// A target as its failures name it.
+/// The name of a target in its failure records.
 pub fn named(target: &TargetPlan) -> String {
     match target.form {
         Form::Bare => unqualified(&target.name),

@@ -1,4 +1,4 @@
-//! Failures that reach a retry queue, and the verdict on each.
+//! Failures that reach a retry queue, and the judge's verdict on each.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use crate::{
     rules::{Millis, NEVER, Next},
 };
 
-/// What an asynchronous invocation may carry, in bytes.
+/// The maximum payload of an asynchronous invocation, in bytes.
 const INVOCATION_MAX: usize = 1_048_576;
 
-/// A failure whose message is in a retry queue, however often it is delivered.
+/// A failure whose message is in a retry queue. It stays one case however often the message is delivered.
 pub struct Case {
     /// The invocation that failed.
     pub of: Open,
     pub request_id: Arc<str>,
-    /// Whether a stranger wrote its message.
+    /// Whether its message was written by a stranger, and not by Lambda.
     pub strange: bool,
     pub condition: Condition,
     pub error: ErrorReport,
@@ -27,25 +27,25 @@ pub struct Case {
     pub first: Millis,
     /// The next attempt, or the reason to give it up.
     pub verdict: Result<Next, &'static str>,
-    /// After when and until when it is due, as waits have shown.
+    /// The bounds of its due time, as its waits have shown: after the first, and at the second at the latest.
     pub shown: (Millis, Millis),
-    /// When it is due, as an invocation has shown.
+    /// Its exact due time, if an invocation has shown it.
     pub due: Option<Millis>,
     pub acts: u32,
     pub permits: u32,
-    /// Whether it is claimed before it is acted on, and whether the ledger has the mark.
+    /// Whether handlers must claim it before they act, and whether the ledger has its mark.
     pub claimed: bool,
     pub marked: bool,
-    /// What an operator wants done with the event, until that is marked, and whether it is still to be done.
+    /// The operator's order for the event, until the event is marked as done, and whether it is still open.
     pub order: Option<Order>,
     pub is_order_open: bool,
-    /// How often its messages were received, and handlers wrote its item.
+    /// How often its messages were received, and how often handlers wrote its item.
     pub receives: u32,
     pub writes: u32,
 }
 
 impl Judge {
-    /// Lambda has given an invocation up and put that into a queue.
+    /// Lambda has given up an invocation, and sent its failure to a retry queue.
     pub fn failed(&mut self, request_id: &Arc<str>, condition: &str, error: ErrorReport) {
         let Some(open) = self.open.remove(request_id) else { return };
         self.story.tell(self.now, open.event, || {
@@ -61,8 +61,8 @@ impl Judge {
         self.open_case(open, Arc::clone(request_id), cause, None);
     }
 
-    /// Somebody else than Lambda has put a message into a retry queue. Its dead letter has this body. It is given
-    /// up for this reason, or is as good as a record of Lambda's.
+    /// A stranger has sent a message to a retry queue. `over` is the reason for which it must be given up, or None if
+    /// it is as good as a record from Lambda. Its dead letter must have this body.
     pub fn stranger(
         &mut self,
         target: usize,
@@ -118,7 +118,7 @@ impl Judge {
         self.cases.push(case);
     }
 
-    /// There is one more message about a failure.
+    /// A second message about a failure appears.
     pub fn copied(&mut self, index: usize) {
         let case = &mut self.cases[index];
         // Without a ledger, a handler may act on each copy.
@@ -128,7 +128,7 @@ impl Judge {
         self.story.tell(self.now, event, || "there is one more message about it".to_owned());
     }
 
-    /// The failure that has this trace, and its target, if Lambda wrote its record and it may be repeated.
+    /// The failure with this trace and its target, if Lambda wrote its record and the record may be repeated.
     pub fn repeatable(&self, trace: &str) -> Option<(usize, usize)> {
         let index = *self.by_trace.get(trace)?;
         let case = &self.cases[index];
@@ -162,7 +162,7 @@ impl Judge {
     }
 }
 
-/// What a function's own dead-letter queue is told: no type, and if the function never ran, the condition.
+/// The error as a function's own dead-letter queue reports it: no type, and the condition if the function never ran.
 fn bare(error: ErrorReport, condition: &str) -> ErrorReport {
     let ran = condition == "RetriesExhausted";
     let message = if ran { error.message } else { Some(condition.to_owned()) };
@@ -171,7 +171,7 @@ fn bare(error: ErrorReport, condition: &str) -> ErrorReport {
     ErrorReport { error_type: None, message: message.filter(|text| !text.is_empty()) }
 }
 
-/// Whether this error never heals, for an owner who lists these of [`NEVER`].
+/// Whether the owner has listed the type of this error as permanent, with these patterns of [`NEVER`].
 fn never_heals(error: &ErrorReport, listed: &[usize]) -> bool {
     error.error_type.as_deref().is_some_and(|error_type| {
         error_type == "PermanentFailure"
@@ -180,7 +180,7 @@ fn never_heals(error: &ErrorReport, listed: &[usize]) -> bool {
     })
 }
 
-/// For how many seconds the target asks to wait.
+/// The seconds that the target's retry hint asks for.
 fn retry_hint(error: &ErrorReport) -> Option<u64> {
     let error_type = error.error_type.as_deref()?;
     if error_type != "RetryAfter" && !error_type.ends_with("::RetryAfter") {

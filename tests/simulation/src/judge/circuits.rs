@@ -1,5 +1,5 @@
-//! The rules for targets that are down, as far as they show from outside: who turns a circuit how, and who is invoked
-//! meanwhile.
+//! The rules for targets that are down, as seen from outside: which changes of a circuit are allowed, and which events
+//! may be invoked meanwhile.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,54 +16,54 @@ use crate::{
     wire::{Answer, Exchange, Refusal},
 };
 
-/// How long an event is held back, and while nobody knows whether its target is down.
+/// How long an event is held back while its target is down, or while that is unknown.
 const HOLD: (Millis, Millis) = (90_000, 480_000);
 
-/// The same for a message that was received this often.
-const HOLD_SPARED: Millis = 3_600_000;
-const SPARED_FROM: u32 = 500;
+/// The longest hold for a message with at least this many receives.
+const MANY_RECEIVES_HOLD_MAX: Millis = 3_600_000;
+const MANY_RECEIVES: u32 = 500;
 
-/// No target counts as down after events have come for so long without a fault.
+/// A circuit must have closed after events have arrived for this long without a fault.
 const CLOSED_WITHIN: Millis = 2 * 3_600_000;
 
-/// What a run knows of the circuit of a target.
+/// What a run knows about the circuit of a target.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    /// Whether nothing was limited when it read or wrote the circuit, or whether it could not read or write it.
+    /// Whether the circuit was closed when the run read or wrote it, or whether the run could not read or write it.
     is_free: bool,
-    /// Whether something was limited at any time.
+    /// Whether the circuit was ever seen as not closed.
     was_limited: bool,
-    /// Whether it has taken the probe, and has not made it yet.
+    /// Whether it has taken the probe and has not made it yet.
     has_probe: bool,
-    /// Whether it may have permits.
+    /// Whether it may have taken permits.
     has_permits: bool,
-    /// Whether it has taken the probe, and whether it knows: it has to give the probe back if it can't make it.
+    /// Whether it has taken the probe, and whether it must still give the probe back if it can't make it.
     pub took_probe: bool,
     owes_probe: bool,
-    /// How many events it may bring forward, whether it knows, and the handles of those that it may.
+    /// How many events it may bring forward, whether it still has to, and the receipt handles of those that it may.
     pub brings: u32,
     owes_brings: bool,
     listed: BTreeSet<String>,
-    /// Whether CloudWatch has told it that the target is down.
+    /// Whether CloudWatch has reported to it that the target is down.
     pub is_told_down: bool,
 }
 
-/// An event that is brought forward comes back within so many seconds.
+/// An event that is brought forward becomes visible within this many seconds.
 const BROUGHT_WITHIN: u32 = 300;
 
-/// A handler that has worked for so long may run out of time before it has done everything.
+/// A handler that has worked for this long may run out of time before it has finished.
 const HURRIED: Millis = 2_000;
 
-/// For how long events of a target have come since the last fault, and when the last did. A circuit that nobody looks
-/// at can't close: an event that comes after a day finds what was left a day ago.
+/// For how long a target's events have arrived since the last fault, and when the last one arrived. Only handlers with
+/// an event at hand close a circuit, so time without events doesn't count.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Attended {
+pub struct FaultFree {
     lasts: Millis,
     last: Millis,
 }
 
-impl Attended {
-    /// An event comes. One that is held back comes again within this time, so longer breaks don't count.
+impl FaultFree {
+    /// An event arrives. A held-back event is back within `HOLD.1`, so longer gaps don't count in full.
     fn comes(&mut self, now: Millis) {
         self.lasts += (now - self.last).min(HOLD.1);
         self.last = now;
@@ -71,7 +71,7 @@ impl Attended {
 }
 
 impl Known {
-    /// A run has read or written this phase.
+    /// A run has read or written this phase of the circuit.
     pub fn turned(&mut self, phase: &Phase) {
         self.is_free |= phase.name == "closed";
         self.was_limited |= phase.name != "closed";
@@ -82,12 +82,12 @@ impl Known {
 }
 
 impl Judge {
-    /// What a run knows of the circuit of a target.
+    /// What a run knows about the circuit of a target.
     pub fn knows(&mut self, run: u64, target: &str) -> &mut Known {
         self.known_circuits.entry(run).or_default().entry(target.to_owned()).or_default()
     }
 
-    /// A run has read the circuits of these targets, or not.
+    /// A run has read the circuits of these targets, or failed to.
     pub fn looked_up(
         &mut self,
         run: u64,
@@ -97,7 +97,7 @@ impl Judge {
         let now = self.now.timestamp_millis();
         for target in targets {
             if now > self.calm_at() {
-                self.attended.entry(target.clone()).or_default().comes(now);
+                self.fault_free.entry(target.clone()).or_default().comes(now);
             }
             let text = answer.and_then(|found| found.get(target)?.text.as_deref());
             let phase = Phase::read(text);
@@ -111,13 +111,13 @@ impl Judge {
         }
     }
 
-    /// A run writes a circuit. It may give its probe back.
+    /// A run writes a circuit, which may give its probe back.
     pub fn turns(&mut self, run: u64, exchange: &Exchange) {
         let phase = Phase::read(Some(&exchange.next));
         self.knows(run, &exchange.target).owes_probe &= phase.name != "open";
     }
 
-    /// A run is told whether it has turned a circuit.
+    /// A run received the answer to its write of a circuit.
     pub fn told_of_turn(&mut self, run: u64, exchange: &Exchange, answer: &Answer) {
         let Exchange { target, next, .. } = exchange;
         match answer {
@@ -126,7 +126,7 @@ impl Judge {
                 known.owes_probe = Phase::read(Some(next)).name == "probing";
                 known.owes_brings |= known.brings > 0;
             }
-            // It does without the ledger.
+            // On a failed write, the handler goes on without the ledger.
             Err(Refusal { found: None, .. }) => {
                 for message in self.runs.get_mut(&run).into_iter().flatten() {
                     message.listing.excused |= self.cases[message.case].arn(&self.plan) == *target;
@@ -136,7 +136,7 @@ impl Judge {
         }
     }
 
-    /// A run has answered. It must have brought events forward, and given back the probe that it could not make.
+    /// A run has answered. It must have brought events forward, and given back a probe that it could not make.
     pub fn concludes(&mut self, run: u64, batch: &[Delivery], report: &Report) {
         let is_hurried = |it: &Delivery| it.listing.since_look_up(self.now) > HURRIED;
         let is_hurried = batch.iter().any(is_hurried);
@@ -161,13 +161,13 @@ impl Judge {
         }
     }
 
-    /// CloudWatch has told a run about a function.
+    /// CloudWatch has reported the minutes of a function to a run.
     pub fn witnessed(&mut self, run: u64, target: &str, minutes: &[Minute]) {
         let is_down = minutes.iter().any(|minute| minute.errors == minute.invocations);
         self.knows(run, target).is_told_down |= is_down;
     }
 
-    /// A run asks which events of a target wait in flight, to bring so many forward.
+    /// A run asks for up to `count` events of a target that wait in flight, to bring them forward.
     pub fn asks_for(&mut self, run: u64, target: &str, count: u32) {
         let known = self.knows(run, target);
         let most = std::mem::take(&mut known.brings);
@@ -178,13 +178,13 @@ impl Judge {
         }
     }
 
-    /// These events wait.
+    /// The register has listed these events to a run.
     pub fn listed(&mut self, run: u64, target: &str, listed: &[Listed]) {
         let known = self.knows(run, target);
         known.listed.extend(listed.iter().map(|listed| listed.receipt_handle.clone()));
     }
 
-    /// Whether a run may bring the message with this handle forward by so many seconds.
+    /// Whether a run may bring the message with this handle forward, to be visible after `seconds`.
     pub fn brings_forward(&mut self, run: u64, handle: &str, seconds: u32) -> bool {
         let mut of_run = self.known_circuits.get_mut(&run).into_iter().flatten();
         let is_it = seconds <= BROUGHT_WITHIN && of_run.any(|(_, it)| it.listed.remove(handle));
@@ -194,7 +194,7 @@ impl Judge {
         is_it
     }
 
-    /// A run's write of a circuit was not made: another circuit is there, or nobody can tell.
+    /// A run's write of a circuit failed: another circuit is there, or the outcome is unknown.
     pub fn not_turned(&mut self, run: u64, target: &str, there: Option<&Stored>) {
         let phase = Phase::read(there.and_then(|there| there.text.as_deref()));
         let known = self.knows(run, target);
@@ -203,8 +203,8 @@ impl Judge {
         known.has_permits |= phase.has_permits();
     }
 
-    /// A run invokes a target, whatever its circuit. Returns whether the circuit may let an event through that is not
-    /// due yet.
+    /// A run invokes a target, whose circuit must allow it. Returns whether the circuit may also let through an event
+    /// that is not due yet.
     pub fn judge_probe(&mut self, run: u64, target: &str, case: usize) -> bool {
         let known = self.known_circuits.get_mut(&run).and_then(|run| run.get_mut(target));
         let handler = self.plan.handler_of(self.cases[case].of.target);
@@ -219,8 +219,8 @@ impl Judge {
         handler.has_register && (known.has_permits || is_probe)
     }
 
-    /// Whether a message that may be due waits because its target is down. The rest of a wait that could not be kept as
-    /// a delay ends when that `before` would have ended.
+    /// Whether a message that may be due waits because its target is down. If its wait could not be kept as a delay,
+    /// the rest of it ends when the wait `before` would have ended.
     pub fn is_held_by_circuit(
         &mut self,
         of: Subject,
@@ -239,23 +239,23 @@ impl Judge {
         let message = self.runs.get(&of.run).and_then(|run| run.get(of.place));
         let Some(message) = message.filter(|_| may_be) else { return false };
         let rest = if at < next.last_chance { next.last_chance - at } else { Millis::MAX };
-        // SQS gives a message up after a thousand receives.
-        let is_spared = receive_count(message.record()) >= SPARED_FROM;
-        let most = if is_spared { HOLD_SPARED } else { HOLD.1 };
+        // SQS dead-letters a message after a thousand receives, so longer waits are allowed.
+        let is_spared = receive_count(message.record()) >= MANY_RECEIVES;
+        let most = if is_spared { MANY_RECEIVES_HOLD_MAX } else { HOLD.1 };
         let whole = |wait: Millis| wait.min(rest).saturating_add(999).div_euclid(1000);
         let is_rest = before.is_some_and(|wait| {
-            message.held_by_circuit && message.refused && wait.ends_with(at, seconds)
+            message.held_by_circuit && message.copy_refused && wait.ends_with(at, seconds)
         });
-        // It may have been held back since the circuit was read.
+        // Its hold may have begun when the circuit was read.
         let passed = message.listing.since_look_up(self.now);
         let least = if is_rest { 0 } else { whole((HOLD.0 - passed).max(0)) };
         if !(least..=whole(most)).contains(&i64::from(seconds)) {
             return false;
         }
-        // An event that never succeeds may be the probe again and again.
-        let attended = self.attended.get(&target).map_or(0, |attended| attended.lasts);
-        if attended > CLOSED_WITHIN && self.plan.hopeless == 0.0 {
-            let minutes = attended / 60_000;
+        // An event that never succeeds may be the probe time and again.
+        let fault_free = self.fault_free.get(&target).map_or(0, |fault_free| fault_free.lasts);
+        if fault_free > CLOSED_WITHIN && self.plan.hopeless == 0.0 {
+            let minutes = fault_free / 60_000;
             let what = format!("it is held back after {minutes} minutes without a fault");
             self.violated(Check::ClosesInTheEnd, self.cases[of.case].of.event, what);
         }

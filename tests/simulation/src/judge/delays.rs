@@ -1,7 +1,7 @@
-//! The rules for waits that are kept as delays: for messages that a handler sends to their own queue again.
+//! The rules for waits that are kept as delays: the handler sends the message to its own queue again.
 //!
-//! The received message is done once its copy is in the queue. If it stays nevertheless, because the answer or its
-//! handler was lost, there are two messages about one failure.
+//! The received message is done once its copy is in the queue. If it stays nevertheless, because the answer was lost or
+//! its handler died, there are two messages about one failure.
 
 use std::{
     cmp::Reverse,
@@ -20,33 +20,33 @@ use crate::{
     wire::Answer,
 };
 
-/// The longest delay, and the shortest one that ends before the message's time, in seconds.
+/// The longest delay, and the shortest delay that may end before the message is due, in seconds.
 pub const DELAY_MAX: u32 = 900;
 pub const HOP_MIN: u32 = 720;
 
-/// A message whose first receive is so late shows a backlog.
+/// A message that is this late at its first receive shows a backlog.
 const BACKLOG: Millis = 5_000;
 
-/// As many handlers may each put as many messages in flight.
+/// A handler may assume that this many handlers each put as many messages in flight as it does.
 const HANDLERS: u64 = 25;
 
-/// A handler that sees a count grow may expect that it has grown by twice as much again.
+/// A handler may assume that up to this many times the highest count it remembers is in flight now.
 const GROWTH: u64 = 3;
 
-/// A handler may remember counts, and what it has put in flight, for so long. It must remember a count for less.
+/// How long a handler may remember counts and what it put in flight, and how long it must remember a count.
 const REMEMBERED: Millis = 240_000;
 const COUNT_HOLDS: Millis = 170_000;
 
-/// What a process of a handler knows.
+/// A process of a handler, and what it knows about its queues.
 pub struct Process {
     in_flight_max: u32,
     queues: BTreeMap<String, Known>,
 }
 
-/// What it knows about the messages of one queue that are in flight, by its own clock.
+/// What a process knows about the messages of one queue that are in flight, by its own clock.
 #[derive(Default)]
 struct Known {
-    /// When it asked for a count, and the count.
+    /// When it asked for each count, and the count.
     counts: VecDeque<(Millis, u64)>,
     /// When it put messages in flight.
     puts: VecDeque<Millis>,
@@ -62,7 +62,7 @@ impl Known {
         }
     }
 
-    /// How many messages may be in flight at most, as far as the process can tell.
+    /// The most messages that may be in flight, judging by what the process knows.
     fn most(&self) -> u64 {
         let counted = self.counts.iter().map(|(_, count)| *count).max().unwrap_or_default();
         GROWTH * counted + HANDLERS * self.puts.len() as u64
@@ -70,7 +70,7 @@ impl Known {
 }
 
 impl Judge {
-    /// A process of a handler starts. Returns its number.
+    /// Starts a process of a handler. Returns its number.
     pub fn starts(&mut self, in_flight_max: u32) -> usize {
         self.processes.push(Process { in_flight_max, queues: BTreeMap::new() });
         self.processes.len() - 1
@@ -95,7 +95,7 @@ impl Judge {
         Some((process.in_flight_max.into(), known))
     }
 
-    /// A handler that asked at `clock` is told how many messages are in flight.
+    /// A handler that asked at `clock` receives the number of messages in flight.
     pub fn counted(&mut self, run: u64, clock: Timestamp, queue: &str, count: u64) {
         let first = self.runs.get(&run).and_then(|batch| batch.first());
         let Some(process) = first.map(|message| message.process) else { return };
@@ -107,13 +107,13 @@ impl Judge {
         }
     }
 
-    /// A handler puts a message in flight that it could have sent again.
+    /// A handler puts a message in flight although it could have sent it again.
     pub fn puts_in_flight(&mut self, of: Subject, at: Millis) {
         let Some(message) = self.runs.get(&of.run).and_then(|run| run.get(of.place)) else {
             return;
         };
         let (process, queue, refused) =
-            (message.process, message.queue().to_owned(), message.refused);
+            (message.process, message.queue().to_owned(), message.copy_refused);
         let Some((max, known)) = self.known(process, &queue, at) else { return };
         known.puts.push_back(at);
         let last = known.counts.back().copied();
@@ -160,13 +160,13 @@ impl Judge {
             let failed_at = self.cases[message.case].at;
             wrong_copy(message.record(), queue, failed_at, sent)
         };
-        // Copies of one message may be in one batch: the best match comes first, and the latest answer.
+        // A batch may have copies of one message: the best match comes first, then the one with the latest answer.
         let is_it = |message: &Delivery| Some(message.case) == case && !message.sent;
         let places = (0..batch.len()).filter(|&place| is_it(&batch[place]));
         let place = places.min_by_key(|&place| {
             let message = &batch[place];
             let has_answer = message.fault.is_some() || message.held_until.is_some();
-            // One that is being claimed waits for the answer.
+            // While its claim is being written, a message waits for the answer.
             let is_over = message.put_back || message.done || message.is_being_claimed();
             let fits = self.may_wait(message, at, seconds, true);
             (wrong(message).is_some(), is_over, !fits, !has_answer, Reverse(message.told))
@@ -189,7 +189,7 @@ impl Judge {
         let is_hop = rest > i64::from(DELAY_MAX) * 1000;
         if is_hop && (HOP_MIN..=DELAY_MAX).contains(&seconds) {
             self.tally.count(Seen::Step("hops"));
-            // Rounded up to whole seconds.
+            // In tenths of the range; waits are rounded up to whole seconds.
             let tenth = seconds.saturating_sub(HOP_MIN + 1) * 10 / (DELAY_MAX - HOP_MIN);
             self.tally.hops[tenth as usize] += 1;
         }
@@ -212,14 +212,14 @@ impl Judge {
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
         let is_extra = message.is_none_or(|message| {
             message.copies += 1;
-            message.copies > 1 || message.refused
+            message.copies > 1 || message.copy_refused
         });
         if is_extra {
             self.stays_beside_its_copy(of.case);
         }
     }
 
-    /// A handler is told whether a message was sent again.
+    /// A handler received the answer to a message that it sent again.
     pub fn told_of_copy(&mut self, of: Subject, answer: &Answer) {
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
         let Some(message) = message else { return };
@@ -228,10 +228,10 @@ impl Judge {
         match answer {
             Ok(()) => {
                 message.done = true;
-                message.hopped = true;
+                message.copy_accepted = true;
             }
             Err(_) => {
-                message.refused = true;
+                message.copy_refused = true;
                 if message.copies > 0 {
                     self.stays_beside_its_copy(of.case);
                 }
@@ -239,15 +239,15 @@ impl Judge {
         }
     }
 
-    /// There is one more message about a failure.
+    /// A message that was sent again stays in the queue, so there are two about one failure.
     pub fn stays_beside_its_copy(&mut self, case: usize) {
         self.tally.count(Seen::Step("copies of delays"));
         self.copied(case);
     }
 }
 
-/// Two messages about one failure that are sent again look the same. When it shows that this one was taken for another
-/// one of its batch, they are exchanged.
+/// Two messages about one failure look the same when they are sent again. When a later call shows that the judge has
+/// taken one for the other, this swaps their records.
 pub fn exchange(batch: &mut [Delivery], place: usize, is_it: impl Fn(&Delivery) -> bool) {
     let case = batch[place].case;
     let is_it = |other: &Delivery| other.case == case && other.sent && is_it(other);
@@ -255,13 +255,13 @@ pub fn exchange(batch: &mut [Delivery], place: usize, is_it: impl Fn(&Delivery) 
         && let Ok([one, other]) = batch.get_disjoint_mut([place, other])
     {
         mem::swap(&mut one.copies, &mut other.copies);
-        mem::swap(&mut one.refused, &mut other.refused);
-        mem::swap(&mut one.hopped, &mut other.hopped);
+        mem::swap(&mut one.copy_refused, &mut other.copy_refused);
+        mem::swap(&mut one.copy_accepted, &mut other.copy_accepted);
         mem::swap(&mut one.done, &mut other.done);
     }
 }
 
-/// Whether a message had to wait for its first receive. One that was sent again was meant to.
+/// Whether a message was late at its first receive. One that was sent again was delayed on purpose.
 fn is_backlog(record: &SqsMessage, at: Millis) -> bool {
     let number = |name: &str| record.attributes.get(name).and_then(|text| text.parse::<i64>().ok());
     let is_first = number("ApproximateReceiveCount") == Some(1);
@@ -274,7 +274,7 @@ pub fn was_sent_again(record: &SqsMessage) -> bool {
     record.message_attributes.contains_key("FailedAt")
 }
 
-/// What a message has lost on its way from a queue to the same queue, if anything.
+/// Returns what a message lost when it was sent to its own queue again, or None.
 fn wrong_copy(
     received: &SqsMessage,
     queue: &str,
@@ -293,7 +293,7 @@ fn wrong_copy(
         .collect();
     let first_id = MessageAttribute::string(received.message_id.clone().unwrap_or_default());
     expected.entry("MessageId".to_owned()).or_insert(first_id);
-    // A time can be written in several ways.
+    // The same time can be written in several ways.
     let time =
         sent.attributes.get("FailedAt").cloned().unwrap_or_else(|| MessageAttribute::string(""));
     let is_time = matches!(&time.value, AttributeValue::String(text)

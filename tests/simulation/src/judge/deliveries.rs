@@ -1,4 +1,4 @@
-//! The rules for a handler from the delivery of a batch to its answer, and for its claims if there is a ledger.
+//! The rules for a handler between the delivery of a batch and its answer, and for its claims if there is a ledger.
 
 use std::{collections::BTreeSet, rc::Rc};
 
@@ -21,50 +21,51 @@ use crate::{
     wire::{Answer, Replace},
 };
 
-/// A message with a handler, and what the handler has done about it.
+/// A message that a handler has received, and what the handler has done about it.
 #[derive(Default)]
 pub struct Delivery {
     pub case: usize,
-    /// The batch, and the message's place in it.
+    /// The batch, and the message's position in it.
     batch: Rc<SqsEvent>,
     nth: usize,
     /// The process that has the batch.
     pub process: usize,
-    /// When it was to be invoked, by the handler's clock.
+    /// When the handler invoked the target, by the handler's clock.
     pub invoked_at: Option<Millis>,
-    /// What the handler was answered instead of yes, and when.
+    /// The fault that the handler got as an answer, and when.
     pub fault: Option<FaultKind>,
     pub fault_at: Timestamp,
-    pub lettered: bool,
-    /// How often it had an effect that can't be undone.
+    pub dead_letter_sent: bool,
+    /// How often acting on it had an effect, which can't be undone.
     pub acts: u32,
-    /// Whether the handler was told that its act had no effect, and whether there is a permit for an act that had.
-    pub told_no: bool,
+    /// Whether the handler was told that its act failed, and whether there is a permit for an act that took effect.
+    pub act_refused: bool,
     pub permitted: bool,
     /// Whether the handler knows that it is done.
     pub done: bool,
     /// The claim that the handler holds.
     pub claim: Option<Claim>,
-    /// Whether the handler has sent it again, how many copies there are, and whether the handler was told yes or no.
+    /// Whether the handler has sent it again, how many copies there are, and whether the handler was told that this
+    /// worked or failed.
     pub sent: bool,
     pub copies: u32,
-    pub hopped: bool,
-    pub refused: bool,
+    pub copy_accepted: bool,
+    pub copy_refused: bool,
     /// Whether the handler has put it back.
     pub put_back: bool,
     /// Whether the handler has marked or released its claim.
     pub concluded: bool,
-    /// How often the handler found another claim than it had seen.
+    /// How often the handler found another claim than the one that it had seen.
     pub looks: u32,
-    /// The claim that the handler wrote last, whether or not it knows what became of that.
+    /// The claim that the handler wrote last, whether or not it knows the outcome of the write.
     pub written: Option<Claim>,
-    /// The number of the last answer about this message, among all answers.
+    /// The number of the last answer about this message, counting all answers.
     pub told: u64,
-    /// Until when another handler holds the claim, as far as this handler knows.
+    /// When another handler's lease on the claim ends, according to this handler's last read.
     pub held_until: Option<Millis>,
-    /// Whether it waits because its target is down.
+    /// Whether it is held back because its target is down.
     pub held_by_circuit: bool,
-    /// The wait that the handler has asked for, and what it knows from the register.
+    /// The wait that the handler has asked for, and what the handler knows from the register.
     pub wait: Option<Wait>,
     pub listing: Listing,
 }
@@ -82,17 +83,17 @@ impl Delivery {
         self.record().receipt_handle.as_deref().unwrap_or_default()
     }
 
-    /// The claim that the handler holds, or may hold: it also releases one whose write was never answered.
+    /// The claim that the handler holds or may hold: a handler also releases a claim whose write was never answered.
     pub fn held(&self) -> Option<&Claim> {
         self.claim.as_ref().or(self.written.as_ref())
     }
 
-    /// Whether the handler writes a claim, and knows nothing of it yet.
+    /// Whether the handler has begun to write a claim, and has no answer yet.
     pub fn is_being_claimed(&self) -> bool {
         self.written.is_some() && self.told == 0
     }
 
-    /// The handler was answered with a fault.
+    /// Records the fault that the handler got as an answer, if any.
     pub fn met(&mut self, fault: Option<FaultKind>, now: Timestamp) {
         if fault.is_some() {
             self.fault = fault;
@@ -100,7 +101,7 @@ impl Delivery {
         }
     }
 
-    /// The name of the queue that it is from.
+    /// The name of the queue that the message is from.
     pub fn queue(&self) -> &str {
         let source = self.record().event_source_arn.as_deref().unwrap_or_default();
         source.rsplit(':').next().unwrap_or_default()
@@ -117,7 +118,7 @@ pub fn receive_count(record: &SqsMessage) -> u32 {
 }
 
 impl Judge {
-    /// A handler has a batch from now on.
+    /// A handler receives a batch.
     pub fn delivered(&mut self, run: u64, event: &Rc<SqsEvent>) {
         let mut batch = Vec::with_capacity(event.records.len());
         for (nth, record) in event.records.iter().enumerate() {
@@ -144,9 +145,8 @@ impl Judge {
         self.runs.insert(run, batch);
     }
 
-    /// A handler has answered. `stays` tells whether the message with this handle is still in the queue. It may
-    /// be, although the handler is done with it: the answer was lost, or SQS has delivered the message again
-    /// meanwhile.
+    /// A handler has answered. `stays` tells whether the message with this handle is still in the queue. A message may
+    /// stay although the handler is done with it: the answer was lost, or SQS has delivered it again meanwhile.
     pub fn answered(&mut self, run: u64, report: &Report, stays: impl Fn(&str) -> bool) {
         let Some(mut batch) = self.runs.remove(&run) else { return };
         for (message, entry) in batch.iter().zip(&report.entries) {
@@ -163,12 +163,12 @@ impl Judge {
             response.batch_item_failures.iter().map(|item| item.item_identifier.as_str()).collect();
         for place in 0..batch.len() {
             let is_kept = |message: &Delivery| kept.contains(message.message_id());
-            if batch[place].hopped && is_kept(&batch[place]) {
+            if batch[place].copy_accepted && is_kept(&batch[place]) {
                 exchange(&mut batch, place, |other| !other.done && !is_kept(other));
             }
         }
         for message in &mut batch {
-            // What the look-up has shown to be done needn't be claimed.
+            // A failure that the look-up showed as done needn't be claimed.
             if message.listing.is_done()
                 && !message.put_back
                 && !kept.contains(message.message_id())
@@ -218,7 +218,7 @@ impl Judge {
                 self.holders.remove(message.message_id());
             }
         }
-        if comes_back && message.copies > 0 && !message.refused {
+        if comes_back && message.copies > 0 && !message.copy_refused {
             self.stays_beside_its_copy(message.case);
         }
         let case = &mut self.cases[message.case];
@@ -233,7 +233,7 @@ impl Judge {
         });
     }
 
-    /// An invocation has shown to the millisecond when it was due.
+    /// An invocation has shown its due time to the millisecond.
     fn shown_exactly(&mut self, index: usize, due: Millis) {
         let case = &mut self.cases[index];
         let Ok(next) = case.verdict else { return };
@@ -251,7 +251,7 @@ impl Judge {
         }
     }
 
-    /// A handler is about to claim something, and may make other calls at the same time.
+    /// A handler is about to write a claim, and may make other calls at the same time.
     pub fn claims(&mut self, run: u64, replace: &Replace) {
         let Some(of) = self.subject_of(run, replace) else { return };
         let message = self.runs.get_mut(&run).and_then(|run| run.get_mut(of.place));
@@ -262,8 +262,8 @@ impl Judge {
         }
     }
 
-    /// A handler that is killed at `deadline` writes to the ledger, both by its own `clock`. Returns the message
-    /// that it is about.
+    /// A handler writes to the ledger. `deadline`, when it will be killed, and `clock` are both by its own clock.
+    /// Returns the message that the write is about.
     pub fn replaces(
         &mut self,
         run: u64,
@@ -280,7 +280,7 @@ impl Judge {
             Some(State::Waiting) | None => (false, false),
         };
         message.concluded |= !is_claim;
-        let acted = message.done && !message.hopped;
+        let acted = message.done && !message.copy_accepted;
         let held = message.held().cloned();
         let is_held = |claim: &Claim| held.as_ref().is_some_and(|held| held.token == claim.token);
         match (&replace.next, &replace.seen) {
@@ -301,7 +301,7 @@ impl Judge {
                     self.violated(Check::MarksAfterActing, event, what);
                 }
             }
-            // It starts to wait and was not claimed.
+            // An unclaimed event begins to wait.
             (Some(Claim { state: State::Waiting, .. }), _) if replace.waiting.is_some() => {}
             (next, seen) => {
                 let what =
@@ -316,8 +316,8 @@ impl Judge {
         Some(subject)
     }
 
-    /// The message that a write to the ledger is about. Several copies of one message may be in a batch; then the
-    /// owner's name tells the place.
+    /// The message that a write to the ledger is about. If a batch has several copies of one message, the owner's name
+    /// tells the position.
     fn subject_of(&self, run: u64, replace: &Replace) -> Option<Subject> {
         let claim = replace.next.as_ref().or(replace.seen.as_ref())?;
         let named = claim.token.owner.rsplit('/').next().and_then(|nth| nth.parse::<usize>().ok());
@@ -338,7 +338,7 @@ impl Judge {
         self.story.tell(self.now, case.of.event, || format!("run {}: marked as done", of.run));
     }
 
-    /// A handler drops a message, because its failure is marked.
+    /// A handler drops a message because its failure is marked as done.
     fn drops(&mut self, index: usize) {
         self.tally.count(Seen::Step("duplicates dropped"));
         let case = &self.cases[index];
@@ -349,7 +349,7 @@ impl Judge {
         }
     }
 
-    /// A handler has the answer to a write.
+    /// A handler received the answer to a write to the ledger.
     pub fn told_of_claim(&mut self, of: Subject, replace: &Replace, answer: &Answer) {
         self.answers += 1;
         let case = &self.cases[of.case];

@@ -10,10 +10,10 @@ use comeback_core::{
 use super::{Judge, Subject, cases::Case, deliveries::Delivery};
 use crate::{notes::Check, rules::Millis};
 
-/// How many bytes of an error's texts a dead letter has.
+/// How many bytes of each text of an error a dead letter carries.
 const TEXT_MAX: usize = 1024;
 
-/// From this size on there may be no room for every attribute.
+/// A dead letter of at least this size may have no room for every attribute.
 const LARGE: usize = 1_040_000;
 
 impl Judge {
@@ -30,7 +30,7 @@ impl Judge {
         };
         let find = |is: &dyn Fn(&Delivery) -> bool| {
             let free = batch.iter().enumerate();
-            let free = free.filter(|(_, message)| !message.lettered && is(message));
+            let free = free.filter(|(_, message)| !message.dead_letter_sent && is(message));
             // A handler sends a dead letter as soon as it has the answer that leads to it.
             let order = |(_, message): &(usize, &Delivery)| Reverse(message.told);
             free.min_by_key(order).map(|(place, _)| place)
@@ -51,7 +51,7 @@ impl Judge {
         let message = &batch[place];
         let index = message.case;
         let case = &self.cases[index];
-        // This reason concerns the handler and not the failure, so it needs no claim.
+        // This reason is about the handler's settings and not about the failure, so no claim is needed.
         let unclaimed = message.claim.is_none() && reason != "target_not_allowed";
         let wrong = if case.claimed && unclaimed {
             Some((Check::ClaimsFirst, format!("run {run} gives up without a claim, as {reason}")))
@@ -68,11 +68,11 @@ impl Judge {
         if let Some((check, what)) = wrong {
             self.violated(check, event, what);
         }
-        self.runs.get_mut(&run)?[place].lettered = true;
+        self.runs.get_mut(&run)?[place].dead_letter_sent = true;
         Some(Subject { run, place, case: index })
     }
 
-    /// The request id that a dead letter gives its event.
+    /// The request id of the event in its dead letter.
     pub fn request_of(&self, index: usize) -> String {
         let case = &self.cases[index];
         match &self.events[case.of.event].foreign {
@@ -83,7 +83,7 @@ impl Judge {
         }
     }
 
-    /// The first attribute that does not state the facts.
+    /// The first attribute that is wrong.
     fn wrong_facts(&self, index: usize, letter: &DeadLetter) -> Option<String> {
         let case = &self.cases[index];
         if matches!(case.verdict, Err("unreadable")) {
@@ -105,7 +105,7 @@ impl Judge {
         facts.into_iter().find_map(|(name, expected)| {
             let got = attribute(letter, name);
             let no_room = got.is_none() && letter.body.len() > LARGE;
-            // A stranger's record may name any function, and the reason says that it did.
+            // A stranger's record may name any function, and then the reason says so.
             let unknown = name == "FunctionArn" && abroad;
             let is_right = got == expected.as_deref() || no_room || unknown;
             (!is_right).then(|| format!("{name} is {got:?}, expected {expected:?}"))
@@ -117,7 +117,7 @@ fn attribute<'a>(letter: &'a DeadLetter, name: &str) -> Option<&'a str> {
     letter.attributes.iter().find(|(of, _)| *of == name).map(|(_, value)| value.as_str())
 }
 
-/// What is wrong with a reason, if anything is.
+/// Returns what is wrong with a reason, or None.
 fn wrong_reason(case: &Case, at: Millis, fault: Option<FaultKind>, reason: &str) -> Option<String> {
     let right = match (case.verdict, fault) {
         _ if case.order == Some(Order::Cancel) => "cancelled",
@@ -140,7 +140,7 @@ fn written(at: Millis) -> String {
     Timestamp::from_timestamp_millis(at).map(rfc3339).unwrap_or_default()
 }
 
-/// The first kilobyte of a text, without what SQS does not carry.
+/// The first kilobyte of a text, without the characters that SQS rejects.
 fn kept(text: &str) -> String {
     let start = &text[..text.floor_char_boundary(TEXT_MAX)];
     let carried = |c: char| match c {

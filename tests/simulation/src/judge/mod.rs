@@ -1,11 +1,10 @@
-//! The judge of a world, who watches from outside, knows every event, and states the rules a second time.
+//! The judge of a world: it watches from outside, knows every event, and states the rules a second time.
 //!
-//! An *event* is what a client has sent. Each time an invocation of it fails for good and Lambda has put that into
-//! a retry queue, there is a *case*. The judge reaches its own verdict on it: the next attempt and the range of
-//! its due time, or the only right reason to give it up. What handlers then do is compared with that. A case may
-//! be acted on once: re-invoked or dead-lettered. For every further act there must be a *permit*: something that
-//! was made to go wrong and that nobody can undo, such as a handler that died between Lambda's yes and its own
-//! answer.
+//! An *event* is what a client has sent. Each time an invocation of it fails for good and Lambda sends that to a retry
+//! queue, there is a *case*. The judge reaches its own verdict on it: the next attempt and the range of its due time,
+//! or the only right reason to give it up. It compares what handlers then do with that. A case may be acted on once:
+//! re-invoked or dead-lettered. Every further act needs a *permit*: an injected fault that nobody can undo, such as a
+//! handler that died between Lambda's answer and its own.
 
 mod calls;
 mod cases;
@@ -31,7 +30,7 @@ pub use self::{
 };
 use self::{
     cases::Case,
-    circuits::{Attended, Known},
+    circuits::{FaultFree, Known},
     delays::Process,
     deliveries::Delivery,
 };
@@ -41,7 +40,7 @@ use crate::{
     plan::Plan,
 };
 
-/// The reasons of the contract.
+/// The reasons in the contract.
 pub const REASONS: [&str; 10] = [
     "max_age_exceeded",
     "max_attempts_exceeded",
@@ -55,19 +54,20 @@ pub const REASONS: [&str; 10] = [
     "unreadable",
 ];
 
-/// An event that was forked so often is spared further causes.
+/// An event with this many forks gets no further faults that may fork it.
 const FORKS_MAX: u32 = 6;
 
-/// Everything that the judge knows.
+/// Everything that the judge knows about a world.
 #[derive(Default)]
 pub struct Judge {
     pub story: Story,
     pub tally: Tally,
     pub violation: Option<Violation>,
-    /// What CloudWatch shows of the world, if its plan wants that, as lines in embedded metric format.
+    /// The metrics that CloudWatch would have of the world, as lines in embedded metric format, if the plan asks for
+    /// them.
     pub metrics: Vec<String>,
     pub now: Timestamp,
-    /// How many dead letters handlers have sent.
+    /// The number of dead letters that handlers have sent.
     pub dead_letters: u64,
     plan: Rc<Plan>,
     pub events: Vec<Event>,
@@ -77,21 +77,21 @@ pub struct Judge {
     /// Cases by the trace that their messages carry.
     by_trace: HashMap<Arc<str>, usize>,
     runs: HashMap<u64, Vec<Delivery>>,
-    /// All processes of handlers that there have been.
+    /// All processes of handlers so far.
     processes: Vec<Process>,
-    /// What the runs know of circuits.
+    /// What the runs know about circuits, by run and target.
     known_circuits: HashMap<u64, BTreeMap<String, Known>>,
-    /// The targets whose events have come since the last fault.
-    attended: HashMap<String, Attended>,
-    /// How many answers handlers were given.
+    /// The targets with events since the last fault, by ARN.
+    fault_free: HashMap<String, FaultFree>,
+    /// The number of answers that handlers have received.
     answers: u64,
-    /// The functions that operators have paused, as records name them.
+    /// The functions that operators have paused, by the names in their failure records.
     pub paused: BTreeSet<String>,
-    /// How many handlers have a message now, by its id.
+    /// The number of handlers that have a message now, by message id.
     holders: HashMap<String, u32>,
 }
 
-/// What a client, or a stranger, has sent.
+/// An event from a client or from a stranger.
 pub struct Event {
     /// The original bytes.
     payload: String,
@@ -104,18 +104,18 @@ pub struct Event {
     copies: u32,
 }
 
-/// An invocation that has not ended.
+/// An invocation that has not ended yet.
 #[derive(Clone)]
 pub struct Open {
     pub event: usize,
     pub target: usize,
-    /// Its ordinal among the attempts, 0 for Lambda's own.
+    /// The number of its attempt; 0 is Lambda's own invocation.
     pub attempt: u32,
-    /// The second of the first failure, if there was one.
+    /// The time of the event's first failure in seconds, if it has failed before.
     pub initial: Option<i64>,
     /// The event's first request id.
     pub first_request: Arc<str>,
-    /// The trace that its failure would carry.
+    /// The trace that its failure record would carry.
     pub trace: Arc<str>,
 }
 
@@ -130,14 +130,14 @@ impl Event {
 }
 
 impl Judge {
-    pub fn new(plan: Rc<Plan>, is_told: bool) -> Self {
+    pub fn new(plan: Rc<Plan>, is_story_written: bool) -> Self {
         let events = Vec::with_capacity((plan.events + plan.strangers) as usize);
         let mut judge = Self { plan, events, ..Self::default() };
-        judge.story.is_written = is_told;
+        judge.story.is_written = is_story_written;
         judge
     }
 
-    /// Notes the first rule that did not hold.
+    /// Records the first rule that did not hold.
     pub fn violated(&mut self, check: Check, event: impl Into<Option<usize>>, what: String) {
         let event = event.into();
         self.story.tell(self.now, event, || format!("VIOLATED {check:?}: {what}"));
@@ -172,7 +172,7 @@ impl Judge {
         self.events.push(Event::new(original, foreign.map(Box::new)));
     }
 
-    /// A target's run has begun with this payload.
+    /// A run of a target has begun with this payload.
     pub fn began(&mut self, request_id: &str, payload: &str, trace: &Arc<str>) {
         let Some(open) = self.open.get_mut(request_id) else { return };
         open.trace = Arc::clone(trace);
@@ -185,7 +185,7 @@ impl Judge {
         }
     }
 
-    /// What a target is given at this attempt.
+    /// The payload that a target must receive at this attempt.
     fn expected_payload(&self, of: &Open, attempt: u32, initial: Option<i64>) -> Cow<'_, str> {
         let event = &self.events[of.event];
         match (&event.foreign, initial) {
@@ -205,7 +205,7 @@ impl Judge {
         self.events[open.event].ends += 1;
     }
 
-    /// Lambda has given an invocation up and could not put that anywhere.
+    /// Lambda has given up an invocation, and could not send that anywhere.
     pub fn lost(&mut self, request_id: &str, why: &str) {
         let Some(open) = self.open.remove(request_id) else { return };
         self.story.tell(self.now, open.event, || format!("lost by Lambda: {why}"));
@@ -213,7 +213,7 @@ impl Judge {
         self.events[open.event].ends += 1;
     }
 
-    /// A record was too large for the message that a topic or a bus makes of it.
+    /// A topic or a bus wraps a record in a message, and this one grew too large.
     pub fn lost_on_its_way(&mut self, trace: &str) {
         let Some(&index) = self.by_trace.get(trace) else { return };
         let case = &mut self.cases[index];
@@ -224,7 +224,7 @@ impl Judge {
         self.events[event].ends += 1;
     }
 
-    /// Nothing happens any more: everything must have ended, once.
+    /// Nothing is left to happen: every event must have ended exactly once.
     pub fn at_rest(&mut self) {
         if let Some(event) = self.open.values().map(|open| open.event).min() {
             self.violated(Check::Settles, event, "an invocation of it has not ended".to_owned());

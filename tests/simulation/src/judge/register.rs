@@ -1,4 +1,4 @@
-//! The rules for the register, and for what operators order.
+//! The rules for the register and for operators' orders.
 
 use std::collections::BTreeSet;
 
@@ -23,33 +23,33 @@ use crate::{
     wire::{Answer, Entry, Replace},
 };
 
-/// So often a handler looks at an item that keeps changing. Then it counts as a fault that will pass.
+/// How often a handler looks at an item that keeps changing. After that it counts as a transient fault.
 pub const LOOKS_MAX: u32 = 3;
 
-/// What a handler knows from the register about a message, and has written to it.
+/// What a handler knows from the register about a message, and what it has written there.
 #[derive(Default)]
 pub struct Listing {
-    /// Whether the message's target was paused when its handler began.
+    /// Whether the target was paused when the handler began.
     pub was_paused: bool,
-    /// When the handler looked its batch up, by its own clock, and when it had the answer.
+    /// When the handler began its look-up, by its own clock, and when it received the answer.
     asked_at: Option<Millis>,
     answered_at: Option<Timestamp>,
-    /// What the look-up has shown.
+    /// The result of the look-up, and its fault if it failed.
     read: Read,
     look_up_fault: Option<FaultKind>,
-    /// Whether the handler may leave the message out: a call to the ledger failed, or another handler acts.
+    /// Whether the handler needn't list the message: a call to the ledger failed, or another handler acts on it.
     pub excused: bool,
-    /// How often the handler wrote, and how often it found another item.
+    /// How often the handler wrote the item, and how often it found another item than expected.
     writes: u32,
     changes: u32,
-    /// Whether there was an order in that item.
+    /// Whether the item that it found had an order.
     pub found_order: bool,
 }
 
 /// What a look-up has shown about a message.
 #[derive(Clone, Copy, Default)]
 struct Read {
-    /// The order in force, unless the look-up was late, and whether it has shown an order.
+    /// The order in force (none if the look-up was late), and whether the look-up showed an order.
     order: Option<Order>,
     is_ordered: bool,
     is_paused: bool,
@@ -62,7 +62,7 @@ impl Listing {
         (self.answered_at.is_some() && self.look_up_fault.is_none()).then_some(self.read)
     }
 
-    /// How many milliseconds ago the handler had the answer to its look-up.
+    /// How many milliseconds ago the handler received the answer to its look-up.
     pub fn since_look_up(&self, now: Timestamp) -> Millis {
         self.answered_at.map_or(0, |at| (now - at).num_milliseconds())
     }
@@ -73,7 +73,7 @@ impl Listing {
     }
 }
 
-/// A wait that a handler has asked for: after when and until when it ends, and how it is kept.
+/// A wait that a handler has asked for: the bounds of its end, and whether it is kept as a delay.
 #[derive(Clone, Copy)]
 pub struct Wait {
     pub after: Millis,
@@ -82,7 +82,7 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// A wait of so many seconds from `at`. A partial one ends before the message is to be acted on.
+    /// A wait of `seconds` from `at`. A partial wait ends before the message is due for anything.
     pub fn of(at: Millis, seconds: u32, is_partial: bool, is_delay: bool) -> Self {
         let end = at + i64::from(seconds) * 1000;
         let after = if seconds == 0 { Millis::MIN } else { end - 1000 };
@@ -93,7 +93,7 @@ impl Wait {
         self.after < due && due <= self.until
     }
 
-    /// Whether a wait of so many seconds from `at` may end at the same millisecond.
+    /// Whether a wait of `seconds` from `at` may end in the same millisecond.
     pub fn ends_with(&self, at: Millis, seconds: u32) -> bool {
         let other = Self::of(at, seconds, false, false);
         self.after < other.until && other.after < self.until
@@ -105,7 +105,7 @@ pub fn came_back(record: &SqsMessage) -> bool {
 }
 
 impl Judge {
-    /// The key of any failure.
+    /// The claim key of a randomly chosen failure.
     pub fn any_key(&self, dice: &mut Dice) -> String {
         self.cases[dice.index(self.cases.len())].request_id.to_string()
     }
@@ -114,13 +114,13 @@ impl Judge {
         case.claimed && self.plan.handler_of(case.of.target).has_register
     }
 
-    /// An operator's order for a failure was accepted.
+    /// An operator's order for a failure was written.
     pub fn ordered(&mut self, key: &str, order: Order) {
         let Some(case) = self.cases.iter_mut().find(|case| *case.request_id == *key) else {
             return;
         };
         case.order = Some(order);
-        // If a mark was lost, an event may be listed again although its message is gone.
+        // If its mark was lost, an event may still be listed although its message is gone.
         case.is_order_open = case.acts == 0;
         self.tally.count(Seen::Step(match order {
             Order::Retry => "orders to retry",
@@ -129,7 +129,7 @@ impl Judge {
         self.story.tell(self.now, case.of.event, || format!("an operator orders: {order:?}"));
     }
 
-    /// A handler looks up what concerns its batch.
+    /// A handler looks up the events and the targets of its batch.
     pub fn looks_up(&mut self, run: u64, clock: Timestamp, events: &[String], targets: &[String]) {
         let at = clock.timestamp_millis();
         let Some(batch) = self.runs.get(&run) else { return };
@@ -144,7 +144,7 @@ impl Judge {
         let due: BTreeSet<String> = due.map(|case| case.arn(&self.plan)).collect();
         let is_again = batch.iter().any(|message| message.listing.asked_at.is_some());
         let has_register = batch.iter().any(|message| self.has_register(case_of(message)));
-        // A circuit concerns the failures of a target too, which its handlers count.
+        // Handlers that count the failures of a target need its circuit also when no message is due.
         let probes = batch.iter().any(|it| self.plan.handler_of(case_of(it).of.target).probes);
         let is_right = events.iter().map(String::as_str).eq(expected.iter().copied())
             && (probes || targets.iter().all(|target| due.contains(target)))
@@ -161,7 +161,7 @@ impl Judge {
         }
     }
 
-    /// A look-up reads the items, those of `current` events as they are now.
+    /// A look-up reads these items. Those of `current` are up to date, the others may be stale.
     pub fn reads(&mut self, run: u64, current: &[&str], found: &Notes) {
         for message in self.runs.get_mut(&run).into_iter().flatten() {
             let case = &self.cases[message.case];
@@ -177,11 +177,11 @@ impl Judge {
         }
     }
 
-    /// A handler has the answer to its look-up.
+    /// A handler received the answer to its look-up.
     pub fn told_of_look_up(&mut self, run: u64, answer: &Answer) {
         let fault = answer.as_ref().err().and_then(|refusal| refusal.kind);
         for message in self.runs.get_mut(&run).into_iter().flatten() {
-            // Without a register, only circuits are read.
+            // Without a register, a look-up reads only circuits.
             let handler = self.plan.handler_of(self.cases[message.case].of.target);
             let fault = fault.filter(|_| handler.has_register);
             message.listing.answered_at = Some(self.now);
@@ -190,7 +190,7 @@ impl Judge {
         }
     }
 
-    /// Whether a message must not be invoked because its target is paused.
+    /// Whether a message must not be invoked, because its target is paused.
     pub fn is_held_back(&self, message: &Delivery) -> bool {
         let listing = &message.listing;
         let is_paused = match listing.read() {
@@ -201,8 +201,8 @@ impl Judge {
         is_paused && self.has_register(case) && case.order != Some(Order::Retry)
     }
 
-    /// Why a message waits because of what its look-up has shown, for how many milliseconds from `at`, at least and at
-    /// most, and whether it must. It is known from outside only roughly when a message is due.
+    /// The check, the range in milliseconds from `at` and whether it is mandatory, of a wait that the result of the
+    /// look-up demands. From outside, the due time of a message is known only roughly.
     pub fn hold(&self, message: &Delivery, at: Millis) -> Option<(Check, (Millis, Millis), bool)> {
         let listing = &message.listing;
         let case = &self.cases[message.case];
@@ -230,7 +230,7 @@ impl Judge {
         Some((Check::WaitsForHolder, (rest, rest), acts && rest > 0))
     }
 
-    /// The same if the look-up failed: nobody knows what was ordered for a message that may have been brought back.
+    /// The same after a failed look-up: an unread order may exist for a message that was received before.
     fn soon(
         &self,
         message: &Delivery,
@@ -249,7 +249,7 @@ impl Judge {
         Some((Check::FaultWaits, range, asked_at < earliest))
     }
 
-    /// Why a message must not wait until it is due, if an operator may want something else.
+    /// Why a message must not wait until it is due, if its order says otherwise or was not looked up.
     pub fn ignores_order(&self, message: &Delivery) -> Option<String> {
         let listing = &message.listing;
         if let Some(order) = listing.read().and_then(|read| read.order) {
@@ -268,7 +268,7 @@ impl Judge {
         let message = &batch[of.place];
         let due = entry.due.timestamp_millis();
         let is_delay = entry.receipt_handle.is_none();
-        // Copies of one message may be in a batch.
+        // A batch may have copies of one message.
         let waits = |other: &Delivery| {
             let wait = other.wait.filter(|wait| wait.is_delay == is_delay && wait.is_until(due));
             other.case == of.case && wait.is_some()
@@ -312,7 +312,7 @@ impl Judge {
         }
     }
 
-    /// A handler has the answer to such a write.
+    /// A handler received the answer to a write that lists an event.
     pub fn told_of_listing(&mut self, of: Subject, replace: &Replace, answer: &Answer) {
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
         let (Some(message), Err(refusal)) = (message, answer) else { return };
@@ -328,11 +328,11 @@ impl Judge {
         }
     }
 
-    /// Whether a message waits and was not listed, although nothing prevented it.
+    /// Whether a message waits and is not listed, although nothing prevented it.
     pub fn is_unlisted(&self, message: &Delivery) -> bool {
         let listing = &message.listing;
         let case = &self.cases[message.case];
-        let Some(wait) = message.wait.filter(|_| message.put_back || message.hopped) else {
+        let Some(wait) = message.wait.filter(|_| message.put_back || message.copy_accepted) else {
             return false;
         };
         let listed_before = listing.read().and_then(|read| read.delayed_until);
@@ -344,14 +344,14 @@ impl Judge {
         self.has_register(case) && case.verdict.is_ok() && !is_written && !is_excused
     }
 
-    /// Nothing happens any more: each order was followed, and a retry cost no more writes than it may.
+    /// Nothing is left to happen: every order was followed, and no retry cost more writes than allowed.
     pub fn orders_are_followed(&mut self) {
         if let Some(case) = self.cases.iter().find(|case| case.is_order_open) {
             let (event, order) = (case.of.event, case.order);
             let what = format!("the last order for it is lost, and in force is {order:?}");
             self.violated(Check::OrdersFollowed, event, what);
         }
-        // A write for each wait, the claim and the mark.
+        // One write for each wait, one for the claim and one for the mark.
         let dear = self.cases.iter().find(|case| case.writes > case.receives + 1);
         if let Some(Case { of, writes, receives, .. }) = dear.filter(|_| self.plan.flawless) {
             let what = format!("{writes} writes to the ledger, and only {receives} receives");

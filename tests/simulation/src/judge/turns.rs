@@ -1,4 +1,4 @@
-//! The rules for the turns of circuits. Each is one write, which replaces one phase by another.
+//! The rules for the transitions of circuits. Each is one write, which replaces one phase by another.
 
 use serde_json::Value;
 
@@ -8,22 +8,22 @@ use crate::{
     rules::Millis,
 };
 
-/// How far the clocks of two handlers may be apart.
+/// The largest difference between the clocks of two handlers.
 const SKEW: Millis = 10_000;
 
-/// The longest interval between two probes, and the shortest time for the failure of one.
+/// The longest interval between two probes, and the least time that a probe has to fail.
 const INTERVAL_MAX: Millis = 300_000;
 const PATIENCE_MIN: Millis = 20_000;
 
 /// The shortest and the longest slice, in seconds.
 const SLICE: (i64, i64) = (10, 150);
 
-/// How many events are brought forward when a circuit opens, when a probe goes, and for one slice.
+/// How many events are brought forward when a circuit opens, when a probe is taken, and for one slice.
 const WAKE_UPS: u32 = 10;
 const WAKE_UPS_AFTER_PROBE: u32 = 3;
 const BROUGHT_MAX: u32 = 2_000;
 
-/// Which phase may follow which.
+/// The phases that may follow each phase.
 const TURNS: [(&str, &[&str]); 5] = [
     ("closed", &["closed", "suspected", "open"]),
     ("suspected", &["suspected", "closed", "open"]),
@@ -32,7 +32,7 @@ const TURNS: [(&str, &[&str]); 5] = [
     ("ramping", &["ramping", "open", "closed"]),
 ];
 
-/// A phase as it is written.
+/// A phase, as written in a circuit.
 pub struct Phase {
     pub name: String,
     fields: Value,
@@ -40,7 +40,7 @@ pub struct Phase {
 }
 
 impl Phase {
-    /// Reads the text of a circuit. One that can't be read counts as closed.
+    /// Parses a circuit. One that can't be parsed counts as closed.
     pub fn read(text: Option<&str>) -> Self {
         let circuit: Value =
             text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
@@ -70,12 +70,12 @@ impl Phase {
         length.clamp(SLICE.0, SLICE.1) * self.number("/slice/rate")
     }
 
-    /// Whether another slice has begun since then.
+    /// Whether a new slice has begun since `was`.
     fn is_new_slice(&self, was: &Self) -> bool {
         self.is("ramping") && self.number("/slice/began") != was.number("/slice/began")
     }
 
-    /// What is wrong with it after another one, by the clock of the world.
+    /// Returns what is wrong with this phase after `was`, by the world's clock.
     fn wrong_after(&self, was: &Self, now: Millis) -> Option<(Check, String)> {
         let may = TURNS.iter().find(|(name, _)| was.is(name));
         if !may.is_some_and(|(_, may)| may.contains(&&*self.name)) {
@@ -87,7 +87,7 @@ impl Phase {
             let what = format!("the next probe is at {next_at}, now it is {now}");
             return Some((Check::ProbesInTime, what));
         }
-        // A clock that is behind may take a time for one that no right clock has written.
+        // Handlers ignore times that no right clock can have written, and more of them if their own clock is behind.
         let is_early = before > now + SKEW && before <= now + INTERVAL_MAX;
         if self.is("probing") && is_early && was.fields["steady"].is_null() {
             let what = format!("a probe at {now}, to be made at {before}");
@@ -120,7 +120,7 @@ impl Phase {
         (rate > most).then(what)
     }
 
-    /// How many events whoever writes it brings forward.
+    /// How many events the writer of this phase must bring forward.
     fn brings(&self, was: &Self) -> u32 {
         match &*self.name {
             "open" if !was.is("open") => WAKE_UPS,
@@ -146,7 +146,7 @@ impl Judge {
             self.violated(check, None, format!("run {run}, {target}: {what}"));
         }
         let known = self.knows(run, target);
-        // Then it gives the probe back, and nothing else changes.
+        // A run that had taken the probe gives it back with this write, and nothing else changes.
         let brings = if known.took_probe { 0 } else { is.brings(&was) };
         known.turned(&is);
         if brings > 0 {
@@ -154,7 +154,7 @@ impl Judge {
         }
     }
 
-    /// Why a run must not turn a circuit like this, as far as it depends on what it knows.
+    /// Why a run had no reason for this transition, judging by what the run knows.
     fn lacks_reason(
         &self,
         run: u64,
@@ -162,7 +162,7 @@ impl Judge {
         was: &Phase,
         is: &Phase,
     ) -> Option<(Check, String)> {
-        // Others may have written after a run had ended.
+        // Answers that arrive late may come after their run has ended.
         let (batch, true) = (self.runs.get(&run)?, is.is("open")) else { return None };
         let known = self.known_circuits.get(&run).and_then(|run| run.get(target));
         let is_told = known.is_some_and(|known| known.is_told_down);

@@ -57,8 +57,8 @@ pub fn settings(outage: Outage) -> Settings {
     Settings::from_lookup(lookup).expect("the variables are valid")
 }
 
-/// Lets a handler handle a batch, and returns the receipt handles of what is done. All its calls answer at once, so
-/// it is polled only once.
+/// Lets a handler handle a batch, and returns the receipt handles of the messages that are done. All its calls are
+/// answered at once, so it is polled only once.
 #[allow(clippy::expect_used, reason = "every record has an id")]
 pub fn handle(
     world: &RefCell<World>,
@@ -98,7 +98,7 @@ pub fn handle(
     done
 }
 
-/// A message as Lambda gives it to the handler, without what the handler doesn't read.
+/// A message as Lambda delivers it to the handler, without the fields that the handler doesn't read.
 pub fn record(message: Received, queue_arn: &str) -> SqsMessage {
     let mut record = SqsMessage::default();
     record.message_id = Some(message.message_id.as_ref().to_owned());

@@ -1,12 +1,12 @@
-//! One long outage, and a neighbour beside it.
+//! One long outage of a function, and a healthy function beside it.
 //!
-//! Function A fails at a steady rate until it is mended, and function B fails once in a while. No call fails and no
-//! handler dies; only the number of events is extreme. In the middle are production's handler and the model's queues.
-//! Mappings and targets are simpler than in the worlds: a poller hands over at once what a receive returns, and a run
-//! takes a moment and fails or succeeds. Nothing but bodies is written as JSON, because there are millions of events.
+//! Function A fails at a steady rate until it is mended, and function B fails now and then. No call fails and no
+//! handler dies; only the number of events is extreme. Production's handler and the model's queues are in the middle.
+//! Mappings and targets are simpler than in the worlds: a poller passes on at once what a receive returns, and a run
+//! takes a fixed time and fails or succeeds. Only bodies are written as JSON, because there are millions of events.
 //!
 //! A call takes effect at once, and a batch keeps its handler busy for a fixed time. Time moves in steps of 20
-//! milliseconds. SQS's count of messages in flight is a minute late.
+//! milliseconds. SQS's count of messages in flight is one minute old.
 
 mod handlers;
 mod played;
@@ -58,17 +58,17 @@ impl Design {
     }
 }
 
-/// What is played.
+/// The parameters of an outage.
 #[derive(Clone, Copy, Debug)]
 pub struct Outage {
     pub design: Design,
-    /// How many events of A fail in a second, and for how many minutes.
+    /// The rate in events per second at which A fails, and the minutes for which it does.
     pub rate: u64,
     pub minutes: u64,
-    /// How many events of B fail in a second, once each.
+    /// How many events of B fail per second, once each.
     pub neighbour: u64,
     pub in_flight_max: u32,
-    /// Function A, and whether it is probed and its events are listed.
+    /// How function A behaves, and whether it is probed and its events are listed.
     pub target: target::Settings,
     pub probe: bool,
     pub register: bool,
@@ -142,7 +142,7 @@ mod tests {
     fn an_outage_larger_than_the_limit_delays_nobody_and_loses_nothing() {
         let played = play(SMALL);
         assert_eq!((played.lost, played.forks, played.letters), (0, 0, 0));
-        // The last event of each function comes at the end of the outage, and succeeds.
+        // The last event of each function is sent at the end of the outage, and succeeds.
         assert_eq!(played.events, 25_198);
         assert!(played.in_flight_max <= SMALL.in_flight_max.into(), "{}", played.in_flight_max);
         assert!(played.delayed_max > 5_000, "{}", played.delayed_max);
@@ -158,9 +158,9 @@ mod tests {
         let target = target::Settings { capacity: 50, ..SMALL.target };
         let played = play(Outage { target, minutes: 10, probe: true, register: true, ..SMALL });
         assert_eq!((played.lost, played.forks, played.letters), (0, 0, 0));
-        assert_eq!((played.watched.strays, played.watched.doubles), (0, 0));
+        assert_eq!((played.watched.non_probe_retries, played.watched.overlapping_probes), (0, 0));
         assert!(played.in_flight_max <= SMALL.in_flight_max.into(), "{}", played.in_flight_max);
-        // First invocations go on.
+        // First invocations continue, and take a part of the capacity.
         let alone = Duration::from_secs(played.backlog as u64 / (target.capacity - SMALL.rate));
         let most = played.most_after.unwrap();
         assert!(most <= alone + Duration::from_mins(5), "{most:?} instead of {alone:?}");

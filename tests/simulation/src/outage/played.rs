@@ -1,4 +1,4 @@
-//! What came of an outage, and its row in the table.
+//! The results of an outage, and their row in the table.
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
@@ -11,12 +11,12 @@ const SQS_REQUESTS: f64 = 0.40;
 const LAMBDA_REQUESTS: f64 = 0.20;
 const LAMBDA_SECOND: f64 = 0.125 * 0.000_013_333_4;
 
-/// What came of it.
+/// The results of one outage.
 #[derive(Default)]
 pub struct Played {
-    /// How many of A's and B's attempts were so many milliseconds late.
+    /// How many attempts of A and of B were late by each number of milliseconds.
     pub lateness: [BTreeMap<u64, u64>; 2],
-    /// Most messages of A's queue in flight after the first minute, and most delayed.
+    /// The most messages of A's queue that were in flight after the first minute, and the most that were delayed.
     pub in_flight_max: u64,
     pub delayed_max: u64,
     pub events: usize,
@@ -27,10 +27,10 @@ pub struct Played {
     pub letters: u64,
     pub sqs_requests: u64,
     pub batches: u64,
-    /// How long after the end of the outage the last event had ended.
+    /// How long after the end of the outage the last event ended.
     pub drained: Duration,
-    /// Of A: its retries during the outage; how long after it the first one was made, and how long until 95 % of the
-    /// events that waited then were retried; and how many those were.
+    /// About A: when its circuit opened, after the beginning; its retries during the outage; when the first retry was
+    /// made, and when 95 % of the backlog were retried, after the end of the outage; and the backlog at that end.
     pub opened_after: Option<Duration>,
     pub retries_while_down: u64,
     pub first_after: Option<Duration>,
@@ -48,7 +48,7 @@ impl Played {
             + seconds * LAMBDA_SECOND
     }
 
-    /// How late at most this share of A's or B's attempts was.
+    /// The lateness that this share of A's or B's attempts did not exceed.
     pub fn lateness(&self, target: usize, share: f64) -> Duration {
         let all = &self.lateness[target];
         let mut rest = (all.values().sum::<u64>() as f64 * share).ceil() as u64;
@@ -87,7 +87,7 @@ impl Played {
     }
 }
 
-/// The head of the table.
+/// The header of the table.
 pub const HEAD: &str = "\
 | design | B late p50 | p99 | max | A late p50 | p99 | max | in flight | delayed | retries each | SQS requests | $ a million events | drained after | lost / forks / dead |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";

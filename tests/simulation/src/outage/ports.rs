@@ -1,4 +1,4 @@
-//! The ports of all handlers, which lead into the world. Every call answers at once.
+//! The ports of all handlers, connected to the world. Every call is answered at once.
 
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::{wire::outgoing, world::name_of};
 /// How long a run of a target takes.
 const TARGET_TAKES: Duration = Duration::from_millis(50);
 
-/// SQS bills a request for each 64 KiB of a send.
+/// SQS bills one request for each 64 KiB of a send.
 const BILLED_BYTES: usize = 64 * 1024;
 
 /// The ports of a handler.
@@ -182,7 +182,7 @@ impl Clock for Port {
         self.0.borrow().now
     }
 
-    /// No call takes time, so no time ends before the work.
+    /// No call takes time, so a timeout never ends before the work does.
     async fn sleep(&self, _duration: Duration) {
         std::future::pending().await
     }

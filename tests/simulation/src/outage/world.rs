@@ -1,4 +1,4 @@
-//! Everything outside the handlers: queues, pollers, targets, and the time.
+//! Everything outside the handlers: queues, pollers, targets and time.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
@@ -21,21 +21,21 @@ use super::{
 };
 use crate::{target::Target, world::BEGAN_AT};
 
-/// By how much time moves at least.
+/// The smallest step of time.
 const STEP: Duration = Duration::from_millis(20);
 
-/// How many messages a receive returns at most.
+/// The most messages that one receive returns.
 const RECEIVE_MAX: usize = 10;
 
-/// How many batches of a queue run at first, how many more each second if that is too few, and how many at most.
+/// How many batches of a queue run at first, how many more may start each second if those are too few, and the most.
 const BATCHES_START: usize = 5;
 const BATCHES_GROWTH: usize = 5;
 const BATCHES_MAX: usize = 1_000;
 
-/// How late SQS's count of messages in flight is, in seconds.
+/// How old SQS's count of messages in flight is, in seconds.
 const COUNT_LAG: usize = 60;
 
-/// A run of a target that has begun.
+/// A run of a target that is under way.
 pub struct Running {
     pub ends: Timestamp,
     pub event: usize,
@@ -44,22 +44,22 @@ pub struct Running {
     pub fails: bool,
 }
 
-/// What takes messages from a queue and gives them to handlers.
+/// Receives messages from a queue and passes them to handlers.
 pub struct Poller {
     pub queue: &'static str,
     pub arn: String,
     pub running: usize,
     pub granted: usize,
     pub granted_at: Timestamp,
-    /// What the queue had in flight in the last seconds.
+    /// The number of messages in flight in each of the last seconds.
     pub counted: VecDeque<u64>,
 }
 
-/// A batch with a handler.
+/// A batch that a handler has received.
 pub struct Batch {
     pub ends: Timestamp,
     pub poller: usize,
-    /// The receipt handles of what is done.
+    /// The receipt handles of the messages that are done.
     pub done: Vec<String>,
     pub handler: AwsHandler,
 }
@@ -71,26 +71,26 @@ pub struct World {
     pub mended: Timestamp,
     pub sqs: Sqs,
     pub pollers: Vec<Poller>,
-    /// The attempts made so far of each event, or [`ENDED`], and whether it is A's or B's.
+    /// For each event, the number of attempts so far or [`ENDED`], and whether it is A's or B's.
     pub events: Vec<(u8, u8)>,
     /// How many events of A and of B have failed.
     pub failed: [u64; 2],
     pub open: usize,
     pub running: VecDeque<Running>,
-    /// Runs that take long to fail.
+    /// Runs that take a long time to fail.
     pub slow: VecDeque<Running>,
     pub target: Target,
-    /// How many events of A were retried after the outage, of those that waited.
+    /// How many of the events of A that waited at the end of the outage were retried since.
     pub resumed: usize,
     pub waiting: Option<HashSet<usize>>,
-    /// How many seconds were counted.
+    /// For how many seconds counts were taken.
     pub counts: u64,
     pub played: Played,
 }
 
 pub const ENDED: u8 = u8::MAX;
 
-/// Whose event it is.
+/// The owners of events.
 pub const A: u8 = 0;
 pub const B: u8 = 1;
 pub const POISON: u8 = 2;
@@ -136,7 +136,7 @@ impl World {
         between(at_millis(BEGAN_AT), self.now)
     }
 
-    /// Lets as many events fail for the first time as should have by now.
+    /// Lets the events fail for the first time that should have failed by now.
     pub fn fail_new_events(&mut self) {
         let Outage { rate, neighbour, .. } = self.outage;
         let now = self.now;
@@ -205,7 +205,7 @@ impl World {
         }
     }
 
-    /// A retries an event. If the run fails, how long that takes.
+    /// A's run of a retried event. Returns how long the run takes if it fails.
     pub fn retry(&mut self, event: usize, attempt: u8) -> Option<Duration> {
         let now = self.now;
         let mended = self.target.mended();
@@ -228,8 +228,8 @@ impl World {
         takes
     }
 
-    /// Receives the next batch of a queue, if one more may run. If there is no message for it, the ones that run
-    /// are enough.
+    /// Receives the next batch of a queue, if another one may run. If the queue has no message for it, the batches that
+    /// run are enough.
     pub fn receive(&mut self, poller: usize) -> Option<SqsEvent> {
         let Self { sqs, now, pollers, played, .. } = self;
         let poller = &mut pollers[poller];
@@ -256,7 +256,7 @@ impl World {
         Some(event)
     }
 
-    /// Deletes what is done.
+    /// Deletes the messages that are done.
     #[allow(clippy::expect_used, reason = "the queue exists, and the handle is one of its own")]
     pub fn finish(&mut self, batch: &Batch) {
         let poller = &mut self.pollers[batch.poller];
@@ -267,7 +267,7 @@ impl World {
         }
     }
 
-    /// Notes once a second what SQS would count.
+    /// Records once a second the number that SQS would report later.
     pub fn count(&mut self) {
         let second = self.passed().as_secs();
         if second < self.counts {

@@ -1,4 +1,4 @@
-//! The cloud of a world at its beginning: queues, functions and mappings, as they would be deployed.
+//! The cloud of a world at its beginning: queues, functions and mappings as they would be deployed.
 #![allow(clippy::expect_used, reason = "the model and production accept every plan")]
 
 use std::{
@@ -32,7 +32,7 @@ use crate::{
     plan::{Form, Plan, TargetPlan},
 };
 
-/// The queue from which a topic or a bus takes what it passes on to this retry queue.
+/// The queue in which a topic or a bus holds the records that it forwards to this retry queue.
 pub fn relay_queue(name: &str, form: Form) -> String {
     match form {
         Form::Notification => format!("{name}-topic"),
@@ -41,7 +41,7 @@ pub fn relay_queue(name: &str, form: Form) -> String {
     }
 }
 
-/// Where all functions live.
+/// The account and the region of all functions.
 pub fn home() -> Rc<Home> {
     FunctionArn::parse(&qualified("any")).expect("the ARN of a function").home().into()
 }
@@ -73,7 +73,7 @@ impl World {
             self.create_queue(&relay_queue(&queue.name, Form::EventBridge), &[]);
             let settings = MappingSettings {
                 batch_size: Some(queue.batch.into()),
-                // More than ten messages need a window.
+                // Batches of more than ten messages need a window.
                 maximum_batching_window_in_seconds: Some((queue.batch > 10).into()),
                 function_response_types: Some(vec!["ReportBatchItemFailures".to_owned()]),
                 maximum_concurrency: Some(queue.concurrency.map(i64::from)),
@@ -130,7 +130,7 @@ impl World {
     }
 }
 
-/// The settings of a handler's process, which production reads from the variables that would be deployed.
+/// The settings of a handler's process. Production reads them from the variables that would be deployed.
 pub fn settings(plan: &Plan, number: usize, variant: usize) -> settings::Settings {
     let handler = &plan.handlers[number];
     let mut variables: BTreeMap<_, _> = handler.general.variables().into_iter().collect();
@@ -183,7 +183,7 @@ pub fn settings(plan: &Plan, number: usize, variant: usize) -> settings::Setting
     settings.expect("the variables are valid")
 }
 
-/// The circuits of targets that are there when a world begins: as another handler has left them, or somebody else.
+/// The circuits that exist when a world begins, as left by another handler or another program.
 pub fn circuits(plan: &Plan) -> HashMap<String, Stored> {
     let mut dice = Dice::seeded(plan.seed ^ 0x6369_7263_7569_7473);
     let of = |target: &TargetPlan| {

@@ -1,5 +1,5 @@
 //! The senders of messages: clients, strangers, topics and buses. And the targets: how their runs end, and what the
-//! judge is told of it.
+//! judge learns about that.
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
@@ -24,14 +24,14 @@ use crate::{
     rules::NEVER,
 };
 
-/// The size of a bare event that fits into a message although its envelope does not, in bytes.
+/// The size of an event, in bytes, that fits into a message by itself but not within its envelope.
 const TOO_LARGE: usize = 1_048_500;
 
 /// A stranger's message: its body, the body of its dead letter, and the reason if it is given up at once.
 type Strange = (String, String, Option<&'static str>);
 
 impl World {
-    /// Plans the next of so many things that are spread over the time of sending.
+    /// Spreads the next of `count` steps over the time of sending.
     pub fn plan_sending(&mut self, count: u64, step: fn(&mut Self)) {
         let gap = self.plan.sending / (count as u32).max(1);
         let delay = self.dice.within(Duration::ZERO, 2 * gap);
@@ -60,19 +60,19 @@ impl World {
             trace_header: Some(&trace),
             client_context: None,
         };
-        // If Lambda does not accept it, its client knows, and there is no event.
+        // If Lambda refuses the invocation, the client knows that, and there is no event.
         if let Ok(Invoked::Accepted(request_id)) = self.cloud.invoke(self.now, invocation) {
             self.judge.sent(target, payload, &request_id, trace.into());
         }
     }
 
-    /// Begins a new chain of requests.
+    /// A new trace header, for a new chain of requests.
     fn trace(&mut self) -> String {
         let (second, root, parent) = (self.now.timestamp(), self.dice.seed(), self.dice.seed());
         format!("Root=1-{second:08x}-00000000{root:016x};Parent={parent:016x};Sampled=0")
     }
 
-    /// Somebody else than Lambda puts a message into a retry queue.
+    /// A stranger, and not Lambda, sends a message to a retry queue.
     pub fn send_strange(&mut self) {
         self.strange -= 1;
         if self.strange > 0 {
@@ -87,7 +87,7 @@ impl World {
         message.body = body.as_str().into();
         let trace = self.trace();
         message.trace_header = Some(trace.clone());
-        // If its queue refuses the message, there is none.
+        // If the queue refuses the message, there is none.
         let queue = &plan.queues[target.queue].name;
         if let Ok(sent) = self.cloud.sqs.send(self.now, queue, message) {
             let request_id =
@@ -142,7 +142,7 @@ impl World {
                 }
                 (record("yesterday", &context, &carried), payload, None)
             }
-            // It belongs to the one function whose own dead-letter queue its handler knows.
+            // It belongs to the only function whose own dead-letter queue this handler serves.
             8 if target.form == Form::Bare && self.dice.happens(self.plan.large) => {
                 let id_attribute = ("RequestID".to_owned(), MessageAttribute::string(id));
                 message.attributes = MessageAttributes::from([id_attribute]);
@@ -156,7 +156,7 @@ impl World {
         }
     }
 
-    /// A target of another queue, if the handler binds queues to functions: it isn't to be invoked from this queue.
+    /// A target of another queue, if the handler binds queues to functions: it must not be invoked from this queue.
     fn neighbour(&self, number: usize) -> Option<&str> {
         let queue = self.plan.targets[number].queue;
         let others = self.plan.targets.iter().filter(|target| target.queue != queue);
@@ -164,7 +164,7 @@ impl World {
         bound.next().map(|target| &*target.name)
     }
 
-    /// Passes on what topics and buses have received.
+    /// Forwards the records that topics and buses have received.
     pub fn relay(&mut self) {
         let plan = Rc::clone(&self.plan);
         for target in &plan.targets {
@@ -193,17 +193,17 @@ impl World {
     pub fn forward(&mut self, queue: usize, message: Outgoing) {
         let trace: Arc<str> = message.trace_header.as_deref().unwrap_or_default().into();
         let queue = &self.plan.queues[queue].name;
-        // If the message around a record is too large, it is lost, as on AWS.
+        // If the message around a record is too large, the record is lost, as on AWS.
         if self.cloud.sqs.send(self.now, queue, message).is_err() {
             self.judge.tally.count(Seen::Fault(Fault::RecordTooLarge));
             self.judge.lost_on_its_way(&trace);
         }
     }
 
-    /// A message is visible again while a handler has it.
+    /// SQS delivers a message again while a handler has it.
     pub fn redeliver(&mut self, queue: usize, handle: &str) {
         let queue = &self.plan.queues[queue].name;
-        // It may be gone, or visible, by now.
+        // The message may be deleted or visible by now.
         let _ = self.cloud.sqs.change_visibility(self.now, queue, handle, 0);
     }
 }
@@ -223,7 +223,7 @@ fn wrapped(form: Form, record: &str) -> String {
 }
 
 impl World {
-    /// A target runs. How the run ends is drawn now, and happens later.
+    /// Begins a run of a target. Its outcome is drawn now and takes effect later.
     pub fn run_target(&mut self, run: &Run) {
         let Some(&target) = self.targets.get(&run.configuration.name) else { return };
         self.judge.began(&run.request_id, run.payload.get(), &run.trace_header);
@@ -241,7 +241,7 @@ impl World {
 
     fn outcome(&mut self, target: usize, run: &Run) -> Outcome {
         let event = self.judge.open.get(&run.request_id).map_or(0, |open| open.event);
-        // Drawn once for an event, and not for each of its runs.
+        // Drawn once per event, not for each of its runs.
         let is_hopeless = || {
             let seed = self.plan.seed.wrapping_add(event as u64);
             Dice::seeded(seed).unit() < self.plan.hopeless
@@ -291,10 +291,10 @@ impl World {
         Outcome::Failed(report.into_bytes())
     }
 
-    /// Tells the judge what has happened in the cloud.
+    /// Reports to the judge what has happened in the cloud.
     pub fn observe(&mut self) {
         let mut happened = self.cloud.take_happened().into_iter().peekable();
-        // What a failed run reported comes before what becomes of it.
+        // The cloud reports the error of a failed run before the fate of its record.
         let mut error = ErrorReport::default();
         while let Some(event) = happened.next() {
             if let Event::Finished { request_id, outcome, response, .. } = event {
@@ -329,7 +329,7 @@ fn is_delivery_of(event: &Event, of: &Arc<str>) -> bool {
     }
 }
 
-/// What a failed run reported, as far as it can be read.
+/// The error that a failed run reported, or an empty one if it can't be parsed.
 fn read(response: &str) -> ErrorReport {
     let response: Value = serde_json::from_str(response).unwrap_or_default();
     let text = |name| response.get(name).and_then(Value::as_str).map(str::to_owned);

@@ -30,7 +30,7 @@ use crate::{
     wire::{Environment, Port, Request},
 };
 
-/// A handler is killed after at most this many arrivals of its calls and answers.
+/// The most calls and answers after whose arrival a handler is killed.
 const KILLED_AFTER_MAX: u64 = 12;
 
 type Answer = Result<Report, RecordWithoutId>;
@@ -39,19 +39,19 @@ type Working = Pin<Box<dyn Future<Output = Answer>>>;
 /// A process of a handler, which handles one batch after another with the same clock.
 pub type Process = Rc<Handler<Port, Port, Port, Port>>;
 
-/// A batch with a handler.
+/// A batch that a handler has received.
 pub struct HandlerRun {
     run: Run,
     pub handler: usize,
     event: Rc<SqsEvent>,
-    /// The queue that it is from.
+    /// The queue that the batch is from.
     queue: String,
-    /// When it is killed, by its own clock, once it has begun.
+    /// When the handler is killed, by its own clock. Set once it has begun.
     pub deadline: Timestamp,
     working: Option<(Process, Working)>,
-    /// After how many more arrivals it is killed.
+    /// The number of arrivals after which it is killed.
     killed_after: Option<u64>,
-    /// How many of its calls have reached their services.
+    /// How many of its calls have reached their service.
     pub effects: u32,
 }
 
@@ -86,7 +86,7 @@ impl World {
             self.judge.tally.count(Seen::Trouble(Trouble::BadDeploy));
             return self.after(Duration::from_millis(50), move |world| world.kill(key));
         }
-        // If it is later than the message is hidden, the message is delivered again to another handler.
+        // A delay beyond the visibility timeout makes SQS deliver the message to another handler too.
         let delay = match may_fork && self.happens(Fault::LateDelivery) {
             true => self.dice.millis(1_000..=600_000),
             false => self.dice.millis(1..=20),
@@ -120,7 +120,7 @@ impl World {
         let trace = trace_of(record);
         let Some((case, target)) = self.judge.repeatable(trace) else { return };
         let queue = self.plan.targets[target].queue;
-        // The only time of a bare message is when it was sent, and a copy would have another.
+        // The only time of a bare message is when it was sent, so a copy would have another time.
         let has_time = self.plan.targets[target].form != Form::Bare;
         if has_time && self.happens(Fault::Duplicate) {
             self.judge.copied(case);
@@ -134,7 +134,7 @@ impl World {
                 trace_header: Some(trace.to_owned()),
                 ..Outgoing::default()
             };
-            // Up to almost 17 minutes, and short delays are likelier.
+            // Up to almost 17 minutes; short delays are likelier.
             let most = 10_u64.pow(self.dice.number(1..=6) as u32);
             let delay = self.dice.millis(0..=most);
             self.after(delay, move |world| world.forward(queue, copy));
@@ -146,7 +146,7 @@ impl World {
         }
     }
 
-    /// A batch has reached its handler, which begins to handle it.
+    /// A batch reaches its handler, which begins to handle it.
     fn begin(&mut self, key: u64) {
         let Some(mut run) = self.runs.remove(&key) else { return };
         let process = self.idle[run.handler].pop().unwrap_or_else(|| self.process(run.handler));
@@ -193,7 +193,7 @@ impl World {
         })
     }
 
-    /// Lets a handler go on, as far as it can without another answer.
+    /// Polls a handler until it waits for another answer.
     pub fn poll(&mut self, key: u64) {
         let working = self.runs.get_mut(&key).and_then(|run| run.working.as_mut());
         let Some((process, future)) = working else { return };
@@ -237,7 +237,7 @@ impl World {
         self.observe();
     }
 
-    /// A call or an answer of a run has arrived. Returns whether the run lives on.
+    /// A call or an answer of a run has arrived. Returns whether the run is still alive.
     pub fn survives(&mut self, key: u64) -> bool {
         let Some(run) = self.runs.get_mut(&key) else { return false };
         match &mut run.killed_after {
@@ -267,7 +267,7 @@ impl World {
         self.observe();
     }
 
-    /// A handler's time is up, and it has not answered.
+    /// The deadline of a handler passes without an answer.
     pub fn time_up(&mut self, key: u64) {
         let what = format!("run {key} has no answer when its time is up");
         self.judge.violated(Check::AnswersInTime, None, what);

@@ -1,5 +1,5 @@
-//! What CloudWatch shows of a world, as log lines in embedded metric format: the handlers' own, and such lines for
-//! the metrics of AWS.
+//! The metrics that CloudWatch would have of a world, as log lines in embedded metric format: those of the handlers,
+//! and equivalent lines for the metrics of AWS.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use super::World;
 use crate::plan::QueuePlan;
 
-/// SQS publishes the metrics of a queue once in this time.
+/// SQS publishes the metrics of a queue at this interval.
 const INTERVAL: Duration = Duration::from_mins(1);
 
-/// The attributes of a retry queue, and the metrics with their values. A world empties dead-letter queues at once,
-/// and SQS publishes nothing of idle ones.
+/// The metrics of a retry queue and the attributes that hold their values. Dead-letter queues have none: a world
+/// empties them at once, and SQS publishes nothing for idle queues.
 const OF_QUEUES: [(&str, &str); 3] = [
     ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesVisible"),
     ("ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesNotVisible"),
@@ -22,7 +22,7 @@ const OF_QUEUES: [(&str, &str); 3] = [
 ];
 
 impl World {
-    /// A handler is invoked, or fails.
+    /// A handler is invoked or fails.
     pub fn publish_run(&mut self, handler: usize, metric: &str) {
         if self.plan.has_metrics {
             let name = &self.plan.handlers[handler].name;
@@ -31,14 +31,14 @@ impl World {
         }
     }
 
-    /// A handler has answered, by its clock now.
+    /// A handler has answered. `now` is by its clock.
     pub fn publish_report(&mut self, report: &Report, now: Timestamp) {
         if self.plan.has_metrics {
             self.judge.metrics.extend(metrics::lines(report, now));
         }
     }
 
-    /// Nothing happens before this time, so each queue stays as it is.
+    /// Publishes the queues' metrics up to this time. Nothing happens before it, so the queues don't change.
     pub fn publish_queues(&mut self, until: Timestamp) {
         while self.plan.has_metrics && self.queues_published < until {
             let at = self.queues_published;

@@ -1,8 +1,7 @@
-//! A world: the model of the cloud, production's handlers, and what goes wrong.
+//! A world: the model of the cloud, production's handlers, and the faults.
 //!
-//! Time jumps from one event to the next, either on the agenda or due in the cloud, and nothing changes in
-//! between. Everything is drawn from the seed in the order in which it happens, so the same seed makes the same
-//! world.
+//! Time jumps from one event to the next, either on the agenda or due in the cloud, and nothing changes in between.
+//! Everything is drawn from the seed in the order in which it happens, so the same seed makes the same world.
 
 mod build;
 mod clients;
@@ -42,26 +41,26 @@ use crate::{
     wire::Answer,
 };
 
-/// When every world begins. Any time would do; it has a fraction of a second, so that a lost fraction shows.
+/// When every world begins. Any time would do, but it needs a fraction of a second, so that a lost fraction shows.
 pub const BEGAN_AT: u64 = 1_770_000_000_123;
 
-/// How long after the last age is over everything has settled: enough for the last waits, for batches, and for
-/// events that wait in Lambda's own queue.
+/// The time after the end of the last event's age within which everything must settle: enough for the last waits, for
+/// batches, and for events in Lambda's own queue.
 const SETTLING: Duration = Duration::from_hours(48);
 
-/// A world that takes more steps than this for an event never ends.
+/// A world with more steps per event than this will never end.
 const STEPS_PER_EVENT_MAX: u64 = 40_000;
 
 /// Plays a world from its beginning to its end, or to the first rule that does not hold.
-pub fn play(plan: Plan, is_told: bool) -> Judge {
-    World::new(Rc::new(plan), is_told).play()
+pub fn play(plan: Plan, is_story_written: bool) -> Judge {
+    World::new(Rc::new(plan), is_story_written).play()
 }
 
-/// Something that is to happen.
+/// A step on the agenda.
 enum Step {
     /// A service answers a call.
     Answer(Rc<Call>, Vec<Answer>),
-    /// The time of a handler's run is up.
+    /// The time of a handler's run ends.
     TimeUp(u64),
     Other(Box<dyn FnOnce(&mut World)>),
 }
@@ -69,27 +68,27 @@ enum Step {
 struct World {
     plan: Rc<Plan>,
     now: Timestamp,
-    /// The same, for the handlers.
+    /// The same time, shared with the handlers.
     clock: Rc<Cell<Timestamp>>,
     cloud: Cloud,
-    /// What is to happen and when. Steps of the same time happen in the order in which they were planned.
+    /// The steps to come. Steps of the same time happen in the order in which they were planned.
     agenda: BTreeMap<(Timestamp, u64), Step>,
     planned: u64,
     dice: Dice,
     judge: Judge,
-    /// Where the handlers live.
+    /// The account and the region of the handlers.
     home: Rc<Home>,
-    /// The last count of the messages in flight that a handler asked for, by queue.
+    /// The last count of messages in flight that a handler asked for, by queue.
     counted: BTreeMap<String, (Timestamp, u64)>,
-    /// What the handlers' ledgers and registers contain.
+    /// The contents of the handlers' ledgers and registers.
     table: Table,
     /// The circuits of targets, by their ARNs.
     circuits: HashMap<String, Stored>,
     runs: BTreeMap<u64, HandlerRun>,
-    /// Processes that are free, by handler.
+    /// Idle processes, by handler.
     idle: Vec<Vec<Process>>,
     next_run: u64,
-    /// Targets and handlers by their functions' names.
+    /// The numbers of targets and of handlers, by the names of their functions.
     targets: BTreeMap<Arc<str>, usize>,
     handlers: BTreeMap<Arc<str>, usize>,
     troubles: Vec<(Trouble, usize)>,
@@ -97,12 +96,12 @@ struct World {
     unsent: u64,
     strange: u64,
     dead_letters_read: u64,
-    /// Until when the metrics of queues are published.
+    /// The time up to which the metrics of queues are published.
     queues_published: Timestamp,
 }
 
 impl World {
-    fn new(plan: Rc<Plan>, is_told: bool) -> Self {
+    fn new(plan: Rc<Plan>, is_story_written: bool) -> Self {
         let began_at = at_millis(BEGAN_AT);
         let mut dice = Dice::seeded(plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1);
         let circuits = build::circuits(&plan);
@@ -112,7 +111,7 @@ impl World {
             cloud: Cloud::new(plan.concurrency, dice.seed()),
             agenda: BTreeMap::new(),
             planned: 0,
-            judge: Judge::new(Rc::clone(&plan), is_told),
+            judge: Judge::new(Rc::clone(&plan), is_story_written),
             home: build::home(),
             counted: BTreeMap::new(),
             table: Table::default(),
@@ -156,7 +155,7 @@ impl World {
         let mut steps = 0;
         while self.judge.violation.is_none() {
             let runs = self.cloud.advance(self.now);
-            // First what has failed: its message may be in one of the batches.
+            // Failures first: their messages may be in one of the batches.
             self.observe();
             for run in runs {
                 match self.handlers.get(&run.configuration.name) {

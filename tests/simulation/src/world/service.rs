@@ -1,4 +1,4 @@
-//! The services as a handler's calls meet them. Anything can happen to a call and to its answer.
+//! The services that a handler's calls reach. Anything can go wrong with a call and its answer.
 
 use std::{
     cell::Cell,
@@ -24,7 +24,7 @@ use crate::{
     wire::{Answer, Exchange, Invoke, Refusal, Request, Slot},
 };
 
-/// What Lambda answers when it refuses for good, and what that means.
+/// The errors with which Lambda refuses an invocation for good, and the reasons that they lead to.
 const REJECTIONS: [(&str, u16, Reason); 5] = [
     ("InvalidRequestContentException", 400, Reason::InvokeRejected),
     ("UnsupportedMediaTypeException", 415, Reason::InvokeRejected),
@@ -33,27 +33,27 @@ const REJECTIONS: [(&str, u16, Reason); 5] = [
     ("RecursiveInvocationException", 400, Reason::RecursionStopped),
 ];
 
-/// What it answers when a person has to fix something.
+/// The errors of Lambda that a person has to fix.
 const MISCONFIGURATIONS: [(&str, u16); 3] = [
     ("AccessDeniedException", 403),
     ("KMSDisabledException", 502),
     ("InvalidZipFileException", 502),
 ];
 
-/// How late a count of messages in flight may be.
+/// The greatest age of a count of messages in flight.
 const COUNT_LAG: Duration = Duration::from_mins(1);
 
-/// A wrong count is at most twice the right one, and so many more.
+/// A wrong count is at most twice the right one, plus this number.
 const IN_FLIGHT_WRONG: u64 = 20;
 
-/// A call of a run, and where its answers go.
+/// A call of a run, and the slot for its answers.
 pub struct Call {
     run: u64,
     handler: usize,
     request: Request,
-    /// When it was made, by the handler's clock.
+    /// When the call was made, by the handler's clock.
     clock: Timestamp,
-    /// What each entry is about. It is not needed for visibility changes and counts.
+    /// The subject of each entry. Visibility changes and counts don't need it.
     subjects: Vec<Option<Subject>>,
     slot: Weak<Slot>,
 }
@@ -72,7 +72,7 @@ impl World {
         !self.is_calm && self.dice.happens(rate)
     }
 
-    /// The same, and counts it.
+    /// Draws whether a fault happens now, and counts it if so.
     pub fn happens(&mut self, fault: Fault) -> bool {
         let happens = self.draws(fault);
         if happens {
@@ -81,7 +81,7 @@ impl World {
         happens
     }
 
-    /// A handler has asked for something.
+    /// A handler makes a call.
     pub fn submit(&mut self, run: u64, clock: Timestamp, request: Request, slot: Weak<Slot>) {
         let Some((handler, deadline)) = self.runs.get(&run).map(|run| (run.handler, run.deadline))
         else {
@@ -123,7 +123,7 @@ impl World {
         }
     }
 
-    /// Draws what happens to a call.
+    /// Draws the outcome of a call.
     fn dispatch(&mut self, call: Rc<Call>) {
         let out = self.dice.millis(2..=60);
         let back = self.dice.millis(2..=60);
@@ -154,7 +154,7 @@ impl World {
         }
     }
 
-    /// A call reaches its service after this time. Its answer takes another time, if it is not lost.
+    /// The call reaches its service after `out`. Its answer takes `back`, or is lost.
     fn send_off(&mut self, call: &Rc<Call>, out: Duration, back: Option<Duration>) {
         let call = Rc::clone(call);
         self.after(out, move |world| world.arrive(&call, back));
@@ -181,7 +181,7 @@ impl World {
         self.fail(call, after, Refusal { retry_after, ..Refusal::of(code, status, transient) });
     }
 
-    /// A call has no answer. It fails after a while, or not even that.
+    /// A call gets no answer. It times out after a while, or never.
     fn time_out(&mut self, call: Rc<Call>) {
         if self.happens(Fault::CallHung) {
             return;
@@ -206,7 +206,7 @@ impl World {
         self.plan_step(after, Step::Answer(call, answers));
     }
 
-    /// A call has reached its service, and takes effect.
+    /// A call reaches its service and takes effect.
     fn arrive(&mut self, call: &Rc<Call>, back: Option<Duration>) {
         let run = call.run;
         if let Some(run) = self.runs.get_mut(&run) {
@@ -261,7 +261,7 @@ impl World {
         answers
     }
 
-    /// Counts the messages of a queue that are in flight. The count may be the one of up to a minute ago.
+    /// Counts the messages of a queue that are in flight. The result may be up to a minute old.
     fn count(&mut self, queue: &str, count: &Cell<u64>) -> Answer {
         if self.is_send_denied(queue) {
             return Err(Refusal::default());
@@ -348,7 +348,7 @@ impl World {
         targets.iter().filter_map(of).collect()
     }
 
-    /// The only write of a circuit.
+    /// A conditional write of a circuit, the only way to change one.
     fn exchange(&mut self, run: u64, exchange: &Exchange) -> Answer {
         if self.draws(Fault::Misconfigured) {
             self.judge.tally.count(Seen::Fault(Fault::LedgerDenied));
@@ -366,7 +366,7 @@ impl World {
         Ok(())
     }
 
-    /// What CloudWatch says of a function: that it is up or down, right or wrong, or nothing.
+    /// The minutes that CloudWatch shows of a function: up or down, true or false, or none at all.
     fn minutes(&mut self) -> Vec<Minute> {
         let errors = match self.dice.number(0..=2) {
             0 if !self.is_calm => 100,
@@ -401,7 +401,7 @@ impl World {
             trace_header: Some(&trace),
             client_context: None,
         };
-        // The only refusal by the model in this world: the function is gone.
+        // The only refusal by the model in this world is that the function is gone.
         let accepted = self
             .cloud
             .invoke(self.now, invocation)
@@ -412,7 +412,7 @@ impl World {
         Ok(())
     }
 
-    /// Answers have reached a handler. It may not wait for them any more.
+    /// Answers arrive at a handler, which may no longer wait for them.
     pub fn answer(&mut self, call: &Call, answers: Vec<Answer>) {
         let Some(slot) = call.slot.upgrade() else { return };
         let is_sleep = matches!(call.request, Request::Sleep(_));
@@ -449,7 +449,7 @@ impl World {
         self.poll(call.run);
     }
 
-    /// The trace header of a request that is passed on: each hop has a parent of its own.
+    /// The trace header of a request that is passed on: each hop has a new parent.
     fn next_hop(&mut self, trace: &str) -> String {
         let parent = format!("Parent={:016x}", self.dice.seed());
         let is_parent = |member: &str| member.starts_with("Parent=");

@@ -1,4 +1,4 @@
-//! The table of the handlers' ledgers and registers, and the operators who write to it too.
+//! The table with the handlers' ledgers and registers, and the operators, who write to it too.
 
 use std::{
     cell::RefCell,
@@ -21,24 +21,24 @@ use crate::{
     wire::{Answer, Entry, Refusal, Replace},
 };
 
-/// How old what a look-up shows may be.
+/// How stale the result of a look-up may be.
 const LOOK_UP_LAG: Duration = Duration::from_secs(1);
 
-/// Nobody looks at a wait for longer than this.
+/// Operators act within twice the time that an event waits, and this is the longest wait that counts.
 const PATIENCE: Duration = Duration::from_hours(6);
 
-/// What an item consists of. One that was forged has neither.
+/// An item: its claim and its entry in the register. A forged item has neither.
 type Item = (Option<Claim>, Option<Entry>);
 
 /// The items, by claim key.
 #[derive(Default)]
 pub struct Table {
     claims: HashMap<String, Claim>,
-    /// What the register says of events that wait.
+    /// The entries of the register, for events that wait.
     waiting: BTreeMap<String, Entry>,
-    /// The items that have no claim, because somebody else than a handler wrote them.
+    /// The items without a claim, which something other than a handler has written.
     forged: BTreeSet<String>,
-    /// What the last writes have replaced.
+    /// The items that the latest writes have replaced.
     replaced: VecDeque<(Timestamp, String, Item)>,
     orders: u32,
 }
@@ -59,7 +59,7 @@ impl Table {
         }
     }
 
-    /// The item as it was before the writes of the last moment, if there were any.
+    /// The item as it was before the latest writes, if there were any.
     fn before(&self, now: Timestamp, key: &str) -> Option<Item> {
         let is_it = |(at, of, _): &&(Timestamp, String, Item)| {
             of == key && between(*at, now) <= LOOK_UP_LAG
@@ -67,14 +67,14 @@ impl Table {
         self.replaced.iter().find(is_it).map(|(.., item)| item.clone())
     }
 
-    /// Removes what was forged.
+    /// Removes the forged items.
     pub fn clean(&mut self) {
         self.forged.clear();
     }
 }
 
 impl World {
-    /// A handler replaces an item, if it is still the one that was seen.
+    /// A handler replaces an item, unless the item has changed since the handler saw it.
     pub fn replace(&mut self, replace: &Replace, subject: Option<Subject>) -> Answer {
         if self.draws(Fault::Misconfigured) {
             self.judge.tally.count(Seen::Fault(Fault::LedgerDenied));
@@ -98,7 +98,7 @@ impl World {
         Ok(())
     }
 
-    /// A handler reads items of events and targets.
+    /// A handler reads the items of events and targets.
     pub fn look_up(
         &mut self,
         run: u64,
@@ -110,7 +110,7 @@ impl World {
             self.judge.tally.count(Seen::Fault(Fault::LedgerDenied));
             return Err(Refusal::of("AccessDeniedException", 400, FaultKind::Configuration));
         }
-        // Reads are as late as counts are.
+        // Stale reads are as frequent as stale counts.
         let is_late = !events.is_empty() && self.draws(Fault::InFlightLate);
         let (mut found, mut current) = (Notes::default(), Vec::new());
         for key in events {
@@ -135,7 +135,7 @@ impl World {
         Ok(())
     }
 
-    /// A handler reads which events of a target wait in flight until after this time, at most so many.
+    /// A handler lists up to `count` events of a target that are in flight past `after`.
     pub fn list(
         &mut self,
         run: u64,
@@ -165,19 +165,19 @@ impl World {
         Ok(())
     }
 
-    /// An event is listed from now on, and operators may see it.
+    /// An event is listed, so operators may see it.
     fn show(&mut self, key: &str, entry: &Entry) {
         if self.is_calm || !self.dice.happens(self.plan.ordering) {
             return;
         }
-        // Half of what they order comes too late, or when the event waits again.
+        // Half of the orders come too late, or when the event waits again.
         let wait = between(self.now, entry.due).min(PATIENCE);
         let delay = self.dice.within(Duration::ZERO, 2 * wait);
         let (key, handle) = (key.to_owned(), entry.receipt_handle.clone());
         self.after(delay, move |world| world.operate(&key, handle));
     }
 
-    /// An operator who has seen an event, with its receipt handle, does something about it, or about others.
+    /// An operator who has seen an event and its receipt handle orders something, for this event or for others.
     fn operate(&mut self, key: &str, handle: Option<String>) {
         if self.is_calm {
             return;
@@ -192,7 +192,7 @@ impl World {
             _ => vec![(key.to_owned(), handle)],
         };
         for (key, handle) in events {
-            // Two may do it at the same time, and needn't want the same.
+            // Two operators may act at the same time, with different orders.
             for _ in 0..self.dice.pick(&[1, 1, 1, 2]) {
                 let order = self.dice.pick(&[Order::Retry, Order::Retry, Order::Cancel]);
                 let delay = self.dice.millis(2..=500);
@@ -202,7 +202,7 @@ impl World {
         }
     }
 
-    /// An operator orders something for an event if it waits, and brings its message back.
+    /// An operator writes an order for an event if it waits, and makes its message visible.
     fn order(&mut self, key: &str, order: Order, seen_handle: Option<String>) {
         let waits = |claim: &&Claim| claim.state == State::Waiting && !claim.is_expired(self.now);
         let Some(claim) = self.table.claims.get(key).filter(waits) else {
@@ -215,7 +215,7 @@ impl World {
         let entry = self.table.waiting.get(key).cloned();
         self.table.write(self.now, key, Some(ordered), entry.clone());
         self.judge.ordered(key, order);
-        // A delayed message can't be brought back.
+        // A delayed message can't be made visible.
         let Some(Entry { queue_url, receipt_handle: Some(handle), .. }) = entry else { return };
         let is_stale = seen_handle.as_ref().is_some_and(|seen| *seen != handle);
         if is_stale {
@@ -225,14 +225,14 @@ impl World {
         if !self.happens(Fault::CallUnsent) {
             let delay = self.dice.millis(2..=60);
             self.after(delay, move |world| {
-                // It may be gone by now.
+                // The message may be deleted by now.
                 let sqs = &mut world.cloud.sqs;
                 let _ = sqs.change_visibility(world.now, name_of(&queue_url), &handle, 0);
             });
         }
     }
 
-    /// Somebody writes an item that has no claim in the place of one on which nobody acts, for a while.
+    /// Something other than a handler replaces an item on which no handler acts, for a while, by one without a claim.
     fn forge(&mut self, key: &str) {
         let is_free = |claim: &Claim| claim.state == State::Waiting && claim.order.is_none();
         if self.table.claims.get(key).is_some_and(|claim| !is_free(claim)) {

@@ -1,4 +1,4 @@
-//! Troubles that begin and end.
+//! The beginning and the end of troubles.
 
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ use crate::{
 /// How many messages of a crowded queue may be in flight.
 const CROWDED: usize = 3;
 
-/// By turns of so many minutes a flapping target works and fails.
+/// A flapping target works and fails in turn, for this many minutes each.
 const FLAP_MINUTES: i64 = 7;
 
 impl World {
@@ -28,7 +28,7 @@ impl World {
         }
         let plan = Rc::clone(&self.plan);
         let lambda = &mut self.cloud.lambda;
-        // A function may have been deleted meanwhile, so these calls may fail.
+        // The function may have been deleted meanwhile, so these calls may fail.
         match trouble {
             Trouble::TargetPaused | Trouble::HandlerThrottled => {
                 let is_target = trouble == Trouble::TargetPaused;
@@ -71,7 +71,7 @@ impl World {
                 let _ = self.cloud.sqs.limit_in_flight(&plan.queues[number].name, most);
             }
             Trouble::TargetDown | Trouble::TargetFlaps => {}
-            // These are counted when they have an effect.
+            // These troubles are counted when they take effect.
             Trouble::AccessDenied
             | Trouble::BadDeploy
             | Trouble::CallsThrottled
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// Whether a target fails now because of a trouble; nothing if it has none.
+    /// Whether a trouble makes a target fail now. None if it has no trouble.
     pub fn is_down(&self, target: usize) -> Option<bool> {
         if self.is(Trouble::TargetDown, target) {
             return Some(true);
@@ -91,7 +91,7 @@ impl World {
         self.is(Trouble::TargetFlaps, target).then_some(turn % 2 == 0)
     }
 
-    /// Faults stop: whatever still lasts ends now.
+    /// Faults stop: every trouble that lasts ends now.
     pub fn calm_down(&mut self) {
         for (trouble, number) in self.troubles.clone() {
             if trouble != Trouble::TargetRenamed {
