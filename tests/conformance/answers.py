@@ -30,7 +30,7 @@ TIMES = frozenset(
 )
 # Strings that contain JSON, whose white space may differ.
 DOCUMENTS = frozenset({"RedrivePolicy"})
-# Each implementation makes up the id of the caller.
+# Each implementation invents the id of the caller.
 CALLERS = frozenset({"SenderId"})
 
 # Lists that SQS may return in any order, with the member to sort their items by.
@@ -45,7 +45,7 @@ NOTHING: tuple[Any, ...] = (None, [], {})
 class Answer:
     """The answer to one call of a case."""
 
-    # The operation, and the number of this call among the case's calls to it.
+    # The operation, and the position of this call among the case's calls to it.
     step: str
     text: str
 
@@ -76,8 +76,8 @@ class Notebook:
         return self._call("sqs", operation, parameters, None)
 
     def function(self, operation: str, *, told: Sequence[str] = (), **parameters: Any) -> dict[str, Any]:
-        """Calls Lambda. Only the members of the answer in `told` are recorded, because AWS keeps adding new ones and no
-        implementation has them all."""
+        """Calls Lambda. Only the members in `told` are recorded, because AWS keeps adding members to its answers, and
+        no implementation has them all."""
         return self._call("lambda", operation, parameters, told)
 
     def raw(self, headers: Mapping[str, str], body: bytes) -> None:
@@ -129,7 +129,7 @@ class Notebook:
         if key in IDENTIFIERS:
             return self._numbered(key, str(value))
         if isinstance(value, dict):
-            # The error of a batch's entry also has a free text.
+            # An entry of a batch that failed has an error message too.
             free = {"Message"} if "Code" in value else set()
             return {
                 name: self._masked(member, name)
@@ -149,7 +149,7 @@ class Notebook:
             uuid = re.search(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", value)
             if uuid:
                 value = value.replace(uuid[0], self._numbered("UUID", uuid[0]))
-            # The length describes a long text well enough, because the cases repeat one character.
+            # For a long text its length is enough, because the cases repeat one character.
             return value if len(value) <= 400 else f"<{len(value)} characters>"
         return value
 

@@ -17,7 +17,7 @@ from cases import Case, all_cases
 from differences import NO_CALL, Difference, Table
 from endpoints import Endpoint
 
-# Cases spend most of their time waiting, so more of them run at a time than there are cores.
+# Cases mostly wait, so more of them run at a time than there are cores.
 CASES_AT_A_TIME = 8
 
 
@@ -47,7 +47,7 @@ def compare(ours: list[Answer], theirs: list[Answer]) -> dict[str, Difference]:
 
 
 def main() -> int:
-    """Runs all cases at both endpoints, and prints complaints."""
+    """Runs all cases at both endpoints, and prints complaints about unlisted differences."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program", type=Path, help="comeback-local")
     arguments = parser.parse_args()

@@ -11,7 +11,7 @@ HANDLER = "retry-handler"
 TARGET = "example-target"
 LEDGER = "ledger"
 
-# The backoffs are short because the test checks that all events come back, not when.
+# Backoffs are short, because the test checks that all events are retried, not when.
 SETTINGS = {"BASE_BACKOFF": "1s", "MAX_BACKOFF": "1s", "MAX_ATTEMPTS": "4"}
 
 HANDLER_TIMEOUT_SECONDS = 10
@@ -29,7 +29,7 @@ class Loop:
     dead_letter_queue: str
 
     def run_count(self, function: str) -> int:
-        """How often a function has run, according to its log."""
+        """The number of runs of a function, according to its log."""
         pages = self.logs.get_paginator("filter_log_events").paginate(
             logGroupName=f"/aws/lambda/{function}", filterPattern='"START RequestId"'
         )

@@ -15,11 +15,11 @@ TABLE = Path(__file__).with_name("differences.toml")
 
 RIGHT = ("local", "moto", "both")
 
-# Stands for the missing answer if a case made a call at only one of them.
+# Stands for the missing answer if only one of the two got this call in a case.
 NO_CALL = "no such call"
 
 
-# At the end of a listed answer, this matches any text.
+# Matches any text at the end of a listed answer.
 ANYTHING = " …"
 
 
@@ -51,7 +51,7 @@ def _quoted(text: str) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """The differences that were looked up in the documentation, by place: `topic/case/step`."""
+    """The differences whose right answer was looked up in the documentation, by place: `topic/case/step`."""
 
     listed: Mapping[str, Difference]
 
@@ -60,7 +60,7 @@ class Table:
         """Reads the repository's table.
 
         Raises:
-            ValueError: if an entry has the wrong keys, names nobody as right, or lists a place twice.
+            ValueError: if an entry has the wrong keys, says wrongly who is right, or lists a place twice.
         """
         listed: dict[str, Difference] = {}
         for entry in tomllib.loads(TABLE.read_text())["difference"]:
@@ -76,7 +76,7 @@ class Table:
         return cls(listed)
 
     def complaints(self, found: Mapping[str, Difference]) -> list[str]:
-        """Compares these differences with the table. Returns a text for each one that is unlisted, changed or gone."""
+        """Compares the found differences with the table. Returns a text for each that is unlisted, changed or gone."""
         unlisted = [
             f"not in {TABLE.name}, or not like this:\n{difference.render(place)}"
             for place, difference in found.items()

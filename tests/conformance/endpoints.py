@@ -19,13 +19,13 @@ REGION = "us-east-1"
 ACCOUNT = "000000000000"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/conformance"
 
-# The access key of clients with all permissions, which is also their secret.
+# The access key of clients with all permissions. It is also their secret key.
 ACCESS_KEY = "local"
 
-# Longer than any answer takes. The longest wait in SQS is 20 s.
+# Longer than any answer takes. The longest long poll of SQS is 20 s.
 PATIENCE_SECONDS = 60
 
-# Clients must send invalid requests too, and send each request only once.
+# Cases include invalid requests, so clients don't validate them, and they send each request only once.
 CONFIG = Config(
     parameter_validation=False,
     read_timeout=PATIENCE_SECONDS,
@@ -56,7 +56,7 @@ class Endpoint:
         )
 
     def environment(self) -> dict[str, str]:
-        """The variables with which a program uses it, with all permissions."""
+        """The variables for a program that uses this endpoint with all permissions."""
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_REGION": REGION,
@@ -74,7 +74,7 @@ def local(program: Path, settings: Mapping[str, str] = MappingProxyType({})) -> 
 
 @contextmanager
 def moto() -> Iterator[Endpoint]:
-    """Runs moto, and creates the role of functions, which must exist."""
+    """Runs moto, and creates the role that functions need."""
     server = Path(__file__).with_name("moto_server.py")
     with _started("moto", [sys.executable, str(server)]) as endpoint:
         role = ROLE.rsplit("/", 1)[-1]
@@ -104,7 +104,7 @@ def _started(
             url = process.stdout.readline().strip()
             if not url:
                 raise RuntimeError(f"expected {name} to print its endpoint, it exited instead")
-            # Reads all other output, so that the pipe never fills up.
+            # Read all other output, so that the pipe never fills up.
             Thread(target=process.stdout.read, daemon=True).start()
             yield Endpoint(name, url)
         finally:

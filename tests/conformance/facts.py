@@ -1,7 +1,7 @@
-"""Checks that the local cloud behaves like AWS, according to answers that others have recorded there.
+"""Checks that the local cloud behaves like AWS, according to answers that LocalStack's authors have recorded there.
 
 LocalStack's tests include dated snapshots of AWS's answers. The tables in `recorded` list the facts in them that matter
-to a retry system, each with its test and the date of its snapshot. Only facts were taken over, no text and no code.
+to a retry system, each with its test and the date of its snapshot. Only the facts are used, none of the text or code.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import recorded
 from endpoints import Endpoint
 from recorded import Cloud
 
-# Checks spend most of their time waiting, so more of them run at a time than there are cores.
+# Checks mostly wait, so more of them run at a time than there are cores.
 CHECKS_AT_A_TIME = 8
 
 Check = Callable[[Cloud], None]
@@ -36,7 +36,7 @@ class Fact:
     test: str
     recorded: date
     check: Check
-    # Why the local cloud intentionally behaves differently. If this is set, the check must fail.
+    # Why the local cloud differs on purpose. If this is set, the check must fail.
     otherwise: str | None = None
 
     def complaint(self, endpoint: Endpoint) -> str | None:

@@ -1,7 +1,7 @@
 """Runs the whole retry loop in ministack: the real binaries with 140 events at once, none of which may be lost.
 
 Unlike Lambda's, ministack's failure records have no version, time, request id or qualifier, so the handler has to use
-the attributes of the SQS message. A success leaves no trace except the function's run in its log, so the test counts
+the attributes of the SQS message. The only trace of a success is the function's run in its log, so the test counts
 runs. A lost record makes one run too few, and a duplicate makes one too many.
 """
 
@@ -19,7 +19,7 @@ import endpoints
 from deployment import SETTINGS, TARGET, Loop, deploy
 from endpoints import ACCOUNT, REGION
 
-# Far longer than the loop takes. If it takes longer, something is lost.
+# Far longer than the loop takes. If it isn't done by then, something is lost.
 PATIENCE_SECONDS = 80
 
 CALLERS = 16
@@ -32,7 +32,7 @@ class Kind:
     name: str
     count: int
     fail: dict[str, Any]
-    # How often the target runs for each event, and the reason if the event is given up.
+    # The number of the target's runs for each event, and the reason if the event is given up.
     runs: int
     reason: str | None = None
 

@@ -5,15 +5,15 @@ ministack reads its port when it is imported, so this program binds a socket bef
 - Race condition: a failure record is appended to a queue without the lock under which the event source mapping replaces
   the queue's list of messages. About three records in a thousand were lost, so tests of the loop failed at random. Here
   appending takes the lock too.
-- Nested stacks: a template's transforms are not applied in nested stacks. CloudFormation applies them there too.
+- Nested stacks: ministack does not apply a template's transforms in nested stacks. CloudFormation does.
 - Numbers: if a template's parameter gives a mapping's concurrency, the value stays a string and the mapping never
   polls. CloudFormation converts it to a number.
 - Alarms: a stack with an alarm on an expression is refused. CloudWatch accepts it. Here the alarm watches a metric with
   the expression as its name, which never has a value.
 - `aws:PrincipalArn`: in a policy's condition, ministack compares the ARN of a role's session. IAM compares the role's.
-- Logs: a function that still runs when its stack was deleted makes its log group again. On AWS, the roles of these
-  functions may not.
-- Batches: ministack checks permissions for `SendMessageBatch` and the like. IAM checks those for `SendMessage`.
+- Logs: a function that still runs after its stack was deleted makes its log group again. On AWS, the roles of these
+  functions don't allow that.
+- Batches: ministack checks permissions for actions such as `SendMessageBatch`. IAM checks those for `SendMessage`.
 
 The server acts as if it were behind a proxy that terminates TLS, because the queues' policies deny requests without
 TLS.
@@ -35,9 +35,9 @@ os.environ |= {
     "BIND_HOST": HOST,
     "MINISTACK_HOST": HOST,
     "GATEWAY_PORT": str(port),
-    # The endpoint that its functions call.
+    # The endpoint for calls of its functions.
     "AWS_ENDPOINT_URL": endpoint,
-    # ministack sets the region while it transforms a template and then restores it, also for another template.
+    # While it transforms a template, ministack sets this variable and then restores it, even during another one.
     "AWS_DEFAULT_REGION": REGION,
 }
 
@@ -64,7 +64,7 @@ emit_logs = lambda_svc._emit_lambda_logs
 
 
 def emit_logs_to_group_of_template(function: dict[str, Any], *arguments: Any, **options: Any) -> None:
-    """Writes what a function logged. A log group of its own must exist, unlike the one that Lambda makes."""
+    """Writes what a function logged, if the function has a log group of its own and not the one that Lambda makes."""
     group = (function.get("config") or function).get("LoggingConfig", {}).get("LogGroup")
     if group is None or group.startswith("/aws/lambda/") or group in cloudwatch_logs._log_groups:
         emit_logs(function, *arguments, **options)
@@ -81,7 +81,7 @@ def deploy_nested_stack_transformed(
 ) -> Any:
     """Applies the transforms of a nested stack's template, and deploys the stack."""
     parameters = [{"Key": name, "Value": str(value)} for name, value in properties.get("Parameters", {}).items()]
-    # Only nested deployments look this function up in the module. Other callers have imported the original.
+    # Only nested deployments look this function up in the module. All other callers have imported the original.
     engine._parse_template = lambda body: engine._apply_transforms(parse_template(body), parameters)
     try:
         return deploy_nested_stack(logical_id, properties, *arguments, **options)

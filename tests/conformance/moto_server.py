@@ -11,10 +11,10 @@ from moto.iam.access_control import IAMRequestBase
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
-# Logs no requests, and no tracebacks of failed ones: the status 500 in the answers is enough.
+# Logs neither requests nor tracebacks of failed ones: the status 500 in an answer is enough.
 logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
 
-# moto checks signatures if it enforces policies, and calculates those of Lambda's requests wrongly. The key is enough.
+# moto checks signatures if it enforces policies, but computes them wrongly for Lambda's requests. The key is enough.
 IAMRequestBase.check_signature = lambda _: None
 
 end_with_starter()

@@ -1,4 +1,4 @@
-"""The check of differences fails for unlisted differences and for listed ones that are gone."""
+"""The check of differences must fail for unlisted differences and for listed ones that are gone."""
 
 import unittest
 
@@ -11,7 +11,7 @@ class TableTest(unittest.TestCase):
     """Compares one found difference with different tables."""
 
     def complaints(self, **listed: Difference) -> list[str]:
-        """The complaints if the only difference that is found is at `place`."""
+        """The complaints if the only difference is at `place`."""
         return Table(listed).complaints({"place": FOUND})
 
     def test_a_difference_that_is_listed_is_no_complaint(self) -> None:

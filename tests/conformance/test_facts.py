@@ -1,4 +1,4 @@
-"""The check of facts fails if a fact doesn't hold, and if an intended exception does."""
+"""The check of facts must fail if a fact doesn't hold, and if an intended exception does hold."""
 
 import unittest
 from dataclasses import replace

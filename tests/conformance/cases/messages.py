@@ -53,7 +53,7 @@ def too_long(aws: Notebook) -> None:
 def attributes_count_as_the_body_does(aws: Notebook) -> None:
     queue = aws.queue()
     attribute = {"k": _string("v")}
-    # The attribute counts with its name, type and value: 1 + 6 + 1 bytes.
+    # An attribute's size is that of its name, type and value: 1 + 6 + 1 bytes.
     for length in (MESSAGE_BYTES_MAX - 8, MESSAGE_BYTES_MAX - 7):
         aws.sqs("SendMessage", QueueUrl=queue, MessageBody="x" * length, MessageAttributes=attribute)
 

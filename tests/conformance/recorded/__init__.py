@@ -1,7 +1,7 @@
 """Facts that were recorded on AWS, and checks whether they hold in a local cloud.
 
-For each topic, `TOPIC_facts.toml` is a table of facts, and `TOPIC_facts.py` has a check with the name of each fact. A
-check is a function that takes a [`Cloud`] and raises an AssertionError if the fact doesn't hold there.
+For each topic, `TOPIC_facts.toml` is a table of facts, and `TOPIC_facts.py` has a check for each fact, with the fact's
+name. A check is a function that takes a [`Cloud`] and raises an AssertionError if the fact doesn't hold there.
 """
 
 import time
@@ -44,7 +44,7 @@ class Cloud:
         """Waits for the next message in a queue and deletes it. Returns it with all its attributes.
 
         Raises:
-            AssertionError: if none comes.
+            AssertionError: if no message arrives.
         """
         for _ in range(PATIENCE_SECONDS // 20):
             received = self.sqs.receive_message(

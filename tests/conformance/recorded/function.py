@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A function that calls the Runtime API directly. It does what its variable DO says, or otherwise its event."""
+"""A function that calls the Runtime API directly. Its variable DO or, without that, its event says what it does."""
 
 import http.client
 import json
@@ -20,7 +20,7 @@ def call(method, path, body=None):
 
 
 def forward(queue, event):
-    """Sends an event to a queue, as any client of SQS would."""
+    """Sends an event to a queue."""
     credential = "local/20260101/us-east-1/sqs/aws4_request"
     headers = {
         "Authorization": f"AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders=host, Signature=0",

@@ -1,4 +1,4 @@
-"""Helpers for functions that checks of several topics use."""
+"""Helpers for functions, which the checks of several topics use."""
 
 import json
 from pathlib import Path
@@ -11,10 +11,10 @@ from recorded import Cloud
 
 PROGRAM = Path(__file__).with_name("function.py").read_bytes()
 
-# An error that a function reports itself.
+# An error as a function itself reports it.
 ERROR = {"errorType": "OrderError", "errorMessage": "no stock"}
 
-# The status and the code of refusals.
+# The status and the code of a refusal.
 NOT_FOUND = 404, "ResourceNotFoundException"
 INVALID = 400, "InvalidParameterValueException"
 
@@ -26,7 +26,7 @@ def create_function(
     variables: dict[str, str] | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Creates a function with the code `function.py`. It does what `do` says, or otherwise what its event says."""
+    """Creates a function with the code `function.py`. `do` or, without that, its event says what it does."""
     environment = {"Variables": {"DO": json.dumps(do), **(variables or {})}}
     described = {
         "FunctionName": aws.name(own),

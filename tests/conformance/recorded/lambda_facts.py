@@ -1,4 +1,4 @@
-"""Checks of what was recorded of AWS Lambda: invocations, events, and the settings of functions."""
+"""Checks of facts about AWS Lambda: invocations, events, and the settings of functions."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def a_runtime_that_exits_at_its_start_is_an_exit_error(aws: Cloud) -> None:
 
 
 def a_wrapper_that_is_missing_is_an_exit_error(aws: Cloud) -> None:
-    # The local cloud can start a command of this machine through a wrapper, as Lambda does with a runtime.
+    # In the local cloud a wrapper can be any command of this machine, which takes the place of a runtime.
     function(
         aws,
         PackageType="Image",
@@ -260,7 +260,7 @@ def reserved_concurrency_of_an_absent_function_is_not_found(aws: Cloud) -> None:
 
 def a_part_of_the_accounts_concurrency_cannot_be_reserved(aws: Cloud) -> None:
     function(aws)
-    # The local cloud's account has a concurrency of 100. The other checks need the rest.
+    # The local cloud's account has a concurrency of 100, and the other checks need the rest of it.
     status, code, message = refusal(_reserve, aws=aws, concurrency=50)
     same((status, code), INVALID)
     assert "below its minimum value of" in message, message
@@ -383,7 +383,7 @@ def _answer(invoked: dict[str, Any]) -> Any:
 
 
 def _failed(aws: Cloud, event: Any, error_type: str, what: str) -> None:
-    """Checks that an invocation fails with this error of Lambda's own."""
+    """Checks that an invocation fails with this error type and message of Lambda itself."""
     answer = _invoke(aws, event)
     request_id = answer["ResponseMetadata"]["RequestId"]
     message = f"RequestId: {request_id} Error: {what}"
@@ -392,7 +392,7 @@ def _failed(aws: Cloud, event: Any, error_type: str, what: str) -> None:
 
 
 def _record(aws: Cloud, event: Any, *, paused: bool = False, **settings: Any) -> tuple[str, dict[str, Any]]:
-    """Sends an event to a new function, which has the same queue as both destinations. Returns the request id and the
+    """Sends an event to a new function, whose two destinations are the same queue. Returns the request id and the
     message that arrives in the queue."""
     own = "paused" if paused else "running"
     records = aws.queue(own)

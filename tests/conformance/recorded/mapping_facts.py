@@ -1,4 +1,4 @@
-"""Checks of what was recorded of AWS Lambda's event source mappings."""
+"""Checks of facts about AWS Lambda's event source mappings."""
 
 import json
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from recorded.functions import ERROR, INVALID, NOT_FOUND, function, function_arn
 
 REPORTS = {"FunctionResponseTypes": ["ReportBatchItemFailures"]}
 
-# `function.py` only answers this event, whatever its variable DO says.
+# `function.py` only returns for this event, whatever its variable DO says.
 WARM_UP = "warm up"
 
 
@@ -233,8 +233,8 @@ def _batches(
     own: str = "",
     **settings: Any,
 ) -> None:
-    """Runs a scenario on a mapped queue, and on the queue to which its function forwards the events. Deletes the
-    mapping afterwards, so that it stops polling."""
+    """Runs a scenario on a mapped queue, and on the queue to which the function forwards its events. Then deletes the
+    mapping, so that it stops polling."""
     forwarded = aws.queue(f"forwarded{own}")
     source, mapping = _mapped(aws, {"forward": forwarded, **do}, own, **settings)
     try:

@@ -1,4 +1,4 @@
-"""Checks of what was recorded of Amazon SQS's message move tasks."""
+"""Checks of facts about Amazon SQS's message move tasks."""
 
 import base64
 import json

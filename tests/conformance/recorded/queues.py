@@ -1,4 +1,4 @@
-"""Helpers for queues that checks of several topics use."""
+"""Helpers for queues, which the checks of several topics use."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ def received(aws: Cloud, queue: str, **parameters: Any) -> list[dict[str, Any]]:
 
 
 def let_a_second_pass(aws: Cloud) -> None:
-    """Waits a second by the implementation's clock, with a delayed message."""
+    """Waits for one second of the implementation's clock, by means of a delayed message."""
     clock = aws.queue("clock")
     aws.sqs.send_message(QueueUrl=clock, MessageBody="over", DelaySeconds=1)
     aws.receive(clock)
@@ -26,7 +26,7 @@ def dead_letter_queue(aws: Cloud, source: str = "source") -> tuple[str, str]:
 
 
 def give_up(aws: Cloud, queue: str, *bodies: str) -> None:
-    """Sends messages with these bodies, and makes the queue move all its messages to its dead-letter queue."""
+    """Sends messages with these bodies, and makes SQS move all messages of the queue to its dead-letter queue."""
     for body in bodies:
         aws.sqs.send_message(QueueUrl=queue, MessageBody=body)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Checks of what was recorded of Amazon SQS."""
+"""Checks of facts about Amazon SQS."""
 
 import json
 import urllib.error
@@ -405,7 +405,7 @@ def _too_long(aws: Cloud, queue: str, limit: int) -> None:
 
 
 def _batches(aws: Cloud) -> list[tuple[Any, dict[str, Any]]]:
-    """All batch operations, with the members that an entry needs besides its id."""
+    """All batch operations, each with the members that an entry needs besides its id."""
     handle = {"ReceiptHandle": "x"}
     return [
         (aws.sqs.send_message_batch, {"MessageBody": "x"}),
