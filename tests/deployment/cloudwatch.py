@@ -1,6 +1,6 @@
-"""What CloudWatch makes of data points: metrics from log lines, statistics, queries, expressions and alarms.
+"""CloudWatch's evaluation of data points: metrics from log lines, statistics, queries, expressions and alarms.
 
-Only as much as the alarms of Comeback need. Anything else is an error.
+It supports only what the alarms of Comeback need. Anything else is an error.
 """
 
 import ast
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-# Values by the beginnings of their periods, in seconds.
+# The values by the start of their period, in seconds.
 Series = dict[int, float]
 
 OPERATORS: dict[type[ast.AST], Callable[[float, float], float]] = {
@@ -32,7 +32,7 @@ CONDITION = re.compile(r"(\w+) != '(\w+)'")
 
 @dataclass(frozen=True)
 class Point:
-    """Values of one metric at a time, in seconds."""
+    """The values of one metric at one time, in seconds."""
 
     at: int
     namespace: str
@@ -42,7 +42,7 @@ class Point:
 
 
 def of_log(line: Mapping[str, Any], at: int, names: Mapping[str, str]) -> Iterator[Point]:
-    """The metrics of a line in embedded metric format, written at this time by targets with these names."""
+    """The metrics in a line in embedded metric format, written at this time. Targets have these names."""
     for directive in line.get("_aws", {}).get("CloudWatchMetrics", []):
         for dimensions in directive["Dimensions"]:
             values = {name: names.get(line[name], line[name]) for name in dimensions}
@@ -53,7 +53,7 @@ def of_log(line: Mapping[str, Any], at: int, names: Mapping[str, str]) -> Iterat
 
 
 def of_filter(properties: Mapping[str, Any], line: Any, at: int) -> Iterator[Point]:
-    """The metrics of a filter when this line arrives."""
+    """The metrics of a metric filter when this line arrives."""
     match = FILTER.fullmatch(properties["FilterPattern"])
     if match is None:
         raise NotImplementedError(properties["FilterPattern"])
@@ -77,7 +77,7 @@ class CloudWatch:
         self.points += points
 
     def begins(self, alarm: Mapping[str, Any]) -> list[int]:
-        """When an alarm goes off: the ends of the periods after which it is on and was not before."""
+        """When an alarm goes off: the ends of the periods that change it from off to on."""
         period, series = self._watched(alarm)
         periods = int(alarm["EvaluationPeriods"])
         needed = int(alarm.get("DatapointsToAlarm", periods))
@@ -89,7 +89,7 @@ class CloudWatch:
         return [at + period for at in on if at - period not in on]
 
     def drawn(self, graph: Mapping[str, Any]) -> dict[str, Series]:
-        """The visible lines of a dashboard's graph, by what they show."""
+        """The visible lines of a dashboard's graph, by their labels."""
         lines: dict[str, Series] = {}
         metrics: dict[str, Series] = {}
         expressions = []
@@ -125,7 +125,7 @@ class CloudWatch:
         statistic: str,
         period: str,
     ) -> Series:
-        """All metrics that a search finds, as one."""
+        """All metrics that a search finds, combined into one."""
         found = (
             point
             for point in self.points
@@ -182,7 +182,7 @@ def aggregated(points: Iterable[Point], period: int, statistic: str) -> Series:
 
 
 def calculated(expression: str, metrics: Mapping[str, Series]) -> Series:
-    """The value of an expression in each period. Missing values stay missing, except in the sum of a list."""
+    """The value of an expression in each period. A missing value stays missing, except in the sum of a list."""
     times = sorted({at for series in metrics.values() for at in series})
 
     def value(node: ast.AST) -> Series:

@@ -1,4 +1,4 @@
-"""Runs the examples' own commands, as a person would, against an emulator of AWS."""
+"""Runs the example's own deployment commands, as a user would, against an emulator of AWS."""
 
 import json
 import os
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SAM_STACK = "comeback-example"
 CDK_STACK = "comeback-cdk-example"
 
-# Longer than a deployment takes. One that hangs is killed.
+# Longer than a deployment takes. A command that hangs is killed.
 PATIENCE_SECONDS = 300
 
 
@@ -29,7 +29,7 @@ class Example:
     commands: list[list[str]]
 
     def deploy(self, endpoint: Endpoint, home: Path) -> None:
-        """Runs the commands in the example's folder, without the user's own settings.
+        """Runs the commands in the example's folder, without the settings of the current user.
 
         Raises:
             RuntimeError: if one fails, with its output.
@@ -42,7 +42,7 @@ class Example:
             "AWS_SECRET_ACCESS_KEY": "local",
             # AWS_DEFAULT_REGION is not set, because not every user sets it.
             "AWS_REGION": REGION,
-            # Nothing listens there, so every request to another host fails.
+            # Nothing listens on this port, so every request to another host fails.
             "HTTPS_PROXY": "http://127.0.0.1:9",
             "CDK_DISABLE_CLI_TELEMETRY": "true",
             "CDK_DISABLE_VERSION_CHECK": "true",

@@ -1,21 +1,21 @@
-"""Deploys both examples with everything switched on through CloudFormation into ministack, with the commands that a
-person would use; released.py deploys them as they are. One event fails, comes back and succeeds; another one always
+"""Deploys both examples with every option switched on through CloudFormation into ministack, with the commands that a
+user would type; released.py deploys them as they are. One event fails, is retried and succeeds; another one always
 fails and is given up with its reason. With several functions, each has its own retry queue. IAM is enforced: the
-handler has only its role's permissions, both queues are closed to strangers, and the operator can do with them what its
-policies allow, and nothing more. In the end everything is removed.
+handler has only its role's permissions, both queues are closed to strangers, and the operator can do with them exactly
+what its policies allow. In the end everything is removed.
 
-ministack runs functions as processes of this machine, so the handler is the build for this machine, not arm64's.
-Some things can't be tested with it:
+ministack runs functions as processes of this machine, so the handler is built for this machine, not for arm64.
+Some things can't be tested in ministack:
 
-- How Lambda itself uses roles: ministack sends failures to the queue and receives from it without checking them.
-- Errors that are never retried: its Python functions report every error with the same type.
-- That recursion is allowed: ministack ignores a template's `RecursiveLoop`, and its own detection allows the few
-  attempts of this test. tests/deployment/parity.py checks it in the templates.
+- Lambda's own use of roles: ministack sends failures to the queue and receives from it without checking permissions.
+- Permanent errors: all errors of its Python functions have the same type.
+- That recursion is allowed: ministack ignores a template's `RecursiveLoop`, and its own loop detection permits the few
+  attempts of this test. tests/deployment/parity.py checks the setting in the templates.
 - Transparent functions: ministack has no wrappers. The end-to-end tests run the layer in the local cloud.
-- SQS's redrive, which ministack lacks. On AWS, each step of it needs the permissions of the principal that starts it.
+- SQS's redrive, which ministack lacks. On AWS, each step of a redrive needs the permissions of its caller.
 - That only CloudFormation can delete the queues: ministack does not check CloudFormation's own calls with IAM.
 - That the operator may use `comeback status` and `comeback trace`: ministack takes the list of event invoke configs for
-  another operation, and knows no log group by an ARN that ends with `:*`. Those run with all permissions here.
+  another operation, and can't match a log group's ARN that ends with `:*`. Here both run with all permissions.
 - An event invoke config of a version or an alias. A template's config for `$LATEST` also applies to the plain name, as
   in Lambda, although ministack doesn't return it without a qualifier.
 """
@@ -39,7 +39,7 @@ import sam
 import several
 from stack import Deployed, find, life_of_failing, mapped_queues, remove
 
-# Far longer than the backoffs of all attempts. If it takes longer, something is wrong.
+# Far longer than the backoffs of all attempts. If it isn't done by then, something is wrong.
 PATIENCE_SECONDS = 150
 
 RECOVERS = {"id": "order-7", "fail": {"attempts": 2, "error": "UpstreamUnavailable"}}
@@ -48,7 +48,7 @@ NEVER = {"id": "order-8", "fail": {"error": "UpstreamUnavailable"}}
 
 PURGE = "purge_queue: dead letters"
 
-# What the queues' policies let the operator do: redrive and delete dead letters, and bring waiting events forward.
+# The queues' policies let the operator redrive and delete dead letters, and bring waiting events forward.
 OPERATE = [
     "receive_message: dead letters",
     "change_message_visibility: dead letters",
@@ -59,7 +59,7 @@ OPERATE = [
 
 
 def play(deployed: Deployed) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Sends both events. Returns what was placed and what was given up, once nothing waits any more.
+    """Sends both events. Returns the placed orders and the dead letters, once nothing waits any more.
 
     Raises:
         TimeoutError: if that does not happen.
@@ -94,7 +94,7 @@ def faults(deployed: Deployed, attempts_max: int, comeback: Path) -> list[str]:
     looked_at = {
         "placed": ([{"placed": "order-7", "attempt": 2}], orders),
         "given up": ([(NEVER, "max_attempts_exceeded", str(attempts_max))], given_up),
-        "what a stranger can do": ([], deployed.trespasses()),
+        "what a stranger can do": ([], deployed.stranger_operations()),
         "what the operator can do": ([each for each in OPERATE if each != PURGE], deployed.permitted_operations()),
         "what the operator can do with all permissions": (OPERATE, deployed.operations()),
         "comeback status": ([deployed.arn], [each["function"] for each in _status(deployed, comeback)]),
@@ -110,12 +110,12 @@ def faults(deployed: Deployed, attempts_max: int, comeback: Path) -> list[str]:
         # The failures of both events.
         looked_at["claims"] = (["done"] * (2 + 1 + attempts_max), deployed.claims())
     if deployed.variables().get("IN_FLIGHT_MAX"):
-        # Counting and sending again need permissions that no other call needs. How many waits become delays depends on
-        # how many handlers share them.
+        # Counting messages and sending them again need permissions that no other call needs. The number of waits that
+        # become delays depends on the number of handlers.
         denied = {text for text in said if "can't be counted" in text or "can't be sent to its own queue" in text}
         looked_at["denied calls about delays"] = (set(), denied)
     if deployed.variables().get("REGISTER"):
-        # The handler goes on without the register where it may not use it, and says so.
+        # A handler that may not use the register goes on without it, and logs that.
         looked_at["denied calls of the register"] = (set(), {text for text in said if "LEDGER_TABLE" in text})
         listed = deployed.comeback(comeback, "waiting", as_operator=True)
         looked_at["comeback waiting"] = (("register", 0), (listed["source"], listed["looked_at"]))
@@ -132,13 +132,13 @@ def _problems(deployed: Deployed, comeback: Path) -> list[str]:
 
 
 def _trace(deployed: Deployed, comeback: Path, event_id: str) -> tuple[list[str], dict[str, str]]:
-    """The life of an event. An event that the handler receives only when it is due does not wait."""
+    """The life of an event, without its waits: an event that the handler receives only when it is due has none."""
     life = deployed.comeback(comeback, "trace", event_id)
     return [step["what"] for step in life["steps"] if step["what"] != "waits"], life["next"]
 
 
 class Trial(NamedTuple):
-    """An example, and what is tried with it."""
+    """An example, and the test that is run against it."""
 
     name: str
     # Makes the example in a folder that no other trial uses.
@@ -147,7 +147,7 @@ class Trial(NamedTuple):
 
 
 def of_one(attempts_max: int, comeback: Path) -> Callable[[endpoints.Endpoint, str], list[str]]:
-    """Tries an example of one target, with the maximum number of its re-invocations and the operator's program."""
+    """Tests an example with one target, with this maximum of attempts and the operator's program."""
 
     def tried(endpoint: endpoints.Endpoint, stack: str) -> list[str]:
         (deployed,) = find(endpoint, stack)
@@ -157,14 +157,14 @@ def of_one(attempts_max: int, comeback: Path) -> Callable[[endpoints.Endpoint, s
 
 
 def of_several(endpoint: endpoints.Endpoint, stack: str) -> list[str]:
-    """Tries the targets of several.js."""
+    """Tests the targets of several.js."""
     deployed = find(endpoint, stack)
     (redrive_queue,) = mapped_queues(endpoint, stack) - {each.retry_queue_arn for each in deployed}
     return several.faults(deployed, redrive_queue)
 
 
 def try_out(trial: Trial) -> list[str]:
-    """Deploys an example, tries it and removes it. Returns what was wrong."""
+    """Deploys an example, tests it and removes it. Returns the faults."""
     with endpoints.ministack(with_iam=True) as ministack, tempfile.TemporaryDirectory(prefix="deployed-") as temporary:
         home, folder = Path(temporary) / "home", Path(temporary) / "example"
         home.mkdir()
@@ -177,7 +177,7 @@ def try_out(trial: Trial) -> list[str]:
 
 
 def main() -> int:
-    """Tries all examples, each in an account of its own."""
+    """Tests all examples, each in an account of its own."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cdk", type=Path, help="CDK's command line")
     parser.add_argument("everything", type=Path, help="the output of everything.js, cdk.out, with this handler")

@@ -1,4 +1,4 @@
-"""Reads SAM's templates as they are written."""
+"""Parses SAM's templates, without any transform."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import yaml
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML with the short forms of CloudFormation's functions."""
+    """YAML with the short forms of CloudFormation's intrinsic functions."""
 
 
 def _function(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
@@ -27,5 +27,5 @@ _Loader.add_multi_constructor("!", _function)
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Reads a template as it is written."""
+    """Parses a template, without any transform."""
     return yaml.load(path.read_text(), Loader=_Loader)

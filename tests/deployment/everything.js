@@ -1,4 +1,4 @@
-// CDK's example with every option that both packages have switched on. everything.py does the same to SAM's example.
+// CDK's example with every option of both packages switched on. everything.py does the same for SAM's example.
 const { createRequire } = require('module');
 const load = createRequire(require.resolve('../../infra/cdk/package.json'));
 const {
@@ -44,7 +44,7 @@ const retry = new AsyncRetry(stack, 'Retry', {
   reservedConcurrency: 25,
   permissionsBoundary: iam.ManagedPolicy.fromAwsManagedPolicyName('PowerUserAccess'),
   maxConcurrency: 20,
-  // So few that waits are kept as delays.
+  // The limit is so low that waits are kept as delays.
   inFlightMax: 1,
   logRetention: logs.RetentionDays.ONE_WEEK,
   tracing: lambda.Tracing.ACTIVE,

@@ -1,4 +1,4 @@
-"""SAM's example with every option that both packages have switched on. everything.js does the same to CDK's example."""
+"""SAM's example with every option of both packages switched on. everything.js does the same for CDK's example."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ TARGET_ALARMS = {
     "LatenessTrigger": "above 60000 in 2 of 3 periods of 900 s",
 }
 
-# IAM decides who uses the key, as with the construct's key, and CloudWatch Logs may use it.
+# IAM decides who may use the key, as with the construct's key. CloudWatch Logs may use it too.
 KEY_POLICY = {
     "Version": "2012-10-17",
     "Statement": [
@@ -65,7 +65,7 @@ def switch_on(example: dict[str, Any]) -> dict[str, Any]:
     resources["Key"] = {"Type": "AWS::KMS::Key", "Properties": {"KeyPolicy": KEY_POLICY}}
     resources["Retry"]["Properties"]["Parameters"] |= PARAMETERS
     resources["OrdersAlarms"]["Properties"]["Parameters"] |= TARGET_ALARMS
-    # Sending to an encrypted queue, or receiving from it, needs its key.
+    # Senders to an encrypted queue, and receivers from it, need its key.
     for policy in ("OrdersFailures", "OperatorRedrive"):
         resources[policy]["Properties"]["PolicyDocument"]["Statement"].append(
             {

@@ -1,6 +1,6 @@
-"""Records what this release writes, and plays what older ones wrote to the handler of this one.
+"""Records the formats that this release writes, and feeds those of older releases to this release's handler.
 
-Record once for each release, with its version as argument:
+Record once for each release, with its version as the argument:
 
     cargo build --package retry-handler
     python3 tests/deployment/formats.py VERSION
@@ -24,14 +24,14 @@ from process import Handler, run
 
 RECORDED = ROOT / "tests/deployment/recorded"
 LEDGER = {"LEDGER_TABLE": "ledger"}
-# Waits are sent again with a delay.
+# Every wait becomes a delay: the message is sent again.
 CROWDED = {"IN_FLIGHT_MAX": "1"}
 JSON = "application/x-amz-json-1.0"
 
 
 @dataclass
 class Recording(Refusing):
-    """An AWS that keeps what is written, and whose ledger may have an item already."""
+    """An AWS that records all writes. Its ledger may already have an item."""
 
     written: list[tuple[str, Any]] = field(default_factory=list)
     item: Mapping[str, Any] | None = None
@@ -56,7 +56,7 @@ class Recording(Refusing):
 def played(
     batches: Sequence[Batch], environment: Mapping[str, str], item: Mapping[str, Any] | None = None
 ) -> Recording:
-    """What the handler does with these batches."""
+    """Runs the handler with these batches. Returns the requests that it made."""
     handler = Handler("retry-handler", [str(TARGET / "debug/retry-handler")], {**ON_TIME, **environment})
 
     async def recorded(log: Path) -> Recording:
@@ -88,7 +88,7 @@ def written_now() -> dict[str, Any]:
 
 
 def as_if_recorded(text: str, at: int) -> dict[str, Any]:
-    """The formats of a release with their times moved, as if they had been recorded at this time."""
+    """The formats of a release, with all times moved as if they had been recorded at this time."""
     moved = timedelta(seconds=at - json.loads(text)["recorded_at"])
 
     def later(found: re.Match[str]) -> str:
@@ -102,7 +102,7 @@ def as_if_recorded(text: str, at: int) -> dict[str, Any]:
 
 
 def received(body: str, attributes: Mapping[str, Any], at: int) -> list[Batch]:
-    """A batch of one message that was sent at this time."""
+    """A batch of one message with this body and these attributes, sent at this time."""
     ((record,),) = [json.loads(batch.event)["Records"] for batch in batches_of(Fate.INVOKED, 1, 1)]
     record["body"] = body
     record["attributes"]["SentTimestamp"] = str(at * 1000)

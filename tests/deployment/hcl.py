@@ -1,6 +1,6 @@
-"""Reads Terraform's language and evaluates its expressions, as far as infra/terraform uses them.
+"""Parses Terraform's language and evaluates its expressions, as far as infra/terraform uses them.
 
-The grammar is python-hcl2's. References to resources, variables and modules are looked up by whoever evaluates.
+The grammar is python-hcl2's. The caller looks up references to resources, variables and modules.
 """
 
 import ast
@@ -17,7 +17,7 @@ from typing import Any
 from hcl2.parser import parser
 from lark import Token, Tree
 
-# Looks a name up: a variable of a `for`, or the beginning of a reference such as `var`.
+# Looks up a name: a variable of a `for`, or the first part of a reference, such as `var`.
 Lookup = Callable[[str], Any]
 
 
@@ -35,13 +35,13 @@ class Block:
     blocks: list["Block"] = field(default_factory=list)
 
     def inner(self, kind: str) -> Iterator["Block"]:
-        """The blocks in it of one kind."""
+        """The nested blocks of one kind."""
         return (each for each in self.blocks if each.kind == kind)
 
 
 @functools.cache
 def read(path: Path) -> Block:
-    """The blocks of a file, in one that has no labels."""
+    """Parses a file. Returns its blocks in one block without labels."""
     return _block(path.name, (), parser().parse(path.read_text() + "\n").children[0])
 
 
@@ -60,7 +60,7 @@ def _block(kind: str, labels: tuple[str, ...], body: Tree) -> Block:
 
 
 def _parts(tree: Tree) -> list[Any]:
-    """The children that mean something."""
+    """The children other than punctuation."""
     return [each for each in tree.children if not (isinstance(each, Tree) and each.data == "new_line_or_comment")]
 
 
@@ -145,12 +145,12 @@ def _string(tree: Tree, lookup: Lookup) -> Any:
             pieces.append(inner[1:])
         else:
             pieces.append(ast.literal_eval(f'"{inner}"'))
-    # A string of nothing but one interpolation keeps its type.
+    # A string that consists of a single interpolation keeps the value's type.
     return pieces[0] if len(pieces) == 1 else "".join(pieces)
 
 
 def written(value: Any) -> str:
-    """A value in a string."""
+    """A value as it appears in a string."""
     match value:
         case None | dict() | list():
             raise Refused(f"{value} can't be in a string")
@@ -163,7 +163,7 @@ def written(value: Any) -> str:
 def _element(tree: Tree, lookup: Lookup) -> tuple[Any, Any]:
     key, value = _trees(tree)
     (inner,) = _trees(key)
-    # A bare word is a key as it is.
+    # A bare word is a key by itself.
     is_word = inner.data == "keyword" or (inner.data == "expr_term" and inner.children[0].data == "identifier")
     return (text(inner) if is_word else evaluate(inner, lookup)), evaluate(value, lookup)
 
@@ -202,12 +202,12 @@ def _iterations(intro: Tree, condition: list[Tree], lookup: Lookup) -> Iterator[
 
 
 def scoped(values: Mapping[str, Any], lookup: Lookup) -> Lookup:
-    """Names with these values, before all others."""
+    """A lookup that tries these names first."""
     return lambda name: values[name] if name in values else lookup(name)
 
 
 def no_names(name: str) -> Any:
-    """The lookup of an expression that may refer to nothing."""
+    """The lookup for expressions that may not refer to anything."""
     raise Refused(f"{name} is not known here")
 
 
@@ -233,7 +233,7 @@ def _number(value: float) -> float:
 
 
 def call_of(tree: Tree) -> tuple[str, list[Tree]] | None:
-    """The name and the arguments of a function call, such as that of a type with parts."""
+    """The name and the arguments of a call, or of a type with arguments."""
     while tree.data == "expr_term" and len(_trees(tree)) == 1:
         (tree,) = _trees(tree)
     if tree.data != "function_call":
@@ -346,7 +346,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "concat": lambda *lists: [each for one in lists for each in one],
     "contains": lambda values, value: value in values,
     "distinct": _distinct,
-    # The content of the file is not compared.
+    # The content of the file is not compared, so its path is enough.
     "filebase64sha256": lambda path: base64.b64encode(path.encode()).decode(),
     "flatten": _flatten,
     "floor": math.floor,

@@ -1,4 +1,4 @@
-"""What the real handler writes to its log in an incident: it runs against an AWS that refuses one operation."""
+"""The log of the real handler in an incident: the handler runs against an AWS that refuses one operation."""
 
 import asyncio
 import functools
@@ -20,10 +20,10 @@ from process import Handler, run  # noqa: E402
 
 TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 
-# The due messages failed an hour ago. So their retries are on time.
+# The due messages failed an hour ago, so with these settings their retries are on time.
 ON_TIME = {"BASE_BACKOFF": "3590", "MAX_BACKOFF": "3590"}
 
-# The error of an operation, by its status.
+# The status and the code of a refusal.
 FORBIDDEN = (403, "AccessDeniedException")
 THROTTLED = (429, "TooManyRequestsException")
 
@@ -35,7 +35,7 @@ class Refusing(Cloud):
     operation: str = ""
     status: int = 0
     error: str = ""
-    # What the ledger has.
+    # The items in the ledger.
     items: str = "[]"
 
     def answer(self, method: str, path: str, target: str, body: bytes) -> bytes | None:
@@ -52,11 +52,11 @@ class Refusing(Cloud):
         return super().answer(method, path, target, body)
 
     def check(self) -> None:
-        """What had to be done is of no interest here."""
+        """Checks nothing, because an incident has no expected requests."""
 
 
 @functools.cache
-def told(
+def handler_log(
     fate: Fate,
     refused: str = "-",
     error: tuple[int, str] = FORBIDDEN,
@@ -64,7 +64,7 @@ def told(
     environment: str = "{}",
     items: str = "[]",
 ) -> list[dict[str, Any]]:
-    """The log of the handler for one batch of events whose first failure was longer ago by `older` seconds."""
+    """The handler's log for one batch of events. `older` moves their first failure further back, in seconds."""
     batches = [aged(batch, older) for batch in batches_of(fate, 10, 1)]
     handler = Handler("retry-handler", [str(TARGET / "debug/retry-handler")], ON_TIME | json.loads(environment))
 
@@ -79,7 +79,7 @@ def told(
 
 
 def aged(batch: Batch, older: int) -> Batch:
-    """A batch whose retries have their first failure longer ago."""
+    """A batch whose retries have an earlier first failure."""
     event = json.loads(batch.event)
     for record in event["Records"]:
         body = json.loads(record["body"])

@@ -1,5 +1,5 @@
 """Compares the systems that CDK's construct and SAM's application make, so that they never drift apart: both examples
-as they are, and with every option that both have switched on.
+as they are, and with every option of both switched on.
 
 It compares queues, their policies, the mapping, roles, the handler with its environment, recursion, the event invoke
 config, the ledger and the alarms with their descriptions: all properties except names, the descriptions of functions
@@ -25,7 +25,7 @@ def synthesised(assembly: Path) -> Template:
 
 
 def differences(of_cdk: Template, of_sam: Template) -> Iterator[str]:
-    """Each fact that only one of them has, with related facts side by side."""
+    """The facts that only one of them has, sorted so that related facts are side by side."""
     made_by_cdk, made_by_sam = (System(list(each.resources())).facts() for each in (of_cdk, of_sam))
     only = [(fact, "CDK") for fact in made_by_cdk - made_by_sam]
     only += [(fact, "SAM") for fact in made_by_sam - made_by_cdk]

@@ -19,7 +19,7 @@ import endpoints
 from deployed import NEVER, Trial, of_one, play, try_out
 from stack import Deployed
 
-# The examples set this number of attempts, so that nobody has to wait for a day.
+# The examples set this maximum, so that the test doesn't take a day.
 ATTEMPTS_MAX = 5
 
 
@@ -30,7 +30,7 @@ def sam(program: Path, folder: Path) -> commands.Example:
 
 
 def from_zips(handler: Path, orders: Path) -> list[str]:
-    """Deploys the zips with AWS's API, as tools do that know nothing of Comeback. Returns what was wrong."""
+    """Deploys the zips with AWS's API, like tools without support for Comeback. Returns the faults."""
     with endpoints.ministack() as ministack:
         placed, dead_letters = play(deployed_from_zips(ministack, handler, orders))
     given_up = [(json.loads(each["Body"]), each["MessageAttributes"]["Reason"]["StringValue"]) for each in dead_letters]
@@ -78,7 +78,7 @@ def deployed_from_zips(endpoint: endpoints.Endpoint, handler: Path, orders: Path
 
 
 def main() -> int:
-    """Tries everything that a release is for."""
+    """Tests all parts of a release."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("release", type=Path, help="the folder of the release")
     parser.add_argument("work", type=Path, help="its unpacked archives, and the examples' cdk.out as npm and pip")

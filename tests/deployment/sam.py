@@ -11,11 +11,11 @@ from samtranslator.translator.transform import transform
 from template import PSEUDO_PARAMETERS, Template
 
 APPLICATION = "AWS::Serverless::Application"
-# A placeholder for the code's location. Code is not compared.
+# A placeholder for the location of code, which is not compared.
 UPLOADED = "s3://bucket/key"
 
 
-# The transformer would publish metrics of its own, and logs at each transform that it didn't.
+# The transformer publishes metrics of its own, and each transform would log that this was not possible.
 logging.getLogger("samtranslator.metrics").setLevel(logging.ERROR)
 
 
@@ -30,7 +30,7 @@ def transformed(path: Path, parameters: Mapping[str, str] | None = None) -> Temp
 def transformed_document(
     document: dict[str, Any], folder: Path, parameters: Mapping[str, str] | None = None
 ) -> Template:
-    """Transforms a document that belongs into this folder with SAM."""
+    """Applies SAM's transform to a document that belongs into this folder."""
     nested = {}
     for name, resource in document["Resources"].items():
         properties = resource.get("Properties", {})

@@ -1,4 +1,4 @@
-"""The templates of infra/sam and their resources, for tests."""
+"""Helpers for tests of the templates of infra/sam and their resources."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-// Two functions with a retry queue each, and a queue for redrives. several.py tries it out.
+// Two functions with a retry queue each, and a queue for redrives. several.py tests it.
 const { createRequire } = require('node:module');
 const load = createRequire(require.resolve('../../infra/cdk/package.json'));
 const { App, aws_iam: iam, aws_lambda: lambda, aws_logs: logs, RemovalPolicy, Stack } = load('aws-cdk-lib');

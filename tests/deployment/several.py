@@ -1,5 +1,5 @@
-"""Several functions with a retry queue each, deployed from several.js: failures of each come back by its own queue, a
-record on one function's queue can't have another function invoked, and a redrive reaches every function.
+"""Several functions with a retry queue each, deployed from several.js: the failures of each are retried through its own
+queue, a record in one function's queue can't invoke another function, and a redrive reaches every function.
 """
 
 import json
@@ -9,7 +9,7 @@ from typing import Any
 
 from stack import Deployed
 
-# Far longer than the backoffs of all attempts. If it takes longer, something is wrong.
+# Far longer than the backoffs of all attempts. If it isn't done by then, something is wrong.
 PATIENCE_SECONDS = 120
 
 FORGED = {"id": "forged"}

@@ -1,4 +1,4 @@
-"""A deployed stack, as CloudFormation and the services themselves show it."""
+"""A deployed stack, as seen through CloudFormation and the services themselves."""
 
 import functools
 import json
@@ -29,7 +29,7 @@ class Deployed:
     target: str
     handler: str
     retry_queue_arn: str
-    # The principal that may redrive, and operate on the examples.
+    # The principal that may redrive dead letters and operate the examples.
     operator: str
 
     def invoke(self, payload: dict[str, Any]) -> None:
@@ -41,7 +41,7 @@ class Deployed:
 
     @property
     def arn(self) -> str:
-        """The target's ARN, as failure records have it."""
+        """The target's ARN, as in failure records."""
         return f"{self.configuration(self.target)['FunctionArn']}:$LATEST"
 
     def configuration(self, function: str) -> dict[str, Any]:
@@ -88,13 +88,13 @@ class Deployed:
         return received.get("Messages", [])
 
     def claims(self) -> list[str]:
-        """The states of all claims in the ledger. Its items of targets have no state."""
+        """The states of all claims in the ledger. The ledger's items of targets have no state."""
         scan = self.endpoint.client("dynamodb").get_paginator("scan")
         pages = scan.paginate(TableName=self.variables()["LEDGER_TABLE"])
         return [claim["state"]["S"] for page in pages for claim in page["Items"] if "state" in claim]
 
-    def trespasses(self) -> list[str]:
-        """What a stranger with all SQS permissions can do with the queues."""
+    def stranger_operations(self) -> list[str]:
+        """The operations on the queues that a stranger with all SQS permissions can do."""
         iam = self.endpoint.client("iam")
         iam.create_user(UserName="stranger")
         iam.put_user_policy(UserName="stranger", PolicyName="queues", PolicyDocument=EVERYTHING_WITH_QUEUES)
@@ -102,11 +102,11 @@ class Deployed:
         return self._possible(self.endpoint.client("sqs", key["AccessKeyId"], key["SecretAccessKey"]))
 
     def permitted_operations(self) -> list[str]:
-        """What the operator can do with the queues, with its own permissions."""
+        """The operations on the queues that the operator can do with its own permissions."""
         return self._possible(self.operators_queues())
 
     def operations(self) -> list[str]:
-        """What the operator can do with the queues, if it has all SQS permissions."""
+        """The operations on the queues that the operator can do if it also has all SQS permissions."""
         self.endpoint.client("iam").put_role_policy(
             RoleName=self.operator, PolicyName="queues", PolicyDocument=EVERYTHING_WITH_QUEUES
         )
@@ -118,10 +118,10 @@ class Deployed:
             "failures": queues.get_queue_url(QueueName=self.retry_queue_name)["QueueUrl"],
         }
         calls = {
-            # Nobody ever receives this message.
+            # Nothing ever receives this message.
             "send_message": {"MessageBody": "forged", "DelaySeconds": 900},
             "receive_message": {},
-            # The receipt handle of no message.
+            # Not the receipt handle of any message.
             "change_message_visibility": {"ReceiptHandle": "unknown", "VisibilityTimeout": 0},
             "purge_queue": {},
             "delete_queue": {},
@@ -146,7 +146,7 @@ class Deployed:
             environment["AWS_SECRET_ACCESS_KEY"] = switched["SecretAccessKey"]
             environment["AWS_SESSION_TOKEN"] = switched["SessionToken"]
         command = [program, *arguments, "--json"]
-        # In a session of its own, so that Ctrl-C in a terminal does not end it in the middle.
+        # In a session of its own, so that Ctrl-C in a terminal does not interrupt it.
         done = subprocess.run(
             command, env=environment, capture_output=True, text=True, check=False, start_new_session=True
         )
@@ -182,7 +182,7 @@ class Deployed:
 
 
 def life_of_failing(attempts_max: int) -> tuple[list[str], dict[str, str]]:
-    """What `comeback trace` tells of an event that always fails: its steps without waits, and what is next."""
+    """What `comeback trace` prints about an event that always fails: its steps without waits, and what is next."""
     steps = ["failed", "retried"] * attempts_max + ["failed", "given_up"]
     return steps, {"state": "given_up", "reason": "max_attempts_exceeded"}
 
@@ -253,6 +253,6 @@ def all_resources(cloudformation: Any, stack: str) -> Iterator[dict[str, Any]]:
     """The resources of a stack and of its nested stacks."""
     for resource in cloudformation.describe_stack_resources(StackName=stack)["StackResources"]:
         yield resource
-        # One that could not be made has no name.
+        # A resource that could not be made has no name.
         if resource["ResourceType"] == NESTED and resource.get("PhysicalResourceId"):
             yield from all_resources(cloudformation, resource["PhysicalResourceId"])

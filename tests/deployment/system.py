@@ -1,4 +1,4 @@
-"""The system that a template makes, as comparable facts. Each part is named by its purpose, not by its logical id."""
+"""The system that a template makes, as facts to compare. Each part is named by its purpose, not by its logical id."""
 
 import json
 from collections import Counter
@@ -24,7 +24,7 @@ TOPIC = "AWS::SNS::Topic"
 ALARM = "AWS::CloudWatch::Alarm"
 DASHBOARD = "AWS::CloudWatch::Dashboard"
 
-# Properties that may differ: names, descriptions, code locations, and traces of the tool.
+# Properties that may differ: names, descriptions, code locations, and traces of the tool that made the template.
 INCIDENTAL = {
     FUNCTION: {"Code", "Description", "Environment", "Role"},
     ALARM: {"AlarmName", "Dimensions", "MetricName", "Namespace", "Tags"},
@@ -61,24 +61,24 @@ class System:
         return {self._with_parts_for_tokens(line) for line in lines}
 
     def alarms(self) -> dict[str, dict[str, Any]]:
-        """The properties of alarms by their sections in the runbook, with parts in place of tokens."""
+        """The properties of the alarms, by their sections in the runbook. Tokens are replaced by the names of parts."""
         alarms = (json.loads(self._with_parts_for_tokens(json.dumps(each.properties))) for each in self._of(ALARM))
         return {alarm["AlarmDescription"].rpartition("#")[2]: alarm for alarm in alarms}
 
     def metric_filter(self) -> dict[str, Any]:
-        """The properties of the metric filter, with parts in place of tokens."""
+        """The properties of the metric filter. Tokens are replaced by the names of parts."""
         properties: dict[str, Any] = json.loads(
             self._with_parts_for_tokens(json.dumps(self._only(METRIC_FILTER).properties))
         )
         return properties
 
     def graphs(self) -> list[dict[str, Any]]:
-        """The graphs of the dashboard, with parts in place of tokens."""
+        """The graphs of the dashboard. Tokens are replaced by the names of parts."""
         body = self._with_parts_for_tokens(self._only(DASHBOARD).properties["DashboardBody"])
         return [each["properties"] for each in json.loads(body)["widgets"] if each["type"] == "metric"]
 
     def _parts(self) -> dict[str, Resource]:
-        """The parts of the system by purpose. Keys and topics belong to the environment, and are only named."""
+        """The parts of the system, by purpose. Keys and topics belong to the environment, so they are only named."""
         retry_queue = self._only(QUEUE, lambda each: "RedrivePolicy" in each.properties)
         handler = self._only(FUNCTION, lambda each: each.properties["Runtime"].startswith("provided"))
         parts = {
@@ -102,7 +102,7 @@ class System:
         return self._only(LOG_GROUP, lambda each: each.token == group)
 
     def _names(self) -> Iterator[tuple[str, str]]:
-        """The purpose that replaces each token in facts."""
+        """The tokens and the purposes that replace them in facts."""
         parts = self._parts()
         for part, resource in parts.items():
             yield resource.token, part
@@ -123,12 +123,12 @@ class System:
         variables = self._parts()["handler"].properties["Environment"]["Variables"]
         # An empty variable counts as unset for the handler.
         said = {name: value for name, value in variables.items() if value != ""}
-        # Both variables limit the functions that records from a queue may name: CDK's for each queue, SAM's for all.
+        # Both variables limit the functions that records from a queue may name: CDK's per queue, SAM's for all queues.
         bound = json.loads(said.pop("QUEUE_TARGETS", "{}"))
         listed_for_all = said.pop("TARGET_FUNCTIONS", "").split(",")
         bound = bound or {self._parts()["retry queue"].token: listed_for_all}
         for queue, functions in bound.items():
-            # A name or an ARN.
+            # It may be a name or an ARN.
             names = sorted(name.rsplit(":", 1)[-1] for name in functions)
             yield f"records from {queue} may name {', '.join(names)}"
         yield from (f"{name} = {_meaning(name, value)}" for name, value in said.items())
@@ -185,7 +185,7 @@ def _facts_of(resource: Resource) -> Iterator[str]:
 
 
 def _tags(tags: list[dict[str, str]]) -> Iterator[str]:
-    """The tags by which programs find a part. The name of the system differs, and tools add tags of their own."""
+    """The tags by which programs find a part. The system's name may differ, and tools add tags of their own."""
     for tag in tags:
         if tag["Key"] == "comeback:system":
             yield "is tagged with its system"
@@ -194,7 +194,7 @@ def _tags(tags: list[dict[str, str]]) -> Iterator[str]:
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[str]:
-    """Each value in a tree with its path. Lists of properties are unordered; parameters turn numbers into strings."""
+    """Each value in a tree, with its path. Lists are unordered, and numbers become strings, as in parameters."""
     match value:
         case dict():
             for name, each in value.items():
@@ -209,7 +209,7 @@ def _leaves(value: Any, path: str = "") -> Iterator[str]:
 
 
 def _permissions(document: dict[str, Any]) -> Iterator[str]:
-    """Each single permission or denial of a policy, however its statements group them."""
+    """Each permission or denial of a policy, whatever the grouping into statements."""
     for statement in listed(document["Statement"]):
         condition = {
             operator: {key: sorted(set(listed(values))) for key, values in keys.items()}
@@ -233,7 +233,7 @@ def _principals(principal: Any) -> list[str]:
             return [""]
         case str():
             return [principal]
-        # {"AWS": "*"} and "*" are the same.
+        # {"AWS": "*"} and "*" mean the same.
         case {"AWS": "*"}:
             return ["*"]
         case _:
@@ -257,7 +257,7 @@ def _alarm(properties: dict[str, Any]) -> str:
 
 
 def _meaning(variable: str, value: str) -> str:
-    """The meaning of a variable that can be written in several ways."""
+    """The meaning of a variable's value that can be written in several ways."""
     match variable:
         case "BASE_BACKOFF" | "MAX_BACKOFF" | "MAX_AGE":
             return f"{_seconds(value)} s"

@@ -1,5 +1,5 @@
-// An application as large teams have them: three stacks and a nested one, with aliases, versions, an imported
-// function, a VPC, a key, a ledger, and deployments by CodeDeploy. cdk-nag judges it here, others judge its templates.
+// An application of a large organization: three stacks and a nested one, with aliases, versions, an imported function,
+// a VPC, a key, a ledger, and deployments by CodeDeploy. cdk-nag checks it here, other tools check its templates.
 const { createRequire } = require('node:module');
 const { readFileSync } = require('node:fs');
 const load = createRequire(require.resolve('../../infra/cdk/package.json'));

@@ -1,7 +1,7 @@
-"""A template as CloudFormation would evaluate it: its functions are resolved, and resources have tokens as names.
+"""Evaluates a template as CloudFormation would: intrinsic functions are resolved, and resources get tokens as names.
 
-Account, region and partition are the same in all templates, so that an ARN is the same string whether a template
-gets it from a resource or joins it from parts.
+Account, region and partition are the same in all templates. So an ARN is the same string whether a template gets it
+from a resource or joins it from parts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ PSEUDO_PARAMETERS = {
 
 NESTED = "AWS::CloudFormation::Stack"
 
-# The values of Ref and of the ARN for each type of resource; `*` is its name.
+# The results of Ref and of the attribute Arn for each type of resource. `*` is the resource's name.
 _REFERENCES = {
     "AWS::SQS::Queue": "https://sqs.us-east-1.amazonaws.com/111111111111/*",
     "AWS::SNS::Topic": "arn:aws:sns:us-east-1:111111111111:*",
@@ -44,7 +44,7 @@ class _NoValue:
 class Resource:
     """One resource that a template makes."""
 
-    # The logical id in braces, after the ids of the stacks that contain the resource. Used as its name.
+    # The logical id in braces, with the ids of the stacks that contain the resource before it. It serves as the name.
     token: str
     type: str
     properties: dict[str, Any]
@@ -89,7 +89,7 @@ class Template:
                 )
 
     def refusals(self) -> list[str]:
-        """Why CloudFormation would refuse the parameters: the descriptions of the assertions that don't hold."""
+        """Why CloudFormation would refuse the parameters: the descriptions of the assertions that fail."""
         applying = (each for each in self.document.get("Rules", {}).values() if self._work_out(each["RuleCondition"]))
         assertions = (assertion for rule in applying for assertion in rule["Assertions"])
         return [each["AssertDescription"] for each in assertions if not self._work_out(each["Assert"])]

@@ -1,7 +1,7 @@
-"""Plans a Terraform configuration without Terraform: which resources it makes, with the values of their arguments.
+"""Plans a Terraform configuration without Terraform: the resources that it makes, and the values of their arguments.
 
-Resources have tokens as names, as those of templates have, and what a resource says of itself after its creation, such
-as its ARN, is made of the token. So a plan can be compared with a template.
+Resources have tokens as names, like those of templates. The attributes of a resource that exist only after its
+creation, such as its ARN, are derived from the token. So a plan can be compared with a template.
 """
 
 import re
@@ -15,7 +15,7 @@ from hcl import Block, Refused
 
 ACCOUNT, REGION = "111111111111", "us-east-1"
 
-# Attributes that resources have only after their creation; `*` is the token.
+# Attributes that exist only after a resource's creation. `*` is the token.
 _QUEUE_URL = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/*"
 COMPUTED = {
     "aws_sqs_queue": {"arn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:*", "id": _QUEUE_URL, "url": _QUEUE_URL, "name": "*"},
@@ -35,7 +35,7 @@ DATA = {
     "archive_file": {"output_path": "orders.zip", "output_base64sha256": "*"},
 }
 
-# What steers Terraform itself, and is no argument of a resource.
+# Arguments that control Terraform itself and don't belong to a resource.
 META = {"for_each", "count", "depends_on", "provider"}
 META_BLOCKS = {"lifecycle"}
 
@@ -47,12 +47,12 @@ class Planned:
     token: str
     kind: str
     address: str
-    # Without those that are null. A block is a list, because there may be several of it.
+    # Without arguments that are null. Blocks are lists, because a block may be repeated.
     arguments: dict[str, Any]
 
 
 class _Lazy(Mapping[str, Any]):
-    """Names whose values are worked out at their first use."""
+    """Names whose values are computed at their first use."""
 
     def __init__(self, names: Any, work_out: Any) -> None:
         self._names, self._work_out, self._known = list(names), work_out, dict[str, Any]()
@@ -73,7 +73,7 @@ class _Lazy(Mapping[str, Any]):
 
 @dataclass
 class Module:
-    """A module with its inputs, and the modules that it calls."""
+    """A module with its inputs and the modules that it calls."""
 
     folder: Path
     inputs: dict[str, Any] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class Module:
         self._instances: dict[tuple[str, ...], dict[Any, hcl.Lookup]] = {}
 
     def lookup(self, name: str) -> Any:
-        """The beginning of a reference."""
+        """Looks up the first part of a reference."""
         if name not in self._names:
             raise Refused(f"{self.folder.name} has no {name}")
         return self._names[name]
@@ -128,7 +128,7 @@ class Module:
             yield from self.children[name].plan()
 
     def refusals(self) -> list[str]:
-        """The messages of the validations of variables that don't hold, or else of preconditions."""
+        """The messages of the variables' validations that fail or, if none fails, of preconditions."""
         validations = [check for each in self.variables.values() for check in each.inner("validation")]
         return list(_broken(validations, self.lookup)) or [
             message
@@ -169,7 +169,7 @@ class Module:
         return f"{{{self.path}{kind}.{name.title()}{'' if key is None else f'[{key}]'}}}"
 
     def _each(self, block: Block) -> dict[Any, hcl.Lookup]:
-        """The instances of a resource by their keys, with what `each` and `count` are in them."""
+        """The instances of a resource by their keys, with the values of `each` and `count` in them."""
         if block.labels not in self._instances:
             self._instances[block.labels] = dict(self._work_out_each(block))
         return self._instances[block.labels]
@@ -223,7 +223,7 @@ def _arguments(block: Block, lookup: hcl.Lookup, left_out: set[str] = frozenset(
 
 
 def _converted(value: Any, kind: Any, path: str) -> Any:
-    """A value as the type of a variable demands it, with the defaults of optional attributes."""
+    """Converts a value to the type of its variable, and adds the defaults of optional attributes."""
     call = hcl.call_of(kind)
     if call is None:
         expected = {"string": str, "number": int | float, "bool": bool}[hcl.text(kind)]

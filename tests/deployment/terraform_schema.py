@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-# The version of the package says nothing of the provider's, which the classes' documentation names.
+# The version of the package is not the provider's. The documentation of the classes names that one.
 PACKAGE = "@cdktf/provider-aws@21.22.1"
 
 EXTRACT = Path(__file__).with_suffix(".json")
@@ -27,7 +27,7 @@ _VERSION = re.compile(r"hashicorp/aws/([\d.]+)/docs")
 
 
 def used() -> set[tuple[str, str]]:
-    """The kinds of resources and data sources in the module and its examples."""
+    """The types of resources and data sources in the module and its examples."""
     return {match.groups() for path in INFRA.rglob("*.tf") for match in _USED.finditer(path.read_text())}
 
 
@@ -36,7 +36,7 @@ def _snake(name: str) -> str:
 
 
 def _arguments(interface: str, interfaces: dict[str, str]) -> dict[str, Any]:
-    """The arguments of an interface: whether they are required, and what is in a block."""
+    """The arguments of an interface: whether each is required, and the content of blocks."""
     made = {}
     for name, optional, kind in _PROPERTY.findall(interfaces[interface]):
         argument: dict[str, Any] = {"required": optional == ""}
@@ -57,7 +57,7 @@ def _schema(folder: str, classes: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Gets the package through npm, and writes the extract."""
+    """Downloads the package with npm, and writes the extract."""
     extract: dict[str, Any] = {"provider": "", "resource": {}, "data": {}}
     with tempfile.TemporaryDirectory() as folder:
         command = ["npm", "pack", "--silent", "--pack-destination", folder, PACKAGE]

@@ -1,4 +1,4 @@
-"""A planned Terraform configuration as resources of CloudFormation, so that it can be compared with CDK's template."""
+"""Converts a planned Terraform configuration to CloudFormation's resources, to compare it with CDK's template."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -44,7 +44,7 @@ def _without_none(value: Any) -> Any:
 
 
 def _renamed(names: dict[str, str]) -> Callable[[Arguments], dict[str, Any]]:
-    """Arguments under CloudFormation's names. Those that are not named are not compared."""
+    """Renames arguments to CloudFormation's names. Arguments without a new name are not compared."""
     return lambda arguments: {theirs: arguments.get(ours) for ours, theirs in names.items()}
 
 
@@ -53,7 +53,7 @@ def _tags(arguments: Arguments) -> list[dict[str, str]]:
 
 
 def _block(arguments: Arguments, name: str) -> Arguments:
-    """A block that is there at most once."""
+    """A block that occurs at most once."""
     (block,) = arguments.get(name, [{}])
     return block
 
@@ -264,7 +264,7 @@ TYPES: dict[str, tuple[str, Callable[[Arguments], dict[str, Any]]]] = {
 
 
 def _attach(planned: Planned, by_token: dict[str, dict[str, Any]]) -> None:
-    """A policy of this configuration knows its roles, and a role knows the policies of AWS."""
+    """Adds an attachment: roles to a policy of this configuration, or AWS's policy to a role."""
     role, arn = planned.arguments["role"], planned.arguments["policy_arn"]
     token = arn.rpartition("/")[2]
     if token in by_token:
@@ -281,7 +281,7 @@ def _nothing(_planned: Planned, _by_token: dict[str, dict[str, Any]]) -> None:
     """The policies of topics are not compared."""
 
 
-# Resources that CloudFormation has as properties of others.
+# Resources that are properties of other resources in CloudFormation.
 MERGED: dict[str, Callable[[Planned, dict[str, dict[str, Any]]], None]] = {
     "aws_iam_role_policy_attachment": _attach,
     "aws_lambda_function_recursion_config": _set_recursion,
@@ -290,5 +290,5 @@ MERGED: dict[str, Callable[[Planned, dict[str, dict[str, Any]]], None]] = {
 
 
 def facts(made: Iterable[Resource]) -> set[str]:
-    """What must be equal in all systems."""
+    """The facts that must be equal in all systems."""
     return system.System(list(made)).facts()

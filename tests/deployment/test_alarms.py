@@ -1,9 +1,9 @@
-"""Rehearses incidents: each sets off its alarms and no others, and a day without one sets off none.
+"""Rehearses incidents: each sets off its alarms and no others, and a day without an incident sets off none.
 
-The alarms are those of the synthesized templates, CDK's and SAM's. What the handler says of itself comes from the real
-handler, which runs against endpoints that refuse what the incident refuses, or from its code in a day of the
-simulation. What AWS says besides is written here. Needs the debug builds of the handler and the simulation, and the
-output of tests/deployment/run-cdk.
+The alarms are those of the synthesized templates, CDK's and SAM's. The handler's metrics come from the real handler,
+which runs against endpoints that refuse what the incident refuses, or from its code in a day of the simulation. AWS's
+own metrics are written here. Needs the debug builds of the handler and the simulation, and the output of
+tests/deployment/run-cdk.
 """
 
 import functools
@@ -21,7 +21,7 @@ import everything
 import parity
 import sam
 from cloudwatch import CloudWatch, Point, calculated, of_filter, of_log
-from incident import FORBIDDEN, FUNCTION, ROOT, TARGET, THROTTLED, Fate, told
+from incident import FORBIDDEN, FUNCTION, ROOT, TARGET, THROTTLED, Fate, handler_log
 from system import System
 
 RUNBOOK = (ROOT / "docs/runbook.md").read_text()
@@ -32,7 +32,7 @@ DAY = 24 * HOUR
 
 
 def says(log: Iterable[dict[str, Any]], *times: int) -> Iterator[Point]:
-    """The handler's metrics, if it writes this log at these times."""
+    """The handler's metrics if it writes this log at these times."""
     lines = list(log)
     for at in times:
         for line in lines:
@@ -48,18 +48,18 @@ OF = {
 
 
 def aws(namespace: str, name: str, value: float, times: Iterable[int], of: str = "") -> Iterator[Point]:
-    """A metric of AWS: by default of the retry queue, the handler, or its log."""
+    """A metric of AWS. By default it is one of the retry queue, the handler, or its log."""
     dimension, default = OF[namespace]
     return (Point(at, namespace, name, {dimension: of or default}, (value,)) for at in times)
 
 
 def invoked(times: Iterable[int], failing: int = 0) -> list[Point]:
-    """The handler runs three times, and fails so many times."""
+    """The handler runs three times at each time, and this many of the runs fail."""
     return [*aws("AWS/Lambda", "Invocations", 3, times), *aws("AWS/Lambda", "Errors", failing, times)]
 
 
 def arriving(log: Iterable[dict[str, Any]], *times: int) -> Iterator[Point]:
-    """This log arrives, with Lambda's own lines around each invocation."""
+    """This log arrives in CloudWatch, with Lambda's own lines around each invocation."""
     yield from aws("AWS/Logs", "IncomingLogEvents", 9, times)
     for at in times:
         yield from of_filter(METRIC_FILTER, {}, at)
@@ -67,12 +67,12 @@ def arriving(log: Iterable[dict[str, Any]], *times: int) -> Iterator[Point]:
 
 
 def running(*times: int, failing: int = 0) -> list[Point]:
-    """The handler runs, and says nothing itself."""
+    """The handler runs without logging anything."""
     return [*invoked(times, failing), *arriving([], *times)]
 
 
 def letters(count: int, times: Iterable[int]) -> Iterator[Point]:
-    """So many dead letters."""
+    """This many messages are in the dead-letter queue."""
     return aws("AWS/SQS", "ApproximateNumberOfMessagesVisible", count, times, of="<dead-letter queue>")
 
 
@@ -85,7 +85,7 @@ NAMES = {
 
 @functools.cache
 def simulated(*options: str) -> list[Point]:
-    """What the real handler publishes in a day of the simulation in which only functions fail, with what AWS adds."""
+    """The metrics of a day of the simulation in which only functions fail: the real handler's, and AWS's own."""
     with tempfile.TemporaryDirectory(prefix="alarms-") as folder:
         metrics = Path(folder) / "metrics"
         command = [TARGET / "debug/simulation", "day", "--flawless", "--metrics", metrics, *options]
@@ -96,7 +96,7 @@ def simulated(*options: str) -> list[Point]:
 
 
 def published(line: dict[str, Any], at: int) -> Iterator[Point]:
-    """The points of a line of the simulation. What is not of SQS is in the handler's log, or stands for lines there."""
+    """The points of a line of the simulation. Those that are not about SQS stand for lines of the log."""
     yield from of_log(line, at, NAMES)
     if "QueueName" not in line:
         yield from aws("AWS/Logs", "IncomingLogEvents", 1, [at])
@@ -109,7 +109,7 @@ def flawless(seed: int = 0) -> list[Point]:
 
 
 def systems(name: str, document: dict[str, Any]) -> dict[str, System]:
-    """CDK's and SAM's system."""
+    """CDK's and SAM's systems."""
     made = {
         "CDK": parity.synthesised(TARGET / "cdk" / name),
         "SAM": sam.transformed_document(document, sam.EXAMPLE.parent),
@@ -153,11 +153,11 @@ class RehearsalTest(unittest.TestCase):
 
     @staticmethod
     def before() -> list[Point]:
-        """The flawless hour."""
+        """The hour before the incident."""
         return [point for point in flawless() if point.at < HOUR]
 
     def rehearse(self, points: Iterable[Point], *expected: str) -> dict[str, list[int]]:
-        """Checks which alarms go off. Returns when each of CDK's does."""
+        """Checks which alarms go off. Returns when each of CDK's alarms does."""
         watch = CloudWatch([*self.before(), *points])
         for who in ("SAM", "CDK"):
             begun = {name: watch.begins(alarm) for name, alarm in BY_DEFAULT[who].items()}
@@ -167,7 +167,7 @@ class RehearsalTest(unittest.TestCase):
         return begun
 
     def rehearse_optional(self, points: Iterable[Point], expected: str) -> None:
-        """Checks that an alarm goes off that is not in the examples."""
+        """Checks that an alarm goes off that the examples don't have."""
         without = CloudWatch(self.before())
         watch = CloudWatch(list(points))
         for who, alarms in EVERYTHING.items():
@@ -178,7 +178,7 @@ class RehearsalTest(unittest.TestCase):
 
     @classmethod
     def tearDownClass(cls) -> None:
-        """Every alarm was rehearsed, unless only some of the tests ran."""
+        """Checks that every alarm was rehearsed, unless only some of the tests ran."""
         tests = unittest.defaultTestLoader.getTestCaseNames(cls)
         if cls.ran == len(tests) and cls.rehearsed != EVERYTHING["SAM"].keys() | BY_DEFAULT["SAM"].keys():
             raise AssertionError(f"not rehearsed: {EVERYTHING['SAM'].keys() - cls.rehearsed}")
@@ -190,7 +190,7 @@ class RehearsalTest(unittest.TestCase):
         type(self).ran += 1
 
     def begun_in(self, day: list[Point]) -> dict[str, list[int]]:
-        """Which of both systems' alarms go off in a day of the simulation, and when."""
+        """The alarms of both systems that go off in a day of the simulation, and when."""
         watch = CloudWatch(day)
         cdk, sam_ = ({name: watch.begins(alarm) for name, alarm in BY_DEFAULT[who].items()} for who in ("CDK", "SAM"))
         self.assertEqual(cdk, sam_)
@@ -201,7 +201,7 @@ class RehearsalTest(unittest.TestCase):
             self.assertEqual(self.begun_in(flawless(seed)), {}, f"seed {seed}")
 
     def test_a_function_is_down_in_the_simulation(self) -> None:
-        # It is down from hour 2 to 18, and events may become 24 hours old. The alarm goes off once, at half of that.
+        # The function is down from hour 2 to 18. The alarm goes off once, at half of the maximum age of 24 hours.
         begun = self.begun_in(simulated("--events", "100", "--down", "16"))
         self.assertEqual(set(begun), {"eventsexpire"})
         self.assertEqual([at // HOUR for at in begun["eventsexpire"]], [14])
@@ -209,38 +209,38 @@ class RehearsalTest(unittest.TestCase):
     def test_a_function_is_down_in_the_simulation_until_events_expire(self) -> None:
         begun = self.begun_in(simulated("--events", "100", "--down", "30"))
         self.assertEqual(set(begun), {"eventsexpire", "eventsgivenup"})
-        # Events expire from hour 26 on, which the first alarm has said twelve hours before.
+        # Events expire from hour 26 on. The first alarm has announced that twelve hours before.
         self.assertEqual([begun[name][0] // HOUR for name in ("eventsexpire", "eventsgivenup")], [14, 26])
 
     def test_dead_letters_cannot_be_sent(self) -> None:
-        refused = told(Fate.GIVEN_UP, "SendMessageBatch")
+        refused = handler_log(Fate.GIVEN_UP, "SendMessageBatch")
         self.rehearse(says(refused, *OFTEN), "deadlettersnotsent")
 
     def test_a_function_fails_for_most_of_an_events_age(self) -> None:
-        young, old = (told(Fate.INVOKED, older=hours * HOUR) for hours in (10, 13))
+        young, old = (handler_log(Fate.INVOKED, older=hours * HOUR) for hours in (10, 13))
         begun = self.rehearse([*says(young, *OFTEN[:6]), *says(old, *OFTEN[6:])], "eventsexpire")
-        # It begins with the first event that is older than twelve of 24 hours, not before.
+        # The alarm begins with the first event that is older than twelve of 24 hours, not before.
         self.assertEqual(begun["eventsexpire"], [OFTEN[6] + 5 * MINUTE])
 
     def test_a_function_is_paused_for_most_of_an_events_age(self) -> None:
         paused = json.dumps([{"id": {"S": f"target/{FUNCTION}"}, "paused_at": {"N": "1700000000000"}}])
         register = '{"LEDGER_TABLE": "ledger", "REGISTER": "true"}'
-        log = told(Fate.INVOKED, older=13 * HOUR, environment=register, items=paused)
+        log = handler_log(Fate.INVOKED, older=13 * HOUR, environment=register, items=paused)
         self.assertFalse([line for line in log if "Invoked" in line])
         self.rehearse(says(log, *OFTEN), "eventsexpire")
 
     def test_an_outage_fills_a_queue_that_has_dead_letters_already(self) -> None:
-        given_up = told(Fate.WAITS, environment='{"MAX_ATTEMPTS": "1"}')
+        given_up = handler_log(Fate.WAITS, environment='{"MAX_ATTEMPTS": "1"}')
         before, growing = letters(3, range(0, HOUR, MINUTE)), letters(50, range(HOUR, 2 * HOUR, MINUTE))
         points = [*before, *growing, *says(given_up, HOUR, HOUR + 30 * MINUTE)]
         begun = self.rehearse(points, "deadletters", "deadlettersgrow", "eventsgivenup")
-        # One alarm is on since the first letters. The others tell of the outage, one of each of its waves.
+        # One alarm is on since the first letters. The others report the outage, one of them each of its waves.
         times = [begun[name] for name in ("deadletters", "deadlettersgrow", "eventsgivenup")]
         wave = HOUR + 5 * MINUTE
         self.assertEqual(times, [[5 * MINUTE], [wave], [wave, wave + 30 * MINUTE]])
 
     def test_events_that_never_succeed_are_tickets(self) -> None:
-        points = [*letters(10, MINUTES), *says(told(Fate.GIVEN_UP), *OFTEN)]
+        points = [*letters(10, MINUTES), *says(handler_log(Fate.GIVEN_UP), *OFTEN)]
         self.rehearse(points, "deadletters")
         pages = BY_DEFAULT["SAM"]["eventsgivenup"]["AlarmActions"]
         tickets = EVERYTHING["SAM"]["deadletters"]["AlarmActions"]
@@ -251,20 +251,20 @@ class RehearsalTest(unittest.TestCase):
         self.rehearse([*letters(1, MINUTES), *age], "deadletters", "deadlettersexpire")
 
     def test_retries_are_throttled(self) -> None:
-        throttled = told(Fate.INVOKED, "Invoke", THROTTLED)
+        throttled = handler_log(Fate.INVOKED, "Invoke", THROTTLED)
         self.rehearse(says(throttled, *OFTEN), "throttledretries")
-        # While some are accepted, it is only slow.
-        self.rehearse([*says(throttled, *OFTEN), *says(told(Fate.INVOKED), *OFTEN)])
+        # As long as some retries are accepted, the outage only makes them slow.
+        self.rehearse([*says(throttled, *OFTEN), *says(handler_log(Fate.INVOKED), *OFTEN)])
 
     def test_a_function_cannot_be_invoked(self) -> None:
-        self.rehearse(says(told(Fate.INVOKED, "Invoke", FORBIDDEN), *OFTEN), "configurationfaults")
+        self.rehearse(says(handler_log(Fate.INVOKED, "Invoke", FORBIDDEN), *OFTEN), "configurationfaults")
 
     def test_the_handler_runs_without_a_log(self) -> None:
         self.rehearse(invoked(OFTEN), "handlersilent")
 
     def test_the_log_arrives_without_its_metrics(self) -> None:
-        # As Lambda drops lines without a level, once somebody sets one.
-        others = [line for line in told(Fate.INVOKED) if "_aws" not in line]
+        # Lambda drops lines without a level, once a log level is set for the function.
+        others = [line for line in handler_log(Fate.INVOKED) if "_aws" not in line]
         self.assertTrue(others)
         self.rehearse([*running(*OFTEN), *says(others, *OFTEN)], "handlersilent")
 
@@ -273,12 +273,12 @@ class RehearsalTest(unittest.TestCase):
 
     def test_cloudwatch_cannot_read_the_metrics(self) -> None:
         for name in ("EMFParsingErrors", "EMFValidationErrors"):
-            said = says(told(Fate.INVOKED), *OFTEN)
+            said = says(handler_log(Fate.INVOKED), *OFTEN)
             self.rehearse([*running(*OFTEN), *said, *aws("AWS/Logs", name, 1, OFTEN)], "handlersilent")
 
     def test_the_handler_fails(self) -> None:
-        self.rehearse([*running(*OFTEN, failing=2), *says(told(Fate.INVOKED), *OFTEN)], "handlererrors")
-        # It says nothing, but it is known why.
+        self.rehearse([*running(*OFTEN, failing=2), *says(handler_log(Fate.INVOKED), *OFTEN)], "handlererrors")
+        # The handler logs nothing, but the reason is known.
         self.rehearse(running(*OFTEN, failing=3), "handlererrors")
 
     def test_the_handler_is_throttled_or_stopped(self) -> None:
@@ -305,11 +305,11 @@ class RehearsalTest(unittest.TestCase):
 
     def test_retries_are_late(self) -> None:
         # They were due 45 minutes ago.
-        late = told(Fate.INVOKED, environment='{"BASE_BACKOFF": "900", "MAX_BACKOFF": "900"}')
+        late = handler_log(Fate.INVOKED, environment='{"BASE_BACKOFF": "900", "MAX_BACKOFF": "900"}')
         self.rehearse(says(late, *OFTEN), "lateness")
 
     def test_the_ledger_cannot_be_used(self) -> None:
-        refused = told(Fate.INVOKED, "PutItem", environment='{"LEDGER_TABLE": "ledger"}')
+        refused = handler_log(Fate.INVOKED, "PutItem", environment='{"LEDGER_TABLE": "ledger"}')
         self.rehearse_optional(says(refused, *OFTEN), "ledgerfaults")
 
     def test_a_function_is_down(self) -> None:
@@ -317,7 +317,7 @@ class RehearsalTest(unittest.TestCase):
 
 
 class RunbookTest(unittest.TestCase):
-    """The runbook has a section for everything that sends people there."""
+    """The runbook has a section for everything that refers to one."""
 
     SECTIONS = {heading.lower() for heading in re.findall(r"^##+ (\S+)$", RUNBOOK, re.MULTILINE)}
 
@@ -335,13 +335,13 @@ class RunbookTest(unittest.TestCase):
 
 
 class CommandTest(unittest.TestCase):
-    """The commands of all pages are those of the program. Needs its debug build."""
+    """The commands on all pages are valid. Needs the program's debug build."""
 
     PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
-    # Commands in blocks and in the text, without comments; those in the text may go over a line. A line of TOML about
-    # the crate has an equals sign.
+    # Commands in code blocks, and commands in the text, which may be wrapped. Comments are left out. A line of TOML
+    # about the crate has an equals sign.
     COMMANDS = re.compile(r"^(?:\$ )?comeback (?!=)(.*?)(?:#.*)?$|`comeback ([^`]+)`", re.MULTILINE)
-    # What the shell takes from a command, and what stands for any command.
+    # Parts of a command that the shell consumes, and the placeholder for any command.
     OTHERS = re.compile(r" > .*|COMMAND")
 
     def test_the_program_takes_them(self) -> None:
@@ -350,7 +350,7 @@ class CommandTest(unittest.TestCase):
         commands = [shlex.split(each.replace('"$target"', "orders")) for each in written]
         self.assertGreater(len(commands), 60)
         for command in commands:
-            # With --help the program only reads its command line.
+            # With --help, the program only parses its command line.
             answer = subprocess.run([TARGET / "debug/comeback", *command, "--help"], capture_output=True, check=False)
             self.assertEqual(answer.returncode, 0, f"{command}: {answer.stderr!r}")
 
@@ -398,13 +398,13 @@ class DashboardTest(unittest.TestCase):
     def test_every_line_shows_what_is_published(self) -> None:
         ledger = '{"LEDGER_TABLE": "ledger"}'
         logs = (
-            told(Fate.INVOKED),
-            told(Fate.WAITS),
-            told(Fate.GIVEN_UP),
-            told(Fate.GIVEN_UP, "SendMessageBatch"),
-            told(Fate.INVOKED, "Invoke", THROTTLED),
-            told(Fate.INVOKED, "Invoke", FORBIDDEN),
-            told(Fate.INVOKED, "PutItem", environment=ledger),
+            handler_log(Fate.INVOKED),
+            handler_log(Fate.WAITS),
+            handler_log(Fate.GIVEN_UP),
+            handler_log(Fate.GIVEN_UP, "SendMessageBatch"),
+            handler_log(Fate.INVOKED, "Invoke", THROTTLED),
+            handler_log(Fate.INVOKED, "Invoke", FORBIDDEN),
+            handler_log(Fate.INVOKED, "PutItem", environment=ledger),
             [PROBED],
         )
         watch = CloudWatch([point for log in logs for point in says(log, HOUR)])

@@ -55,7 +55,7 @@ LOG_TOLERANCE = 0.03
 
 
 def kind(fate: str, messages: int, mode: str, **calls: int) -> dict[str, Any]:
-    """A batch whose log has 1,000 bytes a message in a warm environment, including CloudWatch's overhead."""
+    """A batch with 1,000 bytes of log per message in a warm environment, including CloudWatch's overhead."""
     lines = len(model.PLATFORM_LINES) + 1
     added = sum(map(len, model.PLATFORM_LINES)) + lines * model.LINE_OVERHEAD_BYTES
     return {
@@ -132,7 +132,7 @@ class ModelTest(unittest.TestCase):
     def test_a_deployment_polls_its_queues_and_has_alarms(self) -> None:
         for way, functions, queues, alarms in (
             (Deployment.with_a_queue_each, 1, 1, 14 + 3 + 7),
-            # Ten of the functions, and one of redrives.
+            # Ten queues of functions, and one for redrives.
             (Deployment.with_a_queue_each, 10, 11, 14 + 33 + 70),
             (Deployment.with_a_shared_queue, 10, 1, 14 + 3 + 70),
             (Deployment.with_a_system_each, 10, 10, 140 + 30 + 70),
@@ -167,7 +167,7 @@ class ModelTest(unittest.TestCase):
 
     def test_logs_are_billed_for_ingestion_and_for_a_month_of_storage(self) -> None:
         self.assert_dollars(model.retry(ROUND, BUSY)[CLOUDWATCH], 2 * 0.53)
-        # A cold start has a line of its own: 168 characters, and 26 bytes.
+        # A cold start has a line of its own: 168 characters plus 26 bytes.
         self.assertEqual(sum(map(len, model.COLD_LINES)), 168)
         self.assert_dollars(model.retry(ROUND, QUIET)[CLOUDWATCH], 2 * 1.194 * 0.53)
 
@@ -179,10 +179,10 @@ class ModelTest(unittest.TestCase):
         self.assertNotIn(DYNAMODB, model.retry(ROUND, BUSY))
 
     def test_a_register_is_one_more_write_and_two_of_its_index(self) -> None:
-        # 14 days of 1,000 bytes, and half a day of them in the table and in the index.
+        # 14 days of 1,000 bytes, and half a day of 1,000 bytes in both the table and the index.
         items = 0.25 * (14 + 2 * 0.5) / 30
         self.assert_dollars(model.retry(ROUND, QUIET_LISTED)[DYNAMODB], 5 * 0.625 + 2 * 0.125 / 2 + items)
-        # The messages of a batch share the read of their target.
+        # The messages of a batch share one read of their target's item.
         self.assert_dollars(model.retry(ROUND, BUSY_LISTED)[DYNAMODB], 5 * 0.625 + 1.1 * 0.125 / 2 + items)
 
     def test_a_batch_with_probes_shares_its_write(self) -> None:
@@ -206,7 +206,7 @@ class ModelTest(unittest.TestCase):
         self.assert_dollars(model.dead_letter(ROUND, BUSY)[SQS], 0.40 * (1 + 1 / 10 + 1 / 10 + 1))
 
     def test_a_durable_function_pays_for_operations_and_data(self) -> None:
-        # 400 bytes of an error, and 1,000 of a payload: 0.25 a GB, and 0.07 for 14 days.
+        # An error of 400 bytes, and a payload of 1,000 bytes: $0.25 a GB, and $0.07 for 14 days.
         self.assert_dollars(model.durable_retry(ROUND), 8 + 0.4 * 0.32)
         self.assert_dollars(model.durable_event(ROUND), 16 + 1.0 * 0.32)
 

@@ -1,7 +1,7 @@
-"""checkov finds in both templates what FINDINGS.md lists, and nothing else.
+"""checkov must find in both templates exactly what FINDINGS.md lists.
 
-Needs checkov in the interpreter's environment, and the output of tests/deployment/run-cdk. What it finds in the
-examples' own functions and topics is of no interest.
+Needs checkov in the interpreter's environment, and the output of tests/deployment/run-cdk. Findings in the examples'
+own functions and topics are ignored.
 """
 
 import json
@@ -17,24 +17,24 @@ TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 PAGE = (ROOT / "infra/FINDINGS.md").read_text()
 ALARMS = ROOT / "infra/sam/target-alarms.yaml"
 SAM = [ROOT / "infra/sam/template.yaml", ALARMS]
-# checkov can't read the functions by which SAM's template switches options on: it takes them for set, and the ledger
-# for missing.
+# checkov can't evaluate the functions with which SAM's template switches options on: it considers them set, and the
+# ledger missing.
 OF_A_LEDGER = "CKV_AWS_28"
 NO_VPC = "CKV_AWS_117"
-# What a VPC takes, which only CDK's application of several teams has.
+# The permissions for a VPC, which only CDK's application with several teams needs.
 IN_A_VPC = "CKV_AWS_111"
 TEAMS = sorted((TARGET / "cdk/teams").glob("*.template.json"))
 CDK = {name: TARGET / "cdk" / name / "comeback-cdk-example.template.json" for name in ("typescript", "everything")}
 
 
 def listed(section: str, judge: str = "checkov") -> set[str]:
-    """The checks of a judge in a section of the page."""
+    """The checks of a tool in a section of the page."""
     text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
     return set(re.findall(rf"^\| `([\w-]+)` \| {judge} \|", text, re.MULTILINE))
 
 
 def failed(*templates: Path) -> list[dict[str, str]]:
-    """The failed checks of all these templates. checkov takes seconds to start."""
+    """The failed checks of all these templates, in one run, because checkov takes seconds to start."""
     command = [
         str(Path(sys.executable).parent / "checkov"),
         "--skip-download",
@@ -45,7 +45,7 @@ def failed(*templates: Path) -> list[dict[str, str]]:
     environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "LOG_LEVEL": "ERROR"}
     answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     results = json.loads(answer.stdout)["results"]
-    # It has no checks of alarms, so a template of nothing else passes none.
+    # checkov has no checks for alarms, so a template with only alarms passes none.
     judged = {Path(each["file_abs_path"]) for each in results["passed_checks"]}
     assert judged == set(templates) - {ALARMS}, answer.stderr
     checks: list[dict[str, str]] = results["failed_checks"]
@@ -57,7 +57,7 @@ class CheckovTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
-        """Has checkov look at everything at once."""
+        """Lets checkov scan everything at once."""
         cls.failed = failed(*SAM, *CDK.values(), *TEAMS)
 
     def found(self, *templates: Path, ours: str = "") -> set[str]:

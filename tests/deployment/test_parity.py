@@ -1,4 +1,4 @@
-"""Tests which differences tests/deployment/parity.py finds and ignores, with changed copies of SAM's example."""
+"""Tests which differences parity.py reports and which it ignores, with changed copies of SAM's example."""
 
 import contextlib
 import copy
@@ -220,7 +220,7 @@ class DifferenceTest(unittest.TestCase):
             self.assertRegex(found, rf"the alarm on DIFF\(letters\): .*, letters MetricStat.Stat = {statistic}, ")
 
     def assert_alarms(self, found: list[str], metric: str, **sides: tuple[str, int]) -> None:
-        """Only this differs: each side has its own statistic and threshold in its alarm on this metric."""
+        """Checks that only this differs: each side's alarm on this metric has its own statistic and threshold."""
         for difference, (who, (statistic, threshold)) in zip(sorted(found), sides.items(), strict=True):
             said = f"Statistic = {statistic}, Threshold = {threshold}, "
             self.assertRegex(difference, f"^only {who}: the alarm on {metric}: .* {said}")
@@ -238,7 +238,7 @@ class DifferenceTest(unittest.TestCase):
 
 
 class SameTest(unittest.TestCase):
-    """Differences only in notation, which are ignored."""
+    """Differences only in notation are ignored."""
 
     def same(self, change: Callable[[Properties, Properties], None]) -> None:
         self.assertEqual(changed(change), [])
@@ -283,7 +283,7 @@ class SameTest(unittest.TestCase):
 
 
 class UnknownTest(unittest.TestCase):
-    """Parts that can't be compared are an error; they are not skipped."""
+    """Parts that can't be compared are errors, and are not skipped."""
 
     def test_a_statement_with_something_unknown(self) -> None:
         with self.assertRaisesRegex(NotImplementedError, "NotResource"):

@@ -1,4 +1,4 @@
-"""The rules of the system that infra/sam makes, with every option."""
+"""Tests the system that infra/sam makes, with every option."""
 
 import json
 import re
@@ -130,7 +130,7 @@ class SystemTest(unittest.TestCase):
 
 
 class ClosureTest(unittest.TestCase):
-    """What the queues' policies allow, whatever other permissions exist in the account."""
+    """The queues' policies hold whatever other permissions exist in the account."""
 
     RECEIVE = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:PurgeQueue")
     LOOK = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
@@ -150,7 +150,7 @@ class ClosureTest(unittest.TestCase):
         }
 
     def denials(self, queue: str, **parameters: str) -> dict[str, Any]:
-        """The denials of a queue's policy and their conditions, in a system with these parameters."""
+        """The denials in a queue's policy and their conditions, in a system with these parameters."""
         policy = system(**parameters)[f"{queue}Policy"].properties
         self.assertEqual(policy["Queues"], [f"https://sqs.us-east-1.amazonaws.com/111111111111/{{{queue}}}"])
         denied = {}
@@ -277,7 +277,7 @@ class RoleTest(unittest.TestCase):
 
 
 class OperatorTest(unittest.TestCase):
-    """The policies of people who look at the system, and who act on it."""
+    """The policies for people who view the system, and for people who operate it."""
 
     TABLE = f"arn:aws:dynamodb:{HOME}:table/{{LedgerTable}}"
     FUNCTIONS = frozenset({ORDERS, f"{ORDERS}:*", INVOICES, f"{INVOICES}:*"})
@@ -563,7 +563,7 @@ class OptionTest(unittest.TestCase):
 
 
 class AlarmTest(unittest.TestCase):
-    """Which alarms there are, and how they are set. test_parity.py compares what they watch with CDK's."""
+    """The alarms and their settings. test_parity.py compares the metrics that they watch with CDK's."""
 
     TICKETS = f"arn:aws:sns:{HOME}:tickets"
     OF_SYSTEM = {

@@ -19,7 +19,7 @@ import app
 
 
 class ExampleTest(unittest.TestCase):
-    """The example, and how it attaches a function."""
+    """The example, and how it attaches its function."""
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -41,7 +41,7 @@ class ExampleTest(unittest.TestCase):
         self.assertEqual(
             policy["PolicyDocument"]["Statement"], [{"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": queue}]
         )
-        # Lambda refuses a destination if the role may not send to it.
+        # Lambda refuses a destination to which the role may not send.
         self.assertEqual(sam.read(EXAMPLE)["Resources"]["OrdersEventInvokeConfig"]["DependsOn"], "OrdersFailures")
 
     def test_both_sides_allow_the_loop(self) -> None:
@@ -107,7 +107,7 @@ class OrdersTest(unittest.TestCase):
     RETRY = {"attempt": 2, "initial_timestamp": 1643667670, "request_id": "first"}
 
     def place(self, event: Any) -> tuple[Any, str]:
-        """The function's answer and its log."""
+        """Invokes the function. Returns its answer and its log."""
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
             answer = app.handler(event, SimpleNamespace(aws_request_id="id"))

@@ -1,4 +1,4 @@
-"""The parameters of infra/sam accept exactly the values that the system accepts."""
+"""Tests that the parameters of infra/sam accept exactly the values that the system accepts."""
 
 import re
 import unittest
@@ -26,7 +26,7 @@ class ParameterTest(unittest.TestCase):
             "arn:aws:iam::111111111111:group/a",
         ],
     )
-    # What each pattern must accept, and what it must refuse.
+    # The values that each pattern must accept, and the values that it must refuse.
     VALUES: dict[str, tuple[list[str], list[str]]] = {
         "TargetFunctions": (
             [
@@ -99,7 +99,7 @@ class ParameterTest(unittest.TestCase):
         "TicketTopicArn": ([TOPIC], ["tickets", f"{TOPIC}.fifo"]),
         "TargetFunction": (["orders", "a_b-C1", "x" * 64], ["x" * 65, ORDERS, "orders:live", "orders*"]),
     }
-    # When an alarm goes off. All these parameters have the same pattern.
+    # The values of the parameters that say when an alarm goes off, which all have the same pattern.
     TRIGGERS: tuple[list[str], list[str]] = (
         ["off", "above 0 in 1 of 1 periods of 10 s", "above 12.5 in 10 of 12 periods of 86400 s"],
         [
@@ -159,7 +159,7 @@ class ParameterTest(unittest.TestCase):
 
     @staticmethod
     def counts(largest: int) -> Iterator[int]:
-        """All numbers if there are few. Otherwise only those at which a pattern of digits could be wrong."""
+        """All numbers, if there are few. Otherwise only those at which a pattern of digits may go wrong."""
         yield from range(min(largest, 1000) + 2)
         for place in (10**zeros for zeros in range(len(str(largest)) + 1)):
             # The numbers around the point where this digit of the largest number starts or rolls over.

@@ -1,7 +1,7 @@
-"""infra/terraform makes the system that CDK's construct makes, and is what Terraform and its AWS provider accept.
+"""Tests that infra/terraform makes the system of CDK's construct, and that Terraform and its provider accept it.
 
-Terraform itself does not run here: its parser reads the files, the provider's schema judges each argument, and
-terraform.py works out the values. Needs the output of tests/deployment/run-cdk.
+Terraform itself does not run here: its parser reads the files, the provider's schema validates each argument, and
+terraform.py computes the values. Needs the output of tests/deployment/run-cdk.
 """
 
 import json
@@ -28,9 +28,9 @@ EXAMPLES = {"basic": "typescript", "complete": "everything"}
 INPUTS = (ROOT / "docs/deploy/terraform-inputs.md").read_text()
 SCHEMA = json.loads(terraform_schema.EXTRACT.read_text())
 
-# What CDK's templates have and the module has not, with what it has instead.
+# Facts of CDK's templates that the module lacks, and what the module has instead.
 DIFFERENCES = {
-    # Terraform has no name in aws:CalledVia. It deletes the policy before the queue, so it needs no exception.
+    # The condition aws:CalledVia has no value for Terraform. Terraform deletes the policy before the queue instead.
     r'Deny \* sqs:DeleteQueue (.+) if {"ForAllValues:StringNotEquals": '
     r'{"aws:CalledVia": \["cloudformation.amazonaws.com"\]}}': r"Deny * sqs:DeleteQueue \1",
 }
@@ -82,7 +82,7 @@ def allowed(action: str, address: str = "aws_iam_role_policy.handler", **inputs:
 
 
 def closed_to_all_but(action: str, address: str, **inputs: Any) -> list[str]:
-    """To whom a queue's policy does not deny an action."""
+    """The principals to whom a queue's policy does not deny an action."""
     (denied,) = (
         each
         for each in statements(address, **inputs)
@@ -98,7 +98,7 @@ def blocks(kind: str) -> Iterator[tuple[Path, Block]]:
 
 
 class LanguageTest(unittest.TestCase):
-    """What Terraform and its provider check before they make anything."""
+    """The checks of Terraform and its provider before they make anything."""
 
     def test_terraforms_own_parser_reads_all_files(self) -> None:
         modules = subprocess.run(["scripts/node", "tests/hcl"], cwd=ROOT, check=True, capture_output=True, text=True)
@@ -126,7 +126,7 @@ class LanguageTest(unittest.TestCase):
         for kind, names in terraform.COMPUTED.items():
             self.assertLessEqual(set(names), {*SCHEMA["resource"][kind]["attributes"]}, kind)
         for kind, values in terraform.DATA.items():
-            # The other provider's schema is not here.
+            # There is no schema of the other provider here.
             if kind.startswith("aws_"):
                 self.assertLessEqual(set(values), {*SCHEMA["data"][kind]["attributes"]}, kind)
 
@@ -134,7 +134,7 @@ class LanguageTest(unittest.TestCase):
         for example in EXAMPLES:
             root = Module(MODULE / "examples" / example)
             for made in (root, *root.children.values()):
-                # Their items are worked out here. An expression with an error would raise.
+                # This evaluates their items. An expression with an error would raise.
                 self.assertEqual(len(dict(made.locals)) + len(dict(made.results)), len(made.locals) + len(made.outputs))
 
     def test_all_variables_are_used(self) -> None:
@@ -151,7 +151,7 @@ class LanguageTest(unittest.TestCase):
 
 
 def faults(block: Block, schema: dict[str, Any], where: str, left_out: set[str]) -> Iterator[str]:
-    """What of a block is not in the schema, and what the schema demands and the block lacks."""
+    """The parts of a block that the schema lacks, and those that the schema requires and the block lacks."""
     inner = {each.labels[0] if each.kind == "dynamic" else each.kind: each for each in block.blocks}
     said = {name for name in block.attributes if name not in left_out}
     yield from (f"{where} has no {name}" for name in said if name not in schema or "block" in schema[name])
@@ -169,7 +169,7 @@ def faults(block: Block, schema: dict[str, Any], where: str, left_out: set[str])
 
 
 def repeated(given: dict[str, Any], schema: dict[str, Any]) -> Iterator[str]:
-    """Blocks that are there more often than once, although the schema has them once."""
+    """Blocks that are repeated, although the schema allows them only once."""
     for name, argument in schema.items():
         if "block" in argument and name in given:
             if len(given[name]) > 1 and not argument["repeats"]:
@@ -315,7 +315,7 @@ class FunctionTest(unittest.TestCase):
         )
         self.assertIn(central, allowed("sqs:SendMessage", **inputs))
         self.assertEqual(allowed("kms:GenerateDataKey", **inputs), [key])
-        # Messages that SQS itself moves.
+        # SQS itself moves these messages.
         redrive = json.loads(arguments("aws_sqs_queue.retry[retry-orders]", **inputs)["redrive_policy"])
         self.assertIn("aws_sqs_queue.Dead_Letter", redrive["deadLetterTargetArn"])
 

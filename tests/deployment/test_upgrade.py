@@ -1,4 +1,4 @@
-"""What UPGRADE.md says, compared with the code, with the real handler and with the templates.
+"""Compares the statements of UPGRADE.md with the code, the real handler and the templates.
 
 Needs the handler's debug build and the output of tests/deployment/run-cdk.
 """
@@ -13,25 +13,25 @@ from typing import Any
 import formats
 import parity
 import sam
-from incident import ROOT, TARGET, Fate, told
+from incident import ROOT, TARGET, Fate, handler_log
 
 PAGE = (ROOT / "UPGRADE.md").read_text()
 SHARED = ROOT / "shared"
 
 
 def code(path: str) -> str:
-    """A file of the code, without its tests."""
+    """The code of a file, without its tests."""
     return (SHARED / path).read_text().partition("#[cfg(test)]")[0]
 
 
 def members(kind: str) -> set[str]:
-    """What the page lists for a format."""
+    """The members that the page lists for a format."""
     (row,) = (line for line in PAGE.splitlines() if line.startswith(f"| {kind}"))
     return set(re.findall(r"`(\w+)`", row.split("|")[2]))
 
 
 class FormatTest(unittest.TestCase):
-    """The lists have what the code writes and reads, and nothing else."""
+    """The page lists exactly what the code writes and reads."""
 
     def test_dead_letter(self) -> None:
         written = re.findall(r'attribute\(\s*"(\w+)"', code("core/src/dead_letter.rs"))
@@ -70,33 +70,33 @@ def metrics(log: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 class HandlerTest(unittest.TestCase):
-    """What becomes of waiting events."""
+    """The fate of waiting events."""
 
     def test_a_version_or_an_alias_that_is_gone_is_a_configuration_fault_and_the_events_wait(self) -> None:
-        said = metrics(told(Fate.INVOKED, "Invoke", (404, "ResourceNotFoundException")))
+        said = metrics(handler_log(Fate.INVOKED, "Invoke", (404, "ResourceNotFoundException")))
         self.assertEqual((said["ConfigurationFaults"], said["Waited"]), (10, 10))
         self.assertNotIn("DeadLettered", said)
 
     def test_a_function_that_is_detached_from_a_shared_queue_is_not_allowed(self) -> None:
-        # As the handler is set when only payments shares the queue.
+        # The handler's settings if only payments shares the queue.
         environment = json.dumps({"QUEUE_TARGETS": '{"retry-queue":["payments"]}'})
-        said = metrics(told(Fate.WAITS, environment=environment))
+        said = metrics(handler_log(Fate.WAITS, environment=environment))
         self.assertEqual((said["DeadLettered"], said["Reason"]), (10, "target_not_allowed"))
 
     def test_fewer_attempts_hold_for_events_that_wait_already(self) -> None:
-        said = metrics(told(Fate.WAITS, environment='{"MAX_ATTEMPTS":"1"}'))
-        # Half of the ten have been retried.
+        said = metrics(handler_log(Fate.WAITS, environment='{"MAX_ATTEMPTS":"1"}'))
+        # Half of the ten events have been retried before.
         self.assertEqual((said["DeadLettered"], said["Reason"], said["Waited"]), (4, "max_attempts_exceeded", 6))
 
     def test_a_setting_that_it_does_not_know_does_not_stop_it(self) -> None:
-        self.assertEqual(metrics(told(Fate.INVOKED, environment='{"SETTING_OF_TOMORROW":"1"}'))["Invoked"], 10)
+        self.assertEqual(metrics(handler_log(Fate.INVOKED, environment='{"SETTING_OF_TOMORROW":"1"}'))["Invoked"], 10)
 
 
 class ReleaseTest(unittest.TestCase):
-    """What each release wrote, as it was recorded, is read by the handler of this one."""
+    """This release's handler reads what each release wrote, as it was recorded."""
 
     def setUp(self) -> None:
-        """Reads the recorded formats, as if they had been written an hour ago."""
+        """Loads the recorded formats, as if they had been written an hour ago."""
         self.at = int(time.time()) - 3600
         self.recorded = {
             path.stem: formats.as_if_recorded(path.read_text(), self.at) for path in formats.RECORDED.glob("*.json")
@@ -104,7 +104,7 @@ class ReleaseTest(unittest.TestCase):
         self.assertTrue(self.recorded)
 
     def invoked(self, body: str, attributes: dict[str, Any], sent_seconds_later: int = 0) -> Any:
-        """The envelope with which a message has its function invoked."""
+        """The envelope with which a message's function is invoked."""
         batches = formats.received(body, attributes, self.at + sent_seconds_later)
         ((_, envelope),) = formats.played(batches, {}).invocations
         return json.loads(envelope)
@@ -122,7 +122,7 @@ class ReleaseTest(unittest.TestCase):
             with self.subTest(version):
                 body = recorded["sent_again"]["body"]
                 failure = json.loads(body)
-                # Its wait began with the failure, not when it was sent.
+                # The wait began with the failure, not when the message was sent.
                 envelope = self.invoked(body, recorded["sent_again"]["attributes"], sent_seconds_later=3000)
                 self.assertEqual(envelope["_original_payload"], failure["requestPayload"])
                 metadata = envelope["_retry_metadata"]
@@ -162,7 +162,7 @@ def paths(value: Any, path: str = "") -> Iterator[str]:
 
 
 class TemplateTest(unittest.TestCase):
-    """What CloudFormation deletes."""
+    """The resources that CloudFormation deletes."""
 
     def test_queues_are_deleted_with_the_stack(self) -> None:
         for template in (
