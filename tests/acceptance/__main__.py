@@ -1,4 +1,4 @@
-"""Deploys the example, puts it through all scenarios, and removes everything. scripts/acceptance runs it."""
+"""Deploys the example, plays all scenarios against it, and removes everything. scripts/acceptance runs it."""
 
 import argparse
 import os
@@ -25,7 +25,7 @@ from scenarios import SCENARIOS
 from targets import ROOT, SYSTEMS, TARGETS, Parts
 from world import World
 
-# A bucket's name may have 63 characters, with the account and the region.
+# A bucket's name may have 63 characters. It contains the account and the region.
 NAME = re.compile(r"[a-z][a-z0-9-]{2,28}[a-z0-9]")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -34,7 +34,7 @@ INTERRUPTED = 130
 
 
 def main() -> int:
-    """Runs, or removes what a killed run has left."""
+    """Runs the acceptance test, or removes what a killed run has left behind."""
     arguments = parsed()
     try:
         account = Account(arguments.endpoint_url, arguments.emulator if arguments.endpoint_url else None)
@@ -93,7 +93,7 @@ def parts_of(arguments: argparse.Namespace, emulator: str | None) -> Parts:
     if not handler.exists():
         packs = f"scripts/package --arch {arguments.arch} makes it"
         raise Refused(f"expected the retry handler in {handler}, and there is no such file; {packs}")
-    # ministack, which starts no wrapper, has no use for the layer.
+    # ministack starts no wrapper, so it can't use the layer.
     has_layer = layer.exists() and emulator != "ministack"
     return Parts(handler.read_bytes(), layer.read_bytes() if has_layer else None, arguments.arch)
 
@@ -112,7 +112,7 @@ def chosen_of(arguments: argparse.Namespace) -> tuple[Part, ...]:
 
 
 def agreed(stack: Stack, where: str) -> bool:
-    """Asks whether to spend money."""
+    """Asks for permission to spend money."""
     print(
         f"This makes the stack {stack.name} and the bucket {stack.bucket} in {where},\n"
         "takes about ten minutes, costs well under a dollar, and removes everything.",
@@ -126,7 +126,7 @@ def agreed(stack: Stack, where: str) -> bool:
 
 
 def stop(stack: Stack) -> None:
-    """Asks the run to end. What is being called goes on until its answer, so that it is known what is there."""
+    """Asks the run to end. A call that is under way is not interrupted, so that the run knows what exists."""
     stack.stop.set()
     text = f"ending; what was made is removed, which takes minutes. If this is killed: --clean {stack.name}\n"
     # A signal may come while the run itself prints.
@@ -134,12 +134,12 @@ def stop(stack: Stack) -> None:
 
 
 def note(text: str) -> None:
-    """Tells a person how far the run is."""
+    """Reports the progress to the person at the terminal."""
     print(f"{datetime.now():%H:%M:%S} {text}", file=sys.stderr, flush=True)
 
 
 def deployed_and_removed(stack: Stack, parts: Parts, chosen: Sequence[Part], arguments: argparse.Namespace) -> int:
-    """The run itself. Removes everything at its end, however it ends."""
+    """Deploys, plays and removes. It removes everything, however the run ends."""
     began = time.monotonic()
     played, status = None, 1
     try:
@@ -162,7 +162,7 @@ def deployed_and_removed(stack: Stack, parts: Parts, chosen: Sequence[Part], arg
 
 
 def play_all(stack: Stack, chosen: Sequence[Part], arguments: argparse.Namespace, began: float) -> Played:
-    """Plays what was chosen, and finds out what it has cost.
+    """Plays the chosen parts, and computes what the run has cost.
 
     Raises:
         Stopped: if a signal came.
@@ -180,7 +180,7 @@ def play_all(stack: Stack, chosen: Sequence[Part], arguments: argparse.Namespace
 
 
 def removed(stack: Stack) -> bool:
-    """Removes everything, and says whether nothing is left."""
+    """Removes everything. Returns whether nothing is left."""
     note(f"removing {stack.name}")
     try:
         stack.remove()
@@ -192,10 +192,10 @@ def removed(stack: Stack) -> bool:
 
 
 def world_of(stack: Stack, arguments: argparse.Namespace) -> World:
-    """What the scenarios see."""
+    """The system as the scenarios see it."""
     account, names = stack.account, stack.names
     if account.emulator == "ministack":
-        # It ignores `RecursiveLoop` in templates.
+        # ministack ignores `RecursiveLoop` in templates.
         allowed = [each.name for each in TARGETS if each.recursive_loop == "Allow"]
         for function in {"Retry/Handler", "Second/Handler", "Orders", *allowed} & names.keys():
             account.client("lambda").put_function_recursion_config(FunctionName=names[function], RecursiveLoop="Allow")

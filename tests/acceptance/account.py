@@ -20,16 +20,16 @@ from endpoints import ACCOUNT as LOCAL_ACCOUNT
 
 DENIED = re.compile(r"not authorized to perform: ([\w-]+:\w+)")
 
-# A call that hangs must not keep Ctrl-C from removing everything.
+# Even a call that hangs must end, so that Ctrl-C can remove everything.
 CONFIG = Config(connect_timeout=10, read_timeout=60, max_pool_connections=64, retries={"mode": "standard"})
 
 
 class Refused(Exception):
-    """Why the run can't go on. Its text is for a person."""
+    """The reason why the run can't go on, as a text for a person."""
 
 
 class Stopped(Exception):
-    """A signal has asked for the end of the run."""
+    """A signal has asked the run to end."""
 
 
 @dataclass
@@ -37,9 +37,9 @@ class Account:
     """An account in a region. Has the same methods as the endpoint of an emulator in the tests."""
 
     url: str | None = None
-    # Which emulator, if it is one.
+    # The name of the emulator, or None on AWS.
     emulator: str | None = None
-    # How often each service was called.
+    # The number of calls to each service.
     calls: Counter[str] = field(default_factory=Counter)
     _clients: dict[tuple[str | None, ...], Any] = field(default_factory=dict)
     _making: threading.Lock = field(default_factory=threading.Lock)
@@ -52,22 +52,22 @@ class Account:
         self.id = ""
 
     def identify(self) -> None:
-        """Asks who the caller is.
+        """Looks up the caller's identity.
 
         Raises:
             ClientError: if the credentials are no good.
             BotoCoreError: if there are none.
         """
-        # The local cloud has one account, and no STS.
+        # The local cloud has a single account and no STS.
         is_local = self.emulator == "local"
         self.id = LOCAL_ACCOUNT if is_local else self.client("sts").get_caller_identity()["Account"]
 
     def client(
         self, service: str, access_key: str | None = None, secret: str | None = None, token: str | None = None
     ) -> Any:
-        """A client for a service, with the caller's credentials or with these."""
+        """A client for a service, with the caller's credentials or with the given ones."""
         key = (service, access_key, token)
-        # Making clients of a session is not safe with threads. Using them is.
+        # Creating clients of a session is not safe between threads. Using them is.
         with self._making:
             if key not in self._clients:
                 client = self.session.client(
@@ -92,7 +92,7 @@ class Account:
 
 
 def said(error: Exception) -> str:
-    """What went wrong, for a person: the action, if a permission is missing."""
+    """The error as a text for a person. If a permission is missing, it names the action."""
     if isinstance(error, ClientError):
         code = error.response["Error"]["Code"]
         text = error.response["Error"].get("Message", "")

@@ -18,7 +18,7 @@ from targets import Parts
 
 TAG = "comeback:acceptance"
 
-# What Lambda says when a function is created in a region without arm64. No call tells before.
+# Lambda's error when a function is created in a region without arm64. No call reveals that earlier.
 NO_ARM64 = re.compile(r'Architecture "?arm64"? is not supported')
 
 # Longer than CloudFormation takes.
@@ -32,17 +32,17 @@ class Stack:
 
     account: Account
     name: str
-    # Set by a signal. Calls are never interrupted, so it is known what was made.
+    # Set by a signal. Calls are never interrupted, so the run knows what exists.
     stop: threading.Event = field(default_factory=threading.Event)
 
     @property
     def bucket(self) -> str:
-        """The name of the bucket. No other account has one of that name."""
+        """The name of the bucket. It contains the account, so no other account has one of that name."""
         return f"{self.name}-{self.account.id}-{self.account.region}"
 
     @property
     def interval(self) -> float:
-        """How often to ask, in seconds. AWS limits how often one may."""
+        """The polling interval in seconds. AWS throttles callers who poll more often."""
         return 1 if self.account.emulator else 3
 
     def check_stop(self) -> None:
@@ -56,7 +56,7 @@ class Stack:
         return described["StackStatus"] if described else None
 
     def described(self) -> dict[str, Any] | None:
-        """What CloudFormation says about the stack, or nothing if there is none."""
+        """CloudFormation's description of the stack, or None if there is no stack."""
         try:
             (stack,) = self.account.client("cloudformation").describe_stacks(StackName=self.name)["Stacks"]
         except ClientError as error:
@@ -76,7 +76,7 @@ class Stack:
         self.make(Maker(self.upload, parts).template())
 
     def system(self, name: str, target: str) -> Deployed:
-        """One of both systems, with one of its functions."""
+        """One of the two systems, with one of its functions."""
         sqs, names = self.account.client("sqs"), self.names
         url = names[f"{name}/RetryQueue"]
         arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
@@ -84,7 +84,7 @@ class Stack:
 
     @property
     def logged(self) -> tuple[str, ...]:
-        """Functions, one for each log group of functions that are put to the test."""
+        """One function for each log group of the functions under test."""
         return ("Orders", "Slow")
 
     def refuse_if_there(self) -> None:
@@ -121,7 +121,7 @@ class Stack:
             StackName=self.name,
             TemplateURL=template_url,
             Capabilities=["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
-            # It is removed all the same, after its events were read.
+            # The run removes it nevertheless, after it has read the events.
             OnFailure="DO_NOTHING",
             Tags=[{"Key": TAG, "Value": self.name}],
         )
@@ -151,7 +151,7 @@ class Stack:
 
     @functools.cached_property
     def names(self) -> dict[str, str]:
-        """The physical names of all resources by their logical ones, such as `Orders` and `Retry/Handler`."""
+        """The physical names of all resources by their logical names, such as `Orders` and `Retry/Handler`."""
         cloudformation = self.account.client("cloudformation")
         found = {}
         for each in all_resources(cloudformation, self.name):
@@ -162,7 +162,7 @@ class Stack:
         return found
 
     def remove(self) -> bool:
-        """Removes everything of the run's name, and returns whether there was anything. Ignores signals.
+        """Removes everything with the run's name. Returns whether there was anything. Ignores signals.
 
         Raises:
             Refused: if something can't be removed, or is not of a run.
@@ -182,7 +182,7 @@ class Stack:
         while (status := self.status()) is not None:
             if status == "DELETE_FAILED" or time.monotonic() > deadline:
                 raise Refused("\n".join([f"the stack is {status}:", *self._reasons()]))
-            # The signal that asked for the removal is set already.
+            # Not `stop.wait`, because the signal that asked for the removal has already set `stop`.
             time.sleep(self.interval)
         return True
 
@@ -200,7 +200,7 @@ class Stack:
         return True
 
     def _remove_logs(self) -> bool:
-        """Removes groups that Lambda made again, because a function ran when CloudFormation had deleted its group."""
+        """Removes log groups that Lambda made again, for functions that still ran after their group was deleted."""
         logs = self.account.client("logs")
         is_there = False
         for prefix in (f"{self.name}-", f"/aws/lambda/{self.name}-"):

@@ -1,4 +1,4 @@
-"""What the run would cost at AWS's prices, from what it did."""
+"""The cost of the run at AWS's prices, computed from its logs and calls."""
 
 import re
 from collections.abc import Iterable
@@ -10,15 +10,15 @@ from model import MONTH_SECONDS
 from world import documents
 
 HOUR_SECONDS = 3600
-# Each mapping polls with five pollers, for up to 20 s each time.
+# Each mapping has five pollers, and each of their requests takes up to 20 s.
 POLLS_A_SECOND = 5 / 20
-# S3's requests, and what a table, a queue or a bucket costs as such, are far below a cent.
+# S3's requests, and the existence of a table, a queue or a bucket, cost far less than a cent.
 REPORT = re.compile(r"Billed Duration: (\d+) ms\s+Memory Size: (\d+) MB")
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What is paid for, how much of it, and the price in dollars."""
+    """An item of the bill: its quantity and its price in dollars."""
 
     what: str
     count: int
@@ -26,7 +26,7 @@ class Cost:
 
 
 def costs(logs: Iterable[list[str]], calls: dict[str, int], mappings: int, alarms: int, seconds: float) -> list[Cost]:
-    """The costs of a run of so many seconds, from all logs and from the calls that the run itself has made."""
+    """The costs of a run of this many seconds, from all logs and from the calls that the run itself made."""
     lines = [line for log in logs for line in log]
     reports = [REPORT.search(line) for line in lines if line.startswith("REPORT")]
     gigabyte_seconds = sum(int(each[1]) / 1000 * int(each[2]) / 1024 for each in reports if each)
@@ -38,9 +38,9 @@ def costs(logs: Iterable[list[str]], calls: dict[str, int], mappings: int, alarm
     }
     # CloudWatch bills metrics and alarms by the hour.
     month = MONTH_SECONDS / max(seconds, HOUR_SECONDS)
-    # A batch is received, and then deleted or put back. So is what the run sends and receives.
+    # A message is sent, received, and then deleted or put back. The run's own requests come on top.
     requests = calls.get("sqs", 0) + 3 * len(decisions) + round(mappings * POLLS_A_SECOND * seconds)
-    # A claim is taken and finished, and the register has an item that is written and deleted.
+    # A claim is written and marked as done, and the register's item is written and deleted.
     writes = 4 * len(decisions)
     size = sum(len(line.encode()) for line in lines)
     return [

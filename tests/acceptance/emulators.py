@@ -1,4 +1,4 @@
-"""What each emulator can't do, and why. Names of scenarios and questions, with reasons."""
+"""The scenarios and questions that each emulator can't handle, by name, and why."""
 
 from play import sentence
 from questions import QUESTIONS

@@ -10,25 +10,25 @@ from endpoints import ROLE
 from stack import Deployed
 from targets import BACKOFFS, EXAMPLE, SYSTEMS, TARGETS, Function, Parts, document_of_policies, source, zipped_folder
 
-# Each environment with the layer has a proxy, and all environments share the ports of the machine.
+# Each environment with the layer runs a proxy, and all environments share the machine's ports.
 PROXY_PORTS = {"Layered": "47101", "LayeredNode": "47102"}
 
 EXAMPLE_FUNCTION = Function("Orders", "Retry")
 
 
 class WithoutRoles(Deployed):
-    """A system without an operator. Each function has its own log group."""
+    """A system without an operator, in which each function has its own log group."""
 
     def operators_queues(self) -> Any:
-        """The caller's own client."""
+        """A client with the caller's own credentials."""
         return self.endpoint.client("sqs")
 
     def comeback(self, program: Any, *arguments: str, as_operator: bool = False) -> Any:
-        """Runs a command of the program."""
+        """Runs a command of the operator's program."""
         return super().comeback(program, *arguments)
 
     def log(self, function: str) -> list[str]:
-        """All lines of a function."""
+        """All lines of a function's log."""
         pages = self.endpoint.client("logs").get_paginator("filter_log_events")
         return [
             event["message"]
@@ -38,7 +38,7 @@ class WithoutRoles(Deployed):
 
 
 class LocalStack(Stack):
-    """What a run deploys by API calls."""
+    """The same deployment, made by API calls."""
 
     @functools.cached_property
     def names(self) -> dict[str, str]:
@@ -47,7 +47,7 @@ class LocalStack(Stack):
 
     @functools.cached_property
     def _suffix(self) -> str:
-        """Part of each name, as in CloudFormation: the log of a function stays when the function is gone."""
+        """A part of each name, as in CloudFormation, because the log of a function outlives the function."""
         return secrets.token_hex(3)
 
     def _named(self, name: str) -> str:
@@ -88,7 +88,7 @@ class LocalStack(Stack):
 
     def _make_queue(self, name: str) -> None:
         self.check_stop()
-        # Six times the handler's timeout, as the templates have it.
+        # Six times the handler's timeout, as in the templates.
         attributes = {"VisibilityTimeout": "180", "MessageRetentionPeriod": "1209600"}
         made = self.account.client("sqs").create_queue(QueueName=self._named(name), Attributes=attributes)
         self.names[name] = made["QueueUrl"]
@@ -170,7 +170,7 @@ class LocalStack(Stack):
         )
 
     def remove(self) -> bool:
-        """Removes all functions, mappings and queues with names of the run. Layers can't be removed."""
+        """Removes all functions, mappings and queues with the run's name. Layers can't be removed."""
         functions, sqs = self.account.client("lambda"), self.account.client("sqs")
         found, queues = self._functions(), self._queues()
         for mapping in functions.list_event_source_mappings()["EventSourceMappings"]:

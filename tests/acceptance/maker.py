@@ -1,7 +1,7 @@
-"""Makes the template: SAM's example, a second system, and the functions that are put to the test.
+"""Makes the template: SAM's example, a second system, and the functions under test.
 
-CloudFormation itself applies SAM's transform, so no SAM CLI is needed. What a template refers to by a path is uploaded,
-and referred to by its address.
+CloudFormation itself applies SAM's transform, so the SAM CLI is not needed. Files that a template refers to by a path
+are uploaded, and their addresses replace the paths.
 """
 
 import json
@@ -24,7 +24,7 @@ SETTINGS = {
     "Dashboard": "false",
 }
 
-# CloudWatch looks at it once a minute.
+# CloudWatch evaluates the alarm once a minute.
 EVENTS_GIVEN_UP = {"EventsGivenUpTrigger": "above 0 in 1 of 1 periods of 60 s"}
 
 
@@ -34,11 +34,11 @@ class Maker:
 
     upload: Callable[[str, bytes], tuple[str, str, str]]
     parts: Parts
-    # The addresses of templates that are uploaded already. Both systems have the same.
+    # The addresses of templates that were already uploaded. Both systems use the same ones.
     _nested: dict[Path, str] = field(default_factory=dict)
 
     def template(self) -> str:
-        """Uploads what the template refers to. Returns its address."""
+        """Uploads everything that the template refers to, and the template. Returns its address."""
         example = read(EXAMPLE)
         resources = example["Resources"]
         for system, own in SYSTEMS.items():
@@ -91,7 +91,7 @@ class Maker:
             None: {"Fn::GetAtt": ["Spy", "Arn"]},
         }
         resources["TargetsFailures"] = _policy("TargetsRole", "failures", "sqs:SendMessage", list(queues.values()))
-        # For the loop that Lambda is to stop.
+        # Lambda must stop this function in a recursive loop.
         resources["SpiedLoop"] = _policy(
             "TargetsRole", "loop", "lambda:InvokeFunction", [{"Fn::GetAtt": ["Spied", "Arn"]}]
         )
@@ -136,7 +136,7 @@ class Maker:
         return {"Type": "AWS::Lambda::Function", "Properties": properties}
 
     def _uploaded(self, document: dict[str, Any], folder: Path) -> str:
-        """Uploads a template of this folder and what it refers to."""
+        """Uploads a template of this folder, and the files that it refers to."""
         for name, resource in document["Resources"].items():
             properties = resource.get("Properties", {})
             if "Architectures" in properties:

@@ -15,8 +15,8 @@ FAILED = "failed"
 SKIPPED = "skipped"
 ANSWERED = "answered"
 
-# An emulator is one process of this machine, beside those of its functions. With more at a time, the handler's calls
-# would get no answer in time.
+# An emulator shares this machine with the processes of its functions. With more parts at a time, AWS calls of the
+# handler would time out.
 EMULATOR_PARTS = 8
 
 
@@ -26,11 +26,11 @@ Part = Callable[[World], str | None]
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a scenario or a question."""
+    """The result of a scenario or a question."""
 
     name: str
     result: str
-    # Why it failed or was skipped, or the answer.
+    # The reason of a failure or a skip, or the answer.
     said: str
     seconds: float
 
@@ -41,7 +41,7 @@ def sentence(function: Callable[..., Any]) -> str:
 
 
 def play(parts: Sequence[Part], world: World, cant: Mapping[str, str]) -> Iterator[Result]:
-    """Plays all parts at the same time, or as many as an emulator bears. Gives each result as soon as it is there.
+    """Plays all parts at the same time, or as many as an emulator can handle. Yields each result when it is known.
 
     Raises:
         Stopped: if a signal came, when all parts have ended.
@@ -72,6 +72,6 @@ def _play(part: Part, world: World, cant: Mapping[str, str]) -> Result:
     except (BotoCoreError, ClientError) as error:
         return result(FAILED, said(error))
     except Exception as error:
-        # A fault of the run itself must neither end the others nor pass.
+        # An error in the run itself must not end the other parts, and must not count as a pass.
         return result(FAILED, f"{type(error).__name__}: {error}")
     return result(PASSED, "") if answer is None else result(ANSWERED, answer)

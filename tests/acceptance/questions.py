@@ -1,4 +1,4 @@
-"""What only AWS can answer. An emulator answers too, which tests the questions."""
+"""Questions that only AWS can answer. Emulators answer them too, which tests the questions."""
 
 import base64
 import json
@@ -13,9 +13,9 @@ from world import World
 # The most bytes of an asynchronous payload, and of a message of SQS.
 PAYLOAD_MAX = 1_048_576
 
-# How long to wait for a record that may never come.
+# How long to wait for a record that may never arrive.
 ABSENCE_SECONDS = 90
-# CloudWatch has metrics a minute or two late.
+# CloudWatch publishes metrics a minute or two late.
 METRIC_SECONDS = 240
 
 
@@ -25,7 +25,7 @@ def what_the_record_of_a_stopped_recursive_loop_looks_like(world: World) -> str:
     refused = ", ".join(
         f"Invoke was refused in turn {each['turn']} with {each['error']}" for each in world.stopped(event)
     )
-    # Where the call was refused, there may be a record as well.
+    # A refused call may have a record as well.
     if world.absent(lambda: len(world.spied(event)), ABSENCE_SECONDS):
         return f"{refused}; no record came"
     record = json.loads(world.spied(event)[0]["Body"])
@@ -91,7 +91,7 @@ def what_becomes_of_a_record_over_1_mib(world: World) -> str:
     except ClientError as error:
         return f"the payload of 1 MiB is refused: {error.response['Error']['Code']}"
     if world.absent(lambda: len(world.spied(event)), ABSENCE_SECONDS):
-        # The emulators don't count it.
+        # The emulators don't have this metric.
         is_counted = not (world.account.emulator or world.absent(lambda: _not_delivered(world), METRIC_SECONDS))
         return "no record came" + (", and DestinationDeliveryFailures counts it" if is_counted else "")
     message = world.spied(event)[0]
@@ -99,7 +99,7 @@ def what_becomes_of_a_record_over_1_mib(world: World) -> str:
 
 
 def _not_delivered(world: World) -> int:
-    """How many records of the function Lambda could not deliver to its destination."""
+    """The number of the function's records that Lambda could not deliver to its destination."""
     metric = {
         "Namespace": "AWS/Lambda",
         "MetricName": "DestinationDeliveryFailures",

@@ -1,4 +1,4 @@
-"""What the run prints: a table in Markdown, and a JSON document."""
+"""The output of a run: a table in Markdown, and a JSON document."""
 
 import json
 from collections import Counter
@@ -11,7 +11,7 @@ from play import Result
 
 @dataclass(frozen=True)
 class Played:
-    """A run, as its JSON document has it."""
+    """The results of a run, in the form of its JSON document."""
 
     name: str
     region: str
@@ -19,7 +19,7 @@ class Played:
     seconds: int
     results: list[Result]
     costs: list[Cost]
-    # What the handlers warned of, and how often.
+    # The handlers' warnings and errors, with their counts.
     warnings: dict[str, int]
 
     @property
@@ -29,7 +29,7 @@ class Played:
 
 
 def markdown(played: Played) -> str:
-    """The tables."""
+    """All tables."""
     counts = Counter(each.result for each in played.results)
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
     rows = [

@@ -1,4 +1,4 @@
-"""What the run puts the system through. The name of each function is what holds."""
+"""The scenarios. The name of each function states what must hold."""
 
 import json
 import secrets
@@ -12,7 +12,7 @@ from stack import life_of_failing
 from targets import ATTEMPTS_MAX
 from world import Failed, Skipped, World
 
-# CloudWatch has metrics a minute or two late, and looks at an alarm once a minute.
+# CloudWatch publishes metrics a minute or two late, and evaluates an alarm once a minute.
 ALARM_SECONDS = 480
 
 
@@ -42,10 +42,10 @@ def a_retry_waits_as_long_as_the_function_says(world: World) -> None:
     world.send("Shell", type="RetryAfter", message="6s: the upstream says 429")
 
     def ages() -> list[int]:
-        """How long after its failure the event was re-invoked, in whole seconds."""
+        """How many seconds after its failure the event was re-invoked."""
         return [line["age_seconds"] for line in world.handled(of="Shell", error_type="RetryAfter", decision="invoke")]
 
-    # Without what the function says, it would be 2 s at most.
+    # Without the retry hint, it would be at most 2 s.
     world.until("whether it was re-invoked after 6 s", lambda: [age >= 6 for age in ages()], [True])
 
 
@@ -80,7 +80,7 @@ def a_failure_that_is_delivered_twice_is_retried_once(world: World) -> None:
     event, request_id = secrets.token_hex(6), str(uuid.uuid4())
     arn = world.arn("Orders")
     world.fail(arn, request_id, json.dumps({"id": event}))
-    # While the first is being handled, its duplicate waits for the end of the claim, which takes longer.
+    # A duplicate that arrives while the first is being handled waits for the end of the claim, which takes longer.
     world.until("re-invocations", lambda: len(world.handled(request_id=request_id, decision="invoke")), 1)
     world.fail(arn, request_id, json.dumps({"id": event}))
     world.until("dropped duplicates", lambda: len(world.handled(request_id=request_id, decision="drop")), 1)
@@ -102,16 +102,16 @@ def an_operator_cancels_a_waiting_event(world: World) -> None:
 
 
 def events_of_a_paused_function_wait_until_it_is_resumed(world: World) -> None:
-    """What a pause held back comes within 15 minutes after it. A run has less time, so an order brings it."""
+    """A resumed function's events are retried up to 15 minutes later. A run has less time, so it uses an order."""
     function, event = world.names["Paused"], secrets.token_hex(6)
     world.comeback("pause", function, "--yes", as_operator=_may_look(world))
-    # By its qualified ARN, which ministack's records lack.
+    # Needs the qualified ARN, which ministack's records lack.
     world.fail(world.arn("Paused"), str(uuid.uuid4()), json.dumps({"id": event}), event)
 
     def longest() -> float:
         return max((line.get("delay_seconds", 0) for line in world.handled(of="Paused")), default=0)
 
-    # The backoff is 2 s at most, and the pause puts the event back for 12 to 15 minutes.
+    # The backoff is at most 2 s, and the pause puts the event back for 12 to 15 minutes.
     world.until("whether it was put back for long", lambda: longest() > 600, True)
     _equal("attempts that succeeded", world.placed(event), [])
     world.comeback("resume", function, "--yes", as_operator=_may_look(world))
@@ -126,11 +126,11 @@ def waits_become_delays_when_too_many_are_in_flight(world: World) -> None:
 
 
 def the_queues_refuse_strangers(world: World) -> None:
-    """Whoever runs this has all permissions, but is no operator."""
+    """The caller has all permissions, but is not an operator."""
     queue = world.systems["Retry"].retry_queue_name
     sqs = world.account.client("sqs")
     try:
-        # Nobody would ever receive it.
+        # Nothing ever receives this message.
         url = sqs.get_queue_url(QueueName=queue)["QueueUrl"]
         sqs.send_message(QueueUrl=url, MessageBody="forged", DelaySeconds=900)
     except ClientError as error:
@@ -155,7 +155,7 @@ def the_redrive_of_the_console_brings_dead_letters_back(world: World) -> None:
         url = second.variables()["DEAD_LETTER_QUEUE_URL"]
         source = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
         sqs.start_message_move_task(SourceArn=source, DestinationArn=second.retry_queue_arn)
-        # It starts over with attempt 1.
+        # The redriven event starts over with attempt 1.
         world.until("attempts that succeeded", lambda: world.placed(event), [1])
 
 
@@ -173,7 +173,7 @@ def a_node_function_behind_the_layer_never_sees_an_envelope(world: World) -> Non
 
 
 def an_alarm_goes_off(world: World) -> None:
-    """The whole way: a log line, its metric, a query over metrics, the alarm."""
+    """The whole path: a log line, its metric, a query on metrics, the alarm."""
     world.send("Orders", fail={})
     name = world.names["Retry/EventsGivenUpAlarm"]
     cloudwatch = world.account.client("cloudwatch")
@@ -205,7 +205,7 @@ def the_trace_tells_the_life_of_an_event(world: World) -> None:
     event_id = letter["MessageAttributes"]["RequestId"]["StringValue"]
 
     def turns(steps: list[str]) -> list[str]:
-        """Without troubles, such as a call that was throttled, and the waits after them."""
+        """The steps without faults, such as a throttled call, and without the waits after them."""
         return [step for step in steps if step in ("failed", "retried", "given_up")]
 
     def life() -> Any:
@@ -222,7 +222,7 @@ def _equal(what: str, got: Any, expected: Any) -> None:
 
 
 def _limit(world: World, function: str, executions: int) -> None:
-    """Reserves concurrency for a function, or skips the scenario where the account has too little."""
+    """Reserves concurrency for a function. Skips the scenario if the account has too little."""
     try:
         world.account.client("lambda").put_function_concurrency(
             FunctionName=world.names[function], ReservedConcurrentExecutions=executions
@@ -234,12 +234,12 @@ def _limit(world: World, function: str, executions: int) -> None:
 
 
 def _may_look(world: World) -> bool:
-    """Whether the operator may use what shows the state. tests/deployment/deployed.py says why not in ministack."""
+    """Whether the operator may use commands that show the state. deployed.py says why not in ministack."""
     return world.account.emulator != "ministack"
 
 
 def _waiting(world: World, function: str) -> str:
-    """Sends a function an event that fails once. Returns its id when it waits."""
+    """Sends a function an event that fails once. Returns the event's id once it waits."""
     event = world.send(function, fail={"attempts": 1})
 
     def waiting() -> int:
@@ -259,13 +259,13 @@ def _until_listed(world: World, event: str) -> None:
 
 
 def _fails_for_a_while(world: World, function: str) -> None:
-    """Has a function fail that can't see which attempt it is."""
+    """Lets a function fail that can't see the number of its attempt."""
     if function not in world.names:
         raise Skipped("no layer; scripts/package makes it")
     event = world.send(function, fail={"until": time.time() + 6})
-    # In an envelope, the attempt would be there.
+    # If the function saw the envelope, it would report the attempt.
     world.until("attempts that it saw when it succeeded", lambda: world.placed(event), [0])
-    # Logs come in no order.
+    # The order of logs is not guaranteed.
     world.until("whether it was re-invoked", lambda: any(world.handled(of=function, decision="invoke")), True)
 
 

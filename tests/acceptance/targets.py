@@ -1,4 +1,4 @@
-"""The functions that are put to the test, and the settings of the systems that retry their failures."""
+"""The functions under test, and the settings of the systems that retry their failures."""
 
 import io
 import json
@@ -12,13 +12,13 @@ EXAMPLE = ROOT / "infra" / "sam" / "example" / "template.yaml"
 FUNCTIONS = Path(__file__).resolve().parent / "functions"
 
 ATTEMPTS_MAX = 3
-# Longer than the run.
+# Longer than the whole run.
 SLOW = "20m"
 
-# The settings of both systems. Backoffs are short, so that nobody has to wait.
+# The settings of both systems. Backoffs are short, so that the run is fast.
 BACKOFFS = {"BaseBackoff": "1s", "MaxBackoff": "2s"}
 
-# What the systems differ in.
+# The settings in which the systems differ.
 SYSTEMS = {
     "Retry": {"MaxAttempts": str(ATTEMPTS_MAX)},
     # The limit is so low that waits are kept as delays.
@@ -28,15 +28,15 @@ SYSTEMS = {
 
 @dataclass(frozen=True)
 class Function:
-    """A function that is put to the test."""
+    """A function under test."""
 
     name: str
-    # What retries its failures: a system of the template, or nothing, so that its records can be looked at.
+    # The system of the template that retries its failures. None for a function whose records the run examines itself.
     system: str | None
     code: str = "python"
     runtime: str = "python3.13"
     handler: str = "app.handler"
-    # The values of its own policy.
+    # The settings of its own policy.
     policy: tuple[tuple[str, Any], ...] = ()
     # Whether the layer hides the envelope from it.
     is_transparent: bool = False
@@ -64,7 +64,7 @@ TARGETS = (
 
 
 def source(function: Function) -> Path:
-    """The folder of a function's code."""
+    """The folder with a function's code."""
     return FUNCTIONS / function.code
 
 
@@ -75,7 +75,7 @@ def document_of_policies(parts: "Parts", system: str, names: dict[str, str]) -> 
 
 
 def zipped(files: list[tuple[str, bytes]]) -> bytes:
-    """A zip whose files everybody may read and run."""
+    """A zip whose files everyone may read and run."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files:
@@ -86,18 +86,18 @@ def zipped(files: list[tuple[str, bytes]]) -> bytes:
 
 
 def zipped_folder(folder: Path) -> bytes:
-    """A zip of the files in a folder, without folders in it."""
+    """A zip of the files at the top level of a folder."""
     return zipped([(path.name, path.read_bytes()) for path in sorted(folder.iterdir()) if path.is_file()])
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What is deployed: the handler and the layer as zips, and the architecture of all functions."""
+    """The parts to deploy: the handler and the layer as zips, and the architecture of all functions."""
 
     handler: bytes
     layer: bytes | None
     arch: str
 
     def functions(self) -> list[Function]:
-        """The functions that are put to the test."""
+        """The functions under test."""
         return [each for each in TARGETS if self.layer or not each.is_transparent]

@@ -1,5 +1,5 @@
-"""The acceptance run itself, against ministack with IAM: it is green there, refuses what it must, and leaves nothing
-behind, however it ends.
+"""Tests the acceptance run against ministack with IAM: it passes there, refuses bad input, and leaves nothing behind,
+however it ends.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from aws import Stack  # noqa: E402
 from emulators import CANT, rows  # noqa: E402
 from stack import listed  # noqa: E402
 
-# Longer than a whole run. One that hangs is killed.
+# Longer than a whole run. A run that hangs is killed.
 PATIENCE_SECONDS = 280
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -35,7 +35,7 @@ A_QUEUE = json.dumps({"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}})
 
 
 def inventory(endpoint: endpoints.Endpoint) -> list[str]:
-    """Everything in the account that a run makes."""
+    """Everything in the account that could be left over from a run."""
     logs, s3, cloudwatch = endpoint.client("logs"), endpoint.client("s3"), endpoint.client("cloudwatch")
     stacks = endpoint.client("cloudformation").describe_stacks()["Stacks"]
     return sorted(
@@ -53,7 +53,7 @@ def inventory(endpoint: endpoints.Endpoint) -> list[str]:
 
 
 class AcceptanceTest(unittest.TestCase):
-    """All tests share an emulator. Each compares what was in it before and after."""
+    """All tests share an emulator. Each compares the emulator's inventory before and after."""
 
     zips: Path
     comeback: Path
@@ -72,7 +72,7 @@ class AcceptanceTest(unittest.TestCase):
     def start(
         self, *arguments: str, environment: Mapping[str, str] = NOTHING, of_emulator: bool = True
     ) -> subprocess.Popen[str]:
-        """Starts the script with all permissions, or with other variables."""
+        """Starts the script with all permissions, or with the given variables."""
         emulator = ["--endpoint-url", self.endpoint.url] if of_emulator else []
         program = [ROOT / "scripts" / "acceptance", "--zips", self.zips, "--comeback", self.comeback]
         return subprocess.Popen(
@@ -86,13 +86,13 @@ class AcceptanceTest(unittest.TestCase):
         )
 
     def run_to_end(self, *arguments: str, **options: Any) -> tuple[int, str, str]:
-        """Runs the script. Returns how it exited and what it printed."""
+        """Runs the script. Returns its exit status and its output."""
         process = self.start(*arguments, **options)
         printed, told = process.communicate(timeout=PATIENCE_SECONDS)
         return process.returncode, printed, told
 
     def run_until(self, text: str, number: signal.Signals, *arguments: str) -> tuple[int, str, str]:
-        """Runs the script, and sends it a signal when it says something. Returns how it exited and what it printed."""
+        """Runs the script, and sends it a signal once it prints `text`. Returns its exit status and its output."""
         process = self.start(*arguments)
         assert process.stderr is not None
         told = ""
@@ -130,7 +130,7 @@ class AcceptanceTest(unittest.TestCase):
         self.assert_nothing_is_left()
 
     def test_a_stack_that_cannot_be_made_says_why(self) -> None:
-        """A nested stack whose template is missing. Its name is what Lambda says in a region without arm64."""
+        """A nested stack whose template is missing. Its error contains Lambda's message for a region without arm64."""
         missing = f'{self.endpoint.url}/bucket/Architecture "arm64" is not supported in {endpoints.REGION}.'
         template = {
             "Resources": {"Odd": {"Type": "AWS::CloudFormation::Stack", "Properties": {"TemplateURL": missing}}}
@@ -148,7 +148,7 @@ class AcceptanceTest(unittest.TestCase):
         self.assert_nothing_is_left()
 
     def test_it_leaves_nothing_behind_when_a_signal_ends_it(self) -> None:
-        """At each step: while code is uploaded and the stack is made, with it, in the scenarios, and in the end."""
+        """At each step: while code is uploaded, while the stack is made, in the scenarios, and during the removal."""
         whens = {
             "upload": ("account ", signal.SIGINT),
             "deploy": ("deploying", signal.SIGINT),
@@ -158,7 +158,7 @@ class AcceptanceTest(unittest.TestCase):
         }
 
         def ended(name: str) -> tuple[int, str, str]:
-            # For the last case, the run ends by itself as soon as it has deployed.
+            # In the last case, the only scenario is skipped, so the run ends by itself after the deployment.
             only = ["--only", "alarm"] if name == "removal" else []
             return self.run_until(*whens[name], "--name", f"ended-{name}", *only)
 
@@ -170,7 +170,7 @@ class AcceptanceTest(unittest.TestCase):
                     self.assertEqual(status, 0, told)
                     self.assertIn("| an alarm goes off | skipped |", printed)
                 else:
-                    # A signal before it has set its handlers ends Python itself.
+                    # If the signal comes before the script has set its handlers, Python ends by itself.
                     self.assertIn((status, printed), [(130, ""), (-number(whens[name]), "")], told)
         self.assert_nothing_is_left()
 
@@ -195,7 +195,7 @@ class AcceptanceTest(unittest.TestCase):
         status, _, told = self.run_to_end("--clean", "taken")
         self.assertEqual(status, 1)
         self.assertIn("no run has made it", told)
-        # scripts/deploy would replace it, and scripts/destroy remove it.
+        # scripts/deploy would replace the stack, and scripts/destroy would remove it.
         account = [sys.executable, str(ROOT / "scripts" / "account"), "--stack", "taken"]
         variables = self.endpoint.environment() | {"AWS_DEFAULT_REGION": endpoints.REGION}
         done = subprocess.run(account, env=variables, capture_output=True, text=True)
@@ -235,7 +235,7 @@ class AcceptanceTest(unittest.TestCase):
         self.assert_nothing_is_left()
 
     def test_it_asks_before_it_spends_money(self) -> None:
-        """In what it takes for an account, since no emulator is named."""
+        """No emulator is named, so the script believes that this is AWS."""
         status, _, told = self.run_to_end(of_emulator=False)
         self.assertEqual(status, 1)
         self.assertIn("expected --yes, since nobody can be asked", told)

@@ -1,4 +1,4 @@
-"""What scenarios see and do: they send events, and wait for what comes of them."""
+"""The scenarios' view of the system: they send events and wait for the results."""
 
 import functools
 import json
@@ -15,21 +15,21 @@ from typing import Any
 from account import Account, Stopped
 from stack import Deployed
 
-# Far longer than the backoffs of all attempts, cold starts, and the delay of logs.
+# Far longer than the backoffs of all attempts, cold starts, and the delay of logs together.
 PATIENCE_SECONDS = 150
 
 
 class Failed(Exception):
-    """What was expected, and what was got."""
+    """What was expected, and what was found."""
 
 
 class Skipped(Exception):
-    """Why a scenario can't run here."""
+    """The reason why a scenario can't run here."""
 
 
 @dataclass
 class Cached:
-    """What many scenarios look at, so that it is asked for only once in a while."""
+    """A value that many scenarios poll, fetched only at intervals."""
 
     ask: Callable[[], Any]
     seconds: float
@@ -38,7 +38,7 @@ class Cached:
     _asking: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self) -> Any:
-        """The latest answer."""
+        """The latest value."""
         with self._asking:
             if time.monotonic() >= self._until:
                 self._got = self.ask()
@@ -51,7 +51,7 @@ class World:
     """The deployed stack."""
 
     account: Account
-    # Physical names by logical ones.
+    # Physical names by logical names.
     names: dict[str, str]
     # One function for each log group.
     logged: tuple[str, ...]
@@ -77,7 +77,7 @@ class World:
         return Cached(ask, self.interval)
 
     def until(self, what: str, look: Callable[[], Any], expected: Any, seconds: float = PATIENCE_SECONDS) -> None:
-        """Waits until something is as expected.
+        """Polls until a value is as expected.
 
         Raises:
             Failed: if it is not in time.
@@ -91,7 +91,7 @@ class World:
                 raise Failed(f"{what}: expected {expected!r} within {seconds:g} s, got {got!r}")
 
     def absent(self, look: Callable[[], int], seconds: float) -> bool:
-        """Whether there is still nothing after so long, or after a moment in an emulator."""
+        """Whether nothing appears within this time, or within a few seconds in an emulator."""
         try:
             self.until("", lambda: look() > 0, True, min(seconds, 5) if self.account.emulator else seconds)
         except Failed:
@@ -114,7 +114,7 @@ class World:
         return [line["attempt"] for line in self._lines() if line.get("placed") == event]
 
     def stopped(self, event: str) -> list[dict[str, Any]]:
-        """What a loop logged when Lambda refused its next turn."""
+        """The loop's log lines about refused calls of Invoke."""
         return [line for line in self._lines() if line.get("stopped") == event]
 
     def _lines(self) -> Iterator[dict[str, Any]]:
@@ -133,18 +133,18 @@ class World:
         return [log() for log in (*self._logs, *self._handlers.values())]
 
     def warnings(self) -> dict[str, int]:
-        """What the handlers warned of, and how often."""
+        """The handlers' warnings and errors, with their counts."""
         lines = [line for system in self.systems for line in self.handled(system)]
         serious = [line for line in lines if line.get("level") in ("WARN", "ERROR") and line["message"] != "given up"]
         return dict(Counter(": ".join(line[part] for part in ("message", "error") if part in line) for line in serious))
 
     def letter(self, event: str) -> tuple[str, str, str] | None:
-        """The reason of a dead letter of the first system, its attempts and its body."""
+        """The reason of a dead letter of the first system, the number of its attempts and its body."""
         found = [each for each in self.letters() if event in each["Body"]]
         return _read(found[0]) if found else None
 
     def reason(self, event: str) -> str | None:
-        """Why an event was given up."""
+        """The reason why an event was given up."""
         letter = self.letter(event)
         return letter[0] if letter else None
 
@@ -158,7 +158,7 @@ class World:
         return list(self._letters.values())
 
     def spied(self, event: str) -> list[dict[str, Any]]:
-        """The messages with failure records of an event, as Lambda sent them to a queue that nobody else reads."""
+        """The messages with failure records of an event, as Lambda sent them to a queue that nothing else reads."""
         return [each for each in self._spied() if event in each["Body"]]
 
     def _receive_spied(self) -> list[dict[str, Any]]:
@@ -178,7 +178,7 @@ class World:
         return list(self._spied_on.values())
 
     def arn(self, function: str) -> str:
-        """A function's ARN, as failure records have it."""
+        """A function's ARN, as in failure records."""
         functions = self.account.client("lambda")
         configuration = functions.get_function_configuration(FunctionName=self.names[function])
         return f"{configuration['FunctionArn']}:$LATEST"

@@ -1,4 +1,4 @@
-// A function behind the layer. It never sees an envelope, so it fails before a time instead of below an attempt.
+// A function behind the layer. It never sees an envelope, so it fails until a time, and not for a number of attempts.
 export async function handler(order) {
   if (Date.now() / 1000 < order.fail?.until) {
     throw new Error(order.id);

@@ -1,8 +1,8 @@
-"""A function that fails as its event says, or looks around in its sandbox:
+"""A function that fails as its event says, or examines its sandbox:
 
 {"id": "a", "seconds": 1, "fail": {"attempts": 2, "until": 1735689600, "by": "crash", "error": "PermanentFailure"}}
 
-fails in the first invocation and in the attempts below 2, before that time. With neither it always fails.
+It fails in the first invocation and in the attempts below 2, before that time. With neither limit it always fails.
 """
 
 import json
@@ -15,7 +15,7 @@ INFINITY = float("inf")
 
 
 def handler(event: Any, context: Any) -> Any:
-    """Does what the event says. What a retried event brings is in its envelope, except behind the layer."""
+    """Follows the instructions in the event. A retried event has them in its envelope, except behind the layer."""
     retry = event.get("_retry_metadata", {})
     order = event["_original_payload"] if retry else event
     attempt = retry.get("attempt", 0)
@@ -26,7 +26,7 @@ def handler(event: Any, context: Any) -> Any:
     if fail is not None and attempt < fail.get("attempts", INFINITY) and time.time() < fail.get("until", INFINITY):
         if fail.get("by") == "crash":
             os._exit(1)
-        # Lambda reports the name of an exception's class as the error's type. By the message, an event can be found.
+        # Lambda reports the class name of an exception as the error's type. The message identifies the event.
         raise type(fail.get("error", "UpstreamUnavailable"), (Exception,), {})(order["id"])
     print(json.dumps({"placed": order["id"], "attempt": attempt}), flush=True)
     return order["id"]
@@ -45,7 +45,7 @@ def loop(order: dict[str, Any], context: Any) -> None:
             Payload=json.dumps({**order, "turn": turn}).encode(),
         )
     except ClientError as error:
-        # It must not fail with this error. Its own record would look like the one of the stopped invocation.
+        # The function must not fail with this error: its record would look like that of the stopped invocation.
         print(json.dumps({"stopped": order["id"], "turn": turn, "error": error.response["Error"]["Code"]}), flush=True)
 
 
