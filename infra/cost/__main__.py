@@ -17,7 +17,7 @@ COUNTED = HERE / "counted.json"
 
 
 def main() -> int:
-    """Writes the pages' tables, or compares them."""
+    """Writes the tables into the pages, or checks the pages."""
     parser = argparse.ArgumentParser(prog="infra/cost", description="The tables of COST.md and docs/cost-sources.md.")
     parser.add_argument("--write", action="store_true", help="write them into the pages")
     arguments = parser.parse_args()

@@ -1,7 +1,7 @@
 """The cost of a retry, computed from the counted calls.
 
-AWS's documentation says what AWS itself does for a retry. Where nothing could be counted or read, the model has a named
-assumption. In doubt, assumptions are too high for Comeback and too low for the alternatives.
+For AWS's own part in a retry, AWS's documentation is the source. Where nothing could be counted or read, the model has
+a named assumption. In doubt, assumptions are too high for Comeback and too low for the alternatives.
 """
 
 import math
@@ -32,8 +32,8 @@ KIBIBYTE = 1024
 # SQS bills a request for each chunk of this size, DynamoDB a write for each KiB of an item.
 CHUNK_BYTES = 64 * KIBIBYTE
 
-# How many metrics the alarms of the templates watch. CloudWatch bills an alarm by its metrics. A query counts as one,
-# although it is billed by the metrics that it finds: they exist only while dead letters are made.
+# The number of metrics that the alarms of the templates watch, because CloudWatch bills an alarm by its metrics. A
+# query counts as one, although it is billed by the metrics that it finds: they exist only while there are dead letters.
 SYSTEM_ALARMS = 14
 QUEUE_ALARMS = 3
 TARGET_ALARMS = 7
@@ -44,7 +44,7 @@ MONTH_DAYS = 30
 MONTH_SECONDS = 365 * 86_400 / 12
 # `shared/flow/src/claims.rs`: the longest retention of SQS.
 CLAIM_DAYS = 14
-# The longest wait that counts as one, during which the register has an item in its table and in its index.
+# The longest wait that is not split. The register has an item in its table and in its index as long as a wait lasts.
 WAIT_DAYS = 0.5
 # The default retention of the handler's log.
 LOG_DAYS = 30
@@ -65,19 +65,19 @@ COLD_LINES = (
 # CloudWatch adds this to each line when it checks the size limit of a call. AWS does not document whether it is billed.
 LINE_OVERHEAD_BYTES = 26
 
-# A duration on Lambda can't be measured here. The estimate takes the CPU time from the README's bench, divides it by
-# the share of a CPU that a function with this much memory gets, doubles it, and adds the time for AWS's answers.
+# Durations on Lambda can't be measured here. The estimate takes the CPU time from the README's bench, divides it by the
+# share of a CPU that a function with this much memory gets, doubles it, and adds the time for AWS's answers.
 MEMORY_MB = 128
 ONE_CPU_MEMORY_MB = 1_769
 MESSAGE_CPU_MS = 0.067
 START_CPU_MS = 5.7
 MARGIN = 2
 CALL_MS = 25
-# The time for connections after a cold start.
+# The time to open connections after a cold start.
 CONNECT_MS = 50
 
-# The event source mapping polls an empty queue with this many long-polling requests at a time. Lambda can go down to
-# two, but not if a maximum concurrency is set, as it is here.
+# The event source mapping polls an empty queue with this many long-polling requests at a time. Lambda can reduce that
+# to two, but not if a maximum concurrency is set, as it is here.
 POLLERS = 5
 POLL_SECONDS = 20
 
@@ -87,7 +87,7 @@ DOWN_METRICS_READ = 2 * round(MONTH_SECONDS / 60)
 # A `Retry` is one transition. A hand-written loop goes through three states.
 RETRY_TRANSITIONS = 1
 LOOP_TRANSITIONS = 3
-# For a workflow with one Task. It is unclear whether its start and its end count too.
+# This is for a workflow with one Task. It is unclear whether its start and its end count too.
 EVENT_TRANSITIONS = 1
 # AWS counts "1 + N retries" operations for a step, and one more for the execution.
 RETRY_OPERATIONS = 1
@@ -96,7 +96,7 @@ EVENT_OPERATIONS = 2
 RETENTION_DAYS = 14
 
 Fate = Literal["waits", "invoked", "given_up"]
-# What is switched on. Each mode includes those before it.
+# The optional parts that are switched on. Each mode includes the ones before it.
 Mode = Literal["plain", "ledger", "register", "probes"]
 
 # Dollars by service.
@@ -104,7 +104,7 @@ Bill = dict[str, float]
 
 
 def together(*bills: Bill) -> Bill:
-    """The sum of these bills."""
+    """Adds up bills."""
     services = {service for bill in bills for service in bill}
     return {service: sum(bill.get(service, 0) for bill in bills) for service in services}
 
@@ -116,11 +116,11 @@ def times(number: float, bill: Bill) -> Bill:
 
 @dataclass(frozen=True)
 class Batch:
-    """What the handler used for one batch of messages of one kind."""
+    """The handler's usage for one batch of messages of one kind."""
 
     messages: int
     calls: dict[str, float]
-    # By what is billed: the bytes of requests to SQS and of items that are written, the number of items that are read.
+    # In the unit that is billed: the bytes of SQS requests and of written items, the number of items read.
     largest_requests: dict[str, int]
     log_lines: int
     log_bytes: int
@@ -153,7 +153,7 @@ class Counted:
         return cls(**document["message"], batches=batches)
 
     def has(self, way: "Way") -> bool:
-        """Whether retries were counted in this way."""
+        """Whether retries of this kind were counted."""
         return ("invoked", way.batch, way.mode) in self.batches
 
 
@@ -174,7 +174,7 @@ class Way:
 
     @property
     def has_register(self) -> bool:
-        """Whether waiting events are listed in the ledger's index."""
+        """Whether the ledger's index lists waiting events."""
         return self.mode in ("register", "probes")
 
 
@@ -233,8 +233,8 @@ def billed_ms(batch: Batch, way: Way) -> int:
     """The billed duration of one invocation of the handler, including a cold start."""
     writes, updates, reads = (batch.calls.get(name, 0) for name in ("PutItem", "UpdateItem", "BatchGetItem"))
     cpu_ms = MESSAGE_CPU_MS * (batch.messages + writes + updates + reads)
-    # One call, and before and after it those of the table. Messages are written at the same time: with a ledger each is
-    # claimed before the call and marked after it.
+    # One call, plus the table's calls before and after it. Writes for several messages run at the same time: with a
+    # ledger, each message is claimed before the call and marked after it.
     waiting_ms = CALL_MS * (1 + writes / batch.messages + updates + reads)
     if way.is_cold:
         cpu_ms += START_CPU_MS
@@ -255,7 +255,7 @@ def sent(counted: Counted, way: Way) -> Bill:
 
 
 def kept(counted: Counted, fate: Fate, way: Way) -> Bill:
-    """The bill for what DynamoDB does without a call of its own: it stores one message's items and keeps the index."""
+    """The bill for DynamoDB beyond its calls: it stores one message's items and maintains the index."""
 
     def item_bytes(fate: Fate) -> int:
         return counted.batches[fate, way.batch, way.mode].largest_requests["PutItem"]
@@ -270,7 +270,7 @@ def kept(counted: Counted, fate: Fate, way: Way) -> Bill:
             return {DYNAMODB: written(size) + 2 * stored(size, WAIT_DAYS)}
         case "invoked", True:
             # The claim replaces the item of the wait, which removes that item from the index. A write is billed by the
-            # larger of the items before and after it.
+            # larger of the two items.
             replaced, claim = item_bytes("waits"), item_bytes("invoked")
             larger = max(0, written(replaced) - written(claim))
             return {DYNAMODB: written(replaced) + larger + stored(claim, CLAIM_DAYS)}
@@ -298,7 +298,7 @@ def handled(counted: Counted, fate: Fate, way: Way) -> Bill:
 
 
 def retry(counted: Counted, way: Way) -> Bill:
-    """The bill for one retry: its failure record is sent and waits, then the target is invoked."""
+    """The bill for one retry: its failure record is sent, it waits, and the target is invoked."""
     return together(sent(counted, way), handled(counted, "waits", way), handled(counted, "invoked", way))
 
 
@@ -317,7 +317,7 @@ def dead_letter(counted: Counted, way: Way) -> Bill:
 
 
 def idle_requests() -> int:
-    """How often the mapping polls an empty queue in a month."""
+    """The number of times that the mapping polls an empty queue in a month."""
     return round(POLLERS * MONTH_SECONDS / POLL_SECONDS)
 
 
@@ -331,7 +331,7 @@ class Deployment:
 
     @classmethod
     def with_a_queue_each(cls, functions: int) -> Self:
-        """CDK's default. If there are several functions, redrives have a queue of their own."""
+        """CDK's default. Several functions also share one queue for redrives."""
         return cls(functions, 1, functions + (1 if functions > 1 else 0))
 
     @classmethod
@@ -351,7 +351,7 @@ class Deployment:
 
     @property
     def alarms(self) -> int:
-        """How many metrics the alarms watch, without those of a ledger and of probes."""
+        """The number of metrics that the alarms watch, without the alarms of a ledger and of probes."""
         return self.systems * SYSTEM_ALARMS + self.queues * QUEUE_ALARMS + self.functions * TARGET_ALARMS
 
 
@@ -386,7 +386,7 @@ class Month:
 
     @property
     def failures(self) -> float:
-        """How many events fail."""
+        """The number of events that fail."""
         return self.events * self.failing
 
     @property
@@ -395,7 +395,7 @@ class Month:
         return self.failures * self.retries_each
 
     def comeback(self, counted: Counted) -> float:
-        """Dollars if each message is alone in its batch and every hour has one, so metrics cost their monthly price."""
+        """Dollars if each message is alone in its batch and every hour has one, so metrics cost their full price."""
         polling = idle_requests() * SQS_REQUEST.each
         metrics = len(target_metrics(counted)) * METRIC.each
         return self.retries * sum(retry(counted, QUIET).values()) + polling + metrics

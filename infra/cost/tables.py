@@ -62,7 +62,7 @@ DOCUMENTS = [ROOT / "infra/COST.md", ROOT / "docs/cost-sources.md"]
 
 LARGE_BYTES = 100 * KIBIBYTE
 
-# The sizes of deployments that are compared.
+# The numbers of functions that are compared.
 FUNCTIONS = (1, 10, 50)
 
 MONTH = Month(events=MILLION, failing=0.01, retries_each=5)
@@ -85,7 +85,7 @@ def dollars(amount: float) -> str:
 
 
 def million(one: Bill | float) -> str:
-    """Formats the dollars for a million of these."""
+    """Formats the dollars for a million of something."""
     return dollars((sum(one.values()) if isinstance(one, dict) else one) * MILLION)
 
 
@@ -96,7 +96,7 @@ def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def ways(counted: Counted) -> dict[str, Way]:
-    """The ways that were counted."""
+    """The kinds of batches that were counted."""
     return {name: way for name, way in WAYS.items() if counted.has(way)}
 
 
@@ -198,7 +198,7 @@ def counts(counted: Counted) -> str:
 
 
 def fixed(counted: Counted) -> str:
-    """The cost of a month before anything is retried, and the cost of each target."""
+    """The monthly cost before any retry, and the cost of each target."""
     metrics = sorted(metric.split(" ")[0] for metric in target_metrics(counted))
     requests = idle_requests()
     rows = [
@@ -251,7 +251,7 @@ def price_list() -> str:
 
 def _price(price: Price) -> list[str]:
     host = price.quote.url.removeprefix("https://").removeprefix("www.").split("/")[0]
-    # At least two decimals, and all significant ones.
+    # At least two decimals, and all significant digits.
     amount = re.sub(r"(?<=\.\d\d)(\d*?)0+$", r"\1", f"{price.dollars:.10f}")
     return [
         price.what,

@@ -28,7 +28,7 @@ from table import CALLS, MEBIBYTES, MICROSECONDS, MILLISECONDS, Figure, Unit, re
 
 PEER = Path(__file__).resolve().parent / "peer"
 
-# A handler is warm after this many batches: its connections are open and its caches are filled.
+# After this many batches a handler is warm: its connections are open and its caches are filled.
 SHORT_BATCHES = 20
 
 ZIP_MAX_BYTES = 9 * 2**19
@@ -68,7 +68,7 @@ class Sides:
         limit: float | None = None,
         part: float | None = None,
     ) -> Figure:
-        """The table's line for a value that is computed from each pair of runs."""
+        """The line of the table for a value that is computed from each pair of runs."""
         return Figure(name, unit, [*map(value, self.ours)], [*map(value, self.peers)], limit, part)
 
 
@@ -150,7 +150,7 @@ def main() -> int:
         "peer",
         [sys.executable, "-m", "awslambdaric", "app.handler"],
         {
-            # Our handler reads the queue from its messages. The peer needs a setting.
+            # Our handler learns the queue from its messages. The peer needs a setting.
             "RETRY_QUEUE_URL": f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/retry-queue",
             "PYTHONPATH": str(PEER),
         },

@@ -1,9 +1,9 @@
 """The part of AWS that a retry handler talks to, on loopback. It answers at once.
 
-One listener is the Lambda Runtime API, which hands out batches and receives their answers; SQS, which accepts every
-visibility change and every dead letter and has nothing in flight; Lambda, which accepts every asynchronous invocation;
-and DynamoDB, whose table is always empty. It understands only as much of HTTP as the clients under test use, and
-reports anything else. What arrives is kept and checked after the run, so that a handler waits as little as possible.
+One listener plays four services. The Lambda Runtime API hands out batches and receives their answers. SQS accepts every
+visibility change and every dead letter, and has nothing in flight. Lambda accepts every asynchronous invocation.
+DynamoDB's table is always empty. The listener understands only as much of HTTP as the clients under test use, and
+reports anything else. Requests are stored and checked after the run, so that a handler waits as little as possible.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ class NotMeasured(Exception):
 
 @dataclass
 class Cloud:
-    """What a handler receives and what it has done."""
+    """The batches for a handler, and its requests."""
 
     batches: Sequence[Batch]
-    # The operation and the body of each change, and the function and the body of each invocation.
+    # The operation and the body of each visibility change, and the function and the body of each invocation.
     changes: list[tuple[str, bytes]] = field(default_factory=list)
     invocations: list[tuple[str, bytes]] = field(default_factory=list)
     letters: list[bytes] = field(default_factory=list)
-    # The sizes of all requests, by AWS operation. They are those that AWS bills by: for PutItem that of the item, for
+    # The sizes of all requests by AWS operation, in the unit that AWS bills: for PutItem the bytes of the item, for
     # BatchGetItem the number of items.
     requests: dict[str, list[int]] = field(default_factory=dict)
     answers: list[bytes] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Cloud:
         )
 
     def check(self) -> None:
-        """Compares what was done with what had to be done.
+        """Compares the handler's requests with the expected ones.
 
         Raises:
             NotMeasured: if a message was treated differently.
@@ -131,7 +131,7 @@ class Cloud:
             changed += request["Entries"] if target.endswith("Batch") else [request]
         longest = int(BACKOFF.total_seconds())
         for change in changed:
-            # The rest of a backoff that began when the batches were made.
+            # The wait is the rest of a backoff that began when the batches were made.
             if not 0 < longest - change["VisibilityTimeout"] + 1 < 300:
                 raise NotMeasured(f"expected a wait of {longest} s at most, got {change}")
         handles = sorted(change["ReceiptHandle"] for change in changed)
@@ -165,12 +165,12 @@ class Connection(asyncio.Protocol):
         self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keeps the other end."""
+        """Stores the transport."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Answers every request that is complete."""
+        """Answers every complete request."""
         self._received += data
         try:
             while (request := self._take_request()) is not None:
@@ -204,13 +204,13 @@ class Connection(asyncio.Protocol):
 
 
 def response(status: int, body: bytes, kind: str = "application/json", headers: str = "") -> bytes:
-    """An answer of HTTP."""
+    """An HTTP response."""
     head = f"HTTP/1.1 {status} -\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
     return f"{head}{headers}\r\n".encode() + body
 
 
 def _item_bytes(item: dict[str, dict[str, Any]]) -> int:
-    """The size of an item: all names and values. DynamoDB counts only half of the digits of a number."""
+    """The size of an item: all names and values. DynamoDB counts two digits of a number as one byte, this as two."""
     values = ((name, value) for name, typed in item.items() for value in typed.values())
     return sum(len(name.encode()) + len(str(value).encode()) for name, value in values)
 
@@ -219,7 +219,7 @@ def _all_successful(body: bytes) -> bytes:
     entries = json.loads(body).get("Entries")
     if entries is None:
         return b""
-    # What a change's answer does not have is ignored in it.
+    # The response to a visibility change has no MessageId and no MD5. Clients ignore them there.
     successful = [{"Id": entry["Id"], "MessageId": "m", "MD5OfMessageBody": "0"} for entry in entries]
     return json.dumps({"Successful": successful, "Failed": []}).encode()
 

@@ -26,10 +26,10 @@ from process import Handler, run
 # With this number, every batch size has as many first failures as retries.
 BATCHES = 8
 
-# A handler reads and writes a circuit once a second at most. A batch that has that second for itself makes one call.
+# A handler reads and writes a circuit at most once a second. A batch that runs in a second of its own makes one call.
 SHARED = ("BatchGetItem", "UpdateItem")
 
-# What is switched on. Each mode includes those before it.
+# The optional parts that are switched on. Each mode includes the ones before it.
 MODES = {
     "plain": {},
     "ledger": {"LEDGER_TABLE": "ledger"},

@@ -7,8 +7,8 @@ the waiting messages have one receive and the due ones two. In each half, every 
 In the `sorted` arrangement each batch has messages of one kind, so ten visibility changes can share a call. In the
 `mixed` arrangement each batch has five messages of each kind.
 
-To count the calls for one kind of message, there are batches of this kind alone (`batches_of`), of any size. There is
-also a third kind, which is given up: messages with an error that never heals.
+To count the calls for one kind of message, `batches_of` makes batches of only that kind, of any size. There is also a
+third kind, which is given up: messages with a permanent error.
 """
 
 import base64
@@ -47,7 +47,7 @@ class Fate(Enum):
     GIVEN_UP = "given_up"
 
 
-# What the target reported. PermanentFailure is never retried.
+# The error types that the target reported. PermanentFailure is never retried.
 ERROR_TYPES = {
     Fate.WAITS: "ReadTimeout",
     Fate.INVOKED: "ReadTimeout",
@@ -75,7 +75,7 @@ class Batch:
 
 
 def batches(arrangement: str, count: int) -> list[Batch]:
-    """Makes `count` batches whose messages failed just now or an hour ago. Only their times differ between calls."""
+    """Makes `count` batches whose messages failed just now or an hour ago. Calls differ only in these times."""
     made = []
     for number in range(count):
         dues = [(number if arrangement == "sorted" else place) % 2 for place in range(BATCH_SIZE)]

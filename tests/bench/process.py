@@ -1,7 +1,7 @@
 """Runs a handler as Lambda would, and measures its process from outside.
 
-The kernel reports the CPU time of the process and its peak resident memory. The peak comes from `/proc`, because a
-child process inherits the peak that `getrusage` reports from its parent, which is this Python process.
+The kernel reports the CPU time of the process and its peak resident memory. The peak comes from `/proc`, because
+`getrusage` reports a peak that a child process inherits from its parent, which is this Python process.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from messages import ACCOUNT, BACKOFF, REGION, Batch
 
 HOST = "127.0.0.1"
 
-# Lambda's images have their CA certificates in one file, and only links to it in the folder that is searched. Debian
-# also has each certificate in a file of its own, and without this, all of those are read too.
+# Lambda's images have their CA certificates in one file, and the folder that is searched only links to it. Debian also
+# has each certificate in a file of its own, and without this variable all of those are read too.
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
 # Far longer than any run. A handler that takes longer hangs, and is killed.
@@ -53,7 +53,7 @@ class Run:
 
 
 async def run(handler: Handler, batches: Sequence[Batch], log: Path, cloud: Cloud | None = None) -> Run:
-    """Starts a new process of the handler, feeds it these batches, and kills it at the end. Tests have a cloud of their
+    """Starts a new process of the handler, feeds it these batches, and kills it at the end. Tests pass a cloud of their
     own, with the same batches.
 
     Raises:
@@ -130,7 +130,7 @@ def _lambda_environment(port: int) -> dict[str, str]:
         "MAX_AGE": str(24 * 60 * 60),
         "JITTER": "none",
         **({"SSL_CERT_FILE": CERTIFICATES} if Path(CERTIFICATES).exists() else {}),
-        # Hides the AWS configuration of the user.
+        # Hides the user's AWS configuration.
         "HOME": "/nonexistent",
         "LANG": "en_US.UTF-8",
         "TZ": ":UTC",
