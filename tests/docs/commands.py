@@ -20,7 +20,7 @@ for. This page is made by `tests/docs/commands.py`, and a test compares it with 
 
 
 def sections(program: Path, *command: str) -> Iterator[str]:
-    """A section for this command, and for each of its own."""
+    """A section for this command, and for each of its subcommands."""
     asked = [program, *command, "--help"]
     said = subprocess.run(asked, check=True, capture_output=True, text=True, env={}).stdout
     lines = "\n".join(line.rstrip() for line in said.strip().splitlines())

@@ -1,9 +1,9 @@
-"""Measures what docs/pictures/outage.svg shows, and writes docs/pictures/outage.csv.
+"""Measures the figures for docs/pictures/outage.svg, and writes docs/pictures/outage.csv.
 
 python3 tests/docs/outage.py [MINUTES]     how long the function is down (10); takes twice as long, and needs boto3
 
-Two local clouds run side by side, one of them with probes. Each gets an event a second, and all runs fail until the
-outage is over. The retries are counted in steps of ten seconds, as their journals tell of them.
+Two local clouds run side by side, one of them with probes. Each receives an event a second, and all runs fail until the
+outage is over. Retries are counted in steps of ten seconds, from the journals.
 """
 
 import json
@@ -29,10 +29,10 @@ BEGINS = re.compile(r"^(\d\d:\d\d:\d\d\.\d+)Z +example-target .* attempt \d+ beg
 
 
 class Cloud:
-    """A local cloud whose retries are counted by the second of the day."""
+    """A local cloud, and the seconds of the day at which it made retries."""
 
     def __init__(self, port: int, options: list[str]) -> None:
-        """Starts it, and returns when it is ready."""
+        """Starts the local cloud, and returns when it is ready."""
         command = [ROOT / "scripts/local", "--port", str(port), *options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.retries: list[float] = []
@@ -43,7 +43,7 @@ class Cloud:
         self.functions: Any = boto3.client("lambda", endpoint_url=f"http://127.0.0.1:{port}", **keys)
 
     def read(self, ready: threading.Event) -> None:
-        """Reads the journal until it ends."""
+        """Reads the journal to its end."""
         for line in self.process.stdout or ():
             if line.startswith("What happens"):
                 ready.set()
@@ -72,7 +72,7 @@ def main() -> None:
     for name, cloud in clouds.items():
         cloud.process.send_signal(signal.SIGINT)
         cloud.process.wait()
-        # The day may have changed.
+        # The run may have crossed midnight.
         counts[name] = Counter(int((at - first) % 86_400 // STEP_SECONDS) for at in cloud.retries)
     rows = [",".join(["seconds", *counts])]
     for step in range(length // STEP_SECONDS):

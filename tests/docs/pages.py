@@ -1,6 +1,6 @@
-"""Pages of docs whose commands run as they are written.
+"""Follows pages of the documentation: runs their commands as they are written.
 
-The first line of a block may say where it belongs:
+The first line of a block may be one of these:
 
     # app.py                          the block is this file
     # in a terminal of its own        runs until the page ends
@@ -10,8 +10,8 @@ The first line of a block may say where it belongs:
     # with functions of your own
     # takes minutes
 
-Every line of a `text` block must be printed after the last commands began, by these commands or in a terminal. Numbers,
-times and ids may differ, and so may the order, because a function's own lines come when they come.
+Every line of a `text` block must be printed by the commands after the previous block, or in a terminal. Numbers, times
+and ids may differ, and so may the order, because a function's own lines can arrive at any time.
 """
 
 import os
@@ -40,7 +40,7 @@ ELSEWHERE = (
     "# takes minutes",
 )
 
-# The ports in the pages: that of the local cloud, and that of an upstream.
+# The ports on the pages: the local cloud's, and an upstream's.
 PORT, UPSTREAM_PORT = "4700", "8000"
 # The local cloud prints this when it is ready.
 READY = "What happens, until Ctrl-C:"
@@ -57,7 +57,7 @@ class Block:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether it does not run here."""
+        """Whether the block does not run here."""
         return self.text.lstrip().startswith(ELSEWHERE)
 
 
@@ -67,26 +67,26 @@ def blocks(page: str) -> list[Block]:
 
 
 def section(page: str, heading: str) -> str:
-    """What a page says below a heading, up to the next one."""
+    """The text of a page below a heading, up to the next heading."""
     return page.split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
 
 def free_port() -> str:
-    """A port at which nothing listens."""
+    """A port on which nothing listens."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return str(free.getsockname()[1])
 
 
 def essence(line: str) -> str:
-    """A line without what differs each time: numbers, times, ids and the widths of columns."""
+    """A line without the parts that differ each time: numbers, times, ids and the widths of columns."""
     words = ("#" if re.search(r"\d", word) else word for word in line.split() if word not in {"ms", "s"})
     return re.sub(r"#( #)+", "#", " ".join(words))
 
 
 @dataclass
 class Output:
-    """Lines that commands print, in the order in which they come."""
+    """The lines that commands print, in the order in which they arrive."""
 
     lines: list[str] = field(default_factory=list)
     more: threading.Condition = field(default_factory=threading.Condition)
@@ -101,7 +101,7 @@ class Output:
                     self.more.notify_all()
 
     def expect(self, expected: str, begin: int) -> None:
-        """Waits until these lines were printed, in any order, from the line `begin` on.
+        """Waits until all of these lines were printed, in any order, from the line `begin` on.
 
         Raises:
             AssertionError: if one is missing for long.
@@ -115,7 +115,7 @@ class Output:
 
 
 class Reader:
-    """Somebody who types what a page says, in a folder that looks like a checkout."""
+    """A user who types the commands of a page, in a folder that looks like a checkout."""
 
     def __init__(self, folder: Path, path: str) -> None:
         """Prepares the folder. `path` has the tools that the page expects."""
@@ -124,7 +124,7 @@ class Reader:
         self.output = Output()
         shutil.copytree(ROOT / "scripts", folder / "scripts", ignore=shutil.ignore_patterns("comeback"))
         self.port, self.upstream_port = free_port(), free_port()
-        # Everything is built already.
+        # Everything is built already, so this script only starts the program.
         run = folder / "scripts" / "run"
         run.write_text(f'#!/bin/sh\nshift\nexec "{TARGET}/comeback" "$@" --binaries "{TARGET}" --port {self.port}\n')
         (folder / "comeback").symlink_to(TARGET / "comeback")
@@ -155,7 +155,7 @@ class Reader:
         )
 
     def follow(self, page: list[Block]) -> Iterator[Block]:
-        """Does what each block says. Yields those that ran."""
+        """Follows the blocks of a page. Yields those that ran."""
         begin = 0
         for block in page:
             file = FILE.match(block.text)
@@ -179,7 +179,7 @@ class Reader:
             yield block
 
     def _run(self, commands: str) -> None:
-        """Runs commands to their end. What they export stays.
+        """Runs commands to their end. Exported variables stay for later commands.
 
         Raises:
             AssertionError: if one fails.

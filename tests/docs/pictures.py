@@ -2,8 +2,8 @@
 
 python3 tests/docs/pictures.py PROGRAM     writes them; PROGRAM is the debug build of `comeback`
 
-Two of them show figures. backoff.svg has those of `comeback simulate`. outage.svg has those of a run of the local
-cloud, which are in outage.csv (tests/docs/outage.py): an event a second, of which all fail in the first half.
+Two of them show figures. backoff.svg has those of `comeback simulate`. outage.svg has those of outage.csv, which
+tests/docs/outage.py measured on the local cloud: an event a second, and all runs fail in the first half.
 """
 
 import csv
@@ -39,21 +39,21 @@ text { fill: #e6edf3 } .quiet { fill: #9198a1 }
 
 
 class Picture:
-    """An SVG that grows part by part. Coordinates are pixels from the upper left."""
+    """An SVG that is built element by element. Coordinates are pixels from the upper left corner."""
 
     def __init__(self, title: str, height: int) -> None:
-        """An empty picture."""
+        """Begins an empty picture."""
         self.title, self.height = title, height
         self.parts: list[str] = []
 
     def add(self, name: str, text: str = "", /, **attributes: object) -> None:
-        """An element; `kind` is its class."""
+        """Adds an element. `kind` is its class."""
         named = (("class" if key == "kind" else key, value) for key, value in attributes.items())
         written = " ".join(f'{key}="{value}"' for key, value in named)
         self.parts.append(f"<{name} {written}>{escape(text)}</{name}>" if text else f"<{name} {written}/>")
 
     def text(self, x: float, y: float, text: str, kind: str = "") -> None:
-        """A line of text, with its baseline at y."""
+        """Adds a line of text, with its baseline at y."""
         self.add("text", text, x=round(x, 1), y=round(y, 1), kind=kind)
 
     def rectangle(self, x: float, y: float, width: float, height: float, kind: str, rx: int = 0) -> None:
@@ -69,7 +69,7 @@ class Picture:
         self.add("polyline", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points), kind=kind)
 
     def arrow(self, *points: tuple[float, float], kind: str = "line") -> None:
-        """A line with a head at its last point."""
+        """A line with an arrowhead at its last point."""
         self.line(*points, kind=kind)
         (x0, y0), (x, y) = points[-2:]
         angle = math.atan2(y - y0, x - x0)
@@ -77,14 +77,14 @@ class Picture:
         self.add("polygon", points=" ".join(f"{a:.1f},{b:.1f}" for a, b in [(x, y), *wings]), kind="head")
 
     def box(self, x: float, y: float, width: float, height: float, *lines: str, kind: str = "box") -> None:
-        """A box with lines of text in its middle, the first of them strong."""
+        """A box with centred lines of text. The first line is bold."""
         self.rectangle(x, y, width, height, kind, 6)
         top = y + height / 2 + 4 - 8.5 * (len(lines) - 1)
         for nth, line in enumerate(lines):
             self.text(x + width / 2, top + 17 * nth, line, "middle quiet" if nth else "middle strong")
 
     def svg(self) -> str:
-        """The file."""
+        """The content of the file."""
         head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" role="img">'
         page = f'<rect width="{WIDTH}" height="{self.height}" rx="8" class="page"/>'
         title = f"<title>{escape(self.title)}</title>"
@@ -92,7 +92,7 @@ class Picture:
 
 
 def life() -> Picture:
-    """One event, whose upstream is down for eight seconds."""
+    """The life of one event whose upstream is down for eight seconds."""
     picture = Picture("The life of one event: it fails four times, waits longer each time, and succeeds", 218)
 
     def at(seconds: float) -> float:
@@ -121,7 +121,7 @@ def life() -> Picture:
 
 
 def architecture() -> Picture:
-    """The parts and what goes between them."""
+    """The parts of the system, and the messages between them."""
     picture = Picture("Function, retry queue, retry handler and dead-letter queue, and what goes between them", 300)
     picture.box(20, 40, 110, 56, "caller")
     picture.box(230, 40, 150, 56, "your function")
@@ -161,7 +161,7 @@ def logarithmic(first: float, last: float, left: float, right: float) -> Callabl
 
 
 def backoff(program: Path) -> Picture:
-    """When attempts fall, by the handler's own rules."""
+    """The times of attempts, by the handler's own rules."""
     picture = Picture("When attempts fall after the first failure, with full, equal and no jitter", 250)
     policies = [part for jitter in ("full", "equal", "none") for part in ("--policy", f"{jitter}: JITTER={jitter}")]
     asked = [program, "simulate", "--outage", "10m", "--json", *policies]

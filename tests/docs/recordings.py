@@ -1,9 +1,9 @@
-"""Recordings of a terminal, as pictures in docs/pictures that are readable in light and dark.
+"""Records what programs print in a terminal, as pictures in docs/pictures that are readable in light and dark mode.
 
 tests/docs/run --record     makes them again, with the debug builds
 
-Each is what the real program prints in a terminal, on a local cloud whose ledger is moto. Numbers, times and ids differ
-each time, so the tests compare the words.
+Each recording shows the real program in a terminal, on a local cloud whose ledger is moto. Numbers, times and ids
+differ each time, so the tests compare only the words.
 """
 
 import fcntl
@@ -42,15 +42,15 @@ STYLE = """\
 .blue { fill: #58a6ff } .magenta { fill: #bc8cff } .cyan { fill: #39c5cf }
 }"""
 
-# The alternate screen, which pyte doesn't have. A terminal shows nothing of it once a program has left it.
+# The alternate screen, which pyte doesn't support. Terminals show nothing of it after the program has left it.
 ALTERNATE = re.compile(rb"\x1b\[\?1049h.*?\x1b\[\?1049l", re.DOTALL)
-# Faint text, which pyte doesn't know. It knows blinking, which nothing here uses.
+# Faint text, which pyte doesn't support. It is turned into blinking, which pyte supports and nothing here uses.
 FAINT, BLINK = re.compile(rb"(\x1b\[(?:\d+;)*)2((?:;\d+)*m)"), rb"\g<1>5\g<2>"
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What a terminal shows: runs of characters of one style, by lines."""
+    """The content of a terminal, by lines. Each line consists of runs of characters with the same style."""
 
     title: str
     lines: list[list[tuple[str, str]]]
@@ -62,7 +62,7 @@ class Recording:
         for number, line in enumerate(self.lines):
             column = 0
             for style, run in line:
-                # Each column of a table begins where it is in the terminal, whatever the font.
+                # Each column of a table must begin where it does in the terminal, whatever the font.
                 for part in re.finditer(r"\S+(?: \S+)*", run):
                     place = f'x="{MARGIN + (column + part.start()) * WIDTH:.1f}" y="{MARGIN + number * HEIGHT + 13}"'
                     length = f'textLength="{len(part[0]) * WIDTH:.1f}"'
@@ -81,19 +81,19 @@ class Recording:
 
 
 def words(svg: str) -> list[str]:
-    """The words of a recording in alphabetical order, without what differs each time.
+    """The words of a recording in alphabetical order, without the parts that differ each time.
 
-    The order may differ, because the heads of a table are wrapped where its columns are narrow.
+    The order may differ, because table headings are wrapped where columns are narrow.
     """
     text = " ".join(re.findall(r"<text [^>]*>([^<]*)</text>", svg))
-    # A line of the demo has a sign for each attempt, and counts for each number of attempts that there were.
+    # Lines of the demo have a sign for each attempt, and a count for each number of attempts.
     differs = re.compile("[✗─‖✓■]+|(?:ms|s|m|h|d),?")
     text = essence(" ".join(word for word in text.split() if not differs.fullmatch(word)))
     return sorted(word for word in re.sub("(?: at attempt #)+", " at attempt #", text).split() if word != "#")
 
 
 def style(character: pyte.screens.Char) -> str:
-    """The classes of a character."""
+    """The CSS classes of a character."""
     return " ".join(
         name
         for name, is_so in (
@@ -106,7 +106,7 @@ def style(character: pyte.screens.Char) -> str:
 
 
 def shown(printed: bytes) -> list[list[tuple[str, str]]]:
-    """What a terminal shows after this was printed."""
+    """The content of a terminal after this output."""
     screen = pyte.Screen(COLUMNS, LINES_MAX)
     pyte.ByteStream(screen).feed(FAINT.sub(BLINK, ALTERNATE.sub(b"", printed)))
     lines = []
@@ -118,7 +118,7 @@ def shown(printed: bytes) -> list[list[tuple[str, str]]]:
 
 
 def run(command: list[str], environment: dict[str, str]) -> bytes:
-    """What a command prints in a terminal."""
+    """Runs a command in a terminal. Returns its output."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES_MAX, COLUMNS, 0, 0))
     process = subprocess.Popen(command, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
@@ -136,7 +136,7 @@ def run(command: list[str], environment: dict[str, str]) -> bytes:
 
 @contextmanager
 def started(command: list[str], environment: dict[str, str], ready: str) -> Iterator[str]:
-    """A program that runs meanwhile, and its first line that matches `ready`."""
+    """Runs a program in the background. Yields its first line that matches `ready`."""
     process = subprocess.Popen(
         command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -149,14 +149,14 @@ def started(command: list[str], environment: dict[str, str], ready: str) -> Iter
 
 
 class Terminal:
-    """Somebody who types commands on a local cloud."""
+    """A user who types commands, with a local cloud."""
 
     def __init__(self, environment: dict[str, str]) -> None:
-        """With these variables, of which AWS_ENDPOINT_URL names the local cloud."""
+        """The commands run with these variables. AWS_ENDPOINT_URL names the local cloud."""
         self.environment = environment
 
     def wait(self, command: str, member: str, at_least: int) -> None:
-        """Waits until this number in what a command says in JSON is large enough."""
+        """Waits until this member of a command's JSON output is at least this number."""
         until = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < until:
             said = json.loads(subprocess.check_output(command.split(), env=self.environment, text=True))
@@ -176,7 +176,7 @@ class Terminal:
 
 
 def failures() -> list[dict[str, Any]]:
-    """Records of four events that have failed."""
+    """The failure records of four events."""
     function = "arn:aws:lambda:us-east-1:000000000000:function:example-target:$LATEST"
     return [
         {

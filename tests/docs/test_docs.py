@@ -1,4 +1,4 @@
-"""What docs/start says happens, if somebody types what it says, the reference of commands, pictures and recordings.
+"""Tests docs/start by typing its commands, and compares the reference of commands, the pictures and the recordings.
 
 Needs the debug builds.
 
@@ -30,18 +30,18 @@ NEEDS_JAVA = unittest.skipUnless(shutil.which("javac"), "no compiler of Java: a 
 # The pages that PageTest and FunctionTest follow.
 TYPED = {ROOT / "docs/start/local.md", ROOT / "docs/outage.md", ROOT / "docs/start/function.md"}
 SHELLS = {"sh", "bash", "shell"}
-# Blocks with what commands print. Tests of the program replay them.
+# Languages of blocks with the output of commands. Tests of the program replay these blocks.
 SESSIONS = {"console", "shell-session"}
-# A page that begins with this needs an account for all its blocks.
+# All blocks of a page that begins with this need an AWS account.
 IN_YOUR_ACCOUNT = "The commands on this page run in your AWS account"
 # Commands that need neither an account nor a local cloud. BlocksTest runs them.
 NEEDS_NOTHING = re.compile(r"(mkdir .*\n)?comeback (simulate|completions) ")
-# RecordingTest has what it prints.
+# RecordingTest checks the output of this command.
 DEMO = "scripts/demo\n"
 
 
 def follow(page: str, at_least: int, prepare: Callable[[Path], object] = lambda _: None) -> None:
-    """Follows a page to its end, in a folder where something is installed, with a local cloud of its own."""
+    """Follows a page to its end with a local cloud of its own. `prepare` installs things in its folder first."""
     with tempfile.TemporaryDirectory() as folder, Reader(Path(folder), os.environ["PATH"]) as reader:
         prepare(Path(folder))
         ran = list(reader.follow(blocks(page)))
@@ -49,7 +49,7 @@ def follow(page: str, at_least: int, prepare: Callable[[Path], object] = lambda 
 
 
 class PageTest(unittest.TestCase):
-    """A whole page."""
+    """Whole pages."""
 
     def test_on_your_machine(self) -> None:
         follow((ROOT / "docs/start/local.md").read_text(), 10)
@@ -79,7 +79,7 @@ def with_java(folder: Path) -> None:
 
 
 def with_go(folder: Path) -> None:
-    """Takes a stand-in for AWS's library for Go."""
+    """Installs a stand-in for AWS's library for Go."""
     module = "github.com/aws/aws-lambda-go"
     (folder / "go.mod").write_text(
         f"module orders\n\ngo 1.22\n\nrequire {module} v0.0.0\n\nreplace {module} => {HERE / 'go'}\n"
@@ -87,15 +87,15 @@ def with_go(folder: Path) -> None:
 
 
 def with_rust(folder: Path) -> None:
-    """Takes the example that is built already."""
+    """Copies the example, which is built already."""
     (folder / "target").symlink_to(TARGET.parent)
 
 
 class FunctionTest(unittest.TestCase):
-    """The function of each language, with the orders that the page sends to it."""
+    """The function in each language, with the orders that the page sends to it."""
 
     def orders(self, language: str, prepare: Callable[[Path], object], **instead: str) -> None:
-        """Starts the function, and sends it orders. What it prints may differ from what Python's prints."""
+        """Starts the function, and sends it orders. `instead` has the words that differ from Python's output."""
         sent = section(FUNCTION, "Send it orders")
         for python, other in instead.items():
             self.assertIn(python, sent)
@@ -124,7 +124,7 @@ class FunctionTest(unittest.TestCase):
 
 
 class UnwrapTest(unittest.TestCase):
-    """The lines in the kit's README that take an envelope off."""
+    """The code in the kit's README that takes an envelope off."""
 
     @NEEDS_JAVA
     def test_those_in_java(self) -> None:
@@ -203,7 +203,7 @@ class RecordingTest(unittest.TestCase):
 
 
 class EssenceTest(unittest.TestCase):
-    """What may differ in a line."""
+    """The parts of a line that may differ."""
 
     def test_numbers_differ_and_words_do_not(self) -> None:
         for line, other, is_same in (
@@ -218,7 +218,7 @@ class EssenceTest(unittest.TestCase):
 
 
 def together() -> int:
-    """Runs all tests, a few at a time, because they wait most of the time. Returns the exit code."""
+    """Runs all tests, a few at a time, because they mostly wait. Returns the exit code."""
     cases = [case for suite in unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__]) for case in suite]
     with ThreadPoolExecutor(4) as pool:
         results = [result for result in pool.map(lambda case: case.run(), cases) if result]
@@ -232,5 +232,5 @@ def together() -> int:
 
 
 if __name__ == "__main__":
-    # With names of tests it runs only these, one after another.
+    # With names of tests, it runs only these, one after another.
     sys.exit(together() if len(sys.argv) == 1 else unittest.main())

@@ -1,6 +1,6 @@
-"""The lines in the kit's README that take an envelope off, in Java and in Go, with the events that all readers share.
+"""The code in the kit's README that takes an envelope off, in Java and in Go, with the events that all languages share.
 
-The lines in Python and TypeScript are run by tests/end-to-end/tests/system/other_languages.rs.
+tests/end-to-end/tests/system/other_languages.rs runs the code in Python and TypeScript.
 """
 
 import json
@@ -87,7 +87,7 @@ def code(language: str) -> str:
 
 
 def in_java(value: Any) -> str:
-    """A value as Jackson reads it from JSON, in Java."""
+    """A Java expression for a value as Jackson reads it from JSON."""
     match value:
         case dict():
             return f"map({', '.join(f'{json.dumps(key)}, {in_java(each)}' for key, each in value.items())})"
@@ -104,13 +104,13 @@ def in_java(value: Any) -> str:
 
 
 def expected(case: dict[str, Any]) -> tuple[Any, bool, str]:
-    """The payload of an event, whether it is an envelope, and the key."""
+    """The payload of an event, whether the event is an envelope, and the idempotency key."""
     payload = case["event"]["_original_payload"] if case["is_envelope"] else case["event"]
     return payload, case["is_envelope"], case.get("request_id") or "own"
 
 
 def run_java(folder: Path) -> None:
-    """Runs the lines in Java. The folder has the stand-ins."""
+    """Runs the Java code. The folder has the stand-ins."""
     checks = (
         f"check({in_java(case['event'])}, {in_java(payload)}, {in_java(is_envelope)}, {in_java(key)});"
         for case in CASES
@@ -122,7 +122,7 @@ def run_java(folder: Path) -> None:
 
 
 def run_go(folder: Path) -> list[tuple[Any, bool, str]]:
-    """What the lines in Go make of each event. The folder has the stand-in."""
+    """Runs the Go code. Returns its result for each event. The folder has the stand-in."""
     (folder / "main.go").write_text(GO % code("go"))
     given = (ROOT / "shared/core/fixtures/envelopes.json").read_bytes()
     answers = json.loads(

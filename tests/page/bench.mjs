@@ -1,6 +1,6 @@
-// Measures the live page, as `tests/page/run bench [PART…]`: its weight, its first paint, how long it is until a change
-// is on the page (delay), how much slower the local cloud is with a page open (messages, runs), and how smoothly a long
-// list scrolls (scroll). Without a part, all of them.
+// Measures the live page, as `tests/page/run bench [PART…]`: its weight, its first paint, the time until a change is on
+// the page (delay), the slowdown of the local cloud while a page is open (messages, runs), and the smoothness of a long
+// list when it scrolls (scroll). Without a part, it measures all of them.
 
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -11,11 +11,11 @@ import { browser as launch, local } from './cloud.mjs';
 
 const CHOSEN = process.argv.slice(2);
 
-// How many events the list has: as many as the page keeps.
+// The number of events in the list, which is the most that the page keeps.
 const EVENTS = 100_000;
 
-// Each event whose delay is measured is accepted, runs, fails, waits, is retried, runs and ends: at least five changes that
-// the page shows.
+// Each event whose delay is measured is accepted, runs, fails, waits, is retried, runs and ends. These are at least
+// five changes that the page shows.
 const CHANGES = 5;
 const CHANGES_A_SECOND = 500;
 const CHANGED_EVENTS = 1000;
@@ -23,15 +23,15 @@ const CHANGED_EVENTS = 1000;
 const PAINTS = 9;
 const ROUNDS = 3;
 
-// So many events run in a round, and so many are sent at the same time.
+// The number of events that run in a round, and the number of senders.
 const RUNS = 1000;
 const SENDERS = 20;
 
-// So many are sent until they all have run: the journal keeps the latest entries only.
+// The number of events that are sent before all of them must have run: the journal keeps only the latest entries.
 const TOGETHER = 500;
 const ASKED_EVERY = 50;
 
-// What scripts/bench-local runs.
+// The program that scripts/bench-local runs.
 const THROUGHPUT = join(dirname(process.env.COMEBACK), 'examples', 'throughput');
 
 const FUNCTION = '/2015-03-31/functions/example-target/invocations';
@@ -53,7 +53,7 @@ function invoke(url, payload) {
   });
 }
 
-// What has happened in the local cloud after this entry of its journal, and its last entry.
+// Reads the journal of the local cloud after this entry: the events, and the number of the last entry.
 const journal = async (url, after, wait = 0) =>
   (await fetch(`${url}/_local/journal?after=${after}&wait=${wait}`)).json();
 
@@ -62,7 +62,7 @@ async function end(url, after = 0) {
   return events.length === 0 ? next : end(url, next);
 }
 
-// When the first run of each event began. An event that finds no free process waits before that.
+// The time when the first run of each event began. An event that finds no idle process waits before that.
 async function starts(url, from) {
   const started = {};
   for (let after = from; ; ) {
@@ -73,7 +73,7 @@ async function starts(url, from) {
   }
 }
 
-// Sends so many events that succeed at once, and waits until all have run.
+// Sends this many events that succeed at once, and waits until all have run.
 async function run(url, events) {
   let after = await end(url);
   for (let done = 0; done < events; done += TOGETHER) {
@@ -85,14 +85,14 @@ async function run(url, events) {
       const news = await journal(url, after, 10);
       left -= news.events.filter((it) => it.type === 'Finished' && it.function === 'example-target').length;
       after = news.next;
-      // Not each entry by itself: who asks would be what is measured.
+      // Reading each entry as it comes would slow down what is measured.
       await setTimeout(ASKED_EVERY);
     }
     await Promise.all(senders);
   }
 }
 
-// What scripts/bench-local measures, of this local cloud.
+// Runs the measurement of scripts/bench-local on this local cloud.
 const carry = (url) =>
   new Promise((resolve, reject) => {
     const child = spawn(THROUGHPUT, [url], { stdio: ['ignore', 'ignore', 'inherit'] });
@@ -100,7 +100,7 @@ const carry = (url) =>
     child.once('exit', (code) => (code === 0 ? resolve() : reject(new Error(`throughput ended with ${code}`))));
   });
 
-// How many milliseconds of a processor's time a process has had.
+// The CPU time of a process in milliseconds.
 function used(pid) {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ');
   return (Number(fields[11]) + Number(fields[12])) * 10;
@@ -109,10 +109,10 @@ function used(pid) {
 const sorted = (numbers) => [...numbers].sort((a, b) => a - b);
 const quantile = (numbers, share) => sorted(numbers)[Math.min(numbers.length - 1, Math.floor(numbers.length * share))];
 
-// Who looks while something is measured. Each returns what ends it.
+// Observers that are connected during a measurement. Each returns a function that ends it.
 const WATCHERS = {
   nobody: async () => async () => {},
-  // The stream of the overview, which nobody draws.
+  // The stream of the overview, which nothing renders.
   'a stream': async (url) => {
     const call = get(`${url}/stream?path=/`, (answer) => answer.resume());
     await new Promise((resolve) => call.once('response', resolve));
@@ -125,7 +125,7 @@ const WATCHERS = {
   },
 };
 
-// Measures the same work with each watcher in turn, and compares it with nobody's.
+// Measures the same work with each observer in turn, and compares the results with those without an observer.
 async function compare(what, cloud, page, work) {
   await page.goto('about:blank');
   await work(cloud.url);
@@ -223,7 +223,7 @@ async function scroll({ url }, page) {
     await (await fetch(url + path)).text();
     const made = Date.now() - began;
     await page.goto(url + path);
-    // Events go on to happen while the list is scrolled.
+    // More events keep coming while the list is scrolled.
     const busy = run(url, RUNS);
     const frames = await page.evaluate(async () => {
       const lengths = [];

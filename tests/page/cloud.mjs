@@ -1,4 +1,4 @@
-// Starts `comeback` as a user does, and Chromium.
+// Starts `comeback` as a user would, and Chromium.
 
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
@@ -6,7 +6,7 @@ import { chromium } from 'playwright-core';
 
 const { COMEBACK, CHROMIUM } = process.env;
 
-// Debian's Chromium in a closed network, as root.
+// Debian's Chromium, as root and without network access.
 const FLAGS = [
   '--no-sandbox',
   '--disable-gpu',
@@ -17,7 +17,7 @@ const FLAGS = [
   '--disable-sync',
 ];
 
-// Starts `comeback` with these arguments. Resolves when it has printed a line that has an URL and one that has `ready`.
+// Starts `comeback` with these arguments. Resolves when it has printed a line with a URL and a line with `ready`.
 export async function start(args, ready) {
   const child = spawn(COMEBACK, args, { stdio: ['pipe', 'pipe', 'inherit'] });
   const lines = [];
@@ -25,7 +25,7 @@ export async function start(args, ready) {
   const url = await new Promise((resolve, reject) => {
     child.once('exit', (code) => reject(new Error(`comeback ended with ${code}: ${lines.join('\n')}`)));
     createInterface({ input: child.stdout }).on('line', (line) => {
-      // It goes on to print, a few lines for each event.
+      // The program keeps printing a few lines for each event.
       if (isReady) return;
       lines.push(line);
       const address = lines.map((it) => it.match(/^http:\/\/\S+/)).find(Boolean);

@@ -12,11 +12,11 @@ import { browser as launch, local, start } from './cloud.mjs';
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const { SHOTS } = process.env;
 
-// Longer than anything here takes on a busy machine. A test that waits this long has failed.
+// Longer than any step takes on a busy machine. A test that waits this long has failed.
 const PATIENCE = 60_000;
 
-// An event waits so long that a test can do something with it, and comes back while the test waits.
-// Those of the function `slow` wait longer than a test: they come back only if somebody orders that.
+// Waits are long enough for a test to act on an event, and short enough to wait for its retry. Events of the function
+// `slow` wait longer than a test runs: they come back only on an operator's order.
 const POLICIES = { slow: { BASE_BACKOFF: '10m', MAX_BACKOFF: '10m' } };
 const SETTINGS = [
   'BASE_BACKOFF=3s',
@@ -35,7 +35,7 @@ let page;
 before(async () => {
   mkdirSync(SHOTS, { recursive: true });
   [cloud, browser] = await Promise.all([local(0, SETTINGS, FUNCTIONS), launch()]);
-  // Axe is put into the page, which the policy of the page forbids.
+  // Axe is injected into the page, which the page's content security policy forbids.
   context = await browser.newContext({ bypassCSP: true, viewport: { width: 1280, height: 900 } });
   page = await context.newPage();
   page.setDefaultTimeout(PATIENCE);
@@ -49,10 +49,10 @@ after(async () => {
 
 const go = (path) => page.goto(cloud.url + path);
 
-// A row that has this text.
+// The row with this text.
 const row = (text) => page.locator('tbody tr', { hasText: text });
 
-// The form to send events, or to play an outage, as soon as the function is known.
+// The form that sends events or plays an outage, once the page knows the function.
 async function form(action, name = 'example-target') {
   await go('/play');
   const form = page.locator(`form[action="${action}"]`, { has: page.locator('select') });
@@ -81,7 +81,7 @@ async function endOutage() {
   await page.getByText('example-target is down').waitFor({ state: 'detached' });
 }
 
-// The title of a confirmation is a question. Its button begins with the same words.
+// The title of a confirmation is a question, and its button begins with the same words.
 async function confirm(question) {
   await page.getByRole('heading', { name: `${question}?` }).waitFor();
   await page.getByRole('button', { name: question }).click();
@@ -111,7 +111,7 @@ test('an event is followed from its failure to its success, and tells its life',
   await send({ id: 'followed', fail: { attempts: 2, error: 'app.Down', message: '503' } });
   await row('app.Down').getByText('waiting').waitFor();
   await row('app.Down').getByText('attempt 1 in').waitFor();
-  // Without a reload.
+  // The page is not reloaded.
   await row('app.Down').getByText('succeeded').waitFor();
   await row('app.Down').getByRole('link').click();
   const steps = page.locator('.timeline li');
@@ -177,7 +177,7 @@ test('letters are redriven and deleted in bulk, after a plan', async () => {
   await page.locator('.actions').getByRole('link', { name: 'Redrive…' }).first().click();
   await page.getByText('25 letters to redrive to example-target').waitFor();
   assert.match(await confirm('Redrive dead letters'), /25 letters redriven/);
-  // They are given up again.
+  // The redriven events are given up again.
   await go('/');
   await page.getByRole('link', { name: /5[01] given up/ }).waitFor();
   await go('/dead?reason=not_retryable');
@@ -203,7 +203,7 @@ test('a letter of a megabyte is shown in part, and one that is gone says so', as
   await page.getByText('it was redriven or deleted').waitFor();
 });
 
-// The handler registers what waits soon after the page shows it.
+// The handler writes the register soon after the page shows a wait.
 async function registered(events) {
   const plan = page.getByText(`${events} of slow to retry now`);
   do {
@@ -221,7 +221,7 @@ test('waiting events are retried now, cancelled, paused and resumed', { timeout:
   await go('/');
   await page.getByText(/paused for/).waitFor();
 
-  // An order counts more than the pause.
+  // An operator's order overrides the pause.
   await go('/events?function=slow&state=waiting');
   await page.locator('table.events tbody a').first().click();
   await page.getByRole('link', { name: 'Retry now…' }).click();
@@ -248,7 +248,7 @@ test('waiting events are retried now, cancelled, paused and resumed', { timeout:
   await page.getByRole('link', { name: 'Resume slow' }).click();
   assert.match(await confirm('Resume slow'), /slow is resumed/);
 
-  // An order for what is over.
+  // An order for an event that has ended.
   const id = event.split('/').pop();
   await go(`/confirm?do=retry&id=${id}`);
   await page.getByText('nothing to do').waitFor();
@@ -393,7 +393,7 @@ test('an account has a page of its own, which needs the token', async () => {
     await account.goto(web.url);
     assert.equal(account.url(), `${origin}/`);
     await account.getByRole('link', { name: 'example-target', exact: true }).waitFor();
-    // Told by the handler's log, which has no message and does not know of a success.
+    // The state is from the handler's log, which has no error message and does not know of a success.
     await account.goto(`${origin}/events?error=app.Down`);
     await account.getByText('runs, or has succeeded').waitFor();
     assert.equal(await account.getByRole('link', { name: 'Play' }).count(), 0);

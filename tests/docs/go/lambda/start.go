@@ -1,7 +1,7 @@
-// Package lambda stands in for the package of aws-lambda-go with this name, which only Go's module proxy has. It has what
-// the function in docs/start/function.md uses, and speaks Lambda's Runtime API.
+// Package lambda stands in for the package of aws-lambda-go with this name, which only Go's module proxy has. It has
+// what the function in docs/start/function.md uses, and speaks Lambda's Runtime API.
 //
-// It dials by itself, because a build of net/http would take as long as all other tests of the documentation.
+// It opens connections itself, because a build of net/http would take as long as all other tests of the documentation.
 package lambda
 
 import (
@@ -37,7 +37,7 @@ func Start(handler func(context.Context, json.RawMessage) error) {
 	}
 }
 
-// The name of an error, as aws-lambda-go tells it to Lambda.
+// The name of an error, as aws-lambda-go reports it to Lambda.
 func name(err error) string {
 	kind := reflect.TypeOf(err)
 	if kind.Kind() == reflect.Ptr {

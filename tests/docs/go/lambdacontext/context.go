@@ -3,7 +3,7 @@ package lambdacontext
 
 import "context"
 
-// LambdaContext is what Lambda says about an invocation.
+// LambdaContext describes an invocation.
 type LambdaContext struct {
 	AwsRequestID string
 }
@@ -15,7 +15,7 @@ func NewContext(parent context.Context, invocation *LambdaContext) context.Conte
 	return context.WithValue(parent, key{}, invocation)
 }
 
-// FromContext returns what NewContext was given.
+// FromContext returns the value that was passed to NewContext.
 func FromContext(ctx context.Context) (*LambdaContext, bool) {
 	invocation, found := ctx.Value(key{}).(*LambdaContext)
 	return invocation, found
