@@ -1,4 +1,4 @@
-//! A function without code for envelopes. It notes what it receives, and fails in its first two runs.
+//! A function without code for envelopes. It records each payload, and fails in its first two runs.
 #![allow(clippy::disallowed_methods, reason = "a program's outermost file reads the environment")]
 
 use std::{env, fs, fs::OpenOptions, io::Write};

@@ -16,8 +16,7 @@ use tokio::{
 
 use crate::journal::Journal;
 
-/// The path of a binary of this workspace. Cargo puts the binaries into one folder, and the tests into a
-/// folder below it.
+/// The path of a binary of this workspace. Cargo puts binaries into one folder, and tests into a folder below it.
 pub fn binary(name: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let mut folders = own.ancestors().skip(1).take(2).map(|folder| folder.join(name));
@@ -64,12 +63,12 @@ impl Deref for Cloud {
 }
 
 impl Cloud {
-    /// Starts one. `runtimes` is a folder of runtime clients.
+    /// Starts a cloud. `runtimes` is a folder of runtime clients.
     pub async fn start(runtimes: Option<&Path>) -> Self {
         Self::spawn(Command::new(binary("comeback-local")).arg("0"), runtimes).await
     }
 
-    /// Starts one in which at most so many messages of a queue are in flight.
+    /// Starts a cloud in which a queue has at most `most` messages in flight.
     pub async fn with_in_flight_max(most: u32) -> Self {
         let mut command = Command::new(binary("comeback"));
         command.args(["local", "--empty", "--port", "0", "--max-processes", "100"]);
@@ -92,7 +91,7 @@ impl Cloud {
                 break line[at..].split_whitespace().next().unwrap().to_owned();
             }
         };
-        // Read on, so that the pipe never fills up.
+        // Keep reading, so that the pipe never fills up.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Self { process, client: deploy::Cloud::at(&endpoint), endpoint }
     }

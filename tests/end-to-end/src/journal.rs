@@ -1,4 +1,4 @@
-//! Waits for what a test expects in the journal of the local cloud.
+//! Waits until the journal of the local cloud has the entry that a test expects.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -10,7 +10,7 @@ use comeback_cli::journal;
 pub use comeback_cli::journal::{Ending, Entry};
 use serde_json::Value;
 
-/// A test that waits for longer has failed.
+/// A test that waits longer than this fails.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A reader of the journal, and its position.
@@ -43,7 +43,7 @@ impl Journal {
 
     /// Waits for the next run of this function to end.
     pub async fn run(&mut self, function: &str) -> Run {
-        self.patiently(&format!("a run of {function}"), |journal, entry| {
+        self.wait_for(&format!("a run of {function}"), |journal, entry| {
             let id = entry.request_id.filter(|_| *entry.function == *function)?;
             if let Some(payload) = entry.payload {
                 journal.payloads.insert(Arc::clone(&id), payload.get().to_owned());
@@ -58,14 +58,14 @@ impl Journal {
         .await
     }
 
-    /// Waits for a line of a function's log that is JSON and that `wanted` accepts.
+    /// Waits for a line of a function's log that is JSON and satisfies `wanted`.
     pub async fn log(
         &mut self,
         function: &str,
         what: &str,
         wanted: impl Fn(&Value) -> bool,
     ) -> Value {
-        self.patiently(what, |_, entry| {
+        self.wait_for(what, |_, entry| {
             let line = entry.line.filter(|_| *entry.function == *function)?;
             let line: Value = serde_json::from_str(&line).ok()?;
             wanted(&line).then_some(line)
@@ -73,7 +73,7 @@ impl Journal {
         .await
     }
 
-    async fn patiently<T>(
+    async fn wait_for<T>(
         &mut self,
         what: &str,
         mut wanted: impl FnMut(&mut Self, Entry) -> Option<T>,
@@ -98,8 +98,8 @@ impl Journal {
         }
     }
 
-    /// The next entries, or none if nothing happens within `wait`. Panics if the local cloud has discarded
-    /// entries before they were read.
+    /// The next entries, or none if none come within `wait`. Panics if the local cloud discarded entries before they
+    /// were read.
     pub async fn page(&mut self, wait: Duration) -> Vec<Entry> {
         let page = self.reader.next(wait).await.unwrap();
         for entry in &page {

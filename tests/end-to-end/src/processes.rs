@@ -5,8 +5,8 @@ use std::fs;
 pub use rustix::process::Pid;
 use rustix::process::{Signal, kill_process};
 
-/// The processes with this name below `ancestor`.
-pub fn below(ancestor: u32, name: &str) -> Vec<Pid> {
+/// The descendants of `ancestor` with this name.
+pub fn descendants(ancestor: u32, name: &str) -> Vec<Pid> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };

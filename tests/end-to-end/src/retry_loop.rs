@@ -25,7 +25,7 @@ pub struct RetryLoop {
 
 /// The parts of a retry loop that tests vary.
 pub struct Plan {
-    /// Settings of the handler. The last value of a setting counts.
+    /// Settings of the handler. Of a repeated setting, the last value counts.
     pub settings: Vec<(&'static str, String)>,
     /// The time-out of the handler.
     pub handler_timeout: Duration,
@@ -33,12 +33,12 @@ pub struct Plan {
     pub target: Function,
     /// A folder of runtime clients.
     pub runtimes: Option<PathBuf>,
-    /// How many messages of a queue may be in flight, if fewer than on AWS.
+    /// A limit on a queue's messages in flight that is lower than on AWS.
     pub in_flight_max: Option<u32>,
 }
 
 impl Plan {
-    /// A plan with backoffs of a second, so that a test takes seconds.
+    /// A plan with backoffs of one second, so that a test takes only seconds.
     pub fn quick(settings: &[(&'static str, &str)]) -> Self {
         let mut all = vec![("MAX_BACKOFF", "1s".to_owned())];
         all.extend(settings.iter().map(|&(name, value)| (name, value.to_owned())));
@@ -61,8 +61,7 @@ impl Plan {
         handler.timeout = self.handler_timeout;
         let settings = self.settings.into_iter();
         handler.environment = settings.map(|(name, value)| (name.to_owned(), value)).collect();
-        // The least that the mapping accepts. Production has six times the time-out, which a test would
-        // have to wait for.
+        // The mapping accepts no less. Production uses six times the time-out, which would make a test wait.
         let visibility = self.handler_timeout + Duration::from_secs(1);
         let queues = cloud.deploy(handler, visibility, &[self.target]).await.unwrap();
         RetryLoop { cloud, retry_queue: queues.retry, dead_letter_queue: queues.dead_letter }
@@ -99,7 +98,7 @@ impl RetryLoop {
         panic!("no dead letter in two minutes");
     }
 
-    /// Takes up to ten dead letters, without waiting.
+    /// Receives up to ten dead letters, without waiting.
     pub async fn dead_letters(&self) -> Vec<DeadLetter> {
         self.take_dead_letters(10, 0).await
     }
@@ -109,13 +108,12 @@ impl RetryLoop {
         self.cloud.take_dead_letters(queue, max, wait_seconds).await.unwrap()
     }
 
-    /// How many messages the two queues hold, whether visible, in flight or delayed.
+    /// The number of messages in each of the two queues, whether visible, in flight or delayed.
     pub async fn left(&self) -> (u32, u32) {
         (self.count(&self.retry_queue).await, self.count(&self.dead_letter_queue).await)
     }
 
-    /// How many messages the two queues hold as soon as the retry queue is empty. The mapping deletes a message
-    /// after the answer of the handler.
+    /// The same once the retry queue is empty: the mapping deletes a message only after the handler has answered.
     pub async fn settled(&self, journal: &mut Journal) -> (u32, u32) {
         loop {
             let left = self.left().await;
@@ -130,7 +128,7 @@ impl RetryLoop {
         self.counts(queue).await.into_iter().sum()
     }
 
-    /// How many messages of a queue are visible, in flight and delayed.
+    /// The number of messages of a queue that are visible, in flight and delayed.
     pub async fn counts(&self, queue: &str) -> [u32; 3] {
         let names = [
             QueueAttributeName::ApproximateNumberOfMessages,

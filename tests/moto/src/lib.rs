@@ -17,7 +17,7 @@ use aws_sdk_dynamodb::{
 };
 use aws_types::SdkConfig;
 
-/// A server on its own port. It ends when its standard input is closed, which this value or the test process does.
+/// A server on a port of its own. It ends when its standard input is closed, by a drop or by the test's end.
 #[derive(Debug)]
 pub struct Moto {
     /// Its URL.
@@ -49,7 +49,7 @@ impl Moto {
     }
 }
 
-/// The configuration of clients of a server on this machine. They retry nothing.
+/// The configuration for clients of a server on this machine. They make no retries.
 pub fn config(endpoint: &str) -> SdkConfig {
     let credentials = Credentials::new("key", "secret", None, None, "test");
     SdkConfig::builder()
@@ -88,7 +88,7 @@ pub async fn create_register(client: &Client, name: &str) {
         .unwrap();
 }
 
-/// Creates a table whose partition key is a string of this name.
+/// Creates a table with a partition key of this name, of type string.
 pub async fn create_table(client: &Client, name: &str, key: &str) {
     let attribute =
         AttributeDefinition::builder().attribute_name(key).attribute_type(ScalarAttributeType::S);

@@ -1,4 +1,4 @@
-//! How an event fails and how it must end. Its number decides both.
+//! How an event fails and how it must end. The event's number decides both.
 
 /// How often an event may be re-invoked.
 pub const MAX_ATTEMPTS: u32 = 3;
@@ -12,7 +12,7 @@ pub enum End {
     DeadLetter(&'static str),
 }
 
-/// The payload of the event with this number, which tells the target how to fail.
+/// The payload of the event with this number. It tells the target how to fail.
 pub fn payload(id: usize) -> String {
     let fail = match id % 10 {
         0..=5 => r#"{"attempts":1}"#,

@@ -5,9 +5,9 @@ use end_to_end::{
     retry_loop::HANDLER,
 };
 
-/// How much more memory the last third of a run may use than the middle one, in KiB. Allocators and a journal
-/// whose lines change need about this much. A leak of half a kilobyte per event exceeds it in a soak of 20,000
-/// events.
+/// The growth in KiB from the middle third of a run to the last that is still acceptable. Allocators and a journal
+/// whose lines change in length need about this much. A leak of half a kilobyte per event exceeds it in a soak of
+/// 20,000 events.
 const GROWTH_MAX_KIB: u64 = 3 * 1024;
 
 /// The samples of one kind of process, in KiB.
@@ -28,7 +28,7 @@ impl Memory {
     pub fn sample(&mut self, cloud: u32) {
         let own = i32::try_from(cloud).ok().and_then(Pid::from_raw);
         self.cloud.0.extend(own.and_then(processes::resident_kib));
-        let handlers = processes::below(cloud, HANDLER);
+        let handlers = processes::descendants(cloud, HANDLER);
         self.handler.0.extend(handlers.into_iter().filter_map(processes::resident_kib).max());
     }
 }
@@ -41,7 +41,7 @@ impl Samples {
         [(); 3].map(|()| medians.next().unwrap_or_default())
     }
 
-    /// Whether it has stopped growing. The first third is for warming up.
+    /// Whether memory has stopped growing. The first third is for warming up.
     pub fn is_flat(&self) -> bool {
         let [_, middle, end] = self.thirds();
         end <= middle + GROWTH_MAX_KIB

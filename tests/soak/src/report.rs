@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{fate::End, memory::Samples, run::Soaked};
 
-/// How many of the lost events and of the faults are printed.
+/// The most lost events, and the most faults, that are printed.
 const PRINTED_MAX: usize = 10;
 
 /// The figures of a soak.
@@ -14,17 +14,17 @@ pub struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// The figures of a soak of so many events.
+    /// The figures of a soak of `events` events.
     pub fn of(events: usize, soaked: &'a Soaked) -> Self {
         Self { soaked, lost: soaked.tally.lost(events) }
     }
 
-    /// Whether every event has ended as it must and nothing else is left.
+    /// Whether every event has ended as it must, and the queues are empty.
     pub fn nothing_is_lost(&self) -> bool {
         self.lost.is_empty() && self.soaked.tally.faults.is_empty() && self.soaked.left == (0, 0)
     }
 
-    /// Whether nothing is lost and no process kept growing.
+    /// Whether nothing is lost, and no process kept growing.
     pub fn is_good(&self) -> bool {
         let memory = &self.soaked.memory;
         self.nothing_is_lost() && memory.cloud.is_flat() && memory.handler.is_flat()

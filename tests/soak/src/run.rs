@@ -1,4 +1,4 @@
-//! One soak, from the deployment until everything has ended.
+//! One soak, from the deployment to the end of the last event.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,17 +21,17 @@ use crate::{
     tally::Tally,
 };
 
-/// How many events may be under way at the same time: enough for a backlog in the queues, and few enough that the
-/// journal keeps everything about them.
+/// The most events under way at the same time: enough for a backlog in the queues, and few enough that the journal
+/// keeps all entries about them.
 const UNDER_WAY_MAX: usize = 600;
 
-/// How many batches are handled at the same time, each by a process.
+/// The most batches handled at the same time, each in its own process.
 const HANDLERS_MAX: i32 = 6;
 
-/// How many events are sent at the same time.
+/// The number of events that are sent at the same time.
 const FEEDERS: usize = 4;
 
-/// How often the memory of the processes is measured.
+/// The interval between two measurements of the processes' memory.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The shortest and the longest time between two kills, in milliseconds.
@@ -39,17 +39,17 @@ const KILL_PAUSE: [u64; 2] = [50, 450];
 
 /// The result of a soak.
 pub struct Soaked {
-    /// What became of the events.
+    /// The outcomes of the events.
     pub tally: Tally,
     /// The memory of the processes.
     pub memory: Memory,
-    /// How many handlers were killed.
+    /// The number of handlers that were killed.
     pub killed: usize,
-    /// How many messages were left in the retry queue and in the dead-letter queue.
+    /// The number of messages left in the retry queue and in the dead-letter queue.
     pub left: (u32, u32),
 }
 
-/// Sends so many events through a new system, and waits until everything has ended.
+/// Sends this many events through a new system, and waits until all have ended.
 pub async fn soak(events: usize, seed: u64) -> Soaked {
     let retry_loop = Arc::new(deploy().await);
     let cloud = retry_loop.cloud.process.id().unwrap();
@@ -83,14 +83,14 @@ async fn watch(memory: &mut Memory, cloud: u32) {
     }
 }
 
-/// Kills a handler of the process `cloud` now and then, and calls `killed` each time. The seed decides when, and
-/// which handler. What the handler is doing at that time depends on the machine.
+/// Kills a random handler of the process `cloud` at random intervals, and calls `killed` each time. The seed decides
+/// when, and which handler. What that handler is doing then depends on the machine.
 async fn kill_now_and_then(cloud: u32, seed: u64, mut killed: impl FnMut()) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let [least, most] = KILL_PAUSE;
     loop {
         sleep(Duration::from_millis(least + rng.next_u64() % (most - least))).await;
-        let handlers = processes::below(cloud, HANDLER);
+        let handlers = processes::descendants(cloud, HANDLER);
         if !handlers.is_empty() {
             let chosen = rng.next_u64() as usize % handlers.len();
             if processes::kill(handlers[chosen]) {
@@ -100,8 +100,8 @@ async fn kill_now_and_then(cloud: u32, seed: u64, mut killed: impl FnMut()) {
     }
 }
 
-/// Sends the events and counts their ends, until all have ended and nothing is left anywhere, or until none has
-/// ended for a long time. Also returns how many messages are left in the two queues.
+/// Sends the events and counts their ends, until all have ended and the queues are empty, or until no event has ended
+/// for a long time. Also returns the number of messages left in the two queues.
 async fn settle(retry_loop: &Arc<RetryLoop>, events: usize) -> (Tally, (u32, u32)) {
     let room = Arc::new(Semaphore::new(UNDER_WAY_MAX));
     let mut feeding = JoinSet::new();
@@ -122,7 +122,7 @@ async fn settle(retry_loop: &Arc<RetryLoop>, events: usize) -> (Tally, (u32, u32
     }
 }
 
-/// Reads on until more events have ended. Returns whether everything has ended.
+/// Reads the journal until more events have ended. Returns whether everything has ended.
 async fn progress(
     retry_loop: &RetryLoop,
     events: usize,
@@ -135,7 +135,7 @@ async fn progress(
             tally.note(&entry);
         }
         let letters = retry_loop.dead_letters().await;
-        letters.iter().for_each(|letter| tally.buried(letter));
+        letters.iter().for_each(|letter| tally.dead_lettered(letter));
         if tally.settled() > settled {
             return false;
         }

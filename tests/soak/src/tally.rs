@@ -1,4 +1,4 @@
-//! What became of each event.
+//! The outcome of each event.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -13,12 +13,12 @@ use serde::Deserialize;
 
 use crate::fate::{self, End};
 
-/// How events ended, and what was counted on the way.
+/// How events ended, and what else was counted.
 #[derive(Default)]
 pub struct Tally {
-    /// How each event ended last, by its number.
+    /// The last end of each event, by the event's number.
     ends: BTreeMap<usize, End>,
-    /// Which attempts of which events were run. Attempt 0 is Lambda's own invocation.
+    /// The attempts of each event that were run. Attempt 0 is Lambda's own invocation.
     attempts: BTreeSet<(usize, u32)>,
     /// The events that the target is running, by request id.
     running: HashMap<Arc<str>, usize>,
@@ -31,11 +31,11 @@ pub struct Tally {
     pub duplicate_ends: usize,
     /// Batches during which the handler was killed.
     pub crashed_batches: usize,
-    /// Messages about what went wrong.
+    /// Descriptions of what went wrong.
     pub faults: Vec<String>,
 }
 
-/// An event as the target sees it: bare, or in an envelope.
+/// An event as the target receives it: bare or in an envelope.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Seen {
@@ -91,7 +91,7 @@ impl Tally {
     }
 
     /// Counts a dead letter.
-    pub fn buried(&mut self, letter: &DeadLetter) {
+    pub fn dead_lettered(&mut self, letter: &DeadLetter) {
         match (serde_json::from_str::<Order>(&letter.body), fate_of(letter.reason())) {
             (Ok(order), Some(end)) => self.ended(order.id, end),
             _ => self.faults.push(format!("an unexpected dead letter: {letter:?}")),
@@ -111,12 +111,12 @@ impl Tally {
         self.ends.len()
     }
 
-    /// Whether the target has run everything that it was given.
+    /// Whether the target has run all accepted invocations to their end.
     pub fn target_is_idle(&self) -> bool {
         self.running.is_empty() && self.accepted == self.runs
     }
 
-    /// How many events ended like this.
+    /// The number of events with this end.
     pub fn count(&self, end: End) -> usize {
         self.ends.values().filter(|&&of| of == end).count()
     }
@@ -168,7 +168,7 @@ mod tests {
         run(&mut tally, &fate::payload(0), "Failed");
         run(&mut tally, &fate::payload(1), "Failed");
         run(&mut tally, &enveloped(1, 1), "Succeeded");
-        tally.buried(&letter(8, "max_attempts_exceeded"));
+        tally.dead_lettered(&letter(8, "max_attempts_exceeded"));
         assert_eq!(tally.lost(3), [0, 2]);
         assert_eq!((tally.settled(), tally.runs, tally.count(End::Succeeded)), (2, 3, 1));
         assert_eq!(tally.faults, [""; 0]);
@@ -179,7 +179,7 @@ mod tests {
         let mut tally = Tally::default();
         for _ in 0..2 {
             run(&mut tally, &enveloped(1, 1), "Succeeded");
-            tally.buried(&letter(9, "not_retryable"));
+            tally.dead_lettered(&letter(9, "not_retryable"));
         }
         run(&mut tally, &enveloped(1, 2), "Failed");
         assert_eq!((tally.duplicate_runs, tally.duplicate_ends), (1, 2));
@@ -190,8 +190,8 @@ mod tests {
     fn a_wrong_end_is_a_fault() {
         let mut tally = Tally::default();
         run(&mut tally, &enveloped(8, 1), "Succeeded");
-        tally.buried(&letter(0, "not_retryable"));
-        tally.buried(&letter(0, "max_age_exceeded"));
+        tally.dead_lettered(&letter(0, "not_retryable"));
+        tally.dead_lettered(&letter(0, "max_age_exceeded"));
         assert_eq!(tally.faults.len(), 3, "{:?}", tally.faults);
     }
 

@@ -12,7 +12,7 @@ use crate::{
 
 pub const EVENTS: usize = 6;
 
-/// A loop whose handler waits for an answer of Lambda in its first batch.
+/// A loop whose handler hangs in its first batch, because Lambda doesn't answer.
 pub async fn stuck_in_a_batch(mut plan: Plan) -> (RetryLoop, Proxy) {
     let mut proxy = Proxy::hanging().await;
     plan.settings.push(("AWS_ENDPOINT_URL_LAMBDA", proxy.endpoint.clone()));
@@ -73,7 +73,7 @@ async fn an_invocation_has_the_trace_of_its_own_message_only() {
     let mut plan = Plan::quick(&[("DLQ_TARGET", TARGET)]);
     plan.settings.push(("AWS_ENDPOINT_URL_LAMBDA", proxy.endpoint.clone()));
     let retry_loop = plan.deploy().await;
-    // This message does not come from a function, so it has no trace header. The run of its batch has one.
+    // This message was not sent by a function, so it has no trace header. The handler's own run has one.
     let request_id = aws_sdk_sqs::types::MessageAttributeValue::builder();
     let request_id = request_id.data_type("String").string_value("first-id").build().unwrap();
     let call = retry_loop.cloud.sqs.send_message().queue_url(&retry_loop.retry_queue);
@@ -94,7 +94,7 @@ async fn ending_of_handler(journal: &mut Journal, wanted: &str) {
 #[tokio::test]
 async fn nothing_is_lost_when_the_handler_is_killed_in_the_middle_of_a_batch() {
     let (retry_loop, proxy) = stuck_in_a_batch(with_timeout(10)).await;
-    let handlers = processes::below(retry_loop.cloud.process.id().unwrap(), "retry-handler");
+    let handlers = processes::descendants(retry_loop.cloud.process.id().unwrap(), "retry-handler");
     assert!(!handlers.is_empty());
     kill(&handlers).await;
     proxy.release(&retry_loop.cloud.endpoint);
@@ -115,7 +115,7 @@ async fn the_handler_answers_before_its_time_out_although_no_endpoint_answers() 
 #[tokio::test]
 async fn nothing_is_lost_when_the_handler_runs_out_of_time() {
     let (retry_loop, proxy) = stuck_in_a_batch(with_timeout(3)).await;
-    for handler in processes::below(retry_loop.cloud.process.id().unwrap(), "retry-handler") {
+    for handler in processes::descendants(retry_loop.cloud.process.id().unwrap(), "retry-handler") {
         rustix::process::kill_process(handler, rustix::process::Signal::STOP).unwrap();
     }
     proxy.release(&retry_loop.cloud.endpoint);

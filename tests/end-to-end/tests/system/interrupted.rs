@@ -14,8 +14,8 @@ async fn no_process_of_a_function_outlives_a_killed_cloud() {
     let mut journal = retry_loop.cloud.journal();
     journal.run(TARGET).await;
     let cloud = retry_loop.cloud.process.id().unwrap();
-    let mut children = processes::below(cloud, "retry-handler");
-    children.extend(processes::below(cloud, "example-target"));
+    let mut children = processes::descendants(cloud, "retry-handler");
+    children.extend(processes::descendants(cloud, "example-target"));
     assert!(children.len() >= 2, "{children:?}");
 
     retry_loop.cloud.process.kill().await.unwrap();
@@ -28,7 +28,7 @@ pub async fn kill(processes: &[Pid]) {
     ended(processes).await;
 }
 
-/// Waits for the end of processes. They are no children of this one, so only /proc shows their end.
+/// Waits until processes have ended. They are not children of this one, so only /proc shows that.
 async fn ended(processes: &[Pid]) {
     let ended = async {
         while processes.iter().any(|process| processes::is_running(*process)) {

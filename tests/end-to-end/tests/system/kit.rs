@@ -11,8 +11,8 @@ use crate::{
     upstream::Upstream,
 };
 
-/// A loop with this example as its target.
-async fn around(program: &str, environment: &[(&str, &str)]) -> RetryLoop {
+/// Deploys a loop with this example as its target.
+async fn deploy(program: &str, environment: &[(&str, &str)]) -> RetryLoop {
     let mut plan = Plan::quick(&[]);
     plan.target = Function {
         code: command([example(program).display().to_string()]),
@@ -26,21 +26,21 @@ async fn around(program: &str, environment: &[(&str, &str)]) -> RetryLoop {
     plan.deploy().await
 }
 
-/// What the payments API answers to a charge.
+/// The payments API's answer to a charge.
 const CHARGED: &str = "201 Created\ncontent-type: application/json\n\n{\"id\":\"charge-1\"}";
 
-/// A loop with the example that charges cards, its tables, and a payments API that gives these answers.
-async fn around_charges(answer: fn(&str, usize) -> &'static str) -> (RetryLoop, Tables, Upstream) {
+/// Deploys a loop with the example that charges cards, its tables, and a payments API that gives these answers.
+async fn deploy_charges(answer: fn(&str, usize) -> &'static str) -> (RetryLoop, Tables, Upstream) {
     let (tables, payments) = (Tables::with_claims().await, Upstream::start(answer).await);
     let environment = [
         ("PAYMENTS_URL", payments.endpoint.as_str()),
         ("CHARGES_TABLE", TABLE),
         ("AWS_ENDPOINT_URL_DYNAMODB", &tables.endpoint),
     ];
-    (around("charge_card", &environment).await, tables, payments)
+    (deploy("charge_card", &environment).await, tables, payments)
 }
 
-/// How the next runs of the target end.
+/// The endings of the next runs of the target.
 async fn endings<const N: usize>(retry_loop: &RetryLoop) -> [String; N] {
     let mut journal = retry_loop.cloud.journal();
     let mut endings = Vec::new();
@@ -62,7 +62,7 @@ async fn the_function_retries_a_short_fault_and_the_loop_a_longer_one() {
     .await;
     let environment =
         [("CARRIER_URL", carrier.endpoint.as_str()), ("AWS_LAMBDA_LOG_FORMAT", "JSON")];
-    let retry_loop = around("book_carrier", &environment).await;
+    let retry_loop = deploy("book_carrier", &environment).await;
     let id = retry_loop.invoke(ORDER).await;
     assert_eq!(endings(&retry_loop).await, ["Failed", "Succeeded"]);
     let retried = |line: &Value| line["fields"]["outcome"] == "retrying";
@@ -85,14 +85,14 @@ async fn the_function_retries_a_short_fault_and_the_loop_a_longer_one() {
 #[tokio::test]
 async fn the_loop_waits_for_a_retry_hint_that_is_too_long_for_a_function() {
     let carrier = Upstream::start(|_, _| "429 Too Many Requests\nretry-after: 3600").await;
-    let retry_loop = around("book_carrier", &[("CARRIER_URL", &carrier.endpoint)]).await;
+    let retry_loop = deploy("book_carrier", &[("CARRIER_URL", &carrier.endpoint)]).await;
     retry_loop.invoke(ORDER).await;
     let mut journal = retry_loop.cloud.journal();
     let wait = journal.log(HANDLER, "a wait", |line| line["decision"] == "wait").await;
     assert_eq!(
         carrier.times("POST /bookings"),
         1,
-        "nothing is waited for that there is no time for"
+        "a wait that doesn't fit into the run is skipped"
     );
     assert!(wait["delay_seconds"].as_f64().unwrap() > 3590.0, "{wait}");
 }
@@ -101,7 +101,7 @@ async fn the_loop_waits_for_a_retry_hint_that_is_too_long_for_a_function() {
 async fn an_event_that_the_api_refuses_is_a_dead_letter_at_once() {
     let carrier =
         Upstream::start(|_, _| "422 Unprocessable Content\n\n{\"address\":\"unknown\"}").await;
-    let retry_loop = around("book_carrier", &[("CARRIER_URL", &carrier.endpoint)]).await;
+    let retry_loop = deploy("book_carrier", &[("CARRIER_URL", &carrier.endpoint)]).await;
     retry_loop.invoke(ORDER).await;
     let letter = retry_loop.dead_letter().await;
     assert_eq!((letter.reason(), letter.body.as_str()), ("not_retryable", ORDER));
@@ -126,22 +126,22 @@ fn the_rust_code_in_the_readme_is_the_code_of_the_examples() {
 
 #[tokio::test]
 async fn a_card_is_charged_once_however_often_its_order_comes() {
-    let (retry_loop, _tables, payments) = around_charges(|what, before| match (what, before) {
+    let (retry_loop, _tables, payments) = deploy_charges(|what, before| match (what, before) {
         ("POST /charges", _) => CHARGED,
         (_, 0..3) => "500 Internal Server Error",
         _ => "200 OK",
     })
     .await;
-    // The first run can't send the receipt, however often it tries.
+    // The first run can't send the receipt, however often it retries.
     retry_loop.invoke(ORDER).await;
     assert_eq!(endings(&retry_loop).await, ["Failed", "Succeeded"]);
-    // The sender sends the same order again.
+    // The client sends the same order again.
     retry_loop.invoke(ORDER).await;
     assert_eq!(endings(&retry_loop).await, ["Failed", "Succeeded", "Succeeded"]);
     assert_eq!(keys_of_charges(&payments), ["order-7"]);
     let receipts = payments.asked().into_iter().filter(|asked| asked.what == "POST /receipts");
     assert_eq!(receipts.map(|asked| asked.body).collect::<Vec<_>>(), [r#"{"id":"charge-1"}"#; 5]);
-    // The same id for another order.
+    // Another order with the same id.
     retry_loop.invoke(&ORDER.replace("1999", "2999")).await;
     let letter = retry_loop.dead_letter().await;
     assert_eq!((letter.reason(), payments.times("POST /charges")), ("not_retryable", 1));
@@ -149,7 +149,7 @@ async fn a_card_is_charged_once_however_often_its_order_comes() {
 
 #[tokio::test]
 async fn a_charge_without_an_answer_is_repeated_with_the_same_key() {
-    let (retry_loop, _tables, payments) = around_charges(|what, before| match (what, before) {
+    let (retry_loop, _tables, payments) = deploy_charges(|what, before| match (what, before) {
         ("POST /charges", 0) => "201 Created\ncontent-type: application/json\n\n{\"id\":\"cha",
         ("POST /charges", _) => CHARGED,
         _ => "200 OK",
@@ -163,7 +163,7 @@ async fn a_charge_without_an_answer_is_repeated_with_the_same_key() {
 
 #[tokio::test]
 async fn a_declined_card_is_a_dead_letter_that_says_why() {
-    let (retry_loop, _tables, payments) = around_charges(|_, _| {
+    let (retry_loop, _tables, payments) = deploy_charges(|_, _| {
         "402 Payment Required\ncontent-type: application/json\n\n{\"code\":\"insufficient_funds\"}"
     })
     .await;
@@ -176,7 +176,7 @@ async fn a_declined_card_is_a_dead_letter_that_says_why() {
 
 #[tokio::test]
 async fn a_second_charge_is_no_dead_letter_while_the_first_one_runs() {
-    let (retry_loop, _tables, payments) = around_charges(|what, before| match (what, before) {
+    let (retry_loop, _tables, payments) = deploy_charges(|what, before| match (what, before) {
         ("POST /charges", 0) => "409 Conflict",
         ("POST /charges", _) => CHARGED,
         _ => "200 OK",
@@ -187,7 +187,7 @@ async fn a_second_charge_is_no_dead_letter_while_the_first_one_runs() {
     assert_eq!(keys_of_charges(&payments), ["order-7"; 2]);
 }
 
-/// The idempotency key of each charge.
+/// The idempotency keys of all charges, in order.
 fn keys_of_charges(payments: &Upstream) -> Vec<String> {
     let charges = payments.asked().into_iter().filter(|asked| asked.what == "POST /charges");
     charges.map(|charge| charge.header("idempotency-key").to_owned()).collect()
@@ -201,14 +201,14 @@ async fn bytes_are_counted_once_or_not_at_all() {
         ("IDEMPOTENCY_TABLE", TABLE),
         ("AWS_ENDPOINT_URL_DYNAMODB", &tables.endpoint),
     ];
-    let retry_loop = around("count_uploads", &environment).await;
+    let retry_loop = deploy("count_uploads", &environment).await;
     let mut journal = retry_loop.cloud.journal();
-    // The table of sums is missing, so the record that the object is counted is not written either.
+    // The table of sums is missing. So the record that this object was counted must not be written either.
     retry_loop.invoke(&uploaded("cat.png", 300)).await;
     assert_eq!(journal.run(TARGET).await.ending, "Failed");
     tables.create("usage", "bucket").await;
     while journal.run(TARGET).await.ending != "Succeeded" {}
-    // S3 sends the event again, and one for another object.
+    // S3 repeats the event, and sends one for another object.
     for event in [uploaded("cat.png", 300), uploaded("dog.png", 20)] {
         retry_loop.invoke(&event).await;
         assert_eq!(journal.run(TARGET).await.ending, "Succeeded");

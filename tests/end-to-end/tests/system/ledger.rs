@@ -1,4 +1,4 @@
-//! DynamoDB for the ledger and for functions: moto, which is independent of this project.
+//! DynamoDB for the ledger and for functions. It is moto, which is independent of this project.
 
 use std::collections::HashMap;
 
@@ -43,7 +43,7 @@ impl Tables {
         create_register(&self.client, TABLE).await;
     }
 
-    /// The items of the events that wait for a retry of this function, the next that is due first.
+    /// The items of this function's events that wait for a retry, in the order of their due times.
     pub async fn waiting(&self, target: &str) -> Vec<HashMap<String, AttributeValue>> {
         let query = self
             .client
@@ -57,7 +57,7 @@ impl Tables {
         items.collect::<Result<_, _>>().await.unwrap()
     }
 
-    /// Writes an operator's order for the event of this item. Returns whether it comes in time.
+    /// Writes an operator's order for the event of this item. Returns whether the event still waited.
     pub async fn order(&self, item: &HashMap<String, AttributeValue>, order: &str) -> bool {
         let ordered = self
             .client
@@ -86,7 +86,7 @@ impl Tables {
         }
     }
 
-    /// Pauses a function.
+    /// Pauses a function's retries.
     pub async fn pause(&self, target: &str) {
         let put = self.client.put_item().table_name(TABLE);
         let put = put.item("id", text(&format!("target/{target}")));

@@ -14,7 +14,7 @@ async fn with_ledger(endpoint: &str, settings: &[(&'static str, &str)]) -> Retry
     plan_with_ledger(endpoint, settings).deploy().await
 }
 
-/// The number of runs of the target, after the last one has ended.
+/// The total number of runs of the target, counted when a final event has ended.
 async fn runs_in_all(retry_loop: &RetryLoop) -> usize {
     retry_loop.settled(&mut retry_loop.cloud.journal()).await;
     retry_loop.invoke(r#"{"id":"the last one"}"#).await;
@@ -43,7 +43,7 @@ async fn one_failure_in_two_messages_re_invokes_its_target_once() {
     assert_eq!(tables.claims().await, [("failed-request".to_owned(), "done".to_owned())]);
 }
 
-/// The console's redrive makes this call, with the retry queue as its custom destination.
+/// The console's redrive makes this call when the retry queue is its custom destination.
 #[tokio::test]
 async fn a_redriven_dead_letter_starts_over_although_its_failure_is_claimed() {
     let tables = Tables::with_claims().await;
@@ -104,8 +104,7 @@ async fn a_misconfigured_ledger_is_an_error_and_nothing_is_invoked_or_lost() {
         assert!(error.to_lowercase().contains(said), "{error}");
         let metric = journal.log(HANDLER, "a metric", |line| line["LedgerFaults"] == 1).await;
         assert_eq!(metric["Target"], TARGET);
-        // Nobody knows whether the failure was acted on, so the message stays, at its last chance and after
-        // its age.
+        // Nobody knows whether the failure was acted on. So the message stays, at its last chance and past its age.
         while
             journal.log(HANDLER, "a wait", |line| line["decision"] == "wait").await["delay_seconds"]
                 .as_f64()
@@ -137,7 +136,7 @@ async fn a_ledger_that_fails_for_a_while_only_delays_an_event() {
 async fn the_claims_of_a_killed_handler_are_taken_over() {
     let tables = Tables::with_claims().await;
     let (retry_loop, proxy) = stuck_in_a_batch(plan_with_ledger(&tables.endpoint, &[])).await;
-    kill(&processes::below(retry_loop.cloud.process.id().unwrap(), "retry-handler")).await;
+    kill(&processes::descendants(retry_loop.cloud.process.id().unwrap(), "retry-handler")).await;
     proxy.release(&retry_loop.cloud.endpoint);
     all_come_back(&retry_loop).await;
     assert_eq!(runs_in_all(&retry_loop).await, 2 * EVENTS, "no invocation had got through");

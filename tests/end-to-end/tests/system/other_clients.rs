@@ -1,4 +1,4 @@
-//! Programs of others: the runtime clients of Python and Node.js in functions, and the AWS CLI as a caller.
+//! Third-party programs: the runtime clients of Python and Node.js in functions, and the AWS CLI as a caller.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use crate::{
 /// The requirements file of the AWS CLI and of Python's runtime client.
 pub const REQUIREMENTS: &str = "tests/requirements.txt";
 
-/// The folder of the project.
+/// The root of the project.
 pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The path of a Python interpreter with the packages of this requirements file.
@@ -24,7 +24,7 @@ pub fn python(requirements: &str) -> PathBuf {
     installed("python", requirements)
 }
 
-/// Installs packages with a script and returns their folder, which the script prints.
+/// Runs a script that installs packages, and returns their folder, which the script prints.
 pub fn installed(script: &str, packages: &str) -> PathBuf {
     let script = format!("{ROOT}/scripts/{script}");
     let made = Command::new(script).arg(packages).output().unwrap();
@@ -32,7 +32,7 @@ pub fn installed(script: &str, packages: &str) -> PathBuf {
     String::from_utf8(made.stdout).unwrap().trim().into()
 }
 
-/// A folder with the code of a function, removed at the end of the test.
+/// A folder with the code of a function. It is removed at the end of the test.
 pub struct Code(PathBuf);
 
 impl Code {
@@ -50,7 +50,7 @@ impl Code {
         fs::write(path, source).unwrap();
     }
 
-    /// A zip of the files that are directly in the folder.
+    /// A zip of the files at the top level of the folder.
     fn zipped(&self) -> Vec<u8> {
         let files = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path());
         let files: Vec<_> = files.filter(|path| path.is_file()).collect();
@@ -73,8 +73,8 @@ impl Drop for Code {
     }
 }
 
-/// Deploys a target from a zip that fails until its second retry, and expects its event to succeed. `packages`
-/// contains the runtime client, and the folder `layer` of the code is a layer.
+/// Deploys a target from a zip that fails until its second retry, and asserts that its event succeeds. `packages`
+/// contains the runtime client. The folder `layer` of the code is a layer.
 async fn assert_comes_back(code: &Code, runtime: &'static str, packages: &Path) {
     let client = code.0.join("clients").join(if runtime.starts_with("python") {
         "python"

@@ -1,5 +1,5 @@
-//! The code for other languages in the kit's README, word for word: it unwraps envelopes and leaves other events
-//! alone, and a function with this code is retried with the same idempotency key each time.
+//! The code for other languages in the kit's README, verbatim: it unwraps envelopes and leaves other events as they
+//! are, and a function with this code gets the same idempotency key in each retry.
 
 use std::{
     fs,
@@ -37,7 +37,7 @@ struct Case<'a> {
     event: &'a RawValue,
 }
 
-/// The result of a program for an event.
+/// A program's result for an event.
 #[derive(Deserialize)]
 struct Answer {
     /// The payload and the attempt, or `None` if the event is no envelope.
@@ -45,7 +45,7 @@ struct Answer {
     key: String,
 }
 
-/// Gives a program these events, in an invocation with the id `own`, and checks the result for each.
+/// Runs a program with these events, in an invocation with the id `own`, and checks its result for each.
 fn assert_unwraps(mut program: Command) {
     let cases: Vec<Case<'_>> = serde_json::from_str(EVENTS).unwrap();
     let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -65,8 +65,8 @@ fn assert_unwraps(mut program: Command) {
     }
 }
 
-/// Deploys a function that fails in its first two runs, and notes the event and the key of each run.
-async fn assert_is_told_the_same_each_time(code: &Code, command: &[&str]) {
+/// Deploys a function that fails in its first two runs, and records the event and the idempotency key of each run.
+async fn assert_same_key_in_each_run(code: &Code, command: &[&str]) {
     let mut plan = Plan::quick(&[("MAX_ATTEMPTS", "3")]);
     plan.target = Function {
         code: cloud::command(command.iter().copied()),
@@ -125,7 +125,7 @@ if __name__ == "__main__":
     program.arg(app.folder() + "/told.py");
     assert_unwraps(program);
     let python = python.display().to_string();
-    assert_is_told_the_same_each_time(&app, &[&python, "-m", "awslambdaric", "told.handler"]).await;
+    assert_same_key_in_each_run(&app, &[&python, "-m", "awslambdaric", "told.handler"]).await;
 }
 
 #[tokio::test]
@@ -168,5 +168,5 @@ if (!process.env.NOTES) {
     assert_unwraps(program);
     let client = packages.join("aws-lambda-ric/bin/index.mjs").display().to_string();
     let handler = app.folder() + "/told.handler";
-    assert_is_told_the_same_each_time(&app, &["node", &client, &handler]).await;
+    assert_same_key_in_each_run(&app, &["node", &client, &handler]).await;
 }

@@ -1,4 +1,4 @@
-//! More events wait than SQS has messages in flight.
+//! More events wait than SQS can have messages in flight.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::{
 
 const EVENTS: usize = 5_000;
 
-/// How many messages of a queue may be in flight, and from where on the handler keeps waits as delays.
+/// The limit on a queue's messages in flight, and the number from which the handler keeps waits as delays.
 const IN_FLIGHT_MAX: u32 = 200;
 const DELAYS_FROM: u32 = 150;
 
@@ -25,7 +25,7 @@ async fn overflowing(settings: &[(&'static str, &str)]) -> RetryLoop {
     Plan { in_flight_max: Some(IN_FLIGHT_MAX), ..Plan::quick(&all) }.deploy().await
 }
 
-/// The record of an event that has just failed.
+/// The failure record of an event that has just failed.
 #[allow(clippy::disallowed_methods, reason = "records have the time of their failure")]
 fn record(event: usize) -> String {
     let now = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
@@ -45,7 +45,7 @@ async fn all_events_of_an_overflow_come_back_though_handlers_are_killed() {
         let counts = retry_loop.counts(&retry_loop.retry_queue).await;
         most = std::array::from_fn(|place| most[place].max(counts[place]));
         if part % 4 == 3 {
-            kill(&processes::below(cloud, HANDLER)).await;
+            kill(&processes::descendants(cloud, HANDLER)).await;
         }
     }
     let mut journal = retry_loop.cloud.journal();
@@ -70,7 +70,7 @@ async fn all_events_of_an_overflow_come_back_though_handlers_are_killed() {
 #[tokio::test]
 async fn a_handler_that_may_not_send_keeps_waits_in_flight_and_says_so() {
     let retry_loop = overflowing(&[("IN_FLIGHT_MAX", "1")]).await;
-    // Each message has ten attributes, and the handler would add two.
+    // Each message has ten attributes, the most that SQS accepts, and the handler would add two.
     let value = aws_sdk_sqs::types::MessageAttributeValue::builder();
     let value = value.data_type("String").string_value("x").build().unwrap();
     for event in 0..2 {

@@ -15,8 +15,8 @@ const EVENTS: usize = 300;
 /// How long the target is down.
 const OUTAGE: TimeDelta = TimeDelta::seconds(60);
 
-/// Without probes, each event would be retried about twelve times. The first retries of all come before anybody can
-/// know that the target is down.
+/// Without probes, each event would be retried about twelve times. The first retry of each is made before the handlers
+/// can know that the target is down.
 const RETRIES_MAX: usize = 3 * EVENTS;
 
 async fn probing() -> (Tables, RetryLoop) {

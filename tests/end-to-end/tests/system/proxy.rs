@@ -1,4 +1,4 @@
-//! A proxy between the handler and the local cloud, which answers as a test tells it to.
+//! A proxy between the handler and the local cloud. Tests decide how it answers.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,15 +11,15 @@ use tokio::{
 /// How the proxy treats a connection.
 #[derive(Clone)]
 enum Behaviour {
-    /// It accepts the connection and never answers.
+    /// Accept the connection and never answer.
     Hang,
-    /// It gives each request this answer.
+    /// Give this answer to each request.
     Answer(&'static str),
-    /// It forwards the connection to this address.
+    /// Forward the connection to this address.
     Pass(String),
 }
 
-/// Takes requests in place of the local cloud until `release`.
+/// Receives requests instead of the local cloud until `release`.
 pub struct Proxy {
     pub endpoint: String,
     behaviour: watch::Sender<Behaviour>,
@@ -53,12 +53,12 @@ impl Proxy {
         Self { endpoint, behaviour, asked, requests }
     }
 
-    /// Waits for the first request that is not forwarded.
+    /// Waits for the first request that was not forwarded.
     pub async fn asked(&mut self) {
         self.asked.changed().await.unwrap();
     }
 
-    /// The text of all requests.
+    /// The text of all requests so far.
     pub fn requests(&self) -> String {
         String::from_utf8_lossy(&self.requests.lock().unwrap()).into_owned()
     }

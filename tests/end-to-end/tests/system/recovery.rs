@@ -1,4 +1,4 @@
-//! Events that come back, and succeed.
+//! Events that are retried and succeed.
 
 use std::time::Duration;
 
@@ -134,7 +134,7 @@ async fn a_pause_of_the_target_is_no_attempt_and_its_events_succeed_after_it() {
 #[tokio::test]
 async fn a_payload_of_almost_a_mebibyte_comes_back_unchanged() {
     let retry_loop = Plan::quick(&[]).deploy().await;
-    // A failure record and an envelope add less than a kilobyte to the payload.
+    // A failure record and an envelope add less than a kilobyte to a payload.
     let payload = format!(r#"{{"fail":{{"attempts":1}},"filler":"{}"}}"#, "x".repeat(1_047_000));
     retry_loop.invoke(&payload).await;
     let mut journal = retry_loop.cloud.journal();

@@ -1,4 +1,4 @@
-//! Events that wait are listed, and an operator moves them: with the calls that `docs/design/register.md` documents.
+//! Waiting events are listed, and an operator acts on them with the calls that `docs/design/register.md` documents.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,7 +20,7 @@ fn target() -> String {
     format!("arn:aws:lambda:us-east-1:000000000000:function:{TARGET}:$LATEST")
 }
 
-/// A loop in which events wait for half a day, with a register.
+/// A loop with a register in which events wait for half a day.
 async fn waiting_long() -> (Tables, RetryLoop) {
     let tables = Tables::start();
     tables.create_register().await;
@@ -30,7 +30,7 @@ async fn waiting_long() -> (Tables, RetryLoop) {
     (tables, retry_loop)
 }
 
-/// Sends the records of this many events, and returns their items as soon as all are listed.
+/// Sends the failure records of this many events, and returns their items as soon as all are listed.
 async fn fail(tables: &Tables, retry_loop: &RetryLoop, events: usize) -> Vec<Item> {
     #[allow(clippy::disallowed_methods, reason = "records have the time of their failure")]
     let now = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
@@ -41,7 +41,7 @@ async fn fail(tables: &Tables, retry_loop: &RetryLoop, events: usize) -> Vec<Ite
         )
     };
     let mut journal = retry_loop.cloud.journal();
-    // moto is slow, and what a handler can't write in time is not listed.
+    // moto is slow, and a handler leaves out the items that it has no time to write.
     for from in (0..events).step_by(50) {
         let last = (from + 50).min(events);
         retry_loop.enqueue(&(from..last).map(record).collect::<Vec<_>>()).await;
@@ -52,8 +52,8 @@ async fn fail(tables: &Tables, retry_loop: &RetryLoop, events: usize) -> Vec<Ite
     tables.waiting(&target()).await
 }
 
-/// Shows the messages of these items, as an operator does after an order.
-async fn show(retry_loop: &RetryLoop, items: &[Item]) {
+/// Makes the messages of these items visible, as an operator does after an order.
+async fn make_visible(retry_loop: &RetryLoop, items: &[Item]) {
     for items in items.chunks(10) {
         let change = |(nth, item): (usize, &Item)| {
             let handle = item["receipt_handle"].as_s().unwrap();
@@ -78,7 +78,7 @@ async fn events_that_an_operator_wants_retried_come_back_at_once() {
     for item in &items {
         assert!(tables.order(item, "retry").await);
     }
-    show(&retry_loop, &items).await;
+    make_visible(&retry_loop, &items).await;
     let mut journal = retry_loop.cloud.journal();
     let mut ids = BTreeSet::new();
     while ids.len() < EVENTS {
@@ -99,7 +99,7 @@ async fn events_that_an_operator_cancels_end_as_dead_letters() {
     for item in &items {
         assert!(tables.order(item, "cancel").await);
     }
-    show(&retry_loop, &items).await;
+    make_visible(&retry_loop, &items).await;
     let mut ids = BTreeSet::new();
     while ids.len() < EVENTS {
         let letter = retry_loop.dead_letter().await;
@@ -116,9 +116,9 @@ async fn a_paused_function_is_not_invoked_until_it_is_resumed() {
     let (tables, retry_loop) = waiting_long().await;
     let items = fail(&tables, &retry_loop, 2).await;
     tables.pause(&target()).await;
-    // One is retried all the same, because an operator wants it.
+    // One is retried nevertheless, on an operator's order.
     assert!(tables.order(&items[0], "retry").await);
-    show(&retry_loop, &items).await;
+    make_visible(&retry_loop, &items).await;
     let mut journal = retry_loop.cloud.journal();
     let run = journal.run(TARGET).await;
     let chosen = items[0]["id"].as_s().unwrap().replace("failed-", "");
@@ -127,6 +127,6 @@ async fn a_paused_function_is_not_invoked_until_it_is_resumed() {
     tables.resume(&target()).await;
     let rest = tables.waiting(&target()).await;
     assert!(tables.order(&rest[0], "retry").await);
-    show(&retry_loop, &rest).await;
+    make_visible(&retry_loop, &rest).await;
     assert_eq!(journal.run(TARGET).await.ending, "Succeeded");
 }

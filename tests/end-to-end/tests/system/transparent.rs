@@ -1,5 +1,5 @@
-//! Functions without any code for envelopes, under the runtimes of others. They receive the same payload in each
-//! run, and the retry metadata in the client context.
+//! Functions without code for envelopes, under third-party runtimes. They receive the same payload in each run, and the
+//! retry metadata in the client context.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use crate::{
     retry_loop::{Plan, RetryLoop, TARGET},
 };
 
-/// The layer of the envelope proxy, with the files that `scripts/package` packs.
+/// The layer with the envelope proxy, with the files that `scripts/package` puts into it.
 struct Layer(PathBuf);
 
 impl Layer {
@@ -37,7 +37,7 @@ impl Drop for Layer {
     }
 }
 
-/// A retry loop with a target that uses the layer. It writes its notes beside its code.
+/// A retry loop whose target uses the layer. The target writes its notes beside its code.
 async fn under_the_layer(layer: &Layer, code: &Code, command: &[&str], port: u16) -> RetryLoop {
     let environment = [
         ("AWS_LAMBDA_EXEC_WRAPPER", "/opt/comeback-exec".to_owned()),
@@ -67,8 +67,8 @@ fn free_port() -> u16 {
 
 const ORDER: &str = r#"{"order":"7","größe":1.5,"lines":[{"sku":null}]}"#;
 
-/// Expects an order to fail twice and then to succeed, and the notes of its function to have the same payload and
-/// the retry metadata for each run.
+/// Asserts that an order fails twice and then succeeds, and that the notes of its function have the same payload and
+/// the right retry metadata for each run.
 async fn assert_comes_back_unseen(retry_loop: RetryLoop, notes: &Path) {
     let id = retry_loop.invoke(ORDER).await;
     let mut journal = retry_loop.cloud.journal();
@@ -185,7 +185,7 @@ async fn a_custom_runtime_is_retried_with_the_proxy_as_its_bootstrap() {
         ..plan.target
     };
     assert_comes_back_unseen(plan.deploy().await, &notes(&code)).await;
-    // Byte for byte: the function received the text of the payload.
+    // The function must have received the payload byte for byte.
     let noted = fs::read_to_string(notes(&code)).unwrap();
     assert!(noted.lines().all(|line| line.starts_with(&format!("[{ORDER},"))), "{noted}");
 }

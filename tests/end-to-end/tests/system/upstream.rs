@@ -7,7 +7,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// A request that it received.
+/// A request that the upstream has received.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// Method and path.
@@ -26,15 +26,15 @@ impl Asked {
     }
 }
 
-/// An HTTP server that answers as a test tells it to.
+/// An HTTP server. Tests decide how it answers.
 pub struct Upstream {
     pub endpoint: String,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Upstream {
-    /// Answers each request with the status, the headers and the body that `answer` returns for its method and
-    /// path and the number of equal requests before it.
+    /// Answers each request with the status, headers and body that `answer` returns for the request's method and path
+    /// and the number of earlier requests with the same ones.
     pub async fn start(answer: fn(what: &str, before: usize) -> &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -57,12 +57,12 @@ impl Upstream {
         Self { endpoint, asked }
     }
 
-    /// All requests that it received.
+    /// All requests so far, in order.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
 
-    /// How many requests with this method and path it received.
+    /// The number of requests with this method and path.
     pub fn times(&self, what: &str) -> usize {
         count(&self.asked, what)
     }
