@@ -4,8 +4,8 @@
     python3 tests/fuzz/corpus.py pack TARGET FOLDER          replaces the corpus by the files of a folder
     python3 tests/fuzz/corpus.py add TARGET NAME FILE        adds one input under a name
 
-Each character of an input stands for one byte (Latin-1), so most inputs can be read, and a change of the corpus shows
-as changed lines.
+Each character of an input stands for one byte (Latin-1), so most inputs are readable, and a changed input shows up as a
+changed line.
 """
 
 import argparse
@@ -16,7 +16,7 @@ CORPUS = Path(__file__).resolve().parent / "corpus"
 
 
 def read(target: str) -> dict[str, bytes]:
-    """The inputs of a target by their names."""
+    """The inputs of a target, by name."""
     inputs = json.loads((CORPUS / f"{target}.json").read_text(encoding="utf-8"))
     return {name: text.encode("latin-1") for name, text in inputs.items()}
 
@@ -29,7 +29,7 @@ def write(target: str, inputs: dict[str, bytes]) -> None:
 
 
 def main() -> None:
-    """Does what the arguments say."""
+    """Runs the command in the arguments."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     for command in ("unpack", "pack"):

@@ -1,4 +1,4 @@
-"""The parts of scripts/release that build nothing. tests/deployment/run-released installs a whole release."""
+"""Tests the parts of scripts/release that build nothing. tests/deployment/run-released installs a whole release."""
 
 import functools
 import hashlib
@@ -183,7 +183,7 @@ class ArchivesTest(unittest.TestCase):
 
 
 class DocumentsTest(unittest.TestCase):
-    """What a release says about itself."""
+    """The documents that describe a release."""
 
     def test_a_bill_has_every_linked_crate_with_its_checksum_and_licence(self) -> None:
         linkage = ("envelope-proxy", "aarch64-unknown-linux-musl")
@@ -233,10 +233,10 @@ class DocumentsTest(unittest.TestCase):
                 layer = folder / "built/arm64/envelope-proxy-layer.zip"
                 os.mkfifo(layer)
                 command = [*RELEASE, "assemble", "1.2.3", folder / "built", folder / "release/1.2.3"]
-                # A job in the background of a shell ignores SIGINT, and so would everything that it starts.
+                # Shells start background jobs with SIGINT ignored, and their children inherit that.
                 listen = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
                 process = subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=listen)
-                # Opens when the process reads the layer. It has written the handler by then, and waits.
+                # This blocks until the process reads the layer. By then it has written the handler.
                 with layer.open("wb"):
                     self.assertEqual(len(list((folder / "release").glob(".1.2.3-*/*"))), 1)
                     process.send_signal(number)

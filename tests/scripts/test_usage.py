@@ -1,5 +1,5 @@
 """Every script prints its usage for --help, and refuses unknown options. In both cases it does nothing else. The demo
-and the local cloud are built with what they need, and started."""
+and the local cloud are built with the right features, and started."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-# Tools that build, install or deploy. A script that starts one of them does more than print its usage.
+# Tools that build, install or deploy. A script that runs one of them does more than print its usage.
 TOOLS = ["apt-get", "aws", "cargo", "npm", "node", "pip", "python", "rustc", "rustup", "sudo"]
 
 
@@ -24,7 +24,7 @@ def scripts() -> list[str]:
 
 
 class UsageTest(unittest.TestCase):
-    """Each script runs in a copy of scripts/ without the rest of the repository, so there is nothing to build."""
+    """Each script runs in a copy of scripts/ without the rest of the repository, so it has nothing to build."""
 
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -44,7 +44,7 @@ class UsageTest(unittest.TestCase):
         return set(self.folder.rglob("*"))
 
     def run_script(self, name: str, argument: str) -> subprocess.CompletedProcess[str]:
-        """Runs a script by its absolute path in another folder. Fails if it makes a file or starts a tool."""
+        """Runs a script by its absolute path from another folder. Fails if it creates a file or runs a tool."""
         before = self.files()
         environment = {"HOME": str(self.folder), "PATH": f"{self.folder}/tools:{os.environ['PATH']}"}
         answer = subprocess.run(
@@ -80,7 +80,7 @@ class UsageTest(unittest.TestCase):
                 self.assertEqual(answer.returncode, 2)
 
 
-# Answers as Cargo does, and builds a program that prints its arguments.
+# Answers like Cargo, and builds a program that prints its arguments.
 CARGO = """#!/bin/sh
 case $1 in
 metadata) printf '{"target_directory":"%s"}' "$HOME/target" ;;
@@ -95,7 +95,7 @@ esac
 
 
 class RunTest(unittest.TestCase):
-    """Scripts that build the program `comeback` and start it."""
+    """Scripts that build the program `comeback` and run it."""
 
     def test_a_program_gets_its_arguments_and_only_the_live_page_what_it_needs(self) -> None:
         for script, with_page in (("demo", False), ("local", True)):

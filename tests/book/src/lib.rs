@@ -1,8 +1,8 @@
 //! Builds the book with mdBook: the pages that `docs/SUMMARY.md` lists.
 //!
-//! Pages link to each other as files of the repository, so that these links work where people read the repository.
-//! mdBook expects all pages in one folder. So each page gets the path that it has in the repository, and the same
-//! links work in the book.
+//! Pages link to each other as files of the repository, so the links work when people read them there. mdBook expects
+//! all pages in one folder. So each page gets the path that it has in the repository, and the same links work in the
+//! book.
 
 use std::{
     collections::BTreeSet,
@@ -14,10 +14,10 @@ use anyhow::{Context, Result, bail};
 use mdbook_driver::MDBook;
 use pulldown_cmark::{Event, Parser, Tag};
 
-/// The folder of the project.
+/// The root of the project.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Writes the book into a folder. What was there before is deleted.
+/// Writes the book into a folder, and first deletes what the folder contains.
 ///
 /// # Errors
 ///
@@ -29,14 +29,14 @@ pub fn build(folder: &Path) -> Result<()> {
     let mut pages = BTreeSet::new();
     let mut linked = BTreeSet::new();
     book.book.for_each_chapter_mut(|page| {
-        let path = page.path.as_ref().map(|path| normal(&Path::new("docs").join(path)));
+        let path = page.path.as_ref().map(|path| normalized(&Path::new("docs").join(path)));
         let path = path.unwrap_or_default();
         linked.extend(links(&path, &page.content).map(|link| (path.clone(), link)));
         page.path = Some(path.clone());
         pages.insert(path);
     });
     book.build()?;
-    // Some pages have them in HTML, for light and dark.
+    // Some pages embed pictures by HTML, one for light and one for dark mode, so links don't show them.
     for picture in fs::read_dir(root.join("docs/pictures"))? {
         linked.insert(("docs".into(), Path::new("docs/pictures").join(picture?.file_name())));
     }
@@ -59,18 +59,18 @@ pub fn build(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The files to which a page links. All paths begin at the root of the project.
+/// The files that a page links to, as paths from the root of the project.
 fn links(page: &Path, content: &str) -> impl Iterator<Item = PathBuf> {
     let folder = page.parent().unwrap_or(page).to_owned();
     Parser::new(content).filter_map(move |event| {
         let Event::Start(Tag::Link { dest_url: link, .. }) = event else { return None };
         let file = link.split('#').next().filter(|file| !file.is_empty() && !file.contains(':'))?;
-        Some(normal(&folder.join(file)))
+        Some(normalized(&folder.join(file)))
     })
 }
 
-/// A path without `.` and `..`.
-fn normal(path: &Path) -> PathBuf {
+/// Removes `.` and `..` from a path.
+fn normalized(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::new(), |mut normal, component| {
         if component == Component::ParentDir {
             normal.pop();

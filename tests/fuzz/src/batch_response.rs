@@ -1,7 +1,7 @@
 //! A function's response to a batch of messages.
 //!
-//! The bytes are the response, in which `$0`, `$1` and `$2` stand for the ids of the batch's messages. A message
-//! that the response names as failed stays in the queue. If the response is invalid, all messages stay.
+//! The input is the response, in which `$0`, `$1` and `$2` stand for the ids of the batch's messages. A message that
+//! the response reports as failed stays in the queue. If the response is invalid, all messages stay.
 
 use comeback_core::Timestamp;
 use comeback_local::model::{
@@ -18,12 +18,12 @@ use serde_json::Value;
 
 const MESSAGES: usize = 3;
 
-/// Checks a batch with this response.
+/// Checks how a batch with this response ends.
 pub fn check(data: &[u8]) {
     let now = Timestamp::from_timestamp(1_573_755_366, 0).unwrap();
     let mut cloud = Cloud::new(1, 1);
     let ids = deploy(&mut cloud, now);
-    // The mapping is not enabled at once.
+    // The mapping needs some time until it is enabled.
     let now = cloud.next_wakeup(now).unwrap();
     let mut runs = cloud.advance(now);
     let run = runs.pop().unwrap();
@@ -76,7 +76,7 @@ fn with_ids(data: &[u8], ids: &[String]) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// How many messages the queue still has, visible or not.
+/// The number of messages in the queue, visible or not.
 fn left(cloud: &mut Cloud, now: Timestamp) -> usize {
     let attributes = cloud.sqs.attributes(now, "q").unwrap();
     let count = |name: &str| attributes[name].parse::<usize>().unwrap();

@@ -1,7 +1,7 @@
 //! The envelope.
 //!
-//! The bytes are the payload of an event, which may be an envelope already. The original payload keeps its bytes
-//! through any number of failures, and is never wrapped twice.
+//! The input is the payload of an event, which may already be an envelope. The original payload keeps its bytes through
+//! any number of failures, and is never wrapped twice.
 
 use comeback_core::{
     Attempt, Timestamp,
@@ -26,7 +26,7 @@ pub fn check(data: &[u8]) {
     fail_again_and_again(payload.get(), &original);
 }
 
-/// An envelope that is written and read again is the same.
+/// An envelope that is written and read again is unchanged.
 fn check_envelope(envelope: &Envelope) {
     let json = envelope.to_json();
     let again = Envelope::read(&json).unwrap();
@@ -40,7 +40,7 @@ fn check_envelope(envelope: &Envelope) {
     assert_eq!(envelope.fits(), json.len() <= INVOCATION_MAX);
 }
 
-/// The event fails with this payload, is wrapped, and fails again. Only the attempt of the envelope changes.
+/// Lets an event with this payload fail, and fail again in its envelope. Only the attempt in the envelope may change.
 fn fail_again_and_again(payload: &str, original: &str) {
     let mut given = payload.to_owned();
     for failures in 0..3 {
@@ -52,7 +52,7 @@ fn fail_again_and_again(payload: &str, original: &str) {
     }
 }
 
-/// Returns whether this is the first failure of an event with this payload, and the envelope of the next attempt.
+/// Returns whether a failure with this payload is the event's first, and the envelope of the next attempt.
 fn wrapped_after_failure(payload: &str) -> (bool, Envelope<'static>) {
     let body = format!(
         r#"{{"timestamp":"2019-11-14T18:16:05.568Z","requestContext":{{"requestId":"r-1","functionArn":"arn:aws:lambda:us-east-1:123456789012:function:f"}},"requestPayload":{payload}}}"#

@@ -1,8 +1,8 @@
-//! What must hold for any bytes that reach Comeback from outside.
+//! Properties that must hold for any bytes that reach Comeback from outside.
 //!
-//! Each target is a function that takes bytes and asserts what must be true for them. A fuzzer calls it with bytes
-//! that it invents (`driver/`, by hand, on nightly). The test `replay` calls it with what fuzzing has found so far
-//! (`corpus/`, on stable, with all other tests). A find becomes an input of the corpus, so it is never found
+//! Each target is a function that takes bytes and asserts what must hold for them. A fuzzer calls it with bytes that it
+//! generates (`driver/`, run by hand on nightly). The test `replay` calls it with the inputs that fuzzing has found so
+//! far (`corpus/`, on stable, with all other tests). Every find becomes an input of the corpus, so a bug is not found
 //! twice.
 #![allow(clippy::unwrap_used, reason = "a check reports a failure by a panic")]
 
@@ -12,7 +12,7 @@ pub mod protocol;
 pub mod record;
 pub mod settings;
 
-/// The name of a target and of its file in `corpus/`, and its check.
+/// The name of a target, which is also the name of its file in `corpus/`, and its check.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.

@@ -1,10 +1,10 @@
 //! The answers of the local cloud to requests.
 //!
-//! The bytes are requests with a line `----` between them. Each has a line with its method and path, its headers,
-//! an empty line and its body. If `Host` or `Authorization` is missing, an SDK's value is added. `$RECEIPT` and
-//! `$UUID` stand for the last receipt handle and the last mapping id in the answers.
+//! The input is a sequence of requests, with a line `----` between them. Each has a line with its method and path, its
+//! headers, an empty line and its body. A missing `Host` or `Authorization` gets the value that an SDK would send.
+//! `$RECEIPT` and `$UUID` stand for the last receipt handle and the last mapping id in the answers.
 //!
-//! Every answer must be well formed and must not be a server error. The cloud has no concurrency, so it never
+//! Every answer must be well formed and must not be a server error. The cloud runs with a concurrency of 0, so it never
 //! starts a process.
 
 use axum::{
@@ -31,7 +31,7 @@ pub fn check(data: &[u8]) {
 
 async fn ask_all(text: &str) {
     let server = start(Config { concurrency: 0, ..Config::default() }).await.unwrap();
-    let mut known = Known::default();
+    let mut known = Placeholders::default();
     for written in text.split(SEPARATOR) {
         let Some(request) = request(&known.fill_in(written)) else { continue };
         let path = request.uri().path().to_owned();
@@ -39,7 +39,7 @@ async fn ask_all(text: &str) {
             check_answer(&path, &answer);
             known.learn(&answer.body);
         }
-        // Lets the server do what follows from the request.
+        // Lets the server do the work that the request has caused.
         tokio::task::yield_now().await;
     }
     server.stop().await;
@@ -51,14 +51,14 @@ struct Answer {
     body: Bytes,
 }
 
-/// The answer, unless it would have to wait.
+/// The answer, or None if it would have to wait.
 async fn ask(server: &Server, request: Request) -> Option<Answer> {
     let (head, body) = server.answer(request).now_or_never()?.into_parts();
     let body = to_bytes(body, usize::MAX).await.unwrap();
     Some(Answer { status: head.status, headers: head.headers, body })
 }
 
-/// The request in this text, if it is one.
+/// Parses a request, or returns None if this text is not one.
 fn request(text: &str) -> Option<Request> {
     let (head, body) = text.split_once("\n\n").unwrap_or((text, ""));
     let mut lines = head.lines();
@@ -117,14 +117,14 @@ fn is_cbor(body: &[u8]) -> bool {
     decoder.skip().is_ok() && decoder.position() == body.len()
 }
 
-/// What later requests may use from earlier answers.
+/// Values from earlier answers that later requests may use.
 #[derive(Default)]
-struct Known {
+struct Placeholders {
     receipt: String,
     uuid: String,
 }
 
-impl Known {
+impl Placeholders {
     fn fill_in(&self, text: &str) -> String {
         text.replace("$RECEIPT", &self.receipt).replace("$UUID", &self.uuid)
     }

@@ -1,7 +1,7 @@
-//! Reading a record, and the decision about it.
+//! Reading a record and deciding about it.
 //!
-//! The bytes are the body of a message in the retry queue. The same failure has the same schedule at every time,
-//! each decision fits its time, the payload keeps its bytes, and SQS accepts the dead letter.
+//! The input is the body of a message in the retry queue. The schedule of a failure must be the same at any time, each
+//! decision must fit its time, the payload must keep its bytes, and SQS must accept the dead letter.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -26,7 +26,7 @@ static HOME: LazyLock<Home> = LazyLock::new(|| {
     FunctionArn::parse(own).unwrap().home()
 });
 
-/// The defaults, and settings in which nothing has its default.
+/// The default settings, and settings in which every value differs from its default.
 static SETTINGS: LazyLock<[Settings; 2]> = LazyLock::new(|| {
     [
         settings(&[]),
@@ -61,7 +61,7 @@ pub fn check(data: &[u8]) {
     sqs.create_queue(sent_at, "q", &Attributes::new()).unwrap();
     let outgoing = Outgoing { body: body.into(), ..Outgoing::default() };
     if sqs.send(sent_at, "q", outgoing).is_err() {
-        // SQS refuses such a message, so no queue contains one.
+        // SQS rejects such a message, so no queue contains one.
         return;
     }
     let id = "19dd0b57-b21e-4ac1-bd88-01bbb068cb78";
@@ -98,7 +98,7 @@ fn check_message(message: &Message, settings: &Settings, sqs: &mut Sqs) {
     }
 }
 
-/// The times at which a decision may change, one before all of them and one after.
+/// The times at which the decision may change, with one before all of them and one after.
 fn moments(judgement: &Judgement) -> Vec<Timestamp> {
     let mut moments = vec![Timestamp::MIN_UTC, Timestamp::MAX_UTC];
     if let Ok(failure) = &judgement.failure {
@@ -160,7 +160,7 @@ fn check_invocation(failure: &Failure, settings: &Settings, schedule: Schedule) 
     assert_eq!(read.to_json(), json);
 }
 
-/// The payload must occur in the message byte for byte, if this parser can read the message.
+/// The payload must occur in the message byte for byte, if this parser can parse the message.
 fn check_payload(message: &Message, failure: &Failure) {
     let Some(event) = &failure.event else { return };
     let MessageAttributes { lambda_request_id, reason, .. } = message.attributes;
@@ -170,14 +170,14 @@ fn check_payload(message: &Message, failure: &Failure) {
             body["Message"].as_str().map(str::to_owned)
         }
         Ok(_) => Some(message.body.to_owned()),
-        // The reader may be more lenient than this parser.
+        // Production's parser may be more lenient than this one.
         Err(_) => None,
     };
     let payload = event.payload().get();
     assert!(carried.is_none_or(|carried| carried.contains(payload)), "{payload}");
 }
 
-/// SQS must accept the dead letter. Its body is the payload, or if there is none, the message.
+/// SQS must accept the dead letter. Its body is the payload or, without a payload, the whole message.
 fn check_letter(
     message: &Message,
     judgement: &Judgement,

@@ -1,7 +1,7 @@
 //! The settings of the retry handler.
 //!
-//! The bytes are an environment, with one `NAME=value` per line. Either the settings are within their bounds, or
-//! the error names every wrong variable. Without those, the rest is accepted.
+//! The input is an environment, with one `NAME=value` per line. Either the settings are within their bounds, or the
+//! error names every wrong variable. Without the wrong variables, the rest must be accepted.
 
 use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
@@ -13,7 +13,7 @@ use comeback_core::{
 const REQUIRED: (&str, &str) =
     ("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/dead");
 
-/// The bounds of the contract.
+/// The bounds in the contract.
 const BASE_BACKOFF: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(12);
 const MAX_BACKOFF_MAX: Duration = Duration::from_hours(13 * 24);
 const MAX_AGE_MAX: Duration = Duration::from_hours(365 * 24);
@@ -30,7 +30,7 @@ pub fn check(data: &[u8]) {
             let complaint = bad.to_string();
             for name in bad.names() {
                 assert!(complaint.contains(&format!("{name} must be ")), "{complaint}");
-                // The name of a fault in POLICIES is a path.
+                // In POLICIES, a fault's name is the path of a value.
                 let variable = name.split('.').next().unwrap_or(name);
                 assert!(variable == REQUIRED.0 || variables.contains_key(variable), "{complaint}");
             }

@@ -1,4 +1,4 @@
-//! Replays what fuzzing has found so far.
+//! Replays the inputs that fuzzing has found so far.
 #![allow(clippy::unwrap_used, reason = "a check reports a failure by a panic")]
 
 use std::{collections::BTreeMap, fs};
@@ -7,7 +7,7 @@ use fuzz::TARGETS;
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus");
 
-/// The inputs of a target by their names. In the file, each character is a byte (see `corpus.py`).
+/// The inputs of a target, by name. In the file, each character stands for a byte (see `corpus.py`).
 fn inputs(target: &str) -> BTreeMap<String, Vec<u8>> {
     let file = fs::read_to_string(format!("{CORPUS}/{target}.json")).unwrap();
     let texts: BTreeMap<String, String> = serde_json::from_str(&file).unwrap();
@@ -21,7 +21,7 @@ fn every_check_passes_for_its_corpus() {
         let inputs = inputs(target);
         assert!(!inputs.is_empty(), "{target} has no corpus");
         for (name, input) in inputs {
-            // Shown if the check fails.
+            // The test harness prints this only if the check fails.
             println!("{target}/{name}");
             check(&input);
         }

@@ -1,8 +1,7 @@
-//! What reading a payload as `Enveloped<T>`, or under the layer `Unwrap`, costs in comparison with reading `T`. An
-//! envelope is compared with a struct that always expects one, too.
-//!
-//! The readings take turns of a few microseconds, and the shortest turn of each counts: other load on the machine
-//! only makes a turn longer, and it lasts longer than one turn.
+//! The cost of reading a payload as `Enveloped<T>`, or under the layer `Unwrap`, compared with reading `T`. Envelopes
+//! are also compared with a struct that always expects one.
+//! The readers take turns of a few microseconds, and the shortest turn of each counts. Other load on the machine can
+//! only make a turn longer, and it slows down the neighbouring turns as well.
 #![allow(dead_code, reason = "reading the members is what is measured")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
@@ -66,7 +65,7 @@ struct Retried {
     request_id: String,
 }
 
-/// An order whose JSON has about this many bytes.
+/// An order whose JSON has approximately this many bytes.
 fn order_of(bytes: usize) -> String {
     let line = json!({
         "sku": "TEA-GREEN-0250",
@@ -100,7 +99,7 @@ fn read<T: DeserializeOwned>(event: &str) -> Option<T> {
     serde_json::from_slice(black_box(event.as_bytes())).ok()
 }
 
-/// The shortest time that a run took.
+/// A benchmark, and the shortest time of its runs so far.
 struct Shortest<'a> {
     run: &'a dyn Fn() -> bool,
     took: Duration,
@@ -119,7 +118,7 @@ impl<'a> Shortest<'a> {
         self.took = self.took.min(start.elapsed() / RUNS_IN_TURN);
     }
 
-    /// How much longer it takes than another, in percent.
+    /// By how many percent it takes longer than `other`.
     fn over(&self, other: &Self) -> f64 {
         (self.took.as_secs_f64() / other.took.as_secs_f64() - 1.0) * 100.0
     }
@@ -127,7 +126,7 @@ impl<'a> Shortest<'a> {
 
 const RUNS_IN_TURN: u32 = 8;
 
-/// How long each comparison takes.
+/// The duration of each comparison.
 const COMPARISON: Duration = Duration::from_secs(10);
 
 fn compare<T: DeserializeOwned>(name: &str, kilobytes: usize) {

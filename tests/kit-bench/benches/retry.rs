@@ -1,4 +1,4 @@
-//! What a retry adds to a call that succeeds at once.
+//! The overhead of a retry around a call that succeeds at once.
 #![allow(missing_docs, reason = "criterion's macros make undocumented items")]
 #![allow(clippy::unwrap_used, reason = "the measured call always succeeds")]
 
@@ -22,7 +22,7 @@ async fn answer() -> Result<u32, Infallible> {
     Ok(black_box(42))
 }
 
-/// The output of a future that never waits. A runtime would add its own cost to all figures.
+/// Runs a future that never waits. A runtime would add its own cost to all figures.
 fn at_once<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
@@ -46,7 +46,7 @@ fn success_at_once(criterion: &mut Criterion) {
     let retry = Retry::new(Policy::default()).quota(Arc::clone(&quota));
     group.bench_function("retry with a quota that is used", |bencher| {
         bencher.iter(|| {
-            // A full quota is not written to. The cost of this line is measured, too.
+            // A full quota is not written to, so this call spends from it first. Its cost is measured too.
             let _ = black_box(quota.spend(Kind::TimedOut));
             at_once(retry.operation("answer").until(deadline).run(answer))
         });

@@ -1,1 +1,1 @@
-//! The benchmarks are in `benches/`. This package is apart from the kit so that they build without an SDK.
+//! The benchmarks are in `benches/`. They have a package of their own so that they build without an SDK.

@@ -1,5 +1,5 @@
-//! Measures what the envelope proxy costs: the time that it adds to an invocation, compared in turn with the same
-//! stub of the Runtime API without the proxy, its memory, and how soon it listens.
+//! Measures the cost of the envelope proxy: the time that it adds to an invocation, compared in turn with the same stub
+//! of the Runtime API without the proxy; its memory; and how soon it listens.
 //!
 //!     scripts/bench-proxy [ROUNDS]
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock and its arguments")]
@@ -17,9 +17,9 @@ use std::{
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Invocations of each kind in a round, with the proxy and without it.
+/// Invocations of each kind per round, with the proxy and without it.
 const INVOCATIONS: usize = 500;
-/// How often the proxy is started.
+/// The number of times that the proxy is started.
 const STARTS: usize = 50;
 
 fn main() -> Result<()> {
@@ -34,7 +34,7 @@ fn main() -> Result<()> {
         "{:22}{:>14}{:>14}{:>14}{:>14}",
         "event", "without p50", "added p50", "without p99", "added p99"
     );
-    // The envelope around it takes 150 bytes.
+    // The envelope adds 150 bytes.
     let mebibyte = 1024 * 1024 - 150;
     for (name, bytes, is_enveloped, framing) in [
         ("1 KB", 1024, false, Framing::Length),
@@ -49,7 +49,7 @@ fn main() -> Result<()> {
         let proxy = Proxy::start(&program, &api)?;
         let mut runtimes = [Runtime::connect(&api)?, Runtime::connect(&proxy.address)?];
         let mut times = [Vec::new(), Vec::new()];
-        // Fewer large events are enough.
+        // For large events, fewer invocations are enough.
         let invocations = if event.len() > 100_000 { INVOCATIONS / 5 } else { INVOCATIONS };
         for (runtime, expected) in runtimes.iter_mut().zip([event.len(), payload.len()]) {
             let given = runtime.invocation()?.given;
@@ -110,7 +110,7 @@ impl Quantiles {
     }
 }
 
-/// An ordinary event of at most this many bytes.
+/// An ordinary event of no more than this many bytes.
 fn payload(bytes: usize) -> String {
     let line = r#"{"sku":"TEA-GREEN-0250","title":"Green tea, \"first flush\"","quantity":3}"#;
     let lines = vec![line; bytes.saturating_sub(40) / (line.len() + 1)];
@@ -123,15 +123,15 @@ fn enveloped(payload: &str) -> String {
     )
 }
 
-/// How an event's length is sent.
+/// How the length of an event is sent.
 #[derive(Clone, Copy)]
 enum Framing {
     Length,
-    /// In one chunk, as servers in Go do if they don't know the length.
+    /// In one chunk, as Go servers send a body of unknown length.
     Chunked,
 }
 
-/// A Runtime API that gives the same event to every caller at once.
+/// A stub of the Runtime API that returns the same event to every caller at once.
 fn api(event: &str, framing: Framing) -> Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?.to_string();
@@ -150,7 +150,7 @@ fn api(event: &str, framing: Framing) -> Result<String> {
     thread::spawn(move || {
         for connection in listener.incoming().flatten() {
             let answer = answer.clone();
-            // It fails when its connection ends.
+            // It returns an error when its connection ends.
             thread::spawn(move || drop(answer_all(connection, answer.as_bytes())));
         }
     });
@@ -170,10 +170,10 @@ fn answer_all(mut connection: TcpStream, event: &[u8]) -> Result<()> {
     }
 }
 
-/// A request or an answer.
+/// An HTTP request or response.
 struct Message {
     first: String,
-    /// The bytes of its body.
+    /// The length of its body in bytes.
     length: usize,
 }
 
@@ -197,7 +197,7 @@ impl Message {
                 from.read_exact(&mut vec![0; length])?;
                 length
             }
-            // One chunk, after its length, and the last two lines.
+            // One chunk, after its length, and the two lines at its end.
             None => {
                 line.clear();
                 from.read_line(&mut line)?;
@@ -237,7 +237,7 @@ impl Runtime {
 }
 
 struct Invocation {
-    /// The bytes of the event.
+    /// The length of the event in bytes.
     given: usize,
     took: Duration,
 }
@@ -273,7 +273,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // It ends with this process in any case.
+        // The proxy also ends when this process does.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,1 +1,1 @@
-//! Nothing to link: the test of the rooms is in `tests/rooms.rs`.
+//! An empty library. The tests are in `tests/`.

@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// As wide as lines of Python and TypeScript, whose tools hold it.
+/// The same width that the formatters of Python and TypeScript enforce.
 const WIDTH_MAX: usize = 120;
 
 fn tracked(pattern: &str) -> Vec<String> {
@@ -15,8 +15,7 @@ fn tracked(pattern: &str) -> Vec<String> {
     String::from_utf8(listed.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// The text of a comment, if the line is one. Rows of tables, addresses, and lines of examples that nobody sees
-/// can't be wrapped.
+/// The text of a comment that could be wrapped. Rows of tables, addresses, and hidden lines of examples can't.
 fn wrappable_comment(line: &str) -> Option<&str> {
     let said = line.trim_start().strip_prefix("//")?.trim_start_matches(['/', '!']).trim_start();
     let unbroken = said.starts_with('|') || said.starts_with("# ") || said.contains("://");
@@ -29,7 +28,7 @@ fn no_comment_is_wider_than_120_columns() {
     assert!(!files.is_empty());
     let mut wide = Vec::new();
     for file in files {
-        // A file that is removed and not yet committed is still listed.
+        // git still lists a file that was removed and not yet committed.
         let Ok(text) = fs::read_to_string(Path::new(ROOT).join(&file)) else { continue };
         for (number, line) in (1..).zip(text.lines()) {
             let width = line.chars().count();
@@ -41,7 +40,7 @@ fn no_comment_is_wider_than_120_columns() {
     assert!(wide.is_empty(), "{wide:#?}");
 }
 
-/// A newcomer copies them, so every line must be needed.
+/// Newcomers copy these, so every line must be needed.
 #[test]
 fn the_smallest_function_has_at_most_12_lines_and_a_charge_less_than_80() {
     let example = |name: &str| format!("{ROOT}/shared/kit/examples/{name}.rs");
@@ -56,7 +55,7 @@ fn paths_that_the_guides_name_exist() {
     let guides = [tracked(":(glob)*.md"), tracked("docs/*.md"), tracked(".github/*.md")].concat();
     for guide in guides {
         let Ok(text) = fs::read_to_string(Path::new(ROOT).join(&guide)) else { continue };
-        // Every other part is between backticks.
+        // Every second part is between backticks.
         let paths = text.split('`').skip(1).step_by(2).filter(|code| is_path(code));
         for path in paths {
             let file = path.split_once(':').map_or(path, |(file, _)| file);
@@ -80,7 +79,7 @@ fn every_link_of_a_document_leads_somewhere() {
     for document in tracked("*.md") {
         let Ok(text) = fs::read_to_string(Path::new(ROOT).join(&document)) else { continue };
         let text = outside_of_blocks(&text);
-        // What follows `](` up to `)` is where a link leads.
+        // The target of a link is between `](` and `)`.
         let links = text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
         for link in links.filter(|link| !link.contains(':') && !link.contains(' ')) {
             let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
@@ -99,7 +98,7 @@ fn every_link_of_a_document_leads_somewhere() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
-/// Longer than this, nobody reads a page to its end.
+/// People don't read a longer page to its end.
 const WORDS_MAX: usize = 1_500;
 
 #[test]
@@ -108,7 +107,7 @@ fn no_page_is_longer_than_a_person_reads() {
     for page in tracked("*.md") {
         let Ok(text) = fs::read_to_string(Path::new(ROOT).join(&page)) else { continue };
         let words = outside_of_blocks(&text).split_whitespace().count();
-        // The changelog grows with each version, and is read in part.
+        // The changelog grows with each version, and nobody reads all of it.
         if words > WORDS_MAX && page != "CHANGELOG.md" {
             long.push(format!("{page}: {words}"));
         }
@@ -116,7 +115,7 @@ fn no_page_is_longer_than_a_person_reads() {
     assert!(long.is_empty(), "{long:#?}");
 }
 
-/// The lines of a document without those of its blocks of code.
+/// The lines of a document outside of code blocks.
 fn outside_of_blocks(text: &str) -> String {
     let mut inside = false;
     let outside = text.lines().filter(|line| {

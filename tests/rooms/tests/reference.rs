@@ -9,22 +9,22 @@ fn read(file: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(file)).unwrap()
 }
 
-/// The code of a file without its tests.
+/// The code of a file, without its tests.
 fn code(file: &str) -> String {
     read(file).split("#[cfg(test)]").next().unwrap().to_owned()
 }
 
-/// What is between a beginning and the end that follows it.
+/// The text between `begin` and the next `end`.
 fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
     text.split_once(begin).unwrap().1.split_once(end).unwrap().0
 }
 
-/// What is between quotes.
+/// The texts between quotes.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('"').skip(1).step_by(2)
 }
 
-/// What is between backticks in the first column of a page's tables, in this section or in all.
+/// The names between backticks in the first column of a page's tables, in one section or in all.
 fn documented(page: &str, section: &str) -> BTreeSet<String> {
     let page = read(page);
     let section = page.split("\n## ").find(|part| part.starts_with(section)).unwrap();
@@ -43,7 +43,7 @@ fn every_setting_is_documented() {
     let settings = code("shared/core/src/settings.rs");
     let names = quoted(between(&rules, "POLICY_NAMES: ", "];"));
     let names = names.chain(quoted(between(&settings, "OTHER_NAMES: ", "];")));
-    // An alias, in the row of MAX_ATTEMPTS.
+    // An alias, documented in the row of MAX_ATTEMPTS.
     let names = names.filter(|name| *name != "MAX_RETRIES");
     assert_eq!(documented("docs/settings.md", "# Settings"), known(names));
     assert!(read("docs/settings.md").contains("`MAX_RETRIES` is an alias"));
@@ -52,7 +52,7 @@ fn every_setting_is_documented() {
 #[test]
 fn every_metric_is_documented() {
     let code = code("shared/flow/src/metrics.rs");
-    // Beside its metrics, the code has their units and dimensions.
+    // In the code, the units and dimensions of metrics look like their names.
     let others = ["Count", "Milliseconds", "Seconds", "Target", "Reason"];
     let is_metric = |name: &&str| name.starts_with(char::is_uppercase) && !others.contains(name);
     assert_eq!(documented("docs/metrics.md", "Metrics"), known(quoted(&code).filter(is_metric)));
@@ -62,7 +62,7 @@ fn every_metric_is_documented() {
 fn every_log_field_is_documented() {
     let code = code("shared/flow/src/log.rs");
     let is_name = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
-    // What is given to the macros of tracing and to our own: `name = value`, or a variable's name alone.
+    // The arguments of our own macro and of tracing's: `name = value`, or the name of a variable.
     let lines = code.split("line!(").skip(1).map(|call| call.split(");").next().unwrap());
     let events = code.split("tracing::").skip(1).filter_map(|call| call.split_once('('));
     let events = events.map(|(_, call)| call.split(");").next().unwrap());

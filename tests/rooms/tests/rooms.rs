@@ -1,4 +1,4 @@
-//! Who may depend on whom, as ARCHITECTURE.md tells it: a rule that isn't tested is a wish.
+//! Tests that crates depend on each other as ARCHITECTURE.md says: a rule without a test is only a wish.
 #![allow(clippy::unwrap_used, reason = "cargo's metadata has what it has always had")]
 
 use std::{
@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-/// What each crate may name in its dependencies; those of its tests are its own affair.
+/// The crates that each crate may name as dependencies. Dev-dependencies are not limited.
 const MAY_USE: [(&str, &[&str]); 12] = [
     ("comeback-core", &["chrono", "rand", "serde", "serde_json", "strsim", "thiserror"]),
     (
@@ -162,7 +162,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
     ),
 ];
 
-/// What each crate may not even have behind its dependencies: a name, or the start of one.
+/// The crates that each crate must not have even as transitive dependencies: a name, or a prefix.
 const NEVER: [(&str, &[&str]); 8] = [
     ("comeback-core", &["tokio", "aws", "hyper", "tracing"]),
     ("comeback-dynamodb", &["comeback-aws", "comeback-flow"]),
@@ -174,7 +174,7 @@ const NEVER: [(&str, &[&str]); 8] = [
     ("simulation", &["aws-", "comeback-aws", "lambda_runtime"]),
 ];
 
-/// Crates of tests, which no room may depend on.
+/// Crates for tests, which no room may depend on.
 const TESTS: [&str; 9] = [
     "book",
     "end-to-end",
@@ -188,7 +188,7 @@ const TESTS: [&str; 9] = [
 ];
 
 #[test]
-fn each_room_uses_what_it_may_and_no_room_is_forgotten() {
+fn each_room_uses_only_the_crates_it_may_and_no_room_is_forgotten() {
     let graph = Graph::read();
     let mut known: BTreeSet<&str> = TESTS.into();
     for (room, allowed) in MAY_USE {
@@ -203,19 +203,19 @@ fn each_room_uses_what_it_may_and_no_room_is_forgotten() {
 }
 
 #[test]
-fn what_a_room_may_never_see_is_not_behind_its_dependencies_either() {
+fn no_forbidden_crate_is_a_transitive_dependency() {
     let graph = Graph::read();
     let optional = "aws-smithy-runtime-api";
-    assert!(graph.behind("comeback").contains(optional), "what is optional is looked at, too");
+    assert!(graph.dependencies("comeback").contains(optional), "optional ones are included");
     for (room, never) in NEVER {
-        for behind in graph.behind(room) {
-            let forbidden = never.iter().find(|start| behind.starts_with(*start));
-            assert_eq!(forbidden, None, "{room} has {behind} behind it");
+        for dependency in graph.dependencies(room) {
+            let forbidden = never.iter().find(|start| dependency.starts_with(*start));
+            assert_eq!(forbidden, None, "{room} depends on {dependency}");
         }
     }
 }
 
-/// Newcomers wait for this build: TLS alone was a quarter of it.
+/// Newcomers wait for this build, and TLS alone was a quarter of it.
 #[test]
 fn the_demo_builds_no_tls_and_nothing_that_only_operators_use() {
     let script: Vec<_> = include_str!("../../../scripts/run").split_whitespace().collect();
@@ -224,7 +224,7 @@ fn the_demo_builds_no_tls_and_nothing_that_only_operators_use() {
     assert!(packages.len() == 6 && script.contains(&"--no-default-features"), "{script:?}");
     let tls = ["aws-lc-sys", "ring", "rustls"];
     let of_operators = ["comeback-operate", "aws-sdk-iam", "plotters"];
-    // The second is that of `scripts/local`, which has the live page.
+    // The second build is the one of `scripts/local`, which includes the live page.
     for (features, never) in
         [("", [tls, of_operators].concat()), ("comeback-cli/operate", tls.to_vec())]
     {
@@ -244,7 +244,7 @@ fn the_demo_builds_no_tls_and_nothing_that_only_operators_use() {
     }
 }
 
-/// The packages that would be linked, and what each depends on.
+/// The packages that would be linked, and the dependencies of each.
 struct Graph {
     members: Vec<String>,
     named: BTreeMap<String, Vec<String>>,
@@ -254,7 +254,7 @@ struct Graph {
 impl Graph {
     fn read() -> Self {
         let metadata = Command::new(env!("CARGO"))
-            // What lies behind optional dependencies is linked by somebody.
+            // Optional dependencies are included, because some build links them.
             .args(["metadata", "--format-version", "1", "--locked", "--all-features"])
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .output()
@@ -291,7 +291,7 @@ impl Graph {
         &self.named[package]
     }
 
-    fn behind(&self, package: &str) -> BTreeSet<String> {
+    fn dependencies(&self, package: &str) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         let mut open = vec![package.to_owned()];
         while let Some(next) = open.pop() {
