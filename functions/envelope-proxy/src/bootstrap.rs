@@ -1,7 +1,7 @@
 //! The proxy as the `bootstrap` of a custom runtime, for which Lambda supports no wrapper.
 //!
-//! This process becomes the real bootstrap, so that Lambda's process, its signals and its exit code are those of
-//! the real bootstrap. Before that, it starts the proxy as a second process and waits until the proxy listens.
+//! This process becomes the real bootstrap, so that the real one receives Lambda's signals and Lambda sees its exit
+//! code. Before that, it starts the proxy as a second process and waits until the proxy listens.
 
 use std::{
     env,

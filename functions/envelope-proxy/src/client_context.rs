@@ -1,8 +1,8 @@
-//! Puts the facts of a retry into the client context, beside its existing contents.
+//! Adds the facts of a retry, which are its metadata, to the existing contents of the client context.
 //!
 //! The context is an object whose member `custom` maps names of the caller's choice to strings:
-//! `{"custom":{"comeback":"{\"attempt\":2,…}"}}`. Every runtime offers it to the function. Most runtimes allow
-//! only strings there, and fail if an invocation has anything else. So the facts are a string that holds JSON.
+//! `{"custom":{"comeback":"{\"attempt\":2,…}"}}`. Every runtime passes the context to the function. Most runtimes allow
+//! only strings in `custom`, and fail if an invocation has anything else. So the facts are a string that holds JSON.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -16,8 +16,8 @@ const REQUEST_ID_MAX: usize = 256;
 /// The members of an object, with their values as they were written.
 type Members = BTreeMap<String, Box<RawValue>>;
 
-/// Adds the facts of a retry to the client context. Returns nothing if the existing context has another form,
-/// which must stay unchanged.
+/// Adds the facts of a retry to the client context. Returns `None` if the existing context has another form; it must
+/// then stay unchanged.
 pub fn with_facts(context: Option<&[u8]>, retry: &RetryMetadata) -> Option<String> {
     let mut context = match context {
         Some(text) if !text.is_empty() => serde_json::from_slice::<Members>(text).ok()?,
@@ -31,7 +31,7 @@ pub fn with_facts(context: Option<&[u8]>, retry: &RetryMetadata) -> Option<Strin
     };
     custom.insert(CONTEXT_FACTS.to_owned(), facts(retry)?);
     context.insert("custom".to_owned(), to_raw_value(&custom).ok()?);
-    // Names are written without escapes, and some characters are not allowed in a header.
+    // serde_json does not escape all characters that are not allowed in a header.
     Some(in_ascii(&serde_json::to_string(&context).ok()?))
 }
 

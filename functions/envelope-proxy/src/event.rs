@@ -1,7 +1,7 @@
 //! Takes an event out of its envelope.
 //!
-//! The runtime gets the original payload. The retry metadata is in the client context, where a caller would
-//! describe itself; an asynchronous invocation has no client context of its own.
+//! The runtime receives the original payload. The retry metadata goes into the client context, which an asynchronous
+//! invocation doesn't use: Lambda passes on only the client context of a synchronous caller.
 
 use comeback_core::envelope::{Envelope, INVOCATION_MAX};
 
@@ -25,8 +25,8 @@ impl Content {
         self.first = self.first.or_else(|| bytes.trim_ascii_start().first().copied());
     }
 
-    /// Whether the body may still be an envelope, so that its end must be awaited. Envelopes come from
-    /// asynchronous invocations, so a larger body is none, and neither is a body that is not an object.
+    /// Whether the body may still be an envelope, so that it is held back until its end. It can't be one if it is
+    /// larger than an asynchronous invocation, or not an object.
     pub fn may_be_envelope(&self) -> bool {
         self.length <= INVOCATION_MAX && self.first.is_none_or(|first| first == b'{')
     }
@@ -40,10 +40,10 @@ pub fn open<'a>(head: &[u8], body: &'a [u8]) -> Option<(Vec<u8>, &'a [u8])> {
     let context = match answer.values(CLIENT_CONTEXT)[..] {
         [] => client_context::with_facts(None, &retry),
         [context] => client_context::with_facts(Some(context), &retry),
-        // It is unclear which of them counts.
+        // It is unclear which of several headers counts.
         [_, _, ..] => None,
     };
-    // The status line and the headers stay unchanged, except the headers that are no longer true.
+    // The status line and the headers stay unchanged, except the headers that would be wrong now.
     let head = head.trim_ascii_start();
     let status_line = head.iter().position(|&byte| byte == b'\n')? + 1;
     let mut opened = Vec::with_capacity(head.len() + 256);

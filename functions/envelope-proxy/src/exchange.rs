@@ -9,41 +9,41 @@ use comeback_core::envelope::INVOCATION_MAX;
 
 use crate::{
     event::{self, Content},
-    http::{AnswerHead, Begun, Body, NotUnderstood, RequestHead},
+    http::{AnswerHead, Body, NotUnderstood, PartialHead, RequestHead},
 };
 
 /// The longest answer that is held back: an event in its envelope, with its head and the lines between its chunks.
 const HELD_BACK_MAX: usize = INVOCATION_MAX + 256 * 1024;
 
-/// What a request asks for, as far as its answer depends on it.
+/// The kind of a request, which determines how its answer is read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Asked {
-    /// An event.
+    /// A request for the next event.
     Event,
-    /// No body.
+    /// A HEAD request, whose answer has no body.
     Head,
-    /// Anything else.
+    /// Any other request.
     Other,
 }
 
-/// Observes requests on their way up.
+/// Observes the requests on their way to the API.
 #[derive(Debug)]
 pub enum Requests {
-    /// In a head.
-    Head(Begun),
-    /// In a body.
+    /// Reading the head of a request.
+    Head(PartialHead),
+    /// Reading the body of a request.
     Body(Body),
-    /// Not understood; neither is anything after it.
+    /// A request was not understood. Everything after it is ignored.
     Lost,
 }
 
 impl Requests {
     /// The state at the beginning of a connection.
     pub fn new() -> Self {
-        Self::Head(Begun::default())
+        Self::Head(PartialHead::default())
     }
 
-    /// Reads the next bytes, and adds what the requests whose heads end in them ask for.
+    /// Reads the next bytes, and adds the kinds of the requests whose heads end in them.
     pub fn look(&mut self, mut bytes: &[u8], asked: &mut VecDeque<Asked>) {
         while !bytes.is_empty() {
             match self.step(bytes, asked) {
@@ -87,27 +87,27 @@ impl Requests {
     }
 }
 
-/// Passes answers on, and opens envelopes.
+/// Passes answers on to the runtime, and opens envelopes.
 #[derive(Debug)]
 pub enum Answers {
-    /// In a head.
-    Head(Begun),
-    /// In a body that is passed on.
+    /// Reading the head of an answer.
+    Head(PartialHead),
+    /// Passing on the body of an answer.
     Body(Body),
-    /// In a body that may be an event in its envelope.
-    Event(Kept),
-    /// Not understood: everything is passed on.
+    /// Holding back an answer whose body may be an event in its envelope.
+    Event(HeldBack),
+    /// An answer was not understood. Everything after it is passed on.
     Lost,
 }
 
 /// An answer that is held back.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct HeldBack {
     /// Its bytes so far, unchanged.
     raw: Vec<u8>,
     /// The length of its head.
     head: usize,
-    /// The rest of the body.
+    /// What remains of the body.
     body: Body,
     /// What is known about the body so far.
     begun: Content,
@@ -116,7 +116,7 @@ pub struct Kept {
 impl Answers {
     /// The state at the beginning of a connection.
     pub fn new() -> Self {
-        Self::Head(Begun::default())
+        Self::Head(PartialHead::default())
     }
 
     /// Takes the next bytes, and adds to `out` what can be passed on by now.
@@ -133,7 +133,7 @@ impl Answers {
         }
     }
 
-    /// Ends the connection: adds what was held back.
+    /// Adds what was held back, at the end of the connection.
     pub fn end(&mut self, out: &mut Vec<u8>) {
         match self {
             Self::Event(kept) if matches!(kept.body, Body::UntilClose) => {
@@ -195,7 +195,7 @@ impl Answers {
 
     /// The state after this head.
     fn after_head(head: Vec<u8>, asked: &mut VecDeque<Asked>, out: &mut Vec<u8>) -> Self {
-        // An answer without a request is something like a time-out, and ends the connection.
+        // If an answer has no request, the server ends the connection, for example because of a time-out.
         let read =
             asked.front().map(|&first| (first, AnswerHead::read(&head, first == Asked::Head)));
         let Some((first, Ok(AnswerHead { status, body, .. }))) = read else {
@@ -208,14 +208,14 @@ impl Answers {
         }
         let is_event = first == Asked::Event && status == 200;
         if is_event && !body.is_over() && body.is_at_most(INVOCATION_MAX) {
-            return Self::Event(Kept::new(head, body));
+            return Self::Event(HeldBack::new(head, body));
         }
         out.extend_from_slice(&head);
         if body.is_over() { Self::new() } else { Self::Body(body) }
     }
 }
 
-impl Kept {
+impl HeldBack {
     fn new(mut head: Vec<u8>, body: Body) -> Self {
         if let Body::Length(length) = body {
             head.reserve_exact(usize::try_from(length).unwrap_or_default());
@@ -251,7 +251,7 @@ impl Kept {
 /// The content of a complete chunked body.
 fn unchunked(body: &[u8]) -> Vec<u8> {
     let mut content = Vec::with_capacity(body.len());
-    // It was understood when it arrived.
+    // It can't fail, because the body was understood when it arrived.
     let _ = Body::chunked().take(body, |chunk| content.extend_from_slice(chunk));
     content
 }

@@ -1,8 +1,8 @@
-//! The wrapper hands its address of the Runtime API over to the extension, and gets the proxy's address for it.
+//! The wrapper hands its address of the Runtime API over to the extension, and receives the proxy's address in return.
 //!
-//! Lambda gives its address to both. But the wrapper may run behind the wrapper of another proxy, and only its own
-//! environment says so. Each sends one line over an abstract socket. When the wrapper gets the proxy's address, the
-//! proxy listens and can reach the API. Otherwise it gets the reason why not.
+//! Lambda gives its address to both. But another proxy's wrapper may have started this wrapper with that proxy's
+//! address, which only this wrapper then knows. Each side sends one line over an abstract socket. If the wrapper
+//! receives the proxy's address, the proxy listens and can reach the API. Otherwise it receives the reason why not.
 
 use std::{
     io::{self, BufRead, BufReader, ErrorKind, Write},
@@ -22,7 +22,7 @@ use tokio::{
 
 use crate::proxy::{ACCEPT_BACKOFF, NoProxy, Upstream, reach};
 
-/// The longest line: an address and some words.
+/// The longest line that the wrapper may send. It is an address.
 const LINE_MAX: u64 = 1024;
 /// The time limit for the wrapper's line and for a connection to its address. Lambda allows ten seconds for the
 /// whole init.
@@ -31,8 +31,8 @@ const HANDOVER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Precedes the address for the wrapper.
 const USE: &str = "use ";
 
-/// The name of the socket.
-fn meeting_point(port: u16) -> io::Result<SocketAddr> {
+/// The address of the abstract socket.
+fn socket_address(port: u16) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("comeback-proxy-{port}"))
 }
 
@@ -46,7 +46,7 @@ impl Handover {
     /// Starts to listen, for the proxy on this port.
     pub fn listen(port: u16) -> Result<Self, NoProxy> {
         let listen = || {
-            let listener = StdUnixListener::bind_addr(&meeting_point(port)?)?;
+            let listener = StdUnixListener::bind_addr(&socket_address(port)?)?;
             listener.set_nonblocking(true)?;
             UnixListener::from_std(listener)
         };
@@ -54,8 +54,8 @@ impl Handover {
         Ok(Self { listener, own: format!("{}:{port}", Ipv4Addr::LOCALHOST) })
     }
 
-    /// Answers wrappers for as long as the process lives: for the proxy that has this upstream, or with the reason why
-    /// there is none.
+    /// Answers wrappers for as long as the process lives, with the proxy's address or with the reason why there is no
+    /// proxy.
     pub async fn serve(self, upstream: Result<Upstream, String>) -> ! {
         loop {
             let Ok((mut wrapper, _)) = self.listener.accept().await else {
@@ -82,7 +82,7 @@ async fn take(
     let address = address.trim_end();
     let answer = match upstream {
         Err(reason) => reason,
-        // A second wrapper of ours hands over the proxy's own address, which changes nothing.
+        // If our wrapper runs twice, the second one hands over the proxy's own address, which changes nothing.
         Ok(_) if address == own => format!("{USE}{own}"),
         Ok(upstream) => match reach(address).await {
             Ok(()) => {
@@ -117,7 +117,7 @@ pub enum NoAddress {
 /// The wrapper's side: hands over this address of a Runtime API, and returns the proxy's.
 pub fn hand_over(runtime_api: &str, port: u16) -> Result<String, NoAddress> {
     let answer = (|| {
-        let mut extension = StdUnixStream::connect_addr(&meeting_point(port)?)?;
+        let mut extension = StdUnixStream::connect_addr(&socket_address(port)?)?;
         extension.write_all(format!("{runtime_api}\n").as_bytes())?;
         let mut answer = String::new();
         match BufReader::new(extension).read_line(&mut answer)? {

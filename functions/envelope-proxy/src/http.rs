@@ -1,8 +1,8 @@
 //! Finds where HTTP/1 messages begin and end in a stream of bytes.
 //!
-//! The proxy passes bytes on without speaking HTTP itself, so that it loses nothing that it does not know. It only
-//! has to find the answers to requests for events. If it does not understand a message, it stops searching, and
-//! the connection goes on.
+//! The proxy passes bytes on instead of being an HTTP server, so that it preserves everything that it doesn't know. It
+//! only has to find the answers to requests for events. If it does not understand a message, it stops searching, and
+//! passes on the rest of the connection.
 
 mod body;
 mod head;
@@ -14,19 +14,18 @@ pub use head::{AnswerHead, RequestHead};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct NotUnderstood;
 
-/// The longest head that is read. Clients of Lambda send some hundred bytes; servers refuse heads of 64 KiB or
-/// more.
+/// The longest head that is read. Clients of Lambda send a few hundred bytes; servers refuse heads of 64 KiB or more.
 const HEAD_MAX: usize = 1024 * 1024;
 
 /// The bytes of an incomplete head.
 #[derive(Debug, Default)]
-pub struct Begun(Vec<u8>);
+pub struct PartialHead(Vec<u8>);
 
-impl Begun {
+impl PartialHead {
     /// Takes the bytes that belong to the head. Returns their number, and the whole head if it ends with them. If
     /// the head is too long, takes nothing.
     pub fn take(&mut self, bytes: &[u8]) -> Result<(usize, Option<Vec<u8>>), NotUnderstood> {
-        // The end may have begun in the earlier bytes.
+        // The empty line may have begun in the earlier bytes.
         let before = self.0.len();
         let from = before.saturating_sub(3);
         self.0.extend_from_slice(bytes);

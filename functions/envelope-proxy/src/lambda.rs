@@ -10,7 +10,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::http::{AnswerHead, Begun, Body, NotUnderstood};
+use crate::http::{AnswerHead, Body, NotUnderstood, PartialHead};
 
 /// The header that identifies a registered extension.
 const IDENTIFIER: &str = "Lambda-Extension-Identifier";
@@ -34,7 +34,7 @@ pub enum NoAnswer {
     /// The API can't be reached, or the connection was lost.
     #[error("the request {path} to Lambda at {address} failed: {error}")]
     Lost {
-        /// Its address.
+        /// The API's address.
         address: String,
         /// The requested path.
         path: &'static str,
@@ -61,8 +61,8 @@ pub struct ExtensionsApi {
 }
 
 impl ExtensionsApi {
-    /// Registers under the name of the extension's file, only for the shutdown event: there is nothing to do for
-    /// single invocations, so none has to wait for this process.
+    /// Registers under the name of the extension's file, only for the shutdown event. The extension does nothing for
+    /// single invocations, so none has to wait for it.
     pub async fn register(address: &str, name: &str) -> Result<Self, NoAnswer> {
         let body = json!({ "events": ["SHUTDOWN"] });
         let headers = [("Lambda-Extension-Name", name)];
@@ -167,7 +167,7 @@ async fn receive(api: &mut TcpStream) -> io::Result<(u16, Answer)> {
 /// Reads an answer, if it is complete.
 fn read(mut bytes: &[u8], is_closed: bool) -> Result<Option<(u16, Answer)>, NotUnderstood> {
     loop {
-        let (length, head) = Begun::default().take(bytes)?;
+        let (length, head) = PartialHead::default().take(bytes)?;
         let Some(head) = head else { return Ok(None) };
         let head = AnswerHead::read(&head, false)?;
         bytes = &bytes[length..];

@@ -57,7 +57,7 @@ fn run() -> Result<(), Box<dyn Error>> {
             println!("{}", address(&settings).map_err(|error| reported(&settings, error))?);
             Ok(())
         }
-        (_, Some(SERVE)) => block_on(beside_a_bootstrap(&settings)),
+        (_, Some(SERVE)) => block_on(serve_for_bootstrap(&settings)),
         (_, Some(other)) => {
             Err(format!("expected no argument, `address` or `serve`, got {other:?}").into())
         }
@@ -88,7 +88,7 @@ fn block_on(work: impl Future<Output = Result<(), Box<dyn Error>>>) -> Result<()
 /// The proxy, until Lambda ends the environment.
 async fn extension(name: &str, settings: &Settings) -> Result<(), Box<dyn Error>> {
     if !settings.has_wrapper {
-        // Somebody may still be configuring the function, so it keeps running.
+        // The function may not be fully configured yet, so the extension keeps running.
         eprintln!(
             "comeback: AWS_LAMBDA_EXEC_WRAPPER must be /opt/comeback-exec, got nothing: events stay in their envelopes"
         );
@@ -100,7 +100,7 @@ async fn extension(name: &str, settings: &Settings) -> Result<(), Box<dyn Error>
     let (handover, listener) = match listening {
         Ok((handover, Ok(listener))) => (handover, listener),
         Ok((handover, Err(error))) => {
-            // Lambda has started the wrapper. Whichever of the two reports first, the reason is the same.
+            // Lambda has started the wrapper, which receives the same reason, so either of the two may report first.
             tokio::select! {
                 () = lambda.report(&error) => return Err(error.into()),
                 never = handover.serve(Err(error.to_string())) => never,
@@ -134,7 +134,7 @@ fn begin_to_listen(
 }
 
 /// The proxy, until the process that started it ends.
-async fn beside_a_bootstrap(settings: &Settings) -> Result<(), Box<dyn Error>> {
+async fn serve_for_bootstrap(settings: &Settings) -> Result<(), Box<dyn Error>> {
     end_with_parent()?;
     let listener = listen(settings.any_port()?)?;
     reach(&settings.runtime_api).await?;

@@ -18,7 +18,7 @@ use crate::relay::relay;
 
 /// The length of the accept queue, if the system allows it.
 const QUEUE: u32 = 4096;
-/// Descriptors that are not connections: the standard streams, tokio's, the listeners.
+/// File descriptors that are not connections: the standard streams, tokio's, the listeners.
 const OTHERS: usize = 32;
 /// The pause after the system could not accept a connection.
 pub const ACCEPT_BACKOFF: Duration = Duration::from_millis(10);
@@ -111,7 +111,7 @@ pub async fn serve(listener: TcpListener, upstream: Upstream) -> io::Result<()> 
                 let address = upstream.address();
                 tokio::spawn(async move {
                     match TcpStream::connect(&*address).await {
-                        // Both peers notice by themselves how a connection ends.
+                        // An error needs no report: both peers see how the connection ends.
                         Ok(upstream) => drop(relay(client, upstream).await),
                         Err(error) => {
                             let address = address.to_string();
@@ -127,8 +127,8 @@ pub async fn serve(listener: TcpListener, upstream: Upstream) -> io::Result<()> 
     }
 }
 
-/// The number of connections that the descriptors suffice for. Each needs two, and Lambda allows 1,024 per
-/// process.
+/// The number of connections for which there are file descriptors. Each connection needs two, and Lambda allows 1,024
+/// per process.
 fn connections_max() -> usize {
     let limit = getrlimit(Resource::Nofile);
     // If the limit can't be raised, it stays as it is.

@@ -22,8 +22,8 @@ const READ_MAX: usize = 64 * 1024;
 /// The requests without an answer so far, in their order.
 type Open = Mutex<VecDeque<Asked>>;
 
-/// Passes on the bytes of both sides until both have ended. If the connection breaks off on one side, it breaks
-/// off on the other side too.
+/// Passes on the bytes of both sides until both have ended. If the connection of one side is reset, so is that of the
+/// other side.
 pub async fn relay(mut client: TcpStream, mut upstream: TcpStream) -> io::Result<()> {
     // Small messages go out at once, as the peers intended.
     client.set_nodelay(true)?;
@@ -40,12 +40,12 @@ pub async fn relay(mut client: TcpStream, mut upstream: TcpStream) -> io::Result
     ended.map(drop)
 }
 
-/// Requests: passed on as they come.
+/// Passes on requests as they arrive.
 async fn up(from: ReadHalf<'_>, mut to: WriteHalf<'_>, open: &Open) -> io::Result<()> {
     let mut requests = Requests::new();
     loop {
         let read = read(&from, |bytes| {
-            // Observes the bytes before it sends them, so that every answer matches a known request.
+            // The bytes are observed before they are sent, so that every answer belongs to a known request.
             requests.look(bytes, &mut lock(open));
             let sent = to.try_write(bytes).unwrap_or_default();
             Ok(bytes[sent..].to_vec())
@@ -79,8 +79,8 @@ async fn down(from: ReadHalf<'_>, mut to: WriteHalf<'_>, open: &Open) -> io::Res
     }
 }
 
-/// Waits for bytes and passes them to `with`; returns nothing at the end of the stream. It holds no buffer while
-/// it waits, because a runtime may have any number of idle connections.
+/// Waits for bytes and passes them to `with`; returns `None` at the end of the stream. It holds no buffer while it
+/// waits, because a runtime may have any number of idle connections.
 async fn read<T>(
     from: &ReadHalf<'_>,
     mut with: impl FnMut(&[u8]) -> io::Result<T>,

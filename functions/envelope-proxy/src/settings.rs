@@ -8,18 +8,18 @@ const PORT: NonZeroU16 = NonZeroU16::new(9019).unwrap();
 /// The proxy's settings, read once.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Settings {
-    /// Host and port of the Runtime API, or of another proxy before it.
+    /// Host and port of the Runtime API, or of another proxy in front of it.
     pub runtime_api: String,
     /// The port on loopback to listen on, if it is set. A bad one is an error only when it is needed, because the
     /// caller then knows where to report it.
     port: Result<Option<NonZeroU16>, BadSetting>,
-    /// The function's real bootstrap, if the proxy has its place.
+    /// The function's real bootstrap, if the proxy is installed as `bootstrap`.
     pub bootstrap: Option<String>,
     /// Whether a wrapper starts the runtime.
     pub has_wrapper: bool,
 }
 
-/// A variable that is not what it must be.
+/// A variable with an invalid value.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{name} must be {expected}, got {got}")]
 pub struct BadSetting {

@@ -1,4 +1,4 @@
-//! The smallest asynchronous function: it does what its payload says, and fails as its payload says.
+//! A minimal asynchronous function, which succeeds or fails as its payload says.
 //!
 //! ```json
 //! {"id":"order-7","fail":{"attempts":3,"error":"UpstreamUnavailable","message":"503"}}
@@ -55,7 +55,7 @@ fn main() -> Result<(), Error> {
 }
 
 async fn handle(event: LambdaEvent<Enveloped<Box<RawValue>>>) -> Result<Value, Diagnostic> {
-    // A retried event comes in an envelope; the first invocation is given the bare payload.
+    // A retried event comes in an envelope; the first invocation receives the bare payload.
     let Enveloped { payload, retried } = event.payload;
     let attempt = retried.map_or(0, |retried| retried.attempt());
     let order: Order = serde_json::from_str(payload.get())

@@ -1,11 +1,11 @@
-//! The machine's clock.
+//! The system clock.
 
 use std::time::Duration;
 
 use comeback_core::Timestamp;
 use comeback_flow::ports::Clock;
 
-/// The time as this machine knows it.
+/// The system clock, as a port.
 pub struct SystemClock;
 
 impl Clock for SystemClock {

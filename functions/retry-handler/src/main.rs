@@ -1,4 +1,4 @@
-//! The retry handler's program: it reads the settings, makes the clients, and runs. `comeback-core` decides, and
+//! The retry handler's program: it reads the settings, creates the clients, and runs. `comeback-core` decides, and
 //! `comeback-flow` handles a batch.
 
 mod clock;

@@ -4,7 +4,7 @@ use httparse::Status;
 
 use super::NotUnderstood;
 
-/// The rest of a body.
+/// What remains of a body.
 #[derive(Debug)]
 pub enum Body {
     /// This many bytes.

@@ -1,4 +1,4 @@
-//! What the head of a message says about its body and about the next message.
+//! Reads the head of a message: where its body ends, and what the proxy needs besides.
 
 use std::mem::MaybeUninit;
 
@@ -6,7 +6,7 @@ use httparse::{Header, Request, Response, Status};
 
 use super::{Body, NotUnderstood};
 
-/// More than any client of Lambda sends.
+/// The maximum number of headers, more than any client of Lambda sends.
 const HEADERS_MAX: usize = 1024;
 
 /// The relevant parts of a request's head.
@@ -31,7 +31,7 @@ impl RequestHead {
         else {
             return Err(NotUnderstood);
         };
-        // What follows is not HTTP.
+        // The bytes after this request are not HTTP.
         if method == "CONNECT" {
             return Err(NotUnderstood);
         }

@@ -48,7 +48,7 @@ impl Api {
 }
 
 impl Drop for Api {
-    /// Stops listening at once. A process that another test is starting may hold a copy of the socket for a moment.
+    /// Stops listening at once. A process that another test is starting may briefly hold a copy of the socket.
     fn drop(&mut self) {
         shutdown(&self.0, Shutdown::Both).unwrap();
     }

@@ -176,7 +176,7 @@ fn an_early_answer_to_a_request_that_the_api_refuses_arrives() {
         drop(api);
         let mut sending = runtime.try_clone().unwrap();
         std::thread::scope(|scope| {
-            // Sooner or later, sending fails because nobody reads.
+            // Sooner or later, sending fails because the API doesn't read.
             scope.spawn(|| while sending.write_all(&[7; 65_536]).is_ok() {});
             sees(&mut runtime, refusal);
             drop(runtime.shutdown(Shutdown::Both));
