@@ -20,16 +20,16 @@ use aws_smithy_runtime_api::client::http::{
 /// AWS's endpoints accept a connection within milliseconds, or not at all.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 
-/// One attempt of a call: SQS and Lambda answer these within tens of milliseconds.
+/// The limit for one attempt of a call. SQS and Lambda answer within tens of milliseconds.
 const ATTEMPT_MAX: Duration = Duration::from_secs(3);
 
-/// A call with all its attempts: less than a handler with a timeout of ten seconds has.
+/// The limit for a call with all its attempts: less time than a handler with a timeout of ten seconds has.
 const CALL_MAX: Duration = Duration::from_secs(6);
 
 /// Reads region, credentials and endpoints from the environment, like every AWS program.
 pub async fn connect() -> SdkConfig {
-    // Parsing the CA certificates takes most of the start. Lambda gives an initialization more CPU than a small
-    // function's invocations have, so this doesn't wait for the first call.
+    // Parsing the CA certificates takes most of the start. Lambda gives an initialization more CPU than the invocations
+    // of a small function, so they are parsed now and not at the first call.
     LazyLock::force(&CONNECTOR);
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(CONNECT_MAX)
@@ -39,7 +39,7 @@ pub async fn connect() -> SdkConfig {
     aws_config::defaults(BehaviorVersion::v2026_01_12())
         .http_client(http_client_fn(|_, _| CONNECTOR.clone()))
         .timeout_config(timeouts)
-        // It is meant for long downloads. The time-outs above cover these short answers.
+        // This protection is meant for long downloads. The time-outs above are enough for short answers.
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .load()
         .await
@@ -47,8 +47,8 @@ pub async fn connect() -> SdkConfig {
 
 /// One connector for the clients of all services.
 ///
-/// The SDK's own HTTP client builds two for each service, one of them only to throw it away, and each copies the CA
-/// certificates of the system.
+/// The SDK's own HTTP client builds two for each service and discards one of them, and each copies the CA certificates
+/// of the system.
 static CONNECTOR: LazyLock<SharedHttpConnector> = LazyLock::new(|| {
     let settings = HttpConnectorSettings::builder().connect_timeout(CONNECT_MAX).build();
     let builder =

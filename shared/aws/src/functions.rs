@@ -1,4 +1,4 @@
-//! Asynchronous invocations, and what CloudWatch counts of all invocations.
+//! Asynchronous invocations, and CloudWatch's counts of all invocations.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub struct LambdaFunctions {
 }
 
 impl LambdaFunctions {
-    /// The functions of this configuration, and what CloudWatch counts of them if they are probed.
+    /// The functions of this configuration's account, with their CloudWatch metrics if they are probed.
     pub fn new(aws: &SdkConfig, probes: bool) -> Self {
         Self { lambda: Client::new(aws), metrics: probes.then(|| Metrics::new(aws)) }
     }
@@ -81,7 +81,7 @@ fn fault(error: &SdkError<InvokeError>) -> InvokeFault {
     }
 }
 
-/// Lambda says it in the error or in a header.
+/// Lambda has this time in the error or in a header.
 fn retry_after(error: &SdkError<InvokeError>) -> Option<Duration> {
     let in_error = match error.as_service_error() {
         Some(InvokeError::TooManyRequestsException(throttled)) => throttled.retry_after_seconds(),

@@ -1,4 +1,4 @@
-//! The ledger: a table of claims, one for each failure. It also has the register and the circuits of targets.
+//! The ledger: a table of claims, one for each failure. The table also holds the register and the circuits of targets.
 
 use std::collections::HashMap;
 
@@ -25,8 +25,8 @@ const VERSION: &str = "version";
 pub struct DynamoLedger(ClaimTable);
 
 impl DynamoLedger {
-    /// The table of this name or ARN. A call has 3 s, less than calls to other services: every action of a batch
-    /// waits for its claim.
+    /// The table of this name or ARN. A call may take 3 s, less than calls to other services, because every action of a
+    /// batch waits for its claim.
     pub fn new(aws: &SdkConfig, table: String) -> Self {
         let others = aws.timeout_config().map(TimeoutConfig::to_builder).unwrap_or_default();
         let timeouts = others.operation_attempt_timeout(ATTEMPT_MAX).operation_timeout(CALL_MAX);

@@ -1,6 +1,6 @@
 //! The ports of `comeback-flow` on SQS, Lambda, DynamoDB and CloudWatch.
 //!
-//! Nothing is decided here; calls and answers are only translated. The clients are built once and keep their
+//! There are no decisions here, only the translation of calls and answers. The clients are built once and keep their
 //! connections between invocations.
 
 mod clients;

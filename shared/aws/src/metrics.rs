@@ -1,4 +1,4 @@
-//! What CloudWatch counts of a function's invocations, whoever makes them.
+//! CloudWatch's counts of a function's invocations, whoever makes them.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -25,7 +25,7 @@ impl Metrics {
         Self(Client::new(aws))
     }
 
-    /// The minutes between these times that have data. One call.
+    /// The minutes between these times that have data, by one call.
     pub(crate) async fn minutes(
         &self,
         function: &str,
@@ -59,7 +59,7 @@ impl Metrics {
     }
 }
 
-/// The sums of one metric of a function by the minute.
+/// A query for the sums of one of a function's metrics, minute by minute.
 fn query(id: &str, name: &str, function: &FunctionArn) -> MetricDataQuery {
     let dimension = |name: &str, value: &str| Dimension::builder().name(name).value(value).build();
     let mut metric = Metric::builder()
@@ -68,7 +68,7 @@ fn query(id: &str, name: &str, function: &FunctionArn) -> MetricDataQuery {
         .dimensions(dimension("FunctionName", function.name()));
     let qualifier = function.as_str().strip_prefix(function.unqualified());
     let qualifier = qualifier.and_then(|rest| rest.strip_prefix(':'));
-    // Lambda counts versions and aliases by themselves, but not `$LATEST`.
+    // Lambda has separate metrics for versions and aliases, but not for `$LATEST`.
     if let Some(qualifier) = qualifier.filter(|it| !it.starts_with('$')) {
         let resource = format!("{}:{qualifier}", function.name());
         metric = metric.dimensions(dimension("Resource", &resource));

@@ -20,7 +20,7 @@ pub struct SqsQueues {
 }
 
 impl SqsQueues {
-    /// The queues that this client reaches, one of them for dead letters.
+    /// The queues of this client's account, and the URL of the one for dead letters.
     pub fn new(client: Client, dead_letter_queue_url: String) -> Self {
         Self { client, dead_letter_queue_url }
     }
@@ -141,7 +141,7 @@ fn delayed_entry(
     entry.build().map_err(build_fault)
 }
 
-/// An answer for each entry, in their order. An entry that SQS does not mention is not done.
+/// The answers for the entries, in order. An entry that SQS does not mention counts as failed.
 fn answers<'a>(
     count: usize,
     successful: impl Iterator<Item = &'a str>,

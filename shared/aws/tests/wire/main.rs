@@ -76,7 +76,7 @@ async fn an_invocation_is_asynchronous_by_qualified_arn_with_the_trace_of_its_me
 }
 
 #[tokio::test]
-async fn what_is_no_header_is_no_trace() {
+async fn a_trace_that_is_no_header_value_is_dropped() {
     let (endpoint, asked) = answering(response(202, "", "")).await;
     invoke(&endpoint, Some("Root=1\r\nX-Evil: yes")).await.unwrap();
     assert!(!asked.await.unwrap().contains("x-amzn-trace-id"));

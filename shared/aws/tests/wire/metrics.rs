@@ -1,4 +1,4 @@
-//! What CloudWatch is asked, and how its answer is interpreted. It speaks CBOR.
+//! The requests to CloudWatch, and how its answers are interpreted. They are CBOR.
 
 use comeback_aws::LambdaFunctions;
 use comeback_core::{Timestamp, circuit::Minute};
@@ -34,7 +34,7 @@ fn map(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
 }
 
 fn result(id: &str, sums: &[(f64, f64)]) -> Vec<u8> {
-    // A time has the tag 1.
+    // CBOR's tag 1 marks a time.
     let times: Vec<_> = sums.iter().map(|&(at, _)| [vec![0xc1], number(at)].concat()).collect();
     let values: Vec<_> = sums.iter().map(|&(_, sum)| number(sum)).collect();
     map(&[("Id", text(id)), ("Timestamps", array(&times)), ("Values", array(&values))])
@@ -44,7 +44,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_timestamp(second, 0).unwrap()
 }
 
-/// Asks a server that answers with this. Returns the request, as far as it is text, and the minutes.
+/// Asks a server that gives this answer. Returns the request, with its binary parts replaced, and the minutes.
 async fn asked(function: &str, answer: Vec<u8>) -> (String, Vec<Minute>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
