@@ -1,15 +1,15 @@
-//! Amazon resource names, as far as a retry needs them.
+//! The ARNs of Lambda functions and SQS queues.
 
 use std::fmt;
 
-/// The longest name and the longest qualifier of a function, as Lambda's API has them.
+/// Lambda's limits for the name and the qualifier of a function.
 const NAME_MAX: usize = 64;
 const QUALIFIER_MAX: usize = 128;
 
-/// The longest name of a queue.
+/// SQS's limit for the name of a queue.
 const QUEUE_NAME_MAX: usize = 80;
 
-/// The name of a Lambda function, qualified or not, exactly as it was given.
+/// The ARN of a Lambda function, with or without a qualifier, exactly as received.
 ///
 /// `arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST`
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -19,9 +19,9 @@ pub struct FunctionArn {
 }
 
 impl FunctionArn {
-    /// Parses the ARN of a function. The qualifier may be absent, as some emulators omit it. Names that Lambda
-    /// would not accept are refused: they come from a queue that others may write to, and end up in the path of a
-    /// request.
+    /// Parses the ARN of a function. The qualifier may be absent, as some emulators omit it. Names that Lambda would
+    /// not accept are refused, because ARNs come from a queue that others may write to, and become part of a request's
+    /// path.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.as_bytes().splitn(8, |byte| *byte == b':');
         let [b"arn", partition, b"lambda", region, account, b"function", name] =
@@ -47,7 +47,7 @@ impl FunctionArn {
         &self.text[self.name.0..self.name.1]
     }
 
-    /// The ARN as it was given, with its qualifier.
+    /// The ARN as received, with its qualifier if it has one.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -57,17 +57,17 @@ impl FunctionArn {
         &self.text[..self.name.1]
     }
 
-    /// Where the function lives.
+    /// The function's partition, region and account.
     pub fn home(&self) -> Home {
         Home(self.before_name().to_owned())
     }
 
-    /// Whether the function lives there.
+    /// Whether the function is in this partition, region and account.
     pub(crate) fn is_at(&self, home: &Home) -> bool {
         self.before_name() == home.0
     }
 
-    /// What the ARNs of all functions of its partition, region and account begin with.
+    /// The prefix that the ARNs of all functions in its partition, region and account share.
     fn before_name(&self) -> &str {
         &self.text[..self.name.0]
     }
@@ -79,7 +79,7 @@ impl fmt::Display for FunctionArn {
     }
 }
 
-/// Whether this can be the name of a function.
+/// Whether this is a valid name for a function.
 pub fn is_function_name(text: &str) -> bool {
     is_name(text.as_bytes(), NAME_MAX)
 }
@@ -89,7 +89,7 @@ fn is_name(text: &[u8], length_max: usize) -> bool {
     (1..=length_max).contains(&text.len()) && text.iter().all(allowed)
 }
 
-/// Whether this can be the name of a standard queue.
+/// Whether this is a valid name for a standard queue.
 pub(crate) fn is_queue_name(text: &str) -> bool {
     is_name(text.as_bytes(), QUEUE_NAME_MAX)
 }
@@ -99,7 +99,7 @@ pub fn queue_name(arn: &str) -> Option<&str> {
     queue_parts(arn).map(|[.., name]| name)
 }
 
-/// The URL of a queue, from its ARN. At a custom endpoint, SQS and its emulators look at the path only.
+/// The URL of a queue, from its ARN. At a custom endpoint, SQS and its emulators only use the path.
 pub fn queue_url(arn: &str) -> Option<String> {
     let [partition, region, account, name] = queue_parts(arn)?;
     Some(format!("https://sqs.{region}.{}/{account}/{name}", domain(partition)))
@@ -130,13 +130,12 @@ fn domain(partition: &str) -> &'static str {
     }
 }
 
-/// A partition, region and account, as the ARNs of their functions begin. By default a handler re-invokes functions in
-/// its own only.
+/// A partition, region and account. By default, a handler only re-invokes functions in its own account and region.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Home(String);
 
 impl Home {
-    /// The ARN of the function with this name here, if it is a valid name.
+    /// The ARN of the function with this name in this home, or `None` if the name is invalid.
     pub fn function(&self, name: &str) -> Option<FunctionArn> {
         FunctionArn::parse(&format!("{}{name}", self.0))
     }

@@ -24,7 +24,7 @@ impl Attempt {
         Self(self.0.saturating_add(1))
     }
 
-    /// Its ordinal.
+    /// The ordinal, counted from 1.
     pub fn get(self) -> u32 {
         self.0.get()
     }

@@ -1,8 +1,8 @@
-//! How long to wait before an attempt: a ceiling that doubles, and a draw below it.
+//! The delay before an attempt: a ceiling that doubles, and a random draw below it.
 //!
-//! The draw is seeded with the failed invocation's request id and the attempt. So every receive of the same
-//! message computes the same delay, on any machine and after any crash. The receive count is no substitute: it is
-//! approximate, and it counts throttles and crashes.
+//! The draw is seeded with the failed invocation's request id and the attempt. So every receive of the same message
+//! computes the same delay, on any machine and after any crash. The receive count can't replace the attempt: it is
+//! approximate, and also counts throttles and crashes.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::Attempt;
 /// How the delay is drawn below its ceiling.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Jitter {
-    /// Evenly between the base and the ceiling.
+    /// Uniformly distributed between the base and the ceiling.
     Full,
-    /// Evenly between half the ceiling and the ceiling.
+    /// Uniformly distributed between half the ceiling and the ceiling.
     Equal,
     /// The ceiling itself.
     None,
@@ -45,7 +45,7 @@ impl Backoff {
         self.delay_from(self.base, attempt, draw)
     }
 
-    /// The same, but full jitter draws from `least` instead of the base.
+    /// Like [`delay`](Self::delay), but full jitter draws from `least` instead of the base.
     pub fn delay_from(&self, least: Duration, attempt: Attempt, draw: Draw) -> Duration {
         let ceiling = self.ceiling(attempt);
         match self.jitter {
@@ -61,7 +61,7 @@ impl Backoff {
 pub struct Draw(u64);
 
 impl Draw {
-    /// A number that was drawn elsewhere.
+    /// A draw from an existing random number.
     pub fn of(number: u64) -> Self {
         Self(number)
     }
@@ -69,12 +69,12 @@ impl Draw {
     /// The draw for one attempt after one failed invocation.
     pub fn seeded(request_id: &str, attempt: u32) -> Self {
         let seed = fnv1a(request_id.bytes().chain(attempt.to_be_bytes()));
-        // Documented as portable, unlike rand's `StdRng`: after an upgrade the messages that are waiting must
-        // keep their due times.
+        // rand documents this generator as portable, unlike `StdRng`. Waiting messages must keep their due times after
+        // an upgrade.
         Self(Xoshiro256PlusPlus::seed_from_u64(seed).next_u64())
     }
 
-    /// Maps the draw to a delay between these two, both included, in whole milliseconds.
+    /// Maps the draw to a delay from `low` to `high`, both included, in whole milliseconds.
     pub(crate) fn between(self, low: Duration, high: Duration) -> Duration {
         let span = high.saturating_sub(low).as_millis();
         let offset = (u128::from(self.0) * (span + 1)) >> u64::BITS;
@@ -119,8 +119,7 @@ mod tests {
 
     #[test]
     fn the_draw_of_a_request_and_an_attempt_never_changes() {
-        // Values that a running deployment relies on: a change here is a change of every wait that
-        // is under way.
+        // Running deployments rely on these values: a change here changes every wait in progress.
         let backoff = Backoff { base: secs(1), max: secs(12 * 60 * 60), jitter: Jitter::Full };
         let drawn = |attempt| {
             let draw = Draw::seeded("e4b46cbf-b738-xmpl-8880-a18cdf61200e", attempt);

@@ -1,13 +1,13 @@
-//! Complaints about settings: each names the variable, what it must be and what it is.
+//! Errors in settings. Each names the variable, the expected value and the actual value.
 
 use std::fmt;
 
-/// Every setting that is wrong.
+/// All settings with invalid values.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub struct BadSettings(pub(crate) Vec<Fault>);
 
 impl BadSettings {
-    /// The variables that are wrong; what is wrong within `POLICIES` by its path.
+    /// The names of the invalid variables. A value within `POLICIES` is named by its path.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|fault| fault.name.as_str())
     }
@@ -23,7 +23,7 @@ impl fmt::Display for BadSettings {
     }
 }
 
-/// One setting that is wrong: what it must be and what it is.
+/// One invalid setting, with its expected and its actual value.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Fault {
     pub(crate) name: String,
@@ -40,7 +40,7 @@ impl Fault {
         Self { name: name.into(), expected: expected.into(), got: Some(got.into()) }
     }
 
-    /// The same, for a value inside of another one.
+    /// The same fault, for a value nested in the one that `prefix` names.
     pub(crate) fn within(self, prefix: &str) -> Self {
         Self { name: format!("{prefix}{}", self.name), ..self }
     }
@@ -60,7 +60,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Notes a fault, and gives nothing in place of the value.
+/// Adds a fault, and returns `None` in place of the value.
 pub(crate) fn fault<T>(
     faults: &mut Vec<Fault>,
     name: &str,

@@ -1,8 +1,8 @@
 //! The claim on a failure: who acts on it, until when, and whether it is done.
 //!
-//! SQS and Lambda deliver at least once. A failure record that is delivered twice would start two chains of
-//! retries. So a claimant claims the failure before it acts on it. The claims are in a store that all handlers
-//! share, and that has one operation: replace a claim if it is still the one that was seen.
+//! SQS and Lambda deliver at least once. A failure record that is delivered twice would start two chains of retries. So
+//! a claimant claims the failure before it acts on it. The claims are in a store that all handlers share. It has one
+//! operation: replace a claim if it is still the one that was seen.
 //!
 //! ```text
 //!              claim                     act, then mark
@@ -12,11 +12,11 @@
 //!   release: it did not act          the lease is over: it crashed
 //! ```
 //!
-//! With the register, an event that waits has an item too, in the place where its claim will be. Whoever claims its
-//! failure replaces that item. An operator's order is written into it, and stays in it until somebody has acted.
+//! With the register, a waiting event has an item too, under the key of its later claim. The claim replaces that item.
+//! An operator's order is written into the item, and stays there until a handler has acted.
 //!
-//! The token is a fencing token: every write names the token under which the claim is held. A claimant that comes
-//! back after its lease can neither mark nor release a claim that another one holds by then.
+//! The token is a fencing token: every write names the token under which the claim is held. A claimant that continues
+//! after its lease has ended can neither mark nor release a claim that another one holds by then.
 
 use std::{mem::discriminant, time::Duration};
 
@@ -25,8 +25,8 @@ use crate::{
     time::{between, later},
 };
 
-/// The largest clock skew between two machines. A lease lasts this much longer than its holder can live, so
-/// that a claimant whose clock is ahead does not take over from a holder that is still at work.
+/// The largest clock skew between two machines. A lease outlasts its holder by this much, so that a claimant whose
+/// clock is ahead does not take over while the holder is still at work.
 pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(10);
 
 /// Lambda's longest function timeout.
@@ -35,26 +35,26 @@ pub const LIFE_MAX: Duration = Duration::from_mins(15);
 /// The longest lease, as seen by a machine whose clock is behind.
 pub const LEASE_MAX: Duration = LIFE_MAX.saturating_add(CLOCK_SKEW_MAX.saturating_mul(2));
 
-/// How often a claimant looks at a claim that keeps changing, at most. Whoever changes it is at work.
+/// The most attempts to replace a claim that keeps changing. Another handler is then acting on the failure.
 pub const LOOKS_MAX: u32 = 3;
 
-/// The fencing token of one holding of a claim. No two holdings have the same.
+/// The fencing token of a claim's holder. No other holder has the same one.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Token {
-    /// How often the claim was taken since it was free, counted from 1.
+    /// How many owners the item has had since it was created, counted from 1.
     pub generation: u32,
     /// The unique name of the holder.
     pub owner: String,
 }
 
-/// The record that a failure is being acted on, or was acted on.
+/// The record of who is acting on a failure, or has acted on it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Claim {
-    /// The holder; once it is done, the last one.
+    /// The token of the holder; once it is done, of the last holder.
     pub token: Token,
     /// Waiting, held or done.
     pub state: State,
-    /// What an operator wants done with the event.
+    /// An operator's order for the event.
     pub order: Option<Order>,
     /// After this moment the claim counts as absent, even if the store has not removed it yet.
     pub expires_at: Timestamp,
@@ -63,7 +63,7 @@ pub struct Claim {
 /// The state of a claim.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum State {
-    /// Nobody acts: the event waits.
+    /// The event waits, and no handler acts on it.
     Waiting,
     /// Its holder is at work.
     Held {
@@ -74,7 +74,7 @@ pub enum State {
     Done,
 }
 
-/// What an operator wants done with an event that waits.
+/// An operator's order for a waiting event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Order {
     /// Retry it now, before it is due.
@@ -83,7 +83,7 @@ pub enum Order {
     Cancel,
 }
 
-/// Someone who wants to act on a failure.
+/// An invocation that wants to act on a failure.
 #[derive(Clone, Copy, Debug)]
 pub struct Claimant<'a> {
     /// Its unique name.
@@ -146,7 +146,7 @@ impl Claimant<'_> {
 }
 
 impl Claim {
-    /// The item of an event that waits, in the place of the claim that was `seen`. An order in it stays.
+    /// The item of a waiting event, which replaces the claim that was `seen`. An order in that claim is kept.
     pub fn waiting(owner: String, seen: Option<&Self>, expires_at: Timestamp) -> Self {
         let generation = seen.map_or(1, |seen| seen.token.generation.saturating_add(1));
         let ordered = seen.filter(|seen| seen.order.is_some());
@@ -168,7 +168,7 @@ impl Claim {
         self.expires_at <= now
     }
 
-    /// Whether this is the `other` claim in the same state. A store compares this before it replaces a claim.
+    /// Whether this is the same claim as `other`, in the same state. A store checks this before it replaces a claim.
     pub fn is(&self, other: &Self) -> bool {
         self.token == other.token && discriminant(&self.state) == discriminant(&other.state)
     }
@@ -244,11 +244,11 @@ mod tests {
         let ordered = Claim { order: Some(Order::Cancel), expires_at: secs(900), ..waits };
         let held = taken(claimant("b").judge(Some(&ordered), now()));
         assert_eq!((held.token.generation, held.order), (2, Some(Order::Cancel)));
-        // It could not act.
+        // `b` could not act, and released the claim.
         let released = Claim::waiting("b".to_owned(), Some(&held), secs(60));
         assert_eq!((released.token.generation, released.order), (3, Some(Order::Cancel)));
         assert_eq!(released.expires_at, held.expires_at, "an order is not forgotten sooner");
-        // It died.
+        // `b` died while it held the claim.
         let next = taken(claimant("c").judge(Some(&held), secs(3600)));
         assert_eq!(next.order, Some(Order::Cancel));
         assert_eq!(next.done().order, None);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_nobody_could_have_written_holds_nobody_back() {
+    fn an_impossibly_long_lease_is_taken_over() {
         let held = |seconds| {
             let claim = taken(claimant("a").judge(None, now()));
             Claim { state: State::Held { until: secs(seconds) }, ..claim }
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_itself_only_while_it_is_as_far() {
+    fn a_claim_is_the_same_only_in_the_same_state() {
         let held = taken(claimant("a").judge(None, now()));
         let other = taken(claimant("b").judge(None, now()));
         let written_otherwise = Claim { expires_at: secs(1), ..held.clone() };
@@ -300,9 +300,8 @@ mod tests {
     }
 
     proptest! {
-        /// Claimants with clocks up to 5 s off come and go in any order over a store that compares and
-        /// replaces. Nobody is let in while another lives or after one is done, and no late one
-        /// undoes anything.
+        /// Claimants whose clocks are up to 5 s off act in any order on a store that compares and replaces. No claimant
+        /// may act while another is alive or after one is done, and a late one can't undo anything.
         #[test]
         fn at_most_one_holds_a_claim_and_what_is_done_stays_done(
             steps in proptest::collection::vec(
@@ -334,7 +333,7 @@ mod tests {
                         }
                     }
                     (Step::Mark | Step::Release, Some((claim, dead_at))) => {
-                        // One that is late believes that it still holds the claim.
+                        // A late claimant believes that it still holds the claim.
                         held[who] = None;
                         let unchanged = store.as_ref().is_some_and(|there| there.is(&claim));
                         prop_assert!(unchanged || time >= dead_at, "a lease ended early");

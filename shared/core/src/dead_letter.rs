@@ -1,7 +1,7 @@
 //! The dead letter of an event that is given up.
 //!
-//! Every reason has the same shape. The body is the original payload, byte for byte; of a message that could not
-//! be read, the body as received. Message attributes say why it is here.
+//! Dead letters have the same form for every reason. The body is the original payload, byte for byte, or the body as
+//! received if the message could not be read. Message attributes say why the event was given up.
 
 use std::borrow::Cow;
 
@@ -14,8 +14,8 @@ use crate::{
 /// The largest message, and the largest batch, that SQS accepts: bodies and attributes together.
 pub const SIZE_MAX: usize = 1_048_576;
 
-/// How many bytes of a text from outside are kept in attributes and in the log. Lambda keeps as much of an
-/// error message for its own dead-letter queues.
+/// The maximum length of an external text in attributes and in the log, in bytes. Lambda cuts error messages at the
+/// same length for its own dead-letter queues.
 const TEXT_MAX: usize = 1024;
 
 /// The data type of every attribute, which counts towards the size.
@@ -63,12 +63,12 @@ impl<'a> DeadLetter<'a> {
         Self::fitting(message.body, attributes)
     }
 
-    /// The same dead letter with a body of its own.
+    /// The same dead letter with an owned body.
     pub fn into_owned(self) -> DeadLetter<'static> {
         DeadLetter { body: Cow::Owned(self.body.into_owned()), attributes: self.attributes }
     }
 
-    /// Its size, which [`SIZE_MAX`] limits.
+    /// The size as SQS counts it, up to [`SIZE_MAX`].
     pub fn size(&self) -> usize {
         let sizes = self.attributes.iter().map(|(name, value)| attribute_size(name, value));
         self.body.len() + sizes.sum::<usize>()
@@ -87,29 +87,29 @@ fn attribute_size(name: &str, value: &str) -> usize {
     name.len() + DATA_TYPE.len() + value.len()
 }
 
-/// As much of a text from outside as an attribute holds, in characters that SQS accepts. It is cut after the
-/// replacement, because U+FFFD takes three bytes where a control character takes one.
+/// The beginning of an external text, as long as an attribute may be. Characters that SQS refuses are replaced before
+/// the cut, because U+FFFD takes three bytes where a control character takes one.
 fn acceptable_beginning(text: &str) -> String {
-    // A replacement is never shorter, so the text behind these bytes could not be kept anyway.
+    // A replacement is never shorter than the character, so text after these bytes would be cut anyway.
     let replaced = |c| if accepted(c) { c } else { char::REPLACEMENT_CHARACTER };
     let mut acceptable: String = beginning(text).chars().map(replaced).collect();
     acceptable.truncate(acceptable.floor_char_boundary(TEXT_MAX));
     acceptable
 }
 
-/// As much of a text from outside as is kept.
+/// The beginning of an external text, cut to the maximum length.
 pub fn beginning(text: &str) -> &str {
     &text[..text.floor_char_boundary(TEXT_MAX)]
 }
 
-/// The characters that SQS accepts, which are those of XML 1.0.
+/// Whether SQS accepts a character. It accepts those of XML 1.0.
 fn accepted(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
 /// A body that SQS accepts. Almost every body is acceptable, because it came from a queue. Only a payload that was
-/// decoded from an SNS notification can hold U+FFFE and U+FFFF, in JSON strings, where an escape means the same.
-/// An empty body, which only an emulator can have sent, becomes JSON's empty string.
+/// decoded from an SNS notification can contain U+FFFE and U+FFFF. They are in JSON strings, where an escape means the
+/// same. An empty body, which only an emulator can have sent, becomes JSON's empty string.
 fn acceptable_body(body: &str) -> Cow<'_, str> {
     if body.is_empty() {
         return Cow::Borrowed("\"\"");

@@ -1,7 +1,8 @@
-//! One message, one decision.
+//! Decides what to do with a message.
 //!
-//! Read the message. Is its target allowed? Is there a next attempt, and when is it due? Not yet: wait. Now:
-//! invoke. Never: dead-letter it, with the reason. A call that fails on the way leads to another decision.
+//! If the next attempt is not due yet, the message waits. If it is due, the target is invoked. If there is none, or the
+//! target is not allowed, the event is dead-lettered with the reason. If a call fails on the way, another decision
+//! follows.
 
 use std::time::Duration;
 
@@ -22,40 +23,40 @@ use crate::{
 /// SQS refuses a visibility timeout that would hide a message for longer than this after its receive.
 pub const VISIBILITY_MAX: Duration = Duration::from_hours(12);
 
-/// How much of [`VISIBILITY_MAX`] is left unused, for the time between the receive and the call.
+/// The part of [`VISIBILITY_MAX`] that is left unused, because time passes between the receive and the call.
 const VISIBILITY_SLACK: Duration = Duration::from_mins(1);
 
 /// What to do with a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Decision {
-    /// Its attempt is due.
+    /// The attempt is due: invoke the target.
     Invoke,
-    /// It is not invoked now.
+    /// Don't invoke the target now.
     Settle(Settlement),
 }
 
-/// What becomes of a message that is not invoked now.
+/// What to do with a message whose target is not invoked now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Settlement {
-    /// It waits in its queue.
+    /// Let it wait in its queue.
     Wait {
-        /// Until then.
+        /// When the wait ends.
         until: Timestamp,
     },
-    /// It is given up.
+    /// Give the event up for this reason.
     DeadLetter(Reason),
 }
 
-/// A message, what was read of it, and what was decided.
+/// A message, the failure that it describes, and the decision.
 #[derive(Clone, Debug)]
 pub struct Judgement<'a> {
     /// The message.
     pub message: Message<'a>,
-    /// The failure it describes, or why it describes none.
+    /// The failure, or why the message could not be read.
     pub failure: Result<Failure<'a>, Unreadable>,
     /// The next attempt, if there is one.
     pub schedule: Option<Schedule>,
-    /// What to do.
+    /// The decision.
     pub decision: Decision,
 }
 
@@ -102,7 +103,7 @@ fn plan(
         return Err(Reason::TargetNotAllowed);
     }
     let schedule = Schedule::of(failure, rules.policies.of(failure.target.name()))?;
-    // Checked before the wait, which would be in vain.
+    // Checked before the wait, because waiting would be in vain.
     match failure.envelope(schedule.attempt) {
         Some(envelope) if !envelope.fits() => Err(Reason::PayloadTooLarge),
         _ => Ok(schedule),
@@ -110,7 +111,7 @@ fn plan(
 }
 
 impl Judgement<'_> {
-    /// What the target is invoked with, if there is a next attempt.
+    /// The envelope for the target, if there is a next attempt.
     pub fn envelope(&self) -> Option<Envelope<'_>> {
         self.failure.as_ref().ok()?.envelope(self.schedule?.attempt)
     }
@@ -123,7 +124,7 @@ impl Judgement<'_> {
         }
     }
 
-    /// What becomes of a message whose invocation was not accepted. Its attempt was not made.
+    /// What to do with a message whose invocation was not accepted. The attempt does not count.
     pub fn after_fault(&self, kind: FaultKind, now: Timestamp) -> Settlement {
         let (Ok(failure), Some(schedule)) = (&self.failure, self.schedule) else {
             return Settlement::DeadLetter(Reason::Unreadable);
@@ -140,7 +141,7 @@ impl Judgement<'_> {
         }
     }
 
-    /// What becomes of a message that is due and held back for so long, because its target is down.
+    /// What to do with a due message that is held back for this long because its target is down.
     pub fn held_back(&self, hold: Duration, now: Timestamp) -> Settlement {
         let Some((failure, schedule)) = self.failure.as_ref().ok().zip(self.schedule) else {
             return Settlement::Wait { until: later(now, hold) };
@@ -149,8 +150,8 @@ impl Judgement<'_> {
         Settlement::Wait { until: by_last_chance(later(now, hold), schedule, now) }
     }
 
-    /// How often the attempt was tried in vain, for waits that double. The receive count of a message that was sent
-    /// again began anew. But after waits that double, an event is about as late as the last of them was long.
+    /// How often the attempt was tried in vain, for waits that double. If the message was sent again, its receive count
+    /// has started over. But after waits that double, an event is about as late as the last of them was long.
     fn tries(&self, now: Timestamp) -> u32 {
         let receives = self.message.receive_count;
         match self.schedule {
@@ -162,8 +163,8 @@ impl Judgement<'_> {
         }
     }
 
-    /// What becomes of a message whose failure could not be claimed. Nobody knows whether it was acted on, so
-    /// it waits until somebody can tell, and is given up unclaimed only before SQS would delete it.
+    /// What to do with a message whose failure could not be claimed. It is unknown whether the failure was acted on, so
+    /// the message waits until the ledger works. It is given up without a claim only before SQS would delete it.
     pub fn after_unclaimed(&self, passes: bool, now: Timestamp) -> Settlement {
         let reason = match self.decision {
             Decision::Settle(Settlement::DeadLetter(reason)) => reason,
@@ -180,13 +181,13 @@ impl Judgement<'_> {
     }
 }
 
-/// `until`, or the last chance where a wait would miss it.
+/// `until`, or the last chance if the wait would miss it.
 fn by_last_chance(until: Timestamp, schedule: Schedule, now: Timestamp) -> Timestamp {
     if now < schedule.last_chance { until.min(schedule.last_chance) } else { until }
 }
 
-/// The visibility timeout that brings a message back at `until`, in whole seconds. After the longest timeout
-/// that SQS allows it comes back early, and waits again.
+/// The visibility timeout that brings a message back at `until`, in whole seconds. If the wait is longer than SQS
+/// allows, the message comes back early and waits again.
 pub fn visibility_timeout(until: Timestamp, now: Timestamp) -> u32 {
     whole_seconds(between(now, until).min(VISIBILITY_MAX - VISIBILITY_SLACK))
 }
@@ -210,7 +211,7 @@ mod tests {
         decide(message(body), &home(), &rules(variables), now)
     }
 
-    /// In how many milliseconds after its failure the event is due, or why it is given up.
+    /// How many milliseconds after its failure the event is due, or why it is given up.
     fn due_after(body: &str, variables: Variables) -> Result<i64, Reason> {
         let judgement = decide_at(body, variables, at(FAILED_AT));
         match (judgement.decision, judgement.schedule) {
@@ -323,7 +324,7 @@ mod tests {
         }
     }
 
-    /// The error in a dead letter ended the last round, so it is the only thing that does not count.
+    /// Only the error of a dead letter is ignored, because it ended the previous round of attempts.
     #[test]
     fn a_redriven_event_obeys_the_same_rules_as_a_failure() {
         let (here, elsewhere) = ("123456789012", "999999999999");
@@ -404,7 +405,7 @@ mod tests {
 
     #[test]
     fn the_last_attempt_is_made_just_before_the_age_is_over() {
-        // It failed first 365.568 s before; of a MAX_AGE of 1000 s a slack of 10 s is left.
+        // The first failure was 365.568 s earlier, and a MAX_AGE of 1000 s has a slack of 10 s.
         let body = testing::record_of(&testing::envelope(20, 1_573_755_000, "id", "1"));
         let policy = [("MAX_AGE", "1000s"), ("JITTER", "none")];
         assert_eq!(due_after(&body, &policy), Ok(990_000 - 365_568));

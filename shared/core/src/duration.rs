@@ -18,7 +18,7 @@ pub fn parse(text: &str) -> Option<Duration> {
         .iter()
         .find_map(|&(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)))
         .unwrap_or((text, 1));
-    // `u64::from_str` would take a leading `+`.
+    // `u64::from_str` would accept a leading `+`.
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }

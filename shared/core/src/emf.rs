@@ -1,5 +1,4 @@
-//! CloudWatch metrics in embedded metric format: log lines from which CloudWatch extracts metrics, without a
-//! call.
+//! CloudWatch metrics in embedded metric format: log lines from which CloudWatch extracts metrics, without a call.
 
 use serde_json::{Map, Value, json};
 
@@ -21,7 +20,7 @@ impl MetricLine {
         self.values.insert(name.to_owned(), value);
     }
 
-    /// The line. Its metrics are counted by the first dimension, by the first two, and so on.
+    /// Renders the line. CloudWatch aggregates its metrics by the first dimension, by the first two, and so on.
     pub fn render(self, dimensions: &[(&str, &str)], now: Timestamp) -> String {
         let Self { definitions, mut values } = self;
         let names: Vec<&str> = dimensions.iter().map(|(name, _)| *name).collect();

@@ -24,8 +24,8 @@ const ATTEMPT: &str = "attempt";
 const INITIAL_TIMESTAMP: &str = "initial_timestamp";
 const REQUEST_ID: &str = "request_id";
 
-/// The custom value of the client context in which a function that is given its bare payload finds the retry
-/// metadata. It is a string that holds JSON, because the client contexts of most runtimes allow only strings.
+/// The name of the retry metadata among the custom values of the client context, for a function that receives the bare
+/// payload. The value is a string that holds JSON, because the client contexts of most runtimes allow only strings.
 pub const CONTEXT_FACTS: &str = "comeback";
 
 /// The largest payload of an asynchronous invocation.
@@ -47,8 +47,8 @@ pub struct RetryMetadata {
     pub attempt: Attempt,
     /// The time of the first failure, in whole seconds since 1970.
     pub initial_timestamp: i64,
-    /// The request id of the first failed invocation, the same in all attempts. Envelopes of other
-    /// writers may lack it.
+    /// The request id of the first failed invocation, the same in all attempts. Envelopes that other programs wrote may
+    /// lack it.
     pub request_id: Option<String>,
     /// Members that other programs added.
     others: Vec<(String, Box<RawValue>)>,
@@ -72,7 +72,7 @@ impl<'a> Envelope<'a> {
         Some((RetryMetadata::read(object.get(METADATA)?.get())?, object.get(PAYLOAD)?))
     }
 
-    /// The same envelope with a payload of its own.
+    /// The same envelope with an owned payload.
     pub fn into_owned(self) -> Envelope<'static> {
         Envelope { metadata: self.metadata, payload: Cow::Owned(self.payload.into_owned()) }
     }
@@ -99,7 +99,7 @@ fn spells_name_with_escapes(json: &str) -> bool {
         u8::from_str_radix(digits, 16).ok()
     };
     let is_of_name = |at: usize| character(at).is_some_and(|it| METADATA.as_bytes().contains(&it));
-    // Searching first is many times as fast, and most payloads have no escapes.
+    // A plain search first is many times faster, and most payloads have no escapes.
     json.contains(ESCAPE) && json.match_indices(ESCAPE).any(|(at, _)| is_of_name(at))
 }
 
@@ -134,7 +134,7 @@ impl RetryMetadata {
         Timestamp::from_timestamp(self.initial_timestamp, 0)
     }
 
-    /// Reads the value of [`METADATA`]; `None` if it is not what an envelope has there.
+    /// Reads the value of [`METADATA`], or returns `None` if it is not valid retry metadata.
     pub fn read(value: &str) -> Option<Self> {
         let object = Object::read(value)?;
         let request_id = object.text(REQUEST_ID).map(Cow::into_owned);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_beyond_what_is_counted_are_held_at_the_end() {
+    fn numbers_out_of_range_are_clamped() {
         let table = [
             ("1e300", "5", u32::MAX, 5),
             ("4294967296", "5", u32::MAX, 5),
@@ -295,7 +295,7 @@ mod tests {
         assert!(!of_length(INVOCATION_MAX - around + 1).fits());
     }
 
-    /// Any JSON text, in spellings that a decoder would not write again.
+    /// Any JSON text, in spellings that decoding and encoding would change.
     fn any_json() -> impl Strategy<Value = String> {
         let leaf = prop_oneof![
             Just("null".to_owned()),

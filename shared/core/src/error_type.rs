@@ -7,7 +7,7 @@
 //! | Python, Node.js, Go, .NET | `PaymentError` |
 //! | Java | `com.example.orders.PaymentError`; nested in another class, `com.example.Orders$PaymentError` |
 //! | Ruby | `Function<Orders::PaymentError>`; while the function is loaded `Init<…>`, of the runtime itself `Runtime<…>` |
-//! | Rust | the name that the kit's `Failure` is given, else the path of the type, such as `orders::PaymentError` |
+//! | Rust | the name in the kit's `Failure`, else the path of the type, such as `orders::PaymentError` |
 //! | Lambda itself | `Runtime.ExitError` (a crash), `Sandbox.Timedout`, `Extension.Crash` and the like |
 //!
 //! So a pattern is matched against the whole type and against its last segment.
@@ -16,32 +16,31 @@ use std::time::Duration;
 
 use crate::{duration, pattern};
 
-/// The error type by which a target asks for a later retry. Its message begins with how long.
+/// The error type with which a target asks for a later retry. The message begins with the duration.
 const RETRY_AFTER: &str = "RetryAfter";
 
-/// The error type that is never retried, without any setting.
+/// The error type that is never retried, whatever the settings say.
 const PERMANENT_FAILURE: &str = "PermanentFailure";
 
-/// What Ruby's runtime client writes around the name of an error's class.
+/// The prefixes with which Ruby's runtime client wraps the name of an error's class.
 const RUBY_CLASSIFICATIONS: [&str; 3] = ["Function<", "Init<", "Runtime<"];
 
-/// The namespaces of Lambda's own error types, and what Ruby's runtime client writes for an error of its own. Each
-/// of these errors may pass at the next attempt.
+/// The prefixes of Lambda's own error types, and of errors of Ruby's runtime client itself. Each of these errors may be
+/// gone at the next attempt.
 const LAMBDAS_OWN: [&str; 4] = ["Runtime.", "Sandbox.", "Extension.", "Runtime<"];
 
 /// The error in the response of a failed invocation.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ErrorReport {
-    /// The runtime's name for the error. Crashes and time-outs have one since 2025; before, they had only a
-    /// message.
+    /// The runtime's name for the error. Crashes and time-outs have one since 2025; before, they had only a message.
     pub error_type: Option<String>,
     /// Its message.
     pub message: Option<String>,
 }
 
 impl ErrorReport {
-    /// The retry hint of the target, which is how long it wants to wait at least: an error of type `RetryAfter`
-    /// whose message begins with a duration, such as `120s: the upstream says 429`.
+    /// The target's retry hint, which is the minimum time to wait: an error of type `RetryAfter` whose message begins
+    /// with a duration, such as `120s: the upstream says 429`.
     pub fn retry_after(&self) -> Option<Duration> {
         let (Some(error_type), Some(message)) = (&self.error_type, &self.message) else {
             return None;
@@ -67,7 +66,7 @@ impl NonRetryable {
             return false;
         };
         let names = names(whole);
-        // `*Error` means the function's own errors: a crash, `Runtime.ExitError`, is retried.
+        // `*Error` means the function's own errors. A crash, `Runtime.ExitError`, is still retried.
         let is_lambdas_own = LAMBDAS_OWN.iter().any(|namespace| whole.starts_with(namespace));
         let patterns =
             self.0.iter().filter(|pattern| !(is_lambdas_own && pattern.starts_with('*')));
@@ -82,7 +81,7 @@ impl<'a> FromIterator<&'a str> for NonRetryable {
     }
 }
 
-/// The names by which an error type is known: the whole type, its class, and the last segment of that.
+/// The names that patterns are matched against: the whole type, its class, and the last segment of the class.
 pub fn names(error_type: &str) -> [&str; 3] {
     let class = class(error_type);
     [error_type, class, last_segment(class)]
@@ -170,7 +169,7 @@ mod tests {
         assert!(NonRetryable::parse("*Error").covers(&of_a_function));
     }
 
-    /// What each runtime writes into a failure record, as its client's source and AWS's own records have it.
+    /// The responses in the failure records of each runtime, from its client's source and from AWS's own records.
     const RESPONSES: [(&str, &str); 8] = [
         ("Python", include_str!("../fixtures/responses/python.json")),
         ("Node.js", include_str!("../fixtures/responses/nodejs.json")),

@@ -1,13 +1,12 @@
-//! Errors of AWS that keep an invocation, or the claim before it, from being accepted, and how long the message
-//! waits then.
+//! AWS errors that prevent an invocation or the claim before it, and how long the message then waits.
 //!
-//! | kind | what it is | what becomes of the message |
+//! | kind | what it is | what happens to the message |
 //! |---|---|---|
-//! | transient | throttling, 5xx, time-outs, things not ready yet | a short wait, no attempt is counted |
-//! | configuration | a fault that a person will fix | a longer wait, until the event's age is over |
+//! | transient | throttling, 5xx, time-outs, resources that are not ready yet | a short wait, no attempt is counted |
+//! | configuration | a fault that a person has to fix | longer waits, until the event's age is over |
 //! | refused | this request will never be accepted | it is given up |
 //!
-//! A failure that can't be claimed waits in the same way, but beyond its age, until SQS would delete its message.
+//! A message whose failure can't be claimed waits likewise, even beyond the event's age, until SQS would delete it.
 
 use std::time::Duration;
 
@@ -17,13 +16,11 @@ use crate::{
     reason::Reason,
 };
 
-/// After a transient fault: 1 s, doubling with each try up to 5 min, as Lambda itself
-/// retries throttled events.
+/// After a transient fault: 1 s, doubling with each try up to 5 min, as in Lambda's own retries of throttled events.
 const TRANSIENT_WAIT: Backoff =
     Backoff { base: Duration::from_secs(1), max: Duration::from_mins(5), jitter: Jitter::Full };
 
-/// After a configuration fault: long enough not to flood the log, short enough that the event goes on soon after
-/// the fix.
+/// After a configuration fault: long enough not to flood the log, short enough to retry the event soon after the fix.
 const CONFIGURATION_WAIT: Backoff =
     Backoff { base: Duration::from_mins(1), max: Duration::from_mins(15), jitter: Jitter::Equal };
 
@@ -39,9 +36,9 @@ const SPARING_WAIT: Backoff =
 pub struct InvokeFault {
     /// What the fault means for the message.
     pub kind: FaultKind,
-    /// AWS's name for the error, if there was an answer.
+    /// AWS's error code, if AWS answered.
     pub code: Option<String>,
-    /// The error message of AWS, or of the connection that failed.
+    /// The error message of AWS or of the failed connection.
     pub message: String,
 }
 
@@ -49,20 +46,20 @@ pub struct InvokeFault {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}{message}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default())]
 pub struct StoreFault {
-    /// Whether it will pass by itself; otherwise a person has to fix it.
+    /// Whether the fault is transient. Otherwise, a person has to fix it.
     pub passes: bool,
-    /// AWS's name for the error, if there was an answer.
+    /// AWS's error code, if AWS answered.
     pub code: Option<String>,
-    /// The error message of AWS, or of the connection that failed.
+    /// The error message of AWS or of the failed connection.
     pub message: String,
 }
 
 /// What a fault means for the message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FaultKind {
-    /// It will pass by itself.
+    /// The fault is temporary.
     Transient {
-        /// How long AWS asks to wait, if it does.
+        /// The time to wait that AWS asks for, if any.
         retry_after: Option<Duration>,
     },
     /// A person has to fix it.
@@ -71,7 +68,7 @@ pub enum FaultKind {
     Refused(Reason),
 }
 
-/// Whether this error code means throttling, whatever the HTTP status: the AWS SDKs' list, for every service.
+/// Whether this error code means throttling, whatever the HTTP status. This is the AWS SDKs' list for all services.
 pub fn throttles(code: &str) -> bool {
     matches!(
         code.strip_suffix("Exception").unwrap_or(code),
@@ -147,10 +144,10 @@ pub fn classify(
     }
 }
 
-/// Whether an error of DynamoDB will pass by itself. Its throttling errors have status 400, like those that a
-/// person has to fix.
+/// Whether an error of DynamoDB is transient. Its throttling errors have status 400, like errors that a person has to
+/// fix.
 pub fn store_fault_passes(code: Option<&str>, status: Option<u16>) -> bool {
-    // A success status with an error is an answer that was cut off.
+    // An error with a success status means that the answer was cut off.
     code.is_some_and(|code| throttles(code) || conflict_passes(code))
         || matches!(status, None | Some(..300 | 408 | 429 | 500..))
 }
@@ -172,13 +169,13 @@ impl FaultKind {
     }
 }
 
-/// How long a message waits whose failure could not be claimed.
+/// How long a message waits if its failure could not be claimed.
 pub(crate) fn store_wait(passes: bool, request_id: &str, tries: u32) -> Duration {
     let wait = if passes { TRANSIENT_WAIT } else { CONFIGURATION_WAIT };
     sparing(drawn(wait, request_id, tries), request_id, tries)
 }
 
-/// This wait, or a longer one if the message has few receives left.
+/// This wait, or a longer one from the receive [`RECEIVES_SPARED_FROM`] on.
 pub(crate) fn sparing(wait: Duration, request_id: &str, tries: u32) -> Duration {
     if tries < RECEIVES_SPARED_FROM {
         return wait;
@@ -236,7 +233,7 @@ mod tests {
         let transient = FaultKind::Transient { retry_after: None };
         let too_large = FaultKind::Refused(Reason::PayloadTooLarge);
         let rejected = FaultKind::Refused(Reason::InvokeRejected);
-        // Each status would be taken for another kind.
+        // Each status alone would mean another kind.
         for (codes, status, kind) in [
             (
                 "RequestTooLarge RequestEntityTooLarge SerializedRequestEntityTooLarge",
@@ -349,7 +346,7 @@ mod tests {
     fn the_receives_of_a_message_last_for_as_long_as_sqs_keeps_it() {
         assert!(wait(TRANSIENT, 10, 499).unwrap() <= Duration::from_mins(5));
         assert!(wait(TRANSIENT, 10, 500).unwrap() >= Duration::from_mins(30));
-        // The least that each wait may be, for the first to the last receive that SQS allows.
+        // The waits from the first spared receive to the last one that SQS allows.
         let asked = FaultKind::Transient { retry_after: Some(SECOND) };
         for kind in [TRANSIENT, asked, FaultKind::Configuration] {
             let spared: Duration = (RECEIVES_SPARED_FROM..=1000)
@@ -367,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn the_errors_own_wish_is_granted_but_for_less_than_a_second() {
+    fn the_wait_that_aws_asks_for_is_kept_if_it_is_at_least_a_second() {
         for (asked, granted) in [(0, 1), (1, 1), (77, 77)] {
             let kind = FaultKind::Transient { retry_after: Some(SECOND * asked) };
             assert_eq!(wait(kind, 10, 2), Ok(SECOND * granted));
@@ -387,7 +384,7 @@ mod tests {
 
     #[test]
     fn no_wait_passes_over_the_last_chance_and_none_reaches_beyond_the_age() {
-        // Of a MAX_AGE of 10,000 s the last chance is a minute before its end.
+        // With a MAX_AGE of 10,000 s, the last chance is a minute before its end.
         for kind in [TRANSIENT, FaultKind::Configuration] {
             assert_eq!(wait(kind, 9_939, 100), Ok(SECOND), "a second before the last chance");
             assert_eq!(wait(kind, 9_999, 100), Err(Reason::MaxAgeExceeded));

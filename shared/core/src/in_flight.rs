@@ -1,14 +1,14 @@
-//! How a wait is kept: in flight or as a delay.
+//! Chooses how a message waits: in flight or as a delay.
 //!
-//! A message that waits by its visibility timeout is in flight. Once about 120,000 messages of a queue are in
-//! flight, SQS delivers nothing more from it and reports no error. A delayed message is not in flight, and there may
-//! be any number of them. But a delay ends after 15 minutes, so a long wait as delays is received and sent again and
-//! again. So waits are kept in flight while there are few, and as places become scarce, the longest waits get them.
+//! A message that waits by its visibility timeout is in flight. Once about 120,000 messages of a queue are in flight,
+//! SQS delivers nothing more from it and reports no error. A delayed message is not in flight, and there may be any
+//! number of them. But a delay ends after 15 minutes, so a message with a longer wait is received and sent again
+//! several times. So waits are kept in flight at first. As places become scarce, the longest waits get them.
 //!
-//! SQS counts the messages in flight up to a minute late, and asking costs a call. So each handler estimates the
-//! number: the last count, and what the count may not show yet, which is what all handlers have put in flight since
-//! then, if the others did as much as this one. How many others there are is assumed, until two counts show that there
-//! are more. If the estimate is too high, waits become delays too early, which does no harm.
+//! SQS's count of the messages in flight is up to a minute late, and asking for it costs a call. So each handler
+//! estimates the number: the last count, plus the messages that all handlers have put in flight since then. It assumes
+//! that the others have put in as many as itself. The number of other handlers is assumed too, until two counts show
+//! more. If the estimate is too high, waits become delays too early, which does no harm.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -19,23 +19,23 @@ use crate::{
     time::{between, later},
 };
 
-/// SQS refuses a longer delay.
+/// The longest delay that SQS accepts.
 pub const DELAY_MAX: Duration = Duration::from_mins(15);
 
 /// The shortest hop of a longer wait.
 const HOP_MIN: Duration = Duration::from_mins(12);
 
-/// How many messages of a queue SQS has in flight at most, unless AWS raised the quota.
+/// SQS's quota of messages in flight in one queue, unless AWS raised it.
 pub const QUOTA: u32 = 120_000;
 
-/// The default of `IN_FLIGHT_MAX`. The rest of [`QUOTA`] is for messages that are being handled, and for what a
+/// The default of `IN_FLIGHT_MAX`. The rest of [`QUOTA`] is for messages that are being handled, and for those that a
 /// late count doesn't show yet.
 pub const IN_FLIGHT_MAX: NonZeroU32 = NonZeroU32::new(100_000).unwrap();
 
 /// How late SQS's count may be.
 const COUNT_LAG: Duration = Duration::from_mins(1);
 
-/// How long after a count a handler asks again at the earliest.
+/// The minimum time between two requests of a handler for the count.
 const COUNT_INTERVAL: Duration = Duration::from_secs(15);
 
 /// How long a count is remembered.
@@ -44,35 +44,35 @@ const COUNT_RETENTION: Duration = Duration::from_mins(3);
 /// After this many waits in about a minute, a handler asks for the count even if its batches are small.
 const WAITS_UNCOUNTED_MAX: u64 = 10;
 
-/// How many handlers are assumed to do the same at least. As many handle a few hundred failures a second.
+/// The minimum number of handlers to assume. That many handle a few hundred failures a second.
 const PEERS_MIN: u32 = 25;
 
-/// Lambda's default concurrency of an account, which is also about as many batches as a mapping runs.
+/// The maximum: Lambda's default concurrency of an account, which is also about as many batches as a mapping runs.
 const PEERS_MAX: u32 = 1_000;
 
-/// What a handler puts in flight is added up in parts of this length.
+/// The messages that a handler puts in flight are counted in parts of this length.
 const PART: Duration = Duration::from_secs(15);
 
 /// This many parts are as long as [`COUNT_LAG`]. Twice as many are kept, because counts may be late.
 const PARTS: usize = 4;
 const PARTS_REMEMBERED: usize = 2 * PARTS;
 
-/// A first receive this long after the send shows that more arrives than is handled.
+/// If the first receive is this long after the send, messages arrive faster than they are handled.
 const BACKLOG_AGE: Duration = Duration::from_secs(5);
 
-/// Waits at least this long are kept in flight up to the limit itself.
+/// Waits of at least this length are kept in flight until the limit is reached.
 const LONG_WAIT: Duration = Duration::from_hours(12);
 
-/// What a batch shows of its queue.
+/// The signs of load that a batch shows.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Signs {
-    /// The batch has as many messages as one receive gives.
+    /// The batch has at least as many messages as one receive returns.
     pub full: bool,
     /// A message had to wait for its first receive.
     pub backlog: bool,
 }
 
-/// Whether a message had to wait for its first receive. One that was sent again was meant to.
+/// Whether a message had to wait for its first receive. If it was sent again, that wait was intended and doesn't count.
 pub fn is_backlog(message: &Message<'_>, now: Timestamp) -> bool {
     let waited = message.sent_at.is_some_and(|sent_at| between(sent_at, now) > BACKLOG_AGE);
     waited && message.receive_count == 1 && !message.was_sent_again()
@@ -81,15 +81,15 @@ pub fn is_backlog(message: &Message<'_>, now: Timestamp) -> bool {
 /// One handler's estimate of how many messages of one queue are in flight.
 #[derive(Clone, Debug, Default)]
 pub struct Gauge {
-    /// What the last batch showed.
+    /// The signs of load in the last batch.
     signs: Signs,
-    /// Whether places were scarce when this handler last looked.
+    /// Whether places were scarce at the last estimate.
     is_crowded: bool,
     asked_at: Option<Timestamp>,
     counted: Option<(Timestamp, u64)>,
-    /// How many handlers do the same, as far as counts have shown; at least [`PEERS_MIN`] are assumed.
+    /// The number of handlers that the counts imply. The estimate uses at least [`PEERS_MIN`].
     peers: u32,
-    /// What this handler has put in flight in the current part and those before it, and when the current one began.
+    /// The messages that this handler put in flight in the current part and earlier ones, and when that part began.
     put: [Put; PARTS_REMEMBERED + 1],
     part_began_at: Option<Timestamp>,
 }
@@ -98,17 +98,17 @@ pub struct Gauge {
 #[derive(Clone, Copy, Debug, Default)]
 struct Put {
     messages: u64,
-    /// For how long they stay there together, each counted up to [`COUNT_LAG`].
+    /// The sum of their times in flight, each counted up to [`COUNT_LAG`].
     stay: Duration,
 }
 
 impl Gauge {
-    /// Notes what a batch shows.
+    /// Notes the signs of load in a batch.
     pub fn begin(&mut self, signs: Signs) {
         self.signs = signs;
     }
 
-    /// Whether to ask for the count now. If so, the question counts as asked, however it is answered.
+    /// Whether to ask for the count now. If so, the next request waits for `COUNT_INTERVAL`, even if this one fails.
     pub fn asks(&mut self, now: Timestamp) -> bool {
         let Signs { full, backlog } = self.signs;
         let many = self.uncounted(now) >= WAITS_UNCOUNTED_MAX;
@@ -122,9 +122,9 @@ impl Gauge {
         asks
     }
 
-    /// Notes SQS's answer.
+    /// Notes the count that SQS returned.
     pub fn count(&mut self, in_flight: u64, now: Timestamp) {
-        self.turn(now);
+        self.advance(now);
         let before = self.counted.replace((now, in_flight));
         self.peers = match before.filter(|(at, _)| between(*at, now) <= COUNT_RETENTION) {
             Some((at, before)) => {
@@ -135,7 +135,7 @@ impl Gauge {
         };
     }
 
-    /// Whether a wait is to be kept as a delay. If not, its message counts as one more in flight.
+    /// Whether to keep a wait as a delay. If not, its message is added to those in flight.
     pub fn delays(&mut self, wait: Duration, max: NonZeroU32, now: Timestamp) -> bool {
         let longest = longest_delayed(self.estimate(now), max, self.signs);
         self.is_crowded = longest.is_some();
@@ -147,12 +147,12 @@ impl Gauge {
         delays
     }
 
-    /// How many messages are in flight, as far as anyone can tell.
+    /// The estimated number of messages in flight.
     fn estimate(&mut self, now: Timestamp) -> u64 {
-        self.turn(now);
+        self.advance(now);
         let recent = |(at, _): &(Timestamp, u64)| between(*at, now) <= COUNT_RETENTION;
         let counted = self.counted.filter(recent).map_or(0, |(_, count)| count);
-        // A message that stays for half a minute is in flight half of the time that the count is late.
+        // A message that stays for half a minute counts half, because the count is a minute late.
         let stays = self.put.iter().take(PARTS + 1).map(|put| put.stay);
         let stay = stays.fold(Duration::ZERO, Duration::saturating_add);
         let peers = self.peers.max(PEERS_MIN);
@@ -160,14 +160,14 @@ impl Gauge {
         counted.saturating_add(u64::try_from(uncounted).unwrap_or(u64::MAX))
     }
 
-    /// How many messages this handler has put in flight since a count surely shows them.
+    /// How many messages this handler has put in flight so recently that a count may not show them.
     fn uncounted(&mut self, now: Timestamp) -> u64 {
-        self.turn(now);
+        self.advance(now);
         self.put.iter().take(PARTS + 1).map(|put| put.messages).sum()
     }
 
     /// Begins a new part if the current one is over.
-    fn turn(&mut self, now: Timestamp) {
+    fn advance(&mut self, now: Timestamp) {
         let began_at = *self.part_began_at.get_or_insert(now);
         let parts = between(began_at, now).as_millis() / PART.as_millis();
         for _ in 0..parts.min(self.put.len() as u128) {
@@ -180,8 +180,8 @@ impl Gauge {
     }
 }
 
-/// The number of concurrent handlers that explains by how much the messages in flight have grown in this time, if each
-/// has put as many in flight as this handler.
+/// The number of concurrent handlers that explains the growth of the messages in flight in this time, if each handler
+/// has put in as many as this one.
 ///
 /// It isn't known when the counted messages were put in flight. So this takes the largest part that this handler
 /// remembers: a smaller one could overestimate the number of handlers.
@@ -192,8 +192,8 @@ fn peers(grown: u64, time: Duration, put: &[Put]) -> u32 {
     u32::try_from(peers).unwrap_or(u32::MAX).min(PEERS_MAX)
 }
 
-/// The longest wait that is kept as a delay: none while less than half of the places are taken, from there on 15
-/// minutes, and more with every further place. At the limit all waits are.
+/// The longest wait that is kept as a delay: 15 minutes once half of the places are taken, more with every further
+/// place, and any wait at the limit. Below half there is none, except 15 minutes during a backlog.
 fn longest_delayed(in_flight: u64, max: NonZeroU32, signs: Signs) -> Option<Duration> {
     let half = f64::from(max.get()) / 2.0;
     // Counts are far below the 2^53 up to which this is exact.
@@ -209,15 +209,15 @@ fn longest_delayed(in_flight: u64, max: NonZeroU32, signs: Signs) -> Option<Dura
     }
 }
 
-/// When an event that may not be retried now is looked at again. Events that are held back together don't come
-/// back together.
+/// When to look again at an event that may not be retried now. The time is drawn by the request id, so that events that
+/// are held back together don't come back together.
 pub fn held_back_until(request_id: &str, now: Timestamp) -> Timestamp {
     let minute = u32::try_from(now.timestamp() / 60).unwrap_or_default();
     later(now, Draw::seeded(request_id, minute).between(HOP_MIN, DELAY_MAX))
 }
 
-/// The `DelaySeconds` that bring a message back at `until`, or on the way there. Longer waits take hops of 12 to
-/// 15 minutes: events that failed together would otherwise come back in waves.
+/// The `DelaySeconds` that bring a message back at `until`, or earlier for a further hop. Hops take 12 to 15 minutes,
+/// drawn by the request id: otherwise events that failed together would come back in waves.
 pub fn delay_seconds(request_id: &str, until: Timestamp, now: Timestamp) -> u32 {
     let rest = between(now, until);
     let delay = if rest <= DELAY_MAX {
@@ -229,7 +229,7 @@ pub fn delay_seconds(request_id: &str, until: Timestamp, now: Timestamp) -> u32 
     whole_seconds(delay)
 }
 
-/// Rounded up, as SQS counts in seconds and no attempt is made too early.
+/// Rounds up to whole seconds, the unit of SQS, so that no attempt is made too early.
 pub(crate) fn whole_seconds(duration: Duration) -> u32 {
     let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
     u32::try_from(seconds).unwrap_or(u32::MAX)
@@ -315,8 +315,8 @@ mod tests {
         assert_eq!(gauge.estimate(after(136)), 0);
     }
 
-    /// The most in flight while so many messages a second begin a wait, and so many handlers, all new, see counts that
-    /// are a minute late.
+    /// The most messages in flight while `rate` messages a second begin a wait. All handlers are new, and see counts
+    /// that are a minute late.
     fn most_in_flight(rate: u64, handlers: usize, wait: Duration) -> u64 {
         let mut gauges = vec![Gauge::default(); handlers];
         let mut put = Vec::new();

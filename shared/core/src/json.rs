@@ -66,7 +66,7 @@ pub(crate) fn text(value: &RawValue) -> Option<Cow<'_, str>> {
     })
 }
 
-/// The text of a JSON string without escapes, as most are.
+/// The text of a JSON string that has no escapes. Most have none.
 fn plain(value: &RawValue) -> Option<&str> {
     let text = value.get().strip_prefix('"')?.strip_suffix('"')?;
     (!text.as_bytes().contains(&b'\\')).then_some(text)

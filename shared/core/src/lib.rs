@@ -1,4 +1,4 @@
-//! What Comeback decides, as pure functions of values.
+//! The decisions of Comeback's retry handler, as pure functions of values.
 //!
 //! A message of the retry queue goes through three steps:
 //!
@@ -8,8 +8,8 @@
 //!    no further attempt.
 //! 3. [`decision`] *decides*: wait, invoke, or give up. An event that is given up becomes a [`dead_letter`].
 //!
-//! [`fault`] classifies the errors of AWS. With a ledger, [`claim`] makes each failure act once, however often its
-//! message is delivered.
+//! [`fault`] classifies the errors of AWS. With a ledger, [`claim`] ensures that each failure is acted on once, however
+//! often its message is delivered.
 //!
 //! Nothing here reads a clock, the environment or the network. The same message, settings and time give the same
 //! decision on every machine, so a crash between two steps loses nothing.

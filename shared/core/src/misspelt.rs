@@ -1,14 +1,14 @@
-//! Variables of the environment that are no settings, but look like one.
+//! Environment variables that look like misspelt settings.
 
 use std::fmt;
 
 use crate::settings;
 
-/// A variable counts as a misspelt setting if this many edits or fewer make it one, and at most one edit for
-/// each four characters of the setting.
+/// A variable counts as a misspelt setting if at most this many edits turn it into one, and at most one edit for each
+/// four characters of the setting's name.
 const EDITS_MAX: usize = 2;
 
-/// A variable that was probably meant as a setting.
+/// A variable that was probably meant to be a setting.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Misspelt {
     variable: String,
@@ -22,7 +22,7 @@ impl Misspelt {
             variables.into_iter().filter(|name| !settings::names().any(|known| known == name));
         let misspelt = |variable: String| {
             let upper = variable.to_ascii_uppercase();
-            // Names whose lengths differ by more are further apart than that, too.
+            // If the lengths differ by more than that, so do the names.
             let near = |known: &&str| known.len().abs_diff(upper.len()) <= EDITS_MAX;
             let edits = |known| (strsim::osa_distance(&upper, known), known);
             let (edits, setting) = settings::names().filter(near).map(edits).min()?;

@@ -1,4 +1,4 @@
-//! How long, how often and after which errors a function's events are retried.
+//! A function's retry policy: how long, how often and after which errors its events are retried.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use crate::{
 /// The shortest and the longest `BASE_BACKOFF`. SQS counts visibility timeouts in whole seconds.
 const BASE_BACKOFF: [Duration; 2] = [Duration::from_secs(1), Duration::from_hours(12)];
 
-/// The longest `MAX_BACKOFF`. SQS keeps a message for at most 14 days; a wait of 13 leaves a day for the attempt
+/// The longest `MAX_BACKOFF`. SQS keeps a message for at most 14 days. A wait of 13 days leaves a day for the attempt
 /// after it.
 pub(crate) const MAX_BACKOFF_MAX: Duration = Duration::from_hours(13 * 24);
 
 /// The longest `MAX_AGE`.
 const MAX_AGE_MAX: Duration = Duration::from_hours(365 * 24);
 
-/// How long before the end of its age an event's last attempt is made, so that it is in time even if the queue is
-/// slow: this, or a hundredth of the age if that is less.
+/// How long before the end of its age an event's last attempt is made: this, or a hundredth of the age if that is less.
+/// So the attempt is in time even if the queue is slow.
 const SLACK_MAX: Duration = Duration::from_mins(1);
 
-/// The rules for one function.
+/// The retry policy of one function.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Policy {
     /// The delays between a failure and the next attempt.
@@ -71,7 +71,7 @@ impl Policy {
         let base_range = format!("from {} to {}", in_seconds(base_min), in_seconds(base_max));
         let base_is_good = (base_min..=base_max).contains(&base);
         demand(base_is_good, "BASE_BACKOFF", base_range, base);
-        // One wrong value is one fault: the others are checked as if this one was not set.
+        // One wrong value is one fault: the others are checked as if this one were not set.
         let base = if base_is_good { base } else { base_min };
         let max_range =
             format!("from BASE_BACKOFF, {}, to {}", in_seconds(base), in_seconds(MAX_BACKOFF_MAX));

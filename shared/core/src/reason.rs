@@ -9,7 +9,7 @@ pub enum Reason {
     MaxAgeExceeded,
     /// `MAX_ATTEMPTS` attempts have failed.
     MaxAttemptsExceeded,
-    /// The error is one that never heals.
+    /// The error is of a type that is never retried.
     NotRetryable,
     /// The record names a function that this handler may not invoke.
     TargetNotAllowed,
@@ -17,18 +17,18 @@ pub enum Reason {
     RecursionStopped,
     /// The record carries no payload.
     PayloadMissing,
-    /// The envelope does not fit an asynchronous invocation.
+    /// The envelope is too large for an asynchronous invocation.
     PayloadTooLarge,
     /// Lambda refuses the request for good.
     InvokeRejected,
     /// An operator cancelled the event.
     Cancelled,
-    /// The message is of no known form.
+    /// The message has none of the known forms.
     Unreadable,
 }
 
 impl Reason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 10] = [
         Self::MaxAgeExceeded,
         Self::MaxAttemptsExceeded,
@@ -58,7 +58,7 @@ impl Reason {
         }
     }
 
-    /// Whether every handler would find this reason for the same failure. The others depend on the handler's
+    /// Whether every handler would find this reason for the same failure. The other reasons depend on the handler's
     /// settings, or concern a message that describes no failure.
     pub fn concerns_failure(self) -> bool {
         match self {

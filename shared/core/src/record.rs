@@ -1,8 +1,8 @@
 //! Reads a failed event from a message of the retry queue.
 //!
-//! | form | where from | what it looks like |
+//! | form | source | content |
 //! |---|---|---|
-//! | record | on-failure destination SQS | the failure record is the body |
+//! | record | on-failure destination SQS | the body is the failure record |
 //! | notification | on-failure destination SNS | the record is the `Message` of an SNS notification |
 //! | event | on-failure destination EventBridge | the record is the `detail` of an event |
 //! | bare | the function's own dead-letter queue | the body is the event, attributes describe the failure |
@@ -11,7 +11,7 @@
 //! Lambda's records have every member that is read here. Emulators omit some, so the message's own id and
 //! sent time stand in for a missing request id and failure time. A member of the wrong type counts as absent.
 //!
-//! A payload is borrowed from the body it came in, so a message that only waits copies nothing.
+//! Payloads are borrowed from the message's body, so nothing is copied for a message that only waits.
 
 use std::borrow::Cow;
 
@@ -30,7 +30,7 @@ use crate::{
 /// Lambda's request ids are UUIDs of 36 bytes. DynamoDB accepts keys of up to 2,048.
 const REQUEST_ID_MAX: usize = 1024;
 
-/// SQS's ids are UUIDs; it promises at most this many bytes.
+/// SQS's message ids are UUIDs; SQS promises at most this many bytes.
 const MESSAGE_ID_MAX: usize = 100;
 
 /// The parts of an SQS message that a decision needs.
@@ -50,13 +50,13 @@ pub struct Message<'a> {
     pub attributes: MessageAttributes<'a>,
 }
 
-/// The message attributes that describe a failure beside the body: Lambda writes some for a function's own
-/// dead-letter queue, and our dead letters have others, as has a message that was sent again to wait as a delay.
+/// The message attributes that describe a failure in addition to the body. Lambda writes some for a function's own
+/// dead-letter queue. Our dead letters, and messages that were sent again to wait as a delay, have others.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MessageAttributes<'a> {
     /// `RequestID`, written by Lambda; it marks a message of the bare form.
     pub lambda_request_id: Option<&'a str>,
-    /// `ErrorMessage`, written by both.
+    /// `ErrorMessage`, written by Lambda and by us.
     pub error_message: Option<&'a str>,
     /// `Reason`, ours; together with `FunctionArn` it marks a message of the redriven form.
     pub reason: Option<&'a str>,
@@ -72,11 +72,11 @@ pub struct MessageAttributes<'a> {
     pub message_id: Option<&'a str>,
 }
 
-/// The attribute that carries the failure time of an event from message to message.
+/// The attribute that carries an event's failure time into a message that is sent again.
 pub const FAILED_AT: &str = "FailedAt";
 
-/// The attribute that carries the id of the first message. It identifies a failure that has no request id of its
-/// own.
+/// The attribute that carries the id of the first message into a message that is sent again. It identifies a failure
+/// that has no request id of its own.
 pub const MESSAGE_ID: &str = "MessageId";
 
 impl<'a> Message<'a> {
@@ -110,7 +110,7 @@ pub struct Failure<'a> {
     pub condition: Condition,
     /// The error that the function reported.
     pub error: ErrorReport,
-    /// The payload to retry; `None` if the record carries none.
+    /// The payload to retry; `None` if the record has none.
     pub event: Option<Event<'a>>,
 }
 
@@ -126,15 +126,15 @@ pub enum Event<'a> {
 /// Why an event is in the retry queue.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Condition {
-    /// Lambda's own retries are used up, or the event grew too old in Lambda's own queue. Lambda may add
-    /// conditions; every unknown one is read as this.
+    /// Lambda's own retries are used up, or the event grew too old in Lambda's own queue. Lambda may add conditions,
+    /// which are read as this one.
     Failed,
     /// The target is paused: its reserved concurrency is 0, so it did not run at all.
     Paused,
     /// Lambda's recursive-loop detection stopped the target.
     RecursionStopped,
-    /// An operator moved the event's dead letter back, so the event starts over. SQS gave the moved message
-    /// a new id, by which this round is told apart from the failure that ended the last one.
+    /// An operator moved the event's dead letter back, so the event starts over. SQS gave the moved message a new id,
+    /// which distinguishes this round of attempts from the failure that ended the last one.
     Redriven {
         /// SQS's id of the moved message.
         message_id: String,
@@ -201,7 +201,7 @@ pub fn read<'a>(
     record(message, &body)
 }
 
-/// An SNS notification, in which an on-failure destination or a function's own dead-letter topic is wrapped.
+/// An SNS notification, which wraps the message of an on-failure destination or of a function's own dead-letter topic.
 struct Notification {
     text: String,
     bare_request_id: Option<String>,
@@ -264,8 +264,8 @@ fn bare<'a>(
     })
 }
 
-/// The function that a dead letter of ours is for. A letter with one of these two reasons has the message as
-/// it was received for its body, and is read like any other message.
+/// The function of one of our dead letters. With one of these two reasons, the body of the letter is the message as
+/// received, so it is read like any other message.
 fn redriven_to<'a>(attributes: &MessageAttributes<'a>) -> Option<&'a str> {
     let reason = attributes.reason?;
     let body_is_message = [Reason::Unreadable, Reason::PayloadMissing];
@@ -278,7 +278,7 @@ fn redriven_to<'a>(attributes: &MessageAttributes<'a>) -> Option<&'a str> {
 fn redriven<'a>(message: &Message<'a>, function_arn: &str) -> Result<Failure<'a>, Unreadable> {
     let MessageAttributes { error_type, error_message, .. } = message.attributes;
     let payload = serde_json::from_str(message.body).map_err(|_| Unreadable::NoEvent)?;
-    // Our letters hold no envelope. One that somebody else wrote may; its event starts over too.
+    // Our letters contain no envelope, but those of another program may. Their events start over too.
     let payload = match Event::read(payload) {
         Event::Fresh(payload) | Event::Retried(Envelope { payload, .. }) => payload,
     };
@@ -295,14 +295,14 @@ fn redriven<'a>(message: &Message<'a>, function_arn: &str) -> Result<Failure<'a>
     })
 }
 
-/// The request id that was given, or the message's id where that is empty or too long to be a key.
+/// The `given` request id, or the first message's id if it is missing, empty or too long for a key.
 fn request_id(message: &Message, given: Option<&str>) -> String {
     let usable = given.filter(|id| (1..=REQUEST_ID_MAX).contains(&id.len()));
     usable.unwrap_or(message.first_id()).to_owned()
 }
 
-/// The earliest of the times that the message shows. A record is written before it is sent, so a later time in it
-/// is wrong. Believed, it could keep the message waiting for years. The same holds for a `FailedAt`.
+/// The earliest of the times in the message. A record is written before it is sent, so a time after the send is wrong,
+/// and could keep the message waiting for years. The same holds for `FailedAt`.
 fn failed_at(message: &Message, recorded: Option<Timestamp>) -> Result<Timestamp, Unreadable> {
     let carried = message.attributes.failed_at.and_then(time::parse);
     let times = [recorded, carried, message.sent_at];
@@ -314,7 +314,7 @@ impl<'a> Event<'a> {
         Envelope::read(payload.get()).map_or(Self::Fresh(Cow::Borrowed(payload)), Self::Retried)
     }
 
-    /// The original payload: what the target was first given.
+    /// The original payload, with which the target was first invoked.
     pub fn payload(&self) -> &RawValue {
         match self {
             Self::Fresh(payload) => payload,
@@ -352,8 +352,8 @@ impl Failure<'_> {
         }
     }
 
-    /// When the event failed for the first time. A timestamp that is out of range, or later than this
-    /// failure, was written by another program in another unit: the event's age then begins here.
+    /// When the event failed for the first time. A timestamp that is out of range, or later than this failure, was
+    /// written by another program in another unit. The event's age then begins with this failure.
     pub fn first_failure(&self) -> Timestamp {
         self.retried()
             .and_then(RetryMetadata::first_failure)
@@ -397,7 +397,7 @@ impl Failure<'_> {
         ]
     }
 
-    /// How many attempts were made so far. One that a pause turned away does not count.
+    /// How many attempts were made so far. An attempt that was rejected because the target is paused does not count.
     pub fn attempts_made(&self) -> u32 {
         let ordinal = self.retried().map_or(0, |retried| retried.attempt.get());
         match self.condition {

@@ -29,7 +29,7 @@ pub const POLICY_NAMES: [&str; 7] = [
     "NON_RETRYABLE_ERRORS",
 ];
 
-/// What a decision depends on, beside the message and the time.
+/// The settings that a decision depends on.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// The functions that may be re-invoked.
@@ -43,7 +43,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Whether a record from this queue may have this function re-invoked.
+    /// Whether a record from this queue may cause a re-invocation of this function.
     pub fn allow(&self, function: &FunctionArn, queue: Option<&str>, home: &Home) -> bool {
         let by_queue = self.queue_targets.as_ref();
         self.targets.allow(function, home)
@@ -229,8 +229,8 @@ fn plain(value: &RawValue) -> String {
         .unwrap_or_else(|| value.get().to_owned())
 }
 
-/// A policy: the values that `lookup` finds, over those of `base`. A contradiction is reported where one of the
-/// contradicting values is set.
+/// The policy of `base`, overridden by the values that `lookup` finds. A fault that `base` also has is reported again
+/// only if its value is overridden.
 fn policy(
     base: &Policy,
     prefix: &str,
@@ -261,7 +261,7 @@ struct Reader<'a, L> {
 }
 
 impl<L: Fn(&str) -> Option<String>> Reader<'_, L> {
-    /// Reads a value into its place, if it is set. A bad one is reported, and the place is left as it was.
+    /// Stores a value in `place` if it is set. A bad value is reported, and `place` stays unchanged.
     fn value<T>(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! When the next attempt of a failed event is to be made, or why there is none.
+//! The time of a failed event's next attempt, or the reason why there is none.
 
 use std::time::Duration;
 
@@ -15,21 +15,21 @@ use crate::{
 /// would only use up attempts.
 const PAUSE: Duration = Duration::from_mins(15);
 
-/// How long after its failure a message's last attempt is made, and how long after it the message is given up.
-/// `MAX_AGE` may be a year, but SQS deletes a message after 14 days, without a trace.
+/// How long after its failure a message's last attempt is made, and how long after its failure the message is given up.
+/// `MAX_AGE` may be a year, but SQS silently deletes a message after 14 days.
 const STAY_MAX: Duration = MAX_BACKOFF_MAX;
 const STAY_END: Duration = Duration::from_hours(13 * 24 + 12);
 
 /// The next attempt of a failed event. It is the same on every receive of the message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Schedule {
-    /// Its ordinal.
+    /// The ordinal of the attempt.
     pub attempt: Attempt,
     /// When it is due.
     pub due: Timestamp,
-    /// The latest moment for which an attempt is planned.
+    /// The latest time for which an attempt is planned.
     pub last_chance: Timestamp,
-    /// After this moment the event is never invoked.
+    /// After this time, the event is never invoked.
     pub expiry: Timestamp,
 }
 
@@ -43,7 +43,7 @@ impl Schedule {
         if failure.condition == Condition::RecursionStopped {
             return Err(Reason::RecursionStopped);
         }
-        // The error ended the last round. The operator asks for another one all the same.
+        // The error ended the last round of attempts, but the operator asks for another one.
         let is_redriven = matches!(failure.condition, Condition::Redriven { .. });
         if !is_redriven && policy.non_retryable.covers(&failure.error) {
             return Err(Reason::NotRetryable);
@@ -64,12 +64,12 @@ impl Schedule {
     }
 }
 
-/// After this moment a message is given up even if it can't be claimed, before SQS deletes it.
+/// After this time, a message is given up even if its failure can't be claimed, because SQS will soon delete it.
 pub(crate) fn stay_end(failure: &Failure) -> Timestamp {
     later(failure.failed_at, STAY_END)
 }
 
-/// A failure in which the target did not run repeats the attempt.
+/// If the target did not run, the same attempt is made again.
 fn next_attempt(failure: &Failure) -> Attempt {
     match (failure.retried(), &failure.condition) {
         (None, _) | (Some(_), Condition::Redriven { .. }) => Attempt::FIRST,

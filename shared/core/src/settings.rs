@@ -1,7 +1,6 @@
 //! The settings of the retry handler, read once at its start.
 //!
-//! Every bad value is found before any is reported, so that whoever deploys this reads one message, not one
-//! for each deployment.
+//! All bad values are reported in one message, so that they can be fixed with one deployment.
 
 use std::num::NonZeroU32;
 
@@ -20,7 +19,7 @@ const URL: &str =
 const TABLE: &str = "the name or the ARN of a DynamoDB table";
 const FUNCTION: &str = "the name or the ARN of a function";
 
-/// The variables that are read beside those of [`POLICY_NAMES`].
+/// The variables that are read in addition to those of [`POLICY_NAMES`].
 const OTHER_NAMES: [&str; 10] = [
     "DEAD_LETTER_QUEUE_URL",
     "DLQ_TARGET",
@@ -59,8 +58,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Reads the settings from environment variables. An empty variable counts as unset, because templates
-    /// write one for an optional parameter that is not given.
+    /// Reads the settings from environment variables. An empty variable counts as unset, because templates set one for
+    /// an optional parameter without a value.
     ///
     /// # Errors
     ///

@@ -28,7 +28,7 @@ pub(crate) fn envelope(attempt: u32, initial: i64, request_id: &str, payload: &s
     )
 }
 
-/// A first receive, sent half a second after the sample's failure.
+/// A message on its first receive, sent half a second after the sample's failure.
 pub(crate) fn message(body: &str) -> Message<'_> {
     Message {
         id: "19dd0b57-b21e-4ac1-bd88-01bbb068cb78",
@@ -47,12 +47,12 @@ pub(crate) fn home() -> Home {
         .home()
 }
 
-/// The rules of these variables.
+/// The rules that these variables set.
 pub(crate) fn rules(variables: &[(&str, &str)]) -> Rules {
     settings(variables).rules
 }
 
-/// Good settings: a dead-letter queue and these variables.
+/// The settings of a dead-letter queue and these variables.
 pub(crate) fn settings(variables: &[(&str, &str)]) -> Settings {
     let mut all: BTreeMap<_, _> = variables.iter().copied().collect();
     all.insert("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/dead");

@@ -1,4 +1,4 @@
-//! Points in time, and the arithmetic on them that can't overflow.
+//! Points in time, with arithmetic that can't overflow.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the settings are read as, and every complaint about a bad one.
+//! How the settings are read, and the error messages about bad ones.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
