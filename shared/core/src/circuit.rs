@@ -12,18 +12,18 @@
 //!                                                                     the rate doubles    nearly all fail
 //! ```
 //!
-//! All handlers share the circuit. It is one attribute of an item, which a handler replaces if its version is still
-//! the one that it has read. Whoever reads it late is told the current one and decides again. So there is one probe at
-//! a time, and no permit is given twice.
+//! All handlers share the circuit. It is an attribute of the target's item. A handler replaces it with a conditional
+//! write. If another handler was first, the write returns the current circuit, and the handler decides again. So there
+//! is one probe at a time, and no permit is granted twice.
 //!
-//! A handler is told of failures only. There are two witnesses of success, and each is blind where the other sees:
+//! Handlers only learn of failures. Success has two witnesses, and each sees what the other misses:
 //!
-//! - *Our own retries*: the share that did not come back as failures. It is known within seconds, but says nothing of
-//!   first invocations. If 30 % of the events are poison and all others succeed at once, all retries fail.
-//! - *CloudWatch* counts all invocations, but some minutes late, and each question costs.
+//! - *Our own retries*: the share that did not come back as failures. It is known within seconds, but says nothing
+//!   about first invocations. If 30 % of the events are poison and all others succeed at once, all retries fail.
+//! - *CloudWatch* counts all invocations, but it is some minutes late, and each query costs money.
 //!
-//! So our own retries raise a suspicion, and CloudWatch decides. Until it has, one event a second is retried. If only
-//! half of the retries fail, CloudWatch is asked too, and nothing is limited.
+//! So our own retries raise a suspicion, and CloudWatch decides. Until then, one event a second is retried. If only
+//! half of the retries fail, CloudWatch is asked too, but retries are not limited.
 
 mod steps;
 
@@ -37,63 +37,65 @@ use crate::{
     time::{between, later},
 };
 
-/// The fewest invocations whose failure rate is meaningful.
+/// The minimum number of invocations for a meaningful failure rate.
 const SAMPLE_MIN: u32 = 20;
 
 /// The window in which retries are counted.
 const WINDOW: Duration = Duration::from_mins(1);
 
-/// A handler in ordinary traffic reports after this many retries, failed or not. If it depended on the failures, their
-/// share would be wrong.
+/// While the circuit is closed, a handler reports after this many retries that it made or that came back as failures.
+/// If only failures triggered a report, the failure rate would be wrong.
 const REPORT_MIN: u32 = 4;
 
-/// The intervals between probes double from the first to the last.
+/// The interval between probes doubles from `INTERVAL_MIN` to `INTERVAL_MAX`.
 const INTERVAL_MIN: Duration = Duration::from_secs(10);
 const INTERVAL_MAX: Duration = Duration::from_mins(5);
 
-/// A probe that has not failed within this time has succeeded: most targets fail within seconds.
+/// A probe that has not failed within this time counts as a success. Most targets fail within seconds.
 const PATIENCE_MIN: Duration = Duration::from_secs(20);
 
 /// The longest wait for the result of a probe. Few targets run for longer before they fail.
 const PATIENCE_MAX: Duration = Duration::from_mins(5);
 
-/// A target's rate is judged after slices of at least this length.
+/// The minimum length of a slice, after which the rate is adjusted.
 const SLICE_MIN: Duration = Duration::from_secs(10);
 
-/// The highest rate a second. Beyond it nothing is limited.
+/// The highest rate, in retries a second. After a slice at this rate, the circuit closes.
 const RATE_MAX: u32 = 1 << 14;
 
-/// After this many slices at the lowest rate in which neither success nor failure prevails, load is not the cause.
+/// After this many mixed slices at the lowest rate, load is not the cause of the failures. In a mixed slice, more than
+/// a fifth of the retries fail, but not nearly all.
 const MIXED_MAX: u32 = 3;
 
-/// How many events are brought forward for one slice, at most: a handler needs about half a second for their calls.
+/// The most events to bring forward for one slice. The calls for them take a handler about half a second.
 pub const BROUGHT_MAX: u32 = 2_000;
 
-/// How many events come back before the next probe, so that somebody notices that the failures have stopped.
+/// The number of events to wake up before the next probe, so that a handler notices when the failures stop.
 const WAKE_UPS: u32 = 10;
 
-/// How many events come back when a probe ends. One would do if none was lost.
+/// The number of events to wake up when a probe ends. One would suffice if none were lost.
 const WAKE_UPS_AFTER_PROBE: u32 = 3;
 
-/// If first failures have come steadily for `STEADY_MIN`, and then none for `SILENCE`, the target may be up. `SILENCE`
-/// is longer than `NOTE_INTERVAL` plus the largest clock skew.
+/// If first failures have arrived steadily for `STEADY_MIN`, and then none for `SILENCE`, the target may be up again.
+/// `SILENCE` is longer than `NOTE_INTERVAL` plus the largest clock skew.
 const STEADY_MIN: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(20);
 const NOTE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// CloudWatch is asked at these intervals. Its data are for minutes, and come one or two minutes later.
+/// How often CloudWatch is asked while a target is suspected, and after it was cleared. CloudWatch has one data point a
+/// minute, which arrives one or two minutes late.
 const ASK_INTERVAL: Duration = Duration::from_secs(30);
 const ASK_INTERVAL_CLEARED: Duration = Duration::from_mins(1);
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// After this time without an answer, a suspicion is dropped.
+/// A suspicion that CloudWatch has not confirmed within this time is dropped.
 const SUSPICION_MAX: Duration = Duration::from_mins(6);
 
-/// An event is held back for up to this time. With the longest interval between probes before it, and a ramp after
-/// it, an event is invoked within 15 minutes after its target is up.
+/// The longest time for which an event is held back. Even after the longest interval between probes and with a ramp, an
+/// event is then invoked within 15 minutes after its target is up.
 const HOLD: Duration = Duration::from_mins(8);
 
-/// The same while nobody knows whether the target is down.
+/// The same while the target is only suspected to be down.
 const HOLD_SUSPECTED: Duration = Duration::from_mins(2);
 
 /// After CloudWatch has cleared a target, our own retries raise no suspicion for this long.
@@ -102,11 +104,11 @@ const CLEARED_FOR: Duration = Duration::from_hours(1);
 /// The circuit of one target.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Circuit {
-    /// The handler that wrote it. It tells two handlers apart that take the same step at the same time.
+    /// The handler that wrote it. This distinguishes two handlers that take the same step at the same time.
     by: String,
-    /// How long to wait for the failure of a probe: learned from the last one.
+    /// How long to wait for a probe to fail, learned from the last probe that did.
     patience_seconds: u32,
-    /// Its phase.
+    /// The current phase.
     pub phase: Phase,
 }
 
@@ -114,115 +116,115 @@ pub struct Circuit {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// All that is due is retried.
+    /// All due events are retried.
     Closed {
-        /// The retries of the last minute.
+        /// The retries of the current minute.
         counts: Counts,
-        /// If CloudWatch has said that the target is not down although its retries fail.
+        /// Set if CloudWatch has shown that the target is not down although its retries fail.
         cleared: Option<Cleared>,
     },
     /// Nearly all retries fail, and CloudWatch has not said yet whether the target is down.
     Suspected {
-        /// Since when.
+        /// When the counts that raised the suspicion began.
         #[serde(with = "millis")]
         since: Timestamp,
         /// When to ask CloudWatch.
         #[serde(with = "millis")]
         ask_at: Timestamp,
-        /// The permits.
+        /// The current slice with its permits.
         slice: Slice,
     },
     /// The target is down.
     Open {
-        /// Since when.
+        /// When the outage began.
         #[serde(with = "millis")]
         since: Timestamp,
-        /// When the next probe may go.
+        /// The earliest time of the next probe.
         #[serde(with = "millis")]
         next_at: Timestamp,
-        /// The longest interval before that probe.
+        /// The upper limit of the interval before the next probe, which is drawn at random.
         interval_seconds: u32,
-        /// First failures that keep coming.
+        /// The current run of first failures, if there is one.
         steady: Option<Steady>,
     },
-    /// One event is being retried.
+    /// One event is being retried, to see whether the target is up.
     Probing {
-        /// Since when the target is down.
+        /// When the outage began.
         #[serde(with = "millis")]
         since: Timestamp,
-        /// The longest interval before that probe.
+        /// The upper limit of the interval before this probe.
         interval_seconds: u32,
         /// The probe.
         probe: Probe,
     },
-    /// A probe has succeeded, and the rate grows.
+    /// A probe has succeeded, and events are retried at a growing rate.
     Ramping {
-        /// Since when the target was down.
+        /// When the outage began.
         #[serde(with = "millis")]
         since: Timestamp,
-        /// The permits.
+        /// The current slice with its permits.
         slice: Slice,
-        /// How many slices at the lowest rate were mixed.
+        /// The number of mixed slices at the lowest rate so far.
         mixed: u32,
-        /// The probe that has succeeded, as far as is known.
+        /// The probe that counts as a success. Its failure record may still arrive.
         probe: Probe,
     },
 }
 
-/// Retries, and how many came back as failures.
+/// The numbers of retries and of those that came back as failures.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Counts {
-    /// Since when they are counted.
+    /// When counting began.
     #[serde(with = "millis")]
     since: Timestamp,
-    /// Retries.
+    /// Retries that were made.
     invoked: u32,
-    /// Failures of retries.
+    /// Retries that came back as failures.
     failed: u32,
 }
 
-/// That the target is not down although its retries fail.
+/// CloudWatch's verdict that the target is not down although its retries fail.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Cleared {
-    /// Until then only CloudWatch opens the circuit.
+    /// Until this time, only CloudWatch can open the circuit.
     #[serde(with = "millis")]
     until: Timestamp,
-    /// When to ask it again.
+    /// When to ask CloudWatch again.
     #[serde(with = "millis")]
     ask_at: Timestamp,
 }
 
-/// First failures, which have come without a pause.
+/// An unbroken run of first failures.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Steady {
-    /// Since when.
+    /// When the first of them was noted.
     #[serde(with = "millis")]
     since: Timestamp,
-    /// When the last was noted.
+    /// When the latest was noted.
     #[serde(with = "millis")]
     last: Timestamp,
 }
 
-/// The attempt that a probe makes.
+/// An attempt that is made as a probe.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Probe {
     /// The attempt.
-    of: Try,
-    /// When it was taken.
+    of: EventAttempt,
+    /// When a handler started the probe.
     #[serde(with = "millis")]
     at: Timestamp,
 }
 
 /// An attempt of an event.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Try {
-    /// The event, by the request id of its first invocation.
+pub struct EventAttempt {
+    /// The event's id: the request id of its first invocation.
     pub event: String,
-    /// The ordinal.
+    /// The ordinal of the attempt.
     pub attempt: u32,
 }
 
-/// A stretch of time with one rate, and its permits.
+/// A time slice with a fixed rate, and its permits.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Slice {
     /// When it began.
@@ -230,24 +232,24 @@ pub struct Slice {
     began: Timestamp,
     /// Permits a second.
     rate: u32,
-    /// Permits that were taken.
+    /// Permits taken so far.
     taken: u32,
     /// Retries that have failed since it began.
     failed: u32,
 }
 
-/// What a handler has seen, and has not reported yet.
+/// The counts of a handler that it has not reported yet.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Seen {
-    /// Retries while nothing was limited.
+    /// Retries made while the circuit was closed.
     pub invoked: u32,
     /// Retries that came back as failures.
     pub failed: u32,
     /// First failures of events.
-    pub fresh: u32,
+    pub first_failures: u32,
 }
 
-/// Permits of a slice that a handler has taken and not used.
+/// Permits of a slice that a handler has taken but not used yet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Permits {
     /// When the slice began.
@@ -255,82 +257,82 @@ pub struct Permits {
     left: u32,
 }
 
-/// A batch, as far as it concerns one target.
+/// The parts of a batch that concern one target.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Batch<'a> {
-    /// What this handler has seen, this batch included.
+    /// The counts that this handler has not reported yet, including this batch.
     pub seen: Seen,
-    /// Whether its last report was more than a second ago.
+    /// Whether the handler may report its counts now, because its last report was at least a second ago.
     pub reports: bool,
     /// Retries that came back as failures in this batch.
-    pub returned: &'a [Try],
-    /// How many events are due.
+    pub returned: &'a [EventAttempt],
+    /// The number of due events.
     pub due: u32,
-    /// How many have come back before they are due, because they were brought forward.
+    /// The number of events that came back before they are due, because they were brought forward.
     pub early: u32,
-    /// The attempt that would be the probe.
-    pub candidate: Option<&'a Try>,
-    /// Permits that this handler still has.
+    /// The attempt to make if a probe is due.
+    pub candidate: Option<&'a EventAttempt>,
+    /// Permits that this handler has left from earlier batches.
     pub permits: Option<Permits>,
 }
 
 /// What to do with the events of a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// The circuit to write. All else holds only once it was written.
+    /// The circuit to write, if it changes. The rest of the step is valid only once it is written.
     pub next: Option<Circuit>,
     /// Which events are retried.
     pub pass: Pass,
     /// Whether to ask CloudWatch.
     pub asks: bool,
-    /// Which events are to come back, if there is a register.
-    pub brings: Option<Bring>,
-    /// Permits that this handler still has.
+    /// The waiting events to bring forward, if there is a register.
+    pub wakes: Option<WakeUps>,
+    /// Permits that this handler has left after this batch.
     pub permits: Option<Permits>,
 }
 
 /// Which events of a batch are retried.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Pass {
-    /// All that are due.
+    /// All due events.
     Due,
-    /// The candidate.
+    /// Only the candidate, as a probe.
     Probe,
-    /// This many, those that are due first. The others are held back.
+    /// This many: due events first, then those that were brought forward. The other due events are held back.
     Some(u32),
 }
 
-/// How many events are to come back, one after the other, and when.
+/// A request to bring waiting events forward, spread evenly over a period.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Bring {
-    /// How many.
+pub struct WakeUps {
+    /// The maximum number of events.
     pub count: u32,
-    /// From then on.
+    /// The start of the period.
     pub from: Timestamp,
-    /// The last of them.
+    /// The end of the period, when the last event comes back.
     pub until: Timestamp,
 }
 
-impl Bring {
-    /// When the nth of `count` comes back, counted from 0.
+impl WakeUps {
+    /// When the nth of `count` events comes back, counted from 0.
     pub fn at(&self, nth: u32, count: u32) -> Timestamp {
         let part = between(self.from, self.until).saturating_mul(nth.saturating_add(1));
         later(self.from, part / count.max(1))
     }
 }
 
-/// CloudWatch's sums for a minute.
+/// CloudWatch's counts for one minute.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Minute {
     /// When it began.
     pub began: Timestamp,
     /// Invocations of the function.
     pub invocations: u32,
-    /// Those that failed.
+    /// Invocations that failed.
     pub errors: u32,
 }
 
-/// What CloudWatch says.
+/// CloudWatch's verdict on a target.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Verdict {
     Down,
@@ -339,7 +341,7 @@ enum Verdict {
 }
 
 impl Circuit {
-    /// Of a target that nothing is known of.
+    /// The circuit of a new target, which is closed.
     pub fn new(now: Timestamp) -> Self {
         Self { by: String::new(), patience_seconds: 0, phase: steps::closed(now, None) }
     }
@@ -349,14 +351,14 @@ impl Circuit {
         serde_json::from_str(text).ok()
     }
 
-    /// As text, in JSON, signed by an invocation of the handler.
+    /// Writes the circuit as JSON. `by` is the invocation of the handler that writes it.
     pub fn text(&mut self, by: &str) -> String {
         by.clone_into(&mut self.by);
-        // A struct of numbers and strings can always be written.
+        // Serializing a struct of numbers and strings can't fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Since when the target is down; `None` if nobody has said so.
+    /// When the outage began, or `None` if the target is not known to be down.
     pub fn down_since(&self) -> Option<Timestamp> {
         match self.phase {
             Phase::Closed { .. } | Phase::Suspected { .. } | Phase::Ramping { .. } => None,
@@ -364,12 +366,12 @@ impl Circuit {
         }
     }
 
-    /// Whether nothing is limited.
+    /// Whether the circuit is closed, so that retries are not limited.
     pub fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed { .. })
     }
 
-    /// The name of its phase.
+    /// The name of the phase.
     pub fn name(&self) -> &'static str {
         match self.phase {
             Phase::Closed { .. } => "closed",

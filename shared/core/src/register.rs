@@ -1,17 +1,17 @@
-//! The register: what waits, and what an operator wants done with it.
+//! The register: the waiting events, and an operator's orders for them.
 //!
-//! Each event that waits has an item, in the place of the claim that comes after the wait. The items are an index,
-//! not the truth: a message that SQS delivers is handled with or without one. Orders are the exception. They are
+//! Each waiting event has an item, under the key of the claim that follows the wait. The items are an index, not the
+//! truth: a message that SQS delivers is handled with or without one. Only the orders are nowhere else. They are
 //! written into the items, and into an item for each target.
 //!
-//! | order | what becomes of the event |
+//! | order | what happens to the event |
 //! |---|---|
 //! | retry now | it is invoked when it comes back, although it is not due; the attempt counts like any other |
 //! | cancel | it is dead-lettered with the reason `cancelled` |
-//! | pause, for a target | what is due waits again; no attempt is counted, but the event's age still grows |
+//! | pause, for a target | due events wait again; no attempt is counted, but their age still grows |
 //!
-//! An order for an event wins over the pause of its target: that is how one event is tried while the others wait.
-//! An order for an event that is due, or was given up, changes nothing unless it cancels.
+//! An order for an event overrides the pause of its target, so one event can be tried while the others wait. An order
+//! to retry changes nothing for an event that would be invoked or given up anyway.
 
 use std::time::Duration;
 
@@ -25,14 +25,14 @@ use crate::{
     time::later,
 };
 
-/// How long an item outlives the moment at which its event was to come back.
+/// How long an item is kept after its event should have come back.
 const OVERDUE_MAX: Duration = Duration::from_hours(24);
 
-/// How many bytes of an error's type and message are kept. A write of up to a kilobyte costs one unit.
+/// The maximum lengths of an error's type and message, in bytes. A write of up to a kilobyte costs one write unit.
 const ERROR_TYPE_MAX: usize = 100;
 const ERROR_MESSAGE_MAX: usize = 200;
 
-/// What an item says of its event.
+/// The attributes of a waiting event's item.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Waiting<'a> {
     /// The function, as its record names it.
@@ -43,7 +43,7 @@ pub struct Waiting<'a> {
     pub event_id: &'a str,
     /// The next attempt.
     pub attempt: Attempt,
-    /// When the event comes back to be acted on.
+    /// When the wait ends and the event comes back.
     pub due: Timestamp,
     /// When it failed for the first time.
     pub first_failure: Timestamp,
@@ -56,7 +56,7 @@ pub struct Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
-    /// What is registered of an event that waits until `due`.
+    /// The attributes of an event that waits until `due`.
     pub fn of(
         failure: &'a Failure<'_>,
         attempt: Attempt,
@@ -81,16 +81,16 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// When the item counts as absent: its message must be gone.
+    /// When the item counts as absent, because its message must be gone by then.
     pub fn expires_at(&self) -> Timestamp {
         later(self.due, OVERDUE_MAX)
     }
 }
 
-/// An event that waits, as an operator sees it.
+/// A waiting event, as an operator sees it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Entry {
-    /// The key of its item: the request id of the invocation that failed, or what stands for it.
+    /// The key of its item: the request id of the invocation that failed, or the message id that replaces it.
     pub id: String,
     /// The ARN of the function.
     pub target: String,
@@ -110,17 +110,17 @@ pub struct Entry {
     pub error_message: Option<String>,
     /// SQS's handle of the message while it is in flight; a delayed message has none.
     pub receipt_handle: Option<String>,
-    /// What an operator wants done with it.
+    /// The operator's order for it.
     pub order: Option<Order>,
 }
 
-/// The key of a target's item. The claims of failures have request ids for keys.
+/// The key of a target's item. Claims of failures have request ids as keys.
 pub fn target_key(target: &str) -> String {
     format!("target/{target}")
 }
 
-/// The decision about an event after what an operator ordered for it, and whether its target is paused.
-pub fn steered(
+/// The decision about an event, given an operator's order for it and whether its target is paused.
+pub fn apply_orders(
     decision: Decision,
     order: Option<Order>,
     is_paused: bool,
@@ -165,7 +165,7 @@ mod tests {
             (late, cancel, false, cancelled),
         ] {
             assert_eq!(
-                steered(decision, order, is_paused, "id", NOW),
+                apply_orders(decision, order, is_paused, "id", NOW),
                 expected,
                 "{decision:?} {order:?} {is_paused}"
             );
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn what_is_due_for_a_paused_target_is_looked_at_again_within_a_quarter_of_an_hour() {
         let until = |id: &str| {
-            let decision = steered(Decision::Invoke, None, true, id, NOW);
+            let decision = apply_orders(Decision::Invoke, None, true, id, NOW);
             let Decision::Settle(Settlement::Wait { until }) = decision else {
                 panic!("{decision:?}")
             };

@@ -1,4 +1,4 @@
-//! A batch, from the event that Lambda delivers to the answer that Lambda is given.
+//! Handles a batch, from the event that Lambda delivers to the report of its outcomes.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -22,7 +22,7 @@ use futures_util::{
 use crate::{
     budget::{Budget, within},
     chunks,
-    claims::{Barred, Claims},
+    claims::{Claims, NotClaimed},
     in_flight::Gauges,
     item::Item,
     log,
@@ -41,8 +41,7 @@ use crate::{
 /// has CPU for no more.
 const CALLS_AT_ONCE: usize = 10;
 
-/// A record has no message id, so it could not be reported as failed. Nothing was done, and the whole batch comes
-/// back.
+/// A record has no message id, so it could not be reported as failed. Nothing was done, and the whole batch comes back.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("expected every record to have a messageId, got one without")]
 pub struct RecordWithoutId;
@@ -52,7 +51,7 @@ pub struct RecordWithoutId;
 pub struct Context<'a> {
     /// Its request id, which is unique.
     pub request_id: &'a str,
-    /// Where the handler lives.
+    /// The handler's own account and region.
     pub home: &'a Home,
     /// When Lambda kills it.
     pub deadline: Timestamp,
@@ -66,13 +65,13 @@ pub struct Handler<Q, F, L, C> {
     pub queues: Q,
     /// The targets.
     pub functions: F,
-    /// The ledger, if each failure is to be acted on once.
+    /// The ledger, if there is one, so that each failure is acted on once.
     pub ledger: Option<L>,
     /// The clock.
     pub clock: C,
-    /// How many messages of its queues are in flight, as it estimates.
+    /// The estimates of how many messages of each queue are in flight.
     pub gauges: Gauges,
-    /// What it remembers of the circuits of its targets.
+    /// What it remembers about the circuits of its targets between batches.
     pub memory: CircuitMemory,
 }
 
@@ -87,7 +86,7 @@ where
     ///
     /// # Errors
     ///
-    /// If a record has no id. Nothing was done then.
+    /// If a record has no id. Then nothing was done.
     pub async fn handle(
         &self,
         event: &SqsEvent,
@@ -123,7 +122,7 @@ where
         Ok(Report { entries: items.into_iter().map(Item::into_entry).collect(), targets })
     }
 
-    /// Carries out all decisions at the same time, so that no message waits for another's call.
+    /// Carries out all decisions concurrently, so that no message waits for another's call.
     async fn carry_out(&self, items: &[Item<'_>], claims: &Claims<'_, L, C>, budget: Budget) {
         let (mut due, mut given_up) = (Vec::new(), Vec::new());
         let mut settlements = Settlements::default();
@@ -147,8 +146,8 @@ where
         .await;
     }
 
-    /// Acts on one item after the other until the limit; what has begun by then goes on. An item is settled
-    /// while others are still acted on. Items that end at the same time share their calls.
+    /// Acts on up to [`CALLS_AT_ONCE`] items at a time. After the limit it begins no more; those in progress go on.
+    /// Items are settled while others are in progress, and those that finish at the same time share their calls.
     async fn act_on_all(&self, items: Vec<&Item<'_>>, claims: &Claims<'_, L, C>, limit: Duration) {
         let acts = items.into_iter().map(async |item| (item, self.act(item, claims).await));
         stream::iter(acts)
@@ -168,31 +167,32 @@ where
             .await;
     }
 
-    /// Acts on an item if nobody else has or does. Returns how to settle its message, unless it is done.
+    /// Acts on an item, unless another invocation acts or has acted on its failure. Returns how to settle the message,
+    /// or `None` if it is done.
     async fn act(&self, item: &Item<'_>, claims: &Claims<'_, L, C>) -> Option<Settlement> {
         match claims.claim(item).await {
             Ok(()) => match item.decision() {
                 Decision::Invoke => self.invoke(item).await,
                 Decision::Settle(settlement) => Some(settlement),
             },
-            Err(Barred::Done) => {
+            Err(NotClaimed::Done) => {
                 end(item, Outcome::Duplicate);
                 None
             }
-            Err(Barred::Held { until }) => {
+            Err(NotClaimed::Held { until }) => {
                 log::held(item, until);
                 Some(Settlement::Wait { until })
             }
-            Err(Barred::Unknown(fault)) => {
-                item.met(Obstacle::Ledger);
+            Err(NotClaimed::Unknown(fault)) => {
+                item.note_obstacle(Obstacle::Ledger);
                 log::not_claimed(item, &fault);
                 Some(item.judgement.after_unclaimed(fault.passes, self.clock.now()))
             }
         }
     }
 
-    /// Invokes the target, unless the event has become too old by now. Returns how to settle the message if
-    /// the invocation was not accepted.
+    /// Invokes the target, unless the event has become too old by now. Returns how to settle the message if Lambda has
+    /// not accepted the invocation.
     async fn invoke(&self, item: &Item<'_>) -> Option<Settlement> {
         let now = self.clock.now();
         let judgement = &item.judgement;
@@ -219,8 +219,8 @@ where
             Err(fault) => fault,
         };
         match fault.kind {
-            FaultKind::Transient { .. } => item.met(Obstacle::Throttled),
-            FaultKind::Configuration => item.met(Obstacle::Configuration),
+            FaultKind::Transient { .. } => item.note_obstacle(Obstacle::Throttled),
+            FaultKind::Configuration => item.note_obstacle(Obstacle::Configuration),
             FaultKind::Refused(_) => {}
         }
         log::not_accepted(item, &fault);
@@ -246,7 +246,7 @@ where
         .await;
     }
 
-    /// Keeps the waits of one queue in flight, or as delays where too many are.
+    /// Keeps the waits of one queue in flight, or as delays if too many messages are in flight.
     async fn keep(
         &self,
         queue_url: Option<Cow<'_, str>>,
@@ -266,7 +266,7 @@ where
                 .filter_map(|wait| {
                     let Wait { item, until } = wait;
                     let delay = delay_seconds(&item.failure()?.request_id, until, now);
-                    Some((wait, item.again(delay)?))
+                    Some((wait, item.resent(delay)?))
                 })
                 .collect();
             let parts = chunks::by_size(&delayed, |(_, message)| message.size());
@@ -276,7 +276,7 @@ where
         .await;
     }
 
-    /// Sends messages again. One that can't be sent is put back.
+    /// Sends messages again as delays. A message that can't be sent is put back.
     async fn delay(
         &self,
         queue_url: &str,
@@ -354,7 +354,7 @@ where
         self.bring_back(queue_url, &ordered).await;
     }
 
-    /// Brings messages back at once, because an operator has ordered something for their events. If that fails, they
+    /// Brings messages back at once, because an operator has given orders for their events. If the call fails, they
     /// come back when they are due.
     async fn bring_back(&self, queue_url: Option<&str>, items: &[&Item<'_>]) {
         let changes: Vec<_> = items
@@ -388,7 +388,7 @@ where
     }
 }
 
-/// Logs and notes what became of a message.
+/// Logs and records the outcome of a message.
 fn end(item: &Item<'_>, outcome: Outcome) {
     log::ended(item, &outcome);
     item.end(outcome);

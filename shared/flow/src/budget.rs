@@ -1,4 +1,4 @@
-//! How the time of one invocation of the handler is divided.
+//! Divides the time of one invocation of the handler.
 
 use std::{pin::pin, time::Duration};
 
@@ -10,8 +10,8 @@ use crate::ports::Clock;
 /// Reserved for the answer to reach Lambda before the function is killed.
 const ANSWER: Duration = Duration::from_millis(500);
 
-/// Reserved for the calls that began last, and for what follows them. An invocation that is cut off may have been
-/// accepted; after one that is not accepted, the message has to be put back or dead-lettered.
+/// Reserved for the calls that began last and for their follow-ups. An invocation that is cut off may have been
+/// accepted. After one that is not accepted, the message has to be put back or dead-lettered.
 const FOLLOW_UP: Duration = Duration::from_secs(3);
 
 /// How long the parts of a batch may take, counted from its start.
@@ -24,8 +24,8 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Divides the time from `now` to the moment when Lambda kills the function. If that is short, each reserve
-    /// takes only a part of it.
+    /// Divides the time from `now` until Lambda kills the function. If that is short, each reserve takes only a part of
+    /// it.
     pub(crate) fn of(now: Timestamp, deadline: Timestamp) -> Self {
         let rest = between(now, deadline);
         let all = rest - ANSWER.min(rest / 4);
@@ -33,7 +33,7 @@ impl Budget {
     }
 }
 
-/// Works until the time is up; `None` if that was too early.
+/// Runs `work` until the time is up. Returns `None` if it did not finish.
 pub(crate) async fn within<T>(
     clock: &impl Clock,
     limit: Duration,

@@ -1,8 +1,8 @@
-//! Each failure is acted on once: it is claimed before, and marked after.
+//! Claims each failure before it is acted on and marks it afterwards, so that it is acted on once.
 //!
-//! Without a ledger everybody may act. With one, a message whose failure was already acted on is dropped. A
-//! message whose failure another invocation is acting on waits until that invocation has surely ended. If the
-//! ledger can't be asked, the message waits until it can, or until SQS would delete it.
+//! Without a ledger, every invocation may act. With one, a message whose failure was already acted on is dropped. If
+//! another invocation is acting on the failure, the message waits until that invocation has surely ended. If the ledger
+//! is unavailable, the message waits until it works again, or until SQS would delete the message.
 //!
 //! A claim that could not be marked ends with its lease. If the same failure is then delivered again, it is
 //! acted on again.
@@ -22,7 +22,7 @@ use crate::{
     report::Obstacle,
 };
 
-/// How long a claim is remembered: SQS keeps no message for longer.
+/// How long a claim is kept: SQS keeps no message for longer.
 const RETENTION: Duration = Duration::from_hours(14 * 24);
 
 /// The claims of one invocation of the handler.
@@ -31,14 +31,14 @@ pub(crate) struct Claims<'h, L, C> {
     /// Whether events that wait are listed in the ledger's table.
     pub(crate) registers: bool,
     pub(crate) clock: &'h C,
-    /// The request id of this invocation, which no other has.
+    /// The unique request id of this invocation.
     pub(crate) invocation: &'h str,
     /// When Lambda kills this invocation.
     pub(crate) deadline: Timestamp,
 }
 
-/// Why a message may not be acted on now.
-pub(crate) enum Barred {
+/// Why a failure could not be claimed.
+pub(crate) enum NotClaimed {
     /// Its failure was already acted on.
     Done,
     /// Another invocation of the handler is acting on it.
@@ -46,13 +46,13 @@ pub(crate) enum Barred {
         /// When that invocation has surely ended.
         until: Timestamp,
     },
-    /// The ledger can't be asked.
+    /// The ledger is unavailable.
     Unknown(StoreFault),
 }
 
 impl<L: Ledger, C: Clock> Claims<'_, L, C> {
     /// Claims an item's failure. An unreadable message has no request id, so there is nothing to claim.
-    pub(crate) async fn claim(&self, item: &Item<'_>) -> Result<(), Barred> {
+    pub(crate) async fn claim(&self, item: &Item<'_>) -> Result<(), NotClaimed> {
         let (Some(ledger), Some(failure)) = (self.ledger, item.failure()) else { return Ok(()) };
         let owner = self.owner(item);
         let claimant = Claimant { owner: &owner, deadline: self.deadline, retention: RETENTION };
@@ -64,30 +64,30 @@ impl<L: Ledger, C: Clock> Claims<'_, L, C> {
                     return Ok(());
                 }
                 Verdict::Take(claim) => claim,
-                Verdict::Held { until } => return Err(Barred::Held { until }),
-                Verdict::Done => return Err(Barred::Done),
+                Verdict::Held { until } => return Err(NotClaimed::Held { until }),
+                Verdict::Done => return Err(NotClaimed::Done),
             };
-            // Noted before the write: it may succeed although its answer is lost, and then has to be released.
+            // Noted before the write, which may succeed although its answer is lost. Then the claim has to be released.
             item.hold(claim.clone());
             match ledger.replace(failure.claim_key(), found.as_ref(), Some(&claim)).await {
                 Ok(()) => return Ok(()),
                 Err(NotReplaced::Changed(current)) => {
-                    item.let_go();
+                    item.forget_claim();
                     found = current;
                 }
                 Err(NotReplaced::Fault(fault)) => {
                     if !fault.passes {
-                        item.let_go();
+                        item.forget_claim();
                     }
-                    return Err(Barred::Unknown(fault));
+                    return Err(NotClaimed::Unknown(fault));
                 }
             }
         }
         let message = "the claim changed each time it was looked at".to_owned();
-        Err(Barred::Unknown(StoreFault { passes: true, code: None, message }))
+        Err(NotClaimed::Unknown(StoreFault { passes: true, code: None, message }))
     }
 
-    /// The name of whoever acts on this item, which nobody else has.
+    /// The unique name under which this invocation acts on the item.
     pub(crate) fn owner(&self, item: &Item<'_>) -> String {
         format!("{}/{}", self.invocation, item.nth)
     }
@@ -99,20 +99,20 @@ impl<L: Ledger, C: Clock> Claims<'_, L, C> {
             Ok(()) => {}
             Err(NotReplaced::Changed(_)) => log::claim_lost(item),
             Err(NotReplaced::Fault(fault)) => {
-                item.met(Obstacle::Ledger);
+                item.note_obstacle(Obstacle::Ledger);
                 log::not_marked(item, &fault);
             }
         }
     }
 
-    /// Gives the claim back, so that the next delivery may act. If another invocation has taken it over by
-    /// now, it stays as it is.
+    /// Releases the claim, so that the next delivery may act. If another invocation has taken it over by now, it stays
+    /// as it is.
     pub(crate) async fn release(&self, item: &Item<'_>) {
-        // An operator's order is for whoever acts next.
+        // An operator's order has to stay for the invocation that acts next.
         let ordered =
             |held: &Claim| held.order.map(|_| Claim { state: State::Waiting, ..held.clone() });
         if let Err(NotReplaced::Fault(fault)) = self.rewrite(item, ordered).await {
-            item.met(Obstacle::Ledger);
+            item.note_obstacle(Obstacle::Ledger);
             log::not_released(item, &fault);
         }
     }
@@ -128,13 +128,13 @@ impl<L: Ledger, C: Clock> Claims<'_, L, C> {
         let next = next(&held);
         debug_assert!(
             next.as_ref().is_none_or(|next| next.token == held.token),
-            "a stranger's claim"
+            "another owner's claim"
         );
         // Held until the answer arrives, so that a mark which is cut off is logged.
         let written = ledger.replace(failure.claim_key(), Some(&held), next.as_ref()).await;
-        item.let_go();
+        item.forget_claim();
         match written {
-            // A write that was repeated because its answer was lost finds what it wrote the first time.
+            // If the answer was lost and the SDK has repeated the write, it finds its own first write.
             Err(NotReplaced::Changed(there)) if is_same(there.as_ref(), next.as_ref()) => Ok(()),
             written => written,
         }

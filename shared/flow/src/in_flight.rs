@@ -1,7 +1,7 @@
 //! Which waits are kept in flight, and which as delays.
 //!
-//! A handler asks SQS how many messages are in flight only if it has a reason: a full batch, a backlog, many waits in
-//! a short time, or scarce places when it last looked.
+//! A handler asks SQS how many messages are in flight only if it has a reason: a full batch, a backlog, many waits in a
+//! short time, or scarce places at the last estimate.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +27,7 @@ use crate::{
 pub struct Gauges(Mutex<BTreeMap<String, Gauge>>);
 
 impl Gauges {
-    /// Notes what a batch shows of its queue.
+    /// Notes the signs of load in a batch.
     pub(crate) fn begin(&self, items: &[Item<'_>]) {
         let Some(queue_url) = items.iter().find_map(|item| item.source()?.url()) else { return };
         let full = items.len() >= ENTRIES_MAX;

@@ -1,4 +1,4 @@
-//! One message on its way through a batch.
+//! The state of one message while its batch is handled.
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -13,26 +13,26 @@ use comeback_core::{
     decision::{Decision, Judgement, decide},
     in_flight::is_backlog,
     record::Failure,
-    register::steered,
+    register::apply_orders,
     settings::Settings,
     time::between,
 };
 
 use crate::{
-    message::{Source, again, trace_header, view},
+    message::{Source, resent, trace_header, view},
     ports::{Delayed, Entered},
     report::{Entry, Obstacle, Outcome},
 };
 
-/// A message, the decision, and what has become of it so far. The calls of a batch run concurrently and note
-/// here how they ended. A call that is cut off notes nothing: the message was not reached.
+/// A message, the decision about it, and its results so far. The calls of a batch run concurrently and note their
+/// results here. A call that is cut off notes nothing, and its message counts as not reached.
 pub(crate) struct Item<'e> {
     record: &'e SqsMessage,
-    /// Its place in the batch.
+    /// The index in the batch.
     pub(crate) nth: usize,
     pub(crate) judgement: Judgement<'e>,
     judged_at: Timestamp,
-    /// What is done with it, after an operator's orders.
+    /// The decision, before an operator's order for the event is applied.
     decision: Cell<Decision>,
     source: Option<Source<'e>>,
     entered: RefCell<Option<Entered>>,
@@ -67,14 +67,14 @@ impl<'e> Item<'e> {
         self.judgement.failure.as_ref().ok()
     }
 
-    /// What is done with it.
+    /// The decision, after an operator's order for the event.
     pub(crate) fn decision(&self) -> Decision {
         let request_id = self.failure().map_or("", |failure| &failure.request_id);
-        steered(self.decision.get(), self.order(), false, request_id, self.judged_at)
+        apply_orders(self.decision.get(), self.order(), false, request_id, self.judged_at)
     }
 
-    /// What an operator wants done with it. Once it is claimed, the order in its claim counts, because the operator may
-    /// have changed it since it was read.
+    /// An operator's order for the event. Once the failure is claimed, the order in the claim counts, because the
+    /// operator may have changed it since the batch has read it.
     pub(crate) fn order(&self) -> Option<Order> {
         let held = self.held();
         let found = || self.entered().map(|entered| entered.claim);
@@ -82,22 +82,22 @@ impl<'e> Item<'e> {
         claim.and_then(|claim| claim.order)
     }
 
-    /// Changes what is done with it.
+    /// Replaces the decision.
     pub(crate) fn decide(&self, decision: Decision) {
         self.decision.set(decision);
     }
 
-    /// Whether its message was received before, or was sent again.
+    /// Whether the message was received before, or was sent again.
     pub(crate) fn came_back(&self) -> bool {
         self.judgement.message.came_back()
     }
 
-    /// How long before the decision the event failed for the first time.
+    /// The time from the event's first failure to the decision.
     pub(crate) fn age(&self) -> Option<Duration> {
         Some(between(self.failure()?.first_failure(), self.judged_at))
     }
 
-    /// Its queue. `None` if neither the record nor the settings name it.
+    /// The queue, or `None` if neither the record nor the settings name it.
     pub(crate) fn source(&self) -> Option<Source<'e>> {
         self.source
     }
@@ -106,12 +106,12 @@ impl<'e> Item<'e> {
         self.record.receipt_handle.as_deref().unwrap_or_default()
     }
 
-    /// Its message, to be sent again with this delay, if it is about a failure.
-    pub(crate) fn again(&self, delay: u32) -> Option<Delayed<'e>> {
-        Some(again(self.record, &self.judgement.message, self.failure()?, delay))
+    /// The message to send again with this delay, or `None` if it describes no failure.
+    pub(crate) fn resent(&self, delay: u32) -> Option<Delayed<'e>> {
+        Some(resent(self.record, &self.judgement.message, self.failure()?, delay))
     }
 
-    /// Whether it had to wait for its first receive.
+    /// Whether the message had to wait for its first receive.
     pub(crate) fn is_backlog(&self) -> bool {
         is_backlog(&self.judgement.message, self.judged_at)
     }
@@ -120,56 +120,56 @@ impl<'e> Item<'e> {
         trace_header(self.record)
     }
 
-    /// Notes its item in the register, or in the ledger.
-    pub(crate) fn find(&self, entered: Entered) {
+    /// Notes the item that was found for the event in the ledger's table.
+    pub(crate) fn note_entered(&self, entered: Entered) {
         self.entered.replace(Some(entered));
     }
 
-    /// That item.
+    /// The item that was found for the event.
     pub(crate) fn entered(&self) -> Option<Entered> {
         self.entered.borrow().clone()
     }
 
-    /// Notes the claim that is being written for this item, and is still to be marked or released.
+    /// Notes the claim that is being written, and has to be marked or released later.
     pub(crate) fn hold(&self, claim: Claim) {
         self.claim.replace(Some(claim));
     }
 
-    /// That claim.
+    /// The claim that has to be marked or released.
     pub(crate) fn held(&self) -> Option<Claim> {
         self.claim.borrow().clone()
     }
 
-    /// Forgets that claim, after its last write or because it was not written.
-    pub(crate) fn let_go(&self) {
+    /// Forgets the claim, after its last write or because it was not written.
+    pub(crate) fn forget_claim(&self) {
         self.claim.take();
     }
 
-    /// Whether it was acted on and its claim is not marked.
+    /// Whether the failure was acted on, but its claim is not marked yet.
     pub(crate) fn is_unmarked(&self) -> bool {
         let acted =
             matches!(self.outcome.get(), Some(Outcome::Invoked { .. } | Outcome::DeadLettered(_)));
         acted && self.claim.borrow().is_some()
     }
 
-    /// Notes what became of it.
+    /// Notes the outcome.
     pub(crate) fn end(&self, outcome: Outcome) {
         let is_first = self.outcome.set(outcome).is_ok();
         debug_assert!(is_first, "a message ended twice: {:?}", self.outcome);
     }
 
-    /// Whether it is known what became of it.
+    /// Whether the outcome is known.
     pub(crate) fn has_ended(&self) -> bool {
         self.outcome.get().is_some()
     }
 
-    /// Whether Lambda has accepted its invocation.
+    /// Whether Lambda has accepted the invocation.
     pub(crate) fn was_invoked(&self) -> bool {
         matches!(self.outcome.get(), Some(Outcome::Invoked { .. }))
     }
 
-    /// Notes what is in its way; the first obstacle is the cause of the others.
-    pub(crate) fn met(&self, obstacle: Obstacle) {
+    /// Notes an obstacle, unless there is one: the first is the cause of the others.
+    pub(crate) fn note_obstacle(&self, obstacle: Obstacle) {
         self.obstacle.set(self.obstacle.get().or(Some(obstacle)));
     }
 

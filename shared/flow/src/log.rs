@@ -1,5 +1,5 @@
-//! One structured log line for each decision, and for each fault that kept one from being carried out. No line
-//! contains a payload, nor a function's error message, which may quote one. Texts from outside are cut.
+//! One structured log line for each decision, and for each fault that prevented one. No line contains a payload, nor a
+//! function's error message, which may quote one. External texts are cut.
 
 use comeback_core::{
     Timestamp,
@@ -12,7 +12,7 @@ use comeback_core::{
 
 use crate::{item::Item, ports::CallFault, report::Outcome};
 
-/// A log line about one item: the fields given, and those that every line has.
+/// A log line about one item: the given fields, and those that every line has.
 macro_rules! line {
     ($level:ident, $item:expr, $said:literal, $($field:ident = $value:expr),* $(,)?) => {{
         let item: &Item<'_> = $item;
@@ -34,7 +34,7 @@ macro_rules! line {
     }};
 }
 
-/// What became of a message.
+/// The outcome of a message.
 pub(crate) fn ended(item: &Item<'_>, outcome: &Outcome) {
     match outcome {
         Outcome::Invoked { lateness } => {
@@ -88,7 +88,7 @@ fn dead_lettered(item: &Item<'_>, reason: Reason) {
     line!(warn, item, "given up", decision = "dead_letter", reason = reason.as_str(), why = why,);
 }
 
-/// The invocation was not accepted. Another line says what became of the message.
+/// The invocation was not accepted. Another line has the outcome of the message.
 pub(crate) fn not_accepted(item: &Item<'_>, fault: &InvokeFault) {
     let said = fault.to_string();
     let said = beginning(&said);
@@ -124,7 +124,7 @@ pub(crate) fn not_counted(queue_url: &str, fault: &CallFault) {
     );
 }
 
-/// The message can't be sent again. Another line says what became of it.
+/// The message can't be sent again. Another line has its outcome.
 pub(crate) fn not_sent_again(item: &Item<'_>, fault: &CallFault) {
     let error = fault.to_string();
     line!(
@@ -155,7 +155,7 @@ macro_rules! ledger_line {
     }};
 }
 
-/// The failure could not be claimed. Another line says what became of the message.
+/// The failure could not be claimed. Another line has the outcome of the message.
 pub(crate) fn not_claimed(item: &Item<'_>, fault: &StoreFault) {
     ledger_line!(
         item,
@@ -185,7 +185,7 @@ pub(crate) fn not_released(item: &Item<'_>, fault: &StoreFault) {
     );
 }
 
-/// Orders can't be read. The batch is handled without.
+/// Orders and circuits can't be read. The batch is handled without them.
 pub(crate) fn not_looked_up(fault: &StoreFault) {
     let said = fault.to_string();
     let said = beginning(&said);
@@ -198,7 +198,7 @@ pub(crate) fn not_looked_up(fault: &StoreFault) {
     }
 }
 
-/// The event waits and is not listed. Another line says how it waits.
+/// The event waits, but can't be listed in the register. Another line says how it waits.
 pub(crate) fn not_entered(item: &Item<'_>, fault: &StoreFault) {
     ledger_line!(
         item,
@@ -218,7 +218,7 @@ pub(crate) fn unmarked(item: &Item<'_>) {
     );
 }
 
-/// The failure was acted on, and meanwhile the lease had ended.
+/// The failure was acted on, but its lease had ended by then.
 pub(crate) fn claim_lost(item: &Item<'_>) {
     line!(
         warn,
@@ -227,7 +227,7 @@ pub(crate) fn claim_lost(item: &Item<'_>) {
     );
 }
 
-/// The circuit of a target has changed its state.
+/// Logs a circuit that has changed its state.
 pub(crate) fn turned(target: &str, from: &Circuit, to: &Circuit) {
     if from.name() == to.name() {
         return;
@@ -284,7 +284,7 @@ pub(crate) fn not_witnessed(target: &str, fault: &CallFault) {
     );
 }
 
-/// The events that wait can't be listed.
+/// The waiting events of a target can't be listed.
 pub(crate) fn not_listed(target: &str, fault: &StoreFault) {
     let error = fault.to_string();
     tracing::error!(

@@ -1,4 +1,4 @@
-//! What a handler remembers of the circuits of its targets, between batches.
+//! What a handler remembers about the circuits of its targets between batches.
 
 use std::{
     collections::HashMap,
@@ -12,11 +12,11 @@ use comeback_core::{
     time::between,
 };
 
-/// A circuit that was closed is not read again for this long when a retry has failed. No circuit opens and probes in
-/// less.
+/// After a failed retry, a circuit that was found closed is not read again for this long. No circuit can open and start
+/// a probe in less time.
 const CLOSED_FOR: Duration = Duration::from_secs(5);
 
-/// What a handler remembers of the circuits of its targets, by their ARNs. It outlives the batches.
+/// What a handler remembers about the circuits of its targets, by their ARNs. It is kept between batches.
 #[derive(Debug, Default)]
 pub struct CircuitMemory(Mutex<HashMap<String, Remembered>>);
 
@@ -29,7 +29,7 @@ pub(crate) struct Remembered {
 }
 
 impl CircuitMemory {
-    /// Whether the circuit was found closed so recently that a failed retry needs no other look.
+    /// Whether the circuit was found closed so recently that a failed retry is no reason to read it again.
     pub(crate) fn was_closed(&self, target: &str, now: Timestamp) -> bool {
         let closed_at = self.all().get(target).and_then(|memory| memory.closed_at);
         closed_at.is_some_and(|closed_at| between(closed_at, now) < CLOSED_FOR)
@@ -49,7 +49,7 @@ impl CircuitMemory {
 }
 
 impl Remembered {
-    /// What is remembered after a step.
+    /// Updates the memory after a step.
     pub fn after(
         &mut self,
         batch: &Batch<'_>,
@@ -60,7 +60,7 @@ impl Remembered {
     ) {
         self.permits = permits;
         if wrote {
-            // Another batch can't have added anything: a handler has one at a time.
+            // No other batch can have added counts meanwhile, because a handler has one batch at a time.
             self.seen = Seen::default();
             self.reported_at = Some(now);
         } else if pass == Pass::Due {

@@ -1,4 +1,4 @@
-//! Reads a record of a Lambda event as an SQS message, and writes it as one.
+//! Converts a record of a Lambda event to the message that the core reads, and to one that is sent again.
 
 use std::borrow::Cow;
 
@@ -12,8 +12,8 @@ use comeback_core::{
 
 use crate::ports::{Attribute, Delayed, Value};
 
-/// The parts of a record that `comeback-core` needs. SQS always tells the receive count; without one, as from some
-/// emulators, it counts as the first receive.
+/// The parts of a record that `comeback-core` needs. SQS always sends the receive count. Some emulators don't; that
+/// counts as the first receive.
 pub(crate) fn view(record: &SqsMessage) -> Message<'_> {
     let number = |name: &str| record.attributes.get(name)?.parse::<i64>().ok();
     let mut attributes = MessageAttributes::default();
@@ -43,12 +43,12 @@ pub(crate) fn view(record: &SqsMessage) -> Message<'_> {
     }
 }
 
-/// The trace of the failed invocation.
+/// The trace header of the failed invocation.
 pub(crate) fn trace_header(record: &SqsMessage) -> Option<&str> {
     record.attributes.get("AWSTraceHeader").map(String::as_str)
 }
 
-/// The queue that a record came from: as the settings name it, or as the record does.
+/// The queue that a record came from: its URL in the settings, or its ARN in the record.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Source<'e> {
     Url(&'e str),
@@ -56,12 +56,12 @@ pub(crate) enum Source<'e> {
 }
 
 impl<'e> Source<'e> {
-    /// The source of a record. `None` if nothing names it.
+    /// The source of a record, or `None` if neither names it.
     pub(crate) fn of(record: &'e SqsMessage, set: Option<&'e str>) -> Option<Self> {
         set.map(Self::Url).or_else(|| record.event_source_arn.as_deref().map(Self::Arn))
     }
 
-    /// Its URL. `None` if this is no ARN of a queue.
+    /// The queue's URL, or `None` if the ARN is not that of a queue.
     pub(crate) fn url(self) -> Option<Cow<'e, str>> {
         match self {
             Self::Url(url) => Some(url.into()),
@@ -70,8 +70,8 @@ impl<'e> Source<'e> {
     }
 }
 
-/// The record as a message that is sent again: nothing about its failure changes.
-pub(crate) fn again<'a>(
+/// The record as a message to send again. Everything about its failure stays the same.
+pub(crate) fn resent<'a>(
     record: &'a SqsMessage,
     message: &Message<'_>,
     failure: &Failure<'_>,
@@ -190,12 +190,12 @@ mod tests {
         forms
     }
 
-    /// The message as SQS gives it out after it was sent again.
+    /// The message as SQS delivers it after it was sent again.
     fn hop(record: &SqsMessage, nth: i64, sent_at: i64) -> SqsMessage {
         let message = view(record);
         let failure =
             comeback_core::record::read(&message, rules().dlq_target.unwrap().at(&home()).as_ref());
-        let delayed = again(record, &message, failure.as_ref().unwrap(), 900);
+        let delayed = resent(record, &message, failure.as_ref().unwrap(), 900);
         let mut next = received(&format!("hop {nth}"), sent_at, delayed.body);
         for Attribute { name, value, .. } in &delayed.attributes {
             let Value::Text(text) = value else { panic!("{name} is no text") };

@@ -1,4 +1,4 @@
-//! The services that handling a batch needs.
+//! The services that are needed to handle a batch.
 //!
 //! A call with several entries returns an answer for each of them, in order, because SQS may refuse one and accept
 //! the others. If the call itself fails, every entry gets its error.
@@ -49,14 +49,14 @@ pub trait Queues {
 
 /// The functions.
 pub trait Functions {
-    /// Invokes a function asynchronously. Once it is accepted, Lambda keeps the event.
+    /// Invokes a function asynchronously. Once Lambda has accepted the invocation, it keeps the event.
     fn invoke(&self, invocation: Invocation<'_>) -> impl Future<Output = Result<(), InvokeFault>>;
 }
 
 /// The claims on failures, shared by all handlers.
 pub trait Ledger {
-    /// Replaces the claim under `key` by `next`, or removes it, if it is still the one that was `seen`. If none was
-    /// seen, there must still be none. One conditional write.
+    /// Replaces the claim under `key` by `next`, or removes it, if it is still the one that was `seen`. If `seen` is
+    /// `None`, there must be no claim. This is one conditional write.
     fn replace(
         &self,
         key: &str,
@@ -67,8 +67,8 @@ pub trait Ledger {
 
 /// The register: the items of events that wait, in the ledger's table.
 pub trait Register {
-    /// Replaces the claim under `key` by that of an event that waits, as [`Ledger::replace`] does, and writes what
-    /// is known of the event beside it.
+    /// Replaces the claim under `key` by the item of a waiting event, as [`Ledger::replace`] does. The item also has
+    /// the event's attributes.
     fn enter(
         &self,
         key: &str,
@@ -83,8 +83,8 @@ pub trait Register {
 
 /// The circuits of the targets, in the ledger's table. [`Register::look_up`] reads them.
 pub trait Circuits {
-    /// Replaces the circuit of a target, and its version by the next, if its version is still the one that was
-    /// `seen`; 0 is that of a target without a circuit. One conditional write.
+    /// Replaces the circuit of a target and increments its version, if that is still the one that was `seen`. A target
+    /// without a circuit has version 0. This is one conditional write.
     fn exchange(
         &self,
         target: &str,
@@ -92,7 +92,7 @@ pub trait Circuits {
         next: &str,
     ) -> impl Future<Output = Result<(), NotExchanged>>;
 
-    /// The first events in the register that wait in flight for this target until after this time.
+    /// Lists up to `count` events of this target that are in flight until after this time, the earliest first.
     fn list(
         &self,
         target: &str,
@@ -101,9 +101,9 @@ pub trait Circuits {
     ) -> impl Future<Output = Result<Vec<Listed>, StoreFault>>;
 }
 
-/// What is known of the invocations of a function, whoever has made them.
+/// The counts of all invocations of a function, whoever has made them.
 pub trait Witness {
-    /// The minutes of this function between these times, as far as they are known.
+    /// The minutes between these times for which there are counts.
     fn minutes(
         &self,
         function: &str,
@@ -121,16 +121,16 @@ pub trait Clock {
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()>;
 }
 
-/// What concerns a batch.
+/// The items to read for a batch.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Wanted<'a> {
     /// The claim keys of its events.
     pub events: HashSet<&'a str>,
-    /// The functions, as records name them.
+    /// The ARNs of its targets, as records name them.
     pub targets: HashSet<&'a str>,
 }
 
-/// What is known of events and targets.
+/// The items that were read for a batch.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Notes {
     /// The items of the events that have one, by claim key.
@@ -146,16 +146,16 @@ pub struct Notes {
 pub struct Entered {
     /// Its claim.
     pub claim: Claim,
-    /// When it comes back and has no receipt handle, because its message is delayed.
+    /// When the event comes back, if its message is delayed. Then it has no receipt handle.
     pub delayed_until: Option<Timestamp>,
 }
 
 /// The circuit of a target as it is stored.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Stored {
-    /// How often it was replaced.
+    /// How often the circuit was written.
     pub version: u64,
-    /// Its text, if there is one.
+    /// The circuit as text, if there is one.
     pub text: Option<String>,
 }
 
@@ -171,9 +171,9 @@ pub struct Listed {
 /// Why a circuit was not replaced.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum NotExchanged {
-    /// Another version is there.
+    /// Another handler has replaced it. This is the current one.
     Changed(Stored),
-    /// The call failed. The write may have been made all the same.
+    /// The call failed, but the write may have been made.
     Fault(StoreFault),
 }
 
@@ -193,9 +193,9 @@ pub struct Delayed<'a> {
     pub body: &'a str,
     /// Its message attributes.
     pub attributes: Vec<Attribute<'a>>,
-    /// The event's trace.
+    /// The event's trace header.
     pub trace_header: Option<&'a str>,
-    /// For how many seconds it is delayed.
+    /// The delay in seconds.
     pub delay: u32,
 }
 
@@ -213,9 +213,9 @@ pub struct Attribute<'a> {
 /// The value of a message attribute.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Value<'a> {
-    /// Of a string or a number.
+    /// The value of a string or a number.
     Text(Cow<'a, str>),
-    /// Of the type `Binary`.
+    /// The value of an attribute of the type `Binary`.
     Binary(&'a [u8]),
 }
 
@@ -240,16 +240,16 @@ pub struct Invocation<'a> {
     pub function: &'a str,
     /// The envelope as JSON.
     pub payload: String,
-    /// The event's trace. Lambda's recursive-loop detection counts by it.
+    /// The event's trace. Lambda's recursive-loop detection uses it.
     pub trace_header: Option<&'a str>,
 }
 
 /// Why a claim was not replaced.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum NotReplaced {
-    /// Another claim than the one that was seen is there: this one, or none.
+    /// The claim is not the one that was seen. This is the current one, if there is one.
     Changed(Option<Claim>),
-    /// The call failed. The write may have been made all the same.
+    /// The call failed, but the write may have been made.
     Fault(StoreFault),
 }
 

@@ -1,11 +1,11 @@
-//! Retries of targets that are down: probed one at a time, and resumed slowly.
+//! Probes targets that are down with one event at a time, and resumes their retries slowly.
 //!
-//! The rules are in `core::circuit`. A handler keeps in memory what it has seen of a target and not reported yet. If a
-//! batch has events of a target that are due, or retries of it that have failed, the handler reads the circuit, takes
-//! a step, and writes what the step changes. If another handler has written meanwhile, it takes the step again.
+//! The rules are in `core::circuit`. A handler keeps in memory the counts of a target that it has not reported yet. If
+//! a batch has due events of a target, or failed retries, the handler reads the circuit, takes a step, and writes the
+//! circuit if it has changed. If another handler has written it meanwhile, the step is taken again.
 //!
-//! Nothing runs by itself. Whoever takes a step that has to be continued at a certain time brings some waiting events
-//! forward, so that their batch continues it. That takes a register. Without one, the next event that is due does.
+//! Nothing runs by itself. If the next step has a set time, the handler brings some waiting events forward, and their
+//! batch takes it. This needs a register; without one, the batch of the next due event takes the step.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -15,7 +15,7 @@ use std::{
 use comeback_core::{
     Timestamp,
     backoff::Draw,
-    circuit::{Batch, Bring, Circuit, Pass, Step, Try},
+    circuit::{Batch, Circuit, EventAttempt, Pass, Step, WakeUps},
     claim::LOOKS_MAX,
     decision::{Decision, Settlement, visibility_timeout},
     record::Condition,
@@ -36,24 +36,24 @@ use crate::{
     report::{Obstacle, TargetReport},
 };
 
-/// A handler writes its counts to a circuit that is closed at most once in this time.
+/// While a circuit is closed, a handler writes its counts to it at most once in this time.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// CloudWatch is asked for the minutes since.
+/// How far back CloudWatch is asked for counts.
 const MINUTES: Duration = Duration::from_mins(8);
 
 /// How many calls to bring events forward run at the same time.
 const CALLS_AT_ONCE: usize = 10;
 
-/// A step that was taken for a target, and is still to be followed up.
+/// A step that was taken for a target, and its follow-ups.
 pub(crate) struct Taken<'a, 'e> {
     target: &'a str,
     name: &'a str,
     circuit: Circuit,
     version: u64,
     asks: bool,
-    brings: Option<Bring>,
-    probe: Option<(&'a Item<'e>, Try)>,
+    wakes: Option<WakeUps>,
+    probe: Option<(&'a Item<'e>, EventAttempt)>,
     brought: u32,
 }
 
@@ -64,9 +64,9 @@ struct Group<'a, 'e> {
     name: &'a str,
     due: Vec<&'a Item<'e>>,
     early: Vec<&'a Item<'e>>,
-    returned: Vec<Try>,
+    returned: Vec<EventAttempt>,
     failed: u32,
-    fresh: u32,
+    first_failures: u32,
 }
 
 impl<Q, F, L, C> Handler<Q, F, L, C>
@@ -76,7 +76,7 @@ where
     L: Ledger + Register + Circuits,
     C: Clock,
 {
-    /// Reads the orders and circuits that concern a batch, and changes what is done with its events.
+    /// Reads the orders and circuits for a batch, and changes the decisions about its events.
     pub(crate) async fn steer<'a, 'e>(
         &self,
         items: &'a [Item<'e>],
@@ -95,7 +95,7 @@ where
         let groups = groups.into_iter().filter(|(target, _)| probed.contains(target));
         let steps = groups.map(|(target, mut group)| {
             if paused.contains(target) {
-                // What is due waits already. Nothing may take its place, not even as a probe.
+                // Due events already wait for the pause. No other may be retried instead, not even as a probe.
                 group.early.clear();
             }
             let stored = circuits.remove(target).unwrap_or_default();
@@ -104,19 +104,19 @@ where
         join_all(steps).await.into_iter().flatten().collect()
     }
 
-    /// The targets whose circuits concern this batch.
+    /// The targets whose circuits this batch needs.
     fn wanted<'a>(&self, items: &'a [Item<'_>]) -> HashSet<&'a str> {
         let now = self.clock.now();
         let concerns = |item: &Item<'_>, target: &str| {
             let is_due = item.decision() == Decision::Invoke;
-            let has_failed = !item.came_back() && tried(item).is_some();
+            let has_failed = !item.came_back() && failed_attempt(item).is_some();
             is_due || (has_failed && !self.memory.was_closed(target, now))
         };
         let targets = items.iter().filter_map(|item| Some((item, item.failure()?.target.as_str())));
         targets.filter(|(item, target)| concerns(item, target)).map(|(_, target)| target).collect()
     }
 
-    /// What concerns each target. It counts even if no circuit was read.
+    /// The items of each target. Their failures are counted even if no circuit was read.
     fn groups<'a, 'e>(&self, items: &'a [Item<'e>]) -> BTreeMap<&'a str, Group<'a, 'e>> {
         let mut groups: BTreeMap<&str, Group<'_, '_>> = BTreeMap::new();
         for (item, failure) in items.iter().filter_map(|item| Some((item, item.failure()?))) {
@@ -127,7 +127,8 @@ where
         for (target, group) in &groups {
             self.memory.with(target, |memory| {
                 memory.seen.failed = memory.seen.failed.saturating_add(group.failed);
-                memory.seen.fresh = memory.seen.fresh.saturating_add(group.fresh);
+                memory.seen.first_failures =
+                    memory.seen.first_failures.saturating_add(group.first_failures);
             });
         }
         groups
@@ -141,7 +142,7 @@ where
         claims: &Claims<'_, L, C>,
     ) -> Option<Taken<'a, 'e>> {
         let prober =
-            group.due.iter().chain(&group.early).find_map(|&item| Some((item, next_try(item)?)));
+            group.due.iter().chain(&group.early).find_map(|&it| Some((it, next_attempt(it)?)));
         let name = group.name;
         for _ in 0..LOOKS_MAX {
             let now = self.clock.now();
@@ -156,7 +157,7 @@ where
                 candidate: prober.as_ref().map(|(_, of)| of),
                 permits: memory.permits,
             };
-            let Step { next, pass, asks, brings, permits } =
+            let Step { next, pass, asks, wakes, permits } =
                 circuit.step(&batch, now, draw(target, stored.version));
             let wrote = next.is_some();
             let written = match next {
@@ -170,7 +171,7 @@ where
                     continue;
                 }
                 Err(NotExchanged::Fault(_)) => {
-                    group.due.iter().for_each(|item| item.met(Obstacle::Ledger));
+                    group.due.iter().for_each(|item| item.note_obstacle(Obstacle::Ledger));
                     break;
                 }
             };
@@ -180,9 +181,9 @@ where
             });
             group.pass(pass, prober.as_ref().map(|(item, _)| *item), &circuit, now);
             let probe = prober.filter(|_| pass == Pass::Probe);
-            return Some(Taken { target, name, circuit, version, asks, brings, probe, brought: 0 });
+            return Some(Taken { target, name, circuit, version, asks, wakes, probe, brought: 0 });
         }
-        // Nobody knows what the others do. What is due waits, unless nothing was limited.
+        // The step was not written, so other handlers' steps are unknown. Due events wait unless the circuit is closed.
         let now = self.clock.now();
         let circuit = circuit_of(&stored, target, now);
         let pass = if circuit.is_closed() { Pass::Due } else { Pass::Some(0) };
@@ -190,20 +191,20 @@ where
         None
     }
 
-    /// Asks CloudWatch, and brings events forward. The batch goes on meanwhile.
+    /// Asks CloudWatch and brings events forward, concurrently with the rest of the batch.
     pub(crate) async fn follow_up(&self, taken: &mut [Taken<'_, '_>], claims: &Claims<'_, L, C>) {
         let follow_up = taken.iter_mut().map(async |taken| {
             if taken.asks {
                 self.ask(taken, claims).await;
             }
-            if let Some(brings) = taken.brings.filter(|_| self.settings.register) {
-                taken.brought = self.bring(taken.target, brings, claims).await;
+            if let Some(wakes) = taken.wakes.filter(|_| self.settings.register) {
+                taken.brought = self.wake(taken.target, wakes, claims).await;
             }
         });
         join_all(follow_up).await;
     }
 
-    /// Says what became of the steps. A probe that could not be made is given back.
+    /// Reports the steps. A probe that could not be made is given back.
     pub(crate) async fn conclude(
         &self,
         taken: Vec<Taken<'_, '_>>,
@@ -214,7 +215,7 @@ where
             if let Some((_, of)) = taken.probe.as_ref().filter(|_| !was_made)
                 && let Some(next) = taken.circuit.not_probed(of, self.clock.now())
             {
-                // If another handler has written, the probe has already ended.
+                // If another handler has written the circuit, the probe has already ended.
                 let stored = Stored { version: taken.version, text: None };
                 let _ = exchange(taken.target, &stored, &taken.circuit, next, claims).await;
             }
@@ -237,12 +238,13 @@ where
         let mut stored = Stored { version: taken.version, text: None };
         for _ in 0..LOOKS_MAX {
             let now = self.clock.now();
-            let told = taken.circuit.told(&minutes, now, draw(taken.target, stored.version));
-            let Some(Step { next: Some(next), brings, .. }) = told else { return };
+            let step =
+                taken.circuit.after_cloudwatch(&minutes, now, draw(taken.target, stored.version));
+            let Some(Step { next: Some(next), wakes, .. }) = step else { return };
             match exchange(taken.target, &stored, &taken.circuit, next, claims).await {
                 Ok((version, circuit)) => {
                     (taken.version, taken.circuit) = (version, circuit);
-                    taken.brings = brings.or(taken.brings);
+                    taken.wakes = wakes.or(taken.wakes);
                     return;
                 }
                 Err(NotExchanged::Changed(there)) => {
@@ -254,10 +256,10 @@ where
         }
     }
 
-    /// Lets events that wait in flight come back sooner. Returns how many.
-    async fn bring(&self, target: &str, brings: Bring, claims: &Claims<'_, L, C>) -> u32 {
+    /// Brings events that wait in flight forward. Returns how many.
+    async fn wake(&self, target: &str, wakes: WakeUps, claims: &Claims<'_, L, C>) -> u32 {
         let Some(ledger) = claims.ledger else { return 0 };
-        let listed = match ledger.list(target, brings.until, brings.count).await {
+        let listed = match ledger.list(target, wakes.until, wakes.count).await {
             Ok(listed) => listed,
             Err(fault) => {
                 log::not_listed(target, &fault);
@@ -268,7 +270,7 @@ where
         let all = count(&listed);
         let mut queues: BTreeMap<&str, Vec<VisibilityChange<'_>>> = BTreeMap::new();
         for (nth, waiting) in (0..).zip(&listed) {
-            let timeout = visibility_timeout(brings.at(nth, all), now);
+            let timeout = visibility_timeout(wakes.at(nth, all), now);
             let change = VisibilityChange { receipt_handle: &waiting.receipt_handle, timeout };
             queues.entry(&waiting.queue_url).or_default().push(change);
         }
@@ -277,7 +279,7 @@ where
                 .chunks(ENTRIES_MAX)
                 .map(move |part| self.queues.change_visibility(queue_url, part))
         });
-        // A message that was received meanwhile has another handle. It has come back by itself.
+        // A message that was received meanwhile has another handle, so its entry fails. It has come back by itself.
         stream::iter(calls)
             .buffer_unordered(CALLS_AT_ONCE)
             .map(|answers| count(&answers.into_iter().filter_map(Result::ok).collect::<Vec<_>>()))
@@ -290,18 +292,18 @@ impl<'a, 'e> Group<'a, 'e> {
     fn add(&mut self, item: &'a Item<'e>, registers: bool) {
         let came_back = item.came_back();
         if !came_back {
-            match (tried(item), item.failure().map(|failure| &failure.condition)) {
-                // One that did not run at all says nothing of its target.
+            match (failed_attempt(item), item.failure().map(|failure| &failure.condition)) {
+                // A retry that did not run says nothing about its target.
                 (Some(of), condition) => {
                     self.failed += u32::from(condition == Some(&Condition::Failed));
                     self.returned.push(of);
                 }
-                (None, Some(Condition::Failed)) => self.fresh += 1,
+                (None, Some(Condition::Failed)) => self.first_failures += 1,
                 (None, _) => {}
             }
         }
         match item.decision() {
-            // An operator's order wins over the circuit.
+            // An operator's order overrides the circuit.
             Decision::Invoke if item.order().is_some() => {}
             Decision::Invoke => self.due.push(item),
             Decision::Settle(Settlement::Wait { .. }) if came_back && registers => {
@@ -331,7 +333,7 @@ impl<'a, 'e> Group<'a, 'e> {
     }
 }
 
-/// Replaces the circuit that was found. Gives the version and the circuit that are there now.
+/// Replaces the circuit that was found. Returns the new version and circuit.
 async fn exchange<L: Circuits, C>(
     target: &str,
     stored: &Stored,
@@ -343,7 +345,7 @@ async fn exchange<L: Circuits, C>(
     let version = stored.version.saturating_add(1);
     let Some(ledger) = claims.ledger else { return Ok((stored.version, next)) };
     match ledger.exchange(target, stored.version, &text).await {
-        // A write that was repeated because its answer was lost finds what it wrote the first time.
+        // If the answer was lost and the SDK has repeated the write, it finds its own first write.
         Err(NotExchanged::Changed(Stored { version: there, text: Some(other) }))
             if there == version && other == text => {}
         Err(NotExchanged::Fault(fault)) => {
@@ -357,7 +359,7 @@ async fn exchange<L: Circuits, C>(
     Ok((version, next))
 }
 
-/// The circuit that was found. One that can't be read is replaced.
+/// The stored circuit, or a closed one if it can't be read.
 fn circuit_of(stored: &Stored, target: &str, now: Timestamp) -> Circuit {
     let Some(text) = &stored.text else { return Circuit::new(now) };
     Circuit::read(text).unwrap_or_else(|| {
@@ -370,17 +372,17 @@ fn draw(target: &str, version: u64) -> Draw {
     Draw::seeded(target, u32::try_from(version % u64::from(u32::MAX)).unwrap_or_default())
 }
 
-/// The retry that has failed, if the failure is one of a retry.
-fn tried(item: &Item<'_>) -> Option<Try> {
+/// The attempt that has failed, if it was a retry.
+fn failed_attempt(item: &Item<'_>) -> Option<EventAttempt> {
     let retried = item.failure()?.retried()?;
     let event = retried.request_id.clone()?;
-    Some(Try { event, attempt: retried.attempt.get() })
+    Some(EventAttempt { event, attempt: retried.attempt.get() })
 }
 
-/// The next retry.
-fn next_try(item: &Item<'_>) -> Option<Try> {
+/// The event's next attempt.
+fn next_attempt(item: &Item<'_>) -> Option<EventAttempt> {
     let event = item.failure()?.first_request_id()?.to_owned();
-    Some(Try { event, attempt: item.judgement.schedule?.attempt.get() })
+    Some(EventAttempt { event, attempt: item.judgement.schedule?.attempt.get() })
 }
 
 fn count<T>(all: &[T]) -> u32 {

@@ -1,10 +1,10 @@
-//! The register of events that wait, and an operator's orders.
+//! Lists waiting events in the register, and reads an operator's orders.
 //!
-//! An event is written to it when it starts to wait, and its claim takes the item's place when the wait is over. So
-//! a retry costs three writes: register, claim, mark. A wait that goes on is written again only if the message has
-//! a new receipt handle.
+//! An event's item is written when it starts to wait, and its claim replaces the item when the wait is over. So a retry
+//! costs three writes: register, claim, mark. A wait that goes on is written again only if the message has a new
+//! receipt handle.
 //!
-//! The register is an index. If it can't be written or read, the event goes on without it.
+//! The register is an index. If it can't be written or read, the event is handled without it.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use comeback_core::{
     claim::{Claim, LOOKS_MAX, State, is_same},
     decision::{Decision, Settlement},
     fault::StoreFault,
-    register::{Waiting, steered},
+    register::{Waiting, apply_orders},
 };
 use futures_util::future::join_all;
 
@@ -27,10 +27,10 @@ use crate::{
     settlements::Wait,
 };
 
-/// Reads the orders that concern a batch, and changes what is done with its events. A batch of first receives
-/// reads nothing, because nobody can have ordered anything for them.
+/// Reads the orders for a batch, and changes the decisions about its events. A batch of first receives reads nothing,
+/// because there can be no orders for its events yet.
 ///
-/// The same call reads the circuits of these targets. Returns what was read; `None` if nothing was.
+/// The same call reads the circuits of the `probed` targets. Returns `None` if nothing was read.
 pub(crate) async fn steer<L: Ledger + Register, C: Clock>(
     items: &[Item<'_>],
     probed: &HashSet<&str>,
@@ -55,29 +55,29 @@ pub(crate) async fn steer<L: Ledger + Register, C: Clock>(
         Err(fault) => {
             log::not_looked_up(&fault);
             let registered = items.iter().filter(|_| claims.registers);
-            registered.for_each(|item| unsteered(item, &fault, claims.clock.now()));
+            registered.for_each(|item| look_up_soon(item, &fault, claims.clock.now()));
             return None;
         }
     };
     let now = claims.clock.now();
     for (item, failure) in items.iter().filter_map(|item| Some((item, item.failure()?))) {
         if let Some(entered) = notes.events.get(failure.claim_key()) {
-            item.find(entered.clone());
+            item.note_entered(entered.clone());
         }
         let is_paused = notes.paused.contains(failure.target.as_str());
         let (decision, order) = (item.decision(), item.order());
         if order.is_none() {
-            item.decide(steered(decision, None, is_paused, &failure.request_id, now));
+            item.decide(apply_orders(decision, None, is_paused, &failure.request_id, now));
         }
     }
     Some(notes)
 }
 
-/// Nobody knows what was ordered for this event. If its message was brought back before it is due, it is soon looked up
-/// again.
-fn unsteered(item: &Item<'_>, fault: &StoreFault, now: Timestamp) {
+/// It is unknown whether there is an order for this event. If its message came back before it is due, maybe because of
+/// an order, the event waits only briefly and is looked up again.
+fn look_up_soon(item: &Item<'_>, fault: &StoreFault, now: Timestamp) {
     if item.came_back() {
-        item.met(Obstacle::Ledger);
+        item.note_obstacle(Obstacle::Ledger);
     }
     let may_be_ordered = item.judgement.message.receive_count > 1;
     if let Decision::Settle(Settlement::Wait { until: due }) = item.decision()
@@ -88,7 +88,7 @@ fn unsteered(item: &Item<'_>, fault: &StoreFault, now: Timestamp) {
     }
 }
 
-/// Lists the events that begin to wait. Returns those for which an operator has ordered something meanwhile.
+/// Lists the events that begin to wait. Returns those for which an operator has given an order meanwhile.
 pub(crate) async fn enter_all<'w, 'a, 'e, L: Ledger + Register, C: Clock>(
     waits: &'w [Wait<'a, 'e>],
     are_in_flight: bool,
@@ -104,8 +104,8 @@ pub(crate) async fn enter_all<'w, 'a, 'e, L: Ledger + Register, C: Clock>(
     join_all(waits.iter().map(enter)).await.into_iter().flatten().collect()
 }
 
-/// Lists an event that begins to wait, and releases its claim with the same write. A message in flight has a
-/// receipt handle. Returns whether an operator has ordered something for it meanwhile.
+/// Lists an event that begins to wait, and releases its claim with the same write. A message in flight has a receipt
+/// handle. Returns whether an operator has given an order for it meanwhile.
 async fn enter<L: Ledger + Register, C: Clock>(
     wait: &Wait<'_, '_>,
     receipt_handle: Option<&str>,
@@ -135,16 +135,16 @@ async fn enter<L: Ledger + Register, C: Clock>(
         }
         let next = Claim::waiting(claims.owner(item), seen.as_ref(), waiting.expires_at());
         let written = ledger.enter(failure.claim_key(), seen.as_ref(), &next, &waiting).await;
-        item.let_go();
+        item.forget_claim();
         match written {
             Ok(()) => return next.order != known,
-            // A write that was repeated because its answer was lost finds what it wrote the first time.
+            // If the answer was lost and the SDK has repeated the write, it finds its own first write.
             Err(NotReplaced::Changed(there)) if is_same(there.as_ref(), Some(&next)) => {
                 return next.order != known;
             }
             Err(NotReplaced::Changed(there)) => seen = there,
             Err(NotReplaced::Fault(fault)) => {
-                item.met(Obstacle::Ledger);
+                item.note_obstacle(Obstacle::Ledger);
                 log::not_entered(item, &fault);
                 return false;
             }
@@ -153,7 +153,7 @@ async fn enter<L: Ledger + Register, C: Clock>(
     false
 }
 
-/// Whether this claim belongs to somebody who acts on the failure, or has acted.
+/// Whether this claim belongs to an invocation that acts on the failure, or has acted.
 fn is_anothers<L, C: Clock>(seen: &Claim, claims: &Claims<'_, L, C>) -> bool {
     seen.state != State::Waiting && !seen.is_expired(claims.clock.now())
 }

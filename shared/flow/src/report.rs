@@ -1,4 +1,4 @@
-//! What became of the messages of a batch, and what Lambda is told of it.
+//! The outcomes of a batch's messages, and the response to Lambda.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use comeback_core::reason::Reason;
 
 use crate::ports::CallFault;
 
-/// What became of a whole batch.
+/// The outcomes of a batch.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// One for each message, in their order.
+    /// One entry for each message, in order.
     pub entries: Vec<Entry>,
-    /// One for each target whose circuit was read.
+    /// One report for each target whose circuit was read.
     pub targets: Vec<TargetReport>,
 }
 
-/// What the circuit of a target did in a batch.
+/// What a batch did with the circuit of a target.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TargetReport {
     /// The name of the function.
     pub target: String,
-    /// Whether it is down.
+    /// Whether the target is down.
     pub is_open: bool,
     /// How many probes were made.
     pub probes: u32,
@@ -29,18 +29,18 @@ pub struct TargetReport {
     pub brought_forward: u32,
 }
 
-/// What became of one message.
+/// The outcome of one message, and the facts that metrics need.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// SQS's id of the message.
     pub message_id: String,
-    /// The name of the function that it is about, where that is known.
+    /// The name of the target, if it is known.
     pub target: Option<String>,
-    /// How long ago its event failed for the first time.
+    /// The time since the event's first failure.
     pub age: Option<Duration>,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What kept its invocation from being accepted.
+    /// What prevented the invocation, if anything did.
     pub obstacle: Option<Obstacle>,
 }
 
@@ -49,21 +49,21 @@ pub struct Entry {
 pub enum Outcome {
     /// Lambda has accepted its invocation.
     Invoked {
-        /// From due time to the call.
+        /// The time from the due time to the call.
         lateness: Duration,
     },
-    /// The dead-letter queue has it.
+    /// Its dead letter was sent.
     DeadLettered(Reason),
     /// Its failure was already acted on, after another delivery.
     Duplicate,
-    /// It was put back until its time comes.
+    /// It was put back until the event's wait ends.
     Waits {
-        /// How long that is.
+        /// How long the event waits.
         delay: Duration,
     },
     /// It was sent again, to be received after a delay.
     Delayed {
-        /// How long it is until its time comes.
+        /// How long the event waits, which may be several delays.
         delay: Duration,
     },
     /// It could not be put back: the queue's own visibility timeout brings it back.
@@ -78,23 +78,23 @@ pub enum Outcome {
         /// What SQS answered.
         fault: CallFault,
     },
-    /// The handler ran out of time before there was an answer: it comes back likewise.
+    /// The handler ran out of time before there was an answer: the queue's own visibility timeout brings it back.
     NotReached,
 }
 
-/// What kept an invocation from being accepted.
+/// What prevented an invocation, or a claim or item in the ledger.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Obstacle {
-    /// It will pass by itself.
+    /// Lambda did not accept it now, because of a transient fault.
     Throttled,
-    /// A person has to fix it.
+    /// Lambda will not accept it until a person fixes the cause.
     Configuration,
     /// A call to the ledger failed.
     Ledger,
 }
 
 impl Report {
-    /// What Lambda is told: which messages stay in the queue.
+    /// The response to Lambda, which names the messages that stay in the queue.
     pub fn response(&self) -> SqsBatchResponse {
         let stays = |entry: &&Entry| match entry.outcome {
             Outcome::Waits { .. }

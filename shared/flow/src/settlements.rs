@@ -1,4 +1,4 @@
-//! What is still to be done for the messages of a batch, collected for as few calls as possible.
+//! Collects the remaining calls for the messages of a batch, to make as few as possible.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,7 @@ use comeback_core::{Timestamp, dead_letter::DeadLetter, decision::Settlement, re
 
 use crate::{item::Item, message::Source};
 
-/// The messages to put back, by their queue, those to give up, and those that are done and whose
-/// claims are to be marked.
+/// The messages to put back, by their queue, those to give up, and those that are done and whose claims need a mark.
 #[derive(Default)]
 pub(crate) struct Settlements<'a, 'e> {
     pub(crate) waits: BTreeMap<Option<Source<'e>>, Vec<Wait<'a, 'e>>>,
@@ -15,7 +14,7 @@ pub(crate) struct Settlements<'a, 'e> {
     pub(crate) done: Vec<&'a Item<'e>>,
 }
 
-/// A message to put back until its time comes.
+/// A message to put back until its wait ends.
 #[derive(Clone, Copy)]
 pub(crate) struct Wait<'a, 'e> {
     pub(crate) item: &'a Item<'e>,

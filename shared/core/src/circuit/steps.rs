@@ -3,11 +3,11 @@
 use std::{cmp::Reverse, time::Duration};
 
 use super::{
-    ASK_INTERVAL, ASK_INTERVAL_CLEARED, BROUGHT_MAX, Batch, Bring, CLEARED_FOR, Circuit, Cleared,
-    Counts, HOLD, HOLD_SUSPECTED, INTERVAL_MAX, INTERVAL_MIN, MINUTE, MIXED_MAX, Minute,
+    ASK_INTERVAL, ASK_INTERVAL_CLEARED, BROUGHT_MAX, Batch, CLEARED_FOR, Circuit, Cleared, Counts,
+    EventAttempt, HOLD, HOLD_SUSPECTED, INTERVAL_MAX, INTERVAL_MIN, MINUTE, MIXED_MAX, Minute,
     NOTE_INTERVAL, PATIENCE_MAX, PATIENCE_MIN, Pass, Permits, Phase, Probe, RATE_MAX, REPORT_MIN,
-    SAMPLE_MIN, SILENCE, SLICE_MIN, STEADY_MIN, SUSPICION_MAX, Seen, Slice, Steady, Step, Try,
-    Verdict, WAKE_UPS, WAKE_UPS_AFTER_PROBE, WINDOW,
+    SAMPLE_MIN, SILENCE, SLICE_MIN, STEADY_MIN, SUSPICION_MAX, Seen, Slice, Steady, Step, Verdict,
+    WAKE_UPS, WAKE_UPS_AFTER_PROBE, WINDOW, WakeUps,
 };
 use crate::{
     Timestamp,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl Circuit {
-    /// What to do with a batch.
+    /// Decides what to do with a batch.
     pub fn step(&self, batch: &Batch<'_>, now: Timestamp, draw: Draw) -> Step {
         match self.phase.clone() {
             Phase::Closed { counts, cleared } => self.closed(counts, cleared, batch, now),
@@ -51,7 +51,7 @@ impl Circuit {
             return pass;
         }
         let is_over = is_over(counts.since, WINDOW, now);
-        // Failures that take a minute come when there are more retries already, and are never nearly all of them.
+        // Failures that take a minute arrive after more retries were made, so they are never nearly all of them.
         let may_be_late = is_over && counts.is_sample() && prevails(counts.failed, counts.invoked);
         let counts = if is_over { counts_from(now) } else { counts };
         let counts = Counts {
@@ -69,8 +69,8 @@ impl Circuit {
                 let Phase::Suspected { since, ask_at, slice } = suspected.phase.clone() else {
                     return pass;
                 };
-                let fresh = Batch { seen: Seen::default(), ..*batch };
-                let step = suspected.suspected(since, ask_at, slice, &fresh, now);
+                let reported = Batch { seen: Seen::default(), ..*batch };
+                let step = suspected.suspected(since, ask_at, slice, &reported, now);
                 Step { next: step.next.or(Some(suspected)), ..step }
             }
             Some(it) if is_bad && it.ask_at <= now => {
@@ -127,8 +127,8 @@ impl Circuit {
             let probe = Probe { of: candidate.clone(), at: now };
             let next = self.with(Phase::Probing { since, interval_seconds, probe });
             let until = later(now, self.patience());
-            let brings = Bring { count: WAKE_UPS_AFTER_PROBE, from: until, until };
-            return Step { next: Some(next), brings: Some(brings), ..Step::pass(Pass::Probe) };
+            let wakes = WakeUps { count: WAKE_UPS_AFTER_PROBE, from: until, until };
+            return Step { next: Some(next), wakes: Some(wakes), ..Step::pass(Pass::Probe) };
         }
         let next = self.with(Phase::Open { since, next_at, interval_seconds, steady });
         Step { next: Some(next).filter(|next| next != self), ..Step::pass(Pass::Some(0)) }
@@ -156,8 +156,8 @@ impl Circuit {
             let ramping =
                 self.with(Phase::Ramping { since, slice, mixed: 0, probe: probe.clone() });
             let step = ramping.ramping(since, slice, 0, probe, batch, now, draw);
-            let brings = step.brings.or(Some(slice.brings(ramping.slice_length(), now)));
-            return Step { next: step.next.or(Some(ramping)), brings, ..step };
+            let wakes = step.wakes.or(Some(slice.wakes(ramping.slice_length(), now)));
+            return Step { next: step.next.or(Some(ramping)), wakes, ..step };
         }
         Step::pass(Pass::Some(0))
     }
@@ -180,13 +180,13 @@ impl Circuit {
         let length = self.slice_length();
         let wanted = batch.due.saturating_add(batch.early);
         if !slice.is_over(length, now) {
-            // Few handlers report at a high rate, so that they don't stand in each other's way.
+            // The higher the rate, the more failures a handler needs before it reports, so that writes rarely conflict.
             let reports = batch.seen.failed > slice.rate / 100;
             let slice = if reports { seen } else { slice };
             let of = |slice| self.with(Phase::Ramping { since, slice, mixed, probe });
             return self.permit(slice, length, wanted, batch.permits, reports, now, of);
         }
-        // Nobody has come for a minute, and what was counted before says nothing of now.
+        // No handler has taken a step since this slice ended a minute ago, so its counts are stale.
         if is_over(slice.began, length + WINDOW, now) {
             return self.close(None, now);
         }
@@ -201,23 +201,23 @@ impl Circuit {
             return self.close(None, now);
         }
         if mixed >= MIXED_MAX {
-            // Some events fail for good. Their retries would raise the next suspicion at once. The others have waited
-            // for them.
-            let brings = Bring { count: BROUGHT_MAX, from: now, until: later(now, HOLD / 2) };
+            // Some events fail permanently. Unless the target is cleared, their retries raise the next suspicion at
+            // once. The other events were held back because of them, and come back now.
+            let wakes = WakeUps { count: BROUGHT_MAX, from: now, until: later(now, HOLD / 2) };
             let step = self.close(Some(cleared(now)), now);
-            return Step { brings: Some(brings), ..step };
+            return Step { wakes: Some(wakes), ..step };
         }
         let rate = if good { rate.saturating_mul(2) } else { (rate / 2).max(1) };
         let slice = Slice::new(rate, now);
         let of = |slice| self.with(Phase::Ramping { since, slice, mixed, probe });
-        let brings = Some(slice.brings(length, now));
-        Step { brings, ..self.permit(slice, length, wanted, batch.permits, true, now, of) }
+        let wakes = Some(slice.wakes(length, now));
+        Step { wakes, ..self.permit(slice, length, wanted, batch.permits, true, now, of) }
     }
 
-    /// Gives as many permits as there are events and permits.
+    /// Lets as many of the `wanted` events pass as there are permits.
     #[allow(
         clippy::too_many_arguments,
-        reason = "a slice, what is wanted of it, and where it goes"
+        reason = "a slice, the demand for its permits, and the phase that has it"
     )]
     fn permit(
         &self,
@@ -233,7 +233,7 @@ impl Circuit {
         let kept = kept.map_or(0, |permits| permits.left);
         let mut left = kept;
         if wanted > kept {
-            // Those of a fifth of a second, so that there are few writes at a high rate.
+            // Takes the permits of at least a fifth of a second, so that there are few writes at a high rate.
             let wanted = (wanted - kept).max(slice.rate / 5);
             let taken = wanted.min(slice.available(length, now));
             slice.taken = slice.taken.saturating_add(taken);
@@ -245,8 +245,8 @@ impl Circuit {
         Step { next, permits, ..Step::pass(Pass::Some(passed)) }
     }
 
-    /// How long an event is held back that may not be retried now. Events that are held back together don't come
-    /// back together.
+    /// How long to hold back an event that may not be retried now. The time is drawn by the request id, so that events
+    /// that are held back together don't come back together.
     pub fn hold(&self, request_id: &str, now: Timestamp) -> Duration {
         let minute = u32::try_from(now.timestamp() / 60).unwrap_or_default();
         let longest = match self.phase {
@@ -259,8 +259,8 @@ impl Circuit {
         Draw::seeded(request_id, minute).between(longest * 3 / 4, longest)
     }
 
-    /// The circuit after CloudWatch's answer, if it changes.
-    pub fn told(&self, minutes: &[Minute], now: Timestamp, draw: Draw) -> Option<Step> {
+    /// The step after CloudWatch's answer, if the circuit changes.
+    pub fn after_cloudwatch(&self, minutes: &[Minute], now: Timestamp, draw: Draw) -> Option<Step> {
         let since = match &self.phase {
             Phase::Suspected { since, .. } | Phase::Open { since, .. } => *since,
             Phase::Closed { .. } => now - MINUTE * 6,
@@ -275,8 +275,8 @@ impl Circuit {
         }
     }
 
-    /// The circuit after the handler that took the probe could not make it.
-    pub fn not_probed(&self, probe: &Try, now: Timestamp) -> Option<Self> {
+    /// The circuit after a handler could not make its probe: open, with the next probe due at once.
+    pub fn not_probed(&self, probe: &EventAttempt, now: Timestamp) -> Option<Self> {
         let Phase::Probing { since, interval_seconds, probe: there } = &self.phase else {
             return None;
         };
@@ -301,12 +301,12 @@ impl Circuit {
         let next_at = later(now, draw.between(interval / 2, interval));
         let interval_seconds = seconds(interval);
         let open = Phase::Open { since, next_at, interval_seconds, steady: None };
-        let brings = Some(Bring { count: WAKE_UPS, from: now, until: next_at });
+        let wakes = Some(WakeUps { count: WAKE_UPS, from: now, until: next_at });
         let asks = is_over(since, MINUTE * 2, now);
-        Step { next: Some(self.with(open)), asks, brings, ..Step::pass(Pass::Some(0)) }
+        Step { next: Some(self.with(open)), asks, wakes, ..Step::pass(Pass::Some(0)) }
     }
 
-    /// Half as long again as the probe took to fail, and at least half of what it was.
+    /// Sets the patience to one and a half times what the probe took to fail, but at least to half of the old patience.
     fn learned(&self, probe: &Probe, now: Timestamp) -> Self {
         let took = between(probe.at, now);
         let patience = (took * 3 / 2).max(self.patience() / 2).clamp(PATIENCE_MIN, PATIENCE_MAX);
@@ -317,7 +317,7 @@ impl Circuit {
         Duration::from_secs(self.patience_seconds.into()).clamp(PATIENCE_MIN, PATIENCE_MAX)
     }
 
-    /// If failures come later than half a slice, the rate doubles before they are seen.
+    /// A slice lasts at least half of the patience. In a shorter one, the rate would double before failures arrive.
     fn slice_length(&self) -> Duration {
         (self.patience() / 2).max(SLICE_MIN)
     }
@@ -325,7 +325,7 @@ impl Circuit {
 
 impl Step {
     fn pass(pass: Pass) -> Self {
-        Self { next: None, pass, asks: false, brings: None, permits: None }
+        Self { next: None, pass, asks: false, wakes: None, permits: None }
     }
 }
 
@@ -348,21 +348,21 @@ impl Slice {
         is_over(self.began, length, now)
     }
 
-    /// All its permits.
+    /// The total number of permits.
     fn all(&self, length: Duration) -> u32 {
         self.rate.saturating_mul(seconds(length))
     }
 
-    /// The permits of the seconds that have begun, less those that were taken.
+    /// The permits of the seconds that have begun, minus those that were taken.
     fn available(&self, length: Duration, now: Timestamp) -> u32 {
         let begun = seconds(between(self.began, now)).saturating_add(1);
         let given = self.rate.saturating_mul(begun).min(self.all(length));
         given.saturating_sub(self.taken)
     }
 
-    fn brings(&self, length: Duration, now: Timestamp) -> Bring {
+    fn wakes(&self, length: Duration, now: Timestamp) -> WakeUps {
         let count = self.all(length).min(BROUGHT_MAX);
-        Bring { count, from: now, until: later(now, length) }
+        WakeUps { count, from: now, until: later(now, length) }
     }
 }
 
@@ -372,10 +372,10 @@ impl Steady {
     }
 }
 
-/// Notes first failures, at intervals.
+/// Updates the run of first failures, at most once per `NOTE_INTERVAL`.
 fn noted(steady: Option<Steady>, seen: Seen, now: Timestamp) -> Option<Steady> {
     let recent = steady.filter(|it| !is_over(it.last, SILENCE, now));
-    match (seen.fresh, recent) {
+    match (seen.first_failures, recent) {
         (0, _) => steady,
         (_, Some(it)) if between(it.last, now) < NOTE_INTERVAL => Some(it),
         (_, Some(it)) => Some(Steady { last: now, ..it }),
@@ -405,8 +405,8 @@ fn prevails(failed: u32, invoked: u32) -> bool {
     u64::from(failed) * 2 >= u64::from(invoked)
 }
 
-/// Judges the latest minutes, as many as make a sample. One that began before `since` can't show that the target is
-/// up: it may be from before the outage.
+/// Judges the latest minutes that together make a sample. A minute that began before `since` can't show that the target
+/// is up, because it may be from before the outage.
 fn verdict(minutes: &[Minute], since: Timestamp, now: Timestamp) -> Verdict {
     let complete = |minute: &&Minute| {
         later(minute.began, MINUTE) <= now && since < later(minute.began, MINUTE)
@@ -428,12 +428,12 @@ fn verdict(minutes: &[Minute], since: Timestamp, now: Timestamp) -> Verdict {
     Verdict::Unknown
 }
 
-/// Whether this long has passed since then. A time in the future was written by a clock that is wrong.
+/// Whether `length` has passed since `since`. If `since` is in the future, the clock that wrote it was wrong.
 fn is_over(since: Timestamp, length: Duration, now: Timestamp) -> bool {
     later(since, length) <= now || is_far(since, Duration::ZERO, now)
 }
 
-/// Whether no right clock could have written this time.
+/// Whether a time is so far in the future that the clock that wrote it must be wrong.
 fn is_far(at: Timestamp, most: Duration, now: Timestamp) -> bool {
     at > later(now, most.saturating_add(CLOCK_SKEW_MAX))
 }

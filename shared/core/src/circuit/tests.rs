@@ -18,13 +18,13 @@ fn half() -> Draw {
     Draw::of(u64::MAX / 2)
 }
 
-fn of(event: &str) -> Try {
-    Try { event: event.to_owned(), attempt: 1 }
+fn of(event: &str) -> EventAttempt {
+    EventAttempt { event: event.to_owned(), attempt: 1 }
 }
 
-/// A batch of a handler that reports.
+/// A batch of a handler that may report its counts.
 fn batch(due: u32, invoked: u32, failed: u32) -> Batch<'static> {
-    let seen = Seen { invoked, failed, fresh: 0 };
+    let seen = Seen { invoked, failed, first_failures: 0 };
     Batch { seen, reports: true, due, ..Batch::default() }
 }
 
@@ -80,7 +80,7 @@ fn a_circuit_is_suspected_if_nearly_all_of_many_retries_fail_within_a_minute() {
     ] {
         let (next, step) = stepped(&closed, &batch(0, invoked, failed), 59);
         assert_eq!(next.name(), expected, "{failed} of {invoked}");
-        assert!(!step.asks && step.brings.is_none(), "{step:?}");
+        assert!(!step.asks && step.wakes.is_none(), "{step:?}");
     }
     let (half, _) = stepped(&closed, &batch(0, 10, 10), 1);
     assert_eq!(stepped(&half, &batch(0, 10, 10), 59).0.name(), "suspected");
@@ -98,7 +98,7 @@ fn ordinary_traffic_is_reported_seldom_and_whatever_came_of_it() {
     }
     let silent = Batch { reports: false, ..batch(0, 40, 40) };
     assert_eq!(closed.step(&silent, after(1), half()).next, None);
-    // What is retried now counts.
+    // Retries made in this batch count.
     assert!(closed.step(&batch(4, 0, 0), after(1), half()).next.is_some());
 }
 
@@ -108,14 +108,14 @@ fn a_suspected_target_gets_one_retry_a_second_until_cloudwatch_has_decided() {
     assert_eq!(step.pass, Pass::Some(4), "those of the seconds that have begun");
     let (_, again) = stepped(&next, &batch(10, 0, 0), 3);
     assert_eq!((again.pass, again.next), (Pass::Some(0), None));
-    // The first handler that comes after the time asks.
+    // The first handler after `ask_at` asks CloudWatch.
     let busy = |ask_at| {
         circuit(Phase::Suspected { since: start(), ask_at: after(ask_at), slice: slice(1, 8, 8) })
     };
     let (next, step) = stepped(&busy(60), &batch(0, 0, 2), 60);
     assert!(step.asks);
     assert!(!stepped(&next, &batch(0, 0, 2), 61).1.asks);
-    // Nobody can tell.
+    // CloudWatch has not answered in time.
     let (next, _) = stepped(&busy(999), &batch(0, 0, 0), 360);
     assert!(matches!(next.phase, Phase::Closed { cleared: Some(_), .. }), "{next:?}");
 }
@@ -139,7 +139,7 @@ fn a_suspicion_ends_if_the_retries_succeed_or_end() {
 #[test]
 fn cloudwatch_decides_by_its_latest_minutes() {
     let told = |found: &Circuit, minutes: &[Minute]| {
-        let step = found.told(minutes, after(300), half());
+        let step = found.after_cloudwatch(minutes, after(300), half());
         step.and_then(|step| step.next).map_or("unchanged", |next| next.name())
     };
     for (minutes, expected) in [
@@ -148,22 +148,22 @@ fn cloudwatch_decides_by_its_latest_minutes() {
         (&[minute(60, 100, 90)], "closed"),
         (&[minute(60, 19, 19)], "unchanged"),
         (&[minute(60, 10, 10), minute(120, 10, 10)], "open"),
-        // The latest counts.
+        // The latest minute decides.
         (&[minute(120, 100, 100), minute(180, 100, 10)], "closed"),
         (&[minute(180, 100, 100), minute(120, 100, 10)], "open"),
-        // A minute that is not over says nothing.
+        // A minute that is not over is ignored.
         (&[minute(241, 100, 100)], "unchanged"),
     ] {
         assert_eq!(told(&suspected(), minutes), expected, "{minutes:?}");
     }
-    // The suspicion arose at 12:00:00. What CloudWatch counted before may be from before the outage.
+    // The suspicion arose at 12:00:00. Earlier counts of CloudWatch may be from before the outage.
     let before = |errors| {
         let began = start() - Duration::from_secs(30);
         [Minute { began, invocations: 100, errors }]
     };
     assert_eq!(told(&suspected(), &before(10)), "unchanged");
     assert_eq!(told(&suspected(), &before(99)), "open");
-    // While open, it can only close.
+    // CloudWatch can only close an open circuit.
     assert_eq!(told(&open(), &[minute(60, 100, 99)]), "unchanged");
     assert_eq!(told(&open(), &[minute(60, 100, 50)]), "closed");
     for phase in [probing(), ramping(slice(1, 0, 0), 0)] {
@@ -181,7 +181,7 @@ fn a_target_that_cloudwatch_has_cleared_is_only_opened_by_cloudwatch() {
     let (next, step) = stepped(&next, &bad, 60);
     assert_eq!((step.pass, step.asks), (Pass::Due, true));
     assert!(!stepped(&next, &bad, 61).1.asks);
-    let down = next.told(&[minute(60, 100, 100)], after(180), half());
+    let down = next.after_cloudwatch(&[minute(60, 100, 100)], after(180), half());
     assert_eq!(down.unwrap().next.unwrap().name(), "open");
     let good = batch(0, 40, 0);
     assert!(!stepped(&found, &good, 60).1.asks, "nobody asks while retries succeed");
@@ -199,7 +199,7 @@ fn if_failures_prevail_cloudwatch_is_asked_once_a_minute() {
         assert!(!stepped(&next, &batch(4, 0, 0), 61).1.asks);
     }
     let closed = Circuit::new(start());
-    let told = |errors| closed.told(&[minute(0, 100, errors)], after(180), half());
+    let told = |errors| closed.after_cloudwatch(&[minute(0, 100, errors)], after(180), half());
     assert_eq!(told(95).unwrap().next.unwrap().name(), "open");
     assert_eq!(told(94), None, "it may be suspected later");
 }
@@ -213,7 +213,7 @@ fn while_open_only_a_probe_goes_when_its_time_has_come() {
     let (next, step) = stepped(&open(), &due, 100);
     assert_eq!((step.pass, next.name()), (Pass::Probe, "probing"));
     let until = after(120);
-    assert_eq!(step.brings, Some(Bring { count: 3, from: until, until }));
+    assert_eq!(step.wakes, Some(WakeUps { count: 3, from: until, until }));
     let (_, other) = stepped(&next, &due, 101);
     assert_eq!((other.pass, other.next), (Pass::Some(0), None), "one at a time");
     let nobody = Batch { candidate: None, ..due };
@@ -240,13 +240,13 @@ fn the_intervals_between_probes_double_up_to_five_minutes() {
         let (next, step) = stepped(&found, &failed, now + 1);
         let Phase::Open { next_at, .. } = next.phase else { panic!("{next:?}") };
         let interval = between(after(now + 1), next_at).as_millis().div_ceil(1000) as u64;
-        assert_eq!(step.brings.unwrap().until, next_at);
+        assert_eq!(step.wakes.unwrap().until, next_at);
         assert_eq!(step.asks, now > 120, "at {now}");
         intervals.push(interval);
         now += 1 + interval;
         found = next;
     }
-    // Between half of the interval and the whole.
+    // Drawn between half of the interval and the whole.
     assert_eq!(intervals, [15, 30, 60, 120, 225, 225, 225]);
 }
 
@@ -255,7 +255,7 @@ fn a_probe_without_a_failure_has_succeeded_and_one_that_fails_late_teaches_patie
     assert_eq!(stepped(&probing(), &batch(5, 0, 0), 19).1.pass, Pass::Some(0));
     let (next, step) = stepped(&probing(), &batch(5, 0, 0), 20);
     assert_eq!((next.name(), step.pass), ("ramping", Pass::Some(1)));
-    assert_eq!(step.brings, Some(Bring { count: 10, from: after(20), until: after(30) }));
+    assert_eq!(step.wakes, Some(WakeUps { count: 10, from: after(20), until: after(30) }));
     let returned = [of("probe")];
     let late = Batch { returned: &returned, ..batch(0, 0, 1) };
     let (next, _) = stepped(&next, &late, 28);
@@ -278,7 +278,7 @@ fn a_probe_that_could_not_be_made_is_given_back() {
 
 #[test]
 fn first_failures_that_stop_bring_the_next_probe() {
-    let fresh = Batch { seen: Seen { fresh: 1, ..Seen::default() }, ..batch(0, 0, 0) };
+    let fresh = Batch { seen: Seen { first_failures: 1, ..Seen::default() }, ..batch(0, 0, 0) };
     let mut found = open();
     for second in 1..=40 {
         let (next, step) = stepped(&found, &fresh, second);
@@ -289,7 +289,7 @@ fn first_failures_that_stop_bring_the_next_probe() {
     let due = Batch { candidate: Some(&candidate), ..batch(1, 0, 0) };
     assert_eq!(stepped(&found, &due, 55).1.pass, Pass::Some(0));
     assert_eq!(stepped(&found, &due, 56).1.pass, Pass::Probe);
-    // A few failures are no sign when they stop.
+    // The end of a few failures, without a steady run, means nothing.
     let (once, _) = stepped(&open(), &fresh, 1);
     assert_eq!(stepped(&once, &due, 60).1.pass, Pass::Some(0));
 }
@@ -313,7 +313,7 @@ fn the_rate_doubles_halves_closes_or_opens_after_each_slice() {
         };
         assert_eq!(Some(slice.rate), expected, "{rate} {taken} {failed}");
         assert_eq!(since, mixed + u32::from((rate, failed) == (1, 3)), "{rate} {taken} {failed}");
-        assert_eq!(step.brings.unwrap().count, (slice.rate * 10).min(2_000));
+        assert_eq!(step.wakes.unwrap().count, (slice.rate * 10).min(2_000));
     }
     for (rate, taken, failed, mixed, expected) in [
         (8, 80, 76, 0, "open"),
@@ -334,14 +334,14 @@ fn a_ramp_that_ends_mixed_lets_the_others_come_back() {
     let found = ramping(slice(1, 10, 3), 2);
     let (next, step) = stepped(&found, &batch(1, 0, 0), 10);
     assert!(matches!(next.phase, Phase::Closed { cleared: Some(_), .. }), "{next:?}");
-    let expected = Bring { count: BROUGHT_MAX, from: after(10), until: after(250) };
-    assert_eq!(step.brings, Some(expected));
+    let expected = WakeUps { count: BROUGHT_MAX, from: after(10), until: after(250) };
+    assert_eq!(step.wakes, Some(expected));
     let (_, met) = stepped(&ramping(slice(8, 39, 0), 0), &batch(1, 0, 0), 10);
-    assert_eq!(met.brings, None, "nobody waits");
+    assert_eq!(met.wakes, None, "nobody waits");
 }
 
 #[test]
-fn a_ramp_that_nobody_has_come_for_ends() {
+fn a_ramp_without_batches_ends() {
     let failing = ramping(slice(8, 80, 80), 0);
     assert_eq!(stepped(&failing, &batch(1, 0, 0), 69).0.name(), "open");
     assert_eq!(stepped(&failing, &batch(1, 0, 0), 70).0.name(), "closed");
@@ -379,7 +379,7 @@ fn what_is_held_back_returns_soon_enough_and_not_together() {
 
 #[test]
 fn events_come_back_one_after_the_other() {
-    let bring = Bring { count: 4, from: start(), until: after(10) };
+    let bring = WakeUps { count: 4, from: start(), until: after(10) };
     let at: Vec<_> = (0..4).map(|nth| (bring.at(nth, 4) - start()).num_milliseconds()).collect();
     assert_eq!(at, [2_500, 5_000, 7_500, 10_000]);
     assert_eq!(bring.at(0, 1), after(10));
@@ -423,18 +423,18 @@ fn a_time_that_no_right_clock_has_written_holds_nobody_back() {
     }
 }
 
-/// Handlers whose clocks are up to five seconds apart, over a store that compares versions. Some read a circuit that
-/// another has replaced meanwhile.
+/// Handlers whose clocks are up to five seconds apart, and a store that compares versions. Some handlers read a circuit
+/// that another handler has replaced meanwhile.
 struct Handlers {
     store: Vec<Circuit>,
     memories: Vec<(Seen, Option<Permits>)>,
     clocks: Vec<Duration>,
     now: Timestamp,
-    /// Retries under way: when they fail, if they do.
-    under_way: Vec<(Try, Timestamp)>,
-    /// The probe whose end nobody has seen, and the latest end of the time for it.
-    probe: Option<(Try, Timestamp)>,
-    /// Permits used in each slice.
+    /// Retries that will fail, and when.
+    under_way: Vec<(EventAttempt, Timestamp)>,
+    /// The probe whose result is not known yet, and the earliest time at which it counts as a success.
+    probe: Option<(EventAttempt, Timestamp)>,
+    /// The permits used in each slice, and its rate.
     used: std::collections::BTreeMap<Timestamp, (u32, u32)>,
     events: u32,
 }
@@ -466,7 +466,7 @@ impl Handlers {
         &self.store[self.store.len() - 1]
     }
 
-    /// A handler gets a batch, while the target is down or up.
+    /// A handler receives a batch while the target is down or up.
     fn turn(&mut self, turn: Turn, is_down: bool, latency: Duration) -> Result<(), TestCaseError> {
         self.now = later(self.now, Duration::from_millis(turn.pause_ms));
         let now = later(self.now, self.clocks[turn.handler]);
@@ -476,7 +476,7 @@ impl Handlers {
         let returned: Vec<_> = failed.into_iter().map(|(of, _)| of).collect();
         let (mut seen, mut permits) = self.memories[turn.handler];
         seen.failed += returned.len() as u32;
-        seen.fresh += 1;
+        seen.first_failures += 1;
         self.events += 1;
         let candidate = of(&format!("event {}", self.events));
         let mut version = self.store.len() - 1 - usize::from(turn.stale && self.store.len() > 1);
@@ -585,7 +585,7 @@ proptest! {
             let current = handlers.current().clone();
             if is_witnessed && current.name() == "suspected" {
                 let minute = Minute { began: handlers.now - MINUTE, invocations: 100, errors: 100 };
-                let step = current.told(&[minute], handlers.now, half());
+                let step = current.after_cloudwatch(&[minute], handlers.now, half());
                 handlers.store.extend(step.and_then(|step| step.next));
             }
         }
@@ -616,7 +616,7 @@ proptest! {
         field in 0..40_usize,
         due in 0..20_u32,
     ) {
-        // Any number of the text is replaced.
+        // One number of the text is replaced.
         let text = { circuit }.text("somebody");
         let mut numbers = 0;
         let mut written = String::new();

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// A world in which the queue has no place left.
+/// A world in which as many messages are in flight as may be.
 fn crowded(answers: &[(&'static str, Answer)]) -> World {
     let world = World::new(answers);
     world.in_flight.set(Some(IN_FLIGHT_MAX.get().into()));

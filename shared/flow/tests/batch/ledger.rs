@@ -50,7 +50,7 @@ fn states(world: &World) -> Vec<(String, u32, String, bool)> {
     world.claims().iter().map(told).collect()
 }
 
-/// What `states` says of a claim of the handler's own, for the message at this place of the batch.
+/// The entry in `states` for the handler's own claim, for the message at the index `nth` in the batch.
 fn own(id: &str, generation: u32, nth: usize, done: bool) -> (String, u32, String, bool) {
     (format!("request of {id}"), generation, format!("the handler's/{nth}"), done)
 }
@@ -116,7 +116,7 @@ async fn what_was_not_accepted_is_free_again() {
     assert!(states(&world).is_empty());
 }
 
-/// The dead letter of a failure, moved back to the retry queue so long ago that it is due.
+/// The dead letter of a failure, which was moved back to the retry queue a minute ago and is due.
 fn redriven(id: &str, request_id: &str) -> SqsMessage {
     let mut message = message(id, &format!("\"payload of {id}\""));
     let sent_at = (start() - Duration::from_secs(60)).timestamp_millis();
@@ -173,7 +173,7 @@ async fn what_sqs_would_delete_soon_is_given_up_though_the_ledger_cannot_be_aske
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_be_of_this_handler_only_is_given_up_without_a_claim() {
+async fn what_another_handler_may_judge_differently_is_given_up_without_a_claim() {
     let world = World::with_ledger(&[("claim", Answer::Never)]);
     let mut foreign = due("a");
     foreign.body = foreign.body.map(|body| body.replace("123456789012", "999999999999"));
@@ -191,7 +191,7 @@ async fn a_claim_that_hangs_is_left_to_the_queue_in_time_and_holds_up_no_other()
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_invoked_whose_age_was_over_when_its_claim_was_answered() {
-    // Of a MAX_AGE of a day 2 s are left, and the claim takes 3.
+    // MAX_AGE is a day. The event has 2 s left, and its claim takes 3 s.
     let world = World::with_ledger(&[("claim", Answer::Slow(3))]);
     let report = handle(&world, vec![failed("a", 86_398)]).await;
     assert_eq!(outcomes(&report), ["max_age_exceeded"]);
@@ -218,7 +218,7 @@ async fn what_was_invoked_is_done_even_if_it_cannot_be_marked() {
 async fn a_write_that_was_made_twice_is_its_owners() {
     let world = World::with_ledger(&[
         ("payload of b", Answer::Fault(THROTTLED)),
-        ("request of", Answer::Unheard),
+        ("request of", Answer::Repeated),
     ]);
     let report = handle(&world, vec![due("a"), due("b")]).await;
     assert_eq!(outcomes(&report), ["invoked", "waits"]);
@@ -234,7 +234,7 @@ async fn a_claim_that_nobody_knows_of_is_released_with_its_wait() {
     assert!(states(&world).is_empty(), "the next receive need not wait for a lease");
 }
 
-/// While Lambda answers to the invocation of `a` in this way, its claim is taken over and marked.
+/// Invokes `a`. Before Lambda gives this answer, another invocation takes the claim over and marks it.
 async fn taken_over_during(answer: Answer) -> World {
     let world = World::with_ledger(&[("payload of a", answer)]);
     let taken_over = async {
@@ -256,11 +256,11 @@ async fn one_who_comes_late_can_neither_mark_nor_release_what_another_holds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_never_stands_still_is_left_for_later() {
+async fn a_claim_that_keeps_changing_is_left_for_later() {
     let world = World::with_ledger(&[]);
-    // One whose lease is over, and another one at each look.
+    // Every write finds this claim, whose lease is over, instead of the one that it expects.
     let other = claim_of("other", State::Held { until: start() });
-    world.restless.replace(Some(other));
+    world.always_found.replace(Some(other));
     let report = handle(&world, vec![due("a")]).await;
     assert_eq!(outcomes(&report), ["waits"]);
     assert!(world.invocations.borrow().is_empty());

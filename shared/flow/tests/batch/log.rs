@@ -1,4 +1,4 @@
-//! What the log says of a batch.
+//! The log lines of a batch.
 #![allow(clippy::unwrap_used, reason = "a test's own helpers")]
 
 use std::{cell::RefCell, io::Write, sync::Once};
@@ -11,12 +11,12 @@ use crate::world::{Answer, World, due, failed, handle_within, poison, waiting};
 const THROTTLED: FaultKind = FaultKind::Transient { retry_after: None };
 
 thread_local! {
-    /// What the test of this thread has logged.
+    /// The lines that the test of this thread has logged.
     static LOGGED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Keeps every line for the test whose thread writes it. One subscriber for all, and before any line:
-/// `tracing` remembers for each place in the code whether anybody listens.
+/// Keeps every line for the test whose thread writes it. All tests share one subscriber, which is set before any line:
+/// `tracing` caches for each call site whether a subscriber is interested.
 pub fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -115,7 +115,7 @@ async fn each_turn_of_the_ledger_has_its_line() {
         ("mark request of noted", Answer::Fault(THROTTLED)),
         ("mark request of forbidden", configuration),
         ("mark request of cut", Answer::Never),
-        ("mark request of echoed", Answer::Unheard),
+        ("mark request of echoed", Answer::Repeated),
         ("payload of kept", Answer::Fault(THROTTLED)),
         ("release request of kept", configuration),
         ("payload of late", Answer::Slow(5)),

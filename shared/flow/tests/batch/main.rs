@@ -141,14 +141,14 @@ async fn a_call_that_hangs_holds_up_no_other() {
         outcomes(&report),
         ["not reached", "waits", "invoked", "unreadable", "not reached", "waits"]
     );
-    // Every answer of this world takes 20 ms: the throttled message goes back as soon as it has its own.
+    // Every answer of this world takes 20 ms, and the throttled message is put back as soon as its own has arrived.
     let calls_at = world.visibility_calls_at.borrow();
     assert!(calls_at.iter().all(|at| *at < Duration::from_millis(50)), "{calls_at:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_has_begun_is_not_cut_off_to_begin_nothing_more() {
-    // Ten are under way at a time. After 6.5 s of ten nothing more is begun; there is time until 9.5 s.
+    // Ten invocations run at a time. Of ten seconds, new calls begin in the first 6.5 s, and calls may end until 9.5 s.
     let world = World::new(&[("payload of slow", Answer::Slow(8))]);
     let mut records: Vec<_> = (0..10).map(|n| due(&format!("slow {n}"))).collect();
     records.push(due("next"));

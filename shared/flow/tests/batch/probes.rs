@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::world::{Answer, QUEUE_URL, TARGET, World, due, failed, handle, outcomes, start};
 
-/// A time in milliseconds, so many seconds after the batch.
+/// The time this many seconds after the batch arrives, in milliseconds.
 fn at(seconds: i64) -> i64 {
     start().timestamp_millis() + seconds * 1000
 }
@@ -41,7 +41,7 @@ fn ramping(rate: u32) -> String {
     )
 }
 
-/// A retry of this event, which was the given attempt, has failed just now, and its record arrives.
+/// The record of this attempt of this event, which has just failed.
 fn returned(id: &str, event: &str, attempt: u32) -> aws_lambda_events::event::sqs::SqsMessage {
     let mut message = failed(id, 0);
     let envelope = format!(
@@ -88,7 +88,7 @@ async fn while_a_target_is_down_one_of_its_events_is_invoked_and_the_others_wait
     assert_eq!(stored(&world), (8, "probing".to_owned()));
     let [target] = &report.targets[..] else { panic!("{report:?}") };
     assert_eq!((target.is_open, target.probes, target.brought_forward), (true, 1, 2));
-    // Somebody comes back when the probe has had its time.
+    // Two events come back when the time for the probe is over.
     let brought: Vec<_> =
         world.visibility_calls.borrow().iter().flat_map(|(_, it)| it.clone()).collect();
     for name in ["a", "b"] {
@@ -191,7 +191,7 @@ async fn nothing_of_a_paused_target_is_a_probe_or_retried_early() {
 
 #[tokio::test(start_paused = true)]
 async fn a_step_is_taken_again_if_another_handler_has_written_and_not_if_its_own_answer_was_lost() {
-    let world = World::with_probes(&open(-1), &[("exchange", Answer::Unheard)]);
+    let world = World::with_probes(&open(-1), &[("exchange", Answer::Repeated)]);
     let report = handle(&world, vec![due("one"), due("two")]).await;
     assert_eq!(outcomes(&report), ["invoked", "waits"]);
     assert_eq!(stored(&world), (8, "probing".to_owned()));

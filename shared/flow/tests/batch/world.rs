@@ -1,4 +1,4 @@
-//! A world of ports that fail in every way, in virtual time.
+//! Fake ports that fail in every way, in virtual time.
 #![allow(clippy::unwrap_used, reason = "a test's own helpers")]
 
 use std::{
@@ -42,19 +42,19 @@ pub fn start() -> Timestamp {
     "2026-02-01T12:00:00Z".parse().unwrap()
 }
 
-/// What becomes of a call, or of one entry of it.
+/// The result of a call, or of one of its entries.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Answer {
     Accepted,
     Refused,
     Never,
-    /// After so many seconds, it is accepted.
+    /// Accepted after this many seconds.
     Slow(u64),
-    /// For the ledger: done, but nobody was told before it was done again.
-    Unheard,
-    /// For the ledger: done, but nobody was ever told.
+    /// For the ledger: the write is made, its answer is lost, and the SDK repeats the call.
+    Repeated,
+    /// For the ledger: the write is made, but its answer is lost for good.
     Lost,
-    /// For an invocation.
+    /// For an invocation or the ledger: this fault.
     Fault(FaultKind),
 }
 
@@ -91,17 +91,17 @@ impl Sent {
 /// A function's ARN, the payload and the trace header.
 type InvokeCall = (String, String, Option<String>);
 
-/// The ports, and what was asked of them.
+/// The fake ports, which record their calls.
 pub struct World {
     started: tokio::time::Instant,
-    /// What becomes of a call about the message or payload that this is part of, the first that fits;
-    /// else it is accepted.
+    /// The answer to calls whose message, payload or key contains this text. The first match counts, and a call without
+    /// a match is accepted.
     pub answers: Vec<(&'static str, Answer)>,
     pub visibility_calls: RefCell<Vec<VisibilityCall>>,
     /// How long after the batch's arrival each of them was made.
     pub visibility_calls_at: RefCell<Vec<Duration>>,
     pub letter_calls: RefCell<Vec<Vec<DeadLetter<'static>>>>,
-    /// How many messages are in flight; without a number nobody may ask.
+    /// SQS's count of messages in flight; `None` if asking for it is denied.
     pub in_flight: Cell<Option<u64>>,
     /// The queues whose messages in flight were counted.
     pub counted: RefCell<Vec<String>>,
@@ -110,7 +110,7 @@ pub struct World {
     pub invocations: RefCell<Vec<InvokeCall>>,
     /// The claims by their keys; `None` where the handler has no ledger.
     claims: Option<RefCell<BTreeMap<String, Claim>>>,
-    /// What was to be written under which key; nothing where a claim was to be removed.
+    /// The key and the claim of each write; `None` where a claim was to be removed.
     pub ledger_calls: RefCell<Vec<(String, Option<Claim>)>>,
     /// Whether the handler has a register, and its waits by claim key: until when, and the receipt handle.
     pub registers: bool,
@@ -119,20 +119,20 @@ pub struct World {
     pub paused: RefCell<Vec<String>>,
     /// How many events and targets each batch looked up.
     pub look_ups: RefCell<Vec<(usize, usize)>>,
-    /// What an operator orders for every event after it was looked up.
+    /// An order that an operator gives for every event after it was looked up.
     pub next_order: Cell<Option<Order>>,
-    /// The circuits by target, and the names of those that were written.
+    /// The circuits by target, and the names of the phases that were written.
     pub circuits: RefCell<BTreeMap<String, Stored>>,
     pub turns: RefCell<Vec<&'static str>>,
-    /// What waits in flight, and who asked for it.
+    /// The events in flight, and the arguments of the calls that listed them.
     pub listed: RefCell<Vec<Listed>>,
     pub lists: RefCell<Vec<(String, Timestamp, u32)>>,
-    /// What CloudWatch has counted, and about whom it was asked.
+    /// CloudWatch's counts, and the functions about which it was asked.
     pub minutes: RefCell<Vec<Minute>>,
     pub asked: RefCell<Vec<String>>,
     pub probes: bool,
-    /// What every claim finds in its place, however often it looks.
-    pub restless: RefCell<Option<Claim>>,
+    /// The claim that every write finds, however often it is repeated.
+    pub always_found: RefCell<Option<Claim>>,
     under_way: Cell<usize>,
     pub most_under_way: Cell<usize>,
 }
@@ -165,7 +165,7 @@ impl World {
             minutes: RefCell::default(),
             asked: RefCell::default(),
             probes: false,
-            restless: RefCell::default(),
+            always_found: RefCell::default(),
             under_way: Cell::new(0),
             most_under_way: Cell::new(0),
         }
@@ -226,7 +226,7 @@ impl World {
         if let Answer::Slow(seconds) = answer {
             tokio::time::sleep(Duration::from_secs(*seconds)).await;
         }
-        // Every answer takes a moment, so that calls are under way at the same time.
+        // Every answer takes some time, so that calls overlap.
         tokio::time::sleep(Duration::from_millis(20)).await;
         *answer
     }
@@ -235,7 +235,7 @@ impl World {
         match self.answer(about).await {
             Answer::Accepted
             | Answer::Slow(_)
-            | Answer::Unheard
+            | Answer::Repeated
             | Answer::Lost
             | Answer::Fault(_) => Ok(()),
             Answer::Refused | Answer::Never => Err(CallFault("InternalError".into())),
@@ -301,7 +301,7 @@ impl Functions for &World {
         let answer = self.answer(&invocation.payload).await;
         self.under_way.set(self.under_way.get() - 1);
         let kind = match answer {
-            Answer::Accepted | Answer::Slow(_) | Answer::Unheard | Answer::Lost => return Ok(()),
+            Answer::Accepted | Answer::Slow(_) | Answer::Repeated | Answer::Lost => return Ok(()),
             Answer::Refused | Answer::Never => FaultKind::Transient { retry_after: None },
             Answer::Fault(kind) => kind,
         };
@@ -330,8 +330,8 @@ impl Ledger for &World {
         if let Answer::Fault(kind) = answer {
             return fault(kind != FaultKind::Configuration);
         }
-        if let Some(restless) = &*self.restless.borrow() {
-            return Err(NotReplaced::Changed(Some(restless.clone())));
+        if let Some(always_found) = &*self.always_found.borrow() {
+            return Err(NotReplaced::Changed(Some(always_found.clone())));
         }
         let mut claims = self.claims();
         let there = claims.get(key);
@@ -343,8 +343,8 @@ impl Ledger for &World {
             None => claims.remove(key),
         };
         match answer {
-            // The SDK makes the call again, and that one finds what the first has written.
-            Answer::Unheard => Err(NotReplaced::Changed(next.cloned())),
+            // The SDK repeats the call, and finds its own first write.
+            Answer::Repeated => Err(NotReplaced::Changed(next.cloned())),
             Answer::Lost => fault(true),
             Answer::Accepted
             | Answer::Slow(_)
@@ -407,8 +407,8 @@ impl Circuits for &World {
         }
         *there = Stored { version: seen + 1, text: Some(next.to_owned()) };
         self.turns.borrow_mut().push(Circuit::read(next).unwrap().name());
-        // The SDK makes the call again, and that one finds what the first has written.
-        if answer == Answer::Unheard { Err(NotExchanged::Changed(there.clone())) } else { Ok(()) }
+        // The SDK repeats the call, and finds its own first write.
+        if answer == Answer::Repeated { Err(NotExchanged::Changed(there.clone())) } else { Ok(()) }
     }
 
     async fn list(
@@ -459,7 +459,7 @@ pub fn message(id: &str, body: &str) -> SqsMessage {
     message
 }
 
-/// An event that failed so long ago; with the backoff of these tests, a minute, it waits or is due.
+/// An event that failed this many seconds ago. The backoff of these tests is a minute, so it waits or is due.
 pub fn failed(id: &str, seconds_ago: u64) -> SqsMessage {
     let failed_at = (start() - Duration::from_secs(seconds_ago)).to_rfc3339();
     message(
@@ -482,7 +482,7 @@ pub fn poison(id: &str) -> SqsMessage {
     message(id, &format!("no JSON in {id}"))
 }
 
-/// Handles these messages within `seconds`, checks that the answer came in time, and gives the report.
+/// Handles these messages within `seconds`, checks that the answer came in time, and returns the report.
 pub async fn handle_within(seconds: u64, world: &World, records: Vec<SqsMessage>) -> Report {
     let mut event = SqsEvent::default();
     event.records = records;
@@ -504,7 +504,7 @@ pub fn home() -> Home {
         .home()
 }
 
-/// What became of each message, in a word.
+/// A short name for the outcome of each message.
 pub fn outcomes(report: &Report) -> Vec<&'static str> {
     let word = |outcome: &Outcome| match outcome {
         Outcome::Invoked { .. } => "invoked",
@@ -519,7 +519,7 @@ pub fn outcomes(report: &Report) -> Vec<&'static str> {
     report.entries.iter().map(|entry| word(&entry.outcome)).collect()
 }
 
-/// The messages that Lambda is told to keep.
+/// The messages that the response reports as failed, so that they stay in the queue.
 pub fn kept(report: &Report) -> Vec<String> {
     report
         .response()
