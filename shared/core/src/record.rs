@@ -93,7 +93,7 @@ impl<'a> Message<'a> {
     /// SQS's id of the first message about this failure.
     fn first_id(&self) -> &'a str {
         let sent_again = self.attributes.message_id;
-        sent_again.filter(|id| (1..=MESSAGE_ID_MAX).contains(&id.len())).unwrap_or(self.id)
+        sent_again.filter(|id| is_claim_key(id, MESSAGE_ID_MAX)).unwrap_or(self.id)
     }
 }
 
@@ -295,10 +295,16 @@ fn redriven<'a>(message: &Message<'a>, function_arn: &str) -> Result<Failure<'a>
     })
 }
 
-/// The `given` request id, or the first message's id if it is missing, empty or too long for a key.
+/// The `given` request id, or the first message's id if it is missing or no key of a claim.
 fn request_id(message: &Message, given: Option<&str>) -> String {
-    let usable = given.filter(|id| (1..=REQUEST_ID_MAX).contains(&id.len()));
+    let usable = given.filter(|id| is_claim_key(id, REQUEST_ID_MAX));
     usable.unwrap_or(message.first_id()).to_owned()
+}
+
+/// Whether an id can be the key of a claim. The keys of targets' items contain slashes, and no forged record may reach
+/// those.
+fn is_claim_key(id: &str, len_max: usize) -> bool {
+    (1..=len_max).contains(&id.len()) && !id.contains('/')
 }
 
 /// The earliest of the times in the message. A record is written before it is sent, so a time after the send is wrong,
@@ -537,7 +543,9 @@ mod tests {
         assert_eq!(Some(failure.failed_at), message(body).sent_at);
         assert_eq!(failure.condition, Condition::Failed);
 
-        for odd in [String::new(), "x".repeat(1025)] {
+        let target =
+            crate::register::target_key("arn:aws:lambda:us-east-1:123456789012:function:f");
+        for odd in [String::new(), "x".repeat(1025), target] {
             let body = RECORD.replace("e4b46cbf-b738-xmpl-8880-a18cdf61200e", &odd);
             assert_eq!(read(&message(&body), None).unwrap().request_id, message(&body).id);
         }

@@ -114,7 +114,7 @@ pub struct Entry {
     pub order: Option<Order>,
 }
 
-/// The key of a target's item. Claims of failures have request ids as keys.
+/// The key of a target's item. Claims of failures have ids without a slash as keys.
 pub fn target_key(target: &str) -> String {
     format!("target/{target}")
 }
