@@ -1,4 +1,4 @@
-// An app of ten functions, with retries for all of them on request: measures what AsyncRetry adds to a synthesis.
+// An app of ten functions, optionally with retries: measures the time that AsyncRetry adds to a synthesis.
 import { App, aws_lambda as lambda, Stack } from 'aws-cdk-lib';
 
 const app = new App();

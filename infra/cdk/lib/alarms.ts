@@ -9,7 +9,7 @@ import {
 import { Construct } from 'constructs';
 import type { AsyncRetry } from './async-retry';
 import { Faults } from './faults';
-import { countLines } from './metrics';
+import { countMetricLines } from './metrics';
 import type { AsyncRetryProps } from './props';
 import { checkKnown, checkWhole } from './retry-policy';
 import { ownId } from './target';
@@ -26,24 +26,21 @@ import {
   Triggers,
 } from './triggers';
 
-/** When an alarm goes off, in place of its defaults. */
+/** Overrides of an alarm's defaults. */
 export interface AlarmSettings {
-  /**
-   * Whether there is this alarm.
+  /** Whether the alarm exists.
    *
    * @default true
    */
   readonly enabled?: boolean;
 
-  /**
-   * Whose actions it has.
+  /** Which actions the alarm has: those of a page or of a ticket.
    *
    * @default - as docs/deploy/cdk-operations.md lists
    */
   readonly severity?: AlarmSeverity;
 
-  /**
-   * It goes off above this value, in the unit that docs/deploy/cdk-operations.md names.
+  /** The alarm goes off above this value, in the unit that docs/deploy/cdk-operations.md names.
    *
    * @default - as docs/deploy/cdk-operations.md lists
    */
@@ -56,15 +53,13 @@ export interface AlarmSettings {
    */
   readonly period?: Duration;
 
-  /**
-   * How many periods it looks at.
+  /** How many periods the alarm evaluates.
    *
    * @default - as docs/deploy/cdk-operations.md lists
    */
   readonly evaluationPeriods?: number;
 
-  /**
-   * In how many of these periods the value must be above the threshold.
+  /** How many of these periods must be above the threshold.
    *
    * @default - as docs/deploy/cdk-operations.md lists; all of them if you set `evaluationPeriods`
    */
@@ -74,24 +69,21 @@ export interface AlarmSettings {
 /** Options of the alarms of an `AsyncRetry`. */
 export interface AlarmsProps {
   /**
-   * Where the alarms are made: another stack of this account and region, if there are too many for one. CloudFormation
-   * takes 500 resources in a stack, and each function with a queue of its own has eight or more alarms.
+   * The scope of the alarms: another stack of this account and region, if there are too many for one. A CloudFormation
+   * stack has at most 500 resources, and each function with its own queue has eight or more alarms.
    *
    * @default - in the `AsyncRetry`
    */
   readonly scope?: Construct;
 
-  /**
-   * What happens when an alarm goes off and when it is over, such as `new SnsAction(topic)`.
+  /** The actions when an alarm goes off and when it is over, such as `new SnsAction(topic)`.
    *
    * @default - nothing; the console shows the alarms
    */
   readonly actions?: cloudwatch.IAlarmAction[];
 
-  /**
-   * What happens instead for alarms that can wait for a working day.
-   *
-   * @default - the same as for the others, `actions`
+  /** The actions of alarms that can wait for a working day.
+   * @default - the same as `actions`
    */
   readonly ticketActions?: cloudwatch.IAlarmAction[];
 
@@ -140,12 +132,12 @@ export class RetryAlarms extends Construct {
       (other) => other.retry.deadLetterQueue.queueArn === deadLetterQueue.queueArn,
     );
     this.add(this, ofHandler(retry.handler));
-    if (this.node.tryFindChild('HandlerSilent')) countLines(this, retry.handler);
+    if (this.node.tryFindChild('HandlerSilent')) countMetricLines(this, retry.handler);
   }
 
   /**
-   * Adds the alarms on one retry queue. CloudWatch bills an alarm on several queues by the queue too, and its name would
-   * not say which of them it is about.
+   * Adds the alarms on one retry queue. One alarm on several queues would cost as much, because CloudWatch bills it by
+   * the queue, and it would not name the queue.
    */
   public watchQueue(queue: sqs.IQueue): void {
     this.add(new Construct(this, queue.node.id), ofQueue(queue, this.options));
@@ -156,14 +148,14 @@ export class RetryAlarms extends Construct {
     this.add(new Construct(this, ownId(target)), ofFunction(target, this.retry, this.options, maxAge));
   }
 
-  /** Gives an alarm the actions of a severity. */
+  /** Adds the actions of a severity to an alarm. */
   public act(alarm: cloudwatch.Alarm, severity: AlarmSeverity): void {
     const actions = this.actionsOf(severity);
     alarm.addAlarmAction(...actions);
     alarm.addOkAction(...actions);
   }
 
-  /** Makes alarms, except those that another `AsyncRetry` has on the same thing with the same settings and actions. */
+  /** Adds alarms, unless another `AsyncRetry` has the same alarm with the same settings and actions. */
   private addOnce(triggers: Triggers, isSame: (other: RetryAlarms) => boolean): void {
     const all = (Stage.of(this) ?? this.node.root).node.findAll().filter((each) => each instanceof RetryAlarms);
     const others = all.filter((each) => each !== this && isSame(each));
@@ -173,7 +165,7 @@ export class RetryAlarms extends Construct {
     this.add(this, Object.fromEntries(missing));
   }
 
-  /** Whether this one has an alarm that does all that the other's would do. */
+  /** Whether this one has an alarm with the same settings and at least the other's actions. */
   private covers(other: RetryAlarms, name: string, { severity }: Trigger): boolean {
     const [ours, theirs] = [this, other].map(({ props }) => props.settings?.[name]);
     const [done, wanted] = [this, other].map((each) => each.actionsOf(ours?.severity ?? severity));
@@ -204,7 +196,7 @@ export class RetryAlarms extends Construct {
       comparisonOperator: cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
       evaluationPeriods: evaluationPeriods ?? trigger.periods ?? 1,
       datapointsToAlarm: settings.datapointsToAlarm ?? (evaluationPeriods ? undefined : trigger.periodsAbove),
-      // Most of these metrics count something that should not happen, and have no data as long as it does not.
+      // Most of these metrics count faults, and have no data while there are none.
       treatMissingData: cloudwatch.TreatMissingData.NOT_BREACHING,
       alarmDescription: `${trigger.description} Runbook: ${RUNBOOK}#${name.toLowerCase()}`,
     });
@@ -213,7 +205,7 @@ export class RetryAlarms extends Construct {
   }
 }
 
-/** Notes a name of no alarm, and periods that CloudWatch would refuse. */
+/** Reports an unknown alarm name, and periods that CloudWatch would refuse. */
 function checkSettings(name: string, settings: AlarmSettings, faults: Faults): void {
   if (!ALARMS.includes(name as AlarmName)) {
     faults.add('settings', `of ${ALARMS.join(', ')}`, name);

@@ -22,7 +22,7 @@ import { Faults } from './faults';
 import { INVOKE, KEY_ACTIONS, RetryHandler } from './handler';
 import { createLedger } from './ledger';
 import { metricOf, RetryMetricOptions } from './metrics';
-import { letOperate, letRead, OperatedSystem } from './operators';
+import { grantOperating, grantReading, OperatedSystem } from './operators';
 import { AsyncRetryProps, AttachOptions, checkProps, HANDLER_TIMEOUT, MAX_CONCURRENCY, SHARING_MAX } from './props';
 import { checkPolicy, effectivePolicy, RetryPolicy, variables } from './retry-policy';
 import { RetryQueue } from './retry-queue';
@@ -33,23 +33,23 @@ import { AlarmSeverity } from './triggers';
 import { estimatedLength, VARIABLES_MAX } from './variables';
 
 /**
- * Failed asynchronous events of the attached functions come back, with exponential backoff and jitter, until they
- * succeed or are dead-lettered with the reason.
+ * Retries failed asynchronous events of the attached functions, with exponential backoff and jitter, until they succeed
+ * or are dead-lettered with the reason.
  */
 export class AsyncRetry extends Construct {
-  /** The function that retries. Settings without a property can be set as its variables. */
+  /** The retry handler. Settings without a property can be set as its environment variables. */
   public readonly handler: lambda.Function;
 
   /** The queue of events that were given up. */
   public readonly deadLetterQueue: sqs.IQueue;
 
   /**
-   * The ARN of the retry queue to which a redrive sends dead letters. It takes those of every attached function. If
-   * there are several functions with a queue each, `grantRedrive` makes it.
+   * The ARN of the retry queue to which a redrive sends the dead letters of every attached function. If there are
+   * several functions with a queue each, `grantRedrive` creates it.
    */
   public readonly redriveQueueArn: string;
 
-  /** The table of the failures that were handled, if `ledger` is on. */
+  /** The table of handled failures, if `ledger` is on. */
   public readonly ledger?: dynamodb.ITable;
 
   private readonly props: AsyncRetryProps;
@@ -94,7 +94,7 @@ export class AsyncRetry extends Construct {
     this.handler = this.retryHandler = handler;
     handler.allow(['sqs:SendMessage'], (centralDeadLetterQueue ?? this.deadLetterQueue).queueArn);
     // The queue may belong to another AsyncRetry.
-    if (this.deadLetterQueue instanceof DeadLetterQueue) this.deadLetterQueue.letSend(handler.roleArn);
+    if (this.deadLetterQueue instanceof DeadLetterQueue) this.deadLetterQueue.allowSend(handler.roleArn);
     encryptionKey?.grant(handler, ...KEY_ACTIONS);
     // A user's dead-letter queue may have a key of its own.
     for (const own of [props.deadLetterQueue, centralDeadLetterQueue])
@@ -116,15 +116,15 @@ export class AsyncRetry extends Construct {
     this.node.addValidation({ validate: () => this.contradictions() });
   }
 
-  /** The queues in which failed events wait, by now. */
+  /** The retry queues that exist so far. */
   public get retryQueues(): sqs.Queue[] {
     return this.queues.all.map(({ queue }) => queue);
   }
 
   /**
-   * Retries the failed asynchronous events of a function, an alias or a version. Attach what is invoked: Lambda
-   * configures each of them separately. If something can't be set on an imported function, a warning at synthesis
-   * says what to do.
+   * Retries the failed asynchronous events of a function, an alias or a version. Attach the one that callers invoke:
+   * Lambda configures each of them separately. If a setting can't be changed on an imported function, a warning at
+   * synthesis says what to do.
    */
   public attach(target: lambda.IFunction, options: AttachOptions = {}): void {
     const { transparent = false, ...policy } = options;
@@ -160,21 +160,21 @@ export class AsyncRetry extends Construct {
   }
 
   /**
-   * Makes an alarm for everything that needs a person, for all functions, including those that are attached later.
-   * Each alarm says in its description what to do. Returns the alarms that exist by now.
+   * Creates an alarm for each condition that needs a person, for all functions, including those that are attached
+   * later. Each alarm's description says what to do. Returns the alarms that exist so far.
    */
   public alarms(props: AlarmsProps = {}): cloudwatch.Alarm[] {
     this.checkFirst('alarms()');
     const alarms = new RetryAlarms(this, props, this.props);
     this.queues.forEach(({ queue }) => alarms.watchQueue(queue));
     this.forEachFunction((each) => alarms.watchFunction(each, this.maxAgeOf(each)));
-    // HandlerErrors pages for the same failures.
+    // A ticket is enough, because HandlerErrors pages for the same failures.
     const { deploymentErrors } = this.retryHandler;
     if (deploymentErrors) alarms.act(deploymentErrors, AlarmSeverity.TICKET);
     return alarms.all;
   }
 
-  /** Makes a dashboard of all functions, including those that are attached later. */
+  /** Creates a dashboard of all functions, including those that are attached later. */
   public dashboard(props: RetryDashboardProps = {}): cloudwatch.Dashboard {
     this.checkFirst('dashboard()');
     const dashboard = new RetryDashboard(this, props, this.props);
@@ -184,13 +184,14 @@ export class AsyncRetry extends Construct {
   }
 
   /**
-   * Lets a role or a user look at dead letters, delete them, and send them back with SQS's redrive. Nobody else
-   * may. The redrive needs `redriveQueueArn` as its custom destination, because SQS doesn't know where dead letters
-   * came from. Import a role of IAM Identity Center with `mutable: false`, and give it the same permissions there.
+   * Lets a role or a user look at dead letters, delete them, and send them back with SQS's redrive, which nobody else
+   * may start. The redrive needs `redriveQueueArn` as its custom destination, because SQS doesn't know where dead
+   * letters came from. Import a role of IAM Identity Center with `mutable: false`, and give it the same permissions
+   * there.
    */
   public grantRedrive(grantee: iam.IGrantable): iam.Grant {
     const principalArn = this.principalArnOf(grantee, 'grantRedrive');
-    if (this.deadLetterQueue instanceof DeadLetterQueue) this.deadLetterQueue.letReceive(principalArn);
+    if (this.deadLetterQueue instanceof DeadLetterQueue) this.deadLetterQueue.allowReceive(principalArn);
     for (const key of [this.props.encryptionKey, this.props.deadLetterQueue?.encryptionMasterKey])
       key?.grant(grantee, ...KEY_ACTIONS);
     const ofDeadLetters = iam.Grant.addToPrincipal({
@@ -199,7 +200,7 @@ export class AsyncRetry extends Construct {
       resourceArns: [this.deadLetterQueue.queueArn],
     });
     const grant = this.queues
-      .letRedrive({ grantee, principalArn })
+      .grantRedrive({ grantee, principalArn })
       .reduce((all, each) => all.combine(each), ofDeadLetters);
     this.checkVariables('have a queue for redrives');
     if (!grant.success) {
@@ -213,21 +214,25 @@ export class AsyncRetry extends Construct {
   }
 
   /**
-   * Lets a role or a user see what `comeback status`, `doctor` and `trace` show: settings, counts, waiting events,
-   * metrics and logs. It can't read messages, but what the functions log may have payloads.
+   * Lets a role or a user see the data of `comeback status`, `doctor` and `trace`: settings, counts, waiting events,
+   * metrics and logs. Readers can't receive messages, but the logs of functions may have payloads.
    */
   public grantRead(grantee: iam.IGrantable): iam.Grant {
-    return this.checked('grantRead', grantee, letRead(this.operated(), grantee));
+    return this.warnUnlessGranted('grantRead', grantee, grantReading(this.operatedSystem(), grantee));
   }
 
   /**
    * Lets a role or a user retry waiting events now, cancel them, pause functions, and send dead letters back one by
-   * one, with all that `grantRead` gives. Import a role of IAM Identity Center with `mutable: false`, and give it the
-   * same permissions there.
+   * one. It includes all permissions of `grantRead`. Import a role of IAM Identity Center with `mutable: false`, and
+   * give it the same permissions there.
    */
   public grantOperate(grantee: iam.IGrantable): iam.Grant {
     const principalArn = this.principalArnOf(grantee, 'grantOperate');
-    return this.checked('grantOperate', grantee, letOperate(this.operated(), grantee, principalArn));
+    return this.warnUnlessGranted(
+      'grantOperate',
+      grantee,
+      grantOperating(this.operatedSystem(), grantee, principalArn),
+    );
   }
 
   /** How many failed events were put back to wait. */
@@ -250,7 +255,7 @@ export class AsyncRetry extends Construct {
     return this.count('Throttled', options);
   }
 
-  /** How often a function could not be re-invoked because of something that a person has to fix. */
+  /** How often a function could not be re-invoked because of a fault that a person must fix. */
   public metricConfigurationFaults(options: RetryMetricOptions = {}): cloudwatch.IMetric {
     return this.count('ConfigurationFaults', options);
   }
@@ -270,17 +275,17 @@ export class AsyncRetry extends Construct {
     return this.count('Duplicates', options);
   }
 
-  /** Whether the circuit of a function is open, because it is down: 1 or 0, with `probe`. */
+  /** 1 while a function's circuit is open, because the function is down, else 0; needs `probe`. */
   public metricCircuitOpen(options: RetryMetricOptions = {}): cloudwatch.IMetric {
     return this.metric('CircuitOpen', 'MAX', { statistic: cloudwatch.Stats.MAXIMUM, ...options });
   }
 
-  /** How many events were sent to a function that is down, to find out whether it has recovered, with `probe`. */
+  /** How many events were used to probe whether a function that is down has recovered; needs `probe`. */
   public metricProbes(options: RetryMetricOptions = {}): cloudwatch.IMetric {
     return this.count('Probes', options);
   }
 
-  /** How many events were re-invoked before their due time after a function recovered, with `register` and `probe`. */
+  /** How many events were brought forward after a function recovered; needs `register` and `probe`. */
   public metricBroughtForward(options: RetryMetricOptions = {}): cloudwatch.IMetric {
     return this.count('BroughtForward', options);
   }
@@ -290,7 +295,7 @@ export class AsyncRetry extends Construct {
     return this.metric('InvokeLateness', 'MAX', { statistic: cloudwatch.Stats.p(99), ...options });
   }
 
-  /** The time since the first failure of events, in seconds; by default that of the oldest. */
+  /** The age of events since their first failure, in seconds; by default that of the oldest event. */
   public metricEventAge(options: RetryMetricOptions = {}): cloudwatch.IMetric {
     return this.metric('EventAge', 'MAX', { statistic: cloudwatch.Stats.MAXIMUM, ...options });
   }
@@ -348,8 +353,8 @@ export class AsyncRetry extends Construct {
     );
   }
 
-  /** Warns if a principal could not be given all permissions of a call. */
-  private checked(call: string, { grantPrincipal }: iam.IGrantable, grant: iam.Grant): iam.Grant {
+  /** Warns if a principal did not get all permissions of a grant. */
+  private warnUnlessGranted(call: string, { grantPrincipal }: iam.IGrantable, grant: iam.Grant): iam.Grant {
     if (!grant.success) {
       Annotations.of(this).addWarningV2(
         `comeback:${call}`,
@@ -359,8 +364,8 @@ export class AsyncRetry extends Construct {
     return grant;
   }
 
-  /** What operators read and change. */
-  private operated(): OperatedSystem {
+  /** The parts of the system that grants for people need. */
+  private operatedSystem(): OperatedSystem {
     return {
       retry: this,
       options: this.props,
@@ -384,7 +389,7 @@ export class AsyncRetry extends Construct {
     return effectivePolicy(this.props, attached?.policy).maxAge;
   }
 
-  /** A JSON variable of the handler, which is left out if it says nothing. */
+  /** The JSON of an environment variable, or undefined to leave out an empty one. */
   private json(value: object): string | undefined {
     return Object.keys(value).length > 0 ? Stack.of(this).toJsonString(value) : undefined;
   }
@@ -403,7 +408,7 @@ export class AsyncRetry extends Construct {
     return Object.fromEntries(all.filter(([, values]) => Object.keys(values).length > 0));
   }
 
-  /** Lambda would refuse variables that are too long, but only at deployment. */
+  /** Checks the length of the variables at synthesis, because Lambda would refuse them only during the deployment. */
   private checkVariables(plan: string): void {
     const written = [variables(effectivePolicy(this.props)), this.queueTargets(), this.ownPolicies()];
     const targets = this.attachments.map(({ target }) => target);
@@ -420,7 +425,7 @@ export class AsyncRetry extends Construct {
     );
   }
 
-  /** Warns if the queues could have the handler throttled. */
+  /** Warns if the queues together could use up the handler's reserved concurrency. */
   private checkConcurrency(): void {
     const { maxConcurrency = MAX_CONCURRENCY, reservedConcurrency = Infinity, pollers } = this.props;
     if (pollers || Token.isUnresolved([maxConcurrency, reservedConcurrency])) return;

@@ -27,7 +27,7 @@ export interface AttachmentProps {
   readonly source?: string;
 }
 
-/** Notes why a function can't be attached as it is. */
+/** Reports why a function can't be attached. */
 export function checkAttachable(target: Target, transparent: boolean, faults: Faults): void {
   if (target.resource?.recursiveLoop === lambda.RecursiveLoop.TERMINATE) {
     faults.note('recursiveLoop must be Allow, or not set: Lambda would stop its retries after about 16, got Terminate');
@@ -49,8 +49,8 @@ export function checkAttachable(target: Target, transparent: boolean, faults: Fa
 }
 
 /**
- * The settings of one attached function. The function's own stack contains only settings that need nothing from
- * the stack of the retries, so that the two stacks may be different.
+ * The settings of one attached function. Settings in the function's own stack don't depend on the stack of the retries,
+ * so that the two stacks may be different.
  */
 export class Attachment extends Construct {
   public readonly target: Target;
@@ -64,7 +64,7 @@ export class Attachment extends Construct {
     this.target = target;
     this.policy = props.policy;
     this.consumed = consumed;
-    const permission = this.letSend(props.senders);
+    const permission = this.allowSend(props.senders);
     this.config = this.sendFailures();
     // Lambda refuses a destination if the function's role may not send to it. SQS enforces the queue's policy.
     this.config.node.addDependency(...permission, consumed.queue.closure, consumed.mapping);
@@ -78,11 +78,11 @@ export class Attachment extends Construct {
         'it has a dead-letter queue of its own, to which Lambda also sends each failure, whether its event comes back or not',
       );
     }
-    this.warnOfPassingVersion();
-    if (props.transparent) this.takeEnvelopesOff(props.source);
+    this.warnOfReplacedVersion();
+    if (props.transparent) this.addEnvelopeProxy(props.source);
   }
 
-  /** Settings from elsewhere that contradict this attachment. `configs` are all event invoke configs of the app. */
+  /** Other settings in the app that contradict this attachment. `configs` are all event invoke configs of the app. */
   public contradictions(configs: lambda.CfnEventInvokeConfig[]): string[] {
     const { target, config } = this;
     const others = configs
@@ -97,7 +97,7 @@ export class Attachment extends Construct {
       : [...others, `${target.path} must keep recursiveLoop Allow, got ${loop}`];
   }
 
-  private letSend(senders: Senders): IDependable[] {
+  private allowSend(senders: Senders): IDependable[] {
     const { role } = this.target.base;
     if (role === undefined) {
       senders.allowUnknown(this.consumed.queue);
@@ -120,7 +120,7 @@ export class Attachment extends Construct {
     return [policy];
   }
 
-  /** A function and qualifier has only one event invoke config. Its other properties are kept. */
+  /** Sets the destination in the qualifier's only event invoke config, and keeps the other properties. */
   private sendFailures(): lambda.CfnEventInvokeConfig {
     const { ownConfig, configured } = this.target;
     const onFailure = { destination: this.consumed.queue.queueArn };
@@ -144,7 +144,7 @@ export class Attachment extends Construct {
     return config;
   }
 
-  /** Makes the config where the CDK would make it, so that the resource stays the same. */
+  /** Creates the config where the CDK would create it, so that its logical id stays the same. */
   private createConfig(scope: Construct): lambda.CfnEventInvokeConfig {
     const { base, qualifier } = this.target;
     return new lambda.CfnEventInvokeConfig(new Construct(scope, CONFIG_ID), 'Resource', {
@@ -167,7 +167,7 @@ export class Attachment extends Construct {
     }
   }
 
-  private takeEnvelopesOff(source?: string): void {
+  private addEnvelopeProxy(source?: string): void {
     const { target } = this;
     if (!makeTransparent(target, source)) {
       this.warn(
@@ -187,8 +187,8 @@ export class Attachment extends Construct {
     }
   }
 
-  /** Waiting events name the version in which they failed. */
-  private warnOfPassingVersion(): void {
+  /** Warns if deployments replace the attached version, because waiting events name the version that failed. */
+  private warnOfReplacedVersion(): void {
     const { attached, currentVersion } = this.target;
     if (attached !== currentVersion) return;
     const version = attached.node.defaultChild as CfnResource;

@@ -8,15 +8,15 @@ export const RETENTION = Duration.days(14);
 const CLOUDFORMATION = 'cloudformation.amazonaws.com';
 
 /** The actions that read events and delete them. */
-export const TAKE = ['sqs:ReceiveMessage', 'sqs:DeleteMessage'];
+export const RECEIVE_AND_DELETE = ['sqs:ReceiveMessage', 'sqs:DeleteMessage'];
 
 /** The action that deletes all events of a queue at once. */
 export const PURGE = 'sqs:PurgeQueue';
 
-/** The action that changes when an event comes back. */
+/** The action that changes when a waiting event comes back. */
 export const CHANGE_VISIBILITY = 'sqs:ChangeMessageVisibility';
 
-/** The ARN of a role that was imported by its name. Only there is the partition a token but the name is not. */
+/** Matches the ARN of a role that was imported by its name: its partition is a token, but its name is not. */
 const IMPORTED_BY_NAME = /^(arn:\$\{Token\[.+:role\/)([^/]+)$/;
 
 /** The properties of all queues of an `AsyncRetry`. */
@@ -25,17 +25,17 @@ export interface ClosedQueueProps {
   readonly deletionProtection?: boolean;
 }
 
-/** The actions on a queue that are denied to strangers, besides sending and deleting it. */
+/** The actions that a queue's policy denies to all other principals, besides `SendMessage` and `DeleteQueue`. */
 export interface ClosedActions {
-  /** What only receivers may do. */
+  /** Actions that only receivers may use. */
   readonly forReceivers: string[];
-  /** What receivers and operators may do. */
+  /** Actions that only receivers and operators may use. */
   readonly forOperators: string[];
 }
 
 /**
- * A queue whose messages are closed to everyone except the principals that are allowed here, whatever other
- * permissions exist in the account. Its settings are open to whoever may deploy.
+ * A queue whose policy denies access to messages for everyone except the principals that are allowed here, whatever
+ * other permissions exist in the account. Its settings stay open to anyone who may deploy.
  */
 export abstract class ClosedQueue extends sqs.Queue {
   private readonly senders = new Set<string>();
@@ -55,27 +55,27 @@ export abstract class ClosedQueue extends sqs.Queue {
     this.denyAllBut(() => [...this.receivers], closed.forReceivers);
     this.denyAllBut(() => [...new Set([...this.receivers, ...this.operators])], closed.forOperators);
     this.denyAllBut(() => [...this.senders], ['sqs:SendMessage']);
-    // A request that came through no service has no `aws:CalledVia`, and is denied too.
+    // This also denies direct requests, which have no `aws:CalledVia`.
     if (deletionProtection)
       this.deny(['sqs:DeleteQueue'], { 'ForAllValues:StringNotEquals': { 'aws:CalledVia': CLOUDFORMATION } });
   }
 
-  /** Lets a principal send to this queue. This is only the queue's side: it also needs the permission. */
-  public letSend(principalArn: string): void {
+  /** Exempts a principal from the denial of sending; it also needs the permission. */
+  public allowSend(principalArn: string): void {
     principalArns(principalArn).forEach((arn) => this.senders.add(arn));
   }
 
-  /** Lets a principal receive messages from this queue; it also needs the permission. */
-  public letReceive(principalArn: string): void {
+  /** Exempts a principal from the denial of receiving; it also needs the permission. */
+  public allowReceive(principalArn: string): void {
     principalArns(principalArn).forEach((arn) => this.receivers.add(arn));
   }
 
-  /** Lets a principal operate on messages of this queue; it also needs the permission. */
-  public letOperate(principalArn: string): void {
+  /** Exempts an operator from the denial of `forOperators`; it also needs the permission. */
+  public allowOperate(principalArn: string): void {
     principalArns(principalArn).forEach((arn) => this.operators.add(arn));
   }
 
-  /** The list must not be empty: an empty one is replaced by the other side's principals, which lack the permission. */
+  /** The list must not be empty, so the queue's other principals, which lack the permission, replace an empty one. */
   private denyAllBut(allowed: () => string[], actions: string[]): void {
     const produce = () => {
       const principals = allowed();
@@ -102,8 +102,8 @@ export abstract class ClosedQueue extends sqs.Queue {
 }
 
 /**
- * The ARNs that a principal may have. If a role was imported by its name, its ARN lacks the role's path, such as
- * the console's `service-role/`. Names are unique in an account, whatever their path.
+ * The possible ARNs of a principal. If a role was imported by its name, its ARN lacks the role's path, such as the
+ * console's `service-role/`. Names are unique in an account, whatever their path.
  */
 function principalArns(arn: string): string[] {
   const [, before, name] = IMPORTED_BY_NAME.exec(arn) ?? [];

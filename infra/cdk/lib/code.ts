@@ -2,18 +2,18 @@ import { existsSync } from 'node:fs';
 import * as path from 'node:path';
 import { aws_lambda as lambda } from 'aws-cdk-lib';
 
-/** The folder of the code that this package deploys, by architecture. */
+/** The folder with the code that this package ships, by architecture. */
 const ASSETS = path.join(__dirname, '..', '..', 'assets');
 
-/** The parts that are deployed, by their names in `scripts/package`, and the files that it makes. */
+/** The deployed parts, by their names in `scripts/package`, and the files that it builds. */
 const ZIPS = {
   handler: 'bootstrap.zip',
   layer: 'envelope-proxy-layer.zip',
 };
 
 /**
- * The code of a part, shipped in this package or built by the `scripts/package` of a checkout. The folders have
- * Lambda's names for architectures.
+ * The code of a part, shipped in this package or built by the `scripts/package` of a checkout. Folders are named after
+ * Lambda's architectures.
  */
 export function codeOf(part: keyof typeof ZIPS, architecture: lambda.Architecture, source?: string): lambda.Code {
   const zip = path.join(architecture.name, ZIPS[part]);

@@ -14,10 +14,8 @@ import { secondsOf } from './retry-policy';
 
 /** Options of the dashboard of an `AsyncRetry`. */
 export interface RetryDashboardProps {
-  /**
-   * Its name in CloudWatch.
-   *
-   * @default - a name that CloudFormation makes
+  /** The dashboard's name in CloudWatch.
+   * @default - a name that CloudFormation generates
    */
   readonly dashboardName?: string;
 }
@@ -25,7 +23,7 @@ export interface RetryDashboardProps {
 /** Three graphs in a row of 24. */
 const WIDTH = 8;
 
-/** The prices of us-east-1 in dollars, of which infra/COST.md names the sources. */
+/** Prices in us-east-1, in dollars. infra/COST.md names their sources. */
 const REQUEST_OF_LAMBDA = '0.20 / 1000000';
 const GB_SECOND = '0.0000133334';
 const REQUEST_OF_SQS = '0.40 / 1000000';
@@ -34,20 +32,20 @@ const WRITE_OF_DYNAMODB = '0.625 / 1000000';
 
 const HOUR = Duration.hours(1);
 
-/** Answers in this order: is anything lost, what is down, what waits and until when, and what it costs. */
+/** Shows, in this order: lost events, outages, waiting events and their ages, and costs. */
 export class RetryDashboard extends Construct {
   public readonly dashboard: cloudwatch.Dashboard;
   private readonly givenUp = graph('Given up, by reason');
   private readonly dropped = graph('Dropped, or not sent to the dead-letter queue');
   private readonly errors = graph('Failed invocations in percent');
-  private readonly faults = graph('What a person has to fix');
+  private readonly faults = graph('Faults that a person must fix');
   private readonly queues = graph('Messages in the retry queues');
   private readonly ages = graph('Oldest event in percent of its maximum age', {
     leftYAxis: { min: 0, max: 100 },
     leftAnnotations: [{ value: 100, label: 'given up' }],
   });
   private readonly lateness = graph('Lateness of retries in ms, p99');
-  private readonly outcomes = graph('What became of failed events');
+  private readonly outcomes = graph('Outcomes of failed events');
   private readonly costs = graph('Dollars an hour, without metrics and alarms', { stacked: true });
 
   private expressions = 0;
@@ -70,7 +68,7 @@ export class RetryDashboard extends Construct {
     this.showCosts();
   }
 
-  /** Adds the lines of one retry queue. Its owner is the function that has it for itself. */
+  /** Adds the lines of one retry queue. Its owner is the only function that uses it, if there is one. */
   public showQueue(queue: sqs.IQueue, owner?: lambda.IFunction): void {
     const named = (state: string) => ({
       statistic: cloudwatch.Stats.MAXIMUM,
@@ -79,7 +77,7 @@ export class RetryDashboard extends Construct {
     this.queues.addLeftMetric(queue.metricApproximateNumberOfMessagesNotVisible(named('waiting')));
     this.queues.addLeftMetric(queue.metricApproximateNumberOfMessagesDelayed(named('delayed')));
     this.queues.addLeftMetric(queue.metricApproximateNumberOfMessagesVisible(named('due')));
-    // These count messages, and one request can be for ten. So this is rather too much.
+    // These metrics count messages, but one request can have ten, so this overestimates the cost.
     this.showCost(owner ? `queue of ${owner.functionName}` : 'queue', `(s + r + d + e) * ${REQUEST_OF_SQS}`, {
       s: queue.metricNumberOfMessagesSent(),
       r: queue.metricNumberOfMessagesReceived(),
@@ -161,7 +159,7 @@ export class RetryDashboard extends Construct {
     }
   }
 
-  /** A line of an expression. Its metrics are numbered, because a graph must not have the same id twice. */
+  /** A line with an expression. Its metrics are numbered, because ids must be unique in a graph. */
   private math(
     label: string,
     expression: string,

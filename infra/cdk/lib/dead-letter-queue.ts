@@ -1,6 +1,6 @@
 import { Annotations, aws_sqs as sqs, Duration, Stack, Token } from 'aws-cdk-lib';
 import { Construct, IConstruct } from 'constructs';
-import { CHANGE_VISIBILITY, ClosedQueue, ClosedQueueProps, PURGE, RETENTION, TAKE } from './closed-queue';
+import { CHANGE_VISIBILITY, ClosedQueue, ClosedQueueProps, PURGE, RETENTION, RECEIVE_AND_DELETE } from './closed-queue';
 import { tagPart } from './tags';
 
 /** SQS's default retention. */
@@ -9,30 +9,36 @@ const RETENTION_DEFAULT = Duration.days(4);
 /** The actions that start and cancel SQS's redrive. */
 const MOVE = ['sqs:StartMessageMoveTask', 'sqs:CancelMessageMoveTask'];
 
-/** The actions that are needed to look at dead letters, to delete them, and to redrive them. */
+/** The actions for looking at dead letters, deleting and redriving them. */
 export const REDRIVE = [
   ...MOVE,
   'sqs:ListMessageMoveTasks',
   'sqs:ListDeadLetterSourceQueues',
-  ...TAKE,
+  ...RECEIVE_AND_DELETE,
   CHANGE_VISIBILITY,
   'sqs:GetQueueAttributes',
   'sqs:GetQueueUrl',
 ];
 
 /**
- * The queue of events that were given up. Whoever can receive from it can read or delete their payloads, and
- * whoever can send to it can have functions invoked by the next redrive. So only the handler may send, and only
- * principals that may redrive or operate may receive. SQS needs no permission to move messages here from a retry queue.
+ * The queue of events that were given up. Anyone who can receive from it can read or delete payloads, and anyone who
+ * can send to it can have functions invoked by the next redrive. So only the handler may send, and only principals that
+ * may redrive or operate may receive. SQS needs no permission to move messages here from a retry queue.
  */
 export class DeadLetterQueue extends ClosedQueue {
   constructor(scope: Construct, id: string, props: ClosedQueueProps) {
-    super(scope, id, props, {}, { forReceivers: [PURGE, ...MOVE], forOperators: [...TAKE, CHANGE_VISIBILITY] });
+    super(
+      scope,
+      id,
+      props,
+      {},
+      { forReceivers: [PURGE, ...MOVE], forOperators: [...RECEIVE_AND_DELETE, CHANGE_VISIBILITY] },
+    );
     tagPart(scope, this, 'dead-letter-queue');
   }
 }
 
-/** How long a queue keeps messages, if synthesis can know; otherwise 14 days. */
+/** How long a queue keeps messages, or 14 days if that is unknown at synthesis. */
 export function retentionOf(queue: sqs.IQueue): Duration {
   const resource = queue.node.defaultChild as Partial<sqs.CfnQueue> | undefined;
   if (resource?.cfnResourceType !== sqs.CfnQueue.CFN_RESOURCE_TYPE_NAME) return RETENTION;

@@ -3,7 +3,7 @@ import { codeOf } from './code';
 import { Faults } from './faults';
 import { Target } from './target';
 
-/** The variable that makes Lambda start a wrapper before a managed runtime. Lambda supports only one. */
+/** The variable that makes Lambda start a wrapper before a managed runtime. Lambda supports one wrapper. */
 const WRAPPER_VARIABLE = 'AWS_LAMBDA_EXEC_WRAPPER';
 
 /** The layer's wrapper. */
@@ -12,7 +12,7 @@ const WRAPPER = '/opt/comeback-exec';
 /** Lambda's limit for one function. */
 const LAYERS_MAX = 5;
 
-/** Notes why the layer can't take the envelopes off for a function. */
+/** Reports why the layer can't remove the envelopes for a function. */
 export function checkTransparency(target: Target, faults: Faults): void {
   const { resource } = target;
   if (resource === undefined) return;
@@ -39,8 +39,8 @@ export function checkTransparency(target: Target, faults: Faults): void {
 }
 
 /**
- * Takes the envelope off before the function's runtime sees it. Returns whether that is possible: a layer can't be
- * added here to a function that is not of this app.
+ * Adds the layer that removes the envelope before the function's runtime sees it. Returns whether that is possible: the
+ * app can't add a layer to an imported function.
  */
 export function makeTransparent(target: Target, source?: string): boolean {
   const { base } = target;
@@ -54,8 +54,8 @@ export function makeTransparent(target: Target, source?: string): boolean {
 }
 
 /**
- * The layer for a function, one for each architecture in the function's own stack. In the stack of the retries, it
- * would make the two stacks depend on each other.
+ * The layer for a function. Each stack with functions has one for each architecture. A layer in the stack of the
+ * retries would make the two stacks depend on each other.
  */
 function layerFor(target: lambda.Function, source?: string): lambda.ILayerVersion {
   return (

@@ -9,7 +9,7 @@ import {
   RemovalPolicy,
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
-import { HardeningProps, letLogsUse, USE_VPC } from './hardening';
+import { HardeningProps, allowLogsToUse, USE_VPC } from './hardening';
 import { Statements } from './statements';
 import { tagPart } from './tags';
 
@@ -24,20 +24,20 @@ export interface HandlerProps extends HardeningProps {
   readonly tracing?: lambda.Tracing;
 }
 
-/** AWS recommends six times the function's timeout, so that no batch is delivered again while it is handled. */
+/** As AWS recommends, so that SQS doesn't deliver a batch again while it is being handled. */
 const VISIBILITY_PER_TIMEOUT = 6;
 
-/** The handler needs some 20 MB. */
+/** Lambda's minimum. The handler needs about 20 MB. */
 export const MEMORY_SIZE = 128;
 
 /** The largest batch of the handler. A larger one would need a batching window. */
 const BATCH_SIZE = 10;
 
-/** Any window, even of one second, can delay a queue with few messages by up to 20 s. */
+/** Any window, even of one second, can delay messages of a quiet queue by up to 20 s. */
 const BATCHING_WINDOW = Duration.seconds(0);
 
 /**
- * The actions of a mapping and its function on a queue. The handler reads how many messages are in flight, and when
+ * The actions of a mapping and its function on a queue. The handler reads the number of messages in flight, and if
  * there are too many, it sends waiting messages again, with a delay.
  */
 const CONSUME = [
@@ -48,15 +48,15 @@ const CONSUME = [
   'sqs:SendMessage',
 ];
 
-/** The actions that reading and writing with a key need. */
+/** The actions on a key that reading and writing messages need. */
 export const KEY_ACTIONS = ['kms:Decrypt', 'kms:GenerateDataKey'];
 
 /** The action that re-invokes a function. */
 export const INVOKE = ['lambda:InvokeFunction'];
 
-/** The function that decides about each failed event. Its role has only the permissions that it needs. */
+/** The function that decides what to do with each failed event. Its role has only the permissions that it needs. */
 export class RetryHandler extends lambda.Function {
-  /** The visibility timeout of its queues. */
+  /** The visibility timeout of the retry queues. */
   public readonly visibilityTimeout: Duration;
   /** The ARN of the handler's role. */
   public readonly roleArn: string;
@@ -64,9 +64,9 @@ export class RetryHandler extends lambda.Function {
     this.addToRolePolicy(statement);
     return statement;
   });
-  /** The alarm by which CodeDeploy rolls a deployment back. */
+  /** The alarm that makes CodeDeploy roll a deployment back. */
   public deploymentErrors?: cloudwatch.Alarm;
-  /** What the mappings invoke. */
+  /** The function or alias that the mappings invoke. */
   private readonly invoked: lambda.IFunction;
 
   constructor(scope: Construct, id: string, props: HandlerProps) {
@@ -75,7 +75,7 @@ export class RetryHandler extends lambda.Function {
       encryptionKey: props.logEncryptionKey,
       removalPolicy: RemovalPolicy.DESTROY,
     });
-    if (props.logEncryptionKey) letLogsUse(scope, props.logEncryptionKey);
+    if (props.logEncryptionKey) allowLogsToUse(scope, props.logEncryptionKey);
     const role = new iam.Role(scope, 'HandlerRole', { assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com') });
     logGroup.grantWrite(role);
     // Lambda checks these permissions when the function is created.
@@ -108,7 +108,7 @@ export class RetryHandler extends lambda.Function {
     this.visibilityTimeout = Duration.seconds(props.timeout.toSeconds() * VISIBILITY_PER_TIMEOUT);
   }
 
-  /** Maps a queue to the handler, and grants what the handler needs on it. */
+  /** Maps a queue to the handler, and grants the handler its permissions on the queue. */
   public consume(queue: sqs.IQueue, { maxConcurrency, pollers }: Polling): lambda.EventSourceMapping {
     this.allow(CONSUME, queue.queueArn);
     return new lambda.EventSourceMapping(queue, 'Mapping', {
@@ -117,7 +117,7 @@ export class RetryHandler extends lambda.Function {
       batchSize: BATCH_SIZE,
       maxBatchingWindow: BATCHING_WINDOW,
       reportBatchItemFailures: true,
-      // The two exclude each other.
+      // Lambda refuses both together.
       ...(pollers ? { provisionedPollerConfig: pollers } : { maxConcurrency }),
     });
   }
@@ -127,7 +127,7 @@ export class RetryHandler extends lambda.Function {
     this.statements.allow(actions, resources);
   }
 
-  /** An alias that CodeDeploy moves to each new version, and back if that version fails. */
+  /** Creates an alias that CodeDeploy moves to each new version, and back if that version fails. */
   private deployedBy(deploymentConfig: codedeploy.ILambdaDeploymentConfig): lambda.Alias {
     const alias = new lambda.Alias(this, 'Live', { aliasName: 'live', version: this.currentVersion });
     this.deploymentErrors = new cloudwatch.Alarm(this, 'DeploymentErrors', {

@@ -12,11 +12,11 @@ import { IConstruct } from 'constructs';
 import type { Faults } from './faults';
 import { checkWhole } from './retry-policy';
 
-/** How the handler runs and is deployed where an organization has rules for that. */
+/** Options that follow an organization's rules for running and deploying the handler. */
 export interface HardeningProps {
   /**
-   * The network of the handler. It must reach SQS, Lambda and, with a ledger, DynamoDB, and with probes CloudWatch:
-   * by endpoints in the VPC, or through a NAT gateway.
+   * The handler's network. From there it must reach SQS and Lambda, with a ledger DynamoDB, and with probes CloudWatch:
+   * through VPC endpoints or a NAT gateway.
    *
    * @default - no VPC
    */
@@ -37,53 +37,51 @@ export interface HardeningProps {
   readonly securityGroups?: ec2.ISecurityGroup[];
 
   /**
-   * How many invocations of the handler may run at once, for all queues together. The account keeps as many free.
-   *
-   * @default - as many as the account has
+   * How many invocations of the handler may run at once, for all queues together. Lambda reserves this concurrency in
+   * the account.
+   * @default - limited only by the account's concurrency
    */
   readonly reservedConcurrency?: number;
 
   /**
-   * Pollers that are always there, instead of `maxConcurrency`, for each retry queue: 2 to 200 at least, and 2 to 2,000
-   * at most. They receive more messages a second, and cost money by the hour.
+   * Provisioned pollers of each retry queue, instead of `maxConcurrency`: a minimum of 2 to 200, and a maximum of 2 to
+   * 2,000. They receive more messages a second, and cost money by the hour.
    *
    * @default - Lambda's own pollers
    */
   readonly pollers?: lambda.ProvisionedPollerConfig;
 
   /**
-   * A key of your own for the handler's log. Its policy gets the permission for CloudWatch Logs, unless it is imported.
+   * Your own key for the handler's log. Unless it is imported, its policy gets the permission for CloudWatch Logs.
    *
    * @default - CloudWatch's own key
    */
   readonly logEncryptionKey?: kms.IKey;
 
-  /**
-   * A key of your own for the handler's variables.
+  /** Your own key for the handler's variables.
    *
    * @default - Lambda's own key
    */
   readonly environmentEncryptionKey?: kms.IKey;
 
-  /**
-   * The code signing configuration of the handler. Sign what the package contains, or what `source` builds, first.
+  /** The code signing configuration of the handler. First sign the package's code, or the code that `source` builds.
    *
    * @default - none
    */
   readonly codeSigningConfig?: lambda.ICodeSigningConfig;
 
   /**
-   * The boundary of all roles that the construct makes: that of the handler, and with `deploymentConfig` of CodeDeploy.
+   * The permissions boundary of all roles that the construct creates: the handler's, and with `deploymentConfig`
+   * CodeDeploy's.
    *
    * @default - none
    */
   readonly permissionsBoundary?: iam.IManagedPolicy;
 
   /**
-   * How a new version of the handler takes over from the one before, such as
+   * How a new version of the handler replaces the previous one, such as
    * `LambdaDeploymentConfig.CANARY_10PERCENT_5MINUTES`. CodeDeploy rolls it back if it fails.
-   *
-   * @default - at once, without versions
+   * @default - all at once, without versions
    */
   readonly deploymentConfig?: codedeploy.ILambdaDeploymentConfig;
 }
@@ -93,7 +91,7 @@ const POLLERS_MIN = 2;
 const MINIMUM_POLLERS_MAX = 200;
 const MAXIMUM_POLLERS_MAX = 2000;
 
-/** The actions by which Lambda connects a function to a VPC. EC2 has no resources that a policy could name for them. */
+/** The actions that connect a function to a VPC. EC2 doesn't support resource-level permissions for them. */
 export const USE_VPC = [
   'ec2:CreateNetworkInterface',
   'ec2:DescribeNetworkInterfaces',
@@ -103,7 +101,7 @@ export const USE_VPC = [
   'ec2:UnassignPrivateIpAddresses',
 ];
 
-/** Notes what Lambda would refuse, or what would throttle the handler. */
+/** Reports values that Lambda would refuse, or that would throttle the handler. */
 export function checkHardening(
   props: HardeningProps & { readonly maxConcurrency?: number },
   maxConcurrency: number,
@@ -122,7 +120,7 @@ export function checkHardening(
 }
 
 /** Lets CloudWatch Logs use a key for the log groups of this account and region. */
-export function letLogsUse(scope: IConstruct, key: kms.IKey): void {
+export function allowLogsToUse(scope: IConstruct, key: kms.IKey): void {
   const { account, region, partition } = Stack.of(scope);
   const { statementAdded } = key.addToResourcePolicy(
     new iam.PolicyStatement({

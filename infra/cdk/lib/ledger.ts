@@ -7,7 +7,7 @@ import { tagPart } from './tags';
 /** Lists waiting events by their function and due time. It is empty while nothing waits. */
 export const WAITING_INDEX = 'waiting';
 
-/** Makes the table of the failures that were handled, and grants what the handler needs on it. */
+/** Creates the table of handled failures, and grants the handler its permissions on the table. */
 export function createLedger(scope: Construct, handler: RetryHandler, props: AsyncRetryProps): dynamodb.ITable {
   const { encryptionKey, register, probe } = props;
   const table = new dynamodb.Table(scope, 'Ledger', {
@@ -15,7 +15,7 @@ export function createLedger(scope: Construct, handler: RetryHandler, props: Asy
     timeToLiveAttribute: 'expires_at',
     billingMode: dynamodb.BillingMode.PAY_PER_REQUEST,
     encryptionKey,
-    // Its items expire within days, and nothing is lost with them.
+    // Its items expire within days, and no event is lost with them.
     removalPolicy: RemovalPolicy.DESTROY,
   });
   tagPart(scope, table, 'ledger');
@@ -31,7 +31,7 @@ export function createLedger(scope: Construct, handler: RetryHandler, props: Asy
   if (probe) actions.push('dynamodb:UpdateItem');
   handler.allow(actions, table.tableArn);
   if (register && probe) handler.allow(['dynamodb:Query'], `${table.tableArn}/index/${WAITING_INDEX}`);
-  // CloudWatch has no resources that a policy could name.
+  // CloudWatch doesn't support resource-level permissions.
   if (probe) handler.allow(['cloudwatch:GetMetricData'], '*');
   handler.addEnvironment('LEDGER_TABLE', table.tableName);
   return table;

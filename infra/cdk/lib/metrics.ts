@@ -4,31 +4,30 @@ import { Construct } from 'constructs';
 /** The namespace of the handler's metrics. */
 const NAMESPACE = 'Comeback';
 
-/** Options of a metric, and its function. */
+/** Options of a metric, with the function that it is about. */
 export interface RetryMetricOptions extends cloudwatch.MetricOptions {
   /**
    * One of the attached functions.
-   *
-   * @default - all functions that are attached by now, together
+   * @default - all functions that are attached so far, together
    */
   readonly target?: lambda.IFunction;
 }
 
 /**
- * How many dead letters could not be sent, for all targets together, including messages that name an unknown
- * function or none. An alarm can't search for metrics, but it can query them. The query finds the metrics of other
- * handlers in the region too.
+ * How many dead letters could not be sent, for all targets together, including messages that name an unknown function
+ * or none. Alarms don't support metric searches, but they support queries. The query also includes the metrics of other
+ * handlers in the region.
  */
 export const UNSENT = query('DeadLettersNotSent', 'Target');
 
-/** How many events were given up, except those that could never have succeeded and those that an operator took out. */
+/** How many events were given up, except those with permanent errors and those that an operator cancelled. */
 export const EVENTS_GIVEN_UP = query(
   'DeadLettered',
   'Target, Reason',
   " WHERE Reason != 'not_retryable' AND Reason != 'cancelled'",
 );
 
-/** A metric of the handler for functions. Metric math combines several functions, in an alarm at most ten. */
+/** A metric of the handler for functions. Metric math combines several functions; an alarm supports at most ten. */
 export function metricOf(
   metricName: string,
   targets: lambda.IFunction[],
@@ -56,7 +55,7 @@ export function metricOf(
   });
 }
 
-/** A metric of Lambda's own for which the CDK has no method. */
+/** One of Lambda's own metrics for which the CDK has no method. */
 export function metricOfLambda(name: string, target: lambda.IFunction): cloudwatch.Metric {
   return target.metric(name, { statistic: cloudwatch.Stats.SUM });
 }
@@ -72,7 +71,7 @@ export function metricOfLog(metricName: string, { logGroupName }: logs.ILogGroup
   });
 }
 
-/** How many lines of a handler's log have metrics, if `countLines` counts them. */
+/** How many lines of a handler's log have metrics, as counted by `countMetricLines`. */
 export function metricOfLines(handler: lambda.Function): cloudwatch.Metric {
   return new cloudwatch.Metric({
     namespace: NAMESPACE,
@@ -81,14 +80,14 @@ export function metricOfLines(handler: lambda.Function): cloudwatch.Metric {
   });
 }
 
-/** Counts the lines of a handler's log that have metrics. The metrics themselves don't say which handler sends them. */
-export function countLines(scope: Construct, handler: lambda.Function): void {
+/** Counts the lines of a handler's log that have metrics, because the metrics don't identify their handler. */
+export function countMetricLines(scope: Construct, handler: lambda.Function): void {
   new logs.MetricFilter(scope, 'MetricLines', {
     logGroup: handler.logGroup,
     filterPattern: logs.FilterPattern.stringValue('$._aws.CloudWatchMetrics[0].Namespace', '=', NAMESPACE),
     metricNamespace: NAMESPACE,
     metricName: nameOfLines(handler),
-    // If lines arrive, but none of these.
+    // The value if lines arrive, but none with metrics.
     defaultValue: 0,
   });
 }

@@ -1,6 +1,6 @@
 import { ArnFormat, aws_iam as iam, aws_lambda as lambda, Stack } from 'aws-cdk-lib';
 import type { AsyncRetry } from './async-retry';
-import { CHANGE_VISIBILITY, TAKE } from './closed-queue';
+import { CHANGE_VISIBILITY, RECEIVE_AND_DELETE } from './closed-queue';
 import { DeadLetterQueue } from './dead-letter-queue';
 import { INVOKE, KEY_ACTIONS } from './handler';
 import { WAITING_INDEX } from './ledger';
@@ -12,7 +12,7 @@ import { Target } from './target';
 /** The actions that count the messages of a queue, and read its settings. */
 const READ_QUEUE = ['sqs:GetQueueAttributes', 'sqs:GetQueueUrl'];
 
-/** The actions that read a function's settings. `GetFunction` is none of them, because it also gives the code away. */
+/** The actions that read a function's settings. `GetFunction` is left out, because it also exposes the code. */
 const READ_FUNCTION = [
   'lambda:GetFunctionConfiguration',
   'lambda:GetFunctionConcurrency',
@@ -26,7 +26,7 @@ const READ_FUNCTION = [
 /** The actions that search a log. */
 const READ_LOG = ['logs:FilterLogEvents', 'logs:StartQuery'];
 
-/** The actions on no resource that a policy could name. */
+/** The actions without resource-level permissions. */
 const READ_ACCOUNT = [
   'lambda:ListEventSourceMappings',
   'lambda:ListFunctions',
@@ -35,10 +35,10 @@ const READ_ACCOUNT = [
   'tag:GetResources',
 ];
 
-/** Holds for the ledger's items that say whether a function is paused or down. The others are of failures. */
+/** Limits access to the ledger's items of functions, which are paused or down. Other items are of failures. */
 const ONLY_TARGET_ITEMS = { 'ForAllValues:StringLike': { 'dynamodb:LeadingKeys': ['target/*'] } };
 
-/** What operators read and change. */
+/** The parts of a system that operators read and change. */
 export interface OperatedSystem {
   readonly retry: AsyncRetry;
   readonly options: AsyncRetryProps;
@@ -48,10 +48,10 @@ export interface OperatedSystem {
 }
 
 /**
- * Grants what is needed to see the state of a system, and more actions on the same resources: to name them once keeps
- * policies short.
+ * Grants the permissions to see the state of a system, and further actions on the same resources, because naming each
+ * resource only once keeps policies short.
  */
-export function letRead(
+export function grantReading(
   { retry, options, queues, forEachFunction }: OperatedSystem,
   grantee: iam.IGrantable,
   more: { readonly onRetryQueues: string[]; readonly onFunctions: string[] } = { onRetryQueues: [], onFunctions: [] },
@@ -76,18 +76,18 @@ export function letRead(
   return permissions.grant;
 }
 
-/** Grants what is needed to act on waiting events, on functions that are down, and on dead letters, and to see them. */
-export function letOperate(system: OperatedSystem, grantee: iam.IGrantable, principalArn: string): iam.Grant {
+/** Grants the permissions to see and act on waiting events, functions that are down, and dead letters. */
+export function grantOperating(system: OperatedSystem, grantee: iam.IGrantable, principalArn: string): iam.Grant {
   const { retry, options, queues } = system;
-  const read = letRead(system, grantee, { onRetryQueues: [CHANGE_VISIBILITY], onFunctions: INVOKE });
+  const read = grantReading(system, grantee, { onRetryQueues: [CHANGE_VISIBILITY], onFunctions: INVOKE });
   const permissions = new Permissions(grantee);
   const { ledger, deadLetterQueue } = retry;
-  queues.forEach(({ queue }) => queue.letOperate(principalArn));
-  if (deadLetterQueue instanceof DeadLetterQueue) deadLetterQueue.letOperate(principalArn);
-  permissions.allow([...TAKE, CHANGE_VISIBILITY], deadLetterQueue.queueArn);
+  queues.forEach(({ queue }) => queue.allowOperate(principalArn));
+  if (deadLetterQueue instanceof DeadLetterQueue) deadLetterQueue.allowOperate(principalArn);
+  permissions.allow([...RECEIVE_AND_DELETE, CHANGE_VISIBILITY], deadLetterQueue.queueArn);
   if (ledger) {
     permissions.allow(['dynamodb:UpdateItem'], ledger.tableArn);
-    // Without the claim of a failure, its event could be re-invoked twice.
+    // Deleting a failure's claim could re-invoke its event twice.
     permissions.allowIf(ONLY_TARGET_ITEMS, ['dynamodb:DeleteItem'], ledger.tableArn);
   }
   for (const key of [options.encryptionKey, options.deadLetterQueue?.encryptionMasterKey])
@@ -116,22 +116,22 @@ class Permissions {
     this.statements.allow(actions, resources, conditions);
   }
 
-  /** All of them by now. */
+  /** All grants so far, combined. */
   public get grant(): iam.Grant {
     return this.grants.reduce((all, each) => all.combine(each));
   }
 }
 
-/** A function with its versions and aliases, of which failures may be. */
+/** The ARNs of a function with its versions and aliases, all of which may fail. */
 function withQualifiers({ functionArn }: lambda.IFunction): string[] {
   return [functionArn, `${functionArn}:*`];
 }
 
-/** The ARN of a function's log group. `logGroup` of a function would make a custom resource. */
+/** The ARN of a function's log group. The property `logGroup` of a function would create a custom resource. */
 function logGroupArn(retry: AsyncRetry, attached: lambda.IFunction): string {
   const { resource, knownName = attached.functionName } = new Target(attached);
   const config = resource?.loggingConfig;
-  // A token can't be looked into.
+  // The config may be a token, which has no readable properties.
   const own = config && 'logGroup' in config ? config.logGroup : undefined;
   return Stack.of(retry).formatArn({
     service: 'logs',

@@ -18,33 +18,34 @@ import { checkHome } from './target';
 /** The properties of `AsyncRetry`. */
 export interface AsyncRetryProps extends RetryPolicy, HardeningProps {
   /**
-   * Where events are sent when they are given up. A queue of your own should keep messages for 14 days, encrypted.
-   * It stays as open as you made it; the queue of another `AsyncRetry` in the same stack is closed for both.
+   * Where events are sent when they are given up. Your own queue should keep messages for 14 days, encrypted. Its
+   * access policy doesn't change. You can share the queue of another `AsyncRetry` in the same stack: its policy then
+   * allows both handlers.
    *
-   * @default - a queue that keeps messages for 14 days, closed to all but the handler and the principals of `grantRedrive`
+   * @default - a queue that keeps messages for 14 days, for the handler and the principals of `grantRedrive`
    * and `grantOperate`
    */
   readonly deadLetterQueue?: sqs.IQueue;
 
   /**
-   * A queue of another account in this region to which the handler sends dead letters. Its policy must let the handler's
-   * role send. Messages that SQS itself moves go to `deadLetterQueue`, because SQS moves none to another account.
-   *
-   * @default - `deadLetterQueue` takes all dead letters
+   * A queue of another account in this region to which the handler sends dead letters. Its policy must allow the
+   * handler's role to send. Messages that SQS itself moves go to `deadLetterQueue`, because SQS can't move messages to
+   * another account.
+   * @default - all dead letters go to `deadLetterQueue`
    */
   readonly centralDeadLetterQueue?: sqs.IQueue;
 
   /**
-   * Whether only CloudFormation may delete the queues. Otherwise, whoever may delete queues in this account can
-   * delete them with everything in them.
+   * Whether only CloudFormation may delete the queues. Otherwise, anyone who may delete queues in this account can
+   * delete them with all their messages.
    *
    * @default true
    */
   readonly deletionProtection?: boolean;
 
   /**
-   * A key of your own that encrypts the queues and the ledger. Its policy must let IAM decide who uses it, as the
-   * policies of CDK's keys do. It must not be an alias, because permissions are on keys.
+   * Your own key for the queues and the ledger. Its policy must let IAM decide who uses it, as CDK's keys do. It must
+   * not be an alias, because permissions apply to keys.
    *
    * @default - SQS's and DynamoDB's own keys
    */
@@ -60,15 +61,15 @@ export interface AsyncRetryProps extends RetryPolicy, HardeningProps {
 
   /**
    * Whether the ledger lists waiting events, so that operators can see them, retry them now, cancel them, and pause a
-   * function. It needs `ledger`, one more write per wait, and an index. CloudFormation adds the index to a ledger that
-   * exists while the ledger stays in use.
+   * function. It needs `ledger`, one more write per wait, and an index. CloudFormation can add the index to an existing
+   * ledger while the ledger stays in use.
    *
    * @default false
    */
   readonly register?: boolean;
 
   /**
-   * Whether a function that is down is probed with one event at a time instead of being re-invoked by all of them. It
+   * Whether a function that is down is probed with one event at a time, instead of being re-invoked for every event. It
    * needs `ledger`. With `register`, waiting events are brought forward when the function has recovered.
    *
    * @default false
@@ -77,25 +78,25 @@ export interface AsyncRetryProps extends RetryPolicy, HardeningProps {
 
   /**
    * How many messages of a retry queue may wait in flight. Beyond that, waits are kept as delays, which have no limit
-   * but are less precise. SQS has at most about 120,000 messages in flight in a queue: a larger value needs a raised
-   * quota, which AWS support grants.
+   * but are less precise. A queue can have at most about 120,000 messages in flight: a larger value needs a higher
+   * quota from AWS support.
    *
    * @default 100000
    */
   readonly inFlightMax?: number;
 
   /**
-   * Whether the handler may re-invoke only the versions and aliases that are attached, and not all of the function. Then
-   * events that wait for one that is no longer attached can't be retried.
+   * Whether the handler may re-invoke only the attached versions and aliases, not all of the function's. Events that
+   * wait for one that is no longer attached then can't be retried.
    *
    * @default false
    */
   readonly onlyAttachedQualifiers?: boolean;
 
   /**
-   * Whether all functions share one retry queue. Then an outage of one function can delay the retries of the others,
-   * and each function can have the others invoked with any payload. It saves the polling of a queue for each
-   * function. If you change this, the queues of before are deleted with everything that waits in them.
+   * Whether all functions share one retry queue. This saves the cost of polling a queue for each function. But an
+   * outage of one function can delay the retries of the others, and each function can have the others invoked with any
+   * payload. If you change this, the previous queues are deleted with all waiting events.
    *
    * @default false
    */
@@ -130,8 +131,7 @@ export interface AsyncRetryProps extends RetryPolicy, HardeningProps {
    */
   readonly architecture?: lambda.Architecture;
 
-  /**
-   * The folder of a checkout of Comeback whose `scripts/package` builds what is deployed.
+  /** The folder of a checkout of Comeback whose `scripts/package` builds the code to deploy.
    *
    * @default - the code in this package; no Rust is needed
    */
@@ -152,18 +152,18 @@ export interface AsyncRetryProps extends RetryPolicy, HardeningProps {
   readonly tracing?: lambda.Tracing;
 }
 
-/** How a function is attached. The values of its own policy override the general ones. */
+/** Options for attaching a function. The values of its own policy override the general ones. */
 export interface AttachOptions extends RetryPolicy {
   /**
-   * Whether a Lambda layer takes the envelope off, so that the function gets its original payload in every
-   * attempt. For the managed runtimes.
+   * Whether a Lambda layer removes the envelope, so that the function receives its original payload in every attempt.
+   * For the managed runtimes.
    *
    * @default false
    */
   readonly transparent?: boolean;
 }
 
-/** The names of more roles might not fit into the 8 KB of a shared queue's policy. */
+/** A shared queue's policy names the functions' roles. More might not fit into its 8 KB. */
 export const SHARING_MAX = 50;
 
 /** Enough for a batch of ten when endpoints are slow. Usually they answer in milliseconds. */
@@ -176,19 +176,19 @@ const HANDLER_TIMEOUT_MIN = Duration.seconds(10);
 const HANDLER_TIMEOUT_MAX = Duration.minutes(15);
 const [MEMORY_MIN, MEMORY_MAX] = [128, 10_240];
 
-/** The architectures that `scripts/package` builds for, which are all that Lambda has. */
+/** The architectures that `scripts/package` builds for: all of Lambda's. */
 const ARCHITECTURES = [lambda.Architecture.ARM_64.name, lambda.Architecture.X86_64.name];
 
-/** Quotas are far below. */
+/** The handler's own limit, far above any quota of SQS. */
 const IN_FLIGHT_MAX_MAX = 2 ** 32 - 1;
 
 /** The limits of an SQS mapping. */
 const [MAX_CONCURRENCY_MIN, MAX_CONCURRENCY_MAX] = [2, 1000];
 
-/** A hundred messages at a time are thousands per second, and leave the account's concurrency to other functions. */
+/** Ten batches of ten handle thousands of messages per second, and leave concurrency to other functions. */
 export const MAX_CONCURRENCY = 10;
 
-/** Throws one error with everything that is out of its range. */
+/** Throws one error that lists all invalid properties. */
 export function checkProps(scope: IConstruct, props: AsyncRetryProps): void {
   const {
     handlerTimeout = HANDLER_TIMEOUT,
@@ -230,11 +230,11 @@ export function checkProps(scope: IConstruct, props: AsyncRetryProps): void {
   faults.throwIfAny(`AsyncRetry ${scope.node.path}`);
 }
 
-/** Notes a central dead-letter queue that the handler can't send to. */
+/** Reports a central dead-letter queue that the handler can't send to. */
 function checkCentral({ fifo, env, node }: sqs.IQueue, scope: IConstruct, faults: Faults): void {
   if (fifo) faults.add('centralDeadLetterQueue', 'a standard queue', node.path);
   const { region } = Stack.of(scope);
-  // The handler's client sends to its own region.
+  // The handler can send only to its own region.
   if (![region, env.region].some((value) => Token.isUnresolved(value)) && region !== env.region)
     faults.add('centralDeadLetterQueue', `in the region of its retries, ${region}`, env.region);
 }

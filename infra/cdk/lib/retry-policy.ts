@@ -73,7 +73,7 @@ const MAX_BACKOFF_MAX = Duration.days(13);
 /** The handler's own limit. */
 const MAX_AGE_MAX = Duration.days(365);
 
-/** The last attempt is made this much before the end of an event's age, or a hundredth of the age if that is less. */
+/** The last attempt is made this long before `maxAge` ends, or 1 % of `maxAge` before if that is less. */
 const SLACK_SECONDS_MAX = 60;
 
 /** The handler counts attempts in 32 bits. */
@@ -99,11 +99,11 @@ export function effectivePolicy(general: RetryPolicy, own: RetryPolicy = {}): Re
   };
 }
 
-/** Notes what is wrong with a policy, by the rules of the handler. Tokens are not checked. */
+/** Reports the faults of a policy, by the handler's rules. Tokens are not checked. */
 export function checkPolicy(policy: RetryPolicy & typeof DEFAULT_POLICY, faults: Faults): void {
   const [baseMin, baseMax] = BASE_BACKOFF;
   const baseIsGood = checkDuration('baseBackoff', policy.baseBackoff, baseMin, baseMax, faults);
-  // One wrong value is one fault: the others are checked as if this one was not set.
+  // One wrong value is one fault: the others are checked as if this one were not set.
   const base = baseIsGood && !policy.baseBackoff.isUnresolved() ? policy.baseBackoff : baseMin;
   checkDuration('maxBackoff', policy.maxBackoff, base, MAX_BACKOFF_MAX, faults, 'baseBackoff');
   if (checkDuration('maxAge', policy.maxAge, Duration.seconds(1), MAX_AGE_MAX, faults)) {
@@ -117,7 +117,7 @@ export function checkPolicy(policy: RetryPolicy & typeof DEFAULT_POLICY, faults:
   checkErrors(policy.nonRetryableErrors, faults);
 }
 
-/** Notes a number that is not whole, or is out of its range. */
+/** Reports a number that is not whole, or is out of its range. */
 export function checkWhole(
   property: string,
   value: number | undefined,
@@ -135,33 +135,33 @@ export function checkWhole(
 export function variables(policy: RetryPolicy): { [name: string]: string } {
   const { baseBackoff, maxBackoff, maxAge, maxAttempts, jitter, nonRetryableErrors } = policy;
   return {
-    ...(baseBackoff && { BASE_BACKOFF: written(baseBackoff) }),
-    ...(maxBackoff && { MAX_BACKOFF: written(maxBackoff) }),
-    ...(maxAge && { MAX_AGE: written(maxAge) }),
+    ...(baseBackoff && { BASE_BACKOFF: formatDuration(baseBackoff) }),
+    ...(maxBackoff && { MAX_BACKOFF: formatDuration(maxBackoff) }),
+    ...(maxAge && { MAX_AGE: formatDuration(maxAge) }),
     ...(maxAttempts !== undefined && { MAX_ATTEMPTS: Tokenization.stringifyNumber(maxAttempts) }),
     ...(jitter && { JITTER: jitter }),
-    ...(nonRetryableErrors && { NON_RETRYABLE_ERRORS: joined(nonRetryableErrors) }),
+    ...(nonRetryableErrors && { NON_RETRYABLE_ERRORS: joinList(nonRetryableErrors) }),
   };
 }
 
 /** An empty list overrides the general one. */
-function joined(list: string[]): string {
+function joinList(list: string[]): string {
   return list.length > 0 ? Fn.join(',', list) : '';
 }
 
-/** A duration as the handler reads it: in the largest unit that divides it. */
-export function written(duration: Duration): string {
+/** Formats a duration for the handler, in the largest unit that divides it. */
+export function formatDuration(duration: Duration): string {
   if (duration.isUnresolved()) {
     const [count, unit] = duration.formatTokenToNumber().split(' ');
     return count + unit[0];
   }
-  // A duration that is not in whole seconds is a fault, which the checks note.
+  // The checks report a duration that is not in whole seconds.
   const seconds = duration.toSeconds({ integral: false });
   const [unit, perUnit] = SECONDS_PER_UNIT.find(([, each]) => seconds % each === 0) ?? ['s', 1];
   return `${seconds / perUnit}${unit}`;
 }
 
-/** The seconds of a duration, for an expression of CloudWatch. */
+/** The seconds of a duration, for a CloudWatch expression. */
 export function secondsOf(duration: Duration): string {
   if (!duration.isUnresolved()) return String(duration.toSeconds());
   const [count, unit] = duration.formatTokenToNumber().split(' ');
@@ -169,14 +169,14 @@ export function secondsOf(duration: Duration): string {
   return `(${count} * ${perUnit})`;
 }
 
-/** Notes a token in place of a value that must be known at synthesis. Returns whether the value is known. */
+/** Reports a token instead of a value that must be known at synthesis. Returns whether the value is known. */
 export function checkKnown(property: string, value: Duration | number, faults: Faults): boolean {
   const isKnown = typeof value === 'number' ? !Token.isUnresolved(value) : !value.isUnresolved();
   if (!isKnown) faults.note(`${property} must be known at synthesis, got a token`);
   return isKnown;
 }
 
-/** Notes a duration that is out of its range or not in whole seconds. Returns whether it is valid. */
+/** Reports a duration that is out of its range or not in whole seconds. Returns whether it is valid. */
 export function checkDuration(
   property: string,
   value: Duration,
@@ -198,22 +198,26 @@ export function checkDuration(
   }
   const isInRange = min.toMilliseconds() <= milliseconds && milliseconds <= max.toMilliseconds();
   if (!isInRange)
-    faults.add(property, `from ${written(min)}${minIs && ` (${minIs})`} to ${written(max)}`, value.toHumanString());
+    faults.add(
+      property,
+      `from ${formatDuration(min)}${minIs && ` (${minIs})`} to ${formatDuration(max)}`,
+      value.toHumanString(),
+    );
   return isInRange;
 }
 
-/** The last attempt is made before the end of an event's age. The first backoff must fit before it. */
+/** Reports a `maxAge` that is too short: the first backoff must fit before the last chance for an attempt. */
 function checkLastChance(base: Duration, maxAge: Duration, faults: Faults): void {
   if (maxAge.isUnresolved()) return;
   const age = maxAge.toSeconds();
   const slack = Math.min(SLACK_SECONDS_MAX, age / 100);
   if (age - slack < base.toSeconds()) {
-    faults.add('maxAge', `longer than baseBackoff, ${written(base)}`, maxAge.toHumanString());
+    faults.add('maxAge', `longer than baseBackoff, ${formatDuration(base)}`, maxAge.toHumanString());
   }
 }
 
 function checkErrors(errors: string[] | undefined, faults: Faults): void {
-  // Tokens pass: they are not blank, and have no comma.
+  // Tokens pass this check, because they are not blank and have no comma.
   for (const error of errors ?? []) {
     if (error.trim() === '' || error.includes(',')) {
       faults.add('nonRetryableErrors', 'error types without a comma, * allowed', error);

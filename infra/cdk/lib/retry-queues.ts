@@ -28,7 +28,7 @@ interface Redriver {
 
 /**
  * The retry queues of one handler: one for each function, or one for all. SQS's redrive sends all dead letters to one
- * queue, so principals that may redrive have a queue of their own if there are several functions with a queue each.
+ * queue, so redrives have a separate queue if several functions have a queue each.
  */
 export class RetryQueues {
   public readonly all: ConsumedQueue[] = [];
@@ -42,7 +42,7 @@ export class RetryQueues {
     if (props.isShared) this.create('RetryQueue');
   }
 
-  /** The queue for a function that is attached for the first time. */
+  /** Returns the queue for a newly attached function, and creates it unless all functions share one. */
   public add(attached: lambda.IFunction): ConsumedQueue {
     if (this.props.isShared) return this.all[0];
     const added = this.create(`RetryQueue-${ownId(attached)}`, attached);
@@ -51,14 +51,14 @@ export class RetryQueues {
   }
 
   /** Lets a principal send to all queues, including those that are added later. */
-  public letRedrive(redriver: Redriver): iam.Grant[] {
+  public grantRedrive(redriver: Redriver): iam.Grant[] {
     this.redrivers.push(redriver);
-    const grants = this.all.map(({ queue }) => letSend(queue, redriver));
+    const grants = this.all.map(({ queue }) => allowSend(queue, redriver));
     this.createForRedrive();
     return grants;
   }
 
-  /** The queue to which dead letters of every function can be sent, if there is one by now. */
+  /** The queue that accepts dead letters of every function, if there is one so far. */
   public get forRedrive(): RetryQueue | undefined {
     const common = this.all.find(({ owner }) => owner === undefined);
     return (common ?? (this.all.length === 1 ? this.all[0] : undefined))?.queue;
@@ -83,14 +83,14 @@ export class RetryQueues {
     });
     const created = { queue, mapping: handler.consume(queue, this.props), owner };
     this.all.push(created);
-    this.redrivers.forEach((each) => letSend(queue, each));
+    this.redrivers.forEach((each) => allowSend(queue, each));
     this.watchers.forEach((watch) => watch(created));
     return created;
   }
 }
 
 /** SQS moves messages with the permissions of the principal that starts the redrive. */
-function letSend(queue: RetryQueue, { grantee, principalArn }: Redriver): iam.Grant {
-  queue.letSend(principalArn);
+function allowSend(queue: RetryQueue, { grantee, principalArn }: Redriver): iam.Grant {
+  queue.allowSend(principalArn);
   return iam.Grant.addToPrincipal({ grantee, actions: ['sqs:SendMessage'], resourceArns: [queue.queueArn] });
 }

@@ -4,7 +4,7 @@ import { KEY_ACTIONS } from './handler';
 import { RetryQueue } from './retry-queue';
 import { ownId } from './target';
 
-/** The permissions of one role, and the queues that it may send to. */
+/** The policy of one role, and the queues that the role may send to. */
 interface Sender {
   readonly policy: iam.Policy;
   readonly queues: Set<RetryQueue>;
@@ -26,16 +26,16 @@ export class Senders extends Construct {
     const { policy, queues } = this.known.get(role.roleArn) ?? this.add(role);
     if (!queues.has(queue)) {
       queues.add(queue);
-      queue.letSend(role.roleArn);
+      queue.allowSend(role.roleArn);
       policy.addStatements(new iam.PolicyStatement({ actions: ['sqs:SendMessage'], resources: [queue.queueArn] }));
     }
     return policy;
   }
 
-  /** Lets every role of this account send, for a function with an unknown role, which also needs the permission. */
+  /** Exempts every role of this account, because the function's role is unknown. The role also needs the permission. */
   public allowUnknown(queue: RetryQueue): void {
     const { account, partition } = Stack.of(this);
-    queue.letSend(`arn:${partition}:iam::${account}:role/*`);
+    queue.allowSend(`arn:${partition}:iam::${account}:role/*`);
   }
 
   private add(role: iam.IRole): Sender {

@@ -1,19 +1,19 @@
 import { aws_iam as iam } from 'aws-cdk-lib';
 
 /**
- * How many resources a statement has at most. CDK moves whole statements to further policies when one is full, so none
- * may be longer than a managed policy can be, 6,144 characters.
+ * The most resources in a statement. If a policy is full, CDK moves whole statements to another one, so each must fit
+ * into a managed policy, 6,144 characters.
  */
 const RESOURCES_MAX = 24;
 
 /** The conditions of a statement: operator, key and values. */
 export type Conditions = { [operator: string]: { [key: string]: string[] } };
 
-/** Adds resources to the statement of the same actions and conditions, so that policies stay short. */
+/** Merges permissions with the same actions and conditions into one statement, so that policies stay short. */
 export class Statements {
   private readonly known = new Map<string, iam.PolicyStatement>();
 
-  /** The function adds a statement to a policy, and returns it. */
+  /** `add` adds a statement to a policy, and returns it. */
   constructor(private readonly add: (statement: iam.PolicyStatement) => iam.PolicyStatement | undefined) {}
 
   /** Allows these actions on these resources. */

@@ -1,16 +1,16 @@
 import { CfnResource, Stack, Tags } from 'aws-cdk-lib';
 import { IConstruct } from 'constructs';
 
-/** Has the same value on all parts of a system. */
+/** The tag that identifies the system. It has the same value on all parts. */
 const SYSTEM = 'comeback:system';
 
-/** Says which part of the system a resource is. */
+/** The tag that says which part of the system a resource is. */
 const ROLE = 'comeback:role';
 
-/** AWS takes values of 256 characters, and the names of stacks have up to 128. */
+/** Tag values have at most 256 characters, and stack names up to 128. */
 const PATH_LENGTH_MAX = 127;
 
-/** What AWS refuses in the value of a tag although the CDK takes it in the id of a construct. */
+/** Characters that the CDK allows in construct ids, but AWS refuses in tag values. */
 const REFUSED = /[^\p{L}\p{N} _.:/=+@-]/gu;
 
 /** Tags a part of a system, so that a program can find it in the account. */
@@ -19,7 +19,7 @@ export function tagPart(
   part: IConstruct,
   role: 'retry-queue' | 'dead-letter-queue' | 'handler' | 'ledger',
 ): void {
-  // Other resources below the part, such as the mapping of a queue, are not the part.
+  // Other resources below the part, such as a queue's mapping, get no tags.
   const { cfnResourceType } = part.node.defaultChild as CfnResource;
   const only = { includeResourceTypes: [cfnResourceType] };
   Tags.of(part).add(SYSTEM, nameOf(system), only);

@@ -2,13 +2,13 @@ import { aws_lambda as lambda, CfnResource, Stack, Token } from 'aws-cdk-lib';
 import { Construct, IConstruct } from 'constructs';
 import { Faults } from './faults';
 
-/** The qualifier of a function that is invoked without one. */
+/** The qualifier of an unqualified function. */
 const LATEST = '$LATEST';
 
-/** `arn:aws:lambda:us-east-1:123456789012:function:orders`. */
+/** The number of parts of `arn:aws:lambda:us-east-1:123456789012:function:orders`. */
 const FUNCTION_ARN_PARTS = 7;
 
-/** A function, an alias or a version whose failures are retried, and what is known about it. */
+/** A function, an alias or a version whose failures are retried. */
 export class Target {
   /** The function itself, without alias or version. */
   public readonly base: lambda.IFunction;
@@ -27,20 +27,20 @@ export class Target {
       : undefined;
   }
 
-  /** The ARNs by which failure records may name it, and no other qualifier. */
+  /** The ARNs by which failure records may name this qualifier. */
   public get ownArns(): string[] {
     const { functionArn } = this.base;
     return [...(this.qualifier === LATEST ? [functionArn] : []), `${functionArn}:${this.qualifier}`];
   }
 
-  /** The path that errors use as its name. */
+  /** The construct path, which identifies the target in errors. */
   public get path(): string {
     return this.attached.node.path;
   }
 
   /** The function's name, unless CloudFormation generates it. */
   public get knownName(): string | undefined {
-    // An import by name has a token as partition in its ARN, and splits the name from that ARN again.
+    // If it was imported by name, `functionName` is a token, because the CDK takes it from an ARN with a token.
     const name = this.resource ? this.resource.functionName : this.base.functionArn.split(':')[FUNCTION_ARN_PARTS - 1];
     return Token.isUnresolved(name) ? undefined : name;
   }
@@ -75,7 +75,7 @@ export class Target {
     return (this.qualifier === LATEST ? this.base : this.attached) as unknown as Construct;
   }
 
-  /** The event invoke config that it was created with. */
+  /** The event invoke config that the construct was created with. */
   public get ownConfig(): lambda.CfnEventInvokeConfig | undefined {
     const config = this.configured.node.tryFindChild(CONFIG_ID)?.node.defaultChild;
     return isEventInvokeConfig(config) ? config : undefined;
@@ -98,7 +98,7 @@ export class Target {
     );
   }
 
-  /** Notes if it is not in the account and region of its retries. Destinations and templates can't cross those. */
+  /** Reports a target in another account or region than its retries, because destinations can't cross these. */
   public checkHome(scope: IConstruct, faults: Faults): void {
     checkHome('it', this.base, scope, faults);
     const [here, there] = [Stack.of(scope), Stack.of(this.base)].map(({ account, region }) =>
@@ -121,7 +121,7 @@ export function isEventInvokeConfig(construct: IConstruct | undefined): construc
   return isOfType(construct, lambda.CfnEventInvokeConfig.CFN_RESOURCE_TYPE_NAME);
 }
 
-/** Notes if a resource is in another account or region than a scope, if both are known. */
+/** Reports a resource in another account or region than a scope, if both are known. */
 export function checkHome(
   what: string,
   { env }: lambda.IFunction | { readonly env: lambda.IFunction['env'] },
@@ -137,12 +137,12 @@ export function checkHome(
   }
 }
 
-/** An id for resources of a construct. It stays the same when other constructs are added or removed. */
+/** An id for resources that belong to a construct. It doesn't change when other constructs are added or removed. */
 export function ownId({ node }: IConstruct): string {
   return `${node.id}-${node.addr.slice(-8)}`;
 }
 
-/** Whether a construct is a resource of this type. Not `instanceof`, because an app may have several copies of the CDK. */
+/** Whether a construct is a resource of this type. `instanceof` would fail with several copies of the CDK. */
 function isOfType<T extends CfnResource>(construct: IConstruct | undefined, type: string): construct is T {
   return construct !== undefined && CfnResource.isCfnResource(construct) && construct.cfnResourceType === type;
 }

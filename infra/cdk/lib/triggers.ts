@@ -11,7 +11,7 @@ import { EVENTS_GIVEN_UP, metricOfLambda, metricOfLines, metricOfLog, UNSENT } f
 import type { AsyncRetryProps } from './props';
 import { secondsOf } from './retry-policy';
 
-/** How soon somebody has to look. */
+/** How soon a person must react. */
 export enum AlarmSeverity {
   /** Now: events are lost, are about to be, or don't come back. */
   PAGE = 'page',
@@ -45,7 +45,7 @@ export const ALARMS = [
 /** The name of an alarm. */
 export type AlarmName = (typeof ALARMS)[number];
 
-/** When an alarm goes off, and its description, which says what to do. */
+/** The condition of an alarm, and its description, which says what to do. */
 export interface Trigger {
   readonly metric: cloudwatch.IMetric;
   readonly severity: AlarmSeverity;
@@ -59,45 +59,45 @@ export interface Trigger {
 }
 
 /**
- * The triggers of some alarms. In expressions, the sum of a list leaves out what is missing, even a metric that never had
- * a value.
+ * The triggers of some alarms. Expressions use the sum of a list, because it ignores missing metrics, even one that
+ * never had a value.
  */
 export type Triggers = { readonly [name in AlarmName]?: Trigger };
 
 const { PAGE, TICKET } = AlarmSeverity;
 
-/** Far more than a queue and a mapping ever need. */
+/** Far longer than a queue and a mapping need. */
 const LATENESS = Duration.minutes(5);
 
-/** A working mapping receives visible messages within a second. Three periods are a quarter of an hour. */
+/** A working mapping receives visible messages within a second. Three periods are 15 minutes. */
 const UNREAD_PERIODS = 3;
 
-/** From here on, the handler keeps some waits as delays, because the queue has too many messages in flight. */
+/** Above this, the handler keeps some waits as delays, because the queue has too many messages in flight. */
 const BACKLOG_PERCENT = 50;
 
 /** The handler's default for `inFlightMax`. */
 const IN_FLIGHT_MAX = 100_000;
 
-/** Half of an event's age is left to find the cause. Whoever needs more sets another threshold. */
+/** Leaves half of an event's maximum age to find the cause. */
 const AGE_PERCENT = 50;
 
 /** SQS deletes dead letters after their retention. Of 14 days, this leaves four. */
 const RETENTION_SHARE = 10 / 14;
 
 /**
- * While a function is down, its events wait for up to a quarter of an hour before one of them says so again. With fewer
- * periods, alarms would go off again and again in one outage.
+ * While a function is down, up to 15 minutes pass between two of its metrics, because its events wait that long. With
+ * fewer periods, the alarm would go off repeatedly during one outage.
  */
 const DOWN_PERIODS = 4;
 
-/** Where events are given up one by one, one alarm lasts. */
+/** Keep the alarm on while events are given up one by one. */
 const GIVEN_UP_PERIODS = 3;
 const GROWTH_PERIODS = 12;
 
-/** Metrics of the log arrive later than those of the function. */
+/** The log's metrics arrive later than the function's. */
 const SILENT_PERIODS = 3;
 
-/** A throttled event is tried again after at most five minutes. So a period of a quarter of an hour always has a try. */
+/** A throttled event is tried again after at most five minutes, so each 15-minute period has at least one try. */
 const THROTTLED_PERIOD = Duration.minutes(15);
 const THROTTLED_PERIODS = 2;
 
@@ -134,10 +134,10 @@ export function ofDeadLetters(queue: sqs.IQueue): Triggers {
       metric: letters,
       severity: TICKET,
       description:
-        'Events were given up. The attribute Reason of each message in the dead-letter queue ' +
-        'says why. A message without Reason was moved there by SQS, because the handler failed ' +
-        'on it for days. Fix the cause, then start a redrive of the dead-letter queue with the ' +
-        'retry queue that takes them all as its custom destination: each event starts over.',
+        'Events were given up. The attribute Reason of each message in the dead-letter queue says why. A message ' +
+        'without Reason was moved there by SQS, because the handler failed on it for days. Fix the cause, then start ' +
+        'a redrive of the dead-letter queue, with the retry queue that accepts all dead letters as its custom ' +
+        'destination. Each event starts over.',
     },
     DeadLettersGrow: {
       metric: new cloudwatch.MathExpression({
@@ -150,16 +150,16 @@ export function ofDeadLetters(queue: sqs.IQueue): Triggers {
       periods: GROWTH_PERIODS,
       periodsAbove: 1,
       description:
-        'There are more dead letters than before. DeadLetters says only that there are some, and has been on since ' +
-        'the first. Look at those of the last hour by reason, function and error.',
+        'The number of dead letters has grown. The alarm DeadLetters does not show this, because it stays on from ' +
+        'the first one. Look at the dead letters of the last hour by reason, function and error.',
     },
     DeadLettersExpire: {
       metric: queue.metricApproximateAgeOfOldestMessage({ statistic: cloudwatch.Stats.MAXIMUM }),
       severity: PAGE,
       above: Math.floor(retentionOf(queue).toSeconds() * RETENTION_SHARE),
       description:
-        'The oldest dead letter has been in its queue for so long that SQS soon deletes it. Look at the dead letters, ' +
-        'and redrive, export or purge them.',
+        'The oldest dead letter has been in its queue for so long that SQS soon deletes it. Look at the dead ' +
+        'letters, and redrive, export or purge them.',
     },
   };
 }
@@ -171,9 +171,8 @@ export function ofHandler(handler: lambda.Function): Triggers {
       metric: handler.metricErrors(),
       severity: PAGE,
       description:
-        'The retry handler fails. Look into its log: a bad setting stops it at its start, and ' +
-        'the log names the variable. Nothing is lost in the meantime; each message comes back ' +
-        'up to a thousand times.',
+        'The retry handler fails. Check its log: an invalid setting stops it at startup, and the log names the ' +
+        'variable. Nothing is lost in the meantime: SQS delivers each message up to a thousand times.',
     },
     HandlerThrottles: {
       metric: handler.metricThrottles(),
@@ -187,8 +186,8 @@ export function ofHandler(handler: lambda.Function): Triggers {
       metric: metricOfLambda('RecursiveInvocationsDropped', handler),
       severity: PAGE,
       description:
-        'Lambda took the retry handler for an endless loop, and stopped it. Set its ' +
-        'RecursiveLoop to Allow; the messages come back by themselves.',
+        'Lambda took the retry handler for an endless loop, and stopped it. Set its RecursiveLoop to Allow. SQS ' +
+        'delivers its messages again.',
     },
     HandlerSilent: {
       metric: new cloudwatch.MathExpression({
@@ -209,9 +208,9 @@ export function ofHandler(handler: lambda.Function): Triggers {
       severity: PAGE,
       periods: SILENT_PERIODS,
       description:
-        'The retry handler runs, but its log or its metrics are missing, so most of the other alarms are blind. Check ' +
-        'that its log group exists and is of the class Standard, that its role may write to it, and that no log level ' +
-        'is set.',
+        'The retry handler runs, but its log or its metrics are missing, so most of the other alarms are blind. ' +
+        'Check that its log group exists and is of the class Standard, that its role may write to it, and that no ' +
+        'log level is set.',
     },
   };
 }
@@ -225,10 +224,10 @@ export function ofQueue(queue: sqs.IQueue, { inFlightMax = IN_FLIGHT_MAX }: Asyn
       severity: PAGE,
       periods: UNREAD_PERIODS,
       description:
-        'For a quarter of an hour, a retry queue has always had messages that are due but not received. Check that ' +
-        "the queue's mapping is enabled and that the handler is not throttled. If the handler is only busy, raise the " +
-        "mapping's maximum concurrency. If 120,000 messages are in flight, SQS delivers none: the errors in the " +
-        "handler's log say why it can't send them again with a delay.",
+        'For a quarter of an hour, a retry queue has constantly had messages that are due but not received. Check ' +
+        "that the queue's mapping is enabled and that the handler is not throttled. If the handler is only busy, " +
+        "raise the mapping's maximum concurrency. If 120,000 messages are in flight, SQS delivers none: the errors " +
+        "in the handler's log say why it can't send them again with a delay.",
     },
     Backlog: {
       metric: new cloudwatch.MathExpression({
@@ -292,8 +291,8 @@ export function ofFunction(
       severity: PAGE,
       periods: THROTTLED_PERIODS,
       description:
-        "Lambda throttles the retries of this function, and accepts none. Check the account's concurrency and " +
-        "what uses it up, the rate of asynchronous invocations, and the service's health.",
+        "Lambda throttles the retries of this function, and accepts none. Find out what uses up the account's " +
+        "concurrency, and check the rate of asynchronous invocations and AWS's health page.",
     },
     EventsExpire: {
       metric: new cloudwatch.MathExpression({
@@ -308,8 +307,8 @@ export function ofFunction(
       periodsAbove: 1,
       description:
         'An event of this function has been failing, or was paused, for a large part of its maximum age. When it ' +
-        "reaches that age, it is given up. Look into the function's log and fix the cause; resume the function if it " +
-        'is paused. If only this event fails, cancel it, or list its error in NON_RETRYABLE_ERRORS.',
+        "reaches that age, it is given up. Check the function's log and fix the cause; resume the function if it is " +
+        'paused. If only this event fails, cancel it, or list its error in NON_RETRYABLE_ERRORS.',
     },
     Lateness: {
       metric: retry.metricInvokeLateness({ target }),
@@ -317,7 +316,7 @@ export function ofFunction(
       above: LATENESS.toMilliseconds(),
       description:
         'Retries of this function are late. Check whether the handler is throttled. If its retry queue has more due ' +
-        "messages than the handler can take, raise the mapping's maximum concurrency.",
+        "messages than the handler can process, raise the mapping's maximum concurrency.",
     },
     ...(options.ledger && {
       LedgerFaults: {
@@ -338,7 +337,7 @@ export function ofFunction(
         description:
           'This function has been down since this alarm went off: nearly all re-invocations failed. It is now probed ' +
           'with one event at a time, and its other events wait without using up attempts, but no longer than their ' +
-          "maximum age. Look into the function's log and fix the cause. Retries resume by themselves when a probe " +
+          "maximum age. Check the function's log and fix the cause. Retries resume by themselves when a probe " +
           'succeeds.',
       },
     }),

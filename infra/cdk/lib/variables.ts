@@ -12,12 +12,12 @@ const QUEUE_NAME_MAX = 80;
 /** CloudFormation generates names from the names of stack and resource and 12 random characters, with hyphens. */
 const GENERATED_LENGTH = 14;
 
-/** The URL of the dead-letter queue, the name of the ledger, and settings of a few digits. */
+/** The length of the other variables: the dead-letter queue's URL, the ledger's name, and short settings. */
 const OTHERS_LENGTH = 288;
 
 /**
- * How long the handler's variables will be, as far as synthesis can know. Names that CloudFormation generates have
- * the length that they will have.
+ * Estimates the length of the handler's variables. Each name that CloudFormation generates counts with the length that
+ * it will have.
  */
 export function estimatedLength(written: unknown, targets: Target[], queues: RetryQueue[]): number {
   const lengths = new Map([

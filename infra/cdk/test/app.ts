@@ -11,7 +11,7 @@ export class TestStack extends Stack {
     this.retry = new AsyncRetry(this, 'Retry', props);
   }
 
-  /** A function of this app. */
+  /** A new function of this app. */
   public function(id: string, props: Partial<lambda.FunctionProps> = {}): lambda.Function {
     return functionIn(this, id, props);
   }
@@ -59,8 +59,8 @@ export function functionIn(stack: Stack, id: string, props: Partial<lambda.Funct
   });
 }
 
-/** The message of the error that this throws. */
-export function complaint(build: () => unknown): string {
+/** The message of the error that `build` throws. */
+export function errorOf(build: () => unknown): string {
   try {
     build();
   } catch (error) {

@@ -18,11 +18,11 @@ import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import { AsyncRetry, AsyncRetryProps, AttachOptions } from '../lib';
 import { Target } from '../lib/target';
 import { estimatedLength } from '../lib/variables';
-import { complaint, functionIn, TestStack } from './app';
+import { errorOf, functionIn, TestStack } from './app';
 
 const REFUSED = "AsyncRetry Test/Retry can't attach Test/Orders: ";
 
-/** Existing layers. */
+/** This many existing layers. */
 function layersOf(count: number): lambda.ILayerVersion[] {
   const scope = new Stack();
   return Array.from({ length: count }, (_, index) =>
@@ -90,7 +90,7 @@ function queueTargetsOf(stack: TestStack): { [queue: string]: string[] } {
   return JSON.parse(parts.map((part: any) => (typeof part === 'string' ? part : id(part))).join(''));
 }
 
-test('each function has a queue and a mapping of its own, whose messages may name no other function', () => {
+test('each function has its own queue and mapping, and messages in that queue may name no other function', () => {
   const stack = new TestStack();
   const [orders, payments] = ['Orders', 'Payments'].map((id) => stack.function(id));
   for (const each of [orders, payments, orders.currentVersion]) stack.retry.attach(each);
@@ -115,7 +115,7 @@ test('the queue of a function is known by any of its aliases and versions', () =
   assert.equal(stack.retry.retryQueueOf(orders.currentVersion), stack.retry.retryQueues[0]);
   assert.equal(stack.retry.retryQueueOf(payments), stack.retry.retryQueues[1]);
   assert.equal(
-    complaint(() => stack.retry.retryQueueOf(stack.function('Mails'))),
+    errorOf(() => stack.retry.retryQueueOf(stack.function('Mails'))),
     'AsyncRetry Test/Retry has no retry queue of Test/Mails: attach it first',
   );
 });
@@ -129,7 +129,7 @@ test('functions share one queue on request, whose messages may name all of them'
   assert.equal(stack.retry.retryQueues.length, 1);
 });
 
-test("a redrive's queue may have messages of every function", () => {
+test('the queue for redrives may have messages of every function', () => {
   const stack = new TestStack();
   stack.retry.grantRedrive(new iam.User(stack, 'Operator'));
   for (const id of ['Orders', 'Payments', 'Mails']) stack.retry.attach(stack.function(id));
@@ -153,14 +153,14 @@ test('a queue keeps its logical id when other functions are attached, removed or
     assert.deepEqual(idsOf(...attached), [id]);
 });
 
-test('before anything is attached, no queue has targets', () => {
+test('before a function is attached, no queue has targets', () => {
   for (const sharedQueue of [false, true]) {
     const { Variables } = new TestStack({ sharedQueue }).only('AWS::Lambda::Function', /Handler/).Environment;
     assert.ok(!('QUEUE_TARGETS' in Variables));
   }
 });
 
-test('aliases and versions are configured by their qualifiers, and the handler knows them by their function', () => {
+test('aliases and versions are configured by their qualifiers, and the handler knows their function', () => {
   const stack = new TestStack();
   const orders = stack.function('Orders');
   const alias = new lambda.Alias(stack, 'Live', { aliasName: 'live', version: orders.currentVersion });
@@ -179,7 +179,7 @@ test('aliases and versions are configured by their qualifiers, and the handler k
   );
 });
 
-test('a function in another stack needs nothing from the stack of the retries', () => {
+test("a function in another stack doesn't depend on the stack of the retries", () => {
   const app = new App();
   const [functions, retries] = ['Functions', 'Retries'].map((id) => new Stack(app, id));
   const orders = functionIn(functions, 'Orders');
@@ -266,7 +266,7 @@ test("a function that can't be transparent is refused", () => {
   ];
   for (const [props, expected] of cases) {
     const stack = new TestStack();
-    const message = complaint(() => stack.retry.attach(stack.function('Orders', props), { transparent: true }));
+    const message = errorOf(() => stack.retry.attach(stack.function('Orders', props), { transparent: true }));
     assert.ok(message.startsWith(REFUSED), message);
     assert.match(message, expected);
   }
@@ -307,18 +307,18 @@ test('contradictions are refused with the name of the function', () => {
     ],
   ];
   for (const [build, expected] of cases) {
-    const message = complaint(() => build(new TestStack()));
+    const message = errorOf(() => build(new TestStack()));
     assert.ok(message.startsWith(REFUSED + expected), message);
   }
 });
 
-test("an event invoke config of tokens can't be kept", () => {
+test('an event invoke config of tokens is refused', () => {
   const stack = new TestStack();
   const orders = stack.function('Orders', { maxEventAge: Duration.hours(1) });
   const config = orders.node.findChild('EventInvokeConfig').node.defaultChild as lambda.CfnEventInvokeConfig;
   config.destinationConfig = Lazy.any({ produce: () => undefined });
   config.maximumRetryAttempts = Lazy.number({ produce: () => 0 });
-  const message = complaint(() => stack.retry.attach(orders));
+  const message = errorOf(() => stack.retry.attach(orders));
   assert.match(
     message,
     /its event invoke config at Test\/Orders\/EventInvokeConfig\/Resource can't be read; retryAttempts must not be set: .*, got a token$/,
@@ -330,12 +330,12 @@ test('a function has one policy, even if several aliases are attached', () => {
   const orders = stack.function('Orders');
   stack.retry.attach(orders, { maxAttempts: 3 });
   assert.match(
-    complaint(() => stack.retry.attach(orders.currentVersion, { maxAttempts: 4 })),
+    errorOf(() => stack.retry.attach(orders.currentVersion, { maxAttempts: 4 })),
     /its policy must be that of the function's other attachments/,
   );
 });
 
-test('an event invoke config from elsewhere fails the synthesis, however it names the function', () => {
+test('a second event invoke config in the app fails the synthesis, however it names the function', () => {
   const named = (stack: TestStack) => stack.function('Orders', { functionName: 'orders' });
   const cases: ((stack: TestStack, orders: lambda.Function) => lambda.IFunction | undefined)[] = [
     (stack, orders) => void new lambda.EventInvokeConfig(stack, 'Second', { function: orders, retryAttempts: 1 }),
@@ -361,7 +361,7 @@ test('an event invoke config from elsewhere fails the synthesis, however it name
     second(stack, orders);
     stack.retry.attach(orders);
     assert.match(
-      complaint(() => (stack.node.root as App).synth()),
+      errorOf(() => (stack.node.root as App).synth()),
       /Test\/Orders has a second event invoke config, (Test|Other)\/Second/,
     );
   }
@@ -369,7 +369,7 @@ test('an event invoke config from elsewhere fails the synthesis, however it name
   const orders = named(stack);
   stack.retry.attach(orders);
   assert.match(
-    complaint(() => orders.configureAsyncInvoke({ retryAttempts: 2 })),
+    errorOf(() => orders.configureAsyncInvoke({ retryAttempts: 2 })),
     /An EventInvokeConfig has already been configured for the function at Test\/Orders/,
   );
 });
@@ -384,7 +384,7 @@ test('an alias in another stack that is configured later fails the synthesis', (
   new AsyncRetry(retries, 'Retry').attach(alias);
   alias.configureAsyncInvoke({ retryAttempts: 2 });
   assert.match(
-    complaint(() => app.synth()),
+    errorOf(() => app.synth()),
     /Functions\/Live has a second event invoke config, Functions\/Live\/EventInvokeConfig\/Resource/,
   );
 });
@@ -395,18 +395,18 @@ test('the latest version is the function itself', () => {
   stack.retry.attach(orders.latestVersion);
   assert.equal(stack.only('AWS::Lambda::EventInvokeConfig').MaximumEventAgeInSeconds, 3600);
   assert.match(
-    complaint(() => stack.retry.attach(orders)),
+    errorOf(() => stack.retry.attach(orders)),
     /it is attached already$/,
   );
 });
 
-test('an existing config of an alias counts like that of a function', () => {
+test('an existing config of an alias is treated like that of a function', () => {
   const stack = new TestStack();
   const version = stack.function('Orders').currentVersion;
   const onFailure = new destinations.SqsDestination(new sqs.Queue(stack, 'Mine'));
   const taken = new lambda.Alias(stack, 'Taken', { aliasName: 'taken', version, onFailure });
   assert.match(
-    complaint(() => stack.retry.attach(taken)),
+    errorOf(() => stack.retry.attach(taken)),
     /can't attach Test\/Taken: it already has another on-failure destination/,
   );
   const live = new lambda.Alias(stack, 'Live', { aliasName: 'live', version, maxEventAge: Duration.hours(1) });
@@ -430,7 +430,7 @@ test('a deployed config keeps its logical id', () => {
   assert.deepEqual(ids[0], ids[1]);
 });
 
-test('a config in another stack moves, with a warning', () => {
+test('a config in another stack moves to the stack of the retries, with a warning', () => {
   const app = new App();
   const [functions, retries] = ['Functions', 'Retries'].map((id) => new Stack(app, id));
   const onSuccess = new destinations.SqsDestination(new sqs.Queue(functions, 'Audit'));
@@ -461,14 +461,14 @@ test('the same function is recognized, however it is named', () => {
   stack.retry.attach(called[0]);
   for (const each of called)
     assert.match(
-      complaint(() => stack.retry.attach(each)),
+      errorOf(() => stack.retry.attach(each)),
       /: it is attached already$/,
     );
   const unknown = new CfnParameter(stack, 'Arn').valueAsString;
   const [first, second] = ['First', 'Second'].map((id) => lambda.Function.fromFunctionArn(stack, id, unknown));
   stack.retry.attach(first);
   assert.match(
-    complaint(() => stack.retry.attach(second)),
+    errorOf(() => stack.retry.attach(second)),
     /: it is attached already$/,
   );
 });
@@ -535,7 +535,7 @@ test("a role that can't be changed is a warning that says what it needs", () => 
   );
 });
 
-test('a function with an unknown role opens its queue to all roles of the account, and no other queue', () => {
+test('a function with an unknown role opens its own queue to all roles of the account, and no other queue', () => {
   const stack = new TestStack();
   stack.retry.attach(lambda.Function.fromFunctionName(stack, 'Orders', 'orders'));
   stack.retry.attach(stack.function('Payments'));
@@ -664,11 +664,11 @@ test('a version that may lack the layer is a warning', () => {
     assert.deepEqual(warningsOf(current), []);
 });
 
-test("variables that don't fit are refused, with the ways out", () => {
+test("variables that don't fit are refused, and the error names the alternatives", () => {
   const attachedBy = (props: AsyncRetryProps, own: (index: number) => AttachOptions = () => ({})) => {
     const stack = new TestStack(props);
     let count = 0;
-    const message = complaint(() => {
+    const message = errorOf(() => {
       for (; count < 50; count += 1) stack.retry.attach(stack.function(`Function${count}`), own(count));
       throw new Error('all fit');
     });
@@ -687,7 +687,7 @@ test("variables that don't fit are refused, with the ways out", () => {
   const stack = new TestStack();
   for (let index = 0; index < count; index += 1) stack.retry.attach(stack.function(`Function${index}`));
   assert.match(
-    complaint(() => stack.retry.grantRedrive(new iam.User(stack, 'Operator'))),
+    errorOf(() => stack.retry.grantRedrive(new iam.User(stack, 'Operator'))),
     /^AsyncRetry Test\/Retry can't have a queue for redrives: the handler's variables would have about \d+ characters/,
   );
 });
@@ -716,7 +716,7 @@ test('stacks refer to each other only if both have an env, or neither', () => {
     new Stack(app, 'Retries'),
   ];
   assert.match(
-    complaint(() => new AsyncRetry(retries, 'Retry').attach(functionIn(functions, 'Orders'))),
+    errorOf(() => new AsyncRetry(retries, 'Retry').attach(functionIn(functions, 'Orders'))),
     /its stack and that of its retries must both have an env, or neither/,
   );
 });
@@ -726,7 +726,7 @@ test('a durable function has no destinations', () => {
   const orders = stack.function('Orders');
   (orders.node.defaultChild as lambda.CfnFunction).durableConfig = { executionTimeout: 60 };
   assert.equal(
-    complaint(() => stack.retry.attach(orders)),
+    errorOf(() => stack.retry.attach(orders)),
     `${REFUSED}it is a durable function, which has no destinations`,
   );
 });
@@ -743,18 +743,18 @@ test("a dead-letter queue of the function's own is a warning", () => {
 test('the handler is not attached to itself', () => {
   const stack = new TestStack();
   assert.match(
-    complaint(() => stack.retry.attach(stack.retry.handler)),
+    errorOf(() => stack.retry.attach(stack.retry.handler)),
     /can't attach Test\/Retry\/Handler: it is the retry handler itself/,
   );
 });
 
-test('a recursive loop that is forbidden later fails the synthesis', () => {
+test('forbidding a recursive loop after attach fails the synthesis', () => {
   const stack = new TestStack();
   const orders = stack.function('Orders');
   stack.retry.attach(orders);
   (orders.node.defaultChild as lambda.CfnFunction).recursiveLoop = 'Terminate';
   assert.match(
-    complaint(() => (stack.node.root as App).synth()),
+    errorOf(() => (stack.node.root as App).synth()),
     /Test\/Orders must keep recursiveLoop Allow, got Terminate/,
   );
 });
@@ -765,12 +765,12 @@ test('the number of functions that share a queue is limited by the size of its p
   const [first, last] = [functions[0], functions[49]].map((each) => each.currentVersion);
   for (const each of [first, ...functions, last]) stack.retry.attach(each);
   assert.match(
-    complaint(() => stack.retry.attach(stack.function('Orders'))),
+    errorOf(() => stack.retry.attach(stack.function('Orders'))),
     /50 functions share the queue, and its policy has no room for more roles: make another AsyncRetry/,
   );
 });
 
-test('an imported function is attached as far as a template can, with a warning for the rest', () => {
+test('an imported function is attached as far as a template allows, with a warning for the rest', () => {
   const env = { account: '123456789012', region: 'eu-west-1' };
   const stack = new TestStack({}, { env });
   const functionArn = 'arn:aws:lambda:eu-west-1:123456789012:function:orders';
@@ -825,13 +825,13 @@ test("a function in another account or region can't be attached", () => {
   ];
   for (const [index, [arn, expected]] of cases.entries()) {
     assert.match(
-      complaint(() => stack.retry.attach(imported(`F${index}`, arn))),
+      errorOf(() => stack.retry.attach(imported(`F${index}`, arn))),
       new RegExp(expected),
     );
   }
 });
 
-test('the handler may invoke only what is attached, if that is wanted', () => {
+test('with onlyAttachedQualifiers, the handler may invoke only the attached qualifiers', () => {
   const stack = new TestStack({ onlyAttachedQualifiers: true });
   const [orders, payments] = ['Orders', 'Payments'].map((id) => stack.function(id));
   stack.retry.attach(orders);

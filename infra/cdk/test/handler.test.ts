@@ -6,10 +6,10 @@ import { AsyncRetryProps, Jitter } from '../lib';
 import { effectivePolicy, variables } from '../lib/retry-policy';
 import { TestStack } from './app';
 
-/** The retry handler. Build it before you run this test. */
+/** The path of the retry handler, which must be built before this test. */
 const HANDLER = process.env.RETRY_HANDLER;
 
-/** The variables that the handler refuses at its start. With good ones it also ends, because there is no Runtime API. */
+/** The variables that the handler refuses at startup. With valid ones it also fails, as there is no Runtime API. */
 function refusedByHandler(given: { [name: string]: string }): string[] {
   assert.ok(HANDLER, 'RETRY_HANDLER must be the path of the retry handler, and is not set');
   const { stdout, status } = spawnSync(HANDLER, {
@@ -83,7 +83,7 @@ test('the construct refuses exactly what the handler refuses', () => {
   }
 });
 
-test('the handler takes the bindings of queues that the construct makes', () => {
+test("the handler accepts the construct's bindings of queues to functions", () => {
   const stack = new TestStack();
   stack.retry.grantRedrive(new iam.User(stack, 'Operator'));
   for (const id of ['Orders', 'Payments']) stack.retry.attach(stack.function(id));

@@ -14,7 +14,7 @@ import {
 } from 'aws-cdk-lib';
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import { AsyncRetry, AsyncRetryProps } from '../lib';
-import { complaint, functionIn, TestStack, withOrders } from './app';
+import { errorOf, functionIn, TestStack, withOrders } from './app';
 
 /** A stack with retries whose properties need other resources. */
 function hardened(props: (stack: Stack) => AsyncRetryProps): { stack: Stack; template: Template } {
@@ -48,7 +48,7 @@ test('the handler runs in a VPC, with the permissions that it needs there', () =
   allows(template, { Action: Match.arrayWith(['ec2:CreateNetworkInterface', 'ec2:DeleteNetworkInterface']) });
 });
 
-test('the handler has concurrency of its own, and a warning if that is too little for all queues', () => {
+test('the handler has reserved concurrency, and a warning if that is too little for all queues', () => {
   const stack = withOrders({ reservedConcurrency: 15 });
   assert.equal(stack.only('AWS::Lambda::Function', /RetryHandler/).ReservedConcurrentExecutions, 15);
   assert.deepEqual(stack.warnings, []);
@@ -58,12 +58,12 @@ test('the handler has concurrency of its own, and a warning if that is too littl
   assert.match(warning, /^reservedConcurrency, 15, is less than the maxConcurrency of all retry queues together/);
   assert.deepEqual(others, []);
   assert.match(
-    complaint(() => new TestStack({ reservedConcurrency: 9 })),
+    errorOf(() => new TestStack({ reservedConcurrency: 9 })),
     /reservedConcurrency must be at least maxConcurrency, 10, got 9$/,
   );
 });
 
-test('pollers take the place of a maximum concurrency', () => {
+test('pollers replace the maximum concurrency', () => {
   const mapping = (props: AsyncRetryProps) => withOrders(props).only('AWS::Lambda::EventSourceMapping');
   const provisioned = mapping({ pollers: { minimumPollers: 3, maximumPollers: 40 }, reservedConcurrency: 5 });
   assert.deepEqual(provisioned.ProvisionedPollerConfig, { MinimumPollers: 3, MaximumPollers: 40 });
@@ -77,14 +77,14 @@ test('pollers take the place of a maximum concurrency', () => {
     ],
     [{ maximumPollers: 2001 }, 'pollers.maximumPollers must be a whole number from 2 to 2000, got 2001'],
   ] as const)
-    assert.ok(complaint(() => new TestStack({ pollers })).endsWith(fault));
+    assert.ok(errorOf(() => new TestStack({ pollers })).endsWith(fault));
   assert.match(
-    complaint(() => new TestStack({ pollers: {}, maxConcurrency: 5 })),
+    errorOf(() => new TestStack({ pollers: {}, maxConcurrency: 5 })),
     /maxConcurrency and pollers exclude each other$/,
   );
 });
 
-test('log and variables have keys of their own, which their services may use', () => {
+test('log and variables have their own keys, which their services may use', () => {
   const { template } = hardened((stack) => ({
     logEncryptionKey: new kms.Key(stack, 'LogKey'),
     environmentEncryptionKey: new kms.Key(stack, 'VariablesKey'),
@@ -108,14 +108,14 @@ test('log and variables have keys of their own, which their services may use', (
   });
 });
 
-test('the policy of an imported key for the log is up to its owner', () => {
+test('the policy of an imported key for the log stays unchanged, with a warning', () => {
   const { stack } = hardened((stack) => ({
     logEncryptionKey: kms.Key.fromKeyArn(stack, 'LogKey', 'arn:aws:kms:eu-west-1:123456789012:key/1'),
   }));
   Annotations.fromStack(stack).hasWarning('*', Match.stringLikeRegexp('must let logs\\..* use the key'));
 });
 
-test('the handler takes only signed code', () => {
+test('the handler accepts only signed code', () => {
   const { template } = hardened((stack) => {
     const platform = signer.Platform.AWS_LAMBDA_SHA384_ECDSA;
     const signingProfiles = [new signer.SigningProfile(stack, 'Profile', { platform })];
@@ -125,7 +125,7 @@ test('the handler takes only signed code', () => {
   assert.deepEqual(handlerOf(template).CodeSigningConfigArn, { 'Fn::GetAtt': [config, 'CodeSigningConfigArn'] });
 });
 
-test('every role has the boundary', () => {
+test('every role has the permissions boundary', () => {
   const { template } = hardened((stack) => ({
     permissionsBoundary: iam.ManagedPolicy.fromManagedPolicyName(stack, 'Boundary', 'boundary'),
     deploymentConfig: codedeploy.LambdaDeploymentConfig.LINEAR_10PERCENT_EVERY_1MINUTE,
@@ -136,7 +136,7 @@ test('every role has the boundary', () => {
     assert.match(JSON.stringify(Properties.PermissionsBoundary), /boundary/, id);
 });
 
-test('a new version of the handler takes over step by step, and goes back if it fails', () => {
+test('a new version of the handler is deployed gradually, and rolled back if it fails', () => {
   const { template } = hardened(() => ({
     deploymentConfig: codedeploy.LambdaDeploymentConfig.CANARY_10PERCENT_5MINUTES,
   }));

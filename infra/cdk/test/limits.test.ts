@@ -5,7 +5,7 @@ import { Template } from 'aws-cdk-lib/assertions';
 import { AsyncRetry } from '../lib';
 import { functionIn } from './app';
 
-/** CloudFormation's limits for a stack and its template, and those of IAM for a role and a managed policy. */
+/** Limits of CloudFormation for a stack and its template, of IAM for a role and a managed policy, and of SQS. */
 const RESOURCES_MAX = 500;
 const TEMPLATE_BYTES_MAX = 1_000_000;
 const INLINE_MAX = 10_240;
@@ -13,18 +13,18 @@ const MANAGED_MAX = 6_144;
 const MANAGED_POLICIES_MAX = 10;
 const QUEUE_POLICY_MAX = 8_192;
 
-/** The region has a long name. */
+/** Pseudo parameters, with a long region name. */
 const PSEUDO: { [name: string]: string } = {
   'AWS::Partition': 'aws',
   'AWS::Region': 'ap-southeast-2',
   'AWS::AccountId': '123456789012',
 };
 
-/** What CloudFormation puts around a logical id to make a name: the stack, random characters, and hyphens. */
+/** The parts that CloudFormation adds to a logical id in a name: the stack, random characters, and hyphens. */
 const GENERATED = 'production-orders--123456789012';
 const NAME_MAX = 64;
 
-/** A value as CloudFormation would resolve it, with ARNs and names as long as they get. */
+/** Resolves a value like CloudFormation, with ARNs and names of their maximum length. */
 function resolved(value: any): any {
   const name = (id: string) => (GENERATED + id).slice(0, NAME_MAX);
   if (Array.isArray(value)) return value.map(resolved);
@@ -36,13 +36,13 @@ function resolved(value: any): any {
   return Object.fromEntries(Object.entries(value).map(([each, of]) => [each, resolved(of)]));
 }
 
-/** The characters of a policy, which IAM and SQS limit. */
+/** The number of characters in a policy, which IAM and SQS limit. */
 function size(policy: object): number {
   return JSON.stringify(resolved(policy)).length;
 }
 
 /** Checks a template against all limits, and returns how many resources it has. */
-function within(stack: Stack): number {
+function checkLimits(stack: Stack): number {
   const template = Template.fromStack(stack);
   const json = template.toJSON();
   const { length } = Object.keys(json.Resources);
@@ -69,7 +69,7 @@ test('fifty functions with a queue each stay within the limits of one stack, and
   const app = new App();
   const stack = new Stack(app, 'Fifty');
   const alarms = [0, 1, 2].map((nth) => new Stack(app, `Alarms${nth}`));
-  // The variables of one handler have room for some twenty functions with a queue each and one for redrives.
+  // One handler's variables have room for about twenty functions with a queue each, and a queue for redrives.
   const retries = [0, 1, 2].map(
     (nth) => new AsyncRetry(stack, `Retry${nth}`, { ledger: true, register: true, probe: true }),
   );
@@ -82,10 +82,10 @@ test('fifty functions with a queue each stay within the limits of one stack, and
     retry.grantOperate(operator);
     retry.grantRedrive(operator);
   }
-  // Each function has two resources of its own, a queue with policy and mapping, its role's policy and its destination.
-  const ofFunctions = within(stack);
+  // Each function has two resources itself, a queue with policy and mapping, its role's policy and its destination.
+  const ofFunctions = checkLimits(stack);
   assert.ok(ofFunctions >= 50 * 7, `${ofFunctions} resources`);
-  // Each has eight alarms, and each queue two.
-  const ofAlarms = alarms.map(within).reduce((one, other) => one + other);
+  // Each function has eight alarms, and each queue two.
+  const ofAlarms = alarms.map(checkLimits).reduce((one, other) => one + other);
   assert.ok(ofAlarms >= 50 * 10, `${ofAlarms} alarms`);
 });

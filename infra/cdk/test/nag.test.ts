@@ -27,7 +27,7 @@ const EXPLAINED = [...PAGE.matchAll(/{ id: '(AwsSolutions-[^']+)', reason: '([^'
   reason,
 }));
 
-/** Those whose ids `acknowledge` does not take. */
+/** The findings whose ids `acknowledge` does not accept. */
 const AS_METADATA = Object.fromEntries(
   [...PAGE.matchAll(/^ {2}'(AwsSolutions-[^']+)': '([^']+)',$/gm)].map(([, id, reason]) => [id, reason]),
 );
@@ -74,7 +74,7 @@ test('the page explains every finding of cdk-nag', () => {
   for (const props of [LEAST, MOST]) assert.deepEqual(findings(props, true), []);
 });
 
-/** The rules in a section of FINDINGS.md that a pack finds. */
+/** The rules of a pack that a section of FINDINGS.md lists. */
 function listed(section: string, pack: string): string[] {
   const page = readFileSync(join(ROOT, 'infra', 'FINDINGS.md'), 'utf8');
   const rows = page
@@ -86,7 +86,7 @@ function listed(section: string, pack: string): string[] {
 
 const PACKS = { NIST: NIST80053R5Checks, HIPAA: HIPAASecurityChecks, PCI: PCIDSS321Checks };
 
-/** The rules of a pack that retries violate, with a ledger: with no option, and with those for rules of an organization. */
+/** The rules of a pack that retries with a ledger violate, with or without the options for an organization's rules. */
 function violated(Pack: (typeof PACKS)[keyof typeof PACKS], isHardened: boolean): string[] {
   const stack = new Stack(new App(), 'Test');
   const retry = new AsyncRetry(stack, 'Retry', {
@@ -105,7 +105,7 @@ function violated(Pack: (typeof PACKS)[keyof typeof PACKS], isHardened: boolean)
   return [...new Set(violations.map(({ ruleName }) => ruleName.split('-')[1]))].sort();
 }
 
-test('FINDINGS.md explains what the packs of standards find, or names the option that avoids it', () => {
+test('FINDINGS.md explains each finding of the standards packs, or names the option that avoids it', () => {
   for (const [name, Pack] of Object.entries(PACKS)) {
     const intended = listed('Intended', name);
     assert.deepEqual(violated(Pack, true), intended.sort(), name);

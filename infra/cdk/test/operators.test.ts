@@ -33,7 +33,7 @@ const ACCOUNT = [
 ];
 
 /** The resources of each action that a user has, by logical id. */
-function mayOf(stack: TestStack, user: RegExp): { [action: string]: string[] } {
+function permissionsOf(stack: TestStack, user: RegExp): { [action: string]: string[] } {
   const may: { [action: string]: string[] } = {};
   for (const { Effect, Action, Resource, Condition } of stack.statementsOf(user)) {
     assert.equal(Effect, 'Allow');
@@ -45,14 +45,14 @@ function mayOf(stack: TestStack, user: RegExp): { [action: string]: string[] } {
   return sorted(may);
 }
 
-/** A resource in short: logical ids without their hashes, and the end of an ARN. */
+/** A short name of a resource: its logical id without the hash, or the end of its ARN. */
 function nameOf(resource: any): string {
   const parts = resource['Fn::Join']?.[1] ?? [resource];
   const said = parts.map((part: any) => part['Fn::GetAtt']?.[0] ?? part.Ref ?? part).join('');
   return said.replace(/^arn:.*?(?=log-group|function)/, '').replace(/([0-9a-f]{8})?[0-9A-F]{8}(?=$|:|\/)/, '');
 }
 
-function forEach(actions: string[], ...resources: string[]): { [action: string]: string[] } {
+function withResources(actions: string[], ...resources: string[]): { [action: string]: string[] } {
   return Object.fromEntries(actions.map((action) => [action, resources]));
 }
 
@@ -72,10 +72,10 @@ function granted(props: AsyncRetryProps, grant: (retry: AsyncRetry, user: iam.Us
 const QUEUES = ['RetryRetryQueueAfter', 'RetryRetryQueueBefore'];
 const FUNCTIONS = ['After', 'After:*', 'Before', 'Before:*'];
 const READ = {
-  ...forEach(ACCOUNT, '*'),
-  ...forEach(['sqs:GetQueueAttributes', 'sqs:GetQueueUrl'], 'RetryDeadLetterQueue', ...QUEUES),
-  ...forEach(FUNCTION, ...FUNCTIONS, 'RetryHandler'),
-  ...forEach(
+  ...withResources(ACCOUNT, '*'),
+  ...withResources(['sqs:GetQueueAttributes', 'sqs:GetQueueUrl'], 'RetryDeadLetterQueue', ...QUEUES),
+  ...withResources(FUNCTION, ...FUNCTIONS, 'RetryHandler'),
+  ...withResources(
     ['logs:FilterLogEvents', 'logs:StartQuery'],
     'RetryLog',
     'log-group:/aws/lambda/After:*',
@@ -84,17 +84,17 @@ const READ = {
 };
 const OPERATE = {
   'sqs:ChangeMessageVisibility': ['RetryDeadLetterQueue', ...QUEUES],
-  ...forEach(['sqs:ReceiveMessage', 'sqs:DeleteMessage'], 'RetryDeadLetterQueue'),
+  ...withResources(['sqs:ReceiveMessage', 'sqs:DeleteMessage'], 'RetryDeadLetterQueue'),
   'lambda:InvokeFunction': FUNCTIONS,
 };
-const READ_LEDGER = forEach(['dynamodb:GetItem', 'dynamodb:BatchGetItem'], 'RetryLedger');
-const READ_REGISTER = forEach(['dynamodb:Query', 'dynamodb:Scan'], 'RetryLedger/index/waiting');
+const READ_LEDGER = withResources(['dynamodb:GetItem', 'dynamodb:BatchGetItem'], 'RetryLedger');
+const READ_REGISTER = withResources(['dynamodb:Query', 'dynamodb:Scan'], 'RetryLedger/index/waiting');
 const OPERATE_LEDGER = {
   'dynamodb:UpdateItem': ['RetryLedger'],
   'dynamodb:DeleteItem': ['RetryLedger if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["target/*"]}}'],
 };
 
-test('a reader sees the parts of the system, also those of functions that are attached later, and no message', () => {
+test('a reader sees the parts of the system, also of functions that are attached later, but no messages', () => {
   for (const [props, more] of [
     [{}, {}],
     [{ ledger: true }, READ_LEDGER],
@@ -104,7 +104,7 @@ test('a reader sees the parts of the system, also those of functions that are at
     ],
   ] as const) {
     const stack = granted(props, (retry, user) => retry.grantRead(user));
-    assert.deepEqual(mayOf(stack, /Person/), sorted({ ...READ, ...more }));
+    assert.deepEqual(permissionsOf(stack, /Person/), sorted({ ...READ, ...more }));
   }
 });
 
@@ -117,26 +117,26 @@ test('an operator also acts on waiting events, paused functions and dead letters
     ],
   ] as const) {
     const stack = granted(props, (retry, user) => retry.grantOperate(user));
-    assert.deepEqual(mayOf(stack, /Person/), sorted({ ...READ, ...OPERATE, ...more }));
+    assert.deepEqual(permissionsOf(stack, /Person/), sorted({ ...READ, ...OPERATE, ...more }));
   }
 });
 
-test("the queue of redrives is one of an operator's", () => {
+test('an operator has permissions on the queue for redrives', () => {
   const stack = granted({}, (retry, user) => {
     retry.grantRedrive(new iam.User(Stack.of(retry), 'Other'));
     return retry.grantOperate(user);
   });
-  assert.ok(mayOf(stack, /Person/)['sqs:ChangeMessageVisibility'].includes('RetryRedriveQueue'));
+  assert.ok(permissionsOf(stack, /Person/)['sqs:ChangeMessageVisibility'].includes('RetryRedriveQueue'));
 });
 
-test('the log of a function is its own group, or that which Lambda makes', () => {
+test("the log of a function is its own group, or Lambda's default", () => {
   const stack = new TestStack();
   const logGroup = new logs.LogGroup(stack, 'Log');
   stack.retry.attach(stack.function('Orders', { logGroup }));
   stack.retry.attach(lambda.Function.fromFunctionName(stack, 'Imported', 'payments'));
   stack.retry.grantRead(new iam.User(stack, 'Person'));
   assert.deepEqual(
-    mayOf(stack, /Person/)['logs:FilterLogEvents'],
+    permissionsOf(stack, /Person/)['logs:FilterLogEvents'],
     ['RetryLog', 'log-group:/aws/lambda/payments:*', 'log-group:Log:*'].sort(),
   );
   stack.template.resourceCountIs('AWS::Lambda::Function', 2);
@@ -150,7 +150,7 @@ test('readers may use the key of the ledger, and operators also those of the que
     new AsyncRetry(stack, 'Encrypted', { encryptionKey, deadLetterQueue, ...props })[call](
       new iam.User(stack, 'Person'),
     );
-    const { 'kms:Decrypt': decrypt, 'kms:GenerateDataKey': generate } = mayOf(stack, /Person/);
+    const { 'kms:Decrypt': decrypt, 'kms:GenerateDataKey': generate } = permissionsOf(stack, /Person/);
     return [decrypt, generate];
   };
   assert.deepEqual(keysOf({}, 'grantRead'), [undefined, undefined]);
@@ -159,7 +159,7 @@ test('readers may use the key of the ledger, and operators also those of the que
   for (const ledger of [false, true]) assert.deepEqual(keysOf({ ledger }, 'grantOperate'), [both, both]);
 });
 
-test("a principal that can't be given permissions to read or operate is a warning", () => {
+test("a principal whose permissions can't be changed is a warning, for reading and operating", () => {
   const stack = new TestStack();
   const person = new iam.ArnPrincipal('arn:aws:iam::123456789012:role/person');
   stack.retry.grantRead(person);
@@ -175,7 +175,7 @@ test("a principal that can't be given permissions to read or operate is a warnin
     );
 });
 
-test('the parts of a system are tagged with it and with what they are, and nothing else is', () => {
+test('only the parts of a system are tagged, with the system and their role', () => {
   const stack = new TestStack({ ledger: true });
   for (const id of ['Orders', 'Payments']) stack.retry.attach(stack.function(id), { transparent: true });
   stack.retry.grantRedrive(new iam.User(stack, 'Operator'));
@@ -194,7 +194,7 @@ test('the parts of a system are tagged with it and with what they are, and nothi
   });
 });
 
-test('the name of a system is that of its stack and its path there, in characters that AWS takes', () => {
+test('the tag of a system is its stack and its path there, in characters that AWS accepts', () => {
   const app = new App();
   const stack = new Stack(new Stage(app, 'Prod'), 'Shop', { stackName: 'shop-prod' });
   new AsyncRetry(new Construct(stack, "Order's"), 'x'.repeat(200));

@@ -2,7 +2,7 @@ import * as assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CfnParameter, Duration, Token } from 'aws-cdk-lib';
 import { AsyncRetry, AsyncRetryProps, Jitter, RetryPolicy } from '../lib';
-import { complaint, TestStack } from './app';
+import { errorOf, TestStack } from './app';
 
 const BAD_POLICIES: [RetryPolicy, string][] = [
   [{ baseBackoff: Duration.seconds(0) }, 'baseBackoff must be from 1s to 12h, got "0 seconds"'],
@@ -43,7 +43,7 @@ const BAD: [AsyncRetryProps, string][] = [
 test('a value out of its range is refused with its name, its range and its value', () => {
   for (const [props, expected] of BAD) {
     assert.equal(
-      complaint(() => new TestStack(props)),
+      errorOf(() => new TestStack(props)),
       `AsyncRetry Test/Retry: ${expected}`,
     );
   }
@@ -53,7 +53,7 @@ test('a policy of a function has the same ranges', () => {
   for (const [policy, expected] of BAD_POLICIES) {
     const stack = new TestStack();
     assert.equal(
-      complaint(() => stack.retry.attach(stack.function('Orders'), policy)),
+      errorOf(() => stack.retry.attach(stack.function('Orders'), policy)),
       `AsyncRetry Test/Retry can't attach Test/Orders: ${expected}`,
     );
   }
@@ -63,17 +63,15 @@ test('the second attachment of a function is checked like the first', () => {
   const stack = new TestStack();
   const orders = stack.function('Orders');
   stack.retry.attach(orders);
-  const message = complaint(() => stack.retry.attach(orders.currentVersion, { baseBackoff: Duration.millis(1500) }));
+  const message = errorOf(() => stack.retry.attach(orders.currentVersion, { baseBackoff: Duration.millis(1500) }));
   assert.match(
     message,
     /can't attach Test\/Orders\/CurrentVersion: .*; baseBackoff must be whole seconds, got "1 second 500 millis"$/,
   );
 });
 
-test('one message has all errors', () => {
-  const message = complaint(
-    () => new TestStack({ baseBackoff: Duration.hours(13), maxAttempts: 0, maxConcurrency: 1 }),
-  );
+test('one message lists all errors', () => {
+  const message = errorOf(() => new TestStack({ baseBackoff: Duration.hours(13), maxAttempts: 0, maxConcurrency: 1 }));
   assert.deepEqual(
     message.split('; ').map((each) => / ?(\w+) must be/.exec(each)?.[1]),
     ['baseBackoff', 'maxAttempts', 'maxConcurrency'],
@@ -103,7 +101,7 @@ test('a policy of a function is checked together with the general one', () => {
     maxBackoff: Duration.seconds(10),
   });
   assert.equal(
-    complaint(() => stack.retry.attach(stack.function('Orders'), { maxBackoff: Duration.seconds(10) })),
+    errorOf(() => stack.retry.attach(stack.function('Orders'), { maxBackoff: Duration.seconds(10) })),
     'AsyncRetry Test/Retry can\'t attach Test/Orders: maxBackoff must be from 1m (baseBackoff) to 13d, got "10 seconds"',
   );
 });
@@ -134,14 +132,14 @@ test('an empty list overrides the general one', () => {
 test("values that must be known at synthesis can't be tokens", () => {
   const stack = new TestStack();
   const number = new CfnParameter(stack, 'Number', { type: 'Number' }).valueAsNumber;
-  const message = complaint(() => new AsyncRetry(stack, 'Other', { handlerTimeout: Duration.minutes(number) }));
+  const message = errorOf(() => new AsyncRetry(stack, 'Other', { handlerTimeout: Duration.minutes(number) }));
   assert.equal(message, 'AsyncRetry Test/Other: handlerTimeout must be known at synthesis, got a token');
   assert.match(
-    complaint(() => new AsyncRetry(stack, 'Third', { baseBackoff: Duration.millis(number) })),
+    errorOf(() => new AsyncRetry(stack, 'Third', { baseBackoff: Duration.millis(number) })),
     /baseBackoff must be in seconds or a longer unit, got "millis"$/,
   );
   assert.match(
-    complaint(() => stack.retry.alarms({ settings: { Lateness: { period: Duration.hours(number) } } })),
+    errorOf(() => stack.retry.alarms({ settings: { Lateness: { period: Duration.hours(number) } } })),
     /Lateness\.period must be known at synthesis, got a token/,
   );
 });

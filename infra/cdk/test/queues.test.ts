@@ -2,16 +2,16 @@ import * as assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { aws_iam as iam, aws_kms as kms, aws_lambda as lambda, aws_sqs as sqs, Duration, Stack } from 'aws-cdk-lib';
 import { AsyncRetry, AsyncRetryProps } from '../lib';
-import { complaint, TestStack, withOrders } from './app';
+import { errorOf, TestStack, withOrders } from './app';
 
-// Of a retry queue, what only the handler may do. Operators may change visibility timeouts, too.
+// On a retry queue, actions of the handler alone. Operators may also change visibility timeouts.
 const RECEIVE = 'sqs:ReceiveMessage,sqs:DeleteMessage,sqs:PurgeQueue';
 const CHANGE_VISIBILITY = 'sqs:ChangeMessageVisibility';
-// Of a dead-letter queue, what operators and redrive principals may do, and what only redrive principals may do.
+// On a dead-letter queue, actions of operators and redrive principals, and actions of redrive principals alone.
 const LOOK = 'sqs:ReceiveMessage,sqs:DeleteMessage,sqs:ChangeMessageVisibility';
 const MOVE = 'sqs:PurgeQueue,sqs:StartMessageMoveTask,sqs:CancelMessageMoveTask';
 
-/** The denials of a queue's policy, the principals that are excepted, and the other conditions. */
+/** The denied actions of a queue's policy, with the exempted principals and the other conditions. */
 function closureOf(stack: TestStack, id: RegExp): { [action: string]: string[] } {
   const [, ...statements] = stack.only('AWS::SQS::QueuePolicy', id).PolicyDocument.Statement;
   return Object.fromEntries(
@@ -50,7 +50,7 @@ test('only the handler sends dead letters, nobody receives them, and only deploy
       'sqs:DeleteQueue': ONLY_CLOUDFORMATION,
     });
   }
-  // The exception from a denial is no permission for the handler.
+  // An exemption from a denial is not a permission, so the handler needs one.
   const ofDeadLetters = stack
     .statementsOf(/HandlerRole/)
     .filter(({ Resource }: any) => /DeadLetterQueue/.test(JSON.stringify(Resource)));
@@ -106,7 +106,7 @@ test('only redrive principals receive dead letters and have SQS move them into t
   }
 });
 
-test('operators change when events come back and take dead letters, and nothing else is open to them', () => {
+test('operators may change visibility timeouts and take dead letters, and nothing else', () => {
   const stack = new TestStack();
   stack.retry.attach(stack.function('Before'));
   stack.retry.grantOperate(new iam.User(stack, 'Operator'));
@@ -128,7 +128,7 @@ test('operators change when events come back and take dead letters, and nothing 
   });
 });
 
-test('operators and redrive principals both take dead letters, and only the latter move or purge them', () => {
+test('operators and redrive principals both take dead letters, and only redrive principals move or purge them', () => {
   const stack = new TestStack();
   stack.retry.grantOperate(new iam.User(stack, 'Operator'));
   stack.retry.grantRedrive(new iam.User(stack, 'Redriver'));
@@ -155,9 +155,9 @@ test('a redrive has one destination for the dead letters of all functions, howev
   }
 });
 
-test('without anybody who may redrive, or anything to redrive, there is no destination', () => {
+test('there is no redrive destination without a redrive principal or an attached function', () => {
   const stack = new TestStack();
-  const destination = () => complaint(() => stack.resolve(stack.retry.redriveQueueArn));
+  const destination = () => errorOf(() => stack.resolve(stack.retry.redriveQueueArn));
   assert.match(destination(), /AsyncRetry Test\/Retry has no redriveQueueArn: attach a function first/);
   for (const id of ['Orders', 'Payments']) stack.retry.attach(stack.function(id));
   assert.match(destination(), /has no redriveQueueArn: call grantRedrive for those who may redrive/);
@@ -169,7 +169,7 @@ test('only principals with an ARN may redrive or operate', () => {
   for (const nobody of [new iam.ServicePrincipal('sns.amazonaws.com'), new iam.AccountRootPrincipal()]) {
     for (const call of ['grantRedrive', 'grantOperate'] as const) {
       assert.match(
-        complaint(() => retry[call](nobody)),
+        errorOf(() => retry[call](nobody)),
         new RegExp(`${call} must be given a role, a user or something with a role`),
       );
     }
@@ -190,7 +190,7 @@ test('redrive principals may use the keys of all queues', () => {
   }
 });
 
-test("a principal that can't be given permissions to redrive is a warning", () => {
+test("a redrive principal whose permissions can't be changed is a warning", () => {
   const stack = new TestStack();
   stack.retry.grantRedrive(new iam.ArnPrincipal('arn:aws:iam::123456789012:role/person'));
   assert.match(
@@ -260,7 +260,7 @@ test("a user's dead-letter queue that loses messages or is unencrypted is a warn
   }
 });
 
-test("an imported dead-letter queue is not checked, and a user's own stays as open as it is", () => {
+test("an imported dead-letter queue is not checked, and a user's own keeps its policy", () => {
   const stack = new TestStack();
   const imported = sqs.Queue.fromQueueArn(stack, 'Imported', 'arn:aws:sqs:us-east-1:123456789012:dead-letters');
   new AsyncRetry(stack, 'Second', { deadLetterQueue: imported });
@@ -274,14 +274,14 @@ test("an imported dead-letter queue is not checked, and a user's own stays as op
   );
 });
 
-test('the handlers of one stack share a dead-letter queue, and those of two have their own', () => {
+test('the handlers of one stack may share a dead-letter queue, and those of two stacks may not', () => {
   const stack = new TestStack();
   const shared = stack.retry.deadLetterQueue;
   new AsyncRetry(stack, 'Second', { deadLetterQueue: shared }).grantRedrive(new iam.User(stack, 'Operator'));
   const { [LOOK]: takers, 'sqs:SendMessage': senders } = closureOf(stack, /DeadLetterQueue/);
   assert.deepEqual([takers, senders], [['Operator'], ['RetryHandlerRole', 'SecondHandlerRole']]);
   assert.match(
-    complaint(() => new AsyncRetry(new Stack(stack.node.root, 'There'), 'Third', { deadLetterQueue: shared })),
+    errorOf(() => new AsyncRetry(new Stack(stack.node.root, 'There'), 'Third', { deadLetterQueue: shared })),
     /deadLetterQueue must be in this stack, or a queue of your own: its policy names the handlers that send to it, got "Test\/Retry\/DeadLetterQueue"/,
   );
 });

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { App, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { AsyncRetry } from '../lib';
-import { complaint, functionIn } from './app';
+import { errorOf, functionIn } from './app';
 
 const REGIONS = ['eu-west-1', 'us-east-1'];
 
@@ -20,7 +20,7 @@ function inRegions(): Stack[] {
   });
 }
 
-test('each region has the same system, which needs nothing from another region', () => {
+test('each region has the same system, which depends on no other region', () => {
   const [here, there] = inRegions().map((stack) => Template.fromStack(stack).toJSON());
   const types = ({ Resources }: any) => Object.values<any>(Resources).map(({ Type }) => Type);
   assert.deepEqual(types(here), types(there));
@@ -35,7 +35,7 @@ test('a function of another region is refused', () => {
   const [here, there] = inRegions();
   const retry = new AsyncRetry(here, 'Second');
   assert.match(
-    complaint(() => retry.attach(functionIn(there, 'Payments'))),
+    errorOf(() => retry.attach(functionIn(there, 'Payments'))),
     /us-east-1/,
   );
 });

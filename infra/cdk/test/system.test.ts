@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { aws_kms as kms, aws_lambda as lambda, aws_logs as logs, aws_sqs as sqs, Duration } from 'aws-cdk-lib';
 import { AsyncRetry, AsyncRetryProps, Jitter } from '../lib';
 import { codeOf } from '../lib/code';
-import { complaint, TestStack, withOrders } from './app';
+import { errorOf, TestStack, withOrders } from './app';
 
 const DAYS = 24 * 60 * 60;
 
@@ -18,7 +18,7 @@ test("the retry queue has SQS's longest retention", () => {
   assert.equal(queue.SqsManagedSseEnabled, true);
 });
 
-test('only the handler may send if nothing is attached', () => {
+test('only the handler may send if no function is attached', () => {
   const [, , , send] = new TestStack({ sharedQueue: true }).only('AWS::SQS::QueuePolicy', /RetryQueuePolicy/)
     .PolicyDocument.Statement;
   assert.equal(send.Action, 'sqs:SendMessage');
@@ -28,7 +28,7 @@ test('only the handler may send if nothing is attached', () => {
   );
 });
 
-test('no queue can name the retry queue as its dead-letter queue', () => {
+test('no queue can use the retry queue as its dead-letter queue', () => {
   assert.deepEqual(withOrders().only('AWS::SQS::Queue', /RetryQueue/).RedriveAllowPolicy, {
     redrivePermission: 'denyAll',
   });
@@ -61,7 +61,7 @@ test('queues accept only TLS', () => {
   }
 });
 
-test('only the handler receives, and only it and the roles of attached functions send', () => {
+test('only the handler receives, and only the handler and the roles of attached functions send', () => {
   const stack = new TestStack({ sharedQueue: true });
   for (const id of ['Orders', 'Payments']) stack.retry.attach(stack.function(id));
   const [, receive, change, send] = stack.only('AWS::SQS::QueuePolicy', /RetryQueuePolicy/).PolicyDocument.Statement;
@@ -246,7 +246,7 @@ test('a register and probes need only their own permissions, and are variables',
 
 test('a register and probes need a ledger', () => {
   assert.equal(
-    complaint(() => new TestStack({ register: true, probe: true })),
+    errorOf(() => new TestStack({ register: true, probe: true })),
     'AsyncRetry Test/Retry: ledger must be true if register is, got false; ledger must be true if probe is, got false',
   );
 });
@@ -272,7 +272,7 @@ test("a user's key encrypts the queues and the ledger, with the necessary permis
   }
 });
 
-test('a function is in one queue, however it is imported', () => {
+test('a function has one queue, however it is imported', () => {
   const stack = new TestStack({}, { env: { account: '123456789012', region: 'eu-west-1' } });
   const aliasVersion = lambda.Version.fromVersionArn(
     stack,
@@ -297,18 +297,18 @@ test("a user's dead-letter queue replaces the default one", () => {
   );
   const fifo = new sqs.Queue(stack, 'Fifo', { fifo: true });
   assert.equal(
-    complaint(() => new AsyncRetry(stack, 'Third', { deadLetterQueue: fifo })),
+    errorOf(() => new AsyncRetry(stack, 'Third', { deadLetterQueue: fifo })),
     'AsyncRetry Test/Third: deadLetterQueue must be a standard queue, like the retry queue, got "Test/Fifo"',
   );
   const deadLetters = retry.retryQueues[0];
   assert.match(
-    complaint(() => new AsyncRetry(stack, 'Fourth', { deadLetterQueue: deadLetters })),
+    errorOf(() => new AsyncRetry(stack, 'Fourth', { deadLetterQueue: deadLetters })),
     /deadLetterQueue must be no retry queue, got "Test\/Other\/RetryQueue"/,
   );
   const there = new TestStack({}, { env: { account: '123456789012', region: 'eu-west-1' } });
   const elsewhere = sqs.Queue.fromQueueArn(there, 'Elsewhere', 'arn:aws:sqs:us-east-1:123456789012:dead-letters');
   assert.match(
-    complaint(() => new AsyncRetry(there, 'Fifth', { deadLetterQueue: elsewhere })),
+    errorOf(() => new AsyncRetry(there, 'Fifth', { deadLetterQueue: elsewhere })),
     /deadLetterQueue must be in the region of its retries, eu-west-1, and is in us-east-1/,
   );
 });
@@ -328,7 +328,7 @@ test("a user's dead-letter queue may have its own key", () => {
 
 test('there is code for two architectures', () => {
   assert.match(
-    complaint(() => new TestStack({ architecture: lambda.Architecture.custom('riscv') })),
+    errorOf(() => new TestStack({ architecture: lambda.Architecture.custom('riscv') })),
     /AsyncRetry Test\/Retry: architecture must be arm64 or x86_64, got "riscv"/,
   );
 });
@@ -338,7 +338,7 @@ test('an alias of a key is refused', () => {
   const aliases = [kms.Alias.fromAliasName(stack, 'Imported', 'alias/mine'), new kms.Key(stack, 'Key').addAlias('own')];
   for (const [index, encryptionKey] of aliases.entries()) {
     assert.match(
-      complaint(() => new AsyncRetry(stack, `Retry${index}`, { encryptionKey })),
+      errorOf(() => new AsyncRetry(stack, `Retry${index}`, { encryptionKey })),
       /encryptionKey must be a key and no alias, as permissions are on keys, got/,
     );
   }
@@ -356,12 +356,12 @@ test('the code is the one in this package, for the architecture', () => {
   }
 });
 
-test('the code is built by a checkout if one is given', () => {
+test('a checkout builds the code if `source` is set', () => {
   const source = mkdtempSync(join(tmpdir(), 'source-'));
   try {
     mkdirSync(join(source, 'scripts'));
     const script = join(source, 'scripts', 'package');
-    // It has the real script's arguments and output path.
+    // The stand-in has the real script's arguments and output path.
     writeFileSync(
       script,
       '#!/bin/sh\ndist=$(dirname "$0")/../dist/$2\nmkdir -p "$dist"\nprintf "%s " "$@" | tee "$dist/bootstrap.zip" > "$dist/envelope-proxy-layer.zip"\n',
@@ -377,19 +377,19 @@ test('the code is built by a checkout if one is given', () => {
     rmSync(source, { recursive: true });
   }
   assert.match(
-    complaint(() => new TestStack({ source })),
+    errorOf(() => new TestStack({ source })),
     /source must be the folder of a checkout of Comeback: .*scripts\/package does not exist/,
   );
 });
 
 test('missing code is an error that names it', () => {
   assert.match(
-    complaint(() => codeOf('layer', lambda.Architecture.custom('riscv'))),
+    errorOf(() => codeOf('layer', lambda.Architecture.custom('riscv'))),
     /riscv\/envelope-proxy-layer.zip does not exist: .* Use one that was, or set source/,
   );
 });
 
-test('the handler sends dead letters to a central queue, and SQS moves its own to the local one', () => {
+test('the handler sends dead letters to a central queue, and SQS moves messages to the local one', () => {
   const stack = new TestStack({}, { env: { account: '123456789012', region: 'eu-west-1' } });
   const [queueArn, keyArn] = ['sqs:eu-west-1:210987654321:letters', 'kms:eu-west-1:210987654321:key/1'].map(
     (rest) => `arn:aws:${rest}`,
@@ -412,7 +412,7 @@ test('the handler sends dead letters to a central queue, and SQS moves its own t
 
   const elsewhere = sqs.Queue.fromQueueArn(stack, 'Elsewhere', 'arn:aws:sqs:us-east-1:210987654321:letters.fifo');
   assert.match(
-    complaint(() => new AsyncRetry(stack, 'Other', { centralDeadLetterQueue: elsewhere })),
+    errorOf(() => new AsyncRetry(stack, 'Other', { centralDeadLetterQueue: elsewhere })),
     /centralDeadLetterQueue must be a standard queue, got "Test\/Elsewhere"; centralDeadLetterQueue must be in the region of its retries, eu-west-1, got "us-east-1"$/,
   );
 });

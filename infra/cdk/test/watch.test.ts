@@ -14,7 +14,7 @@ import {
 import { Match, Template } from 'aws-cdk-lib/assertions';
 import { AlarmSettings, AlarmSeverity, AsyncRetry, AsyncRetryProps, RetryMetricOptions } from '../lib';
 import { ALARMS } from '../lib/triggers';
-import { complaint, TestStack, withOrders } from './app';
+import { errorOf, TestStack, withOrders } from './app';
 
 /** A logical id without the hashes of the CDK and of this package. */
 function withoutHashes(id: string): string {
@@ -30,7 +30,7 @@ function watched(namespace: string, name: any, statistic: string, dimensions: an
   return [`${namespace} ${ofLines} ${statistic}`, ...owners].join('');
 }
 
-/** What every alarm watches, its threshold and periods (if they are not one of five minutes), by its path. */
+/** The metric of every alarm with its threshold, and its periods unless it is one of five minutes, by its path. */
 function alarmsOf(stack: TestStack): string[] {
   return Object.values(stack.template.findResources('AWS::CloudWatch::Alarm')).map(({ Properties: alarm }) => {
     assert.equal(alarm.ComparisonOperator, 'GreaterThanThreshold');
@@ -119,7 +119,7 @@ const ofFunction = (name: string) => [
   `Comeback InvokeLateness p99 of Target ${name} > 300000`,
 ];
 
-test('there is an alarm for everything that needs a person, for functions attached before and after', () => {
+test('there is an alarm for each condition that needs a person, for functions attached before and after', () => {
   const stack = new TestStack();
   stack.retry.attach(stack.function('Before'));
   stack.retry.alarms();
@@ -130,7 +130,7 @@ test('there is an alarm for everything that needs a person, for functions attach
   assert.deepEqual(alarmsOf(stack).sort(), [...OF_SYSTEM, ...ofEach].sort());
 });
 
-test('a shared queue has its alarms once, and so has the queue of redrives', () => {
+test('a shared queue has its alarms once, and so has the queue for redrives', () => {
   const alarmsOfQueues = (props: AsyncRetryProps) => {
     const stack = new TestStack(props);
     stack.retry.alarms();
@@ -165,7 +165,7 @@ function byName(stack: TestStack, alarms: cloudwatch.Alarm[]): { [name: string]:
   return Object.fromEntries(alarms.map((alarm) => [alarm.node.id, propertiesOf(alarm)]));
 }
 
-test('every alarm says what to do and where that is described, and has the actions of its severity', () => {
+test('every alarm says what to do and names its runbook section, and has the actions of its severity', () => {
   const stack = new TestStack({ ledger: true, probe: true });
   stack.retry.attach(stack.function('Orders'));
   const [pager, mail] = ['Pager', 'Mail'].map((id) => new sns.Topic(stack, id));
@@ -177,7 +177,7 @@ test('every alarm says what to do and where that is described, and has the actio
       settings: { HandlerErrors: { severity: AlarmSeverity.TICKET } },
     }),
   );
-  // The others are those of the ledger and of probes.
+  // The other alarms need a ledger or probes.
   assert.equal(Object.keys(made).length, OF_SYSTEM.length + ofFunction('Orders').length + ofQueue('').length + 2);
   const tickets = ['DeadLetters', 'DeadLettersGrow', 'HandlerThrottles', 'Backlog', 'Lateness', 'HandlerErrors'];
   for (const [name, { AlarmActions, OKActions, AlarmDescription }] of Object.entries(made)) {
@@ -235,7 +235,7 @@ test('a resource shared by several AsyncRetry has one alarm for each set of acti
     }),
     [2, 2, 2, 2, 2],
   );
-  // Only what differs, and what is switched off here.
+  // Only alarms that differ, and alarms that are switched off here.
   assert.deepEqual(
     pagedBy((stack, second) => {
       stack.retry.alarms({ settings: { DeadLettersGrow: { enabled: false }, DeadLetters: { threshold: 5 } } });
@@ -253,7 +253,7 @@ test('a resource shared by several AsyncRetry has one alarm for each set of acti
   );
 });
 
-test('each dead-letter queue has its alarms, and what a query finds has one in each region', () => {
+test('each dead-letter queue has its alarms, and each region has one alarm per query', () => {
   const app = new App();
   const [here, there] = ['eu-west-1', 'us-east-1'].map(
     (region) => new Stack(app, region, { env: { account: '123456789012', region } }),
@@ -296,10 +296,10 @@ test('each alarm can be set, and switched off', () => {
   }
 });
 
-test('settings that CloudWatch would refuse are an error that names them', () => {
+test('settings that CloudWatch would refuse are an error that names the settings', () => {
   const periods = Duration.hours(2);
   assert.equal(
-    complaint(() =>
+    errorOf(() =>
       new TestStack().retry.alarms({
         settings: {
           Latenes: {},
@@ -320,7 +320,7 @@ test('settings that CloudWatch would refuse are an error that names them', () =>
   );
 });
 
-test('what an event may wait is the maximum age of its function', () => {
+test('EventsExpire depends on the maximum age of its function', () => {
   const stack = new TestStack({ maxAge: Duration.days(7), inFlightMax: 20_000 });
   stack.retry.attach(stack.function('Orders'), { maxAge: Duration.hours(1) });
   stack.retry.attach(stack.function('Payments'));
@@ -331,7 +331,7 @@ test('what an event may wait is the maximum age of its function', () => {
   assert.match(all, /\/ 20000; inFlight/);
 });
 
-test('dead letters are about to expire sooner in a queue that keeps them for a shorter time', () => {
+test('DeadLettersExpire goes off sooner for a queue with a shorter retention', () => {
   const stack = new TestStack();
   for (const [id, retentionPeriod] of [
     ['Week', Duration.days(7)],
@@ -374,7 +374,7 @@ test('the dashboard shows the queues, the handler and every function', () => {
       ...each((name, index) => [`100 * errors${[5, 8][index]} / invocations${[5, 8][index]}: ${name}`]),
       ...each((name) => [`Comeback CircuitOpen Maximum of ${name}: ${name} down`]),
     ],
-    'What a person has to fix': each((name) => [
+    'Faults that a person must fix': each((name) => [
       `Comeback ConfigurationFaults Sum of ${name}: ${name} configuration`,
       `Comeback Throttled Sum of ${name}: ${name} throttled`,
       `AWS/Lambda RecursiveInvocationsDropped Sum of ${name}: ${name} taken for a loop`,
@@ -393,7 +393,7 @@ test('the dashboard shows the queues, the handler and every function', () => {
     ]),
     'Oldest event in percent of its maximum age': each((name, index) => [`100 * age${[6, 9][index]} / 86400: ${name}`]),
     'Lateness of retries in ms, p99': each((name) => [`Comeback InvokeLateness p99 of ${name}: ${name}`]),
-    'What became of failed events': each((name) => [
+    'Outcomes of failed events': each((name) => [
       `Comeback Waited Sum of ${name}: ${name} waited`,
       `Comeback Invoked Sum of ${name}: ${name} re-invoked`,
       `Comeback Probes Sum of ${name}: ${name} probed`,
@@ -410,7 +410,7 @@ test('the dashboard shows the queues, the handler and every function', () => {
   });
 });
 
-test('the dashboard names no function at a shared queue, and shows only what there is', () => {
+test('the dashboard names no function for a shared queue, and has no lines for unused options', () => {
   const stack = new TestStack({ sharedQueue: true });
   stack.retry.attach(stack.function('Orders'));
   stack.retry.dashboard();
@@ -419,7 +419,7 @@ test('the dashboard names no function at a shared queue, and shows only what the
   assert.doesNotMatch(Object.values(lines).flat().join(), /ledger|probed|brought forward|down/);
 });
 
-test('a metric is of one function, or of all together', () => {
+test('a metric covers one function, or all together', () => {
   const stack = new TestStack();
   const [orders, payments] = ['Orders', 'Payments'].map((id) => stack.function(id));
   stack.retry.attach(orders);
@@ -502,25 +502,25 @@ test('an alias has the metrics of its function', () => {
 test('functions that are not attached have no metrics', () => {
   const stack = new TestStack();
   assert.match(
-    complaint(() => stack.retry.metricWaited()),
+    errorOf(() => stack.retry.metricWaited()),
     /AsyncRetry Test\/Retry has no metric Waited of its functions: attach first/,
   );
   assert.match(
-    complaint(() => stack.retry.metricWaited({ target: stack.function('Orders') })),
+    errorOf(() => stack.retry.metricWaited({ target: stack.function('Orders') })),
     /has no metric Waited of Test\/Orders/,
   );
 });
 
-test('alarms and the dashboard are made only once', () => {
+test('alarms and the dashboard can be created only once', () => {
   const { retry } = new TestStack();
   retry.alarms();
   retry.dashboard();
   assert.equal(
-    complaint(() => retry.alarms()),
+    errorOf(() => retry.alarms()),
     'AsyncRetry Test/Retry: alarms() was called before',
   );
   assert.equal(
-    complaint(() => retry.dashboard()),
+    errorOf(() => retry.dashboard()),
     'AsyncRetry Test/Retry: dashboard() was called before',
   );
 });

@@ -1,4 +1,4 @@
-"""The smallest whole application: a function whose failed events come back."""
+"""The smallest complete application: a function whose failed events come back."""
 
 from pathlib import Path
 
@@ -33,12 +33,12 @@ orders = lambda_.Function(
 retry = AsyncRetry(stack, "Retry", non_retryable_errors=["InvalidOrder"], max_attempts=5)
 retry.attach(orders)
 
-# Switch to this role to see what waits and why, to move it, and to send dead letters back when their cause is fixed.
+# Switch to this role to see waiting events, retry or cancel them, and redrive dead letters when their cause is fixed.
 operator = iam.Role(stack, "Operator", assumed_by=iam.AccountRootPrincipal())
 retry.grant_redrive(operator)
 retry.grant_operate(operator)
 
-# Subscribe to this topic to be told about alarms.
+# Subscribe to this topic to receive alarms.
 topic = sns.Topic(stack, "AlarmTopic", enforce_ssl=True)
 topic.grant_publish(
     iam.ServicePrincipal(

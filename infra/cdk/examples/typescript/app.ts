@@ -1,4 +1,4 @@
-// The smallest whole application: a function whose failed events come back.
+// The smallest complete application: a function whose failed events come back.
 import * as path from 'path';
 import {
   App,
@@ -34,12 +34,12 @@ const orders = new lambda.Function(stack, 'Orders', {
 const retry = new AsyncRetry(stack, 'Retry', { nonRetryableErrors: ['InvalidOrder'], maxAttempts: 5 });
 retry.attach(orders);
 
-// Switch to this role to see what waits and why, to move it, and to send dead letters back when their cause is fixed.
+// Switch to this role to see waiting events, retry or cancel them, and redrive dead letters when their cause is fixed.
 const operator = new iam.Role(stack, 'Operator', { assumedBy: new iam.AccountRootPrincipal() });
 retry.grantRedrive(operator);
 retry.grantOperate(operator);
 
-// Subscribe to this topic to be told about alarms.
+// Subscribe to this topic to receive alarms.
 const topic = new sns.Topic(stack, 'AlarmTopic', { enforceSSL: true });
 topic.grantPublish(
   new iam.ServicePrincipal('cloudwatch.amazonaws.com', {
