@@ -1,4 +1,4 @@
-# An alarm for everything that needs a person, with when it goes off. docs/runbook.md has a section on each.
+# The alarms and their conditions. docs/runbook.md has a section on each.
 
 locals {
   # `above` and `periods` are 0 and 1 unless they are set; `periods_above` is as many as `periods`.
@@ -15,13 +15,13 @@ locals {
     }
     DeadLetters = {
       severity    = "ticket"
-      description = "Events were given up. The attribute Reason of each message in the dead-letter queue says why. A message without Reason was moved there by SQS, because the handler failed on it for days. Fix the cause, then start a redrive of the dead-letter queue with the retry queue that takes them all as its custom destination: each event starts over."
+      description = "Events were given up. The attribute Reason of each message in the dead-letter queue says why. A message without Reason was moved there by SQS, because the handler failed on it for days. Fix the cause, then start a redrive of the dead-letter queue, with the retry queue that accepts all dead letters as its custom destination. Each event starts over."
     }
     DeadLettersGrow = {
       severity      = "ticket"
       periods       = 12
       periods_above = 1
-      description   = "There are more dead letters than before. DeadLetters says only that there are some, and has been on since the first. Look at those of the last hour by reason, function and error."
+      description   = "The number of dead letters has grown. The alarm DeadLetters does not show this, because it stays on from the first one. Look at the dead letters of the last hour by reason, function and error."
     }
     DeadLettersExpire = {
       severity = "page"
@@ -31,7 +31,7 @@ locals {
     }
     HandlerErrors = {
       severity    = "page"
-      description = "The retry handler fails. Look into its log: a bad setting stops it at its start, and the log names the variable. Nothing is lost in the meantime; each message comes back up to a thousand times."
+      description = "The retry handler fails. Check its log: an invalid setting stops it at startup, and the log names the variable. Nothing is lost in the meantime: SQS delivers each message up to a thousand times."
     }
     HandlerThrottles = {
       severity    = "ticket"
@@ -39,7 +39,7 @@ locals {
     }
     HandlerRecursionStopped = {
       severity    = "page"
-      description = "Lambda took the retry handler for an endless loop, and stopped it. Set its RecursiveLoop to Allow; the messages come back by themselves."
+      description = "Lambda took the retry handler for an endless loop, and stopped it. Set its RecursiveLoop to Allow. SQS delivers its messages again."
     }
     HandlerSilent = {
       severity    = "page"
@@ -49,7 +49,7 @@ locals {
     UnreadMessages = {
       severity    = "page"
       periods     = 3
-      description = "For a quarter of an hour, a retry queue has always had messages that are due but not received. Check that the queue's mapping is enabled and that the handler is not throttled. If the handler is only busy, raise the mapping's maximum concurrency. If 120,000 messages are in flight, SQS delivers none: the errors in the handler's log say why it can't send them again with a delay."
+      description = "For a quarter of an hour, a retry queue has constantly had messages that are due but not received. Check that the queue's mapping is enabled and that the handler is not throttled. If the handler is only busy, raise the mapping's maximum concurrency. If 120,000 messages are in flight, SQS delivers none: the errors in the handler's log say why it can't send them again with a delay."
     }
     Backlog = {
       severity    = "ticket"
@@ -72,19 +72,19 @@ locals {
       severity    = "page"
       period      = 900
       periods     = 2
-      description = "Lambda throttles the retries of this function, and accepts none. Check the account's concurrency and what uses it up, the rate of asynchronous invocations, and the service's health."
+      description = "Lambda throttles the retries of this function, and accepts none. Find out what uses up the account's concurrency, and check the rate of asynchronous invocations and AWS's health page."
     }
     EventsExpire = {
       severity      = "page"
       above         = 50
       periods       = 4
       periods_above = 1
-      description   = "An event of this function has been failing, or was paused, for a large part of its maximum age. When it reaches that age, it is given up. Look into the function's log and fix the cause; resume the function if it is paused. If only this event fails, cancel it, or list its error in NON_RETRYABLE_ERRORS."
+      description   = "An event of this function has been failing, or was paused, for a large part of its maximum age. When it reaches that age, it is given up. Check the function's log and fix the cause; resume the function if it is paused. If only this event fails, cancel it, or list its error in NON_RETRYABLE_ERRORS."
     }
     Lateness = {
       severity    = "ticket"
       above       = 5 * 60 * 1000
-      description = "Retries of this function are late. Check whether the handler is throttled. If its retry queue has more due messages than the handler can take, raise the mapping's maximum concurrency."
+      description = "Retries of this function are late. Check whether the handler is throttled. If its retry queue has more due messages than the handler can process, raise the mapping's maximum concurrency."
     }
     LedgerFaults = {
       severity    = "page"
@@ -94,12 +94,12 @@ locals {
       severity      = "page"
       periods       = 4
       periods_above = 1
-      description   = "This function has been down since this alarm went off: nearly all re-invocations failed. It is now probed with one event at a time, and its other events wait without using up attempts, but no longer than their maximum age. Look into the function's log and fix the cause. Retries resume by themselves when a probe succeeds."
+      description   = "This function has been down since this alarm went off: nearly all re-invocations failed. It is now probed with one event at a time, and its other events wait without using up attempts, but no longer than their maximum age. Check the function's log and fix the cause. Retries resume by themselves when a probe succeeds."
     }
   }
 
-  # What each alarm watches: one metric, or an expression of several. A metric is namespace, name, dimensions, statistic.
-  # The sum of a list leaves out what is missing, even a metric that never had a value.
+  # The metric of each alarm: one metric, or an expression of several. A metric is namespace, name, dimensions,
+  # statistic. The sum of a list ignores missing metrics, even one that never had a value.
   watched_once = {
     DeadLettersNotSent = {
       label      = "DeadLettersNotSent"
@@ -203,7 +203,7 @@ locals {
     )
   }
 
-  # All alarms by their names in the account, without the name of this module.
+  # All alarms by their names in the account, without the module's name.
   watched = merge(concat(
     [{ for alarm, watch in local.watched_once : alarm => { alarm = alarm, watch = watch } }],
     [
@@ -227,7 +227,7 @@ locals {
     ticket = local.ticket_actions == null ? local.actions : local.ticket_actions
   }
 
-  # Each alarm with its settings in place of the defaults.
+  # Each alarm, with its settings instead of the defaults.
   alarms = {
     for key, item in local.watched : key => {
       description = local.triggers[item.alarm].description
@@ -273,7 +273,7 @@ resource "aws_cloudwatch_metric_alarm" "this" {
   threshold           = each.value.threshold
   evaluation_periods  = each.value.periods
   datapoints_to_alarm = each.value.periods_above
-  # Most of these metrics count something that should not happen, and have no data as long as it does not.
+  # Most of these metrics count faults, and have no data while there are none.
   treat_missing_data = "notBreaching"
 
   namespace          = each.value.expression == null ? each.value.metrics.m[0] : null
@@ -289,7 +289,7 @@ resource "aws_cloudwatch_metric_alarm" "this" {
       id         = "result"
       expression = metric_query.value
       label      = each.value.label
-      # A query of the metrics themselves has no metric that says the period.
+      # A query has no metric of its own to set the period on.
       period      = length(each.value.metrics) == 0 ? each.value.period : null
       return_data = true
     }
@@ -316,7 +316,7 @@ resource "aws_cloudwatch_metric_alarm" "this" {
   tags = var.tags
 }
 
-# The lines of the handler's log that have metrics. The metrics themselves don't say which handler sends them.
+# Counts the lines of the handler's log that have metrics, because the metrics don't identify their handler.
 resource "aws_cloudwatch_log_metric_filter" "metric_lines" {
   for_each = { for key, alarm in local.alarms : key => alarm if key == "HandlerSilent" }
 
@@ -328,7 +328,7 @@ resource "aws_cloudwatch_log_metric_filter" "metric_lines" {
     namespace = "Comeback"
     name      = local.metric_lines
     value     = "1"
-    # If lines arrive, but none of these.
+    # The value if lines arrive, but none with metrics.
     default_value = "0"
   }
 }

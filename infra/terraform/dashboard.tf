@@ -1,4 +1,4 @@
-# One page that answers four questions in this order: is anything lost, what is down, what waits, and what does it cost.
+# A dashboard that shows, in this order: lost events, outages, waiting events, and costs.
 
 locals {
   region = split(":", aws_sqs_queue.dead_letter.arn)[3]
@@ -53,7 +53,7 @@ locals {
         ])[*].line
       },
       {
-        title = "What a person has to fix"
+        title = "Faults that a person must fix"
         metrics = flatten([
           for function in local.dashboard_function : [
             { line = ["Comeback", "ConfigurationFaults", "Target", function.name, { label = "${function.key} configuration", stat = "Sum" }] },
@@ -104,7 +104,7 @@ locals {
     ]
     "What does it cost?" = [
       {
-        title = "What became of failed events"
+        title = "Outcomes of failed events"
         metrics = flatten([
           for function in local.dashboard_function : [
             for name, what in { Waited = "waited", Invoked = "re-invoked", Probes = "probed", BroughtForward = "brought forward" } :
@@ -128,7 +128,7 @@ locals {
               { line = ["AWS/DynamoDB", "ConsumedWriteCapacityUnits", "TableName", table.name, { id = "w", visible = false, stat = "Sum", period = 3600 }] },
             ]
           ])[*].line,
-          # These count messages, and one request can be for ten. So this is rather too much.
+          # These metrics count messages, but one request can have ten, so this overestimates the cost.
           flatten([
             for nth, queue in local.dashboard_queue : concat(
               [{ line = [{ expression = "(s${nth} + r${nth} + f${nth} + e${nth}) * ${local.sqs_request}", label = queue.key, period = 3600 }] }],

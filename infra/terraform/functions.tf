@@ -1,5 +1,5 @@
-# What each attached function needs: its role may send to its retry queue, its failures go there, and Lambda doesn't
-# take its retries for an endless loop.
+# The configuration of each attached function: its role may send to its retry queue, its failures go there, and Lambda
+# doesn't take its retries for an endless loop.
 
 locals {
   function_names = { for key, function in var.functions : key => split(":", function.arn)[6] }
@@ -59,8 +59,8 @@ resource "aws_lambda_function_event_invoke_config" "this" {
     }
   }
 
-  # Lambda refuses a destination to which the function's role may not send. No failure may arrive before the queue is
-  # closed and read.
+  # Lambda refuses a destination to which the function's role may not send. No failure may arrive before the queue has
+  # its policy and its mapping.
   depends_on = [
     aws_iam_role_policy.sender,
     aws_sqs_queue_policy.retry,

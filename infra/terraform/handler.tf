@@ -1,9 +1,9 @@
-# The function that decides about each failed event, with only the permissions that it needs.
+# The function that decides what to do with each failed event, with only the permissions that it needs.
 
 locals {
   seconds_per_unit = { s = 1, m = 60, h = 60 * 60, d = 24 * 60 * 60 }
 
-  # Each function's policy, as far as it has its own, under the names of the handler's variables.
+  # The policies of functions that override the general one, under the names of the handler's variables.
   own_policies = {
     for key, function in var.functions : key => {
       for name, value in {
@@ -17,7 +17,7 @@ locals {
     }
   }
 
-  # The three durations of each function in seconds, and as `*` those of the general policy.
+  # The three durations of each function in seconds. `*` has those of the general policy.
   durations = {
     for key, durations in merge(
       { "*" = [var.base_backoff, var.max_backoff, var.max_age] },
@@ -61,7 +61,7 @@ locals {
     } : name => value if value != null
   }
 
-  # Where the handler sends dead letters if that is not the module's own queue.
+  # The destination of dead letters, unless it is the module's own queue.
   central = var.central_dead_letter_queue_arn == null ? null : {
     arn = var.central_dead_letter_queue_arn
     url = format(
@@ -96,8 +96,8 @@ locals {
       },
     ],
     [
-      # The handler reads how many messages are in flight, and when there are too many, it sends waiting messages
-      # again, with a delay.
+      # The handler reads the number of messages in flight, and if there are too many, it sends waiting messages again,
+      # with a delay.
       for queues in [values(aws_sqs_queue.retry)] : {
         Effect = "Allow"
         Action = [
@@ -136,7 +136,7 @@ locals {
       } if var.register && var.probe
     ],
     [
-      # CloudWatch has no resources that a policy could name.
+      # CloudWatch doesn't support resource-level permissions.
       for action in ["cloudwatch:GetMetricData"] : {
         Effect   = "Allow"
         Action   = [action]
@@ -158,7 +158,7 @@ locals {
       } if key != null
     ],
     [
-      # X-Ray has no resources that a policy could name.
+      # X-Ray doesn't support resource-level permissions.
       for actions in [["xray:PutTraceSegments", "xray:PutTelemetryRecords"]] : {
         Effect   = "Allow"
         Action   = actions
@@ -166,7 +166,7 @@ locals {
       } if var.tracing == "Active"
     ],
     [
-      # EC2 has no resources that a policy could name for these.
+      # EC2 doesn't support resource-level permissions for these.
       for subnets in [var.subnet_ids] : {
         Effect = "Allow"
         Action = [
@@ -310,7 +310,7 @@ resource "aws_lambda_function" "handler" {
   depends_on = [aws_iam_role_policy.handler]
 }
 
-# Lambda must not take the loop from function to queue to function for an endless one.
+# The loop from function to queue to function is intended, and Comeback limits it.
 resource "aws_lambda_function_recursion_config" "handler" {
   function_name  = aws_lambda_function.handler.function_name
   recursive_loop = "Allow"
@@ -321,7 +321,7 @@ resource "aws_lambda_event_source_mapping" "retry" {
 
   event_source_arn = aws_sqs_queue.retry[each.key].arn
   function_name    = aws_lambda_function.handler.function_name
-  # The largest batch without a window. Any window, even of one second, can delay a queue with few messages by 20 s.
+  # The largest batch without a window. Any window, even of one second, can delay messages of a quiet queue by 20 s.
   batch_size                         = 10
   maximum_batching_window_in_seconds = 0
   function_response_types            = ["ReportBatchItemFailures"]

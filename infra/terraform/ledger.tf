@@ -1,5 +1,4 @@
-# The table of the failures that were handled, and of waiting events. Its items expire within days, and nothing is lost
-# with them.
+# The table of handled failures and of waiting events. Its items expire within days, and no event is lost with them.
 
 resource "aws_dynamodb_table" "ledger" {
   count = var.ledger ? 1 : 0

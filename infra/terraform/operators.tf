@@ -1,8 +1,8 @@
-# Permissions for people. A module can't attach a policy to a role whose ARN the queues' policies name without knowing
-# whether the role may be changed, so whoever calls the module attaches them.
+# Permissions for people. The caller of the module attaches these policies, because the module can't know whether the
+# roles may be changed.
 
 locals {
-  # The functions with their versions and aliases, of which failures may be.
+  # The functions with their versions and aliases, all of which may fail.
   function_arns = flatten([for function in values(var.functions) : [function.arn, "${function.arn}:*"]])
 
   log_group_arns = concat(
@@ -19,7 +19,7 @@ locals {
   )
 }
 
-# Shows settings, counts, waiting events, metrics and logs. It can't read messages, but logs may have payloads.
+# Allows reading settings, counts, waiting events, metrics and logs. It can't read messages, but logs may have payloads.
 resource "aws_iam_policy" "read" {
   count = length(var.operator_principals) > 0 ? 1 : 0
 
@@ -31,7 +31,7 @@ resource "aws_iam_policy" "read" {
       [
         {
           Effect = "Allow"
-          # These have no resources that a policy could name.
+          # These actions don't support resource-level permissions.
           Action = [
             "lambda:ListEventSourceMappings",
             "lambda:ListFunctions",
@@ -47,7 +47,7 @@ resource "aws_iam_policy" "read" {
           Resource = concat([aws_sqs_queue.dead_letter.arn], [for queue in values(aws_sqs_queue.retry) : queue.arn])
         },
         {
-          # GetFunction is none of them, because it also gives the code away.
+          # GetFunction is left out, because it also exposes the code.
           Effect = "Allow"
           Action = [
             "lambda:GetFunctionConfiguration",
@@ -92,7 +92,7 @@ resource "aws_iam_policy" "read" {
   tags = var.tags
 }
 
-# Retries waiting events now, cancels them, pauses functions, and sends dead letters back one by one.
+# Allows retrying waiting events now, cancelling them, pausing functions, and sending dead letters back one by one.
 resource "aws_iam_policy" "operate" {
   count = length(var.operator_principals) > 0 ? 1 : 0
 
@@ -128,7 +128,7 @@ resource "aws_iam_policy" "operate" {
         }
       ],
       [
-        # Without the claim of a failure, its event could be re-invoked twice.
+        # Deleting a failure's claim could re-invoke its event twice.
         for table in aws_dynamodb_table.ledger : {
           Effect    = "Allow"
           Action    = ["dynamodb:DeleteItem"]
@@ -148,8 +148,8 @@ resource "aws_iam_policy" "operate" {
   tags = var.tags
 }
 
-# Looks at dead letters, deletes them, and sends them back. SQS moves messages with the permissions of whoever starts the
-# redrive.
+# Allows looking at dead letters, deleting them, and sending them back. SQS moves messages with the permissions of the
+# principal that starts the redrive.
 resource "aws_iam_policy" "redrive" {
   count = length(var.redrive_principals) > 0 ? 1 : 0
 

@@ -49,17 +49,17 @@ output "ledger_table_name" {
 }
 
 output "read_policy_arn" {
-  description = "The policy that shows the state of the system, for `operator_principals` and those who only look. Null without operators."
+  description = "The policy that allows reading the state of the system, for `operator_principals` and readers. Null without operators."
   value       = one(aws_iam_policy.read[*].arn)
 }
 
 output "operate_policy_arn" {
-  description = "The policy that acts on waiting events and dead letters, for `operator_principals`. Null without operators."
+  description = "The policy that allows acting on waiting events and dead letters, for `operator_principals`. Null without operators."
   value       = one(aws_iam_policy.operate[*].arn)
 }
 
 output "redrive_policy_arn" {
-  description = "The policy that redrives dead letters, for `redrive_principals`. Null without them."
+  description = "The policy that allows redriving dead letters, for `redrive_principals`. Null without them."
   value       = one(aws_iam_policy.redrive[*].arn)
 }
 

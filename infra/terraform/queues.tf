@@ -14,13 +14,13 @@ locals {
 
   queue_of = { for key in keys(var.functions) : key => var.shared_queue ? "retry" : "retry-${key}" }
 
-  # Takes the dead letters of every function.
+  # Accepts the dead letters of every function.
   redrive_queue = contains(keys(local.queues), "redrive") ? "redrive" : length(local.queues) == 1 ? keys(local.queues)[0] : null
 
   # SQS's longest retention. Its default, 4 days, would delete messages that wait longer.
   retention_seconds = 14 * 24 * 60 * 60
 
-  # A list must not be empty. The handler's role stands for nobody, because it lacks the other permissions.
+  # A list must not be empty. The handler's role is a placeholder, because it lacks the other permissions.
   handler_role_arns = [aws_iam_role.handler.arn]
   redrivers         = length(var.redrive_principals) > 0 ? var.redrive_principals : local.handler_role_arns
   lookers = distinct(
@@ -29,8 +29,8 @@ locals {
     : local.handler_role_arns
   )
 
-  # Whoever can send to a retry queue can have functions invoked with any payload, and whoever can receive from a queue
-  # can read or delete payloads. So the policies close the queues, whatever other permissions exist in the account.
+  # Anyone who can send to a retry queue can have functions invoked with any payload, and anyone who can receive from a
+  # queue can read or delete payloads. So the policies deny access, whatever other permissions exist in the account.
   closed_to_all_but = {
     retry = {
       for queue in keys(local.queues) : queue => [
@@ -78,13 +78,13 @@ resource "aws_sqs_queue" "retry" {
   sqs_managed_sse_enabled    = var.kms_key_arn == null ? true : null
   kms_master_key_id          = var.kms_key_arn
 
-  # Each wait, each throttle and each crash is a receive, so there are days to fix a bad deployment of the handler.
+  # Each wait, throttle and crash is a receive, so this leaves days to fix a bad deployment of the handler.
   redrive_policy = jsonencode({
     deadLetterTargetArn = aws_sqs_queue.dead_letter.arn
     maxReceiveCount     = 1000
   })
 
-  # Otherwise, whoever may create queues in the account could name this queue as their dead-letter queue, and have SQS
+  # Otherwise, anyone who may create queues in the account could use this queue as their dead-letter queue, and have SQS
   # itself move messages here. SQS's redrive to this queue does not need this permission.
   redrive_allow_policy = jsonencode({ redrivePermission = "denyAll" })
 

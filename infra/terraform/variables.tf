@@ -84,7 +84,7 @@ variable "functions" {
 }
 
 variable "only_attached_qualifiers" {
-  description = "Whether the handler may re-invoke only the qualifiers in `functions`, and not all versions and aliases of the functions."
+  description = "Whether the handler may re-invoke only the qualifiers in `functions`, not all versions and aliases of the functions."
   type        = bool
   default     = false
   nullable    = false
@@ -182,7 +182,7 @@ variable "handler_s3" {
 }
 
 variable "name" {
-  description = "The beginning of all names, and the value of the tag comeback:system. Unique in the account, because roles and dashboards have no region."
+  description = "The prefix of all names, and the value of the tag comeback:system. Unique in the account, because roles and dashboards are global."
   type        = string
   default     = "comeback"
   nullable    = false
@@ -249,7 +249,7 @@ variable "max_concurrency" {
 }
 
 variable "pollers" {
-  description = "Pollers that are always there, for each retry queue, instead of `max_concurrency`. They cost money by the hour."
+  description = "Provisioned pollers of each retry queue, instead of `max_concurrency`. They cost money by the hour."
   type = object({
     minimum = optional(number, 2)
     maximum = number
@@ -266,7 +266,7 @@ variable "pollers" {
 }
 
 variable "reserved_concurrency" {
-  description = "How many invocations of the handler may run at once, for all queues together. Null for no limit of its own."
+  description = "How many invocations of the handler may run at once, for all queues together. Null for no reservation."
   type        = number
   default     = null
 
@@ -304,7 +304,7 @@ variable "tracing" {
 }
 
 variable "subnet_ids" {
-  description = "The subnets of the handler, from which it must reach SQS, Lambda, and with a ledger DynamoDB, and with probes CloudWatch. Empty for no VPC."
+  description = "The subnets of the handler, from which it must reach SQS, Lambda, with a ledger DynamoDB, and with probes CloudWatch. Empty for no VPC."
   type        = list(string)
   default     = []
   nullable    = false
@@ -324,7 +324,7 @@ variable "code_signing_config_arn" {
 }
 
 variable "permissions_boundary_arn" {
-  description = "The ARN of the boundary of the handler's role. Null for none."
+  description = "The ARN of the permissions boundary of the handler's role. Null for none."
   type        = string
   default     = null
 }
@@ -339,7 +339,7 @@ variable "shared_queue" {
 }
 
 variable "in_flight_max" {
-  description = "How many messages of a retry queue may wait in flight before further waits are kept as delays. More than 120000 needs a raised quota of SQS. Null for 100000."
+  description = "How many messages of a retry queue may wait in flight before further waits are kept as delays. More than 120000 needs a raised SQS quota. Null for 100000."
   type        = number
   default     = null
 
@@ -390,13 +390,13 @@ variable "register" {
 }
 
 variable "probe" {
-  description = "Whether a function that is down is probed with one event at a time instead of being re-invoked by all of them. Needs `ledger`."
+  description = "Whether a function that is down is probed with one event at a time, instead of being re-invoked for every event. Needs `ledger`."
   type        = bool
   default     = false
   nullable    = false
 }
 
-# Keys. They must be ARNs of keys, and no aliases, because permissions are on keys.
+# Keys. They must be ARNs of keys, not of aliases, because permissions apply to keys.
 
 variable "kms_key_arn" {
   description = "The ARN of a customer-managed key for the queues and the ledger, whose policy lets IAM decide who uses it. Null for the services' own keys."
@@ -441,7 +441,7 @@ variable "operator_principals" {
 
 variable "alarms" {
   description = <<-EOT
-    What happens when an alarm goes off and when it is over: ARNs such as that of an SNS topic. `ticket_actions` are
+    The actions when an alarm goes off and when it is over: ARNs such as that of an SNS topic. `ticket_actions` are
     for alarms that can wait for a working day; null for the same. `settings` change single alarms by their names.
     Null for no alarms.
   EOT
@@ -471,7 +471,7 @@ variable "alarms" {
         name
       )
     ])
-    error_message = "The settings of alarms must be of alarms that docs/deploy/cdk-operations.md lists."
+    error_message = "The settings of alarms must name alarms that docs/deploy/cdk-operations.md lists."
   }
   validation {
     condition = var.alarms == null ? true : alltrue([

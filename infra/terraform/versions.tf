@@ -5,7 +5,7 @@ terraform {
   required_providers {
     aws = {
       source = "hashicorp/aws"
-      # The schema that the tests check the module against is that of 6.25.
+      # The tests check the module against the schema of 6.25.
       version = ">= 6.0, < 7.0"
     }
   }

@@ -1,4 +1,4 @@
-# The smallest whole system: a function whose failed events come back. It is the same as CDK's and SAM's examples.
+# The smallest complete system: a function whose failed events come back. It equals CDK's and SAM's examples.
 
 terraform {
   required_version = ">= 1.5"
@@ -91,7 +91,7 @@ module "comeback" {
   alarms              = { actions = [aws_sns_topic.alarms.arn] }
 }
 
-# Switch to this role to see what waits and why, to move it, and to send dead letters back when their cause is fixed.
+# Switch to this role to see waiting events, retry or cancel them, and redrive dead letters when their cause is fixed.
 resource "aws_iam_role" "operator" {
   name = "comeback-example-operator"
   assume_role_policy = jsonencode({
@@ -117,7 +117,7 @@ resource "aws_iam_role_policy_attachment" "operator" {
   policy_arn = each.value
 }
 
-# Subscribe to this topic to be told about alarms.
+# Subscribe to this topic to receive alarms.
 resource "aws_sns_topic" "alarms" {
   name = "comeback-example-alarms"
 }

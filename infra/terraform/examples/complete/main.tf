@@ -94,7 +94,7 @@ module "comeback" {
     }
   }
 
-  # Each failure acts once, waiting events are listed, and a function that is down is probed.
+  # Each failure is acted on once, waiting events are listed, and a function that is down is probed.
   ledger   = true
   register = true
   probe    = true
@@ -153,7 +153,7 @@ resource "aws_kms_key" "comeback" {
   })
 }
 
-# Switch to this role to see what waits and why, to move it, and to send dead letters back when their cause is fixed.
+# Switch to this role to see waiting events, retry or cancel them, and redrive dead letters when their cause is fixed.
 resource "aws_iam_role" "operator" {
   name = "comeback-complete-operator"
   assume_role_policy = jsonencode({
@@ -179,12 +179,12 @@ resource "aws_iam_role_policy_attachment" "operator" {
   policy_arn = each.value
 }
 
-# Subscribe to this topic to be told about alarms.
+# Subscribe to this topic to receive alarms.
 resource "aws_sns_topic" "alarms" {
   name = "comeback-complete-alarms"
 }
 
-# Subscribe to this one to be told about alarms that can wait for a working day.
+# Subscribe to this topic to receive alarms that can wait for a working day.
 resource "aws_sns_topic" "tickets" {
   name = "comeback-complete-tickets"
 }
