@@ -15,7 +15,6 @@ import { ConsumedQueue } from './retry-queues';
 import { Senders } from './senders';
 import { CONFIG_ID, ownId, Target } from './target';
 
-/** How a function is attached. */
 export interface AttachmentProps {
   readonly target: Target;
   /** The function's own policy. */

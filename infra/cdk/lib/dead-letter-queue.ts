@@ -3,7 +3,6 @@ import { Construct, IConstruct } from 'constructs';
 import { CHANGE_VISIBILITY, ClosedQueue, ClosedQueueProps, PURGE, RETENTION, RECEIVE_AND_DELETE } from './closed-queue';
 import { tagPart } from './tags';
 
-/** SQS's default retention. */
 const RETENTION_DEFAULT = Duration.days(4);
 
 /** The actions that start and cancel SQS's redrive. */

@@ -13,7 +13,6 @@ import { HardeningProps, allowLogsToUse, USE_VPC } from './hardening';
 import { Statements } from './statements';
 import { tagPart } from './tags';
 
-/** The properties of the retry handler. */
 export interface HandlerProps extends HardeningProps {
   readonly architecture: lambda.Architecture;
   readonly code: lambda.Code;
@@ -51,14 +50,12 @@ const CONSUME = [
 /** The actions on a key that reading and writing messages need. */
 export const KEY_ACTIONS = ['kms:Decrypt', 'kms:GenerateDataKey'];
 
-/** The action that re-invokes a function. */
 export const INVOKE = ['lambda:InvokeFunction'];
 
 /** The function that decides what to do with each failed event. Its role has only the permissions that it needs. */
 export class RetryHandler extends lambda.Function {
   /** The visibility timeout of the retry queues. */
   public readonly visibilityTimeout: Duration;
-  /** The ARN of the handler's role. */
   public readonly roleArn: string;
   private readonly statements = new Statements((statement) => {
     this.addToRolePolicy(statement);

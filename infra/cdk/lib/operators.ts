@@ -23,7 +23,6 @@ const READ_FUNCTION = [
   'lambda:ListTags',
 ];
 
-/** The actions that search a log. */
 const READ_LOG = ['logs:FilterLogEvents', 'logs:StartQuery'];
 
 /** The actions without resource-level permissions. */

@@ -79,7 +79,6 @@ const SLACK_SECONDS_MAX = 60;
 /** The handler counts attempts in 32 bits. */
 const MAX_ATTEMPTS_MAX = 2 ** 32 - 1;
 
-/** The handler's defaults. */
 export const DEFAULT_POLICY = {
   baseBackoff: Duration.seconds(1),
   maxBackoff: Duration.hours(12),

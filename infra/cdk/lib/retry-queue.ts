@@ -9,10 +9,8 @@ import { tagPart } from './tags';
  */
 const RECEIVES_MAX = 1000;
 
-/** The properties of a retry queue. */
 export interface RetryQueueProps extends ClosedQueueProps {
   readonly deadLetterQueue: sqs.IQueue;
-  /** The ARN of the handler's role. */
   readonly handlerRoleArn: string;
   readonly visibilityTimeout: Duration;
 }

@@ -13,7 +13,6 @@ export interface ConsumedQueue {
   readonly owner?: lambda.IFunction;
 }
 
-/** The properties of the retry queues of one handler. */
 export interface RetryQueuesProps extends ClosedQueueProps, Polling {
   readonly handler: RetryHandler;
   readonly deadLetterQueue: sqs.IQueue;

@@ -42,7 +42,6 @@ export const ALARMS = [
   'CircuitOpen',
 ] as const;
 
-/** The name of an alarm. */
 export type AlarmName = (typeof ALARMS)[number];
 
 /** The condition of an alarm, and its description, which says what to do. */

@@ -20,7 +20,6 @@ export class TestStack extends Stack {
     return Template.fromStack(this);
   }
 
-  /** The warnings of the synthesis. */
   public get warnings(): string[] {
     return Annotations.fromStack(this)
       .findWarning('*', Match.anyValue())

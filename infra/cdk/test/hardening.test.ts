@@ -24,7 +24,6 @@ function hardened(props: (stack: Stack) => AsyncRetryProps): { stack: Stack; tem
   return { stack, template: Template.fromStack(stack) };
 }
 
-/** The properties of the retry handler. */
 function handlerOf(template: Template): any {
   const isHandler = { Properties: { Runtime: 'provided.al2023' } };
   return Object.values(template.findResources('AWS::Lambda::Function', isHandler))[0].Properties;
