@@ -71,7 +71,10 @@ mod run;
 mod stopped;
 mod watch;
 
-use std::sync::Arc;
+use std::{
+    io::{self, Write},
+    sync::Arc,
+};
 
 /// Inside a function, full jitter starts at zero, so that calls that fail together spread.
 ///
@@ -87,6 +90,7 @@ use std::sync::Arc;
 pub use comeback_core::backoff::Jitter;
 
 pub(crate) use self::stopped::Words;
+use self::watch::Sink;
 pub use self::{
     adaptive::Adaptive,
     deadline::{BadDeadline, Deadline},
@@ -95,7 +99,6 @@ pub use self::{
     run::Call,
     stopped::{StopReason, Stopped},
 };
-use self::{policy::Plan, watch::Counts};
 pub use crate::cause::{Cause, Itself, Referring};
 use crate::transient::Standard;
 
@@ -117,11 +120,10 @@ use crate::transient::Standard;
 /// ```
 #[derive(Clone)]
 pub struct Retry<R = Standard> {
-    plan: Plan,
-    rule: R,
+    policy: Policy<R>,
     quota: Arc<Quota>,
     adaptive: Option<Arc<Adaptive>>,
-    counts: Option<Counts>,
+    counted_to: Option<Sink>,
 }
 
 impl<R> Retry<R> {
@@ -133,8 +135,7 @@ impl<R> Retry<R> {
     /// let retry: Retry = Retry::new(Policy::OUTSIDE_API);
     /// ```
     pub fn new(policy: Policy<R>) -> Self {
-        let Policy { plan, rule } = policy;
-        Self { plan, rule, quota: Arc::default(), adaptive: None, counts: None }
+        Self { policy, quota: Arc::default(), adaptive: None, counted_to: None }
     }
 
     /// Replaces the policy's rule: by a type of your own, [`Boxed`](crate::transient::Boxed), or a closure.
@@ -150,8 +151,8 @@ impl<R> Retry<R> {
     /// ```
     #[must_use]
     pub fn rule<S>(self, rule: S) -> Retry<S> {
-        let Self { plan, rule: _, quota, adaptive, counts } = self;
-        Retry { plan, rule, quota, adaptive, counts }
+        let Self { policy, quota, adaptive, counted_to } = self;
+        Retry { policy: policy.with_rule(rule), quota, adaptive, counted_to }
     }
 
     /// Replaces the quota: by one of another size, or one that several clients of a service share.
@@ -193,9 +194,9 @@ impl<R> Retry<R> {
     /// let retry = Retry::new(Policy::default()).counted();
     /// ```
     #[must_use]
-    pub fn counted(mut self) -> Self {
-        self.counts = Some(Counts::on_stdout());
-        self
+    pub fn counted(self) -> Self {
+        // The call has ended, and a lost line is no reason to fail it.
+        self.counted_to(|line| drop(writeln!(io::stdout(), "{line}")))
     }
 
     /// The same, with another destination for the lines.
@@ -212,7 +213,7 @@ impl<R> Retry<R> {
     /// ```
     #[must_use]
     pub fn counted_to(mut self, sink: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.counts = Some(Counts::to(sink));
+        self.counted_to = Some(Arc::new(sink));
         self
     }
 

@@ -73,21 +73,30 @@ fn undrawn<R>(policy: Policy<R>) -> Policy<R> {
     policy.to_builder().jitter(Jitter::None).build().unwrap()
 }
 
+/// When each attempt of a call that always fails is made without jitter, and the policy's own limits.
+async fn attempts<R>(policy: Policy<R>) -> (Vec<u128>, Duration, Jitter) {
+    let (max, jitter, upstream) = (policy.max(), policy.jitter(), Upstream::failing([BUSY; 20]));
+    let retry = Retry::new(undrawn(policy)).rule(judged);
+    let stopped = retry.operation("rates").run(|| upstream.call()).await.unwrap_err();
+    let times = upstream.called_after_ms();
+    assert_eq!((stopped.reason(), stopped.cause().attempt), (StopReason::Attempts, times.len()));
+    (times, max, jitter)
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_jitter_each_attempt_has_its_time() {
-    for (retry, times) in [
-        (Retry::new(undrawn(Policy::default())).rule(judged), vec![0, 200, 600]),
-        (Retry::new(undrawn(Policy::DYNAMODB)).rule(judged), vec![0, 50, 150, 350, 750]),
-        (Retry::new(undrawn(Policy::S3)).rule(judged), vec![0, 500, 1500]),
-        (Retry::new(undrawn(Policy::OUTSIDE_API)).rule(judged), vec![0, 2000, 6000]),
+    let ten = Policy::builder().max_attempts(10).base(ms(50)).max(secs(5)).build().unwrap();
+    let one = Policy::builder().max_attempts(1).build().unwrap();
+    let times_of_ten = [0, 50, 150, 350, 750, 1550, 3150, 6350, 11_350, 16_350];
+    for (policy, times, max) in [
+        (attempts(Policy::default()).await, &[0, 200, 600][..], secs(30)),
+        (attempts(Policy::DYNAMODB).await, &[0, 50, 150, 350, 750], secs(5)),
+        (attempts(Policy::S3).await, &[0, 500, 1500], secs(10)),
+        (attempts(Policy::OUTSIDE_API).await, &[0, 2000, 6000], secs(30)),
+        (attempts(ten).await, &times_of_ten, secs(5)),
+        (attempts(one).await, &[0], secs(30)),
     ] {
-        let upstream = Upstream::failing([BUSY; 9]);
-        let stopped = retry.operation("rates").run(|| upstream.call()).await.unwrap_err();
-        assert_eq!(upstream.called_after_ms(), times);
-        assert_eq!(
-            (stopped.reason(), stopped.cause().attempt),
-            (StopReason::Attempts, times.len())
-        );
+        assert_eq!(policy, (times.to_vec(), max, Jitter::Full));
     }
 }
 

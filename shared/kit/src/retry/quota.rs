@@ -149,20 +149,6 @@ mod tests {
     const KINDS: [Kind; 4] = [Kind::Throttled, Kind::TimedOut, Kind::InDoubt, Kind::Unavailable];
 
     #[test]
-    fn a_retry_costs_as_much_as_in_the_sdks_standard_mode_2_1() {
-        for (kind, cost, retries) in [
-            (Kind::Throttled, 5, 100),
-            (Kind::TimedOut, 14, 35),
-            (Kind::InDoubt, 14, 35),
-            (Kind::Unavailable, 14, 35),
-        ] {
-            let quota = Quota::default();
-            let spent = (0..1000).map_while(|_| quota.spend(kind)).count();
-            assert_eq!((spent, quota.left()), (retries, 500 - retries as u32 * cost), "{kind:?}");
-        }
-    }
-
-    #[test]
     fn no_bucket_overflows_and_an_unlimited_one_never_empties() {
         for quota in [Quota::unlimited(), Quota::new(u32::MAX)] {
             quota.succeeded(None);

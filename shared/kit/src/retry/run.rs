@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use comeback_core::backoff::Draw;
 
-use super::{
-    Cause, Deadline, Retry, Spent, StopReason, Stopped, deadline::now, watch::AttemptEvent,
-};
+use super::{Cause, Deadline, Retry, Spent, StopReason, Stopped, deadline::now, watch};
 use crate::{
     clock,
     transient::{Kind, Rule, Standard, Verdict},
@@ -129,13 +127,15 @@ impl<R> Run<'_, R> {
     where
         R: Rule<E>,
     {
-        let attempt = self.attempt();
+        let Call { retry, operation, deadline } = self.call;
         self.failed = self.failed.saturating_add(1);
-        let verdict = self.call.retry.rule.judge(error);
-        self.hint = hint(verdict);
-        self.answered(is_throttle(verdict));
+        let verdict = retry.policy.rule.judge(error);
+        let transient = verdict.transient();
+        let hint = transient.and_then(|transient| transient.hint);
+        self.hint = hint.map_or(Duration::ZERO, |hint| hint.wait(clock::now()));
+        self.answered(transient.is_some_and(|transient| transient.kind == Kind::Throttled));
         let next = self.decide(verdict);
-        attempt.failed(verdict, next);
+        watch::failed(operation, self.failed, deadline, verdict, next);
         next
     }
 
@@ -147,8 +147,8 @@ impl<R> Run<'_, R> {
             Verdict::NoOpinion => return Err(StopReason::Unknown),
         };
         let draw = Draw::of(fastrand::u64(..));
-        let drawn = retry.plan.delay_after(self.failed, draw).ok_or(StopReason::Attempts)?;
-        let max = retry.plan.max();
+        let drawn = retry.policy.delay_after(self.failed, draw).ok_or(StopReason::Attempts)?;
+        let max = retry.policy.max();
         // Before that time the server would refuse again.
         if self.hint > max {
             return Err(StopReason::Hint { hint: self.hint, max });
@@ -165,28 +165,24 @@ impl<R> Run<'_, R> {
         Ok(delay)
     }
 
-    fn succeeded(self) {
-        self.attempt().succeeded();
+    fn succeeded(mut self) {
+        let Call { retry, operation, deadline } = self.call;
+        watch::succeeded(operation, self.failed.saturating_add(1), deadline);
         self.answered(false);
-        let Self { call: Call { retry, operation, .. }, failed, spent, .. } = self;
-        retry.quota.succeeded(spent);
-        if let Some(counts) = &retry.counts {
-            counts.ended(operation, failed, false, clock::now());
-        }
+        retry.quota.succeeded(self.spent.take());
+        self.count(self.failed, false);
     }
 
     fn stopped<E: Cause<Form>, Form>(self, reason: StopReason, cause: E) -> Stopped<E> {
-        let Self { call: Call { retry, operation, .. }, failed, hint, .. } = self;
-        if let Some(counts) = &retry.counts {
-            counts.ended(operation, failed.saturating_sub(1), true, clock::now());
-        }
-        Stopped::after(operation, failed, reason, cause, hint)
+        self.count(self.failed.saturating_sub(1), true);
+        Stopped::after(self.call.operation, self.failed, reason, cause, self.hint)
     }
 
-    /// The attempt that just ended.
-    fn attempt(&self) -> AttemptEvent {
-        let Call { operation, deadline, .. } = self.call;
-        AttemptEvent { operation, ordinal: self.failed.saturating_add(1), deadline }
+    /// Writes the metrics of the call, which has ended.
+    fn count(&self, retries: u32, gave_up: bool) {
+        if let Some(sink) = &self.call.retry.counted_to {
+            sink(&watch::metrics(self.call.operation, retries, gave_up, clock::now()));
+        }
     }
 
     /// Reports an answer to the client's rate limit.
@@ -195,14 +191,4 @@ impl<R> Run<'_, R> {
             adaptive.answered(now().into_std(), throttled);
         }
     }
-}
-
-fn is_throttle(verdict: Verdict) -> bool {
-    verdict.transient().is_some_and(|transient| transient.kind == Kind::Throttled)
-}
-
-/// How long the server asks to wait.
-fn hint(verdict: Verdict) -> Duration {
-    let hint = verdict.transient().and_then(|transient| transient.hint);
-    hint.map_or(Duration::ZERO, |hint| hint.wait(clock::now()))
 }

@@ -106,14 +106,10 @@ impl<E: fmt::Debug + Send + Sync + 'static> Stopped<E> {
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example());
     /// ```
     pub fn into_failure(self) -> Failure {
-        match self.reason {
-            StopReason::Permanent => PermanentFailure::new(self).into(),
-            StopReason::Unknown
-            | StopReason::Attempts
-            | StopReason::Hint { .. }
-            | StopReason::Time { .. }
-            | StopReason::Quota => self.into(),
+        if self.reason == StopReason::Permanent {
+            return PermanentFailure::new(self).into();
         }
+        self.into()
     }
 }
 

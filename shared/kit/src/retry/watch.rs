@@ -2,7 +2,7 @@
 //!
 //! Neither contains the text of an error, because it may quote the payload.
 
-use std::{io::Write, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use comeback_core::{Timestamp, emf::MetricLine};
 use serde_json::json;
@@ -13,60 +13,53 @@ use crate::transient::Verdict;
 /// The target of all events, for a subscriber's filter.
 const TARGET: &str = "comeback::retry";
 
-/// The tracing event of an attempt.
-#[derive(Clone, Copy)]
-pub(super) struct AttemptEvent {
-    pub(super) operation: &'static str,
-    /// Counted from 1.
-    pub(super) ordinal: u32,
-    pub(super) deadline: Option<Deadline>,
+/// Emits the event of an attempt that succeeded. Attempts are counted from 1.
+pub(super) fn succeeded(operation: &str, attempt: u32, deadline: Option<Deadline>) {
+    tracing::debug!(
+        target: TARGET,
+        operation,
+        attempt,
+        outcome = "succeeded",
+        // The clock is read only if a subscriber listens.
+        left_ms = deadline.map(|deadline| in_ms(deadline.left())),
+        "an attempt succeeded"
+    );
 }
 
-impl AttemptEvent {
-    /// Emits the event of a success.
-    pub(super) fn succeeded(self) {
-        let Self { operation, ordinal: attempt, deadline } = self;
-        tracing::debug!(
+/// Emits the event of an attempt that failed, with the delay before the next one or the reason why there is none.
+pub(super) fn failed(
+    operation: &str,
+    attempt: u32,
+    deadline: Option<Deadline>,
+    verdict: Verdict,
+    next: Result<Duration, StopReason>,
+) {
+    let error_kind = match verdict {
+        Verdict::Retry(transient) => transient.kind.as_str(),
+        Verdict::Never => "permanent",
+        Verdict::NoOpinion => "unknown",
+    };
+    match next {
+        Ok(delay) => tracing::info!(
             target: TARGET,
             operation,
             attempt,
-            outcome = "succeeded",
-            // The clock is read only if a subscriber listens.
+            outcome = "retrying",
+            error_kind,
+            delay_ms = in_ms(delay),
             left_ms = deadline.map(|deadline| in_ms(deadline.left())),
-            "an attempt succeeded"
-        );
-    }
-
-    /// Emits the event of a failure, with the delay before the next attempt or the reason why there is none.
-    pub(super) fn failed(self, verdict: Verdict, next: Result<Duration, StopReason>) {
-        let Self { operation, ordinal: attempt, deadline } = self;
-        let error_kind = match verdict {
-            Verdict::Retry(transient) => transient.kind.as_str(),
-            Verdict::Never => "permanent",
-            Verdict::NoOpinion => "unknown",
-        };
-        match next {
-            Ok(delay) => tracing::info!(
-                target: TARGET,
-                operation,
-                attempt,
-                outcome = "retrying",
-                error_kind,
-                delay_ms = in_ms(delay),
-                left_ms = deadline.map(|deadline| in_ms(deadline.left())),
-                "an attempt failed, another follows"
-            ),
-            Err(reason) => tracing::warn!(
-                target: TARGET,
-                operation,
-                attempt,
-                outcome = "gave_up",
-                error_kind,
-                reason = reason.as_str(),
-                left_ms = deadline.map(|deadline| in_ms(deadline.left())),
-                "an attempt failed, and was the last"
-            ),
-        }
+            "an attempt failed, another follows"
+        ),
+        Err(reason) => tracing::warn!(
+            target: TARGET,
+            operation,
+            attempt,
+            outcome = "gave_up",
+            error_kind,
+            reason = reason.as_str(),
+            left_ms = deadline.map(|deadline| in_ms(deadline.left())),
+            "an attempt failed, and was the last"
+        ),
     }
 }
 
@@ -74,31 +67,16 @@ fn in_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Where metric lines go.
-#[derive(Clone)]
-pub(super) struct Counts(Arc<dyn Fn(&str) + Send + Sync>);
+/// The destination of metric lines.
+pub(super) type Sink = Arc<dyn Fn(&str) + Send + Sync>;
 
-impl Counts {
-    /// To standard output, from which Lambda makes metrics.
-    pub(super) fn on_stdout() -> Self {
-        // The call has ended, and a lost line is no reason to fail it.
-        Self::to(|line| {
-            let _ = writeln!(std::io::stdout(), "{line}");
-        })
-    }
-
-    pub(super) fn to(sink: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(sink))
-    }
-
-    /// Writes the metrics of a call that ended after this many retries.
-    pub(super) fn ended(&self, operation: &str, retries: u32, gave_up: bool, now: Timestamp) {
-        let mut line = MetricLine::default();
-        line.add("Calls", "Count", json!(1));
-        line.add("Retries", "Count", json!(retries));
-        line.add("GaveUp", "Count", json!(u32::from(gave_up)));
-        (self.0)(&line.render(&[("Operation", operation)], now));
-    }
+/// The metric line of a call that ended after this many retries.
+pub(super) fn metrics(operation: &str, retries: u32, gave_up: bool, now: Timestamp) -> String {
+    let mut line = MetricLine::default();
+    line.add("Calls", "Count", json!(1));
+    line.add("Retries", "Count", json!(retries));
+    line.add("GaveUp", "Count", json!(u32::from(gave_up)));
+    line.render(&[("Operation", operation)], now)
 }
 
 #[cfg(test)]
