@@ -73,17 +73,14 @@ impl Failure {
 impl<E: Into<BoxError>> From<E> for Failure {
     fn from(error: E) -> Self {
         let error = error.into();
-        match asked(error.as_ref()) {
-            Some(Ask::Never) => Self::new(PERMANENT, messages(error.as_ref(), "")),
-            Some(ask @ Ask::After(_)) => {
-                let hint = ask.to_string();
-                Self::new("RetryAfter", format!("{hint}{}", messages(error.as_ref(), &hint)))
-            }
-            None => {
-                let known_by = known_by(type_name::<E>(), error.as_ref());
-                Self::new(known_by, messages(error.as_ref(), ""))
-            }
-        }
+        let asked = asked(error.as_ref());
+        let error_type = match asked {
+            Some(Ask::Never) => PERMANENT.into(),
+            Some(Ask::After(_)) => "RetryAfter".into(),
+            None => known_by(type_name::<E>(), error.as_ref()),
+        };
+        let hint = asked.map_or_else(String::new, |ask| ask.to_string());
+        Self::new(error_type, format!("{hint}{}", messages(error.as_ref(), &hint)))
     }
 }
 
@@ -197,20 +194,9 @@ mod tests {
     struct Repeating(#[source] BoxError);
 
     /// A report that hides the error that it was made from, like `eyre`'s, and `anyhow`'s with a backtrace.
-    #[derive(Debug)]
+    #[derive(Debug, thiserror::Error)]
+    #[error(transparent)]
     struct Opaque(BoxError);
-
-    impl fmt::Display for Opaque {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            self.0.fmt(f)
-        }
-    }
-
-    impl Error for Opaque {
-        fn source(&self) -> Option<&(dyn Error + 'static)> {
-            self.0.source()
-        }
-    }
 
     fn not_a_number() -> ParseIntError {
         "x".parse::<u8>().unwrap_err()

@@ -28,13 +28,10 @@
 
 #[cfg(feature = "aws")]
 mod aws;
-#[cfg(feature = "aws")]
-mod aws_error;
 mod connection;
 mod declared;
 mod format;
 mod http_status;
-mod opinion;
 #[cfg(any(feature = "reqwest", feature = "reqwest-0-12"))]
 mod response;
 mod retry_hint;

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     Kind, Verdict,
-    opinion::Opinion::{self, Certain, UnlessItsCauseSays},
+    standard::Opinion::{self, Certain, UnlessItsCauseSays},
 };
 
 /// On Unix a read that times out returns `WouldBlock`.

@@ -4,25 +4,18 @@ use std::error::Error;
 
 use comeback_core::fault::StoreFault;
 
-use super::{Kind, RetryHint, Verdict, opinion::Opinion};
+use super::{Kind, RetryHint, Transient, Verdict, standard::Opinion};
 use crate::ask::Ask;
 
 pub(super) fn opinion(error: &(dyn Error + 'static)) -> Option<Opinion> {
-    let verdict = Ask::by(error).map(of_ask);
-    let verdict = verdict.or_else(|| error.downcast_ref().map(of_store_fault))?;
+    let transient = Transient::new(Kind::Unavailable);
+    let verdict = match Ask::by(error) {
+        Some(Ask::Never) => Verdict::Never,
+        Some(Ask::After(wait)) => Verdict::Retry(transient.with_hint(RetryHint::In(wait))),
+        None if error.downcast_ref::<StoreFault>()?.passes => Verdict::Retry(transient),
+        None => Verdict::Never,
+    };
     Some(Opinion::Certain(verdict))
-}
-
-/// The verdict on a `PermanentFailure` or a `RetryAfter`.
-fn of_ask(ask: Ask) -> Verdict {
-    match ask {
-        Ask::Never => Verdict::Never,
-        Ask::After(wait) => Verdict::retry(Kind::Unavailable).with_hint(Some(RetryHint::In(wait))),
-    }
-}
-
-fn of_store_fault(fault: &StoreFault) -> Verdict {
-    if fault.passes { Verdict::retry(Kind::Unavailable) } else { Verdict::Never }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use http::{HeaderMap, StatusCode};
 
-use super::{Kind, RetryHint, Transient, Verdict, opinion::Opinion};
+use super::{Kind, RetryHint, Transient, Verdict, standard::Opinion};
 
 /// The status, retry hint and body of a failed response, as an error.
 ///

@@ -7,9 +7,20 @@
 use std::{error::Error, io};
 
 #[cfg(feature = "aws")]
-use super::aws_error;
-use super::{Rule, Verdict, connection, declared, format, http_status, opinion::Opinion};
+use super::aws;
+use super::{Rule, Verdict, connection, declared, format, http_status};
 use crate::cause::Cause;
+
+/// The opinion of a rule on one link in an error's chain of causes.
+pub(super) enum Opinion {
+    /// This verdict, whatever the cause is.
+    Certain(Verdict),
+    /// This verdict if the cause is not known.
+    UnlessItsCauseSays(Verdict),
+    /// A conclusion from the verdict on the cause.
+    #[cfg(feature = "hyper")]
+    FromItsCause(fn(Verdict) -> Verdict),
+}
 
 /// Rules for single links. Each knows some types.
 const KNOWN: &[fn(&(dyn Error + 'static)) -> Option<Opinion>] = &[
@@ -24,7 +35,7 @@ const KNOWN: &[fn(&(dyn Error + 'static)) -> Option<Opinion>] = &[
     connection::of_io,
     connection::of_time,
     #[cfg(feature = "aws")]
-    aws_error::opinion,
+    aws::opinion,
     format::opinion,
 ];
 
@@ -114,28 +125,17 @@ fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'stati
 
 #[cfg(test)]
 mod tests {
-    use std::{fmt, io::ErrorKind};
+    use std::io::ErrorKind;
 
     use super::*;
-    use crate::transient::Kind;
+    use crate::{ask::BoxError, transient::Kind};
 
     /// An error of an unknown type with a cause.
-    #[derive(Debug)]
-    struct Wrapped(Box<dyn Error + Send + Sync>);
+    #[derive(Debug, thiserror::Error)]
+    #[error("wrapped")]
+    struct Wrapped(#[source] BoxError);
 
-    impl fmt::Display for Wrapped {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("wrapped")
-        }
-    }
-
-    impl Error for Wrapped {
-        fn source(&self) -> Option<&(dyn Error + 'static)> {
-            Some(&*self.0)
-        }
-    }
-
-    fn wrapped(error: impl Into<Box<dyn Error + Send + Sync>>) -> Wrapped {
+    fn wrapped(error: impl Into<BoxError>) -> Wrapped {
         Wrapped(error.into())
     }
 
@@ -177,8 +177,7 @@ mod tests {
 
     #[test]
     fn a_box_does_not_change_the_verdict() {
-        let error: Box<dyn Error + Send + Sync> =
-            wrapped(io::Error::from(ErrorKind::TimedOut)).into();
+        let error = BoxError::from(wrapped(io::Error::from(ErrorKind::TimedOut)));
         assert_eq!(Boxed.judge(&error), Verdict::retry(Kind::TimedOut));
     }
 }

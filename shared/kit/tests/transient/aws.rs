@@ -11,7 +11,7 @@ use aws_sdk_dynamodb::{
 };
 use comeback::{
     retry::{Policy, Retry, StopReason},
-    transient::{Aws, Kind, RetryHint, Rule, Standard, Transient, Verdict},
+    transient::{Aws, Kind, Rule, Standard, Verdict},
 };
 use tokio::time::Instant;
 
@@ -32,28 +32,9 @@ async fn put(endpoint: &str) -> SdkError<PutItemError> {
 }
 
 /// The error of a response with this code.
-async fn told(status: u16, headers: &str, code: &str) -> SdkError<PutItemError> {
+async fn told(status: u16, code: &str) -> SdkError<PutItemError> {
     let body = format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"m"}}"#);
-    put(&format!("http://{}", answering(response(status, headers, &body)).await)).await
-}
-
-#[tokio::test]
-async fn a_code_counts_before_the_status() {
-    for (status, code, kind) in MODELLED {
-        assert_eq!(Aws.judge(&told(status, "", code).await), Verdict::retry(kind), "{code}");
-    }
-    let throttled = Verdict::retry(Kind::Throttled);
-    for (status, code, expected) in [
-        (400, "TooManyRequestsException", throttled),
-        (400, "ValidationException", Verdict::Never),
-        (400, "ResourceNotFoundException", Verdict::Never),
-        (400, "ConditionalCheckFailedException", Verdict::Never),
-        (403, "AccessDeniedException", Verdict::Never),
-    ] {
-        let error = told(status, "", code).await;
-        assert!(matches!(error, SdkError::ServiceError(_)), "{error:?}");
-        assert_eq!(Aws.judge(&error), expected, "{code}");
-    }
+    put(&format!("http://{}", answering(response(status, "", &body)).await)).await
 }
 
 /// The transient errors of DynamoDB's model. Each has a type in its crate.
@@ -72,7 +53,7 @@ async fn the_policy_for_dynamodb_retries_the_errors_of_its_model_and_slows_down_
     for (status, code, kind) in MODELLED {
         let mut errors = Vec::new();
         for _ in 0..5 {
-            errors.push(told(status, "", code).await);
+            errors.push(told(status, code).await);
         }
         assert!(errors.iter().all(|error| !is_unhandled(error)), "{errors:?}");
         // All connections are closed.
@@ -92,19 +73,32 @@ async fn the_policy_for_dynamodb_retries_the_errors_of_its_model_and_slows_down_
 }
 
 #[tokio::test]
-async fn a_modelled_error_is_known_inside_another_error_too() {
+async fn the_code_of_a_modelled_error_counts_before_the_status() {
     #[derive(Debug, thiserror::Error)]
     #[error("the order is not kept")]
     struct NotKept(#[from] SdkError<PutItemError>);
 
-    for (status, code, kind) in MODELLED {
-        let error = NotKept(told(status, "", code).await);
-        assert_eq!(Standard.judge(&error), Verdict::retry(kind), "{code}");
+    let transient = MODELLED.map(|(status, code, kind)| (status, code, [Verdict::retry(kind); 2]));
+    let permanent = ["ConditionalCheckFailedException", "ResourceNotFoundException"]
+        .map(|code| (400, code, [Verdict::Never, Verdict::NoOpinion]));
+    for (status, code, [alone, in_another_error]) in transient.into_iter().chain(permanent) {
+        let error = told(status, code).await;
+        assert!(!is_unhandled(&error), "{error:?}");
+        assert_eq!(Aws.judge(&error), alone, "{code}");
+        assert_eq!(Standard.judge(&NotKept(error)), in_another_error, "{code}");
     }
-    for code in ["ConditionalCheckFailedException", "ResourceNotFoundException"] {
-        let error = NotKept(told(400, "", code).await);
-        assert!(!is_unhandled(&error.0), "{error:?}");
-        assert_eq!(Standard.judge(&error), Verdict::NoOpinion, "{code}");
+}
+
+#[tokio::test]
+async fn the_code_of_another_error_counts_before_the_status() {
+    for (status, code, expected) in [
+        (400, "TooManyRequestsException", Verdict::retry(Kind::Throttled)),
+        (400, "ValidationException", Verdict::Never),
+        (403, "AccessDeniedException", Verdict::Never),
+    ] {
+        let error = told(status, code).await;
+        assert!(matches!(error, SdkError::ServiceError(_)), "{error:?}");
+        assert_eq!(Aws.judge(&error), expected, "{code}");
     }
 }
 
@@ -112,14 +106,6 @@ async fn a_modelled_error_is_known_inside_another_error_too() {
 fn is_unhandled(error: &SdkError<PutItemError>) -> bool {
     let cause = error.as_service_error().and_then(std::error::Error::source);
     cause.is_none_or(|cause| cause.is::<ErrorMetadata>())
-}
-
-#[tokio::test]
-async fn a_verdict_carries_the_retry_hint_of_the_service() {
-    let error = told(400, "x-amz-retry-after: 1500\r\n", "ThrottlingException").await;
-    let hint = RetryHint::In(Duration::from_millis(1500));
-    let expected = Transient::new(Kind::Throttled).with_hint(hint);
-    assert_eq!(Aws.judge(&error), Verdict::Retry(expected));
 }
 
 #[tokio::test]
