@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::{
 use comeback_core::{claim::Claim, fault::StoreFault};
 
 use crate::{
-    ClaimTable, Found, Item, NotReplaced,
+    ClaimTable, Item, NotReplaced,
     item::{self, Condition},
 };
 
@@ -20,13 +20,18 @@ const CONDITION_FAILED: &str = "ConditionalCheckFailed";
 /// Why neither the claim nor the other writes were made.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NotCommitted {
-    /// The table has a different claim than the one that was seen: this one, or none.
-    Changed(Option<Found>),
+    /// The claim could not be replaced.
+    NotReplaced(NotReplaced),
     /// DynamoDB has cancelled the transaction for another reason. Has the reasons of the other writes in order,
     /// then that of the claim.
     Cancelled(Vec<CancellationReason>),
-    /// The call failed. The writes may have been made all the same.
-    Fault(StoreFault),
+}
+
+/// The call failed. The writes may have been made all the same.
+impl From<StoreFault> for NotCommitted {
+    fn from(fault: StoreFault) -> Self {
+        Self::NotReplaced(NotReplaced::Fault(fault))
+    }
 }
 
 impl ClaimTable {
@@ -45,7 +50,7 @@ impl ClaimTable {
     ) -> Result<(), NotCommitted> {
         let put = self.as_put(key, seen, next, beside).map_err(|error| {
             let message = error.to_string();
-            NotCommitted::Fault(StoreFault { passes: false, code: None, message })
+            StoreFault { passes: false, code: None, message }
         })?;
         let call = self
             .client
@@ -56,13 +61,12 @@ impl ClaimTable {
         let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
             error.as_service_error()
         else {
-            return Err(NotCommitted::Fault(self.fault(&error)));
+            return Err(self.fault(&error).into());
         };
         let reasons = cancelled.cancellation_reasons();
         let own = reasons.last().filter(|own| own.code() == Some(CONDITION_FAILED));
         Err(match own.map(|own| self.changed(own.item())) {
-            Some(NotReplaced::Changed(there)) => NotCommitted::Changed(there),
-            Some(NotReplaced::Fault(fault)) => NotCommitted::Fault(fault),
+            Some(why) => NotCommitted::NotReplaced(why),
             None => NotCommitted::Cancelled(reasons.to_vec()),
         })
     }

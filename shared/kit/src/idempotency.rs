@@ -60,8 +60,6 @@
 //!   repeat later than that, keep records longer, or make the effect itself refuse old requests.
 //! - *Expiry is judged here*, not by the store's own deletion, which may be days late.
 
-#[cfg(feature = "dynamodb")]
-mod cancelled;
 mod canonical;
 mod decide;
 #[cfg(feature = "dynamodb")]
@@ -85,9 +83,12 @@ use comeback_core::{
     duration,
 };
 
-use self::request::Scope;
+use self::request::{SCOPE_MAX, SEPARATOR};
 #[cfg(feature = "dynamodb")]
-pub use self::{cancelled::Cancelled, dynamo::DynamoStore, transaction::WRITES_MAX};
+pub use self::{
+    dynamo::DynamoStore,
+    transaction::{Cancelled, WRITES_MAX},
+};
 pub use self::{
     error::Error,
     fingerprint::{BadIntent, Fingerprint},
@@ -146,7 +147,7 @@ const MARGIN: Duration = LIFE_MAX.saturating_add(QUEUED_MAX).saturating_add(CLOC
 /// for an example.
 #[derive(Clone)]
 pub struct Idempotency<S> {
-    scope: Scope,
+    scope: String,
     store: S,
     retention: Duration,
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
@@ -196,8 +197,14 @@ impl<S> Idempotency<S> {
     ///
     /// If the name is empty, has more than 256 bytes, or contains a `#`.
     pub fn new(scope: &str, store: S) -> Result<Self, BadRequest> {
+        if scope.is_empty() || scope.len() > SCOPE_MAX || scope.contains(SEPARATOR) {
+            let fault = format!(
+                "the scope must have 1 to {SCOPE_MAX} bytes and no {SEPARATOR:?}, got {scope:?}"
+            );
+            return Err(BadRequest::one(fault));
+        }
         Ok(Self {
-            scope: Scope::new(scope)?,
+            scope: scope.to_owned(),
             store,
             retention: RETENTION,
             clock: Arc::new(clock::now),

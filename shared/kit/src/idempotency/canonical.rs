@@ -141,6 +141,7 @@ mod tests {
     #[test]
     fn documents_with_different_meanings_have_different_spellings() {
         let documents = r#"1 10 -1 0.1 12345678901234567890123 12345678901234567890124 1e400 1e401
+            9007199254740992.1 9007199254740992.2
             1e99999999999999999999 1e99999999999999999998 true false null "" "1" "null" "\ud800"
             "\udfff" "\\xed\\xa0\\x80" "\ufffd" [] [[]] [1,2] [2,1] [12] {} {"":{}} {"a":1} {"A":1}
             {"a":"1"} {"\ud800":1} ["a",1]"#;

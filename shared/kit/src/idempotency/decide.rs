@@ -85,6 +85,8 @@ mod tests {
         let until = secs(70);
         let taken_over = claimed("b", Some(&held), 70);
         let after_expiry = claimed("b", Some(&done), 1000);
+        let fingerprint = Fingerprint::of("charge 8").unwrap();
+        let renamed = Record { fingerprint, ..after_expiry.clone() };
         for (what, found, owner, intent, second, expected) in [
             ("held", &held, "b", "charge 7", 69, Action::InProgress { until }),
             ("lease over", &held, "b", "charge 7", 70, Action::Claim(taken_over.clone())),
@@ -96,6 +98,7 @@ mod tests {
             ("done by itself", &done, "a", "charge 7", 999, Action::Answer(answer)),
             ("done for another intent", &done, "b", "charge 8", 999, Action::Mismatch(other)),
             ("expired", &done, "b", "charge 7", 1000, Action::Claim(after_expiry.clone())),
+            ("expired, of another intent", &done, "b", "charge 8", 1000, Action::Claim(renamed)),
             (
                 "no answer beside it",
                 &mute,
@@ -108,17 +111,7 @@ mod tests {
             assert_eq!(decided(owner, intent, Some(found), second), expected, "{what}");
         }
         assert_eq!(taken_over.claim.token.generation, 2);
-        assert_eq!(after_expiry.claim.token.generation, 2);
-    }
-
-    #[test]
-    fn an_expired_record_does_not_block_another_intent() {
-        let done = claimed("a", None, 0).done(Answer::Kept("1".to_owned()), secs(1000));
-        let Action::Claim(record) = decided("b", "charge 8", Some(&done), 1000) else {
-            panic!("it has expired")
-        };
-        assert_eq!(record.fingerprint, Fingerprint::of("charge 8").unwrap());
-        assert_eq!(record.answer, None);
-        assert!(matches!(record.claim.state, State::Held { .. }));
+        assert_eq!((after_expiry.claim.token.generation, after_expiry.answer), (2, None));
+        assert!(matches!(after_expiry.claim.state, State::Held { .. }));
     }
 }

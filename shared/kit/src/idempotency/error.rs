@@ -101,7 +101,7 @@ pub enum Error<E> {
     /// DynamoDB has made no write of the transaction. The key is free again.
     #[cfg(feature = "dynamodb")]
     #[error("the transaction was cancelled: {0}")]
-    Cancelled(super::cancelled::Cancelled),
+    Cancelled(super::Cancelled),
     /// More writes than a transaction may have. None was made, and the key is free again.
     #[cfg(feature = "dynamodb")]
     #[error("the transaction is too large")]

@@ -80,7 +80,7 @@ impl BadIntent {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{json, value::RawValue};
+    use serde_json::json;
 
     use super::*;
 
@@ -93,13 +93,5 @@ mod tests {
         let print = Fingerprint::of(&json!({"card": "tok_7", "amount": 100})).unwrap();
         assert_eq!(hex(print), "071de1dcdc74afdcfed64e9d31dfc54b84da127c0d9e468aee15f00b48f8504f");
         assert!(hex(print).starts_with(&print.to_string()));
-    }
-
-    #[test]
-    fn amounts_that_differ_beyond_a_float_are_told_apart() {
-        let print =
-            |text: &str| Fingerprint::of(&RawValue::from_string(text.to_owned()).unwrap()).unwrap();
-        assert_ne!(print("9007199254740992.1"), print("9007199254740992.2"));
-        assert_ne!(print("12345678901234567890123"), print("12345678901234567890124"));
     }
 }

@@ -20,26 +20,14 @@ pub(super) fn not_completed(scope: &str, held: &Held, fault: &StoreFault) {
     );
 }
 
-/// The operation may have been done, but a repetition will run it sooner than it should.
-pub(super) fn not_held(scope: &str, held: &Held, fault: &StoreFault) {
+/// The operation failed, and its key stays held until the lease is over, which is too early or too late.
+pub(super) fn not_rewritten(scope: &str, held: &Held, fault: &StoreFault, outcome: &str) {
     warn!(
         target: "comeback::idempotency",
         scope,
         key_hash = &hash(&held.key)[..16],
         owner = held.record.claim.token.owner,
         %fault,
-        "the key could not be held: once its lease is over, a repetition runs the operation"
-    );
-}
-
-/// The operation failed, and a repetition has to wait for the end of the lease.
-pub(super) fn not_released(scope: &str, held: &Held, fault: &StoreFault) {
-    warn!(
-        target: "comeback::idempotency",
-        scope,
-        key_hash = &hash(&held.key)[..16],
-        owner = held.record.claim.token.owner,
-        %fault,
-        "the key could not be freed: a repetition waits until the lease is over"
+        "{outcome}"
     );
 }

@@ -202,7 +202,7 @@ impl<S: Store> Idempotency<S> {
             let pause = COMPLETION.delay_from(Duration::ZERO, nth, Draw::of(fastrand::u64(..)));
             let in_time = later(self.now(), pause + RETURN_TIME) < held.deadline;
             if nth.get() == COMPLETIONS_MAX || !fault.passes || !in_time {
-                log::not_completed(&self.scope.0, held, &fault);
+                log::not_completed(&self.scope, held, &fault);
                 return Ok(());
             }
             tokio::time::sleep(pause).await;
@@ -210,10 +210,17 @@ impl<S: Store> Idempotency<S> {
         Ok(())
     }
 
-    /// Frees the key. If another owner has taken it over, it stays as it is.
-    pub(super) async fn release(&self, held: &Held) {
-        if let Err(ReplaceError::Fault(fault)) = self.rewrite(held, None).await {
-            log::not_released(&self.scope.0, held, &fault);
+    /// Frees the key. If another owner has taken it over, it stays as it is, and that owner's record is returned.
+    pub(super) async fn release(&self, held: &Held) -> Option<Box<Record>> {
+        match self.rewrite(held, None).await {
+            Ok(()) => None,
+            Err(ReplaceError::Changed(there)) => there,
+            Err(ReplaceError::Fault(fault)) => {
+                let outcome =
+                    "the key could not be freed: a repetition waits until the lease is over";
+                log::not_rewritten(&self.scope, held, &fault, outcome);
+                None
+            }
         }
     }
 
@@ -222,16 +229,13 @@ impl<S: Store> Idempotency<S> {
         let mut record = held.record.clone();
         record.claim.state = State::Held { until: later(self.now(), time) };
         if let Err(ReplaceError::Fault(fault)) = self.rewrite(held, Some(&record)).await {
-            log::not_held(&self.scope.0, held, &fault);
+            let outcome = "the key could not be held: once its lease is over, a repetition runs the operation";
+            log::not_rewritten(&self.scope, held, &fault, outcome);
         }
     }
 
     /// Replaces or removes a claimed record.
-    pub(super) async fn rewrite(
-        &self,
-        held: &Held,
-        next: Option<&Record>,
-    ) -> Result<(), ReplaceError> {
+    async fn rewrite(&self, held: &Held, next: Option<&Record>) -> Result<(), ReplaceError> {
         self.replace(&held.key, Some(&held.record), next, held.deadline).await
     }
 

@@ -105,10 +105,6 @@ pub struct Lease {
 }
 
 impl Lease {
-    pub(super) fn new(owner: String, until: Timestamp) -> Self {
-        Self { owner, until }
-    }
-
     /// The unique name of this execution, which is also in the log and in
     /// [`Error::LostLease`](super::Error::LostLease).
     pub fn owner(&self) -> &str {
@@ -136,6 +132,6 @@ impl Held {
             State::Held { until } => until,
             State::Waiting | State::Done => claim.expires_at,
         };
-        Lease::new(claim.token.owner.clone(), until)
+        Lease { owner: claim.token.owner.clone(), until }
     }
 }

@@ -1,14 +1,15 @@
 //! The writes of an operation and the mark that it is done, in one DynamoDB transaction.
 
+use std::fmt;
+
 use aws_sdk_dynamodb::types::{CancellationReason, TransactWriteItem};
 use comeback_core::fault::{StoreFault, store_fault_passes};
-use comeback_dynamodb::{NotCommitted, NotReplaced};
+use comeback_dynamodb::NotCommitted;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    Answer, Cancelled, DynamoStore, Error, Idempotency, Lease, Record, ReplaceError, Request,
+    Answer, DynamoStore, Error, Idempotency, Lease, Record, ReplaceError, Request,
     dynamo::{beside, not_replaced},
-    log,
     once::{Begun, found_instead, read},
     record::Held,
 };
@@ -126,25 +127,18 @@ impl Idempotency<DynamoStore> {
         let (seen, next) = (&held.record.claim, &done.claim);
         let commit = table.put_with(&held.key, seen, next, beside(done), writes);
         let made = self.in_time(held.deadline, commit).await;
-        let error = match made.unwrap_or_else(|fault| Err(NotCommitted::Fault(fault))) {
+        let error = match made.unwrap_or_else(|fault| Err(fault.into())) {
             Ok(()) => return Ok(()),
-            Err(NotCommitted::Changed(there)) => {
-                return match not_replaced(NotReplaced::Changed(there)) {
-                    ReplaceError::Changed(there) => found_instead(there.as_deref(), done),
-                    ReplaceError::Fault(fault) => Err(Error::Store(fault)),
-                };
-            }
             Err(NotCommitted::Cancelled(reasons)) => cancelled(reasons),
-            Err(NotCommitted::Fault(fault)) => Error::Store(fault),
+            Err(NotCommitted::NotReplaced(why)) => match not_replaced(why) {
+                ReplaceError::Changed(there) => return found_instead(there.as_deref(), done),
+                ReplaceError::Fault(fault) => Error::Store(fault),
+            },
         };
         // Freeing the key shows whether the transaction was made, and otherwise prevents it.
-        match self.rewrite(held, None).await {
-            Err(ReplaceError::Changed(Some(there))) if there.claim.is(&done.claim) => Ok(()),
-            Err(ReplaceError::Fault(fault)) => {
-                log::not_released(&self.scope.0, held, &fault);
-                Err(error)
-            }
-            Ok(()) | Err(ReplaceError::Changed(_)) => Err(error),
+        match self.release(held).await {
+            Some(there) if there.claim.is(&done.claim) => Ok(()),
+            Some(_) | None => Err(error),
         }
     }
 }
@@ -171,4 +165,68 @@ fn cancelled<E>(reasons: Vec<CancellationReason>) -> Error<E> {
 fn too_many<E>(writes: usize) -> Error<E> {
     let what = format!("expected at most {WRITES_MAX} writes, got {writes}");
     Error::TooManyWrites(PermanentFailure::new(what))
+}
+
+/// DynamoDB's code for a write that did not cause the cancellation.
+const NO_REASON: &str = "None";
+
+/// The reasons why DynamoDB refused the writes of an operation.
+///
+/// This needs the feature `dynamodb`.
+///
+/// ```
+/// use aws_sdk_dynamodb::types::CancellationReason;
+/// use comeback::idempotency::Error;
+///
+/// fn is_taken(error: &Error<std::fmt::Error>) -> bool {
+///     let failed = |reason: &CancellationReason| reason.code() == Some("ConditionalCheckFailed");
+///     matches!(error, Error::Cancelled(cancelled) if cancelled.reasons().iter().any(failed))
+/// }
+/// # assert!(!is_taken(&Error::Operation(std::fmt::Error)));
+/// ```
+#[derive(Clone, PartialEq, thiserror::Error)]
+#[error("{}", self.words())]
+pub struct Cancelled(Vec<CancellationReason>);
+
+/// Omits the items that the reasons may contain.
+impl fmt::Debug for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.blamed()).finish()
+    }
+}
+
+impl Cancelled {
+    /// DynamoDB's reason for each write of the operation, in their order, and for the mark. The code is the text
+    /// `None` if a write did not cause the cancellation.
+    pub fn reasons(&self) -> &[CancellationReason] {
+        &self.0
+    }
+
+    /// The writes that caused the cancellation, counted from 1.
+    fn blamed(&self) -> impl Iterator<Item = (usize, &str)> {
+        let codes = (1..).zip(self.0.iter().map(|reason| reason.code().unwrap_or(NO_REASON)));
+        codes.filter(|(_, code)| *code != NO_REASON)
+    }
+
+    fn words(&self) -> String {
+        let blamed = self.blamed().map(|(write, code)| format!("write {write}: {code}"));
+        blamed.collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::types::AttributeValue;
+
+    use super::*;
+
+    #[test]
+    fn debug_output_omits_the_items_in_the_reasons() {
+        let card = AttributeValue::S("4711".to_owned());
+        let met = CancellationReason::builder().code(NO_REASON).build();
+        let failed =
+            CancellationReason::builder().code("ConditionalCheckFailed").item("card", card).build();
+        let shown = format!("{:?}", Cancelled(vec![met, failed]));
+        assert_eq!(shown, r#"[(2, "ConditionalCheckFailed")]"#);
+    }
 }

@@ -1,18 +1,16 @@
 //! Charges over a store. All executions have one key, and their effect is outside of the store.
 
-use std::{
-    pin::Pin,
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
 use comeback::{
     Timestamp,
-    idempotency::{Error, Idempotency, Record, ReplaceError, Request, State, Store, StoreFault},
+    idempotency::{Error, Memory, Record, ReplaceError, Request, State, Store},
 };
 
 use super::{
-    Clock, Declined,
-    world::{Answered, Ends, Fault, Gate, Play, Step},
+    Clock, Declined, charges,
+    shaky::fault,
+    world::{Ends, Fault, Faults, Gate, Play, Running, Step, every_order},
 };
 
 /// Executions of one charge.
@@ -47,13 +45,11 @@ impl<S: Store + Sync> Store for Gated<S> {
         seen: Option<&Record>,
         next: Option<&Record>,
     ) -> Result<(), ReplaceError> {
-        let fault = self.gate.pass(Step::Call).await;
-        let lost = StoreFault { passes: true, code: None, message: "no answer".to_owned() };
-        match fault {
-            Some(Fault::Unmade) => Err(ReplaceError::Fault(lost)),
+        match self.gate.pass(Step::Call).await {
+            Some(Fault::Unmade) => Err(ReplaceError::Fault(fault(true))),
             Some(Fault::Unanswered) => {
                 let _ = self.made(key, seen, next).await;
-                Err(ReplaceError::Fault(lost))
+                Err(ReplaceError::Fault(fault(true)))
             }
             Some(Fault::Repeated) => {
                 let _ = self.made(key, seen, next).await;
@@ -117,13 +113,8 @@ impl<S> Charges<S> {
 }
 
 impl<S: Store + Clone + Sync + 'static> Play for Charges<S> {
-    fn begin(
-        &self,
-        nth: usize,
-        gate: Gate,
-        clock: &Clock,
-    ) -> Pin<Box<dyn Future<Output = Answered>>> {
-        let (history, now) = (Arc::clone(&self.history), clock.clone());
+    fn begin(&self, nth: usize, gate: Gate, clock: &Clock) -> Running {
+        let history = Arc::clone(&self.history);
         let store = Gated {
             store: self.store.clone(),
             nth,
@@ -133,7 +124,7 @@ impl<S: Store + Clone + Sync + 'static> Play for Charges<S> {
         };
         let context = clock.context(&nth.to_string());
         let request = Request::new(&self.key, "charge 100", &context).unwrap();
-        let once = Idempotency::new("charges", store).unwrap().with_clock(move || now.now());
+        let once = charges(store, clock);
         Box::pin(async move {
             let charge = async |_| {
                 if gate.pass(Step::Effect).await.is_some() {
@@ -182,6 +173,29 @@ impl<S: Store + Clone + Sync + 'static> Play for Charges<S> {
         assert_eq!(made(owner), 1);
         for nth in history.effects.iter().filter(|&&nth| nth != owner) {
             assert!(ends.crashed.contains(nth) || ends.late.contains(nth), "{:?}", history.effects);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_every_order_the_operation_runs_once() {
+    let none = Faults::default();
+    let fail = Faults { operations: 2, ..none };
+    // Leases end while their holders live on, and one of them dies.
+    let die = Faults { crashes: 1, leases_over: 2, ..none };
+    let lose_calls = Faults { calls: 2, ..none };
+    let all = Faults { crashes: 1, leases_over: 1, calls: 1, operations: 1 };
+    for (faults, of_two, of_three) in [
+        (none, 3, 6),
+        (fail, 7, 19),
+        (die, 461, 16_419),
+        (lose_calls, 244, 1_407),
+        (all, 2_757, 100_593),
+    ] {
+        for (executions, expected) in [(2, of_two), (3, of_three)] {
+            let charges = |_| Charges::new(Memory::new(), "order 7".to_owned());
+            let plays = every_order(executions, faults, charges);
+            assert_eq!(plays.await, expected, "{executions} with {faults:?}");
         }
     }
 }

@@ -2,92 +2,49 @@
 
 use std::time::Duration;
 
-use comeback::{
-    Timestamp,
-    idempotency::{Error, Idempotency, Request},
-};
+use comeback::idempotency::{Error, Store};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    Clock, Declined, LIFE,
+    Declined, LIFE,
+    scene::Scene,
     shaky::{Call, Shaky},
 };
 
-/// An operation over a store that does not answer all calls, in an invocation that starts now.
-struct Scene {
-    start: Instant,
-    once: Idempotency<Shaky>,
-    request: Request,
-}
-
-impl Scene {
-    fn new<const N: usize>(calls: [Call; N]) -> Self {
-        let (start, invoked) = (now(), Clock::new());
-        let request = Request::new("order 7", "charge", &invoked.context("request")).unwrap();
-        let clock = at(start, invoked.now());
-        let once = Idempotency::new("charges", Shaky::scripted(calls)).unwrap().with_clock(clock);
-        Self { start, once, request }
-    }
-
-    /// Runs an operation that takes this long, and returns the time that is left of the invocation.
-    async fn run(
-        &self,
-        takes: Duration,
-        ends: Result<&str, Declined>,
-    ) -> (Result<String, Error<Declined>>, Duration) {
-        let operation = async |_| {
-            sleep(takes).await;
-            ends.map(str::to_owned)
-        };
-        let run = self.once.run(&self.request, operation);
-        let answer = timeout(LIFE, run).await.unwrap();
-        (answer, LIFE - self.start.elapsed())
-    }
-}
-
+/// A charge in an invocation that starts now, whose clock runs with tokio's.
 #[allow(clippy::disallowed_methods, reason = "the time is paused")]
-fn now() -> Instant {
-    Instant::now()
-}
-
-/// A clock that runs with tokio's.
-fn at(start: Instant, then: Timestamp) -> impl Fn() -> Timestamp {
-    move || then + start.elapsed()
-}
-
-const fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
+fn scene<S: Store>(store: S) -> (Scene<S>, Instant) {
+    let (Scene { clock, once }, start) = (Scene::new(store), Instant::now());
+    let invoked = clock.now();
+    let once = once.with_clock(move || invoked + start.elapsed());
+    (Scene { clock, once }, start)
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_runs_if_the_claim_gets_no_response() {
-    let unclaimed = async |calls, expected: Duration| {
-        let scene = Scene::new::<2>(calls);
-        let (answer, left) = scene.run(secs(1), Ok("ch_1")).await;
-        assert!(matches!(answer, Err(Error::Store(fault)) if fault.passes));
-        assert_eq!(left.as_millis(), expected.as_millis());
-    };
-    // The call that frees the key gets a response, or none.
-    unclaimed([Call::Silent, Call::Made], secs(1)).await;
-    unclaimed([Call::Silent, Call::Silent], Duration::from_millis(500)).await;
-}
+async fn a_function_has_time_to_return_although_the_store_does_not_answer() {
+    use Call::{Made, Silent};
 
-#[tokio::test(start_paused = true)]
-async fn an_operation_is_answered_although_its_mark_gets_no_response() {
-    for (takes, left) in [(5, 1000), (58, 1000), (59, 500)] {
-        let scene = Scene::new([Call::Made, Call::Silent]);
-        let (answer, rest) = scene.run(secs(takes), Ok("ch_1")).await;
-        assert_eq!(answer.unwrap(), "ch_1");
-        assert_eq!(rest.as_millis(), left, "after {takes} s");
+    let unclaimed = "the store of answers can't be asked";
+    for (calls, seconds, ends, expected, left_ms) in [
+        // The call that frees the key gets a response, or none.
+        ([Silent, Made], 1, Ok("ch_1"), unclaimed, 1000),
+        ([Silent, Silent], 1, Ok("ch_1"), unclaimed, 500),
+        ([Made, Silent], 5, Ok("ch_1"), "ch_1", 1000),
+        ([Made, Silent], 58, Ok("ch_1"), "ch_1", 1000),
+        ([Made, Silent], 59, Ok("ch_1"), "ch_1", 500),
+        ([Made, Silent], 5, Err(Declined), "declined", 1000),
+    ] {
+        let (scene, start) = scene(Shaky::scripted(calls));
+        let request = scene.request("charge 100");
+        let charge = scene.once.run(&request, async |_| {
+            sleep(Duration::from_secs(seconds)).await;
+            ends.map(str::to_owned)
+        });
+        let ended = timeout(LIFE, charge).await.unwrap();
+        assert!(!matches!(&ended, Err(Error::Store(fault)) if !fault.passes), "{ended:?}");
+        assert_eq!(ended.unwrap_or_else(|error| error.to_string()), expected, "{seconds} s");
+        assert_eq!((LIFE - start.elapsed()).as_millis(), left_ms, "{expected} after {seconds} s");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_operation_returns_its_error_although_the_release_gets_no_response() {
-    let scene = Scene::new([Call::Made, Call::Silent]);
-    let (answer, left) = scene.run(secs(5), Err(Declined)).await;
-    assert!(matches!(answer, Err(Error::Operation(Declined))));
-    assert_eq!(left.as_secs(), 1);
 }
 
 #[cfg(feature = "dynamodb")]
@@ -137,12 +94,11 @@ mod transaction {
             .retry_config(RetryConfig::disabled())
             .timeout_config(TimeoutConfig::disabled())
             .http_client(http_client_fn(move |_, _| falling.clone()));
-        let (start, invoked) = (now(), Clock::new());
-        let request = Request::new("order 7", "place", &invoked.context("request")).unwrap();
-        let store = DynamoStore::new(&Client::from_conf(config.build()), "requests");
-        let clock = at(start, invoked.now());
-        let once = Idempotency::new("orders", store).unwrap().with_clock(clock);
-        let placed = once.run_in_transaction(&request, async |_| Ok::<_, Declined>(((), vec![])));
+        let (scene, start) =
+            scene(DynamoStore::new(&Client::from_conf(config.build()), "requests"));
+        let request = scene.request("place");
+        let place = async |_| Ok::<_, Declined>(((), vec![]));
+        let placed = scene.once.run_in_transaction(&request, place);
         let error = timeout(LIFE, placed).await.unwrap().unwrap_err();
         assert!(matches!(&error, Error::Store(fault) if fault.passes), "{error:?}");
         assert_eq!((LIFE - start.elapsed()).as_millis(), 500);

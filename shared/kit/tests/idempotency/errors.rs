@@ -4,14 +4,14 @@ use std::{collections::HashMap, error::Error as StdError, io, time::Duration};
 
 use comeback::{
     Failure, RetryAfter,
-    idempotency::{Error, Fingerprint, Idempotency, Memory, Request, StoreFault},
+    idempotency::{Error, Fingerprint, Memory, Request},
     retry::{Policy, Retry, Stopped},
     transient::{HttpStatus, Kind, RetryHint, Rule, Standard, Transient, Verdict},
 };
 use comeback_core::error_type::{ErrorReport, NonRetryable};
 use http::{HeaderMap, HeaderValue, StatusCode, header::RETRY_AFTER};
 
-use super::Clock;
+use super::{Clock, scene::Scene, shaky::fault};
 
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("no funds")]
@@ -26,10 +26,8 @@ fn is_given_up(failure: &Failure) -> bool {
 
 /// Runs an operation once that fails with this error.
 async fn once<E>(error: E) -> Error<E> {
-    let clock = Clock::new();
-    let request = Request::new("order 7", "charge 100", &clock.context("request")).unwrap();
-    let once = Idempotency::new("charges", Memory::new()).unwrap().with_clock(move || clock.now());
-    once.run(&request, async |_| Err::<(), _>(error)).await.unwrap_err()
+    let scene = Scene::new(Memory::new());
+    scene.once.run(&scene.request("charge 100"), async |_| Err::<(), _>(error)).await.unwrap_err()
 }
 
 /// Retries a call that fails with this error.
@@ -63,7 +61,7 @@ async fn the_kits_own_errors_are_not_taken_for_the_operations() {
     let errors: [fn() -> Own; 4] = [
         || Error::LostLease { there: None },
         || Error::Late { deadline: Clock::new().now(), minimum: Duration::from_secs(5) },
-        || Error::Store(StoreFault { passes: true, code: None, message: "no answer".to_owned() }),
+        || Error::Store(fault(true)),
         || Error::UnreadableAnswer { expected: "u32", line: 1, column: 8 },
     ];
     for error in errors {
@@ -125,12 +123,11 @@ async fn the_error_type_of_a_kit_error_is_its_public_path() {
     let bad_deadline = comeback::retry::Deadline::in_(Duration::ZERO).unwrap_err();
     let status = HttpStatus::of(StatusCode::FORBIDDEN, &HeaderMap::new());
     let policy = Policy::builder().max_attempts(0).build().unwrap_err();
-    let store = StoreFault { passes: true, code: None, message: "no answer".to_owned() };
     for (failure, error_type) in [
         (Failure::from(bad_deadline), "comeback::retry::BadDeadline"),
         (policy.into(), "comeback::retry::BadPolicy"),
         (status.into(), "comeback::transient::HttpStatus"),
-        (store.into(), "comeback::idempotency::StoreFault"),
+        (fault(true).into(), "comeback::idempotency::StoreFault"),
     ] {
         assert_eq!(failure.error_type(), error_type);
     }

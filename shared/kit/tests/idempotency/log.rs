@@ -5,12 +5,13 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use comeback::idempotency::{Idempotency, Memory, ReplaceError, Request, Store};
+use comeback::idempotency::{Memory, ReplaceError};
 use serde_json::Value;
 use tracing::{Dispatch, subscriber::NoSubscriber};
 
 use super::{
-    Clock, Declined,
+    Declined,
+    scene::Scene,
     shaky::{Call, Shaky, fault},
 };
 
@@ -26,10 +27,8 @@ async fn logged(ends: Result<String, Declined>) -> String {
     LazyLock::force(&SECOND);
     let logging = tracing::subscriber::set_default(subscriber);
     let store = Shaky::scripted([Call::Made, Call::Unmade(fault(false))]);
-    let clock = Clock::new();
-    let request = Request::new("card 4711", "charge 100", &clock.context("request")).unwrap();
-    let once = Idempotency::new("charges", store).unwrap().with_clock(move || clock.now());
-    drop(once.run(&request, async |_| ends).await);
+    let scene = Scene::new(store);
+    drop(scene.once.run(&scene.request("charge 100"), async |_| ends).await);
     drop(logging);
     let mut lines = String::new();
     log.read_to_string(&mut lines).unwrap();
@@ -61,21 +60,16 @@ async fn a_record_that_could_not_be_written_is_logged_with_the_hash_of_its_key()
 
 #[tokio::test]
 async fn debug_output_contains_neither_keys_nor_answers() {
-    let (clock, memory, store) = (Clock::new(), Memory::new(), Shaky::default());
-    let request = Request::new("card 4711", "charge 100", &clock.context("request")).unwrap();
-    let run = async |store: Shaky| {
-        let clock = clock.clone();
-        let once = Idempotency::new("charges", store).unwrap().with_clock(move || clock.now());
-        once.run(&request, async |_| Ok::<_, Declined>("receipt 1".to_owned())).await.unwrap();
-    };
-    run(store.clone()).await;
+    let store = Shaky::default();
+    let scene = Scene::new(store.clone());
+    scene.charge("receipt 1").await.unwrap();
     let record = store.written.lock().unwrap()[1].clone().unwrap();
-    memory.replace("charges#card 4711", None, Some(&record)).await.unwrap();
-    let once = Idempotency::new("charges", memory).unwrap();
+    let charged = Scene::new(Memory::new());
+    charged.charge("receipt 1").await.unwrap();
     let changed = ReplaceError::Changed(Some(Box::new(record.clone())));
     for shown in [
-        format!("{request:?}"),
-        format!("{once:?}"),
+        format!("{:?}", scene.request("charge 100")),
+        format!("{:?}", charged.once),
         format!("{record:?}"),
         format!("{:?}", record.answer),
         format!("{changed:?}"),

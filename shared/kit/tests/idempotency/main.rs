@@ -6,10 +6,8 @@ mod deadline;
 mod errors;
 mod holding;
 mod log;
-mod memory;
 #[cfg(feature = "dynamodb")]
 mod moto;
-mod orders;
 mod scene;
 mod semantics;
 mod shaky;
@@ -20,11 +18,17 @@ use std::{
     time::Duration,
 };
 
-use comeback::Timestamp;
+use comeback::{Timestamp, idempotency::Idempotency};
 use lambda_runtime::Context;
 
 /// The duration of an invocation in these tests.
 const LIFE: Duration = Duration::from_secs(60);
+
+/// Charges over this store, by this clock.
+fn charges<S>(store: S, clock: &Clock) -> Idempotency<S> {
+    let clock = clock.clone();
+    Idempotency::new("charges", store).unwrap().with_clock(move || clock.now())
+}
 
 /// The operation's own failure.
 #[derive(Debug, thiserror::Error)]

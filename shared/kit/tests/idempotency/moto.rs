@@ -18,10 +18,8 @@ use aws_sdk_dynamodb::{
     },
     error::BoxError,
 };
-use comeback::idempotency::{DynamoStore, Idempotency};
+use comeback::idempotency::DynamoStore;
 use moto::{Moto, create_table};
-
-use super::Clock;
 
 /// Counts the requests on the wire.
 #[derive(Clone, Debug, Default)]
@@ -71,10 +69,5 @@ impl Table {
 
     fn store(&self) -> DynamoStore {
         DynamoStore::new(&self.client, self.name)
-    }
-
-    fn idempotency(&self, clock: &Clock) -> Idempotency<DynamoStore> {
-        let clock = clock.clone();
-        Idempotency::new("charges", self.store()).unwrap().with_clock(move || clock.now())
     }
 }

@@ -2,7 +2,7 @@
 
 use comeback::idempotency::{Error, Idempotency, Request, Store};
 
-use super::{Clock, Declined};
+use super::{Clock, Declined, charges};
 
 /// A charge over a store, and its clock.
 pub struct Scene<S> {
@@ -13,13 +13,11 @@ pub struct Scene<S> {
 impl<S: Store> Scene<S> {
     pub fn new(store: S) -> Self {
         let clock = Clock::new();
-        let now = clock.clone();
-        let once = Idempotency::new("charges", store).unwrap().with_clock(move || now.now());
-        Self { clock, once }
+        Self { once: charges(store, &clock), clock }
     }
 
     pub fn request(&self, intent: &str) -> Request {
-        Request::new("order 7", intent, &self.clock.context("request")).unwrap()
+        Request::new("card 4711", intent, &self.clock.context("request")).unwrap()
     }
 
     /// Charges, unless that was done before.

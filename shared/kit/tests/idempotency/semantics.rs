@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Clock, Declined,
+    Clock, Declined, charges,
     scene::Scene,
     shaky::{Call, Shaky, fault},
 };
@@ -23,7 +23,13 @@ async fn an_operation_takes_two_calls_and_a_repetition_one() {
     let store = Shaky::default();
     let scene = Scene::new(store.clone());
     assert_eq!(scene.charge("ch_1").await.unwrap(), "ch_1");
-    assert_eq!(store.calls(), 2);
+    {
+        let written = store.written.lock().unwrap();
+        let [Some(held), Some(done)] = &written[..] else { unreachable!("{written:?}") };
+        assert_eq!((&held.answer, held.fingerprint), (&None, done.fingerprint));
+        assert_eq!((held.claim.token.generation, &done.claim.token), (1, &held.claim.token));
+        assert_eq!(done.answer, Some(Answer::Kept("\"ch_1\"".to_owned())));
+    }
     for repetition in 1..4 {
         assert_eq!(scene.repeat().await.unwrap(), "ch_1");
         assert_eq!(store.calls(), 2 + repetition);
@@ -268,10 +274,7 @@ async fn after_a_slow_claim_the_operation_does_not_start_and_the_key_is_free() {
     }
     let (memory, clock) = (Memory::new(), Clock::new());
     let request = Request::new("order 7", "charge 100", &clock.context("request")).unwrap();
-    let once = |takes: Duration| {
-        let (now, store) = (clock.clone(), Slow(memory.clone(), clock.clone(), takes));
-        Idempotency::new("charges", store).unwrap().with_clock(move || now.now())
-    };
+    let once = |takes| charges(Slow(memory.clone(), clock.clone(), takes), &clock);
     let late = once(Duration::from_secs(56));
     let run = late.run(&request, async |_| -> Result<(), Declined> { unreachable!() });
     assert!(matches!(run.await, Err(Error::Late { .. })));
@@ -342,18 +345,6 @@ async fn an_operation_may_fail_with_a_failure() {
     );
 }
 
-#[tokio::test]
-async fn a_record_has_the_answer_as_json() {
-    let store = Shaky::default();
-    let scene = Scene::new(store.clone());
-    scene.charge("ch_1").await.unwrap();
-    let written = store.written.lock().unwrap();
-    let [Some(held), Some(done)] = &written[..] else { unreachable!("{written:?}") };
-    assert_eq!((&held.answer, held.fingerprint), (&None, done.fingerprint));
-    assert_eq!((held.claim.token.generation, &done.claim.token), (1, &held.claim.token));
-    assert_eq!(done.answer, Some(Answer::Kept("\"ch_1\"".to_owned())));
-}
-
 #[test]
 fn a_run_is_send_if_its_operation_is() {
     fn sent<T: Send>(_: T) {}
@@ -374,8 +365,9 @@ fn bad_settings_are_refused_at_once() {
         refused(once.kept_for(least - Duration::from_nanos(1))),
         "answers must be kept for at least 920s, got 919s"
     );
-    assert_eq!(
-        refused(Idempotency::new("a#b", Memory::new())),
-        "the scope must have 1 to 256 bytes and no '#', got \"a#b\""
-    );
+    for bad in ["", "a#b", &"s".repeat(257)] {
+        let expected = format!("the scope must have 1 to 256 bytes and no '#', got {bad:?}");
+        assert_eq!(refused(Idempotency::new(bad, Memory::new())), expected);
+    }
+    assert!(Idempotency::new(&"s".repeat(256), Memory::new()).is_ok());
 }

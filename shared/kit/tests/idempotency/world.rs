@@ -1,4 +1,4 @@
-//! Runs executions of one operation step by step, in a chosen order.
+//! Runs executions of one operation step by step, in every possible order.
 //!
 //! A step is a call to the store or the effect of the operation. An execution stops at its gate before each step.
 //! A [`Play`] says what an execution does, and which rules must hold in the end.
@@ -14,7 +14,7 @@ use std::{
 
 use comeback::idempotency::Error;
 
-use super::{Clock, Declined, orders::Choices};
+use super::{Clock, Declined};
 
 /// Longer than any lease.
 const LEASES_OVER: Duration = Duration::from_secs(100);
@@ -98,12 +98,7 @@ impl Gate {
 /// The executions of a play, and its rules.
 pub trait Play {
     /// Starts an execution that stops at this gate before each step. Its first step is a call.
-    fn begin(
-        &self,
-        nth: usize,
-        gate: Gate,
-        clock: &Clock,
-    ) -> Pin<Box<dyn Future<Output = Answered>>>;
+    fn begin(&self, nth: usize, gate: Gate, clock: &Clock) -> Running;
 
     /// Asserts the rules of the whole play.
     async fn judge(self, ends: Ends);
@@ -124,9 +119,12 @@ pub struct Ends {
 pub type Answered = Result<usize, Error<Declined>>;
 
 /// A running execution.
+pub type Running = Pin<Box<dyn Future<Output = Answered>>>;
+
+/// A running execution and its gate.
 struct Execution {
     gate: Gate,
-    future: Pin<Box<dyn Future<Output = Answered>>>,
+    future: Running,
 }
 
 impl Execution {
@@ -157,7 +155,7 @@ enum Move {
 }
 
 /// A running play.
-pub struct World<P> {
+struct World<P> {
     play: P,
     clock: Clock,
     /// The living executions by number, each at a gate.
@@ -168,7 +166,7 @@ pub struct World<P> {
 impl<P: Play> World<P> {
     /// Plays this many executions of one operation to their end, and another one after all leases. Then asserts
     /// the rules.
-    pub async fn play(play: P, executions: usize, faults: Faults, choices: &mut Choices) {
+    async fn play(play: P, executions: usize, faults: Faults, choices: &mut Choices) {
         let ends = Ends {
             faults,
             last: executions,
@@ -259,6 +257,57 @@ impl<P: Play> World<P> {
         if let Some(answered) = execution.step(fault).await {
             self.living.remove(&nth);
             self.ends.ended.insert(nth, answered);
+        }
+    }
+}
+
+/// The choices of one play. They repeat those of the previous play up to the last one with another option.
+#[derive(Default)]
+struct Choices {
+    /// The options that were taken, and how many there were.
+    taken: Vec<(usize, usize)>,
+    made: usize,
+}
+
+impl Choices {
+    /// Picks one of this many options.
+    fn pick(&mut self, options: usize) -> usize {
+        assert!(options > 0, "there is nothing to choose from");
+        if self.made == self.taken.len() {
+            self.taken.push((0, options));
+        }
+        let (option, of) = self.taken[self.made];
+        assert_eq!(of, options, "the same choices lead to the same options");
+        self.made += 1;
+        option
+    }
+
+    /// Goes to the next play, if there is one.
+    fn next(&mut self) -> bool {
+        self.made = 0;
+        while let Some((option, options)) = self.taken.pop() {
+            if option + 1 < options {
+                self.taken.push((option + 1, options));
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Plays every order of this many executions with these faults, and returns how many orders there are.
+pub async fn every_order<P: Play>(
+    executions: usize,
+    faults: Faults,
+    begin: impl Fn(usize) -> P,
+) -> usize {
+    let mut choices = Choices::default();
+    let mut plays = 0;
+    loop {
+        World::play(begin(plays), executions, faults, &mut choices).await;
+        plays += 1;
+        if !choices.next() {
+            return plays;
         }
     }
 }

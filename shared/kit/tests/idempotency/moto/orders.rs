@@ -3,8 +3,7 @@
 use super::{Table, placements::Placements};
 use crate::{
     charges::Charges,
-    orders::every_order,
-    world::{Faults, World},
+    world::{Faults, every_order},
 };
 
 const NONE: Faults = Faults { crashes: 0, leases_over: 0, calls: 0, operations: 0 };
@@ -22,10 +21,8 @@ async fn in_every_order_an_operation_runs_once() {
     .into_iter()
     .enumerate()
     {
-        let plays = every_order(async |choices, play| {
-            let charges = Charges::new(table.store(), format!("order {nth}-{play}"));
-            World::play(charges, executions, faults, choices).await;
-        });
+        let charges = |play| Charges::new(table.store(), format!("order {nth}-{play}"));
+        let plays = every_order(executions, faults, charges);
         assert_eq!(plays.await, expected, "{executions} with {faults:?}");
     }
 }
@@ -39,10 +36,8 @@ async fn in_every_order_a_transaction_is_made_once() {
         (1, Faults { calls: 2, ..NONE }, 22),
         (3, Faults { operations: 1, ..NONE }, 14),
     ] {
-        let plays = every_order(async |choices, play| {
-            let placements = Placements { table: &table, key: format!("order {play}") };
-            World::play(placements, executions, faults, choices).await;
-        });
+        let placements = |play| Placements { table: &table, key: format!("order {play}") };
+        let plays = every_order(executions, faults, placements);
         assert_eq!(plays.await, expected, "{executions} with {faults:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! Placements of an order. All executions have one key, and make their effect in one transaction with the mark.
 
-use std::{collections::HashMap, pin::Pin};
+use std::collections::HashMap;
 
 use aws_sdk_dynamodb::{
     Client,
@@ -13,14 +13,12 @@ use aws_smithy_runtime_api::client::{
     result::ConnectorError,
 };
 use aws_smithy_types::body::SdkBody;
-use comeback::idempotency::{
-    Claim, DynamoStore, Error, Idempotency, ReplaceError, Request, State, Store,
-};
+use comeback::idempotency::{Claim, DynamoStore, Error, ReplaceError, Request, State, Store};
 
 use super::Table;
 use crate::{
-    Clock, Declined,
-    world::{Answered, Ends, Fault, Gate, Play, Step},
+    Clock, Declined, charges,
+    world::{Ends, Fault, Gate, Play, Running, Step},
 };
 
 /// The attribute that lists the executions that made the effect.
@@ -72,12 +70,7 @@ async fn sent(http: &reqwest::Client, request: &HttpRequest) -> HttpResponse {
 }
 
 impl Play for Placements<'_> {
-    fn begin(
-        &self,
-        nth: usize,
-        gate: Gate,
-        clock: &Clock,
-    ) -> Pin<Box<dyn Future<Output = Answered>>> {
+    fn begin(&self, nth: usize, gate: Gate, clock: &Clock) -> Running {
         let wire = Gated { gate: gate.clone(), http: self.table.http.clone() };
         let wire = SharedHttpConnector::new(wire);
         let config = self.table.client.config().to_builder();
@@ -86,8 +79,7 @@ impl Play for Placements<'_> {
             .timeout_config(TimeoutConfig::disabled())
             .http_client(http_client_fn(move |_, _| wire.clone()));
         let store = DynamoStore::new(&Client::from_conf(config.build()), self.table.name);
-        let now = clock.clone();
-        let once = Idempotency::new("orders", store).unwrap().with_clock(move || now.now());
+        let once = charges(store, clock);
         let context = clock.context(&nth.to_string());
         let request = Request::new(&self.key, "place", &context).unwrap();
         let effect = self.effect(nth);
@@ -165,7 +157,7 @@ impl Placements<'_> {
     }
 
     fn stored_key(&self) -> String {
-        format!("orders#{}", self.key)
+        format!("charges#{}", self.key)
     }
 
     /// The claim of the record, which a write that expects none returns.

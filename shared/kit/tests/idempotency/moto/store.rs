@@ -1,14 +1,14 @@
 //! What is written and found, and how many calls it takes.
 
-use std::{collections::HashMap, time::Duration};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use comeback::idempotency::{
-    Answer, Claim, Fingerprint, Record, ReplaceError, Request, State, Store, Token,
+    Answer, Claim, Fingerprint, Record, ReplaceError, State, Store, Token,
 };
 
 use super::Table;
-use crate::{Clock, Declined};
+use crate::scene::Scene;
 
 fn held(owner: &str, generation: u32) -> Record {
     let until = "2026-02-01T12:00:40.568Z".parse().unwrap();
@@ -84,7 +84,7 @@ async fn the_largest_answer_fits_next_to_the_largest_key() {
         let text = value.as_s().map(String::len);
         text.or_else(|_| value.as_b().map(|bytes| bytes.as_ref().len())).unwrap_or(21)
     };
-    let all: HashMap<_, _> = got.item.unwrap();
+    let all = got.item.unwrap();
     let bytes: usize = all.iter().map(|(name, value)| name.len() + size(value)).sum();
     assert!(bytes <= 400_000, "{bytes}");
 }
@@ -92,32 +92,21 @@ async fn the_largest_answer_fits_next_to_the_largest_key() {
 #[tokio::test]
 async fn an_operation_takes_two_calls_and_its_repetition_one() {
     let table = Table::new("calls").await;
-    let clock = Clock::new();
-    let once = table.idempotency(&clock);
-    let request = Request::new("order 7", "charge 100", &clock.context("request")).unwrap();
-    let charged = once.run(&request, async |_| Ok::<_, Declined>("ch_1".to_owned())).await;
-    assert_eq!(charged.unwrap(), "ch_1");
+    let scene = Scene::new(table.store());
+    assert_eq!(scene.charge("ch_1").await.unwrap(), "ch_1");
     assert_eq!(table.wire.sent(), 2, "claimed and done");
     for repetition in 1..4 {
-        let run = once.run(&request, async |_| Err(Declined));
-        let repeated: String = run.await.unwrap();
-        assert_eq!(repeated, "ch_1");
+        assert_eq!(scene.repeat().await.unwrap(), "ch_1");
         assert_eq!(table.wire.sent(), 2 + repetition);
     }
 }
 
 #[tokio::test]
 async fn an_expired_record_is_replaced_although_it_is_still_there() {
-    let table = Table::new("expired").await;
-    let clock = Clock::new();
-    let once = table.idempotency(&clock);
-    let charge = async |answer: &str| {
-        let request = Request::new("order 7", "charge 100", &clock.context("request")).unwrap();
-        once.run(&request, async |_| Ok::<_, Declined>(answer.to_owned())).await.unwrap()
-    };
-    assert_eq!(charge("ch_1").await, "ch_1");
-    clock.advance(Duration::from_hours(30));
-    assert_eq!(charge("ch_2").await, "ch_1");
-    clock.advance(Duration::from_mins(16));
-    assert_eq!(charge("ch_3").await, "ch_3");
+    let scene = Scene::new(Table::new("expired").await.store());
+    assert_eq!(scene.charge("ch_1").await.unwrap(), "ch_1");
+    scene.clock.advance(Duration::from_hours(30));
+    assert_eq!(scene.charge("ch_2").await.unwrap(), "ch_1");
+    scene.clock.advance(Duration::from_mins(16));
+    assert_eq!(scene.charge("ch_3").await.unwrap(), "ch_3");
 }
