@@ -1,24 +1,11 @@
 //! A call that succeeds at once allocates nothing.
 #![allow(clippy::unwrap_used, reason = "a test's expectation")]
 
-use std::{
-    convert::Infallible,
-    hint::black_box,
-    pin::pin,
-    task::{Context, Poll, Waker},
-    time::Duration,
-};
+use std::{convert::Infallible, hint::black_box, time::Duration};
 
 use allocation_counter::measure;
 use comeback::retry::{Deadline, Policy, Quota, Retry};
-
-/// The output of a future that never waits.
-fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => Some(value),
-        Poll::Pending => None,
-    }
-}
+use futures_util::FutureExt;
 
 #[test]
 fn a_call_that_succeeds_at_once_allocates_nothing() {
@@ -27,7 +14,7 @@ fn a_call_that_succeeds_at_once_allocates_nothing() {
     for retry in [plain.clone(), plain.clone().quota(Quota::unlimited()), plain.adaptive()] {
         let call = || {
             let call = retry.operation("answer").until(deadline);
-            let answer = at_once(call.run(async || Ok::<_, Infallible>(black_box(42))));
+            let answer = call.run(async || Ok::<_, Infallible>(black_box(42))).now_or_never();
             assert!(matches!(answer, Some(Ok(42))));
         };
         assert_eq!(measure(call).count_total, 0);

@@ -1,21 +1,15 @@
 //! The overhead of a retry around a call that succeeds at once.
 #![allow(missing_docs, reason = "criterion's macros make undocumented items")]
-#![allow(clippy::unwrap_used, reason = "the measured call always succeeds")]
+#![allow(clippy::unwrap_used, reason = "the measured call succeeds and never waits")]
 
-use std::{
-    convert::Infallible,
-    hint::black_box,
-    pin::pin,
-    sync::Arc,
-    task::{Context, Poll, Waker},
-    time::Duration,
-};
+use std::{convert::Infallible, hint::black_box, sync::Arc, time::Duration};
 
 use comeback::{
     retry::{Deadline, Policy, Quota, Retry},
     transient::Kind,
 };
 use criterion::{Criterion, criterion_group, criterion_main};
+use futures_util::FutureExt;
 
 /// The operation.
 async fn answer() -> Result<u32, Infallible> {
@@ -24,10 +18,7 @@ async fn answer() -> Result<u32, Infallible> {
 
 /// Runs a future that never waits. A runtime would add its own cost to all figures.
 fn at_once<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => value,
-        Poll::Pending => unreachable!("the future never waits"),
-    }
+    future.now_or_never().unwrap()
 }
 
 fn success_at_once(criterion: &mut Criterion) {
