@@ -33,14 +33,14 @@ const CANCEL: &str = "cancel";
 pub(crate) fn write(key: &str, claim: &Claim, beside: Item) -> Item {
     let mut item = beside;
     item.extend([
-        (ID.to_owned(), AttributeValue::S(key.to_owned())),
-        (OWNER.to_owned(), AttributeValue::S(claim.token.owner.clone())),
+        (ID.to_owned(), text(key)),
+        (OWNER.to_owned(), text(&claim.token.owner)),
         (GENERATION.to_owned(), number(claim.token.generation)),
-        (STATE.to_owned(), AttributeValue::S(state(claim).to_owned())),
+        (STATE.to_owned(), text(state(claim))),
         (EXPIRES_AT.to_owned(), number(claim.expires_at.timestamp())),
     ]);
     if let Some(order) = claim.order {
-        item.insert(ORDER.to_owned(), AttributeValue::S(order_name(order).to_owned()));
+        item.insert(ORDER.to_owned(), text(order_name(order)));
     }
     if let State::Held { until } = claim.state {
         item.insert(HELD_UNTIL.to_owned(), number(until.timestamp_millis()));
@@ -84,7 +84,11 @@ fn state(claim: &Claim) -> &'static str {
     }
 }
 
-fn number(number: impl ToString) -> AttributeValue {
+pub(crate) fn text(text: &str) -> AttributeValue {
+    AttributeValue::S(text.to_owned())
+}
+
+pub(crate) fn number(number: impl ToString) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
 
@@ -108,9 +112,9 @@ impl Condition {
                 expression: "#owner = :owner AND #generation = :generation AND #state = :state",
                 names: names(&[OWNER, GENERATION, STATE]),
                 values: Some(HashMap::from([
-                    (":owner".to_owned(), AttributeValue::S(seen.token.owner.clone())),
+                    (":owner".to_owned(), text(&seen.token.owner)),
                     (":generation".to_owned(), number(seen.token.generation)),
-                    (":state".to_owned(), AttributeValue::S(state(seen).to_owned())),
+                    (":state".to_owned(), text(state(seen))),
                 ])),
             },
         }
@@ -148,7 +152,7 @@ mod tests {
             lacking.remove(name);
             assert_eq!(claim(&lacking), None, "without {name}");
             let mut odd = whole;
-            odd.insert(name.to_owned(), AttributeValue::S("else".to_owned()));
+            odd.insert(name.to_owned(), text("else"));
             assert!(name == OWNER || claim(&odd).is_none(), "with another {name}");
         }
     }

@@ -136,7 +136,7 @@ impl ClaimTable {
             .client
             .delete_item()
             .table_name(&self.table)
-            .key(ID, AttributeValue::S(key.to_owned()))
+            .key(ID, item::text(key))
             .condition_expression(condition.expression)
             .set_expression_attribute_names(Some(condition.names))
             .set_expression_attribute_values(condition.values)
@@ -155,7 +155,7 @@ impl ClaimTable {
     ///
     /// If the call fails, or DynamoDB reads only some of the items.
     pub async fn read(&self, keys: impl Iterator<Item = String>) -> Result<Vec<Item>, StoreFault> {
-        let keys = keys.map(|key| Item::from([(ID.to_owned(), AttributeValue::S(key))]));
+        let keys = keys.map(|key| Item::from([(ID.to_owned(), item::text(&key))]));
         let keys = KeysAndAttributes::builder().set_keys(Some(keys.collect())).build();
         let keys = keys.map_err(|error| self.unreadable(&error.to_string()))?;
         let call = self.client.batch_get_item().request_items(&self.table, keys);
@@ -217,13 +217,13 @@ mod tests {
     use comeback_core::claim::{State, Token};
 
     use super::*;
+    use crate::item::text;
 
     #[test]
     fn what_was_found_is_debugged_without_its_item() {
         let token = Token { generation: 1, owner: "request/1".to_owned() };
         let expires_at = "2026-02-15T12:00:00Z".parse().unwrap();
         let claim = Claim { token, state: State::Done, order: None, expires_at };
-        let text = |text: &str| AttributeValue::S(text.to_owned());
         let item = Item::from([
             (ID.to_owned(), text("card 4711")),
             ("answer".to_owned(), text("receipt 1")),

@@ -1,8 +1,6 @@
 //! An event that waits, as attributes beside its claim.
 
-use aws_sdk_dynamodb::{
-    operation::update_item::builders::UpdateItemFluentBuilder, types::AttributeValue,
-};
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use comeback_core::{
     Timestamp,
     claim::{Order, State},
@@ -11,7 +9,7 @@ use comeback_core::{
 
 use crate::{
     Item,
-    item::{self, ID, claim},
+    item::{self, ID, claim, number, text},
 };
 
 /// The index of the events that wait: by [`TARGET`], and within it by [`DUE_AT`].
@@ -34,14 +32,12 @@ const ERROR_MESSAGE: &str = "error_message";
 
 /// What is written beside the claim of an event that waits.
 pub fn attributes(waiting: &Waiting<'_>) -> Item {
-    let text = |text: &str| AttributeValue::S(text.to_owned());
-    let number = |number: i64| AttributeValue::N(number.to_string());
     let attributes = [
         (TARGET, Some(text(waiting.target))),
         (DUE_AT, Some(number(waiting.due.timestamp_millis()))),
         (QUEUE, Some(text(waiting.queue_url))),
         (EVENT_ID, Some(text(waiting.event_id))),
-        (ATTEMPT, Some(number(waiting.attempt.get().into()))),
+        (ATTEMPT, Some(number(waiting.attempt))),
         (FIRST_FAILED_AT, Some(number(waiting.first_failure.timestamp_millis()))),
         (ERROR_TYPE, waiting.error_type.map(text)),
         (ERROR_MESSAGE, waiting.error_message.map(text)),
@@ -88,8 +84,6 @@ pub fn order(
     operator: &str,
     keep_until: Timestamp,
 ) -> UpdateItemFluentBuilder {
-    let text = |text: &str| AttributeValue::S(text.to_owned());
-    let number = |number: i64| AttributeValue::N(number.to_string());
     let set = "SET #order = :order, #owner = :operator, #expires_at = :keep_until";
     call.key(ID, text(id))
         .update_expression(format!("{set} ADD #generation :one"))

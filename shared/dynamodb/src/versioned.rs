@@ -1,14 +1,14 @@
 //! Attributes that are replaced by version, and an index.
 
-use std::collections::HashMap;
-
 use aws_sdk_dynamodb::{
-    operation::update_item::UpdateItemError,
-    types::{AttributeValue, ReturnValuesOnConditionCheckFailure::AllOld},
+    operation::update_item::UpdateItemError, types::ReturnValuesOnConditionCheckFailure::AllOld,
 };
 use comeback_core::fault::StoreFault;
 
-use crate::{ClaimTable, Item, item::ID};
+use crate::{
+    ClaimTable, Item,
+    item::{ID, number, text},
+};
 
 /// Why an attribute was not replaced.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,8 +34,6 @@ impl ClaimTable {
         name: &str,
         value: &str,
     ) -> Result<(), NotExchanged> {
-        let number = |number: u64| AttributeValue::N(number.to_string());
-        let text = |text: &str| AttributeValue::S(text.to_owned());
         let mut call = self
             .client
             .update_item()
@@ -74,18 +72,16 @@ impl ClaimTable {
         (sort, after): (&str, i64),
         count: u32,
     ) -> Result<Vec<Item>, StoreFault> {
-        let names = [("#partition", partition), ("#sort", sort)];
-        let names: HashMap<_, _> =
-            names.map(|(name, attribute)| (name.to_owned(), attribute.to_owned())).into();
         let call = self
             .client
             .query()
             .table_name(&self.table)
             .index_name(index)
             .key_condition_expression("#partition = :key AND #sort > :after")
-            .set_expression_attribute_names(Some(names))
-            .expression_attribute_values(":key", AttributeValue::S(key.to_owned()))
-            .expression_attribute_values(":after", AttributeValue::N(after.to_string()))
+            .expression_attribute_names("#partition", partition)
+            .expression_attribute_names("#sort", sort)
+            .expression_attribute_values(":key", text(key))
+            .expression_attribute_values(":after", number(after))
             .limit(i32::try_from(count).unwrap_or(i32::MAX));
         let answer = call.send().await.map_err(|error| self.fault(&error))?;
         Ok(answer.items.unwrap_or_default())
