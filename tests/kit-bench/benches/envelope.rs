@@ -1,7 +1,8 @@
-//! The cost of reading a payload as `Enveloped<T>`, or under the layer `Unwrap`, compared with reading `T`. Envelopes
-//! are also compared with a struct that always expects one.
-//! The readers take turns of a few microseconds, and the shortest turn of each counts. Other load on the machine can
-//! only make a turn longer, and it slows down the neighbouring turns as well.
+//! What reading a payload as `Enveloped<T>`, or under the layer `Unwrap`, costs in comparison with reading `T`. An
+//! envelope is compared with a struct that always expects one, too.
+//!
+//! The readings take turns of a few microseconds, and the shortest turn of each counts: other load on the machine
+//! only makes a turn longer, and it lasts longer than one turn.
 #![allow(dead_code, reason = "reading the members is what is measured")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
@@ -65,7 +66,7 @@ struct Retried {
     request_id: String,
 }
 
-/// An order whose JSON has approximately this many bytes.
+/// An order whose JSON has about this many bytes.
 fn order_of(bytes: usize) -> String {
     let line = json!({
         "sku": "TEA-GREEN-0250",
@@ -99,34 +100,18 @@ fn read<T: DeserializeOwned>(event: &str) -> Option<T> {
     serde_json::from_slice(black_box(event.as_bytes())).ok()
 }
 
-/// A benchmark, and the shortest time of its runs so far.
-struct Shortest<'a> {
-    run: &'a dyn Fn() -> bool,
-    took: Duration,
-}
-
-impl<'a> Shortest<'a> {
-    fn of(run: &'a dyn Fn() -> bool) -> Self {
-        Self { run, took: Duration::MAX }
+/// How long one of these runs takes.
+fn turn(run: &dyn Fn() -> bool) -> Duration {
+    let start = Instant::now();
+    for _ in 0..RUNS_IN_TURN {
+        assert!(run(), "the event is misread");
     }
-
-    fn measure(&mut self) {
-        let start = Instant::now();
-        for _ in 0..RUNS_IN_TURN {
-            assert!((self.run)(), "the event is misread");
-        }
-        self.took = self.took.min(start.elapsed() / RUNS_IN_TURN);
-    }
-
-    /// By how many percent it takes longer than `other`.
-    fn over(&self, other: &Self) -> f64 {
-        (self.took.as_secs_f64() / other.took.as_secs_f64() - 1.0) * 100.0
-    }
+    start.elapsed() / RUNS_IN_TURN
 }
 
 const RUNS_IN_TURN: u32 = 8;
 
-/// The duration of each comparison.
+/// How long each comparison takes.
 const COMPARISON: Duration = Duration::from_secs(10);
 
 fn compare<T: DeserializeOwned>(name: &str, kilobytes: usize) {
@@ -140,20 +125,19 @@ fn compare<T: DeserializeOwned>(name: &str, kilobytes: usize) {
     let by_hand = || read::<ByHand<T>>(&enveloped).is_some();
     let retried = || read::<Enveloped<T>>(&enveloped).is_some_and(|event| event.retried.is_some());
     let runs: [&dyn Fn() -> bool; 5] = [&itself, &bare, &layer, &by_hand, &retried];
-    let mut all = runs.map(Shortest::of);
+    let mut shortest = [Duration::MAX; 5];
     let start = Instant::now();
     while start.elapsed() < COMPARISON {
-        all.iter_mut().for_each(Shortest::measure);
+        for (run, shortest) in runs.iter().zip(&mut shortest) {
+            *shortest = turn(run).min(*shortest);
+        }
     }
-    let [itself, bare, layer, by_hand, retried] = all;
+    let [itself, others @ ..] = shortest;
+    let longer = |took: Duration| (took.as_secs_f64() / itself.as_secs_f64() - 1.0) * 100.0;
+    let [bare, layer, by_hand, retried] = others.map(longer);
     println!(
-        "{name}, {kilobytes} KB: T {:.2?}, Enveloped<T> {:+.0} %, Unwrap {:+.0} %; retried: by hand {:+.0} %, \
-         Enveloped<T> {:+.0} %",
-        itself.took,
-        bare.over(&itself),
-        layer.over(&itself),
-        by_hand.over(&itself),
-        retried.over(&itself),
+        "{name}, {kilobytes} KB: T {itself:.2?}, Enveloped<T> {bare:+.0} %, Unwrap {layer:+.0} %; \
+         retried: by hand {by_hand:+.0} %, Enveloped<T> {retried:+.0} %"
     );
 }
 
