@@ -50,17 +50,24 @@ async fn tell(event: LambdaEvent<Order>) -> Result<String, Failure> {
 
 #[tokio::test]
 async fn a_function_gets_its_payload_and_can_ask_for_the_retry_metadata() {
-    let mut service = ServiceBuilder::new().layer(Unwrap::new()).service(service_fn(tell));
-    for (body, told) in [
-        (r#"{"id":7}"#, "order 7, key second"),
-        (RETRIED, "order 7, key first, attempt 2, since 1643667670"),
-        (
-            r#"{"_original_payload":{"id":8},"_retry_metadata":{"attempt":1,"initial_timestamp":5}}"#,
-            "order 8, key second, attempt 1, since 5",
-        ),
+    let by_extension = r#"{"attempt":3,"initial_timestamp":5,"request_id":"earlier"}"#;
+    let (bare, other_order) = (
+        r#"{"id":7}"#,
+        r#"{"_original_payload":{"id":8},"_retry_metadata":{"attempt":1,"initial_timestamp":5}}"#,
+    );
+    for (body, in_context, told) in [
+        (bare, None, "order 7, key second"),
+        (RETRIED, None, "order 7, key first, attempt 2, since 1643667670"),
+        (other_order, None, "order 8, key second, attempt 1, since 5"),
+        (bare, Some(by_extension), "order 7, key earlier, attempt 3, since 5"),
+        (bare, Some(r#"{"attempt":0,"initial_timestamp":5}"#), "order 7, key second"),
+        (bare, Some("no JSON"), "order 7, key second"),
     ] {
-        let service = service.ready().await.unwrap();
-        assert_eq!(service.call(event(body, context())).await.unwrap(), told);
+        let mut context = context();
+        context.client_context = in_context
+            .map(|facts| serde_json::from_value(json!({"custom": {"comeback": facts}})).unwrap());
+        let service = ServiceBuilder::new().layer(Unwrap::new()).service(service_fn(tell));
+        assert_eq!(service.oneshot(event(body, context)).await.unwrap(), told);
     }
 }
 
@@ -102,22 +109,6 @@ async fn the_client_context_is_kept() {
         r#"{"attempt":2,"initial_timestamp":1643667670,"request_id":"first","by":"x"}"#
     );
     assert_eq!(retried, there);
-}
-
-#[tokio::test]
-async fn retry_metadata_of_the_extension_is_read_too() {
-    let facts = r#"{"attempt":3,"initial_timestamp":5,"request_id":"earlier"}"#;
-    for (there, told) in [
-        (facts, "order 7, key earlier, attempt 3, since 5"),
-        (r#"{"attempt":0,"initial_timestamp":5}"#, "order 7, key second"),
-        ("no JSON", "order 7, key second"),
-    ] {
-        let mut context = context();
-        context.client_context =
-            serde_json::from_value(json!({"custom": {"comeback": there}})).unwrap();
-        let service = ServiceBuilder::new().layer(Unwrap::new()).service(service_fn(tell));
-        assert_eq!(service.oneshot(event(r#"{"id":7}"#, context)).await.unwrap(), told);
-    }
 }
 
 #[tokio::test]
