@@ -88,7 +88,7 @@ impl Idempotency<DynamoStore> {
         };
         let prepared = self.end(&held, operation).await.map_err(Error::Operation);
         match prepared.and_then(|(value, writes)| self.checked(&held, value, writes)) {
-            Ok(Prepared { value, done, writes }) => {
+            Ok((value, done, writes)) => {
                 self.commit(&held, &done, writes).await?;
                 Ok(value)
             }
@@ -105,15 +105,16 @@ impl Idempotency<DynamoStore> {
         held: &Held,
         value: T,
         writes: Vec<TransactWriteItem>,
-    ) -> Result<Prepared<T>, Error<E>> {
+    ) -> Result<(T, Record, Vec<TransactWriteItem>), Error<E>> {
         if writes.len() > WRITES_MAX {
-            return Err(too_many(writes.len()));
+            let what = format!("expected at most {WRITES_MAX} writes, got {}", writes.len());
+            return Err(Error::TooManyWrites(PermanentFailure::new(what)));
         }
         let done = self.done(held, &value);
         if let Some(Answer::NotKept(why)) = done.answer {
             return Err(Error::BadAnswer(PermanentFailure::new(why)));
         }
-        Ok(Prepared { value, done, writes })
+        Ok((value, done, writes))
     }
 
     /// Makes the transaction.
@@ -143,13 +144,6 @@ impl Idempotency<DynamoStore> {
     }
 }
 
-/// A transaction that may be made.
-struct Prepared<T> {
-    value: T,
-    done: Record,
-    writes: Vec<TransactWriteItem>,
-}
-
 /// The error of a cancellation. Throttling and conflicts pass; a write that is refused for itself does not.
 fn cancelled<E>(reasons: Vec<CancellationReason>) -> Error<E> {
     let cancelled = Cancelled(reasons);
@@ -160,11 +154,6 @@ fn cancelled<E>(reasons: Vec<CancellationReason>) -> Error<E> {
     }
     let code = Some("TransactionCanceledException".to_owned());
     Error::Store(StoreFault { passes, code, message: cancelled.to_string() })
-}
-
-fn too_many<E>(writes: usize) -> Error<E> {
-    let what = format!("expected at most {WRITES_MAX} writes, got {writes}");
-    Error::TooManyWrites(PermanentFailure::new(what))
 }
 
 /// DynamoDB's code for a write that did not cause the cancellation.

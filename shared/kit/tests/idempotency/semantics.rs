@@ -4,10 +4,7 @@ use std::{panic::AssertUnwindSafe, time::Duration};
 
 use comeback::{
     Failure,
-    idempotency::{
-        Answer, BadRequest, Error, Idempotency, Memory, Record, ReplaceError, Request, State,
-        Store, Token,
-    },
+    idempotency::{Answer, BadRequest, Error, Idempotency, Memory},
 };
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
@@ -255,32 +252,11 @@ async fn an_operation_does_not_start_with_less_than_the_minimum_left() {
 
 #[tokio::test]
 async fn after_a_slow_claim_the_operation_does_not_start_and_the_key_is_free() {
-    /// A store that takes so long for each call.
-    struct Slow(Memory, Clock, Duration);
-    impl Store for Slow {
-        async fn replace(
-            &self,
-            key: &str,
-            seen: Option<&Record>,
-            next: Option<&Record>,
-        ) -> Result<(), ReplaceError> {
-            self.1.advance(self.2);
-            self.0.replace(key, seen, next).await
-        }
-
-        fn answer_max(&self) -> usize {
-            self.0.answer_max()
-        }
-    }
-    let (memory, clock) = (Memory::new(), Clock::new());
-    let request = Request::new("order 7", "charge 100", &clock.context("request")).unwrap();
-    let once = |takes| charges(Slow(memory.clone(), clock.clone(), takes), &clock);
-    let late = once(Duration::from_secs(56));
-    let run = late.run(&request, async |_| -> Result<(), Declined> { unreachable!() });
-    assert!(matches!(run.await, Err(Error::Late { .. })));
-    let request = Request::new("order 7", "charge 100", &clock.context("another")).unwrap();
-    let charge = once(Duration::ZERO);
-    assert!(charge.run(&request, async |_| Ok::<_, Declined>(())).await.is_ok());
+    let clock = Clock::new();
+    let slow = Shaky::scripted([Call::Slow(clock.clone(), Duration::from_secs(56))]);
+    let scene = Scene { once: charges(slow, &clock), clock };
+    assert!(matches!(scene.repeat().await, Err(Error::Late { .. })));
+    assert_eq!(scene.charge("ch_1").await.unwrap(), "ch_1");
 }
 
 #[tokio::test]
@@ -302,26 +278,7 @@ async fn a_panic_frees_the_key_and_continues() {
 
 #[tokio::test]
 async fn a_record_that_keeps_changing_is_left_alone() {
-    /// A store with a new record at each look.
-    struct Restless;
-    impl Store for Restless {
-        async fn replace(
-            &self,
-            _: &str,
-            seen: Option<&Record>,
-            next: Option<&Record>,
-        ) -> Result<(), ReplaceError> {
-            let mut other = seen.or(next).unwrap().clone();
-            other.claim.token = Token { generation: 1, owner: "another".to_owned() };
-            other.claim.state = State::Held { until: other.claim.expires_at };
-            Err(ReplaceError::Changed(Some(Box::new(other))))
-        }
-
-        fn answer_max(&self) -> usize {
-            usize::MAX
-        }
-    }
-    let scene = Scene::new(Restless);
+    let scene = Scene::new(Shaky::scripted((0..9).map(|_| Call::Overtaken)));
     assert!(matches!(scene.repeat().await, Err(Error::Store(fault)) if fault.passes));
 }
 

@@ -4,9 +4,12 @@ use std::{
     collections::VecDeque,
     future::pending,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
-use comeback::idempotency::{Memory, Record, ReplaceError, Store, StoreFault};
+use comeback::idempotency::{Memory, Record, ReplaceError, State, Store, StoreFault, Token};
+
+use super::Clock;
 
 /// The outcome of a call.
 pub enum Call {
@@ -18,6 +21,10 @@ pub enum Call {
     Unanswered(StoreFault),
     /// The call never returns.
     Silent,
+    /// The call takes this long.
+    Slow(Clock, Duration),
+    /// The call finds a new record of another owner.
+    Overtaken,
 }
 
 /// The fault of a call without a response.
@@ -67,6 +74,16 @@ impl Store for Shaky {
                 Err(ReplaceError::Fault(fault))
             }
             Call::Silent => pending().await,
+            Call::Slow(clock, takes) => {
+                clock.advance(takes);
+                self.memory.replace(key, seen, next).await
+            }
+            Call::Overtaken => {
+                let mut other = seen.or(next).unwrap().clone();
+                other.claim.token = Token { generation: 1, owner: "another".to_owned() };
+                other.claim.state = State::Held { until: other.claim.expires_at };
+                Err(ReplaceError::Changed(Some(Box::new(other))))
+            }
         }
     }
 
