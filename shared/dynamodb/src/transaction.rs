@@ -1,7 +1,6 @@
 //! Writes a claim together with its holder's own writes, in one transaction.
 
 use aws_sdk_dynamodb::{
-    error::BuildError,
     operation::transact_write_items::TransactWriteItemsError,
     types::{
         CancellationReason, Put, ReturnValuesOnConditionCheckFailure::AllOld, TransactWriteItem,
@@ -48,10 +47,16 @@ impl ClaimTable {
         beside: Item,
         others: Vec<TransactWriteItem>,
     ) -> Result<(), NotCommitted> {
-        let put = self.as_put(key, seen, next, beside).map_err(|error| {
-            let message = error.to_string();
-            StoreFault { passes: false, code: None, message }
-        })?;
+        let condition = Condition::of(Some(seen));
+        let put = Put::builder()
+            .table_name(&self.table)
+            .set_item(Some(item::write(key, next, beside)))
+            .condition_expression(condition.expression)
+            .set_expression_attribute_names(Some(condition.names))
+            .set_expression_attribute_values(condition.values)
+            .return_values_on_condition_check_failure(AllOld)
+            .build()
+            .map_err(|error| self.unreadable(&error.to_string()))?;
         let call = self
             .client
             .transact_write_items()
@@ -69,23 +74,5 @@ impl ClaimTable {
             Some(why) => NotCommitted::NotReplaced(why),
             None => NotCommitted::Cancelled(reasons.to_vec()),
         })
-    }
-
-    fn as_put(
-        &self,
-        key: &str,
-        seen: &Claim,
-        next: &Claim,
-        beside: Item,
-    ) -> Result<Put, BuildError> {
-        let condition = Condition::of(Some(seen));
-        Put::builder()
-            .table_name(&self.table)
-            .set_item(Some(item::write(key, next, beside)))
-            .condition_expression(condition.expression)
-            .set_expression_attribute_names(Some(condition.names))
-            .set_expression_attribute_values(condition.values)
-            .return_values_on_condition_check_failure(AllOld)
-            .build()
     }
 }

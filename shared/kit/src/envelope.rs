@@ -1,10 +1,7 @@
 //! The envelope of a retried event, as a function reads it.
 //!
 //! A retried event arrives as `{"_retry_metadata": {…}, "_original_payload": …}`; the first invocation gets the
-//! bare payload. [`Enveloped<T>`] reads both and gives the payload as `T`, with the retry metadata if there is
-//! any. Under the layer [`Unwrap`](crate::Unwrap) a function sees only its `T`, and can get the metadata from its
-//! context:
-//! [`Retried::of`].
+//! bare payload.
 
 use std::time::Duration;
 

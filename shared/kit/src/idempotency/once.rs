@@ -113,7 +113,11 @@ impl<S: Store> Idempotency<S> {
             Ok(value) => {
                 let done = self.done(&held, &value);
                 self.complete(&held, &done).await?;
-                return answered(done, value);
+                // The first request gets the value only if repetitions will get it, too.
+                return match done.answer {
+                    Some(Answer::NotKept(why)) => Err(Error::answer_not_kept(why)),
+                    Some(Answer::Kept(_)) | None => Ok(value),
+                };
             }
             Err(error) => error,
         };
@@ -311,14 +315,6 @@ fn answer<T: Serialize>(value: &T, max: usize) -> Answer {
             Answer::NotKept(format!("expected at most {max} bytes of JSON, got {size}"))
         }
         Err(_) => Answer::NotKept(format!("{} can't be written as JSON", type_name::<T>())),
-    }
-}
-
-/// The answer to the first request: the value, if repetitions will get it, too.
-fn answered<T, E>(done: Record, value: T) -> Result<T, Error<E>> {
-    match done.answer {
-        Some(Answer::NotKept(why)) => Err(Error::answer_not_kept(why)),
-        Some(Answer::Kept(_)) | None => Ok(value),
     }
 }
 
