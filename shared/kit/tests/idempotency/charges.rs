@@ -10,7 +10,7 @@ use comeback::{
 use super::{
     Clock, Declined, charges,
     shaky::fault,
-    world::{Ends, Fault, Faults, Gate, Play, Running, Step, every_order},
+    world::{Ends, Faults, Gate, Play, Running, Step, every_order},
 };
 
 /// Executions of one charge.
@@ -45,39 +45,20 @@ impl<S: Store + Sync> Store for Gated<S> {
         seen: Option<&Record>,
         next: Option<&Record>,
     ) -> Result<(), ReplaceError> {
-        match self.gate.pass(Step::Call).await {
-            Some(Fault::Unmade) => Err(ReplaceError::Fault(fault(true))),
-            Some(Fault::Unanswered) => {
-                let _ = self.made(key, seen, next).await;
-                Err(ReplaceError::Fault(fault(true)))
+        let made = || async {
+            let made = self.store.replace(key, seen, next).await;
+            if made.is_ok() {
+                let mut history = self.history.lock().unwrap();
+                assert_lawful(self.nth, history.there.as_ref(), next, self.clock.now());
+                history.there = next.cloned();
             }
-            Some(Fault::Repeated) => {
-                let _ = self.made(key, seen, next).await;
-                self.made(key, seen, next).await
-            }
-            None => self.made(key, seen, next).await,
-        }
+            made
+        };
+        self.gate.call(Err(ReplaceError::Fault(fault(true))), made).await
     }
 
     fn answer_max(&self) -> usize {
         self.store.answer_max()
-    }
-}
-
-impl<S: Store> Gated<S> {
-    async fn made(
-        &self,
-        key: &str,
-        seen: Option<&Record>,
-        next: Option<&Record>,
-    ) -> Result<(), ReplaceError> {
-        let made = self.store.replace(key, seen, next).await;
-        if made.is_ok() {
-            let mut history = self.history.lock().unwrap();
-            assert_lawful(self.nth, history.there.as_ref(), next, self.clock.now());
-            history.there = next.cloned();
-        }
-        made
     }
 }
 

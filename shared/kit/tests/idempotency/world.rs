@@ -83,6 +83,22 @@ impl Gate {
         .await
     }
 
+    /// Makes a call to the store when the gate opens. If the response is lost, this is the answer.
+    pub async fn call<T, F: Future<Output = T>>(&self, lost: T, make: impl Fn() -> F) -> T {
+        match self.pass(Step::Call).await {
+            None => make().await,
+            Some(Fault::Unmade) => lost,
+            Some(Fault::Unanswered) => {
+                make().await;
+                lost
+            }
+            Some(Fault::Repeated) => {
+                make().await;
+                make().await
+            }
+        }
+    }
+
     fn open(&self, fault: Option<Fault>) {
         *self.0.lock().unwrap() = Place::Free(fault);
     }
@@ -105,6 +121,7 @@ pub trait Play {
 }
 
 /// How the executions ended.
+#[derive(Default)]
 pub struct Ends {
     pub faults: Faults,
     /// The last execution, which started after all leases and had no fault.
@@ -137,19 +154,12 @@ impl Execution {
         })
         .await
     }
-
-    async fn step(&mut self, fault: Option<Fault>) -> Option<Answered> {
-        self.gate.open(fault);
-        self.go_on().await
-    }
 }
 
 /// The next event.
 #[derive(Clone, Copy, Debug)]
 enum Move {
-    Step(usize),
-    StepWith(usize, Fault),
-    Fail(usize),
+    Step(usize, Option<Fault>),
     Crash(usize),
     LeasesOver,
 }
@@ -158,8 +168,12 @@ enum Move {
 struct World<P> {
     play: P,
     clock: Clock,
+    /// How many executions have started.
+    begun: usize,
     /// The living executions by number, each at a gate.
     living: BTreeMap<usize, Execution>,
+    /// The faults that may still happen.
+    left: Faults,
     ends: Ends,
 }
 
@@ -167,94 +181,88 @@ impl<P: Play> World<P> {
     /// Plays this many executions of one operation to their end, and another one after all leases. Then asserts
     /// the rules.
     async fn play(play: P, executions: usize, faults: Faults, choices: &mut Choices) {
-        let ends = Ends {
-            faults,
-            last: executions,
-            ended: BTreeMap::new(),
-            crashed: BTreeSet::new(),
-            late: BTreeSet::new(),
-        };
-        let mut world = Self { play, clock: Clock::new(), living: BTreeMap::new(), ends };
-        let mut left = faults;
-        let mut waiting: Vec<usize> = (0..executions).rev().collect();
+        let ends = Ends { faults, last: executions, ..Ends::default() };
+        let (clock, living) = (Clock::new(), BTreeMap::new());
+        let mut world = Self { play, clock, begun: 0, living, left: faults, ends };
         loop {
-            let moves = world.moves(waiting.last().copied(), left);
+            let moves = world.moves();
             let Some(next) = moves.get(choices.pick(moves.len().max(1))) else { break };
-            if let Move::Step(nth) | Move::StepWith(nth, _) | Move::Crash(nth) | Move::Fail(nth) =
-                *next
-                && waiting.last() == Some(&nth)
-            {
-                waiting.pop();
-                world.begin(nth).await;
-            }
-            world.carry_out(*next, &mut left).await;
+            world.carry_out(*next).await;
         }
         world.clock.advance(LEASES_OVER);
-        world.begin(executions).await;
-        while world.living.contains_key(&executions) {
+        while !world.ends.ended.contains_key(&executions) {
             world.step(executions, None).await;
         }
         world.play.judge(world.ends).await;
     }
 
     /// The possible next events. Executions that have not started are alike, so one of them stands for all.
-    fn moves(&self, next: Option<usize>, left: Faults) -> Vec<Move> {
+    fn moves(&self) -> Vec<Move> {
         let mut moves = Vec::new();
-        let living = self.living.iter().map(|(&nth, execution)| (nth, execution.gate.before()));
-        for (nth, before) in living.chain(next.map(|nth| (nth, Some(Step::Call)))) {
-            moves.push(Move::Step(nth));
-            if before == Some(Step::Call) && left.calls > 0 {
-                moves.extend(FAULTS.map(|fault| Move::StepWith(nth, fault)));
+        let next = (self.begun < self.ends.last).then_some(self.begun);
+        for nth in self.living.keys().copied().chain(next) {
+            moves.push(Move::Step(nth, None));
+            match self.before(nth) {
+                Step::Call if self.left.calls > 0 => {
+                    moves.extend(FAULTS.map(|fault| Move::Step(nth, Some(fault))));
+                }
+                Step::Effect if self.left.operations > 0 => {
+                    moves.push(Move::Step(nth, Some(Fault::Unmade)));
+                }
+                Step::Call | Step::Effect => {}
             }
-            if before == Some(Step::Effect) && left.operations > 0 {
-                moves.push(Move::Fail(nth));
-            }
-            if Some(nth) != next && left.crashes > 0 {
+            if Some(nth) != next && self.left.crashes > 0 {
                 moves.push(Move::Crash(nth));
             }
         }
-        if left.leases_over > 0 && !self.living.is_empty() {
+        if self.left.leases_over > 0 && !self.living.is_empty() {
             moves.push(Move::LeasesOver);
         }
         moves
     }
 
-    async fn carry_out(&mut self, next: Move, left: &mut Faults) {
+    /// The next step of an execution. The first one is a call.
+    fn before(&self, nth: usize) -> Step {
+        let gate = self.living.get(&nth).map(|execution| &execution.gate);
+        gate.and_then(Gate::before).unwrap_or(Step::Call)
+    }
+
+    async fn carry_out(&mut self, next: Move) {
         match next {
-            Move::Step(nth) => self.step(nth, None).await,
-            Move::StepWith(nth, fault) => {
-                left.calls -= 1;
-                self.step(nth, Some(fault)).await;
-            }
-            Move::Fail(nth) => {
-                left.operations -= 1;
-                self.step(nth, Some(Fault::Unmade)).await;
+            Move::Step(nth, fault) => {
+                let spent = usize::from(fault.is_some());
+                match self.before(nth) {
+                    Step::Call => self.left.calls -= spent,
+                    Step::Effect => self.left.operations -= spent,
+                }
+                self.step(nth, fault).await;
             }
             Move::Crash(nth) => {
-                left.crashes -= 1;
+                self.left.crashes -= 1;
                 self.ends.crashed.insert(nth);
                 self.living.remove(&nth);
             }
             Move::LeasesOver => {
-                left.leases_over -= 1;
+                self.left.leases_over -= 1;
                 self.ends.late.extend(self.living.keys());
                 self.clock.advance(LEASES_OVER);
             }
         }
     }
 
-    /// Starts an execution, which runs to its first gate.
-    async fn begin(&mut self, nth: usize) {
-        let gate = Gate::default();
-        let future = self.play.begin(nth, gate.clone(), &self.clock);
-        let mut execution = Execution { gate, future };
-        assert!(execution.go_on().await.is_none(), "its first step is a call");
-        self.living.insert(nth, execution);
-    }
-
+    /// Lets an execution take its next step, and starts it before its first.
     async fn step(&mut self, nth: usize, fault: Option<Fault>) {
+        if nth == self.begun {
+            let gate = Gate::default();
+            let future = self.play.begin(nth, gate.clone(), &self.clock);
+            let mut execution = Execution { gate, future };
+            assert!(execution.go_on().await.is_none(), "its first step is a call");
+            self.living.insert(nth, execution);
+            self.begun += 1;
+        }
         let Some(execution) = self.living.get_mut(&nth) else { unreachable!("{nth} has ended") };
-        if let Some(answered) = execution.step(fault).await {
+        execution.gate.open(fault);
+        if let Some(answered) = execution.go_on().await {
             self.living.remove(&nth);
             self.ends.ended.insert(nth, answered);
         }

@@ -18,7 +18,7 @@ use comeback::idempotency::{Claim, DynamoStore, Error, ReplaceError, Request, St
 use super::Table;
 use crate::{
     Clock, Declined, charges,
-    world::{Ends, Fault, Gate, Play, Running, Step},
+    world::{Ends, Gate, Play, Running, Step},
 };
 
 /// The attribute that lists the executions that made the effect.
@@ -41,19 +41,8 @@ impl HttpConnector for Gated {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let Self { gate, http } = self.clone();
         HttpConnectorFuture::new(async move {
-            let lost = || Err(ConnectorError::io("no answer".into()));
-            match gate.pass(Step::Call).await {
-                Some(Fault::Unmade) => lost(),
-                Some(Fault::Unanswered) => {
-                    sent(&http, &request).await;
-                    lost()
-                }
-                Some(Fault::Repeated) => {
-                    sent(&http, &request).await;
-                    Ok(sent(&http, &request).await)
-                }
-                None => Ok(sent(&http, &request).await),
-            }
+            let lost = Err(ConnectorError::io("no answer".into()));
+            gate.call(lost, || async { Ok(sent(&http, &request).await) }).await
         })
     }
 }
