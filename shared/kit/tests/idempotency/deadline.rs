@@ -6,8 +6,7 @@ use comeback::idempotency::{Error, Store};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    Declined, LIFE,
-    scene::Scene,
+    Declined, LIFE, Scene,
     shaky::{Call, Shaky},
 };
 

@@ -11,7 +11,7 @@ use comeback::{
 use http::{HeaderMap, HeaderValue, StatusCode, header::RETRY_AFTER};
 
 use super::{
-    scene::Scene,
+    Scene,
     shaky::{Call, Shaky, fault},
 };
 

@@ -10,8 +10,7 @@ use serde_json::Value;
 use tracing::{Dispatch, subscriber::NoSubscriber};
 
 use super::{
-    Declined,
-    scene::Scene,
+    Declined, Scene,
     shaky::{Call, Shaky, fault},
 };
 

@@ -8,7 +8,6 @@ mod holding;
 mod log;
 #[cfg(feature = "dynamodb")]
 mod moto;
-mod scene;
 mod semantics;
 mod shaky;
 mod world;
@@ -18,7 +17,10 @@ use std::{
     time::Duration,
 };
 
-use comeback::{Timestamp, idempotency::Idempotency};
+use comeback::{
+    Timestamp,
+    idempotency::{Error, Idempotency, Request, Store},
+};
 use lambda_runtime::Context;
 
 /// The duration of an invocation in these tests.
@@ -58,5 +60,38 @@ impl Clock {
         context.request_id = request_id.to_owned();
         context.deadline = u64::try_from((self.now() + LIFE).timestamp_millis()).unwrap();
         context
+    }
+}
+
+/// A charge over a store, and its clock.
+struct Scene<S> {
+    clock: Clock,
+    once: Idempotency<S>,
+}
+
+impl<S: Store> Scene<S> {
+    fn new(store: S) -> Self {
+        let clock = Clock::new();
+        Self { once: charges(store, &clock), clock }
+    }
+
+    fn request(&self, intent: &str) -> Request {
+        Request::new("card 4711", intent, &self.clock.context("request")).unwrap()
+    }
+
+    /// Charges, unless that was done before.
+    async fn charge(&self, answer: &str) -> Result<String, Error<Declined>> {
+        let request = self.request("charge 100");
+        self.once.run(&request, async |_| Ok(answer.to_owned())).await
+    }
+
+    async fn decline(&self) -> Result<String, Error<Declined>> {
+        self.once.run(&self.request("charge 100"), async |_| Err(Declined)).await
+    }
+
+    /// Repeats a charge that must not run again.
+    async fn repeat(&self) -> Result<String, Error<Declined>> {
+        let request = self.request("charge 100");
+        self.once.run(&request, async |_| unreachable!("it was run before")).await
     }
 }

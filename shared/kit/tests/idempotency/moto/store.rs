@@ -8,7 +8,7 @@ use comeback::idempotency::{
 };
 
 use super::Table;
-use crate::scene::Scene;
+use crate::Scene;
 
 fn held(owner: &str, generation: u32) -> Record {
     let until = "2026-02-01T12:00:40.568Z".parse().unwrap();

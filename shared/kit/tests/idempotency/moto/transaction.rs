@@ -10,7 +10,7 @@ use comeback::{
 use serde::{Deserialize, Serialize};
 
 use super::Table;
-use crate::{Declined, scene::Scene};
+use crate::{Declined, Scene};
 
 /// An answer that cannot be written as JSON.
 #[derive(Debug, Deserialize, Serialize)]
