@@ -17,60 +17,54 @@ use super::{
 
 const HELD: Duration = Duration::from_secs(120);
 
-/// Makes a charge that ends like this, and holds the key if it may have been done.
+/// Makes a charge that ends like this, and holds the key for this time if it may have been done.
 async fn charge(
     scene: &Scene<impl Store>,
+    held: Duration,
     ends: Result<&str, io::ErrorKind>,
 ) -> Result<String, Error<io::Error>> {
-    let once = scene.once.holding(HELD, may_be_done).unwrap();
+    let once = scene.once.holding(held, may_be_done).unwrap();
     let operation = async |_| ends.map(str::to_owned).map_err(io::Error::from);
     once.run(&scene.request("charge 100"), operation).await
 }
 
 #[tokio::test]
 async fn after_a_timeout_the_key_is_held_for_the_given_time() {
-    let scene = Scene::new(Memory::new());
-    let failure = Failure::from(charge(&scene, Err(io::ErrorKind::TimedOut)).await.unwrap_err());
-    assert_eq!(failure.to_string(), "RetryAfter: 120s: timed out");
+    // The lease would last for 70 s.
+    for seconds in [1, 120] {
+        let (scene, held) = (Scene::new(Memory::new()), Duration::from_secs(seconds));
+        let error = charge(&scene, held, Err(io::ErrorKind::TimedOut)).await.unwrap_err();
+        let failure = Failure::from(error).to_string();
+        assert_eq!(failure, format!("RetryAfter: {seconds}s: timed out"));
 
-    scene.clock.advance(HELD - Duration::from_secs(1));
-    let error = charge(&scene, Ok("ch_1")).await.unwrap_err();
-    assert!(matches!(error, Error::InProgress { .. }), "{error}");
-    assert!(Failure::from(error).message().starts_with("1s: "));
+        scene.clock.advance(held - Duration::from_secs(1));
+        let error = charge(&scene, held, Ok("ch_1")).await.unwrap_err();
+        assert!(matches!(error, Error::InProgress { .. }), "{error}");
+        assert!(Failure::from(error).message().starts_with("1s: "));
 
-    scene.clock.advance(Duration::from_secs(1));
-    assert_eq!(charge(&scene, Ok("ch_2")).await.unwrap(), "ch_2");
-}
-
-#[tokio::test]
-async fn the_key_is_held_for_the_given_time_even_if_the_lease_is_longer() {
-    let scene = Scene::new(Memory::new());
-    let request = scene.request("charge 100");
-    let once = scene.once.holding(Duration::from_secs(1), may_be_done).unwrap();
-    let timed_out = async |_| Err::<(), _>(io::Error::from(io::ErrorKind::TimedOut));
-    once.run(&request, timed_out).await.unwrap_err();
-    scene.clock.advance(Duration::from_secs(1));
-    assert_eq!(charge(&scene, Ok("ch_1")).await.unwrap(), "ch_1");
+        scene.clock.advance(Duration::from_secs(1));
+        assert_eq!(charge(&scene, held, Ok("ch_2")).await.unwrap(), "ch_2");
+    }
 }
 
 #[tokio::test]
 async fn after_a_refusal_the_key_is_free() {
     let scene = Scene::new(Memory::new());
-    let error = charge(&scene, Err(io::ErrorKind::ConnectionRefused)).await.unwrap_err();
+    let error = charge(&scene, HELD, Err(io::ErrorKind::ConnectionRefused)).await.unwrap_err();
     assert!(matches!(error, Error::Operation(_)), "{error}");
-    assert_eq!(charge(&scene, Ok("ch_1")).await.unwrap(), "ch_1");
+    assert_eq!(charge(&scene, HELD, Ok("ch_1")).await.unwrap(), "ch_1");
 }
 
 #[tokio::test]
 async fn if_the_store_fails_the_key_is_held_until_its_lease_ends() {
     let store = Shaky::scripted([Call::Made, Call::Unmade(fault(false))]);
     let scene = Scene::new(store);
-    let error = charge(&scene, Err(io::ErrorKind::TimedOut)).await.unwrap_err();
+    let error = charge(&scene, HELD, Err(io::ErrorKind::TimedOut)).await.unwrap_err();
     assert!(matches!(error, Error::InDoubt { .. }), "{error}");
-    let error = charge(&scene, Ok("ch_1")).await.unwrap_err();
+    let error = charge(&scene, HELD, Ok("ch_1")).await.unwrap_err();
     assert!(matches!(error, Error::InProgress { .. }), "{error}");
     scene.clock.advance(Duration::from_secs(70));
-    assert_eq!(charge(&scene, Ok("ch_1")).await.unwrap(), "ch_1");
+    assert_eq!(charge(&scene, HELD, Ok("ch_1")).await.unwrap(), "ch_1");
 }
 
 #[tokio::test]
