@@ -103,7 +103,7 @@ pub(crate) fn asked(error: &(dyn Error + 'static)) -> Option<Ask> {
 
 fn asked_by_server(link: &(dyn Error + 'static)) -> Option<Ask> {
     let response = link.downcast_ref::<HttpStatus>()?;
-    let wait = response.transient()?.hint?.wait(clock::now());
+    let wait = response.verdict().transient()?.hint?.wait(clock::now());
     (!wait.is_zero()).then(|| Ask::after(wait))
 }
 

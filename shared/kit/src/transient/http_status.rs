@@ -4,7 +4,7 @@ use std::error::Error;
 
 use http::{HeaderMap, StatusCode};
 
-use super::{Kind, RetryHint, Transient, Verdict, standard::Opinion};
+use super::{Kind, RetryHint, Verdict, standard::Opinion};
 
 /// The status, retry hint and body of a failed response, as an error.
 ///
@@ -125,12 +125,7 @@ impl HttpStatus {
         self.retry_after
     }
 
-    /// The transient fault, or `None` if the error is permanent.
-    pub(crate) fn transient(&self) -> Option<Transient> {
-        self.verdict().transient()
-    }
-
-    fn verdict(&self) -> Verdict {
+    pub(crate) fn verdict(&self) -> Verdict {
         of_status(self.status.as_u16()).with_hint(self.retry_after)
     }
 
