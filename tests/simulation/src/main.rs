@@ -9,7 +9,6 @@
 
 mod dice;
 mod judge;
-mod kinds;
 mod notes;
 mod outage;
 mod payload;
@@ -22,19 +21,21 @@ mod world;
 
 use std::{
     fs,
+    ops::Range,
     path::{Path, PathBuf},
     process::ExitCode,
+    slice,
     time::{Duration, Instant},
 };
 
-use clap::{Args, Parser, ValueEnum};
+use clap::{Parser, ValueEnum as _};
 use comeback_core::time::{at_millis, between};
 
 use crate::{
-    outage::Outage,
+    outage::{Design, Outage, Played},
     plan::Plan,
     run::{report, worlds},
-    target::{Kind, Who},
+    target::Kind,
     world::{BEGAN_AT, play},
 };
 
@@ -69,21 +70,18 @@ enum Command {
     Outage {
         /// How events wait; all designs if absent.
         #[arg(long)]
-        design: Option<outage::Design>,
-        /// How many events of function A fail in a second.
-        #[arg(long, default_value_t = 200)]
-        rate: u64,
-        /// How long the outage lasts.
-        #[arg(long, default_value_t = 120)]
-        minutes: u64,
-        /// How many events of function B fail in a second.
+        design: Option<Design>,
+        /// How function A fails; with several seeds or probes, every way if absent.
+        #[arg(long)]
+        kind: Option<Kind>,
+        /// How many seeds are played.
         #[arg(long, default_value_t = 1)]
-        neighbour: u64,
-        /// The handler's IN_FLIGHT_MAX.
-        #[arg(long, default_value_t = 100_000)]
-        in_flight_max: u32,
+        seeds: u64,
+        /// The first seed.
+        #[arg(long, default_value_t = 0)]
+        from: u64,
         #[command(flatten)]
-        probing: Probing,
+        outage: Outage,
     },
     /// Plays one world in which many events are sent in 24 hours.
     Day {
@@ -105,32 +103,6 @@ enum Command {
     },
 }
 
-/// How function A fails, and what is done about it.
-#[derive(Args)]
-struct Probing {
-    /// How function A fails; with several seeds or probes, every way if absent.
-    #[arg(long)]
-    kind: Option<Kind>,
-    /// How many invocations function A can take in a second.
-    #[arg(long, default_value_t = u64::MAX)]
-    capacity: u64,
-    /// Who is asked whether function A is down.
-    #[arg(long, default_value = "both")]
-    witness: Who,
-    /// Probe function A while it is down.
-    #[arg(long)]
-    probe: bool,
-    /// List waiting events, so that they can be brought forward.
-    #[arg(long)]
-    register: bool,
-    /// How many seeds are played.
-    #[arg(long, default_value_t = 1)]
-    seeds: u64,
-    /// The first seed.
-    #[arg(long, default_value_t = 0)]
-    from: u64,
-}
-
 #[allow(clippy::disallowed_methods, reason = "only the duration of a run is measured")]
 fn main() -> ExitCode {
     let started = Instant::now();
@@ -142,38 +114,14 @@ fn main() -> ExitCode {
             let plan = if flawless { plan.flawless(Duration::from_hours(down)) } else { plan };
             day(started, plan, metrics.as_deref())
         }
-        Command::Outage { design, rate, minutes, neighbour, in_flight_max, probing } => {
-            let Probing { kind, capacity, witness, probe, register, seeds, from } = probing;
-            let target = target::Settings { kind: Kind::Down, capacity, seed: from, witness };
-            let design_first = design.unwrap_or(outage::Design::EachDelays);
-            let outage = Outage {
-                design: design_first,
-                rate,
-                minutes,
-                neighbour,
-                in_flight_max,
-                target,
-                probe,
-                register,
-            };
-            if probe || seeds > 1 || kind.is_some() {
-                let kinds = Kind::value_variants();
-                let kinds = kind.as_ref().map_or(kinds, std::slice::from_ref);
-                println!("{}", kinds::HEAD);
-                return if kinds.iter().all(|&kind| kinds::play(outage, kind, from..from + seeds)) {
-                    ExitCode::SUCCESS
-                } else {
-                    ExitCode::FAILURE
-                };
+        Command::Outage { design, kind, seeds, from, outage } => {
+            let outage = Outage { seed: from, ..outage };
+            if outage.probe || seeds > 1 || kind.is_some() {
+                let design = design.unwrap_or(outage.design);
+                kinds(kind, from..from + seeds, Outage { design, ..outage })
+            } else {
+                designs(design, outage)
             }
-            let designs = outage::Design::value_variants();
-            let designs = design.as_ref().map_or(designs, std::slice::from_ref);
-            println!("{}", outage::HEAD);
-            designs.iter().all(|&design| {
-                let played = outage::play(Outage { design, ..outage });
-                println!("{}", played.row(design));
-                played.lost == 0 && played.forks == 0
-            })
         }
     };
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -219,4 +167,27 @@ fn day(started: Instant, plan: Plan, metrics: Option<&Path>) -> bool {
         println!("expected to write metrics, got: {error}");
     }
     ended.violation.is_none() && unwritten.is_none()
+}
+
+/// Plays an outage with each design, and prints a row for each.
+fn designs(only: Option<Design>, outage: Outage) -> bool {
+    println!("{}", outage::DESIGNS_HEAD);
+    let designs = only.as_ref().map_or(Design::value_variants(), slice::from_ref);
+    designs.iter().all(|&design| {
+        let played = outage::play(Outage { design, ..outage });
+        println!("{}", played.design_row(design));
+        played.is_good()
+    })
+}
+
+/// Plays outages of each kind with these seeds, and prints a row for each kind.
+fn kinds(only: Option<Kind>, seeds: Range<u64>, outage: Outage) -> bool {
+    println!("{}", outage::KINDS_HEAD);
+    let kinds = only.as_ref().map_or(Kind::value_variants(), slice::from_ref);
+    kinds.iter().all(|&kind| {
+        let outages = seeds.clone().map(|seed| Outage { kind, seed, ..outage });
+        let all: Vec<_> = outages.map(outage::play).collect();
+        println!("{}", outage::kind_row(kind, &all));
+        all.iter().all(Played::is_good)
+    })
 }

@@ -18,7 +18,7 @@ use comeback_core::{
 use comeback_flow::ports::{Listed, NotExchanged, Stored};
 use serde_json::{Value, json};
 
-use crate::world::BEGAN_AT;
+use crate::{outage::Outage, world::BEGAN_AT};
 
 /// How long a run takes that fails because its upstream doesn't answer.
 const SLOW_FAILURE: Duration = Duration::from_secs(60);
@@ -59,19 +59,9 @@ pub enum Who {
     Both,
 }
 
-/// The function and its circuit.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    pub kind: Kind,
-    /// Invocations beyond this number in a second fail.
-    pub capacity: u64,
-    pub seed: u64,
-    pub witness: Who,
-}
-
 /// The function, its metrics, its circuit and its register.
 pub struct Target {
-    settings: Settings,
+    outage: Outage,
     mended: Timestamp,
     /// Invocations and failures in each minute since the beginning.
     minutes: Vec<(u32, u32)>,
@@ -86,8 +76,8 @@ pub struct Target {
 /// What was observed about the circuit.
 #[derive(Clone, Debug, Default)]
 pub struct Watched {
-    /// When it opened and when it closed.
-    pub turns: Vec<(Timestamp, &'static str)>,
+    /// When it opened for the first time.
+    pub opened_at: Option<Timestamp>,
     pub probes: u64,
     pub writes: u64,
     pub questions: u64,
@@ -111,13 +101,13 @@ fn hash(seed: u64, number: u64) -> u64 {
 }
 
 impl Target {
-    pub fn new(settings: Settings, mended: Timestamp) -> Self {
+    pub fn new(outage: Outage, mended: Timestamp) -> Self {
         let mut stored = Stored::default();
-        if settings.witness == Who::Cloudwatch {
+        if outage.witness == Who::Cloudwatch {
             cleared(&mut stored, at_millis(BEGAN_AT));
         }
         Self {
-            settings,
+            outage,
             mended,
             minutes: Vec::new(),
             second: (0, 0),
@@ -131,33 +121,42 @@ impl Target {
     /// When the function is mended for good.
     pub fn mended(&self) -> Timestamp {
         let brief = later(at_millis(BEGAN_AT), Duration::from_mins(1));
-        if self.settings.kind == Kind::Brief { brief } else { self.mended }
+        if self.outage.kind == Kind::Brief { brief } else { self.mended }
     }
 
     /// Whether first invocations arrive at this time.
     pub fn has_traffic(&self, now: Timestamp) -> bool {
-        if self.settings.kind == Kind::Burst {
+        if self.outage.kind == Kind::Burst {
             return between(at_millis(BEGAN_AT), now) < Duration::from_mins(1);
         }
         now < later(self.mended, Duration::from_mins(90))
     }
 
-    /// Whether nearly all invocations fail at this time.
-    fn is_down(&self, now: Timestamp) -> bool {
-        match self.settings.kind {
+    /// How many percent of the invocations fail at this time, apart from poison.
+    fn failing(&self, now: Timestamp) -> u64 {
+        if now >= self.mended() {
+            return 0;
+        }
+        match self.outage.kind {
+            Kind::Poison => 0,
+            Kind::Half => 50,
+            Kind::Mostly => 90,
+            Kind::Flapping => {
+                let period = 120 + hash(self.outage.seed, 7) % 240;
+                let passed = between(at_millis(BEGAN_AT), now).as_secs();
+                if (passed / period).is_multiple_of(2) { 100 } else { 0 }
+            }
             Kind::Down
             | Kind::Slow
             | Kind::DownPoison
             | Kind::Overloaded
-            | Kind::Burst
-            | Kind::Brief => now < self.mended(),
-            Kind::Flapping => {
-                let period = 120 + hash(self.settings.seed, 7) % 240;
-                let passed = between(at_millis(BEGAN_AT), now).as_secs();
-                now < self.mended && (passed / period).is_multiple_of(2)
-            }
-            Kind::Half | Kind::Mostly | Kind::Poison => false,
+            | Kind::Brief
+            | Kind::Burst => 100,
         }
+    }
+
+    fn is_down(&self, now: Timestamp) -> bool {
+        self.failing(now) == 100
     }
 
     /// For how long the function was up between these times.
@@ -169,8 +168,8 @@ impl Target {
 
     /// Whether this first invocation is of an event that always fails.
     pub fn is_poison(&self, nth: u64, now: Timestamp) -> bool {
-        let poison = hash(self.settings.seed, nth) % 100 < 30 && now < self.mended;
-        poison && matches!(self.settings.kind, Kind::Poison | Kind::DownPoison)
+        let poison = hash(self.outage.seed, nth) % 100 < 30 && now < self.mended;
+        poison && matches!(self.outage.kind, Kind::Poison | Kind::DownPoison)
     }
 
     /// Invokes the function. Returns how long the run takes if it fails.
@@ -181,34 +180,19 @@ impl Target {
         is_poison: bool,
         now: Timestamp,
     ) -> Option<Duration> {
-        let draw = hash(self.settings.seed ^ 0x5555, event << 8 | u64::from(attempt)) % 100;
+        let draw = hash(self.outage.seed ^ 0x5555, event << 8 | u64::from(attempt)) % 100;
         if self.second.0 != now.timestamp() {
             self.second = (now.timestamp(), 0);
         }
         self.second.1 += 1;
-        let share = match self.settings.kind {
-            Kind::Half => 50,
-            Kind::Mostly => 90,
-            Kind::Down
-            | Kind::Slow
-            | Kind::Flapping
-            | Kind::Poison
-            | Kind::DownPoison
-            | Kind::Overloaded
-            | Kind::Brief
-            | Kind::Burst => 0,
-        };
-        let fails = self.is_down(now)
-            || is_poison
-            || (draw < share && now < self.mended)
-            || self.second.1 > self.settings.capacity;
+        let fails = draw < self.failing(now) || is_poison || self.second.1 > self.outage.capacity;
         let minute = between(at_millis(BEGAN_AT), now).as_secs() as usize / 60;
         if self.minutes.len() <= minute {
             self.minutes.resize(minute + 1, (0, 0));
         }
         self.minutes[minute].0 += 1;
         self.minutes[minute].1 += u32::from(fails);
-        let takes = if self.settings.kind == Kind::Slow { SLOW_FAILURE } else { Duration::ZERO };
+        let takes = if self.outage.kind == Kind::Slow { SLOW_FAILURE } else { Duration::ZERO };
         fails.then_some(takes)
     }
 
@@ -223,7 +207,7 @@ impl Target {
     /// Records a retry.
     pub fn retried(&mut self, event: usize, attempt: u8) {
         let Some(text) = &self.stored.text else { return };
-        let of = format!(r#""event":"{}.{event}-0","attempt":{attempt}"#, self.settings.seed);
+        let of = format!(r#""event":"{}.{event}-0","attempt":{attempt}"#, self.outage.seed);
         let is_limited = text.contains(r#"{"open":"#) || text.contains(r#"{"probing":"#);
         if is_limited && !text.contains(&of) {
             self.watched.non_probe_retries += 1;
@@ -244,14 +228,16 @@ impl Target {
         let (was, is) = (name(self.stored.text.as_deref()), name(Some(next)));
         self.watched.writes += 1;
         if was != is {
-            self.watched.turns.push((now, is));
+            if is == "open" {
+                self.watched.opened_at.get_or_insert(now);
+            }
             let opened = is == "open" && was != "probing";
             self.watched.false_openings += u64::from(opened && !self.is_down(now));
             self.watched.probes += u64::from(is == "probing");
             self.watched.overlapping_probes += u64::from(is == "probing" && was != "open");
         }
         self.stored = Stored { version: seen + 1, text: Some(next.to_owned()) };
-        if self.settings.witness == Who::Cloudwatch {
+        if self.outage.witness == Who::Cloudwatch {
             cleared(&mut self.stored, now);
         }
         Ok(())
@@ -260,14 +246,14 @@ impl Target {
     /// The minutes that CloudWatch shows now.
     pub fn minutes(&mut self, from: Timestamp, now: Timestamp) -> Vec<Minute> {
         self.watched.questions += 1;
-        if self.settings.witness == Who::Own {
+        if self.outage.witness == Who::Own {
             let began = now - Duration::from_secs(60);
             return vec![Minute { began, invocations: 100, errors: 100 }];
         }
-        let slow = if self.settings.kind == Kind::Slow { SLOW_FAILURE } else { Duration::ZERO };
+        let slow = if self.outage.kind == Kind::Slow { SLOW_FAILURE } else { Duration::ZERO };
         let of = |(nth, &(invocations, errors)): (usize, &(u32, u32))| {
             let began = later(at_millis(BEGAN_AT), Duration::from_secs(60 * nth as u64));
-            let lag = Duration::from_secs(120 + hash(self.settings.seed, nth as u64) % 60);
+            let lag = Duration::from_secs(120 + hash(self.outage.seed, nth as u64) % 60);
             let is_visible = later(began, lag + slow) <= now && from <= began && invocations > 0;
             is_visible.then_some(Minute { began, invocations, errors })
         };

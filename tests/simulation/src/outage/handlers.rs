@@ -47,9 +47,7 @@ pub fn settings(outage: Outage) -> Settings {
         "LEDGER_TABLE" => (outage.probe || outage.register).then(|| "ledger".to_owned()),
         "PROBE" => Some(outage.probe.to_string()),
         "REGISTER" => Some(outage.register.to_string()),
-        "MAX_AGE"
-            if outage.target.kind == Kind::Poison || outage.target.kind == Kind::DownPoison =>
-        {
+        "MAX_AGE" if matches!(outage.kind, Kind::Poison | Kind::DownPoison) => {
             Some("1h".to_owned())
         }
         _ => None,

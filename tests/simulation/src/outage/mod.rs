@@ -15,16 +15,16 @@ mod world;
 
 use std::{cell::RefCell, collections::VecDeque, rc::Rc, time::Duration};
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use comeback_core::{arn::FunctionArn, time::later};
 use comeback_local::model::{ACCOUNT, REGION};
 
-pub use self::played::{HEAD, Played};
+pub use self::played::{DESIGNS_HEAD, KINDS_HEAD, Played, kind_row};
 use self::{
     handlers::{AwsHandler, handle, handler, settings},
     world::{Batch, World},
 };
-use crate::target;
+use crate::target::{Kind, Who};
 
 /// How long a handler is busy with a batch.
 const BATCH_TAKES: Duration = Duration::from_millis(60);
@@ -59,19 +59,40 @@ impl Design {
 }
 
 /// The parameters of an outage.
-#[derive(Clone, Copy, Debug)]
+#[derive(Args, Clone, Copy, Debug)]
+#[group(skip)]
 pub struct Outage {
-    pub design: Design,
-    /// The rate in events per second at which A fails, and the minutes for which it does.
+    /// How many events of function A fail in a second.
+    #[arg(long, default_value_t = 200)]
     pub rate: u64,
+    /// How long the outage lasts.
+    #[arg(long, default_value_t = 120)]
     pub minutes: u64,
-    /// How many events of B fail per second, once each.
+    /// How many events of function B fail in a second.
+    #[arg(long, default_value_t = 1)]
     pub neighbour: u64,
+    /// The handler's IN_FLIGHT_MAX.
+    #[arg(long, default_value_t = 100_000)]
     pub in_flight_max: u32,
-    /// How function A behaves, and whether it is probed and its events are listed.
-    pub target: target::Settings,
+    /// How many invocations function A can take in a second.
+    #[arg(long, default_value_t = u64::MAX)]
+    pub capacity: u64,
+    /// Who is asked whether function A is down.
+    #[arg(long, default_value = "both")]
+    pub witness: Who,
+    /// Probe function A while it is down.
+    #[arg(long)]
     pub probe: bool,
+    /// List waiting events, so that they can be brought forward.
+    #[arg(long)]
     pub register: bool,
+    /// How events wait, how A fails, and the seed: one run has one of each.
+    #[arg(skip = Design::EachDelays)]
+    pub design: Design,
+    #[arg(skip = Kind::Down)]
+    pub kind: Kind,
+    #[arg(skip)]
+    pub seed: u64,
 }
 
 /// Plays an outage to its end.
@@ -120,22 +141,19 @@ fn run(world: World) -> Played {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::{Kind, Who};
 
     const SMALL: Outage = Outage {
-        design: Design::EachDelays,
         rate: 20,
         minutes: 20,
         neighbour: 1,
         in_flight_max: 1_000,
-        target: target::Settings {
-            kind: Kind::Down,
-            capacity: u64::MAX,
-            seed: 0,
-            witness: Who::Both,
-        },
+        capacity: u64::MAX,
+        witness: Who::Both,
         probe: false,
         register: false,
+        design: Design::EachDelays,
+        kind: Kind::Down,
+        seed: 0,
     };
 
     #[test]
@@ -155,13 +173,13 @@ mod tests {
 
     #[test]
     fn a_large_backlog_is_retried_as_fast_as_its_target_takes_it() {
-        let target = target::Settings { capacity: 50, ..SMALL.target };
-        let played = play(Outage { target, minutes: 10, probe: true, register: true, ..SMALL });
+        let capacity = 50;
+        let played = play(Outage { capacity, minutes: 10, probe: true, register: true, ..SMALL });
         assert_eq!((played.lost, played.forks, played.letters), (0, 0, 0));
         assert_eq!((played.watched.non_probe_retries, played.watched.overlapping_probes), (0, 0));
         assert!(played.in_flight_max <= SMALL.in_flight_max.into(), "{}", played.in_flight_max);
         // First invocations continue, and take a part of the capacity.
-        let alone = Duration::from_secs(played.backlog as u64 / (target.capacity - SMALL.rate));
+        let alone = Duration::from_secs(played.backlog as u64 / (capacity - SMALL.rate));
         let most = played.most_after.unwrap();
         assert!(most <= alone + Duration::from_mins(5), "{most:?} instead of {alone:?}");
     }

@@ -1,9 +1,9 @@
-//! The results of an outage, and their row in the table.
+//! The results of outages, and their rows in the tables.
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use super::{BATCH_TAKES, Design};
-use crate::target::Watched;
+use crate::target::{Kind, Watched};
 
 /// Dollars for a million requests of SQS and of Lambda, and for a second of a function with 128 MB on arm64, as in
 /// `infra/cost/prices.py`.
@@ -48,6 +48,12 @@ impl Played {
             + seconds * LAMBDA_SECOND
     }
 
+    /// Whether nothing was lost and no rule was broken.
+    pub fn is_good(&self) -> bool {
+        let Watched { non_probe_retries, overlapping_probes, .. } = self.watched;
+        self.lost == 0 && [self.forks, non_probe_retries, overlapping_probes] == [0; 3]
+    }
+
     /// The lateness that this share of A's or B's attempts did not exceed.
     pub fn lateness(&self, target: usize, share: f64) -> Duration {
         let all = &self.lateness[target];
@@ -59,8 +65,8 @@ impl Played {
         nth.map_or(Duration::ZERO, |(&millis, _)| Duration::from_millis(millis))
     }
 
-    /// The row of a table.
-    pub fn row(&self, design: Design) -> String {
+    /// The row of a design.
+    pub fn design_row(&self, design: Design) -> String {
         let seconds = |target, share| self.lateness(target, share).as_secs_f64();
         let mut row = format!("| {design:?} |");
         for target in [1, 0] {
@@ -87,7 +93,47 @@ impl Played {
     }
 }
 
-/// The header of the table.
-pub const HEAD: &str = "\
+/// The header of the table of designs.
+pub const DESIGNS_HEAD: &str = "\
 | design | B late p50 | p99 | max | A late p50 | p99 | max | in flight | delayed | retries each | SQS requests | $ a million events | drained after | lost / forks / dead |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";
+
+/// The header of the table of kinds.
+pub const KINDS_HEAD: &str = "\
+| A is | seeds | events | retries while down | probes | open after p50 | max | first retry after p50 | max | 95 % retried after p50 | max | open in vain | late while up | B late max | writes | questions | not the probe / two probes / lost / forks / dead |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";
+
+/// The row of a kind: the sums, medians and maxima of all its outages.
+pub fn kind_row(kind: Kind, all: &[Played]) -> String {
+    let sum = |of: fn(&Played) -> u64| all.iter().map(of).sum::<u64>();
+    let times = |of: fn(&Played) -> Option<Duration>| {
+        let mut times: Vec<_> = all.iter().filter_map(of).map(|it| it.as_secs_f64()).collect();
+        times.sort_by(f64::total_cmp);
+        let at =
+            |share: f64| times.get(((times.len().max(1) - 1) as f64 * share) as usize).copied();
+        let text = |at: Option<f64>| at.map_or("never".to_owned(), |at| format!("{at:.0} s"));
+        format!("{} | {}", text(at(0.5)), text(at(1.0)))
+    };
+    let most =
+        |of: fn(&Played) -> Duration| all.iter().map(of).max().unwrap_or_default().as_secs_f64();
+    format!(
+        "| {kind:?} | {} | {} | {} | {} | {} | {} | {} | {} | {:.0} s | {:.1} s | {} | {} | {} / {} / {} / {} / {} |",
+        all.len(),
+        sum(|it| it.events as u64),
+        sum(|it| it.retries_while_down),
+        sum(|it| it.watched.probes),
+        times(|it| it.opened_after),
+        times(|it| it.first_after),
+        times(|it| it.most_after),
+        sum(|it| it.watched.false_openings),
+        most(|it| it.watched.late_while_up),
+        most(|it| it.lateness(1, 1.0)),
+        sum(|it| it.watched.writes),
+        sum(|it| it.watched.questions),
+        sum(|it| it.watched.non_probe_retries),
+        sum(|it| it.watched.overlapping_probes),
+        sum(|it| it.lost as u64),
+        sum(|it| it.forks),
+        sum(|it| it.letters),
+    )
+}

@@ -99,6 +99,7 @@ impl World {
     #[allow(clippy::expect_used, reason = "the model accepts these queues")]
     pub fn new(outage: Outage) -> Self {
         let now = at_millis(BEGAN_AT);
+        let mended = later(now, Duration::from_mins(outage.minutes));
         let mut sqs = Sqs::new(1);
         let queues = BTreeSet::from([0, 1].map(|target| outage.design.queue(target)));
         let mut poller = |queue| {
@@ -113,7 +114,7 @@ impl World {
         Self {
             outage,
             now,
-            mended: later(now, Duration::from_secs(outage.minutes * 60)),
+            mended,
             sqs,
             pollers,
             events: Vec::new(),
@@ -121,10 +122,7 @@ impl World {
             open: 0,
             running: VecDeque::new(),
             slow: VecDeque::new(),
-            target: Target::new(
-                outage.target,
-                later(now, Duration::from_secs(outage.minutes * 60)),
-            ),
+            target: Target::new(outage, mended),
             resumed: 0,
             waiting: None,
             counts: 0,
@@ -179,7 +177,7 @@ impl World {
         let target = usize::from(self.events[event].1 == B);
         let name = ["a", "b"][target];
         let at = rfc3339(self.now);
-        let seed = self.outage.target.seed;
+        let seed = self.outage.seed;
         let body = format!(
             r#"{{"timestamp":"{at}","requestContext":{{"requestId":"{seed}.{event}-{attempt}","functionArn":"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}:$LATEST","condition":"RetriesExhausted"}},"requestPayload":{payload}}}"#
         );
@@ -192,16 +190,16 @@ impl World {
     /// Ends the runs of targets whose time has come.
     pub fn end_runs(&mut self) {
         let now = self.now;
-        while let Some(run) = self.running.pop_front_if(|run| run.ends <= now) {
+        let is_over = |run: &mut Running| run.ends <= now;
+        while let Some(run) =
+            self.running.pop_front_if(is_over).or_else(|| self.slow.pop_front_if(is_over))
+        {
             if run.fails {
                 self.fail(run.event, run.attempt, &run.payload);
             } else {
                 self.events[run.event].0 = ENDED;
                 self.open -= 1;
             }
-        }
-        while let Some(run) = self.slow.pop_front_if(|run| run.ends <= now) {
-            self.fail(run.event, run.attempt, &run.payload);
         }
     }
 
@@ -303,8 +301,8 @@ impl World {
     }
 
     pub fn ended(mut self) -> Played {
-        let opened = self.target.watched.turns.iter().find(|(_, name)| *name == "open");
-        self.played.opened_after = opened.map(|(at, _)| between(at_millis(BEGAN_AT), *at));
+        let opened_at = self.target.watched.opened_at;
+        self.played.opened_after = opened_at.map(|at| between(at_millis(BEGAN_AT), at));
         self.played.watched = self.target.watched;
         self.played.events = self.events.len();
         self.played.lost = self.open;
