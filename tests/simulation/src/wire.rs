@@ -32,6 +32,9 @@ use comeback_local::model::sqs::{AttributeValue, MessageAttribute, Outgoing};
 /// The message of every refusal.
 const MESSAGE: &str = "the simulation says no";
 
+/// The result of a call, into which the service writes when the call reaches it.
+type Shared<T> = Rc<RefCell<T>>;
+
 /// A call of a handler.
 pub enum Request {
     Sleep(Duration),
@@ -40,10 +43,10 @@ pub enum Request {
         queue_url: String,
         changes: Vec<(String, u32)>,
     },
-    /// Count the messages in flight. The service writes the result into `count`.
+    /// Count the messages in flight.
     Count {
         queue_url: String,
-        count: Rc<Cell<u64>>,
+        count: Shared<u64>,
     },
     /// Send messages to their own queue again.
     Again {
@@ -53,24 +56,24 @@ pub enum Request {
     Letters(Vec<DeadLetter<'static>>),
     Invoke(Invoke),
     Replace(Replace),
-    /// Read items of the ledger. The service writes the result into the shared cell.
+    /// Read items of the ledger.
     LookUp {
         events: Vec<String>,
         targets: Vec<String>,
-        notes: Rc<RefCell<Notes>>,
+        notes: Shared<Notes>,
     },
     Exchange(Exchange),
-    /// List the events of a target that wait in flight. The service writes the result into the shared cell.
+    /// List the events of a target that wait in flight.
     List {
         target: String,
         after: Timestamp,
         count: u32,
-        listed: Rc<RefCell<Vec<Listed>>>,
+        listed: Shared<Vec<Listed>>,
     },
-    /// Ask CloudWatch. The service writes the minutes into the shared cell.
+    /// Ask CloudWatch.
     Minutes {
         function: String,
-        minutes: Rc<RefCell<Vec<Minute>>>,
+        minutes: Shared<Vec<Minute>>,
     },
 }
 
@@ -79,7 +82,7 @@ pub struct Exchange {
     pub target: String,
     pub seen: u64,
     pub next: String,
-    pub there: Rc<RefCell<Option<Stored>>>,
+    pub there: Shared<Option<Stored>>,
 }
 
 /// An invocation.
@@ -175,11 +178,51 @@ impl Port {
 
     async fn ask_sqs(&self, request: Request) -> Vec<Result<(), CallFault>> {
         let answers = self.ask(request).await.into_iter();
-        answers.map(|answer| answer.map_err(|_| CallFault(MESSAGE.to_owned()))).collect()
+        answers.map(|answer| answer.map_err(CallFault::from)).collect()
     }
 
     async fn ask_once(&self, request: Request) -> Answer {
         self.ask(request).await.into_iter().collect()
+    }
+
+    async fn read<T: Default>(
+        &self,
+        request: impl FnOnce(Shared<T>) -> Request,
+    ) -> Result<T, Refusal> {
+        let found = Shared::<T>::default();
+        self.ask_once(request(Rc::clone(&found))).await?;
+        Ok(found.take())
+    }
+
+    async fn write(
+        &self,
+        key: &str,
+        seen: Option<&Claim>,
+        next: Option<&Claim>,
+        waiting: Option<Entry>,
+    ) -> Result<(), NotReplaced> {
+        let (seen, next) = (seen.cloned(), next.cloned());
+        let replace = Replace { key: key.to_owned(), seen, next, waiting };
+        self.ask_once(Request::Replace(replace)).await.map_err(|refusal| match refusal.found {
+            Some(found) => NotReplaced::Changed(found),
+            None => NotReplaced::Fault(refusal.into()),
+        })
+    }
+}
+
+impl From<Refusal> for CallFault {
+    fn from(_: Refusal) -> Self {
+        Self(MESSAGE.to_owned())
+    }
+}
+
+impl From<Refusal> for StoreFault {
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            passes: store_fault_passes(refusal.code, refusal.status),
+            code: refusal.code.map(str::to_owned),
+            message: MESSAGE.to_owned(),
+        }
     }
 }
 
@@ -195,10 +238,8 @@ impl Queues for Port {
     }
 
     async fn in_flight(&self, queue_url: &str) -> Result<u64, CallFault> {
-        let count = Rc::new(Cell::new(0));
-        let (queue_url, there) = (queue_url.to_owned(), Rc::clone(&count));
-        let asked = self.ask_once(Request::Count { queue_url, count: there }).await;
-        asked.map(|()| count.get()).map_err(|_| CallFault(MESSAGE.to_owned()))
+        let queue_url = queue_url.to_owned();
+        Ok(self.read(|count| Request::Count { queue_url, count }).await?)
     }
 
     async fn send_again(
@@ -286,42 +327,14 @@ impl Register for Port {
             keys.sort_unstable();
             keys
         };
-        let notes = Rc::<RefCell<Notes>>::default();
         let (events, targets) = (owned(&wanted.events), owned(&wanted.targets));
-        let request = Request::LookUp { events, targets, notes: Rc::clone(&notes) };
-        self.ask_once(request).await.map_err(|refusal| store_fault(&refusal))?;
-        Ok(notes.take())
-    }
-}
-
-impl Port {
-    async fn write(
-        &self,
-        key: &str,
-        seen: Option<&Claim>,
-        next: Option<&Claim>,
-        waiting: Option<Entry>,
-    ) -> Result<(), NotReplaced> {
-        let (seen, next) = (seen.cloned(), next.cloned());
-        let replace = Replace { key: key.to_owned(), seen, next, waiting };
-        self.ask_once(Request::Replace(replace)).await.map_err(|refusal| match refusal.found {
-            Some(found) => NotReplaced::Changed(found),
-            None => NotReplaced::Fault(store_fault(&refusal)),
-        })
-    }
-}
-
-fn store_fault(refusal: &Refusal) -> StoreFault {
-    StoreFault {
-        passes: store_fault_passes(refusal.code, refusal.status),
-        code: refusal.code.map(str::to_owned),
-        message: MESSAGE.to_owned(),
+        Ok(self.read(|notes| Request::LookUp { events, targets, notes }).await?)
     }
 }
 
 impl Circuits for Port {
     async fn exchange(&self, target: &str, seen: u64, next: &str) -> Result<(), NotExchanged> {
-        let there = Rc::<RefCell<Option<Stored>>>::default();
+        let there = Shared::<Option<Stored>>::default();
         let exchange = Exchange {
             target: target.to_owned(),
             seen,
@@ -331,7 +344,7 @@ impl Circuits for Port {
         let answer = self.ask_once(Request::Exchange(exchange)).await;
         answer.map_err(|refusal| match there.take() {
             Some(there) if refusal.found.is_some() => NotExchanged::Changed(there),
-            _ => NotExchanged::Fault(store_fault(&refusal)),
+            _ => NotExchanged::Fault(refusal.into()),
         })
     }
 
@@ -341,11 +354,8 @@ impl Circuits for Port {
         after: Timestamp,
         count: u32,
     ) -> Result<Vec<Listed>, StoreFault> {
-        let listed = Rc::<RefCell<Vec<Listed>>>::default();
-        let (target, there) = (target.to_owned(), Rc::clone(&listed));
-        let request = Request::List { target, after, count, listed: there };
-        self.ask_once(request).await.map_err(|refusal| store_fault(&refusal))?;
-        Ok(listed.take())
+        let target = target.to_owned();
+        Ok(self.read(|listed| Request::List { target, after, count, listed }).await?)
     }
 }
 
@@ -356,10 +366,8 @@ impl Witness for Port {
         _from: Timestamp,
         _until: Timestamp,
     ) -> Result<Vec<Minute>, CallFault> {
-        let minutes = Rc::<RefCell<Vec<Minute>>>::default();
-        let (function, there) = (function.to_owned(), Rc::clone(&minutes));
-        let asked = self.ask_once(Request::Minutes { function, minutes: there }).await;
-        asked.map(|()| minutes.take()).map_err(|_| CallFault(MESSAGE.to_owned()))
+        let function = function.to_owned();
+        Ok(self.read(|minutes| Request::Minutes { function, minutes }).await?)
     }
 }
 

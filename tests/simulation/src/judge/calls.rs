@@ -5,10 +5,11 @@ use std::sync::Arc;
 use comeback_core::{Timestamp, claim::Order, dead_letter::DeadLetter, fault::FaultKind};
 
 use super::{
-    Judge, Open,
+    Judge, Open, REASONS,
     cases::Case,
     delays::{DELAY_MAX, HOP_MIN, exchange, was_sent_again},
     deliveries::{Delivery, receive_count},
+    letters::attribute,
     register::{Wait, came_back},
 };
 use crate::{
@@ -136,7 +137,10 @@ impl Judge {
     }
 
     /// A dead-letter queue has accepted a dead letter.
-    pub fn given_up(&mut self, of: Subject, reason: &'static str) {
+    pub fn given_up(&mut self, of: Subject, letter: &DeadLetter) {
+        let stated = attribute(letter, "Reason");
+        let known = REASONS.into_iter().find(|known| stated == Some(known));
+        let reason = known.unwrap_or("no reason");
         self.acted(of, reason);
         self.tally.count(Seen::Letter(reason));
         self.dead_letters += 1;

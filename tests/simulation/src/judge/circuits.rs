@@ -72,10 +72,15 @@ impl FaultFree {
 
 impl Known {
     /// A run has read or written this phase of the circuit.
-    pub fn turned(&mut self, phase: &Phase) {
+    fn sees(&mut self, phase: &Phase) {
         self.is_free |= phase.name == "closed";
         self.was_limited |= phase.name != "closed";
         self.has_permits |= phase.has_permits();
+    }
+
+    /// A run has written this phase of the circuit.
+    pub fn turned(&mut self, phase: &Phase) {
+        self.sees(phase);
         self.has_probe = phase.name == "probing";
         self.took_probe = self.has_probe;
     }
@@ -87,27 +92,17 @@ impl Judge {
         self.known_circuits.entry(run).or_default().entry(target.to_owned()).or_default()
     }
 
-    /// A run has read the circuits of these targets, or failed to.
-    pub fn looked_up(
-        &mut self,
-        run: u64,
-        targets: &[String],
-        answer: Option<&HashMap<String, Stored>>,
-    ) {
+    /// A run has read the circuits of these targets. If it failed to, it has found none.
+    pub fn looked_up(&mut self, run: u64, targets: &[String], found: &HashMap<String, Stored>) {
         let now = self.now.timestamp_millis();
         for target in targets {
             if now > self.calm_at() {
                 self.fault_free.entry(target.clone()).or_default().comes(now);
             }
-            let text = answer.and_then(|found| found.get(target)?.text.as_deref());
-            let phase = Phase::read(text);
-            let known = Known {
-                is_free: answer.is_none() || phase.name == "closed",
-                was_limited: phase.name != "closed",
-                has_permits: phase.has_permits(),
-                ..Known::default()
-            };
-            *self.knows(run, target) = known;
+            let text = found.get(target).and_then(|stored| stored.text.as_deref());
+            let known = self.knows(run, target);
+            *known = Known::default();
+            known.sees(&Phase::read(text));
         }
     }
 
@@ -194,13 +189,9 @@ impl Judge {
         is_it
     }
 
-    /// A run's write of a circuit failed: another circuit is there, or the outcome is unknown.
-    pub fn not_turned(&mut self, run: u64, target: &str, there: Option<&Stored>) {
-        let phase = Phase::read(there.and_then(|there| there.text.as_deref()));
-        let known = self.knows(run, target);
-        known.is_free |= there.is_some() && phase.name == "closed";
-        known.was_limited |= phase.name != "closed";
-        known.has_permits |= phase.has_permits();
+    /// A run's write of a circuit failed, because another circuit is there.
+    pub fn not_turned(&mut self, run: u64, target: &str, there: &Stored) {
+        self.knows(run, target).sees(&Phase::read(there.text.as_deref()));
     }
 
     /// A run invokes a target, whose circuit must allow it. Returns whether the circuit may also let through an event

@@ -113,7 +113,7 @@ impl Judge {
     }
 }
 
-fn attribute<'a>(letter: &'a DeadLetter, name: &str) -> Option<&'a str> {
+pub fn attribute<'a>(letter: &'a DeadLetter, name: &str) -> Option<&'a str> {
     letter.attributes.iter().find(|(of, _)| *of == name).map(|(_, value)| value.as_str())
 }
 

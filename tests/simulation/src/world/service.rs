@@ -1,7 +1,7 @@
 //! The services that a handler's calls reach. Anything can go wrong with a call and its answer.
 
 use std::{
-    cell::Cell,
+    cell::RefCell,
     collections::HashMap,
     rc::{Rc, Weak},
     time::Duration,
@@ -19,7 +19,7 @@ use comeback_local::model::{
 
 use super::{Step, World};
 use crate::{
-    judge::{REASONS, Subject},
+    judge::Subject,
     notes::{Fault, Seen, Trouble},
     wire::{Answer, Exchange, Invoke, Refusal, Request, Slot},
 };
@@ -225,8 +225,7 @@ impl World {
             Request::Replace(replace) => vec![self.replace(replace, subject)],
             Request::LookUp { events, targets, notes } => {
                 let answer = self.look_up(run, events, targets, notes);
-                let found = answer.is_ok().then(|| self.circuits_of(targets));
-                self.judge.looked_up(run, targets, found.as_ref());
+                self.judge.looked_up(run, targets, &notes.borrow().circuits);
                 vec![answer]
             }
             Request::Exchange(exchange) => vec![self.exchange(run, exchange)],
@@ -246,23 +245,30 @@ impl World {
         self.survives(run);
     }
 
+    /// Draws whether the ledger denies a call.
+    pub fn ask_ledger(&mut self) -> Answer {
+        if self.draws(Fault::Misconfigured) {
+            self.judge.tally.count(Seen::Fault(Fault::LedgerDenied));
+            return Err(Refusal::of("AccessDeniedException", 400, FaultKind::Configuration));
+        }
+        Ok(())
+    }
+
     fn hide(&mut self, queue_url: &str, changes: &[(String, u32)]) -> Vec<Answer> {
         let queue = name_of(queue_url);
-        let mut answers = Vec::with_capacity(changes.len());
-        for (handle, seconds) in changes {
-            answers.push(if self.draws(Fault::LetterRefused) {
+        let change = |(handle, seconds): &(String, u32)| {
+            if self.draws(Fault::LetterRefused) {
                 self.judge.tally.count(Seen::Fault(Fault::VisibilityRefused));
-                Err(Refusal::default())
-            } else {
-                let changed = self.cloud.sqs.change_visibility(self.now, queue, handle, *seconds);
-                changed.map_err(|_| Refusal::default())
-            });
-        }
-        answers
+                return Err(Refusal::default());
+            }
+            let changed = self.cloud.sqs.change_visibility(self.now, queue, handle, *seconds);
+            changed.map_err(|_| Refusal::default())
+        };
+        changes.iter().map(change).collect()
     }
 
     /// Counts the messages of a queue that are in flight. The result may be up to a minute old.
-    fn count(&mut self, queue: &str, count: &Cell<u64>) -> Answer {
+    fn count(&mut self, queue: &str, count: &RefCell<u64>) -> Answer {
         if self.is_send_denied(queue) {
             return Err(Refusal::default());
         }
@@ -271,7 +277,7 @@ impl World {
         let in_flight = told.and_then(|told| told.parse().ok()).unwrap_or_default();
         let before = self.counted.insert(queue.to_owned(), (self.now, in_flight));
         let before = before.filter(|(at, _)| between(*at, self.now) <= COUNT_LAG);
-        count.set(match before {
+        count.replace(match before {
             Some((_, before)) if self.happens(Fault::InFlightLate) => before,
             _ if self.happens(Fault::InFlightWrong) => {
                 self.dice.number(0..=2 * in_flight + IN_FLIGHT_WRONG)
@@ -283,25 +289,20 @@ impl World {
 
     fn take_again(&mut self, call: &Call, queue: &str, messages: &[Outgoing]) -> Vec<Answer> {
         let is_denied = self.is_send_denied(queue);
-        let mut answers = Vec::with_capacity(messages.len());
-        for (message, subject) in messages.iter().zip(&call.subjects) {
-            let is_refused = is_denied || self.draws(Fault::LetterRefused);
-            if is_refused && !is_denied {
+        let send = |(message, subject): (&Outgoing, &Option<Subject>)| {
+            if is_denied {
+                return Err(Refusal::default());
+            }
+            if self.draws(Fault::LetterRefused) {
                 self.judge.tally.count(Seen::Fault(Fault::DelayRefused));
+                return Err(Refusal::default());
             }
-            let sent = match is_refused {
-                true => Err(Refusal::default()),
-                false => {
-                    let sent = self.cloud.sqs.send(self.now, queue, message.clone());
-                    sent.map(drop).map_err(|_| Refusal::default())
-                }
-            };
-            if let (Ok(()), Some(subject)) = (&sent, subject) {
-                self.judge.sent_again(*subject);
-            }
-            answers.push(sent);
-        }
-        answers
+            let sent = self.cloud.sqs.send(self.now, queue, message.clone());
+            sent.map_err(|_| Refusal::default())?;
+            subject.iter().for_each(|subject| self.judge.sent_again(*subject));
+            Ok(())
+        };
+        messages.iter().zip(&call.subjects).map(send).collect()
     }
 
     fn is_send_denied(&mut self, queue: &str) -> bool {
@@ -316,31 +317,24 @@ impl World {
     fn take_letters(&mut self, call: &Call, letters: &[DeadLetter]) -> Vec<Answer> {
         let plan = Rc::clone(&self.plan);
         let queue = &plan.handlers[call.handler].dead_letter_queue;
-        let mut answers = Vec::with_capacity(letters.len());
-        for (letter, subject) in letters.iter().zip(&call.subjects) {
+        let send = |(letter, subject): (&DeadLetter<'_>, &Option<Subject>)| {
             if self.happens(Fault::LetterRefused) {
-                answers.push(Err(Refusal::default()));
-                continue;
+                return Err(Refusal::default());
             }
-            let attributes = letter.attributes.iter();
-            let message = Outgoing {
-                body: (*letter.body).into(),
-                attributes: attributes
-                    .map(|(name, value)| ((*name).to_owned(), MessageAttribute::string(value)))
-                    .collect(),
-                ..Outgoing::default()
+            let attribute = |(name, value): &(&'static str, String)| {
+                ((*name).to_owned(), MessageAttribute::string(value))
             };
-            let taken = self.cloud.sqs.send(self.now, queue, message);
-            if let (Ok(_), Some(subject)) = (&taken, subject) {
-                let reason = letter.attributes.iter().find(|(name, _)| *name == "Reason");
-                let known =
-                    REASONS.into_iter().find(|known| reason.is_some_and(|(_, r)| r == known));
-                self.judge.given_up(*subject, known.unwrap_or("no reason"));
+            let attributes = letter.attributes.iter().map(attribute).collect();
+            let body = (*letter.body).into();
+            let message = Outgoing { body, attributes, ..Outgoing::default() };
+            let sent = self.cloud.sqs.send(self.now, queue, message).map(drop);
+            if let (Ok(()), Some(subject)) = (&sent, subject) {
+                self.judge.given_up(*subject, letter);
             }
-            answers.push(taken.map(drop).map_err(|_| Refusal::default()));
             self.drain(queue);
-        }
-        answers
+            sent.map_err(|_| Refusal::default())
+        };
+        letters.iter().zip(&call.subjects).map(send).collect()
     }
 
     pub(super) fn circuits_of(&self, targets: &[String]) -> HashMap<String, Stored> {
@@ -350,14 +344,11 @@ impl World {
 
     /// A conditional write of a circuit, the only way to change one.
     fn exchange(&mut self, run: u64, exchange: &Exchange) -> Answer {
-        if self.draws(Fault::Misconfigured) {
-            self.judge.tally.count(Seen::Fault(Fault::LedgerDenied));
-            return Err(Refusal::of("AccessDeniedException", 400, FaultKind::Configuration));
-        }
+        self.ask_ledger()?;
         let Exchange { target, seen, next, there } = exchange;
         let stored = self.circuits.entry(target.clone()).or_default();
         if stored.version != *seen {
-            self.judge.not_turned(run, target, Some(stored));
+            self.judge.not_turned(run, target, stored);
             there.replace(Some(stored.clone()));
             return Err(Refusal { found: Some(None), ..Refusal::default() });
         }
@@ -419,19 +410,20 @@ impl World {
         if !is_sleep && !self.survives(call.run) {
             return;
         }
-        if let (Request::Count { queue_url, count }, Some(Ok(()))) =
-            (&call.request, answers.first())
-        {
-            self.judge.counted(call.run, call.clock, name_of(queue_url), count.get());
-        }
-        if let (Request::LookUp { targets, .. }, Some(answer)) = (&call.request, answers.first()) {
-            self.judge.told_of_look_up(call.run, answer);
-            if answer.is_err() {
-                self.judge.looked_up(call.run, targets, None);
+        match (&call.request, answers.first()) {
+            (Request::Count { queue_url, count }, Some(Ok(()))) => {
+                self.judge.counted(call.run, call.clock, name_of(queue_url), *count.borrow());
             }
-        }
-        if let (Request::Exchange(exchange), Some(answer)) = (&call.request, answers.first()) {
-            self.judge.told_of_turn(call.run, exchange, answer);
+            (Request::LookUp { targets, .. }, Some(answer)) => {
+                self.judge.told_of_look_up(call.run, answer);
+                if answer.is_err() {
+                    self.judge.looked_up(call.run, targets, &HashMap::new());
+                }
+            }
+            (Request::Exchange(exchange), Some(answer)) => {
+                self.judge.told_of_turn(call.run, exchange, answer);
+            }
+            _ => {}
         }
         for (subject, answer) in call.subjects.iter().zip(&answers) {
             match (subject, &call.request) {

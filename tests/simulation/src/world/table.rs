@@ -76,10 +76,7 @@ impl Table {
 impl World {
     /// A handler replaces an item, unless the item has changed since the handler saw it.
     pub fn replace(&mut self, replace: &Replace, subject: Option<Subject>) -> Answer {
-        if self.draws(Fault::Misconfigured) {
-            self.judge.tally.count(Seen::Fault(Fault::LedgerDenied));
-            return Err(Refusal::of("AccessDeniedException", 400, FaultKind::Configuration));
-        }
+        self.ask_ledger()?;
         if self.table.forged.contains(&replace.key) {
             return Err(Refusal::of("NoClaim", 400, FaultKind::Configuration));
         }
@@ -106,10 +103,7 @@ impl World {
         targets: &[String],
         notes: &RefCell<Notes>,
     ) -> Answer {
-        if self.draws(Fault::Misconfigured) {
-            self.judge.tally.count(Seen::Fault(Fault::LedgerDenied));
-            return Err(Refusal::of("AccessDeniedException", 400, FaultKind::Configuration));
-        }
+        self.ask_ledger()?;
         // Stale reads are as frequent as stale counts.
         let is_late = !events.is_empty() && self.draws(Fault::InFlightLate);
         let (mut found, mut current) = (Notes::default(), Vec::new());
@@ -144,10 +138,7 @@ impl World {
         count: u32,
         listed: &RefCell<Vec<Listed>>,
     ) -> Answer {
-        if self.draws(Fault::Misconfigured) {
-            self.judge.tally.count(Seen::Fault(Fault::LedgerDenied));
-            return Err(Refusal::of("AccessDeniedException", 400, FaultKind::Configuration));
-        }
+        self.ask_ledger()?;
         let mut waiting: Vec<_> = (self.table.waiting.values())
             .filter(|entry| entry.target == target && entry.due > after)
             .filter_map(|entry| Some((entry, entry.receipt_handle.clone()?)))
