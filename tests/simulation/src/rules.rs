@@ -3,6 +3,8 @@
 //! The judge of a world must not use the code that it judges. So these rules are written from the contract alone, in
 //! whole milliseconds, and share no code with production.
 
+use std::collections::BTreeMap;
+
 use comeback_core::backoff::Jitter;
 
 use crate::dice::Dice;
@@ -73,15 +75,15 @@ impl Rules {
     }
 
     /// The settings of the policy.
-    pub fn variables(&self) -> Vec<(&'static str, String)> {
+    pub fn variables(&self) -> BTreeMap<&'static str, String> {
         let never: Vec<_> = self.never.iter().map(|&n| NEVER[n].0).collect();
-        let mut variables = vec![
+        let mut variables = BTreeMap::from([
             ("BASE_BACKOFF", format!("{}s", self.base)),
             ("MAX_BACKOFF", format!("{}s", self.max)),
             ("MAX_AGE", format!("{}s", self.age)),
             ("JITTER", format!("{:?}", self.jitter).to_lowercase()),
             ("NON_RETRYABLE_ERRORS", never.join(",")),
-        ];
+        ]);
         variables.extend(self.attempts.map(|most| ("MAX_ATTEMPTS", most.to_string())));
         variables
     }

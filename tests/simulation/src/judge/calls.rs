@@ -64,12 +64,11 @@ impl Judge {
         if self.cases[case].claimed && claimed.is_none() {
             self.violated(Check::ClaimsFirst, event, format!("run {run} invokes without a claim"));
         }
-        let is_held_back = |batch: &Vec<Delivery>| self.is_held_back(&batch[place]);
-        if self.runs.get(&run).is_some_and(is_held_back) {
+        if self.is_held_back(&self.runs[&run][place]) {
             self.violated(Check::PausesHold, event, format!("run {run} invokes a paused target"));
         }
         let may_be_early = self.judge_probe(run, &invoke.function, case)
-            && self.runs.get(&run).is_some_and(|batch| came_back(batch[place].record()));
+            && came_back(self.runs[&run][place].record());
         let wrong = self.wrong_invocation(at, &self.cases[case], invoke, may_be_early);
         if let Some((check, what)) = wrong {
             self.violated(check, event, what);

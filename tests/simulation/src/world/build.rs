@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    fmt::Display,
     rc::Rc,
 };
 
@@ -22,7 +23,6 @@ use comeback_local::model::{
     },
     queue_arn,
 };
-
 use serde_json::json;
 
 use super::{BEGAN_AT, World};
@@ -133,52 +133,37 @@ impl World {
 /// The settings of a handler's process. Production reads them from the variables that would be deployed.
 pub fn settings(plan: &Plan, number: usize, variant: usize) -> settings::Settings {
     let handler = &plan.handlers[number];
-    let mut variables: BTreeMap<_, _> = handler.general.variables().into_iter().collect();
-    let dead_letters = &handler.dead_letter_queue;
-    let queue_url = format!("https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{dead_letters}");
-    variables.insert("DEAD_LETTER_QUEUE_URL", queue_url);
     let targets =
         || plan.targets.iter().filter(|target| plan.queues[target.queue].handler == number);
-    let policies = targets().filter_map(|target| {
-        let values = target.own.as_ref()?.variables().into_iter();
-        let values: Vec<_> = values.map(|(name, value)| format!(r#""{name}":"{value}""#)).collect();
-        Some(format!(r#""{}":{{{}}}"#, target.name, values.join(",")))
+    let policy =
+        |target: &TargetPlan| Some((target.name.clone(), target.own.as_ref()?.variables()));
+    let policies: BTreeMap<_, _> = targets().filter_map(policy).collect();
+    let queues = plan.queues.iter().enumerate().filter(|(_, queue)| queue.handler == number);
+    let bound = queues.map(|(number, queue)| {
+        let bound = targets().filter(|target| target.queue == number && target.bound);
+        let names = bound.map(|target| &*target.name).chain(["nobody"]);
+        (queue.name.as_str(), names.collect())
     });
-    let policies: Vec<String> = policies.collect();
-    if !policies.is_empty() {
-        variables.insert("POLICIES", format!("{{{}}}", policies.join(",")));
-    }
-    if handler.in_flight_max[variant] != IN_FLIGHT_MAX.get() {
-        variables.insert("IN_FLIGHT_MAX", handler.in_flight_max[variant].to_string());
-    }
-    if handler.probes {
-        variables.insert("LEDGER_TABLE", "ledger".to_owned());
-        variables.insert("PROBE", "true".to_owned());
-    }
-    if handler.binds_queues {
-        let queues = plan.queues.iter().enumerate().filter(|(_, queue)| queue.handler == number);
-        let bound = queues.map(|(number, queue)| {
-            let bound = targets().filter(|target| target.queue == number && target.bound);
-            let names: Vec<_> = bound.map(|target| &*target.name).chain(["nobody"]).collect();
-            format!(r#""{}":{names:?}"#, queue.name)
-        });
-        let bound: Vec<_> = bound.collect();
-        if !bound.is_empty() {
-            variables.insert("QUEUE_TARGETS", format!("{{{}}}", bound.join(",")));
-        }
-    }
-    if handler.lists_targets {
-        let allowed = targets().filter(|target| target.listed).map(|target| target.name.as_str());
-        variables
-            .insert("TARGET_FUNCTIONS", allowed.chain(["nobody"]).collect::<Vec<_>>().join(","));
-    }
-    if let Some(bare) = targets().find(|target| target.form == Form::Bare) {
-        variables.insert("DLQ_TARGET", bare.name.clone());
-    }
-    if handler.has_register {
-        variables.insert("LEDGER_TABLE", "ledger".to_owned());
-        variables.insert("REGISTER", "true".to_owned());
-    }
+    let bound: BTreeMap<_, Vec<_>> = bound.collect();
+    let listed = targets().filter(|target| target.listed).map(|target| target.name.as_str());
+    let listed: Vec<_> = listed.chain(["nobody"]).collect();
+    let in_flight_max = handler.in_flight_max[variant];
+    let dead_letters = &handler.dead_letter_queue;
+    let dead_letters = format!("https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{dead_letters}");
+    let if_so = |is_so: bool, value: &dyn Display| is_so.then(|| value.to_string());
+    let others = [
+        ("DEAD_LETTER_QUEUE_URL", Some(dead_letters)),
+        ("POLICIES", if_so(!policies.is_empty(), &json!(policies))),
+        ("IN_FLIGHT_MAX", if_so(in_flight_max != IN_FLIGHT_MAX.get(), &in_flight_max)),
+        ("LEDGER_TABLE", if_so(handler.probes || handler.has_register, &"ledger")),
+        ("PROBE", if_so(handler.probes, &true)),
+        ("REGISTER", if_so(handler.has_register, &true)),
+        ("QUEUE_TARGETS", if_so(handler.binds_queues && !bound.is_empty(), &json!(bound))),
+        ("TARGET_FUNCTIONS", if_so(handler.lists_targets, &listed.join(","))),
+        ("DLQ_TARGET", targets().find(|it| it.form == Form::Bare).map(|it| it.name.clone())),
+    ];
+    let mut variables = handler.general.variables();
+    variables.extend(others.into_iter().filter_map(|(name, value)| Some((name, value?))));
     let settings = settings::Settings::from_lookup(|name| variables.get(name).cloned());
     settings.expect("the variables are valid")
 }

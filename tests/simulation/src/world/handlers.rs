@@ -243,14 +243,12 @@ impl World {
         match &mut run.killed_after {
             Some(0) => {
                 self.kill(key);
-                false
+                return false;
             }
-            Some(left) => {
-                *left -= 1;
-                true
-            }
-            None => true,
+            Some(left) => *left -= 1,
+            None => {}
         }
+        true
     }
 
     fn kill(&mut self, key: u64) {
