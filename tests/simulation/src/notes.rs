@@ -109,7 +109,6 @@ impl fmt::Display for Check {
 /// A rule that did not hold.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// The rule.
     pub check: Check,
     /// The event that it is about. None if it is about the whole world.
     pub event: Option<usize>,
@@ -267,16 +266,13 @@ pub enum Seen {
     Step(&'static str),
     /// A dead letter with this reason.
     Letter(&'static str),
-    /// A fault.
     Fault(Fault),
-    /// A trouble that lasted for a while.
     Trouble(Trouble),
 }
 
 /// How often each thing was seen.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// The counts.
     pub seen: BTreeMap<Seen, u64>,
     /// The number of backoffs drawn from each tenth of their range.
     pub draws: [u64; 10],

@@ -22,9 +22,7 @@ const DRAWS_MIN: u64 = 3_000;
 /// The results of many worlds.
 #[derive(Default)]
 pub struct Summary {
-    /// The number of worlds that were played.
     pub worlds: u64,
-    /// The counts of all worlds.
     pub tally: Tally,
     /// The seed of a world that broke a rule, and the rule.
     pub failed: Option<(u64, Violation)>,

@@ -206,23 +206,7 @@ impl World {
         // The message may be deleted or visible by now.
         let _ = self.cloud.sqs.change_visibility(self.now, queue, handle, 0);
     }
-}
 
-/// A record as a topic or a bus delivers it.
-fn wrapped(form: Form, record: &str) -> String {
-    match form {
-        Form::Notification => {
-            let message = Value::from(record);
-            format!(r#"{{"Type":"Notification","MessageId":"1","Message":{message}}}"#)
-        }
-        Form::EventBridge => format!(
-            r#"{{"version":"0","detail-type":"Lambda Function Invocation Result - Failure","source":"lambda","detail":{record}}}"#
-        ),
-        Form::Record | Form::Bare => record.to_owned(),
-    }
-}
-
-impl World {
     /// Begins a run of a target. Its outcome is drawn now and takes effect later.
     pub fn run_target(&mut self, run: &Run) {
         let Some(&target) = self.targets.get(&run.configuration.name) else { return };
@@ -304,7 +288,11 @@ impl World {
                     error = read(response.get());
                 }
             } else if let Event::GivenUp { request_id, condition, .. } = event {
-                match happened.next_if(|next| is_delivery_of(next, &request_id)) {
+                let is_delivery = |next: &Event| {
+                    matches!(next, Event::DestinationSent { request_id: of, .. }
+                        | Event::DestinationFailed { request_id: of, .. } if *of == request_id)
+                };
+                match happened.next_if(is_delivery) {
                     Some(Event::DestinationSent { .. }) => {
                         self.judge.failed(&request_id, condition, std::mem::take(&mut error));
                     }
@@ -319,19 +307,23 @@ impl World {
     }
 }
 
-fn is_delivery_of(event: &Event, of: &Arc<str>) -> bool {
-    if let Event::DestinationSent { request_id, .. } | Event::DestinationFailed { request_id, .. } =
-        event
-    {
-        request_id == of
-    } else {
-        false
-    }
-}
-
 /// The error that a failed run reported, or an empty one if it can't be parsed.
 fn read(response: &str) -> ErrorReport {
     let response: Value = serde_json::from_str(response).unwrap_or_default();
     let text = |name| response.get(name).and_then(Value::as_str).map(str::to_owned);
     ErrorReport { error_type: text("errorType"), message: text("errorMessage") }
+}
+
+/// A record as a topic or a bus delivers it.
+fn wrapped(form: Form, record: &str) -> String {
+    match form {
+        Form::Notification => {
+            let message = Value::from(record);
+            format!(r#"{{"Type":"Notification","MessageId":"1","Message":{message}}}"#)
+        }
+        Form::EventBridge => format!(
+            r#"{{"version":"0","detail-type":"Lambda Function Invocation Result - Failure","source":"lambda","detail":{record}}}"#
+        ),
+        Form::Record | Form::Bare => record.to_owned(),
+    }
 }

@@ -141,16 +141,14 @@ impl World {
         self.ask_ledger()?;
         let mut waiting: Vec<_> = (self.table.waiting.values())
             .filter(|entry| entry.target == target && entry.due > after)
-            .filter_map(|entry| Some((entry, entry.receipt_handle.clone()?)))
-            .collect();
-        waiting.sort_by_key(|(entry, _)| entry.due);
-        let waiting = waiting.into_iter().take(count as usize);
-        let found: Vec<_> = waiting
-            .map(|(entry, receipt_handle)| {
-                let queue_url = entry.queue_url.clone();
-                Listed { queue_url, receipt_handle }
+            .filter_map(|Entry { due, queue_url, receipt_handle, .. }| {
+                let receipt_handle = receipt_handle.clone()?;
+                Some((*due, Listed { queue_url: queue_url.clone(), receipt_handle }))
             })
             .collect();
+        waiting.sort_by_key(|(due, _)| *due);
+        let waiting = waiting.into_iter().take(count as usize);
+        let found: Vec<_> = waiting.map(|(_, listed)| listed).collect();
         self.judge.listed(run, target, &found);
         listed.replace(found);
         Ok(())
