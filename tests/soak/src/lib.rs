@@ -9,6 +9,6 @@
 
 pub mod fate;
 pub mod memory;
-pub mod report;
+mod report;
 pub mod run;
 pub mod tally;

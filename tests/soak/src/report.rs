@@ -7,38 +7,26 @@ use crate::{fate::End, memory::Samples, run::Soaked};
 /// The most lost events, and the most faults, that are printed.
 const PRINTED_MAX: usize = 10;
 
-/// The figures of a soak.
-pub struct Report<'a> {
-    soaked: &'a Soaked,
-    lost: Vec<usize>,
-}
-
-impl<'a> Report<'a> {
-    /// The figures of a soak of `events` events.
-    pub fn of(events: usize, soaked: &'a Soaked) -> Self {
-        Self { soaked, lost: soaked.tally.lost(events) }
-    }
-
+impl Soaked {
     /// Whether every event has ended as it must, and the queues are empty.
     pub fn nothing_is_lost(&self) -> bool {
-        self.lost.is_empty() && self.soaked.tally.faults.is_empty() && self.soaked.left == (0, 0)
+        self.lost.is_empty() && self.tally.faults.is_empty() && self.left == (0, 0)
     }
 
     /// Whether nothing is lost, and no process kept growing.
     pub fn is_good(&self) -> bool {
-        let memory = &self.soaked.memory;
-        self.nothing_is_lost() && memory.cloud.is_flat() && memory.handler.is_flat()
+        self.nothing_is_lost() && self.memory.cloud.is_flat() && self.memory.handler.is_flat()
     }
 }
 
-impl fmt::Display for Report<'_> {
+impl fmt::Display for Soaked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Soaked { tally, memory, killed, left } = self.soaked;
+        let Self { lost, tally, memory, killed, left } = self;
         writeln!(f, "{:>7} succeeded", tally.count(End::Succeeded))?;
         for reason in ["max_attempts_exceeded", "not_retryable"] {
             writeln!(f, "{:>7} dead-lettered, {reason}", tally.count(End::DeadLetter(reason)))?;
         }
-        writeln!(f, "{:>7} lost", self.lost.len())?;
+        writeln!(f, "{:>7} lost", lost.len())?;
         let (in_retry, in_dead_letter) = left;
         writeln!(
             f,
@@ -52,7 +40,7 @@ impl fmt::Display for Report<'_> {
         writeln!(f, "resident memory, median of each third of the time, in MiB")?;
         write_memory(f, "comeback-local", &memory.cloud)?;
         write_memory(f, "largest retry-handler", &memory.handler)?;
-        for id in self.lost.iter().take(PRINTED_MAX) {
+        for id in lost.iter().take(PRINTED_MAX) {
             writeln!(f, "event {id} has not ended")?;
         }
         for fault in tally.faults.iter().take(PRINTED_MAX) {

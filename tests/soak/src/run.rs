@@ -39,6 +39,8 @@ const KILL_PAUSE: [u64; 2] = [50, 450];
 
 /// The result of a soak.
 pub struct Soaked {
+    /// The events that have not ended.
+    pub lost: Vec<usize>,
     /// The outcomes of the events.
     pub tally: Tally,
     /// The memory of the processes.
@@ -60,7 +62,7 @@ pub async fn soak(events: usize, seed: u64) -> Soaked {
         () = kill_now_and_then(cloud, seed, || killed += 1) => unreachable!(),
         () = watch(&mut memory, cloud) => unreachable!(),
     };
-    Soaked { tally, memory, killed, left }
+    Soaked { lost: tally.lost(events), tally, memory, killed, left }
 }
 
 async fn deploy() -> RetryLoop {
