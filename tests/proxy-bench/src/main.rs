@@ -52,14 +52,14 @@ fn main() -> Result<()> {
         // For large events, fewer invocations are enough.
         let invocations = if event.len() > 100_000 { INVOCATIONS / 5 } else { INVOCATIONS };
         for (runtime, expected) in runtimes.iter_mut().zip([event.len(), payload.len()]) {
-            let given = runtime.invocation()?.given;
+            let (given, _) = runtime.invocation()?;
             if given != expected {
                 return Err(format!("{name}: expected {expected} bytes, got {given}").into());
             }
         }
         for _ in 0..rounds * invocations {
             for (runtime, times) in runtimes.iter_mut().zip(&mut times) {
-                times.push(runtime.invocation()?.took);
+                times.push(runtime.invocation()?.1);
             }
         }
         let [without, with] = times.map(Quantiles::of);
@@ -223,7 +223,8 @@ impl Runtime {
         Ok(Self { from: BufReader::with_capacity(64 * 1024, to.try_clone()?), to })
     }
 
-    fn invocation(&mut self) -> Result<Invocation> {
+    /// Returns the length of the event in bytes, and how long the invocation took.
+    fn invocation(&mut self) -> Result<(usize, Duration)> {
         let begun = Instant::now();
         self.to
             .write_all(b"GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\nHost: x\r\n\r\n")?;
@@ -232,14 +233,8 @@ impl Runtime {
             b"POST /2018-06-01/runtime/invocation/8476a536/response HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
         )?;
         Message::read(&mut self.from)?;
-        Ok(Invocation { given: event.length, took: begun.elapsed() })
+        Ok((event.length, begun.elapsed()))
     }
-}
-
-struct Invocation {
-    /// The length of the event in bytes.
-    given: usize,
-    took: Duration,
 }
 
 /// The proxy's process.
