@@ -58,6 +58,15 @@ impl Journal {
         .await
     }
 
+    /// Waits for the next runs of this function to end.
+    pub async fn runs<const N: usize>(&mut self, function: &str) -> [Run; N] {
+        let mut runs = Vec::new();
+        while runs.len() < N {
+            runs.push(self.run(function).await);
+        }
+        runs.try_into().unwrap()
+    }
+
     /// Waits for a line of a function's log that is JSON and satisfies `wanted`.
     pub async fn log(
         &mut self,

@@ -2,16 +2,30 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use aws_sdk_sqs::types::{QueueAttributeName, SendMessageBatchRequestEntry};
+use aws_sdk_sqs::types::{MessageAttributeValue, QueueAttributeName, SendMessageBatchRequestEntry};
+use chrono::{SecondsFormat, Utc};
 pub use comeback_cli::{dead_letters::DeadLetter, deploy::HANDLER};
 
 use crate::{
-    cloud::{Cloud, Function, function},
+    cloud::{Cloud, Code, Function, function},
     journal::Journal,
+    processes::{self, Pid},
 };
 
 /// The name of the target.
 pub const TARGET: &str = "orders";
+
+/// The target's ARN, as its failure records have it.
+pub const TARGET_ARN: &str = "arn:aws:lambda:us-east-1:000000000000:function:orders:$LATEST";
+
+/// The failure record of an event with this payload that has just failed.
+#[allow(clippy::disallowed_methods, reason = "records have the time of their failure")]
+pub fn failure_record(request_id: &str, payload: &str) -> String {
+    let now = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
+    format!(
+        r#"{{"timestamp":"{now}","requestContext":{{"requestId":"{request_id}","functionArn":"{TARGET_ARN}","condition":"RetriesExhausted"}},"requestPayload":{payload},"responsePayload":{{"errorType":"Down","errorMessage":"no route to host"}}}}"#
+    )
+}
 
 /// A local cloud with a retry queue, a dead-letter queue, the handler and a target.
 pub struct RetryLoop {
@@ -51,6 +65,18 @@ impl Plan {
         }
     }
 
+    /// The same plan with a target of its own code and environment.
+    pub fn with_target(mut self, code: Code, environment: &[(&str, &str)]) -> Self {
+        let environment = environment.iter();
+        self.target = Function {
+            code,
+            environment: environment.map(|&(name, value)| (name.into(), value.into())).collect(),
+            timeout: Duration::from_secs(30),
+            ..self.target
+        };
+        self
+    }
+
     /// Starts a local cloud and deploys the loop into it.
     pub async fn deploy(self) -> RetryLoop {
         let cloud = match self.in_flight_max {
@@ -74,6 +100,11 @@ impl RetryLoop {
         self.cloud.invoke(TARGET, payload).await.unwrap()
     }
 
+    /// The processes of the handler.
+    pub fn handlers(&self) -> Vec<Pid> {
+        processes::descendants(self.cloud.process.id().unwrap(), HANDLER)
+    }
+
     /// Sends messages with these bodies to the retry queue.
     pub async fn enqueue(&self, bodies: &[String]) {
         for bodies in bodies.chunks(10) {
@@ -86,6 +117,17 @@ impl RetryLoop {
             let sent = call.set_entries(Some(entries)).send().await.unwrap();
             assert!(sent.failed().is_empty(), "{sent:?}");
         }
+    }
+
+    /// Sends a message with these attributes to the retry queue.
+    pub async fn send(&self, body: &str, attributes: &[(&str, &str)]) {
+        let attribute = |&(name, value): &(&str, &str)| {
+            let text = MessageAttributeValue::builder().data_type("String").string_value(value);
+            (name.to_owned(), text.build().unwrap())
+        };
+        let attributes = attributes.iter().map(attribute).collect();
+        let call = self.cloud.sqs.send_message().queue_url(&self.retry_queue).message_body(body);
+        call.set_message_attributes(Some(attributes)).send().await.unwrap();
     }
 
     /// Waits for the next dead letter.

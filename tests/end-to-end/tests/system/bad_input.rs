@@ -2,8 +2,6 @@
 
 use std::{collections::BTreeMap, process::Command};
 
-use aws_sdk_sqs::types::MessageAttributeValue;
-
 use crate::{
     cloud::binary,
     retry_loop::{Plan, TARGET},
@@ -31,8 +29,7 @@ async fn an_unreadable_message_is_dead_lettered_unchanged_and_the_rest_of_its_ba
     ];
     retry_loop.invoke(r#"{"id":"neighbour","fail":{"attempts":1}}"#).await;
     for (body, _, _) in table {
-        let call = retry_loop.cloud.sqs.send_message().queue_url(&retry_loop.retry_queue);
-        call.message_body(body).send().await.unwrap();
+        retry_loop.send(body, &[]).await;
     }
     let mut expected: BTreeMap<&str, &str> =
         table.iter().map(|&(_, body, reason)| (body, reason)).collect();
@@ -49,17 +46,8 @@ async fn an_unreadable_message_is_dead_lettered_unchanged_and_the_rest_of_its_ba
 #[tokio::test]
 async fn a_message_from_a_functions_own_dead_letter_queue_is_retried() {
     let retry_loop = Plan::quick(&[("DLQ_TARGET", TARGET)]).deploy().await;
-    let attribute = |value: &str| {
-        MessageAttributeValue::builder().data_type("String").string_value(value).build().unwrap()
-    };
     let event = r#"{ "id": "bare", "fail": {"attempts": 1} }"#;
-    let call = retry_loop.cloud.sqs.send_message().queue_url(&retry_loop.retry_queue);
-    call.message_body(event)
-        .message_attributes("RequestID", attribute("first-id"))
-        .message_attributes("ErrorMessage", attribute("boom"))
-        .send()
-        .await
-        .unwrap();
+    retry_loop.send(event, &[("RequestID", "first-id"), ("ErrorMessage", "boom")]).await;
     let run = retry_loop.cloud.journal().run(TARGET).await;
     assert_eq!(run.ending, "Succeeded");
     assert!(

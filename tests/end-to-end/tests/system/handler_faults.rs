@@ -5,7 +5,6 @@ use std::time::Duration;
 use crate::{
     interrupted::kill,
     journal::Journal,
-    processes,
     proxy::Proxy,
     retry_loop::{HANDLER, Plan, RetryLoop, TARGET},
 };
@@ -46,8 +45,8 @@ pub async fn all_come_back(retry_loop: &RetryLoop) {
 async fn a_throttled_invocation_is_repeated_and_is_no_attempt() {
     let refusal = "HTTP/1.1 429 Too Many Requests\r\nx-amzn-errortype: TooManyRequestsException\r\nretry-after: 2\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
     let mut proxy = Proxy::answering(refusal).await;
-    let mut plan = Plan::quick(&[("AWS_MAX_ATTEMPTS", "1"), ("MAX_ATTEMPTS", "1")]);
-    plan.settings.push(("AWS_ENDPOINT_URL_LAMBDA", proxy.endpoint.clone()));
+    let endpoint = ("AWS_ENDPOINT_URL_LAMBDA", proxy.endpoint.as_str());
+    let plan = Plan::quick(&[("AWS_MAX_ATTEMPTS", "1"), ("MAX_ATTEMPTS", "1"), endpoint]);
     let retry_loop = plan.deploy().await;
     retry_loop.invoke(r#"{"id":7,"fail":{"attempts":1}}"#).await;
     proxy.asked().await;
@@ -70,14 +69,10 @@ async fn a_throttled_invocation_is_repeated_and_is_no_attempt() {
 #[tokio::test]
 async fn an_invocation_has_the_trace_of_its_own_message_only() {
     let mut proxy = Proxy::hanging().await;
-    let mut plan = Plan::quick(&[("DLQ_TARGET", TARGET)]);
-    plan.settings.push(("AWS_ENDPOINT_URL_LAMBDA", proxy.endpoint.clone()));
-    let retry_loop = plan.deploy().await;
+    let endpoint = ("AWS_ENDPOINT_URL_LAMBDA", proxy.endpoint.as_str());
+    let retry_loop = Plan::quick(&[("DLQ_TARGET", TARGET), endpoint]).deploy().await;
     // This message was not sent by a function, so it has no trace header. The handler's own run has one.
-    let request_id = aws_sdk_sqs::types::MessageAttributeValue::builder();
-    let request_id = request_id.data_type("String").string_value("first-id").build().unwrap();
-    let call = retry_loop.cloud.sqs.send_message().queue_url(&retry_loop.retry_queue);
-    call.message_body("{}").message_attributes("RequestID", request_id).send().await.unwrap();
+    retry_loop.send("{}", &[("RequestID", "first-id")]).await;
     proxy.asked().await;
     let asked = proxy.requests().to_lowercase();
     assert!(
@@ -94,7 +89,7 @@ async fn ending_of_handler(journal: &mut Journal, wanted: &str) {
 #[tokio::test]
 async fn nothing_is_lost_when_the_handler_is_killed_in_the_middle_of_a_batch() {
     let (retry_loop, proxy) = stuck_in_a_batch(with_timeout(10)).await;
-    let handlers = processes::descendants(retry_loop.cloud.process.id().unwrap(), "retry-handler");
+    let handlers = retry_loop.handlers();
     assert!(!handlers.is_empty());
     kill(&handlers).await;
     proxy.release(&retry_loop.cloud.endpoint);
@@ -115,7 +110,7 @@ async fn the_handler_answers_before_its_time_out_although_no_endpoint_answers() 
 #[tokio::test]
 async fn nothing_is_lost_when_the_handler_runs_out_of_time() {
     let (retry_loop, proxy) = stuck_in_a_batch(with_timeout(3)).await;
-    for handler in processes::descendants(retry_loop.cloud.process.id().unwrap(), "retry-handler") {
+    for handler in retry_loop.handlers() {
         rustix::process::kill_process(handler, rustix::process::Signal::STOP).unwrap();
     }
     proxy.release(&retry_loop.cloud.endpoint);

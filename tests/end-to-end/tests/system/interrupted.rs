@@ -14,7 +14,7 @@ async fn no_process_of_a_function_outlives_a_killed_cloud() {
     let mut journal = retry_loop.cloud.journal();
     journal.run(TARGET).await;
     let cloud = retry_loop.cloud.process.id().unwrap();
-    let mut children = processes::descendants(cloud, "retry-handler");
+    let mut children = retry_loop.handlers();
     children.extend(processes::descendants(cloud, "example-target"));
     assert!(children.len() >= 2, "{children:?}");
 

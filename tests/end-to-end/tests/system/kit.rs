@@ -1,11 +1,9 @@
 //! The example functions of the kit as targets of the retry loop.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use crate::{
-    cloud::{Function, command, example},
+    cloud::{command, example},
     ledger::{TABLE, Tables},
     retry_loop::{HANDLER, Plan, RetryLoop, TARGET},
     upstream::Upstream,
@@ -13,17 +11,8 @@ use crate::{
 
 /// Deploys a loop with this example as its target.
 async fn deploy(program: &str, environment: &[(&str, &str)]) -> RetryLoop {
-    let mut plan = Plan::quick(&[]);
-    plan.target = Function {
-        code: command([example(program).display().to_string()]),
-        environment: environment
-            .iter()
-            .map(|&(name, value)| (name.to_owned(), value.to_owned()))
-            .collect(),
-        timeout: Duration::from_secs(20),
-        ..plan.target
-    };
-    plan.deploy().await
+    let code = command([example(program).display().to_string()]);
+    Plan::quick(&[]).with_target(code, environment).deploy().await
 }
 
 /// The payments API's answer to a charge.
@@ -42,12 +31,7 @@ async fn deploy_charges(answer: fn(&str, usize) -> &'static str) -> (RetryLoop, 
 
 /// The endings of the next runs of the target.
 async fn endings<const N: usize>(retry_loop: &RetryLoop) -> [String; N] {
-    let mut journal = retry_loop.cloud.journal();
-    let mut endings = Vec::new();
-    while endings.len() < N {
-        endings.push(journal.run(TARGET).await.ending);
-    }
-    endings.try_into().unwrap()
+    retry_loop.cloud.journal().runs(TARGET).await.map(|run| run.ending)
 }
 
 const ORDER: &str = r#"{"id":"order-7","address":"1 Main St","cents":1999}"#;

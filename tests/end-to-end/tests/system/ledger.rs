@@ -38,9 +38,11 @@ impl Tables {
         tables
     }
 
-    /// Creates the table of claims with the index of the register.
-    pub async fn create_register(&self) {
-        create_register(&self.client, TABLE).await;
+    /// A server with the table of claims and the index of the register.
+    pub async fn with_register() -> Self {
+        let tables = Self::start();
+        create_register(&tables.client, TABLE).await;
+        tables
     }
 
     /// The items of this function's events that wait for a retry, in the order of their due times.

@@ -4,15 +4,9 @@ use crate::{
     handler_faults::{EVENTS, all_come_back, stuck_in_a_batch},
     interrupted::kill,
     ledger::{TABLE, Tables, plan_with_ledger},
-    processes,
     proxy::Proxy,
-    retry_loop::{HANDLER, RetryLoop, TARGET},
+    retry_loop::{HANDLER, RetryLoop, TARGET, failure_record},
 };
-
-/// A loop with a ledger at this endpoint.
-async fn with_ledger(endpoint: &str, settings: &[(&'static str, &str)]) -> RetryLoop {
-    plan_with_ledger(endpoint, settings).deploy().await
-}
 
 /// The total number of runs of the target, counted when a final event has ended.
 async fn runs_in_all(retry_loop: &RetryLoop) -> usize {
@@ -29,12 +23,10 @@ async fn runs_in_all(retry_loop: &RetryLoop) -> usize {
 #[tokio::test]
 async fn one_failure_in_two_messages_re_invokes_its_target_once() {
     let tables = Tables::with_claims().await;
-    let retry_loop = with_ledger(&tables.endpoint, &[]).await;
-    let record = format!(
-        r#"{{"version":"1.0","requestContext":{{"requestId":"failed-request","functionArn":"arn:aws:lambda:us-east-1:000000000000:function:{TARGET}:$LATEST","condition":"RetriesExhausted","approximateInvokeCount":1}},"requestPayload":{{"id":"twice"}}}}"#
-    );
+    let retry_loop = plan_with_ledger(&tables.endpoint, &[]).deploy().await;
+    let record = failure_record("failed-request", r#"{"id":"twice"}"#);
     for _ in 0..2 {
-        retry_loop.enqueue(std::slice::from_ref(&record)).await;
+        retry_loop.send(&record, &[]).await;
     }
     let mut journal = retry_loop.cloud.journal();
     let dropped = journal.log(HANDLER, "a drop", |line| line["decision"] == "drop").await;
@@ -47,7 +39,7 @@ async fn one_failure_in_two_messages_re_invokes_its_target_once() {
 #[tokio::test]
 async fn a_redriven_dead_letter_starts_over_although_its_failure_is_claimed() {
     let tables = Tables::with_claims().await;
-    let retry_loop = with_ledger(&tables.endpoint, &[]).await;
+    let retry_loop = plan_with_ledger(&tables.endpoint, &[]).deploy().await;
     let payload =
         r#"{"id": 12345678901234567890123, "fail":{"attempts":1,"error":"PermanentFailure"}}"#;
     let first_id = retry_loop.invoke(payload).await;
@@ -71,7 +63,7 @@ async fn a_retry_takes_two_writes_and_no_read() {
     let tables = Tables::with_claims().await;
     let proxy = Proxy::hanging().await;
     proxy.release(&tables.endpoint);
-    let retry_loop = with_ledger(&proxy.endpoint, &[]).await;
+    let retry_loop = plan_with_ledger(&proxy.endpoint, &[]).deploy().await;
     retry_loop.invoke(r#"{"fail":{"attempts":2}}"#).await;
     let mut journal = retry_loop.cloud.journal();
     while journal.run(TARGET).await.ending != "Succeeded" {}
@@ -93,7 +85,7 @@ async fn a_misconfigured_ledger_is_an_error_and_nothing_is_invoked_or_lost() {
         (&odd.endpoint, "ValidationException", "key"),
         (&forbidden.endpoint, "AccessDeniedException", "dynamodb:putitem"),
     ] {
-        let retry_loop = with_ledger(endpoint, &[("MAX_AGE", "2s")]).await;
+        let retry_loop = plan_with_ledger(endpoint, &[("MAX_AGE", "2s")]).deploy().await;
         retry_loop.invoke(r#"{"fail":{}}"#).await;
         let mut journal = retry_loop.cloud.journal();
         let line = journal.log(HANDLER, code, |line| line["decision"] == "claim").await;
@@ -121,7 +113,7 @@ async fn a_ledger_that_fails_for_a_while_only_delays_an_event() {
     let broken =
         "HTTP/1.1 500 Internal Server Error\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
     let proxy = Proxy::answering(broken).await;
-    let retry_loop = with_ledger(&proxy.endpoint, &[("AWS_MAX_ATTEMPTS", "1")]).await;
+    let retry_loop = plan_with_ledger(&proxy.endpoint, &[("AWS_MAX_ATTEMPTS", "1")]).deploy().await;
     retry_loop.invoke(r#"{"fail":{"attempts":1}}"#).await;
     let mut journal = retry_loop.cloud.journal();
     let line = journal.log(HANDLER, "a fault", |line| line["decision"] == "claim").await;
@@ -136,7 +128,7 @@ async fn a_ledger_that_fails_for_a_while_only_delays_an_event() {
 async fn the_claims_of_a_killed_handler_are_taken_over() {
     let tables = Tables::with_claims().await;
     let (retry_loop, proxy) = stuck_in_a_batch(plan_with_ledger(&tables.endpoint, &[])).await;
-    kill(&processes::descendants(retry_loop.cloud.process.id().unwrap(), "retry-handler")).await;
+    kill(&retry_loop.handlers()).await;
     proxy.release(&retry_loop.cloud.endpoint);
     all_come_back(&retry_loop).await;
     assert_eq!(runs_in_all(&retry_loop).await, 2 * EVENTS, "no invocation had got through");

@@ -65,6 +65,11 @@ impl Code {
     pub fn folder(&self) -> String {
         self.0.display().to_string()
     }
+
+    /// The path of the notes that the function writes.
+    pub fn notes(&self) -> String {
+        self.folder() + "/notes"
+    }
 }
 
 impl Drop for Code {
@@ -96,7 +101,7 @@ async fn assert_comes_back(code: &Code, runtime: &'static str, packages: &Path) 
     let retry_loop = plan.deploy().await;
     retry_loop.invoke(r#"{"order": 1.50}"#).await;
     let mut journal = retry_loop.cloud.journal();
-    let runs = [journal.run(TARGET).await, journal.run(TARGET).await, journal.run(TARGET).await];
+    let runs = journal.runs(TARGET).await;
     assert_eq!(runs.map(|run| run.ending), ["Failed", "Failed", "Succeeded"]);
 }
 

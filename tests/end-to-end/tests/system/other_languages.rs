@@ -5,14 +5,13 @@ use std::{
     fs,
     io::Write as _,
     process::{Command, Stdio},
-    time::Duration,
 };
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    cloud::{self, Function},
+    cloud,
     other_clients::{Code, REQUIREMENTS, installed, python},
     retry_loop::{Plan, TARGET},
 };
@@ -67,27 +66,17 @@ fn assert_unwraps(mut program: Command) {
 
 /// Deploys a function that fails in its first two runs, and records the event and the idempotency key of each run.
 async fn assert_same_key_in_each_run(code: &Code, command: &[&str]) {
-    let mut plan = Plan::quick(&[("MAX_ATTEMPTS", "3")]);
-    plan.target = Function {
-        code: cloud::command(command.iter().copied()),
-        environment: vec![
-            ("PYTHONPATH".to_owned(), code.folder()),
-            ("NOTES".to_owned(), notes(code)),
-        ],
-        timeout: Duration::from_secs(30),
-        ..plan.target
-    };
+    let (folder, notes) = (code.folder(), code.notes());
+    let environment = [("PYTHONPATH", folder.as_str()), ("NOTES", &notes)];
+    let plan = Plan::quick(&[("MAX_ATTEMPTS", "3")]);
+    let plan = plan.with_target(cloud::command(command.iter().copied()), &environment);
     let retry_loop = plan.deploy().await;
     let key = retry_loop.invoke(r#"{"order":"7"}"#).await;
     let mut journal = retry_loop.cloud.journal();
-    let runs = [journal.run(TARGET).await, journal.run(TARGET).await, journal.run(TARGET).await];
+    let runs = journal.runs(TARGET).await;
     assert_eq!(runs.map(|run| run.ending), ["Failed", "Failed", "Succeeded"]);
-    let told = fs::read_to_string(notes(code)).unwrap();
+    let told = fs::read_to_string(notes).unwrap();
     assert_eq!(told, (format!(r#"[{{"order":"7"}},"{key}"]"#) + "\n").repeat(3));
-}
-
-fn notes(code: &Code) -> String {
-    code.folder() + "/notes"
 }
 
 #[tokio::test]

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use chrono::{SecondsFormat, Utc};
 use serde_json::Value;
 
 use crate::{
     interrupted::kill,
-    processes,
-    retry_loop::{HANDLER, Plan, RetryLoop, TARGET},
+    retry_loop::{HANDLER, Plan, RetryLoop, TARGET, failure_record},
 };
 
 const EVENTS: usize = 5_000;
@@ -25,19 +23,14 @@ async fn overflowing(settings: &[(&'static str, &str)]) -> RetryLoop {
     Plan { in_flight_max: Some(IN_FLIGHT_MAX), ..Plan::quick(&all) }.deploy().await
 }
 
-/// The failure record of an event that has just failed.
-#[allow(clippy::disallowed_methods, reason = "records have the time of their failure")]
 fn record(event: usize) -> String {
-    let now = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
-    format!(
-        r#"{{"timestamp":"{now}","requestContext":{{"requestId":"failed-{event}","functionArn":"arn:aws:lambda:us-east-1:000000000000:function:{TARGET}:$LATEST","condition":"RetriesExhausted"}},"requestPayload":{{"id":{event}, "price":10.10}}}}"#
-    )
+    let payload = format!(r#"{{"id":{event}, "price":10.10}}"#);
+    failure_record(&format!("failed-{event}"), &payload)
 }
 
 #[tokio::test]
 async fn all_events_of_an_overflow_come_back_though_handlers_are_killed() {
     let retry_loop = overflowing(&[]).await;
-    let cloud = retry_loop.cloud.process.id().unwrap();
     let mut most = [0; 3];
     for part in 0..10 {
         let events = part * EVENTS / 10..(part + 1) * EVENTS / 10;
@@ -45,7 +38,7 @@ async fn all_events_of_an_overflow_come_back_though_handlers_are_killed() {
         let counts = retry_loop.counts(&retry_loop.retry_queue).await;
         most = std::array::from_fn(|place| most[place].max(counts[place]));
         if part % 4 == 3 {
-            kill(&processes::descendants(cloud, HANDLER)).await;
+            kill(&retry_loop.handlers()).await;
         }
     }
     let mut journal = retry_loop.cloud.journal();
@@ -71,13 +64,9 @@ async fn all_events_of_an_overflow_come_back_though_handlers_are_killed() {
 async fn a_handler_that_may_not_send_keeps_waits_in_flight_and_says_so() {
     let retry_loop = overflowing(&[("IN_FLIGHT_MAX", "1")]).await;
     // Each message has ten attributes, the most that SQS accepts, and the handler would add two.
-    let value = aws_sdk_sqs::types::MessageAttributeValue::builder();
-    let value = value.data_type("String").string_value("x").build().unwrap();
+    let attributes = ["A", "B", "C", "D", "E", "F", "G", "H", "I", "J"].map(|name| (name, "x"));
     for event in 0..2 {
-        let call = retry_loop.cloud.sqs.send_message().queue_url(&retry_loop.retry_queue);
-        let attributes = (0..10).map(|n| (format!("A{n}"), value.clone())).collect();
-        let call = call.message_body(record(event)).set_message_attributes(Some(attributes));
-        call.send().await.unwrap();
+        retry_loop.send(&record(event), &attributes).await;
     }
     let mut journal = retry_loop.cloud.journal();
     let error = journal.log(HANDLER, "an error", |line| line["level"] == "ERROR").await;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     ledger::{Tables, plan_with_ledger},
-    retry_loop::{RetryLoop, TARGET},
+    retry_loop::TARGET,
 };
 
 const EVENTS: usize = 300;
@@ -19,18 +19,12 @@ const OUTAGE: TimeDelta = TimeDelta::seconds(60);
 /// can know that the target is down.
 const RETRIES_MAX: usize = 3 * EVENTS;
 
-async fn probing() -> (Tables, RetryLoop) {
-    let tables = Tables::start();
-    tables.create_register().await;
+#[tokio::test]
+async fn a_target_that_is_down_is_probed_and_all_events_come_back() {
+    let tables = Tables::with_register().await;
     let settings =
         [("MAX_BACKOFF", "5s"), ("JITTER", "none"), ("REGISTER", "true"), ("PROBE", "true")];
     let retry_loop = plan_with_ledger(&tables.endpoint, &settings).deploy().await;
-    (tables, retry_loop)
-}
-
-#[tokio::test]
-async fn a_target_that_is_down_is_probed_and_all_events_come_back() {
-    let (_tables, retry_loop) = probing().await;
     #[allow(clippy::disallowed_methods, reason = "the target fails until a time")]
     let up_at = Utc::now() + OUTAGE;
     let until = up_at.to_rfc3339_opts(SecondsFormat::Millis, true);

@@ -4,26 +4,20 @@ use std::collections::{BTreeSet, HashMap};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sqs::types::ChangeMessageVisibilityBatchRequestEntry as Change;
-use chrono::{SecondsFormat, Utc};
 use serde_json::Value;
 
 use crate::{
     ledger::{Tables, plan_with_ledger},
-    retry_loop::{HANDLER, RetryLoop, TARGET},
+    retry_loop::{HANDLER, RetryLoop, TARGET, TARGET_ARN, failure_record},
 };
 
 const EVENTS: usize = 500;
 
 type Item = HashMap<String, AttributeValue>;
 
-fn target() -> String {
-    format!("arn:aws:lambda:us-east-1:000000000000:function:{TARGET}:$LATEST")
-}
-
 /// A loop with a register in which events wait for half a day.
 async fn waiting_long() -> (Tables, RetryLoop) {
-    let tables = Tables::start();
-    tables.create_register().await;
+    let tables = Tables::with_register().await;
     let waits = [("BASE_BACKOFF", "11h"), ("MAX_BACKOFF", "11h"), ("JITTER", "none")];
     let settings = [&waits[..], &[("REGISTER", "true")]].concat();
     let retry_loop = plan_with_ledger(&tables.endpoint, &settings).deploy().await;
@@ -32,24 +26,18 @@ async fn waiting_long() -> (Tables, RetryLoop) {
 
 /// Sends the failure records of this many events, and returns their items as soon as all are listed.
 async fn fail(tables: &Tables, retry_loop: &RetryLoop, events: usize) -> Vec<Item> {
-    #[allow(clippy::disallowed_methods, reason = "records have the time of their failure")]
-    let now = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
-    let record = |event: usize| {
-        format!(
-            r#"{{"timestamp":"{now}","requestContext":{{"requestId":"failed-{event}","functionArn":"{}","condition":"RetriesExhausted"}},"requestPayload":{{"id":{event}}},"responsePayload":{{"errorType":"Down","errorMessage":"no route to host"}}}}"#,
-            target()
-        )
-    };
+    let record =
+        |event: usize| failure_record(&format!("failed-{event}"), &format!(r#"{{"id":{event}}}"#));
     let mut journal = retry_loop.cloud.journal();
     // moto is slow, and a handler leaves out the items that it has no time to write.
     for from in (0..events).step_by(50) {
         let last = (from + 50).min(events);
         retry_loop.enqueue(&(from..last).map(record).collect::<Vec<_>>()).await;
-        while tables.waiting(&target()).await.len() < last {
+        while tables.waiting(TARGET_ARN).await.len() < last {
             journal.run(HANDLER).await;
         }
     }
-    tables.waiting(&target()).await
+    tables.waiting(TARGET_ARN).await
 }
 
 /// Makes the messages of these items visible, as an operator does after an order.
@@ -88,7 +76,7 @@ async fn events_that_an_operator_wants_retried_come_back_at_once() {
         assert_eq!(payload["_retry_metadata"]["attempt"], 1);
         ids.insert(payload["_original_payload"]["id"].as_u64().unwrap());
     }
-    assert!(tables.waiting(&target()).await.is_empty());
+    assert!(tables.waiting(TARGET_ARN).await.is_empty());
     assert!(!tables.order(&items[0], "cancel").await, "the handler has acted on it");
 }
 
@@ -115,7 +103,7 @@ async fn events_that_an_operator_cancels_end_as_dead_letters() {
 async fn a_paused_function_is_not_invoked_until_it_is_resumed() {
     let (tables, retry_loop) = waiting_long().await;
     let items = fail(&tables, &retry_loop, 2).await;
-    tables.pause(&target()).await;
+    tables.pause(TARGET_ARN).await;
     // One is retried nevertheless, on an operator's order.
     assert!(tables.order(&items[0], "retry").await);
     make_visible(&retry_loop, &items).await;
@@ -123,9 +111,9 @@ async fn a_paused_function_is_not_invoked_until_it_is_resumed() {
     let run = journal.run(TARGET).await;
     let chosen = items[0]["id"].as_s().unwrap().replace("failed-", "");
     assert!(run.payload.contains(&format!(r#"{{"id":{chosen}}}"#)), "{}", run.payload);
-    assert_eq!(tables.waiting(&target()).await.len(), 1);
-    tables.resume(&target()).await;
-    let rest = tables.waiting(&target()).await;
+    assert_eq!(tables.waiting(TARGET_ARN).await.len(), 1);
+    tables.resume(TARGET_ARN).await;
+    let rest = tables.waiting(TARGET_ARN).await;
     assert!(tables.order(&rest[0], "retry").await);
     make_visible(&retry_loop, &rest).await;
     assert_eq!(journal.run(TARGET).await.ending, "Succeeded");

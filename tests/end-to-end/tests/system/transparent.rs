@@ -5,60 +5,42 @@ use std::{
     fs,
     net::TcpListener,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use serde_json::{Value, json};
 
 use crate::{
-    cloud::{self, Function, binary, example},
+    cloud::{self, binary, example},
     other_clients::{Code, REQUIREMENTS, installed, python},
     retry_loop::{Plan, RetryLoop, TARGET},
 };
 
-/// The layer with the envelope proxy, with the files that `scripts/package` puts into it.
-struct Layer(PathBuf);
-
-impl Layer {
-    fn new(test: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("comeback-{}-{test}", std::process::id()));
-        fs::create_dir_all(folder.join("extensions")).unwrap();
-        fs::copy(binary("envelope-proxy"), folder.join("extensions/comeback")).unwrap();
-        let wrapper =
-            concat!(env!("CARGO_MANIFEST_DIR"), "/../../functions/envelope-proxy/comeback-exec");
-        fs::copy(wrapper, folder.join("comeback-exec")).unwrap();
-        Self(folder)
-    }
-}
-
-impl Drop for Layer {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).unwrap();
-    }
+/// The layer with the envelope proxy, with the files that `scripts/package` puts into it. It is a folder beside the
+/// code.
+fn layer(code: &Code) -> PathBuf {
+    let folder = Path::new(&code.folder()).join("layer");
+    fs::create_dir_all(folder.join("extensions")).unwrap();
+    fs::copy(binary("envelope-proxy"), folder.join("extensions/comeback")).unwrap();
+    let wrapper =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../functions/envelope-proxy/comeback-exec");
+    fs::copy(wrapper, folder.join("comeback-exec")).unwrap();
+    folder
 }
 
 /// A retry loop whose target uses the layer. The target writes its notes beside its code.
-async fn under_the_layer(layer: &Layer, code: &Code, command: &[&str], port: u16) -> RetryLoop {
+async fn under_the_layer(code: &Code, command: &[&str], port: u16) -> RetryLoop {
+    let (port, folder, notes) = (port.to_string(), code.folder(), code.notes());
     let environment = [
-        ("AWS_LAMBDA_EXEC_WRAPPER", "/opt/comeback-exec".to_owned()),
+        ("AWS_LAMBDA_EXEC_WRAPPER", "/opt/comeback-exec"),
         // All functions on this machine share its ports.
-        ("COMEBACK_PROXY_PORT", port.to_string()),
-        ("PYTHONPATH", code.folder()),
-        ("NOTES", notes(code).display().to_string()),
+        ("COMEBACK_PROXY_PORT", &port),
+        ("PYTHONPATH", &folder),
+        ("NOTES", &notes),
     ];
-    let mut plan = Plan::quick(&[("MAX_ATTEMPTS", "3")]);
-    plan.target = Function {
-        code: cloud::command(command.iter().copied()),
-        environment: environment.map(|(name, value)| (name.to_owned(), value)).into(),
-        timeout: Duration::from_secs(30),
-        layers: vec![layer.0.clone()],
-        ..plan.target
-    };
+    let plan = Plan::quick(&[("MAX_ATTEMPTS", "3")]);
+    let mut plan = plan.with_target(cloud::command(command.iter().copied()), &environment);
+    plan.target.layers.push(layer(code));
     plan.deploy().await
-}
-
-fn notes(code: &Code) -> PathBuf {
-    Path::new(&code.folder()).join("notes")
 }
 
 fn free_port() -> u16 {
@@ -69,12 +51,12 @@ const ORDER: &str = r#"{"order":"7","größe":1.5,"lines":[{"sku":null}]}"#;
 
 /// Asserts that an order fails twice and then succeeds, and that the notes of its function have the same payload and
 /// the right retry metadata for each run.
-async fn assert_comes_back_unseen(retry_loop: RetryLoop, notes: &Path) {
+async fn assert_comes_back_unseen(retry_loop: RetryLoop, code: &Code) {
     let id = retry_loop.invoke(ORDER).await;
     let mut journal = retry_loop.cloud.journal();
-    let runs = [journal.run(TARGET).await, journal.run(TARGET).await, journal.run(TARGET).await];
+    let runs: [_; 3] = journal.runs(TARGET).await;
     assert_eq!(runs.clone().map(|run| run.ending), ["Failed", "Failed", "Succeeded"]);
-    let noted = fs::read_to_string(notes).unwrap();
+    let noted = fs::read_to_string(code.notes()).unwrap();
     let noted: Vec<Value> = noted.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let order: Value = serde_json::from_str(ORDER).unwrap();
     for (attempt, (noted, run)) in noted.iter().zip(&runs).enumerate() {
@@ -110,10 +92,9 @@ def handler(event, context):
 "#,
     );
     let python = python(REQUIREMENTS).display().to_string();
-    let layer = Layer::new("python");
     let command = [&python, "-m", "awslambdaric", "unaware.handler"];
-    let retry_loop = under_the_layer(&layer, &code, &command, free_port()).await;
-    assert_comes_back_unseen(retry_loop, &notes(&code)).await;
+    let retry_loop = under_the_layer(&code, &command, free_port()).await;
+    assert_comes_back_unseen(retry_loop, &code).await;
 }
 
 const NOTE: &str = r#"
@@ -131,10 +112,8 @@ async fn assert_node_js_comes_back(test: &str, handler: &str) -> Code {
     let client = installed("node", "tests/node").join("aws-lambda-ric/bin/index.mjs");
     let client = client.display().to_string();
     let handler = format!("{}/{test}.handler", code.folder());
-    let layer = Layer::new(test);
-    let retry_loop =
-        under_the_layer(&layer, &code, &["node", &client, &handler], free_port()).await;
-    assert_comes_back_unseen(retry_loop, &notes(&code)).await;
+    let retry_loop = under_the_layer(&code, &["node", &client, &handler], free_port()).await;
+    assert_comes_back_unseen(retry_loop, &code).await;
     code
 }
 
@@ -165,40 +144,33 @@ exports.handler = awslambda.streamifyResponse(async (event, stream, context) => 
 });
 "#;
     let code = assert_node_js_comes_back("streaming", handler).await;
-    let streamed = fs::read_to_string(format!("{}-streamed", notes(&code).display()));
+    let streamed = fs::read_to_string(code.notes() + "-streamed");
     assert_eq!(streamed.unwrap(), "all");
 }
 
 #[tokio::test]
 async fn a_custom_runtime_is_retried_with_the_proxy_as_its_bootstrap() {
     let code = Code::new("none", "");
-    let mut plan = Plan::quick(&[("MAX_ATTEMPTS", "3")]);
-    let bootstrap = Path::new(&code.folder()).join("bootstrap");
+    let bootstrap = code.folder() + "/bootstrap";
     fs::copy(binary("envelope-proxy"), &bootstrap).unwrap();
-    plan.target = Function {
-        code: cloud::command([bootstrap.display().to_string()]),
-        environment: vec![
-            ("COMEBACK_BOOTSTRAP".to_owned(), example("unaware").display().to_string()),
-            ("NOTES".to_owned(), notes(&code).display().to_string()),
-        ],
-        timeout: Duration::from_secs(30),
-        ..plan.target
-    };
-    assert_comes_back_unseen(plan.deploy().await, &notes(&code)).await;
+    let (program, notes) = (example("unaware").display().to_string(), code.notes());
+    let environment = [("COMEBACK_BOOTSTRAP", program.as_str()), ("NOTES", &notes)];
+    let plan = Plan::quick(&[("MAX_ATTEMPTS", "3")]);
+    let plan = plan.with_target(cloud::command([bootstrap]), &environment);
+    assert_comes_back_unseen(plan.deploy().await, &code).await;
     // The function must have received the payload byte for byte.
-    let noted = fs::read_to_string(notes(&code)).unwrap();
+    let noted = fs::read_to_string(code.notes()).unwrap();
     assert!(noted.lines().all(|line| line.starts_with(&format!("[{ORDER},"))), "{noted}");
 }
 
 #[tokio::test]
 async fn a_proxy_that_cant_start_fails_the_init_and_says_why() {
     let code = Code::new("never.py", "");
-    let layer = Layer::new("never");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let python = python(REQUIREMENTS).display().to_string();
     let command = [&python, "-m", "awslambdaric", "never.handler"];
-    let retry_loop = under_the_layer(&layer, &code, &command, port).await;
+    let retry_loop = under_the_layer(&code, &command, port).await;
     retry_loop.invoke(ORDER).await;
     let letter = retry_loop.dead_letter().await;
     let message = &letter.attributes["ErrorMessage"];
