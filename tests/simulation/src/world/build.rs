@@ -16,9 +16,9 @@ use comeback_flow::ports::Stored;
 use comeback_local::model::{
     ACCOUNT, REGION,
     lambda::{
-        function::{Code, Program, Settings},
+        function::{Code, DeadLetterConfig, Program, Settings},
         invoke_config::EventInvokeSettings,
-        mapping::MappingSettings,
+        mapping::{MappingSettings, ScalingConfig},
         recursion::RecursiveLoop,
     },
     queue_arn,
@@ -76,7 +76,9 @@ impl World {
                 // Batches of more than ten messages need a window.
                 maximum_batching_window_in_seconds: Some((queue.batch > 10).into()),
                 function_response_types: Some(vec!["ReportBatchItemFailures".to_owned()]),
-                maximum_concurrency: Some(queue.concurrency.map(i64::from)),
+                scaling_config: Some(ScalingConfig {
+                    maximum_concurrency: queue.concurrency.map(i64::from),
+                }),
                 enabled: Some(true),
             };
             let arn = queue_arn(&queue.name);
@@ -95,11 +97,11 @@ impl World {
         let plan = Rc::clone(&self.plan);
         let target = &plan.targets[number];
         let queue = queue_arn(&relay_queue(&plan.queues[target.queue].name, target.form));
-        let (on_failure, dead_letter_target) = match target.form {
-            Form::Bare => (None, Some(queue)),
+        let (on_failure, dead_letter_config) = match target.form {
+            Form::Bare => (None, Some(DeadLetterConfig { target_arn: Some(queue) })),
             Form::Record | Form::Notification | Form::EventBridge => (Some(queue), None),
         };
-        let settings = Settings { timeout: Some(60), dead_letter_target, ..Settings::default() };
+        let settings = Settings { timeout: Some(60), dead_letter_config, ..Settings::default() };
         let in_loops = match target.stopped_in_loops {
             true => RecursiveLoop::Terminate,
             false => RecursiveLoop::Allow,

@@ -36,27 +36,26 @@ const LOCAL_COMMAND: &str = "local-command";
 
 /// Creates a function.
 pub(super) async fn create(State(shared): State<Shared>, body: Bytes) -> Answer {
-    let mut request: FunctionRequest = parse(&body)?;
+    let request: FunctionRequest = parse(&body)?;
     let name = resolve(request.function_name.as_deref().unwrap_or_default(), None)?;
-    let image_config = request.image_config.take();
-    let runtime = request.runtime.clone();
-    let code = prepare(&shared, std::mem::take(&mut request.code), image_config, runtime).await?;
-    if matches!(code.program, Program::Handler(..)) && request.handler.is_none() {
+    let mut settings = request.settings;
+    let code =
+        prepare(&shared, request.code, request.image_config, settings.runtime.clone()).await?;
+    if matches!(code.program, Program::Handler(..)) && settings.handler.is_none() {
         return Err(LambdaError::InvalidParameterValue(
             "Runtime and Handler are mandatory parameters for functions created with deployment \
              packages."
                 .to_owned(),
         ));
     }
-    let layers = lay_over(&shared, request.layers.as_deref()).await?;
-    let settings = request.settings(layers);
+    settings.layers = lay_over(&shared, request.layers.as_deref()).await?;
     // A copy, so that the folder of refused code isn't removed within the step.
     let created = shared
         .step(|cloud, now| cloud.lambda.create_function(now, &name, code.clone(), settings))?;
     Ok(answer(StatusCode::CREATED, &function_configuration(&created)))
 }
 
-pub(super) async fn delete(State(shared): State<Shared>, Function(name): Function) -> Answer {
+pub(super) async fn delete(Function { shared, name }: Function) -> Answer {
     let _old = configuration(&shared, &name)?;
     shared.step(|cloud, _| cloud.lambda.delete_function(&name))?;
     shared.0.host.retire(&name);
@@ -64,19 +63,18 @@ pub(super) async fn delete(State(shared): State<Shared>, Function(name): Functio
 }
 
 pub(super) async fn update_configuration(
-    State(shared): State<Shared>,
-    Function(name): Function,
+    Function { shared, name }: Function,
     body: Bytes,
 ) -> Answer {
     let old = configuration(&shared, &name)?;
-    let mut request: FunctionRequest = parse(&body)?;
-    let code = match (request.image_config.take(), request.runtime.clone()) {
+    let request: FunctionRequest = parse(&body)?;
+    let mut settings = request.settings;
+    let code = match (request.image_config, settings.runtime.clone()) {
         (Some(config), _) => Some(command_code(&shared, config)?),
         (None, Some(runtime)) => other_runtime(&shared, &old.code, runtime).await?,
         (None, None) => None,
     };
-    let layers = lay_over(&shared, request.layers.as_deref()).await?;
-    let settings = request.settings(layers);
+    settings.layers = lay_over(&shared, request.layers.as_deref()).await?;
     let updated = shared.step(|cloud, now| {
         let updated = cloud.lambda.update_configuration(now, &name, settings)?;
         match code {
@@ -87,11 +85,7 @@ pub(super) async fn update_configuration(
     Ok(changed(&shared, &updated))
 }
 
-pub(super) async fn update_code(
-    State(shared): State<Shared>,
-    Function(name): Function,
-    body: Bytes,
-) -> Answer {
+pub(super) async fn update_code(Function { shared, name }: Function, body: Bytes) -> Answer {
     let old = configuration(&shared, &name)?;
     let code = prepare(&shared, parse(&body)?, image_config(&old), old.runtime.clone()).await?;
     let updated = shared.step(|cloud, now| cloud.lambda.update_code(now, &name, code))?;

@@ -31,27 +31,20 @@ pub(super) async fn list(State(shared): State<Shared>) -> Response {
     })
 }
 
-pub(super) async fn get(State(shared): State<Shared>, Function(name): Function) -> Answer {
+pub(super) async fn get(Function { shared, name }: Function) -> Answer {
     shared.look(|cloud, _| {
         let it = cloud.lambda.function(&name)?;
         Ok(answer(OK, &function(&it.configuration, it.reserved_concurrency)))
     })
 }
 
-pub(super) async fn get_configuration(
-    State(shared): State<Shared>,
-    Function(name): Function,
-) -> Answer {
+pub(super) async fn get_configuration(Function { shared, name }: Function) -> Answer {
     shared.look(|cloud, _| {
         Ok(answer(OK, &function_configuration(cloud.lambda.configuration(&name)?)))
     })
 }
 
-pub(super) async fn put_concurrency(
-    State(shared): State<Shared>,
-    Function(name): Function,
-    body: Bytes,
-) -> Answer {
+pub(super) async fn put_concurrency(Function { shared, name }: Function, body: Bytes) -> Answer {
     shared.step(|cloud, _| {
         // As on AWS, a missing function is refused before a bad value.
         cloud.lambda.configuration(&name).map_err(|_| latest_not_found(&name))?;
@@ -62,27 +55,20 @@ pub(super) async fn put_concurrency(
     })
 }
 
-pub(super) async fn get_concurrency(
-    State(shared): State<Shared>,
-    Function(name): Function,
-) -> Answer {
+pub(super) async fn get_concurrency(Function { shared, name }: Function) -> Answer {
     shared.look(|cloud, _| {
         let reserved = cloud.lambda.function(&name)?.reserved_concurrency;
         Ok(answer(OK, &Concurrency { reserved_concurrent_executions: reserved.map(i64::from) }))
     })
 }
 
-pub(super) async fn delete_concurrency(
-    State(shared): State<Shared>,
-    Function(name): Function,
-) -> Answer {
+pub(super) async fn delete_concurrency(Function { shared, name }: Function) -> Answer {
     shared.step(|cloud, _| cloud.lambda.set_reserved_concurrency(&name, None))?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 pub(super) async fn set_event_invoke_config(
-    State(shared): State<Shared>,
-    Function(name): Function,
+    Function { shared, name }: Function,
     body: Bytes,
     update: bool,
 ) -> Answer {
@@ -93,28 +79,19 @@ pub(super) async fn set_event_invoke_config(
     })
 }
 
-pub(super) async fn get_event_invoke_config(
-    State(shared): State<Shared>,
-    Function(name): Function,
-) -> Answer {
+pub(super) async fn get_event_invoke_config(Function { shared, name }: Function) -> Answer {
     shared.look(|cloud, _| {
         let config = cloud.lambda.event_invoke_config(&name)?;
         Ok(answer(OK, &event_invoke_config(&name, config)))
     })
 }
 
-pub(super) async fn delete_event_invoke_config(
-    State(shared): State<Shared>,
-    Function(name): Function,
-) -> Answer {
+pub(super) async fn delete_event_invoke_config(Function { shared, name }: Function) -> Answer {
     shared.step(|cloud, _| cloud.lambda.delete_event_invoke_config(&name))?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-pub(super) async fn list_event_invoke_configs(
-    State(shared): State<Shared>,
-    Function(name): Function,
-) -> Answer {
+pub(super) async fn list_event_invoke_configs(Function { shared, name }: Function) -> Answer {
     shared.look(|cloud, _| {
         let configs = cloud.lambda.event_invoke_configs(&name)?.into_iter();
         let configs: Vec<_> = configs.map(|it| event_invoke_config(&name, it)).collect();
@@ -123,38 +100,27 @@ pub(super) async fn list_event_invoke_configs(
 }
 
 pub(super) async fn put_recursion_config(
-    State(shared): State<Shared>,
-    Function(name): Function,
+    Function { shared, name }: Function,
     body: Bytes,
 ) -> Answer {
     let request: Recursion = parse(&body)?;
     let recursive_loop = recursive_loop(&request.recursive_loop)?;
     shared.step(|cloud, _| cloud.lambda.set_recursive_loop(&name, recursive_loop))?;
-    Ok(answer(OK, &request))
+    Ok(answer(OK, &json!({ "RecursiveLoop": recursive_loop })))
 }
 
-pub(super) async fn get_recursion_config(
-    State(shared): State<Shared>,
-    Function(name): Function,
-) -> Answer {
+pub(super) async fn get_recursion_config(Function { shared, name }: Function) -> Answer {
     shared.look(|cloud, _| {
-        let recursive_loop = match cloud.lambda.function(&name)?.recursive_loop {
-            RecursiveLoop::Allow => "Allow",
-            RecursiveLoop::Terminate => "Terminate",
-        };
-        Ok(answer(OK, &Recursion { recursive_loop: recursive_loop.to_owned() }))
+        let recursive_loop = cloud.lambda.function(&name)?.recursive_loop;
+        Ok(answer(OK, &json!({ "RecursiveLoop": recursive_loop })))
     })
 }
 
-pub(super) async fn list_tags(State(shared): State<Shared>, Function(name): Function) -> Answer {
+pub(super) async fn list_tags(Function { shared, name }: Function) -> Answer {
     shared.look(|cloud, _| Ok(answer(OK, &json!({ "Tags": cloud.lambda.function(&name)?.tags }))))
 }
 
-pub(super) async fn tag(
-    State(shared): State<Shared>,
-    Function(name): Function,
-    body: Bytes,
-) -> Answer {
+pub(super) async fn tag(Function { shared, name }: Function, body: Bytes) -> Answer {
     let request: Tags = parse(&body)?;
     shared.step(|cloud, _| {
         cloud.lambda.function_mut(&name)?.tags.extend(request.tags);
@@ -162,11 +128,7 @@ pub(super) async fn tag(
     })
 }
 
-pub(super) async fn untag(
-    State(shared): State<Shared>,
-    Function(name): Function,
-    uri: Uri,
-) -> Answer {
+pub(super) async fn untag(Function { shared, name }: Function, uri: Uri) -> Answer {
     let keys: Vec<_> = query_values(&uri, "tagKeys").collect();
     shared.step(|cloud, _| {
         cloud.lambda.function_mut(&name)?.tags.retain(|key, _| !keys.contains(key));

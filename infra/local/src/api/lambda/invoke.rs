@@ -2,24 +2,19 @@
 
 use axum::{
     body::Bytes,
-    extract::State,
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::IntoResponse,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 
 use super::{Answer, Function, with_request_id};
-use crate::{
-    model::{
-        Invocation, InvocationType, Invoked,
-        lambda::{error::LambdaError, name::LATEST},
-    },
-    shared::Shared,
+use crate::model::{
+    Invocation, InvocationType, Invoked,
+    lambda::{error::LambdaError, name::LATEST},
 };
 
 pub(super) async fn invoke(
-    State(shared): State<Shared>,
-    Function(name): Function,
+    Function { shared, name }: Function,
     headers: HeaderMap,
     payload: Bytes,
 ) -> Answer {

@@ -19,7 +19,7 @@ pub(super) async fn create(State(shared): State<Shared>, body: Bytes) -> Answer 
     let arn = request.event_source_arn.as_deref().unwrap_or_default();
     let settings = request.settings()?;
     shared.step(|cloud, now| {
-        let mapping = cloud.create_mapping(now, arn, &function, &settings)?;
+        let mapping = cloud.create_mapping(now, arn, &function, settings)?;
         Ok(answer(StatusCode::ACCEPTED, &shapes::mapping(mapping, mapping.state(now))))
     })
 }
@@ -58,7 +58,7 @@ pub(super) async fn update(
     let function = function.map(|name| resolve(name, None)).transpose()?;
     let settings = request.settings()?;
     shared.step(|cloud, now| {
-        let mapping = cloud.lambda.update_mapping(now, &uuid, function.as_deref(), &settings)?;
+        let mapping = cloud.lambda.update_mapping(now, &uuid, function.as_deref(), settings)?;
         Ok(answer(StatusCode::ACCEPTED, &shapes::mapping(mapping, mapping.state(now))))
     })
 }

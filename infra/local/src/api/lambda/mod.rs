@@ -65,8 +65,8 @@ pub(crate) fn router() -> Router<Shared> {
         ("/2018-10-31/layers/{name}/versions/{version}", get(layers::get)),
         (
             "/2019-09-25/functions/{name}/event-invoke-config",
-            put(|it, name, body| functions::set_event_invoke_config(it, name, body, false))
-                .post(|it, name, body| functions::set_event_invoke_config(it, name, body, true))
+            put(|of, body| functions::set_event_invoke_config(of, body, false))
+                .post(|of, body| functions::set_event_invoke_config(of, body, true))
                 .get(functions::get_event_invoke_config)
                 .delete(functions::delete_event_invoke_config),
         ),
@@ -122,15 +122,19 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Shared> for Named<T> {
     }
 }
 
-/// The name of the function that a path means, with the qualifier that the query may have.
-struct Function(String);
+/// The function that a path names, with the qualifier that the query may have.
+struct Function {
+    shared: Shared,
+    name: String,
+}
 
 impl FromRequestParts<Shared> for Function {
     type Rejection = LambdaError;
 
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, LambdaError> {
         let Named(reference) = Named::<String>::from_request_parts(parts, shared).await?;
-        resolve(&reference, query_values(&parts.uri, "Qualifier").next().as_deref()).map(Self)
+        let qualifier = query_values(&parts.uri, "Qualifier").next();
+        Ok(Self { name: resolve(&reference, qualifier.as_deref())?, shared: shared.clone() })
     }
 }
 

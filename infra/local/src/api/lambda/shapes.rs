@@ -12,7 +12,7 @@ use crate::{
         error::LambdaError,
         function::{Configuration, Program, Settings},
         invoke_config::{Destination, EventInvokeConfig, EventInvokeSettings},
-        layer::{LayerVersion, Layered},
+        layer::LayerVersion,
         mapping::{Mapping, MappingSettings},
         name::{self, LATEST},
     },
@@ -28,34 +28,8 @@ pub(super) struct FunctionRequest {
     pub(super) image_config: Option<ImageConfig>,
     /// The ARNs of layers' versions; an empty list takes them all away.
     pub(super) layers: Option<Vec<String>>,
-    role: Option<String>,
-    pub(super) handler: Option<String>,
-    pub(super) runtime: Option<String>,
-    description: Option<String>,
-    package_type: Option<String>,
-    timeout: Option<i64>,
-    memory_size: Option<i64>,
-    environment: Option<Environment>,
-    dead_letter_config: Option<DeadLetterConfig>,
-}
-
-impl FunctionRequest {
-    /// `layers` are the request's layers, prepared.
-    pub(super) fn settings(self, layers: Option<Layered>) -> Settings {
-        Settings {
-            layers,
-            role: self.role,
-            handler: self.handler,
-            runtime: self.runtime,
-            description: self.description,
-            package_type: self.package_type,
-            timeout: self.timeout,
-            memory_size: self.memory_size,
-            environment: self.environment.map(|environment| environment.variables),
-            // As on AWS, a config without a target leaves things as they are.
-            dead_letter_target: self.dead_letter_config.and_then(|config| config.target_arn),
-        }
-    }
+    #[serde(flatten)]
+    pub(super) settings: Settings,
 }
 
 /// A function's code. In `UpdateFunctionCode`, these are the request's own members.
@@ -80,18 +54,6 @@ pub(super) struct ImageConfig {
     pub(super) command: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) working_directory: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct Environment {
-    variables: BTreeMap<String, String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct DeadLetterConfig {
-    target_arn: Option<String>,
 }
 
 /// This machine's architecture by AWS's name.
@@ -166,8 +128,8 @@ pub(super) struct Concurrency {
     pub(super) reserved_concurrent_executions: Option<i64>,
 }
 
-/// `RecursiveLoop`, in requests and answers.
-#[derive(Debug, Default, Deserialize, Serialize)]
+/// A request that sets what happens to a function in a recursive loop.
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct Recursion {
     pub(super) recursive_loop: String,
@@ -277,26 +239,17 @@ pub(super) fn layer_version(version: &LayerVersion) -> Value {
 pub(super) struct MappingRequest {
     pub(super) event_source_arn: Option<String>,
     pub(super) function_name: Option<String>,
-    batch_size: Option<i64>,
-    maximum_batching_window_in_seconds: Option<i64>,
-    function_response_types: Option<Vec<String>>,
-    scaling_config: Option<ScalingConfig>,
-    enabled: Option<bool>,
-    filter_criteria: Option<serde_json::Value>,
-    destination_config: Option<serde_json::Value>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct ScalingConfig {
-    maximum_concurrency: Option<i64>,
+    filter_criteria: Option<Value>,
+    destination_config: Option<Value>,
+    #[serde(flatten)]
+    settings: MappingSettings,
 }
 
 impl MappingRequest {
     /// # Errors
     ///
     /// If it asks for something that isn't supported here.
-    pub(super) fn settings(&self) -> Result<MappingSettings, LambdaError> {
+    pub(super) fn settings(&self) -> Result<&MappingSettings, LambdaError> {
         if self.filter_criteria.is_some() {
             return Err(LambdaError::InvalidParameterValue(
                 "this local cloud has no event filtering (FilterCriteria)".to_owned(),
@@ -308,16 +261,7 @@ impl MappingRequest {
                     .to_owned(),
             ));
         }
-        Ok(MappingSettings {
-            batch_size: self.batch_size,
-            maximum_batching_window_in_seconds: self.maximum_batching_window_in_seconds,
-            function_response_types: self.function_response_types.clone(),
-            maximum_concurrency: self
-                .scaling_config
-                .as_ref()
-                .map(|config| config.maximum_concurrency),
-            enabled: self.enabled,
-        })
+        Ok(&self.settings)
     }
 }
 

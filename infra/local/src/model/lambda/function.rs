@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 use comeback_core::Timestamp;
+use serde::Deserialize;
 
 use super::{
     error::{Faults, LambdaError},
@@ -89,7 +90,8 @@ pub struct Client {
 }
 
 /// The settings of a create or update request. `None` leaves a setting unchanged.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
 #[allow(missing_docs, reason = "the names are those of Lambda's API")]
 pub struct Settings {
     pub role: Option<String>,
@@ -99,10 +101,27 @@ pub struct Settings {
     pub package_type: Option<String>,
     pub timeout: Option<i64>,
     pub memory_size: Option<i64>,
-    pub environment: Option<BTreeMap<String, String>>,
+    pub environment: Option<Environment>,
+    /// The request's layers, unpacked.
+    #[serde(skip)]
     pub layers: Option<Layered>,
-    /// The ARN of a queue. An empty string removes the dead-letter queue.
-    pub dead_letter_target: Option<String>,
+    pub dead_letter_config: Option<DeadLetterConfig>,
+}
+
+/// A function's environment variables.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+#[allow(missing_docs, reason = "the names are those of Lambda's API")]
+pub struct Environment {
+    pub variables: BTreeMap<String, String>,
+}
+
+/// A function's dead-letter queue.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct DeadLetterConfig {
+    /// The queue's ARN. An empty string removes the dead-letter queue. As on AWS, `None` leaves things as they are.
+    pub target_arn: Option<String>,
 }
 
 /// A function's configuration and code. A run keeps the configuration that it started with, even if the function
@@ -186,12 +205,12 @@ impl Configuration {
             self.package_type = package_type;
         }
         if let Some(environment) = settings.environment {
-            self.environment = environment;
+            self.environment = environment.variables;
         }
         if let Some(layers) = settings.layers {
             self.layers = layers;
         }
-        if let Some(target) = settings.dead_letter_target {
+        if let Some(target) = settings.dead_letter_config.and_then(|config| config.target_arn) {
             self.dead_letter_target = (!target.is_empty()).then(|| target.into());
         }
         self.last_modified = now;
@@ -215,7 +234,7 @@ fn check(settings: &Settings) -> Result<(), LambdaError> {
         faults.range("memorySize", memory, MEMORY_MB);
     }
     faults.check()?;
-    if let Some(target) = settings.dead_letter_target.as_deref()
+    if let Some(DeadLetterConfig { target_arn: Some(target) }) = &settings.dead_letter_config
         && !target.is_empty()
         && queue_name(target).is_none()
     {
@@ -223,7 +242,7 @@ fn check(settings: &Settings) -> Result<(), LambdaError> {
             "a dead-letter queue must be an SQS queue of this account and region here, got {target}"
         )));
     }
-    settings.environment.as_ref().map_or(Ok(()), check_environment)
+    settings.environment.as_ref().map_or(Ok(()), |given| check_environment(&given.variables))
 }
 
 fn check_environment(environment: &BTreeMap<String, String>) -> Result<(), LambdaError> {
@@ -287,6 +306,11 @@ mod tests {
         Configuration::new(Timestamp::UNIX_EPOCH, "f", code, settings, "1".to_owned())
     }
 
+    fn dead_letters(arn: &str) -> Settings {
+        let config = DeadLetterConfig { target_arn: Some(arn.to_owned()) };
+        Settings { dead_letter_config: Some(config), ..Settings::default() }
+    }
+
     #[test]
     fn defaults_are_those_of_aws() {
         let configuration = configure(Settings::default()).unwrap();
@@ -316,7 +340,9 @@ mod tests {
     fn invalid_environment_variables_are_refused() {
         let with = |name: &str, value: &str| {
             configure(Settings {
-                environment: Some([(name.to_owned(), value.to_owned())].into()),
+                environment: Some(Environment {
+                    variables: [(name.to_owned(), value.to_owned())].into(),
+                }),
                 ..Settings::default()
             })
         };
@@ -340,8 +366,7 @@ mod tests {
         let mut configuration = configure(Settings {
             timeout: Some(60),
             handler: Some("app.handler".to_owned()),
-            dead_letter_target: Some("arn:aws:sqs:us-east-1:000000000000:dead".to_owned()),
-            ..Settings::default()
+            ..dead_letters("arn:aws:sqs:us-east-1:000000000000:dead")
         })
         .unwrap();
         let memory = Settings { memory_size: Some(256), ..Settings::default() };
@@ -350,17 +375,14 @@ mod tests {
         assert_eq!(configuration.handler.as_deref(), Some("app.handler"));
         assert!(configuration.dead_letter_target.is_some());
 
-        let none = Settings { dead_letter_target: Some(String::new()), ..Settings::default() };
-        configuration.set(Timestamp::UNIX_EPOCH, none, "3".to_owned()).unwrap();
+        configuration.set(Timestamp::UNIX_EPOCH, dead_letters(""), "3".to_owned()).unwrap();
         assert_eq!(configuration.dead_letter_target, None);
     }
 
     #[test]
     fn a_dead_letter_queue_must_be_a_queue() {
         for target in ["dead", "arn:aws:sns:us-east-1:000000000000:topic"] {
-            let settings =
-                Settings { dead_letter_target: Some(target.to_owned()), ..Settings::default() };
-            let error = configure(settings).unwrap_err();
+            let error = configure(dead_letters(target)).unwrap_err();
             assert_eq!(error.code(), "InvalidParameterValueException", "{target}");
         }
     }

@@ -9,6 +9,7 @@ use comeback_core::{
     Timestamp,
     time::{between, later},
 };
+use serde::Deserialize;
 
 use super::{
     error::{Faults, LambdaError},
@@ -45,15 +46,23 @@ const DISABLING: Transition = &["Disabling"];
 const UPDATING: Transition = &["Updating"];
 
 /// What a request sets of a mapping; what is absent stays as it is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
 #[allow(missing_docs, reason = "the names are those of Lambda's API")]
 pub struct MappingSettings {
     pub batch_size: Option<i64>,
     pub maximum_batching_window_in_seconds: Option<i64>,
     pub function_response_types: Option<Vec<String>>,
-    /// The maximum concurrency. `Some(None)` removes it.
-    pub maximum_concurrency: Option<Option<i64>>,
+    pub scaling_config: Option<ScalingConfig>,
     pub enabled: Option<bool>,
+}
+
+/// How a mapping scales.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ScalingConfig {
+    /// `None` removes the limit.
+    pub maximum_concurrency: Option<i64>,
 }
 
 /// An event source mapping.
@@ -157,8 +166,8 @@ impl Mapping {
         if let Some(types) = &settings.function_response_types {
             self.report_batch_item_failures = !types.is_empty();
         }
-        if let Some(maximum) = settings.maximum_concurrency {
-            self.maximum_concurrency = maximum.map(number);
+        if let Some(scaling) = settings.scaling_config {
+            self.maximum_concurrency = scaling.maximum_concurrency.map(number);
         }
         let enabled = settings.enabled.unwrap_or(self.enabled);
         let transition = match (self.enabled, enabled) {
@@ -253,7 +262,7 @@ fn check(settings: &MappingSettings) -> Result<(), LambdaError> {
     if let Some(window) = settings.maximum_batching_window_in_seconds {
         faults.range("maximumBatchingWindowInSeconds", window, WINDOW_SECS);
     }
-    if let Some(Some(maximum)) = settings.maximum_concurrency {
+    if let Some(ScalingConfig { maximum_concurrency: Some(maximum) }) = settings.scaling_config {
         faults.range("scalingConfig.maximumConcurrency", maximum, MAXIMUM_CONCURRENCY);
     }
     for other in settings.function_response_types.iter().flatten() {
@@ -325,7 +334,7 @@ mod tests {
             let result = mapping(&MappingSettings {
                 batch_size: Some(batch_size),
                 maximum_batching_window_in_seconds: Some(window),
-                maximum_concurrency: Some(maximum),
+                scaling_config: Some(ScalingConfig { maximum_concurrency: maximum }),
                 ..MappingSettings::default()
             });
             assert_eq!(result.is_ok(), good, "{batch_size} {window} {maximum:?}");

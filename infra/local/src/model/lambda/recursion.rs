@@ -13,6 +13,7 @@ use std::{borrow::Cow, fmt::Write as _};
 
 use comeback_core::Timestamp;
 use md5::{Digest as _, Md5};
+use serde::Serialize;
 
 use crate::model::ids::Ids;
 
@@ -20,7 +21,7 @@ use crate::model::ids::Ids;
 pub const RUNS_MAX: u32 = 16;
 
 /// What happens to a function in a recursive loop.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum RecursiveLoop {
     /// It continues.
     Allow,

@@ -1,5 +1,9 @@
 use super::*;
 
+fn dead_letters(queue: &str) -> Option<DeadLetterConfig> {
+    Some(DeadLetterConfig { target_arn: Some(queue_arn(queue)) })
+}
+
 #[test]
 fn a_failing_event_runs_three_times_with_one_request_id_and_then_becomes_a_record() {
     let mut world = World::new();
@@ -132,7 +136,7 @@ fn zero_reserved_concurrency_sends_events_to_the_failure_destination_at_once() {
 fn a_dead_letter_has_the_event_as_its_body_and_the_error_in_its_attributes() {
     let mut world = World::new();
     world.queue("dead", &[]);
-    let settings = Settings { dead_letter_target: Some(queue_arn("dead")), ..Settings::default() };
+    let settings = Settings { dead_letter_config: dead_letters("dead"), ..Settings::default() };
     world.cloud.lambda.update_configuration(world.now, "f", settings).unwrap();
     let retries = EventInvokeSettings { maximum_retry_attempts: Some(0), ..Default::default() };
     world.cloud.lambda.set_event_invoke_config(world.now, "f", &retries, false).unwrap();
@@ -161,7 +165,7 @@ fn records_and_dead_letters_are_sent_in_a_session_of_the_functions_role() {
     world.queue("dead", &[]);
     let settings = Settings {
         role: Some("arn:aws:iam::000000000000:role/r".to_owned()),
-        dead_letter_target: Some(queue_arn("dead")),
+        dead_letter_config: dead_letters("dead"),
         ..Settings::default()
     };
     world.cloud.lambda.update_configuration(world.now, "f", settings).unwrap();

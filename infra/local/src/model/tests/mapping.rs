@@ -185,7 +185,7 @@ fn a_backlog_starts_with_five_concurrent_batches_and_five_more_each_second() {
 fn a_maximum_concurrency_leaves_the_other_messages_visible() {
     let bound = MappingSettings {
         batch_size: Some(1),
-        maximum_concurrency: Some(Some(2)),
+        scaling_config: Some(ScalingConfig { maximum_concurrency: Some(2) }),
         ..MappingSettings::default()
     };
     let mut world = mapped(&bound);

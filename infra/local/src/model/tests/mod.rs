@@ -15,9 +15,9 @@ use super::{
     Cloud, Invocation, InvocationType, Invoked, Waiting,
     lambda::{
         error::LambdaError,
-        function::{Code, Program, Settings},
+        function::{Code, DeadLetterConfig, Program, Settings},
         invoke_config::EventInvokeSettings,
-        mapping::MappingSettings,
+        mapping::{MappingSettings, ScalingConfig},
         run::{Exit, Outcome, Run},
     },
     queue_arn,
