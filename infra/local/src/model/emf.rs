@@ -15,30 +15,23 @@ const MARK: &str = "\"_aws\"";
 
 /// The metrics of all lines and runs.
 #[derive(Debug, Default)]
-pub struct Emf(BTreeMap<Metric, BTreeMap<i64, Values>>);
+pub(crate) struct Emf(BTreeMap<Metric, BTreeMap<i64, Values>>);
 
 /// A metric: its namespace, its name, and its dimensions by their names.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Metric {
-    /// The namespace.
-    pub namespace: String,
-    /// The name.
-    pub name: String,
-    /// The dimensions.
-    pub dimensions: BTreeMap<String, String>,
+pub(crate) struct Metric {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) dimensions: BTreeMap<String, String>,
 }
 
 /// The values of a metric in some time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Values {
-    /// How many there are.
-    pub count: f64,
-    /// Their sum.
-    pub sum: f64,
-    /// The least of them.
-    pub min: f64,
-    /// The greatest of them.
-    pub max: f64,
+pub(crate) struct Values {
+    pub(crate) count: f64,
+    pub(crate) sum: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
 }
 
 #[derive(Deserialize)]
@@ -72,13 +65,12 @@ struct Definition {
 
 impl Values {
     /// One value.
-    pub fn of(value: f64) -> Self {
+    pub(crate) fn of(value: f64) -> Self {
         Self { count: 1.0, sum: value, min: value, max: value }
     }
 
     /// Both together.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
+    pub(crate) fn and(self, other: Self) -> Self {
         Self {
             count: self.count + other.count,
             sum: self.sum + other.sum,
@@ -88,7 +80,7 @@ impl Values {
     }
 
     /// The value of a statistic.
-    pub fn statistic(&self, name: &str) -> Option<f64> {
+    pub(crate) fn statistic(&self, name: &str) -> Option<f64> {
         match name {
             "SampleCount" => Some(self.count),
             "Sum" => Some(self.sum),
@@ -146,7 +138,7 @@ impl Emf {
     }
 
     /// The minutes of a metric that began in this time and have values, each with the seconds since 1970.
-    pub fn of(&self, metric: &Metric, time: &Range<Timestamp>) -> Vec<(i64, Values)> {
+    pub(crate) fn of(&self, metric: &Metric, time: &Range<Timestamp>) -> Vec<(i64, Values)> {
         let seconds = time.start.timestamp()..time.end.timestamp();
         let minutes = self.0.get(metric).into_iter().flatten();
         let began = minutes.map(|(minute, values)| (minute * 60, *values));

@@ -11,10 +11,7 @@ const DEPTH_MAX: usize = 16;
 
 /// Which lines somebody wants.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LogFilter(Kind);
-
-#[derive(Clone, Debug, PartialEq)]
-enum Kind {
+pub(crate) enum LogFilter {
     /// Lines with all of `all`, none of `none`, and one of `any` if there are some.
     Terms { all: Vec<String>, any: Vec<String>, none: Vec<String> },
     /// Lines that are JSON objects for which this is true.
@@ -22,7 +19,7 @@ enum Kind {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Condition {
+pub(crate) enum Condition {
     All(Vec<Self>),
     Any(Vec<Self>),
     Exists(Vec<String>, bool),
@@ -30,20 +27,20 @@ enum Condition {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Comparison {
+pub(crate) enum Comparison {
     Text { is: bool, pattern: String },
     Number { operator: String, number: f64 },
 }
 
 impl LogFilter {
     /// Reads a pattern. `None` if it is none, or one that this local cloud does not have.
-    pub fn parse(pattern: &str) -> Option<Self> {
+    pub(crate) fn parse(pattern: &str) -> Option<Self> {
         let pattern = pattern.trim();
         if let Some(inside) = pattern.strip_prefix('{') {
             let words = words(inside.strip_suffix('}')?)?;
             let mut words = words.into_iter().peekable();
             let condition = any(&mut words, 0)?;
-            return words.next().is_none().then_some(Self(Kind::Members(condition)));
+            return words.next().is_none().then_some(Self::Members(condition));
         }
         if pattern.starts_with(['[', '%']) {
             return None;
@@ -57,19 +54,19 @@ impl LogFilter {
                 _ => all.push(text),
             }
         }
-        Some(Self(Kind::Terms { all, any, none }))
+        Some(Self::Terms { all, any, none })
     }
 
     /// Whether this line is wanted.
-    pub fn wants(&self, line: &str) -> bool {
-        match &self.0 {
-            Kind::Terms { all, any, none } => {
+    pub(crate) fn wants(&self, line: &str) -> bool {
+        match self {
+            Self::Terms { all, any, none } => {
                 let has = |term: &String| line.contains(term.as_str());
                 all.iter().all(has)
                     && !none.iter().any(has)
                     && (any.is_empty() || any.iter().any(has))
             }
-            Kind::Members(condition) => {
+            Self::Members(condition) => {
                 serde_json::from_str::<Value>(line).is_ok_and(|line| condition.holds(&line))
             }
         }

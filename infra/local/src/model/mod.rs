@@ -8,11 +8,11 @@
 pub(crate) mod arn;
 mod cloud;
 mod delivery;
-pub mod emf;
+pub(crate) mod emf;
 pub(crate) mod ids;
 mod invocation;
 pub mod lambda;
-pub mod log_filter;
+pub(crate) mod log_filter;
 pub mod payload;
 mod polling;
 pub mod sqs;

@@ -108,15 +108,6 @@ impl EventInvokeConfig {
             last_modified: now,
         })
     }
-
-    /// The destinations that are functions, with their names.
-    pub(crate) fn functions(&self) -> impl Iterator<Item = (&str, &Destination)> {
-        let destinations = self.on_success.iter().chain(&self.on_failure);
-        destinations.filter_map(|destination| match &destination.kind {
-            DestinationKind::Function(name) => Some((&**name, destination)),
-            DestinationKind::Queue(_) => None,
-        })
-    }
 }
 
 /// The number of retries of a failed event.

@@ -24,7 +24,7 @@ use asynchronous::{AsynchronousQueue, QueuedEvent};
 use comeback_core::Timestamp;
 use error::{LambdaError, ThrottleReason};
 use function::{Code, Configuration, Function, Settings};
-use invoke_config::{Destination, EventInvokeConfig, EventInvokeSettings};
+use invoke_config::{Destination, DestinationKind, EventInvokeConfig, EventInvokeSettings};
 use layer::Layers;
 use mapping::{Mapping, MappingSettings};
 use poller::Held;
@@ -37,8 +37,7 @@ use super::ids::Ids;
 pub struct Lambda {
     pub(crate) ids: Ids,
     functions: BTreeMap<Arc<str>, Function>,
-    /// The layers.
-    pub layers: Layers,
+    pub(crate) layers: Layers,
     pub(crate) queue: AsynchronousQueue,
     pub(crate) mappings: BTreeMap<Arc<str>, Mapping>,
     pub(crate) runs: BTreeMap<RunId, Running>,
@@ -132,16 +131,12 @@ impl Lambda {
     }
 
     /// All functions, by name.
-    pub fn functions(&self) -> impl Iterator<Item = &Arc<Configuration>> {
+    pub(crate) fn functions(&self) -> impl Iterator<Item = &Arc<Configuration>> {
         self.functions.values().map(|function| &function.configuration)
     }
 
     /// Changes a function's configuration.
-    ///
-    /// # Errors
-    ///
-    /// If a setting is wrong.
-    pub fn update_configuration(
+    pub(crate) fn update_configuration(
         &mut self,
         now: Timestamp,
         name: &str,
@@ -154,11 +149,7 @@ impl Lambda {
     }
 
     /// Changes a function's code.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such function.
-    pub fn update_code(
+    pub(crate) fn update_code(
         &mut self,
         now: Timestamp,
         name: &str,
@@ -237,8 +228,9 @@ impl Lambda {
         self.check_function(name)?;
         let old = if update { Some(self.event_invoke_config(name)?) } else { None };
         let config = EventInvokeConfig::new(now, old, settings)?;
-        for (destination, Destination { arn, .. }) in config.functions() {
-            if destination == name {
+        for Destination { arn, kind } in config.on_success.iter().chain(&config.on_failure) {
+            let DestinationKind::Function(destination) = kind else { continue };
+            if **destination == *name {
                 return Err(LambdaError::InvalidParameterValue(
                     "You can't specify the function as a destination for itself.".to_owned(),
                 ));
@@ -262,11 +254,7 @@ impl Lambda {
     }
 
     /// A function's event invoke configs. Here, it has at most one.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such function.
-    pub fn event_invoke_configs(
+    pub(crate) fn event_invoke_configs(
         &self,
         name: &str,
     ) -> Result<Option<&EventInvokeConfig>, LambdaError> {
@@ -274,23 +262,18 @@ impl Lambda {
         Ok(self.event_invoke_config(name).ok())
     }
 
-    /// A function's event invoke config.
-    ///
-    /// # Errors
-    ///
-    /// If it has none. As on AWS, a missing function has the same error.
-    pub fn event_invoke_config(&self, name: &str) -> Result<&EventInvokeConfig, LambdaError> {
+    /// A function's event invoke config. As on AWS, a missing function has the error of a missing config.
+    pub(crate) fn event_invoke_config(
+        &self,
+        name: &str,
+    ) -> Result<&EventInvokeConfig, LambdaError> {
         let function = self.functions.get(name);
         let config = function.and_then(|function| function.event_invoke_config.as_ref());
         config.ok_or_else(|| no_event_invoke_config(name))
     }
 
     /// Removes a function's event invoke config.
-    ///
-    /// # Errors
-    ///
-    /// If it has none.
-    pub fn delete_event_invoke_config(&mut self, name: &str) -> Result<(), LambdaError> {
+    pub(crate) fn delete_event_invoke_config(&mut self, name: &str) -> Result<(), LambdaError> {
         let function = self.functions.get_mut(name);
         let config = function.and_then(|function| function.event_invoke_config.take());
         config.map(|_| ()).ok_or_else(|| no_event_invoke_config(name))
@@ -302,11 +285,7 @@ impl Lambda {
     }
 
     /// A mapping.
-    ///
-    /// # Errors
-    ///
-    /// If there is none with this id.
-    pub fn mapping(&self, uuid: &str) -> Result<&Mapping, LambdaError> {
+    pub(crate) fn mapping(&self, uuid: &str) -> Result<&Mapping, LambdaError> {
         self.mappings.get(uuid).ok_or_else(no_mapping)
     }
 
@@ -335,11 +314,7 @@ impl Lambda {
     }
 
     /// Deletes a mapping. The messages that it holds become visible again in its queue.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such mapping.
-    pub fn delete_mapping(&mut self, uuid: &str) -> Result<Mapping, LambdaError> {
+    pub(crate) fn delete_mapping(&mut self, uuid: &str) -> Result<Mapping, LambdaError> {
         self.mappings.remove(uuid).ok_or_else(no_mapping)
     }
 

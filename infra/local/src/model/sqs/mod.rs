@@ -37,7 +37,7 @@ pub use error::SqsError;
 pub use md5::Md5;
 pub use message::{MESSAGE_BYTES_MAX, Outgoing, Received};
 pub(crate) use message::{bad_delay, too_long};
-pub use move_task::{MoveStatus, MoveTask, TASKS_TOLD_MAX};
+pub(crate) use move_task::{MoveStatus, MoveTask, TASKS_TOLD_MAX};
 pub use name::QueueName;
 pub use queue::IN_FLIGHT_MAX;
 use queue::{Counts, Message, Queue};
@@ -117,11 +117,7 @@ impl Sqs {
     }
 
     /// Deletes a queue and every message in it.
-    ///
-    /// # Errors
-    ///
-    /// If there is none of this name.
-    pub fn delete_queue(&mut self, now: Timestamp, queue: &str) -> Result<(), SqsError> {
+    pub(crate) fn delete_queue(&mut self, now: Timestamp, queue: &str) -> Result<(), SqsError> {
         let (name, _) = self.queues.remove_entry(queue).ok_or(SqsError::QueueDoesNotExist)?;
         self.move_tasks.retain(|task| !task.is_from(&name));
         self.deleted.retain(|_, at| now < time::later(*at, SETTLING));
@@ -130,11 +126,7 @@ impl Sqs {
     }
 
     /// Deletes every message in a queue.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such queue, or if it was purged within the last minute.
-    pub fn purge_queue(&mut self, now: Timestamp, queue: &str) -> Result<(), SqsError> {
+    pub(crate) fn purge_queue(&mut self, now: Timestamp, queue: &str) -> Result<(), SqsError> {
         let purged = self.queue_mut(queue)?;
         if purged.purged_at.is_some_and(|at| now < time::later(at, SETTLING)) {
             return Err(SqsError::PurgeQueueInProgress { queue: queue.to_owned() });
@@ -145,21 +137,21 @@ impl Sqs {
     }
 
     /// The queue that has this name.
-    ///
-    /// # Errors
-    ///
-    /// If there is none.
-    pub fn queue(&self, name: &str) -> Result<&QueueName, SqsError> {
+    pub(crate) fn queue(&self, name: &str) -> Result<&QueueName, SqsError> {
         self.queues.get_key_value(name).map(|(name, _)| name).ok_or(SqsError::QueueDoesNotExist)
     }
 
     /// The queue that has this ARN, if it exists.
-    pub fn queue_by_arn(&self, arn: &str) -> Option<&QueueName> {
+    pub(crate) fn queue_by_arn(&self, arn: &str) -> Option<&QueueName> {
         self.queue(queue_name(arn)?).ok()
     }
 
     /// The queues whose names begin with `prefix` and come after `after`, sorted by name.
-    pub fn queues(&self, prefix: &str, after: Option<&str>) -> impl Iterator<Item = &QueueName> {
+    pub(crate) fn queues(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+    ) -> impl Iterator<Item = &QueueName> {
         let from = after.map_or(Bound::Included(prefix), Bound::Excluded);
         self.queues
             .range::<str, _>((from, Bound::Unbounded))
@@ -168,11 +160,7 @@ impl Sqs {
     }
 
     /// The queues whose dead-letter queue is `queue` and whose names come after `after`.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such queue.
-    pub fn dead_letter_sources(
+    pub(crate) fn dead_letter_sources(
         &self,
         queue: &str,
         after: Option<&str>,
@@ -220,11 +208,7 @@ impl Sqs {
     }
 
     /// Changes some of a queue's attributes. If one is refused, none is changed.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such queue, or for the first attribute that SQS refuses.
-    pub fn set_attributes(
+    pub(crate) fn set_attributes(
         &mut self,
         now: Timestamp,
         queue: &str,
@@ -244,11 +228,7 @@ impl Sqs {
     }
 
     /// A queue's tags, to be read or changed.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such queue.
-    pub fn tags(&mut self, queue: &str) -> Result<&mut BTreeMap<String, String>, SqsError> {
+    pub(crate) fn tags(&mut self, queue: &str) -> Result<&mut BTreeMap<String, String>, SqsError> {
         self.queue_mut(queue).map(|queue| &mut queue.tags)
     }
 

@@ -22,30 +22,30 @@ use super::{QueueName, Sqs, SqsError};
 const RATE_MAX: u32 = 500;
 
 /// `ListMessageMoveTasks` returns at most this many tasks of a queue, the latest ones.
-pub const TASKS_TOLD_MAX: usize = 10;
+pub(crate) const TASKS_TOLD_MAX: usize = 10;
 
 /// A message move task.
 #[derive(Debug)]
-pub struct MoveTask {
+pub(crate) struct MoveTask {
     handle: String,
     source: QueueName,
     /// The destination, if the caller named one.
-    pub destination: Option<QueueName>,
+    pub(crate) destination: Option<QueueName>,
     /// The rate limit in messages a second, if the caller set one.
-    pub per_second: Option<u32>,
+    pub(crate) per_second: Option<u32>,
     /// When the task was started.
-    pub started_at: Timestamp,
+    pub(crate) started_at: Timestamp,
     /// How many messages were visible in the source when the task started.
-    pub to_move: usize,
+    pub(crate) to_move: usize,
     /// How many of them have been moved.
-    pub moved: usize,
+    pub(crate) moved: usize,
     /// Whether the task runs, or how it ended.
-    pub status: MoveStatus,
+    pub(crate) status: MoveStatus,
 }
 
 /// The status of a task. A cancelled task stops at once, so AWS's status `CANCELLING` does not occur here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MoveStatus {
+pub(crate) enum MoveStatus {
     /// The task is moving messages.
     Running,
     /// The task has moved all messages.
@@ -58,7 +58,7 @@ pub enum MoveStatus {
 
 impl MoveStatus {
     /// The status as AWS's API returns it.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Running => "RUNNING",
             Self::Completed => "COMPLETED",
@@ -91,7 +91,7 @@ impl Handle {
 
 impl MoveTask {
     /// The task handle, with which a caller cancels the task.
-    pub fn handle(&self) -> String {
+    pub(crate) fn handle(&self) -> String {
         self.handle.clone()
     }
 
@@ -113,12 +113,7 @@ impl MoveTask {
 
 impl Sqs {
     /// Starts a task and returns its handle. Without a rate limit, the task moves all messages at once.
-    ///
-    /// # Errors
-    ///
-    /// If the source is not a dead-letter queue or already has a running task, if the destination does not exist
-    /// or is the source, or if the rate is out of range.
-    pub fn start_move_task(
+    pub(crate) fn start_move_task(
         &mut self,
         now: Timestamp,
         source_arn: &str,
@@ -160,11 +155,7 @@ impl Sqs {
     }
 
     /// The latest tasks whose source is the queue with this ARN, newest first.
-    ///
-    /// # Errors
-    ///
-    /// If the queue does not exist.
-    pub fn move_tasks(
+    pub(crate) fn move_tasks(
         &self,
         source_arn: &str,
     ) -> Result<impl Iterator<Item = &MoveTask>, SqsError> {
@@ -172,11 +163,7 @@ impl Sqs {
     }
 
     /// Cancels a running task. Returns how many messages it has moved.
-    ///
-    /// # Errors
-    ///
-    /// If the handle is invalid, if the task does not exist, or if it is not running.
-    pub fn cancel_move_task(&mut self, handle: &str) -> Result<usize, SqsError> {
+    pub(crate) fn cancel_move_task(&mut self, handle: &str) -> Result<usize, SqsError> {
         let source_arn = Handle::source_arn(handle)
             .ok_or_else(|| invalid("Value for parameter TaskHandle is invalid."))?;
         self.resource("SourceArn", &source_arn)?;
