@@ -16,12 +16,49 @@ pub(crate) struct Name {
     pub(crate) status: u16,
 }
 
+/// The namespace of SQS's own error types.
+const SQS: &str = "com.amazonaws.sqs";
+
+/// The namespace of error types that all of AWS's services share.
+const COMMON: &str = "com.amazon.coral.service";
+
 /// What AWS calls `error`.
 pub(crate) fn name(error: &SqsError) -> Name {
-    let (namespace, shape, code) = names_of(error);
-    let code = match code {
-        PREFIXED => format!("AWS.SimpleQueueService.{shape}"),
-        code => code.to_owned(),
+    let of = |namespace, shape, code: &str| (namespace, shape, code.to_owned());
+    let plain = |shape| of(SQS, shape, shape);
+    let prefixed = |shape| (SQS, shape, format!("AWS.SimpleQueueService.{shape}"));
+    let (namespace, shape, code) = match error {
+        SqsError::QueueDoesNotExist => {
+            of(SQS, "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue")
+        }
+        SqsError::QueueNameExists { .. } => of(SQS, "QueueNameExists", "QueueAlreadyExists"),
+        SqsError::QueueDeletedRecently => prefixed("QueueDeletedRecently"),
+        SqsError::PurgeQueueInProgress { .. } => prefixed("PurgeQueueInProgress"),
+        SqsError::InvalidAttributeName { .. } | SqsError::TwoEncryptions => {
+            plain("InvalidAttributeName")
+        }
+        SqsError::InvalidAttributeValue { .. } => plain("InvalidAttributeValue"),
+        SqsError::InvalidParameterValue { .. }
+        | SqsError::InvalidMessage(_)
+        | SqsError::InvalidRequest(_) => {
+            of(COMMON, "InvalidParameterValueException", "InvalidParameterValue")
+        }
+        SqsError::ResourceNotFound { .. } | SqsError::TaskDoesNotExist => {
+            plain("ResourceNotFoundException")
+        }
+        SqsError::InvalidMessageContents => plain("InvalidMessageContents"),
+        SqsError::MissingParameter(_) => {
+            of(COMMON, "MissingRequiredParameterException", "MissingParameter")
+        }
+        SqsError::ReceiptHandleIsInvalid { .. } => plain("ReceiptHandleIsInvalid"),
+        SqsError::UnsupportedOperation(_) => prefixed("UnsupportedOperation"),
+        SqsError::UnknownOperation(_) => of(COMMON, "UnknownOperationException", "InvalidAction"),
+        SqsError::Serialization(_) => of(COMMON, "SerializationException", "MalformedInput"),
+        SqsError::EmptyBatchRequest { .. } => prefixed("EmptyBatchRequest"),
+        SqsError::TooManyEntriesInBatchRequest { .. } => prefixed("TooManyEntriesInBatchRequest"),
+        SqsError::BatchEntryIdsNotDistinct { .. } => prefixed("BatchEntryIdsNotDistinct"),
+        SqsError::InvalidBatchEntryId => prefixed("InvalidBatchEntryId"),
+        SqsError::BatchRequestTooLong { .. } => prefixed("BatchRequestTooLong"),
     };
     let status = match shape {
         "PurgeQueueInProgress" => 403,
@@ -29,58 +66,4 @@ pub(crate) fn name(error: &SqsError) -> Name {
         _ => 400,
     };
     Name { shape: format!("{namespace}#{shape}"), code, status }
-}
-
-/// The namespace of SQS's own error types.
-const SQS: &str = "com.amazonaws.sqs";
-
-/// The namespace of error types that all of AWS's services share.
-const COMMON: &str = "com.amazon.coral.service";
-
-/// Stands for the shape's name behind `AWS.SimpleQueueService.`, which is most errors' code.
-const PREFIXED: &str = "";
-
-/// An error's namespace, shape and code.
-fn names_of(error: &SqsError) -> (&'static str, &'static str, &'static str) {
-    match error {
-        SqsError::QueueDoesNotExist => {
-            (SQS, "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue")
-        }
-        SqsError::QueueNameExists { .. } => (SQS, "QueueNameExists", "QueueAlreadyExists"),
-        SqsError::QueueDeletedRecently => (SQS, "QueueDeletedRecently", PREFIXED),
-        SqsError::PurgeQueueInProgress { .. } => (SQS, "PurgeQueueInProgress", PREFIXED),
-        SqsError::InvalidAttributeName { .. } | SqsError::TwoEncryptions => {
-            (SQS, "InvalidAttributeName", "InvalidAttributeName")
-        }
-        SqsError::InvalidAttributeValue { .. } => {
-            (SQS, "InvalidAttributeValue", "InvalidAttributeValue")
-        }
-        SqsError::InvalidParameterValue { .. }
-        | SqsError::InvalidMessage(_)
-        | SqsError::InvalidRequest(_) => {
-            (COMMON, "InvalidParameterValueException", "InvalidParameterValue")
-        }
-        SqsError::ResourceNotFound { .. } | SqsError::TaskDoesNotExist => {
-            (SQS, "ResourceNotFoundException", "ResourceNotFoundException")
-        }
-        SqsError::InvalidMessageContents => {
-            (SQS, "InvalidMessageContents", "InvalidMessageContents")
-        }
-        SqsError::MissingParameter(_) => {
-            (COMMON, "MissingRequiredParameterException", "MissingParameter")
-        }
-        SqsError::ReceiptHandleIsInvalid { .. } => {
-            (SQS, "ReceiptHandleIsInvalid", "ReceiptHandleIsInvalid")
-        }
-        SqsError::UnsupportedOperation(_) => (SQS, "UnsupportedOperation", PREFIXED),
-        SqsError::UnknownOperation(_) => (COMMON, "UnknownOperationException", "InvalidAction"),
-        SqsError::Serialization(_) => (COMMON, "SerializationException", "MalformedInput"),
-        SqsError::EmptyBatchRequest { .. } => (SQS, "EmptyBatchRequest", PREFIXED),
-        SqsError::TooManyEntriesInBatchRequest { .. } => {
-            (SQS, "TooManyEntriesInBatchRequest", PREFIXED)
-        }
-        SqsError::BatchEntryIdsNotDistinct { .. } => (SQS, "BatchEntryIdsNotDistinct", PREFIXED),
-        SqsError::InvalidBatchEntryId => (SQS, "InvalidBatchEntryId", PREFIXED),
-        SqsError::BatchRequestTooLong { .. } => (SQS, "BatchRequestTooLong", PREFIXED),
-    }
 }
