@@ -1,4 +1,4 @@
-//! The names of queues, as other services give them.
+//! The names of queues, as other services give them, and what names may consist of.
 
 /// The account that everything belongs to.
 pub const ACCOUNT: &str = "000000000000";
@@ -17,6 +17,12 @@ pub(crate) fn queue_name(arn: &str) -> Option<&str> {
     let rest = rest.strip_prefix(REGION)?.strip_prefix(':')?;
     let name = rest.strip_prefix(ACCOUNT)?.strip_prefix(':')?;
     (!name.is_empty() && !name.contains(':')).then_some(name)
+}
+
+/// Whether `name` has 1 to `max` letters, digits, hyphens and underscores, as AWS's names mostly have.
+pub(crate) fn is_name(name: &str, max: usize) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=max).contains(&name.len()) && name.bytes().all(allowed)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::fault;
-use crate::model::sqs::SqsError;
+use crate::model::{arn::is_name, sqs::SqsError};
 
 /// The most entries of a batch.
 const ENTRIES_MAX: usize = 10;
@@ -52,17 +52,13 @@ pub(super) fn check<'a>(
     }
     let mut seen = BTreeSet::new();
     for id in ids {
-        let id = id.as_deref().filter(|id| is_id(id)).ok_or(SqsError::InvalidBatchEntryId)?;
+        let id = id.as_deref().filter(|id| is_name(id, ENTRY_ID_MAX));
+        let id = id.ok_or(SqsError::InvalidBatchEntryId)?;
         if !seen.insert(id) {
             return Err(SqsError::BatchEntryIdsNotDistinct { id: id.to_owned() });
         }
     }
     Ok(())
-}
-
-fn is_id(id: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    (1..=ENTRY_ID_MAX).contains(&id.len()) && id.bytes().all(allowed)
 }
 
 /// Performs each entry alone, so that the others don't fail with it.

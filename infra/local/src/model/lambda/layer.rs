@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use comeback_core::Timestamp;
 
 use super::{error::LambdaError, folder::Folder};
-use crate::model::arn::{ACCOUNT, REGION};
+use crate::model::arn::{ACCOUNT, REGION, is_name};
 
 /// The most layers that a function may use: AWS's limit.
 const LAYERS_MAX: usize = 5;
@@ -15,7 +15,7 @@ const NAME_MAX: usize = 140;
 
 /// All layers by name. The versions of each are sorted by number.
 #[derive(Default)]
-pub struct Layers(BTreeMap<Arc<str>, Vec<Arc<LayerVersion>>>);
+pub(crate) struct Layers(BTreeMap<Arc<str>, Vec<Arc<LayerVersion>>>);
 
 /// The unpacked content of a layer version.
 #[derive(Clone, Debug)]
@@ -42,12 +42,12 @@ pub struct LayerVersion {
 
 impl LayerVersion {
     /// The layer's ARN.
-    pub fn layer_arn(&self) -> String {
+    pub(crate) fn layer_arn(&self) -> String {
         layer_arn(&self.name)
     }
 
     /// This version's ARN.
-    pub fn arn(&self) -> String {
+    pub(crate) fn arn(&self) -> String {
         format!("{}:{}", self.layer_arn(), self.version)
     }
 }
@@ -63,11 +63,7 @@ pub struct Layered {
 
 impl Layers {
     /// Publishes the next version of a layer, or version 1 of a new layer.
-    ///
-    /// # Errors
-    ///
-    /// If the name is invalid.
-    pub fn publish(
+    pub(crate) fn publish(
         &mut self,
         now: Timestamp,
         reference: &str,
@@ -88,11 +84,7 @@ impl Layers {
     }
 
     /// A version of a layer.
-    ///
-    /// # Errors
-    ///
-    /// If the layer has no version with this number, or the name is invalid.
-    pub fn version(
+    pub(crate) fn version(
         &self,
         reference: &str,
         version: usize,
@@ -103,11 +95,7 @@ impl Layers {
     }
 
     /// Resolves the ARNs in a function's configuration to layer versions.
-    ///
-    /// # Errors
-    ///
-    /// If a version does not exist, if there are too many, or if two belong to the same layer.
-    pub fn versions(&self, arns: &[String]) -> Result<Vec<Arc<LayerVersion>>, LambdaError> {
+    pub(crate) fn versions(&self, arns: &[String]) -> Result<Vec<Arc<LayerVersion>>, LambdaError> {
         let refuse = |message| Err(LambdaError::InvalidParameterValue(message));
         if arns.len() > LAYERS_MAX {
             return refuse(format!("Cannot reference more than {LAYERS_MAX} layers."));
@@ -147,8 +135,7 @@ fn layer_arn(name: &str) -> String {
 /// The layer name in a reference, which is a name or an ARN.
 fn name(reference: &str) -> Result<&str, LambdaError> {
     let name = reference.strip_prefix(&*layer_arn("")).unwrap_or(reference);
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    if (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(allowed) {
+    if is_name(name, NAME_MAX) {
         return Ok(name);
     }
     Err(LambdaError::Validation(vec![format!(

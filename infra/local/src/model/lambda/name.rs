@@ -3,7 +3,7 @@
 //! The local cloud has no published versions and no aliases, so `$LATEST` is the only valid qualifier.
 
 use super::error::LambdaError;
-use crate::model::arn::{ACCOUNT, REGION};
+use crate::model::arn::{ACCOUNT, REGION, is_name};
 
 /// The unpublished version of a function, and the only version here.
 pub const LATEST: &str = "$LATEST";
@@ -82,17 +82,9 @@ fn split(reference: &str) -> Option<(&str, Option<&str>)> {
         Some((name, qualifier)) => (name, Some(qualifier)),
         None => (rest, None),
     };
-    let good = is_name(name) && qualifier.is_none_or(is_qualifier);
+    let is_qualifier = |qualifier| qualifier == LATEST || is_name(qualifier, NAME_MAX);
+    let good = is_name(name, NAME_MAX) && qualifier.is_none_or(is_qualifier);
     good.then_some((name, qualifier))
-}
-
-fn is_name(name: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(allowed)
-}
-
-fn is_qualifier(qualifier: &str) -> bool {
-    qualifier == LATEST || is_name(qualifier)
 }
 
 fn malformed(reference: &str) -> LambdaError {

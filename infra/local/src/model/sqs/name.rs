@@ -3,6 +3,7 @@
 use std::{borrow::Borrow, fmt, sync::Arc};
 
 use super::error::SqsError;
+use crate::model::arn::is_name;
 
 /// The longest name of a queue, in characters.
 const QUEUE_NAME_MAX: usize = 80;
@@ -22,8 +23,7 @@ impl QueueName {
             let reason = "This local cloud has standard queues only, no FIFO queues.";
             return Err(SqsError::UnsupportedOperation(reason.to_owned()));
         }
-        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        if (1..=QUEUE_NAME_MAX).contains(&name.len()) && name.bytes().all(allowed) {
+        if is_name(name, QUEUE_NAME_MAX) {
             return Ok(Self(name.into()));
         }
         let reason = format!(
