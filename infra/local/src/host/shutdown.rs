@@ -11,6 +11,7 @@ use std::{sync::Arc, time::Duration};
 
 use comeback_core::time::later;
 use futures_util::future::join_all;
+use serde::Serialize;
 use serde_json::json;
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
@@ -23,8 +24,9 @@ const SHUTDOWN_MAX: Duration = Duration::from_secs(2);
 /// The runtime's share of it, as in AWS's own emulator.
 const RUNTIME_MAX: Duration = Duration::from_millis(600);
 
-/// Why an environment ends.
-#[derive(Clone, Copy, Debug, Default)]
+/// Why an environment ends. AWS writes it in capitals.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub(super) enum Reason {
     /// It is no longer needed.
     #[default]
@@ -33,17 +35,6 @@ pub(super) enum Reason {
     Timeout,
     /// A process failed.
     Failure,
-}
-
-impl Reason {
-    /// AWS's name.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Spindown => "SPINDOWN",
-            Self::Timeout => "TIMEOUT",
-            Self::Failure => "FAILURE",
-        }
-    }
 }
 
 /// An environment's processes and their APIs. The processes are killed when this is dropped.
@@ -100,7 +91,7 @@ impl Processes {
         }
         let event = json!({
             "eventType": "SHUTDOWN",
-            "shutdownReason": reason.name(),
+            "shutdownReason": reason,
             "deadlineMs": deadline,
         });
         self.told.shut_down(&event.to_string());

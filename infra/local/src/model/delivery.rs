@@ -15,11 +15,11 @@ use super::{
     lambda::{
         asynchronous::QueuedEvent,
         invoke_config::{Destination, DestinationKind},
-        record::{self, Condition, DeadLetterAttributes},
+        record::{self, Condition},
         run::Response,
     },
     payload::Payload,
-    sqs::{MessageAttribute, MessageAttributes, Outgoing},
+    sqs::{MessageAttributes, Outgoing},
 };
 use crate::journal::Event;
 
@@ -57,7 +57,7 @@ impl Cloud {
             self.note_delivery(now, event, destination.arn, sent);
         }
         if let Some(target) = dead_letter_target {
-            let attributes = DeadLetterAttributes::new(condition, response);
+            let attributes = record::dead_letter_attributes(event, condition, response);
             let sent = self.send_dead_letter(now, event, &role, &target, attributes);
             self.note_delivery(now, event, target, sent);
         }
@@ -103,19 +103,9 @@ impl Cloud {
         event: &QueuedEvent,
         role: &str,
         target: &str,
-        attributes: DeadLetterAttributes,
+        attributes: MessageAttributes,
     ) -> Result<(), String> {
         let queue = queue_name(target).ok_or_else(|| "it is not a queue".to_owned())?;
-        let DeadLetterAttributes { error_code, error_message } = attributes;
-        let mut attributes = MessageAttributes::from([
-            ("RequestID".to_owned(), MessageAttribute::string(event.request_id.as_ref())),
-            ("ErrorCode".to_owned(), MessageAttribute::number(error_code)),
-        ]);
-        if !error_message.is_empty() {
-            // SQS refuses attributes with an empty value.
-            let message = MessageAttribute::string(error_message);
-            attributes.insert("ErrorMessage".to_owned(), message);
-        }
         let message = Outgoing {
             body: event.payload.get().into(),
             attributes,

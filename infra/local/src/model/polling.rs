@@ -8,8 +8,7 @@ use comeback_core::{Timestamp, time::later};
 use super::{
     cloud::Cloud,
     lambda::{
-        Origin, batch,
-        batch_response::{self, Done},
+        Origin, batch, batch_response,
         error::LambdaError,
         mapping::{Mapping, MappingSettings},
         poller::Held,
@@ -176,11 +175,8 @@ impl Cloud {
         report: Option<&[u8]>,
     ) {
         let has = |id: &str| batch.iter().any(|held| held.message_id.as_ref() == id);
-        let failed = match report.map_or(Done::All, |report| batch_response::read(report, has)) {
-            Done::All => Vec::new(),
-            Done::AllBut(failed) => failed,
-            Done::None => return,
-        };
+        let failed = report.map_or(Some(Vec::new()), |report| batch_response::failed(report, has));
+        let Some(failed) = failed else { return };
         for held in batch {
             if !failed.iter().any(|id| *id == *held.message_id) {
                 // If the queue was deleted, there is nothing to delete.

@@ -5,42 +5,26 @@
 
 use serde_json::Value;
 
-/// The messages of a batch that succeeded and are deleted.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Done {
-    /// All messages.
-    All,
-    /// All messages except those with these ids.
-    AllBut(Vec<String>),
-    /// No message, because the response is invalid.
-    None,
-}
-
-/// Parses the response for a batch. `has` tells whether a message id belongs to the batch.
-pub(crate) fn read(response: &[u8], has: impl Fn(&str) -> bool) -> Done {
+/// The ids of the messages that failed, by the response for a batch. `None` if the response is invalid, so that all
+/// messages failed. `has` tells whether a message id belongs to the batch.
+pub(crate) fn failed(response: &[u8], has: impl Fn(&str) -> bool) -> Option<Vec<String>> {
     // Runtimes encode "no return value" in different ways. An empty body counts as `null`, and on AWS an empty
     // list does too.
     if response.is_empty() {
-        return Done::All;
+        return Some(Vec::new());
     }
-    let failures = match serde_json::from_slice(response) {
-        Ok(Value::Null) => return Done::All,
-        Ok(Value::String(text)) if text.is_empty() => return Done::All,
-        Ok(Value::Array(items)) if items.is_empty() => return Done::All,
-        Ok(Value::Object(mut members)) => members.remove("batchItemFailures"),
-        Ok(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) | Err(_) => {
-            return Done::None;
-        }
+    let failures = match serde_json::from_slice(response).ok()? {
+        Value::Null => return Some(Vec::new()),
+        Value::String(text) if text.is_empty() => return Some(Vec::new()),
+        Value::Array(items) if items.is_empty() => return Some(Vec::new()),
+        Value::Object(mut members) => members.remove("batchItemFailures").unwrap_or_default(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => return None,
     };
-    let Some(failures) = failures.filter(|failures| !failures.is_null()) else {
-        return Done::All;
-    };
-    let items = failures.as_array().map(|items| items.iter().map(identifier));
-    match items.and_then(Iterator::collect::<Option<Vec<String>>>) {
-        Some(ids) if ids.is_empty() => Done::All,
-        Some(ids) if ids.iter().all(|id| has(id)) => Done::AllBut(ids),
-        Some(_) | None => Done::None,
+    if failures.is_null() {
+        return Some(Vec::new());
     }
+    let ids: Option<Vec<String>> = failures.as_array()?.iter().map(identifier).collect();
+    ids.filter(|ids| ids.iter().all(|id| has(id)))
 }
 
 /// The message id in an item of the response, or `None` if the item is malformed.
@@ -50,10 +34,8 @@ fn identifier(item: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn read(response: &str) -> Done {
-        super::read(response.as_bytes(), |id| ["a", "b"].contains(&id))
+    fn failed(response: &str) -> Option<Vec<String>> {
+        super::failed(response.as_bytes(), |id| ["a", "b"].contains(&id))
     }
 
     #[test]
@@ -68,16 +50,16 @@ mod tests {
             r#"{"batchItemFailures":null}"#,
             r#"{"batchItemFailures":[]}"#,
         ] {
-            assert_eq!(read(response), Done::All, "{response}");
+            assert_eq!(failed(response), Some(Vec::new()), "{response}");
         }
     }
 
     #[test]
     fn messages_that_the_response_names_are_not_deleted() {
         let one = r#"{"batchItemFailures":[{"itemIdentifier":"b"}]}"#;
-        assert_eq!(read(one), Done::AllBut(vec!["b".to_owned()]));
+        assert_eq!(failed(one), Some(vec!["b".to_owned()]));
         let both = r#"{"batchItemFailures":[{"itemIdentifier":"b"},{"itemIdentifier":"a"}]}"#;
-        assert_eq!(read(both), Done::AllBut(vec!["b".to_owned(), "a".to_owned()]));
+        assert_eq!(failed(both), Some(vec!["b".to_owned(), "a".to_owned()]));
     }
 
     #[test]
@@ -100,7 +82,7 @@ mod tests {
             r#"{"batchItemFailures":[{}]}"#,
             r#"{"batchItemFailures":[null]}"#,
         ] {
-            assert_eq!(read(response), Done::None, "{response}");
+            assert_eq!(failed(response), None, "{response}");
         }
     }
 }

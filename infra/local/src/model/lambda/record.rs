@@ -8,7 +8,10 @@ use comeback_core::Timestamp;
 use serde::Serialize;
 
 use super::{asynchronous::QueuedEvent, name, run::Response};
-use crate::model::{payload::Payload, sqs::is_carried};
+use crate::model::{
+    payload::Payload,
+    sqs::{MessageAttribute, MessageAttributes, is_carried},
+};
 
 /// How much of an error's message is in a dead letter's attribute: the first KB.
 const ERROR_MESSAGE_BYTES_MAX: usize = 1024;
@@ -99,28 +102,29 @@ pub(crate) fn record(
     })
 }
 
-/// The attributes of a dead letter: an HTTP status and the error's message. AWS doesn't document their values for
-/// an event that never ran. Here they are the status of a synchronous invocation, and the condition's name.
-pub(crate) struct DeadLetterAttributes {
-    pub(crate) error_code: u16,
-    pub(crate) error_message: String,
-}
-
-impl DeadLetterAttributes {
-    pub(crate) fn new(condition: Condition, response: Option<&Response>) -> Self {
-        let (error_code, message) = match (response, condition) {
-            (Some(response), _) => (200, response.error_message()),
-            (None, Condition::RecursiveInvocation) => (400, condition.name().to_owned()),
-            (
-                None,
-                Condition::Success
-                | Condition::RetriesExhausted
-                | Condition::EventAgeExceeded
-                | Condition::ZeroReservedConcurrency,
-            ) => (429, condition.name().to_owned()),
-        };
-        Self { error_code, error_message: attribute_text(&message) }
+/// The attributes of a dead letter: the request id, an HTTP status and the error's message. AWS doesn't document the
+/// last two for an event that never ran. Here they are the status of a synchronous invocation, and the condition's
+/// name.
+pub(crate) fn dead_letter_attributes(
+    event: &QueuedEvent,
+    condition: Condition,
+    response: Option<&Response>,
+) -> MessageAttributes {
+    let (code, message) = match response {
+        Some(response) => (200, response.error_message()),
+        None if condition == Condition::RecursiveInvocation => (400, condition.name().to_owned()),
+        None => (429, condition.name().to_owned()),
+    };
+    let mut attributes = MessageAttributes::from([
+        ("RequestID".to_owned(), MessageAttribute::string(event.request_id.as_ref())),
+        ("ErrorCode".to_owned(), MessageAttribute::number(code)),
+    ]);
+    let message = attribute_text(&message);
+    if !message.is_empty() {
+        // SQS refuses attributes with an empty value.
+        attributes.insert("ErrorMessage".to_owned(), MessageAttribute::string(message));
     }
+    attributes
 }
 
 /// `message` without the characters that SQS refuses, and truncated.
@@ -188,12 +192,12 @@ mod tests {
         ] {
             let response = failed(&serde_json::json!({ "errorMessage": message }).to_string());
             let attributes =
-                DeadLetterAttributes::new(Condition::RetriesExhausted, Some(&response));
-            assert_eq!(attributes.error_code, 200);
-            assert_eq!(attributes.error_message, expected);
+                dead_letter_attributes(&event(1), Condition::RetriesExhausted, Some(&response));
+            assert_eq!(attributes["ErrorCode"], MessageAttribute::number(200));
+            assert_eq!(attributes["ErrorMessage"], MessageAttribute::string(expected));
         }
-        let throttled = DeadLetterAttributes::new(Condition::EventAgeExceeded, None);
-        assert_eq!(throttled.error_code, 429);
-        assert_eq!(throttled.error_message, "EventAgeExceeded");
+        let throttled = dead_letter_attributes(&event(0), Condition::EventAgeExceeded, None);
+        assert_eq!(throttled["ErrorCode"], MessageAttribute::number(429));
+        assert_eq!(throttled["ErrorMessage"], MessageAttribute::string("EventAgeExceeded"));
     }
 }

@@ -37,35 +37,27 @@ impl RedrivePolicy {
         if json.is_empty() {
             return Ok(None);
         }
-        let refuse = |reason: String| invalid(json, reason);
+        let missing = |name| {
+            invalid(json, format!("Redrive policy does not contain mandatory attribute: {name}."))
+        };
         let written: Written = serde_json::from_str(json)
-            .map_err(|_| refuse("Redrive policy is not a valid JSON map.".to_owned()))?;
-        let dead_letter_target_arn = written.dead_letter_target_arn.ok_or_else(|| {
-            refuse(
-                "Redrive policy does not contain mandatory attribute: deadLetterTargetArn."
-                    .to_owned(),
-            )
+            .map_err(|_| invalid(json, "Redrive policy is not a valid JSON map."))?;
+        let dead_letter_target_arn =
+            written.dead_letter_target_arn.ok_or_else(|| missing("deadLetterTargetArn"))?;
+        let count = written.max_receive_count.ok_or_else(|| missing("maxReceiveCount"))?;
+        let in_range = |count: &u32| (1..=MAX_RECEIVE_COUNT_MAX).contains(count);
+        let max_receive_count = count.parse().ok().filter(in_range).ok_or_else(|| {
+            let reason = format!(
+                "Invalid value for maxReceiveCount: {count}, valid values are from 1 to {MAX_RECEIVE_COUNT_MAX} both inclusive."
+            );
+            invalid(json, reason)
         })?;
-        let count = written.max_receive_count.ok_or_else(|| {
-            refuse(
-                "Redrive policy does not contain mandatory attribute: maxReceiveCount.".to_owned(),
-            )
-        })?;
-        let max_receive_count = count
-            .parse()
-            .ok()
-            .filter(|count| (1..=MAX_RECEIVE_COUNT_MAX).contains(count))
-            .ok_or_else(|| {
-                refuse(format!(
-                    "Invalid value for maxReceiveCount: {count}, valid values are from 1 to {MAX_RECEIVE_COUNT_MAX} both inclusive."
-                ))
-            })?;
         Ok(Some(Self { dead_letter_target_arn, max_receive_count }))
     }
 
     /// The refusal of a policy whose dead-letter queue doesn't exist.
     pub(super) fn target_missing(&self) -> SqsError {
-        invalid(&self.to_json(), "Dead letter target does not exist.".to_owned())
+        invalid(&self.to_json(), "Dead letter target does not exist.")
     }
 
     /// The policy as the queue's attribute.
@@ -75,7 +67,7 @@ impl RedrivePolicy {
     }
 }
 
-fn invalid(json: &str, reason: String) -> SqsError {
+fn invalid(json: &str, reason: impl Into<String>) -> SqsError {
     SqsError::invalid("RedrivePolicy", json, reason)
 }
 
