@@ -6,14 +6,17 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use comeback_core::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-use crate::model::{emf::Emf, payload::Payload};
+use crate::{
+    model::{emf::Emf, payload::Payload},
+    shared::lock,
+};
 
 /// How many events are kept for observers that come late.
 const EVENTS_MAX: usize = 20_000;
@@ -134,7 +137,7 @@ impl Journal {
     /// Appends `events`, and wakes those who wait for them.
     pub(crate) fn write(&self, events: impl IntoIterator<Item = Event>) {
         let (kept, written) = &*self.shared;
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(kept);
         for event in events {
             kept.push(event);
         }
@@ -144,16 +147,14 @@ impl Journal {
 
     /// At most `max` kept events after number `n`.
     pub(crate) fn after(&self, n: u64, max: usize) -> Vec<Entry> {
-        let (kept, _) = &*self.shared;
-        let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = lock(&self.shared.0);
         let from = kept.entries.partition_point(|entry| entry.n <= n);
         kept.entries.iter().skip(from).take(max).cloned().collect()
     }
 
     /// Looks at the metrics.
     pub(crate) fn metrics<T>(&self, look: impl FnOnce(&Emf) -> T) -> T {
-        let (kept, _) = &*self.shared;
-        look(&kept.lock().unwrap_or_else(PoisonError::into_inner).metrics)
+        look(&lock(&self.shared.0).metrics)
     }
 
     /// Events after number `n`; waits until there is one.

@@ -2,14 +2,14 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use comeback_core::Timestamp;
 use serde_json::json;
 
-use crate::model::lambda::run::Outcome;
+use crate::{model::lambda::run::Outcome, shared::lock};
 
 /// How a function fails.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -50,21 +50,17 @@ pub struct Outages(Arc<Mutex<HashMap<String, (Outage, Timestamp)>>>);
 impl Outages {
     /// Has a function fail until then. The latest outage of a function counts.
     pub fn begin(&self, function: &str, outage: Outage, until: Timestamp) {
-        self.all().insert(function.to_owned(), (outage, until));
+        lock(&self.0).insert(function.to_owned(), (outage, until));
     }
 
     /// Ends the outage of a function.
     pub fn end(&self, function: &str) {
-        self.all().remove(function);
+        lock(&self.0).remove(function);
     }
 
     /// How a function fails at this time, if it does, and until when.
     pub fn now(&self, function: &str, now: Timestamp) -> Option<(Outage, Timestamp)> {
-        self.all().get(function).copied().filter(|(_, until)| now < *until)
-    }
-
-    fn all(&self) -> MutexGuard<'_, HashMap<String, (Outage, Timestamp)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).get(function).copied().filter(|(_, until)| now < *until)
     }
 }
 

@@ -140,7 +140,7 @@ impl Shared {
     /// wait for.
     fn advance<T>(&self, step: impl FnOnce(&mut Cloud, Timestamp) -> T) -> (T, bool) {
         let now = clock::now();
-        let mut state = self.state();
+        let mut state = lock(&self.0.state);
         let result = step(&mut state.cloud, now);
         let runs = state.cloud.advance(now);
         let happened = state.cloud.take_happened();
@@ -168,21 +168,16 @@ impl Shared {
 
     /// Whether a run's function is unchanged since the run began.
     fn is_current(&self, run: &Run) -> bool {
-        let state = self.state();
+        let state = lock(&self.0.state);
         let current = state.cloud.lambda.configuration(&run.configuration.name);
         current.is_ok_and(|current| current.revision_id == run.configuration.revision_id)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // A step that panicked may be half done, but other requests still need answers.
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes a step whenever the model asks for one.
     pub(crate) async fn pump(self) {
         loop {
             let sooner = self.0.sooner.notified();
-            let wakeup = self.state().wakeup;
+            let wakeup = lock(&self.0.state).wakeup;
             match wakeup {
                 None => sooner.await,
                 Some(wakeup) => tokio::select! {
@@ -200,6 +195,11 @@ impl Shared {
             self.0.host.sweep();
         }
     }
+}
+
+/// Locks a mutex. A step that panicked may be half done, but other requests still need answers.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A seed that differs at each start, so that a client that outlives the local cloud never sees an id twice.

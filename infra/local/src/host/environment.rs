@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Runs a function for one event at a time. Its processes are ended when this is dropped.
-pub(super) struct Environment {
+pub(crate) struct Environment {
     pub(super) configuration: Arc<Configuration>,
     api: Arc<RuntimeApi>,
     processes: Processes,

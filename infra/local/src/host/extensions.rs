@@ -5,13 +5,16 @@
 //! have registered, and gets an event when all of them have requested one. The first extension that fails ends the
 //! environment.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Notify, watch};
 
-use crate::model::{
-    ids::Ids,
-    lambda::run::{ExtensionFailure, ExtensionFault},
+use crate::{
+    model::{
+        ids::Ids,
+        lambda::run::{ExtensionFailure, ExtensionFault},
+    },
+    shared::lock,
 };
 
 /// The most extensions that may register: AWS's limit.
@@ -197,7 +200,7 @@ impl Extensions {
         loop {
             let changed = self.changed.notified();
             // `change` would wake the other requests here, and two of them would wake each other forever.
-            if let Some(event) = self.table().take(identifier, asked)? {
+            if let Some(event) = lock(&self.table).take(identifier, asked)? {
                 return Ok(event);
             }
             changed.await;
@@ -271,7 +274,7 @@ impl Extensions {
 
     /// Whether the extension with this name registered for `SHUTDOWN`.
     pub(super) fn awaits_shutdown(&self, name: &str) -> bool {
-        let table = self.table();
+        let table = lock(&self.table);
         table.extensions.iter().any(|of| *of.name == *name && of.events.shutdown)
     }
 
@@ -284,7 +287,7 @@ impl Extensions {
             let (name, state, events) = (&of.name, of.state, events.join(","));
             format!("EXTENSION\tName: {name}\tState: {state:?}\tEvents: [{events}]")
         };
-        self.table().extensions.iter().map(line).collect()
+        lock(&self.table).extensions.iter().map(line).collect()
     }
 
     fn tell(&self, event: &str, to: impl Fn(Events) -> bool) {
@@ -299,7 +302,7 @@ impl Extensions {
     async fn all(&self, are: impl Fn(State) -> bool) {
         loop {
             let changed = self.changed.notified();
-            if self.table().extensions.iter().all(|of| are(of.state)) {
+            if lock(&self.table).extensions.iter().all(|of| are(of.state)) {
                 return;
             }
             changed.await;
@@ -307,13 +310,9 @@ impl Extensions {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
-        let result = change(&mut self.table());
+        let result = change(&mut lock(&self.table));
         self.changed.notify_waiters();
         result
-    }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -25,7 +25,7 @@ use std::{
     io,
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -46,6 +46,7 @@ use crate::{
     clock,
     journal::Journal,
     model::lambda::run::{Outcome, Run},
+    shared::lock,
 };
 
 /// How long the first initialisation of an environment may take.
@@ -82,9 +83,6 @@ struct Idle {
     since: Timestamp,
 }
 
-/// An environment that can make another run.
-pub(crate) struct Warm(Environment);
-
 impl Host {
     /// A host without processes, for up to `environments_max` environments.
     ///
@@ -113,7 +111,7 @@ impl Host {
 
     /// Makes a run, and returns its outcome. If the environment can make another run, the caller has to
     /// [`keep`](Self::keep) it.
-    pub(crate) async fn run(&self, run: &Run) -> (Outcome, Option<Warm>) {
+    pub(crate) async fn run(&self, run: &Run) -> (Outcome, Option<Environment>) {
         let mut stopping = self.stopping.subscribe();
         self.busy.fetch_add(1, Ordering::Relaxed);
         let ran = tokio::select! {
@@ -126,7 +124,7 @@ impl Host {
         ran
     }
 
-    async fn run_to_its_end(&self, run: &Run) -> (Outcome, Option<Warm>) {
+    async fn run_to_its_end(&self, run: &Run) -> (Outcome, Option<Environment>) {
         loop {
             let (mut environment, limit) = match self.take_idle(run) {
                 Some(environment) => (environment, run.configuration.timeout()),
@@ -136,7 +134,7 @@ impl Host {
                 },
             };
             match environment.run(run, limit).await {
-                Ran::Reusable(outcome) => return (outcome, Some(Warm(environment))),
+                Ran::Reusable(outcome) => return (outcome, Some(environment)),
                 Ran::Over(outcome) => return (outcome, None),
                 Ran::Gone => {}
             }
@@ -164,10 +162,10 @@ impl Host {
 
     async fn start(&self, run: &Run, limit: Duration) -> Result<Environment, NotReady> {
         drop(self.one_too_many());
-        let ending = self.ending(&run.configuration.name);
+        let name = Arc::clone(&run.configuration.name);
+        let ending = lock(&self.ending).entry(name).or_default().clone();
         let _ = timeout(STOP_MAX, ending.closed()).await;
-        let alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(alive) = alive else {
+        let Some(alive) = lock(&self.alive).clone() else {
             let stopping = Outcome::NotStarted("the local cloud is stopping".to_owned());
             return Err(NotReady::Failed(stopping));
         };
@@ -184,15 +182,10 @@ impl Host {
         Environment::start(plan, limit).await
     }
 
-    fn ending(&self, function: &Arc<str>) -> watch::Sender<()> {
-        let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
-        ending.entry(Arc::clone(function)).or_default().clone()
-    }
-
     /// Keeps an environment for its function's next event.
-    pub(crate) fn keep(&self, Warm(environment): Warm) {
+    pub(crate) fn keep(&self, environment: Environment) {
         let name = Arc::clone(&environment.configuration.name);
-        let mut idle = self.idle();
+        let mut idle = lock(&self.idle);
         // Checked under the lock, because a stop clears the idle environments only once.
         if !*self.stopping.borrow() {
             let since = clock::now();
@@ -203,7 +196,7 @@ impl Host {
     /// The most recently used idle environment of a run's function, if there is one. Those of an earlier revision
     /// are ended.
     fn take_idle(&self, run: &Run) -> Option<Environment> {
-        let mut idle = self.idle();
+        let mut idle = lock(&self.idle);
         let environments = idle.get_mut(&run.configuration.name)?;
         environments.retain(|Idle { environment, .. }| {
             environment.is_alive()
@@ -215,7 +208,7 @@ impl Host {
     /// The environment that has been idle for longest, if there is no place for a new one. The model limits how
     /// many are in use, so there is always an idle one then.
     fn one_too_many(&self) -> Option<Environment> {
-        let mut idle = self.idle();
+        let mut idle = lock(&self.idle);
         let kept: usize = idle.values().map(Vec::len).sum();
         if self.busy.load(Ordering::Relaxed) + kept <= self.environments_max {
             return None;
@@ -228,7 +221,7 @@ impl Host {
 
     /// Ends a function's idle environments, because it has changed or is gone.
     pub(crate) fn retire(&self, function: &str) {
-        let ended = self.idle().remove(function);
+        let ended = lock(&self.idle).remove(function);
         // Not under the lock, because it may remove the folder of their code.
         drop(ended);
     }
@@ -236,7 +229,7 @@ impl Host {
     /// Ends the environments that have been idle for long.
     pub(crate) fn sweep(&self) {
         let now = clock::now();
-        self.idle().retain(|_, environments| {
+        lock(&self.idle).retain(|_, environments| {
             environments.retain(|Idle { environment, since }| {
                 environment.is_alive() && between(*since, now) < IDLE_MAX
             });
@@ -247,14 +240,10 @@ impl Host {
     /// Ends everything, and waits until all processes are gone.
     pub(crate) async fn stop(&self) {
         self.stopping.send_replace(true);
-        self.idle().clear();
-        self.alive.lock().unwrap_or_else(PoisonError::into_inner).take();
+        lock(&self.idle).clear();
+        lock(&self.alive).take();
         let mut all_gone = self.all_gone.lock().await;
         let _ = timeout(STOP_MAX, all_gone.recv()).await;
-    }
-
-    fn idle(&self) -> MutexGuard<'_, HashMap<Arc<str>, Vec<Idle>>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

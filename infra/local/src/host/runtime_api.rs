@@ -5,7 +5,7 @@
 //! request id answers it.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -25,6 +25,7 @@ use super::body::{Read, read};
 use crate::{
     clock,
     model::lambda::run::{RESPONSE_BYTES_MAX, Run},
+    shared::lock,
 };
 
 /// A function's answer to an event.
@@ -93,7 +94,7 @@ impl RuntimeApi {
     pub(super) fn hand_over(&self, run: &Run, limit: Duration) -> Handed {
         let (taken, is_taken) = oneshot::channel();
         let (answer, is_answered) = oneshot::channel();
-        self.exchange().waiting = Some(Handover { run: run.clone(), limit, taken, answer });
+        lock(&self.state).waiting = Some(Handover { run: run.clone(), limit, taken, answer });
         self.handed.notify_one();
         Handed { taken: is_taken, answer: is_answered }
     }
@@ -101,16 +102,12 @@ impl RuntimeApi {
     /// The request id for the function's log lines: that of its latest event, because a line that was written
     /// before an answer may be read after it.
     pub(super) fn latest_request_id(&self) -> Option<Arc<str>> {
-        self.exchange().latest.clone()
-    }
-
-    fn exchange(&self) -> MutexGuard<'_, Exchange> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state).latest.clone()
     }
 
     /// Takes the waiting event, if there is one, and its time limit.
     fn take(&self) -> Option<(Run, Duration)> {
-        let mut exchange = self.exchange();
+        let mut exchange = lock(&self.state);
         if let Some(init) = exchange.init.take() {
             let _ = init.send(Ok(()));
         }
@@ -124,13 +121,13 @@ impl RuntimeApi {
 
     /// Answers the event with this id, if it is the current one.
     fn answer(&self, request_id: &str, answer: Answer) -> bool {
-        let mut exchange = self.exchange();
+        let mut exchange = lock(&self.state);
         let current = exchange.current.take_if(|current| *current.request_id == *request_id);
         current.map(|current| current.answer.send(answer)).is_some()
     }
 
     fn is_at(&self, request_id: &str) -> bool {
-        self.exchange().current.as_ref().is_some_and(|current| *current.request_id == *request_id)
+        lock(&self.state).current.as_ref().is_some_and(|current| *current.request_id == *request_id)
     }
 }
 
@@ -214,7 +211,7 @@ async fn init_error(
     let Read::Whole(report) = read(&headers, body).await else {
         return incomplete();
     };
-    let init = api.exchange().init.take();
+    let init = lock(&api.state).init.take();
     match init {
         Some(init) => {
             let _ = init.send(Err(report));

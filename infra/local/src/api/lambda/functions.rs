@@ -139,10 +139,8 @@ pub(super) async fn untag(Function { shared, name }: Function, uri: Uri) -> Answ
 fn reserved(request: &Concurrency) -> Result<u32, LambdaError> {
     let reserved = request.reserved_concurrent_executions.unwrap_or(-1);
     u32::try_from(reserved).map_err(|_| {
-        LambdaError::Validation(vec![format!(
-            "Value '{reserved}' at 'reservedConcurrentExecutions' failed to satisfy constraint: \
-             Member must have value greater than or equal to 0"
-        )])
+        let rule = "Member must have value greater than or equal to 0";
+        LambdaError::constraint("reservedConcurrentExecutions", reserved, rule)
     })
 }
 
@@ -150,9 +148,9 @@ fn recursive_loop(value: &str) -> Result<RecursiveLoop, LambdaError> {
     match value {
         "Allow" => Ok(RecursiveLoop::Allow),
         "Terminate" => Ok(RecursiveLoop::Terminate),
-        other => Err(LambdaError::Validation(vec![format!(
-            "Value '{other}' at 'recursiveLoop' failed to satisfy constraint: Member must satisfy \
-             enum value set: [Terminate, Allow]"
-        )])),
+        other => {
+            let rule = "Member must satisfy enum value set: [Terminate, Allow]";
+            Err(LambdaError::constraint("recursiveLoop", other, rule))
+        }
     }
 }

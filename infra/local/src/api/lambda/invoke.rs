@@ -58,10 +58,10 @@ fn invocation_type(value: Option<&str>) -> Result<InvocationType, LambdaError> {
         None | Some("RequestResponse") => Ok(InvocationType::RequestResponse),
         Some("Event") => Ok(InvocationType::Event),
         Some("DryRun") => Ok(InvocationType::DryRun),
-        Some(other) => Err(LambdaError::Validation(vec![format!(
-            "Value '{other}' at 'invocationType' failed to satisfy constraint: Member must satisfy \
-             enum value set: [Event, RequestResponse, DryRun]"
-        )])),
+        Some(other) => {
+            let rule = "Member must satisfy enum value set: [Event, RequestResponse, DryRun]";
+            Err(LambdaError::constraint("invocationType", other, rule))
+        }
     }
 }
 

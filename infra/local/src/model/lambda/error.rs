@@ -1,5 +1,7 @@
 //! Lambda's errors, with AWS's names and messages.
 
+use std::fmt::Display;
+
 /// Why an operation of Lambda's API was refused. Its `Display` is the message that AWS gives.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -71,6 +73,11 @@ impl ThrottleReason {
 }
 
 impl LambdaError {
+    /// The only fault: the value of the member `name` breaks a rule.
+    pub(crate) fn constraint(name: &str, value: impl Display, rule: &str) -> Self {
+        Self::Validation(vec![fault(name, value, rule)])
+    }
+
     /// AWS's name of the error.
     pub fn code(&self) -> &'static str {
         match self {
@@ -118,18 +125,23 @@ impl Faults {
         } else {
             return;
         };
-        self.constraint(name, &value.to_string(), &format!("Member must have value {bound}"));
+        self.0.push(fault(name, value, &format!("Member must have value {bound}")));
     }
 
     /// Adds that the member `name` breaks a rule.
     pub(crate) fn constraint(&mut self, name: &str, value: &str, rule: &str) {
-        self.0.push(format!("Value '{value}' at '{name}' failed to satisfy constraint: {rule}"));
+        self.0.push(fault(name, value, rule));
     }
 
     /// Refuses if there was any.
     pub(crate) fn check(self) -> Result<(), LambdaError> {
         if self.0.is_empty() { Ok(()) } else { Err(LambdaError::Validation(self.0)) }
     }
+}
+
+/// AWS's text for a value that breaks a rule.
+fn fault(name: &str, value: impl Display, rule: &str) -> String {
+    format!("Value '{value}' at '{name}' failed to satisfy constraint: {rule}")
 }
 
 #[cfg(test)]

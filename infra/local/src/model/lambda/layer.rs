@@ -138,11 +138,11 @@ fn name(reference: &str) -> Result<&str, LambdaError> {
     if is_name(name, NAME_MAX) {
         return Ok(name);
     }
-    Err(LambdaError::Validation(vec![format!(
-        "Value '{reference}' at 'layerName' failed to satisfy constraint: Member must be a layer's \
-         name of up to {NAME_MAX} letters, digits, hyphens and underscores, or its ARN in region \
-         {REGION} and account {ACCOUNT}"
-    )]))
+    let rule = format!(
+        "Member must be a layer's name of up to {NAME_MAX} letters, digits, hyphens and underscores, or \
+         its ARN in region {REGION} and account {ACCOUNT}"
+    );
+    Err(LambdaError::constraint("layerName", reference, &rule))
 }
 
 #[cfg(test)]

@@ -88,11 +88,11 @@ fn split(reference: &str) -> Option<(&str, Option<&str>)> {
 }
 
 fn malformed(reference: &str) -> LambdaError {
-    LambdaError::Validation(vec![format!(
-        "Value '{reference}' at 'functionName' failed to satisfy constraint: Member must be a \
-         function's name of up to {NAME_MAX} letters, digits, hyphens and underscores, or an ARN \
-         in region {REGION} and account {ACCOUNT}"
-    )])
+    let rule = format!(
+        "Member must be a function's name of up to {NAME_MAX} letters, digits, hyphens and underscores, or \
+         an ARN in region {REGION} and account {ACCOUNT}"
+    );
+    LambdaError::constraint("functionName", reference, &rule)
 }
 
 #[cfg(test)]

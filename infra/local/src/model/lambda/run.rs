@@ -1,7 +1,6 @@
 //! One run of a function: the host's order, and its outcome.
 
 use std::{
-    borrow::Cow,
     fmt::{self, Display, Formatter},
     sync::Arc,
     time::Duration,
@@ -138,6 +137,9 @@ impl Outcome {
             let report = Report { error_type, error_message };
             Payload::of(&report).get().as_bytes().to_vec()
         };
+        let tell = |error_type, what: &dyn Display| {
+            say(error_type, format!("RequestId: {request_id} Error: {what}"))
+        };
         let (ending, payload) = match self {
             Self::Returned(payload) => (Ending::Succeeded, payload),
             Self::Failed(payload) => (Ending::Failed, payload),
@@ -148,45 +150,37 @@ impl Outcome {
                 );
                 (Ending::Failed, say("Function.ResponseSizeTooLarge", message))
             }
-            Self::Exited(exit) => (Ending::Crashed, say(EXIT_ERROR, exit.message(request_id))),
+            Self::Exited(exit) => (Ending::Crashed, tell(EXIT_ERROR, &exit.of_runtime())),
             Self::TimedOut => {
-                let message = format!(
-                    "RequestId: {request_id} Error: Task timed out after {:.2} seconds",
-                    timeout.as_secs_f64()
-                );
-                (Ending::TimedOut, say("Sandbox.Timedout", message))
+                let what = format!("Task timed out after {:.2} seconds", timeout.as_secs_f64());
+                (Ending::TimedOut, tell("Sandbox.Timedout", &what))
             }
             Self::InitFailed(payload) => (Ending::InitFailed, payload),
-            Self::InitExited(exit) => {
-                (Ending::InitFailed, say(EXIT_ERROR, exit.message(request_id)))
-            }
+            Self::InitExited(exit) => (Ending::InitFailed, tell(EXIT_ERROR, &exit.of_runtime())),
             Self::NotStarted(reason) => {
-                let message = format!("RequestId: {request_id} Error: {reason}");
-                (Ending::InitFailed, say("Runtime.InvalidEntrypoint", message))
+                (Ending::InitFailed, tell("Runtime.InvalidEntrypoint", &reason))
             }
             Self::InitExtensionFailed(failure) => {
-                let error_type = failure.fault.error_type();
-                (Ending::InitFailed, say(error_type, failure.message(request_id)))
+                (Ending::InitFailed, tell(failure.fault.error_type(), &failure))
             }
             Self::ExtensionFailed(failure) => {
-                let error_type = failure.fault.error_type();
-                (Ending::Crashed, say(error_type, failure.message(request_id)))
+                (Ending::Crashed, tell(failure.fault.error_type(), &failure))
             }
         };
         Response { payload, ending }
     }
 }
 
-impl ExtensionFailure {
-    /// AWS says only how the process ended. Here the message also names the extension and what it reported.
-    fn message(&self, request_id: &str) -> String {
-        let what = match &self.fault {
-            ExtensionFault::Exited(exit) => exit.to_string(),
+/// AWS says only how the process ended. This also names the extension and what it reported.
+impl Display for ExtensionFailure {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "extension {}: ", self.extension)?;
+        match &self.fault {
+            ExtensionFault::Exited(exit) => exit.fmt(f),
             ExtensionFault::NotStarted(what)
             | ExtensionFault::InitError(what)
-            | ExtensionFault::ExitError(what) => what.clone(),
-        };
-        format!("RequestId: {request_id} Error: extension {}: {what}", self.extension)
+            | ExtensionFault::ExitError(what) => f.write_str(what),
+        }
     }
 }
 
@@ -202,14 +196,12 @@ impl ExtensionFault {
 }
 
 impl Exit {
-    fn message(self, request_id: &str) -> String {
-        // A runtime that exits with status 0 gives no reason.
-        if self == Self::Status(0) {
-            return format!(
-                "RequestId: {request_id} Error: Runtime exited without providing a reason"
-            );
+    /// What is said of a runtime that ended like this.
+    fn of_runtime(self) -> String {
+        match self {
+            Self::Status(0) => "Runtime exited without providing a reason".to_owned(),
+            Self::Status(_) | Self::Signal(_) => format!("Runtime exited with error: {self}"),
         }
-        format!("RequestId: {request_id} Error: Runtime exited with error: {self}")
     }
 }
 
@@ -217,14 +209,17 @@ impl Display for Exit {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Status(status) => write!(f, "exit status {status}"),
-            Self::Signal(signal) => write!(f, "signal: {}", signal_name(*signal)),
+            Self::Signal(signal) => match signal_name(*signal) {
+                Some(name) => write!(f, "signal: {name}"),
+                None => write!(f, "signal: signal {signal}"),
+            },
         }
     }
 }
 
 /// A signal's name, as Lambda's supervisor writes it.
-fn signal_name(signal: i32) -> Cow<'static, str> {
-    let name = match signal {
+fn signal_name(signal: i32) -> Option<&'static str> {
+    Some(match signal {
         1 => "hangup",
         2 => "interrupt",
         3 => "quit",
@@ -237,9 +232,8 @@ fn signal_name(signal: i32) -> Cow<'static, str> {
         13 => "broken pipe",
         14 => "alarm clock",
         15 => "terminated",
-        other => return Cow::from(format!("signal {other}")),
-    };
-    Cow::from(name)
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
